@@ -6,6 +6,7 @@ import type { Logger } from "../service-kit/logger.ts";
 import type { AssuranceDemand } from "../token-client/assurance.ts";
 import type { TokenVerifier } from "../token-client/principal.ts";
 import { registerAuditRoutes } from "./admin/audit-routes.ts";
+import { registerClientAdminRoutes } from "./admin/client-routes.ts";
 import { registerUserAdminRoutes } from "./admin/user-admin-routes.ts";
 import { registerAccountRoutes } from "./auth/account-routes.ts";
 import { registerApprovalRoutes } from "./auth/approval-routes.ts";
@@ -34,6 +35,9 @@ import type { GatewayApp } from "./edge/request-state.ts";
 import { StallWatch } from "./edge/stall-watch.ts";
 import type { IsTrustedProxy } from "./edge/trusted-proxies.ts";
 import { validateRequest } from "./edge/validate.ts";
+import { type IntrospectionDeps, registerIntrospectionRoutes } from "./oauth-server/introspection-routes.ts";
+import { registerMetadataRoutes } from "./oauth-server/metadata-routes.ts";
+import { registerTokenRoutes } from "./oauth-server/token-routes.ts";
 import type { DocumentedRoute } from "./openapi/documented-route.ts";
 import { noteRoutes, registerOpenApiRoutes } from "./openapi/openapi-routes.ts";
 import { OpenExchanges } from "./proxy/open-exchanges.ts";
@@ -42,7 +46,6 @@ import { acceptUpgrades, asksForWebSocket, WebSockets } from "./proxy/websocket.
 import { createKnownPaths, type KnownPaths } from "./routing/known-paths.ts";
 import { VERSION_PREFIXES } from "./routing/proxy-table.ts";
 import { assertRoutePolicy } from "./routing/route-policy.ts";
-import { type IntrospectionDeps, registerIntrospectionRoutes } from "./services/introspection-routes.ts";
 import type { JwksCache } from "./services/jwks-cache.ts";
 import { registerJwksRoute } from "./services/jwks-route.ts";
 
@@ -54,6 +57,8 @@ export interface GatewayDeps
     RateLimitDeps {
   recorder: AuditRecorder;
   jwks: Pick<JwksCache, "get">;
+  /** @throws {DomainError} `service_unavailable` before token-service was reached once. */
+  tokenIssuer: () => string;
   verifier: TokenVerifier;
   access: AccessRules;
   noteReading: NoteReading;
@@ -158,6 +163,9 @@ function registerOwnRoutes(app: GatewayApp, deps: GatewayDeps, paths: KnownPaths
   registerIdentityLinkRoutes(app, deps);
   registerAuditRoutes(app, deps);
   registerUserAdminRoutes(app, deps);
+  registerClientAdminRoutes(app, deps);
+  registerTokenRoutes(app, deps);
+  registerMetadataRoutes(app, deps);
   registerJwksRoute(app, deps.jwks);
   registerIntrospectionRoutes(app, deps);
 }

@@ -16,7 +16,7 @@ import {
 } from "../service-kit/config.ts";
 import { TOKEN_DELIVERIES } from "./auth/oauth-redirect.ts";
 import { limitClassesSchema } from "./limits/limit-class.ts";
-import { parseIntrospectionClients } from "./services/introspection-clients.ts";
+import { parseIntrospectionClients } from "./oauth-server/introspection-clients.ts";
 
 const HOST = /^(?:\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::\d{1,5})?$/;
 

@@ -109,6 +109,7 @@ const app = buildApp({
   ...backends,
   tokenDelivery: config.OAUTH_TOKEN_DELIVERY,
   jwks,
+  tokenIssuer: verifier.issuer,
   verifier,
   access,
   recorder,

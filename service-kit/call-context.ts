@@ -10,6 +10,11 @@ export interface Actor {
   scopes?: readonly string[] | undefined;
 }
 
+/** As the audit log names it. */
+export function auditActorOf({ userId, role, sessionId, scopes }: Actor): Omit<Actor, "scopes"> {
+  return { userId, role: scopes === undefined ? role : "CLIENT", sessionId };
+}
+
 /** Holds no unchecked client input. */
 export interface CallContext {
   /** UUIDv7. */

@@ -76,7 +76,10 @@ const EXPIRED: Verification = { kind: "inactive", reason: "expired" };
 const REVOKED: Verification = { kind: "inactive", reason: "revoked" };
 
 /** Verifies a token by a call, then from memory. After 3 s of silence every token needs a call. */
-export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifier {
+export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifier & {
+  /** Of accepted tokens. @throws {DomainError} `service_unavailable` before token-service was reached once. */
+  issuer(): string;
+} {
   const client = createRpcClient(TokenServiceClient, {
     address: options.address,
     service: "token-service",
@@ -189,6 +192,11 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
     },
     refuseSession(sessionId) {
       revoked.addSession(sessionId, performance.now() + MAX_KEEP_MS);
+    },
+    issuer() {
+      const { rules } = watch;
+      if (rules === undefined) throw new DomainError("service_unavailable", "token-service is silent");
+      return rules.issuer;
     },
     assertReady() {
       if (!watch.isFresh) throw new DomainError("service_unavailable", "token-service is silent");

@@ -1,4 +1,8 @@
 import { AuditQueryServiceService } from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
+import {
+  ClientAdminServiceService,
+  ClientServiceService,
+} from "../../proto/gen/gatehouse/identity/v1/client_service.ts";
 import { IdentityServiceService } from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import { UserAdminServiceService } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
 import { SessionServiceService } from "../../proto/gen/gatehouse/token/v1/session_service.ts";
@@ -12,6 +16,8 @@ import { isRefreshTokenForm } from "../../token-client/token-rules.ts";
 export interface Backends {
   identity: RpcMethods<typeof IdentityServiceService>;
   users: RpcMethods<typeof UserAdminServiceService>;
+  clients: RpcMethods<typeof ClientServiceService>;
+  clientAdmin: RpcMethods<typeof ClientAdminServiceService>;
   sessions: RpcMethods<typeof SessionServiceService>;
   tokens: Pick<RpcMethods<typeof TokenServiceService>, "getJwks">;
   auditQuery: RpcMethods<typeof AuditQueryServiceService>;
@@ -32,10 +38,13 @@ const idempotentIn = {
     IdentityServiceService.listTrustedDevices,
     UserAdminServiceService.listUsers,
     UserAdminServiceService.getManagedUser,
+    ClientAdminServiceService.listClients,
+    ClientAdminServiceService.getClient,
   ],
   token: [
     SessionServiceService.listSessions,
     SessionServiceService.proveRefreshToken,
+    SessionServiceService.revokeClientTokens,
     TokenServiceService.getJwks,
   ],
   audit: [
@@ -64,6 +73,8 @@ export function openBackends(
     backends: {
       identity: identity.methodsOf(IdentityServiceService),
       users: identity.methodsOf(UserAdminServiceService),
+      clients: identity.methodsOf(ClientServiceService),
+      clientAdmin: identity.methodsOf(ClientAdminServiceService),
       sessions: refusingMalformedTokens(token.methodsOf(SessionServiceService)),
       tokens: token.methodsOf(TokenServiceService),
       auditQuery: audit.methodsOf(AuditQueryServiceService),

@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { v7 as uuidv7 } from "uuid";
 import type { AuditActor, AuditedCall, AuditOutcome, AuditRecorder } from "../../audit-client/audit-entry.ts";
-import { traceIdOf } from "../../service-kit/call-context.ts";
+import { auditActorOf, traceIdOf } from "../../service-kit/call-context.ts";
 import { canonicalEmail } from "../../service-kit/canonical-email.ts";
 import type { ErrorCode } from "../../service-kit/errors.ts";
 import type { Logger } from "../../service-kit/logger.ts";
@@ -125,7 +125,7 @@ export function auditedCall(
 }
 
 function actorOf({ state: { call, proof }, body }: FastifyRequest): AuditActor {
-  const known = proof?.actor ?? call.actor;
+  const known = proof?.actor ?? (call.actor && auditActorOf(call.actor));
   if (known !== undefined) return known;
   const { email } = (body ?? {}) as { email?: unknown };
   if (typeof email !== "string") return {};

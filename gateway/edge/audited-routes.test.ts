@@ -6,9 +6,15 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import type { AuditOutcome } from "../../audit-client/audit-entry.ts";
 import { UserStatus } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
 import { DomainError } from "../../service-kit/errors.ts";
+import { parseIntrospectionClients } from "../oauth-server/introspection-clients.ts";
 import { isMutating } from "../routing/route-policy.ts";
-import { parseIntrospectionClients } from "../services/introspection-clients.ts";
-import { creationOptions, passkey, requestOptions } from "../testing/answering-gateway.ts";
+import {
+  clientCredential,
+  creationOptions,
+  machineClient,
+  passkey,
+  requestOptions,
+} from "../testing/answering-gateway.ts";
 import {
   ada,
   completedLogin,
@@ -97,6 +103,16 @@ const SAMPLES: Record<string, Sample> = {
   "POST /admin/users/:id/sessions/revoke": { headers: admin },
   "POST /admin/users/:id/mfa/reset": { headers: admin },
   "POST /admin/users/:id/unlock": { headers: admin },
+  "POST /oauth/token": { headers: { ...form, ...basic }, body: "grant_type=client_credentials" },
+  "POST /oauth/revoke": { headers: { ...form, ...basic }, body: "token=own-token" },
+  "POST /admin/clients": {
+    headers: admin,
+    body: { name: "Shop", ownerId: USER_ID, permissions: ["payments:read"] },
+  },
+  "PATCH /admin/clients/:id": { headers: admin, body: { name: "Shop 2" } },
+  "DELETE /admin/clients/:id": { headers: admin },
+  "POST /admin/clients/:id/credentials": { headers: admin, body: { kind: "secret" } },
+  "DELETE /admin/clients/:id/credentials/:credentialId": { headers: admin },
   "POST /oauth/introspect": { headers: { ...form, ...basic }, body: `token=${EXAMINED}` },
   "POST /payments": { headers: user, body: {} },
   "PUT /payments": { headers: user, body: {} },
@@ -127,6 +143,10 @@ const ANYTHING = {
   browserToken: "b".repeat(43),
   expiresInS: 600,
   acr: "urn:gatehouse:acr:2",
+  client: machineClient,
+  credential: clientCredential,
+  clientId: USER_ID,
+  credentialId: SESSION_ID,
   passkeyOptionsJson: JSON.stringify(requestOptions),
   passkey,
 };
@@ -224,12 +244,16 @@ beforeAll(async () => {
     users: new Proxy(users, {
       get: (own, name) => Reflect.get(own, name) ?? Reflect.get(backend, name),
     }) as never,
+    clients: backend,
+    clientAdmin: backend,
     sessions: backend,
     verifier: {
       verify: (token) =>
         token === EXAMINED
           ? (behaviour.service() as never)
-          : { kind: "active", principal: principalWith(token === "admin-token" ? "ADMIN" : "USER") },
+          : token === "own-token"
+            ? { kind: "active", principal: { ...principalWith(""), kind: "client", clientId: USER_ID } }
+            : { kind: "active", principal: principalWith(token === "admin-token" ? "ADMIN" : "USER") },
       refuseSession: () => undefined,
       assertReady: () => undefined,
       close: () => undefined,
@@ -309,7 +333,11 @@ async function call(name: string, { headers, body }: Sample, leaves: boolean): P
   const request = httpRequest({
     port: portOf(gateway.app.server),
     method,
-    path: pattern.replace(":id", USER_ID).replace(":provider", "demo").replace("*", "pay_1"),
+    path: pattern
+      .replace(":id", USER_ID)
+      .replace(":credentialId", SESSION_ID)
+      .replace(":provider", "demo")
+      .replace("*", "pay_1"),
     agent: false,
     headers: {
       host: HOST,

@@ -7,6 +7,7 @@ import { failure, publicMessage } from "./envelope.ts";
 import { isForm } from "./form-parser.ts";
 import { CHALLENGE, HTTP_CLIENT_GONE, HTTP_STATUS, INTERNAL_ONLY } from "./http-errors.ts";
 import { PAGE_HEADERS } from "./link-pages.ts";
+import { oauthFailure } from "./oauth-failure.ts";
 import { writableState } from "./request-state.ts";
 import { setStandardHeaders } from "./standard-headers.ts";
 
@@ -84,6 +85,10 @@ function sendFailure(error: DomainError, request: FastifyRequest, reply: Fastify
   if (page !== undefined) {
     const html = page(error, publicMessage(error), request);
     reply.code(status).header("cache-control", "no-store").headers(PAGE_HEADERS).send(html);
+    return;
+  }
+  if (request.routeOptions?.config?.docs?.hasOAuthFailures === true) {
+    reply.code(status).header("cache-control", "no-store").send(oauthFailure(error));
     return;
   }
   // A buffer keeps Fastify from changing the media type.

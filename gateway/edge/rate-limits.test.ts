@@ -7,8 +7,8 @@ import { createMemoryLimiter } from "../limits/call-limiter.ts";
 import type { LetIn } from "../limits/known-callers.ts";
 import { defaultLimitClasses, type LimitClass, type LimitClasses } from "../limits/limit-class.ts";
 import { ReconciledLimiter } from "../limits/reconciled-limiter.ts";
+import { parseIntrospectionClients } from "../oauth-server/introspection-clients.ts";
 import { ProxyTable } from "../routing/proxy-table.ts";
-import { parseIntrospectionClients } from "../services/introspection-clients.ts";
 import {
   ada,
   completedLogin,
@@ -677,7 +677,9 @@ for (const [limitClass, routes] of Object.entries({
   provider: "/auth/providers /auth/:provider /auth/:provider/callback /auth/oauth/exchange",
   refresh: "/auth/refresh",
   logout: "/auth/logout",
-  document: "/.well-known/jwks.json",
+  client: "/oauth/token /oauth/revoke",
+  document:
+    "/.well-known/jwks.json /.well-known/oauth-authorization-server /.well-known/oauth-protected-resource",
 } satisfies Partial<Record<LimitClass, string>>)) {
   for (const path of routes.split(" ")) CLASS_OF[path] = limitClass as LimitClass;
 }

@@ -89,7 +89,8 @@ function valid(schema: JsonSchema): fc.Arbitrary<unknown> {
   if (type === "integer") return fc.integer({ min: schema.minimum ?? 0, max: schema.maximum ?? 100 });
   if (type === "boolean") return fc.boolean();
   if (type === "null") return fc.constant(null);
-  if (type === "array") return fc.array(valid(schema.items as JsonSchema), { maxLength: 3 });
+  if (type === "array")
+    return fc.array(valid(schema.items as JsonSchema), { minLength: schema.minItems ?? 0, maxLength: 3 });
   if (type !== "object") throw new Error(`nothing is known of ${JSON.stringify(schema)}`);
   const members = Object.fromEntries(
     Object.entries(properties ?? {}).map(([name, member]) => [name, valid(member as JsonSchema)]),

@@ -4,7 +4,13 @@ import type { ErrorCode } from "../../service-kit/errors.ts";
 import { PROBLEM_TYPE } from "../edge/envelope.ts";
 import { type Answer, HTML_TYPE, JSON_TYPE, type RouteDocs, TAGS } from "../routing/route-docs.ts";
 import type { DocumentedRoute } from "./documented-route.ts";
-import { codeTable, failureAnswer, failuresOf, problemAnswer } from "./openapi-failures.ts";
+import {
+  codeTable,
+  failureAnswer,
+  failuresOf,
+  oauthFailureAnswer,
+  problemAnswer,
+} from "./openapi-failures.ts";
 import { createSchemaWriter, type JsonSchema, type SchemaWriter } from "./openapi-schemas.ts";
 
 /** The parts that are read here. */
@@ -173,19 +179,29 @@ function failures(
   responses: Record<string, object>,
 ): Record<string, object> {
   const hasPage = route.config.failurePage !== undefined;
+  const isOAuth = route.config.docs.hasOAuthFailures === true;
   const entries = [...failuresOf(route)].map(([status, codes]) => {
-    const name = [status, ...codes, ...(hasPage ? ["page"] : [])].join(".");
-    responses[name] ??= failure(status, codes, hasPage, schemas);
+    const name = [status, ...codes, ...(hasPage ? ["page"] : []), ...(isOAuth ? ["oauth"] : [])].join(".");
+    const make = isOAuth ? oauthFailureResponse : failureResponse;
+    responses[name] ??= make(status, codes, schemas, hasPage);
     return [status, { $ref: `#/components/responses/${name}` }];
   });
   return Object.fromEntries(entries);
 }
 
-function failure(
+function oauthFailureResponse(status: number, codes: readonly ErrorCode[], schemas: SchemaWriter): object {
+  return {
+    description: `${STATUS_CODES[status]}\n\n${codeTable(codes)}`,
+    headers: headerReferences(HEADERS_OF_STATUS[status] ?? []),
+    content: { [JSON_TYPE]: schemas.media(oauthFailureAnswer(codes), "output") },
+  };
+}
+
+function failureResponse(
   status: number,
   codes: readonly ErrorCode[],
-  hasPage: boolean,
   schemas: SchemaWriter,
+  hasPage: boolean,
 ): object {
   return {
     description: `${STATUS_CODES[status]}\n\n${codeTable(codes)}`,

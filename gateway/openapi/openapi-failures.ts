@@ -2,6 +2,7 @@ import { z } from "zod";
 import { DomainError, ERROR_CATALOGUE, type ErrorCode } from "../../service-kit/errors.ts";
 import { failure, PROBLEM_TYPE } from "../edge/envelope.ts";
 import { HTTP_STATUS, INTERNAL_ONLY } from "../edge/http-errors.ts";
+import { oauthErrorOf, oauthFailure } from "../edge/oauth-failure.ts";
 import { isMutating } from "../routing/route-policy.ts";
 import type { DocumentedRoute } from "./documented-route.ts";
 
@@ -98,6 +99,13 @@ export function failureAnswer(codes: readonly ErrorCode[]): z.ZodType {
   return z
     .intersection(failureSchema, narrow)
     .meta({ examples: codes.slice(0, 1).map((code) => exampleFor(code, undefined)) });
+}
+
+export function oauthFailureAnswer(codes: readonly ErrorCode[]): z.ZodType {
+  const names = [...new Set(codes.map(oauthErrorOf))];
+  return z
+    .strictObject({ error: z.enum(names), error_description: message })
+    .meta({ examples: codes.slice(0, 1).map((code) => oauthFailure(new DomainError(code))) });
 }
 
 /** Problem details. @see RFC 9457 §3. */

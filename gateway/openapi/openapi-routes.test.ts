@@ -47,11 +47,3 @@ test.each([
 ])("%s is not served", async (url) => {
   expect((await send(app, { url })).statusCode).toBeGreaterThanOrEqual(400);
 });
-
-test("a route that a gateway does not have is not in its document", async () => {
-  const paths = async (gateway: ReturnType<typeof testGateway>) =>
-    Object.keys((await send(gateway.app, { url: "/openapi.json" })).json().paths);
-  const introspectionClients = { authenticate: () => undefined };
-  expect(await paths(testGateway({ introspectionClients }))).toContain("/oauth/introspect");
-  expect(await paths(testGateway())).not.toContain("/oauth/introspect");
-});

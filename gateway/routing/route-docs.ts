@@ -10,6 +10,7 @@ export const TAGS = {
   Approvals: "The user's consent to one transaction.",
   Administration: "Users, for roles with the permissions named.",
   "Audit log": "For roles with `audit:read`, or `audit:read:user` for the entries of one user.",
+  Clients: "Programs: their accounts, and tokens for them (OAuth 2.0).",
   Services: "For other services: keys, introspection.",
   "This document": "The API's description itself.",
 } as const;
@@ -36,6 +37,8 @@ export interface RouteDocs {
   headers?: Readonly<Record<string, string>>;
   /** A public route with an optional access token. */
   takesSession?: boolean;
+  /** Failures have the form of RFC 6749 §5.2. */
+  hasOAuthFailures?: boolean;
   /** Callers are services, with HTTP Basic. */
   isForClients?: boolean;
 }

@@ -1,4 +1,5 @@
 import { type Entry, EntryKind, Outcome } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
+import { ClientStatus, CredentialKind } from "../../proto/gen/gatehouse/identity/v1/client_service.ts";
 import type { SetUserAccessRequest } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
 import { UserStatus } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
 import type { DomainError } from "../../service-kit/errors.ts";
@@ -39,6 +40,26 @@ const logins = [
   { result: { $case: "mfaEnrollment", value: mfaEnrollment } },
 ] as const;
 const time = ada.createdAt;
+const CLIENT_ID = "0199a000-0000-7000-8000-00000000000c";
+const grantedClient = { clientId: CLIENT_ID, credentialId: "0199a000-0000-7000-8000-00000000000d" };
+export const machineClient = {
+  id: CLIENT_ID,
+  name: "Shop",
+  ownerUserId: USER_ID,
+  permissions: ["payments:read"],
+  status: ClientStatus.ACTIVE,
+  createdAt: time,
+  changedAt: time,
+  credentials: [],
+};
+export const clientCredential = {
+  id: grantedClient.credentialId,
+  kind: CredentialKind.API_KEY,
+  name: "",
+  keyId: "gh_00",
+  createdAt: time,
+  lastUsedAt: undefined,
+};
 const intent: Entry = {
   id: USER_ID,
   kind: EntryKind.INTENT,
@@ -219,7 +240,29 @@ export function answeringGateway(overrides: Parameters<typeof testGateway>[0] = 
       endUserSessions: give({ endedSessionIds: [tokens.sessionId] }),
       deleteUser: give(noneEnded),
     },
+    clients: {
+      grantClientToken: give({
+        ...grantedClient,
+        accessToken: "e30.e30.e30",
+        expiresInS: 900,
+        scope: "payments:read",
+      }),
+      authenticateClient: give(grantedClient),
+    },
+    clientAdmin: {
+      listClients: give({ clients: [machineClient], nextCursor: "" }, { clients: [], nextCursor: "next" }),
+      getClient: give({ client: { ...machineClient, credentials: [clientCredential] } }),
+      createClient: give({ client: machineClient }),
+      changeClient: give({ client: { ...machineClient, ownerUserId: "", status: ClientStatus.DISABLED } }),
+      deleteClient: give({}),
+      addClientCredential: give(
+        { credential: clientCredential, secret: "gh_key" },
+        { credential: { ...clientCredential, keyId: "", lastUsedAt: time }, secret: "" },
+      ),
+      revokeClientCredential: give({}),
+    },
     sessions: {
+      revokeClientTokens: give({ sequence: 1 }),
       refreshSession: give({ tokens }),
       proveRefreshToken: give({ userId: tokens.userId, sessionId: tokens.sessionId }),
       revokeSession: give({ sequence: 1 }),

@@ -96,7 +96,10 @@ export function verifierOfUsers(verdicts: ReadonlyMap<string, Verification | Err
   };
 }
 
-type Services = Pick<GatewayDeps, "identity" | "users" | "sessions" | "auditQuery">;
+type Services = Pick<
+  GatewayDeps,
+  "identity" | "users" | "clients" | "clientAdmin" | "sessions" | "auditQuery"
+>;
 type TestParts = Partial<Omit<GatewayDeps, keyof Services>> & {
   [S in keyof Services]?: Partial<Services[S]>;
 };
@@ -112,6 +115,11 @@ const UNUSED: Partial<Services["identity"]> = {
   listProviders: async () => ({ providers: [] }),
   listTrustedDevices: async () => ({ trustedDevices: [] }),
   beginOAuthLogin: () => Promise.reject(new DomainError("provider_not_found")),
+};
+
+const UNKNOWN_CLIENT: Partial<Services["clients"]> = {
+  authenticateClient: () => Promise.reject(new DomainError("invalid_client")),
+  grantClientToken: () => Promise.reject(new DomainError("invalid_client")),
 };
 
 export function routesOf(routes: readonly object[]): UpstreamRoute[] {
@@ -134,6 +142,8 @@ export function testGateway({
   routes = [],
   identity,
   users,
+  clients,
+  clientAdmin,
   sessions,
   auditQuery,
   ...overrides
@@ -147,9 +157,12 @@ export function testGateway({
   const app = buildApp({
     identity: serviceOf(identity, UNUSED),
     users: serviceOf(users),
+    clients: serviceOf(clients, UNKNOWN_CLIENT),
+    clientAdmin: serviceOf(clientAdmin),
     sessions: serviceOf(sessions),
     auditQuery: serviceOf(auditQuery),
     tokenDelivery: "fragment",
+    tokenIssuer: () => "https://gateway.test",
     jwks: { get: () => Promise.reject(new Error("not part of this test")) },
     verifier: {
       verify: (token) => VERDICTS[token] ?? { kind: "inactive", reason: "invalid" },

@@ -1,4 +1,4 @@
-import { type CallContext, traceIdOf } from "../../service-kit/call-context.ts";
+import { auditActorOf, type CallContext, traceIdOf } from "../../service-kit/call-context.ts";
 import type { ErrorCode } from "../../service-kit/errors.ts";
 import type { TransactionSql } from "../../service-kit/postgres.ts";
 import { type ClientOrigin, storableOrigin } from "./client-origin.ts";
@@ -27,7 +27,8 @@ export async function tellAudit(
   event: AccountEvent,
   context: CallContext,
 ): Promise<void> {
-  const { actor, requestId } = context;
+  const { requestId } = context;
+  const actor = context.actor && auditActorOf(context.actor);
   const {
     type,
     userId,

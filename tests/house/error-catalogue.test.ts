@@ -34,10 +34,6 @@ test("docs/errors.md lists every code once, with its statuses and its sentence",
  * routes file; and `conflict` waits for its first route.
  */
 const OUTSIDE_OF_ROUTES = [
-  "invalid_scope",
-  "unauthorized_client",
-  "unsupported_grant_type",
-  "unsupported_token_type",
   "oauth_failed",
   "oauth_denied",
   "approval_required",

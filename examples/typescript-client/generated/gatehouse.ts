@@ -258,6 +258,55 @@ export type ManagedUser = {
     status: "active" | "disabled";
     mustChangePassword: boolean;
 };
+export type Client = {
+    id: string;
+    name: string;
+    ownerId: string | null;
+    permissions: string[];
+    status: "active" | "disabled";
+    createdAt: string;
+    changedAt: string;
+};
+export type ClientCredential = {
+    id: string;
+    kind: "public_key" | "secret" | "api_key";
+    name: string;
+    keyId: string | null;
+    createdAt: string;
+    lastUsedAt: string | null;
+};
+export type ClientWithCredentials = {
+    id: string;
+    name: string;
+    ownerId: string | null;
+    permissions: string[];
+    status: "active" | "disabled";
+    createdAt: string;
+    changedAt: string;
+    credentials: ClientCredential[];
+};
+export type AuthorizationServer = {
+    issuer: string;
+    token_endpoint: string;
+    revocation_endpoint: string;
+    introspection_endpoint: string;
+    jwks_uri: string;
+    service_documentation: string;
+    response_types_supported: string[];
+    grant_types_supported: string[];
+    token_endpoint_auth_methods_supported: string[];
+    token_endpoint_auth_signing_alg_values_supported: string[];
+    revocation_endpoint_auth_methods_supported: string[];
+    revocation_endpoint_auth_signing_alg_values_supported: string[];
+    introspection_endpoint_auth_methods_supported: string[];
+};
+export type ProtectedResource = {
+    resource: string;
+    authorization_servers: string[];
+    jwks_uri: string;
+    bearer_methods_supported: string[];
+    resource_documentation: string;
+};
 export type JwkSet = {
     keys: {
         kty: string;
@@ -266,10 +315,20 @@ export type JwkSet = {
     }[];
     [key: string]: unknown;
 };
+export type ClientToken = {
+    /** A JWT; see RFC 9068. */
+    access_token: string;
+    token_type: "Bearer";
+    /** Seconds. */
+    expires_in: number;
+    scope: string;
+};
 export type Introspection = {
     active: boolean;
     iss?: string;
     sub?: string;
+    client_id?: string;
+    scope?: string;
     sid?: string;
     /** Seconds since 1970. */
     exp?: number;
@@ -6542,6 +6601,1029 @@ export function resetUserMfa(id: string, opts?: Oazapfts.RequestOpts) {
     });
 }
 /**
+ * List clients
+ */
+export function listClients({ owner, cursor, limit }: {
+    owner?: "none" | string;
+    cursor?: string;
+    limit?: number;
+} = {}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                clients: Client[];
+                /** For the next page; null on the last one. */
+                nextCursor: string | null;
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "forbidden" | "role_not_defined";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
+            };
+        };
+    }>(`/admin/clients${QS.query(QS.explode({
+        owner,
+        cursor,
+        limit
+    }))}`, {
+        ...opts
+    });
+}
+/**
+ * Make a client
+ */
+export function createClient(body: {
+    name: string;
+    ownerId: string;
+    permissions: string[];
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 201;
+        data: {
+            success: true;
+            data: {
+                client: Client;
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "forbidden" | "role_not_defined";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
+            };
+        };
+    }>("/admin/clients", oazapfts.json({
+        ...opts,
+        method: "POST",
+        body
+    }));
+}
+/**
+ * Show a client with its credentials
+ */
+export function getClient(id: string, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                client: ClientWithCredentials;
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "forbidden" | "role_not_defined";
+            };
+        };
+    } | {
+        status: 404;
+        data: Failure & {
+            error: {
+                code: "not_found";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
+            };
+        };
+    }>(`/admin/clients/${encodeURIComponent(id)}`, {
+        ...opts
+    });
+}
+/**
+ * Change a client
+ */
+export function updateClient(id: string, body: {
+    name?: string;
+    ownerId?: string;
+    permissions?: string[];
+    status?: "active" | "disabled";
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                client: Client;
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "forbidden" | "role_not_defined";
+            };
+        };
+    } | {
+        status: 404;
+        data: Failure & {
+            error: {
+                code: "not_found";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
+            };
+        };
+    }>(`/admin/clients/${encodeURIComponent(id)}`, oazapfts.json({
+        ...opts,
+        method: "PATCH",
+        body
+    }));
+}
+/**
+ * Delete a client
+ */
+export function deleteClient(id: string, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {};
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "forbidden" | "role_not_defined";
+            };
+        };
+    } | {
+        status: 404;
+        data: Failure & {
+            error: {
+                code: "not_found";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
+            };
+        };
+    }>(`/admin/clients/${encodeURIComponent(id)}`, {
+        ...opts,
+        method: "DELETE"
+    });
+}
+/**
+ * Add a public key, a secret or an API key
+ */
+export function addClientCredential(id: string, body: {
+    kind: "public_key";
+    name?: string;
+    /** A public JWK: Ed25519, P-256, or RSA of 2048 to 4096 bits. */
+    publicKey: {
+        kty: string;
+        [key: string]: unknown;
+    };
+} | {
+    kind: "secret" | "api_key";
+    name?: string;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 201;
+        data: {
+            success: true;
+            data: {
+                credential: ClientCredential;
+                secret: string | null;
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "forbidden" | "role_not_defined";
+            };
+        };
+    } | {
+        status: 404;
+        data: Failure & {
+            error: {
+                code: "not_found";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 409;
+        data: Failure & {
+            error: {
+                code: "conflict";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
+            };
+        };
+    }>(`/admin/clients/${encodeURIComponent(id)}/credentials`, oazapfts.json({
+        ...opts,
+        method: "POST",
+        body
+    }));
+}
+/**
+ * Revoke a credential
+ */
+export function removeClientCredential(id: string, credentialId: string, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {};
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "forbidden" | "role_not_defined";
+            };
+        };
+    } | {
+        status: 404;
+        data: Failure & {
+            error: {
+                code: "not_found";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
+            };
+        };
+    }>(`/admin/clients/${encodeURIComponent(id)}/credentials/${encodeURIComponent(credentialId)}`, {
+        ...opts,
+        method: "DELETE"
+    });
+}
+/**
+ * Where and how clients get tokens (RFC 8414)
+ */
+export function getAuthorizationServer(opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: AuthorizationServer;
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
+            };
+        };
+    }>("/.well-known/oauth-authorization-server", {
+        ...opts
+    });
+}
+/**
+ * Whose tokens this API takes (RFC 9728)
+ */
+export function getProtectedResource(opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: ProtectedResource;
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
+            };
+        };
+    }>("/.well-known/oauth-protected-resource", {
+        ...opts
+    });
+}
+/**
  * The public keys of access tokens
  */
 export function getKeys(opts?: Oazapfts.RequestOpts) {
@@ -7785,6 +8867,222 @@ export function undoAccessChange(body: {
     }));
 }
 /**
+ * Get an access token as a client (RFC 6749, section 4.4)
+ */
+export function issueClientToken(body: {
+    grant_type: "client_credentials";
+    scope?: string;
+    [key: string]: unknown;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: ClientToken;
+    } | {
+        status: 400;
+        data: {
+            error: "invalid_request" | "invalid_scope" | "unsupported_grant_type";
+            /** For people; not part of the API. */
+            error_description: string;
+        };
+    } | {
+        status: 401;
+        data: {
+            error: "invalid_client";
+            /** For people; not part of the API. */
+            error_description: string;
+        };
+    } | {
+        status: 408;
+        data: {
+            error: "invalid_request";
+            /** For people; not part of the API. */
+            error_description: string;
+        };
+    } | {
+        status: 413;
+        data: {
+            error: "invalid_request";
+            /** For people; not part of the API. */
+            error_description: string;
+        };
+    } | {
+        status: 414;
+        data: {
+            error: "invalid_request";
+            /** For people; not part of the API. */
+            error_description: string;
+        };
+    } | {
+        status: 415;
+        data: {
+            error: "invalid_request";
+            /** For people; not part of the API. */
+            error_description: string;
+        };
+    } | {
+        status: 421;
+        data: {
+            error: "invalid_request";
+            /** For people; not part of the API. */
+            error_description: string;
+        };
+    } | {
+        status: 429;
+        data: {
+            error: "temporarily_unavailable";
+            /** For people; not part of the API. */
+            error_description: string;
+        };
+    } | {
+        status: 431;
+        data: {
+            error: "invalid_request";
+            /** For people; not part of the API. */
+            error_description: string;
+        };
+    } | {
+        status: 500;
+        data: {
+            error: "server_error";
+            /** For people; not part of the API. */
+            error_description: string;
+        };
+    } | {
+        status: 501;
+        data: {
+            error: "invalid_request";
+            /** For people; not part of the API. */
+            error_description: string;
+        };
+    } | {
+        status: 503;
+        data: {
+            error: "temporarily_unavailable";
+            /** For people; not part of the API. */
+            error_description: string;
+        };
+    } | {
+        status: 505;
+        data: {
+            error: "invalid_request";
+            /** For people; not part of the API. */
+            error_description: string;
+        };
+    }>("/oauth/token", oazapfts.form({
+        ...opts,
+        method: "POST",
+        body
+    }));
+}
+/**
+ * Revoke an access token of the client (RFC 7009)
+ */
+export function revokeClientToken(body: {
+    token: string;
+    token_type_hint?: string;
+    [key: string]: unknown;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {};
+    } | {
+        status: 400;
+        data: {
+            error: "invalid_request" | "unauthorized_client" | "unsupported_token_type";
+            /** For people; not part of the API. */
+            error_description: string;
+        };
+    } | {
+        status: 401;
+        data: {
+            error: "invalid_client";
+            /** For people; not part of the API. */
+            error_description: string;
+        };
+    } | {
+        status: 408;
+        data: {
+            error: "invalid_request";
+            /** For people; not part of the API. */
+            error_description: string;
+        };
+    } | {
+        status: 413;
+        data: {
+            error: "invalid_request";
+            /** For people; not part of the API. */
+            error_description: string;
+        };
+    } | {
+        status: 414;
+        data: {
+            error: "invalid_request";
+            /** For people; not part of the API. */
+            error_description: string;
+        };
+    } | {
+        status: 415;
+        data: {
+            error: "invalid_request";
+            /** For people; not part of the API. */
+            error_description: string;
+        };
+    } | {
+        status: 421;
+        data: {
+            error: "invalid_request";
+            /** For people; not part of the API. */
+            error_description: string;
+        };
+    } | {
+        status: 429;
+        data: {
+            error: "temporarily_unavailable";
+            /** For people; not part of the API. */
+            error_description: string;
+        };
+    } | {
+        status: 431;
+        data: {
+            error: "invalid_request";
+            /** For people; not part of the API. */
+            error_description: string;
+        };
+    } | {
+        status: 500;
+        data: {
+            error: "server_error";
+            /** For people; not part of the API. */
+            error_description: string;
+        };
+    } | {
+        status: 501;
+        data: {
+            error: "invalid_request";
+            /** For people; not part of the API. */
+            error_description: string;
+        };
+    } | {
+        status: 503;
+        data: {
+            error: "temporarily_unavailable";
+            /** For people; not part of the API. */
+            error_description: string;
+        };
+    } | {
+        status: 505;
+        data: {
+            error: "invalid_request";
+            /** For people; not part of the API. */
+            error_description: string;
+        };
+    }>("/oauth/revoke", oazapfts.form({
+        ...opts,
+        method: "POST",
+        body
+    }));
+}
+/**
  * Introspect an access token (RFC 7662)
  */
 export function introspectToken(body: {
@@ -7796,94 +9094,94 @@ export function introspectToken(body: {
         data: Introspection;
     } | {
         status: 400;
-        data: Failure & {
-            error: {
-                code: "validation_failed" | "bad_request";
-            };
+        data: {
+            error: "invalid_request";
+            /** For people; not part of the API. */
+            error_description: string;
         };
     } | {
         status: 401;
-        data: Failure & {
-            error: {
-                code: "invalid_client";
-            };
+        data: {
+            error: "invalid_client";
+            /** For people; not part of the API. */
+            error_description: string;
         };
     } | {
         status: 408;
-        data: Failure & {
-            error: {
-                code: "request_timeout";
-            };
+        data: {
+            error: "invalid_request";
+            /** For people; not part of the API. */
+            error_description: string;
         };
     } | {
         status: 413;
-        data: Failure & {
-            error: {
-                code: "payload_too_large";
-            };
+        data: {
+            error: "invalid_request";
+            /** For people; not part of the API. */
+            error_description: string;
         };
     } | {
         status: 414;
-        data: Failure & {
-            error: {
-                code: "uri_too_long";
-            };
+        data: {
+            error: "invalid_request";
+            /** For people; not part of the API. */
+            error_description: string;
         };
     } | {
         status: 415;
-        data: Failure & {
-            error: {
-                code: "unsupported_media_type";
-            };
+        data: {
+            error: "invalid_request";
+            /** For people; not part of the API. */
+            error_description: string;
         };
     } | {
         status: 421;
-        data: Failure & {
-            error: {
-                code: "misdirected_request";
-            };
+        data: {
+            error: "invalid_request";
+            /** For people; not part of the API. */
+            error_description: string;
         };
     } | {
         status: 429;
-        data: Failure & {
-            error: {
-                code: "too_many_requests";
-            };
+        data: {
+            error: "temporarily_unavailable";
+            /** For people; not part of the API. */
+            error_description: string;
         };
     } | {
         status: 431;
-        data: Failure & {
-            error: {
-                code: "headers_too_large";
-            };
+        data: {
+            error: "invalid_request";
+            /** For people; not part of the API. */
+            error_description: string;
         };
     } | {
         status: 500;
-        data: Failure & {
-            error: {
-                code: "internal_error";
-            };
+        data: {
+            error: "server_error";
+            /** For people; not part of the API. */
+            error_description: string;
         };
     } | {
         status: 501;
-        data: Failure & {
-            error: {
-                code: "not_implemented";
-            };
+        data: {
+            error: "invalid_request";
+            /** For people; not part of the API. */
+            error_description: string;
         };
     } | {
         status: 503;
-        data: Failure & {
-            error: {
-                code: "service_unavailable" | "audit_unavailable";
-            };
+        data: {
+            error: "temporarily_unavailable";
+            /** For people; not part of the API. */
+            error_description: string;
         };
     } | {
         status: 505;
-        data: Failure & {
-            error: {
-                code: "http_version_not_supported";
-            };
+        data: {
+            error: "invalid_request";
+            /** For people; not part of the API. */
+            error_description: string;
         };
     }>("/oauth/introspect", oazapfts.form({
         ...opts,

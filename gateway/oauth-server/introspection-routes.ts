@@ -1,15 +1,17 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
-import { DomainError } from "../../service-kit/errors.ts";
 import type { Logger } from "../../service-kit/logger.ts";
+import { isApiKey } from "../../token-client/api-key.ts";
 import { acrOf } from "../../token-client/assurance.ts";
-import type { TokenVerifier } from "../../token-client/principal.ts";
+import type { Principal, TokenVerifier } from "../../token-client/principal.ts";
 import { idField, roleField } from "../auth/answer-fields.ts";
+import type { Backends } from "../backends/backends.ts";
 import { registerFormParser } from "../edge/form-parser.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
 import { intLike, optional, textField, textLike } from "../routing/fields.ts";
 import { FORM_TYPE, JSON_TYPE } from "../routing/route-docs.ts";
+import { clientActor, clientAuthentication } from "./client-authentication.ts";
 import type { IntrospectionClients } from "./introspection-clients.ts";
 
 /** Other parameters are ignored (RFC 6749 §3.2). */
@@ -26,6 +28,8 @@ const introspectionAnswer = z
     active: z.boolean(),
     iss: optional(textLike("https://gateway.example.com")),
     sub: idField.optional(),
+    client_id: optional(textLike("0199a000-0000-7000-8000-000000000001")),
+    scope: optional(textLike("payments:read")),
     sid: idField.optional(),
     exp: seconds,
     iat: seconds,
@@ -39,11 +43,15 @@ const introspectionAnswer = z
   .meta({ id: "Introspection", description: "Of a token that is not active, nothing but that." });
 
 export interface IntrospectionDeps {
-  /** Without it, the path is 404. */
+  /** Services that may introspect every token. Clients introspect their own. */
   introspectionClients?: IntrospectionClients | undefined;
   verifier: Pick<TokenVerifier, "verify">;
+  clients: Pick<Backends["clients"], "authenticateClient">;
   logger: Logger;
 }
+
+/** In the audit log, of services in the file. */
+const OF_FILE = "client:";
 
 /**
  * RFC 7662, for services without gRPC and signature verification. Successes have the RFC's form, without our
@@ -51,12 +59,15 @@ export interface IntrospectionDeps {
  */
 export function registerIntrospectionRoutes(app: GatewayApp, deps: IntrospectionDeps): void {
   const { introspectionClients: clients, verifier, logger } = deps;
-  if (clients === undefined) return;
+  /** A service of the file, or a client with a secret. */
   const authenticateClient = async (request: FastifyRequest) => {
-    const clientId = clients.authenticate(request.headers.authorization);
-    if (clientId === undefined) throw new DomainError("invalid_client");
-    logger.info({ clientId, requestId: request.id }, "introspection client");
-    return { userId: `client:${clientId}` };
+    const clientId = clients?.authenticate(request.headers.authorization);
+    if (clientId !== undefined) {
+      logger.info({ clientId, requestId: request.id }, "introspection client");
+      return { userId: `${OF_FILE}${clientId}` };
+    }
+    const authentication = clientAuthentication(request);
+    return clientActor(await deps.clients.authenticateClient({ authentication }, request.state.call));
   };
   app.register(async (scope: GatewayApp) => {
     registerFormParser(scope);
@@ -66,6 +77,7 @@ export function registerIntrospectionRoutes(app: GatewayApp, deps: Introspection
       // Services authenticate before their body is read.
       policy: { auth: "public", limitClass: "introspection", action: "token.introspect" },
       isForClients: true,
+      hasOAuthFailures: true,
       schema: { body: IntrospectionBody },
       bodyTypes: [FORM_TYPE],
       answers: {
@@ -79,6 +91,9 @@ export function registerIntrospectionRoutes(app: GatewayApp, deps: Introspection
         // The reason is not disclosed (RFC 7662 §2.2).
         if (verification.kind === "inactive") return { active: false };
         const { principal } = verification;
+        const asker = request.state.proof?.actor.userId ?? "";
+        if (!asker.startsWith(OF_FILE) && asker !== principal.clientId) return { active: false };
+        if (principal.kind === "client") return { active: true, ...clientClaims(principal, token) };
         return {
           active: true,
           iss: issuerOf(token),
@@ -96,6 +111,23 @@ export function registerIntrospectionRoutes(app: GatewayApp, deps: Introspection
       },
     });
   });
+}
+
+function clientClaims(
+  { clientId, sessionId, scopes, expiresAt, issuedAt, tokenId }: Principal,
+  token: string,
+) {
+  return {
+    ...(!isApiKey(token) && { iss: issuerOf(token) }),
+    sub: clientId,
+    client_id: clientId,
+    sid: sessionId,
+    scope: (scopes ?? []).join(" "),
+    exp: secondsOf(expiresAt),
+    iat: secondsOf(issuedAt),
+    jti: tokenId,
+    token_type: "Bearer",
+  };
 }
 
 function secondsOf(date: Date): number {

@@ -60,7 +60,9 @@ function parsed(text: string): unknown {
 const BASIC = /^basic +([A-Za-z0-9+/]+={0,2})$/i;
 
 /** RFC 7617, with id and secret form-encoded (RFC 6749 §2.3.1). */
-function basicCredentials(authorization: string | undefined): { id: string; secret: string } | undefined {
+export function basicCredentials(
+  authorization: string | undefined,
+): { id: string; secret: string } | undefined {
   const encoded = BASIC.exec(authorization ?? "")?.[1];
   if (encoded === undefined) return undefined;
   const text = Buffer.from(encoded, "base64").toString("utf8");
