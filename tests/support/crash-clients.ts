@@ -64,7 +64,12 @@ async function makeCall(url: string, client: Client, dice: number): Promise<Atte
       body: JSON.stringify(body),
       signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS),
     });
-    const { error } = (await response.json()) as { error?: { code: string } };
+    const { data, error } = (await response.json()) as {
+      data?: { accessToken?: string };
+      error?: { code: string };
+    };
+    // Earlier sessions end with the twentieth login, and their tokens after 15 minutes.
+    client.accessToken = data?.accessToken ?? client.accessToken;
     const requestId = response.headers.get("x-request-id") ?? "";
     return { ...attempt, answer: { status: response.status, requestId, errorCode: error?.code } };
   } catch {
