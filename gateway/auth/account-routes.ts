@@ -78,7 +78,13 @@ export function registerAccountRoutes(app: GatewayApp, { identity, verifier }: A
     headers: deviceHeader,
     schema: { body: z.strictObject({ tempToken: tempTokenField, newPassword: newPasswordField }) },
     answers: answersWith("A session.", loginAnswers.afterPasswordChange, loginHeaders),
-    codes: ["password_change_token_invalid", "password_unchanged", ...newPasswordCodes, "busy"],
+    codes: [
+      "password_change_token_invalid",
+      "role_not_defined",
+      "password_unchanged",
+      ...newPasswordCodes,
+      "busy",
+    ],
     identify: async (request) => {
       const attempt = { ...request.body, ...clientOf(request), deviceToken: deviceTokenOf(request) };
       const answer = await identity.changePasswordAtLogin(attempt, request.state.call);

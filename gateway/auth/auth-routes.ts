@@ -62,7 +62,7 @@ export function registerAuthRoutes(app: GatewayApp, { identity, sessions }: Auth
     headers: deviceHeader,
     schema: { body: z.strictObject({ email: emailField, password: passwordField }) },
     answers: answersWith("A session, or what is missing to one.", loginAnswers.afterPassword, loginHeaders),
-    codes: ["invalid_credentials", "email_not_verified", "busy"],
+    codes: ["invalid_credentials", "email_not_verified", "role_not_defined", "busy"],
     identify: async (request) => {
       const attempt = { ...request.body, ...clientOf(request), deviceToken: deviceTokenOf(request) };
       const { result } = await identity.login(attempt, request.state.call);

@@ -72,7 +72,7 @@ export function registerMfaRoutes(app: GatewayApp, { identity, verifier }: AuthD
       loginAnswers.afterCode,
       loginHeaders,
     ),
-    codes: ["mfa_code_invalid", "passkey_invalid", "mfa_token_invalid"],
+    codes: ["mfa_code_invalid", "passkey_invalid", "mfa_token_invalid", "role_not_defined"],
     identify: async (request) => {
       const { body } = request;
       const { tempToken, trustDevice = false } = body;

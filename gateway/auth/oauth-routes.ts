@@ -224,7 +224,7 @@ export function registerOAuthRoutes(
     headers: deviceHeader,
     schema: { body: ExchangeBody },
     answers: answersWith("A session, or what is missing to one.", loginAnswers.afterProvider, loginHeaders),
-    codes: ["oauth_code_invalid", "email_not_verified"],
+    codes: ["oauth_code_invalid", "email_not_verified", "role_not_defined"],
     identify: async (request) => {
       const attempt = { ...request.body, ...clientOf(request), deviceToken: deviceTokenOf(request) };
       const { result } = await identity.exchangeOAuthCode(attempt, request.state.call);

@@ -227,7 +227,7 @@ function registerLogin(app: GatewayApp, { identity }: AuthDeps): void {
     headers: deviceHeader,
     schema: { body: z.strictObject({ challengeToken: tempTokenField, response: assertionField }) },
     answers: answersWith("A session.", loginAnswers.afterPasskey, loginHeaders),
-    codes: ["passkey_invalid"],
+    codes: ["passkey_invalid", "role_not_defined"],
     identify: async (request) => {
       const { challengeToken, response } = request.body;
       const assertion = toAssertion(response);

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { parseAccessFile } from "../../access-file/access-file.ts";
+import { BUILT_IN_PERMISSIONS, parseAccessFile } from "../../access-file/access-file.ts";
 import { UserStatus } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
 import { Role } from "../../proto/gen/gatehouse/token/v1/principal.ts";
 import { newCallContext } from "../../service-kit/call-context.ts";
@@ -110,6 +110,25 @@ test("SUPPORT helps users, and nobody who may administer more", async () => {
     expect(await codeOf(rpc().endUserSessions({ userId }, contextOf(support)))).toBe("forbidden");
   }
   expect(deps.tokenService.revokeUserSessions).not.toHaveBeenCalled();
+});
+
+test("whoever holds every permission by name still acts on nobody who holds *, by any method", async () => {
+  const all = JSON.stringify(BUILT_IN_PERMISSIONS);
+  deps.access.replace(
+    parseAccessFile(`roles: { ADMIN: ["*"], ALMOST: ${all}, USER: [] }\ndefaultRole: USER`),
+  );
+  await plant("ADMIN");
+  who = { role: "ALMOST" };
+  for (const method of [
+    "unlockUser",
+    "endUserSessions",
+    "setUserAccess",
+    "resetUserMfa",
+    "deleteUser",
+  ] as const) {
+    expect([method, await METHODS[method](await plant("ADMIN"))]).toEqual([method, "forbidden"]);
+    expect([method, await METHODS[method](await plant("USER"))]).toEqual([method, "done"]);
+  }
 });
 
 test("nobody assigns more than they hold, or takes a role from a user who holds more", async () => {

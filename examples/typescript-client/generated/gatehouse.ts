@@ -662,7 +662,7 @@ export function logIn(body: {
         status: 403;
         data: Failure & {
             error: {
-                code: "email_not_verified";
+                code: "role_not_defined" | "email_not_verified";
             };
         };
     } | {
@@ -1730,6 +1730,13 @@ export function completeMfaLogin(body: {
         data: Failure & {
             error: {
                 code: "mfa_code_invalid" | "mfa_token_invalid" | "passkey_invalid";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "role_not_defined";
             };
         };
     } | {
@@ -3115,6 +3122,13 @@ export function logInWithPasskey(body: {
             };
         };
     } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "role_not_defined";
+            };
+        };
+    } | {
         status: 408;
         data: Failure & {
             error: {
@@ -3979,6 +3993,13 @@ export function changePasswordAtLogin(body: {
             };
         };
     } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "role_not_defined";
+            };
+        };
+    } | {
         status: 408;
         data: Failure & {
             error: {
@@ -4597,7 +4618,7 @@ export function exchangeOAuthCode(body: {
         status: 403;
         data: Failure & {
             error: {
-                code: "email_not_verified";
+                code: "role_not_defined" | "email_not_verified";
             };
         };
     } | {
