@@ -104,6 +104,14 @@ test("the first administrator's address is canonical and the password is no text
   expect(JSON.stringify(config)).not.toContain("a good password");
 });
 
+test("a wrong access file prevents the start, with every problem", () => {
+  const file = join(folder, "access.yaml");
+  writeFileSync(file, "roles: { ADMIN: [], USER: [a:b] }\ndefaultRole: GUEST");
+  const problems = problemsOf({ ACCESS_FILE: file });
+  for (const key of ["roles.ADMIN", "roles.USER.0", "defaultRole"]) expect(problems).toContain(key);
+  expect(problemsOf({ ACCESS_FILE: join(folder, "absent.yaml") })).toContain("ACCESS_FILE");
+});
+
 test("the roles that need a second factor are a list, and may be none", () => {
   const rolesOf = (MFA_REQUIRED_ROLES: string) =>
     parseConfig(configSchema, { ...MINIMAL, MFA_REQUIRED_ROLES }).MFA_REQUIRED_ROLES;

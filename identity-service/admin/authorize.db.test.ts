@@ -8,6 +8,7 @@ import { emptyTables } from "../../tests/support/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { testDeps } from "../testing/test-deps.ts";
 import { createUserAdminRpc } from "../user-admin-rpc.ts";
+import { countUsersOfOtherRoles } from "./user-admin-store.ts";
 
 const STAYS = {
   role: Role.UNSPECIFIED,
@@ -154,6 +155,13 @@ test("nobody assigns more than they hold, or takes a role from a user who holds 
   expect(await assign(await plant("PAYER"), "USER", { role: "WRITER" })).toBe("forbidden");
   expect(await assign(userId, "NOWHERE", { person: "operator:ada" })).toBe("validation_failed");
   expect(await assign(userId, "PAYER", { person: "operator:ada" })).toBe("done");
+});
+
+test("users of roles that are in the file no more are counted, also those of USER", async () => {
+  for (const role of ["USER", "USER", "ADMIN", "GONE"]) await plant(role);
+  expect(await countUsersOfOtherRoles(deps.sql, deps.access.roles)).toBe(1);
+  expect(await countUsersOfOtherRoles(deps.sql, ["ADMIN", "GONE"])).toBe(2);
+  expect(await countUsersOfOtherRoles(deps.sql, ["USER", "ADMIN", "GONE"])).toBe(0);
 });
 
 test("a client may do what it was granted, and acts on nobody who may administer more", async () => {
