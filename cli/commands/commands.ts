@@ -8,6 +8,15 @@ import { auditExport } from "./audit-export.ts";
 import { auditSearch } from "./audit-search.ts";
 import { auditVerify } from "./audit-verify.ts";
 import { breachListBuild, breachListCheck } from "./breach-list.ts";
+import {
+  clientsAddCredential,
+  clientsChange,
+  clientsCreate,
+  clientsDelete,
+  clientsList,
+  clientsRemoveCredential,
+  clientsShow,
+} from "./clients.ts";
 import { completionCommand } from "./completion.ts";
 import { configCheck } from "./config-check.ts";
 import { health } from "./health.ts";
@@ -44,6 +53,13 @@ export const COMMANDS: readonly Command[] = [
   usersResetMfa,
   usersEndSessions,
   usersDelete,
+  clientsList,
+  clientsShow,
+  clientsCreate,
+  clientsChange,
+  clientsDelete,
+  clientsAddCredential,
+  clientsRemoveCredential,
   routesCheck,
   accessCheck,
   accessWhoCan,

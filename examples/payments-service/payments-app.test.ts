@@ -30,7 +30,15 @@ const VERDICTS: Record<string, Verification> = {
   admin: active("admin", "ADMIN"),
   auditor: active("auditor", "AUDITOR"),
   expired: { kind: "inactive", reason: "expired" },
+  reader: client(["payments:read"]),
+  writer: client(["payments:write"]),
 };
+
+function client(scopes: string[]): Verification {
+  const verdict = active("shop", "");
+  if (verdict.kind !== "active") throw new Error("not active");
+  return { ...verdict, principal: { ...verdict.principal, kind: "client", clientId: "shop", scopes } };
+}
 
 async function service(isDraining = () => false) {
   const app = await buildPaymentsApp({
@@ -195,4 +203,15 @@ test("one idempotency key is one payment of one user, and never another one", as
   expect((await pay("ada", order, "other")).statusCode).toBe(201);
   expect((await pay("ada", order, "k".repeat(256))).statusCode).toBe(400);
   expect((await call("GET", "/payments", "admin")).json().data.payments).toHaveLength(3);
+});
+
+test.each([
+  ["reader", 200, 403],
+  ["writer", 403, 201],
+])("a client that is a %s: lists with %d, pays with %d", async (token, listing, paying) => {
+  const { call } = await service();
+  expect((await call("GET", "/payments", token)).statusCode).toBe(listing);
+  const order = { amount: 1250, currency: "EUR", payee: "ACME Ltd", reference: "invoice 7" };
+  expect((await call("POST", "/payments", token, order)).statusCode).toBe(paying);
+  expect((await call("GET", "/payees", token)).statusCode).toBe(403);
 });

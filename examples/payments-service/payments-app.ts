@@ -24,6 +24,9 @@ export interface PaymentsDeps {
 const BODY_LIMIT_BYTES = 16 * 1024;
 const HTTP_CREATED = 201;
 const PAYERS: RouteAuth = { roles: ["USER", "ADMIN"] };
+/** Programs by what they were granted. */
+const READERS: RouteAuth = { ...PAYERS, scopes: ["payments:read"] };
+const WRITERS: RouteAuth = { ...PAYERS, scopes: ["payments:write"] };
 const ADMINS: RouteAuth = { roles: ["ADMIN"] };
 
 /** An example of an upstream that verifies tokens itself. */
@@ -67,13 +70,13 @@ export async function buildPaymentsApp({
 
   await app.register(fastifyBearerAuth, { verifier });
 
-  app.get("/payments", { config: { auth: PAYERS } }, async (request) => {
+  app.get("/payments", { config: { auth: READERS } }, async (request) => {
     const { userId, role } = principalIn(request);
     const payments = role === "ADMIN" ? store.list() : store.list(userId);
     return success({ payments }, "Payments, newest first.");
   });
 
-  app.post("/payments", { config: { auth: PAYERS } }, async (request, reply) => {
+  app.post("/payments", { config: { auth: WRITERS } }, async (request, reply) => {
     const { userId } = principalIn(request);
     const order = inputAs(PaymentOrder, request.body, "body");
     if (order.amount > MAX_TO_ANYBODY_MINOR && !store.payees(userId).has(order.payee)) throw unknownPayee();
@@ -84,7 +87,7 @@ export async function buildPaymentsApp({
     return success({ payment }, "The payment is ordered.");
   });
 
-  app.get<{ Params: { id: string } }>("/payments/:id", { config: { auth: PAYERS } }, async (request) => {
+  app.get<{ Params: { id: string } }>("/payments/:id", { config: { auth: READERS } }, async (request) => {
     const { userId, role } = principalIn(request);
     const payment = store.find(request.params.id);
     // The existence of other users' payments is not revealed.

@@ -1,0 +1,255 @@
+import { readFileSync } from "node:fs";
+import {
+  ClientAdminServiceClient,
+  type ClientCredential,
+  ClientStatus,
+  CredentialKind,
+  type MachineClient,
+} from "../../proto/gen/gatehouse/identity/v1/client_service.ts";
+import { callUnary } from "../../service-kit/rpc-client.ts";
+import type { Backend } from "../backend.ts";
+import type { Command } from "../command.ts";
+import { UsageError } from "../usage-error.ts";
+import { table } from "./table.ts";
+import { wholeNumber } from "./whole-number.ts";
+
+const DEFAULT_LIMIT = 50;
+const MAX_LIMIT = 100;
+const CHECK_WITH = "gatehouse clients show <id>";
+
+type Work<R> = Parameters<typeof call<R>>[1];
+
+function call<R>(
+  backend: Backend,
+  work: (
+    client: ClientAdminServiceClient,
+    context: Parameters<Parameters<Backend["call"]>[2]>[1],
+  ) => Promise<R>,
+): Promise<R> {
+  return backend.call("identity-service", ClientAdminServiceClient, work);
+}
+
+const show =
+  (clientId: string): Work<{ client: MachineClient | undefined }> =>
+  (client, context) =>
+    callUnary(client, client.getClient, { clientId }, context);
+
+export const clientsList: Command = {
+  name: "clients list",
+  summary: "Show clients (programs), newest first, a page at a time",
+  positionals: [],
+  options: {
+    owner: { type: "string", value: "user", description: "only this user's; none: whose owner is gone" },
+    limit: { type: "string", value: "count", description: `1 to ${MAX_LIMIT}; default ${DEFAULT_LIMIT}` },
+    cursor: { type: "string", value: "id", description: "continue after the previous page" },
+  },
+  async run({ values }, backend) {
+    const limit = wholeNumber(values, "limit", { min: 1, max: MAX_LIMIT }) ?? DEFAULT_LIMIT;
+    const request = { ownedBy: values.get("owner") ?? "", cursor: values.get("cursor") ?? "", limit };
+    const answer = await call(backend, (client, context) =>
+      callUnary(client, client.listClients, request, context),
+    );
+    const clients = answer.clients.map(clientView);
+    const nextCursor = answer.nextCursor || null;
+    const rows = clients.map(({ id, name, status, ownerId }) => [id, name, status, ownerId ?? "-"]);
+    const more = nextCursor === null ? "" : `\nMore: --cursor ${nextCursor}`;
+    return {
+      text: `${table(["ID", "NAME", "STATUS", "OWNER"], rows)}${more}`,
+      json: { clients, nextCursor },
+    };
+  },
+};
+
+export const clientsShow: Command = {
+  name: "clients show",
+  summary: "Show one client with its credentials",
+  positionals: ["id"],
+  options: {},
+  async run({ positionals: [clientId = ""] }, backend) {
+    const answer = await call(backend, show(clientId));
+    const client = clientView(answer.client);
+    const credentials = (answer.client?.credentials ?? []).map(credentialView);
+    const facts = Object.entries(client).map(([name, value]) => `${name.padEnd(12)}  ${value ?? "-"}`);
+    const rows = credentials.map(({ id, kind, name, keyId, lastUsedAt }) => [
+      id,
+      kind,
+      name,
+      keyId,
+      lastUsedAt ?? "-",
+    ]);
+    const list = table(["CREDENTIAL", "KIND", "NAME", "KEY", "LAST USED"], rows);
+    return { text: `${facts.join("\n")}\n\n${list}`, json: { client: { ...client, credentials } } };
+  },
+};
+
+export const clientsCreate: Command = {
+  name: "clients create",
+  summary: "Make a client, which has no credential yet",
+  positionals: ["name"],
+  options: {
+    owner: {
+      type: "string",
+      value: "user",
+      description: "id of the user who answers for it",
+      required: true,
+    },
+    permission: {
+      type: "string",
+      value: "name",
+      description: "of the access file; repeatable",
+      required: true,
+      multiple: true,
+    },
+  },
+  checkWith: "gatehouse clients list",
+  async run({ positionals: [name = ""], values, lists }, backend) {
+    const permissions = [...(lists.get("permission") ?? [])];
+    const request = { name, ownerUserId: values.get("owner") ?? "", permissions };
+    const answer = await call(backend, (client, context) =>
+      callUnary(client, client.createClient, request, context),
+    );
+    const client = clientView(answer.client);
+    return { text: `${client.id} was made`, json: { client } };
+  },
+};
+
+export const clientsChange: Command = {
+  name: "clients change",
+  summary: "Change a client; disabling it, or fewer permissions, ends its tokens",
+  positionals: ["id"],
+  options: {
+    name: { type: "string", value: "text", description: "another name" },
+    owner: { type: "string", value: "user", description: "id of another owner" },
+    permission: {
+      type: "string",
+      value: "name",
+      description: "these permissions instead; repeatable",
+      multiple: true,
+    },
+    disable: { type: "boolean", description: "it gets no tokens" },
+    enable: { type: "boolean", description: "it gets tokens again" },
+  },
+  checkWith: CHECK_WITH,
+  async run({ positionals: [clientId = ""], values, lists, flags }, backend) {
+    if (flags.has("disable") && flags.has("enable")) throw new UsageError("--disable or --enable, not both");
+    const names = [...(lists.get("permission") ?? [])];
+    const request = {
+      clientId,
+      name: values.get("name") ?? "",
+      ownerUserId: values.get("owner") ?? "",
+      permissions: names.length === 0 ? undefined : { names },
+      status: flags.has("disable")
+        ? ClientStatus.DISABLED
+        : flags.has("enable")
+          ? ClientStatus.ACTIVE
+          : ClientStatus.UNSPECIFIED,
+    };
+    const answer = await call(backend, (client, context) =>
+      callUnary(client, client.changeClient, request, context),
+    );
+    const client = clientView(answer.client);
+    return { text: `${client.id} is ${client.status}`, json: { client } };
+  },
+};
+
+export const clientsDelete: Command = {
+  name: "clients delete",
+  summary: "Delete a client with its credentials and end its tokens",
+  positionals: ["id"],
+  options: { yes: { type: "boolean", description: "needed: it cannot be undone" } },
+  checkWith: CHECK_WITH,
+  async run({ positionals: [clientId = ""], flags }, backend) {
+    if (!flags.has("yes")) throw new UsageError("This cannot be undone: repeat it with --yes");
+    await call(backend, (client, context) => callUnary(client, client.deleteClient, { clientId }, context));
+    return { text: `${clientId} is deleted`, json: { clientId } };
+  },
+};
+
+export const clientsAddCredential: Command = {
+  name: "clients add-credential",
+  summary: "Add a public key, a secret or an API key; a secret and an API key are shown this once",
+  positionals: ["id"],
+  options: {
+    "public-key": { type: "string", value: "file", description: "a public JWK" },
+    secret: { type: "boolean", description: "a new secret" },
+    "api-key": { type: "boolean", description: "a new API key" },
+    name: { type: "string", value: "text", description: "for people" },
+  },
+  checkWith: CHECK_WITH,
+  async run({ positionals: [clientId = ""], values, flags }, backend) {
+    const file = values.get("public-key");
+    const kinds = [
+      ...(file === undefined ? [] : [CredentialKind.PUBLIC_KEY]),
+      ...(flags.has("secret") ? [CredentialKind.SECRET] : []),
+      ...(flags.has("api-key") ? [CredentialKind.API_KEY] : []),
+    ];
+    const [kind] = kinds;
+    if (kind === undefined || kinds.length > 1)
+      throw new UsageError("one of --public-key, --secret and --api-key is needed");
+    const publicJwkJson = file === undefined ? "" : readKey(file);
+    const request = { clientId, kind, name: values.get("name") ?? "", publicJwkJson };
+    const answer = await call(backend, (client, context) =>
+      callUnary(client, client.addClientCredential, request, context),
+    );
+    if (answer.credential === undefined) throw new Error("identity-service sent no credential");
+    const credential = credentialView(answer.credential);
+    const secret = answer.secret || null;
+    return {
+      text: [credential.id, ...(secret === null ? [] : [secret])].join("\n"),
+      json: { credential, secret },
+    };
+  },
+};
+
+export const clientsRemoveCredential: Command = {
+  name: "clients remove-credential",
+  summary: "Revoke a credential and end its tokens",
+  positionals: ["id", "credential"],
+  options: {},
+  checkWith: CHECK_WITH,
+  async run({ positionals: [clientId = "", credentialId = ""] }, backend) {
+    await call(backend, (client, context) =>
+      callUnary(client, client.revokeClientCredential, { clientId, credentialId }, context),
+    );
+    return { text: `${credentialId} is revoked`, json: { clientId, credentialId } };
+  },
+};
+
+function readKey(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch {
+    throw new UsageError(`${file} cannot be read`);
+  }
+}
+
+const KIND_NAMES: ReadonlyMap<CredentialKind, string> = new Map([
+  [CredentialKind.PUBLIC_KEY, "public_key"],
+  [CredentialKind.SECRET, "secret"],
+  [CredentialKind.API_KEY, "api_key"],
+]);
+
+function clientView(client: MachineClient | undefined) {
+  if (client === undefined) throw new Error("identity-service sent no client");
+  const { id, name, ownerUserId, permissions, status, createdAt, changedAt } = client;
+  return {
+    id,
+    name,
+    ownerId: ownerUserId || null,
+    permissions: permissions.join(" "),
+    status: status === ClientStatus.ACTIVE ? "active" : "disabled",
+    createdAt: createdAt?.toISOString() ?? null,
+    changedAt: changedAt?.toISOString() ?? null,
+  };
+}
+
+function credentialView({ id, kind, name, keyId, createdAt, lastUsedAt }: ClientCredential) {
+  return {
+    id,
+    kind: KIND_NAMES.get(kind) ?? "unknown",
+    name,
+    keyId,
+    createdAt: createdAt?.toISOString() ?? null,
+    lastUsedAt: lastUsedAt?.toISOString() ?? null,
+  };
+}
