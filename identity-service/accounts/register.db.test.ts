@@ -202,7 +202,7 @@ test("the database refuses rows that the service would never write", async () =>
     { email: "a@localhost" },
     { first_name: "" },
     { last_name: "x".repeat(101) },
-    { role: "ROOT" },
+    { role: "root" },
     { status: "deleted" },
     { password_hash: "plain text" },
     { updated_at: new Date(0) },

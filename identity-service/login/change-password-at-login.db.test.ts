@@ -119,7 +119,7 @@ test("a required change ends the sessions, is asked for at the next login, and c
     user: { id: anna.id },
   });
   expect(deps.tokenService.issueSession.mock.calls.map(([session]) => session)).toEqual([
-    { userId: anna.id, role: "USER", amr: ["pwd"], authTime, ...FROM },
+    { userId: anna.id, role: "USER", amr: ["pwd"], limits: expect.anything(), authTime, ...FROM },
   ]);
   expect(await mails()).toEqual(["password-changed"]);
   expect(await account()).toMatchObject({ must_change_password: false, password_epoch: 1 });
@@ -331,11 +331,11 @@ test("an unlock clears failures and leaves the rest as it is", async () => {
   for (let round = 0; round < 5; round += 1) await codeOf(attempt("wrong"));
   expect(await codeOf(attempt(PASSWORD))).toBe("invalid_credentials");
   await database.ownerSql`update users set status = 'disabled'`;
-  await unlockUser(deps, anna.id, context());
+  await unlockUser(deps, anna.id, asOperator());
   expect(await account()).toMatchObject({ status: "disabled" });
   await database.ownerSql`update users set status = 'active'`;
   expect(await codeOf(attempt(PASSWORD))).toBe("done");
-  expect(await codeOf(unlockUser(deps, deps.newId(), context()))).toBe("not_found");
+  expect(await codeOf(unlockUser(deps, deps.newId(), asOperator()))).toBe("not_found");
 });
 
 test("a new password makes every device unknown, however it was set", async () => {

@@ -84,7 +84,14 @@ test("a role that requires a second factor begins no session without one; enroll
   expect(result).toMatchObject({ kind: "completed", user: { id: userId, mfaEnabled: true } });
   expect(result.recoveryCodes).toHaveLength(10);
   expect(deps.tokenService.issueSession.mock.calls.map(([session]) => session)).toEqual([
-    { userId, role: "AUDITOR", amr: ["pwd", "otp", "mfa"], authTime: deps.now(), ...FROM },
+    {
+      userId,
+      role: "AUDITOR",
+      limits: expect.anything(),
+      amr: ["pwd", "otp", "mfa"],
+      authTime: deps.now(),
+      ...FROM,
+    },
   ]);
   expect(deps.tokenService.revokeUserSessions.mock.calls[0]?.[0]).toMatchObject({
     exceptSessionId: null,

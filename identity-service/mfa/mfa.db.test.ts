@@ -150,7 +150,14 @@ test("set up, confirm, log in with a code: the session says how", async () => {
   expect(tokens.accessToken).toBe("access");
   expect(user).toMatchObject({ id: userId, mfaEnabled: true });
   expect(deps.tokenService.issueSession.mock.calls.map(([session]) => session)).toEqual([
-    { userId, role: "USER", amr: ["pwd", "otp", "mfa"], authTime: deps.now(), ...FROM },
+    {
+      userId,
+      role: "USER",
+      limits: expect.anything(),
+      amr: ["pwd", "otp", "mfa"],
+      authTime: deps.now(),
+      ...FROM,
+    },
   ]);
 });
 
