@@ -208,6 +208,7 @@ test.each([
   ["the time of the login", { authTime: undefined }],
   ["a beginning", { issuedAt: undefined }],
   ["an end", { expiresAt: undefined }],
+  ["a check of the key that its token is bound to", { confirmation: { jkt: "A".repeat(43), x5tS256: "" } }],
 ])("an answer without %s is a refusal", async (_what, changes) => {
   const verifier = await createVerifier();
   answer = () => active(changes);

@@ -264,6 +264,8 @@ function decode(response: VerifyTokenResponse): Verification {
 
 function decodePrincipal(message: PrincipalMessage): Principal | undefined {
   const { userId, sessionId, tokenId, keyId, amr, authTime, issuedAt, expiresAt } = message;
+  // A proof of the token's key is not checked yet.
+  if (message.confirmation !== undefined) return undefined;
   if (message.kind === PrincipalKind.CLIENT) return decodeClient(message);
   if (message.kind !== PrincipalKind.USER && message.kind !== PrincipalKind.UNSPECIFIED) return undefined;
   // The enum is all that a token-service of the version before fills.

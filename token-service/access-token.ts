@@ -21,6 +21,8 @@ const commonClaims = {
   iat: seconds,
   exp: seconds,
   nbf: seconds.optional(),
+  /** Proofs of a token's key (RFC 7800) are not checked yet: who cannot check one must refuse the token. */
+  cnf: z.undefined().optional(),
 };
 
 /** RFC 9068 §2.2. Unknown claims pass, for newer versions. */

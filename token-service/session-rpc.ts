@@ -58,8 +58,11 @@ const limits = z.object({
   atMost: orDefault(z.int().min(1).max(20)),
 });
 /** `acr` is empty from the version before. */
+/** Tokens cannot be bound to a key yet. Who asks for it must not get a bearer token. */
+const unbound = { confirmation: z.undefined().optional() };
 const newSession = z
   .object({
+    ...unbound,
     userId: uuid,
     amr: methods,
     acr: z.literal("").or(level),
@@ -72,6 +75,7 @@ const newProof = z.object({ sessionId: uuid, userId: uuid, acr: level, amr: meth
 /** `scope-token` of RFC 6749 §3.3. */
 const scopeName = z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]{1,64}$/);
 const provenClient = z.object({
+  ...unbound,
   clientId: uuid,
   credentialId: uuid,
   scopes: z.array(scopeName).min(1).max(100),
@@ -125,6 +129,7 @@ export function createSessionRpc(
     },
     async refreshSession(request, context) {
       const origin = { ...originOf(request), requestId: context.requestId, traceId: traceIdOf(context) };
+      decode(z.object(unbound), request);
       const tokens = await refreshSession(deps, request.refreshToken, origin);
       return { tokens: toPairMessage(tokens) };
     },

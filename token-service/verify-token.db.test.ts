@@ -251,6 +251,7 @@ describe("claims", () => {
     ["issued in the future", { iat: nowS + 60, exp: nowS + 120 }, "iat"],
     ["not yet good", { nbf: nowS + 60 }, "nbf"],
     ["nbf as text", { nbf: "0" }, "claims"],
+    ["bound to a key", { cnf: { jkt: "A".repeat(43) } }, "claims"],
     ["expired", { iat: nowS - 900, exp: nowS - 6 }, "exp"],
     ["living too long", { exp: nowS + 86_400 }, "lifetime"],
     ["ending before it begins", { iat: nowS, exp: nowS - 1 }, "lifetime"],
