@@ -109,6 +109,7 @@ test.each(["a".repeat(43), "~".repeat(128), `${"a".repeat(39)}.-_9`])(
       userId,
       role: "USER",
       amr: ["fed"],
+      limits: expect.anything(),
       authTime: inS(-5),
       clientIp: from.clientIp,
       userAgent: from.userAgent,
