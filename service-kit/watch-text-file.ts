@@ -14,14 +14,15 @@ export interface TextFileWatchOptions {
   onLook(result: "taken" | "refused"): void;
   lookEveryMs: number;
   logger: Logger;
+  read?: (path: string) => Promise<string>;
 }
 
 /** Polls, because watchers may miss a ConfigMap's change of links. */
 export function watchTextFile(options: TextFileWatchOptions): Repetition {
-  const { path, what, take, onLook, logger } = options;
+  const { path, what, take, onLook, logger, read = (file) => readFile(file, "utf8") } = options;
   let seen = options.text;
   const look = async () => {
-    const text = await readFile(path, "utf8").catch((error: NodeJS.ErrnoException) => `\0${error.code}`);
+    const text = await read(path).catch((error: NodeJS.ErrnoException) => `\0${error.code}`);
     if (text === seen) return;
     seen = text;
     try {

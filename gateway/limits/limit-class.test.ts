@@ -42,6 +42,7 @@ test("every class has a limit of a network; what strangers can do without a proo
     account: "address user",
     admin: "address user",
     introspection: "address",
+    client: "address",
     document: "address",
     unknown: "address",
   });

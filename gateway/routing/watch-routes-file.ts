@@ -14,6 +14,7 @@ export interface RoutesWatchOptions {
   logger: Logger;
   metrics: Metrics;
   lookEveryMs?: number;
+  read?: (path: string) => Promise<string>;
 }
 
 /** Ignores invalid files. */
@@ -36,5 +37,6 @@ export function watchRoutesFile({
     onLook: (result) => reloads.inc({ result }),
     lookEveryMs: options.lookEveryMs ?? LOOK_EVERY_MS,
     logger,
+    ...(options.read && { read: options.read }),
   });
 }
