@@ -12,9 +12,13 @@ import { ADMIN, freePorts, launch, type System, startSystem } from "../support/s
 const ROOT = resolve(import.meta.dirname, "..", "..");
 
 let system: System;
+/** With which curl waits, as `Retry-After` asks, where a busy machine answers 503. */
+let patientCurl: NodeJS.ProcessEnv;
 
 beforeAll(async () => {
   system = await startSystem();
+  await writeFile(join(system.home, ".curlrc"), "retry = 10\n");
+  patientCurl = { ...process.env, CURL_HOME: system.home };
 });
 
 afterAll(async () => {
@@ -75,7 +79,7 @@ test("the curl lines work as they are printed", async () => {
     .filter((line) => line.includes("curl "));
   const { execFile } = await import("node:child_process");
   const printed = await new Promise<string>((resolve, reject) => {
-    execFile("sh", ["-e", "-c", lines.join("\n")], (error, stdout) =>
+    execFile("sh", ["-e", "-c", lines.join("\n")], { env: patientCurl }, (error, stdout) =>
       error === null ? resolve(stdout) : reject(error),
     );
   });
@@ -94,7 +98,7 @@ test("README's five minutes work as they are printed, with a step-up and an appr
     .replaceAll("ada@example.com", "eve@example.com")
     .replaceAll("admin@gatehouse.example", ADMIN.email);
   const [beforeMail = "", afterMail = ""] = script.split(/^(?=# Confirm the address)/m);
-  const environment = { ...process.env, GATEHOUSE_HOME: system.home };
+  const environment = { ...patientCurl, GATEHOUSE_HOME: system.home };
   const shell = spawn("sh", ["-e", "-s"], { cwd: ROOT, env: environment, stdio: ["pipe", "pipe", "pipe"] });
   const ended = once(shell, "close");
   let printed = "";

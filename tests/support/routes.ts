@@ -7,7 +7,8 @@ const TIMEOUT_MS = 60_000;
 
 /** Adds to the routes file of a running system, and waits until the gateway uses them. */
 export async function addRoutes(system: Pick<System, "home">, routes: string): Promise<void> {
-  const uses = async () => (await readLog(system, "gateway")).split("the routes file has changed and is in use").length;
+  const uses = async () =>
+    (await readLog(system, "gateway")).split("the routes file has changed and is in use").length;
   const before = await uses();
   await appendFile(join(system.home, "routes.yaml"), routes);
   const isUnused = async () => ((await uses()) > before ? undefined : true);
