@@ -53,7 +53,7 @@ export interface GatewayDeps
   extends Omit<Backends, "tokens">,
     Pick<IntrospectionDeps, "introspectionClients">,
     Pick<AuthDeps, "tokenDelivery">,
-    Pick<HookDeps, "proxies" | "allowedHosts" | "allowedOrigins">,
+    Pick<HookDeps, "proxies" | "allowedHosts" | "allowedOrigins" | "callBudgetMs">,
     RateLimitDeps {
   recorder: AuditRecorder;
   jwks: Pick<JwksCache, "get">;

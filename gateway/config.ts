@@ -4,6 +4,7 @@ import { z } from "zod";
 import { accessConfig } from "../access-file/access-config.ts";
 import { spoolConfig } from "../audit-client/audit-spool.ts";
 import { assuranceSchema, isWebOrigin, parseRoutesFile } from "../routes-file/routes-file.ts";
+import { CALL_BUDGET_MS } from "../service-kit/call-context.ts";
 import {
   addressSchema,
   ConfigError,
@@ -137,6 +138,7 @@ export const configSchema = z
     /** Their `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Request-Id` are trusted. */
     TRUSTED_PROXIES: networkListSchema.default(() => new BlockList()),
     /** Further ones are closed at once. */
+    CALL_BUDGET_MS: integerSchema(500, 10_000).default(CALL_BUDGET_MS),
     MAX_CONNECTIONS: integerSchema(1, 100_000).default(10_000),
     /** Per IPv4 address or IPv6 /64. Trusted proxies are exempt. */
     MAX_CONNECTIONS_PER_ADDRESS: integerSchema(1, 100_000).default(1_000),

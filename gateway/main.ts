@@ -119,6 +119,7 @@ const app = buildApp({
   introspectionClients: config.INTROSPECTION_CLIENTS_FILE,
   allowedHosts: config.ALLOWED_HOSTS,
   allowedOrigins: config.ALLOWED_ORIGINS ?? new Set(),
+  callBudgetMs: config.CALL_BUDGET_MS,
   maxWebSockets: config.MAX_WEBSOCKETS,
   isDraining: () => lifecycle.isDraining,
   limitClasses: config.RATE_LIMITS ?? defaultLimitClasses(),

@@ -35,7 +35,7 @@ const TRACEPARENT = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}
 
 /** @see W3C Trace Context §3.2 */
 export function newCallContext(
-  options: { requestId?: string; traceparent?: string | undefined; budgetMs?: number } = {},
+  options: { requestId?: string; traceparent?: string | undefined; budgetMs?: number | undefined } = {},
 ): CallContext {
   return {
     requestId: options.requestId ?? uuidv7(),

@@ -92,6 +92,19 @@ test("me is the caller's own account, asked for in the caller's name and within 
   expect((asked?.context.deadlineMs ?? 0) - Date.now()).toBeLessThanOrEqual(1_000);
 });
 
+test("a call may wait for other services as long as the operator says, also after its body", async () => {
+  const leftMs: number[] = [];
+  const note = async (_request: unknown, { deadlineMs }: CallContext) => {
+    leftMs.push(deadlineMs - Date.now());
+    return { user: ada };
+  };
+  const { app } = testGateway({ identity: { getUser: note, updateProfile: note }, callBudgetMs: 600_000 });
+  await send(app, { url: "/auth/me", token: "user-token" });
+  await send(app, { method: "PATCH", url: "/auth/me", token: "user-token", body: { firstName: "Ada" } });
+  expect(leftMs).toHaveLength(2);
+  for (const left of leftMs) expect(left).toBeGreaterThan(60_000);
+});
+
 test("a token of a deleted account is invalid", async () => {
   const { app } = withIdentity({ getUser: () => Promise.reject(new DomainError("not_found")) });
   const response = await send(app, { url: "/auth/me", token: "user-token" });

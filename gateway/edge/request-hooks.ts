@@ -32,6 +32,8 @@ export interface HookDeps extends RateLimitDeps, AuthenticateDeps {
   upgradeOf: (request: IncomingMessage) => Upgrade | null;
   ending: EndingConnections;
   notFound: (request: FastifyRequest, reply: FastifyReply) => FastifyReply;
+  /** Of each call, for all that the gateway asks of other services. */
+  callBudgetMs?: number;
 }
 
 export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
@@ -66,7 +68,7 @@ export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
     done();
   });
   app.addHook("preHandler", createSecondLook(deps));
-  app.addHook("preHandler", createIntentHook(audit));
+  app.addHook("preHandler", createIntentHook(audit, deps.callBudgetMs));
   app.addHook("onSend", (request, reply, _payload, done) => {
     closeIfUnread(request, reply);
     completion.decided(request, reply);
@@ -101,6 +103,7 @@ function begin(request: FastifyRequest, deps: HookDeps): RequestState {
   const call = newCallContext({
     requestId: request.id,
     traceparent: typeof traceparent === "string" ? traceparent : undefined,
+    budgetMs: deps.callBudgetMs,
   });
   const { target, policy } = chooseRoute(request, deps.proxies);
   const span = startSpan("server", `${request.method} ${patternOf(policy)}`, call.traceparent);
@@ -141,10 +144,10 @@ function pathOf({ raw: { url = "" } }: FastifyRequest): string {
   return query === -1 ? url : url.slice(0, query);
 }
 
-function createIntentHook(audit: AuditTrail) {
+function createIntentHook(audit: AuditTrail, budgetMs = CALL_BUDGET_MS) {
   return (request: FastifyRequest, _reply: unknown, done: HookHandlerDoneFunction): void => {
     // A slow upload does not use up the budget.
-    writableState(request).call.deadlineMs = Date.now() + CALL_BUDGET_MS;
+    writableState(request).call.deadlineMs = Date.now() + budgetMs;
     const durable = audit.recordIntent(request);
     if (durable === undefined) done();
     else durable.then(() => done(), done);

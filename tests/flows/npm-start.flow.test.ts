@@ -232,7 +232,7 @@ test("wrong settings are all named at once, and nothing is started", async () =>
 
 test("without its database what needs it answers 503, neither 401 nor 500; it recovers by itself", async () => {
   const api = apiClient(system.url, { isPatient: false });
-  const user = await api.newUser();
+  const user = await apiClient(system.url).newUser();
   const pay = () =>
     api.post(
       "/payments",
