@@ -7,14 +7,11 @@ import type {
 } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
 import { changePasswordAtLogin } from "./login/change-password-at-login.ts";
-import type { LoginResult } from "./login/complete-login.ts";
 import { completeMfaLogin } from "./login/complete-mfa-login.ts";
-import {
-  beginTotpEnrollmentAtLogin,
-  completeTotpEnrollmentAtLogin,
-  type EnrollAtLoginDeps,
-} from "./login/enroll-at-login.ts";
+import { beginTotpEnrollmentAtLogin, completeTotpEnrollmentAtLogin } from "./login/enroll-at-login.ts";
 import { logIn } from "./login/log-in.ts";
+import type { LoginDeps } from "./login/login-deps.ts";
+import type { LoginResult } from "./login/login-result.ts";
 import { optionsJson } from "./passkeys/options-json.ts";
 import { encodeUser } from "./users/user-rpc.ts";
 
@@ -33,9 +30,7 @@ export const LOGIN_CALLERS: Pick<Callers<IdentityServiceServer>, LoginMethods> =
   completeTotpEnrollmentAtLogin: ["gateway"],
 };
 
-export function createLoginRpc(
-  deps: EnrollAtLoginDeps,
-): Pick<Implementation<IdentityServiceServer>, LoginMethods> {
+export function createLoginRpc(deps: LoginDeps): Pick<Implementation<IdentityServiceServer>, LoginMethods> {
   return {
     login: async (request, context) => ({ result: encodeLoginResult(await logIn(deps, request, context)) }),
     completeMfaLogin: async (request, context) =>

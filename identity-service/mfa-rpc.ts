@@ -3,7 +3,7 @@ import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
 import { beginTotpEnrollment } from "./mfa/begin-totp-enrollment.ts";
 import { confirmTotpEnrollment } from "./mfa/confirm-totp-enrollment.ts";
 import { disableTotp } from "./mfa/disable-totp.ts";
-import type { MfaChangeDeps } from "./mfa/mfa-deps.ts";
+import type { MfaDeps } from "./mfa/mfa-deps.ts";
 import { regenerateRecoveryCodes } from "./mfa/regenerate-recovery-codes.ts";
 
 type MfaMethods = "beginTotpEnrollment" | "confirmTotpEnrollment" | "disableTotp" | "regenerateRecoveryCodes";
@@ -15,7 +15,7 @@ export const MFA_CALLERS: Pick<Callers<IdentityServiceServer>, MfaMethods> = {
   regenerateRecoveryCodes: ["gateway"],
 };
 
-export function createMfaRpc(deps: MfaChangeDeps): Pick<Implementation<IdentityServiceServer>, MfaMethods> {
+export function createMfaRpc(deps: MfaDeps): Pick<Implementation<IdentityServiceServer>, MfaMethods> {
   return {
     beginTotpEnrollment: (request, context) => beginTotpEnrollment(deps, request, context.deadlineMs),
     confirmTotpEnrollment: async (request, context) => {

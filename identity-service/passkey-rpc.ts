@@ -9,9 +9,9 @@ import { parseAcr } from "../token-client/assurance.ts";
 import {
   beginPasskeyRegistrationAtLogin,
   completePasskeyRegistrationAtLogin,
-  type EnrollPasskeyDeps,
 } from "./login/enroll-passkey-at-login.ts";
-import { beginPasskeyLogin, logInWithPasskey, type PasskeyLoginDeps } from "./login/log-in-with-passkey.ts";
+import { beginPasskeyLogin, logInWithPasskey } from "./login/log-in-with-passkey.ts";
+import type { LoginDeps } from "./login/login-deps.ts";
 import { encodeLoginResult } from "./login-rpc.ts";
 import { beginPasskeyRegistration } from "./passkeys/begin-passkey-registration.ts";
 import { deletePasskey } from "./passkeys/delete-passkey.ts";
@@ -45,7 +45,7 @@ export const PASSKEY_CALLERS: Pick<Callers<IdentityServiceServer>, PasskeyMethod
 };
 
 export function createPasskeyRpc(
-  deps: EnrollPasskeyDeps & PasskeyLoginDeps,
+  deps: LoginDeps,
 ): Pick<Implementation<IdentityServiceServer>, PasskeyMethods> {
   return {
     beginPasskeyRegistration: async ({ owner }) => ({

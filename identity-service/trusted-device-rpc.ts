@@ -1,7 +1,7 @@
 import type { IdentityServiceServer } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+import type { LoginDeps } from "./login/login-deps.ts";
 import { listTrustedDevices, removeTrustedDevice } from "./login/own-trusted-devices.ts";
-import type { TrustDeps } from "./login/trust-device.ts";
 
 type TrustedDeviceMethods = "listTrustedDevices" | "removeTrustedDevice";
 
@@ -11,7 +11,7 @@ export const TRUSTED_DEVICE_CALLERS: Pick<Callers<IdentityServiceServer>, Truste
 };
 
 export function createTrustedDeviceRpc(
-  deps: TrustDeps,
+  deps: LoginDeps,
 ): Pick<Implementation<IdentityServiceServer>, TrustedDeviceMethods> {
   return {
     listTrustedDevices: async ({ userId }) => ({ trustedDevices: await listTrustedDevices(deps, userId) }),

@@ -378,6 +378,14 @@ test("a function whose name ends in `Of` reads something off its argument: it wa
   expect(found).toEqual([]);
 });
 
+test("identity-service has few interfaces of what functions need: those of a folder share one", () => {
+  const defined = productionFiles("identity-service").flatMap(({ path, text }) =>
+    [...text.matchAll(/^(?:export )?(?:interface|type) \w+Deps\b/gm)].map(() => path),
+  );
+  expect(defined.length).toBeGreaterThan(5);
+  expect(defined.length, defined.join("\n")).toBeLessThan(30);
+});
+
 test("file names say what the files export: kebab-case", () => {
   const found = sourceFiles(...SOURCE_FOLDERS).filter(
     ({ path }) => !/^[a-z0-9]+(-[a-z0-9]+)*(\.[a-z]+)?\.ts$/.test(baseName(path)),

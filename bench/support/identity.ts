@@ -74,6 +74,7 @@ export async function identityDeps(sql: Sql, concurrency: number) {
     linkTokens: createLinkTokens(randomBytes(32), "https://gatehouse.example"),
     access: new AccessTable(parseAccessFile(readFileSync(SHIPPED_ACCESS_FILE, "utf8"))),
     mfaChallengeTtlS: 300,
+    mfaIssuer: "Gatehouse",
     randomBytes,
     now,
     newId: () => uuidv7(),

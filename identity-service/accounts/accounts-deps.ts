@@ -6,13 +6,13 @@ import type { HashNewPasswordDeps } from "../passwords/hash-new-password.ts";
 import type { PasswordPolicy } from "../passwords/password-policy.ts";
 import type { EndSessionsDeps } from "../sessions/end-sessions.ts";
 import type { TokenService } from "../sessions/token-service-client.ts";
-import type { SpendCallDeps } from "../throttle/spend-call.ts";
 import type { Throttle } from "../throttle/throttle.ts";
+import type { ThrottleDeps } from "../throttle/throttle-deps.ts";
 
 export interface AccountsDeps
   extends MakeLinkDeps,
     MailBudgetDeps,
-    SpendCallDeps,
+    ThrottleDeps,
     EndSessionsDeps,
     HashNewPasswordDeps {
   tokenService: Pick<TokenService, "revokeUserSessions" | "isSessionLive">;

@@ -4,15 +4,13 @@ import { deleteUnusedApprovals, deleteUsedApprovals } from "./approval-store.ts"
 const KEEP_UNUSED_MS = 24 * 3_600_000;
 const MAX_BATCH = 1_000;
 
-export interface DeleteApprovalsDeps {
+/** Evidence of a used approval stays as long as its entries in the audit log. */
+export async function deleteOldApprovals(deps: {
   sql: Sql;
   now: () => Date;
   /** 0: evidence of used approvals is kept without end. */
   approvalRetentionMonths: number;
-}
-
-/** Evidence of a used approval stays as long as its entries in the audit log. */
-export async function deleteOldApprovals(deps: DeleteApprovalsDeps): Promise<void> {
+}): Promise<void> {
   const { sql, approvalRetentionMonths: months } = deps;
   const now = deps.now();
   const endedBefore = new Date(now.getTime() - KEEP_UNUSED_MS);

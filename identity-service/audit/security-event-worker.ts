@@ -10,21 +10,25 @@ import {
   selectWaitingEvents,
 } from "./security-event-store.ts";
 
-export interface SecurityEventWorkerDeps {
-  sql: Sql;
-  /** Resolves once the audit log has committed it. Idempotent. */
-  record: (event: SecurityEvent) => Promise<void>;
-  /** Erases from the audit log who claimed an address. Idempotent. */
-  eraseClaimedEmail: (email: string) => Promise<void>;
-  now: () => Date;
-  logger: Logger;
-}
-
 /** Kept for comparison with the audit log. */
 const KEPT_MS = 24 * 3_600_000;
 
 export function createSecurityEventWorker(
-  { sql, record, eraseClaimedEmail, now, logger }: SecurityEventWorkerDeps,
+  {
+    sql,
+    record,
+    eraseClaimedEmail,
+    now,
+    logger,
+  }: {
+    sql: Sql;
+    /** Resolves once the audit log has committed it. Idempotent. */
+    record: (event: SecurityEvent) => Promise<void>;
+    /** Erases from the audit log who claimed an address. Idempotent. */
+    eraseClaimedEmail: (email: string) => Promise<void>;
+    now: () => Date;
+    logger: Logger;
+  },
   metrics: Metrics,
 ): OutboxWorker<SecurityEvent> {
   const worker = new OutboxWorker({

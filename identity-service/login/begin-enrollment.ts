@@ -1,5 +1,6 @@
 import { insertEnrollment } from "./enrollment-store.ts";
-import type { CompleteLoginDeps } from "./login-deps.ts";
+import type { LoginDeps } from "./login-deps.ts";
+import type { MfaEnrollmentChallenge } from "./login-result.ts";
 import { newMfaToken } from "./mfa-token.ts";
 
 /** In the order in which clients should offer them. */
@@ -8,17 +9,9 @@ const ENROLLMENT_METHODS = ["totp", "passkey"] as const;
 /** Time to install an authenticator app. */
 const ENROLLMENT_TTL_MS = 15 * 60_000;
 
-export interface MfaEnrollmentChallenge {
-  kind: "mfaEnrollment";
-  /** Never logged. */
-  tempToken: string;
-  methods: readonly string[];
-  userId: string;
-}
-
 /** The challenge ends after 15 minutes, ten attempts or a session end. */
 export async function beginEnrollment(
-  deps: CompleteLoginDeps,
+  deps: LoginDeps,
   login: { userId: string; sessionEpoch: number; amr: readonly string[] },
 ): Promise<MfaEnrollmentChallenge> {
   const { tempToken, tokenHash } = newMfaToken(deps.randomBytes);

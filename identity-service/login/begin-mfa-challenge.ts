@@ -1,27 +1,15 @@
-import type { PublicKeyCredentialRequestOptionsJSON } from "@simplewebauthn/server";
 import { type ClientOrigin, storableOrigin } from "../audit/client-origin.ts";
 import { type FirstFactor, insertMfaChallenge } from "../mfa/mfa-store.ts";
-import { type SecondFactor, secondFactorsOf } from "../mfa/second-factors.ts";
+import { secondFactorsOf } from "../mfa/second-factors.ts";
 import { beginPasskeyCeremony } from "../passkeys/passkey-ceremony.ts";
 import type { Account } from "../users/account.ts";
-import type { CompleteLoginDeps } from "./login-deps.ts";
+import type { LoginDeps } from "./login-deps.ts";
+import type { MfaChallenge } from "./login-result.ts";
 import { newMfaToken } from "./mfa-token.ts";
-
-export interface MfaChallenge {
-  kind: "mfaChallenge";
-  /** Never logged. */
-  tempToken: string;
-  methods: readonly SecondFactor[];
-  /** With the method `passkey`. */
-  passkey?: PublicKeyCredentialRequestOptionsJSON | undefined;
-  userId: string;
-  /** For which the user may trust this device. Undefined: not at all. */
-  trustDeviceDays?: number | undefined;
-}
 
 /** The challenge ends after `MFA_CHALLENGE_TTL_S`, five attempts or a session end. */
 export async function beginMfaChallenge(
-  deps: CompleteLoginDeps,
+  deps: LoginDeps,
   login: {
     user: Pick<Account, "id" | "sessionEpoch" | "hasTotp" | "passkeyCount" | "mfaEnabled">;
     firstFactor: FirstFactor;

@@ -8,8 +8,9 @@ import { endSessions } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import type { Account } from "../users/account.ts";
 import { findAccountById, lockAccount } from "../users/account-store.ts";
-import { completeLogin, type LoginResult } from "./complete-login.ts";
-import type { LogInDeps } from "./log-in.ts";
+import { completeLogin } from "./complete-login.ts";
+import type { LoginDeps } from "./login-deps.ts";
+import type { LoginResult } from "./login-result.ts";
 import { mfaTokenHash } from "./mfa-token.ts";
 import {
   consumePasswordChange,
@@ -32,7 +33,7 @@ const REFUSAL = "password_change_token_invalid";
  * @throws {DomainError} `password_change_token_invalid`, `password_unchanged`, or as `checkPassword`.
  */
 export function changePasswordAtLogin(
-  deps: LogInDeps,
+  deps: LoginDeps,
   attempt: PasswordChangeAttempt,
   context: CallContext,
 ): Promise<LoginResult> {
@@ -40,7 +41,7 @@ export function changePasswordAtLogin(
 }
 
 async function attemptChange(
-  deps: LogInDeps,
+  deps: LoginDeps,
   attempt: PasswordChangeAttempt,
   context: CallContext,
 ): Promise<LoginResult> {
@@ -71,7 +72,7 @@ interface Changed {
 }
 
 async function change(
-  deps: LogInDeps,
+  deps: LoginDeps,
   step: {
     tokenHash: Buffer;
     open: OpenPasswordChange;

@@ -7,22 +7,14 @@ import type { NewSession, SessionTokens } from "../sessions/token-service-client
 import { knownDevice } from "../throttle/known-device.ts";
 import type { Account } from "../users/account.ts";
 import { findAccountById } from "../users/account-store.ts";
-import { beginEnrollment, type MfaEnrollmentChallenge } from "./begin-enrollment.ts";
-import { beginMfaChallenge, type MfaChallenge } from "./begin-mfa-challenge.ts";
-import { beginPasswordChange, type PasswordChangeChallenge } from "./begin-password-change.ts";
-import type { CompleteLoginDeps } from "./login-deps.ts";
+import { beginEnrollment } from "./begin-enrollment.ts";
+import { beginMfaChallenge } from "./begin-mfa-challenge.ts";
+import type { LoginDeps } from "./login-deps.ts";
+import type { LoginResult, MfaChallenge, PasswordChangeChallenge } from "./login-result.ts";
+import { newMfaToken } from "./mfa-token.ts";
+import { insertPasswordChange } from "./password-change-store.ts";
 import { type LoginOrigin, rememberDevice } from "./remember-device.ts";
 import { readTrust, settleTrust, sparesCode, trustDaysFor } from "./trust-device.ts";
-
-/** Named as in the proto's LoginResult. */
-export type LoginResult = CompletedLogin | MfaChallenge | PasswordChangeChallenge | MfaEnrollmentChallenge;
-
-interface CompletedLogin {
-  kind: "completed";
-  tokens: SessionTokens;
-  user: Account;
-  deviceToken: string;
-}
 
 export interface ProvenUser {
   user: Account;
@@ -35,7 +27,7 @@ export interface ProvenUser {
 
 /** Begins the session or asks for a missing step. @throws {DomainError} `ifEnded` if sessions ended meanwhile, `role_not_defined`. */
 export async function completeLogin(
-  deps: CompleteLoginDeps,
+  deps: LoginDeps,
   proven: ProvenUser,
   origin: LoginOrigin,
   ifEnded: ErrorCode,
@@ -76,11 +68,19 @@ export async function completeLogin(
   return { kind: "completed", tokens, user, deviceToken: trustedToken ?? deviceToken };
 }
 
-function askForCode(
-  deps: CompleteLoginDeps,
-  { user, amr }: ProvenUser,
-  origin: LoginOrigin,
-): Promise<MfaChallenge> {
+/** The challenge ends after `MFA_CHALLENGE_TTL_S`, five attempts or a session end. */
+async function beginPasswordChange(
+  deps: LoginDeps,
+  login: { userId: string; sessionEpoch: number; amr: readonly string[] },
+): Promise<PasswordChangeChallenge> {
+  const { tempToken, tokenHash } = newMfaToken(deps.randomBytes);
+  const createdAt = deps.now();
+  const expiresAt = new Date(createdAt.getTime() + deps.mfaChallengeTtlS * 1_000);
+  await insertPasswordChange(deps.sql, { ...login, tokenHash, createdAt, expiresAt });
+  return { kind: "passwordChange", tempToken, userId: login.userId };
+}
+
+function askForCode(deps: LoginDeps, { user, amr }: ProvenUser, origin: LoginOrigin): Promise<MfaChallenge> {
   const firstFactor = amr.includes("fed") ? "fed" : "pwd";
   const trustDeviceDays = trustDaysFor(deps, user);
   return beginMfaChallenge(deps, { user, firstFactor, trustDeviceDays }, origin);
@@ -93,7 +93,7 @@ function levelOf(amr: readonly string[]): AssuranceLevel | undefined {
 
 /** Undefined if sessions ended since `epoch`. */
 async function beginSession(
-  deps: Pick<CompleteLoginDeps, "sql" | "tokenService">,
+  deps: Pick<LoginDeps, "sql" | "tokenService">,
   session: NewSession,
   epoch: number,
   context: CallContext,

@@ -10,8 +10,9 @@ import type { PasskeyDeps } from "../passkeys/passkeys-deps.ts";
 import type { Assertion } from "../passkeys/verify-assertion.ts";
 import type { Account, Locked } from "../users/account.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
-import { completeLogin, type LoginResult, type ProvenUser } from "./complete-login.ts";
-import type { LogInDeps } from "./log-in.ts";
+import { completeLogin, type ProvenUser } from "./complete-login.ts";
+import type { LoginDeps } from "./login-deps.ts";
+import type { LoginResult } from "./login-result.ts";
 import { mfaTokenHash } from "./mfa-token.ts";
 
 const MAX_TRIES = 5;
@@ -35,14 +36,14 @@ export interface MfaAttempt extends TypedCode {
  * @throws {DomainError} `mfa_token_invalid`, `mfa_code_invalid`, `passkey_invalid`, `validation_failed`.
  */
 export function completeMfaLogin(
-  deps: LogInDeps,
+  deps: LoginDeps,
   attempt: MfaAttempt,
   context: CallContext,
 ): Promise<LoginResult> {
   return deps.countLogin("mfa", attemptMfa(deps, attempt, context));
 }
 
-async function attemptMfa(deps: LogInDeps, attempt: MfaAttempt, context: CallContext): Promise<LoginResult> {
+async function attemptMfa(deps: LoginDeps, attempt: MfaAttempt, context: CallContext): Promise<LoginResult> {
   const tokenHash = mfaTokenHash(attempt.tempToken);
   if (tokenHash === undefined) throw new DomainError("mfa_token_invalid");
   const passed = await transaction(deps.sql, (tx) => pass(tx, deps, tokenHash, attempt, context));
@@ -56,7 +57,7 @@ async function attemptMfa(deps: LogInDeps, attempt: MfaAttempt, context: CallCon
 }
 
 /** A notice may be due. */
-function refuse(deps: LogInDeps, { passkey }: MfaAttempt): never {
+function refuse(deps: LoginDeps, { passkey }: MfaAttempt): never {
   if (passkey === undefined) refuseWrongCode(deps);
   deps.wakeMailWorker();
   throw new DomainError("passkey_invalid");

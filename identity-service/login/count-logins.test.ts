@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { DomainError, ERROR_CATALOGUE, type ErrorCode } from "../../service-kit/errors.ts";
 import { createMetrics } from "../../service-kit/metrics.ts";
-import type { LoginResult } from "./complete-login.ts";
 import { type CountLogin, createCountLogin } from "./count-logins.ts";
+import type { LoginResult } from "./login-result.ts";
 
 async function counted(step: Parameters<CountLogin>[0], work: Promise<{ kind: string }>): Promise<string[]> {
   const metrics = createMetrics("test");

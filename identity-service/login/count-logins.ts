@@ -1,6 +1,6 @@
 import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
 import type { Metrics } from "../../service-kit/metrics.ts";
-import type { LoginResult } from "./complete-login.ts";
+import type { LoginResult } from "./login-result.ts";
 
 /** `code`: the one-time code of a login at a provider. */
 type Step = "password" | "mfa" | "mfa_enrollment" | "password_change" | "provider" | "code" | "passkey";

@@ -3,25 +3,15 @@ import { DomainError } from "../../service-kit/errors.ts";
 import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
 import { newTotpSecret, type TotpEnrollment } from "../mfa/begin-totp-enrollment.ts";
 import { enableTotp } from "../mfa/confirm-totp-enrollment.ts";
-import type { MfaChangeDeps } from "../mfa/mfa-deps.ts";
 import { endSessions } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import type { Account } from "../users/account.ts";
 import { findAccountById } from "../users/account-store.ts";
-import { completeLogin, type LoginResult } from "./complete-login.ts";
+import { completeLogin } from "./complete-login.ts";
 import type { MfaAttempt } from "./complete-mfa-login.ts";
-import type { LogInDeps } from "./log-in.ts";
+import type { LoginDeps } from "./login-deps.ts";
+import type { LoginResult } from "./login-result.ts";
 import { openEnrollment } from "./open-enrollment.ts";
-
-export interface EnrollAtLoginDeps extends LogInDeps, MfaChangeDeps {
-  sql: LogInDeps["sql"];
-  passwords: LogInDeps["passwords"];
-  throttle: LogInDeps["throttle"];
-  tokenService: LogInDeps["tokenService"];
-  deviceTokens: LogInDeps["deviceTokens"];
-  now: () => Date;
-  newId: () => string;
-}
 
 /**
  * The first factor was just proven, so no password is asked for. Nor must the account's credentials be proven: a proof of
@@ -29,7 +19,7 @@ export interface EnrollAtLoginDeps extends LogInDeps, MfaChangeDeps {
  * @throws {DomainError} `mfa_token_invalid`, `mfa_already_enabled`.
  */
 export async function beginTotpEnrollmentAtLogin(
-  deps: EnrollAtLoginDeps,
+  deps: LoginDeps,
   tempToken: string,
 ): Promise<TotpEnrollment & { userId: string }> {
   return transaction(deps.sql, async (tx) => {
@@ -45,7 +35,7 @@ export type EnrolledLogin = LoginResult & {
 
 /** @throws {DomainError} `mfa_token_invalid`, `mfa_code_invalid`, `validation_failed`. */
 export function completeTotpEnrollmentAtLogin(
-  deps: EnrollAtLoginDeps,
+  deps: LoginDeps,
   attempt: MfaAttempt,
   context: CallContext,
 ): Promise<EnrolledLogin> {
@@ -53,7 +43,7 @@ export function completeTotpEnrollmentAtLogin(
 }
 
 async function attemptEnrollment(
-  deps: EnrollAtLoginDeps,
+  deps: LoginDeps,
   attempt: MfaAttempt,
   context: CallContext,
 ): Promise<EnrolledLogin> {
@@ -79,7 +69,7 @@ interface Enrolled {
 /** Undefined for a wrong code. */
 async function enroll(
   tx: TransactionSql,
-  deps: EnrollAtLoginDeps,
+  deps: LoginDeps,
   attempt: MfaAttempt,
   context: CallContext,
 ): Promise<Enrolled | undefined> {

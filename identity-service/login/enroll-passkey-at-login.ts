@@ -5,16 +5,14 @@ import { type TransactionSql, transaction } from "../../service-kit/postgres.ts"
 import { type AddedPasskey, addPasskey } from "../passkeys/add-passkey.ts";
 import { creationOptions } from "../passkeys/begin-passkey-registration.ts";
 import { passkeyName } from "../passkeys/own-passkeys.ts";
-import type { PasskeyChangeDeps } from "../passkeys/passkeys-deps.ts";
 import type { Attestation } from "../passkeys/verify-attestation.ts";
 import { endSessions } from "../sessions/end-sessions.ts";
 import { findAccountById } from "../users/account-store.ts";
-import { completeLogin, type LoginResult } from "./complete-login.ts";
-import type { EnrollAtLoginDeps } from "./enroll-at-login.ts";
+import { completeLogin } from "./complete-login.ts";
+import type { LoginDeps } from "./login-deps.ts";
+import type { LoginResult } from "./login-result.ts";
 import { openEnrollment } from "./open-enrollment.ts";
 import type { LoginOrigin } from "./remember-device.ts";
-
-export type EnrollPasskeyDeps = EnrollAtLoginDeps & PasskeyChangeDeps;
 
 export interface PasskeyEnrollment extends LoginOrigin {
   tempToken: string;
@@ -26,7 +24,7 @@ export type EnrolledPasskeyLogin = LoginResult & { added: Pick<AddedPasskey, "pa
 
 /** As with TOTP, the account's credentials need not be proven. @throws {DomainError} `mfa_token_invalid`. */
 export async function beginPasskeyRegistrationAtLogin(
-  deps: EnrollPasskeyDeps,
+  deps: LoginDeps,
   tempToken: string,
 ): Promise<{ options: PublicKeyCredentialCreationOptionsJSON; userId: string }> {
   return transaction(deps.sql, async (tx) => {
@@ -37,7 +35,7 @@ export async function beginPasskeyRegistrationAtLogin(
 
 /** @throws {DomainError} `mfa_token_invalid`, `passkey_invalid`, `validation_failed`. */
 export function completePasskeyRegistrationAtLogin(
-  deps: EnrollPasskeyDeps,
+  deps: LoginDeps,
   attempt: PasskeyEnrollment,
   context: CallContext,
 ): Promise<EnrolledPasskeyLogin> {
@@ -45,7 +43,7 @@ export function completePasskeyRegistrationAtLogin(
 }
 
 async function attemptEnrollment(
-  deps: EnrollPasskeyDeps,
+  deps: LoginDeps,
   attempt: PasskeyEnrollment,
   context: CallContext,
 ): Promise<EnrolledPasskeyLogin> {
@@ -65,7 +63,7 @@ async function attemptEnrollment(
 /** Undefined for a refused answer. */
 async function enroll(
   tx: TransactionSql,
-  deps: EnrollPasskeyDeps,
+  deps: LoginDeps,
   { name, attestation, clientIp, userAgent, tempToken }: PasskeyEnrollment,
   context: CallContext,
 ) {

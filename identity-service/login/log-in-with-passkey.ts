@@ -4,25 +4,14 @@ import { DomainError } from "../../service-kit/errors.ts";
 import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
 import { beginPasskeyCeremony, finishPasskeyCeremony } from "../passkeys/passkey-ceremony.ts";
 import { findPasskey } from "../passkeys/passkey-store.ts";
-import type { PasskeyDeps } from "../passkeys/passkeys-deps.ts";
 import type { Assertion } from "../passkeys/verify-assertion.ts";
-import { type SpendCallDeps, spendOrRefuse } from "../throttle/spend-call.ts";
+import { spendOrRefuse } from "../throttle/spend-call.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
-import { completeLogin, type LoginResult, type ProvenUser } from "./complete-login.ts";
-import type { CountLogin } from "./count-logins.ts";
-import type { CompleteLoginDeps } from "./login-deps.ts";
+import { completeLogin, type ProvenUser } from "./complete-login.ts";
+import type { LoginDeps } from "./login-deps.ts";
+import type { LoginResult } from "./login-result.ts";
 import { mfaTokenHash, newMfaToken } from "./mfa-token.ts";
 import type { LoginOrigin } from "./remember-device.ts";
-
-export interface PasskeyLoginDeps extends CompleteLoginDeps, PasskeyDeps, SpendCallDeps {
-  sql: CompleteLoginDeps["sql"];
-  deviceTokens: CompleteLoginDeps["deviceTokens"];
-  now: () => Date;
-  newId: () => string;
-  randomBytes: (count: number) => Buffer;
-  countLogin: CountLogin;
-  loginRequiresVerifiedEmail: boolean;
-}
 
 export interface PasskeyLoginBeginning {
   /** 256 bits in base64url. Never logged. */
@@ -39,7 +28,7 @@ const REFUSAL = "passkey_invalid";
 
 /** Names no account, because the authenticator does. @throws {DomainError} `too_many_requests`. */
 export async function beginPasskeyLogin(
-  deps: PasskeyLoginDeps,
+  deps: LoginDeps,
   { clientIp, deviceToken }: Pick<LoginOrigin, "clientIp" | "deviceToken">,
 ): Promise<PasskeyLoginBeginning> {
   await spendOrRefuse(deps, { kind: "passkey_login", clientIp, deviceToken });
@@ -54,7 +43,7 @@ export async function beginPasskeyLogin(
  * @throws {DomainError} `passkey_invalid`, whatever the reason is.
  */
 export function logInWithPasskey(
-  deps: PasskeyLoginDeps,
+  deps: LoginDeps,
   attempt: PasskeyLoginAttempt,
   context: CallContext,
 ): Promise<LoginResult> {
@@ -62,7 +51,7 @@ export function logInWithPasskey(
 }
 
 async function attemptLogin(
-  deps: PasskeyLoginDeps,
+  deps: LoginDeps,
   attempt: PasskeyLoginAttempt,
   context: CallContext,
 ): Promise<LoginResult> {
@@ -81,7 +70,7 @@ async function attemptLogin(
 /** Undefined for a refused answer. */
 async function prove(
   tx: TransactionSql,
-  deps: PasskeyLoginDeps,
+  deps: LoginDeps,
   attempt: PasskeyLoginAttempt & { boundTo: Buffer },
   context: CallContext,
 ): Promise<ProvenUser | undefined> {

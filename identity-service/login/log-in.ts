@@ -1,58 +1,24 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { canonicalEmail } from "../../service-kit/canonical-email.ts";
 import { DomainError } from "../../service-kit/errors.ts";
-import type { Logger } from "../../service-kit/logger.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
-import type { MfaDeps } from "../mfa/mfa-deps.ts";
-import type { HashShare } from "../passwords/hash-share.ts";
-import type { PasswordHasher, Verdict } from "../passwords/password-hasher.ts";
-import type { PasswordPolicy } from "../passwords/password-policy.ts";
+import type { Verdict } from "../passwords/password-hasher.ts";
 import { countGuess, type GuessVerdict } from "../throttle/count-guess.ts";
 import type { KnownDevice } from "../throttle/device-token.ts";
 import { knownDevice } from "../throttle/known-device.ts";
 import { networkStanding } from "../throttle/known-network.ts";
-import type { Guess, Throttle } from "../throttle/throttle.ts";
+import type { Guess } from "../throttle/throttle.ts";
 import type { Account } from "../users/account.ts";
 import { findAccountForLogin } from "../users/account-store.ts";
 import { replacePasswordHash } from "../users/user-store.ts";
-import { completeLogin, type LoginResult } from "./complete-login.ts";
-import type { CountLogin } from "./count-logins.ts";
-import type { CompleteLoginDeps } from "./login-deps.ts";
-
-export interface LogInDeps extends CompleteLoginDeps, MfaDeps {
-  sql: CompleteLoginDeps["sql"];
-  deviceTokens: CompleteLoginDeps["deviceTokens"];
-  now: () => Date;
-  newId: () => string;
-  wakeMailWorker: () => void;
-  passwords: PasswordHasher;
-  passwordPolicy: PasswordPolicy;
-  throttle: Throttle;
-  hashShare: HashShare;
-  loginRequiresVerifiedEmail: boolean;
-  registrationDiscloses: boolean;
-  countLogin: CountLogin;
-  /** Also called for unknown accounts. Never waits or throws. */
-  tellOwnerOfGuesses: (account: string) => void;
-  /** Does equal work for each reason. Never waits or throws. */
-  noteFailedLogin: (failed: FailedLogin, context: CallContext) => void;
-  logger: Logger;
-}
+import { completeLogin } from "./complete-login.ts";
+import type { LoginDeps, LoginRefusal } from "./login-deps.ts";
+import type { LoginResult } from "./login-result.ts";
 
 export interface LoginAttempt extends ClientOrigin {
   email: string;
   password: string;
   deviceToken: string;
-}
-
-export interface FailedLogin extends Refusal, ClientOrigin {
-  userId: string | undefined;
-}
-
-interface Refusal {
-  /** For the audit log only. */
-  reason: "unknown_account" | "account_disabled" | "wrong_password" | "email_not_verified" | "locked";
-  code: "invalid_credentials" | "email_not_verified";
 }
 
 interface Caller {
@@ -69,12 +35,12 @@ interface Caller {
  * @throws {DomainError} `invalid_credentials`; `email_not_verified` if the password is right and
  * `registrationDiscloses`.
  */
-export function logIn(deps: LogInDeps, attempt: LoginAttempt, context: CallContext): Promise<LoginResult> {
+export function logIn(deps: LoginDeps, attempt: LoginAttempt, context: CallContext): Promise<LoginResult> {
   return deps.countLogin("password", attemptLogin(deps, attempt, context));
 }
 
 async function attemptLogin(
-  deps: LogInDeps,
+  deps: LoginDeps,
   attempt: LoginAttempt,
   context: CallContext,
 ): Promise<LoginResult> {
@@ -104,7 +70,7 @@ async function attemptLogin(
 }
 
 async function recogniseCaller(
-  deps: LogInDeps,
+  deps: LoginDeps,
   { clientIp, deviceToken }: LoginAttempt,
   email: string,
 ): Promise<Caller> {
@@ -118,7 +84,7 @@ async function recogniseCaller(
 }
 
 function verifyPassword(
-  deps: LogInDeps,
+  deps: LoginDeps,
   { email, password, clientIp }: LoginAttempt,
   { isKnown }: Caller,
   isLocked: boolean,
@@ -134,11 +100,11 @@ function verifyPassword(
 
 /** After the hash, so that timing reveals no state. */
 function judge(
-  deps: Pick<LogInDeps, "loginRequiresVerifiedEmail" | "registrationDiscloses">,
+  deps: Pick<LoginDeps, "loginRequiresVerifiedEmail" | "registrationDiscloses">,
   account: Account | undefined,
   verdict: Verdict,
   isLocked: boolean,
-): Account | Refusal {
+): Account | LoginRefusal {
   const code = "invalid_credentials";
   if (isLocked) return { reason: "locked", code };
   if (account === undefined) return { reason: "unknown_account", code };
@@ -153,7 +119,7 @@ function judge(
 
 /** The next login retries. */
 async function renewHash(
-  deps: LogInDeps,
+  deps: LoginDeps,
   { id: userId, passwordHash }: Account,
   { password }: LoginAttempt,
   context: CallContext,

@@ -1,7 +1,7 @@
 import type { AuditEventRecorder } from "../../audit-client/audit-entry.ts";
 import { traceIdOf } from "../../service-kit/call-context.ts";
 import type { Metrics } from "../../service-kit/metrics.ts";
-import type { LogInDeps } from "./log-in.ts";
+import type { LoginDeps } from "./login-deps.ts";
 
 const TIMEOUT_MS = 30_000;
 
@@ -12,7 +12,7 @@ const TIMEOUT_MS = 30_000;
 export function createNoteFailedLogin(
   recorder: Pick<AuditEventRecorder, "recordEvent">,
   deps: { now: () => Date; newId: () => string; metrics: Metrics },
-): LogInDeps["noteFailedLogin"] {
+): LoginDeps["noteFailedLogin"] {
   const lost = deps.metrics.counter(
     "gatehouse_failed_logins_not_recorded_total",
     "Failed logins whose reason was not recorded in the audit log.",

@@ -3,11 +3,12 @@ import { DomainError } from "../../service-kit/errors.ts";
 import { transaction } from "../../service-kit/postgres.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { deleteTrust, listTrusts, type TrustedDevice } from "../throttle/trusted-device-store.ts";
-import { type TrustDeps, trustPeriod } from "./trust-device.ts";
+import type { LoginDeps } from "./login-deps.ts";
+import { trustPeriod } from "./trust-device.ts";
 
 /** Newest first, at most 10. */
 export function listTrustedDevices(
-  deps: Pick<TrustDeps, "sql" | "now" | "trustedDeviceDays">,
+  deps: Pick<LoginDeps, "sql" | "now" | "trustedDeviceDays">,
   userId: string,
 ): Promise<TrustedDevice[]> {
   return listTrusts(deps.sql, { userId, ...trustPeriod(deps) });
@@ -15,7 +16,7 @@ export function listTrustedDevices(
 
 /** Its sessions go on. @throws {DomainError} `not_found`, also for another user's. */
 export async function removeTrustedDevice(
-  deps: Pick<TrustDeps, "sql" | "now" | "newId">,
+  deps: Pick<LoginDeps, "sql" | "now" | "newId">,
   { userId, trustedDeviceId: id }: { userId: string; trustedDeviceId: string },
   context: CallContext,
 ): Promise<void> {

@@ -11,7 +11,7 @@ import { knownDevice } from "../throttle/known-device.ts";
 import { rememberNetwork } from "../throttle/known-network.ts";
 import type { Account } from "../users/account.ts";
 import { lockDeviceOwner, noteFirstLogin } from "../users/user-store.ts";
-import type { CompleteLoginDeps } from "./login-deps.ts";
+import type { LoginDeps } from "./login-deps.ts";
 
 export interface LoginOrigin extends ClientOrigin {
   deviceToken: string;
@@ -27,7 +27,7 @@ export interface UserLogin extends LoginOrigin {
  * network.
  * @throws {DomainError} `service_unavailable`: a login without its notice must fail.
  */
-export async function rememberDevice(deps: CompleteLoginDeps, login: UserLogin): Promise<string> {
+export async function rememberDevice(deps: LoginDeps, login: UserLogin): Promise<string> {
   const { user, clientIp } = login;
   const device = login.device ?? (await knownDevice(deps, login.deviceToken, user.email));
   if (device?.userId === user.id) {
@@ -42,7 +42,7 @@ export async function rememberDevice(deps: CompleteLoginDeps, login: UserLogin):
 
 async function rememberNewDevice(
   tx: TransactionSql,
-  deps: CompleteLoginDeps,
+  deps: LoginDeps,
   { user, ...origin }: UserLogin,
 ): Promise<{ device: Omit<KnownDevice, "issuedAtS">; isNotified: boolean } | undefined> {
   const owner = await lockDeviceOwner(tx, user.id);

@@ -26,10 +26,11 @@ import { readOutbox, tokensIn } from "../testing/test-mails.ts";
 import { createDeviceTokens } from "../throttle/device-token.ts";
 import type { Role } from "../users/account.ts";
 import { findAccountById } from "../users/account-store.ts";
-import { completeLogin, type LoginResult } from "./complete-login.ts";
+import { completeLogin } from "./complete-login.ts";
 import { completeMfaLogin } from "./complete-mfa-login.ts";
 import { deleteEndedLogins } from "./delete-ended-logins.ts";
 import { logIn as logInWith } from "./log-in.ts";
+import type { LoginResult } from "./login-result.ts";
 import { listTrustedDevices, removeTrustedDevice } from "./own-trusted-devices.ts";
 
 const DAYS = 30;

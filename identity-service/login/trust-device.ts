@@ -1,15 +1,15 @@
 import { createHash } from "node:crypto";
 import type { CallContext } from "../../service-kit/call-context.ts";
-import { type Sql, type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
 import { type ClientOrigin, storableOrigin } from "../audit/client-origin.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { describeOrigin } from "../mail/describe-origin.ts";
 import { inUtc } from "../mail/in-utc.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
-import { type MakeLinkDeps, makeLink } from "../mail/make-link.ts";
-import { isMfaRequired, type MfaRequirementDeps } from "../mfa/mfa-requirement.ts";
-import type { DeviceTokens, KnownDevice } from "../throttle/device-token.ts";
-import { type KnownNetworkDeps, networkStanding } from "../throttle/known-network.ts";
+import { makeLink } from "../mail/make-link.ts";
+import { isMfaRequired } from "../mfa/mfa-requirement.ts";
+import type { KnownDevice } from "../throttle/device-token.ts";
+import { networkStanding } from "../throttle/known-network.ts";
 import {
   deleteTrustOfReplacedSecret,
   findTrust,
@@ -19,16 +19,7 @@ import {
 } from "../throttle/trusted-device-store.ts";
 import type { Account, Locked } from "../users/account.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
-
-export interface TrustDeps extends KnownNetworkDeps, MfaRequirementDeps, MakeLinkDeps {
-  sql: Sql;
-  deviceTokens: DeviceTokens;
-  /** Cryptographically secure. */
-  randomBytes: (count: number) => Buffer;
-  /** 0: no device is trusted. */
-  trustedDeviceDays: number;
-  wakeMailWorker: () => void;
-}
+import type { LoginDeps } from "./login-deps.ts";
 
 /** A live trust that a device token shows. */
 export interface Trust {
@@ -42,18 +33,18 @@ const SECRET_BYTES = 32;
 const DAY_MS = 24 * 3_600_000;
 
 /** The days for which this user may trust a device. Undefined: not at all. */
-export function trustDaysFor(deps: TrustDeps, user: Pick<Account, "role">): number | undefined {
+export function trustDaysFor(deps: LoginDeps, user: Pick<Account, "role">): number | undefined {
   return isMfaRequired(deps, user) ? undefined : deps.trustedDeviceDays || undefined;
 }
 
-export function trustPeriod(deps: Pick<TrustDeps, "now" | "trustedDeviceDays">) {
+export function trustPeriod(deps: Pick<LoginDeps, "now" | "trustedDeviceDays">) {
   const now = deps.now();
   return { now, createdAfter: new Date(now.getTime() - deps.trustedDeviceDays * DAY_MS) };
 }
 
 /** Call after the first factor is proven. A replaced secret ends the trust, because somebody has copied the cookie. */
 export async function readTrust(
-  deps: TrustDeps,
+  deps: LoginDeps,
   user: Account,
   device: KnownDevice | undefined,
   context: CallContext,
@@ -74,7 +65,7 @@ export async function readTrust(
 
 /** Whether a trust replaces the code. In a network from which the user has not logged in, it does not. */
 export async function sparesCode(
-  deps: TrustDeps,
+  deps: LoginDeps,
   user: Account,
   trust: Trust | undefined,
   { clientIp }: ClientOrigin,
@@ -97,7 +88,7 @@ export interface TrustStep extends ClientOrigin {
 
 /** Call with the new session. Returns the token of a trusted device; undefined if it is not trusted (any more). */
 export async function settleTrust(
-  deps: TrustDeps,
+  deps: LoginDeps,
   step: TrustStep,
   context: CallContext,
 ): Promise<string | undefined> {
@@ -120,7 +111,7 @@ type SettledStep = TrustStep & { deviceId: string; secretHash: Buffer };
 
 async function renew(
   tx: TransactionSql,
-  deps: TrustDeps,
+  deps: LoginDeps,
   { user, trust, secretHash, isCodeSpared, ...from }: SettledStep,
   context: CallContext,
 ): Promise<"renewed" | undefined> {
@@ -135,7 +126,7 @@ async function renew(
 /** With an undo link, because it may be an attacker's device. */
 async function begin(
   tx: TransactionSql,
-  deps: TrustDeps,
+  deps: LoginDeps,
   owner: Locked<Account>,
   { deviceId, secretHash, ...from }: SettledStep,
   context: CallContext,
@@ -158,7 +149,7 @@ async function begin(
 /** By the owner: the proofs of the login have no session yet. */
 async function tellTrust(
   tx: TransactionSql,
-  deps: TrustDeps,
+  deps: LoginDeps,
   told: {
     type: "device_trusted" | "trusted_device_used";
     user: Pick<Account, "id">;

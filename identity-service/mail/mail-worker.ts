@@ -17,19 +17,6 @@ import {
 import { MailNotSent, type MailSender } from "./mail-sender.ts";
 import type { MailTemplates } from "./mail-templates.ts";
 
-export interface MailWorkerDeps {
-  sql: Sql;
-  templates: MailTemplates;
-  linkTokens: Pick<LinkTokens, "completed">;
-  /** Undefined: mails wait until they are too old. */
-  sender: MailSender | undefined;
-  now: () => Date;
-  /** 0 to 1. */
-  random: () => number;
-  logger: Logger;
-  metrics: Metrics;
-}
-
 /** Limits a whole batch, which begins at once. */
 const SEND_TIMEOUT_MS = 60_000;
 const GIVE_UP_AFTER_MS = 3 * 24 * 3_600_000;
@@ -45,7 +32,18 @@ const TEMPLATES = Object.keys(MAILS) as MailName[];
  * Retries for three days. A mail goes out twice, with the same Message-ID, only if this process dies or loses the
  * connection before it knows that the server has accepted it.
  */
-export function createMailWorker(deps: MailWorkerDeps): OutboxWorker<ClaimedMail> {
+export function createMailWorker(deps: {
+  sql: Sql;
+  templates: MailTemplates;
+  linkTokens: Pick<LinkTokens, "completed">;
+  /** Undefined: mails wait until they are too old. */
+  sender: MailSender | undefined;
+  now: () => Date;
+  /** 0 to 1. */
+  random: () => number;
+  logger: Logger;
+  metrics: Metrics;
+}): OutboxWorker<ClaimedMail> {
   const { sql, templates, linkTokens, sender, now, random, logger, metrics } = deps;
   const mails = metrics.counter("gatehouse_mails_total", "Attempts to send a mail, by result.", [
     "template",

@@ -4,7 +4,7 @@ import { type TransactionSql, transaction } from "../../service-kit/postgres.ts"
 import { isStill, type Reauthentication, reauthenticate } from "../passwords/reauthenticate.ts";
 import type { Account, Locked } from "../users/account.ts";
 import { lockAccount } from "../users/account-store.ts";
-import type { MfaChangeDeps } from "./mfa-deps.ts";
+import type { MfaDeps } from "./mfa-deps.ts";
 import { replaceUnconfirmedSecret } from "./mfa-store.ts";
 import { otpauthUrl, TOTP_SECRET_BYTES, totpSecretText } from "./totp.ts";
 import { sealTotpSecret } from "./totp-secret.ts";
@@ -23,7 +23,7 @@ export interface TotpEnrollment {
  * @throws {DomainError} `invalid_credentials`, `email_not_verified`, `mfa_already_enabled`.
  */
 export async function beginTotpEnrollment(
-  deps: MfaChangeDeps,
+  deps: MfaDeps,
   request: Reauthentication,
   deadlineMs: number,
 ): Promise<TotpEnrollment> {
@@ -39,7 +39,7 @@ export async function beginTotpEnrollment(
 /** Replaces an unconfirmed secret. @throws {DomainError} `mfa_already_enabled`. */
 export async function newTotpSecret(
   tx: TransactionSql,
-  deps: Pick<MfaChangeDeps, "mfaKeys" | "mfaIssuer" | "now" | "randomBytes">,
+  deps: Pick<MfaDeps, "mfaKeys" | "mfaIssuer" | "now" | "randomBytes">,
   { id: userId, email }: Locked<Account>,
 ): Promise<TotpEnrollment> {
   const secret = deps.randomBytes(TOTP_SECRET_BYTES);

@@ -10,7 +10,7 @@ import type { Account, Locked } from "../users/account.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
 import { endSessionsOfMfaChange } from "./end-sessions-of-mfa-change.ts";
 import { giveRecoveryCodes } from "./give-recovery-codes.ts";
-import type { MfaChangeDeps, TypedCode } from "./mfa-deps.ts";
+import type { MfaDeps, TypedCode } from "./mfa-deps.ts";
 import { enqueueMfaNotice } from "./mfa-notice.ts";
 import { confirmTotpCredential, consumeTotpStep, findTotpCredential } from "./mfa-store.ts";
 import { totpStep } from "./totp.ts";
@@ -32,7 +32,7 @@ export interface ConfirmedEnrollment {
 
 /** Ends the other sessions. @throws {DomainError} `mfa_code_invalid`, `email_not_verified`, `mfa_already_enabled`. */
 export async function confirmTotpEnrollment(
-  deps: MfaChangeDeps,
+  deps: MfaDeps,
   request: EnrollmentConfirmation,
   context: CallContext,
 ): Promise<ConfirmedEnrollment> {
@@ -47,7 +47,7 @@ export async function confirmTotpEnrollment(
 /** Undefined for a wrong code. */
 async function enable(
   tx: TransactionSql,
-  deps: MfaChangeDeps,
+  deps: MfaDeps,
   request: EnrollmentConfirmation,
   context: CallContext,
 ): Promise<EnabledTotp | undefined> {
@@ -71,7 +71,7 @@ export interface EnabledTotp {
  */
 export async function enableTotp(
   tx: TransactionSql,
-  deps: MfaChangeDeps,
+  deps: MfaDeps,
   user: Locked<Account>,
   request: TypedCode & { exceptSessionId?: string },
   context: CallContext,

@@ -2,9 +2,8 @@ import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
-import type { MakeLinkDeps } from "../mail/make-link.ts";
-import { isStill, type ReauthenticateDeps, reauthenticate } from "../passwords/reauthenticate.ts";
-import { type EndSessionsDeps, owesSessionEnd } from "../sessions/end-sessions.ts";
+import { isStill, reauthenticate } from "../passwords/reauthenticate.ts";
+import { owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import type { Account } from "../users/account.ts";
 import { lockAccount } from "../users/account-store.ts";
@@ -21,11 +20,9 @@ export interface DisableRequest extends TypedCode {
   password: string;
 }
 
-type DisableDeps = MfaDeps & ReauthenticateDeps & EndSessionsDeps & MakeLinkDeps;
-
 /** Returns the ids of ended sessions. @throws {DomainError} `invalid_credentials`, `mfa_code_invalid`, `mfa_required`. */
 export async function disableTotp(
-  deps: DisableDeps,
+  deps: MfaDeps,
   request: DisableRequest,
   context: CallContext,
 ): Promise<readonly string[]> {
@@ -40,7 +37,7 @@ export async function disableTotp(
 /** Undefined for a wrong code. */
 async function disable(
   tx: TransactionSql,
-  deps: DisableDeps,
+  deps: MfaDeps,
   step: { request: DisableRequest; checked: Account; context: CallContext },
 ): Promise<SessionEnd | undefined> {
   const { request, checked, context } = step;

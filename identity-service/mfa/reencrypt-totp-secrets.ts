@@ -1,19 +1,16 @@
 import type { EncryptionKey } from "../../service-kit/key-cipher.ts";
 import type { Logger } from "../../service-kit/logger.ts";
 import type { Metrics } from "../../service-kit/metrics.ts";
-import { type Sql, transaction } from "../../service-kit/postgres.ts";
+import { transaction } from "../../service-kit/postgres.ts";
+import type { MfaDeps } from "./mfa-deps.ts";
 import { countSecretsOfKeys, lockReencryption, lockSecretsOfKey, replaceEncryptions } from "./mfa-store.ts";
-import { type MfaKeys, openTotpSecret, sealTotpSecret } from "./totp-secret.ts";
+import { openTotpSecret, sealTotpSecret } from "./totp-secret.ts";
 
 /** A login waits a few milliseconds for them. */
 const BATCH = 500;
 const MAX_NAMED_USERS = 10;
 
-export interface ReencryptDeps {
-  sql: Sql;
-  mfaKeys: MfaKeys;
-  logger: Logger;
-}
+type Reencryption = Pick<MfaDeps, "sql" | "mfaKeys"> & { logger: Logger };
 
 export interface ReencryptionPass {
   done: number;
@@ -22,7 +19,7 @@ export interface ReencryptionPass {
 }
 
 /** Returns at once while another replica does it. */
-export async function reencryptTotpSecrets(deps: ReencryptDeps): Promise<ReencryptionPass> {
+export async function reencryptTotpSecrets(deps: Reencryption): Promise<ReencryptionPass> {
   const [, ...earlier] = deps.mfaKeys;
   let done = 0;
   const unreadable: string[] = [];
@@ -44,7 +41,7 @@ interface Batch extends ReencryptionPass {
 }
 
 function reencryptBatch(
-  { sql, mfaKeys }: ReencryptDeps,
+  { sql, mfaKeys }: Reencryption,
   key: EncryptionKey,
   afterUserId: string | null,
 ): Promise<Batch> {
@@ -70,7 +67,7 @@ function openOrUndefined(...[keys, userId, sealed]: Parameters<typeof openTotpSe
   }
 }
 
-export function createReencryption(deps: ReencryptDeps, metrics: Metrics): () => Promise<void> {
+export function createReencryption(deps: Reencryption, metrics: Metrics): () => Promise<void> {
   const earlierIds = deps.mfaKeys.slice(1).map(({ id }) => id);
   let left = 0;
   let toldUnreadable = 0;

@@ -5,12 +5,12 @@ import { deleteTrustsOfUser } from "../throttle/trusted-device-store.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
 import { checkMfaCode, refuseWrongCode } from "./check-mfa-code.ts";
 import { giveRecoveryCodes } from "./give-recovery-codes.ts";
-import type { MfaChangeDeps, TypedCode } from "./mfa-deps.ts";
+import type { MfaDeps, TypedCode } from "./mfa-deps.ts";
 import { enqueueMfaNotice } from "./mfa-notice.ts";
 
 /** @throws {DomainError} `mfa_code_invalid`. */
 export async function regenerateRecoveryCodes(
-  deps: MfaChangeDeps,
+  deps: MfaDeps,
   request: TypedCode & { userId: string },
   context: CallContext,
 ): Promise<string[]> {

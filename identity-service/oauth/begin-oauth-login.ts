@@ -6,7 +6,7 @@ import { findSessionEpoch } from "../sessions/session-end-store.ts";
 import { spendOrRefuse } from "../throttle/spend-call.ts";
 import type { OAuthDeps } from "./oauth-deps.ts";
 import { handleHash, newHandle } from "./oauth-flow-secrets.ts";
-import { type IdentityOwner, type ProveOwnerDeps, proveOwner } from "./prove-owner.ts";
+import { type IdentityOwner, proveOwner } from "./prove-owner.ts";
 import type { RelyingParty } from "./relying-party.ts";
 
 const FLOW_LIFETIME_S = 600;
@@ -96,7 +96,7 @@ function allowedReturnTo({ returnTo: [first = "", ...others] }: OAuthDeps, wante
 }
 
 async function prepareLink(
-  deps: OAuthDeps & ProveOwnerDeps,
+  deps: OAuthDeps & OAuthDeps,
   party: RelyingParty,
   owner: IdentityOwner | undefined,
   context: CallContext,

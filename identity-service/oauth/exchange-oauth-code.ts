@@ -1,7 +1,8 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { takeCode } from "../identities/oauth-store.ts";
-import { completeLogin, type LoginResult } from "../login/complete-login.ts";
+import { completeLogin } from "../login/complete-login.ts";
+import type { LoginResult } from "../login/login-result.ts";
 import type { LoginOrigin } from "../login/remember-device.ts";
 import { findAccountById } from "../users/account-store.ts";
 import { assertMayLogIn, type OAuthDeps } from "./oauth-deps.ts";

@@ -1,12 +1,9 @@
 import { DomainError } from "../../service-kit/errors.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
-import { type ReauthenticateDeps, reauthenticate } from "../passwords/reauthenticate.ts";
+import { reauthenticate } from "../passwords/reauthenticate.ts";
 import type { Account } from "../users/account.ts";
 import { findAccountById } from "../users/account-store.ts";
-
-export interface ProveOwnerDeps extends ReauthenticateDeps {
-  now: () => Date;
-}
+import type { OAuthDeps } from "./oauth-deps.ts";
 
 export interface IdentityOwner extends ClientOrigin {
   userId: string;
@@ -22,7 +19,7 @@ const FRESH_MS = 10 * 60_000;
  * @throws {DomainError} `reauthentication_required`, `invalid_credentials`.
  */
 export async function proveOwner(
-  deps: ProveOwnerDeps,
+  deps: OAuthDeps,
   owner: IdentityOwner,
   deadlineMs: number,
 ): Promise<Account> {

@@ -11,7 +11,7 @@ import { challengeOf, hashOfChallenge } from "./client-data.ts";
 import { takePasskeyChallenge } from "./passkey-challenge-store.ts";
 import { tellPasskeyAdded } from "./passkey-notice.ts";
 import { insertPasskey, listPasskeys, type Passkey } from "./passkey-store.ts";
-import type { PasskeyChangeDeps } from "./passkeys-deps.ts";
+import type { PasskeyDeps } from "./passkeys-deps.ts";
 import { type Attestation, type AttestedCredential, verifyAttestation } from "./verify-attestation.ts";
 
 export interface NewCredential extends ClientOrigin {
@@ -36,7 +36,7 @@ export interface AddedPasskey {
  */
 export async function addPasskey(
   tx: TransactionSql,
-  deps: PasskeyChangeDeps,
+  deps: PasskeyDeps,
   user: Locked<Account>,
   { name, exceptSessionId, ...answer }: NewCredential,
   context: CallContext,
@@ -61,7 +61,7 @@ export async function addPasskey(
 
 async function takeCredential(
   tx: TransactionSql,
-  deps: PasskeyChangeDeps,
+  deps: PasskeyDeps,
   user: Locked<Account>,
   { boundTo, attestation }: Pick<NewCredential, "boundTo" | "attestation">,
 ): Promise<AttestedCredential | undefined> {

@@ -10,14 +10,14 @@ import { lockAccount } from "../users/account-store.ts";
 import { tellPasskeyRemoved } from "./passkey-notice.ts";
 import { assertFresh, type PasskeyOwner } from "./passkey-owner.ts";
 import { deletePasskey as deleteRow, listPasskeys } from "./passkey-store.ts";
-import type { PasskeyChangeDeps } from "./passkeys-deps.ts";
+import type { PasskeyDeps } from "./passkeys-deps.ts";
 
 /**
  * Ends the other sessions, which may have begun with it. Returns their ids.
  * @throws {DomainError} `step_up_required`, `not_found`, `last_factor`, `mfa_required`.
  */
 export async function deletePasskey(
-  deps: PasskeyChangeDeps,
+  deps: PasskeyDeps,
   request: { owner: PasskeyOwner; passkeyId: string },
   context: CallContext,
 ): Promise<readonly string[]> {
@@ -28,7 +28,7 @@ export async function deletePasskey(
 
 async function remove(
   tx: TransactionSql,
-  deps: PasskeyChangeDeps,
+  deps: PasskeyDeps,
   { owner, passkeyId: id }: { owner: PasskeyOwner; passkeyId: string },
   context: CallContext,
 ): Promise<SessionEnd> {

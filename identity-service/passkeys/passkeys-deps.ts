@@ -1,6 +1,6 @@
 import type { Sql } from "../../service-kit/postgres.ts";
 import type { MakeLinkDeps } from "../mail/make-link.ts";
-import type { MfaRequirementDeps } from "../mfa/mfa-requirement.ts";
+import type { MfaDeps } from "../mfa/mfa-deps.ts";
 import type { EndSessionsDeps } from "../sessions/end-sessions.ts";
 
 /** The relying party (WebAuthn Level 3 §4). */
@@ -13,17 +13,12 @@ export interface PasskeyParty {
   origins: readonly string[];
 }
 
-export interface PasskeyDeps extends MakeLinkDeps {
+export interface PasskeyDeps extends MakeLinkDeps, EndSessionsDeps, Pick<MfaDeps, "mfaRequiredRoles"> {
+  sql: Sql;
   passkeyParty: PasskeyParty;
   now: () => Date;
   newId: () => string;
   /** Cryptographically secure. */
   randomBytes: (count: number) => Buffer;
-}
-
-export interface PasskeyChangeDeps extends PasskeyDeps, EndSessionsDeps, MfaRequirementDeps {
-  sql: Sql;
-  now: () => Date;
-  newId: () => string;
   wakeMailWorker: () => void;
 }

@@ -7,7 +7,7 @@ import { type AddedPasskey, addPasskey } from "./add-passkey.ts";
 import { passkeyName } from "./own-passkeys.ts";
 import { type PasskeyOwner, sessionBinding } from "./passkey-owner.ts";
 import type { Passkey } from "./passkey-store.ts";
-import type { PasskeyChangeDeps } from "./passkeys-deps.ts";
+import type { PasskeyDeps } from "./passkeys-deps.ts";
 import type { Attestation } from "./verify-attestation.ts";
 
 export interface PasskeyRegistration {
@@ -28,7 +28,7 @@ export interface RegisteredPasskey {
  * @throws {DomainError} `passkey_invalid`, `email_not_verified`, `conflict` beyond 20, `validation_failed`.
  */
 export async function registerPasskey(
-  deps: PasskeyChangeDeps,
+  deps: PasskeyDeps,
   registration: PasskeyRegistration,
   context: CallContext,
 ): Promise<RegisteredPasskey> {
@@ -45,7 +45,7 @@ export async function registerPasskey(
 /** Undefined for a refused answer. */
 async function register(
   tx: TransactionSql,
-  deps: PasskeyChangeDeps,
+  deps: PasskeyDeps,
   { owner, name, attestation }: PasskeyRegistration,
   context: CallContext,
 ): Promise<AddedPasskey | undefined> {

@@ -1,13 +1,9 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import type { TokenService } from "./token-service-client.ts";
 
-export interface IsStillLoggedInDeps {
-  tokenService: Pick<TokenService, "isSessionLive">;
-}
-
 /** Whether the session that began a change still exists. Null is from an earlier version. */
 export async function isStillLoggedIn(
-  deps: IsStillLoggedInDeps,
+  deps: { tokenService: Pick<TokenService, "isSessionLive"> },
   { userId, sessionId }: { userId: string; sessionId: string | null },
   context: CallContext,
 ): Promise<boolean> {

@@ -14,7 +14,7 @@ import { register } from "../accounts/register.ts";
 import { createApiKeyIds } from "../clients/api-keys.ts";
 import { createClientLimits } from "../clients/client-limits.ts";
 import { createCountLogin } from "../login/count-logins.ts";
-import type { FailedLogin } from "../login/log-in.ts";
+import type { FailedLogin } from "../login/login-deps.ts";
 import { createAfterAnswer } from "../mail/after-answer.ts";
 import { createLinkTokens } from "../mail/links.ts";
 import type { MfaKeys } from "../mfa/totp-secret.ts";

@@ -1,15 +1,10 @@
-import type { Sql } from "../../service-kit/postgres.ts";
 import { findDeviceAccount } from "../users/user-store.ts";
-import type { DeviceTokens, KnownDevice } from "./device-token.ts";
-
-export interface KnownDeviceDeps {
-  sql: Sql;
-  deviceTokens: Pick<DeviceTokens, "read">;
-}
+import type { KnownDevice } from "./device-token.ts";
+import type { ThrottleDeps } from "./throttle-deps.ts";
 
 /** Looks up the token's user, whatever the account, so that timing reveals nothing. */
 export async function knownDevice(
-  deps: KnownDeviceDeps,
+  deps: Pick<ThrottleDeps, "sql" | "deviceTokens">,
   token: string,
   account: string,
 ): Promise<KnownDevice | undefined> {
@@ -19,7 +14,7 @@ export async function knownDevice(
 
 /** Undefined for an invalid token or after a password change. */
 export async function deviceOfAnyone(
-  deps: KnownDeviceDeps,
+  deps: Pick<ThrottleDeps, "sql" | "deviceTokens">,
   token: string,
 ): Promise<{ device: KnownDevice; email: string } | undefined> {
   const device = deps.deviceTokens.read(token);

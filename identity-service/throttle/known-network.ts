@@ -1,18 +1,13 @@
 import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
 import { deleteOldNetworks, findNetworkOfAccount, insertKnownNetwork } from "./known-network-store.ts";
-import type { DigestNetwork } from "./network-digests.ts";
 import type { Standing } from "./throttle.ts";
-
-export interface KnownNetworkDeps {
-  sql: Sql;
-  digestNetwork: DigestNetwork;
-}
+import type { ThrottleDeps } from "./throttle-deps.ts";
 
 const MAX_BATCH = 1_000;
 
 /** Looks back 30 days. Does equal work for every address. */
 export async function networkStanding(
-  deps: KnownNetworkDeps,
+  deps: Pick<ThrottleDeps, "sql" | "digestNetwork">,
   account: string,
   clientIp: string,
 ): Promise<Standing | undefined> {
@@ -25,7 +20,7 @@ export async function networkStanding(
 
 export async function rememberNetwork(
   sql: Sql | TransactionSql,
-  { digestNetwork }: Pick<KnownNetworkDeps, "digestNetwork">,
+  { digestNetwork }: Pick<ThrottleDeps, "digestNetwork">,
   login: { userId: string; email: string; passwordEpoch: number; clientIp: string },
 ): Promise<void> {
   const digests = digestNetwork(login.email, login.clientIp);
@@ -34,6 +29,6 @@ export async function rememberNetwork(
   await insertKnownNetwork(sql, { ...digests, userId, passwordEpoch });
 }
 
-export async function forgetOldNetworks({ sql }: Pick<KnownNetworkDeps, "sql">): Promise<void> {
+export async function forgetOldNetworks({ sql }: Pick<ThrottleDeps, "sql">): Promise<void> {
   while ((await deleteOldNetworks(sql, MAX_BATCH)) === MAX_BATCH);
 }

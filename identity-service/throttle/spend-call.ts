@@ -1,18 +1,14 @@
-import { deviceOfAnyone, type KnownDeviceDeps } from "./known-device.ts";
-import type { KnownNetworkDeps } from "./known-network.ts";
+import { deviceOfAnyone } from "./known-device.ts";
 import { isNetworkUsed } from "./known-network-store.ts";
-import { type CostlyCall, type Refusal, type Throttle, tooManyRequests } from "./throttle.ts";
-
-export interface SpendCallDeps extends KnownNetworkDeps, KnownDeviceDeps {
-  throttle: Pick<Throttle, "spend">;
-}
+import { type CostlyCall, type Refusal, tooManyRequests } from "./throttle.ts";
+import type { ThrottleDeps } from "./throttle-deps.ts";
 
 export interface TokenCall extends CostlyCall {
   deviceToken?: string | undefined;
 }
 
 /** Whether the caller is known. Reserves apply only after a refusal. @throws {DomainError} `too_many_requests`. */
-export async function spendOrRefuse(deps: SpendCallDeps, call: TokenCall): Promise<boolean> {
+export async function spendOrRefuse(deps: ThrottleDeps, call: TokenCall): Promise<boolean> {
   const spending = await deps.throttle.spend(call);
   if (spending.kind === "admitted") return call.isKnown === true;
   const known = await spendAsKnown(deps, call, spending);
@@ -22,7 +18,7 @@ export async function spendOrRefuse(deps: SpendCallDeps, call: TokenCall): Promi
 
 /** Undefined for unknown callers. Ignores the account concerned, so that timing reveals nothing. */
 export async function spendAsKnown(
-  deps: SpendCallDeps,
+  deps: ThrottleDeps,
   call: TokenCall,
   refusal?: Refusal,
 ): Promise<{ kind: "admitted" } | Refusal | undefined> {

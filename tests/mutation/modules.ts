@@ -66,7 +66,6 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
   login: {
     mutate: identity(
       "begin-mfa-challenge",
-      "begin-password-change",
       "complete-login",
       "change-password-at-login",
       "complete-mfa-login",

@@ -1,0 +1,11 @@
+import type { Sql } from "../../service-kit/postgres.ts";
+import type { DeviceTokens } from "./device-token.ts";
+import type { DigestNetwork } from "./network-digests.ts";
+import type { Throttle } from "./throttle.ts";
+
+export interface ThrottleDeps {
+  sql: Sql;
+  throttle: Pick<Throttle, "spend">;
+  digestNetwork: DigestNetwork;
+  deviceTokens: Pick<DeviceTokens, "read">;
+}
