@@ -27,21 +27,20 @@ export interface Client {
 const ANSWER_TIMEOUT_MS = 5_000;
 const PAUSE_AFTER_FAILURE_MS = 20;
 
-/** Makes calls one after the other until the signal. Resolves with what it tried. */
+/** Makes calls one after the other until the signal. Adds what it tried to `attempts`. */
 export async function makeCalls(
   url: string,
   client: Client,
-  random: () => number,
-  signal: AbortSignal,
-): Promise<Attempt[]> {
-  const attempts: Attempt[] = [];
+  { random, attempts, signal }: { random: () => number; attempts: Attempt[]; signal: AbortSignal },
+): Promise<void> {
   while (!signal.aborted) {
     const attempt = await makeCall(url, client, random());
     attempts.push(attempt);
     if ((attempt.answer?.status ?? 503) >= 500) await sleep(PAUSE_AFTER_FAILURE_MS);
   }
-  return attempts;
 }
+
+export const wasCarriedOut = ({ answer }: Attempt): boolean => (answer?.status ?? 500) < 300;
 
 async function makeCall(url: string, client: Client, dice: number): Promise<Attempt> {
   const traceId = randomBytes(16).toString("hex");
