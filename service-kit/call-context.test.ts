@@ -101,7 +101,17 @@ test.each([
   },
 );
 
-test.each(["x-actor-user-id", "x-actor-role", "x-actor-session-id"])(
+test("proven keys are accepted only from a peer that may name them, and are passed on unchanged", () => {
+  const proven = { jkt: "k", x5tS256: "c" };
+  const context = { ...newCallContext({ traceparent: TRACEPARENT }), proven };
+  const values = toMetadata(context).toJSON();
+  expect(fromMetadata(values, context.deadlineMs, true)).toStrictEqual(context);
+  expect(fromMetadata(values, context.deadlineMs, false).proven).toBeUndefined();
+  const one = toMetadata({ ...context, proven: { jkt: "k", x5tS256: "" } }).toJSON();
+  expect(fromMetadata(one, 0, true).proven).toEqual({ jkt: "k", x5tS256: "" });
+});
+
+test.each(["x-actor-user-id", "x-actor-role", "x-actor-session-id", "x-proven-jkt", "x-proven-x5t-s256"])(
   "two values of %s are refused, joined or not",
   (key) => {
     for (const values of [["a", "b"], ["a,b"]]) {

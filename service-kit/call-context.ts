@@ -15,6 +15,14 @@ export function auditActorOf({ userId, role, sessionId, scopes }: Actor): Omit<A
   return { userId, role: scopes === undefined ? role : "CLIENT", sessionId };
 }
 
+/** Keys that a client has proven to hold (RFC 7800). SHA-256 in base64url; empty: not proven. */
+export interface Confirmation {
+  /** Of a DPoP key (RFC 9449 §6.1). */
+  jkt: string;
+  /** Of a client certificate (RFC 8705 §3.1). */
+  x5tS256: string;
+}
+
 /** Holds no unchecked client input. */
 export interface CallContext {
   /** UUIDv7. */
@@ -23,6 +31,8 @@ export interface CallContext {
   traceparent: string;
   /** Absent for anonymous calls and internal work. */
   actor?: Actor;
+  /** What the client has proven with this call. Absent: nothing. */
+  proven?: Confirmation;
   /** The operator or auditor in the certificate: `operator:ada`. Not forwarded. */
   person?: string;
   /** Milliseconds of `Date.now()`. */

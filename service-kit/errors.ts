@@ -32,7 +32,8 @@ export const ERROR_CATALOGUE = {
   unauthorized_client: "The token is not one that was given to this client.",
   unsupported_grant_type: "The grant type is not `client_credentials`.",
   unsupported_token_type: "Tokens of this kind cannot be revoked here.",
-  refresh_token_invalid: "The refresh token is unknown, malformed, expired, or its session has ended.",
+  refresh_token_invalid:
+    "The refresh token is unknown, malformed or expired, its session has ended, or the call does not prove the session's key.",
   refresh_token_reused: "The refresh token was used before its successor was; the session has been ended.",
   forbidden: "The caller's role, or what the client was granted, does not allow this call.",
   role_not_defined:

@@ -1,5 +1,11 @@
 import { Metadata } from "@grpc/grpc-js";
-import { type Actor, type CallContext, isTraceparent, newCallContext } from "./call-context.ts";
+import {
+  type Actor,
+  type CallContext,
+  type Confirmation,
+  isTraceparent,
+  newCallContext,
+} from "./call-context.ts";
 import { DomainError } from "./errors.ts";
 
 const REQUEST_ID = "x-request-id";
@@ -9,7 +15,9 @@ const ACTOR_ROLE = "x-actor-role";
 const ACTOR_SESSION = "x-actor-session-id";
 /** Of clients: permissions, separated by spaces. */
 const ACTOR_SCOPES = "x-actor-scopes";
-const ACTOR_KEYS = [ACTOR_USER, ACTOR_ROLE, ACTOR_SESSION, ACTOR_SCOPES];
+const PROVEN_JKT = "x-proven-jkt";
+const PROVEN_X5T = "x-proven-x5t-s256";
+const CALLER_KEYS = [ACTOR_USER, ACTOR_ROLE, ACTOR_SESSION, ACTOR_SCOPES, PROVEN_JKT, PROVEN_X5T];
 
 /** The deadline travels separately, as `grpc-timeout`. */
 export function toMetadata(context: CallContext): Metadata {
@@ -23,6 +31,9 @@ export function toMetadata(context: CallContext): Metadata {
     const { scopes } = context.actor;
     if (scopes !== undefined) metadata.set(ACTOR_SCOPES, scopes.join(" "));
   }
+  const { jkt = "", x5tS256 = "" } = context.proven ?? {};
+  if (jkt !== "") metadata.set(PROVEN_JKT, jkt);
+  if (x5tS256 !== "") metadata.set(PROVEN_X5T, x5tS256);
   return metadata;
 }
 
@@ -32,18 +43,23 @@ export type MetadataValues = ReturnType<Metadata["toJSON"]>;
 export function fromMetadata(
   values: MetadataValues,
   deadlineMs: number,
-  believesActor: boolean,
+  believesCaller: boolean,
 ): CallContext {
   const traceparent = textOf(values, TRACEPARENT);
   const requestId = textOf(values, REQUEST_ID);
-  for (const key of ACTOR_KEYS) assertSingle(values[key]);
-  const actor = believesActor ? actorOf(values) : undefined;
+  for (const key of CALLER_KEYS) assertSingle(values[key]);
+  const actor = believesCaller ? actorOf(values) : undefined;
+  const proven = believesCaller ? provenIn(values) : undefined;
+  const client = { ...(actor && { actor }), ...(proven && { proven }) };
   if (requestId === "" || requestId.length > 64 || !isTraceparent(traceparent)) {
-    return { ...newCallContext({ traceparent }), deadlineMs, ...(actor && { actor }) };
+    return { ...newCallContext({ traceparent }), deadlineMs, ...client };
   }
-  return actor === undefined
-    ? { requestId, traceparent, deadlineMs }
-    : { requestId, traceparent, deadlineMs, actor };
+  return { requestId, traceparent, deadlineMs, ...client };
+}
+
+function provenIn(values: MetadataValues): Confirmation | undefined {
+  const [jkt, x5tS256] = [textOf(values, PROVEN_JKT), textOf(values, PROVEN_X5T)];
+  return jkt === "" && x5tS256 === "" ? undefined : { jkt, x5tS256 };
 }
 
 /** Node joins repeated keys with a comma, which no id or role contains. */

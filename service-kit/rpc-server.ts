@@ -128,8 +128,8 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
     const deadlineMs = Number(call.getDeadline());
     if (needsDeadline && !Number.isFinite(deadlineMs)) throw new DomainError("deadline_missing");
     if (deadlineMs <= now) throw new DomainError("service_unavailable", "The deadline has passed");
-    const believesActor = peer.name === AUTHENTICATING_CALLER;
-    const context = fromMetadata(values, Math.min(deadlineMs, now + MAX_UNARY_MS), believesActor);
+    const believesCaller = peer.name === AUTHENTICATING_CALLER;
+    const context = fromMetadata(values, Math.min(deadlineMs, now + MAX_UNARY_MS), believesCaller);
     return { ...context, caller: peer.name, ...(peer.person !== undefined && { person: peer.person }) };
   }
 

@@ -1,3 +1,4 @@
+import type { Confirmation } from "../service-kit/call-context.ts";
 import type { AssuranceLevel } from "./assurance.ts";
 
 /** As in `access.yaml`: `USER`, `MERCHANT_CLERK`. */
@@ -25,6 +26,8 @@ export interface Principal {
   authTime: Date;
   issuedAt: Date;
   expiresAt: Date;
+  /** What a call with the token must prove. Absent: nothing. */
+  confirmation?: Confirmation | undefined;
 }
 
 export type Verification =

@@ -215,6 +215,17 @@ test.each([
   expect(await verifier.verify(tokenOf())).toEqual({ kind: "inactive", reason: "invalid" });
 });
 
+test("a verifier that says that keys are checked gets the key with the principal, from memory too", async () => {
+  const verifier = await createVerifier({ boundTokens: "checked" });
+  const confirmation = { jkt: "A".repeat(43), x5tS256: "" };
+  answer = () => active({ confirmation });
+  const token = tokenOf();
+  for (const _time of ["asked", "from memory"])
+    expect(await verifier.verify(token)).toMatchObject({ kind: "active", principal: { confirmation } });
+  answer = () => active({ confirmation: { jkt: "", x5tS256: "" } });
+  expect(await verifier.verify(tokenOf())).toEqual({ kind: "inactive", reason: "invalid" });
+});
+
 const client = {
   kind: PrincipalKind.CLIENT,
   role: Role.UNSPECIFIED,

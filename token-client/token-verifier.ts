@@ -42,6 +42,11 @@ export interface TokenVerifierOptions {
   onKeys?: (keyIds: ReadonlySet<string>) => void;
   /** Default 800. */
   callTimeoutMs?: number;
+  /**
+   * `checked`: the caller checks the proof of `Principal.confirmation`, or all its calls come from the gateway, which has.
+   * By default a token that is bound to a key is `invalid`.
+   */
+  boundTokens?: "refused" | "checked";
 }
 
 const DEFAULT_MAX_CACHED_TOKENS = 50_000;
@@ -91,6 +96,7 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
   const asking = new Map<string, Promise<Verification>>();
   const revoked = new RevocationSet(options.maxRevocations ?? DEFAULT_MAX_REVOCATIONS);
   const { logger, onKeyBanned, onKeys } = options;
+  const acceptsBound = options.boundTokens === "checked";
   const watch = new RevocationWatch({ client, revoked, logger, onKeyBanned, onKeys });
   const calls = new CallShares({ ...CALL_SHARES, nowMs: () => performance.now() });
   const waits = new CallShares({ ...KEY_WAIT_SHARES, nowMs: () => performance.now() });
@@ -118,8 +124,8 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
   async function ask(token: string, place: Place): Promise<Verification> {
     const askedMs = performance.now();
     const context = newCallContext({ budgetMs: options.callTimeoutMs ?? DEFAULT_CALL_TIMEOUT_MS });
-    const response = await callUnary(client, client.verifyToken, { token }, context);
-    const answer = decode(response);
+    const response = await callUnary(client, client.verifyToken, { token, acceptsBound }, context);
+    const answer = decode(response, acceptsBound);
     if (answer.kind !== "active") {
       if (answer.reason === "invalid") place.refused();
       // The signature of an `invalid` token is wrong or unchecked.
@@ -253,19 +259,21 @@ function isAlive({ untilMs, untilWallMs }: KnownToken, nowMs: number): boolean {
 }
 
 /** Missing or unknown values deny. */
-function decode(response: VerifyTokenResponse): Verification {
+function decode(response: VerifyTokenResponse, acceptsBound: boolean): Verification {
   if (response.active !== true) {
     if (response.reason === InactiveReason.EXPIRED) return EXPIRED;
     return response.reason === InactiveReason.REVOKED ? REVOKED : INVALID;
   }
+  const { confirmation } = response.principal ?? {};
   const principal = response.principal && decodePrincipal(response.principal);
-  return principal === undefined ? INVALID : { kind: "active", principal };
+  if (principal === undefined) return INVALID;
+  if (confirmation === undefined) return { kind: "active", principal };
+  const isKnown = confirmation.jkt !== "" || confirmation.x5tS256 !== "";
+  return acceptsBound && isKnown ? { kind: "active", principal: { ...principal, confirmation } } : INVALID;
 }
 
 function decodePrincipal(message: PrincipalMessage): Principal | undefined {
   const { userId, sessionId, tokenId, keyId, amr, authTime, issuedAt, expiresAt } = message;
-  // A proof of the token's key is not checked yet.
-  if (message.confirmation !== undefined) return undefined;
   if (message.kind === PrincipalKind.CLIENT) return decodeClient(message);
   if (message.kind !== PrincipalKind.USER && message.kind !== PrincipalKind.UNSPECIFIED) return undefined;
   // The enum is all that a token-service of the version before fills.

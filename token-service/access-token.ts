@@ -8,6 +8,7 @@ import {
   parseAcr,
 } from "../token-client/assurance.ts";
 import type { CompactJws } from "../token-client/compact-jws.ts";
+import { cnfClaim } from "./confirmation.ts";
 import { CLOCK_SKEW_S } from "./token-lifetimes.ts";
 
 const uuid = z.string().regex(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/);
@@ -21,8 +22,7 @@ const commonClaims = {
   iat: seconds,
   exp: seconds,
   nbf: seconds.optional(),
-  /** Proofs of a token's key (RFC 7800) are not checked yet: who cannot check one must refuse the token. */
-  cnf: z.undefined().optional(),
+  cnf: cnfClaim.optional(),
 };
 
 /** RFC 9068 §2.2. Unknown claims pass, for newer versions. */

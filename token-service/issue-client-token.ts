@@ -1,6 +1,8 @@
 import { randomUUID } from "node:crypto";
+import type { Confirmation } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { ACCESS_TOKEN_TYPE } from "../token-client/token-rules.ts";
+import { bindingTo, cnfOf } from "./confirmation.ts";
 import { signCompactJws } from "./jws-signature.ts";
 import type { RevocationFeed } from "./revocation-feed.ts";
 import { assertMaySign, type SignedAccessToken, type SignPairDeps, secondsOf } from "./sign-pair.ts";
@@ -13,6 +15,8 @@ export interface ProvenClient {
   scopes: readonly string[];
   /** Database time at which the credential was live. */
   provenAt: Date;
+  /** What it has proven beside its credential. */
+  proven?: Confirmation | undefined;
 }
 
 export interface IssueClientTokenDeps extends SignPairDeps {
@@ -47,6 +51,7 @@ export function issueClientToken(deps: IssueClientTokenDeps, client: ProvenClien
     iat: issuedAtS,
     exp: expiresAtS,
     scope: scopes.join(" "),
+    ...cnfOf(bindingTo(client.proven)),
   });
   return { accessToken, expiresInS: Math.max(expiresAtS - nowS, 0) };
 }

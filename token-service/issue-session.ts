@@ -1,6 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { v7 as uuidv7 } from "uuid";
+import type { Confirmation } from "../service-kit/call-context.ts";
 import { type Sql, transaction } from "../service-kit/postgres.ts";
+import { bindingTo } from "./confirmation.ts";
 import type { RevocationFeed } from "./revocation-feed.ts";
 import { appendRevocations } from "./revocation-store.ts";
 import {
@@ -24,7 +26,7 @@ interface SessionLimits {
 export type NewSession = Pick<
   SessionRow,
   "userId" | "role" | "amr" | "acr" | "authTime" | "ip" | "userAgent"
-> & { limits?: SessionLimits | undefined };
+> & { limits?: SessionLimits | undefined; proven?: Confirmation | undefined };
 
 export interface IssueSessionDeps extends SignPairDeps {
   sql: Sql;
@@ -56,7 +58,7 @@ export async function issueSession(deps: IssueSessionDeps, request: NewSession):
 
 function newSession(
   deps: IssueSessionDeps,
-  { limits: { idleS, absoluteS } = {}, ...request }: NewSession,
+  { limits: { idleS, absoluteS } = {}, proven, ...request }: NewSession,
   now: Date,
 ): SessionRow {
   // Signing keys are kept for refresh tokens of the service's own limit.
@@ -65,6 +67,7 @@ function newSession(
   const after = (seconds: number) => new Date(now.getTime() + seconds * 1_000);
   return {
     ...request,
+    ...bindingTo(proven),
     id: uuidv7(),
     tokenSecret: randomBytes(32),
     generation: 1,

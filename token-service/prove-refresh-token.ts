@@ -1,24 +1,28 @@
+import type { Confirmation } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { transaction } from "../service-kit/postgres.ts";
+import { isProven } from "./confirmation.ts";
 import { type RefreshSessionDeps, verifyRefreshToken } from "./refresh-session.ts";
 import { lockSession } from "./session-store.ts";
 import { refreshPurpose } from "./sign-pair.ts";
 import { isTokenId } from "./token-id.ts";
 
 /**
- * Also accepts the parent of the newest token, because the answer of a refresh may have been lost.
+ * Of a bound session, only together with its key: a stolen token must not end it. Also accepts the parent of the newest token, because the answer of a refresh may have been lost.
  * @throws {DomainError} `refresh_token_invalid`.
  */
 export async function proveRefreshToken(
   deps: Pick<RefreshSessionDeps, "sql" | "keys" | "issuer" | "now">,
   presented: string,
+  proven?: Confirmation,
 ): Promise<{ userId: string; sessionId: string }> {
   const claims = await verifyRefreshToken(deps, presented);
   if (claims === undefined) throw new DomainError("refresh_token_invalid");
   const session = await transaction(deps.sql, (tx) => lockSession(tx, claims.sid));
   const isProof =
     session?.userId === claims.sub &&
-    isTokenId(claims.jti, session.tokenSecret, refreshPurpose(claims.gen)) &&
+    isTokenId(claims.jti, session.tokenSecret, refreshPurpose(claims.gen, session)) &&
+    isProven(session, proven) &&
     claims.gen >= session.generation - 1;
   if (!isProof || session.revokedAt !== null || session.idleEnd <= deps.now()) {
     throw new DomainError("refresh_token_invalid");

@@ -1,9 +1,11 @@
 import { v7 as uuidv7 } from "uuid";
+import type { Confirmation } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Logger } from "../service-kit/logger.ts";
 import { type Sql, type TransactionSql, transaction } from "../service-kit/postgres.ts";
 import { isKeyId, parseCompactJws } from "../token-client/compact-jws.ts";
 import { REFRESH_TOKEN_TYPE } from "../token-client/token-rules.ts";
+import { isProven } from "./confirmation.ts";
 import type { KeyRing } from "./key-ring.ts";
 import { checkRefreshClaims, type RefreshClaims } from "./refresh-token.ts";
 import type { RevocationFeed } from "./revocation-feed.ts";
@@ -27,9 +29,11 @@ export interface RefreshOrigin {
   userAgent: string;
   requestId: string;
   traceId: string;
+  /** Keys that the client has proven with the call. */
+  proven?: Confirmation | undefined;
 }
 
-export type RefreshResult = "rotated" | "repeated" | "reused" | "invalid";
+export type RefreshResult = "rotated" | "repeated" | "reused" | "unproven" | "invalid";
 
 export interface RefreshSessionDeps extends SignPairDeps {
   sql: Sql;
@@ -45,9 +49,14 @@ export interface RefreshSessionDeps extends SignPairDeps {
 type Outcome =
   | { kind: "rotated" | "repeated"; session: SessionRow }
   | { kind: "reused" }
+  /** Without the key that the session is bound to. */
+  | { kind: "unproven" }
   | { kind: "invalid" };
 
-/** RFC 9700 §4.14.2. @throws {DomainError} `refresh_token_invalid`, `refresh_token_reused`. */
+/**
+ * RFC 9700 §4.14.2. Who stole the refresh token of a bound session, and not its key, can neither use it nor end the
+ * session with it. @throws {DomainError} `refresh_token_invalid`, `refresh_token_reused`.
+ */
 export async function refreshSession(
   deps: RefreshSessionDeps,
   presented: string,
@@ -60,7 +69,10 @@ export async function refreshSession(
       ? { kind: "invalid" }
       : await transaction(deps.sql, (tx) => rotateOrEnd(tx, deps, claims, origin));
   deps.countRefresh(outcome.kind);
-  if (outcome.kind === "invalid") throw new DomainError("refresh_token_invalid");
+  if (outcome.kind === "unproven")
+    deps.logger.warn({ session: logName(claims?.sid ?? "") }, "refresh without the session's key");
+  if (outcome.kind === "invalid" || outcome.kind === "unproven")
+    throw new DomainError("refresh_token_invalid");
   if (outcome.kind === "reused") {
     deps.revocations.announce();
     deps.onSecurityEvent();
@@ -89,13 +101,15 @@ async function rotateOrEnd(
   tx: TransactionSql,
   deps: RefreshSessionDeps,
   claims: RefreshClaims,
-  origin: RefreshOrigin,
+  { proven, ...origin }: RefreshOrigin,
 ): Promise<Outcome> {
   const session = await lockSession(tx, claims.sid);
   const now = deps.now(); // Read after the wait for the lock.
   const isOurs =
-    session?.userId === claims.sub && isTokenId(claims.jti, session.tokenSecret, refreshPurpose(claims.gen));
+    session?.userId === claims.sub &&
+    isTokenId(claims.jti, session.tokenSecret, refreshPurpose(claims.gen, session));
   if (!isOurs || session.revokedAt !== null || session.idleEnd <= now) return { kind: "invalid" };
+  if (!isProven(session, proven)) return { kind: "unproven" };
   if (claims.gen === session.generation) {
     return { kind: "rotated", session: await rotate(tx, deps, session, origin, now) };
   }

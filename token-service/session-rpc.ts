@@ -6,6 +6,7 @@ import { traceIdOf } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Callers, Implementation, RpcContext } from "../service-kit/rpc-server.ts";
 import { acrOf, levelFromAmr, parseAcr } from "../token-client/assurance.ts";
+import { provenField } from "./confirmation.ts";
 import { type IssueClientTokenDeps, issueClientToken } from "./issue-client-token.ts";
 import { type IssueSessionDeps, issueSession } from "./issue-session.ts";
 import { proveRefreshToken } from "./prove-refresh-token.ts";
@@ -58,29 +59,34 @@ const limits = z.object({
   atMost: orDefault(z.int().min(1).max(20)),
 });
 /** `acr` is empty from the version before. */
-/** Tokens cannot be bound to a key yet. Who asks for it must not get a bearer token. */
-const unbound = { confirmation: z.undefined().optional() };
 const newSession = z
   .object({
-    ...unbound,
+    confirmation: provenField,
     userId: uuid,
     amr: methods,
     acr: z.literal("").or(level),
     authTime: z.date(),
     limits: limits.optional(),
   })
-  .transform((session) => ({ ...session, acr: session.acr || levelFromAmr(session.amr) }));
+  .transform(({ confirmation: proven, ...session }) => {
+    return { ...session, proven, acr: session.acr || levelFromAmr(session.amr) };
+  });
 const newProof = z.object({ sessionId: uuid, userId: uuid, acr: level, amr: methods });
 
 /** `scope-token` of RFC 6749 §3.3. */
 const scopeName = z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]{1,64}$/);
-const provenClient = z.object({
-  ...unbound,
-  clientId: uuid,
-  credentialId: uuid,
-  scopes: z.array(scopeName).min(1).max(100),
-  provenAt: z.date(),
-});
+const provenClient = z
+  .object({
+    confirmation: provenField,
+    clientId: uuid,
+    credentialId: uuid,
+    scopes: z.array(scopeName).min(1).max(100),
+    provenAt: z.date(),
+  })
+  .transform(({ confirmation: proven, ...client }) => ({ ...client, proven }));
+const provenKeys = z
+  .object({ confirmation: provenField })
+  .transform(({ confirmation: proven }) => ({ proven }));
 const revokedIds = z.object({ ids: z.array(uuid).min(1).max(20) });
 
 const allSessions = z.object({
@@ -128,8 +134,9 @@ export function createSessionRpc(
       return { tokens: toPairMessage(tokens) };
     },
     async refreshSession(request, context) {
-      const origin = { ...originOf(request), requestId: context.requestId, traceId: traceIdOf(context) };
-      decode(z.object(unbound), request);
+      const { requestId } = context;
+      const client = { ...originOf(request), ...decode(provenKeys, request) };
+      const origin = { ...client, requestId, traceId: traceIdOf(context) };
       const tokens = await refreshSession(deps, request.refreshToken, origin);
       return { tokens: toPairMessage(tokens) };
     },
@@ -137,7 +144,8 @@ export function createSessionRpc(
       const { acr, ...access } = await raiseSession(deps, decode(newProof, request));
       return { ...access, acr: acrOf(acr) };
     },
-    proveRefreshToken: ({ refreshToken }) => proveRefreshToken(deps, refreshToken),
+    proveRefreshToken: async (request) =>
+      proveRefreshToken(deps, request.refreshToken, decode(provenKeys, request).proven),
     async revokeSession(request, context) {
       const checked = decode(z.object({ sessionId: uuid, userId: uuid, reason }), request);
       // Other callers record their own requests.

@@ -1,7 +1,8 @@
 import type { Sql, TransactionSql } from "../service-kit/postgres.ts";
 import type { AssuranceLevel } from "../token-client/assurance.ts";
+import type { Binding } from "./confirmation.ts";
 
-export interface SessionRow {
+export interface SessionRow extends Binding {
   id: string;
   userId: string;
   /** As in `access.yaml`. */
@@ -30,7 +31,8 @@ function columns(sql: Sql | TransactionSql) {
     id, user_id as "userId", role, amr, auth_time as "authTime",
     coalesce(acr, case when 'mfa' = any(amr) then 2 else 1 end) as acr, token_secret as "tokenSecret", generation,
     rotated_at as "rotatedAt", leaf_seen as "leafSeen", created_at as "createdAt", last_used_at as "lastUsedAt",
-    idle_s as "idleS", idle_end as "idleEnd", absolute_end as "absoluteEnd", revoked_at as "revokedAt", ip, user_agent as "userAgent"
+    idle_s as "idleS", idle_end as "idleEnd", absolute_end as "absoluteEnd", revoked_at as "revokedAt", ip, user_agent as "userAgent",
+    jkt, x5t_s256 as "x5tS256"
   `;
 }
 
@@ -41,14 +43,16 @@ export async function lockUser(tx: TransactionSql, userId: string): Promise<void
 
 export async function insertSession(tx: TransactionSql, session: SessionRow): Promise<void> {
   await tx`
+    with signing as materialized (select clock_timestamp() as at)
     insert into sessions
       (id, user_id, role, amr, auth_time, token_secret, generation, rotated_at, leaf_seen, created_at, last_used_at,
-       idle_end, absolute_end, ip, user_agent, acr, idle_s, last_signed_at)
+       idle_end, absolute_end, ip, user_agent, acr, idle_s, jkt, x5t_s256, last_signed_at, bound_signed_at)
     values
       (${session.id}, ${session.userId}, ${session.role}, ${session.amr}, ${session.authTime}, ${session.tokenSecret},
        ${session.generation}, ${session.rotatedAt}, ${session.leafSeen}, ${session.createdAt}, ${session.lastUsedAt},
        ${session.idleEnd}, ${session.absoluteEnd}, ${session.ip}, ${session.userAgent},
-       ${session.acr}, ${session.idleS}, clock_timestamp())
+       ${session.acr}, ${session.idleS}, ${session.jkt}, ${session.x5tS256}, (select at from signing),
+       ${session.jkt === null && session.x5tS256 === null ? null : tx`(select at from signing)`})
   `;
 }
 
@@ -85,6 +89,14 @@ export async function listLiveSessions(sql: Sql, userId: string): Promise<Sessio
   `;
 }
 
+/** Replicas of the version before, which would sign bearer tokens, do not note it for bound sessions. */
+function noteOfSigning(tx: TransactionSql) {
+  return tx`
+    (last_signed_at, bound_signed_at) =
+      (select at, case when num_nonnulls(jkt, x5t_s256) > 0 then at end from clock_timestamp() as at)
+  `;
+}
+
 /** The caller holds the row lock. */
 export async function advanceGeneration(
   tx: TransactionSql,
@@ -94,8 +106,7 @@ export async function advanceGeneration(
   await tx`
     update sessions
     set generation = ${next.generation}, rotated_at = ${next.rotatedAt}, leaf_seen = false, idle_end = ${next.idleEnd},
-        last_used_at = ${next.rotatedAt}, ip = ${next.ip}, user_agent = ${next.userAgent},
-        last_signed_at = clock_timestamp()
+        last_used_at = ${next.rotatedAt}, ip = ${next.ip}, user_agent = ${next.userAgent}, ${noteOfSigning(tx)}
     where id = ${sessionId}
   `;
 }
@@ -108,14 +119,14 @@ export async function raiseAssurance(
 ): Promise<void> {
   await tx`
     update sessions
-    set acr = ${acr}, amr = ${amr}, auth_time = ${authTime}, last_signed_at = clock_timestamp()
+    set acr = ${acr}, amr = ${amr}, auth_time = ${authTime}, ${noteOfSigning(tx)}
     where id = ${sessionId}
   `;
 }
 
 /** Runs before tokens are signed again. The caller holds the row lock. */
 export async function noteSigning(tx: TransactionSql, sessionId: string): Promise<void> {
-  await tx`update sessions set last_signed_at = clock_timestamp() where id = ${sessionId}`;
+  await tx`update sessions set ${noteOfSigning(tx)} where id = ${sessionId}`;
 }
 
 /** The caller holds the row locks. */

@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { Role } from "../proto/gen/gatehouse/token/v1/principal.ts";
 import { newCallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { transaction } from "../service-kit/postgres.ts";
@@ -94,31 +93,6 @@ test("a late end spares what the user began a minute after its cause, except for
   const account = { ...end, reason: "account_deleted" };
   const erased = await rpc.revokeUserSessions(account, newCallContext() as RpcContext);
   expect(erased.sessionIds).toEqual([after]);
-});
-
-test("who asks for tokens that are bound to a key gets none: they cannot be bound yet", async () => {
-  const userId = randomUUID();
-  const { refreshToken } = await logIn(replica, userId);
-  const rpc = createSessionRpc(replica.deps, async () => undefined);
-  const call = newCallContext() as RpcContext;
-  const confirmation = { jkt: "A".repeat(43), x5tS256: "" };
-  const origin = { ip: "192.0.2.1", userAgent: "test" };
-  const login = { userId, role: Role.USER, roleName: "USER", amr: ["pwd"], acr: "", authTime: new Date() };
-  const client = { clientId: userId, credentialId: userId, scopes: ["payments:read"], provenAt: new Date() };
-  for (const asked of [
-    rpc.issueSession({ ...login, ...origin, limits: undefined, confirmation }, call),
-    rpc.refreshSession({ refreshToken, ...origin, confirmation }, call),
-    rpc.issueClientToken({ ...client, confirmation }, call),
-  ]) {
-    await expect(asked).rejects.toMatchObject({
-      code: "validation_failed",
-      fields: [{ field: "confirmation" }],
-    });
-  }
-  expect(await liveOf(userId)).toHaveLength(1);
-  await expect(
-    rpc.refreshSession({ refreshToken, ...origin, confirmation: undefined }, call),
-  ).resolves.toBeDefined();
 });
 
 test("the end of an account leaves nothing of where it was used from, in sessions that had ended neither", async () => {

@@ -36,6 +36,8 @@ const session: SessionRow = {
   tokenSecret: Buffer.alloc(32, 1),
   generation: 3,
   rotatedAt: new Date(ROTATED_S * 1_000 + 700),
+  jkt: null,
+  x5tS256: null,
   leafSeen: false,
   createdAt: new Date(0),
   lastUsedAt: new Date(0),

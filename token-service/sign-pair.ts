@@ -1,5 +1,7 @@
+import type { Confirmation } from "../service-kit/call-context.ts";
 import { acrOf } from "../token-client/assurance.ts";
 import { ACCESS_TOKEN_TYPE, REFRESH_TOKEN_TYPE } from "../token-client/token-rules.ts";
+import { type Binding, cnfOf, confirmationOf } from "./confirmation.ts";
 import { signCompactJws } from "./jws-signature.ts";
 import type { KeyRing } from "./key-ring.ts";
 import { refreshAudience } from "./refresh-token.ts";
@@ -16,6 +18,8 @@ export interface TokenPair extends SignedAccessToken {
   refreshToken: string;
   sessionId: string;
   userId: string;
+  /** Undefined: bearer tokens. */
+  confirmation: Confirmation | undefined;
 }
 
 export interface SignPairDeps {
@@ -53,7 +57,7 @@ export function signPair(deps: SignPairDeps, session: SessionRow, now: Date): To
     iat: rotatedAtS,
     exp: secondsOf(session.idleEnd),
   });
-  return { ...access, refreshToken, sessionId: id, userId };
+  return { ...access, refreshToken, sessionId: id, userId, confirmation: confirmationOf(session) };
 }
 
 /** Of the session's live generation. Times are in epoch seconds. */
@@ -81,6 +85,7 @@ export function signAccessToken(
     amr: session.amr,
     acr,
     auth_time: authTimeS,
+    ...cnfOf(session),
   });
   return { accessToken, expiresInS: Math.max(expiresAtS - nowS, 0) };
 }
@@ -94,10 +99,12 @@ export function secondsOf(date: Date): number {
   return Math.floor(date.getTime() / 1_000);
 }
 
-function refreshTokenId(session: Pick<SessionRow, "tokenSecret" | "generation">): string {
-  return tokenId(session.tokenSecret, refreshPurpose(session.generation));
+function refreshTokenId(session: SessionRow): string {
+  return tokenId(session.tokenSecret, refreshPurpose(session.generation, session));
 }
 
-export function refreshPurpose(generation: number): string {
-  return `refresh ${generation}`;
+/** Covers the binding: a replica that does not know of it finds the token invalid. */
+export function refreshPurpose(generation: number, { jkt, x5tS256 }: Binding): string {
+  if (jkt !== null) return `refresh ${generation} jkt ${jkt}`;
+  return x5tS256 === null ? `refresh ${generation}` : `refresh ${generation} x5t#S256 ${x5tS256}`;
 }

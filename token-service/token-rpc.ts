@@ -7,6 +7,7 @@ import {
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
 import { acrOf } from "../token-client/assurance.ts";
 import { assuranceOf, isOfClient } from "./access-token.ts";
+import { bindingIn, confirmationOf } from "./confirmation.ts";
 import type { KeyRing } from "./key-ring.ts";
 import type { RevocationFeed } from "./revocation-feed.ts";
 import type { Revocation, VerificationKey } from "./revocation-store.ts";
@@ -32,8 +33,8 @@ export interface TokenRpcDeps extends VerifyTokenDeps {
 
 export function createTokenRpc(deps: TokenRpcDeps): Implementation<TokenServiceServer> {
   return {
-    async verifyToken({ token }) {
-      const verdict = await verifyToken(deps, token);
+    async verifyToken({ token, acceptsBound = false }) {
+      const verdict = await verifyToken(deps, token, acceptsBound);
       return verdict.active
         ? {
             active: true,
@@ -78,7 +79,7 @@ function toPrincipalMessage({ claims, keyId = "" }: VerifiedToken): Principal {
     keyId,
     issuedAt: new Date(claims.iat * 1_000),
     expiresAt: new Date(claims.exp * 1_000),
-    confirmation: undefined,
+    confirmation: confirmationOf(bindingIn(claims.cnf)),
   };
   if (isOfClient(claims)) {
     return {

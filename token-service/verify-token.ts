@@ -33,7 +33,8 @@ export type Refusal =
   | "nbf"
   | "exp"
   | "revoked"
-  | "api_key";
+  | "api_key"
+  | "bound";
 
 export interface VerifiedToken {
   claims: AccessClaims;
@@ -69,8 +70,15 @@ export interface VerifyTokenDeps {
   logRefusal: (facts: { refusal: Refusal; session: string | undefined }) => void;
 }
 
-/** @throws {DomainError} `service_unavailable` while revocations are uncertain or the clock is wrong. */
-export async function verifyToken(deps: VerifyTokenDeps, text: string): Promise<Verdict> {
+/**
+ * @param acceptsBound whether the proof of a bound token's key is checked, which this does not.
+ * @throws {DomainError} `service_unavailable` while revocations are uncertain or the clock is wrong.
+ */
+export async function verifyToken(
+  deps: VerifyTokenDeps,
+  text: string,
+  acceptsBound = false,
+): Promise<Verdict> {
   deps.revocations.assertFresh();
   deps.assertClock();
   const known = deps.verified.get(text);
@@ -88,6 +96,7 @@ export async function verifyToken(deps: VerifyTokenDeps, text: string): Promise<
     if (!isOfClient(result.claims))
       deps.leaves.saw({ sessionId: result.claims.sid, generation: generationOf(result.claims) });
   }
+  if (!acceptsBound && result.claims.cnf !== undefined) return refuse(deps, "bound", result);
   return { active: true, token: result };
 }
 

@@ -81,9 +81,10 @@ export function registerAuthRoutes(app: GatewayApp, { identity, sessions }: Auth
     codes: ["refresh_token_invalid", "refresh_token_reused"],
     identify: async (request) => {
       const { clientIp: ip, userAgent } = clientOf(request);
+      const { call } = request.state;
       const { tokens } = await sessions.refreshSession(
-        { ...request.body, ip, userAgent, confirmation: undefined },
-        request.state.call,
+        { ...request.body, ip, userAgent, confirmation: call.proven },
+        call,
       );
       if (tokens === undefined) throw new Error("token-service sent a refresh without tokens");
       const { userId, sessionId } = tokens;

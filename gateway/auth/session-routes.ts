@@ -75,7 +75,10 @@ export function registerSessionRoutes(app: GatewayApp, { identity, sessions, ver
         if (refusal === null) return null;
         const { refreshToken } = request.body as z.output<typeof LogoutBody>;
         if (refreshToken === undefined) throw refusal.error;
-        const { userId, sessionId } = await sessions.proveRefreshToken({ refreshToken }, call);
+        const { userId, sessionId } = await sessions.proveRefreshToken(
+          { refreshToken, confirmation: call.proven },
+          call,
+        );
         if (userId === "" || sessionId === "")
           throw new Error("token-service sent a proof without a session");
         return { userId, sessionId };

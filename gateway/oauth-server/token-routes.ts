@@ -64,7 +64,7 @@ export function registerTokenRoutes(app: GatewayApp, { clients, sessions, verifi
         const { body } = request;
         if (body.grant_type !== "client_credentials") throw new DomainError("unsupported_grant_type");
         const authentication = clientAuthentication(request);
-        const wanted = { authentication, scope: body.scope ?? "", confirmation: undefined };
+        const wanted = { authentication, scope: body.scope ?? "", confirmation: request.state.call.proven };
         const granted = await clients.grantClientToken(wanted, request.state.call);
         assertSameClient(request, granted.clientId);
         reply.header("pragma", "no-cache");

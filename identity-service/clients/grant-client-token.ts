@@ -1,6 +1,6 @@
-import type { CallContext } from "../../service-kit/call-context.ts";
+import type { CallContext, Confirmation } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
-import type { ClientToken, Confirmation, TokenService } from "../sessions/token-service-client.ts";
+import type { ClientToken, TokenService } from "../sessions/token-service-client.ts";
 import { type AuthenticateClientDeps, authenticateClient, type ClientProof } from "./authenticate-client.ts";
 
 export interface GrantClientTokenDeps extends AuthenticateClientDeps {

@@ -37,8 +37,8 @@ function clientThat(error: unknown, response: IssueSessionResponse | undefined =
       done(error, response);
     },
   } as unknown as SessionServiceClient;
-  const issue = (session = SESSION) =>
-    createTokenServiceClient(client).issueSession(session, newCallContext());
+  const issue = (session = SESSION, context = newCallContext()) =>
+    createTokenServiceClient(client).issueSession(session, context);
   return { issue, requests };
 }
 
@@ -59,6 +59,13 @@ test("a session is asked for once, with who, how and from where", async () => {
       confirmation: undefined,
     },
   ]);
+});
+
+test("a session is asked for with the keys that the client has proven to the gateway", async () => {
+  const { issue, requests } = clientThat(null, { tokens: TOKENS });
+  const proven = { jkt: "K".repeat(43), x5tS256: "" };
+  await issue(SESSION, { ...newCallContext(), proven });
+  expect(requests[0]?.confirmation).toEqual(proven);
 });
 
 test("a long User-Agent is cut to 512 characters, never through one", async () => {

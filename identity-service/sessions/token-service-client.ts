@@ -1,6 +1,6 @@
 import type { SessionLimits } from "../../access-file/access-rules.ts";
 import type { SessionServiceClient } from "../../proto/gen/gatehouse/token/v1/session_service.ts";
-import type { CallContext } from "../../service-kit/call-context.ts";
+import type { CallContext, Confirmation } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { callUnary } from "../../service-kit/rpc-client.ts";
 import { type AssuranceLevel, acrOf, parseAcr } from "../../token-client/assurance.ts";
@@ -40,12 +40,6 @@ export interface RaisedAccess {
   acr: AssuranceLevel;
 }
 
-/** The key that a token is bound to. */
-export interface Confirmation {
-  jkt: string;
-  x5tS256: string;
-}
-
 /** A client that has proven itself by a live credential. */
 export interface ProvenClient {
   clientId: string;
@@ -69,6 +63,8 @@ export interface SessionTokens {
   expiresInS: number;
   sessionId: string;
   userId: string;
+  /** What they are bound to. */
+  confirmation?: Confirmation | undefined;
 }
 
 export interface EndedUserSessions {
@@ -116,7 +112,7 @@ export function createTokenServiceClient(client: SessionServiceClient): TokenSer
           absoluteS: session.limits.absoluteS ?? 0,
           atMost: session.limits.atMost ?? 0,
         },
-        confirmation: undefined,
+        confirmation: context.proven,
       };
       const { tokens } = await callUnary(client, client.issueSession, request, context).catch(refuseOthers);
       if (tokens === undefined) throw new Error("token-service issued a session without tokens");

@@ -95,7 +95,7 @@ export interface GrantClientTokenRequest {
     | undefined;
   /** Names of permissions, separated by spaces. Empty: all that the client has. */
   scope: string;
-  /** What the client has proven to hold. Absent: a bearer token. */
+  /** What the client has proven to hold: the token is bound to the key, or else to the certificate. Absent: a bearer token. */
   confirmation: Confirmation | undefined;
 }
 

@@ -41,7 +41,7 @@ export namespace PrincipalKind {
   export type CLIENT = typeof PrincipalKind.CLIENT;
 }
 
-/** The key that a token is bound to (`cnf`, RFC 7800). At most one field is set; a token without one is a bearer token. */
+/** The key that a token is bound to (`cnf`, RFC 7800): one field is set. In requests, what a client has proven: one or both. */
 export interface Confirmation {
   /** SHA-256 thumbprint of a DPoP key, base64url (RFC 9449 section 6.1). */
   jkt: string;
@@ -107,6 +107,8 @@ export interface TokenPair {
   sessionId: string;
   /** UUID of the user both speak for. */
   userId: string;
+  /** What both are bound to. Absent: bearer tokens. */
+  confirmation?: Confirmation | undefined;
 }
 
 function createBaseConfirmation(): Confirmation {
@@ -383,7 +385,7 @@ export const Principal: MessageFns<Principal> = {
 };
 
 function createBaseTokenPair(): TokenPair {
-  return { accessToken: "", refreshToken: "", expiresInS: 0, sessionId: "", userId: "" };
+  return { accessToken: "", refreshToken: "", expiresInS: 0, sessionId: "", userId: "", confirmation: undefined };
 }
 
 export const TokenPair: MessageFns<TokenPair> = {
@@ -402,6 +404,9 @@ export const TokenPair: MessageFns<TokenPair> = {
     }
     if (message.userId !== "") {
       writer.uint32(42).string(message.userId);
+    }
+    if (message.confirmation !== undefined) {
+      Confirmation.encode(message.confirmation, writer.uint32(50).fork()).join();
     }
     return writer;
   },
@@ -457,6 +462,14 @@ export const TokenPair: MessageFns<TokenPair> = {
             }
 
             message.userId = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.confirmation = Confirmation.decode(reader, reader.uint32());
             continue;
           }
         }

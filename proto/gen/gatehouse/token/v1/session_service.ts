@@ -59,7 +59,10 @@ export interface IssueSessionRequest {
   limits:
     | SessionLimits
     | undefined;
-  /** What the session's tokens are bound to: the key that the client has proven. Absent: bearer tokens. */
+  /**
+   * What the client has proven: the session's tokens are bound to the key, or else to the certificate. Absent: bearer
+   * tokens.
+   */
   confirmation: Confirmation | undefined;
 }
 
@@ -129,6 +132,8 @@ export interface RevokeSessionResponse {
 export interface ProveRefreshTokenRequest {
   /** JWT with `typ: rt+jwt`. Never logged. */
   refreshToken: string;
+  /** As in `RefreshSessionRequest`. */
+  confirmation?: Confirmation | undefined;
 }
 
 /** Whose it is. */
@@ -235,7 +240,7 @@ export interface IssueClientTokenRequest {
   provenAt:
     | Date
     | undefined;
-  /** What the token is bound to. Absent: a bearer token. */
+  /** As in `IssueSessionRequest`. Absent: a bearer token. */
   confirmation: Confirmation | undefined;
 }
 
@@ -916,13 +921,16 @@ export const RevokeSessionResponse: MessageFns<RevokeSessionResponse> = {
 };
 
 function createBaseProveRefreshTokenRequest(): ProveRefreshTokenRequest {
-  return { refreshToken: "" };
+  return { refreshToken: "", confirmation: undefined };
 }
 
 export const ProveRefreshTokenRequest: MessageFns<ProveRefreshTokenRequest> = {
   encode(message: ProveRefreshTokenRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.refreshToken !== "") {
       writer.uint32(10).string(message.refreshToken);
+    }
+    if (message.confirmation !== undefined) {
+      Confirmation.encode(message.confirmation, writer.uint32(18).fork()).join();
     }
     return writer;
   },
@@ -946,6 +954,14 @@ export const ProveRefreshTokenRequest: MessageFns<ProveRefreshTokenRequest> = {
             }
 
             message.refreshToken = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.confirmation = Confirmation.decode(reader, reader.uint32());
             continue;
           }
         }
@@ -1751,8 +1767,8 @@ export const SessionServiceService = {
     responseDeserialize: (value: Buffer): IssueSessionResponse => IssueSessionResponse.decode(value),
   },
   /**
-   * Exchanges a refresh token for the next pair (refresh rotation).
-   * Errors: refresh_token_invalid, refresh_token_reused (the session has been ended).
+   * Exchanges a refresh token for the next pair (refresh rotation). Errors: refresh_token_invalid (also without the proof
+   * of the key that the session is bound to, which changes nothing), refresh_token_reused (the session has been ended).
    */
   refreshSession: {
     path: "/gatehouse.token.v1.SessionService/RefreshSession" as const,
@@ -1880,8 +1896,8 @@ export interface SessionServiceServer extends UntypedServiceImplementation {
    */
   issueSession: handleUnaryCall<IssueSessionRequest, IssueSessionResponse>;
   /**
-   * Exchanges a refresh token for the next pair (refresh rotation).
-   * Errors: refresh_token_invalid, refresh_token_reused (the session has been ended).
+   * Exchanges a refresh token for the next pair (refresh rotation). Errors: refresh_token_invalid (also without the proof
+   * of the key that the session is bound to, which changes nothing), refresh_token_reused (the session has been ended).
    */
   refreshSession: handleUnaryCall<RefreshSessionRequest, RefreshSessionResponse>;
   /**
@@ -1936,8 +1952,8 @@ export interface SessionServiceClient extends Client {
     callback: (error: ServiceError | null, response: IssueSessionResponse) => void,
   ): ClientUnaryCall;
   /**
-   * Exchanges a refresh token for the next pair (refresh rotation).
-   * Errors: refresh_token_invalid, refresh_token_reused (the session has been ended).
+   * Exchanges a refresh token for the next pair (refresh rotation). Errors: refresh_token_invalid (also without the proof
+   * of the key that the session is bound to, which changes nothing), refresh_token_reused (the session has been ended).
    */
   refreshSession(
     request: RefreshSessionRequest,

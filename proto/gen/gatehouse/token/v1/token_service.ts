@@ -43,6 +43,11 @@ export namespace InactiveReason {
 export interface VerifyTokenRequest {
   /** JWT with `typ: at+jwt`, or an API key (`gh_…`). More than 4096 characters are never valid. Never logged. */
   token: string;
+  /**
+   * The caller checks with each call what the token is bound to (`Principal.confirmation`), or calls reach it only from
+   * one that has. Otherwise a token that is bound to a key is not active.
+   */
+  acceptsBound?: boolean | undefined;
 }
 
 /** The verdict on one token. */
@@ -159,13 +164,16 @@ export interface GetJwksResponse {
 }
 
 function createBaseVerifyTokenRequest(): VerifyTokenRequest {
-  return { token: "" };
+  return { token: "", acceptsBound: undefined };
 }
 
 export const VerifyTokenRequest: MessageFns<VerifyTokenRequest> = {
   encode(message: VerifyTokenRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.token !== "") {
       writer.uint32(10).string(message.token);
+    }
+    if (message.acceptsBound !== undefined) {
+      writer.uint32(16).bool(message.acceptsBound);
     }
     return writer;
   },
@@ -189,6 +197,14 @@ export const VerifyTokenRequest: MessageFns<VerifyTokenRequest> = {
             }
 
             message.token = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.acceptsBound = reader.bool();
             continue;
           }
         }
