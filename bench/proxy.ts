@@ -1,7 +1,8 @@
 /**
  * CPU per forwarded GET, in one run and in turns: the whole gateway (its own process, a real token-service behind it),
- * also for a route that demands a level of assurance, against @fastify/http-proxy as it comes, undici's dispatch alone, and HAProxy with and without a signature check,
- * where `haproxy` is installed. Load and upstream are processes of their own. Linux only: it reads /proc.
+ * also for a route that demands a permission and one that demands a level of assurance, against @fastify/http-proxy as it
+ * comes, undici's dispatch alone, and HAProxy with and without a signature check, where `haproxy` is installed. Load and
+ * upstream are processes of their own. Linux only: it reads /proc.
  *
  *   npm run bench:proxy
  *   PROFILE=folder npm run bench:proxy      also writes a CPU profile of the gateway
@@ -76,7 +77,7 @@ for (const [name, values] of rivals) {
     (quantile(results.get("gateway") ?? [], share) / quantile(values, share)).toFixed(2);
   console.log(`gateway / ${name.padEnd(28)} ${ratio(0.5)} (quietest rounds ${ratio(0)})`);
 }
-if (subjects.length < 5) console.log("HAProxy is not installed: not compared with it");
+if (subjects.length < 6) console.log("HAProxy is not installed: not compared with it");
 
 for (const child of children) {
   child.kill();
@@ -110,7 +111,7 @@ function cpuOf(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_S;
 }
 
-/** One process, and the route with and without `assurance`. */
+/** One process, and the route by role, by permission, and with `assurance`. */
 async function gateways(): Promise<Subject[]> {
   const [port, operations, nowhere] = [await freePort(), await freePort(), await freePort()];
   const plenty = { calls: 1_000_000_000, perSeconds: 60 };
@@ -118,6 +119,7 @@ async function gateways(): Promise<Subject[]> {
   const assurance = { acr: 1, maxAgeSeconds: 86_400 };
   const routes = [
     { prefix: "/payments", upstream, rateLimit, methods: { GET: { roles: ["USER"] } } },
+    { prefix: "/permitted", upstream, rateLimit, methods: { GET: { permissions: ["payments:read"] } } },
     { prefix: "/demanding", upstream, rateLimit, methods: { GET: { roles: ["USER"], assurance } } },
   ];
   const routesFile = join(folder, "routes.yaml");
@@ -148,6 +150,7 @@ async function gateways(): Promise<Subject[]> {
   const gateway = { port, host: "gateway.test", token: accessToken, pid: child.pid ?? 0 };
   return [
     { ...gateway, name: "gateway", path: "/payments/7" },
+    { ...gateway, name: "gateway with permissions", path: "/permitted/7" },
     { ...gateway, name: "gateway with assurance", path: "/demanding/7" },
   ];
 }

@@ -4,9 +4,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type ApiClient, apiClient } from "../support/api-client.ts";
-import { measureLogouts } from "../support/logouts.ts";
+import { newMachineClient, requestToken } from "../support/machine-client.ts";
 import { findRedisProgram, startRedis, type TestRedis } from "../support/redis.ts";
 import { startThreeOfEach } from "../support/replicas.ts";
+import { measureRevocations, type Revocable, session } from "../support/revocations.ts";
 import { ADMIN, type System, startSystem } from "../support/system.ts";
 
 /** Leaves the machine some time for the work that the load is for. */
@@ -49,27 +50,98 @@ async function underLoad<T>(
   return result;
 }
 
-// bench/revocation.ts measures the time: a thousand logouts, with percentiles.
-test("under load, a logout at one of three gateways is felt there by the next request, and everywhere", async () => {
-  const user = await (apis[0] as ApiClient).newUser();
+/** How many times each thing that can be revoked is. */
+const ROUNDS = 21;
+
+async function programs(kind: "secret" | "api_key"): Promise<() => Promise<Revocable>> {
+  const api = apis[0] as ApiClient;
+  const client = await newMachineClient(api);
+  return async () => {
+    const { credential, secret } = await client.add({ kind });
+    if (kind === "api_key") return client.revocable(secret, credential.id);
+    const { body } = await requestToken(api, client.id, secret);
+    return client.revocable(body.access_token, credential.id);
+  };
+}
+
+// bench/revocation.ts measures the time: hundreds of each, with percentiles.
+test.each([
+  [
+    "a logout",
+    "/auth/me",
+    async () => {
+      const user = await (apis[0] as ApiClient).newUser();
+      return () => session(() => (apis[0] as ApiClient).logIn(user));
+    },
+  ],
+  ["the end of a client's secret", "/payments", () => programs("secret")],
+  ["the end of an API key", "/payments", () => programs("api_key")],
+] as const)(
+  "under load, %s at one of three gateways is felt there by the next request, and everywhere",
+  async (_, path, prepare) => {
+    const begin = await prepare();
+    const statuses = new Map<number, number>();
+    const delays = await underLoad(
+      async (api, isDone) => {
+        const { accessToken } = await api.newUser();
+        for (; !isDone(); await sleep(PAUSE_MS)) {
+          count(statuses, (await api.get("/payments", { token: accessToken })).status);
+        }
+      },
+      () =>
+        measureRevocations(
+          ROUNDS,
+          begin,
+          path,
+          three.gateways.map(({ address }) => address),
+        ),
+    );
+    expect([...statuses.keys()]).toEqual([200]);
+    expect(Math.max(...delays.own)).toBe(0);
+    expect(delays.others.every(Number.isFinite)).toBe(true);
+  },
+);
+
+test("a client that changes its secret and its API key under load loses no call at any of three gateways", async () => {
+  const api = apis[0] as ApiClient;
+  const client = await newMachineClient(api);
+  const newPair = async (generation: number) => ({
+    generation,
+    secret: await client.add({ kind: "secret" }),
+    apiKey: await client.add({ kind: "api_key" }),
+  });
+  let current = await newPair(0);
+  /** By gateway: the generation that its load used last, in all its calls. */
+  const used = new Map<ApiClient, number>();
   const statuses = new Map<number, number>();
-  const delays = await underLoad(
-    async (api, isDone) => {
-      const { accessToken } = await api.newUser();
+  await underLoad(
+    async (own, isDone) => {
+      let token = { generation: -1, text: "" };
       for (; !isDone(); await sleep(PAUSE_MS)) {
-        count(statuses, (await api.get("/payments", { token: accessToken })).status);
+        const { generation, secret, apiKey } = current;
+        if (token.generation !== generation) {
+          const asked = await requestToken(own, client.id, secret.secret);
+          count(statuses, asked.status);
+          token = { generation, text: asked.body.access_token };
+        }
+        for (const text of [token.text, apiKey.secret])
+          count(statuses, (await own.get("/payments", { token: text })).status);
+        used.set(own, generation);
       }
     },
-    () =>
-      measureLogouts(
-        21,
-        () => (apis[0] as ApiClient).logIn(user),
-        three.gateways.map(({ address }) => address),
-      ),
+    async () => {
+      for (let round = 1; round <= 5; round += 1) {
+        const old = current;
+        current = await newPair(round);
+        await expect
+          .poll(() => apis.every((each) => used.get(each) === round), { timeout: 60_000 })
+          .toBe(true);
+        for (const { credential } of [old.secret, old.apiKey])
+          expect(await client.remove(credential.id)).toBe(200);
+      }
+    },
   );
   expect([...statuses.keys()]).toEqual([200]);
-  expect(Math.max(...delays.own)).toBe(0);
-  expect(delays.others.every(Number.isFinite)).toBe(true);
 });
 
 test("a hundred refreshes over three replicas give one chain and a hundred equal answers", async () => {

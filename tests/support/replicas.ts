@@ -19,6 +19,17 @@ const PLENTY = JSON.stringify(
   ),
 );
 
+const UNLIMITED = [
+  "login.address",
+  "account.address",
+  "account.user",
+  "admin.address",
+  "admin.user",
+  "client.address",
+]
+  .map((name) => `${name}=1000000/60`)
+  .join(",");
+
 /** A process beside those of `npm start`, on the same databases and certificates. */
 export interface Replica {
   /** Where it serves: `host:port`. */
@@ -36,7 +47,7 @@ export interface Replica {
  */
 export async function startReplica(
   system: Pick<System, "home" | "ports">,
-  name: "gateway" | "token-service" | "audit-service",
+  name: "gateway" | "identity-service" | "token-service" | "audit-service",
   environment: Record<string, string> = {},
 ): Promise<Replica> {
   const ports = Object.fromEntries(Object.entries(system.ports).map(([key, port]) => [key, String(port)]));
@@ -78,7 +89,7 @@ export async function startReplica(
   };
 }
 
-/** Three token-services that wake each other over Redis if there is one, and a gateway before each. */
+/** Three token-services that wake each other over Redis if there is one, a gateway before each, and an identity-service. */
 export async function startThreeOfEach(system: System, redisUrl: string | undefined) {
   const redis = redisUrl === undefined ? {} : { REDIS_URL: redisUrl };
   const tokens = await Promise.all([0, 1, 2].map(() => startReplica(system, "token-service", redis)));
@@ -88,11 +99,20 @@ export async function startThreeOfEach(system: System, redisUrl: string | undefi
   await writeFile(ROUTES_FILE, routes.replace(/^( *)methods:/m, `$1rateLimit: ${PLENTY}\n$1methods:`));
   const limits = {
     ROUTES_FILE,
-    RATE_LIMITS: "login.address=1000000/60,account.address=1000000/60,account.user=1000000/60",
+    RATE_LIMITS: UNLIMITED,
+    // A busy machine is slow, not broken.
+    CALL_BUDGET_MS: "10000",
   };
+  const identity = await startReplica(system, "identity-service", {
+    TOKEN_SERVICE_ADDRESS: tokens[0]?.address ?? "",
+  });
   const gateways = await Promise.all(
     tokens.map(({ address }) =>
-      startReplica(system, "gateway", { TOKEN_SERVICE_ADDRESS: address, ...limits }),
+      startReplica(system, "gateway", {
+        TOKEN_SERVICE_ADDRESS: address,
+        IDENTITY_SERVICE_ADDRESS: identity.address,
+        ...limits,
+      }),
     ),
   );
   return {
@@ -100,6 +120,7 @@ export async function startThreeOfEach(system: System, redisUrl: string | undefi
     gateways,
     async stop() {
       await Promise.all(gateways.map((gateway) => gateway.stop()));
+      await identity.stop();
       await Promise.all(tokens.map((token) => token.stop()));
     },
   };
