@@ -38,6 +38,7 @@ export const ERROR_CATALOGUE = {
   forbidden: "The caller's role, or what the client was granted, does not allow this call.",
   role_not_defined:
     "The role of the account is not in use any more; an administrator has to give it another one.",
+  user_required: "The call needs a stronger proof or an approval, which a user can give and a client cannot.",
   email_not_verified:
     "The e-mail address has to be confirmed first: by the link in the mail, with the account's password or session.",
   oauth_failed: "The identity provider did not prove who the user is, or the account may not log in.",

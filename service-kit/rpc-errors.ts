@@ -34,6 +34,7 @@ const STATUS: Record<ErrorCode, status> = {
   mfa_enrollment_required: status.PERMISSION_DENIED,
   forbidden: status.PERMISSION_DENIED,
   role_not_defined: status.PERMISSION_DENIED,
+  user_required: status.PERMISSION_DENIED,
   caller_not_allowed: status.PERMISSION_DENIED,
   email_not_verified: status.PERMISSION_DENIED,
   oauth_failed: status.INVALID_ARGUMENT,

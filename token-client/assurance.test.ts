@@ -19,6 +19,17 @@ test("methods alone never reach the level of a passkey", () => {
   expect(levelFromAmr([])).toBe(1);
 });
 
+test.each([{ acr: 1, maxAgeSeconds: 300 }, { acr: 2 }, { acr: 3 }] as const)(
+  "a client meets no demand, however new its token is: %j",
+  (demand) => {
+    const client = { kind: "client", acr: 1, authTime: new Date(1_000) } as const;
+    expect(() => assertAssured(demand, client, 1_000)).toThrow(
+      expect.objectContaining({ code: "user_required" }),
+    );
+    expect(() => assertAssured(undefined, client, 1_000)).not.toThrow();
+  },
+);
+
 test("a proof of exactly the greatest age is fresh, a millisecond later it is not", () => {
   const provenMs = Date.UTC(2031, 0, 1);
   const principal = { acr: 2, authTime: new Date(provenMs) } as const;

@@ -47,13 +47,14 @@ export function stepUpTarget(wanted: AssuranceLevel, current: AssuranceLevel): A
   return wanted > current ? wanted : current;
 }
 
-/** By the claims alone. @throws {DomainError} `step_up_required`. */
+/** By the claims alone. @throws {DomainError} `step_up_required`; `user_required` for a client, which has no step-up. */
 export function assertAssured(
   demand: AssuranceDemand | undefined,
-  { acr, authTime }: { acr: AssuranceLevel; authTime: Date },
+  { kind, acr, authTime }: { kind?: "user" | "client"; acr: AssuranceLevel; authTime: Date },
   nowMs: number,
 ): void {
   if (demand === undefined) return;
+  if (kind === "client") throw new DomainError("user_required");
   const { maxAgeSeconds } = demand;
   const isFresh = maxAgeSeconds === undefined || nowMs - authTime.getTime() <= maxAgeSeconds * 1_000;
   if (acr >= demand.acr && isFresh) return;

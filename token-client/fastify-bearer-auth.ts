@@ -30,6 +30,7 @@ const STATUS: Partial<Record<ErrorCode, number>> = {
   token_expired: 401,
   step_up_required: 401,
   forbidden: 403,
+  user_required: 403,
   too_many_requests: 429,
   service_unavailable: 503,
 };

@@ -32,6 +32,7 @@ export const HTTP_STATUS: Record<ErrorCode, number> = {
   mfa_enrollment_required: 403,
   forbidden: 403,
   role_not_defined: 403,
+  user_required: 403,
   email_not_verified: 403,
   oauth_denied: 403,
   reauthentication_required: 403,

@@ -13,7 +13,7 @@ const PER_USER = limitOf(10, 60_000);
 const PER_NETWORK = limitOf(60, 60_000);
 const IN_ALL = limitOf(600, 60_000);
 const MAX_BUCKETS = 10_000;
-const BY_ROLE: ReadonlySet<string> = new Set(["forbidden", "role_not_defined"]);
+const BY_ROLE: ReadonlySet<string> = new Set(["forbidden", "role_not_defined", "user_required"]);
 /** Action of read-only routes. */
 const READ_ACTION = "call.refused";
 

@@ -34,7 +34,7 @@ export function failuresOf({ method, config }: DocumentedRoute): Map<number, Err
     ...ANY_REQUEST,
     ...(auth === "public" ? [] : WITH_TOKEN),
     ...(isLimited ? (["forbidden"] as const) : []),
-    ...(mayNeedStepUp ? (["step_up_required"] as const) : []),
+    ...(mayNeedStepUp ? (["step_up_required", "user_required"] as const) : []),
     ...(isMutating(method) ? WITH_BODY : []),
     ...((hasEffect ?? isMutating(method)) ? (["audit_unavailable"] as const) : []),
     ...(docs.codes ?? []),

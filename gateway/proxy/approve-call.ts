@@ -42,7 +42,8 @@ interface ApprovedCall {
 
 /**
  * Uses the call's approval, if it needs one.
- * @throws {DomainError} `approval_required` with a new approval, `approval_mismatch`, `approval_expired`, `approval_used`.
+ * @throws {DomainError} `approval_required` with a new approval, `approval_mismatch`, `approval_expired`, `approval_used`;
+ * `user_required` for a client.
  */
 export async function passApproval(
   request: FastifyRequest,
@@ -51,7 +52,8 @@ export async function passApproval(
 ): Promise<void> {
   const fields = readApprovedFields(bodyOf(request), demand.fields);
   if (!needsApproval(demand, fields)) return;
-  const { userId: user, sessionId: session } = principalOf(request);
+  const { kind, userId: user, sessionId: session } = principalOf(request);
+  if (kind === "client") throw new DomainError("user_required");
   const route = (request.raw.url ?? "").slice(target.version.length);
   const text = transactionText({ user, session, method: request.method, route }, fields);
   const call = { user, session, text, fields, demand };

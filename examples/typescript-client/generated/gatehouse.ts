@@ -16,7 +16,7 @@ export const servers = {
     server1: "/",
     theSameByVersion: "/v1"
 };
-export type ErrorCode = "validation_failed" | "bad_request" | "password_too_short" | "password_too_common" | "password_contains_email" | "password_unchanged" | "verification_token_invalid" | "reset_token_invalid" | "oauth_state_invalid" | "oauth_code_invalid" | "token_missing" | "token_invalid" | "token_expired" | "step_up_required" | "invalid_credentials" | "mfa_code_invalid" | "mfa_token_invalid" | "step_up_token_invalid" | "password_change_token_invalid" | "passkey_invalid" | "invalid_client" | "invalid_scope" | "unauthorized_client" | "unsupported_grant_type" | "unsupported_token_type" | "refresh_token_invalid" | "refresh_token_reused" | "forbidden" | "role_not_defined" | "email_not_verified" | "oauth_failed" | "oauth_denied" | "reauthentication_required" | "mfa_enrollment_required" | "approval_required" | "approval_mismatch" | "approval_expired" | "approval_used" | "provider_not_found" | "not_found" | "method_not_allowed" | "email_already_registered" | "mfa_already_enabled" | "mfa_required" | "link_required" | "already_linked" | "last_credential" | "last_factor" | "last_admin" | "conflict" | "request_timeout" | "payload_too_large" | "uri_too_long" | "unsupported_media_type" | "misdirected_request" | "headers_too_large" | "too_many_requests" | "not_implemented" | "http_version_not_supported" | "internal_error" | "upstream_unavailable" | "service_unavailable" | "audit_unavailable" | "busy" | "upstream_timeout";
+export type ErrorCode = "validation_failed" | "bad_request" | "password_too_short" | "password_too_common" | "password_contains_email" | "password_unchanged" | "verification_token_invalid" | "reset_token_invalid" | "oauth_state_invalid" | "oauth_code_invalid" | "token_missing" | "token_invalid" | "token_expired" | "step_up_required" | "invalid_credentials" | "mfa_code_invalid" | "mfa_token_invalid" | "step_up_token_invalid" | "password_change_token_invalid" | "passkey_invalid" | "invalid_client" | "invalid_scope" | "unauthorized_client" | "unsupported_grant_type" | "unsupported_token_type" | "refresh_token_invalid" | "refresh_token_reused" | "forbidden" | "role_not_defined" | "user_required" | "email_not_verified" | "oauth_failed" | "oauth_denied" | "reauthentication_required" | "mfa_enrollment_required" | "approval_required" | "approval_mismatch" | "approval_expired" | "approval_used" | "provider_not_found" | "not_found" | "method_not_allowed" | "email_already_registered" | "mfa_already_enabled" | "mfa_required" | "link_required" | "already_linked" | "last_credential" | "last_factor" | "last_admin" | "conflict" | "request_timeout" | "payload_too_large" | "uri_too_long" | "unsupported_media_type" | "misdirected_request" | "headers_too_large" | "too_many_requests" | "not_implemented" | "http_version_not_supported" | "internal_error" | "upstream_unavailable" | "service_unavailable" | "audit_unavailable" | "busy" | "upstream_timeout";
 export type FieldProblem = {
     /** Dotted path in the request. */
     field: string;
@@ -2373,7 +2373,7 @@ export function beginPasskey(body?: {
         status: 403;
         data: Failure & {
             error: {
-                code: "role_not_defined" | "email_not_verified";
+                code: "role_not_defined" | "user_required" | "email_not_verified";
             };
         };
     } | {
@@ -2869,7 +2869,7 @@ export function deletePasskey(id: string, opts?: Oazapfts.RequestOpts) {
         status: 403;
         data: Failure & {
             error: {
-                code: "role_not_defined";
+                code: "role_not_defined" | "user_required";
             };
         };
     } | {
@@ -5121,7 +5121,7 @@ export function searchAuditLog({ actor, action, resource, outcome, requestId, $f
         status: 403;
         data: Failure & {
             error: {
-                code: "forbidden" | "role_not_defined";
+                code: "forbidden" | "role_not_defined" | "user_required";
             };
         };
     } | {
@@ -5244,7 +5244,7 @@ export function getAuditEntry(id: string, opts?: Oazapfts.RequestOpts) {
         status: 403;
         data: Failure & {
             error: {
-                code: "forbidden" | "role_not_defined";
+                code: "forbidden" | "role_not_defined" | "user_required";
             };
         };
     } | {
@@ -5355,7 +5355,7 @@ export function getAuditCheckpoint(opts?: Oazapfts.RequestOpts) {
         status: 403;
         data: Failure & {
             error: {
-                code: "forbidden" | "role_not_defined";
+                code: "forbidden" | "role_not_defined" | "user_required";
             };
         };
     } | {
@@ -5467,7 +5467,7 @@ export function proveAuditInclusion(sequence: number, treeSize: number, opts?: O
         status: 403;
         data: Failure & {
             error: {
-                code: "forbidden" | "role_not_defined";
+                code: "forbidden" | "role_not_defined" | "user_required";
             };
         };
     } | {
@@ -5580,7 +5580,7 @@ export function proveAuditConsistency($from: number, to: number, opts?: Oazapfts
         status: 403;
         data: Failure & {
             error: {
-                code: "forbidden" | "role_not_defined";
+                code: "forbidden" | "role_not_defined" | "user_required";
             };
         };
     } | {
@@ -5700,7 +5700,7 @@ export function listUsers({ query, role, status, cursor, limit }: {
         status: 403;
         data: Failure & {
             error: {
-                code: "forbidden" | "role_not_defined";
+                code: "forbidden" | "role_not_defined" | "user_required";
             };
         };
     } | {
@@ -5808,7 +5808,7 @@ export function getUser(id: string, opts?: Oazapfts.RequestOpts) {
         status: 403;
         data: Failure & {
             error: {
-                code: "forbidden" | "role_not_defined";
+                code: "forbidden" | "role_not_defined" | "user_required";
             };
         };
     } | {
@@ -5921,7 +5921,7 @@ export function updateUser(id: string, body: {
         status: 403;
         data: Failure & {
             error: {
-                code: "forbidden" | "role_not_defined";
+                code: "forbidden" | "role_not_defined" | "user_required";
             };
         };
     } | {
@@ -6051,7 +6051,7 @@ export function deleteUser(id: string, opts?: Oazapfts.RequestOpts) {
         status: 403;
         data: Failure & {
             error: {
-                code: "forbidden" | "role_not_defined";
+                code: "forbidden" | "role_not_defined" | "user_required";
             };
         };
     } | {
@@ -6180,7 +6180,7 @@ export function unlockUser(id: string, opts?: Oazapfts.RequestOpts) {
         status: 403;
         data: Failure & {
             error: {
-                code: "forbidden" | "role_not_defined";
+                code: "forbidden" | "role_not_defined" | "user_required";
             };
         };
     } | {
@@ -6304,7 +6304,7 @@ export function listUserSessions(id: string, opts?: Oazapfts.RequestOpts) {
         status: 403;
         data: Failure & {
             error: {
-                code: "forbidden" | "role_not_defined";
+                code: "forbidden" | "role_not_defined" | "user_required";
             };
         };
     } | {
@@ -6407,7 +6407,7 @@ export function endUserSessions(id: string, opts?: Oazapfts.RequestOpts) {
         status: 403;
         data: Failure & {
             error: {
-                code: "forbidden" | "role_not_defined";
+                code: "forbidden" | "role_not_defined" | "user_required";
             };
         };
     } | {
@@ -6529,7 +6529,7 @@ export function resetUserMfa(id: string, opts?: Oazapfts.RequestOpts) {
         status: 403;
         data: Failure & {
             error: {
-                code: "forbidden" | "role_not_defined";
+                code: "forbidden" | "role_not_defined" | "user_required";
             };
         };
     } | {
@@ -6659,7 +6659,7 @@ export function listClients({ owner, cursor, limit }: {
         status: 403;
         data: Failure & {
             error: {
-                code: "forbidden" | "role_not_defined";
+                code: "forbidden" | "role_not_defined" | "user_required";
             };
         };
     } | {
@@ -6769,7 +6769,7 @@ export function createClient(body: {
         status: 403;
         data: Failure & {
             error: {
-                code: "forbidden" | "role_not_defined";
+                code: "forbidden" | "role_not_defined" | "user_required";
             };
         };
     } | {
@@ -6887,7 +6887,7 @@ export function getClient(id: string, opts?: Oazapfts.RequestOpts) {
         status: 403;
         data: Failure & {
             error: {
-                code: "forbidden" | "role_not_defined";
+                code: "forbidden" | "role_not_defined" | "user_required";
             };
         };
     } | {
@@ -7001,7 +7001,7 @@ export function updateClient(id: string, body: {
         status: 403;
         data: Failure & {
             error: {
-                code: "forbidden" | "role_not_defined";
+                code: "forbidden" | "role_not_defined" | "user_required";
             };
         };
     } | {
@@ -7124,7 +7124,7 @@ export function deleteClient(id: string, opts?: Oazapfts.RequestOpts) {
         status: 403;
         data: Failure & {
             error: {
-                code: "forbidden" | "role_not_defined";
+                code: "forbidden" | "role_not_defined" | "user_required";
             };
         };
     } | {
@@ -7260,7 +7260,7 @@ export function addClientCredential(id: string, body: {
         status: 403;
         data: Failure & {
             error: {
-                code: "forbidden" | "role_not_defined";
+                code: "forbidden" | "role_not_defined" | "user_required";
             };
         };
     } | {
@@ -7390,7 +7390,7 @@ export function removeClientCredential(id: string, credentialId: string, opts?: 
         status: 403;
         data: Failure & {
             error: {
-                code: "forbidden" | "role_not_defined";
+                code: "forbidden" | "role_not_defined" | "user_required";
             };
         };
     } | {

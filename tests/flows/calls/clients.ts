@@ -80,6 +80,22 @@ test("payments:read lists payments and makes none; no path of a user's account i
     expect((await api.get(path, { token })).status, path).toBe(403);
 });
 
+test("a client pays what needs no approval; what a person has to approve or prove is refused, and never forwarded", async () => {
+  const clientId = await newClient(["payments:read", "payments:write"]);
+  const { secret: token } = await addCredential(clientId, { kind: "api_key" });
+  expect((await api.post("/payments", PAYMENT, { token })).status).toBe(201);
+  for (const [path, body] of [
+    ["/payments", { ...PAYMENT, amount: 25_000 }],
+    ["/payees", { name: `Payee ${clientId}` }],
+  ] as const) {
+    const refused = await api.post(path, body, { token });
+    expect(refused, path).toMatchObject({ status: 403, body: { error: { code: "user_required" } } });
+    expect(refused.headers.get("www-authenticate")).toBeNull();
+  }
+  const { body: paid } = await list(token);
+  expect(JSON.stringify(paid)).not.toContain("25000");
+});
+
 test("a revoked API key is refused by the next call, a disabled client's too, and works again when it is active", async () => {
   const clientId = await newClient();
   const [first, second] = [
