@@ -7,6 +7,7 @@ import {
 } from "../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+import { actReason } from "./admin/act-reason.ts";
 import type { AdminDeps } from "./admin/admin-deps.ts";
 import { deleteUser } from "./admin/delete-user.ts";
 import { endUserSessions } from "./admin/end-user-sessions.ts";
@@ -78,21 +79,22 @@ export function createUserAdminRpc(
         role: fromProtoRole(request),
         status: decodeStatus(request.status),
         mustChangePassword: request.mustChangePassword,
+        actReason: actReason(request.reason),
       };
       const { user, sessionIds } = await setUserAccess(deps, access, context);
       return { user: encodeManaged(user), endedSessionIds: [...sessionIds] };
     },
-    resetUserMfa: async ({ userId }, context) => ({
-      endedSessionIds: [...(await resetUserMfa(deps, userId, context))],
+    resetUserMfa: async ({ userId, reason }, context) => ({
+      endedSessionIds: [...(await resetUserMfa(deps, userId, context, actReason(reason)))],
     }),
-    deleteUser: async ({ userId }, context) => ({
-      endedSessionIds: [...(await deleteUser(deps, userId, context))],
+    deleteUser: async ({ userId, reason }, context) => ({
+      endedSessionIds: [...(await deleteUser(deps, userId, context, actReason(reason)))],
     }),
-    endUserSessions: async ({ userId }, context) => ({
-      endedSessionIds: [...(await endUserSessions(deps, userId, context))],
+    endUserSessions: async ({ userId, reason }, context) => ({
+      endedSessionIds: [...(await endUserSessions(deps, userId, context, actReason(reason)))],
     }),
-    unlockUser: async ({ userId }, context) => {
-      await unlockUser(deps, userId, context);
+    unlockUser: async ({ userId, reason }, context) => {
+      await unlockUser(deps, userId, context, actReason(reason));
       return {};
     },
     listUsedApprovals: async ({ from, to, cursor, limit }, context) => {

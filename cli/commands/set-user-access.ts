@@ -26,6 +26,7 @@ export async function setUserAccess(
     roleName: "",
     status: UserStatus.UNSPECIFIED,
     mustChangePassword: undefined,
+    reason: "",
   };
   const request = { ...stays, ...change, userId };
   const answer = await backend.call("identity-service", UserAdminServiceClient, (client, context) =>

@@ -4,6 +4,7 @@ import {
 } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
 import { callUnary } from "../../service-kit/rpc-client.ts";
 import type { Command } from "../command.ts";
+import { REASON_OPTION, reasonOf } from "./reason-option.ts";
 import { sessionsEnded, setUserAccess } from "./set-user-access.ts";
 import { roleNamed } from "./user-view.ts";
 
@@ -11,11 +12,14 @@ export const usersDisable: Command = {
   name: "users disable",
   summary: "Disable a user and end all of the user's sessions",
   positionals: ["id"],
-  options: {},
+  options: REASON_OPTION,
   checkWith: "gatehouse users show <id>",
-  async run({ positionals }, backend) {
-    const [userId = ""] = positionals;
-    const changed = await setUserAccess(backend, userId, { status: UserStatus.DISABLED });
+  async run(input, backend) {
+    const [userId = ""] = input.positionals;
+    const changed = await setUserAccess(backend, userId, {
+      status: UserStatus.DISABLED,
+      reason: reasonOf(input),
+    });
     return {
       text: `${changed.user.id} is disabled; ${sessionsEnded(changed.endedSessionIds)}`,
       json: changed,
@@ -27,11 +31,14 @@ export const usersEnable: Command = {
   name: "users enable",
   summary: "Enable a disabled user, and forget the failed logins",
   positionals: ["id"],
-  options: {},
+  options: REASON_OPTION,
   checkWith: "gatehouse users show <id>",
-  async run({ positionals }, backend) {
-    const [userId = ""] = positionals;
-    const changed = await setUserAccess(backend, userId, { status: UserStatus.ACTIVE });
+  async run(input, backend) {
+    const [userId = ""] = input.positionals;
+    const changed = await setUserAccess(backend, userId, {
+      status: UserStatus.ACTIVE,
+      reason: reasonOf(input),
+    });
     return { text: `${changed.user.id} is active`, json: changed };
   },
 };
@@ -40,11 +47,14 @@ export const usersSetRole: Command = {
   name: "users set-role",
   summary: "Set a user's role, which access.yaml defines; a change ends all of the user's sessions",
   positionals: ["id", "role"],
-  options: {},
+  options: REASON_OPTION,
   checkWith: "gatehouse users show <id>",
-  async run({ positionals }, backend) {
-    const [userId = "", word] = positionals;
-    const changed = await setUserAccess(backend, userId, roleNamed("<role>", word));
+  async run(input, backend) {
+    const [userId = "", word] = input.positionals;
+    const changed = await setUserAccess(backend, userId, {
+      ...roleNamed("<role>", word),
+      reason: reasonOf(input),
+    });
     const { id, role } = changed.user;
     return { text: `${id} is ${role}; ${sessionsEnded(changed.endedSessionIds)}`, json: changed };
   },
@@ -58,13 +68,14 @@ export const usersRequirePasswordChange: Command = {
     "A new password by a mailed link also counts.",
   positionals: ["id"],
   options: {
+    ...REASON_OPTION,
     "take-back": { type: "boolean", description: "withdraw the requirement" },
   },
   checkWith: "gatehouse users show <id>",
-  async run({ positionals, flags }, backend) {
-    const [userId = ""] = positionals;
-    const mustChangePassword = !flags.has("take-back");
-    const changed = await setUserAccess(backend, userId, { mustChangePassword });
+  async run(input, backend) {
+    const [userId = ""] = input.positionals;
+    const mustChangePassword = !input.flags.has("take-back");
+    const changed = await setUserAccess(backend, userId, { mustChangePassword, reason: reasonOf(input) });
     const { id } = changed.user;
     const text = mustChangePassword
       ? `${id} must change the password; ${sessionsEnded(changed.endedSessionIds)}`
@@ -78,11 +89,11 @@ export const usersUnlock: Command = {
   summary: "Forget a user's failed logins, which delay further ones",
   details: "Includes those of every network and device. Does not enable a disabled user.",
   positionals: ["id"],
-  options: {},
-  async run({ positionals }, backend) {
-    const [userId = ""] = positionals;
+  options: REASON_OPTION,
+  async run(input, backend) {
+    const [userId = ""] = input.positionals;
     await backend.call("identity-service", UserAdminServiceClient, (client, context) =>
-      callUnary(client, client.unlockUser, { userId }, context),
+      callUnary(client, client.unlockUser, { userId, reason: reasonOf(input) }, context),
     );
     return { text: `${userId} is unlocked`, json: { userId } };
   },

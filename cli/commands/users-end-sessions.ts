@@ -1,20 +1,22 @@
 import { UserAdminServiceClient } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
 import { callUnary } from "../../service-kit/rpc-client.ts";
 import type { Command } from "../command.ts";
+import { REASON_OPTION, reasonOf } from "./reason-option.ts";
 import { sessionsEnded } from "./set-user-access.ts";
 
 export const usersEndSessions: Command = {
   name: "users end-sessions",
   summary: "End all sessions of a user, and unfinished logins",
   positionals: ["id"],
-  options: {},
+  options: REASON_OPTION,
   checkWith: "gatehouse users show <id>",
-  async run({ positionals }, backend) {
-    const [userId = ""] = positionals;
+  async run(input, backend) {
+    const [userId = ""] = input.positionals;
     const { endedSessionIds } = await backend.call(
       "identity-service",
       UserAdminServiceClient,
-      (client, context) => callUnary(client, client.endUserSessions, { userId }, context),
+      (client, context) =>
+        callUnary(client, client.endUserSessions, { userId, reason: reasonOf(input) }, context),
     );
     return {
       text: `${userId} is logged out everywhere; ${sessionsEnded(endedSessionIds)}`,

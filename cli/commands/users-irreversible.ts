@@ -3,6 +3,7 @@ import type { CallContext } from "../../service-kit/call-context.ts";
 import { callUnary } from "../../service-kit/rpc-client.ts";
 import type { Command } from "../command.ts";
 import { UsageError } from "../usage-error.ts";
+import { REASON_OPTION, reasonOf } from "./reason-option.ts";
 import { sessionsEnded } from "./set-user-access.ts";
 
 interface Change extends Pick<Command, "name" | "summary" | "details"> {
@@ -10,7 +11,7 @@ interface Change extends Pick<Command, "name" | "summary" | "details"> {
   result: string;
   execute: (
     client: UserAdminServiceClient,
-    userId: string,
+    act: { userId: string; reason: string },
     context: CallContext,
   ) => Promise<{ endedSessionIds: string[] }>;
 }
@@ -22,7 +23,7 @@ export const usersDelete = irreversible({
     "The audit log forgets every e-mail address of the account. It keeps the id, and the client address and user agent\n" +
     "of each call, because they are part of the hash chain. --yes is required.",
   result: "is deleted",
-  execute: (client, userId, context) => callUnary(client, client.deleteUser, { userId }, context),
+  execute: (client, act, context) => callUnary(client, client.deleteUser, act, context),
 });
 
 export const usersResetMfa = irreversible({
@@ -31,22 +32,22 @@ export const usersResetMfa = irreversible({
   details:
     "The user gets a mail. Without a second factor nothing happens. Verify who asks for it. --yes is required.",
   result: "has no second factor",
-  execute: (client, userId, context) => callUnary(client, client.resetUserMfa, { userId }, context),
+  execute: (client, act, context) => callUnary(client, client.resetUserMfa, act, context),
 });
 
 function irreversible({ result, execute, ...texts }: Change): Command {
   return {
     ...texts,
     positionals: ["id"],
-    options: { yes: { type: "boolean", description: "confirm: this cannot be undone" } },
+    options: { ...REASON_OPTION, yes: { type: "boolean", description: "confirm: this cannot be undone" } },
     checkWith: "gatehouse users show <id>",
-    async run({ positionals, flags }, backend) {
-      const [userId = ""] = positionals;
-      if (!flags.has("yes")) throw new UsageError("This cannot be undone: add --yes");
+    async run(input, backend) {
+      const [userId = ""] = input.positionals;
+      if (!input.flags.has("yes")) throw new UsageError("This cannot be undone: add --yes");
       const { endedSessionIds } = await backend.call(
         "identity-service",
         UserAdminServiceClient,
-        (client, context) => execute(client, userId, context),
+        (client, context) => execute(client, { userId, reason: reasonOf(input) }, context),
       );
       return {
         text: `${userId} ${result}; ${sessionsEnded(endedSessionIds)}`,

@@ -145,6 +145,27 @@ test("each change takes effect and reports the ended sessions", async () => {
   expect(JSON.parse(json.out)).toEqual({ userId: ada, endedSessionIds: ["s1", "s2"] });
 });
 
+test("--reason goes into the audit log with the change, and is refused where it could not be erased", async () => {
+  for (const verb of ["disable", "enable", "require-password-change", "unlock", "end-sessions"]) {
+    const refused = await gatehouse(["users", verb, ada, "--reason", "mail of ada@example.com", "--json"]);
+    expect([refused.code, JSON.parse(refused.error).error.code]).toEqual([1, "validation_failed"]);
+    expect((await gatehouse(["users", verb, ada, "--reason", "ticket 4711"])).code).toBe(0);
+  }
+  await gatehouse(["users", "set-role", ada, "AUDITOR", "--reason", "ticket 4711"]);
+  await gatehouse(["users", "delete", ada, "--yes", "--reason", "ticket 4711"]);
+  const events =
+    await database.ownerSql`select type || ' ' || reason as told from security_events order by id`;
+  expect(events.map(({ told }) => told)).toEqual([
+    "status_changed disabled: ticket 4711",
+    "status_changed active: ticket 4711",
+    "password_change_required ticket 4711",
+    "unlocked ticket 4711",
+    "sessions_ended ticket 4711",
+    "role_changed USER to AUDITOR: ticket 4711",
+    "account_deleted ticket 4711",
+  ]);
+});
+
 test("changes that cannot be undone need --yes", async () => {
   await database.ownerSql`
     insert into totp_credentials values (${ada}, ${Buffer.alloc(48)}, '0123456789abcdef', now(), now(), 0)`;

@@ -35,7 +35,7 @@ function gateway(overrides: Partial<Backends["users"]> = {}) {
     },
     sessions: { listSessions: async () => ({ sessions: [] }) },
   });
-  return { ...built, list, get, setAccess, remove, endSessions, resetMfa };
+  return { ...built, list, get, setAccess, remove, endSessions, resetMfa, unlock };
 }
 
 const ROUTES = [
@@ -130,6 +130,7 @@ test.each([
   { status: "locked" },
   { role: "USER", email: "a@b.example" },
   { role: null },
+  { reason: "Ticket 4711" },
 ])("a change to %j is refused", async (body) => {
   const { app, setAccess } = gateway();
   const answer = await send(app, {
@@ -161,6 +162,26 @@ test("what administrators do is audited by name and with the user's id; reading 
   ]);
 });
 
+test("whoever acts on a user may say why, and need not", async () => {
+  const { app, setAccess, remove, endSessions, resetMfa, unlock } = gateway();
+  const acts = ROUTES.filter(({ method }) => method !== "GET");
+  const calls = [setAccess, remove, endSessions, resetMfa, unlock];
+  for (const why of [{ reason: "Ticket 4711" }, {}]) {
+    for (const route of acts) {
+      const body = { ...("body" in route && route.body), ...why };
+      expect((await send(app, { ...route, body, token: "admin-token" })).statusCode).toBe(200);
+    }
+    const sent = expect.objectContaining({ userId: OTHER, reason: why.reason ?? "" });
+    for (const call of calls) expect(call).toHaveBeenLastCalledWith(sent, expect.anything());
+  }
+  for (const route of acts) {
+    for (const reason of ["", "r".repeat(121), 7, null]) {
+      const body = { ...("body" in route && route.body), reason };
+      expect((await send(app, { ...route, body, token: "admin-token" })).statusCode).toBe(400);
+    }
+  }
+});
+
 test("the last administrator is 409 last_admin, an unknown user is 404 not_found", async () => {
   const fails = (code: "last_admin" | "not_found") => () => Promise.reject(new DomainError(code));
   const last = gateway({ setUserAccess: fails("last_admin"), deleteUser: fails("last_admin") });
@@ -183,7 +204,8 @@ test("an administrator asks for another password, and takes that back", async ()
     const answer = await send(app, { method: "PATCH", url, token: "admin-token", body });
     expect(answer.json().data.user).toMatchObject({ mustChangePassword });
     const rest = { role: Role.UNSPECIFIED, roleName: "", status: UserStatus.UNSPECIFIED };
-    expect(setAccess).toHaveBeenLastCalledWith({ userId: OTHER, ...rest, ...body }, expect.anything());
+    const sent = { userId: OTHER, ...rest, ...body, reason: "" };
+    expect(setAccess).toHaveBeenLastCalledWith(sent, expect.anything());
   }
   expect(refused).toEqual(["s1", "s2", "s1", "s2"]);
   for (const mustChangePassword of ["true", 1, null]) {

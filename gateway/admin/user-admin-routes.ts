@@ -36,17 +36,26 @@ const UserQuery = z.strictObject({
   ...pageQuery,
 });
 const UserParams = z.strictObject({ id: z.uuid().toLowerCase() });
+const reason = textField(1, 120, {
+  description:
+    "Why, for the audit log, which never forgets it: one line without e-mail addresses, numbers of nine digits or more, " +
+    "or secrets.",
+  examples: ["Ticket 4711: lost phone"],
+});
 const UserChange = z
   .strictObject({
     role: roleField.optional(),
     status: statusField.optional(),
     mustChangePassword: z.boolean().optional(),
+    reason: optional(reason),
   })
   .refine(
-    (body) => Object.values(body).some((value) => value !== undefined),
+    ({ reason: _why, ...changes }) => Object.values(changes).some((value) => value !== undefined),
     "must contain at least one change",
   )
   .meta({ minProperties: 1 });
+/** The body may be absent. */
+const UserAct = z.strictObject({ reason: optional(reason) }).default({});
 
 const managed = z.strictObject({ user: managedUserAnswer });
 interface UserAdminDeps extends Pick<Backends, "users" | "sessions"> {
@@ -118,8 +127,13 @@ export function registerUserAdminRoutes(
     answers: answersWith("The user as it is now.", managed),
     codes: ["not_found", "last_admin"],
     handler: async (request) => {
-      const { mustChangePassword } = request.body;
-      const access = { userId: request.params.id, ...accessOf(request.body), mustChangePassword };
+      const { mustChangePassword, reason: why = "" } = request.body;
+      const access = {
+        userId: request.params.id,
+        ...accessOf(request.body),
+        mustChangePassword,
+        reason: why,
+      };
       const changed = await users.setUserAccess(access, request.state.call);
       const user = toManagedUser(changed.user);
       if ((request.body.role ?? user.role) !== user.role)
@@ -135,11 +149,11 @@ export function registerUserAdminRoutes(
   route("deleteUser", "DELETE", "/admin/users/:id", {
     summary: "Delete a user",
     policy: { ...policyFor("users:delete"), action: "admin.users.delete" },
-    schema: { params: UserParams },
+    schema: { params: UserParams, body: UserAct },
     answers: answersWith("The account is gone."),
     codes: ["not_found", "last_admin"],
     handler: async (request) => {
-      refuse(await users.deleteUser({ userId: request.params.id }, request.state.call));
+      refuse(await users.deleteUser(actOf(request), request.state.call));
       return success({}, "The account is gone.");
     },
   });
@@ -148,11 +162,11 @@ export function registerUserAdminRoutes(
     summary: "Forget a user's failed logins",
     description: "They slow further logins down. A disabled user stays so.",
     policy: { ...policyFor("users:unlock"), action: "admin.users.unlock" },
-    schema: { params: UserParams },
+    schema: { params: UserParams, body: UserAct },
     answers: answersWith("They are forgotten."),
     codes: ["not_found"],
     handler: async (request) => {
-      await users.unlockUser({ userId: request.params.id }, request.state.call);
+      await users.unlockUser(actOf(request), request.state.call);
       return success({}, "The user's failed logins are forgotten.");
     },
   });
@@ -180,11 +194,11 @@ export function registerUserAdminRoutes(
   route("endUserSessions", "POST", "/admin/users/:id/sessions/revoke", {
     summary: "End a user's sessions",
     policy: { ...policyFor("sessions:end"), action: "admin.users.revoke_sessions" },
-    schema: { params: UserParams },
+    schema: { params: UserParams, body: UserAct },
     answers: answersWith("They have ended.", z.strictObject({ ended: intLike(2, "How many.") })),
     codes: ["not_found"],
     handler: async (request) => {
-      const ended = await users.endUserSessions({ userId: request.params.id }, request.state.call);
+      const ended = await users.endUserSessions(actOf(request), request.state.call);
       refuse(ended);
       return success({ ended: ended.endedSessionIds.length }, "The user's sessions have ended.");
     },
@@ -194,14 +208,18 @@ export function registerUserAdminRoutes(
     summary: "Take a user's second factor away",
     description: "The user's sessions end.",
     policy: { ...policyFor("mfa:reset"), action: "admin.users.reset_mfa" },
-    schema: { params: UserParams },
+    schema: { params: UserParams, body: UserAct },
     answers: answersWith("The user no longer has one."),
     codes: ["not_found"],
     handler: async (request) => {
-      refuse(await users.resetUserMfa({ userId: request.params.id }, request.state.call));
+      refuse(await users.resetUserMfa(actOf(request), request.state.call));
       return success({}, "The user no longer has a second factor.");
     },
   });
+}
+
+function actOf({ params, body }: { params: { id: string }; body: z.output<typeof UserAct> }) {
+  return { userId: params.id, reason: body.reason ?? "" };
 }
 
 const STATUSES = { active: UserStatus.ACTIVE, disabled: UserStatus.DISABLED } as const;

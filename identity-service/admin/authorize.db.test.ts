@@ -15,6 +15,7 @@ const STAYS = {
   roleName: "",
   status: UserStatus.UNSPECIFIED,
   mustChangePassword: undefined,
+  reason: "",
 };
 
 let database: TestDatabase;
@@ -53,19 +54,19 @@ const codeOf = (work: Promise<unknown>): Promise<string> =>
   );
 const assign = (userId: string, roleName: string, who: Who) =>
   codeOf(rpc().setUserAccess({ ...STAYS, userId, roleName }, contextOf(who)));
-const unlock = (userId: string, who: Who) => codeOf(rpc().unlockUser({ userId }, contextOf(who)));
+const unlock = (userId: string, who: Who) => codeOf(rpc().unlockUser({ userId, reason: "" }, contextOf(who)));
 
 const METHODS = {
   listUsers: () => codeOf(rpc().listUsers({ ...STAYS, query: "", cursor: "", limit: 1 }, contextOf(who))),
   getManagedUser: (userId: string) => codeOf(rpc().getManagedUser({ userId }, contextOf(who))),
-  unlockUser: (userId: string) => codeOf(rpc().unlockUser({ userId }, contextOf(who))),
-  endUserSessions: (userId: string) => codeOf(rpc().endUserSessions({ userId }, contextOf(who))),
+  unlockUser: (userId: string) => codeOf(rpc().unlockUser({ userId, reason: "" }, contextOf(who))),
+  endUserSessions: (userId: string) => codeOf(rpc().endUserSessions({ userId, reason: "" }, contextOf(who))),
   setUserAccess: (userId: string) =>
     codeOf(rpc().setUserAccess({ ...STAYS, userId, mustChangePassword: true }, contextOf(who))),
-  resetUserMfa: (userId: string) => codeOf(rpc().resetUserMfa({ userId }, contextOf(who))),
+  resetUserMfa: (userId: string) => codeOf(rpc().resetUserMfa({ userId, reason: "" }, contextOf(who))),
   listUsedApprovals: () =>
     codeOf(rpc().listUsedApprovals({ from: undefined, to: undefined, cursor: "", limit: 1 }, contextOf(who))),
-  deleteUser: (userId: string) => codeOf(rpc().deleteUser({ userId }, contextOf(who))),
+  deleteUser: (userId: string) => codeOf(rpc().deleteUser({ userId, reason: "" }, contextOf(who))),
 };
 let who: Who;
 
@@ -108,7 +109,7 @@ test("SUPPORT helps users, and nobody who may administer more", async () => {
   for (const role of ["ADMIN", "AUDITOR"]) {
     const userId = await plant(role);
     expect(await unlock(userId, support)).toBe("forbidden");
-    expect(await codeOf(rpc().endUserSessions({ userId }, contextOf(support)))).toBe("forbidden");
+    expect(await codeOf(rpc().endUserSessions({ userId, reason: "" }, contextOf(support)))).toBe("forbidden");
   }
   expect(deps.tokenService.revokeUserSessions).not.toHaveBeenCalled();
 });

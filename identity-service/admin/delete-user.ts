@@ -15,6 +15,7 @@ export async function deleteUser(
   deps: AdminDeps,
   userId: string,
   context: CallContext,
+  reason = "",
 ): Promise<readonly string[]> {
   if (!isUuid(userId)) throw new DomainError("not_found");
   const { end, erased } = await transaction(deps.sql, async (tx) => {
@@ -24,7 +25,7 @@ export async function deleteUser(
     assertMayActOn(deps, context, account);
     // The stored spelling of the UUID.
     if (account.role === "ADMIN") assertOtherAdmin(admins, account.id);
-    await tellErasure(tx, deps, account, {}, context);
+    await tellErasure(tx, deps, account, { reason }, context);
     const owed = await owesSessionEnd(tx, deps, { userId: account.id, reason: "account_deleted" });
     await eraseUser(tx, account.id);
     return { end: owed, erased: account };

@@ -12,13 +12,14 @@ export async function endUserSessions(
   deps: EndSessionsDeps & AuthorizeDeps,
   userId: string,
   context: CallContext,
+  reason = "",
 ): Promise<readonly string[]> {
   if (!isUuid(userId)) throw new DomainError("not_found");
   const end = await transaction(deps.sql, async (tx) => {
     const account = await lockAccount(tx, userId);
     if (account === undefined) throw new DomainError("not_found");
     assertMayActOn(deps, context, account);
-    await tellAudit(tx, deps, { type: "sessions_ended", userId: account.id }, context);
+    await tellAudit(tx, deps, { type: "sessions_ended", userId: account.id, reason }, context);
     return owesSessionEnd(tx, deps, { userId: account.id, reason: "ended_by_admin" });
   });
   return endSessions(deps, end, context);

@@ -17,6 +17,7 @@ export async function resetUserMfa(
   deps: AdminDeps,
   userId: string,
   context: CallContext,
+  reason = "",
 ): Promise<readonly string[]> {
   if (!isUuid(userId)) throw new DomainError("not_found");
   const end = await transaction(deps.sql, async (tx) => {
@@ -29,7 +30,7 @@ export async function resetUserMfa(
     if (!hadTotp && passkeys === 0) return undefined;
     await deleteIdleRecoveryCodes(tx, userId);
     await enqueueMfaNotice(tx, deps, user, "mfa-disabled", NO_ORIGIN);
-    await tellAudit(tx, deps, { type: "mfa_reset", userId: user.id }, context);
+    await tellAudit(tx, deps, { type: "mfa_reset", userId: user.id, reason }, context);
     return owesSessionEnd(tx, deps, { userId, reason: "mfa_reset" });
   });
   if (end === undefined) return [];

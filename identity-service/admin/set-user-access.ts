@@ -7,6 +7,7 @@ import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import { clearGuesses } from "../throttle/throttle.ts";
 import type { Account, Role, UserStatus } from "../users/account.ts";
 import { lockAccount } from "../users/account-store.ts";
+import { withReason } from "./act-reason.ts";
 import type { AdminDeps } from "./admin-deps.ts";
 import { assertMayActOn, assertMayAssign } from "./authorize.ts";
 import { assertOtherAdmin, lockAdminsFor } from "./other-admin.ts";
@@ -19,6 +20,8 @@ export interface UserAccess {
   status?: UserStatus | undefined;
   /** True also ends the sessions. */
   mustChangePassword?: boolean | undefined;
+  /** Why, as `actReason` lets it pass. */
+  actReason?: string;
 }
 
 /**
@@ -46,7 +49,10 @@ export async function setUserAccess(
     const after: Account = { ...before, role, status, mustChangePassword };
     const events = changesOf(before, after);
     if (events.length > 0) await setAccess(tx, { userId, role, status, mustChangePassword, at: deps.now() });
-    for (const event of events) await tellAudit(tx, deps, { ...event, userId: before.id }, context);
+    for (const { type, reason: what } of events) {
+      const told = { type, userId: before.id, reason: withReason(what, access.actReason) };
+      await tellAudit(tx, deps, told, context);
+    }
     const reason = reasonToEnd(access, events);
     const owed =
       reason === undefined ? undefined : await owesSessionEnd(tx, deps, { userId: before.id, reason });
@@ -56,7 +62,7 @@ export async function setUserAccess(
   return { user, sessionIds: end === undefined ? [] : await endSessions(deps, end, context) };
 }
 
-type Change = Pick<AccountEvent, "type" | "reason">;
+type Change = Required<Pick<AccountEvent, "type" | "reason">>;
 
 function changesOf(before: Account, after: Account): Change[] {
   const changes: Change[] = [];

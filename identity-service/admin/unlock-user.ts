@@ -9,13 +9,18 @@ import type { AdminDeps } from "./admin-deps.ts";
 import { assertMayActOn } from "./authorize.ts";
 
 /** The status stays. @throws {DomainError} `forbidden`, `not_found`. */
-export async function unlockUser(deps: AdminDeps, userId: string, context: CallContext): Promise<void> {
+export async function unlockUser(
+  deps: AdminDeps,
+  userId: string,
+  context: CallContext,
+  reason = "",
+): Promise<void> {
   if (!isUuid(userId)) throw new DomainError("not_found");
   const account = await transaction(deps.sql, async (tx) => {
     const locked = await lockAccount(tx, userId);
     if (locked === undefined) throw new DomainError("not_found");
     assertMayActOn(deps, context, locked);
-    await tellAudit(tx, deps, { type: "unlocked", userId: locked.id }, context);
+    await tellAudit(tx, deps, { type: "unlocked", userId: locked.id, reason }, context);
     return locked;
   });
   await clearGuesses(deps.throttle, account);

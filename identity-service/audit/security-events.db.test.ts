@@ -1,10 +1,13 @@
 import { generateSync } from "otplib";
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { UserStatus } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
+import { Role } from "../../proto/gen/gatehouse/token/v1/principal.ts";
 import { newCallContext } from "../../service-kit/call-context.ts";
 import { Secret } from "../../service-kit/config.ts";
 import type { DomainError } from "../../service-kit/errors.ts";
 import { createMetrics } from "../../service-kit/metrics.ts";
 import { transaction } from "../../service-kit/postgres.ts";
+import type { RpcContext } from "../../service-kit/rpc-server.ts";
 import { emptyTables } from "../../tests/support/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { changePassword } from "../accounts/change-password.ts";
@@ -23,6 +26,7 @@ import { beginTotpEnrollment } from "../mfa/begin-totp-enrollment.ts";
 import { confirmTotpEnrollment } from "../mfa/confirm-totp-enrollment.ts";
 import { openAccount } from "../oauth/open-account.ts";
 import { proveCredentials, soon, testDeps } from "../testing/test-deps.ts";
+import { createUserAdminRpc } from "../user-admin-rpc.ts";
 import { setEmail } from "../users/account-store.ts";
 import { toAuditEvent } from "./security-event-audit.ts";
 import type { SecurityEvent } from "./security-event-store.ts";
@@ -127,6 +131,32 @@ test("what an administrator does names the administrator, the account and nothin
   const everything = JSON.stringify(await database.ownerSql`select * from security_events`);
   for (const personal of [EMAIL, "anna", "Smith"])
     expect(everything.toLowerCase()).not.toContain(personal.toLowerCase());
+});
+
+test("why an administrator acts is in the entry of each change, after what the service says of it", async () => {
+  await database.ownerSql`
+    insert into totp_credentials values (${userId}, ${Buffer.alloc(48)}, '0123456789abcdef', now(), now(), 0)`;
+  const reason = "ticket 4711";
+  const rpc = createUserAdminRpc(deps, async () => undefined);
+  const asCaller = () => asAdmin() as unknown as RpcContext;
+  const roleName = "AUDITOR";
+  const unchanged = { role: Role.UNSPECIFIED, mustChangePassword: undefined, roleName: "" };
+  const disabled = { ...unchanged, userId, status: UserStatus.DISABLED, roleName, reason: ` ${reason} ` };
+  await rpc.setUserAccess(disabled, asCaller());
+  await rpc.setUserAccess({ ...unchanged, userId, status: UserStatus.ACTIVE, reason: "" }, asCaller());
+  await rpc.unlockUser({ userId, reason }, asCaller());
+  await rpc.endUserSessions({ userId, reason }, asCaller());
+  await rpc.resetUserMfa({ userId, reason }, asCaller());
+  await rpc.deleteUser({ userId, reason }, asCaller());
+  expect(await told()).toEqual([
+    "role_changed USER to AUDITOR: ticket 4711",
+    "status_changed disabled: ticket 4711",
+    "status_changed active",
+    "unlocked ticket 4711",
+    "sessions_ended ticket 4711",
+    "mfa_reset ticket 4711",
+    "account_deleted ticket 4711",
+  ]);
 });
 
 test("the former addresses of an account are erased with it, except one that another user has by now", async () => {

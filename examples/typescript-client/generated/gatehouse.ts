@@ -5892,6 +5892,8 @@ export function updateUser(id: string, body: {
     role?: string;
     status?: "active" | "disabled";
     mustChangePassword?: boolean;
+    /** Why, for the audit log, which never forgets it: one line without e-mail addresses, numbers of nine digits or more, or secrets. */
+    reason?: string;
 }, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
@@ -6024,7 +6026,10 @@ export function updateUser(id: string, body: {
 /**
  * Delete a user
  */
-export function deleteUser(id: string, opts?: Oazapfts.RequestOpts) {
+export function deleteUser(id: string, body?: {
+    /** Why, for the audit log, which never forgets it: one line without e-mail addresses, numbers of nine digits or more, or secrets. */
+    reason?: string;
+}, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
         data: {
@@ -6145,15 +6150,19 @@ export function deleteUser(id: string, opts?: Oazapfts.RequestOpts) {
                 code: "http_version_not_supported";
             };
         };
-    }>(`/admin/users/${encodeURIComponent(id)}`, {
+    }>(`/admin/users/${encodeURIComponent(id)}`, oazapfts.json({
         ...opts,
-        method: "DELETE"
-    });
+        method: "DELETE",
+        body
+    }));
 }
 /**
  * Forget a user's failed logins
  */
-export function unlockUser(id: string, opts?: Oazapfts.RequestOpts) {
+export function unlockUser(id: string, body?: {
+    /** Why, for the audit log, which never forgets it: one line without e-mail addresses, numbers of nine digits or more, or secrets. */
+    reason?: string;
+}, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
         data: {
@@ -6267,10 +6276,11 @@ export function unlockUser(id: string, opts?: Oazapfts.RequestOpts) {
                 code: "http_version_not_supported";
             };
         };
-    }>(`/admin/users/${encodeURIComponent(id)}/unlock`, {
+    }>(`/admin/users/${encodeURIComponent(id)}/unlock`, oazapfts.json({
         ...opts,
-        method: "POST"
-    });
+        method: "POST",
+        body
+    }));
 }
 /**
  * List a user's sessions
@@ -6377,7 +6387,10 @@ export function listUserSessions(id: string, opts?: Oazapfts.RequestOpts) {
 /**
  * End a user's sessions
  */
-export function endUserSessions(id: string, opts?: Oazapfts.RequestOpts) {
+export function endUserSessions(id: string, body?: {
+    /** Why, for the audit log, which never forgets it: one line without e-mail addresses, numbers of nine digits or more, or secrets. */
+    reason?: string;
+}, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
         data: {
@@ -6494,15 +6507,19 @@ export function endUserSessions(id: string, opts?: Oazapfts.RequestOpts) {
                 code: "http_version_not_supported";
             };
         };
-    }>(`/admin/users/${encodeURIComponent(id)}/sessions/revoke`, {
+    }>(`/admin/users/${encodeURIComponent(id)}/sessions/revoke`, oazapfts.json({
         ...opts,
-        method: "POST"
-    });
+        method: "POST",
+        body
+    }));
 }
 /**
  * Take a user's second factor away
  */
-export function resetUserMfa(id: string, opts?: Oazapfts.RequestOpts) {
+export function resetUserMfa(id: string, body?: {
+    /** Why, for the audit log, which never forgets it: one line without e-mail addresses, numbers of nine digits or more, or secrets. */
+    reason?: string;
+}, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
         data: {
@@ -6616,10 +6633,11 @@ export function resetUserMfa(id: string, opts?: Oazapfts.RequestOpts) {
                 code: "http_version_not_supported";
             };
         };
-    }>(`/admin/users/${encodeURIComponent(id)}/mfa/reset`, {
+    }>(`/admin/users/${encodeURIComponent(id)}/mfa/reset`, oazapfts.json({
         ...opts,
-        method: "POST"
-    });
+        method: "POST",
+        body
+    }));
 }
 /**
  * List clients

@@ -110,6 +110,8 @@ export interface SetUserAccessRequest {
     | undefined;
   /** As in `access.yaml`. Empty: `role` says it. Whoever sets it looks for it in the answer: an older version overlooks it. */
   roleName: string;
+  /** Why, for the audit log: see `UserAdminService`. Empty: not told. */
+  reason: string;
 }
 
 /** Committed, and the sessions have ended. */
@@ -126,6 +128,8 @@ export interface SetUserAccessResponse {
 export interface ResetUserMfaRequest {
   /** UUID. */
   userId: string;
+  /** Why, for the audit log: see `UserAdminService`. Empty: not told. */
+  reason: string;
 }
 
 /** Committed, and the sessions have ended. */
@@ -138,6 +142,8 @@ export interface ResetUserMfaResponse {
 export interface DeleteUserRequest {
   /** UUID. */
   userId: string;
+  /** Why, for the audit log: see `UserAdminService`. Empty: not told. */
+  reason: string;
 }
 
 /** Committed, and the sessions have ended. */
@@ -150,6 +156,8 @@ export interface DeleteUserResponse {
 export interface EndUserSessionsRequest {
   /** UUID. */
   userId: string;
+  /** Why, for the audit log: see `UserAdminService`. Empty: not told. */
+  reason: string;
 }
 
 /** They have ended. */
@@ -162,6 +170,8 @@ export interface EndUserSessionsResponse {
 export interface UnlockUserRequest {
   /** UUID. */
   userId: string;
+  /** Why, for the audit log: see `UserAdminService`. Empty: not told. */
+  reason: string;
 }
 
 /** Its failures are forgotten. */
@@ -556,7 +566,7 @@ export const GetManagedUserResponse: MessageFns<GetManagedUserResponse> = {
 };
 
 function createBaseSetUserAccessRequest(): SetUserAccessRequest {
-  return { userId: "", role: 0, status: 0, mustChangePassword: undefined, roleName: "" };
+  return { userId: "", role: 0, status: 0, mustChangePassword: undefined, roleName: "", reason: "" };
 }
 
 export const SetUserAccessRequest: MessageFns<SetUserAccessRequest> = {
@@ -575,6 +585,9 @@ export const SetUserAccessRequest: MessageFns<SetUserAccessRequest> = {
     }
     if (message.roleName !== "") {
       writer.uint32(42).string(message.roleName);
+    }
+    if (message.reason !== "") {
+      writer.uint32(50).string(message.reason);
     }
     return writer;
   },
@@ -630,6 +643,14 @@ export const SetUserAccessRequest: MessageFns<SetUserAccessRequest> = {
             }
 
             message.roleName = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.reason = reader.string();
             continue;
           }
         }
@@ -703,13 +724,16 @@ export const SetUserAccessResponse: MessageFns<SetUserAccessResponse> = {
 };
 
 function createBaseResetUserMfaRequest(): ResetUserMfaRequest {
-  return { userId: "" };
+  return { userId: "", reason: "" };
 }
 
 export const ResetUserMfaRequest: MessageFns<ResetUserMfaRequest> = {
   encode(message: ResetUserMfaRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.userId !== "") {
       writer.uint32(10).string(message.userId);
+    }
+    if (message.reason !== "") {
+      writer.uint32(18).string(message.reason);
     }
     return writer;
   },
@@ -733,6 +757,14 @@ export const ResetUserMfaRequest: MessageFns<ResetUserMfaRequest> = {
             }
 
             message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.reason = reader.string();
             continue;
           }
         }
@@ -795,13 +827,16 @@ export const ResetUserMfaResponse: MessageFns<ResetUserMfaResponse> = {
 };
 
 function createBaseDeleteUserRequest(): DeleteUserRequest {
-  return { userId: "" };
+  return { userId: "", reason: "" };
 }
 
 export const DeleteUserRequest: MessageFns<DeleteUserRequest> = {
   encode(message: DeleteUserRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.userId !== "") {
       writer.uint32(10).string(message.userId);
+    }
+    if (message.reason !== "") {
+      writer.uint32(18).string(message.reason);
     }
     return writer;
   },
@@ -825,6 +860,14 @@ export const DeleteUserRequest: MessageFns<DeleteUserRequest> = {
             }
 
             message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.reason = reader.string();
             continue;
           }
         }
@@ -887,13 +930,16 @@ export const DeleteUserResponse: MessageFns<DeleteUserResponse> = {
 };
 
 function createBaseEndUserSessionsRequest(): EndUserSessionsRequest {
-  return { userId: "" };
+  return { userId: "", reason: "" };
 }
 
 export const EndUserSessionsRequest: MessageFns<EndUserSessionsRequest> = {
   encode(message: EndUserSessionsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.userId !== "") {
       writer.uint32(10).string(message.userId);
+    }
+    if (message.reason !== "") {
+      writer.uint32(18).string(message.reason);
     }
     return writer;
   },
@@ -917,6 +963,14 @@ export const EndUserSessionsRequest: MessageFns<EndUserSessionsRequest> = {
             }
 
             message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.reason = reader.string();
             continue;
           }
         }
@@ -979,13 +1033,16 @@ export const EndUserSessionsResponse: MessageFns<EndUserSessionsResponse> = {
 };
 
 function createBaseUnlockUserRequest(): UnlockUserRequest {
-  return { userId: "" };
+  return { userId: "", reason: "" };
 }
 
 export const UnlockUserRequest: MessageFns<UnlockUserRequest> = {
   encode(message: UnlockUserRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.userId !== "") {
       writer.uint32(10).string(message.userId);
+    }
+    if (message.reason !== "") {
+      writer.uint32(18).string(message.reason);
     }
     return writer;
   },
@@ -1009,6 +1066,14 @@ export const UnlockUserRequest: MessageFns<UnlockUserRequest> = {
             }
 
             message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.reason = reader.string();
             continue;
           }
         }
@@ -1420,6 +1485,8 @@ export const PasskeyEvidence: MessageFns<PasskeyEvidence> = {
 /**
  * Administration of accounts. A user may do what the role in the call's metadata holds by this service's own
  * `access.yaml`; others are refused with forbidden. What takes rights away ends the user's sessions before it is answered.
+ * A `reason` is at most 120 characters of one line, and part of the audit log, which nobody can change: what looks like an
+ * e-mail address, a number of a person or of a card, or a secret is refused with validation_failed.
  */
 export type UserAdminServiceService = typeof UserAdminServiceService;
 export const UserAdminServiceService = {
