@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { parseAccessFile } from "../../access-file/access-file.ts";
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import type { Backends } from "../backends/backends.ts";
@@ -8,6 +9,7 @@ import {
   completedLogin,
   SESSION_ID,
   send,
+  shippedAccess,
   testGateway,
   tokens,
   USER_ID,
@@ -82,7 +84,7 @@ test("me is the caller's own account, asked for in the caller's name and within 
   });
   const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
   const response = await send(app, { url: "/auth/me", token: "user-token", headers: { traceparent } });
-  expect(response.json().data).toEqual({ user: adaJson });
+  expect(response.json().data).toEqual({ user: adaJson, permissions: ["payments:read", "payments:write"] });
   expect(asked?.userId).toBe(USER_ID);
   expect(asked?.context).toMatchObject({
     requestId: response.headers["x-request-id"],
@@ -103,6 +105,18 @@ test("a call may wait for other services as long as the operator says, also afte
   await send(app, { method: "PATCH", url: "/auth/me", token: "user-token", body: { firstName: "Ada" } });
   expect(leftMs).toHaveLength(2);
   for (const left of leftMs) expect(left).toBeGreaterThan(60_000);
+});
+
+test("a caller learns what the role may do, as the access file is now", async () => {
+  const access = shippedAccess();
+  const { app } = testGateway({ access, identity: { getUser: async () => ({ user: ada }) } });
+  const permissions = async () =>
+    (await send(app, { url: "/auth/me", token: "support-token" })).json().data.permissions;
+  expect(await permissions()).toEqual(["users:read", "users:unlock", "sessions:end", "audit:read:user"]);
+  access.replace(
+    parseAccessFile("roles: { ADMIN: ['*'], USER: [], SUPPORT: [audit:read] }\ndefaultRole: USER"),
+  );
+  expect(await permissions()).toEqual(["audit:read", "audit:read:user"]);
 });
 
 test("a token of a deleted account is invalid", async () => {

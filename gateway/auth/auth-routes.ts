@@ -6,7 +6,7 @@ import { success } from "../edge/envelope.ts";
 import { HTTP_CREATED } from "../edge/http-errors.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
-import { intLike, optional, textField } from "../routing/fields.ts";
+import { intLike, optional, textField, textLike } from "../routing/fields.ts";
 import { answer, answersWith } from "../routing/route-docs.ts";
 import {
   accountAnswer,
@@ -32,7 +32,7 @@ const RefreshBody = z.strictObject({
   refreshToken: textField(1, 4_096, { examples: ["eyJhbGciOiJFZERTQSJ9.e30.AA"] }),
 });
 
-export function registerAuthRoutes(app: GatewayApp, { identity, sessions }: AuthDeps): void {
+export function registerAuthRoutes(app: GatewayApp, { identity, sessions, access }: AuthDeps): void {
   const accountRoute = routeIn(app, "Accounts");
   const loginRoute = routeIn(app, "Logins");
 
@@ -97,10 +97,16 @@ export function registerAuthRoutes(app: GatewayApp, { identity, sessions }: Auth
     policy: { auth: "authenticated", limitClass: "account" },
     answers: answersWith(
       "The caller's account; `recoveryCodesLeft` only with a second factor.",
-      z.strictObject({ user: userAnswer, recoveryCodesLeft: optional(intLike(10)) }),
+      z.strictObject({
+        user: userAnswer,
+        permissions: z.array(textLike("payments:read")).meta({
+          description: "What the caller's role holds now. A change of the access file changes them.",
+        }),
+        recoveryCodesLeft: optional(intLike(10)),
+      }),
     ),
     handler: async (request) => {
-      const { userId } = principalOf(request);
+      const { userId, role } = principalOf(request);
       const account = await identity.getUser({ userId }, request.state.call).catch((error: unknown) => {
         // The account is deleted; its sessions end next.
         const isGone = error instanceof DomainError && error.code === "not_found";
@@ -108,7 +114,8 @@ export function registerAuthRoutes(app: GatewayApp, { identity, sessions }: Auth
       });
       const user = toUser(account.user);
       const { recoveryCodesLeft } = account;
-      return success({ user, ...(user.mfaEnabled && { recoveryCodesLeft }) }, "Your account.");
+      const permissions = [...access.permissionsOf(role)];
+      return success({ user, permissions, ...(user.mfaEnabled && { recoveryCodesLeft }) }, "Your account.");
     },
   });
 }

@@ -872,6 +872,8 @@ export function getAccount(opts?: Oazapfts.RequestOpts) {
             success: true;
             data: {
                 user: User;
+                /** What the caller's role holds now. A change of the access file changes them. */
+                permissions: string[];
                 recoveryCodesLeft?: number;
             };
             /** For people; not part of the API. */
