@@ -112,7 +112,7 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
   app.setNotFoundHandler(notFound);
   app.addHook("onRoute", assertRoutePolicy);
   app.addHook("onRoute", (route) => {
-    if (!route.config?.isProxy) paths.add(route.url, [route.method].flat());
+    if (!route.config?.isProxy) paths.add(route.url, [route.method].flat(), route.config?.cookies);
   });
   const stalls = new StallWatch();
   const audit = createAuditTrail(deps.recorder, deps.logger);
@@ -120,7 +120,7 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
   const exchanges = new OpenExchanges(deps);
   const webSockets = new WebSockets({ ...deps, exchanges, completion });
   const upgradeOf = acceptUpgrades(app);
-  addRequestHooks(app, { ...deps, stalls, completion, audit, upgradeOf, ending, notFound });
+  addRequestHooks(app, { ...deps, stalls, completion, audit, upgradeOf, ending, paths, notFound });
   app.addHook("preClose", async () => webSockets.close());
   app.addHook("onClose", async () => {
     stalls.close();

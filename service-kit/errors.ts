@@ -36,6 +36,8 @@ export const ERROR_CATALOGUE = {
     "The refresh token is unknown, malformed or expired, its session has ended, or the call does not prove the session's key.",
   refresh_token_reused: "The refresh token was used before its successor was; the session has been ended.",
   forbidden: "The caller's role, or what the client was granted, does not allow this call.",
+  origin_not_allowed:
+    "Browser sessions are for scripts of the gateway's own origin, and of listed origins on its site.",
   role_not_defined:
     "The role of the account is not in use any more; an administrator has to give it another one.",
   user_required: "The call needs a stronger proof or an approval, which a user can give and a client cannot.",

@@ -33,6 +33,7 @@ const STATUS: Record<ErrorCode, status> = {
   refresh_token_reused: status.UNAUTHENTICATED,
   mfa_enrollment_required: status.PERMISSION_DENIED,
   forbidden: status.PERMISSION_DENIED,
+  origin_not_allowed: status.PERMISSION_DENIED,
   role_not_defined: status.PERMISSION_DENIED,
   user_required: status.PERMISSION_DENIED,
   caller_not_allowed: status.PERMISSION_DENIED,

@@ -16,6 +16,7 @@ export interface SignedAccessToken {
 
 export interface TokenPair extends SignedAccessToken {
   refreshToken: string;
+  refreshExpiresInS: number;
   sessionId: string;
   userId: string;
   /** Undefined: bearer tokens. */
@@ -46,6 +47,7 @@ export function signPair(deps: SignPairDeps, session: SessionRow, now: Date): To
   const access = signAccessToken(deps, session, { nowS, issuedAtS });
 
   const { id, userId, generation } = session;
+  const idleEndS = secondsOf(session.idleEnd);
   const key = deps.keys.active();
   const refreshToken = signCompactJws(key, REFRESH_TOKEN_TYPE, {
     iss: deps.issuer,
@@ -55,9 +57,11 @@ export function signPair(deps: SignPairDeps, session: SessionRow, now: Date): To
     jti: refreshTokenId(session),
     gen: generation,
     iat: rotatedAtS,
-    exp: secondsOf(session.idleEnd),
+    exp: idleEndS,
   });
-  return { ...access, refreshToken, sessionId: id, userId, confirmation: confirmationOf(session) };
+  const refreshExpiresInS = Math.max(idleEndS - nowS, 0);
+  const confirmation = confirmationOf(session);
+  return { ...access, refreshToken, refreshExpiresInS, sessionId: id, userId, confirmation };
 }
 
 /** Of the session's live generation. Times are in epoch seconds. */

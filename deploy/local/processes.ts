@@ -41,6 +41,7 @@ export function processPlan(
     ROUTES_FILE: home.routesFile,
     ACCESS_FILE: home.accessFile,
     AUDIT_SPOOL_DIRECTORY: home.spool,
+    ALLOWED_ORIGINS: settings.ALLOWED_ORIGINS ?? "",
     CALL_BUDGET_MS: settings.CALL_BUDGET_MS ?? "",
     ALLOWED_HOSTS: `${local(settings.GATEWAY_PORT)},localhost:${settings.GATEWAY_PORT}`,
   });

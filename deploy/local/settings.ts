@@ -57,6 +57,7 @@ export const settingsSchema = z.object({
   MFA_REQUIRED_ROLES: z.string().optional(),
   TRUSTED_DEVICE_DAYS: z.string().optional(),
   /** The gateway validates it. */
+  ALLOWED_ORIGINS: z.string().optional(),
   CALL_BUDGET_MS: z.string().optional(),
   LOG_LEVEL: z.enum(["fatal", "error", "warn", "info", "debug", "trace"]).default("info"),
   OTEL_EXPORTER_OTLP_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),

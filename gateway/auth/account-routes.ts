@@ -31,7 +31,7 @@ export function registerAccountRoutes(app: GatewayApp, { identity, verifier }: A
 
   route("resendVerification", "POST", "/auth/resend-verification", {
     summary: "Ask for another mail that proves the address",
-    policy: { auth: "public", limitClass: "login", action: "auth.resend_verification" },
+    policy: { auth: "public", limitClass: "login", action: "auth.resend_verification", cookies: "device" },
     headers: deviceHeader,
     schema: { body: EmailBody },
     answers: mailAnswer,
@@ -44,7 +44,7 @@ export function registerAccountRoutes(app: GatewayApp, { identity, verifier }: A
 
   route("forgotPassword", "POST", "/auth/forgot-password", {
     summary: "Ask for a mail with a link to a new password",
-    policy: { auth: "public", limitClass: "login", action: "auth.forgot_password" },
+    policy: { auth: "public", limitClass: "login", action: "auth.forgot_password", cookies: "device" },
     headers: deviceHeader,
     schema: { body: EmailBody },
     answers: mailAnswer,
@@ -74,7 +74,7 @@ export function registerAccountRoutes(app: GatewayApp, { identity, verifier }: A
   routeIn(app, "Logins")("changePasswordAtLogin", "POST", "/auth/login/change-password", {
     summary: "Log in: the new password",
     description: "For a login that answered `requirePasswordChange`.",
-    policy: { auth: "public", limitClass: "login", action: "auth.login.change_password" },
+    policy: { auth: "public", limitClass: "login", action: "auth.login.change_password", cookies: "session" },
     headers: deviceHeader,
     schema: { body: z.strictObject({ tempToken: tempTokenField, newPassword: newPasswordField }) },
     answers: answersWith("A session.", loginAnswers.afterPasswordChange, loginHeaders),

@@ -63,7 +63,9 @@ const jwt = textLike("eyJhbGciOiJFZERTQSJ9.e30.AA", "A JWT; see RFC 9068.");
 
 export const tokenFields = {
   accessToken: jwt,
-  refreshToken: jwt,
+  refreshToken: optional(
+    textLike("eyJhbGciOiJFZERTQSJ9.e30.AA", "A JWT. Absent in a browser session, which has it in a cookie."),
+  ),
   tokenType: z.literal("Bearer"),
   expiresIn: intLike(900, "Of the access token, in seconds."),
 };
@@ -134,8 +136,12 @@ export const enrolledLoginAnswer = z
   .strictObject(enrolledFields)
   .meta({ id: "EnrolledLogin", description: "A session has begun, with a new second factor." });
 
+const SESSION_COOKIE = "With `Gatehouse-Client: browser` `__Host-gatehouse-refresh`: the refresh token.";
+
+export const sessionCookieHeader = { "Set-Cookie": SESSION_COOKIE };
+
 export const loginHeaders = {
-  "Set-Cookie": "`gatehouse_device`: the device is known at the next login. Alone it opens nothing.",
+  "Set-Cookie": `\`gatehouse_device\`: the device is known at the next login. Alone it opens nothing. ${SESSION_COOKIE}`,
   "Gatehouse-Device": "The same in place of the cookie, for a client that sent this header.",
 };
 

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { DomainError } from "../../service-kit/errors.ts";
+import { keptRefreshToken } from "../edge/browser-session.ts";
 import { clientIp, clientOf, principalOf } from "../edge/caller.ts";
 import { deviceTokenOf } from "../edge/device-cookie.ts";
 import { success } from "../edge/envelope.ts";
@@ -13,13 +14,14 @@ import {
   deviceHeader,
   loginAnswers,
   loginHeaders,
+  sessionCookieHeader,
   tokenFields,
   toUser,
   userAnswer,
 } from "./answer-fields.ts";
 import type { AuthDeps } from "./auth-deps.ts";
 import { emailField, nameField, newPasswordCodes, newPasswordField, passwordField } from "./body-fields.ts";
-import { loginAnswer, tokenResponse } from "./login-answer.ts";
+import { loginAnswer } from "./login-answer.ts";
 
 const RegisterBody = z.strictObject({
   email: emailField,
@@ -58,7 +60,7 @@ export function registerAuthRoutes(app: GatewayApp, { identity, sessions, access
     description:
       "An unknown address, a wrong password, a disabled and a locked account get the same answer. A right password " +
       "may need a second step: `requireMfa` or `requirePasswordChange`.",
-    policy: { auth: "public", limitClass: "login", action: "auth.login" },
+    policy: { auth: "public", limitClass: "login", action: "auth.login", cookies: "session" },
     headers: deviceHeader,
     schema: { body: z.strictObject({ email: emailField, password: passwordField }) },
     answers: answersWith("A session, or what is missing to one.", loginAnswers.afterPassword, loginHeaders),
@@ -74,21 +76,29 @@ export function registerAuthRoutes(app: GatewayApp, { identity, sessions, access
     summary: "Refresh the tokens",
     description:
       "Gives a new pair; the refresh token that was sent is used up. If its answer was lost, the same call gives " +
-      "the same successor; a token that was used before its successor was ends the session.",
-    policy: { auth: "public", limitClass: "refresh", action: "auth.refresh" },
-    schema: { body: RefreshBody },
-    answers: answersWith("A new pair of tokens.", z.strictObject(tokenFields).meta({ id: "Tokens" })),
+      "the same successor; a token that was used before its successor was ends the session. With " +
+      "`Gatehouse-Client: browser` the body is empty, and the token comes from the cookie `__Host-gatehouse-refresh`.",
+    policy: { auth: "public", limitClass: "refresh", action: "auth.refresh", cookies: "session" },
+    schema: { body: RefreshBody, browserBody: z.strictObject({}).default({}) },
+    answers: answersWith(
+      "A new pair of tokens.",
+      z.strictObject(tokenFields).meta({ id: "Tokens" }),
+      sessionCookieHeader,
+    ),
     codes: ["refresh_token_invalid", "refresh_token_reused"],
     identify: async (request) => {
       const { clientIp: ip, userAgent } = clientOf(request);
+      const { body } = request;
       const { call } = request.state;
+      const refreshToken = "refreshToken" in body ? body.refreshToken : keptRefreshToken(request);
+      if (refreshToken === "") throw new DomainError("refresh_token_invalid");
       const { tokens } = await sessions.refreshSession(
-        { ...request.body, ip, userAgent, confirmation: call.proven },
+        { refreshToken, ip, userAgent, confirmation: call.proven },
         call,
       );
       if (tokens === undefined) throw new Error("token-service sent a refresh without tokens");
       const { userId, sessionId } = tokens;
-      return { body: success(tokenResponse(tokens), "Refreshed."), actor: { userId, sessionId } };
+      return { body: success({}, "Refreshed."), tokens, actor: { userId, sessionId } };
     },
   });
 

@@ -4,7 +4,6 @@ import type {
   CompleteMfaLoginResponse,
   LoginResult,
 } from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
-import type { TokenPair } from "../../proto/gen/gatehouse/token/v1/principal.ts";
 import { success } from "../edge/envelope.ts";
 import type { IdentifiedAnswer } from "../edge/route.ts";
 import { toUser } from "./answer-fields.ts";
@@ -33,7 +32,7 @@ export function loginAnswer(result: LoginResult["result"]): IdentifiedAnswer {
     return { body, actor: { userId } };
   }
   const { tokens, user, actor, deviceToken } = toCompletedLogin(result?.value);
-  return { body: success({ ...tokenResponse(tokens), user }, "Logged in."), actor, deviceToken };
+  return { body: success({ user }, "Logged in."), tokens, actor, deviceToken };
 }
 
 /** The previous version of identity-service uses other fields. */
@@ -55,9 +54,4 @@ export function toCompletedLogin(message: CompletedLogin | undefined) {
   const user = toUser(message.user);
   const actor = { userId: user.id, role: user.role, sessionId: tokens.sessionId };
   return { tokens, user, actor, deviceToken };
-}
-
-/** RFC 6749 §5.1, in camelCase. */
-export function tokenResponse({ accessToken, refreshToken, expiresInS }: TokenPair) {
-  return { accessToken, refreshToken, tokenType: "Bearer", expiresIn: expiresInS };
 }

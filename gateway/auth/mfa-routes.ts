@@ -19,7 +19,7 @@ import {
 } from "./answer-fields.ts";
 import type { AuthDeps } from "./auth-deps.ts";
 import { codeField, passwordField, tempTokenField } from "./body-fields.ts";
-import { loginAnswer, resultOf, toCompletedLogin, tokenResponse } from "./login-answer.ts";
+import { loginAnswer, resultOf, toCompletedLogin } from "./login-answer.ts";
 import { assertionField, toAssertion } from "./passkey-fields.ts";
 
 const CodeBody = z.strictObject({ code: codeField });
@@ -47,7 +47,7 @@ function setUpAnswer({ secret, otpauthUrl, qrCode }: BeginTotpEnrollmentResponse
 function enrolledAnswer({ result, recoveryCodes }: CompleteTotpEnrollmentAtLoginResponse): IdentifiedAnswer {
   if (result?.result?.$case !== "completed") throw new Error("the enrollment did not complete the login");
   const { tokens, user, actor, deviceToken } = toCompletedLogin(result.result.value);
-  return { body: success({ ...tokenResponse(tokens), user, recoveryCodes }, ENABLED), actor, deviceToken };
+  return { body: success({ user, recoveryCodes }, ENABLED), tokens, actor, deviceToken };
 }
 
 export function registerMfaRoutes(app: GatewayApp, { identity, verifier }: AuthDeps): void {
@@ -59,7 +59,7 @@ export function registerMfaRoutes(app: GatewayApp, { identity, verifier }: AuthD
       "For a login that answered `requireMfa`: a TOTP code, a recovery code, or the passkey's answer to that challenge, " +
       "which has one try (401 `passkey_invalid`, whatever is wrong). Where the answer had `trustDeviceDays`, `trustDevice: true` spares the code at later logins of this device from known networks; their " +
       "sessions have `acr` 1.",
-    policy: { auth: "public", limitClass: "login", action: "auth.mfa.verify" },
+    policy: { auth: "public", limitClass: "login", action: "auth.mfa.verify", cookies: "session" },
     headers: deviceHeader,
     schema: {
       body: z.union([
@@ -124,6 +124,7 @@ export function registerMfaRoutes(app: GatewayApp, { identity, verifier }: AuthD
       limitClass: "account",
       action: "auth.mfa.enable",
       orTokenInBody: "tempToken",
+      cookies: "session",
     },
     headers: deviceHeader,
     schema: { body: EnableBody },

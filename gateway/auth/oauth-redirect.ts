@@ -1,7 +1,7 @@
 import type { AuditActor } from "../../audit-client/audit-entry.ts";
 import type { CompleteOAuthLoginResponse } from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import { type ErrorCode, isErrorCode } from "../../service-kit/errors.ts";
-import { toCompletedLogin, tokenResponse } from "./login-answer.ts";
+import { toCompletedLogin } from "./login-answer.ts";
 import { readRequestOptions } from "./passkey-fields.ts";
 
 /** A fragment stays in the browser; a query is sent to servers. */
@@ -25,7 +25,9 @@ export function oauthEnd(
   switch (result?.$case) {
     case "completed": {
       const { tokens, actor, deviceToken } = toCompletedLogin(result.value);
-      return { location: deliver(returnTo, tokenResponse(tokens)), actor, deviceToken };
+      const { accessToken, refreshToken, expiresInS: expiresIn } = tokens;
+      const response = { accessToken, refreshToken, tokenType: "Bearer", expiresIn };
+      return { location: deliver(returnTo, response), actor, deviceToken };
     }
     case "mfaChallenge": {
       const { tempToken, userId, passkeyOptionsJson } = result.value;

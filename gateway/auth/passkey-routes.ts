@@ -25,7 +25,7 @@ import {
 } from "./answer-fields.ts";
 import type { AuthDeps } from "./auth-deps.ts";
 import { tempTokenField } from "./body-fields.ts";
-import { loginAnswer, toCompletedLogin, tokenResponse } from "./login-answer.ts";
+import { loginAnswer, toCompletedLogin } from "./login-answer.ts";
 import {
   assertionField,
   attestationField,
@@ -117,6 +117,7 @@ function registerManagement(app: GatewayApp, { identity, verifier }: AuthDeps): 
       limitClass: "account",
       action: "auth.passkey.add",
       orTokenInBody: "tempToken",
+      cookies: "session",
     },
     headers: deviceHeader,
     schema: {
@@ -200,7 +201,7 @@ function registerLogin(app: GatewayApp, { identity }: AuthDeps): void {
   route("beginPasskeyLogin", "POST", "/auth/passkeys/login/options", {
     summary: "Begin a login with a passkey",
     description: "The answer is the same for everybody: the authenticator knows the account.",
-    policy: { auth: "public", limitClass: "login", action: "auth.passkey.login_options" },
+    policy: { auth: "public", limitClass: "login", action: "auth.passkey.login_options", cookies: "device" },
     headers: deviceHeader,
     schema: { body: z.strictObject({}) },
     answers: answersWith(
@@ -223,7 +224,7 @@ function registerLogin(app: GatewayApp, { identity }: AuthDeps): void {
     description:
       "No second factor is asked for: a passkey is two. 401 `passkey_invalid`, whatever is wrong, and whether or not an " +
       "account has this passkey.",
-    policy: { auth: "public", limitClass: "login", action: "auth.passkey.login" },
+    policy: { auth: "public", limitClass: "login", action: "auth.passkey.login", cookies: "session" },
     headers: deviceHeader,
     schema: { body: z.strictObject({ challengeToken: tempTokenField, response: assertionField }) },
     answers: answersWith("A session.", loginAnswers.afterPasskey, loginHeaders),
@@ -253,8 +254,8 @@ function enrolledAnswer(enrolled: CompletePasskeyRegistrationAtLoginResponse): I
   const { result, recoveryCodes, passkey } = enrolled;
   if (result?.result?.$case !== "completed") throw new Error("the enrollment did not complete the login");
   const { tokens, user, actor, deviceToken } = toCompletedLogin(result.result.value);
-  const data = { passkey: toPasskey(passkey), ...tokenResponse(tokens), user, recoveryCodes };
-  return { body: success(data, ADDED), actor, deviceToken };
+  const data = { passkey: toPasskey(passkey), user, recoveryCodes };
+  return { body: success(data, ADDED), tokens, actor, deviceToken };
 }
 
 /** @throws without a time. */

@@ -2,18 +2,21 @@ import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import type { TrustedDevice } from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import type { Session } from "../../proto/gen/gatehouse/token/v1/session_service.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { dropRefreshToken, isBrowserSession, keptRefreshToken } from "../edge/browser-session.ts";
 import { principalOf } from "../edge/caller.ts";
 import { success } from "../edge/envelope.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
 import { optional, textField, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
-import { idField, timeField } from "./answer-fields.ts";
+import { idField, sessionCookieHeader, timeField } from "./answer-fields.ts";
 import type { AuthDeps } from "./auth-deps.ts";
 
+const scope = z.enum(["session", "others", "all"]).default("session");
 const LogoutBody = z
   .strictObject({
-    scope: z.enum(["session", "others", "all"]).default("session"),
+    scope,
     refreshToken: optional(
       textField(1, 4_096, {
         description: "In place of an access token that has expired.",
@@ -22,6 +25,7 @@ const LogoutBody = z
     ),
   })
   .default({ scope: "session" });
+const BrowserLogoutBody = z.strictObject({ scope }).default({ scope: "session" });
 
 export const sessionAnswer = z
   .strictObject({
@@ -57,34 +61,44 @@ export function registerSessionRoutes(app: GatewayApp, { identity, sessions, ver
     description:
       "Ends this session, all others, or all. Their access tokens are refused at once, and what was begun in them (a change " +
       "of address, the linking of a provider) does not happen. With `others` and `all` logins that are under way end too. " +
-      "Where the access token has expired, the newest refresh token in the body proves the session.",
+      "Where the access token has expired, the newest refresh token in the body proves the session. With " +
+      "`Gatehouse-Client: browser` it comes from the cookie `__Host-gatehouse-refresh` instead, which ends with the session; " +
+      "409 `conflict` if an access token is of another session.",
     policy: {
       auth: "authenticated",
       limitClass: "logout",
       action: "auth.logout",
       orTokenInBody: "refreshToken",
+      cookies: "session",
     },
-    schema: { body: LogoutBody },
-    answers: answersWith("Logged out."),
-    codes: ["refresh_token_invalid"],
+    schema: { body: LogoutBody, browserBody: BrowserLogoutBody },
+    answers: answersWith("Logged out.", undefined, sessionCookieHeader),
+    codes: ["refresh_token_invalid", "conflict"],
     proof: {
       // After the validation of the body.
       hook: "preValidation",
       prove: async (request) => {
-        const { refusal, call } = request.state;
-        if (refusal === null) return null;
-        const { refreshToken } = request.body as z.output<typeof LogoutBody>;
-        if (refreshToken === undefined) throw refusal.error;
-        const { userId, sessionId } = await sessions.proveRefreshToken(
-          { refreshToken, confirmation: call.proven },
-          call,
-        );
+        const { refusal, access, call } = request.state;
+        const refreshToken = refreshTokenIn(request);
+        if (refusal !== null && refreshToken === "") throw refusal.error;
+        if (refusal === null && (refreshToken === "" || !isBrowserSession(request))) return null;
+        const proven = await sessions
+          .proveRefreshToken({ refreshToken, confirmation: call.proven }, call)
+          .catch((error: unknown) => {
+            // The access token is enough, and the cookie goes.
+            if (access !== null && isRefused(error)) return null;
+            throw error;
+          });
+        if (proven === null) return null;
+        const { userId, sessionId } = proven;
         if (userId === "" || sessionId === "")
           throw new Error("token-service sent a proof without a session");
+        if (access !== null && access.principal.sessionId !== sessionId)
+          throw new DomainError("conflict", "The access token and the cookie are of two sessions.");
         return { userId, sessionId };
       },
     },
-    handler: async (request) => {
+    handler: async (request, reply) => {
       const { userId, sessionId } = callerOf(request);
       const { scope } = request.body;
       if (scope === "session") {
@@ -98,7 +112,10 @@ export function registerSessionRoutes(app: GatewayApp, { identity, sessions, ver
         );
         for (const id of endedSessionIds) verifier.refuseSession(id);
       }
-      if (scope !== "others") verifier.refuseSession(sessionId);
+      if (scope !== "others") {
+        verifier.refuseSession(sessionId);
+        if (isBrowserSession(request)) dropRefreshToken(reply);
+      }
       return success({}, "Logged out.");
     },
   });
@@ -152,6 +169,17 @@ export function registerSessionRoutes(app: GatewayApp, { identity, sessions, ver
       return success({}, "The device is not trusted any more.");
     },
   });
+}
+
+/** Empty if there is none. */
+function refreshTokenIn(request: FastifyRequest): string {
+  if (isBrowserSession(request)) return keptRefreshToken(request);
+  const { refreshToken = "" } = request.body as z.output<typeof LogoutBody>;
+  return refreshToken;
+}
+
+function isRefused(error: unknown): boolean {
+  return error instanceof DomainError && error.code === "refresh_token_invalid";
 }
 
 function callerOf(request: FastifyRequest): { userId: string; sessionId: string } {

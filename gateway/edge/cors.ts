@@ -2,6 +2,8 @@ import type { FastifyRequest } from "fastify";
 
 const NOTHING: readonly string[] = [];
 const VARY = ["vary", "origin"];
+const CREDENTIALS = ["access-control-allow-credentials", "true"];
+const BROWSER_HEADER = /(?:^|, *)gatehouse-client(?= *(?:,|$))/i;
 const EXPOSED =
   "x-request-id, retry-after, ratelimit-limit, ratelimit-remaining, ratelimit-reset, location, gatehouse-device";
 const PREFLIGHT_MAX_AGE_S = 600;
@@ -10,11 +12,13 @@ const MAX_HEADER_NAMES_CHARACTERS = 1_000;
 
 /**
  * Only origins listed by name may send cookies. @returns names and values in turn.
+ * @param takesCookies whether the route reads or sets any.
  * @see https://fetch.spec.whatwg.org/#http-cors-protocol
  */
 export function corsHeadersFor(
   { headers: { origin } }: FastifyRequest,
   allowed: ReadonlySet<string>,
+  takesCookies: () => boolean,
 ): readonly string[] {
   if (allowed.size === 0) return NOTHING;
   if (allowed.has("*")) {
@@ -25,8 +29,7 @@ export function corsHeadersFor(
     ...VARY,
     "access-control-allow-origin",
     origin,
-    "access-control-allow-credentials",
-    "true",
+    ...(takesCookies() ? CREDENTIALS : NOTHING),
     "access-control-expose-headers",
     EXPOSED,
   ];
@@ -36,17 +39,20 @@ export function isOriginAllowed(request: FastifyRequest): boolean {
   return request.state.corsHeaders.includes("access-control-allow-origin");
 }
 
+/** @param takesSession whether a browser session may come to this path. */
 export function preflightHeaders(
   request: FastifyRequest,
   methods: readonly string[],
+  takesSession: boolean,
 ): Record<string, string> {
   const { "access-control-request-method": method, "access-control-request-headers": names = "" } =
     request.headers;
   if (method === undefined || !isOriginAllowed(request)) return {};
   const isReadable = names.length <= MAX_HEADER_NAMES_CHARACTERS && HEADER_NAMES.test(names);
+  const isAllowed = takesSession || !BROWSER_HEADER.test(names);
   return {
     "access-control-allow-methods": methods.join(", "),
-    ...(isReadable && { "access-control-allow-headers": names }),
+    ...(isReadable && isAllowed && { "access-control-allow-headers": names }),
     "access-control-max-age": String(PREFLIGHT_MAX_AGE_S),
   };
 }

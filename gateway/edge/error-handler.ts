@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
 import type { Logger } from "../../service-kit/logger.ts";
 import { stepUpChallenge, stepUpDemandOf } from "../../token-client/assurance.ts";
+import { dropRefreshToken, isBrowserSession } from "./browser-session.ts";
 import { ClientGone } from "./client-gone.ts";
 import { failure, publicMessage } from "./envelope.ts";
 import { isForm } from "./form-parser.ts";
@@ -13,6 +14,9 @@ import { setStandardHeaders } from "./standard-headers.ts";
 
 const DEFAULT_RETRY_MS = 1_000;
 const RETRY_LATER: ReadonlySet<number> = new Set([429, 503]);
+
+/** The refresh token that was sent is good for nothing more. */
+const ENDED: ReadonlySet<ErrorCode> = new Set(["refresh_token_invalid", "refresh_token_reused"]);
 
 const RATE_LIMIT_HEADERS = ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"];
 
@@ -79,6 +83,7 @@ function sendFailure(error: DomainError, request: FastifyRequest, reply: Fastify
   setStandardHeaders(request, reply);
   for (const name of RATE_LIMIT_HEADERS) reply.removeHeader(name);
   if (challenge !== undefined) reply.header("www-authenticate", challenge);
+  if (ENDED.has(code) && isBrowserSession(request)) dropRefreshToken(reply);
   if (RETRY_LATER.has(status)) setRetryHeaders(error, reply);
   if (request.state !== undefined) writableState(request).errorCode = code;
   const page = wantsPage(request) ? request.routeOptions?.config?.failurePage : undefined;

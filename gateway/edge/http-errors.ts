@@ -31,6 +31,7 @@ export const HTTP_STATUS: Record<ErrorCode, number> = {
   refresh_token_reused: 401,
   mfa_enrollment_required: 403,
   forbidden: 403,
+  origin_not_allowed: 403,
   role_not_defined: 403,
   user_required: 403,
   email_not_verified: 403,

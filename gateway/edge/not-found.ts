@@ -15,7 +15,7 @@ export function createNotFoundHandler(paths: KnownPaths) {
     reply.header("allow", [...methods, "OPTIONS"].join(", "));
     if (request.method !== "OPTIONS") throw new DomainError("method_not_allowed");
     return reply
-      .headers(preflightHeaders(request, methods))
+      .headers(preflightHeaders(request, methods, paths.cookiesOf(path) === "session"))
       .header("cache-control", "no-store")
       .code(HTTP_NO_CONTENT)
       .send();

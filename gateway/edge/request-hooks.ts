@@ -6,10 +6,12 @@ import { DomainError } from "../../service-kit/errors.ts";
 import type { Logger } from "../../service-kit/logger.ts";
 import type { Metrics } from "../../service-kit/metrics.ts";
 import { startSpan } from "../../service-kit/tracing.ts";
+import type { KnownPaths } from "../routing/known-paths.ts";
 import type { ProxyTable } from "../routing/proxy-table.ts";
 import type { RequestPolicy } from "../routing/route-policy.ts";
 import type { AuditTrail } from "./audit.ts";
 import { type AuthenticateDeps, createAuthenticate, createSecondLook } from "./authenticate.ts";
+import { guardBrowserSession } from "./browser-session.ts";
 import type { Completion, OnCompleted } from "./completion.ts";
 import { corsHeadersFor } from "./cors.ts";
 import type { EndingConnections } from "./http-server.ts";
@@ -31,6 +33,7 @@ export interface HookDeps extends RateLimitDeps, AuthenticateDeps {
   completion: Completion;
   upgradeOf: (request: IncomingMessage) => Upgrade | null;
   ending: EndingConnections;
+  paths: Pick<KnownPaths, "cookiesOf">;
   notFound: (request: FastifyRequest, reply: FastifyReply) => FastifyReply;
   /** Of each call, for all that the gateway asks of other services. */
   callBudgetMs?: number;
@@ -50,6 +53,10 @@ export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
   const limits = createRateLimits(deps);
   app.addHook("onRequest", createGuard(deps.allowedHosts, deps.ending, limits));
   app.addHook("onRequest", limits.enter);
+  app.addHook("onRequest", (request, _reply, done) => {
+    guardBrowserSession(request, deps.allowedOrigins);
+    done();
+  });
   app.addHook("onRequest", limits.beforeLogin);
   app.addHook("onRequest", createAuthenticate(deps));
   app.addHook("onRequest", limits.afterLogin);
@@ -109,7 +116,9 @@ function begin(request: FastifyRequest, deps: HookDeps): RequestState {
   const span = startSpan("server", `${request.method} ${patternOf(policy)}`, call.traceparent);
   call.traceparent = span.traceparent;
   const upgrade = deps.upgradeOf(request.raw);
-  const corsHeaders = corsHeadersFor(request, target?.route.allowedOriginSet ?? deps.allowedOrigins);
+  const corsHeaders = corsHeadersFor(request, target?.route.allowedOriginSet ?? deps.allowedOrigins, () =>
+    target === null ? (policy?.cookies ?? deps.paths.cookiesOf(pathOf(request))) !== undefined : true,
+  );
   if (length !== "0" || encoding !== undefined) deps.stalls.watchBody(request);
   return new RequestState({ startedMs, call, span, target, policy, upgrade, corsHeaders });
 }
@@ -119,7 +128,7 @@ function chooseRoute(request: FastifyRequest, proxies: ProxyTable): Pick<Request
   const { config } = request.routeOptions;
   // A 404 of the router may be a proxied path.
   if (!request.is404 && !config.isProxy) {
-    const { auth, permissions, action, assurance, hasEffect, orTokenInBody } = config;
+    const { auth, permissions, action, assurance, hasEffect, orTokenInBody, cookies } = config;
     if (auth === undefined) throw new Error(`${config.url} does not say who may call it`);
     const policy = {
       auth,
@@ -128,6 +137,7 @@ function chooseRoute(request: FastifyRequest, proxies: ProxyTable): Pick<Request
       ...(assurance !== undefined && { assurance }),
       ...(hasEffect !== undefined && { hasEffect }),
       ...(orTokenInBody !== undefined && { orTokenInBody }),
+      ...(cookies !== undefined && { cookies }),
       pattern: config.url,
     };
     return { target: null, policy };

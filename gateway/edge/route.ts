@@ -4,7 +4,9 @@ import type { AuditActor } from "../../audit-client/audit-entry.ts";
 import type { ErrorCode } from "../../service-kit/errors.ts";
 import type { RouteDocs } from "../routing/route-docs.ts";
 import type { RoutePolicy } from "../routing/route-policy.ts";
+import { deliverTokens, type IssuedTokens } from "./browser-session.ts";
 import { isDeviceToken, keepDeviceToken } from "./device-cookie.ts";
+import type { Success } from "./envelope.ts";
 import { type FailurePage, type GatewayApp, writableState } from "./request-state.ts";
 
 /** A part without a schema must be absent. */
@@ -12,6 +14,8 @@ interface RouteSchema {
   params?: z.ZodType;
   querystring?: z.ZodType;
   body?: z.ZodType;
+  /** In place of `body` in a browser session, whose refresh token is in a cookie. */
+  browserBody?: z.ZodType;
 }
 
 type Output<T> = T extends z.ZodType ? z.output<T> : unknown;
@@ -19,19 +23,22 @@ type Output<T> = T extends z.ZodType ? z.output<T> : unknown;
 type ValidRequest<S extends RouteSchema> = FastifyRequest & {
   params: Output<S["params"]>;
   query: Output<S["querystring"]>;
-  body: Output<S["body"]>;
+  body: S extends { browserBody: z.ZodType } ? Output<S["body"] | S["browserBody"]> : Output<S["body"]>;
 };
 
 type Hook = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>;
 
-export interface IdentifiedAnswer {
-  body: unknown;
+interface Identified {
   /** Null if the user is unknown. */
   actor: AuditActor | null;
   deviceToken?: string | undefined;
   /** Reported by a redirect. */
   refused?: ErrorCode | undefined;
 }
+
+/** Tokens join the data of the body. */
+export type IdentifiedAnswer = Identified &
+  ({ body: unknown; tokens?: never } | { body: Success<object>; tokens: IssuedTokens });
 
 type Handler<S extends RouteSchema> =
   | { handler(request: ValidRequest<S>, reply: FastifyReply): unknown; identify?: never }
@@ -74,13 +81,19 @@ export function routeIn(app: GatewayApp, tag: RouteDocs["tag"]) {
 function sendIdentified(
   request: FastifyRequest,
   reply: FastifyReply,
-  { body, actor, deviceToken = "", refused }: IdentifiedAnswer,
+  answer: IdentifiedAnswer,
 ): FastifyReply {
+  const { actor, deviceToken = "", refused } = answer;
   const isIssued = isDeviceToken(deviceToken);
   if (isIssued) keepDeviceToken(request, reply, deviceToken);
   noteProof(request, actor, isIssued ? deviceToken : null);
   if (refused !== undefined) writableState(request).errorCode = refused;
-  return reply.send(body);
+  return reply.send(bodyOf(request, reply, answer));
+}
+
+function bodyOf(request: FastifyRequest, reply: FastifyReply, { body, tokens }: IdentifiedAnswer): unknown {
+  if (tokens === undefined) return body;
+  return { ...body, data: { ...deliverTokens(request, reply, tokens), ...body.data } };
 }
 
 function noteProof(

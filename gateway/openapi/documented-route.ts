@@ -8,7 +8,7 @@ export interface DocumentedRoute {
   /** The router's pattern: `/auth/sessions/:id`. */
   url: string;
   config: FastifyContextConfig & { auth: RouteAuth; docs: RouteDocs };
-  schema: { body?: z.ZodType; querystring?: z.ZodType; params?: z.ZodType };
+  schema: { body?: z.ZodType; browserBody?: z.ZodType; querystring?: z.ZodType; params?: z.ZodType };
 }
 
 /** @throws if the route has no documentation. */

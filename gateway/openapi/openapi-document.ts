@@ -1,5 +1,5 @@
 import { STATUS_CODES } from "node:http";
-import type { z } from "zod";
+import { z } from "zod";
 import type { ErrorCode } from "../../service-kit/errors.ts";
 import { PROBLEM_TYPE } from "../edge/envelope.ts";
 import { type Answer, HTML_TYPE, JSON_TYPE, type RouteDocs, TAGS } from "../routing/route-docs.ts";
@@ -117,6 +117,7 @@ function operation(
     ...schemas.parameters(schema.querystring, "query"),
     ...Object.entries(config.docs.cookies ?? {}).map(cookieParameter),
     ...Object.entries(config.docs.headers ?? {}).map(headerParameter),
+    ...(config.cookies === "session" ? [BROWSER_PARAMETER] : []),
   ];
   return {
     operationId,
@@ -125,11 +126,21 @@ function operation(
     ...(description !== undefined && { description }),
     security: securityOf(config),
     ...(parameters.length > 0 && { parameters }),
-    ...(schema.body !== undefined && { requestBody: requestBody(schema.body, config.docs, schemas) }),
+    ...(schema.body !== undefined && { requestBody: requestBody(schema, config.docs, schemas) }),
     responses: { ...successes(config.docs, schemas), ...failures(route, schemas, responses) },
     ...(config.action !== undefined && { "x-audit-action": config.action }),
   };
 }
+
+const BROWSER_PARAMETER = {
+  name: "Gatehouse-Client",
+  in: "header",
+  required: false,
+  description:
+    "`browser`: the refresh token is kept in the cookie `__Host-gatehouse-refresh`, which scripts cannot read. For scripts of the " +
+    "gateway's own origin, or of an allowed one on its site.",
+  schema: { type: "string", enum: ["browser"] },
+};
 
 function headerParameter([name, description]: [string, string]): object {
   return { name, in: "header", required: false, description, ...headerText };
@@ -149,10 +160,15 @@ function securityOf({ auth, permissions = [], docs }: DocumentedRoute["config"])
     : auth.roles.map((role) => ({ accessToken: [role] }));
 }
 
-function requestBody(body: z.ZodType, { bodyTypes = [JSON_TYPE] }: RouteDocs, schemas: SchemaWriter): object {
+/** In a browser session the body may be absent, and has nothing that it does not have without. */
+function requestBody(
+  { body = z.undefined(), browserBody = body }: DocumentedRoute["schema"],
+  { bodyTypes = [JSON_TYPE] }: RouteDocs,
+  schemas: SchemaWriter,
+): object {
   const content = schemas.media(body, "input");
   return {
-    required: !body.safeParse(undefined).success,
+    required: !browserBody.safeParse(undefined).success,
     content: Object.fromEntries(bodyTypes.map((type) => [type, content])),
   };
 }

@@ -27,7 +27,7 @@ const WITH_BODY = ["payload_too_large", "unsupported_media_type"] as const;
 const CLIENT_CODES = (Object.keys(ERROR_CATALOGUE) as ErrorCode[]).filter((code) => !INTERNAL_ONLY.has(code));
 
 export function failuresOf({ method, config }: DocumentedRoute): Map<number, ErrorCode[]> {
-  const { auth, permissions, docs, hasEffect, assurance } = config;
+  const { auth, permissions, docs, hasEffect, assurance, cookies } = config;
   const isLimited = typeof auth === "object" || permissions !== undefined;
   const mayNeedStepUp = assurance !== undefined || isLimited;
   const possible = new Set<ErrorCode>([
@@ -37,6 +37,7 @@ export function failuresOf({ method, config }: DocumentedRoute): Map<number, Err
     ...(mayNeedStepUp ? (["step_up_required", "user_required"] as const) : []),
     ...(isMutating(method) ? WITH_BODY : []),
     ...((hasEffect ?? isMutating(method)) ? (["audit_unavailable"] as const) : []),
+    ...(cookies === "session" ? (["origin_not_allowed"] as const) : []),
     ...(docs.codes ?? []),
   ]);
   const codes = CLIENT_CODES.filter((code) => possible.has(code));

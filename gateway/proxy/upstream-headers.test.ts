@@ -276,3 +276,37 @@ test("an approval is named by the gateway only", () => {
     ...["x-approval-id", "approval-1", "x-approval-method", "totp", "x-approval-digest", "ab12"],
   ]);
 });
+
+test.each([
+  ["theme=dark; __Host-gatehouse-refresh=a.b.c; id=7", "theme=dark; id=7"],
+  ["__Host-gatehouse-refresh=a.b.c; theme=dark", "theme=dark"],
+  ["gatehouse_device=1.a.b; __Host-gatehouse_oauth=x; gatehouse_oauth=y; a=1", "a=1"],
+  // What an upstream may read as the name.
+  ["a=1; __HOST-GATEHOUSE-REFRESH=a.b.c; \u00a0__Host-gatehouse-refresh=a.b.c", "a=1"],
+  ["=__Host-gatehouse-refresh=a.b.c; a=1", "a=1"],
+  ["theme=gatehouse; a=b=c;d", "theme=gatehouse; a=b=c;d"],
+  ["", ""],
+])("of the cookies %j an upstream gets %j", (sent, passed) => {
+  expect(forwarded(["cookie", sent])).toEqual([["cookie", passed], ...OURS]);
+});
+
+test("cookies of the gateway alone are not forwarded at all", () => {
+  expect(forwarded(["Cookie", "__Host-gatehouse-refresh=a.b.c; gatehouse_device=1.a"])).toEqual(OURS);
+  expect(forwardedWith(["cookie"], ["Cookie", "__Host-gatehouse-refresh=a.b.c"])).toEqual(OURS);
+});
+
+test("an upstream cannot set or end the cookies of the gateway", () => {
+  const headers: string[] = [];
+  const theirs = ["set-cookie", "theme=dark; Path=/", "set-cookie", "a=1; Path=/__Host-gatehouse-refresh"];
+  addDownstreamHeaders(headers, [
+    ...["Set-Cookie", "__Host-gatehouse-refresh=evil.jwt.text; Path=/; Secure", ...theirs],
+    ...[
+      "SET-COOKIE",
+      " __host-Gatehouse-Refresh=; Max-Age=0",
+      "set-cookie",
+      "gatehouse_device=x; Path=/auth",
+    ],
+    ...["set-cookie", "__Host-gatehouse_oauth=x; Path=/; Secure"],
+  ]);
+  expect(headers).toEqual([...theirs, ...STANDARD]);
+});

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http";
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { acrOf } from "../../token-client/assurance.ts";
 import type { Principal } from "../../token-client/principal.ts";
+import { setsOwnCookie, withoutOwnCookies } from "../edge/cookies.ts";
 import type { UsedApproval } from "../edge/request-state.ts";
 import { STANDARD_HEADERS } from "../edge/standard-headers.ts";
 
@@ -89,7 +90,10 @@ export function upstreamHeaders(
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const written = rawHeaders[index] ?? "";
     const name = passableUp(written) || allowedName(written, allowed);
-    if (name !== "" && named?.has(name) !== true) headers.push(name, rawHeaders[index + 1] ?? "");
+    if (name === "" || named?.has(name) === true) continue;
+    const value = rawHeaders[index + 1] ?? "";
+    const passed = name === "cookie" ? withoutOwnCookies(value) : value;
+    if (passed !== "" || value === "") headers.push(name, passed);
   }
   if (access !== null) {
     const { principal, accessToken } = access;
@@ -181,7 +185,9 @@ export function addDownstreamHeaders(headers: string[], rawHeaders: readonly (st
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = passableDown(text(rawHeaders[index] ?? ""));
     if (name === "" || named?.has(name)) continue;
-    headers.push(name, text(rawHeaders[index + 1] ?? ""));
+    const value = text(rawHeaders[index + 1] ?? "");
+    if (name === "set-cookie" && setsOwnCookie(value)) continue;
+    headers.push(name, value);
     const standard = STANDARD_NAMES.indexOf(name);
     if (standard !== -1) present |= 1 << standard;
   }

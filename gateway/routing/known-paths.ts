@@ -1,16 +1,22 @@
+import type { RoutePolicy } from "./route-policy.ts";
+
 export interface KnownPaths {
-  add(pattern: string, methods: readonly string[]): void;
+  add(pattern: string, methods: readonly string[], cookies?: RoutePolicy["cookies"]): void;
   /** Sorted. Empty for an unknown path. */
   methodsOf(path: string): string[];
   isLiteral(path: string): boolean;
+  /** Those of any of its methods. */
+  cookiesOf(path: string): RoutePolicy["cookies"];
 }
 
 /** Patterns have segments, `:name` for one segment, and a final `*` for the rest. */
 export function createKnownPaths(): KnownPaths {
-  const patterns: { segments: string[]; methods: readonly string[] }[] = [];
+  const patterns: { segments: string[]; methods: readonly string[]; cookies: RoutePolicy["cookies"] }[] = [];
   const literal = (path: string) => patterns.filter(({ segments }) => segments.join("/") === decoded(path));
   return {
-    add: (pattern, methods) => void patterns.push({ segments: pattern.split("/"), methods }),
+    add: (pattern, methods, cookies) =>
+      void patterns.push({ segments: pattern.split("/"), methods, cookies }),
+    cookiesOf: (path) => literal(path).find(({ cookies }) => cookies !== undefined)?.cookies,
     isLiteral: (path) => literal(path).length > 0,
     methodsOf(path) {
       const segments = decoded(path).split("/");

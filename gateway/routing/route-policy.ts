@@ -15,6 +15,8 @@ export interface RoutePolicy {
   assurance?: AssuranceDemand;
   /** Accepts a token in this member of the body instead. The route's `proof` or handler checks it. */
   orTokenInBody?: "refreshToken" | "tempToken";
+  /** Which cookies the route reads or sets: the device's, or also the one of a browser session. */
+  cookies?: "device" | "session";
   /** The call has an audited effect although its method does not show it. */
   hasEffect?: boolean;
 }

@@ -16,7 +16,7 @@ export const servers = {
     server1: "/",
     theSameByVersion: "/v1"
 };
-export type ErrorCode = "validation_failed" | "bad_request" | "password_too_short" | "password_too_common" | "password_contains_email" | "password_unchanged" | "verification_token_invalid" | "reset_token_invalid" | "oauth_state_invalid" | "oauth_code_invalid" | "token_missing" | "token_invalid" | "token_expired" | "step_up_required" | "invalid_credentials" | "mfa_code_invalid" | "mfa_token_invalid" | "step_up_token_invalid" | "password_change_token_invalid" | "passkey_invalid" | "invalid_client" | "invalid_scope" | "unauthorized_client" | "unsupported_grant_type" | "unsupported_token_type" | "refresh_token_invalid" | "refresh_token_reused" | "forbidden" | "role_not_defined" | "user_required" | "email_not_verified" | "oauth_failed" | "oauth_denied" | "reauthentication_required" | "mfa_enrollment_required" | "approval_required" | "approval_mismatch" | "approval_expired" | "approval_used" | "provider_not_found" | "not_found" | "method_not_allowed" | "email_already_registered" | "mfa_already_enabled" | "mfa_required" | "link_required" | "already_linked" | "last_credential" | "last_factor" | "last_admin" | "conflict" | "request_timeout" | "payload_too_large" | "uri_too_long" | "unsupported_media_type" | "misdirected_request" | "headers_too_large" | "too_many_requests" | "not_implemented" | "http_version_not_supported" | "internal_error" | "upstream_unavailable" | "service_unavailable" | "audit_unavailable" | "busy" | "upstream_timeout";
+export type ErrorCode = "validation_failed" | "bad_request" | "password_too_short" | "password_too_common" | "password_contains_email" | "password_unchanged" | "verification_token_invalid" | "reset_token_invalid" | "oauth_state_invalid" | "oauth_code_invalid" | "token_missing" | "token_invalid" | "token_expired" | "step_up_required" | "invalid_credentials" | "mfa_code_invalid" | "mfa_token_invalid" | "step_up_token_invalid" | "password_change_token_invalid" | "passkey_invalid" | "invalid_client" | "invalid_scope" | "unauthorized_client" | "unsupported_grant_type" | "unsupported_token_type" | "refresh_token_invalid" | "refresh_token_reused" | "forbidden" | "origin_not_allowed" | "role_not_defined" | "user_required" | "email_not_verified" | "oauth_failed" | "oauth_denied" | "reauthentication_required" | "mfa_enrollment_required" | "approval_required" | "approval_mismatch" | "approval_expired" | "approval_used" | "provider_not_found" | "not_found" | "method_not_allowed" | "email_already_registered" | "mfa_already_enabled" | "mfa_required" | "link_required" | "already_linked" | "last_credential" | "last_factor" | "last_admin" | "conflict" | "request_timeout" | "payload_too_large" | "uri_too_long" | "unsupported_media_type" | "misdirected_request" | "headers_too_large" | "too_many_requests" | "not_implemented" | "http_version_not_supported" | "internal_error" | "upstream_unavailable" | "service_unavailable" | "audit_unavailable" | "busy" | "upstream_timeout";
 export type FieldProblem = {
     /** Dotted path in the request. */
     field: string;
@@ -55,8 +55,8 @@ export type User = {
 export type CompletedLogin = {
     /** A JWT; see RFC 9068. */
     accessToken: string;
-    /** A JWT; see RFC 9068. */
-    refreshToken: string;
+    /** A JWT. Absent in a browser session, which has it in a cookie. */
+    refreshToken?: string;
     tokenType: "Bearer";
     /** Of the access token, in seconds. */
     expiresIn: number;
@@ -99,8 +99,8 @@ export type MfaEnrollmentRequired = {
 export type Tokens = {
     /** A JWT; see RFC 9068. */
     accessToken: string;
-    /** A JWT; see RFC 9068. */
-    refreshToken: string;
+    /** A JWT. Absent in a browser session, which has it in a cookie. */
+    refreshToken?: string;
     tokenType: "Bearer";
     /** Of the access token, in seconds. */
     expiresIn: number;
@@ -128,8 +128,8 @@ export type TrustedDevice = {
 export type EnrolledLogin = {
     /** A JWT; see RFC 9068. */
     accessToken: string;
-    /** A JWT; see RFC 9068. */
-    refreshToken: string;
+    /** A JWT. Absent in a browser session, which has it in a cookie. */
+    refreshToken?: string;
     tokenType: "Bearer";
     /** Of the access token, in seconds. */
     expiresIn: number;
@@ -191,8 +191,8 @@ export type EnrolledPasskeyLogin = {
     passkey: Passkey;
     /** A JWT; see RFC 9068. */
     accessToken: string;
-    /** A JWT; see RFC 9068. */
-    refreshToken: string;
+    /** A JWT. Absent in a browser session, which has it in a cookie. */
+    refreshToken?: string;
     tokenType: "Bearer";
     /** Of the access token, in seconds. */
     expiresIn: number;
@@ -633,8 +633,9 @@ export function register(body: {
 export function logIn(body: {
     email: string;
     password: string;
-}, { gatehouseDevice }: {
+}, { gatehouseDevice, gatehouseClient }: {
     gatehouseDevice?: string;
+    gatehouseClient?: "browser";
 } = {}, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
@@ -662,7 +663,7 @@ export function logIn(body: {
         status: 403;
         data: Failure & {
             error: {
-                code: "role_not_defined" | "email_not_verified";
+                code: "origin_not_allowed" | "role_not_defined" | "email_not_verified";
             };
         };
     } | {
@@ -747,16 +748,19 @@ export function logIn(body: {
         method: "POST",
         body,
         headers: oazapfts.mergeHeaders(opts?.headers, {
-            "Gatehouse-Device": gatehouseDevice
+            "Gatehouse-Device": gatehouseDevice,
+            "Gatehouse-Client": gatehouseClient
         })
     }));
 }
 /**
  * Refresh the tokens
  */
-export function refresh(body: {
+export function refresh(body?: {
     refreshToken: string;
-}, opts?: Oazapfts.RequestOpts) {
+}, { gatehouseClient }: {
+    gatehouseClient?: "browser";
+} = {}, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
         data: {
@@ -777,6 +781,13 @@ export function refresh(body: {
         data: Failure & {
             error: {
                 code: "refresh_token_invalid" | "refresh_token_reused";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "origin_not_allowed";
             };
         };
     } | {
@@ -859,7 +870,10 @@ export function refresh(body: {
     }>("/auth/refresh", oazapfts.json({
         ...opts,
         method: "POST",
-        body
+        body,
+        headers: oazapfts.mergeHeaders(opts?.headers, {
+            "Gatehouse-Client": gatehouseClient
+        })
     }));
 }
 /**
@@ -1227,7 +1241,9 @@ export function logOut(body?: {
     scope?: "session" | "others" | "all";
     /** In place of an access token that has expired. */
     refreshToken?: string;
-}, opts?: Oazapfts.RequestOpts) {
+}, { gatehouseClient }: {
+    gatehouseClient?: "browser";
+} = {}, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
         data: {
@@ -1254,7 +1270,7 @@ export function logOut(body?: {
         status: 403;
         data: Failure & {
             error: {
-                code: "role_not_defined";
+                code: "origin_not_allowed" | "role_not_defined";
             };
         };
     } | {
@@ -1262,6 +1278,13 @@ export function logOut(body?: {
         data: Failure & {
             error: {
                 code: "request_timeout";
+            };
+        };
+    } | {
+        status: 409;
+        data: Failure & {
+            error: {
+                code: "conflict";
             };
         };
     } | {
@@ -1337,7 +1360,10 @@ export function logOut(body?: {
     }>("/auth/logout", oazapfts.json({
         ...opts,
         method: "POST",
-        body
+        body,
+        headers: oazapfts.mergeHeaders(opts?.headers, {
+            "Gatehouse-Client": gatehouseClient
+        })
     }));
 }
 /**
@@ -1709,8 +1735,9 @@ export function completeMfaLogin(body: {
             userHandle?: string | null;
         };
     };
-}, { gatehouseDevice }: {
+}, { gatehouseDevice, gatehouseClient }: {
     gatehouseDevice?: string;
+    gatehouseClient?: "browser";
 } = {}, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
@@ -1738,7 +1765,7 @@ export function completeMfaLogin(body: {
         status: 403;
         data: Failure & {
             error: {
-                code: "role_not_defined";
+                code: "origin_not_allowed" | "role_not_defined";
             };
         };
     } | {
@@ -1823,7 +1850,8 @@ export function completeMfaLogin(body: {
         method: "POST",
         body,
         headers: oazapfts.mergeHeaders(opts?.headers, {
-            "Gatehouse-Device": gatehouseDevice
+            "Gatehouse-Device": gatehouseDevice,
+            "Gatehouse-Client": gatehouseClient
         })
     }));
 }
@@ -1968,8 +1996,9 @@ export function enableMfa(body: {
 } | {
     tempToken: string;
     code: string;
-}, { gatehouseDevice }: {
+}, { gatehouseDevice, gatehouseClient }: {
     gatehouseDevice?: string;
+    gatehouseClient?: "browser";
 } = {}, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
@@ -2000,7 +2029,7 @@ export function enableMfa(body: {
         status: 403;
         data: Failure & {
             error: {
-                code: "role_not_defined" | "email_not_verified";
+                code: "origin_not_allowed" | "role_not_defined" | "email_not_verified";
             };
         };
     } | {
@@ -2092,7 +2121,8 @@ export function enableMfa(body: {
         method: "POST",
         body,
         headers: oazapfts.mergeHeaders(opts?.headers, {
-            "Gatehouse-Device": gatehouseDevice
+            "Gatehouse-Device": gatehouseDevice,
+            "Gatehouse-Client": gatehouseClient
         })
     }));
 }
@@ -2486,8 +2516,9 @@ export function addPasskey(body: {
     };
     /** For its owner, at most 64 characters. */
     name: string;
-}, { gatehouseDevice }: {
+}, { gatehouseDevice, gatehouseClient }: {
     gatehouseDevice?: string;
+    gatehouseClient?: "browser";
 } = {}, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 201;
@@ -2515,7 +2546,7 @@ export function addPasskey(body: {
         status: 403;
         data: Failure & {
             error: {
-                code: "role_not_defined" | "email_not_verified";
+                code: "origin_not_allowed" | "role_not_defined" | "email_not_verified";
             };
         };
     } | {
@@ -2607,7 +2638,8 @@ export function addPasskey(body: {
         method: "POST",
         body,
         headers: oazapfts.mergeHeaders(opts?.headers, {
-            "Gatehouse-Device": gatehouseDevice
+            "Gatehouse-Device": gatehouseDevice,
+            "Gatehouse-Client": gatehouseClient
         })
     }));
 }
@@ -3098,8 +3130,9 @@ export function logInWithPasskey(body: {
             userHandle?: string | null;
         };
     };
-}, { gatehouseDevice }: {
+}, { gatehouseDevice, gatehouseClient }: {
     gatehouseDevice?: string;
+    gatehouseClient?: "browser";
 } = {}, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
@@ -3127,7 +3160,7 @@ export function logInWithPasskey(body: {
         status: 403;
         data: Failure & {
             error: {
-                code: "role_not_defined";
+                code: "origin_not_allowed" | "role_not_defined";
             };
         };
     } | {
@@ -3212,7 +3245,8 @@ export function logInWithPasskey(body: {
         method: "POST",
         body,
         headers: oazapfts.mergeHeaders(opts?.headers, {
-            "Gatehouse-Device": gatehouseDevice
+            "Gatehouse-Device": gatehouseDevice,
+            "Gatehouse-Client": gatehouseClient
         })
     }));
 }
@@ -3969,8 +4003,9 @@ export function changePassword(body: {
 export function changePasswordAtLogin(body: {
     tempToken: string;
     newPassword: string;
-}, { gatehouseDevice }: {
+}, { gatehouseDevice, gatehouseClient }: {
     gatehouseDevice?: string;
+    gatehouseClient?: "browser";
 } = {}, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
@@ -3998,7 +4033,7 @@ export function changePasswordAtLogin(body: {
         status: 403;
         data: Failure & {
             error: {
-                code: "role_not_defined";
+                code: "origin_not_allowed" | "role_not_defined";
             };
         };
     } | {
@@ -4083,7 +4118,8 @@ export function changePasswordAtLogin(body: {
         method: "POST",
         body,
         headers: oazapfts.mergeHeaders(opts?.headers, {
-            "Gatehouse-Device": gatehouseDevice
+            "Gatehouse-Device": gatehouseDevice,
+            "Gatehouse-Client": gatehouseClient
         })
     }));
 }
@@ -4598,8 +4634,9 @@ export function exchangeOAuthCode(body: {
     code: string;
     /** Of the `codeChallenge`. */
     codeVerifier: string;
-}, { gatehouseDevice }: {
+}, { gatehouseDevice, gatehouseClient }: {
     gatehouseDevice?: string;
+    gatehouseClient?: "browser";
 } = {}, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
@@ -4620,7 +4657,7 @@ export function exchangeOAuthCode(body: {
         status: 403;
         data: Failure & {
             error: {
-                code: "role_not_defined" | "email_not_verified";
+                code: "origin_not_allowed" | "role_not_defined" | "email_not_verified";
             };
         };
     } | {
@@ -4705,7 +4742,8 @@ export function exchangeOAuthCode(body: {
         method: "POST",
         body,
         headers: oazapfts.mergeHeaders(opts?.headers, {
-            "Gatehouse-Device": gatehouseDevice
+            "Gatehouse-Device": gatehouseDevice,
+            "Gatehouse-Client": gatehouseClient
         })
     }));
 }

@@ -108,7 +108,11 @@ export interface TokenPair {
   /** UUID of the user both speak for. */
   userId: string;
   /** What both are bound to. Absent: bearer tokens. */
-  confirmation?: Confirmation | undefined;
+  confirmation?:
+    | Confirmation
+    | undefined;
+  /** Seconds until the session ends if it is not refreshed. Absent from a service that does not know the field. */
+  refreshExpiresInS?: number | undefined;
 }
 
 function createBaseConfirmation(): Confirmation {
@@ -385,7 +389,15 @@ export const Principal: MessageFns<Principal> = {
 };
 
 function createBaseTokenPair(): TokenPair {
-  return { accessToken: "", refreshToken: "", expiresInS: 0, sessionId: "", userId: "", confirmation: undefined };
+  return {
+    accessToken: "",
+    refreshToken: "",
+    expiresInS: 0,
+    sessionId: "",
+    userId: "",
+    confirmation: undefined,
+    refreshExpiresInS: undefined,
+  };
 }
 
 export const TokenPair: MessageFns<TokenPair> = {
@@ -407,6 +419,9 @@ export const TokenPair: MessageFns<TokenPair> = {
     }
     if (message.confirmation !== undefined) {
       Confirmation.encode(message.confirmation, writer.uint32(50).fork()).join();
+    }
+    if (message.refreshExpiresInS !== undefined) {
+      writer.uint32(56).uint32(message.refreshExpiresInS);
     }
     return writer;
   },
@@ -470,6 +485,14 @@ export const TokenPair: MessageFns<TokenPair> = {
             }
 
             message.confirmation = Confirmation.decode(reader, reader.uint32());
+            continue;
+          }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.refreshExpiresInS = reader.uint32();
             continue;
           }
         }

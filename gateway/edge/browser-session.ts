@@ -1,0 +1,71 @@
+import { fastifyCookie } from "@fastify/cookie";
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { DomainError } from "../../service-kit/errors.ts";
+import { cookiesOf } from "./cookies.ts";
+
+const HEADER = "gatehouse-client";
+/** Browsers accept this prefix only from this very origin, with `Secure` and for every path (RFC 6265bis §4.1.3.2). */
+const NAME = "__Host-gatehouse-refresh";
+const TOKEN = /^[\w-]+\.[\w-]+\.[\w-]+$/;
+const ATTRIBUTES = { path: "/", httpOnly: true, secure: true, sameSite: "strict" } as const;
+
+/** Of a session, never logged. */
+export interface IssuedTokens {
+  accessToken: string;
+  refreshToken: string;
+  expiresInS: number;
+  /** Absent from a token-service of the version before. */
+  refreshExpiresInS?: number | undefined;
+}
+
+/** Whether the refresh token of the call is in a cookie. */
+export function isBrowserSession({ state, headers }: FastifyRequest): boolean {
+  return state.policy?.cookies === "session" && headers[HEADER] === "browser";
+}
+
+/**
+ * @throws {DomainError} `origin_not_allowed` to scripts of other origins; `bad_request` for another value, whose client
+ *   would get the refresh token where scripts can read it.
+ */
+export function guardBrowserSession(request: FastifyRequest, allowedOrigins: ReadonlySet<string>): void {
+  const { policy } = request.state;
+  const client = request.headers[HEADER];
+  if (policy?.cookies !== "session" || client === undefined) return;
+  if (client !== "browser") throw new DomainError("bad_request", "Gatehouse-Client has one value: browser.");
+  if (!isFromAllowedOrigin(request, allowedOrigins)) throw new DomainError("origin_not_allowed");
+}
+
+/** An origin of another site is refused although it is listed: its browser would not keep a `Strict` cookie. */
+function isFromAllowedOrigin({ headers, protocol }: FastifyRequest, allowed: ReadonlySet<string>): boolean {
+  const { origin, host = "", "sec-fetch-site": site } = headers;
+  if (origin === undefined) return site === "same-origin";
+  if (origin === `${protocol}://${host.toLowerCase()}`) return true;
+  return origin !== "*" && allowed.has(origin) && site !== "cross-site";
+}
+
+/** RFC 6749 §5.1, in camelCase. In a browser session, the refresh token becomes its cookie. */
+export function deliverTokens(request: FastifyRequest, reply: FastifyReply, tokens: IssuedTokens) {
+  const { accessToken, refreshToken, expiresInS: expiresIn, refreshExpiresInS: maxAge } = tokens;
+  const access = { accessToken, tokenType: "Bearer", expiresIn };
+  if (!isBrowserSession(request)) return { ...access, refreshToken };
+  if (!TOKEN.test(refreshToken)) throw new Error("token-service sent an invalid refresh token");
+  setCookie(reply, refreshToken, maxAge);
+  return access;
+}
+
+/** Empty if absent. @throws {DomainError} `bad_request` for two, of which another site may have planted one. */
+export function keptRefreshToken(request: FastifyRequest): string {
+  const [token = "", ...others] = cookiesOf(request, NAME);
+  if (others.length > 0) throw new DomainError("bad_request", `There are two cookies ${NAME}.`);
+  return token;
+}
+
+export function dropRefreshToken(reply: FastifyReply): void {
+  setCookie(reply, "", 0);
+}
+
+/** Without a lifetime the cookie ends with the browser. */
+function setCookie(reply: FastifyReply, value: string, maxAge: number | undefined): void {
+  const lifetime = maxAge === undefined ? {} : { maxAge };
+  reply.header("set-cookie", fastifyCookie.serialize(NAME, value, { ...ATTRIBUTES, ...lifetime }));
+}
