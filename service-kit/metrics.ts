@@ -22,10 +22,15 @@ export interface Metrics {
 
 const LATENCY_BUCKETS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-export function createMetrics(service: string): Metrics {
+export interface MetricsOptions {
+  /** Also CPU time, memory, collections and event-loop delay. Once in a process: its timers and observers never end. */
+  ofProcess?: boolean;
+}
+
+export function createMetrics(service: string, { ofProcess = false }: MetricsOptions = {}): Metrics {
   const registry = new Registry();
   registry.setDefaultLabels({ service });
-  collectDefaultMetrics({ register: registry });
+  if (ofProcess) collectDefaultMetrics({ register: registry });
   const registers = [registry];
   return {
     render: () => registry.metrics(),

@@ -15,7 +15,7 @@ async function operations(reasons: string[] = []) {
   const lifecycle = { unreadyReasons: async () => reasons };
   const server = await startOperationsServer("0.0.0.0:0", {
     lifecycle,
-    metrics: createMetrics("test"),
+    metrics: createMetrics("test", { ofProcess: true }),
     logger,
   });
   started.push(server);

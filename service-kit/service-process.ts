@@ -42,7 +42,7 @@ export async function startProcess(
     drainDelayMs: config.DRAIN_DELAY_MS,
     shutdownTimeoutMs: config.SHUTDOWN_GRACE_MS + STOP_MARGIN_MS,
   });
-  const metrics = createMetrics(name);
+  const metrics = createMetrics(name, { ofProcess: true });
   describeBuild(metrics);
   metrics.gauge("gatehouse_ready", "1 for each part that is ready, else 0.", ["part"], async (gauge) => {
     for (const [part, isReady] of await lifecycle.readiness()) gauge.set({ part }, Number(isReady));
