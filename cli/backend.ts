@@ -67,6 +67,8 @@ function toCliError(error: DomainError, peer: string, requestId: string): CliErr
   // A cause exists if the transport failed. Otherwise the service answered.
   const details = (cause as { details?: unknown } | undefined)?.details;
   const isTransport = code === "service_unavailable" && typeof details === "string";
-  const message = isTransport ? `${peer} cannot be reached: ${details}` : `${peer}: ${error.message}`;
+  const problems = error.fields.map(({ field, message: problem }) => `${field} ${problem}`).join("; ");
+  const answer = `${peer}: ${problems === "" ? error.message : problems}`;
+  const message = isTransport ? `${peer} cannot be reached: ${details}` : answer;
   return new CliError(message, { exitCode, code, requestId, cause: error });
 }

@@ -29,7 +29,7 @@ function aboutSeveral(commands: readonly Command[]): string[] {
 function synopsis({ name, positionals, optionalPositional, options }: Command): string {
   const flags = Object.entries(options).map(([option, spec]) => {
     const text = spelled(option, spec);
-    return spec.required ? text : `[${text}]${spec.multiple ? "…" : ""}`;
+    return `${spec.required ? text : `[${text}]`}${spec.multiple ? "…" : ""}`;
   });
   const optional = optionalPositional === undefined ? [] : [`[<${optionalPositional}>]`];
   return [name, ...positionals.map((positional) => `<${positional}>`), ...optional, ...flags].join(" ");

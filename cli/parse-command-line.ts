@@ -58,7 +58,7 @@ function readStrictly(argv: readonly string[], command: Command): CommandInput {
     else if (Array.isArray(value)) lists.set(name, value.map(String));
   }
   for (const [name, { required }] of Object.entries(command.options)) {
-    if (required && !values.has(name)) missing.push(`--${name}`);
+    if (required && !values.has(name) && !lists.has(name)) missing.push(`--${name}`);
   }
   if (missing.length > 0) throw new UsageError(`Missing: ${missing.join(" ")}`, help);
   const surplus = positionals.slice(

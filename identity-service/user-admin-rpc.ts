@@ -1,6 +1,7 @@
 import { filterText, lookedFor, type RecordReading } from "../audit-client/record-reading.ts";
 import {
   type ManagedUser,
+  type OwnedClients,
   UserStatus as ProtoStatus,
   type UsedApproval as ProtoUsedApproval,
   type UserAdminServiceServer,
@@ -18,6 +19,7 @@ import { unlockUser } from "./admin/unlock-user.ts";
 import type { UsedApproval } from "./approvals/approval-store.ts";
 import { listUsedApprovals } from "./approvals/list-used-approvals.ts";
 import { type MethodPermissions, withPermissions } from "./check-permissions.ts";
+import type { MachineClient } from "./clients/client.ts";
 import type { Account, UserStatus } from "./users/account.ts";
 import { getAccount } from "./users/get-account.ts";
 import { fromProtoRole } from "./users/role-rpc.ts";
@@ -79,17 +81,24 @@ export function createUserAdminRpc(
         role: fromProtoRole(request),
         status: decodeStatus(request.status),
         mustChangePassword: request.mustChangePassword,
+        disableClients: request.disableClients,
         actReason: actReason(request.reason),
       };
-      const { user, sessionIds } = await setUserAccess(deps, access, context);
-      return { user: encodeManaged(user), endedSessionIds: [...sessionIds] };
+      const { user, sessionIds, clients } = await setUserAccess(deps, access, context);
+      return {
+        user: encodeManaged(user),
+        endedSessionIds: [...sessionIds],
+        clients: encodeClients(clients),
+      };
     },
     resetUserMfa: async ({ userId, reason }, context) => ({
       endedSessionIds: [...(await resetUserMfa(deps, userId, context, actReason(reason)))],
     }),
-    deleteUser: async ({ userId, reason }, context) => ({
-      endedSessionIds: [...(await deleteUser(deps, userId, context, actReason(reason)))],
-    }),
+    deleteUser: async ({ userId, disableClients, reason }, context) => {
+      const how = { disableClients, reason: actReason(reason) };
+      const { sessionIds, clients } = await deleteUser(deps, userId, context, how);
+      return { endedSessionIds: [...sessionIds], clients: encodeClients(clients) };
+    },
     endUserSessions: async ({ userId, reason }, context) => ({
       endedSessionIds: [...(await endUserSessions(deps, userId, context, actReason(reason)))],
     }),
@@ -104,6 +113,10 @@ export function createUserAdminRpc(
       return { approvals: page.approvals.map(encodeApproval), nextCursor: page.nextCursor ?? "" };
     },
   });
+}
+
+function encodeClients(clients: readonly MachineClient[]): OwnedClients {
+  return { clients: clients.map(({ id, name, status }) => ({ id, name, active: status === "active" })) };
 }
 
 function encodeApproval({

@@ -1,4 +1,5 @@
 import {
+  type OwnedClients,
   type SetUserAccessRequest,
   UserAdminServiceClient,
   UserStatus,
@@ -8,12 +9,24 @@ import { callUnary } from "../../service-kit/rpc-client.ts";
 import type { Backend } from "../backend.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT } from "../exit-code.ts";
+import { table } from "./table.ts";
 import { type UserView, userView } from "./user-view.ts";
 
 export interface ChangedUser {
   user: UserView;
   endedSessionIds: string[];
+  clients: LeftClient[];
 }
+
+export interface LeftClient {
+  id: string;
+  name: string;
+  status: "active" | "disabled";
+}
+
+export const LEFT_CLIENTS =
+  "The user's clients (programs) are listed. They go on working, unless --disable-clients is given.";
+export const DISABLE_CLIENTS = { type: "boolean", description: "disable the user's clients too" } as const;
 
 /** @throws {CliError} also if an older service ignores a part of the change. */
 export async function setUserAccess(
@@ -27,6 +40,7 @@ export async function setUserAccess(
     status: UserStatus.UNSPECIFIED,
     mustChangePassword: undefined,
     reason: "",
+    disableClients: false,
   };
   const request = { ...stays, ...change, userId };
   const answer = await backend.call("identity-service", UserAdminServiceClient, (client, context) =>
@@ -37,7 +51,28 @@ export async function setUserAccess(
     throw notSupported("require a new password");
   }
   if ((change.roleName ?? user.role) !== user.role) throw notSupported("give this role");
-  return { user, endedSessionIds: answer.endedSessionIds };
+  const clients = leftClients(answer.clients, request.disableClients);
+  return { user, endedSessionIds: answer.endedSessionIds, clients };
+}
+
+/** @throws {CliError} if an older service ignores that they were to be disabled. */
+export function leftClients(message: OwnedClients | undefined, areDisabled: boolean): LeftClient[] {
+  if (areDisabled && message === undefined) throw notSupported("disable the clients of a user");
+  return (message?.clients ?? []).map(({ id, name, active }) => ({
+    id,
+    name,
+    status: active ? "active" : "disabled",
+  }));
+}
+
+/** Empty, or lines below an answer. */
+export function clientsText(clients: readonly LeftClient[]): string {
+  if (clients.length === 0) return "";
+  const rows = clients.map(({ id, name, status }) => [id, name, status]);
+  const hint = clients.some(({ status }) => status === "active")
+    ? "\nThey go on working. Give them to another owner: gatehouse clients change <id> --owner <user>"
+    : "";
+  return `\n\n${table(["CLIENT OF THIS USER", "NAME", "STATUS"], rows)}${hint}`;
 }
 
 function notSupported(what: string): CliError {

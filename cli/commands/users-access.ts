@@ -5,23 +5,32 @@ import {
 import { callUnary } from "../../service-kit/rpc-client.ts";
 import type { Command } from "../command.ts";
 import { REASON_OPTION, reasonOf } from "./reason-option.ts";
-import { sessionsEnded, setUserAccess } from "./set-user-access.ts";
+import {
+  clientsText,
+  DISABLE_CLIENTS,
+  LEFT_CLIENTS,
+  sessionsEnded,
+  setUserAccess,
+} from "./set-user-access.ts";
 import { roleNamed } from "./user-view.ts";
 
 export const usersDisable: Command = {
   name: "users disable",
   summary: "Disable a user and end all of the user's sessions",
+  details: LEFT_CLIENTS,
   positionals: ["id"],
-  options: REASON_OPTION,
+  options: { ...REASON_OPTION, "disable-clients": DISABLE_CLIENTS },
   checkWith: "gatehouse users show <id>",
   async run(input, backend) {
     const [userId = ""] = input.positionals;
     const changed = await setUserAccess(backend, userId, {
       status: UserStatus.DISABLED,
+      disableClients: input.flags.has("disable-clients"),
       reason: reasonOf(input),
     });
+    const done = `${changed.user.id} is disabled; ${sessionsEnded(changed.endedSessionIds)}`;
     return {
-      text: `${changed.user.id} is disabled; ${sessionsEnded(changed.endedSessionIds)}`,
+      text: `${done}${clientsText(changed.clients)}`,
       json: changed,
     };
   },

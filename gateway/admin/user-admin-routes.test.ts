@@ -1,5 +1,6 @@
 import { expect, test, vi } from "vitest";
 import {
+  type DeleteUserRequest,
   type SetUserAccessRequest,
   UserStatus,
 } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
@@ -17,8 +18,9 @@ function gateway(overrides: Partial<Backends["users"]> = {}) {
   const setAccess = vi.fn(async ({ mustChangePassword }: SetUserAccessRequest) => ({
     user: { ...managed, mustChangePassword },
     endedSessionIds: ["s1", "s2"],
+    clients: undefined,
   }));
-  const remove = vi.fn(async () => ({ endedSessionIds: ["s3"] }));
+  const remove = vi.fn(async () => ({ endedSessionIds: ["s3"], clients: undefined }));
   const endSessions = vi.fn(async () => ({ endedSessionIds: ["s4"] }));
   const resetMfa = vi.fn(async () => ({ endedSessionIds: ["s5"] }));
   const unlock = vi.fn(async () => ({}));
@@ -57,7 +59,7 @@ test("a role of the access file is forwarded by name, and an older service that 
     token: "admin-token",
     body: { role: "MERCHANT_CLERK" },
   } as const;
-  const setUserAccess = vi.fn(async () => ({ user: clerk, endedSessionIds: [] }));
+  const setUserAccess = vi.fn(async () => ({ user: clerk, endedSessionIds: [], clients: undefined }));
   const answer = await send(gateway({ setUserAccess }).app, call);
   expect(answer.json().data.user.role).toBe("MERCHANT_CLERK");
   const wanted = { role: Role.UNSPECIFIED, roleName: "MERCHANT_CLERK" };
@@ -143,6 +145,49 @@ test.each([
   expect(setAccess).not.toHaveBeenCalled();
 });
 
+test("who disables or deletes a user is shown the clients, and says what becomes of them", async () => {
+  const clients = { clients: [{ id: OTHER, name: "Shop", active: false }] };
+  const setUserAccess = vi.fn(async (_: SetUserAccessRequest) => ({
+    user: managed,
+    endedSessionIds: [],
+    clients,
+  }));
+  const deleteUser = vi.fn(async (_: DeleteUserRequest) => ({ endedSessionIds: [], clients }));
+  const { app } = gateway({ setUserAccess, deleteUser });
+  const url = `/admin/users/${OTHER}`;
+  const change = (body: object) => send(app, { method: "PATCH", url, body, token: "admin-token" });
+  const remove = (body?: object) =>
+    send(app, { method: "DELETE", url, token: "admin-token", ...(body && { body }) });
+  const left = [{ id: OTHER, name: "Shop", status: "disabled" }];
+  for (const [answer, disableClients] of [
+    [await change({ status: "disabled", clients: "disable" }), true],
+    [await change({ status: "disabled", clients: "keep" }), false],
+    [await change({ status: "disabled" }), false],
+  ] as const) {
+    expect(answer.json().data.clients).toEqual(left);
+    expect(setUserAccess.mock.calls.shift()?.[0]).toMatchObject({ disableClients });
+  }
+  for (const [body, disableClients] of [
+    [{ clients: "disable" }, true],
+    [{ clients: "keep" }, false],
+    [undefined, false],
+  ] as const) {
+    expect((await remove(body)).json().data.clients).toEqual(left);
+    expect(deleteUser.mock.calls.shift()?.[0]).toMatchObject({ disableClients });
+  }
+  for (const answer of [
+    await change({ status: "disabled", clients: "all" }),
+    await remove({ clients: "all" }),
+  ])
+    expect(answer.statusCode).toBe(400);
+  const before = gateway();
+  const call = { url, token: "admin-token" } as const;
+  const wish = { status: "disabled", clients: "disable" };
+  expect((await send(before.app, { ...call, method: "PATCH", body: wish })).statusCode).toBe(500);
+  const end = { clients: "disable" };
+  expect((await send(before.app, { ...call, method: "DELETE", body: end })).statusCode).toBe(500);
+});
+
 test("sessions that a change, a deletion or an administrator ends are refused at once", async () => {
   const { app, refused } = gateway();
   for (const route of ROUTES) await send(app, { ...route, token: "admin-token" });
@@ -204,7 +249,7 @@ test("an administrator asks for another password, and takes that back", async ()
     const answer = await send(app, { method: "PATCH", url, token: "admin-token", body });
     expect(answer.json().data.user).toMatchObject({ mustChangePassword });
     const rest = { role: Role.UNSPECIFIED, roleName: "", status: UserStatus.UNSPECIFIED };
-    const sent = { userId: OTHER, ...rest, ...body, reason: "" };
+    const sent = { userId: OTHER, disableClients: false, ...rest, ...body, reason: "" };
     expect(setAccess).toHaveBeenLastCalledWith(sent, expect.anything());
   }
   expect(refused).toEqual(["s1", "s2", "s1", "s2"]);
@@ -216,7 +261,9 @@ test("an administrator asks for another password, and takes that back", async ()
 });
 
 test("a version of identity-service that overlooks a change of the password's state is a defect, not a success", async () => {
-  const { app } = gateway({ setUserAccess: async () => ({ user: managed, endedSessionIds: [] }) });
+  const { app } = gateway({
+    setUserAccess: async () => ({ user: managed, endedSessionIds: [], clients: undefined }),
+  });
   const call = { method: "PATCH", url: `/admin/users/${OTHER}`, token: "admin-token" } as const;
   expect((await send(app, { ...call, body: { mustChangePassword: true } })).statusCode).toBe(500);
   expect((await send(app, { ...call, body: { mustChangePassword: false } })).statusCode).toBe(200);

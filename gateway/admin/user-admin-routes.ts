@@ -1,10 +1,15 @@
 import { z } from "zod";
 import type { BuiltInPermission } from "../../access-file/access-file.ts";
 import { filterText, lookedFor } from "../../audit-client/record-reading.ts";
-import { type ManagedUser, UserStatus } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
+import {
+  type ManagedUser,
+  type OwnedClients,
+  UserStatus,
+} from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
 import type { AssuranceDemand } from "../../token-client/assurance.ts";
 import type { TokenVerifier } from "../../token-client/principal.ts";
 import {
+  idField,
   managedUserAnswer,
   nextCursorField,
   roleField,
@@ -19,7 +24,7 @@ import { success } from "../edge/envelope.ts";
 import type { NoteReading } from "../edge/note-reading.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
-import { intLike, optional, textField } from "../routing/fields.ts";
+import { intLike, optional, textField, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
 import type { RoutePolicy } from "../routing/route-policy.ts";
 import { pageQuery } from "./page-query.ts";
@@ -42,12 +47,26 @@ const reason = textField(1, 120, {
     "or secrets.",
   examples: ["Ticket 4711: lost phone"],
 });
+const clientsField = z.enum(["keep", "disable"]).meta({
+  description:
+    "What becomes of the user's clients: they live on without an owner, as by default, or are disabled too, which needs " +
+    "`clients:write`. A change has it with status `disabled` only.",
+  examples: ["disable"],
+});
+const leftClients = z
+  .array(z.strictObject({ id: idField, name: textLike("Shop of ACME"), status: statusField }))
+  .meta({
+    description:
+      "Of a user who is disabled or deleted: the clients that were active, newest first, at most 100, as they are now. Give " +
+      "those that live on to another owner, and change the secrets that the user may know.",
+  });
 const UserChange = z
   .strictObject({
     role: roleField.optional(),
     status: statusField.optional(),
     mustChangePassword: z.boolean().optional(),
     reason: optional(reason),
+    clients: clientsField.optional(),
   })
   .refine(
     ({ reason: _why, ...changes }) => Object.values(changes).some((value) => value !== undefined),
@@ -56,6 +75,7 @@ const UserChange = z
   .meta({ minProperties: 1 });
 /** The body may be absent. */
 const UserAct = z.strictObject({ reason: optional(reason) }).default({});
+const UserEnd = z.strictObject({ reason: optional(reason), clients: clientsField.optional() }).default({});
 
 const managed = z.strictObject({ user: managedUserAnswer });
 interface UserAdminDeps extends Pick<Backends, "users" | "sessions"> {
@@ -124,15 +144,20 @@ export function registerUserAdminRoutes(
       "sessions.",
     policy: { ...policyFor("users:write"), action: "admin.users.update" },
     schema: { params: UserParams, body: UserChange },
-    answers: answersWith("The user as it is now.", managed),
-    codes: ["not_found", "last_admin"],
+    answers: answersWith(
+      "The user as it is now.",
+      z.strictObject({ user: managedUserAnswer, clients: leftClients }),
+    ),
+    codes: ["not_found", "last_admin", "conflict"],
     handler: async (request) => {
       const { mustChangePassword, reason: why = "" } = request.body;
+      const disableClients = request.body.clients === "disable";
       const access = {
         userId: request.params.id,
         ...accessOf(request.body),
         mustChangePassword,
         reason: why,
+        disableClients,
       };
       const changed = await users.setUserAccess(access, request.state.call);
       const user = toManagedUser(changed.user);
@@ -142,19 +167,24 @@ export function registerUserAdminRoutes(
         throw new Error("identity-service did not apply mustChangePassword");
       }
       refuse(changed);
-      return success({ user }, "The user was changed.");
+      return success(
+        { user, clients: toLeftClients(changed.clients, disableClients) },
+        "The user was changed.",
+      );
     },
   });
 
   route("deleteUser", "DELETE", "/admin/users/:id", {
     summary: "Delete a user",
     policy: { ...policyFor("users:delete"), action: "admin.users.delete" },
-    schema: { params: UserParams, body: UserAct },
-    answers: answersWith("The account is gone."),
-    codes: ["not_found", "last_admin"],
+    schema: { params: UserParams, body: UserEnd },
+    answers: answersWith("The account is gone.", z.strictObject({ clients: leftClients })),
+    codes: ["not_found", "last_admin", "conflict"],
     handler: async (request) => {
-      refuse(await users.deleteUser(actOf(request), request.state.call));
-      return success({}, "The account is gone.");
+      const disableClients = request.body.clients === "disable";
+      const gone = await users.deleteUser({ ...actOf(request), disableClients }, request.state.call);
+      refuse(gone);
+      return success({ clients: toLeftClients(gone.clients, disableClients) }, "The account is gone.");
     },
   });
 
@@ -229,6 +259,19 @@ function accessOf({ role, status }: Pick<z.output<typeof UserChange>, "role" | "
     ...roleMessageOf(role),
     status: status === undefined ? UserStatus.UNSPECIFIED : STATUSES[status],
   };
+}
+
+/** @throws if a version of identity-service overlooked that the clients were to be disabled. */
+function toLeftClients(
+  message: OwnedClients | undefined,
+  areDisabled: boolean,
+): z.output<typeof leftClients> {
+  if (areDisabled && message === undefined) throw new Error("identity-service did not disable the clients");
+  return (message?.clients ?? []).map(({ id, name, active }) => ({
+    id,
+    name,
+    status: active ? "active" : "disabled",
+  }));
 }
 
 function toManagedUser(message: ManagedUser | undefined): z.output<typeof managedUserAnswer> {

@@ -22,6 +22,9 @@ const managed = {
 };
 const ended = { userId: USER_ID, endedSessionIds: [tokens.sessionId] };
 const noneEnded = { endedSessionIds: [] };
+const leftClients = {
+  clients: [true, false].map((active) => ({ id: tokens.sessionId, name: "Shop", active })),
+};
 const user = { user: ada };
 const mfaChallenge = { tempToken: "temp", methods: ["totp", "recovery_code"], userId: USER_ID };
 const mfaChallengeOfPasskey = () => ({
@@ -234,11 +237,12 @@ export function answeringGateway(overrides: Parameters<typeof testGateway>[0] = 
         give({
           user: { ...managed, mustChangePassword, user: { ...managed.user, roleName: roleName || "USER" } },
           ...noneEnded,
+          clients: leftClients,
         })(),
       resetUserMfa: give(noneEnded),
       unlockUser: give({}),
       endUserSessions: give({ endedSessionIds: [tokens.sessionId] }),
-      deleteUser: give(noneEnded),
+      deleteUser: give({ ...noneEnded, clients: leftClients }, { ...noneEnded, clients: { clients: [] } }),
     },
     clients: {
       grantClientToken: give({

@@ -1,6 +1,7 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import { leaveClients } from "../clients/clients-of-user.ts";
 import { releaseAddress } from "../mail/mail-budget-store.ts";
 import { isStill, type Reauthentication, reauthenticate } from "../passwords/reauthenticate.ts";
 import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
@@ -32,6 +33,7 @@ export async function deleteAccount(
     if (!isStill(checked, account) || (account.role === "ADMIN") !== (checked.role === "ADMIN")) {
       throw new DomainError("invalid_credentials");
     }
+    await leaveClients(tx, deps, { userId, disable: false, isLeaving: true }, context);
     await tellErasure(tx, deps, account, { byOwner: true }, context);
     if (!account.emailVerified) await keepFromRegistration(tx, account.email, deps.now());
     const owed = await owesSessionEnd(tx, deps, { userId, reason: "account_deleted" });

@@ -11,6 +11,7 @@ import { createUserAdminRpc } from "../user-admin-rpc.ts";
 import { countUsersOfOtherRoles } from "./user-admin-store.ts";
 
 const STAYS = {
+  disableClients: false,
   role: Role.UNSPECIFIED,
   roleName: "",
   status: UserStatus.UNSPECIFIED,
@@ -66,7 +67,8 @@ const METHODS = {
   resetUserMfa: (userId: string) => codeOf(rpc().resetUserMfa({ userId, reason: "" }, contextOf(who))),
   listUsedApprovals: () =>
     codeOf(rpc().listUsedApprovals({ from: undefined, to: undefined, cursor: "", limit: 1 }, contextOf(who))),
-  deleteUser: (userId: string) => codeOf(rpc().deleteUser({ userId, reason: "" }, contextOf(who))),
+  deleteUser: (userId: string) =>
+    codeOf(rpc().deleteUser({ userId, reason: "", disableClients: false }, contextOf(who))),
 };
 let who: Who;
 

@@ -2,34 +2,41 @@ import { validate as isUuid } from "uuid";
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { transaction } from "../../service-kit/postgres.ts";
+import type { MachineClient } from "../clients/client.ts";
+import { endLeftClients, leaveClients } from "../clients/clients-of-user.ts";
 import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import { forgetGuesses } from "../throttle/throttle.ts";
 import { eraseUser, lockAccount } from "../users/account-store.ts";
 import { tellErasure } from "../users/tell-erasure.ts";
 import type { AdminDeps } from "./admin-deps.ts";
-import { assertMayActOn } from "./authorize.ts";
+import { assertHolds, assertMayActOn } from "./authorize.ts";
 import { assertOtherAdmin, lockAdminsFor } from "./other-admin.ts";
 
-/** Returns the ids of ended sessions. @throws {DomainError} `forbidden`, `not_found`, `last_admin`. */
+/** @throws {DomainError} `forbidden`, `not_found`, `last_admin`, `conflict`. */
 export async function deleteUser(
   deps: AdminDeps,
   userId: string,
   context: CallContext,
-  reason = "",
-): Promise<readonly string[]> {
+  { reason = "", disableClients = false }: { reason?: string; disableClients?: boolean } = {},
+): Promise<{ sessionIds: readonly string[]; clients: readonly MachineClient[] }> {
   if (!isUuid(userId)) throw new DomainError("not_found");
-  const { end, erased } = await transaction(deps.sql, async (tx) => {
+  if (disableClients) assertHolds(deps, context, "clients:write");
+  const { end, erased, left } = await transaction(deps.sql, async (tx) => {
     const admins = await lockAdminsFor(tx, userId);
     const account = await lockAccount(tx, userId);
     if (account === undefined) throw new DomainError("not_found");
     assertMayActOn(deps, context, account);
     // The stored spelling of the UUID.
     if (account.role === "ADMIN") assertOtherAdmin(admins, account.id);
+    const leaver = { userId: account.id, disable: disableClients, isLeaving: true };
+    const clientsLeft = await leaveClients(tx, deps, leaver, context);
     await tellErasure(tx, deps, account, { reason }, context);
     const owed = await owesSessionEnd(tx, deps, { userId: account.id, reason: "account_deleted" });
     await eraseUser(tx, account.id);
-    return { end: owed, erased: account };
+    return { end: owed, erased: account, left: clientsLeft };
   });
   await forgetGuesses(deps.throttle, erased);
-  return endSessions(deps, end, context);
+  const sessionIds = await endSessions(deps, end, context);
+  await endLeftClients(deps, left, context);
+  return { sessionIds, clients: left.clients };
 }

@@ -3,13 +3,15 @@ import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { transaction } from "../../service-kit/postgres.ts";
 import { type AccountEvent, tellAudit } from "../audit/tell-audit.ts";
+import type { MachineClient } from "../clients/client.ts";
+import { endLeftClients, type LeftClients, leaveClients } from "../clients/clients-of-user.ts";
 import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import { clearGuesses } from "../throttle/throttle.ts";
 import type { Account, Role, UserStatus } from "../users/account.ts";
 import { lockAccount } from "../users/account-store.ts";
 import { withReason } from "./act-reason.ts";
 import type { AdminDeps } from "./admin-deps.ts";
-import { assertMayActOn, assertMayAssign } from "./authorize.ts";
+import { assertHolds, assertMayActOn, assertMayAssign } from "./authorize.ts";
 import { assertOtherAdmin, lockAdminsFor } from "./other-admin.ts";
 import { setAccess } from "./user-admin-store.ts";
 
@@ -20,22 +22,32 @@ export interface UserAccess {
   status?: UserStatus | undefined;
   /** True also ends the sessions. */
   mustChangePassword?: boolean | undefined;
+  /** With `disabled`: the user's clients too. */
+  disableClients?: boolean | undefined;
   /** Why, as `actReason` lets it pass. */
   actReason?: string;
 }
 
+interface ChangedUser {
+  user: Account;
+  sessionIds: readonly string[];
+  /** The clients of a user who was disabled. */
+  clients: readonly MachineClient[];
+}
+
 /**
  * Commits before the sessions end, so that a crash leaves no access.
- * @throws {DomainError} `forbidden`, `not_found`, `last_admin`.
+ * @throws {DomainError} `forbidden`, `not_found`, `last_admin`, `conflict`.
  */
 export async function setUserAccess(
   deps: AdminDeps,
   access: UserAccess,
   context: CallContext,
-): Promise<{ user: Account; sessionIds: readonly string[] }> {
+): Promise<ChangedUser> {
   const { userId } = access;
   if (!isUuid(userId)) throw new DomainError("not_found");
-  const { user, end } = await transaction(deps.sql, async (tx) => {
+  assertMayLeave(deps, access, context);
+  const { user, end, left } = await transaction(deps.sql, async (tx) => {
     const admins = await lockAdminsFor(tx, userId);
     const before = await lockAccount(tx, userId);
     if (before === undefined) throw new DomainError("not_found");
@@ -56,10 +68,28 @@ export async function setUserAccess(
     const reason = reasonToEnd(access, events);
     const owed =
       reason === undefined ? undefined : await owesSessionEnd(tx, deps, { userId: before.id, reason });
-    return { user: after, end: owed };
+    const leaver = {
+      userId: before.id,
+      disable: access.disableClients === true,
+      isLeaving: before.status === "active",
+    };
+    const left = access.status === "disabled" ? await leaveClients(tx, deps, leaver, context) : NONE;
+    return { user: after, end: owed, left };
   });
   if (access.status === "active") await clearGuesses(deps.throttle, user);
-  return { user, sessionIds: end === undefined ? [] : await endSessions(deps, end, context) };
+  const sessionIds = end === undefined ? [] : await endSessions(deps, end, context);
+  await endLeftClients(deps, left, context);
+  return { user, sessionIds, clients: left.clients };
+}
+
+const NONE: LeftClients = { clients: [], ends: [] };
+
+function assertMayLeave(deps: AdminDeps, { status, disableClients }: UserAccess, context: CallContext): void {
+  if (disableClients !== true) return;
+  assertHolds(deps, context, "clients:write");
+  if (status === "disabled") return;
+  const fields = [{ field: "clients", code: "invalid_format", message: "goes with status disabled" }];
+  throw new DomainError("validation_failed", undefined, { fields });
 }
 
 type Change = Required<Pick<AccountEvent, "type" | "reason">>;

@@ -245,7 +245,7 @@ test("a deleted user is gone, with mails that are not sent, and the sessions end
   await plant("ADMIN");
   const userId = await plant("USER");
   deps.tokenService.revokeUserSessions.mockResolvedValueOnce(["s1"]);
-  expect(await deleteUser(deps, userId, context())).toEqual(["s1"]);
+  expect(await deleteUser(deps, userId, context())).toEqual({ sessionIds: ["s1"], clients: [] });
   expect(await codeOf(getAccount(deps, userId))).toBe("not_found");
   expect(await codeOf(deleteUser(deps, userId, context()))).toBe("not_found");
 });

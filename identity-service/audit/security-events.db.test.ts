@@ -140,14 +140,19 @@ test("why an administrator acts is in the entry of each change, after what the s
   const rpc = createUserAdminRpc(deps, async () => undefined);
   const asCaller = () => asAdmin() as unknown as RpcContext;
   const roleName = "AUDITOR";
-  const unchanged = { role: Role.UNSPECIFIED, mustChangePassword: undefined, roleName: "" };
+  const unchanged = {
+    role: Role.UNSPECIFIED,
+    mustChangePassword: undefined,
+    roleName: "",
+    disableClients: false,
+  };
   const disabled = { ...unchanged, userId, status: UserStatus.DISABLED, roleName, reason: ` ${reason} ` };
   await rpc.setUserAccess(disabled, asCaller());
   await rpc.setUserAccess({ ...unchanged, userId, status: UserStatus.ACTIVE, reason: "" }, asCaller());
   await rpc.unlockUser({ userId, reason }, asCaller());
   await rpc.endUserSessions({ userId, reason }, asCaller());
   await rpc.resetUserMfa({ userId, reason }, asCaller());
-  await rpc.deleteUser({ userId, reason }, asCaller());
+  await rpc.deleteUser({ userId, reason, disableClients: false }, asCaller());
   expect(await told()).toEqual([
     "role_changed USER to AUDITOR: ticket 4711",
     "status_changed disabled: ticket 4711",

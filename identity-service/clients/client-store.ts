@@ -46,6 +46,18 @@ export async function selectClients(
   `;
 }
 
+/** Newest first. None is added meanwhile: requires the owner's lock. */
+export async function lockOwnedClients(
+  tx: TransactionSql,
+  ownerId: string,
+  limit: number,
+): Promise<MachineClient[]> {
+  return tx<MachineClient[]>`
+    select ${columns(tx)} from clients where owner_id = ${ownerId} and status = 'active'
+    order by id desc limit ${limit} for no key update
+  `;
+}
+
 /** Requires the client's lock. */
 export async function updateClient(
   tx: TransactionSql,

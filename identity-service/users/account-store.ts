@@ -222,6 +222,7 @@ export async function lockUnusedAccounts(
     where not email_verified and first_login_at is null and created_at < ${madeBefore}
       and role = ${role} and status = 'active'
       and not exists (select from external_identities where user_id = users.id)
+      and not exists (select from clients where owner_id = users.id)
     order by created_at limit ${limit} for update skip locked
   `;
 }

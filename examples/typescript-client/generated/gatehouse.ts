@@ -5934,6 +5934,8 @@ export function updateUser(id: string, body: {
     mustChangePassword?: boolean;
     /** Why, for the audit log, which never forgets it: one line without e-mail addresses, numbers of nine digits or more, or secrets. */
     reason?: string;
+    /** What becomes of the user's clients: they live on without an owner, as by default, or are disabled too, which needs `clients:write`. A change has it with status `disabled` only. */
+    clients?: "keep" | "disable";
 }, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
@@ -5941,6 +5943,12 @@ export function updateUser(id: string, body: {
             success: true;
             data: {
                 user: ManagedUser;
+                /** Of a user who is disabled or deleted: the clients that were active, newest first, at most 100, as they are now. Give those that live on to another owner, and change the secrets that the user may know. */
+                clients: {
+                    id: string;
+                    name: string;
+                    status: "active" | "disabled";
+                }[];
             };
             /** For people; not part of the API. */
             message: string;
@@ -5984,7 +5992,7 @@ export function updateUser(id: string, body: {
         status: 409;
         data: Failure & {
             error: {
-                code: "last_admin";
+                code: "last_admin" | "conflict";
             };
         };
     } | {
@@ -6069,12 +6077,21 @@ export function updateUser(id: string, body: {
 export function deleteUser(id: string, body?: {
     /** Why, for the audit log, which never forgets it: one line without e-mail addresses, numbers of nine digits or more, or secrets. */
     reason?: string;
+    /** What becomes of the user's clients: they live on without an owner, as by default, or are disabled too, which needs `clients:write`. A change has it with status `disabled` only. */
+    clients?: "keep" | "disable";
 }, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
         data: {
             success: true;
-            data: {};
+            data: {
+                /** Of a user who is disabled or deleted: the clients that were active, newest first, at most 100, as they are now. Give those that live on to another owner, and change the secrets that the user may know. */
+                clients: {
+                    id: string;
+                    name: string;
+                    status: "active" | "disabled";
+                }[];
+            };
             /** For people; not part of the API. */
             message: string;
         };
@@ -6117,7 +6134,7 @@ export function deleteUser(id: string, body?: {
         status: 409;
         data: Failure & {
             error: {
-                code: "last_admin";
+                code: "last_admin" | "conflict";
             };
         };
     } | {

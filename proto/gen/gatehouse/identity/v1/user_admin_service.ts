@@ -112,6 +112,11 @@ export interface SetUserAccessRequest {
   roleName: string;
   /** Why, for the audit log: see `UserAdminService`. Empty: not told. */
   reason: string;
+  /**
+   * With DISABLED: disables the user's clients too. Needs `clients:write`. Whoever sets it looks for `clients` in the answer:
+   * an older version overlooks it.
+   */
+  disableClients: boolean;
 }
 
 /** Committed, and the sessions have ended. */
@@ -122,6 +127,24 @@ export interface SetUserAccessResponse {
     | undefined;
   /** UUIDs of the sessions that this call ended. */
   endedSessionIds: string[];
+  /** Of a user who was active and is disabled now. Absent from a version that does not know. */
+  clients: OwnedClients | undefined;
+}
+
+/** Clients that a user leaves behind. */
+export interface OwnedClients {
+  /** Those that were active, newest first, at most 100. */
+  clients: OwnedClient[];
+}
+
+/** A client, to be recognised. */
+export interface OwnedClient {
+  /** UUID. */
+  id: string;
+  /** As administrators know it. */
+  name: string;
+  /** Whether it goes on. */
+  active: boolean;
 }
 
 /** Whose second factor. */
@@ -144,12 +167,19 @@ export interface DeleteUserRequest {
   userId: string;
   /** Why, for the audit log: see `UserAdminService`. Empty: not told. */
   reason: string;
+  /**
+   * Disables the user's clients. Needs `clients:write`. Whoever sets it looks for `clients` in the answer: an older version
+   * overlooks it.
+   */
+  disableClients: boolean;
 }
 
 /** Committed, and the sessions have ended. */
 export interface DeleteUserResponse {
   /** UUIDs of the sessions that this call ended. */
   endedSessionIds: string[];
+  /** What the user has left behind. Absent from a version that does not know. */
+  clients: OwnedClients | undefined;
 }
 
 /** Whose sessions. */
@@ -566,7 +596,15 @@ export const GetManagedUserResponse: MessageFns<GetManagedUserResponse> = {
 };
 
 function createBaseSetUserAccessRequest(): SetUserAccessRequest {
-  return { userId: "", role: 0, status: 0, mustChangePassword: undefined, roleName: "", reason: "" };
+  return {
+    userId: "",
+    role: 0,
+    status: 0,
+    mustChangePassword: undefined,
+    roleName: "",
+    reason: "",
+    disableClients: false,
+  };
 }
 
 export const SetUserAccessRequest: MessageFns<SetUserAccessRequest> = {
@@ -588,6 +626,9 @@ export const SetUserAccessRequest: MessageFns<SetUserAccessRequest> = {
     }
     if (message.reason !== "") {
       writer.uint32(50).string(message.reason);
+    }
+    if (message.disableClients !== false) {
+      writer.uint32(56).bool(message.disableClients);
     }
     return writer;
   },
@@ -653,6 +694,14 @@ export const SetUserAccessRequest: MessageFns<SetUserAccessRequest> = {
             message.reason = reader.string();
             continue;
           }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.disableClients = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -667,7 +716,7 @@ export const SetUserAccessRequest: MessageFns<SetUserAccessRequest> = {
 };
 
 function createBaseSetUserAccessResponse(): SetUserAccessResponse {
-  return { user: undefined, endedSessionIds: [] };
+  return { user: undefined, endedSessionIds: [], clients: undefined };
 }
 
 export const SetUserAccessResponse: MessageFns<SetUserAccessResponse> = {
@@ -677,6 +726,9 @@ export const SetUserAccessResponse: MessageFns<SetUserAccessResponse> = {
     }
     for (const v of message.endedSessionIds) {
       writer.uint32(18).string(v!);
+    }
+    if (message.clients !== undefined) {
+      OwnedClients.encode(message.clients, writer.uint32(26).fork()).join();
     }
     return writer;
   },
@@ -708,6 +760,128 @@ export const SetUserAccessResponse: MessageFns<SetUserAccessResponse> = {
             }
 
             message.endedSessionIds.push(reader.string());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.clients = OwnedClients.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseOwnedClients(): OwnedClients {
+  return { clients: [] };
+}
+
+export const OwnedClients: MessageFns<OwnedClients> = {
+  encode(message: OwnedClients, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.clients) {
+      OwnedClient.encode(v!, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): OwnedClients {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseOwnedClients();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.clients.push(OwnedClient.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseOwnedClient(): OwnedClient {
+  return { id: "", name: "", active: false };
+}
+
+export const OwnedClient: MessageFns<OwnedClient> = {
+  encode(message: OwnedClient, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.id !== "") {
+      writer.uint32(10).string(message.id);
+    }
+    if (message.name !== "") {
+      writer.uint32(18).string(message.name);
+    }
+    if (message.active !== false) {
+      writer.uint32(24).bool(message.active);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): OwnedClient {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseOwnedClient();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.id = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.active = reader.bool();
             continue;
           }
         }
@@ -827,7 +1001,7 @@ export const ResetUserMfaResponse: MessageFns<ResetUserMfaResponse> = {
 };
 
 function createBaseDeleteUserRequest(): DeleteUserRequest {
-  return { userId: "", reason: "" };
+  return { userId: "", reason: "", disableClients: false };
 }
 
 export const DeleteUserRequest: MessageFns<DeleteUserRequest> = {
@@ -837,6 +1011,9 @@ export const DeleteUserRequest: MessageFns<DeleteUserRequest> = {
     }
     if (message.reason !== "") {
       writer.uint32(18).string(message.reason);
+    }
+    if (message.disableClients !== false) {
+      writer.uint32(24).bool(message.disableClients);
     }
     return writer;
   },
@@ -870,6 +1047,14 @@ export const DeleteUserRequest: MessageFns<DeleteUserRequest> = {
             message.reason = reader.string();
             continue;
           }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.disableClients = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -884,13 +1069,16 @@ export const DeleteUserRequest: MessageFns<DeleteUserRequest> = {
 };
 
 function createBaseDeleteUserResponse(): DeleteUserResponse {
-  return { endedSessionIds: [] };
+  return { endedSessionIds: [], clients: undefined };
 }
 
 export const DeleteUserResponse: MessageFns<DeleteUserResponse> = {
   encode(message: DeleteUserResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     for (const v of message.endedSessionIds) {
       writer.uint32(10).string(v!);
+    }
+    if (message.clients !== undefined) {
+      OwnedClients.encode(message.clients, writer.uint32(18).fork()).join();
     }
     return writer;
   },
@@ -914,6 +1102,14 @@ export const DeleteUserResponse: MessageFns<DeleteUserResponse> = {
             }
 
             message.endedSessionIds.push(reader.string());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.clients = OwnedClients.decode(reader, reader.uint32());
             continue;
           }
         }
@@ -1516,7 +1712,7 @@ export const UserAdminServiceService = {
    * Changes role and status, and whether the password must be changed, together. A change of role, a disable and
    * the wish for another password end the user's sessions; ACTIVE
    * also clears the failures that slow its logins down. Errors: not_found, validation_failed, last_admin (the
-   * only active administrator must stay one).
+   * only active administrator must stay one), conflict (more than 100 clients to disable).
    */
   setUserAccess: {
     path: "/gatehouse.identity.v1.UserAdminService/SetUserAccess" as const,
@@ -1542,7 +1738,7 @@ export const UserAdminServiceService = {
       Buffer.from(ResetUserMfaResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): ResetUserMfaResponse => ResetUserMfaResponse.decode(value),
   },
-  /** Erases an account and ends its sessions. Errors: not_found, last_admin. */
+  /** Erases an account and ends its sessions. Errors: not_found, last_admin, conflict (more than 100 clients to disable). */
   deleteUser: {
     path: "/gatehouse.identity.v1.UserAdminService/DeleteUser" as const,
     requestStream: false as const,
@@ -1597,7 +1793,7 @@ export interface UserAdminServiceServer extends UntypedServiceImplementation {
    * Changes role and status, and whether the password must be changed, together. A change of role, a disable and
    * the wish for another password end the user's sessions; ACTIVE
    * also clears the failures that slow its logins down. Errors: not_found, validation_failed, last_admin (the
-   * only active administrator must stay one).
+   * only active administrator must stay one), conflict (more than 100 clients to disable).
    */
   setUserAccess: handleUnaryCall<SetUserAccessRequest, SetUserAccessResponse>;
   /**
@@ -1605,7 +1801,7 @@ export interface UserAdminServiceServer extends UntypedServiceImplementation {
    * nothing happens. Errors: not_found.
    */
   resetUserMfa: handleUnaryCall<ResetUserMfaRequest, ResetUserMfaResponse>;
-  /** Erases an account and ends its sessions. Errors: not_found, last_admin. */
+  /** Erases an account and ends its sessions. Errors: not_found, last_admin, conflict (more than 100 clients to disable). */
   deleteUser: handleUnaryCall<DeleteUserRequest, DeleteUserResponse>;
   /** Ends every session of a user; a login that is under way gives none. Errors: not_found. */
   endUserSessions: handleUnaryCall<EndUserSessionsRequest, EndUserSessionsResponse>;
@@ -1652,7 +1848,7 @@ export interface UserAdminServiceClient extends Client {
    * Changes role and status, and whether the password must be changed, together. A change of role, a disable and
    * the wish for another password end the user's sessions; ACTIVE
    * also clears the failures that slow its logins down. Errors: not_found, validation_failed, last_admin (the
-   * only active administrator must stay one).
+   * only active administrator must stay one), conflict (more than 100 clients to disable).
    */
   setUserAccess(
     request: SetUserAccessRequest,
@@ -1688,7 +1884,7 @@ export interface UserAdminServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ResetUserMfaResponse) => void,
   ): ClientUnaryCall;
-  /** Erases an account and ends its sessions. Errors: not_found, last_admin. */
+  /** Erases an account and ends its sessions. Errors: not_found, last_admin, conflict (more than 100 clients to disable). */
   deleteUser(
     request: DeleteUserRequest,
     callback: (error: ServiceError | null, response: DeleteUserResponse) => void,
