@@ -278,7 +278,7 @@ test("a full spool refuses intents and makes the process unready, but still acce
   expect(() => recorder.assertReady()).toThrow("full");
   const long = { userAgent: "€".repeat(512), resource: "€".repeat(200), route: "€".repeat(200) };
   for (let index = 0; index < begun; index += 1) {
-    await durable(recorder.record(sampleOutcome(long), Date.now() + 1_000));
+    await durable(recorder.record(sampleOutcome(long), Date.now() + 60_000));
   }
   service.state = "there";
   await vi.advanceTimersByTimeAsync(5_000);
@@ -328,7 +328,7 @@ test("an intent reserves room for its outcome, an event reserves nothing", async
   await vi.advanceTimersByTimeAsync(SPOOL_AFTER_MS + 60);
   expect(new Set(events.map(({ state }) => state))).toEqual(new Set(["rejected"]));
   expect(() => recorder.assertReady()).toThrow("The spool is full");
-  await durable(recorder.record(sampleOutcome(), Date.now() + 1_000));
+  await durable(recorder.record(sampleOutcome(), Date.now() + 60_000));
   recorder.assertReady();
   await durable(record());
   expect(() => recorder.assertReady()).toThrow("The spool is full");

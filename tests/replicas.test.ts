@@ -234,7 +234,7 @@ test("streams without an end move to a replica that was added", async () => {
       client,
       client.watchRevocations,
       { afterSequence: 0, tip: "" },
-      newCallContext(),
+      newCallContext({ budgetMs: 60_000 }),
     );
     stream.on("data", () => undefined);
     stream.on("error", (error) => endings.push(error));
@@ -259,7 +259,8 @@ test.each(["127.0.0.1", NAME])(
       certificate: certificates.of("gateway"),
     });
     cleanUps.push(async () => early.close());
-    const ask = () => callUnary(early, early.verifyToken, { token: "t" }, newCallContext());
+    const ask = () =>
+      callUnary(early, early.verifyToken, { token: "t" }, newCallContext({ budgetMs: 60_000 }));
     await expect(ask()).rejects.toMatchObject({ code: "service_unavailable" });
     const heard: unknown[] = [];
     let isOver = false;
@@ -269,7 +270,7 @@ test.each(["127.0.0.1", NAME])(
         early,
         early.watchRevocations,
         { afterSequence: 0, tip: "" },
-        newCallContext(),
+        newCallContext({ budgetMs: 60_000 }),
       );
       stream.on("data", (message) => heard.push(message));
       stream.on("error", () => setTimeout(open, 100).unref());

@@ -140,7 +140,7 @@ function failureOf(
 
 test("a listed caller is served, and known by its certificate", async () => {
   const client = clientOf("gateway");
-  const context = newCallContext();
+  const context = newCallContext({ budgetMs: 60_000 });
   const answer = await callUnary(client, client.verifyToken, { token: "t" }, context);
   expect(answer.principal).toMatchObject({ userId: "gateway", sessionId: context.requestId });
 });
@@ -164,7 +164,12 @@ test.each([
     certificate: certificates.of(name),
   });
   const actor = { userId: "user-1", role: "ADMIN", sessionId: "session-1" };
-  const answer = await callUnary(client, client.verifyToken, { token: "t" }, { ...newCallContext(), actor });
+  const answer = await callUnary(
+    client,
+    client.verifyToken,
+    { token: "t" },
+    { ...newCallContext({ budgetMs: 60_000 }), actor },
+  );
   expect(answer.principal?.amr).toEqual(expected);
   client.close();
   await who.close(1_000);
@@ -176,7 +181,7 @@ test.each(["audit-service", "operator"] as const)(
     const before = calls;
     const client = clientOf(name);
     await expect(
-      callUnary(client, client.verifyToken, { token: "t" }, newCallContext()),
+      callUnary(client, client.verifyToken, { token: "t" }, newCallContext({ budgetMs: 60_000 })),
     ).rejects.toMatchObject({ code: "caller_not_allowed" });
     await expect(failureOf(client)).resolves.toMatchObject({ code: status.PERMISSION_DENIED });
     expect(calls).toBe(before);
@@ -185,7 +190,9 @@ test.each(["audit-service", "operator"] as const)(
 
 test("a method with an empty list serves nobody", async () => {
   const client = clientOf("gateway");
-  await expect(callUnary(client, client.getJwks, {}, newCallContext())).rejects.toMatchObject({
+  await expect(
+    callUnary(client, client.getJwks, {}, newCallContext({ budgetMs: 60_000 })),
+  ).rejects.toMatchObject({
     code: "caller_not_allowed",
   });
 });
@@ -229,9 +236,9 @@ test("TLS 1.2 is refused", async () => {
 
 test("a server with the right authority and another name is not the one we call", async () => {
   const client = clientOf("gateway", certificates, "identity-service");
-  await expect(callUnary(client, client.verifyToken, { token: "t" }, newCallContext())).rejects.toMatchObject(
-    { code: "service_unavailable" },
-  );
+  await expect(
+    callUnary(client, client.verifyToken, { token: "t" }, newCallContext({ budgetMs: 60_000 })),
+  ).rejects.toMatchObject({ code: "service_unavailable" });
 });
 
 test("a call without a deadline is refused before any work", async () => {
@@ -243,13 +250,21 @@ test("a call without a deadline is refused before any work", async () => {
 test("a message over 64 KiB is refused", async () => {
   const client = clientOf("gateway");
   await expect(
-    callUnary(client, client.verifyToken, { token: "a".repeat(65_537) }, newCallContext()),
+    callUnary(
+      client,
+      client.verifyToken,
+      { token: "a".repeat(65_537) },
+      newCallContext({ budgetMs: 60_000 }),
+    ),
   ).rejects.toMatchObject({ code: "service_unavailable" });
 });
 
 test("metadata over 8 KiB is refused", async () => {
   const client = clientOf("gateway");
-  const context = { ...newCallContext(), actor: { userId: "u".repeat(8_200), role: "USER", sessionId: "s" } };
+  const context = {
+    ...newCallContext({ budgetMs: 60_000 }),
+    actor: { userId: "u".repeat(8_200), role: "USER", sessionId: "s" },
+  };
   await expect(callUnary(client, client.verifyToken, { token: "t" }, context)).rejects.toMatchObject({
     code: "headers_too_large",
   });
@@ -258,11 +273,14 @@ test("metadata over 8 KiB is refused", async () => {
 test("an expected failure keeps its code and message, a bug shows nothing", async () => {
   const client = clientOf("gateway");
   await expect(
-    callUnary(client, client.verifyToken, { token: "domain" }, newCallContext()),
+    callUnary(client, client.verifyToken, { token: "domain" }, newCallContext({ budgetMs: 60_000 })),
   ).rejects.toMatchObject({ code: "conflict", message: "said so" });
-  const bug = await callUnary(client, client.verifyToken, { token: "bug" }, newCallContext()).catch(
-    (error: unknown) => error,
-  );
+  const bug = await callUnary(
+    client,
+    client.verifyToken,
+    { token: "bug" },
+    newCallContext({ budgetMs: 60_000 }),
+  ).catch((error: unknown) => error);
   expect(bug).toMatchObject({ code: "internal_error" });
   expect(JSON.stringify(bug)).not.toMatch(/secrets/);
 });
@@ -316,7 +334,7 @@ test("a call whose client has gone before it is looked at is not taken for a cal
       certificate: certificates.of("gateway"),
     });
     clients.push(client);
-    await callUnary(client, client.verifyToken, { token: "t" }, newCallContext());
+    await callUnary(client, client.verifyToken, { token: "t" }, newCallContext({ budgetMs: 60_000 }));
     expect(lines.filter((line) => line.includes("caller refused"))).toEqual([]);
   } finally {
     session.close();
@@ -330,7 +348,7 @@ test("a stream ends on the server when its client goes", async () => {
     client,
     client.watchRevocations,
     { afterSequence: 41, tip: "" },
-    newCallContext(),
+    newCallContext({ budgetMs: 60_000 }),
   );
   const first = await new Promise<{ sequence: number }>((resolve) => stream.once("data", resolve));
   expect(first.sequence).toBe(42);
@@ -419,7 +437,7 @@ test("calls are counted by method and outcome; a bug is an error in the log, wha
     certificate: certificates.of("gateway"),
   });
   try {
-    const context = newCallContext();
+    const context = newCallContext({ budgetMs: 60_000 });
     for (const token of ["t", "t", "domain", "bug"]) {
       await callUnary(client, client.verifyToken, { token }, context).catch(() => undefined);
     }

@@ -114,7 +114,7 @@ interface Watched {
   ending: string | undefined;
 }
 
-function watch(client: TokenServiceClient, context = newCallContext()): Watched {
+function watch(client: TokenServiceClient, context = newCallContext({ budgetMs: 60_000 })): Watched {
   const request = { afterSequence: 0, tip: "" };
   const stream = openServerStream(client, client.watchRevocations, request, context);
   const watched: Watched = { stream, sequences: [], ending: undefined };
@@ -389,7 +389,7 @@ test.each([
       throw failure;
     },
   });
-  const context = newCallContext();
+  const context = newCallContext({ budgetMs: 60_000 });
   const watched = watch(clientOf(), context);
   await expect.poll(() => watched.ending).toBe(code);
   expect(watched.sequences).toEqual([1, 2]);
@@ -493,7 +493,7 @@ test("a stream in both directions reads requests while it answers", async () => 
     certificate: certificates.of("gateway"),
   });
   cleanUps.push(() => client.close());
-  const stream = openBidiStream(client, client.record, newCallContext());
+  const stream = openBidiStream(client, client.record, newCallContext({ budgetMs: 60_000 }));
   const answers: number[] = [];
   stream.on("data", ({ acknowledgedSequence }) => answers.push(acknowledgedSequence));
   stream.on("error", () => undefined);

@@ -46,6 +46,7 @@ async function createVerifier(options: Partial<TokenVerifierOptions> = {}): Prom
     certificate: certificates.of("gateway"),
     logger: pino({ level: "silent" }),
     metrics: createMetrics("gateway"),
+    callTimeoutMs: 10_000,
     ...options,
   });
   verifiers.push(verifier);

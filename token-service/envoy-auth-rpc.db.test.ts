@@ -74,7 +74,7 @@ function clientOf(name: "envoy" | "gateway" | "operator"): AuthorizationClient {
 function check(headers: Record<string, string>, client = envoy): Promise<CheckResponse> {
   const http = { method: "POST", path: "/payments", host: "api.test", headers };
   const attributes = { source: undefined, request: { http } };
-  return callUnary(client, client.check, { attributes }, newCallContext());
+  return callUnary(client, client.check, { attributes }, newCallContext({ budgetMs: 60_000 }));
 }
 
 function okOf({ status: result, httpResponse }: CheckResponse) {
@@ -251,7 +251,7 @@ test("without a request id that can be repeated safely, the answer has one of it
 
 test("a check that tells nothing of an HTTP request is refused", async () => {
   const ask = (attributes: Parameters<typeof envoy.check>[0]["attributes"]) =>
-    callUnary(envoy, envoy.check, { attributes }, newCallContext()).then(denialOf);
+    callUnary(envoy, envoy.check, { attributes }, newCallContext({ budgetMs: 60_000 })).then(denialOf);
   expect(await ask(undefined)).toMatchObject({ http: 401 });
   expect(await ask({ source: undefined, request: undefined })).toMatchObject({ http: 401 });
   expect(await ask({ source: undefined, request: { http: undefined } })).toMatchObject({ http: 401 });

@@ -95,7 +95,7 @@ afterEach(async () => {
 test("an acknowledged entry is in the database with the caller's name from its certificate", async () => {
   const recorder = recorderOf("gateway");
 
-  await recorder.record(outcome({ action: "auth.login", latencyUs: 1_500.4 }), Date.now() + 2_000);
+  await recorder.record(outcome({ action: "auth.login", latencyUs: 1_500.4 }), Date.now() + 60_000);
 
   const rows = await database.ownerSql`select * from log_entries`;
   expect(rows).toHaveLength(1);
@@ -115,7 +115,7 @@ test("concurrent entries of several producers are stored once and in each produc
 
   await Promise.all(
     recorders.flatMap((recorder) =>
-      Array.from({ length: 1_000 }, () => recorder.record(outcome(), Date.now() + 5_000)),
+      Array.from({ length: 1_000 }, () => recorder.record(outcome(), Date.now() + 60_000)),
     ),
   );
 
@@ -174,7 +174,7 @@ test("without the database the stream ends with service_unavailable, after earli
 
 test("nothing is acknowledged without the database, and everything once it is back", async () => {
   const recorder = recorderOf("gateway");
-  await recorder.record(outcome(), Date.now() + 2_000);
+  await recorder.record(outcome(), Date.now() + 60_000);
   link.cut();
 
   const refused = await Promise.allSettled(
@@ -183,7 +183,7 @@ test("nothing is acknowledged without the database, and everything once it is ba
   expect(new Set(refused.map(codeOf))).toEqual(new Set(["audit_unavailable"]));
 
   await link.restore();
-  await recorder.record(outcome(), Date.now() + 8_000);
+  await recorder.record(outcome(), Date.now() + 60_000);
   expect(await storedCount()).toBe(52);
 });
 
@@ -290,9 +290,9 @@ test("an event repeated by another process is acknowledged and stored once", asy
   for (let life = 0; life < 2; life += 1) {
     const recorder = recorderOf("token-service");
     await Promise.all([
-      recorder.recordEvent(event, Date.now() + 2_000),
-      recorder.record(outcome(), Date.now() + 2_000),
-      recorder.recordEvent(event, Date.now() + 2_000),
+      recorder.recordEvent(event, Date.now() + 60_000),
+      recorder.record(outcome(), Date.now() + 60_000),
+      recorder.recordEvent(event, Date.now() + 60_000),
     ]);
   }
   const rows = await database.ownerSql`select kind, action from log_entries order by kind`;
@@ -332,7 +332,7 @@ test("200 entries of maximum length, with three bytes per character, fit into on
     errorCode: long,
     latencyUs: Number.MAX_SAFE_INTEGER,
   });
-  await Promise.all(Array.from({ length: 400 }, () => recorder.record(entry, Date.now() + 5_000)));
+  await Promise.all(Array.from({ length: 400 }, () => recorder.record(entry, Date.now() + 60_000)));
   expect(await storedCount()).toBe(400);
   // The service does not cut again what the recorder has cut: both end in one ellipsis.
   const [row] = await database.ownerSql`
@@ -342,8 +342,8 @@ test("200 entries of maximum length, with three bytes per character, fit into on
 
 test("search returns entries as they were recorded", async () => {
   const recorder = recorderOf("gateway");
-  await recorder.record(outcome({ action: "auth.login" }), Date.now() + 2_000);
-  await recorder.record(outcome({ action: "payments.create" }), Date.now() + 2_000);
+  await recorder.record(outcome({ action: "auth.login" }), Date.now() + 60_000);
+  await recorder.record(outcome({ action: "payments.create" }), Date.now() + 60_000);
 
   const page = await search("operator", { action: "payments.create", limit: 10 });
 
@@ -361,8 +361,8 @@ test("search returns entries as they were recorded", async () => {
 test("identity-service erases a claimed address; the gateway may not", async () => {
   const recorder = recorderOf("gateway");
   const claim = { claimedEmail: "Ada@Example.com" }; // as it was typed
-  await recorder.record(outcome({ actor: claim }), Date.now() + 2_000);
-  await recorder.record(outcome({ actor: { claimedEmail: "bob@example.com" } }), Date.now() + 2_000);
+  await recorder.record(outcome({ actor: claim }), Date.now() + 60_000);
+  await recorder.record(outcome({ actor: { claimedEmail: "bob@example.com" } }), Date.now() + 60_000);
 
   await expect(erase("gateway", "ada@example.com")).rejects.toMatchObject({ code: "caller_not_allowed" });
   await expect(erase("identity-service", "")).rejects.toMatchObject({ code: "validation_failed" });
@@ -375,7 +375,7 @@ test("identity-service erases a claimed address; the gateway may not", async () 
 
 test("each read by an operator is in the log with its filter; the gateway records its own callers", async () => {
   const recorder = recorderOf("gateway");
-  await recorder.record(outcome(), Date.now() + 2_000);
+  await recorder.record(outcome(), Date.now() + 60_000);
   await search("gateway", { limit: 10 });
   await search("auditor", { limit: 10, actorUserId: "u1", from: new Date(0) });
   await exported("operator").catch(() => undefined); // nothing is numbered yet
@@ -411,7 +411,7 @@ test("an auditor may only read", async () => {
 
 test("an export is streamed line by line, ends with its checkpoint, and is refused to token-service", async () => {
   const recorder = recorderOf("gateway");
-  await Promise.all(Array.from({ length: 600 }, () => recorder.record(outcome(), Date.now() + 5_000)));
+  await Promise.all(Array.from({ length: 600 }, () => recorder.record(outcome(), Date.now() + 60_000)));
   const sequencer = testSequencer(database, { origin: "test/audit" });
   cleanUps.push(() => sequencer.close());
   await sequencer.catchUp();
@@ -539,7 +539,7 @@ function streamOf(identity: Identity) {
     certificate: certificateOf(identity),
   });
   cleanUps.push(() => client.close());
-  const call = openBidiStream(client, client.record, newCallContext());
+  const call = openBidiStream(client, client.record, newCallContext({ budgetMs: 60_000 }));
   cleanUps.push(() => call.cancel());
   const events: (number | Error)[] = [];
   let wake: () => void = () => undefined;
@@ -572,7 +572,12 @@ async function search(identity: Identity, request: Partial<SearchEntriesRequest>
   });
   cleanUps.push(() => client.close());
   const empty = SearchEntriesRequest.decode(new Uint8Array());
-  return callUnary(client, client.searchEntries, { ...empty, ...request }, newCallContext());
+  return callUnary(
+    client,
+    client.searchEntries,
+    { ...empty, ...request },
+    newCallContext({ budgetMs: 60_000 }),
+  );
 }
 
 async function erase(identity: Identity, email: string) {
@@ -582,7 +587,7 @@ async function erase(identity: Identity, email: string) {
     certificate: certificateOf(identity),
   });
   cleanUps.push(() => client.close());
-  return callUnary(client, client.eraseClaimedEmail, { email }, newCallContext());
+  return callUnary(client, client.eraseClaimedEmail, { email }, newCallContext({ budgetMs: 60_000 }));
 }
 
 async function exported(identity: Identity) {

@@ -32,7 +32,7 @@ const later = (ms: number) => ({ ...deps, now: () => new Date(deps.now().getTime
 async function complete(sessionEpoch: number) {
   const shown = { user: { ...anna, sessionEpoch }, amr: ["pwd"], authTime: deps.now() };
   const origin = { clientIp: "", userAgent: "", deviceToken: "" };
-  return completeLogin(deps, shown, origin, "mfa_token_invalid", newCallContext());
+  return completeLogin(deps, shown, origin, "mfa_token_invalid", newCallContext({ budgetMs: 60_000 }));
 }
 
 test("a worker ends the sessions that a crash left, once the call cannot be running any more", async () => {
@@ -48,7 +48,7 @@ test("a worker ends the sessions that a crash left, once the call cannot be runn
 });
 
 test("an end that follows its cause at once ends every session, however late its clock says that it began", async () => {
-  await endSessions(deps, await owe(), newCallContext());
+  await endSessions(deps, await owe(), newCallContext({ budgetMs: 60_000 }));
   expect(deps.tokenService.revokeUserSessions).toHaveBeenCalledExactlyOnceWith(
     { userId, exceptSessionId: null, reason: "password_reset" },
     expect.anything(),
@@ -76,7 +76,7 @@ test("two workers do not do the same", async () => {
 
 test("a login in progress while sessions ended gets no session", async () => {
   expect(await complete(0)).toMatchObject({ kind: "completed", tokens: { userId } });
-  await endSessions(deps, await owe(), newCallContext());
+  await endSessions(deps, await owe(), newCallContext({ budgetMs: 60_000 }));
   const late = complete(0);
   await expect(late).rejects.toMatchObject({ code: "mfa_token_invalid" });
   const issued = await deps.tokenService.issueSession.mock.results.at(-1)?.value;
@@ -94,7 +94,11 @@ test.each([
   "logging out everywhere except '$exceptSessionId' cancels logins in progress too",
   async ({ exceptSessionId, kept }) => {
     deps.tokenService.revokeUserSessions.mockResolvedValueOnce(["s1"]);
-    const ended = await endOwnSessions(deps, { userId, exceptSessionId }, newCallContext());
+    const ended = await endOwnSessions(
+      deps,
+      { userId, exceptSessionId },
+      newCallContext({ budgetMs: 60_000 }),
+    );
     expect(ended).toEqual({ userId, sessionIds: ["s1"] });
     expect(deps.tokenService.revokeUserSessions.mock.lastCall?.[0]).toMatchObject({
       userId,
@@ -109,7 +113,7 @@ test.each([
 
 test("logging out everywhere while token-service is away fails, and the sessions end when it is back", async () => {
   deps.tokenService.revokeUserSessions.mockRejectedValueOnce(new DomainError("service_unavailable"));
-  const late = endOwnSessions(deps, { userId, exceptSessionId: "" }, newCallContext());
+  const late = endOwnSessions(deps, { userId, exceptSessionId: "" }, newCallContext({ budgetMs: 60_000 }));
   await expect(late).rejects.toMatchObject({ code: "service_unavailable" });
   expect(await owed()).toHaveLength(1);
   await createSessionEndWorker(later(2_000), createMetrics("test")).poll();

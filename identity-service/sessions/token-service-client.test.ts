@@ -37,7 +37,7 @@ function clientThat(error: unknown, response: IssueSessionResponse | undefined =
       done(error, response);
     },
   } as unknown as SessionServiceClient;
-  const issue = (session = SESSION, context = newCallContext()) =>
+  const issue = (session = SESSION, context = newCallContext({ budgetMs: 60_000 })) =>
     createTokenServiceClient(client).issueSession(session, context);
   return { issue, requests };
 }
@@ -64,7 +64,7 @@ test("a session is asked for once, with who, how and from where", async () => {
 test("a session is asked for with the keys that the client has proven to the gateway", async () => {
   const { issue, requests } = clientThat(null, { tokens: TOKENS });
   const proven = { jkt: "K".repeat(43), x5tS256: "" };
-  await issue(SESSION, { ...newCallContext(), proven });
+  await issue(SESSION, { ...newCallContext({ budgetMs: 60_000 }), proven });
   expect(requests[0]?.confirmation).toEqual(proven);
 });
 
@@ -114,6 +114,8 @@ test.each([
     },
   } as unknown as SessionServiceClient;
   const which = { userId: "u1", exceptSessionId: null, reason: "password_reset", ...late };
-  expect(await createTokenServiceClient(client).revokeUserSessions(which, newCallContext())).toEqual(["s1"]);
+  expect(
+    await createTokenServiceClient(client).revokeUserSessions(which, newCallContext({ budgetMs: 60_000 })),
+  ).toEqual(["s1"]);
   expect(requests).toEqual([{ userId: "u1", exceptSessionId: "", reason: "password_reset", begunBefore }]);
 });
