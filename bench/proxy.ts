@@ -135,6 +135,7 @@ async function gateways(): Promise<Subject[]> {
         PATH: process.env.PATH ?? "",
         ...certificates.environmentOf("gateway"),
         LISTEN_ADDRESS: `127.0.0.1:${port}`,
+        WEB: "off",
         OPERATIONS_ADDRESS: `127.0.0.1:${operations}`,
         TOKEN_SERVICE_ADDRESS: tokenServer.address,
         // A GET needs neither. Nobody is at the one; the gateway keeps a stream open to the other.

@@ -40,6 +40,7 @@ import { registerMetadataRoutes } from "./oauth-server/metadata-routes.ts";
 import { registerTokenRoutes } from "./oauth-server/token-routes.ts";
 import type { DocumentedRoute } from "./openapi/documented-route.ts";
 import { noteRoutes, registerOpenApiRoutes } from "./openapi/openapi-routes.ts";
+import { type PagesDeps, registerPageRoutes } from "./pages/page-routes.ts";
 import { OpenExchanges } from "./proxy/open-exchanges.ts";
 import { registerProxyRoutes } from "./proxy/proxy-routes.ts";
 import { acceptUpgrades, asksForWebSocket, WebSockets } from "./proxy/websocket.ts";
@@ -54,7 +55,8 @@ export interface GatewayDeps
     Pick<IntrospectionDeps, "introspectionClients">,
     Pick<AuthDeps, "tokenDelivery">,
     Pick<HookDeps, "proxies" | "allowedHosts" | "allowedOrigins" | "callBudgetMs">,
-    RateLimitDeps {
+    RateLimitDeps,
+    PagesDeps {
   recorder: AuditRecorder;
   jwks: Pick<JwksCache, "get">;
   /** @throws {DomainError} `service_unavailable` before token-service was reached once. */
@@ -129,6 +131,7 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
   });
   const documented: DocumentedRoute[] = [];
   app.register(async (scope: GatewayApp) => registerOpenApiRoutes(scope, documented));
+  app.register(async (scope: GatewayApp) => registerPageRoutes(scope, deps));
   for (const prefix of VERSION_PREFIXES) {
     app.register(
       async (scope: GatewayApp) => {

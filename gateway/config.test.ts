@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { configSchema } from "./config.ts";
 import { trustedProxies } from "./edge/trusted-proxies.ts";
 
-const { ALLOWED_HOSTS, TRUSTED_PROXIES } = configSchema.shape;
+const { ALLOWED_HOSTS, TRUSTED_PROXIES, WEB, WEB_LINKS } = configSchema.shape;
 
 test("hosts are compared without case", () => {
   expect(ALLOWED_HOSTS.parse("API.example.com, [::1]:8080,localhost:8080")).toEqual(
@@ -81,3 +81,26 @@ test.each(["", "0", "4", "1", "2:", "2:29", "2:9999999", "2:60.5", "2:-1", "acr2
     expect(configSchema.shape.ADMIN_ASSURANCE.safeParse(text).success).toBe(false);
   },
 );
+
+test("WEB=off reads no pages, and another word is refused", () => {
+  expect(WEB.parse("off")).toEqual([]);
+  expect(WEB.safeParse("false").success).toBe(false);
+});
+
+test("links for the list at / are names with addresses", () => {
+  expect(WEB_LINKS.parse("Mailbox=http://127.0.0.1:1080, Log in=/auth/demo?a=b")).toEqual([
+    { name: "Mailbox", url: "http://127.0.0.1:1080" },
+    { name: "Log in", url: "/auth/demo?a=b" },
+  ]);
+});
+
+test.each([
+  "Mailbox",
+  "=/x",
+  "Mailbox=mail.example",
+  "X=javascript:alert(1)",
+  "X=data:text/html,x",
+  "X=/a b",
+])("%j is no link", (text) => {
+  expect(WEB_LINKS.safeParse(text).success).toBe(false);
+});

@@ -18,6 +18,8 @@ import {
 import { TOKEN_DELIVERIES } from "./auth/oauth-redirect.ts";
 import { limitClassesSchema } from "./limits/limit-class.ts";
 import { parseIntrospectionClients } from "./oauth-server/introspection-clients.ts";
+import type { PageLink } from "./pages/index-page.ts";
+import { loadWebPages, type WebPages } from "./pages/web-pages.ts";
 
 const HOST = /^(?:\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::\d{1,5})?$/;
 
@@ -113,6 +115,30 @@ function fileSchema<T>(read: (text: string, path: string) => T) {
   });
 }
 
+function webPagesOf(web: "on" | "off", context: z.RefinementCtx): WebPages[] {
+  if (web === "off") return [];
+  try {
+    return loadWebPages();
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    context.addIssue({ code: "custom", message: error.message });
+    return z.NEVER;
+  }
+}
+
+/** `Mailbox=https://mail.example,Wallet=/wallet`. */
+const pageLinksSchema = z.string().transform((text, context) =>
+  splitList(text).map((entry): PageLink => {
+    const [, name = "", url = ""] = /^([^=<>]{1,40})=((?:https?:\/)?\/[\x21-\x7e]{0,500})$/.exec(entry) ?? [];
+    if (url === "")
+      context.addIssue({
+        code: "custom",
+        message: "must be a comma list of name=https://address or name=/path",
+      });
+    return { name, url };
+  }),
+);
+
 export const configSchema = z
   .object({
     ...processConfig,
@@ -152,6 +178,10 @@ export const configSchema = z
     ...redisConfig,
     /** Number of gateways, for the share of each. */
     RATE_LIMIT_REPLICAS: integerSchema(1, 1_000).default(1),
+    /** The pages of `web/`. */
+    WEB: z.enum(["on", "off"]).default("on").transform(webPagesOf),
+    /** Shown at `/`. */
+    WEB_LINKS: pageLinksSchema.optional(),
     /** For own paths. */
     RATE_LIMITS: limitClassesSchema.optional(),
   })

@@ -122,6 +122,8 @@ const app = buildApp({
   callBudgetMs: config.CALL_BUDGET_MS,
   maxWebSockets: config.MAX_WEBSOCKETS,
   isDraining: () => lifecycle.isDraining,
+  webPages: config.WEB,
+  indexLinks: config.WEB_LINKS ?? [],
   limitClasses: config.RATE_LIMITS ?? defaultLimitClasses(),
   callLimiter:
     redis === undefined

@@ -4,7 +4,7 @@ import { isJsonPointer } from "../service-kit/json-pointer.ts";
 import { parseYamlFile } from "../service-kit/yaml-file.ts";
 
 /** Paths of the gateway, and of later versions. */
-const OWN_PATHS = /^\/(?:auth|admin|oauth|docs|openapi|healthz|readyz|metrics|v\d+)(?:\/|$)/;
+const OWN_PATHS = /^\/(?:auth|admin|oauth|account|console|docs|openapi|healthz|readyz|metrics|v\d+)(?:\/|$)/;
 const DEFAULT_TIMEOUT_MS = 10_000;
 const DEFAULT_BODY_LIMIT_BYTES = 16 * 1024 * 1024;
 const DEFAULT_TOTAL_TIMEOUT_MS = 120_000;

@@ -22,7 +22,7 @@ function typescriptFiles(...folders: string[]): SourceFile[] {
   return folders.flatMap((folder) => {
     const names = readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" });
     return names
-      .filter((name) => name.endsWith(".ts") && !name.includes("node_modules"))
+      .filter((name) => /\.tsx?$/.test(name) && !/(^|\/)(node_modules|dist)\//.test(name))
       .map((name) => readSource(join(folder, name)));
   });
 }
@@ -95,7 +95,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
     "(main)",
     "(root)",
     "admin services oauth-server",
-    "auth proxy openapi",
+    "auth proxy openapi pages",
     "edge",
     "routing",
     "limits",
@@ -201,6 +201,34 @@ test.each(SHARED)("%s imports service-kit only", (folder) => {
   );
   expect(offences(sourceFiles(folder), (target) => ours.includes(topFolder(target)))).toEqual([]);
 });
+
+test("pages import nothing of ours but pages, and of the generated client only types", () => {
+  const ours = [...SOURCE_FOLDERS, "proto", "tests", "bench"];
+  const pages = sourceFiles("web").map((file) => ({
+    ...file,
+    imports: file.imports.filter(isValueIn(file)),
+  }));
+  expect(pages.length).toBeGreaterThan(30);
+  expect(offences(pages, (target) => ours.includes(topFolder(target)))).toEqual([]);
+  const [shared, portal] = ["web/ui/", "web/portal/"].map((folder) =>
+    sourceFiles("web").filter(({ path }) => path.startsWith(folder)),
+  );
+  expect(offences(shared ?? [], (target) => target.startsWith("web/portal/"))).toEqual([]);
+  const typesOf = "examples/typescript-client/generated/gatehouse.ts";
+  expect(offences(portal ?? [], (target) => ours.includes(topFolder(target)) && target !== typesOf)).toEqual(
+    [],
+  );
+  const others = sourceFiles(...SOURCE_FOLDERS.filter((folder) => folder !== "deploy"));
+  expect(offences(others, (target) => topFolder(target) === "web")).toEqual([]);
+});
+
+/** Whether an import of a file is more than types, which are erased. */
+function isValueIn({ path, text }: SourceFile): (target: string) => boolean {
+  const types = [...text.matchAll(/import type [^;]*? from "(\.[^"]+)";/g)].map(([, specifier = ""]) =>
+    relative(ROOT, resolve(ROOT, dirname(path), specifier)),
+  );
+  return (target) => !types.includes(target);
+}
 
 test("the command line imports no service", () => {
   expect(offences(sourceFiles("cli"), (target) => SERVICES.includes(topFolder(target)))).toEqual([]);

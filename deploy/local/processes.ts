@@ -43,6 +43,8 @@ export function processPlan(
     AUDIT_SPOOL_DIRECTORY: home.spool,
     ALLOWED_ORIGINS: settings.ALLOWED_ORIGINS ?? "",
     CALL_BUDGET_MS: settings.CALL_BUDGET_MS ?? "",
+    WEB: settings.WEB,
+    WEB_LINKS: `Mailbox=http://${local(settings.MAILBOX_PORT)},Log in at the demo provider=/auth/demo`,
     ALLOWED_HOSTS: `${local(settings.GATEWAY_PORT)},localhost:${settings.GATEWAY_PORT}`,
   });
   const payments = service(settings, home, "payments-service", settings.PAYMENTS_OPERATIONS_PORT, {
@@ -71,7 +73,8 @@ export function processPlan(
     BREACH_LIST_FILE: settings.BREACH_LIST_FILE ?? "",
     MFA_REQUIRED_ROLES: settings.MFA_REQUIRED_ROLES ?? "",
     TRUSTED_DEVICE_DAYS: settings.TRUSTED_DEVICE_DAYS ?? "",
-    OAUTH_RETURN_TO: `${demoIssuer(settings)}/signed-in`,
+    // The first is the default.
+    OAUTH_RETURN_TO: `${demoIssuer(settings)}/signed-in,${gatewayUrl}/account/returned`,
   });
   const token = service(settings, home, "token-service", settings.TOKEN_OPERATIONS_PORT, {
     ...database(settings, home, "token-service"),

@@ -59,6 +59,7 @@ export const settingsSchema = z.object({
   /** The gateway validates it. */
   ALLOWED_ORIGINS: z.string().optional(),
   CALL_BUDGET_MS: z.string().optional(),
+  WEB: z.enum(["on", "off"]).default("on"),
   LOG_LEVEL: z.enum(["fatal", "error", "warn", "info", "debug", "trace"]).default("info"),
   OTEL_EXPORTER_OTLP_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),
 });

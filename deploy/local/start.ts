@@ -1,5 +1,8 @@
-import { resolve } from "node:path";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
+import { isBuilt } from "../../web/sources.ts";
 import { emptyHome, type Home, openHome } from "./home.ts";
 import { errorText, LaunchError } from "./launch-error.ts";
 import { Launcher } from "./launcher.ts";
@@ -35,8 +38,9 @@ async function main(): Promise<void> {
 
   const lock = await Promise.race([claimHome(home, settings, fresh === true), stopAsked]);
   if (lock === undefined) return;
-  console.log(`Starting Gatehouse on ${home.path} …`);
   try {
+    if (settings.WEB === "on") await Promise.race([buildPages(), stopAsked]);
+    console.log(`Starting Gatehouse on ${home.path} …`);
     const administrator = await Promise.race([launcher.start(), launcher.failed, stopAsked]);
     if (administrator === undefined) return;
     console.log(summary(settings, launcher.rows, administrator, (performance.now() - startedAt) / 1000));
@@ -64,6 +68,17 @@ async function claimHome(home: Home, settings: Settings, fresh: boolean): Promis
   await requireFreePorts(settingsPorts(settings));
   await writePorts(home, settings);
   return lock;
+}
+
+/** In a process of its own, because the builder needs much memory. */
+async function buildPages(): Promise<void> {
+  if (isBuilt()) return;
+  console.log("Building the pages of web/, because their sources have changed …");
+  const build = spawn(process.execPath, [join(ROOT, "web", "build.ts")], {
+    stdio: ["ignore", "ignore", "inherit"],
+  });
+  const [code] = (await once(build, "close")) as [number | null];
+  if (code !== 0) throw new LaunchError("The pages of web/ could not be built. WEB=off starts without them.");
 }
 
 /**

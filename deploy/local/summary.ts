@@ -24,6 +24,7 @@ export function summary(
     ...rows.map(({ name, address, pid, logFile }) => row(name, address, String(pid), logFile)),
     "",
     `Mails are kept and not sent: http://127.0.0.1:${settings.MAILBOX_PORT} (as JSON at /email, SMTP on ${settings.SMTP_PORT})`,
+    ...(settings.WEB === "on" ? [`Register and log in, in a browser: ${url}/account`] : []),
     `API documentation, in a browser: ${url}/docs`,
     `Log in at the demo identity provider, in a browser: ${url}/auth/demo`,
     `First administrator: ${email}  password${isFirstStart ? `: ${password}` : ` of the first start: in ${passwordFile}`}`,

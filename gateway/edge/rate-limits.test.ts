@@ -8,6 +8,7 @@ import type { LetIn } from "../limits/known-callers.ts";
 import { defaultLimitClasses, type LimitClass, type LimitClasses } from "../limits/limit-class.ts";
 import { ReconciledLimiter } from "../limits/reconciled-limiter.ts";
 import { parseIntrospectionClients } from "../oauth-server/introspection-clients.ts";
+import { encodedPage } from "../pages/web-pages.ts";
 import { ProxyTable } from "../routing/proxy-table.ts";
 import {
   ada,
@@ -678,6 +679,7 @@ for (const [limitClass, routes] of Object.entries({
   refresh: "/auth/refresh",
   logout: "/auth/logout",
   client: "/oauth/token /oauth/revoke",
+  page: "/ /account /account/* /account/assets/*",
   document:
     "/.well-known/jwks.json /.well-known/oauth-authorization-server /.well-known/oauth-protected-resource",
 } satisfies Partial<Record<LimitClass, string>>)) {
@@ -686,6 +688,7 @@ for (const [limitClass, routes] of Object.entries({
 
 test("every route of our own is counted as it should be", async () => {
   ({ app } = testGateway({
+    webPages: [{ path: "/account", document: encodedPage("<!doctype html>"), files: new Map() }],
     introspectionClients: parseIntrospectionClients(`clients: [{ id: a, secretSha256: ${"a".repeat(64)} }]`),
   }));
   const seen = new Map<string, string | undefined>();

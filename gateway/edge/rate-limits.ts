@@ -123,7 +123,7 @@ export function createRateLimits(deps: RateLimitDeps): RateLimits {
   };
 }
 
-const COUNTED_HERE: ReadonlySet<LimitClass> = new Set(["document", "unknown"]);
+const COUNTED_HERE: ReadonlySet<LimitClass> = new Set(["document", "page", "unknown"]);
 
 function bucketsBeforeLogin(request: FastifyRequest, deps: RateLimitDeps): Bucket[] {
   const networks = networksOf(clientIp(request));

@@ -44,6 +44,7 @@ test("every class has a limit of a network; what strangers can do without a proo
     introspection: "address",
     client: "address",
     document: "address",
+    page: "address",
     unknown: "address",
   });
   for (const limits of Object.values(defaultLimitClasses()))

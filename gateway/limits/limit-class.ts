@@ -37,6 +37,8 @@ const DEFAULT_CLASSES = {
   introspection: { address: perMinute(30_000) },
   /** Served and counted in memory. */
   document: { address: perMinute(600) },
+  /** The pages of `web/` and their files: about ten for the first one. Served and counted in memory. */
+  page: { address: perMinute(3_000) },
   /** Unknown paths, methods and hosts, and preflights; counted in memory. */
   unknown: { address: perMinute(3_000) },
 } satisfies Record<string, ClassLimits>;

@@ -1,12 +1,12 @@
 import type { RouteOptions } from "fastify";
 import { z } from "zod";
+import { type Cacheable, cacheable, sendCacheable } from "../edge/cacheable.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
 import { validateRequest } from "../edge/validate.ts";
 import { textLike } from "../routing/fields.ts";
 import { CACHE_HEADERS, HTML_TYPE, JSON_TYPE, type RouteDocs, UNCHANGED } from "../routing/route-docs.ts";
 import type { RoutePolicy } from "../routing/route-policy.ts";
-import { type Cacheable, cacheable, sendCacheable } from "./cacheable.ts";
 import { DOCS_CONTENT_SECURITY_POLICY, docsAssets } from "./docs-assets.ts";
 import { type DocumentedRoute, documentedRoute } from "./documented-route.ts";
 import { createOpenApiDocument } from "./openapi-document.ts";

@@ -1,7 +1,7 @@
 import { z } from "zod";
+import { type Cacheable, cacheable, sendCacheable } from "../edge/cacheable.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
-import { type Cacheable, cacheable, sendCacheable } from "../openapi/cacheable.ts";
 import { textLike } from "../routing/fields.ts";
 import { CACHE_HEADERS, UNCHANGED } from "../routing/route-docs.ts";
 import type { JwksCache } from "./jwks-cache.ts";
@@ -27,7 +27,7 @@ export function registerJwksRoute(app: GatewayApp, jwks: Pick<JwksCache, "get">)
     handler: async (request, reply) => {
       const { json, maxAgeS } = await jwks.get(request.state.call);
       if (keySet?.json !== json) keySet = { json, file: cacheable(json, `${MEDIA_TYPE}; charset=utf-8`) };
-      return sendCacheable(request, reply, keySet.file, maxAgeS);
+      return sendCacheable(request, reply, keySet.file, `public, max-age=${maxAgeS}`);
     },
   });
 }

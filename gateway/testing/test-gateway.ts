@@ -183,6 +183,8 @@ export function testGateway({
     },
     proxies: overrides.proxies ?? new ProxyTable(routes, metrics),
     limitClasses: defaultLimitClasses(),
+    webPages: [],
+    indexLinks: [],
     callLimiter: createMemoryLimiter({ replicas: 1, now: () => performance.now() }),
     proxyLimiter,
     allowedOrigins: new Set(),

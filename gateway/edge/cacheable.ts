@@ -22,10 +22,10 @@ export function sendCacheable(
   request: FastifyRequest,
   reply: FastifyReply,
   what: Cacheable,
-  maxAgeS = MAX_AGE_S,
+  cacheControl = `public, max-age=${MAX_AGE_S}`,
 ): FastifyReply {
   const { content, mediaType, etag } = what;
-  reply.headers({ etag, "cache-control": `public, max-age=${maxAgeS}` });
+  reply.headers({ etag, "cache-control": cacheControl });
   if (hasIt(request.headers["if-none-match"], etag)) return reply.code(HTTP_NOT_MODIFIED).send();
   return reply.header("content-type", mediaType).send(content);
 }

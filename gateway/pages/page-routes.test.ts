@@ -1,0 +1,118 @@
+import { brotliDecompressSync, gunzipSync } from "node:zlib";
+import { expect, test } from "vitest";
+import { cacheable } from "../edge/cacheable.ts";
+import { send, testGateway } from "../testing/test-gateway.ts";
+import { encodedPage, type WebPages } from "./web-pages.ts";
+
+const DOCUMENT = "<!doctype html><title>Account</title>";
+const SCRIPT = "console.log(1);";
+const javaScript = "text/javascript; charset=utf-8";
+const file = cacheable(SCRIPT, javaScript);
+const account: WebPages = {
+  path: "/account",
+  document: encodedPage(DOCUMENT),
+  files: new Map([["/account/assets/main-1.js", { identity: file, br: file, gzip: file }]]),
+};
+const gateway = () =>
+  testGateway({ webPages: [account], indexLinks: [{ name: "<Mail>", url: "/m?a&b" }] }).app;
+
+test.each(["/account", "/account/", "/account/login", "/account/sessions/deep/er", "/account/login?next=/x"])(
+  "%s is the page, under a policy that runs only its own files",
+  async (url) => {
+    const answer = await send(gateway(), { url });
+    expect([answer.statusCode, answer.body]).toEqual([200, DOCUMENT]);
+    expect(answer.headers).toMatchObject({
+      "cache-control": "no-cache",
+      "content-type": "text/html; charset=utf-8",
+      "x-content-type-options": "nosniff",
+      "referrer-policy": "no-referrer",
+    });
+    const policy = String(answer.headers["content-security-policy"]).split("; ");
+    expect(policy).toEqual(
+      expect.arrayContaining([
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+      ]),
+    );
+    expect(policy.join()).not.toMatch(/unsafe|http|\*|data:|blob:/);
+  },
+);
+
+test("a file is kept for ever, the page is asked for again by its ETag", async () => {
+  const app = gateway();
+  const script = await send(app, { url: "/account/assets/main-1.js" });
+  expect([script.statusCode, script.body]).toEqual([200, SCRIPT]);
+  expect(script.headers).toMatchObject({
+    "cache-control": "public, max-age=31536000, immutable",
+    "content-type": javaScript,
+  });
+  const page = await send(app, { url: "/account" });
+  const again = await send(app, {
+    url: "/account/x",
+    headers: { "if-none-match": String(page.headers.etag) },
+  });
+  expect([again.statusCode, again.body]).toEqual([304, ""]);
+});
+
+test.each([
+  ["gzip, deflate, br, zstd", "br", brotliDecompressSync],
+  ["gzip;q=1.0, br;q=0", "gzip", gunzipSync],
+  ["GZIP", "gzip", gunzipSync],
+  ["br;q=0.000, gzip; q=0", undefined, (bytes: Buffer) => bytes],
+  ["identity", undefined, (bytes: Buffer) => bytes],
+])("who accepts %j gets %s", async (accepted, coding, decode) => {
+  const answer = await send(gateway(), { url: "/account", headers: { "accept-encoding": accepted } });
+  expect(answer.headers["content-encoding"]).toBe(coding);
+  expect(answer.headers.vary).toBe("Accept-Encoding");
+  expect(decode(answer.rawPayload).toString()).toBe(DOCUMENT);
+});
+
+test("a coding has a version of its own, so that a cache mixes none", async () => {
+  const app = gateway();
+  const versions = await Promise.all(
+    ["br", "gzip", "identity"].map(
+      async (coding) =>
+        (await send(app, { url: "/account", headers: { "accept-encoding": coding } })).headers.etag,
+    ),
+  );
+  expect(new Set(versions).size).toBe(3);
+});
+
+test.each([
+  "/account/assets/main-2.js",
+  "/account/assets/main-1.js.br",
+  "/account/assets/",
+  "/account/assets/..%2f..%2fpackage.json",
+  "/account/assets/__proto__",
+  "/accounts",
+])("%s is not served", async (url) => {
+  const answer = await send(gateway(), { url });
+  expect(answer.statusCode).toBeGreaterThanOrEqual(400);
+  expect(answer.headers["cache-control"] ?? "").not.toContain("immutable");
+});
+
+test("at / a browser gets links, and any other client the 404 of an unknown path", async () => {
+  const app = gateway();
+  const page = await send(app, { url: "/", headers: { accept: "text/html,*/*;q=0.8" } });
+  expect(page.statusCode).toBe(200);
+  expect(page.headers["content-type"]).toBe("text/html; charset=utf-8");
+  const links = [...page.body.matchAll(/href="(\/[^"]*)"/g)].map(([, url]) => url);
+  expect(links).toEqual(["/account", "/docs", "/openapi.json", "/m?a&amp;b"]);
+  expect(page.body).toContain("&lt;Mail&gt;");
+  expect(page.body).not.toContain("<Mail>");
+  for (const accept of ["*/*", "application/json"]) {
+    const answer = await send(app, { url: "/", headers: { accept } });
+    expect([answer.statusCode, answer.json().error.code]).toEqual([404, "not_found"]);
+  }
+});
+
+test("with WEB=off there is no page", async () => {
+  const { app } = testGateway();
+  const headers = { accept: "text/html" };
+  for (const url of ["/", "/account", "/account/login", "/account/assets/main-1.js"])
+    expect((await send(app, { url, headers })).statusCode, url).toBe(404);
+});

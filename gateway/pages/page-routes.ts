@@ -1,0 +1,85 @@
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { DomainError } from "../../service-kit/errors.ts";
+import { sendCacheable } from "../edge/cacheable.ts";
+import type { GatewayApp } from "../edge/request-state.ts";
+import type { RoutePolicy } from "../routing/route-policy.ts";
+import { INDEX_HEADERS, indexPage, type PageLink } from "./index-page.ts";
+import { type Encoded, encodedPage, type WebPages } from "./web-pages.ts";
+
+const policy: RoutePolicy = { auth: "public", limitClass: "page" };
+
+/** Browsers never ask for a name with a hash again. */
+const IMMUTABLE = "public, max-age=31536000, immutable";
+/** They ask each time, by its ETag. */
+const REVALIDATED = "no-cache";
+
+/** Scripts and styles are files of this origin; nothing that is written into a page becomes one. */
+const DOCUMENT_HEADERS = {
+  "content-security-policy": [
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "img-src 'self'",
+    "connect-src 'self'",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+    "require-trusted-types-for 'script'",
+    "trusted-types 'none'",
+  ].join("; "),
+  "cross-origin-opener-policy": "same-origin",
+  "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+} as const;
+
+export interface PagesDeps {
+  /** None with `WEB=off`. */
+  webPages: readonly WebPages[];
+  /** Further ones for the page at `/`. */
+  indexLinks: readonly PageLink[];
+}
+
+/** Outside of versions, and not in the API document: nothing here has rights of its own. */
+export function registerPageRoutes(app: GatewayApp, { webPages, indexLinks }: PagesDeps): void {
+  if (webPages.length === 0) return;
+  const index = encodedPage(indexPage([...webPages.map(({ path }) => path)], indexLinks));
+  app.get("/", { config: policy }, async (request, reply) => {
+    reply.header("vary", "Accept");
+    if (request.headers.accept?.includes("text/html") !== true) throw new DomainError("not_found");
+    return sendPage(request, reply.headers(INDEX_HEADERS), index, REVALIDATED);
+  });
+  for (const { path, document, files } of webPages) {
+    const page = async (request: FastifyRequest, reply: FastifyReply) =>
+      sendPage(request, reply.headers(DOCUMENT_HEADERS), document, REVALIDATED);
+    app.get(path, { config: policy }, page);
+    app.get(`${path}/*`, { config: policy }, page);
+    app.get(`${path}/assets/*`, { config: policy }, async (request, reply) => {
+      const [name = ""] = (request.raw.url ?? "").split("?", 1);
+      const file = files.get(name);
+      if (file === undefined) throw new DomainError("not_found");
+      return sendPage(request, reply.header("cross-origin-resource-policy", "same-origin"), file, IMMUTABLE);
+    });
+  }
+}
+
+function sendPage(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  encoded: Encoded,
+  cacheControl: string,
+): FastifyReply {
+  const coding = codingOf(request.headers["accept-encoding"]);
+  reply.header("vary", [reply.getHeader("vary"), "Accept-Encoding"].filter(Boolean).join(", "));
+  if (coding !== "identity") reply.header("content-encoding", coding);
+  return sendCacheable(request, reply, encoded[coding], cacheControl);
+}
+
+/** Ours in our order: every browser takes brotli. @see RFC 9110 §12.5.3. */
+function codingOf(acceptEncoding: string | string[] | undefined): keyof Encoded {
+  const accepted = String(acceptEncoding ?? "")
+    .split(",")
+    .map((part) => part.trim().toLowerCase())
+    .filter((part) => !/;\s*q=0(?:\.0*)?$/.test(part))
+    .map((part) => part.split(";", 1)[0]);
+  if (accepted.includes("br")) return "br";
+  return accepted.includes("gzip") ? "gzip" : "identity";
+}

@@ -1,0 +1,101 @@
+import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { brotliCompress, constants, gzip } from "node:zlib";
+import { build, type Rolldown } from "vite";
+import { DIST, isBuilt, manifestFile, PAGES, type PagesManifest, sourcesDigest } from "./sources.ts";
+
+/**
+ * Builds the pages: `npm run build:web`. Nothing if they were built from the present sources.
+ *
+ * Files have the hash of their content in their names, and the manifest is renamed into place at the end, so whoever reads
+ * during a build, also one by another process, gets the former pages or the new ones.
+ */
+
+/** All have Trusted Types or ignore them, `light-dark()` and WebAuthn's JSON. */
+const BROWSERS = ["chrome129", "firefox128", "safari18"];
+
+/** What every page needs is one file, which stays in caches when the pages change. */
+const GROUPS = [
+  {
+    name: "base",
+    test: /node_modules\/(?:react|react-dom|scheduler|i18next|@tanstack\/(?!query|react-query)[\w-]+)\//,
+  },
+  { name: "query", test: /node_modules\/@tanstack\/(?:query|react-query)/ },
+];
+
+const brotli = promisify(brotliCompress);
+const zip = promisify(gzip);
+
+async function buildPages(folder: string, base: string, sources: string): Promise<void> {
+  const built = (await build({
+    root: join(import.meta.dirname, folder),
+    base,
+    configFile: false,
+    envDir: false,
+    publicDir: false,
+    logLevel: "warn",
+    build: {
+      write: false,
+      target: BROWSERS,
+      assetsDir: "assets",
+      // Every file has an address: `data:` is not in the policy.
+      assetsInlineLimit: 0,
+      modulePreload: { polyfill: false },
+      reportCompressedSize: false,
+      rolldownOptions: {
+        // Libraries say "use client", which means nothing here.
+        onLog: (level, log, report) => log.code !== "MODULE_LEVEL_DIRECTIVE" && report(level, log),
+        output: { codeSplitting: { groups: GROUPS } },
+      },
+    },
+  })) as Rolldown.RolldownOutput;
+  const outputs = built.output.map((file) => ({
+    name: file.fileName,
+    content: Buffer.from(file.type === "chunk" ? file.code : file.source),
+  }));
+  const page = outputs.find(({ name }) => name === "index.html");
+  if (page === undefined) throw new Error(`web/${folder} has no index.html`);
+  const files = outputs.filter((output) => output !== page);
+  await Promise.all(files.map(({ name, content }) => writeCompressed(join(DIST, folder, name), content)));
+  const manifest: PagesManifest = {
+    sources,
+    page: page.content.toString(),
+    files: files.map(({ name }) => name).sort(),
+  };
+  await writeAtOnce(manifestFile(folder), JSON.stringify(manifest));
+  await removeOthers(folder, manifest.files);
+}
+
+async function writeCompressed(path: string, content: Buffer): Promise<void> {
+  await mkdir(dirname(path), { recursive: true });
+  const params = { [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY };
+  await Promise.all([
+    writeAtOnce(path, content),
+    brotli(content, { params }).then((bytes) => writeAtOnce(`${path}.br`, bytes)),
+    zip(content, { level: constants.Z_BEST_COMPRESSION }).then((bytes) => writeAtOnce(`${path}.gz`, bytes)),
+  ]);
+}
+
+async function writeAtOnce(path: string, content: string | Buffer): Promise<void> {
+  const draft = `${path}.${process.pid}`;
+  await writeFile(draft, content);
+  await rename(draft, path);
+}
+
+/** Of earlier builds. */
+async function removeOthers(folder: string, files: readonly string[]): Promise<void> {
+  const kept = new Set(files.flatMap((name) => [name, `${name}.br`, `${name}.gz`]));
+  const assets = join(DIST, folder, "assets");
+  const found = (await readdir(assets)).filter((name) => !kept.has(`assets/${name}`));
+  await Promise.all(found.map((name) => rm(join(assets, name), { force: true })));
+}
+
+const digest = sourcesDigest();
+if (!isBuilt(digest)) {
+  for (const { folder, base } of PAGES) await buildPages(folder, base, digest);
+  for (const { folder } of PAGES) {
+    const { files } = JSON.parse(await readFile(manifestFile(folder), "utf8")) as PagesManifest;
+    console.log(`web/${folder}: ${files.length} files`);
+  }
+}

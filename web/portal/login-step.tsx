@@ -1,0 +1,184 @@
+import { lazy, Suspense, useState } from "react";
+import type {
+  MfaEnrollmentRequired,
+  MfaRequired,
+  PasskeyCreationOptions,
+  PasskeyRequestOptions,
+} from "../../examples/typescript-client/generated/gatehouse.ts";
+import { Button } from "../ui/button.tsx";
+import { CodeField, PasswordField } from "../ui/field.tsx";
+import { ActionForm, useAction } from "../ui/form.tsx";
+import { PageTitle } from "../ui/frame.tsx";
+import { Loading, Notice } from "../ui/notice.tsx";
+import type { LoginAnswer } from "./login-answer.ts";
+import { canUsePasskeys, makePasskey, thisDevice, usePasskeyOnce } from "./passkeys.ts";
+import { RecoveryCodes } from "./recovery-codes.tsx";
+import { useSession } from "./session.ts";
+import { useText } from "./text.ts";
+import type { TotpSetUp } from "./totp-secret.tsx";
+
+/** Few logins need its drawing of QR codes. */
+const TotpSecret = lazy(() =>
+  import("./totp-secret.tsx").then(({ TotpSecret: secret }) => ({ default: secret })),
+);
+
+interface StepProps<Step> {
+  step: Step;
+  onAnswer: (answer: LoginAnswer) => Promise<void>;
+  onCancel: () => void;
+}
+
+/** What a login asks for after the password: a second factor, a new password, or to set up a second factor. */
+export function LoginStep({ step, ...rest }: StepProps<LoginAnswer>) {
+  if ("requireMfa" in step) return <SecondFactor step={step} {...rest} />;
+  if ("requirePasswordChange" in step) return <NewPassword step={step} {...rest} />;
+  if ("requireMfaEnrollment" in step) return <Enrollment step={step} {...rest} />;
+  return null;
+}
+
+function Cancel({ onCancel }: { onCancel: () => void }) {
+  const t = useText();
+  return (
+    <p className="links">
+      <button type="button" className="plain" onClick={onCancel}>
+        {t("login.startAgain")}
+      </button>
+    </p>
+  );
+}
+
+function SecondFactor({ step, onAnswer, onCancel }: StepProps<MfaRequired>) {
+  const t = useText();
+  const { client } = useSession();
+  const { tempToken, methods, passkey, trustDeviceDays } = step;
+  const [trustDevice, setTrust] = useState(false);
+  const verify = async (proof: { code: string } | { passkey: object }) =>
+    onAnswer(
+      await client.step("/auth/mfa/verify", { tempToken, ...proof, ...(trustDevice && { trustDevice }) }),
+    );
+  const byPasskey = useAction(async (options: PasskeyRequestOptions) =>
+    verify({ passkey: await usePasskeyOnce(options) }),
+  );
+  const hasCode = methods.includes("totp") || methods.includes("recovery_code");
+  const canPasskey = passkey !== undefined && canUsePasskeys();
+  return (
+    <>
+      <PageTitle lead={t(methods.includes("totp") ? "mfa.lead" : "mfa.leadWithoutApp")}>
+        {t("mfa.title")}
+      </PageTitle>
+      <div className="stack">
+        {byPasskey.problem !== undefined && <Notice isBad>{byPasskey.problem.message}</Notice>}
+        {canPasskey && (
+          <Button size="wide" isPending={byPasskey.isRunning} onClick={() => void byPasskey.run(passkey)}>
+            {t("mfa.passkey")}
+          </Button>
+        )}
+        {canPasskey && hasCode && <div className="or">{t("login.or")}</div>}
+        {hasCode && (
+          <ActionForm submit={t("mfa.submit")} wide action={({ code = "" }) => verify({ code: code.trim() })}>
+            <CodeField label={t("mfa.code")} hint={t("mfa.codeHint")} autoFocus={!canPasskey} />
+          </ActionForm>
+        )}
+        {trustDeviceDays !== undefined && (
+          <label className="check">
+            <input
+              type="checkbox"
+              checked={trustDevice}
+              onChange={(event) => setTrust(event.target.checked)}
+            />
+            <span>{t("mfa.trust", { count: trustDeviceDays })}</span>
+          </label>
+        )}
+      </div>
+      <Cancel onCancel={onCancel} />
+    </>
+  );
+}
+
+function NewPassword({ step, onAnswer, onCancel }: StepProps<{ tempToken: string }>) {
+  const t = useText();
+  const { client } = useSession();
+  const { tempToken } = step;
+  return (
+    <>
+      <PageTitle lead={t("newPassword.lead")}>{t("newPassword.title")}</PageTitle>
+      <ActionForm
+        submit={t("newPassword.submit")}
+        wide
+        action={async ({ newPassword }) =>
+          onAnswer(await client.step("/auth/login/change-password", { tempToken, newPassword }))
+        }
+      >
+        <PasswordField
+          name="newPassword"
+          label={t("newPassword.field")}
+          hint={t("password.hint")}
+          autoComplete="new-password"
+        />
+      </ActionForm>
+      <Cancel onCancel={onCancel} />
+    </>
+  );
+}
+
+type Enrolled = LoginAnswer & { recoveryCodes?: string[] };
+
+function Enrollment({ step: { tempToken, methods }, onAnswer, onCancel }: StepProps<MfaEnrollmentRequired>) {
+  const t = useText();
+  const { client } = useSession();
+  const [setUp, setSetUp] = useState<TotpSetUp>();
+  const [done, setDone] = useState<Enrolled>();
+  const begin = useAction(async () =>
+    setSetUp(await client.step<TotpSetUp>("/auth/mfa/setup", { tempToken })),
+  );
+  const passkey = useAction(async () => {
+    const options = await client.step<PasskeyCreationOptions>("/auth/passkeys/options", { tempToken });
+    const response = await makePasskey(options);
+    setDone(await client.step<Enrolled>("/auth/passkeys", { tempToken, response, name: thisDevice() }));
+  });
+  const problem = begin.problem ?? passkey.problem;
+  if (done !== undefined) {
+    return (
+      <>
+        <PageTitle lead={t("recovery.lead")}>{t("recovery.title")}</PageTitle>
+        <RecoveryCodes codes={done.recoveryCodes ?? []} onDone={() => void onAnswer(done)} />
+      </>
+    );
+  }
+  return (
+    <>
+      <PageTitle lead={t("enroll.lead")}>{t("enroll.title")}</PageTitle>
+      <div className="stack">
+        {problem !== undefined && <Notice isBad>{problem.message}</Notice>}
+        {setUp === undefined ? (
+          <>
+            {canUsePasskeys() && methods.includes("passkey") && (
+              <Button size="wide" isPending={passkey.isRunning} onClick={() => void passkey.run()}>
+                {t("enroll.passkey")}
+              </Button>
+            )}
+            <Button kind="quiet" size="wide" isPending={begin.isRunning} onClick={() => void begin.run()}>
+              {t("enroll.totp")}
+            </Button>
+          </>
+        ) : (
+          <>
+            <Suspense fallback={<Loading />}>
+              <TotpSecret setUp={setUp} />
+            </Suspense>
+            <ActionForm
+              submit={t("totp.confirm")}
+              wide
+              action={async ({ code = "" }) =>
+                setDone(await client.step<Enrolled>("/auth/mfa/enable", { tempToken, code: code.trim() }))
+              }
+            >
+              <CodeField label={t("totp.code")} hint={t("totp.codeHint")} autoFocus />
+            </ActionForm>
+          </>
+        )}
+      </div>
+      <Cancel onCancel={onCancel} />
+    </>
+  );
+}

@@ -1,0 +1,171 @@
+import { useNavigate } from "@tanstack/react-router";
+import { useState } from "react";
+import { callApi } from "../../ui/api.ts";
+import { Button } from "../../ui/button.tsx";
+import { Sheet } from "../../ui/dialog.tsx";
+import { EmailField, Field, PasswordField } from "../../ui/field.tsx";
+import { ActionForm, useAction } from "../../ui/form.tsx";
+import { dateText } from "../../ui/format.ts";
+import { PageTitle, Section } from "../../ui/frame.tsx";
+import { Notice } from "../../ui/notice.tsx";
+import { useLanguage } from "../../ui/text.ts";
+import { useSession, useUser } from "../session.ts";
+import { useText } from "../text.ts";
+
+export function ProfilePage() {
+  const t = useText();
+  const user = useUser();
+  const language = useLanguage();
+  return (
+    <>
+      <PageTitle lead={t("profile.since", { date: dateText(user.createdAt, language) })}>
+        {t("account.profile")}
+      </PageTitle>
+      <Names />
+      <Address />
+      <Delete />
+    </>
+  );
+}
+
+function Names() {
+  const t = useText();
+  const { call, load } = useSession();
+  const { firstName, lastName } = useUser();
+  const [isSaved, setSaved] = useState(false);
+  return (
+    <Section title={t("profile.names")}>
+      {isSaved && <Notice>{t("form.saved")}</Notice>}
+      <ActionForm
+        submit={t("form.save")}
+        action={async (names) => {
+          setSaved(false);
+          await call("PATCH", "/auth/me", names);
+          await load();
+          setSaved(true);
+        }}
+      >
+        <div className="pair">
+          <Field
+            name="firstName"
+            label={t("profile.firstName")}
+            defaultValue={firstName}
+            autoComplete="given-name"
+            required
+            maxLength={100}
+          />
+          <Field
+            name="lastName"
+            label={t("profile.lastName")}
+            defaultValue={lastName}
+            autoComplete="family-name"
+            required
+            maxLength={100}
+          />
+        </div>
+      </ActionForm>
+    </Section>
+  );
+}
+
+function Address() {
+  const t = useText();
+  const { call } = useSession();
+  const { email, emailVerified } = useUser();
+  const [isOpen, setOpen] = useState(false);
+  const [sentTo, setSentTo] = useState<string>();
+  const resend = useAction(async () => {
+    await callApi(fetch, "POST", "/auth/resend-verification", { email });
+    setSentTo(email);
+  });
+  return (
+    <Section title={t("email.title")} lead={t("email.lead")}>
+      <p>
+        <strong>{email}</strong>
+        <span className={emailVerified ? "tag" : "tag bad"}>
+          {t(emailVerified ? "email.verified" : "email.unverified")}
+        </span>
+      </p>
+      {sentTo !== undefined && <Notice>{t("email.sent", { email: sentTo })}</Notice>}
+      {resend.problem !== undefined && <Notice isBad>{resend.problem.message}</Notice>}
+      <div className="buttons">
+        <Button kind="quiet" onClick={() => setOpen(true)}>
+          {t("email.change")}
+        </Button>
+        {!emailVerified && (
+          <Button kind="quiet" isPending={resend.isRunning} onClick={() => void resend.run()}>
+            {t("email.resend")}
+          </Button>
+        )}
+      </div>
+      <Sheet title={t("email.change")} isOpen={isOpen} onClose={() => setOpen(false)}>
+        {(close) => (
+          <>
+            <p className="muted">{t("email.changeLead")}</p>
+            <ActionForm
+              submit={t("email.send")}
+              beside={<Cancel onClick={close} />}
+              action={async ({ newEmail = "", password }) => {
+                await call("POST", "/auth/change-email", { newEmail, password });
+                setSentTo(newEmail);
+                close();
+              }}
+            >
+              <EmailField name="newEmail" label={t("email.new")} autoComplete="email" autoFocus />
+              <PasswordField name="password" label={t("password.yours")} autoComplete="current-password" />
+            </ActionForm>
+          </>
+        )}
+      </Sheet>
+    </Section>
+  );
+}
+
+function Delete() {
+  const t = useText();
+  const session = useSession();
+  const navigate = useNavigate();
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <Section title={t("delete.title")} lead={t("delete.lead")}>
+      <div className="buttons">
+        <Button kind="quiet" onClick={() => setOpen(true)}>
+          {t("delete.begin")}
+        </Button>
+      </div>
+      <Sheet title={t("delete.question")} isOpen={isOpen} onClose={() => setOpen(false)}>
+        {(close) => (
+          <>
+            <p className="muted">{t("delete.warning")}</p>
+            <ActionForm
+              submit={t("delete.submit")}
+              kind="danger"
+              beside={<Cancel onClick={close} />}
+              action={async ({ password }) => {
+                await session.call("DELETE", "/auth/me", { password });
+                session.forget();
+                await navigate({ to: "/login" });
+              }}
+            >
+              <PasswordField
+                name="password"
+                label={t("password.yours")}
+                autoComplete="current-password"
+                autoFocus
+              />
+            </ActionForm>
+          </>
+        )}
+      </Sheet>
+    </Section>
+  );
+}
+
+function Cancel({ onClick }: { onClick: () => void }) {
+  const t = useText();
+  return (
+    <Button kind="quiet" onClick={onClick}>
+      {t("form.cancel")}
+    </Button>
+  );
+}

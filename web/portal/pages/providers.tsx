@@ -1,0 +1,123 @@
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import type { LinkedIdentity } from "../../../examples/typescript-client/generated/gatehouse.ts";
+import { Button } from "../../ui/button.tsx";
+import { Sheet } from "../../ui/dialog.tsx";
+import { PasswordField } from "../../ui/field.tsx";
+import { ActionForm } from "../../ui/form.tsx";
+import { dateText } from "../../ui/format.ts";
+import { PageTitle, Section } from "../../ui/frame.tsx";
+import { Found, Rows } from "../../ui/states.tsx";
+import { useLanguage } from "../../ui/text.ts";
+import { listProviders } from "../provider-buttons.tsx";
+import { RETURN_PATH } from "../provider-login.ts";
+import { useSession } from "../session.ts";
+import { useText } from "../text.ts";
+
+interface Asked {
+  provider: string;
+  name: string;
+  isLinked: boolean;
+}
+
+export function ProvidersPage() {
+  const t = useText();
+  const { call } = useSession();
+  const language = useLanguage();
+  const queries = useQueryClient();
+  const [asked, setAsked] = useState<Asked>();
+  const providers = useQuery({ queryKey: ["providers"], queryFn: listProviders });
+  const linked = useQuery({
+    queryKey: ["identities"],
+    queryFn: async () =>
+      (await call<{ identities: LinkedIdentity[] }>("GET", "/auth/me/identities")).identities,
+  });
+  const change = async ({ provider, isLinked }: Asked, password: string, close: () => void) => {
+    const path = `/auth/me/identities/${encodeURIComponent(provider)}`;
+    // An account without a password sends none.
+    const proof = password === "" ? {} : { password };
+    if (isLinked) {
+      await call("DELETE", path, proof);
+      await queries.invalidateQueries({ queryKey: ["identities"] });
+      return close();
+    }
+    const returnTo = `${location.origin}${RETURN_PATH}`;
+    const { url } = await call<{ url: string }>("POST", path, { ...proof, returnTo });
+    location.assign(url);
+  };
+  return (
+    <>
+      <PageTitle lead={t("providers.lead")}>{t("account.providers")}</PageTitle>
+      <Section title={t("providers.list")}>
+        <Found query={providers}>
+          {(all) => (
+            <Found query={linked}>
+              {(identities) => (
+                <Rows
+                  rows={all.map(({ name, displayName }) => ({
+                    id: name,
+                    displayName,
+                    identity: identities.find(({ provider }) => provider === name),
+                  }))}
+                  empty={t("providers.none")}
+                  row={({ id, displayName, identity }) => (
+                    <>
+                      <div className="what">
+                        <strong>{displayName}</strong>
+                        <span className="muted small">
+                          {identity === undefined
+                            ? t("providers.unlinked")
+                            : t("providers.linked", {
+                                date: dateText(identity.linkedAt, language),
+                                email: identity.email ?? "",
+                              })}
+                        </span>
+                      </div>
+                      <Button
+                        kind="quiet"
+                        size="slim"
+                        onClick={() =>
+                          setAsked({ provider: id, name: displayName, isLinked: identity !== undefined })
+                        }
+                      >
+                        {t(identity === undefined ? "providers.link" : "form.remove")}
+                      </Button>
+                    </>
+                  )}
+                />
+              )}
+            </Found>
+          )}
+        </Found>
+      </Section>
+      <Sheet title={asked?.name ?? ""} isOpen={asked !== undefined} onClose={() => setAsked(undefined)}>
+        {(close) =>
+          asked !== undefined && (
+            <>
+              <p className="muted">{t(asked.isLinked ? "providers.removeLead" : "providers.linkLead")}</p>
+              <ActionForm
+                submit={t(asked.isLinked ? "form.remove" : "providers.link")}
+                kind={asked.isLinked ? "danger" : "main"}
+                beside={
+                  <Button kind="quiet" onClick={close}>
+                    {t("form.cancel")}
+                  </Button>
+                }
+                action={({ password = "" }) => change(asked, password, close)}
+              >
+                <PasswordField
+                  name="password"
+                  label={t("password.yours")}
+                  hint={t("providers.noPassword")}
+                  autoComplete="current-password"
+                  required={false}
+                  autoFocus
+                />
+              </ActionForm>
+            </>
+          )
+        }
+      </Sheet>
+    </>
+  );
+}

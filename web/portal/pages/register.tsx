@@ -1,0 +1,68 @@
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+import { callApi } from "../../ui/api.ts";
+import { EmailField, Field, PasswordField } from "../../ui/field.tsx";
+import { ActionForm } from "../../ui/form.tsx";
+import { PageTitle } from "../../ui/frame.tsx";
+import { useText } from "../text.ts";
+
+export function RegisterPage() {
+  const t = useText();
+  const [email, setEmail] = useState<string>();
+  if (email !== undefined) {
+    return (
+      <>
+        <PageTitle lead={t("register.doneLead", { email })}>{t("register.done")}</PageTitle>
+        <div className="stack">
+          <p className="muted">{t("register.doneHint")}</p>
+          <Link to="/login" className="button wide">
+            {t("login.submit")}
+          </Link>
+        </div>
+      </>
+    );
+  }
+  return (
+    <>
+      <PageTitle>{t("register.title")}</PageTitle>
+      <ActionForm
+        submit={t("register.submit")}
+        wide
+        action={async ({ newPassword: password, ...names }) => {
+          await callApi(fetch, "POST", "/auth/register", { ...names, password });
+          setEmail(names.email);
+        }}
+      >
+        <div className="pair">
+          <Field
+            name="firstName"
+            label={t("profile.firstName")}
+            autoComplete="given-name"
+            required
+            maxLength={100}
+            autoFocus
+          />
+          <Field
+            name="lastName"
+            label={t("profile.lastName")}
+            autoComplete="family-name"
+            required
+            maxLength={100}
+          />
+        </div>
+        <EmailField label={t("login.email")} />
+        <PasswordField
+          name="newPassword"
+          label={t("login.password")}
+          hint={t("password.hint")}
+          autoComplete="new-password"
+        />
+      </ActionForm>
+      <div className="links">
+        <p>
+          {t("register.known")} <Link to="/login">{t("login.submit")}</Link>
+        </p>
+      </div>
+    </>
+  );
+}

@@ -1,0 +1,139 @@
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+import type { Session, TrustedDevice } from "../../../examples/typescript-client/generated/gatehouse.ts";
+import { Button } from "../../ui/button.tsx";
+import { useAction } from "../../ui/form.tsx";
+import { dateText, deviceOf, sinceText } from "../../ui/format.ts";
+import { PageTitle, Section } from "../../ui/frame.tsx";
+import { Notice } from "../../ui/notice.tsx";
+import { Found, Rows } from "../../ui/states.tsx";
+import { useLanguage } from "../../ui/text.ts";
+import { useSession } from "../session.ts";
+import { useText } from "../text.ts";
+
+interface Listed {
+  sessions: Session[];
+  trustedDevices: TrustedDevice[];
+}
+
+export function SessionsPage() {
+  const t = useText();
+  const { call, client } = useSession();
+  const language = useLanguage();
+  const queries = useQueryClient();
+  const [endedStranger, setEndedStranger] = useState(false);
+  const query = useQuery({ queryKey: ["sessions"], queryFn: () => call<Listed>("GET", "/auth/sessions") });
+  const reload = () => queries.invalidateQueries({ queryKey: ["sessions"] });
+  const end = useAction(async (id: string) => {
+    await call("DELETE", `/auth/sessions/${id}`);
+    setEndedStranger(true);
+    await reload();
+  });
+  const endOthers = useAction(async () => {
+    await client.logout("others");
+    await reload();
+  });
+  const forget = useAction(async (id: string) => {
+    await call("DELETE", `/auth/trusted-devices/${id}`);
+    await reload();
+  });
+  const problem = end.problem ?? endOthers.problem ?? forget.problem;
+  return (
+    <>
+      <PageTitle lead={t("sessions.lead")}>{t("account.sessions")}</PageTitle>
+      <Section title={t("sessions.live")}>
+        {problem !== undefined && <Notice isBad>{problem.message}</Notice>}
+        {endedStranger && (
+          <Notice>
+            <strong>{t("sessions.ended")}</strong>
+            <span>
+              {t("sessions.endedLead")} <Link to="/security">{t("account.security")}</Link>
+            </span>
+          </Notice>
+        )}
+        <Found query={query}>
+          {({ sessions }) => (
+            <>
+              <Rows
+                rows={[...sessions].sort((one, other) => Number(other.current) - Number(one.current))}
+                empty={t("sessions.none")}
+                row={(session) => (
+                  <>
+                    <div className="what">
+                      <strong>
+                        <Device userAgent={session.userAgent} />
+                        {session.current && <span className="tag">{t("sessions.current")}</span>}
+                      </strong>
+                      <span className="muted small">
+                        {t("sessions.used", {
+                          when: sinceText(session.lastUsedAt, language),
+                          ip: session.ip,
+                        })}
+                      </span>
+                    </div>
+                    {!session.current && (
+                      <Button
+                        kind="quiet"
+                        size="slim"
+                        isPending={end.isRunning}
+                        aria-label={t("sessions.endIt", { ip: session.ip })}
+                        onClick={() => void end.run(session.id)}
+                      >
+                        {t("sessions.end")}
+                      </Button>
+                    )}
+                  </>
+                )}
+              />
+              {sessions.length > 1 && (
+                <div className="buttons">
+                  <Button kind="quiet" isPending={endOthers.isRunning} onClick={() => void endOthers.run()}>
+                    {t("sessions.endOthers")}
+                  </Button>
+                </div>
+              )}
+            </>
+          )}
+        </Found>
+      </Section>
+      <Section title={t("trusted.title")} lead={t("trusted.lead")}>
+        <Found query={query}>
+          {({ trustedDevices }) => (
+            <Rows
+              rows={trustedDevices}
+              empty={t("trusted.none")}
+              row={(device) => (
+                <>
+                  <div className="what">
+                    <strong>
+                      <Device userAgent={device.userAgent} />
+                    </strong>
+                    <span className="muted small">
+                      {t("trusted.until", { date: dateText(device.expiresAt, language) })}
+                    </span>
+                  </div>
+                  <Button
+                    kind="quiet"
+                    size="slim"
+                    isPending={forget.isRunning}
+                    onClick={() => void forget.run(device.id)}
+                  >
+                    {t("form.remove")}
+                  </Button>
+                </>
+              )}
+            />
+          )}
+        </Found>
+      </Section>
+    </>
+  );
+}
+
+function Device({ userAgent }: { userAgent: string }) {
+  const t = useText();
+  const { browser, system } = deviceOf(userAgent);
+  if (browser === "") return t("sessions.unknown");
+  return system === "" ? browser : t("sessions.device", { browser, system });
+}

@@ -1,0 +1,47 @@
+import { useState } from "react";
+import { Button } from "../ui/button.tsx";
+import { useText } from "./text.ts";
+
+/** Shown once. To copy, or to download as a text file. */
+export function RecoveryCodes({ codes, onDone }: { codes: readonly string[]; onDone: () => void }) {
+  const t = useText();
+  const [isCopied, setCopied] = useState(false);
+  const text = `${codes.join("\n")}\n`;
+  const download = () => {
+    const address = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
+    const link = Object.assign(document.createElement("a"), {
+      href: address,
+      download: "gatehouse-recovery-codes.txt",
+    });
+    link.click();
+    URL.revokeObjectURL(address);
+  };
+  return (
+    <div className="stack">
+      <ul className="codes" aria-label={t("recovery.title")}>
+        {codes.map((code) => (
+          <li key={code}>{code}</li>
+        ))}
+      </ul>
+      <div className="buttons">
+        <Button
+          kind="quiet"
+          onClick={() =>
+            void navigator.clipboard.writeText(text).then(
+              () => setCopied(true),
+              () => undefined,
+            )
+          }
+        >
+          {t(isCopied ? "form.copied" : "form.copy")}
+        </Button>
+        <Button kind="quiet" onClick={download}>
+          {t("form.download")}
+        </Button>
+      </div>
+      <Button size="wide" onClick={onDone}>
+        {t("recovery.done")}
+      </Button>
+    </div>
+  );
+}

@@ -1,0 +1,109 @@
+import {
+  createRootRouteWithContext,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  Outlet,
+  redirect,
+} from "@tanstack/react-router";
+import { LoggedOut, Missing } from "./layout.tsx";
+import { MAIL_LINKS } from "./mail-links.ts";
+import type { Session } from "./session.ts";
+
+const root = createRootRouteWithContext<{ session: Session }>()({
+  component: Outlet,
+  notFoundComponent: Missing,
+});
+
+const loggedOut = createRoute({ getParentRoute: () => root, id: "out", component: LoggedOut });
+const loggedIn = createRoute({
+  getParentRoute: () => root,
+  id: "in",
+  component: lazyRouteComponent(() => import("./logged-in.tsx"), "LoggedIn"),
+  beforeLoad: ({ context: { session }, location }) => {
+    if (session.account === undefined) throw redirect({ to: "/login", search: { next: location.pathname } });
+  },
+});
+
+/** Only a path of the portal. */
+function nextOf(search: Record<string, unknown>): { next?: string } {
+  const { next } = search;
+  return typeof next === "string" && /^\/[a-z-]{1,40}$/.test(next) ? { next } : {};
+}
+
+const login = createRoute({
+  getParentRoute: () => loggedOut,
+  path: "/login",
+  validateSearch: nextOf,
+  beforeLoad: ({ context: { session }, search }) => {
+    if (session.account !== undefined) throw redirect({ to: search.next ?? "/" });
+  },
+  component: lazyRouteComponent(() => import("./pages/login.tsx"), "LoginPage"),
+});
+const register = createRoute({
+  getParentRoute: () => loggedOut,
+  path: "/register",
+  component: lazyRouteComponent(() => import("./pages/register.tsx"), "RegisterPage"),
+});
+const forgotPassword = createRoute({
+  getParentRoute: () => loggedOut,
+  path: "/forgot-password",
+  component: lazyRouteComponent(() => import("./pages/forgot-password.tsx"), "ForgotPasswordPage"),
+});
+const returned = createRoute({
+  getParentRoute: () => loggedOut,
+  path: "/returned",
+  component: lazyRouteComponent(() => import("./pages/returned.tsx"), "ReturnedPage"),
+});
+const mailLinks = MAIL_LINKS.map((path) =>
+  createRoute({
+    getParentRoute: () => loggedOut,
+    path: `/${path}`,
+    component: lazyRouteComponent(() => import("./pages/mail-link.tsx"), "MailLinkPage"),
+  }),
+);
+
+const profile = createRoute({
+  getParentRoute: () => loggedIn,
+  path: "/",
+  component: lazyRouteComponent(() => import("./pages/profile.tsx"), "ProfilePage"),
+});
+const security = createRoute({
+  getParentRoute: () => loggedIn,
+  path: "/security",
+  component: lazyRouteComponent(() => import("./pages/security.tsx"), "SecurityPage"),
+});
+const sessions = createRoute({
+  getParentRoute: () => loggedIn,
+  path: "/sessions",
+  component: lazyRouteComponent(() => import("./pages/sessions.tsx"), "SessionsPage"),
+});
+const providers = createRoute({
+  getParentRoute: () => loggedIn,
+  path: "/providers",
+  component: lazyRouteComponent(() => import("./pages/providers.tsx"), "ProvidersPage"),
+});
+
+const tree = root.addChildren([
+  loggedOut.addChildren([login, register, forgotPassword, returned, ...mailLinks]),
+  loggedIn.addChildren([profile, security, sessions, providers]),
+]);
+
+export function createPortalRouter(session: Session) {
+  const router = createRouter({
+    routeTree: tree,
+    basepath: "/account",
+    context: { session },
+    defaultPreload: "intent",
+    trailingSlash: "never",
+  });
+  // After a logout, also in another tab, the guard of the present page decides again.
+  session.subscribe(() => void router.invalidate());
+  return router;
+}
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: ReturnType<typeof createPortalRouter>;
+  }
+}

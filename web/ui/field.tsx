@@ -1,0 +1,121 @@
+import { type InputHTMLAttributes, useContext, useId, useState } from "react";
+import { FieldProblems } from "./form.tsx";
+import { textOf } from "./text.ts";
+
+interface FieldProps extends Omit<InputHTMLAttributes<HTMLInputElement>, "id"> {
+  name: string;
+  label: string;
+  hint?: string;
+}
+
+/** A line of text with its label, hint and problem. */
+export function Field({ label, hint, ...props }: FieldProps) {
+  const { id, described } = useField(props.name, hint);
+  return (
+    <div className="field">
+      <label htmlFor={id}>{label}</label>
+      <input {...props} {...described} />
+      <Below id={id} name={props.name} hint={hint} />
+    </div>
+  );
+}
+
+function useField(name: string, hint: string | undefined) {
+  const id = useId();
+  const { problems, forget } = useContext(FieldProblems);
+  const problem = problems[name];
+  const texts = [hint !== undefined && `${id}-hint`, problem !== undefined && `${id}-problem`].filter(
+    Boolean,
+  );
+  const described = {
+    id,
+    onInput: () => forget(name),
+    ...(problem !== undefined && { "aria-invalid": true }),
+    ...(texts.length > 0 && { "aria-describedby": texts.join(" ") }),
+  };
+  return { id, described };
+}
+
+function Below({ id, name, hint }: { id: string; name: string; hint: string | undefined }) {
+  const problem = useContext(FieldProblems).problems[name];
+  return (
+    <>
+      {hint !== undefined && (
+        <p id={`${id}-hint`} className="hint">
+          {hint}
+        </p>
+      )}
+      {problem !== undefined && (
+        <p id={`${id}-problem`} className="wrong">
+          {problem}
+        </p>
+      )}
+    </>
+  );
+}
+
+/** Nothing corrects or capitalises what is typed. */
+const VERBATIM = { spellCheck: false, autoCapitalize: "none", autoCorrect: "off" } as const;
+
+export function EmailField(props: Partial<FieldProps> & { label: string }) {
+  return (
+    <Field
+      name="email"
+      type="email"
+      autoComplete="username"
+      required
+      maxLength={254}
+      {...VERBATIM}
+      {...props}
+    />
+  );
+}
+
+/** @param autoComplete tells password managers which password it is. */
+export function PasswordField({
+  label,
+  hint,
+  ...props
+}: Omit<FieldProps, "autoComplete" | "type"> & { autoComplete: "current-password" | "new-password" }) {
+  const { id, described } = useField(props.name, hint);
+  const [isShown, setShown] = useState(false);
+  return (
+    <div className="field">
+      <label htmlFor={id}>{label}</label>
+      <div className="shown">
+        <input
+          required
+          maxLength={1024}
+          {...VERBATIM}
+          {...props}
+          {...described}
+          type={isShown ? "text" : "password"}
+        />
+        <button
+          type="button"
+          aria-label={textOf(isShown ? "form.hidePassword" : "form.showPassword")}
+          aria-controls={id}
+          onClick={() => setShown(!isShown)}
+        >
+          {textOf(isShown ? "form.hide" : "form.show")}
+        </button>
+      </div>
+      <Below id={id} name={props.name} hint={hint} />
+    </div>
+  );
+}
+
+/** Six digits of an app, or a recovery code. */
+export function CodeField(props: Partial<FieldProps> & { label: string }) {
+  return (
+    <Field
+      name="code"
+      autoComplete="one-time-code"
+      required
+      maxLength={64}
+      className="code"
+      {...VERBATIM}
+      {...props}
+    />
+  );
+}

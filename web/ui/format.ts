@@ -1,0 +1,49 @@
+import type { Language } from "./text.ts";
+
+const MINUTE_MS = 60_000;
+const STEPS = [
+  ["minute", MINUTE_MS, 60 * MINUTE_MS],
+  ["hour", 60 * MINUTE_MS, 24 * 60 * MINUTE_MS],
+  ["day", 24 * 60 * MINUTE_MS, 30 * 24 * 60 * MINUTE_MS],
+] as const;
+
+/** "3 hours ago"; older than a month, the date. @param time ISO 8601. */
+export function sinceText(time: string, language: Language, nowMs = Date.now()): string {
+  const agoMs = Math.max(0, nowMs - Date.parse(time));
+  const step = STEPS.find(([, , below]) => agoMs < below);
+  if (step === undefined) return dateText(time, language);
+  const [unit, lengthMs] = step;
+  return new Intl.RelativeTimeFormat(language, { numeric: "auto" }).format(
+    -Math.floor(agoMs / lengthMs),
+    unit,
+  );
+}
+
+export function dateText(time: string, language: Language): string {
+  return new Intl.DateTimeFormat(language, { dateStyle: "long" }).format(new Date(time));
+}
+
+const BROWSERS = [
+  ["Edge", /\bEdg(?:e|A|iOS)?\//],
+  ["Opera", /\bOPR\//],
+  ["Firefox", /\b(?:Firefox|FxiOS)\//],
+  ["Chrome", /\b(?:Chrome|CriOS|HeadlessChrome)\//],
+  ["Safari", /\bSafari\//],
+] as const;
+const SYSTEMS = [
+  ["iPhone", /\biPhone\b/],
+  ["iPad", /\biPad\b/],
+  ["Android", /\bAndroid\b/],
+  ["Windows", /\bWindows\b/],
+  ["macOS", /\bMacintosh\b/],
+  ["Linux", /\bLinux\b/],
+] as const;
+const MAX_CHARACTERS = 60;
+
+/** "Firefox", "Linux": as far as the text tells, which anybody may have written. */
+export function deviceOf(userAgent: string): { browser: string; system: string } {
+  const named = (names: readonly (readonly [string, RegExp])[]) =>
+    names.find(([, pattern]) => pattern.test(userAgent))?.[0] ?? "";
+  const browser = named(BROWSERS);
+  return { browser: browser === "" ? userAgent.slice(0, MAX_CHARACTERS) : browser, system: named(SYSTEMS) };
+}

@@ -1,0 +1,120 @@
+import { type ReactNode, useEffect, useRef } from "react";
+import { chooseLanguage, LANGUAGES, type Language, type LoadTexts, textOf, useLanguage } from "./text.ts";
+import { chooseTheme, THEMES, type Theme, useTheme } from "./theme.ts";
+
+const BRAND = "Gatehouse";
+
+/** The bar at the top, and the page below. @param beside stands left of the choices. */
+export function Frame({
+  loadTexts,
+  beside,
+  children,
+}: {
+  loadTexts: LoadTexts;
+  beside?: ReactNode;
+  children: ReactNode;
+}) {
+  const language = useLanguage();
+  const theme = useTheme();
+  return (
+    <>
+      <a className="skip" href="#content">
+        {textOf("tools.skip")}
+      </a>
+      <header className="bar">
+        <a className="brand" href="/account">
+          <Gate />
+          {BRAND}
+        </a>
+        {beside}
+        <div className="tools">
+          <Choice
+            label={textOf("tools.language")}
+            value={language}
+            options={Object.entries(LANGUAGES)}
+            onChoose={(value) => void chooseLanguage(value as Language, loadTexts)}
+          />
+          <Choice
+            label={textOf("tools.theme")}
+            value={theme}
+            options={THEMES.map((name) => [name, textOf(`tools.themes.${name}`)])}
+            onChoose={(value) => chooseTheme(value as Theme)}
+          />
+        </div>
+      </header>
+      {children}
+    </>
+  );
+}
+
+function Choice({
+  label,
+  value,
+  options,
+  onChoose,
+}: {
+  label: string;
+  value: string;
+  options: [string, string][];
+  onChoose: (value: string) => void;
+}) {
+  return (
+    <label className="choice">
+      <span className="hidden">{label}</span>
+      <select value={value} onChange={(event) => onChoose(event.target.value)}>
+        {options.map(([name, text]) => (
+          <option key={name} value={name}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+function Gate() {
+  return (
+    <svg
+      width="22"
+      height="22"
+      viewBox="0 0 22 22"
+      fill="none"
+      stroke="currentColor"
+      strokeWidth="2"
+      aria-hidden="true"
+    >
+      <path d="M3 20V10a8 8 0 0 1 16 0v10M1 20h20M8 20v-9a3 3 0 0 1 6 0v9" />
+    </svg>
+  );
+}
+
+/** The heading of a page. It gets the focus, so that a screen reader says where the person is now. */
+export function PageTitle({ children, lead }: { children: string; lead?: ReactNode }) {
+  const heading = useRef<HTMLHeadingElement>(null);
+  useEffect(() => {
+    document.title = `${children} – ${BRAND}`;
+  }, [children]);
+  useEffect(() => {
+    if (document.activeElement === document.body) heading.current?.focus({ preventScroll: true });
+  }, []);
+  return (
+    <div className="lead">
+      <h1 ref={heading} tabIndex={-1}>
+        {children}
+      </h1>
+      {lead !== undefined && <p>{lead}</p>}
+    </div>
+  );
+}
+
+export function Section({ title, lead, children }: { title: string; lead?: ReactNode; children: ReactNode }) {
+  return (
+    <section className="section">
+      <header>
+        <h2>{title}</h2>
+        {lead !== undefined && <p>{lead}</p>}
+      </header>
+      {children}
+    </section>
+  );
+}

@@ -1,0 +1,49 @@
+import type { UseQueryResult } from "@tanstack/react-query";
+import type { ReactNode } from "react";
+import { Button } from "./button.tsx";
+import { explain } from "./explain.ts";
+import { Loading, Notice } from "./notice.tsx";
+import { textOf } from "./text.ts";
+
+/** What a query has found, or that it is loading, or why it failed. */
+export function Found<T>({
+  query,
+  children,
+}: {
+  query: UseQueryResult<T>;
+  children: (found: T) => ReactNode;
+}) {
+  if (query.data !== undefined) return <>{children(query.data)}</>;
+  if (query.isPending && query.fetchStatus !== "paused") return <Loading />;
+  return (
+    <div className="state">
+      <Notice isBad>
+        <strong>{textOf("states.failed")}</strong>
+        {query.error !== null && <span>{explain(query.error).message}</span>}
+      </Notice>
+      <Button kind="quiet" size="slim" onClick={() => void query.refetch()}>
+        {textOf("states.again")}
+      </Button>
+    </div>
+  );
+}
+
+/** A list with its rows, or what stands for no row. */
+export function Rows<T extends { id: string }>({
+  rows,
+  empty,
+  row,
+}: {
+  rows: readonly T[];
+  empty: string;
+  row: (item: T) => ReactNode;
+}) {
+  if (rows.length === 0) return <p className="muted">{empty}</p>;
+  return (
+    <ul className="rows">
+      {rows.map((item) => (
+        <li key={item.id}>{row(item)}</li>
+      ))}
+    </ul>
+  );
+}

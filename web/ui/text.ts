@@ -1,0 +1,61 @@
+import i18next from "i18next";
+import { useSyncExternalStore } from "react";
+
+export const LANGUAGES = { en: "English", de: "Deutsch" } as const;
+export type Language = keyof typeof LANGUAGES;
+
+const STORED = "gatehouse.language";
+
+/** Each language is a file of its own, of which a page loads one. */
+export type LoadTexts = (language: Language) => Promise<object>;
+
+/** The stored choice, else the browser's first language that exists here. */
+function preferredLanguage(): Language {
+  const wished = [localStorage.getItem(STORED) ?? "", ...navigator.languages];
+  const known = wished.map((tag) => tag.slice(0, 2).toLowerCase()).find((tag) => tag in LANGUAGES);
+  return (known as Language | undefined) ?? "en";
+}
+
+export async function startTexts(load: LoadTexts): Promise<void> {
+  const language = preferredLanguage();
+  await i18next.init({
+    lng: language,
+    // React escapes.
+    interpolation: { escapeValue: false },
+    resources: { [language]: { translation: await load(language) } },
+  });
+  document.documentElement.lang = language;
+}
+
+export async function chooseLanguage(language: Language, load: LoadTexts): Promise<void> {
+  if (!i18next.hasResourceBundle(language, "translation"))
+    i18next.addResourceBundle(language, "translation", await load(language));
+  localStorage.setItem(STORED, language);
+  document.documentElement.lang = language;
+  await i18next.changeLanguage(language);
+}
+
+function subscribe(changed: () => void): () => void {
+  i18next.on("languageChanged", changed);
+  return () => i18next.off("languageChanged", changed);
+}
+
+/** The present language; a change renders again. */
+export function useLanguage(): Language {
+  return useSyncExternalStore(subscribe, () => i18next.language as Language);
+}
+
+export type Values = Readonly<Record<string, string | number>>;
+
+/** The text of a key in the present language. @param key dotted: `login.title`. */
+export function textOf(key: string, values: Values = {}): string {
+  return i18next.t(key, values);
+}
+
+export const hasText = (key: string): boolean => i18next.exists(key);
+
+/** Dotted keys of a tree of texts; plurals (`one`, `other`) are one key. */
+export type KeysOf<Texts> = {
+  [K in keyof Texts & string]: Texts[K] extends string ? PluralBase<K> : `${K}.${KeysOf<Texts[K]>}`;
+}[keyof Texts & string];
+type PluralBase<K extends string> = K extends `${infer Base}_one` | `${infer Base}_other` ? Base : K;
