@@ -28,6 +28,7 @@ import { createHttpServer, type EndingConnections } from "./edge/http-server.ts"
 import { registerJsonParser } from "./edge/json-parser.ts";
 import { createNotFoundHandler } from "./edge/not-found.ts";
 import type { NoteReading } from "./edge/note-reading.ts";
+import { ProofsOfKeys, type ProofsOfKeysDeps } from "./edge/proofs-of-keys.ts";
 import type { RateLimitDeps } from "./edge/rate-limits.ts";
 import { addRequestHooks, createOnCompleted, type HookDeps } from "./edge/request-hooks.ts";
 import { requestIdOf } from "./edge/request-id.ts";
@@ -55,6 +56,7 @@ export interface GatewayDeps
     Pick<IntrospectionDeps, "introspectionClients">,
     Pick<AuthDeps, "tokenDelivery">,
     Pick<HookDeps, "proxies" | "allowedHosts" | "allowedOrigins" | "callBudgetMs">,
+    ProofsOfKeysDeps,
     RateLimitDeps,
     PagesDeps {
   recorder: AuditRecorder;
@@ -122,7 +124,18 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
   const exchanges = new OpenExchanges(deps);
   const webSockets = new WebSockets({ ...deps, exchanges, completion });
   const upgradeOf = acceptUpgrades(app);
-  addRequestHooks(app, { ...deps, stalls, completion, audit, upgradeOf, ending, paths, notFound });
+  const proofsOfKeys = new ProofsOfKeys(deps);
+  addRequestHooks(app, {
+    ...deps,
+    proofsOfKeys,
+    stalls,
+    completion,
+    audit,
+    upgradeOf,
+    ending,
+    paths,
+    notFound,
+  });
   app.addHook("preClose", async () => webSockets.close());
   app.addHook("onClose", async () => {
     stalls.close();
@@ -137,7 +150,7 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
       async (scope: GatewayApp) => {
         if (prefix === "") noteRoutes(scope, documented);
         await scope.register(fastifyCookie, { hook: false });
-        registerOwnRoutes(scope, deps, paths);
+        registerOwnRoutes(scope, { ...deps, proofsOfKeys }, paths);
       },
       { prefix },
     );
@@ -148,7 +161,7 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
   return app;
 }
 
-function registerOwnRoutes(app: GatewayApp, deps: GatewayDeps, paths: KnownPaths): void {
+function registerOwnRoutes(app: GatewayApp, deps: GatewayDeps & AuthDeps, paths: KnownPaths): void {
   registerJsonParser(app);
   app.addHook("onRequest", async (_request, reply) => {
     reply.header("cache-control", "no-store");

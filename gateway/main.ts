@@ -12,8 +12,10 @@ import { buildApp } from "./app.ts";
 import { openBackends } from "./backends/backends.ts";
 import { configSchema } from "./config.ts";
 import { limitConnections } from "./edge/connection-limit.ts";
+import { DpopProofs } from "./edge/dpop-proof.ts";
 import { createNoteReading } from "./edge/note-reading.ts";
 import { trustedProxies } from "./edge/trusted-proxies.ts";
+import { UsedProofs } from "./edge/used-proofs.ts";
 import { createMemoryLimiter, createRedisLimiter } from "./limits/call-limiter.ts";
 import { defaultLimitClasses } from "./limits/limit-class.ts";
 import { ReconciledLimiter } from "./limits/reconciled-limiter.ts";
@@ -55,6 +57,7 @@ const verifier = createTokenVerifier({
   logger,
   metrics,
   maxCachedTokens: config.VERIFIED_TOKENS_MAX,
+  boundTokens: "checked",
   onKeyBanned: (keyId) => jwks.refuseKey(keyId),
   onKeys: (keyIds) => jwks.expectKeys(keyIds),
 });
@@ -107,6 +110,8 @@ process.on("SIGHUP", () => {
 lifecycle.onStop("routes file", () => routesWatch.stop());
 const app = buildApp({
   ...backends,
+  dpopProofs: new DpopProofs(() => Date.now()),
+  usedProofs: new UsedProofs({ redis, nowMs: now, wallMs: () => Date.now() }),
   tokenDelivery: config.OAUTH_TOKEN_DELIVERY,
   jwks,
   tokenIssuer: verifier.issuer,

@@ -16,6 +16,11 @@ export const ERROR_CATALOGUE = {
   token_missing: "The call needs an access token and has none.",
   token_invalid: "The access token was not issued here, is malformed or has been revoked.",
   token_expired: "The access token has expired; refresh it.",
+  token_proof_missing:
+    "The access token is bound to a key: send it with the scheme `DPoP`, and a proof of the key in the header `DPoP`.",
+  token_proof_invalid: "The `DPoP` proof does not belong to this access token and call, or was used before.",
+  token_proof_needs_nonce:
+    "The `DPoP` proof needs the nonce of the header `DPoP-Nonce`: make a new proof with it, and repeat the call.",
   step_up_required:
     "The call needs a stronger or more recent proof of who the user is; `details` says which. See `POST /auth/step-up`.",
   invalid_credentials: "E-mail and password do not belong to an account that may log in.",
@@ -30,6 +35,9 @@ export const ERROR_CATALOGUE = {
   invalid_client: "The client is unknown, or has not proven itself.",
   invalid_scope: "The scope names a permission that the client does not have.",
   unauthorized_client: "The token is not one that was given to this client.",
+  invalid_dpop_proof: "The `DPoP` proof in a request for tokens is not valid, or was used before.",
+  use_dpop_nonce:
+    "The `DPoP` proof needs the nonce of the header `DPoP-Nonce`: make a new proof with it, and repeat the request.",
   unsupported_grant_type: "The grant type is not `client_credentials`.",
   unsupported_token_type: "Tokens of this kind cannot be revoked here.",
   refresh_token_invalid:

@@ -6,6 +6,8 @@ import { openRedis, type RedisSettings } from "./redis-connection.ts";
 /** Callers must have a fallback. */
 export interface SharedRedis {
   readonly isConnected: boolean;
+  /** Milliseconds of `performance.now()` at which the present connection was made. Undefined without one. */
+  readonly connectedAtMs: number | undefined;
   /** @returns undefined without an answer in time. Never throws. */
   ask<T>(work: (redis: Redis) => Promise<T>): Promise<T | undefined>;
   close(): void;
@@ -31,6 +33,7 @@ export function openSharedRedis(options: SharedRedisOptions): SharedRedis {
   const redis = openRedis(options, options.name);
   let known: "nothing" | "connected" | "away" = "nothing";
   let leftAloneUntilMs = 0;
+  let connectedAtMs: number | undefined;
   let isClosed = false;
 
   function note(works: boolean, error?: unknown): void {
@@ -47,8 +50,12 @@ export function openSharedRedis(options: SharedRedisOptions): SharedRedis {
   }
 
   redis.on("error", (error) => note(false, error));
-  redis.on("close", () => note(false, new Error("the connection was closed")));
+  redis.on("close", () => {
+    connectedAtMs = undefined;
+    note(false, new Error("the connection was closed"));
+  });
   redis.on("ready", () => {
+    connectedAtMs = performance.now();
     leftAloneUntilMs = 0;
     note(true);
   });
@@ -57,6 +64,9 @@ export function openSharedRedis(options: SharedRedisOptions): SharedRedis {
   return {
     get isConnected() {
       return known === "connected";
+    },
+    get connectedAtMs() {
+      return connectedAtMs;
     },
     async ask(work) {
       if (redis.status !== "ready" || performance.now() < leftAloneUntilMs) return undefined;

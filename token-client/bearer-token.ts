@@ -2,23 +2,58 @@ import { DomainError } from "../service-kit/errors.ts";
 import type { Principal, TokenVerifier, Verification } from "./principal.ts";
 
 const MAX_TOKEN_CHARACTERS = 4_096;
-const SCHEME = /^bearer(?: |$)/i;
-const CREDENTIALS = /^bearer ([A-Za-z0-9\-._~+/]+=*)$/i;
+const SCHEME = /^(?:bearer|dpop)(?: |$)/i;
+const CREDENTIALS = /^(?:(bearer)|dpop) ([A-Za-z0-9\-._~+/]+=*)$/i;
 
-/** @throws {DomainError} `token_missing` or `token_invalid`. @see RFC 6750 §2.1. */
-export function bearerToken(authorization: string | undefined): string {
-  if (authorization === undefined || !SCHEME.test(authorization)) throw new DomainError("token_missing");
-  const token = CREDENTIALS.exec(authorization)?.[1];
-  if (token === undefined || token.length > MAX_TOKEN_CHARACTERS) throw new DomainError("token_invalid");
-  return token;
+export interface PresentedToken {
+  text: string;
+  /** RFC 9449 §7.1. Otherwise it came as a bearer token. */
+  isDpop: boolean;
 }
 
-/** @throws {DomainError} `token_invalid` (also if revoked), `token_expired`, or `service_unavailable`. */
-export async function verifyBearer(
+/** @throws {DomainError} `token_missing` or `token_invalid`. @see RFC 6750 §2.1. */
+export function presentedToken(authorization: string | undefined): PresentedToken {
+  if (authorization === undefined || !SCHEME.test(authorization)) throw new DomainError("token_missing");
+  const [, bearer, text] = CREDENTIALS.exec(authorization) ?? [];
+  if (text === undefined || text.length > MAX_TOKEN_CHARACTERS) throw new DomainError("token_invalid");
+  return { text, isDpop: bearer === undefined };
+}
+
+/** A token of another scheme is missing. @throws {DomainError} `token_missing` or `token_invalid`. */
+export function bearerToken(authorization: string | undefined): string {
+  const { text, isDpop } = presentedToken(authorization);
+  if (isDpop) throw new DomainError("token_missing");
+  return text;
+}
+
+export function isDpopBound({ confirmation }: Pick<Principal, "confirmation">): boolean {
+  return confirmation !== undefined && confirmation.jkt !== "";
+}
+
+/** RFC 9449 §7.1, §7.2. @throws {DomainError} */
+export function assertScheme({ isDpop }: PresentedToken, principal: Pick<Principal, "confirmation">): void {
+  const isBound = isDpopBound(principal);
+  if (isBound && !isDpop) throw new DomainError("token_proof_missing");
+  if (isDpop && !isBound)
+    throw new DomainError(
+      "token_proof_invalid",
+      "The access token is not bound to a key: send it as a Bearer token.",
+    );
+}
+
+/**
+ * Of a bound token only the scheme is checked, because only a verifier with `boundTokens: "checked"` accepts one.
+ * @throws {DomainError} `token_missing`, `token_invalid` (also if revoked), `token_expired`, `token_proof_missing`,
+ *   `token_proof_invalid`, or `service_unavailable`.
+ */
+export async function verifyAuthorization(
   verifier: Pick<TokenVerifier, "verify">,
-  token: string,
+  authorization: string | undefined,
 ): Promise<Principal> {
-  return verifiedPrincipal(await verifier.verify(token));
+  const presented = presentedToken(authorization);
+  const principal = verifiedPrincipal(await verifier.verify(presented.text));
+  assertScheme(presented, principal);
+  return principal;
 }
 
 export function verifiedPrincipal(verification: Verification): Principal {

@@ -31,7 +31,8 @@ export function parseCompactJws(text: string): CompactJws | FormFailure {
   return { header: headerObject, payload: payloadObject, text };
 }
 
-function decodeSegment(segment: string): Buffer | undefined {
+/** Base64url in its one form, not empty. */
+export function decodeSegment(segment: string): Buffer | undefined {
   const bytes = Buffer.from(segment, "base64url");
   return bytes.length > 0 && bytes.toString("base64url") === segment ? bytes : undefined;
 }

@@ -24,7 +24,13 @@ function active(role: Role): Verification {
   };
 }
 
+const user = active("USER");
+const confirmation = { jkt: "k", x5tS256: "" };
+const bound: Verification =
+  user.kind === "active" ? { ...user, principal: { ...user.principal, confirmation } } : user;
+
 const VERDICTS: Record<string, Verification> = {
+  bound,
   user: active("USER"),
   admin: active("ADMIN"),
   expired: { kind: "inactive", reason: "expired" },
@@ -167,4 +173,17 @@ test("a public route that demands a level stops the start", async () => {
   expect(() => instance.get("/open", { config }, async () => "")).toThrow(
     "GET /open is public and demands a level of assurance",
   );
+});
+
+test("a token of a key, which the verifier accepts because its proof is checked, comes with its scheme only", async () => {
+  const instance = await app();
+  const call = (authorization: string) => instance.inject({ url: "/any", headers: { authorization } });
+  expect((await call("DPoP bound")).statusCode).toBe(200);
+  for (const authorization of ["Bearer bound", "DPoP user"]) {
+    const answer = await call(authorization);
+    expect([answer.statusCode, answer.headers["www-authenticate"]]).toEqual([
+      401,
+      'DPoP error="invalid_token"',
+    ]);
+  }
 });

@@ -2,7 +2,7 @@ import type { FastifyError, FastifyReply, FastifyRequest } from "fastify";
 import fastifyPlugin from "fastify-plugin";
 import { DomainError, type ErrorCode } from "../service-kit/errors.ts";
 import { type AssuranceDemand, assertAssured, stepUpChallenge, stepUpDemandOf } from "./assurance.ts";
-import { bearerToken, verifyBearer } from "./bearer-token.ts";
+import { verifyAuthorization } from "./bearer-token.ts";
 import type { Principal, TokenVerifier } from "./principal.ts";
 import { assertAllowed, type RouteAuth } from "./route-auth.ts";
 
@@ -28,6 +28,8 @@ const STATUS: Partial<Record<ErrorCode, number>> = {
   token_missing: 401,
   token_invalid: 401,
   token_expired: 401,
+  token_proof_missing: 401,
+  token_proof_invalid: 401,
   step_up_required: 401,
   forbidden: 403,
   user_required: 403,
@@ -48,7 +50,7 @@ export const fastifyBearerAuth = fastifyPlugin<BearerAuthOptions>(
       const { auth, assurance } = request.routeOptions.config;
       if (request.is404 || auth === "public") return;
       try {
-        request.principal = await verifyBearer(verifier, bearerToken(request.headers.authorization));
+        request.principal = await verifyAuthorization(verifier, request.headers.authorization);
         assertAllowed(auth, request.principal);
         assertAssured(assurance, request.principal, Date.now());
       } catch (error) {
@@ -76,5 +78,6 @@ function answerable(error: unknown, reply: FastifyReply): unknown {
 function challengeOf(error: DomainError): string {
   const demand = stepUpDemandOf(error);
   if (demand !== undefined) return stepUpChallenge(demand);
+  if (error.code.startsWith("token_proof")) return 'DPoP error="invalid_token"';
   return error.code === "token_missing" ? "Bearer" : 'Bearer error="invalid_token"';
 }

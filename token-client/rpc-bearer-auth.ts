@@ -5,7 +5,7 @@ import {
   ServerListenerBuilder,
 } from "@grpc/grpc-js";
 import { toRpcError } from "../service-kit/rpc-errors.ts";
-import { bearerToken, verifyBearer } from "./bearer-token.ts";
+import { verifyAuthorization } from "./bearer-token.ts";
 import type { Principal, TokenVerifier } from "./principal.ts";
 import { assertAllowed, type RouteAuth } from "./route-auth.ts";
 
@@ -35,10 +35,8 @@ export function rpcBearerAuth({ verifier, methods }: RpcBearerAuthOptions): Serv
   async function admit(metadata: Metadata, auth: RouteAuth | undefined): Promise<void> {
     if (auth === "public") return;
     const [value] = metadata.get("authorization");
-    const principal = await verifyBearer(
-      verifier,
-      bearerToken(typeof value === "string" ? value : undefined),
-    );
+    const authorization = typeof value === "string" ? value : undefined;
+    const principal = await verifyAuthorization(verifier, authorization);
     assertAllowed(auth, principal);
     principals.set(metadata, principal);
   }

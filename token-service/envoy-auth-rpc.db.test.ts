@@ -3,7 +3,7 @@ import { type Client, status } from "@grpc/grpc-js";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { failure } from "../gateway/edge/envelope.ts";
-import { CHALLENGE, HTTP_STATUS } from "../gateway/edge/http-errors.ts";
+import { challengeOf, HTTP_STATUS } from "../gateway/edge/http-errors.ts";
 import { HeaderValueOption_HeaderAppendAction as HeaderAppendAction } from "../proto/gen/envoy/config/core/v3/base.ts";
 import {
   AuthorizationClient,
@@ -20,6 +20,7 @@ import { createTestDatabase, type TestDatabase } from "../tests/support/postgres
 import { logIn, startTokenReplica, type TokenReplica } from "../tests/support/token-service.ts";
 import { createEnvoyAuthRpc, envoyCallers } from "./envoy-auth-rpc.ts";
 import { issueClientToken } from "./issue-client-token.ts";
+import { issueSession } from "./issue-session.ts";
 import { revokeSession } from "./revoke-session.ts";
 import type { ProvenApiKey } from "./verify-token.ts";
 
@@ -232,13 +233,25 @@ test.each(refusals)("%s is refused: %s, as the gateway says it", async (_name, c
     grpc: status.UNAUTHENTICATED,
     http: HTTP_STATUS[code],
     headers: {
-      "www-authenticate": CHALLENGE[code],
+      "www-authenticate": challengeOf(code, undefined),
       "content-type": "application/json; charset=utf-8",
       "cache-control": "no-store",
       "x-request-id": requestId,
     },
     body: failure(new DomainError(code), requestId, undefined).body,
   });
+});
+
+test("a token of a key is refused, whatever its scheme: nobody checks its proof here", async () => {
+  const proven = { jkt: "A".repeat(43), x5tS256: "" };
+  const user = { userId: randomUUID(), role: "USER", amr: ["pwd"], acr: 1, ip: "", userAgent: "" } as const;
+  const login = { ...user, amr: ["pwd"], authTime: new Date(clock.ms), proven };
+  const { accessToken } = await issueSession(replica.deps, login);
+  for (const [scheme, code] of [
+    ["Bearer", "token_invalid"],
+    ["DPoP", "token_missing"],
+  ])
+    expect(denialOf(await check({ authorization: `${scheme} ${accessToken}` })).body.error.code).toBe(code);
 });
 
 test("without a request id that can be repeated safely, the answer has one of its own", async () => {

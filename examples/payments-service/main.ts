@@ -10,7 +10,14 @@ const MAX_PAYMENTS = 10_000;
 const config = loadConfig(configSchema, process.env);
 const { logger, metrics, lifecycle, certificate } = await startProcess("payments-service", config);
 
-const verifier = createTokenVerifier({ address: config.TOKEN_SERVICE_ADDRESS, certificate, logger, metrics });
+const verifier = createTokenVerifier({
+  address: config.TOKEN_SERVICE_ADDRESS,
+  certificate,
+  logger,
+  metrics,
+  // Calls come through the gateway, which forwards those alone whose proof it has checked.
+  boundTokens: "checked",
+});
 lifecycle.onStop("token verifier", () => verifier.close());
 lifecycle.addReadinessCheck("token-service", () => verifier.assertReady());
 

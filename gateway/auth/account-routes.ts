@@ -74,7 +74,13 @@ export function registerAccountRoutes(app: GatewayApp, { identity, verifier }: A
   routeIn(app, "Logins")("changePasswordAtLogin", "POST", "/auth/login/change-password", {
     summary: "Log in: the new password",
     description: "For a login that answered `requirePasswordChange`.",
-    policy: { auth: "public", limitClass: "login", action: "auth.login.change_password", cookies: "session" },
+    policy: {
+      auth: "public",
+      limitClass: "login",
+      action: "auth.login.change_password",
+      cookies: "session",
+      issuesTokens: true,
+    },
     headers: deviceHeader,
     schema: { body: z.strictObject({ tempToken: tempTokenField, newPassword: newPasswordField }) },
     answers: answersWith("A session.", loginAnswers.afterPasswordChange, loginHeaders),

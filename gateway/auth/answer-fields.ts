@@ -66,7 +66,10 @@ export const tokenFields = {
   refreshToken: optional(
     textLike("eyJhbGciOiJFZERTQSJ9.e30.AA", "A JWT. Absent in a browser session, which has it in a cookie."),
   ),
-  tokenType: z.literal("Bearer"),
+  tokenType: z.enum(["Bearer", "DPoP"]).meta({
+    description:
+      "How to send the access token. `DPoP`: with a proof of the key that both tokens are bound to.",
+  }),
   expiresIn: intLike(900, "Of the access token, in seconds."),
 };
 

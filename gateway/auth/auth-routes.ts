@@ -60,7 +60,13 @@ export function registerAuthRoutes(app: GatewayApp, { identity, sessions, access
     description:
       "An unknown address, a wrong password, a disabled and a locked account get the same answer. A right password " +
       "may need a second step: `requireMfa` or `requirePasswordChange`.",
-    policy: { auth: "public", limitClass: "login", action: "auth.login", cookies: "session" },
+    policy: {
+      auth: "public",
+      limitClass: "login",
+      action: "auth.login",
+      cookies: "session",
+      issuesTokens: true,
+    },
     headers: deviceHeader,
     schema: { body: z.strictObject({ email: emailField, password: passwordField }) },
     answers: answersWith("A session, or what is missing to one.", loginAnswers.afterPassword, loginHeaders),
@@ -78,7 +84,13 @@ export function registerAuthRoutes(app: GatewayApp, { identity, sessions, access
       "Gives a new pair; the refresh token that was sent is used up. If its answer was lost, the same call gives " +
       "the same successor; a token that was used before its successor was ends the session. With " +
       "`Gatehouse-Client: browser` the body is empty, and the token comes from the cookie `__Host-gatehouse-refresh`.",
-    policy: { auth: "public", limitClass: "refresh", action: "auth.refresh", cookies: "session" },
+    policy: {
+      auth: "public",
+      limitClass: "refresh",
+      action: "auth.refresh",
+      cookies: "session",
+      issuesTokens: true,
+    },
     schema: { body: RefreshBody, browserBody: z.strictObject({}).default({}) },
     answers: answersWith(
       "A new pair of tokens.",

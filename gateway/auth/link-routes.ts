@@ -1,7 +1,7 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
-import { bearerToken, verifyBearer } from "../../token-client/bearer-token.ts";
+import { presentedToken, verifiedPrincipal } from "../../token-client/bearer-token.ts";
 import { clientIp, clientOf } from "../edge/caller.ts";
 import { success } from "../edge/envelope.ts";
 import { addFormParser, isForm } from "../edge/form-parser.ts";
@@ -70,12 +70,13 @@ interface Link<B extends z.ZodType>
  * The links of mails. `GET` changes nothing, because mail scanners open links; the page's button posts. `POST`
  * accepts JSON, or a form, whose answer is a page.
  */
-export function registerLinkRoutes(app: GatewayApp, { identity, verifier }: AuthDeps): void {
+export function registerLinkRoutes(app: GatewayApp, deps: AuthDeps): void {
+  const { identity, verifier } = deps;
   const proven = async ({ token, password = "" }: z.output<typeof ProofBody>, request: FastifyRequest) => ({
     token,
     password,
     clientIp: clientIp(request),
-    sessionUserId: await verifySessionUser(request, verifier),
+    sessionUserId: await verifySessionUser(request, deps),
   });
   const refuse = (ended: { userId: string; endedSessionIds: readonly string[] }, message: string): Used => {
     for (const id of ended.endedSessionIds) verifier.refuseSession(id);
@@ -221,12 +222,16 @@ function addLink<B extends z.ZodType>(
  * another text; `service_unavailable`.
  */
 async function verifySessionUser(
-  { headers: { authorization } }: FastifyRequest,
-  verifier: AuthDeps["verifier"],
+  request: FastifyRequest,
+  { verifier, proofsOfKeys }: Pick<AuthDeps, "verifier" | "proofsOfKeys">,
 ): Promise<string> {
+  const { authorization } = request.headers;
   if (authorization === undefined) return "";
   try {
-    return (await verifyBearer(verifier, bearerToken(authorization))).userId;
+    const presented = presentedToken(authorization);
+    const principal = verifiedPrincipal(await verifier.verify(presented.text));
+    await proofsOfKeys.ofCall(request, presented, principal);
+    return principal.userId;
   } catch (error) {
     const isRefused = error instanceof DomainError && REFUSED_TOKENS.has(error.code);
     throw isRefused ? new DomainError("invalid_credentials", undefined, { cause: error }) : error;

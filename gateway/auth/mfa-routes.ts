@@ -59,7 +59,13 @@ export function registerMfaRoutes(app: GatewayApp, { identity, verifier }: AuthD
       "For a login that answered `requireMfa`: a TOTP code, a recovery code, or the passkey's answer to that challenge, " +
       "which has one try (401 `passkey_invalid`, whatever is wrong). Where the answer had `trustDeviceDays`, `trustDevice: true` spares the code at later logins of this device from known networks; their " +
       "sessions have `acr` 1.",
-    policy: { auth: "public", limitClass: "login", action: "auth.mfa.verify", cookies: "session" },
+    policy: {
+      auth: "public",
+      limitClass: "login",
+      action: "auth.mfa.verify",
+      cookies: "session",
+      issuesTokens: true,
+    },
     headers: deviceHeader,
     schema: {
       body: z.union([

@@ -220,7 +220,13 @@ export function registerOAuthRoutes(
   route("exchangeOAuthCode", "POST", "/auth/oauth/exchange", {
     summary: "Turn the one-time code of a login into tokens",
     description: "Any try uses the code up.",
-    policy: { auth: "public", limitClass: "provider", action: "auth.oauth_exchange", cookies: "session" },
+    policy: {
+      auth: "public",
+      limitClass: "provider",
+      action: "auth.oauth_exchange",
+      cookies: "session",
+      issuesTokens: true,
+    },
     headers: deviceHeader,
     schema: { body: ExchangeBody },
     answers: answersWith("A session, or what is missing to one.", loginAnswers.afterProvider, loginHeaders),

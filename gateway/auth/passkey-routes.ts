@@ -224,7 +224,13 @@ function registerLogin(app: GatewayApp, { identity }: AuthDeps): void {
     description:
       "No second factor is asked for: a passkey is two. 401 `passkey_invalid`, whatever is wrong, and whether or not an " +
       "account has this passkey.",
-    policy: { auth: "public", limitClass: "login", action: "auth.passkey.login", cookies: "session" },
+    policy: {
+      auth: "public",
+      limitClass: "login",
+      action: "auth.passkey.login",
+      cookies: "session",
+      issuesTokens: true,
+    },
     headers: deviceHeader,
     schema: { body: z.strictObject({ challengeToken: tempTokenField, response: assertionField }) },
     answers: answersWith("A session.", loginAnswers.afterPasskey, loginHeaders),

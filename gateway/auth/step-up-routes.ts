@@ -2,6 +2,7 @@ import { z } from "zod";
 import { acrOf, parseAcr } from "../../token-client/assurance.ts";
 import { clientOf, principalOf } from "../edge/caller.ts";
 import { success } from "../edge/envelope.ts";
+import { tokenTypeOf } from "../edge/proofs-of-keys.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
 import { intLike, textField, textLike } from "../routing/fields.ts";
@@ -82,7 +83,7 @@ export function registerStepUpRoutes(app: GatewayApp, { identity }: AuthDeps): v
     answers: answersWith("A new access token of the same session.", raisedAnswer),
     codes: ["mfa_code_invalid", "invalid_credentials", "passkey_invalid", "step_up_token_invalid", "busy"],
     handler: async (request) => {
-      const { userId, sessionId } = principalOf(request);
+      const { userId, sessionId, confirmation } = principalOf(request);
       const { stepUpToken } = request.body;
       const proof = toProof(request.body);
       const raised = await identity.completeStepUp(
@@ -93,7 +94,7 @@ export function registerStepUpRoutes(app: GatewayApp, { identity }: AuthDeps): v
       if (acr === undefined) throw new Error("identity-service sent a level that this gateway cannot read");
       const { accessToken, expiresInS } = raised;
       return success(
-        { accessToken, tokenType: "Bearer", expiresIn: expiresInS, acr },
+        { accessToken, tokenType: tokenTypeOf(confirmation), expiresIn: expiresInS, acr },
         "The session is raised.",
       );
     },

@@ -3,35 +3,49 @@ import type { AccessRules } from "../../access-file/access-rules.ts";
 import type { Actor } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { assertAssured } from "../../token-client/assurance.ts";
-import { bearerToken, verifiedPrincipal } from "../../token-client/bearer-token.ts";
-import type { Subject, TokenVerifier, Verification } from "../../token-client/principal.ts";
+import { type PresentedToken, presentedToken, verifiedPrincipal } from "../../token-client/bearer-token.ts";
+import type { Principal, Subject, TokenVerifier, Verification } from "../../token-client/principal.ts";
 import { assertMayCall } from "./authorize.ts";
 import { clientIp } from "./caller.ts";
+import type { ProofsOfKeys } from "./proofs-of-keys.ts";
 import { writableState } from "./request-state.ts";
 
 export interface AuthenticateDeps {
   verifier: Pick<TokenVerifier, "verify">;
   access: Pick<AccessRules, "holds" | "isDefined">;
+  proofsOfKeys: ProofsOfKeys;
 }
 
 /** The hook fails with an authentication error, or `service_unavailable` if the token's state is unknown. */
 export function createAuthenticate(deps: AuthenticateDeps) {
   return (request: FastifyRequest, _reply: FastifyReply, done: HookHandlerDoneFunction): void => {
-    const refuse = (error: unknown) => {
-      if (!mayBeProvenElse(request, error)) return done(error as Error);
-      writableState(request).refusal ??= { error, actor: null };
-      done();
-    };
-    let asked: Promise<void> | undefined;
-    try {
-      asked = authenticate(request, deps);
-    } catch (error) {
-      refuse(error);
-      return;
-    }
-    if (asked === undefined) done();
-    else asked.then(() => done(), refuse);
+    finish(
+      () => authenticate(request, deps),
+      done,
+      (error) => {
+        if (!mayBeProvenElse(request, error)) return done(error as Error);
+        writableState(request).refusal ??= { error, actor: null };
+        finish(() => proveForTokens(request, deps), done, done);
+      },
+    );
   };
+}
+
+/** Without a tick for what is known at once. */
+function finish(
+  work: () => Promise<void> | undefined,
+  done: () => void,
+  failed: (error: Error) => void,
+): void {
+  let running: Promise<void> | undefined;
+  try {
+    running = work();
+  } catch (error) {
+    failed(error as Error);
+    return;
+  }
+  if (running === undefined) done();
+  else running.then(done, failed);
 }
 
 /** The session may have ended during a slow body. */
@@ -53,38 +67,65 @@ function mayBeProvenElse({ state }: FastifyRequest, error: unknown): error is Do
 }
 
 /** Synchronous for cached tokens. */
-function authenticate(
-  request: FastifyRequest,
-  { verifier, access }: AuthenticateDeps,
-): Promise<void> | undefined {
+function authenticate(request: FastifyRequest, deps: AuthenticateDeps): Promise<void> | undefined {
   const { policy } = request.state;
-  if (policy === null || policy.auth === "public") return undefined;
-  const token = bearerToken(request.headers.authorization);
-  const verification = verifier.verify(token, clientIp(request));
-  if (verification instanceof Promise)
-    return verification.then((verified) => admit(request, access, token, verified));
-  admit(request, access, token, verification);
-  return undefined;
+  if (policy === null) return undefined;
+  if (policy.auth === "public") return proveForTokens(request, deps);
+  const presented = presentedToken(request.headers.authorization);
+  const verification = deps.verifier.verify(presented.text, clientIp(request));
+  return verification instanceof Promise
+    ? verification.then((verified) => admit(request, deps, presented, verified))
+    : admit(request, deps, presented, verification);
+}
+
+function proveForTokens(
+  request: FastifyRequest,
+  { proofsOfKeys }: AuthenticateDeps,
+): Promise<void> | undefined {
+  const { issuesTokens, orTokenInBody } = request.state.policy ?? {};
+  const mayGiveTokens = issuesTokens === true || orTokenInBody !== undefined;
+  return mayGiveTokens ? proofsOfKeys.ofTokenRequest(request) : undefined;
 }
 
 function admit(
   request: FastifyRequest,
-  access: AuthenticateDeps["access"],
-  token: string,
+  deps: AuthenticateDeps,
+  presented: PresentedToken,
   verification: Verification,
-): void {
-  const state = writableState(request);
+): Promise<void> | undefined {
+  const refuse = (error: unknown): never => {
+    const subject = verification.kind === "active" ? verification.principal : verification.subject;
+    // The first call of many clients needs a nonce: that is no event.
+    const isExpected = error instanceof DomainError && error.code === "token_proof_needs_nonce";
+    const actor = subject === undefined || isExpected ? null : actorOf(subject);
+    writableState(request).refusal = { error: error as Error, actor };
+    throw error;
+  };
   try {
     const principal = verifiedPrincipal(verification);
-    assertMayCall(access, state.policy ?? { auth: { roles: [] } }, principal);
-    assertAssured(state.policy?.assurance, principal, Date.now());
-    state.access = { principal, accessToken: token };
-    state.call.actor = actorOf(principal);
+    // A second look has the proof of the first.
+    const isProven = request.state.access !== null;
+    const proving = isProven ? undefined : deps.proofsOfKeys.ofCall(request, presented, principal);
+    if (proving !== undefined)
+      return proving.then(() => allow(request, deps, presented, principal)).catch(refuse);
+    allow(request, deps, presented, principal);
+    return undefined;
   } catch (error) {
-    const subject = verification.kind === "active" ? verification.principal : verification.subject;
-    state.refusal = { error: error as Error, actor: subject === undefined ? null : actorOf(subject) };
-    throw error;
+    return refuse(error);
   }
+}
+
+function allow(
+  request: FastifyRequest,
+  { access }: AuthenticateDeps,
+  { text: accessToken }: PresentedToken,
+  principal: Principal,
+): void {
+  const state = writableState(request);
+  assertMayCall(access, state.policy ?? { auth: { roles: [] } }, principal);
+  assertAssured(state.policy?.assurance, principal, Date.now());
+  state.access = { principal, accessToken };
+  state.call.actor = actorOf(principal);
 }
 
 function actorOf({ userId, role, sessionId, scopes }: Subject): Actor {

@@ -1,7 +1,9 @@
 import { fastifyCookie } from "@fastify/cookie";
 import type { FastifyReply, FastifyRequest } from "fastify";
+import type { Confirmation } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { cookiesOf } from "./cookies.ts";
+import { tokenTypeOf } from "./proofs-of-keys.ts";
 
 const HEADER = "gatehouse-client";
 /** Browsers accept this prefix only from this very origin, with `Secure` and for every path (RFC 6265bis §4.1.3.2). */
@@ -16,6 +18,8 @@ export interface IssuedTokens {
   expiresInS: number;
   /** Absent from a token-service of the version before. */
   refreshExpiresInS?: number | undefined;
+  /** What they are bound to. */
+  confirmation?: Confirmation | undefined;
 }
 
 /** Whether the refresh token of the call is in a cookie. */
@@ -46,7 +50,7 @@ function isFromAllowedOrigin({ headers, protocol }: FastifyRequest, allowed: Rea
 /** RFC 6749 §5.1, in camelCase. In a browser session, the refresh token becomes its cookie. */
 export function deliverTokens(request: FastifyRequest, reply: FastifyReply, tokens: IssuedTokens) {
   const { accessToken, refreshToken, expiresInS: expiresIn, refreshExpiresInS: maxAge } = tokens;
-  const access = { accessToken, tokenType: "Bearer", expiresIn };
+  const access = { accessToken, tokenType: tokenTypeOf(tokens.confirmation), expiresIn };
   if (!isBrowserSession(request)) return { ...access, refreshToken };
   if (!TOKEN.test(refreshToken)) throw new Error("token-service sent an invalid refresh token");
   setCookie(reply, refreshToken, maxAge);

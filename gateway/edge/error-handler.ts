@@ -6,7 +6,7 @@ import { dropRefreshToken, isBrowserSession } from "./browser-session.ts";
 import { ClientGone } from "./client-gone.ts";
 import { failure, publicMessage } from "./envelope.ts";
 import { isForm } from "./form-parser.ts";
-import { CHALLENGE, HTTP_CLIENT_GONE, HTTP_STATUS, INTERNAL_ONLY } from "./http-errors.ts";
+import { challengeOf, HTTP_CLIENT_GONE, HTTP_STATUS, INTERNAL_ONLY } from "./http-errors.ts";
 import { PAGE_HEADERS } from "./link-pages.ts";
 import { oauthFailure } from "./oauth-failure.ts";
 import { writableState } from "./request-state.ts";
@@ -79,7 +79,8 @@ function sendFailure(error: DomainError, request: FastifyRequest, reply: Fastify
   const status = HTTP_STATUS[code];
   const { contentType, body } = failure(error, request.id, request.headers.accept);
   const demand = stepUpDemandOf(error);
-  const challenge = demand === undefined ? CHALLENGE[code] : stepUpChallenge(demand);
+  const challenge =
+    demand === undefined ? challengeOf(code, request.headers.authorization) : stepUpChallenge(demand);
   setStandardHeaders(request, reply);
   for (const name of RATE_LIMIT_HEADERS) reply.removeHeader(name);
   if (challenge !== undefined) reply.header("www-authenticate", challenge);

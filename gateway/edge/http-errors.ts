@@ -1,4 +1,5 @@
 import type { ErrorCode } from "../../service-kit/errors.ts";
+import { DPOP_ALGORITHMS } from "./dpop-proof.ts";
 
 export const HTTP_STATUS: Record<ErrorCode, number> = {
   validation_failed: 400,
@@ -14,11 +15,16 @@ export const HTTP_STATUS: Record<ErrorCode, number> = {
   oauth_failed: 400,
   invalid_scope: 400,
   unauthorized_client: 400,
+  invalid_dpop_proof: 400,
+  use_dpop_nonce: 400,
   unsupported_grant_type: 400,
   unsupported_token_type: 400,
   token_missing: 401,
   token_invalid: 401,
   token_expired: 401,
+  token_proof_missing: 401,
+  token_proof_invalid: 401,
+  token_proof_needs_nonce: 401,
   step_up_required: 401,
   invalid_credentials: 401,
   mfa_code_invalid: 401,
@@ -86,13 +92,18 @@ export const INTERNAL_ONLY: ReadonlySet<ErrorCode> = new Set(["caller_not_allowe
 
 const REALM = 'realm="gatehouse"';
 const INVALID_TOKEN = `Bearer error="invalid_token", ${REALM}`;
+/** RFC 9449 §7.1. */
+const DPOP_REALM = `algs="${DPOP_ALGORITHMS.join(" ")}", ${REALM}`;
 const INVALID_GRANT = `Bearer error="invalid_grant", ${REALM}`;
 
 /** Unlike RFC 6750 §3.1, a missing token is an error. `invalid_grant`: RFC 6749 §5.2. */
-export const CHALLENGE: Partial<Record<ErrorCode, string>> = {
+const CHALLENGE: Partial<Record<ErrorCode, string>> = {
   token_missing: `Bearer error="invalid_request", ${REALM}`,
   token_invalid: INVALID_TOKEN,
   token_expired: `Bearer error="invalid_token", error_description="The token has expired", ${REALM}`,
+  token_proof_missing: `DPoP error="invalid_token", ${DPOP_REALM}`,
+  token_proof_invalid: `DPoP error="invalid_dpop_proof", ${DPOP_REALM}`,
+  token_proof_needs_nonce: `DPoP error="use_dpop_nonce", ${DPOP_REALM}`,
   invalid_credentials: INVALID_GRANT,
   mfa_code_invalid: INVALID_GRANT,
   mfa_token_invalid: INVALID_GRANT,
@@ -106,3 +117,13 @@ export const CHALLENGE: Partial<Record<ErrorCode, string>> = {
   refresh_token_invalid: INVALID_GRANT,
   refresh_token_reused: INVALID_GRANT,
 };
+
+const DPOP_SCHEME = /^dpop /i;
+const OF_TOKENS: ReadonlySet<ErrorCode> = new Set(["token_invalid", "token_expired"]);
+
+/** Names the scheme that the client used. Undefined for codes without a challenge. */
+export function challengeOf(code: ErrorCode, authorization: string | undefined): string | undefined {
+  const challenge = CHALLENGE[code];
+  const isDpop = OF_TOKENS.has(code) && DPOP_SCHEME.test(authorization ?? "");
+  return isDpop ? challenge?.replace("Bearer", "DPoP").replace(REALM, DPOP_REALM) : challenge;
+}

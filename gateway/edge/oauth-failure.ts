@@ -2,11 +2,13 @@ import type { DomainError, ErrorCode } from "../../service-kit/errors.ts";
 import { publicMessage } from "./envelope.ts";
 import { HTTP_STATUS } from "./http-errors.ts";
 
-/** Registered names (RFC 6749 §5.2, RFC 7009 §2.2.1). */
+/** Registered names (RFC 6749 §5.2, RFC 7009 §2.2.1, RFC 9449 §12.2). */
 const NAMES: Partial<Record<ErrorCode, string>> = {
   invalid_client: "invalid_client",
   invalid_scope: "invalid_scope",
   unauthorized_client: "unauthorized_client",
+  invalid_dpop_proof: "invalid_dpop_proof",
+  use_dpop_nonce: "use_dpop_nonce",
   unsupported_grant_type: "unsupported_grant_type",
   unsupported_token_type: "unsupported_token_type",
   internal_error: "server_error",

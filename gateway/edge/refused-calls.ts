@@ -13,12 +13,19 @@ const PER_USER = limitOf(10, 60_000);
 const PER_NETWORK = limitOf(60, 60_000);
 const IN_ALL = limitOf(600, 60_000);
 const MAX_BUCKETS = 10_000;
-const BY_ROLE: ReadonlySet<string> = new Set(["forbidden", "role_not_defined", "user_required"]);
+/** By role, and without the token's key, which may have been stolen without it. */
+const OF_VALID_TOKENS: ReadonlySet<string> = new Set([
+  "forbidden",
+  "role_not_defined",
+  "user_required",
+  "token_proof_missing",
+  "token_proof_invalid",
+]);
 /** Action of read-only routes. */
 const READ_ACTION = "call.refused";
 
 /**
- * Records refusals by role and permission, and invalid tokens on mutating methods. Entries beyond a limit are counted only.
+ * Records refusals by role, permission and proof of the token's key, and invalid tokens on mutating methods. Entries beyond a limit are counted only.
  * @param nowMs of a monotonic clock.
  */
 export function createRecordRefusal(recorder: AuditRecorder, metrics: Metrics, nowMs: () => number) {
@@ -29,7 +36,7 @@ export function createRecordRefusal(recorder: AuditRecorder, metrics: Metrics, n
   );
   return (request: FastifyRequest, actor: AuditActor, httpStatus: number): void => {
     const { errorCode, policy, startedMs } = request.state;
-    if (errorCode === null || (!BY_ROLE.has(errorCode) && !isMutating(request.method))) return;
+    if (errorCode === null || (!OF_VALID_TOKENS.has(errorCode) && !isMutating(request.method))) return;
     const buckets = bucketsOf(actor, clientIp(request));
     const verdict = verdictOf(buckets, source.spend(buckets, nowMs()));
     try {

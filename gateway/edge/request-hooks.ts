@@ -80,6 +80,7 @@ export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
     closeIfUnread(request, reply);
     completion.decided(request, reply);
     limits.noteAnswer(request, reply);
+    if (request.state.dpopNonce !== null) reply.header("dpop-nonce", request.state.dpopNonce);
     const durable = audit.recordOutcome(request, reply);
     if (durable === undefined) done();
     else durable.then(() => done(), done);
@@ -128,7 +129,7 @@ function chooseRoute(request: FastifyRequest, proxies: ProxyTable): Pick<Request
   const { config } = request.routeOptions;
   // A 404 of the router may be a proxied path.
   if (!request.is404 && !config.isProxy) {
-    const { auth, permissions, action, assurance, hasEffect, orTokenInBody, cookies } = config;
+    const { auth, permissions, action, assurance, hasEffect, orTokenInBody, cookies, issuesTokens } = config;
     if (auth === undefined) throw new Error(`${config.url} does not say who may call it`);
     const policy = {
       auth,
@@ -138,6 +139,7 @@ function chooseRoute(request: FastifyRequest, proxies: ProxyTable): Pick<Request
       ...(hasEffect !== undefined && { hasEffect }),
       ...(orTokenInBody !== undefined && { orTokenInBody }),
       ...(cookies !== undefined && { cookies }),
+      ...(issuesTokens !== undefined && { issuesTokens }),
       pattern: config.url,
     };
     return { target: null, policy };

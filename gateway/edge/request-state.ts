@@ -93,6 +93,8 @@ export class RequestState {
   /** A token in the body may still prove the caller. */
   refusal: TokenRefusal | null = null;
   proof: Proof | null = null;
+  /** For the client's next DPoP proof. */
+  dpopNonce: string | null = null;
   /** Null if the call needs none. */
   approval: UsedApproval | null = null;
   audit: AuditState = NOT_AUDITED;

@@ -11,6 +11,8 @@ const STRICT_TRANSPORT = "max-age=31536000";
 /** Names and values in turn. */
 export function answerHeaders(request: FastifyRequest): string[] {
   const headers = ["x-request-id", request.id, ...request.state.corsHeaders];
+  const { dpopNonce } = request.state;
+  if (dpopNonce !== null) headers.push("dpop-nonce", dpopNonce);
   if (request.protocol === "https") headers.push("strict-transport-security", STRICT_TRANSPORT);
   return headers;
 }

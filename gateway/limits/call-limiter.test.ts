@@ -58,6 +58,7 @@ describe("without Redis", () => {
   function limiterAlone() {
     const redis = {
       isConnected: false,
+      connectedAtMs: undefined,
       questions: 0,
       ask: async () => {
         redis.questions += 1;

@@ -7,6 +7,7 @@ import type { Principal, TokenVerifier } from "../../token-client/principal.ts";
 import { idField, roleField } from "../auth/answer-fields.ts";
 import type { Backends } from "../backends/backends.ts";
 import { registerFormParser } from "../edge/form-parser.ts";
+import { tokenTypeOf } from "../edge/proofs-of-keys.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
 import { intLike, optional, textField, textLike } from "../routing/fields.ts";
@@ -22,6 +23,7 @@ const IntrospectionBody = z.object({
   token_type_hint: optional(textField(0, 100, { examples: ["access_token"] })),
 });
 
+const THUMBPRINT = "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I";
 const seconds = optional(intLike(1_767_322_800, "Seconds since 1970."));
 const introspectionAnswer = z
   .strictObject({
@@ -38,7 +40,13 @@ const introspectionAnswer = z
     amr: z.array(textLike("pwd")).optional(),
     acr: optional(textLike("urn:gatehouse:acr:2")),
     auth_time: seconds,
-    token_type: z.literal("Bearer").optional(),
+    token_type: z.enum(["Bearer", "DPoP"]).optional(),
+    cnf: z
+      .strictObject({ jkt: optional(textLike(THUMBPRINT)), "x5t#S256": optional(textLike(THUMBPRINT)) })
+      .optional()
+      .meta({
+        description: "The key that the token is bound to (RFC 9449, section 6.2; RFC 8705, section 3.2).",
+      }),
   })
   .meta({ id: "Introspection", description: "Of a token that is not active, nothing but that." });
 
@@ -106,7 +114,7 @@ export function registerIntrospectionRoutes(app: GatewayApp, deps: Introspection
           amr: principal.amr,
           acr: acrOf(principal.acr),
           auth_time: secondsOf(principal.authTime),
-          token_type: "Bearer",
+          ...binding(principal),
         };
       },
     });
@@ -114,7 +122,7 @@ export function registerIntrospectionRoutes(app: GatewayApp, deps: Introspection
 }
 
 function clientClaims(
-  { clientId, sessionId, scopes, expiresAt, issuedAt, tokenId }: Principal,
+  { clientId, sessionId, scopes, expiresAt, issuedAt, tokenId, confirmation }: Principal,
   token: string,
 ) {
   return {
@@ -126,8 +134,15 @@ function clientClaims(
     exp: secondsOf(expiresAt),
     iat: secondsOf(issuedAt),
     jti: tokenId,
-    token_type: "Bearer",
+    ...binding({ confirmation }),
   };
+}
+
+/** Who asks must check the key with each call: RFC 7662 has no way to refuse a bound token to others. */
+function binding({ confirmation }: Pick<Principal, "confirmation">) {
+  const { jkt = "", x5tS256 = "" } = confirmation ?? {};
+  const cnf = { ...(jkt !== "" && { jkt }), ...(x5tS256 !== "" && { "x5t#S256": x5tS256 }) };
+  return { token_type: tokenTypeOf(confirmation), ...(confirmation && { cnf }) };
 }
 
 function secondsOf(date: Date): number {

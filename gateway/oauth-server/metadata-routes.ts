@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { DPOP_ALGORITHMS } from "../edge/dpop-proof.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
 import { textLike } from "../routing/fields.ts";
@@ -21,6 +22,7 @@ const serverAnswer = z
     revocation_endpoint_auth_methods_supported: names,
     revocation_endpoint_auth_signing_alg_values_supported: names,
     introspection_endpoint_auth_methods_supported: names,
+    dpop_signing_alg_values_supported: names,
   })
   .meta({ id: "AuthorizationServer", description: "RFC 8414, section 2." });
 const resourceAnswer = z
@@ -29,6 +31,8 @@ const resourceAnswer = z
     authorization_servers: names,
     jwks_uri: url,
     bearer_methods_supported: names,
+    dpop_signing_alg_values_supported: names,
+    dpop_bound_access_tokens_required: z.boolean(),
     resource_documentation: url,
   })
   .meta({ id: "ProtectedResource", description: "RFC 9728, section 2." });
@@ -67,6 +71,7 @@ export function registerMetadataRoutes(
         revocation_endpoint_auth_methods_supported: METHODS,
         revocation_endpoint_auth_signing_alg_values_supported: ALGORITHMS,
         introspection_endpoint_auth_methods_supported: ["client_secret_basic"],
+        dpop_signing_alg_values_supported: DPOP_ALGORITHMS,
       };
     },
   });
@@ -83,6 +88,8 @@ export function registerMetadataRoutes(
         authorization_servers: [issuer],
         jwks_uri: new URL("/.well-known/jwks.json", issuer).href,
         bearer_methods_supported: ["header"],
+        dpop_signing_alg_values_supported: DPOP_ALGORITHMS,
+        dpop_bound_access_tokens_required: false,
         resource_documentation: new URL("/docs", issuer).href,
       };
     },

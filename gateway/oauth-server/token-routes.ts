@@ -5,6 +5,7 @@ import type { TokenVerifier } from "../../token-client/principal.ts";
 import type { Backends } from "../backends/backends.ts";
 import { clientIp } from "../edge/caller.ts";
 import { registerFormParser } from "../edge/form-parser.ts";
+import { tokenTypeOf } from "../edge/proofs-of-keys.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
 import { intLike, optional, textField, textLike } from "../routing/fields.ts";
@@ -28,7 +29,7 @@ const RevocationBody = z.looseObject({
 const tokenAnswer = z
   .strictObject({
     access_token: textLike("eyJhbGciOiJFZERTQSJ9.e30.AA", "A JWT; see RFC 9068."),
-    token_type: z.literal("Bearer"),
+    token_type: z.enum(["Bearer", "DPoP"]),
     expires_in: intLike(900, "Seconds."),
     scope: textLike("payments:read"),
   })
@@ -54,8 +55,8 @@ export function registerTokenRoutes(app: GatewayApp, { clients, sessions, verifi
       summary: "Get an access token as a client (RFC 6749, section 4.4)",
       description:
         "With `client_secret_basic`, or instead with `private_key_jwt` (RFC 7523): `client_assertion_type` and " +
-        "`client_assertion` in the form, where `aud` is the issuer.",
-      policy: { auth: "public", limitClass: "client", action: "client.token" },
+        "`client_assertion` in the form, where `aud` is the issuer. With a `DPoP` proof the token is bound to its key.",
+      policy: { auth: "public", limitClass: "client", action: "client.token", issuesTokens: true },
       ...common,
       schema: { body: TokenBody },
       answers: { 200: { description: "The token.", content: { [JSON_TYPE]: tokenAnswer } } },
@@ -64,14 +65,15 @@ export function registerTokenRoutes(app: GatewayApp, { clients, sessions, verifi
         const { body } = request;
         if (body.grant_type !== "client_credentials") throw new DomainError("unsupported_grant_type");
         const authentication = clientAuthentication(request);
-        const wanted = { authentication, scope: body.scope ?? "", confirmation: request.state.call.proven };
+        const { proven: confirmation } = request.state.call;
+        const wanted = { authentication, scope: body.scope ?? "", confirmation };
         const granted = await clients.grantClientToken(wanted, request.state.call);
         assertSameClient(request, granted.clientId);
         reply.header("pragma", "no-cache");
         return {
           body: {
             access_token: granted.accessToken,
-            token_type: "Bearer",
+            token_type: tokenTypeOf(confirmation),
             expires_in: granted.expiresInS,
             scope: granted.scope,
           },

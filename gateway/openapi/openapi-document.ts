@@ -77,7 +77,9 @@ const SECURITY_SCHEMES = {
     type: "http",
     scheme: "bearer",
     bearerFormat: "JWT",
-    description: "An access token. Where permissions are named, its user or client must hold them all.",
+    description:
+      "An access token. Where permissions are named, its user or client must hold them all. One with the `tokenType` DPoP is " +
+      "sent with the scheme `DPoP` and a proof of its key in the header `DPoP` (RFC 9449, section 7.1).",
   },
   client: { type: "http", scheme: "basic", description: "A service's id and secret (RFC 7617)." },
 };
@@ -89,6 +91,7 @@ const HEADERS = {
     description: "Names the call in logs and in the audit log.",
     schema: { type: "string", format: "uuid" },
   },
+  "DPoP-Nonce": { description: "For the next DPoP proof (RFC 9449, section 8).", ...headerText },
   "WWW-Authenticate": { description: "RFC 9110, section 11.6.1.", ...headerText },
   "Retry-After": { description: "When to try again, in seconds.", ...headerNumber },
   "RateLimit-Limit": {
@@ -100,7 +103,8 @@ const HEADERS = {
 };
 /** In addition to `X-Request-Id`. */
 const HEADERS_OF_STATUS: Readonly<Record<number, readonly (keyof typeof HEADERS)[]>> = {
-  401: ["WWW-Authenticate"],
+  400: ["DPoP-Nonce"],
+  401: ["WWW-Authenticate", "DPoP-Nonce"],
   429: ["Retry-After", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"],
   503: ["Retry-After"],
 };

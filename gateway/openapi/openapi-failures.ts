@@ -21,18 +21,22 @@ const ANY_REQUEST = [
   "service_unavailable",
 ] as const;
 const WITH_TOKEN = ["token_missing", "token_invalid", "token_expired", "role_not_defined"] as const;
+const WITH_PROOF = ["token_proof_missing", "token_proof_invalid", "token_proof_needs_nonce"] as const;
+const FOR_TOKENS = ["invalid_dpop_proof", "use_dpop_nonce"] as const;
 const WITH_BODY = ["payload_too_large", "unsupported_media_type"] as const;
 
 /** In the order of `docs/errors.md`. */
 const CLIENT_CODES = (Object.keys(ERROR_CATALOGUE) as ErrorCode[]).filter((code) => !INTERNAL_ONLY.has(code));
 
 export function failuresOf({ method, config }: DocumentedRoute): Map<number, ErrorCode[]> {
-  const { auth, permissions, docs, hasEffect, assurance, cookies } = config;
+  const { auth, permissions, docs, hasEffect, assurance, cookies, issuesTokens, orTokenInBody } = config;
   const isLimited = typeof auth === "object" || permissions !== undefined;
   const mayNeedStepUp = assurance !== undefined || isLimited;
   const possible = new Set<ErrorCode>([
     ...ANY_REQUEST,
-    ...(auth === "public" ? [] : WITH_TOKEN),
+    ...(auth === "public" ? [] : [...WITH_TOKEN, ...WITH_PROOF]),
+    ...(docs.takesSession === true ? WITH_PROOF : []),
+    ...(issuesTokens === true || orTokenInBody !== undefined ? FOR_TOKENS : []),
     ...(isLimited ? (["forbidden"] as const) : []),
     ...(mayNeedStepUp ? (["step_up_required", "user_required"] as const) : []),
     ...(isMutating(method) ? WITH_BODY : []),

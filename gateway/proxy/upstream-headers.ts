@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http";
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { acrOf } from "../../token-client/assurance.ts";
+import { isDpopBound } from "../../token-client/bearer-token.ts";
 import type { Principal } from "../../token-client/principal.ts";
 import { setsOwnCookie, withoutOwnCookies } from "../edge/cookies.ts";
 import type { UsedApproval } from "../edge/request-state.ts";
@@ -72,7 +73,7 @@ const MAX_KNOWN_NAMES = 1_000;
 export interface Caller {
   /** Null on public routes. */
   access: {
-    principal: Pick<Principal, "kind" | "userId" | "role" | "scopes" | "sessionId" | "acr" | "authTime">;
+    principal: Omit<Principal, "clientId" | "tokenId" | "keyId" | "amr" | "issuedAt" | "expiresAt">;
     accessToken: string;
   } | null;
   call: Pick<CallContext, "requestId" | "traceparent">;
@@ -97,7 +98,9 @@ export function upstreamHeaders(
   }
   if (access !== null) {
     const { principal, accessToken } = access;
-    headers.push("authorization", `Bearer ${accessToken}`, ...identityHeaders(principal));
+    // The proof was for the gateway.
+    const scheme = isDpopBound(principal) ? "DPoP" : "Bearer";
+    headers.push("authorization", `${scheme} ${accessToken}`, ...identityHeaders(principal));
   }
   if (approval !== null) {
     headers.push("x-approval-id", approval.id, "x-approval-method", approval.method);
@@ -172,6 +175,7 @@ const NOT_DOWNSTREAM = new Set([
   "x-request-id",
   "strict-transport-security",
   "via",
+  "dpop-nonce",
 ]);
 /** The routes file defines CORS. */
 const CORS = /^access-control-/;

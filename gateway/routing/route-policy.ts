@@ -17,6 +17,8 @@ export interface RoutePolicy {
   orTokenInBody?: "refreshToken" | "tempToken";
   /** Which cookies the route reads or sets: the device's, or also the one of a browser session. */
   cookies?: "device" | "session";
+  /** Its answer may have tokens, which are bound to the key of the call's proof. Only public routes. */
+  issuesTokens?: true;
   /** The call has an audited effect although its method does not show it. */
   hasEffect?: boolean;
 }
@@ -37,13 +39,15 @@ export function isMutating(method: string): boolean {
 export function assertRoutePolicy(route: RouteOptions): void {
   const methods = [route.method].flat();
   const name = `${methods.join(",")} ${route.url}`;
-  const { auth, permissions, action, assurance, limitClass, isProxy } = route.config ?? {};
+  const { auth, permissions, action, assurance, limitClass, issuesTokens, isProxy } = route.config ?? {};
   // The routes file is validated when it is read.
   if (isProxy) return;
   if (auth === undefined) throw new Error(`${name} has no config.auth`);
   if (typeof auth === "object" && auth.roles.length === 0) throw new Error(`${name} allows no role`);
   if (permissions !== undefined && (auth !== "authenticated" || permissions.length === 0))
     throw new Error(`${name} has permissions that are not checked`);
+  if (auth !== "public" && issuesTokens !== undefined)
+    throw new Error(`${name} needs a token, whose proof is no proof for new tokens`);
   if (auth === "public" && assurance !== undefined)
     throw new Error(`${name} is public and demands an assurance of its caller`);
   if (limitClass === undefined) throw new Error(`${name} has no config.limitClass`);

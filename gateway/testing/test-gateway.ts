@@ -12,8 +12,10 @@ import { createLogger } from "../../service-kit/logger.ts";
 import { createMetrics } from "../../service-kit/metrics.ts";
 import type { Principal, Role, Verification } from "../../token-client/principal.ts";
 import { buildApp, type GatewayDeps } from "../app.ts";
+import { DpopProofs } from "../edge/dpop-proof.ts";
 import { createNoteReading } from "../edge/note-reading.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
+import { UsedProofs } from "../edge/used-proofs.ts";
 import { createMemoryLimiter } from "../limits/call-limiter.ts";
 import { defaultLimitClasses } from "../limits/limit-class.ts";
 import { ReconciledLimiter } from "../limits/reconciled-limiter.ts";
@@ -164,6 +166,12 @@ export function testGateway({
     tokenDelivery: "fragment",
     tokenIssuer: () => "https://gateway.test",
     jwks: { get: () => Promise.reject(new Error("not part of this test")) },
+    dpopProofs: new DpopProofs(() => Date.now()),
+    usedProofs: new UsedProofs({
+      redis: undefined,
+      nowMs: () => performance.now(),
+      wallMs: () => Date.now(),
+    }),
     verifier: {
       verify: (token) => VERDICTS[token] ?? { kind: "inactive", reason: "invalid" },
       refuseSession: (id) => void refused.push(id),

@@ -10,6 +10,7 @@ flowsOnOneSystem({
     openapi: () => import("./accounts/openapi.ts"),
     "password change": () => import("./accounts/password-change.ts"),
     logout: () => import("./accounts/logout.ts"),
+    "tokens of a key": () => import("./accounts/tokens-of-a-key.ts"),
     "mail links": () => import("./accounts/mail-links.ts"),
     "throttling and administration": () => import("./accounts/throttling-and-admin.ts"),
     "who may call": () => import("./accounts/who-may-call.ts"),

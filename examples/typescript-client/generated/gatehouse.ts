@@ -16,7 +16,7 @@ export const servers = {
     server1: "/",
     theSameByVersion: "/v1"
 };
-export type ErrorCode = "validation_failed" | "bad_request" | "password_too_short" | "password_too_common" | "password_contains_email" | "password_unchanged" | "verification_token_invalid" | "reset_token_invalid" | "oauth_state_invalid" | "oauth_code_invalid" | "token_missing" | "token_invalid" | "token_expired" | "step_up_required" | "invalid_credentials" | "mfa_code_invalid" | "mfa_token_invalid" | "step_up_token_invalid" | "password_change_token_invalid" | "passkey_invalid" | "invalid_client" | "invalid_scope" | "unauthorized_client" | "unsupported_grant_type" | "unsupported_token_type" | "refresh_token_invalid" | "refresh_token_reused" | "forbidden" | "origin_not_allowed" | "role_not_defined" | "user_required" | "email_not_verified" | "oauth_failed" | "oauth_denied" | "reauthentication_required" | "mfa_enrollment_required" | "approval_required" | "approval_mismatch" | "approval_expired" | "approval_used" | "provider_not_found" | "not_found" | "method_not_allowed" | "email_already_registered" | "mfa_already_enabled" | "mfa_required" | "link_required" | "already_linked" | "last_credential" | "last_factor" | "last_admin" | "conflict" | "request_timeout" | "payload_too_large" | "uri_too_long" | "unsupported_media_type" | "misdirected_request" | "headers_too_large" | "too_many_requests" | "not_implemented" | "http_version_not_supported" | "internal_error" | "upstream_unavailable" | "service_unavailable" | "audit_unavailable" | "busy" | "upstream_timeout";
+export type ErrorCode = "validation_failed" | "bad_request" | "password_too_short" | "password_too_common" | "password_contains_email" | "password_unchanged" | "verification_token_invalid" | "reset_token_invalid" | "oauth_state_invalid" | "oauth_code_invalid" | "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required" | "invalid_credentials" | "mfa_code_invalid" | "mfa_token_invalid" | "step_up_token_invalid" | "password_change_token_invalid" | "passkey_invalid" | "invalid_client" | "invalid_scope" | "unauthorized_client" | "invalid_dpop_proof" | "use_dpop_nonce" | "unsupported_grant_type" | "unsupported_token_type" | "refresh_token_invalid" | "refresh_token_reused" | "forbidden" | "origin_not_allowed" | "role_not_defined" | "user_required" | "email_not_verified" | "oauth_failed" | "oauth_denied" | "reauthentication_required" | "mfa_enrollment_required" | "approval_required" | "approval_mismatch" | "approval_expired" | "approval_used" | "provider_not_found" | "not_found" | "method_not_allowed" | "email_already_registered" | "mfa_already_enabled" | "mfa_required" | "link_required" | "already_linked" | "last_credential" | "last_factor" | "last_admin" | "conflict" | "request_timeout" | "payload_too_large" | "uri_too_long" | "unsupported_media_type" | "misdirected_request" | "headers_too_large" | "too_many_requests" | "not_implemented" | "http_version_not_supported" | "internal_error" | "upstream_unavailable" | "service_unavailable" | "audit_unavailable" | "busy" | "upstream_timeout";
 export type FieldProblem = {
     /** Dotted path in the request. */
     field: string;
@@ -57,7 +57,8 @@ export type CompletedLogin = {
     accessToken: string;
     /** A JWT. Absent in a browser session, which has it in a cookie. */
     refreshToken?: string;
-    tokenType: "Bearer";
+    /** How to send the access token. `DPoP`: with a proof of the key that both tokens are bound to. */
+    tokenType: "Bearer" | "DPoP";
     /** Of the access token, in seconds. */
     expiresIn: number;
     user: User;
@@ -101,7 +102,8 @@ export type Tokens = {
     accessToken: string;
     /** A JWT. Absent in a browser session, which has it in a cookie. */
     refreshToken?: string;
-    tokenType: "Bearer";
+    /** How to send the access token. `DPoP`: with a proof of the key that both tokens are bound to. */
+    tokenType: "Bearer" | "DPoP";
     /** Of the access token, in seconds. */
     expiresIn: number;
 };
@@ -130,7 +132,8 @@ export type EnrolledLogin = {
     accessToken: string;
     /** A JWT. Absent in a browser session, which has it in a cookie. */
     refreshToken?: string;
-    tokenType: "Bearer";
+    /** How to send the access token. `DPoP`: with a proof of the key that both tokens are bound to. */
+    tokenType: "Bearer" | "DPoP";
     /** Of the access token, in seconds. */
     expiresIn: number;
     user: User;
@@ -193,7 +196,8 @@ export type EnrolledPasskeyLogin = {
     accessToken: string;
     /** A JWT. Absent in a browser session, which has it in a cookie. */
     refreshToken?: string;
-    tokenType: "Bearer";
+    /** How to send the access token. `DPoP`: with a proof of the key that both tokens are bound to. */
+    tokenType: "Bearer" | "DPoP";
     /** Of the access token, in seconds. */
     expiresIn: number;
     user: User;
@@ -299,12 +303,15 @@ export type AuthorizationServer = {
     revocation_endpoint_auth_methods_supported: string[];
     revocation_endpoint_auth_signing_alg_values_supported: string[];
     introspection_endpoint_auth_methods_supported: string[];
+    dpop_signing_alg_values_supported: string[];
 };
 export type ProtectedResource = {
     resource: string;
     authorization_servers: string[];
     jwks_uri: string;
     bearer_methods_supported: string[];
+    dpop_signing_alg_values_supported: string[];
+    dpop_bound_access_tokens_required: boolean;
     resource_documentation: string;
 };
 export type JwkSet = {
@@ -318,7 +325,7 @@ export type JwkSet = {
 export type ClientToken = {
     /** A JWT; see RFC 9068. */
     access_token: string;
-    token_type: "Bearer";
+    token_type: "Bearer" | "DPoP";
     /** Seconds. */
     expires_in: number;
     scope: string;
@@ -340,7 +347,12 @@ export type Introspection = {
     acr?: string;
     /** Seconds since 1970. */
     auth_time?: number;
-    token_type?: "Bearer";
+    token_type?: "Bearer" | "DPoP";
+    /** The key that the token is bound to (RFC 9449, section 6.2; RFC 8705, section 3.2). */
+    cnf?: {
+        jkt?: string;
+        "x5t#S256"?: string;
+    };
 };
 /**
  * The API as an OpenAPI 3.1 document
@@ -649,7 +661,7 @@ export function logIn(body: {
         status: 400;
         data: Failure & {
             error: {
-                code: "validation_failed" | "bad_request";
+                code: "validation_failed" | "bad_request" | "invalid_dpop_proof" | "use_dpop_nonce";
             };
         };
     } | {
@@ -773,7 +785,7 @@ export function refresh(body?: {
         status: 400;
         data: Failure & {
             error: {
-                code: "validation_failed" | "bad_request";
+                code: "validation_failed" | "bad_request" | "invalid_dpop_proof" | "use_dpop_nonce";
             };
         };
     } | {
@@ -904,7 +916,7 @@ export function getAccount(opts?: Oazapfts.RequestOpts) {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce";
             };
         };
     } | {
@@ -1009,7 +1021,7 @@ export function updateAccount(body: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce";
             };
         };
     } | {
@@ -1134,7 +1146,7 @@ export function deleteAccount(body: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "invalid_credentials";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "invalid_credentials";
             };
         };
     } | {
@@ -1256,14 +1268,14 @@ export function logOut(body?: {
         status: 400;
         data: Failure & {
             error: {
-                code: "validation_failed" | "bad_request";
+                code: "validation_failed" | "bad_request" | "invalid_dpop_proof" | "use_dpop_nonce";
             };
         };
     } | {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "refresh_token_invalid";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "refresh_token_invalid";
             };
         };
     } | {
@@ -1392,7 +1404,7 @@ export function listSessions(opts?: Oazapfts.RequestOpts) {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce";
             };
         };
     } | {
@@ -1492,7 +1504,7 @@ export function endSession(id: string, opts?: Oazapfts.RequestOpts) {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce";
             };
         };
     } | {
@@ -1614,7 +1626,7 @@ export function removeTrustedDevice(id: string, opts?: Oazapfts.RequestOpts) {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce";
             };
         };
     } | {
@@ -1751,7 +1763,7 @@ export function completeMfaLogin(body: {
         status: 400;
         data: Failure & {
             error: {
-                code: "validation_failed" | "bad_request";
+                code: "validation_failed" | "bad_request" | "invalid_dpop_proof" | "use_dpop_nonce";
             };
         };
     } | {
@@ -1881,14 +1893,14 @@ export function setUpMfa(body: {
         status: 400;
         data: Failure & {
             error: {
-                code: "validation_failed" | "bad_request";
+                code: "validation_failed" | "bad_request" | "invalid_dpop_proof" | "use_dpop_nonce";
             };
         };
     } | {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "invalid_credentials" | "mfa_token_invalid";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "invalid_credentials" | "mfa_token_invalid";
             };
         };
     } | {
@@ -2015,14 +2027,14 @@ export function enableMfa(body: {
         status: 400;
         data: Failure & {
             error: {
-                code: "validation_failed" | "bad_request";
+                code: "validation_failed" | "bad_request" | "invalid_dpop_proof" | "use_dpop_nonce";
             };
         };
     } | {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "mfa_code_invalid" | "mfa_token_invalid";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "mfa_code_invalid" | "mfa_token_invalid";
             };
         };
     } | {
@@ -2152,7 +2164,7 @@ export function disableMfa(body: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "invalid_credentials" | "mfa_code_invalid";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "invalid_credentials" | "mfa_code_invalid";
             };
         };
     } | {
@@ -2280,7 +2292,7 @@ export function renewRecoveryCodes(body: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "mfa_code_invalid";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "mfa_code_invalid";
             };
         };
     } | {
@@ -2391,14 +2403,14 @@ export function beginPasskey(body?: {
         status: 400;
         data: Failure & {
             error: {
-                code: "validation_failed" | "bad_request";
+                code: "validation_failed" | "bad_request" | "invalid_dpop_proof" | "use_dpop_nonce";
             };
         };
     } | {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required" | "mfa_token_invalid";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required" | "mfa_token_invalid";
             };
         };
     } | {
@@ -2532,14 +2544,14 @@ export function addPasskey(body: {
         status: 400;
         data: Failure & {
             error: {
-                code: "validation_failed" | "bad_request";
+                code: "validation_failed" | "bad_request" | "invalid_dpop_proof" | "use_dpop_nonce";
             };
         };
     } | {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "mfa_token_invalid" | "passkey_invalid";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "mfa_token_invalid" | "passkey_invalid";
             };
         };
     } | {
@@ -2668,7 +2680,7 @@ export function listPasskeys(opts?: Oazapfts.RequestOpts) {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce";
             };
         };
     } | {
@@ -2773,7 +2785,7 @@ export function renamePasskey(id: string, body: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce";
             };
         };
     } | {
@@ -2896,7 +2908,7 @@ export function deletePasskey(id: string, opts?: Oazapfts.RequestOpts) {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required";
             };
         };
     } | {
@@ -3146,7 +3158,7 @@ export function logInWithPasskey(body: {
         status: 400;
         data: Failure & {
             error: {
-                code: "validation_failed" | "bad_request";
+                code: "validation_failed" | "bad_request" | "invalid_dpop_proof" | "use_dpop_nonce";
             };
         };
     } | {
@@ -3297,7 +3309,7 @@ export function verifyApproval(body: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "mfa_code_invalid" | "passkey_invalid";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "mfa_code_invalid" | "passkey_invalid";
             };
         };
     } | {
@@ -3423,7 +3435,7 @@ export function beginStepUp(body?: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce";
             };
         };
     } | {
@@ -3547,7 +3559,8 @@ export function completeStepUp(body: {
             data: {
                 /** A JWT; see RFC 9068. */
                 accessToken: string;
-                tokenType: "Bearer";
+                /** How to send the access token. `DPoP`: with a proof of the key that both tokens are bound to. */
+                tokenType: "Bearer" | "DPoP";
                 /** Of the access token, in seconds. */
                 expiresIn: number;
                 /** The session's level of assurance now. */
@@ -3567,7 +3580,7 @@ export function completeStepUp(body: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "invalid_credentials" | "mfa_code_invalid" | "step_up_token_invalid" | "passkey_invalid";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "invalid_credentials" | "mfa_code_invalid" | "step_up_token_invalid" | "passkey_invalid";
             };
         };
     } | {
@@ -3904,7 +3917,7 @@ export function changePassword(body: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "invalid_credentials";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "invalid_credentials";
             };
         };
     } | {
@@ -4019,7 +4032,7 @@ export function changePasswordAtLogin(body: {
         status: 400;
         data: Failure & {
             error: {
-                code: "validation_failed" | "bad_request" | "password_too_short" | "password_too_common" | "password_contains_email" | "password_unchanged";
+                code: "validation_failed" | "bad_request" | "password_too_short" | "password_too_common" | "password_contains_email" | "password_unchanged" | "invalid_dpop_proof" | "use_dpop_nonce";
             };
         };
     } | {
@@ -4149,7 +4162,7 @@ export function changeEmail(body: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "invalid_credentials";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "invalid_credentials";
             };
         };
     } | {
@@ -4650,7 +4663,7 @@ export function exchangeOAuthCode(body: {
         status: 400;
         data: Failure & {
             error: {
-                code: "validation_failed" | "bad_request" | "oauth_code_invalid";
+                code: "validation_failed" | "bad_request" | "oauth_code_invalid" | "invalid_dpop_proof" | "use_dpop_nonce";
             };
         };
     } | {
@@ -4772,7 +4785,7 @@ export function listIdentities(opts?: Oazapfts.RequestOpts) {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce";
             };
         };
     } | {
@@ -4878,7 +4891,7 @@ export function linkIdentity(provider: string, body: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "invalid_credentials";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "invalid_credentials";
             };
         };
     } | {
@@ -5010,7 +5023,7 @@ export function unlinkIdentity(provider: string, body?: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "invalid_credentials";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "invalid_credentials";
             };
         };
     } | {
@@ -5154,7 +5167,7 @@ export function searchAuditLog({ actor, action, resource, outcome, requestId, $f
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required";
             };
         };
     } | {
@@ -5277,7 +5290,7 @@ export function getAuditEntry(id: string, opts?: Oazapfts.RequestOpts) {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required";
             };
         };
     } | {
@@ -5388,7 +5401,7 @@ export function getAuditCheckpoint(opts?: Oazapfts.RequestOpts) {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required";
             };
         };
     } | {
@@ -5500,7 +5513,7 @@ export function proveAuditInclusion(sequence: number, treeSize: number, opts?: O
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required";
             };
         };
     } | {
@@ -5613,7 +5626,7 @@ export function proveAuditConsistency($from: number, to: number, opts?: Oazapfts
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required";
             };
         };
     } | {
@@ -5733,7 +5746,7 @@ export function listUsers({ query, role, status, cursor, limit }: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required";
             };
         };
     } | {
@@ -5841,7 +5854,7 @@ export function getUser(id: string, opts?: Oazapfts.RequestOpts) {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required";
             };
         };
     } | {
@@ -5964,7 +5977,7 @@ export function updateUser(id: string, body: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required";
             };
         };
     } | {
@@ -6106,7 +6119,7 @@ export function deleteUser(id: string, body?: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required";
             };
         };
     } | {
@@ -6239,7 +6252,7 @@ export function unlockUser(id: string, body?: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required";
             };
         };
     } | {
@@ -6364,7 +6377,7 @@ export function listUserSessions(id: string, opts?: Oazapfts.RequestOpts) {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required";
             };
         };
     } | {
@@ -6470,7 +6483,7 @@ export function endUserSessions(id: string, body?: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required";
             };
         };
     } | {
@@ -6596,7 +6609,7 @@ export function resetUserMfa(id: string, body?: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required";
             };
         };
     } | {
@@ -6727,7 +6740,7 @@ export function listClients({ owner, cursor, limit }: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required";
             };
         };
     } | {
@@ -6837,7 +6850,7 @@ export function createClient(body: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required";
             };
         };
     } | {
@@ -6955,7 +6968,7 @@ export function getClient(id: string, opts?: Oazapfts.RequestOpts) {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required";
             };
         };
     } | {
@@ -7069,7 +7082,7 @@ export function updateClient(id: string, body: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required";
             };
         };
     } | {
@@ -7192,7 +7205,7 @@ export function deleteClient(id: string, opts?: Oazapfts.RequestOpts) {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required";
             };
         };
     } | {
@@ -7328,7 +7341,7 @@ export function addClientCredential(id: string, body: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required";
             };
         };
     } | {
@@ -7458,7 +7471,7 @@ export function removeClientCredential(id: string, credentialId: string, opts?: 
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required";
             };
         };
     } | {
@@ -7915,7 +7928,7 @@ export function verifyEmail(body: {
         status: 401;
         data: Failure & {
             error: {
-                code: "invalid_credentials";
+                code: "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "invalid_credentials";
             };
         };
     } | {
@@ -8493,7 +8506,7 @@ export function confirmEmailChange(body: {
         status: 401;
         data: Failure & {
             error: {
-                code: "invalid_credentials";
+                code: "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "invalid_credentials";
             };
         };
     } | {
@@ -8976,7 +8989,7 @@ export function issueClientToken(body: {
     } | {
         status: 400;
         data: {
-            error: "invalid_request" | "invalid_scope" | "unsupported_grant_type";
+            error: "invalid_request" | "invalid_scope" | "invalid_dpop_proof" | "use_dpop_nonce" | "unsupported_grant_type";
             /** For people; not part of the API. */
             error_description: string;
         };

@@ -71,6 +71,40 @@ test("openid-client finds us, gets tokens by a key and by a secret, introspects 
   await expect(tooMuch).rejects.toMatchObject({ error: "invalid_scope", status: 400 });
 });
 
+test("openid-client gets a token that is bound to its key, and calls with proofs; the token alone opens nothing", async () => {
+  const clientId = await newClient();
+  const { secret } = await addCredential(clientId, { kind: "secret" });
+  const config = await discover(clientId, oauth.ClientSecretBasic(secret));
+  expect(config.serverMetadata().dpop_signing_alg_values_supported).toContain("ES256");
+  const keys = await oauth.randomDPoPKeyPair("ES256");
+  // It asks again by itself with the nonce that the gateway answers.
+  const DPoP = oauth.getDPoPHandle(config, keys);
+  const tokens = await oauth.clientCredentialsGrant(config, { scope: "payments:read" }, { DPoP });
+  expect(tokens.token_type).toBe("dpop");
+  const token = tokens.access_token;
+  const url = new URL("/payments", system.url);
+  const called = () => oauth.fetchProtectedResource(config, token, url, "GET", null, undefined, { DPoP });
+  for (let times = 0; times < 3; times += 1) expect((await called()).status).toBe(200);
+  expect(await list(token)).toMatchObject({ status: 401, body: { error: { code: "token_proof_missing" } } });
+  const thief = oauth.getDPoPHandle(config, await oauth.randomDPoPKeyPair("ES256"));
+  const stolen = oauth.fetchProtectedResource(config, token, url, "GET", null, undefined, { DPoP: thief });
+  await expect(stolen).rejects.toMatchObject({ status: 401 });
+  expect(await oauth.tokenIntrospection(config, token)).toMatchObject({
+    active: true,
+    token_type: "DPoP",
+    cnf: { jkt: await DPoP.calculateThumbprint() },
+  });
+  await oauth.tokenRevocation(config, token);
+  await expect
+    .poll(() =>
+      called().then(
+        ({ status }) => status,
+        (error) => error.status,
+      ),
+    )
+    .toBe(401);
+});
+
 test("payments:read lists payments and makes none; no path of a user's account is a client's", async () => {
   const clientId = await newClient();
   const { secret: token } = await addCredential(clientId, { kind: "api_key" });
