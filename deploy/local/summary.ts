@@ -28,6 +28,7 @@ export function summary(
     `API documentation, in a browser: ${url}/docs`,
     `Log in at the demo identity provider, in a browser: ${url}/auth/demo`,
     `First administrator: ${email}  password${isFirstStart ? `: ${password}` : ` of the first start: in ${passwordFile}`}`,
+    `Programs have accounts too: npm exec gatehouse -- clients create --help, and docs/clients.md`,
     "",
     "Try it:",
     ...curlLines(url),

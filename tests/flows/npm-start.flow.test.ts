@@ -87,7 +87,7 @@ test("the curl lines work as they are printed", async () => {
   expect(printed).toMatch(/"payments":\[\]/);
 });
 
-test("README's five minutes work as they are printed, with a step-up and an approval", async () => {
+test("README's five minutes work as they are printed, with a step-up, an approval and a client", async () => {
   const readme = await readFile(join(ROOT, "README.md"), "utf8");
   const [, lines = ""] = /^## Try it in five minutes\n.*?^```sh\n(.*?)^```$/ms.exec(readme) ?? [];
   const { GATEWAY_PORT, MAILBOX_PORT } = system.ports;
@@ -110,7 +110,7 @@ test("README's five minutes work as they are printed, with a step-up and an appr
   shell.stdin.end(afterMail);
   expect(await ended, printed).toEqual([0, null]);
 
-  const answers = /"code":"[a-z_]+"|"amount":\d+(?=,"currency)|"payee":\{[^}]*\}|PROVEN|\/payee: .*/g;
+  const answers = /"code":"[a-z_]+"|"payments":\[\]|"amount":\d+(?=,"currency)|"payee":\{[^}]*\}|PROVEN|\/payee: .*/g;
   expect(printed.match(answers), printed).toEqual([
     '"amount":1250',
     '"amount":1250',
@@ -121,6 +121,8 @@ test("README's five minutes work as they are printed, with a step-up and an appr
     '"code":"approval_mismatch"',
     '"amount":25000',
     '"code":"token_invalid"',
+    '"payments":[]',
+    '"code":"forbidden"',
     "PROVEN",
     "PROVEN",
     '/payee: "ACME Ltd"',
