@@ -14,6 +14,11 @@ from gatehouse.token.v1 import principal_pb2, token_service_pb2, token_service_p
 from token_verifier import Demand, Principal, Revocations, TlsFiles, TokenRefused, TokenVerifier, VerifierUnavailable
 
 TOKEN = "header.payload.signature"
+API_KEY = f"gh_{'0a' * 16}_{'A' * 43}"
+CLIENT: dict[str, object] = {
+    "kind": principal_pb2.PRINCIPAL_KIND_CLIENT, "user_id": "client-1", "client_id": "client-1",
+    "session_id": "credential-1", "scopes": ["payments:read"], "role": None, "auth_time": None, "amr": None, "acr": None,
+}
 Update = token_service_pb2.WatchRevocationsResponse
 
 
@@ -23,6 +28,8 @@ class FakeTokenService(token_service_pb2_grpc.TokenServiceServicer):
         self.status: grpc.StatusCode | None = None
         self.life_s = 3600.0
         self.acr, self.amr = "urn:gatehouse:acr:1", ["pwd"]
+        self.change: dict[str, object] = {}
+        self.is_active = True
         self.gate = asyncio.Event()
         self.gate.set()
         self.updates: asyncio.Queue[Update | None] = asyncio.Queue()
@@ -40,7 +47,11 @@ class FakeTokenService(token_service_pb2_grpc.TokenServiceServicer):
         principal.auth_time.GetCurrentTime()
         principal.issued_at.GetCurrentTime()
         principal.expires_at.FromSeconds(int(time.time() + self.life_s))
-        return token_service_pb2.VerifyTokenResponse(active=True, principal=principal)
+        for name, value in self.change.items():
+            principal.ClearField(name)
+            if value is not None:
+                principal.MergeFrom(principal_pb2.Principal(**{name: value}))
+        return token_service_pb2.VerifyTokenResponse(active=self.is_active, principal=principal)
 
     async def WatchRevocations(self, request, context):
         if self.status is not None:
@@ -56,9 +67,9 @@ class PlainVerifier(TokenVerifier):
         self._stub = token_service_pb2_grpc.TokenServiceStub(self._channel)
 
 
-def end_of_session(sequence: int) -> Update:
+def end_of_session(sequence: int, session_id: str = "session-1") -> Update:
     update = Update(sequence=sequence, caught_up=True)
-    update.revocations.add(sequence=sequence, session_id="session-1").expires_at.FromSeconds(int(time.time()) + 3600)
+    update.revocations.add(sequence=sequence, session_id=session_id).expires_at.FromSeconds(int(time.time()) + 3600)
     return update
 
 
@@ -103,6 +114,46 @@ class TokenVerifierTest(unittest.IsolatedAsyncioTestCase):
         await self.tell(end_of_session(1))
         await self.expect_refusal("revoked")
         self.assertEqual(self.fake.calls, 1)
+
+    async def test_a_client_is_told_from_a_user(self) -> None:
+        self.fake.change = CLIENT
+        client = await self.verifier.verify(TOKEN)
+        self.assertEqual((client.kind, client.client_id, client.role), ("client", "client-1", ""))
+        self.assertEqual(client.scopes, ("payments:read",))
+        self.assertFalse(Demand(acr=1, max_age_s=3600).is_met(client, client.auth_time))
+        self.fake.change = {"role": None, "role_name": "SUPPORT"}
+        user = await self.verifier.verify("another.good.token")
+        self.assertEqual((user.kind, user.role, user.client_id, user.scopes), ("user", "SUPPORT", "", ()))
+
+    async def test_what_is_missing_or_unknown_is_refused(self) -> None:
+        bound = principal_pb2.Confirmation(jkt="x")
+        for change in ({"scopes": None}, {"client_id": "client-2"}, {"kind": 9}, {"confirmation": bound}, {"session_id": None}):
+            self.fake.change = CLIENT | change
+            await self.expect_refusal("invalid")
+
+    async def test_a_token_of_a_client_ends_with_its_credential_and_by_itself(self) -> None:
+        self.fake.change = CLIENT
+        for sequence, (token, revoked) in enumerate({"a.b.c": "token-1", "d.e.f": "credential-1"}.items(), 1):
+            self.fake.change = CLIENT | {"token_id": f"token-{sequence}"}
+            await self.verifier.verify(token)
+            await self.tell(end_of_session(sequence, revoked))
+            with self.assertRaises(TokenRefused):
+                await self.verifier.verify(token)
+        self.assertEqual(self.fake.calls, 2)
+
+    async def test_a_revoked_api_key_is_asked_for_again(self) -> None:
+        self.fake.change = CLIENT | {"key_id": None}
+        for _ in range(2):
+            await self.verifier.verify(API_KEY)
+        self.assertEqual(self.fake.calls, 1)
+        await self.tell(end_of_session(1, "credential-1"))
+        self.fake.change |= {"session_id": "credential-2"}  # it lives on under another id
+        self.assertEqual((await self.verifier.verify(API_KEY)).session_id, "credential-2")
+        await self.tell(end_of_session(2, "credential-2"))
+        self.fake.is_active = False
+        with self.assertRaises(TokenRefused):
+            await self.verifier.verify(API_KEY)
+        self.assertEqual(self.fake.calls, 3)
 
     async def test_a_revocation_that_overtakes_the_answer_wins(self) -> None:
         self.fake.gate.clear()

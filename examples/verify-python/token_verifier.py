@@ -31,7 +31,7 @@ MAX_CALLS_IN_FLIGHT = 1_000
 MAX_REVOCATIONS = 1_000_000
 MAX_TOKEN_CHARACTERS = 4096
 
-_TOKEN_SHAPE = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
+_TOKEN_SHAPE = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+|gh_[0-9a-f]{32}_[A-Za-z0-9_-]{43}")
 _ROLES = {
     principal_pb2.ROLE_USER: "USER",
     principal_pb2.ROLE_ADMIN: "ADMIN",
@@ -72,14 +72,23 @@ class VerifierUnavailable(Exception):
 
 @dataclass(frozen=True)
 class Principal:
-    """Who a verified access token speaks for."""
+    """Who a verified access token or API key speaks for."""
 
+    kind: str
+    """`user` or `client` (a program)."""
     user_id: str
+    """Of a client: its id."""
     session_id: str
+    """Of a client: its credential's id."""
     role: str
-    """`USER`, `ADMIN` or `AUDITOR`."""
+    """A name of access.yaml. Empty for clients."""
+    client_id: str
+    """Empty for users."""
+    scopes: tuple[str, ...]
+    """Permissions that a client was granted. Empty for users."""
     token_id: str
     key_id: str
+    """Empty for an API key."""
     amr: tuple[str, ...]
     """How the user authenticated (RFC 8176)."""
     acr: int
@@ -99,7 +108,9 @@ class Demand:
     """Of the last proof of the session's level."""
 
     def is_met(self, principal: Principal, now: datetime) -> bool:
-        """Decides from the principal alone."""
+        """Decides from the principal alone. A client, which has no session to step up, meets none."""
+        if principal.kind == "client":
+            return False
         age_s = (now - principal.auth_time).total_seconds()
         return principal.acr >= self.acr and (self.max_age_s is None or age_s <= self.max_age_s)
 
@@ -164,6 +175,11 @@ class Revocations:
 
     def has(self, session_id: str, key_id: str) -> bool:
         return ("session_id", session_id) in self._until or ("key_id", key_id) in self._until
+
+    def has_any(self, principal: Principal) -> bool:
+        """Session, credential or key, or this one token of a client (RFC 7009)."""
+        is_token_revoked = principal.kind == "client" and self.has(principal.token_id, "")
+        return is_token_revoked or self.has(principal.session_id, principal.key_id)
 
     def is_fresh(self, monotonic_s: float) -> bool:
         """Whether everything revoked more than 3 s ago is known here."""
@@ -246,8 +262,11 @@ class TokenVerifier:
             if len(token) > MAX_TOKEN_CHARACTERS or _TOKEN_SHAPE.fullmatch(token) is None:
                 raise TokenRefused("invalid")
             return await self._ask_once(token)
-        if self._revoked.has(principal.session_id, principal.key_id):
-            self._refuse(token, "revoked")
+        if self._revoked.has_any(principal):
+            if principal.key_id != "":
+                self._refuse(token, "revoked")
+            self._known.pop(token)  # the API key may live on as another credential
+            return await self._ask_once(token)
         if principal.expires_at.timestamp() <= self._now():
             self._known.pop(token)  # token-service says when a token is over, at first sight and afterwards
             return await self._ask_once(token)
@@ -289,7 +308,7 @@ class TokenVerifier:
         except TokenRefused as refusal:
             self._refuse(token, refusal.reason)
         # A revocation that arrived while the answer was under way is newer than the answer.
-        if self._revoked.has(principal.session_id, principal.key_id):
+        if self._revoked.has_any(principal):
             self._refuse(token, "revoked")
         self._known[token] = principal
         self._known.move_to_end(token)
@@ -371,22 +390,33 @@ def _decode(answer: token_service_pb2.VerifyTokenResponse) -> Principal:
     if not answer.active:
         raise TokenRefused(_REASONS.get(answer.reason, "invalid"))
     message = answer.principal
-    role = _ROLES.get(message.role)
-    has_ids = all((message.user_id, message.session_id, message.token_id, message.key_id))
-    has_times = all(message.HasField(name) for name in ("auth_time", "issued_at", "expires_at"))
-    # A token-service without `acr` has the methods.
-    level = _LEVELS.get(message.acr) if message.acr else (2 if "mfa" in message.amr else 1)
-    if role is None or level is None or not has_ids or not has_times:
+    is_client = message.kind == principal_pb2.PRINCIPAL_KIND_CLIENT
+    is_user = message.kind in (principal_pb2.PRINCIPAL_KIND_USER, principal_pb2.PRINCIPAL_KIND_UNSPECIFIED)
+    has_ids = all((message.user_id, message.session_id, message.token_id))
+    has_times = all(message.HasField(name) for name in ("issued_at", "expires_at"))
+    # A proof of the token's key is not checked here.
+    if not has_ids or not has_times or message.HasField("confirmation") or not (is_client or is_user):
         raise TokenRefused("invalid")
+    # A token-service of the version before has the role as a number, and the methods for `acr`.
+    role = "" if is_client else message.role_name or _ROLES.get(message.role, "")
+    level = _LEVELS.get(message.acr) if message.acr else (2 if "mfa" in message.amr else 1)
+    if is_client and (message.client_id != message.user_id or not message.scopes):
+        raise TokenRefused("invalid")
+    if is_user and not (role and level and message.key_id and message.HasField("auth_time")):
+        raise TokenRefused("invalid")
+    auth_time = message.issued_at if is_client else message.auth_time
     return Principal(
+        kind="client" if is_client else "user",
         user_id=message.user_id,
         session_id=message.session_id,
         role=role,
+        client_id=message.client_id if is_client else "",
+        scopes=tuple(message.scopes) if is_client else (),
         token_id=message.token_id,
         key_id=message.key_id,
-        amr=tuple(message.amr),
-        acr=level,
-        auth_time=message.auth_time.ToDatetime(timezone.utc),
+        amr=() if is_client else tuple(message.amr),
+        acr=1 if is_client else level,
+        auth_time=auth_time.ToDatetime(timezone.utc),
         issued_at=message.issued_at.ToDatetime(timezone.utc),
         expires_at=message.expires_at.ToDatetime(timezone.utc),
     )

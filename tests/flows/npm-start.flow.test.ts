@@ -110,7 +110,8 @@ test("README's five minutes work as they are printed, with a step-up, an approva
   shell.stdin.end(afterMail);
   expect(await ended, printed).toEqual([0, null]);
 
-  const answers = /"code":"[a-z_]+"|"payments":\[\]|"amount":\d+(?=,"currency)|"payee":\{[^}]*\}|PROVEN|\/payee: .*/g;
+  const answers =
+    /"code":"[a-z_]+"|"payments":\[\]|"amount":\d+(?=,"currency)|"payee":\{[^}]*\}|PROVEN|\/payee: .*/g;
   expect(printed.match(answers), printed).toEqual([
     '"amount":1250',
     '"amount":1250',

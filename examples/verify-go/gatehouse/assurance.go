@@ -42,8 +42,11 @@ type Demand struct {
 	MaxAge time.Duration // of the last proof of the session's level; 0: any
 }
 
-// IsMet decides from the principal alone.
+// IsMet decides from the principal alone. A client, which has no session to step up, meets none.
 func (demand Demand) IsMet(principal Principal, now time.Time) bool {
+	if principal.Kind == KindClient {
+		return false
+	}
 	isFresh := demand.MaxAge == 0 || now.Sub(principal.AuthTime) <= demand.MaxAge
 	return principal.ACR >= demand.ACR && isFresh
 }
@@ -57,13 +60,17 @@ func (demand Demand) Challenge() string {
 	return fmt.Sprintf("%s, max_age=%d", challenge, int(demand.MaxAge.Seconds()))
 }
 
-// RequireAssurance lets only sessions through that meet the demand. Others get 401 step_up_required. It belongs inside
-// RequireBearer.
+// RequireAssurance lets only sessions through that meet the demand. Others get 401 step_up_required, and
+// clients 403 user_required. It belongs inside RequireBearer.
 func RequireAssurance(demand Demand, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
 		principal, isKnown := PrincipalOf(request)
 		if !isKnown {
 			refuse(response, http.StatusUnauthorized, "token_missing", "Bearer")
+			return
+		}
+		if principal.Kind == KindClient {
+			refuse(response, http.StatusForbidden, "user_required", "")
 			return
 		}
 		if !demand.IsMet(principal, time.Now()) {

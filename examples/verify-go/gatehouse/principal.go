@@ -6,7 +6,7 @@ import (
 	tokenv1 "gatehouse.example/verify-go/gen/gatehouse/token/v1"
 )
 
-// Role is what a user may do.
+// Role is what a user may do: a name of access.yaml.
 type Role string
 
 const (
@@ -15,13 +15,24 @@ const (
 	RoleAuditor Role = "AUDITOR"
 )
 
-// Principal is who a verified access token speaks for.
+// Kind says whether a user or a program calls.
+type Kind string
+
+const (
+	KindUser   Kind = "user"
+	KindClient Kind = "client"
+)
+
+// Principal is who a verified access token or API key speaks for.
 type Principal struct {
-	UserID    string    `json:"userId"`
-	SessionID string    `json:"sessionId"`
-	Role      Role      `json:"role"`
+	Kind      Kind      `json:"kind"`
+	UserID    string    `json:"userId"`    // of a client: its id
+	SessionID string    `json:"sessionId"` // of a client: its credential's id
+	Role      Role      `json:"role"`      // empty for clients
+	ClientID  string    `json:"clientId"`  // empty for users
+	Scopes    []string  `json:"scopes"`    // permissions that a client was granted; empty for users
 	TokenID   string    `json:"tokenId"`
-	KeyID     string    `json:"keyId"`
+	KeyID     string    `json:"keyId"`    // empty for an API key
 	AMR       []string  `json:"amr"`      // RFC 8176
 	ACR       Level     `json:"acr"`      // level of assurance
 	AuthTime  time.Time `json:"authTime"` // the last moment at which the session reached ACR
@@ -48,15 +59,52 @@ func decode(answer *tokenv1.VerifyTokenResponse) (Principal, error) {
 		}
 	}
 	message := answer.GetPrincipal()
-	role, isRoleKnown := roles[message.GetRole()]
-	hasIDs := message.GetUserId() != "" && message.GetSessionId() != "" &&
-		message.GetTokenId() != "" && message.GetKeyId() != ""
-	hasTimes := message.GetAuthTime().IsValid() && message.GetIssuedAt().IsValid() && message.GetExpiresAt().IsValid()
-	level, isLevelKnown := levelOf(message)
-	if !isRoleKnown || !isLevelKnown || !hasIDs || !hasTimes {
+	hasIDs := message.GetUserId() != "" && message.GetSessionId() != "" && message.GetTokenId() != ""
+	hasTimes := message.GetIssuedAt().IsValid() && message.GetExpiresAt().IsValid()
+	// A proof of the token's key is not checked here.
+	if !hasIDs || !hasTimes || message.GetConfirmation() != nil {
+		return Principal{}, ErrInvalid
+	}
+	switch message.GetKind() {
+	case tokenv1.PrincipalKind_PRINCIPAL_KIND_CLIENT:
+		return decodeClient(message)
+	case tokenv1.PrincipalKind_PRINCIPAL_KIND_USER, tokenv1.PrincipalKind_PRINCIPAL_KIND_UNSPECIFIED:
+		return decodeUser(message)
+	default:
+		return Principal{}, ErrInvalid
+	}
+}
+
+func decodeClient(message *tokenv1.Principal) (Principal, error) {
+	if message.GetClientId() != message.GetUserId() || len(message.GetScopes()) == 0 {
 		return Principal{}, ErrInvalid
 	}
 	return Principal{
+		Kind:      KindClient,
+		UserID:    message.GetUserId(),
+		SessionID: message.GetSessionId(),
+		ClientID:  message.GetClientId(),
+		Scopes:    message.GetScopes(),
+		TokenID:   message.GetTokenId(),
+		KeyID:     message.GetKeyId(),
+		ACR:       OneFactor,
+		AuthTime:  message.GetIssuedAt().AsTime(),
+		IssuedAt:  message.GetIssuedAt().AsTime(),
+		ExpiresAt: message.GetExpiresAt().AsTime(),
+	}, nil
+}
+
+func decodeUser(message *tokenv1.Principal) (Principal, error) {
+	role := Role(message.GetRoleName())
+	if role == "" { // a token-service of the version before
+		role = roles[message.GetRole()]
+	}
+	level, isLevelKnown := levelOf(message)
+	if role == "" || !isLevelKnown || message.GetKeyId() == "" || !message.GetAuthTime().IsValid() {
+		return Principal{}, ErrInvalid
+	}
+	return Principal{
+		Kind:      KindUser,
 		UserID:    message.GetUserId(),
 		SessionID: message.GetSessionId(),
 		Role:      role,

@@ -132,6 +132,12 @@ func (r *revocations) has(sessionID, keyID string) bool {
 	return isSessionRevoked || isKeyRevoked
 }
 
+// hasAny says whether the principal's session, credential or key is revoked, or this one token of a client (RFC 7009).
+func (r *revocations) hasAny(principal Principal) bool {
+	return r.has(principal.SessionID, principal.KeyID) ||
+		principal.Kind == KindClient && r.has(principal.TokenID, "")
+}
+
 // isFresh says whether everything revoked more than staleAfter ago is known here.
 func (r *revocations) isFresh(now time.Time) bool {
 	r.mutex.RLock()

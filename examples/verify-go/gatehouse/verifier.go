@@ -34,8 +34,8 @@ const (
 	maxTokenBytes          = 4096
 )
 
-// tokenShape is the shape of every token of ours; anything else needs no call to be refused.
-var tokenShape = regexp.MustCompile(`^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$`)
+// tokenShape is the shape of every token and API key of ours; anything else needs no call to be refused.
+var tokenShape = regexp.MustCompile(`^(?:[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+|gh_[0-9a-f]{32}_[A-Za-z0-9_-]{43})$`)
 
 // Options of a Verifier.
 type Options struct {
@@ -128,7 +128,10 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Principal, error) 
 	}
 	now := v.now()
 	switch {
-	case v.revoked.has(principal.SessionID, principal.KeyID):
+	case v.revoked.hasAny(principal) && principal.KeyID == "":
+		v.known.remove(token)
+		return v.askOnce(ctx, token) // the API key may live on as another credential
+	case v.revoked.hasAny(principal):
 		v.known.remove(token)
 		return Principal{}, ErrRevoked
 	case !principal.ExpiresAt.After(now):
@@ -200,7 +203,7 @@ func (v *Verifier) ask(token string) (Principal, error) {
 		return Principal{}, err
 	}
 	// A revocation that arrived while the answer was under way is newer than the answer.
-	if v.revoked.has(principal.SessionID, principal.KeyID) {
+	if v.revoked.hasAny(principal) {
 		return Principal{}, ErrRevoked
 	}
 	v.known.put(token, principal)

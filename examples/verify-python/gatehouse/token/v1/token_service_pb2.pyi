@@ -23,10 +23,12 @@ INACTIVE_REASON_EXPIRED: InactiveReason
 INACTIVE_REASON_REVOKED: InactiveReason
 
 class VerifyTokenRequest(_message.Message):
-    __slots__ = ("token",)
+    __slots__ = ("token", "accepts_bound")
     TOKEN_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTS_BOUND_FIELD_NUMBER: _ClassVar[int]
     token: str
-    def __init__(self, token: _Optional[str] = ...) -> None: ...
+    accepts_bound: bool
+    def __init__(self, token: _Optional[str] = ..., accepts_bound: _Optional[bool] = ...) -> None: ...
 
 class VerifyTokenResponse(_message.Message):
     __slots__ = ("active", "reason", "principal", "expires_in_ms")

@@ -75,18 +75,125 @@ func (Role) EnumDescriptor() ([]byte, []int) {
 	return file_gatehouse_token_v1_principal_proto_rawDescGZIP(), []int{0}
 }
 
+// What kind of account a principal is.
+type PrincipalKind int32
+
+const (
+	// Of services that do not know the field: a user.
+	PrincipalKind_PRINCIPAL_KIND_UNSPECIFIED PrincipalKind = 0
+	PrincipalKind_PRINCIPAL_KIND_USER        PrincipalKind = 1
+	// A program (RFC 6749 section 4.4).
+	PrincipalKind_PRINCIPAL_KIND_CLIENT PrincipalKind = 2
+)
+
+// Enum value maps for PrincipalKind.
+var (
+	PrincipalKind_name = map[int32]string{
+		0: "PRINCIPAL_KIND_UNSPECIFIED",
+		1: "PRINCIPAL_KIND_USER",
+		2: "PRINCIPAL_KIND_CLIENT",
+	}
+	PrincipalKind_value = map[string]int32{
+		"PRINCIPAL_KIND_UNSPECIFIED": 0,
+		"PRINCIPAL_KIND_USER":        1,
+		"PRINCIPAL_KIND_CLIENT":      2,
+	}
+)
+
+func (x PrincipalKind) Enum() *PrincipalKind {
+	p := new(PrincipalKind)
+	*p = x
+	return p
+}
+
+func (x PrincipalKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (PrincipalKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_gatehouse_token_v1_principal_proto_enumTypes[1].Descriptor()
+}
+
+func (PrincipalKind) Type() protoreflect.EnumType {
+	return &file_gatehouse_token_v1_principal_proto_enumTypes[1]
+}
+
+func (x PrincipalKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use PrincipalKind.Descriptor instead.
+func (PrincipalKind) EnumDescriptor() ([]byte, []int) {
+	return file_gatehouse_token_v1_principal_proto_rawDescGZIP(), []int{1}
+}
+
+// The key that a token is bound to (`cnf`, RFC 7800): one field is set. In requests, what a client has proven: one or both.
+type Confirmation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// SHA-256 thumbprint of a DPoP key, base64url (RFC 9449 section 6.1).
+	Jkt string `protobuf:"bytes,1,opt,name=jkt,proto3" json:"jkt,omitempty"`
+	// SHA-256 of a client certificate in DER, base64url (RFC 8705 section 3.1).
+	X5TS256       string `protobuf:"bytes,2,opt,name=x5t_s256,json=x5tS256,proto3" json:"x5t_s256,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Confirmation) Reset() {
+	*x = Confirmation{}
+	mi := &file_gatehouse_token_v1_principal_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Confirmation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Confirmation) ProtoMessage() {}
+
+func (x *Confirmation) ProtoReflect() protoreflect.Message {
+	mi := &file_gatehouse_token_v1_principal_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Confirmation.ProtoReflect.Descriptor instead.
+func (*Confirmation) Descriptor() ([]byte, []int) {
+	return file_gatehouse_token_v1_principal_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *Confirmation) GetJkt() string {
+	if x != nil {
+		return x.Jkt
+	}
+	return ""
+}
+
+func (x *Confirmation) GetX5TS256() string {
+	if x != nil {
+		return x.X5TS256
+	}
+	return ""
+}
+
 // Who a verified access token speaks for.
 type Principal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// UUID of the user (`sub`).
+	// UUID of the user (`sub`). Of a client: the client's.
 	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// UUID of the session (`sid`).
+	// UUID of the session (`sid`). Of a client: of the credential.
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// The role at issue; a change of role ends the session.
+	// The role at issue; a change of role ends the session. UNSPECIFIED for roles that `access.yaml` adds, and for clients.
 	Role Role `protobuf:"varint,3,opt,name=role,proto3,enum=gatehouse.token.v1.Role" json:"role,omitempty"`
-	// `jti`.
+	// `jti`. Of an API key: its public id.
 	TokenId string `protobuf:"bytes,4,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
-	// `kid` of the key that signed the token.
+	// `kid` of the key that signed the token. Empty for an API key.
 	KeyId string `protobuf:"bytes,5,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
 	// How the user authenticated (RFC 8176): `pwd`, `otp`, ….
 	Amr []string `protobuf:"bytes,6,rep,name=amr,proto3" json:"amr,omitempty"`
@@ -98,14 +205,25 @@ type Principal struct {
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// Level of assurance: `urn:gatehouse:acr:1` (one factor), `2` (two factors) or `3` (a passkey with user
 	// verification). Empty from a service that does not know the field: then 2 if `amr` has `mfa`, else 1.
-	Acr           string `protobuf:"bytes,10,opt,name=acr,proto3" json:"acr,omitempty"`
+	Acr string `protobuf:"bytes,10,opt,name=acr,proto3" json:"acr,omitempty"`
+	// The role's name, as in `access.yaml`: `USER`, `SUPPORT`, …. Empty for clients, and from a service that does not know
+	// the field: then `role` says it.
+	RoleName string `protobuf:"bytes,11,opt,name=role_name,json=roleName,proto3" json:"role_name,omitempty"`
+	// A user or a client.
+	Kind PrincipalKind `protobuf:"varint,12,opt,name=kind,proto3,enum=gatehouse.token.v1.PrincipalKind" json:"kind,omitempty"`
+	// UUID of the client (`client_id`). Empty for users.
+	ClientId string `protobuf:"bytes,13,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
+	// What a client was granted (`scope`): names of permissions. Empty for users.
+	Scopes []string `protobuf:"bytes,14,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	// Absent: a bearer token.
+	Confirmation  *Confirmation `protobuf:"bytes,15,opt,name=confirmation,proto3" json:"confirmation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Principal) Reset() {
 	*x = Principal{}
-	mi := &file_gatehouse_token_v1_principal_proto_msgTypes[0]
+	mi := &file_gatehouse_token_v1_principal_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -117,7 +235,7 @@ func (x *Principal) String() string {
 func (*Principal) ProtoMessage() {}
 
 func (x *Principal) ProtoReflect() protoreflect.Message {
-	mi := &file_gatehouse_token_v1_principal_proto_msgTypes[0]
+	mi := &file_gatehouse_token_v1_principal_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -130,7 +248,7 @@ func (x *Principal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Principal.ProtoReflect.Descriptor instead.
 func (*Principal) Descriptor() ([]byte, []int) {
-	return file_gatehouse_token_v1_principal_proto_rawDescGZIP(), []int{0}
+	return file_gatehouse_token_v1_principal_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *Principal) GetUserId() string {
@@ -203,6 +321,41 @@ func (x *Principal) GetAcr() string {
 	return ""
 }
 
+func (x *Principal) GetRoleName() string {
+	if x != nil {
+		return x.RoleName
+	}
+	return ""
+}
+
+func (x *Principal) GetKind() PrincipalKind {
+	if x != nil {
+		return x.Kind
+	}
+	return PrincipalKind_PRINCIPAL_KIND_UNSPECIFIED
+}
+
+func (x *Principal) GetClientId() string {
+	if x != nil {
+		return x.ClientId
+	}
+	return ""
+}
+
+func (x *Principal) GetScopes() []string {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
+}
+
+func (x *Principal) GetConfirmation() *Confirmation {
+	if x != nil {
+		return x.Confirmation
+	}
+	return nil
+}
+
 // What a client receives for a session.
 type TokenPair struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -215,14 +368,18 @@ type TokenPair struct {
 	// UUID of the session both belong to.
 	SessionId string `protobuf:"bytes,4,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// UUID of the user both speak for.
-	UserId        string `protobuf:"bytes,5,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	UserId string `protobuf:"bytes,5,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// What both are bound to. Absent: bearer tokens.
+	Confirmation *Confirmation `protobuf:"bytes,6,opt,name=confirmation,proto3,oneof" json:"confirmation,omitempty"`
+	// Seconds until the session ends if it is not refreshed. Absent from a service that does not know the field.
+	RefreshExpiresInS *uint32 `protobuf:"varint,7,opt,name=refresh_expires_in_s,json=refreshExpiresInS,proto3,oneof" json:"refresh_expires_in_s,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *TokenPair) Reset() {
 	*x = TokenPair{}
-	mi := &file_gatehouse_token_v1_principal_proto_msgTypes[1]
+	mi := &file_gatehouse_token_v1_principal_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -234,7 +391,7 @@ func (x *TokenPair) String() string {
 func (*TokenPair) ProtoMessage() {}
 
 func (x *TokenPair) ProtoReflect() protoreflect.Message {
-	mi := &file_gatehouse_token_v1_principal_proto_msgTypes[1]
+	mi := &file_gatehouse_token_v1_principal_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -247,7 +404,7 @@ func (x *TokenPair) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenPair.ProtoReflect.Descriptor instead.
 func (*TokenPair) Descriptor() ([]byte, []int) {
-	return file_gatehouse_token_v1_principal_proto_rawDescGZIP(), []int{1}
+	return file_gatehouse_token_v1_principal_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *TokenPair) GetAccessToken() string {
@@ -285,11 +442,28 @@ func (x *TokenPair) GetUserId() string {
 	return ""
 }
 
+func (x *TokenPair) GetConfirmation() *Confirmation {
+	if x != nil {
+		return x.Confirmation
+	}
+	return nil
+}
+
+func (x *TokenPair) GetRefreshExpiresInS() uint32 {
+	if x != nil && x.RefreshExpiresInS != nil {
+		return *x.RefreshExpiresInS
+	}
+	return 0
+}
+
 var File_gatehouse_token_v1_principal_proto protoreflect.FileDescriptor
 
 const file_gatehouse_token_v1_principal_proto_rawDesc = "" +
 	"\n" +
-	"\"gatehouse/token/v1/principal.proto\x12\x12gatehouse.token.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf4\x02\n" +
+	"\"gatehouse/token/v1/principal.proto\x12\x12gatehouse.token.v1\x1a\x1fgoogle/protobuf/timestamp.proto\";\n" +
+	"\fConfirmation\x12\x10\n" +
+	"\x03jkt\x18\x01 \x01(\tR\x03jkt\x12\x19\n" +
+	"\bx5t_s256\x18\x02 \x01(\tR\ax5tS256\"\xc3\x04\n" +
 	"\tPrincipal\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x1d\n" +
 	"\n" +
@@ -303,7 +477,12 @@ const file_gatehouse_token_v1_principal_proto_rawDesc = "" +
 	"\n" +
 	"expires_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x10\n" +
 	"\x03acr\x18\n" +
-	" \x01(\tR\x03acr\"\xad\x01\n" +
+	" \x01(\tR\x03acr\x12\x1b\n" +
+	"\trole_name\x18\v \x01(\tR\broleName\x125\n" +
+	"\x04kind\x18\f \x01(\x0e2!.gatehouse.token.v1.PrincipalKindR\x04kind\x12\x1b\n" +
+	"\tclient_id\x18\r \x01(\tR\bclientId\x12\x16\n" +
+	"\x06scopes\x18\x0e \x03(\tR\x06scopes\x12D\n" +
+	"\fconfirmation\x18\x0f \x01(\v2 .gatehouse.token.v1.ConfirmationR\fconfirmation\"\xd8\x02\n" +
 	"\tTokenPair\x12!\n" +
 	"\faccess_token\x18\x01 \x01(\tR\vaccessToken\x12#\n" +
 	"\rrefresh_token\x18\x02 \x01(\tR\frefreshToken\x12 \n" +
@@ -311,13 +490,21 @@ const file_gatehouse_token_v1_principal_proto_rawDesc = "" +
 	"expiresInS\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x04 \x01(\tR\tsessionId\x12\x17\n" +
-	"\auser_id\x18\x05 \x01(\tR\x06userId*M\n" +
+	"\auser_id\x18\x05 \x01(\tR\x06userId\x12I\n" +
+	"\fconfirmation\x18\x06 \x01(\v2 .gatehouse.token.v1.ConfirmationH\x00R\fconfirmation\x88\x01\x01\x124\n" +
+	"\x14refresh_expires_in_s\x18\a \x01(\rH\x01R\x11refreshExpiresInS\x88\x01\x01B\x0f\n" +
+	"\r_confirmationB\x17\n" +
+	"\x15_refresh_expires_in_s*M\n" +
 	"\x04Role\x12\x14\n" +
 	"\x10ROLE_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tROLE_USER\x10\x01\x12\x0e\n" +
 	"\n" +
 	"ROLE_ADMIN\x10\x02\x12\x10\n" +
-	"\fROLE_AUDITOR\x10\x03B\xce\x01\n" +
+	"\fROLE_AUDITOR\x10\x03*c\n" +
+	"\rPrincipalKind\x12\x1e\n" +
+	"\x1aPRINCIPAL_KIND_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13PRINCIPAL_KIND_USER\x10\x01\x12\x19\n" +
+	"\x15PRINCIPAL_KIND_CLIENT\x10\x02B\xce\x01\n" +
 	"\x16com.gatehouse.token.v1B\x0ePrincipalProtoP\x01Z:gatehouse.example/verify-go/gen/gatehouse/token/v1;tokenv1\xa2\x02\x03GTX\xaa\x02\x12Gatehouse.Token.V1\xca\x02\x12Gatehouse\\Token\\V1\xe2\x02\x1eGatehouse\\Token\\V1\\GPBMetadata\xea\x02\x14Gatehouse::Token::V1b\x06proto3"
 
 var (
@@ -332,24 +519,29 @@ func file_gatehouse_token_v1_principal_proto_rawDescGZIP() []byte {
 	return file_gatehouse_token_v1_principal_proto_rawDescData
 }
 
-var file_gatehouse_token_v1_principal_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_gatehouse_token_v1_principal_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_gatehouse_token_v1_principal_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_gatehouse_token_v1_principal_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_gatehouse_token_v1_principal_proto_goTypes = []any{
 	(Role)(0),                     // 0: gatehouse.token.v1.Role
-	(*Principal)(nil),             // 1: gatehouse.token.v1.Principal
-	(*TokenPair)(nil),             // 2: gatehouse.token.v1.TokenPair
-	(*timestamppb.Timestamp)(nil), // 3: google.protobuf.Timestamp
+	(PrincipalKind)(0),            // 1: gatehouse.token.v1.PrincipalKind
+	(*Confirmation)(nil),          // 2: gatehouse.token.v1.Confirmation
+	(*Principal)(nil),             // 3: gatehouse.token.v1.Principal
+	(*TokenPair)(nil),             // 4: gatehouse.token.v1.TokenPair
+	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
 }
 var file_gatehouse_token_v1_principal_proto_depIdxs = []int32{
 	0, // 0: gatehouse.token.v1.Principal.role:type_name -> gatehouse.token.v1.Role
-	3, // 1: gatehouse.token.v1.Principal.auth_time:type_name -> google.protobuf.Timestamp
-	3, // 2: gatehouse.token.v1.Principal.issued_at:type_name -> google.protobuf.Timestamp
-	3, // 3: gatehouse.token.v1.Principal.expires_at:type_name -> google.protobuf.Timestamp
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	5, // 1: gatehouse.token.v1.Principal.auth_time:type_name -> google.protobuf.Timestamp
+	5, // 2: gatehouse.token.v1.Principal.issued_at:type_name -> google.protobuf.Timestamp
+	5, // 3: gatehouse.token.v1.Principal.expires_at:type_name -> google.protobuf.Timestamp
+	1, // 4: gatehouse.token.v1.Principal.kind:type_name -> gatehouse.token.v1.PrincipalKind
+	2, // 5: gatehouse.token.v1.Principal.confirmation:type_name -> gatehouse.token.v1.Confirmation
+	2, // 6: gatehouse.token.v1.TokenPair.confirmation:type_name -> gatehouse.token.v1.Confirmation
+	7, // [7:7] is the sub-list for method output_type
+	7, // [7:7] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_gatehouse_token_v1_principal_proto_init() }
@@ -357,13 +549,14 @@ func file_gatehouse_token_v1_principal_proto_init() {
 	if File_gatehouse_token_v1_principal_proto != nil {
 		return
 	}
+	file_gatehouse_token_v1_principal_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gatehouse_token_v1_principal_proto_rawDesc), len(file_gatehouse_token_v1_principal_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   2,
+			NumEnums:      2,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

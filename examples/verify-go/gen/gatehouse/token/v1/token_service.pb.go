@@ -78,8 +78,11 @@ func (InactiveReason) EnumDescriptor() ([]byte, []int) {
 // A token to verify.
 type VerifyTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// JWT with `typ: at+jwt`. More than 4096 characters are never valid. Never logged.
-	Token         string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	// JWT with `typ: at+jwt`, or an API key (`gh_…`). More than 4096 characters are never valid. Never logged.
+	Token string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	// The caller checks with each call what the token is bound to (`Principal.confirmation`), or calls reach it only from
+	// one that has. Otherwise a token that is bound to a key is not active.
+	AcceptsBound  *bool `protobuf:"varint,2,opt,name=accepts_bound,json=acceptsBound,proto3,oneof" json:"accepts_bound,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -119,6 +122,13 @@ func (x *VerifyTokenRequest) GetToken() string {
 		return x.Token
 	}
 	return ""
+}
+
+func (x *VerifyTokenRequest) GetAcceptsBound() bool {
+	if x != nil && x.AcceptsBound != nil {
+		return *x.AcceptsBound
+	}
+	return false
 }
 
 // The verdict on one token.
@@ -570,7 +580,7 @@ type isRevocation_Target interface {
 }
 
 type Revocation_SessionId struct {
-	// Every token of this session (`sid`).
+	// Every token of this session or of this credential of a client (`sid`), or the one token of a client with this `jti`.
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3,oneof"`
 }
 
@@ -679,9 +689,11 @@ var File_gatehouse_token_v1_token_service_proto protoreflect.FileDescriptor
 
 const file_gatehouse_token_v1_token_service_proto_rawDesc = "" +
 	"\n" +
-	"&gatehouse/token/v1/token_service.proto\x12\x12gatehouse.token.v1\x1a\"gatehouse/token/v1/principal.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"*\n" +
+	"&gatehouse/token/v1/token_service.proto\x12\x12gatehouse.token.v1\x1a\"gatehouse/token/v1/principal.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"f\n" +
 	"\x12VerifyTokenRequest\x12\x14\n" +
-	"\x05token\x18\x01 \x01(\tR\x05token\"\xca\x01\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\x12(\n" +
+	"\raccepts_bound\x18\x02 \x01(\bH\x00R\facceptsBound\x88\x01\x01B\x10\n" +
+	"\x0e_accepts_bound\"\xca\x01\n" +
 	"\x13VerifyTokenResponse\x12\x16\n" +
 	"\x06active\x18\x01 \x01(\bR\x06active\x12:\n" +
 	"\x06reason\x18\x02 \x01(\x0e2\".gatehouse.token.v1.InactiveReasonR\x06reason\x12;\n" +
@@ -787,6 +799,7 @@ func file_gatehouse_token_v1_token_service_proto_init() {
 		return
 	}
 	file_gatehouse_token_v1_principal_proto_init()
+	file_gatehouse_token_v1_token_service_proto_msgTypes[0].OneofWrappers = []any{}
 	file_gatehouse_token_v1_token_service_proto_msgTypes[3].OneofWrappers = []any{}
 	file_gatehouse_token_v1_token_service_proto_msgTypes[6].OneofWrappers = []any{
 		(*Revocation_SessionId)(nil),

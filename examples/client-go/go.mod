@@ -1,0 +1,5 @@
+module gatehouse.example/client-go
+
+go 1.26.0
+
+require golang.org/x/oauth2 v0.37.0
