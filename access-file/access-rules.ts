@@ -83,6 +83,10 @@ export class AccessTable implements AccessRules {
     return [...this.#rules.roles.keys()];
   }
 
+  get permissions(): readonly string[] {
+    return this.#rules.permissions;
+  }
+
   isDefined(role: string): boolean {
     return this.#rules.roles.has(role);
   }

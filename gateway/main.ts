@@ -20,6 +20,7 @@ import { createMemoryLimiter, createRedisLimiter } from "./limits/call-limiter.t
 import { defaultLimitClasses } from "./limits/limit-class.ts";
 import { ReconciledLimiter } from "./limits/reconciled-limiter.ts";
 import { oncePassed } from "./readiness.ts";
+import { checkNames } from "./routing/check-names.ts";
 import { ProxyTable } from "./routing/proxy-table.ts";
 import { watchRoutesFile } from "./routing/watch-routes-file.ts";
 import { createJwksCache } from "./services/jwks-cache.ts";
@@ -99,10 +100,11 @@ lifecycle.onStop("rate limits", () => {
 });
 const proxies = new ProxyTable(config.ROUTES_FILE.routes, metrics);
 const access = new AccessTable(config.ACCESS_FILE.access);
-const accessWatch = watchAccessFile({ ...config.ACCESS_FILE, table: access, logger, metrics });
+const checked = checkNames(config.ROUTES_FILE.routes, { proxies, access, logger });
+const accessWatch = watchAccessFile({ ...config.ACCESS_FILE, table: checked.access, logger, metrics });
 lifecycle.onStop("access file", () => accessWatch.stop());
 const isTrustedProxy = trustedProxies(config.TRUSTED_PROXIES);
-const routesWatch = watchRoutesFile({ ...config.ROUTES_FILE, proxies, logger, metrics });
+const routesWatch = watchRoutesFile({ ...config.ROUTES_FILE, proxies: checked.proxies, logger, metrics });
 process.on("SIGHUP", () => {
   routesWatch.runSoon();
   accessWatch.runSoon();

@@ -1,5 +1,7 @@
 import { type AccessFile, parseAccessFile } from "../../access-file/access-file.ts";
 import { AccessTable } from "../../access-file/access-rules.ts";
+import { parseRoutesFile } from "../../routes-file/routes-file.ts";
+import { unknownNames } from "../../routes-file/unknown-names.ts";
 import type { Command } from "../command.ts";
 import { readConfigFile } from "./read-config-file.ts";
 import { table } from "./table.ts";
@@ -8,8 +10,14 @@ export const accessCheck: Command = {
   name: "access check",
   summary: "Check an access file as the gateway and identity-service would, without calling anything",
   positionals: ["file"],
-  options: {},
-  async run({ positionals: [file = ""] }) {
+  options: {
+    routes: {
+      type: "string",
+      value: "file",
+      description: "warn of names in this routes file that it does not have",
+    },
+  },
+  async run({ positionals: [file = ""], values }) {
     const access: AccessFile = await readConfigFile(file, parseAccessFile, "access_invalid");
     const rules = new AccessTable(access);
     const rows = rules.roles.map((role) => [
@@ -17,7 +25,15 @@ export const accessCheck: Command = {
       access.roles[role]?.join(" ") ?? "",
       sessionText(rules, role),
     ]);
-    return { text: table(["ROLE", "PERMISSIONS", "SESSIONS"], rows), json: { access } };
+    const routesFile = values.get("routes");
+    const routes =
+      routesFile === undefined ? [] : await readConfigFile(routesFile, parseRoutesFile, "routes_invalid");
+    const warnings = unknownNames(routes, rules);
+    const warned = warnings.map((line) => `\nWarning: ${line}`).join("");
+    return {
+      text: `${table(["ROLE", "PERMISSIONS", "SESSIONS"], rows)}${warned}`,
+      json: { access, warnings },
+    };
   },
 };
 

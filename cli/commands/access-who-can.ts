@@ -1,12 +1,11 @@
-import { SHIPPED_ACCESS_FILE } from "../../access-file/access-config.ts";
-import { parseAccessFile } from "../../access-file/access-file.ts";
-import { AccessTable } from "../../access-file/access-rules.ts";
+import type { AccessTable } from "../../access-file/access-rules.ts";
 import { readOwnRoutes } from "../../access-file/own-routes.ts";
 import { type MethodPolicy, parseRoutesFile, type UpstreamRoute } from "../../routes-file/routes-file.ts";
 import { CliError } from "../cli-error.ts";
 import type { Command } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
 import { UsageError } from "../usage-error.ts";
+import { ACCESS_OPTION, readAccess } from "./access-source.ts";
 import { readConfigFile } from "./read-config-file.ts";
 import { table } from "./table.ts";
 
@@ -20,16 +19,15 @@ interface Demand {
 export const accessWhoCan: Command = {
   name: "access who-can",
   summary: "Show which roles may call a path of the gateway, without calling anything",
-  details: "The file of roles that ships is used unless --access names another one.",
+  details: "It answers by files on this machine and says which: it does not ask the running gateway.",
   positionals: ["method", "path"],
   options: {
-    access: { type: "string", value: "file", description: "the access file" },
+    access: ACCESS_OPTION,
     routes: { type: "string", value: "file", description: "the routes file, for forwarded paths" },
   },
-  async run({ positionals: [word = "", path = ""], values }) {
+  async run({ positionals: [word = "", path = ""], values }, backend) {
     const method = methodNamed(word);
-    const accessFile = values.get("access") ?? SHIPPED_ACCESS_FILE;
-    const rules = new AccessTable(await readConfigFile(accessFile, parseAccessFile, "access_invalid"));
+    const { rules, accessFile, source } = await readAccess({ values }, backend);
     const file = values.get("routes");
     const routes = file === undefined ? [] : await readConfigFile(file, parseRoutesFile, "routes_invalid");
     const demand = demandOf(method, path, routes);
@@ -38,9 +36,10 @@ export const accessWhoCan: Command = {
       throw new CliError(message, { exitCode: EXIT.failed, code: "not_found" });
     }
     const roles = rules.roles.filter((role) => mayCall(rules, demand, role));
-    const json = { method, ...demand, roles, clients: demand.permissions.length > 0 };
+    const json = { method, ...demand, roles, clients: demand.permissions.length > 0, accessFile };
     const rows = rules.roles.map((role) => [role, roles.includes(role) ? "yes" : "no"]);
-    return { text: `${demandText(method, demand)}\n\n${table(["ROLE", "MAY CALL IT"], rows)}`, json };
+    const answer = `${demandText(method, demand)}\n\n${table(["ROLE", "MAY CALL IT"], rows)}`;
+    return { text: `${answer}\n\n${source}`, json };
   },
 };
 

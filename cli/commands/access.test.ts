@@ -77,3 +77,35 @@ test("what is no route, and what is no method, is said", async () => {
   expect((await of("TRACE", "/things")).code).toBe(64);
   expect((await of("GET", "things")).code).toBe(64);
 });
+
+test("names of a routes file that the access file does not have are warned of, by both checks, with the nearest name", async () => {
+  const wrong = fileOf(
+    "wrong-routes.yaml",
+    "routes: [{ prefix: /things, upstream: 'http://a', methods: { GET: { permissions: [things:raed] } } }]",
+  );
+  const warning = "GET /things names things:raed, which the access file does not have; is it things:read?";
+  expect((await gatehouse("check", access, "--routes", wrong)).json.warnings).toEqual([warning]);
+  expect((await gatehouse("check", access, "--routes", routes)).json.warnings).toEqual([]);
+  const printed: string[] = [];
+  const environment = { ACCESS_FILE: access };
+  const say = { writeOut: (text: string) => void printed.push(text), writeError: () => undefined };
+  const code = await run(["routes", "check", wrong], COMMANDS, { environment, defaultHome: folder, ...say });
+  expect(code).toBe(0);
+  expect(printed.join("")).toContain(`Warning: ${warning}\nBy ${access}.`);
+});
+
+test("who-can says by which file it answers: the one named, ACCESS_FILE, or the one that ships", async () => {
+  const fileFor = async (environment: Record<string, string>, ...words: string[]) => {
+    const printed: string[] = [];
+    await run(["access", "who-can", "GET", "/admin/users", ...words], COMMANDS, {
+      environment,
+      defaultHome: folder,
+      writeOut: (text) => void printed.push(text),
+      writeError: () => undefined,
+    });
+    return printed.join("").trim().split("\n").at(-1);
+  };
+  expect(await fileFor({})).toMatch(/^By .*access-file\/access\.yaml, which ships with Gatehouse\.$/);
+  expect(await fileFor({ ACCESS_FILE: access })).toBe(`By ${access}.`);
+  expect(await fileFor({ ACCESS_FILE: "/not/read" }, "--access", access)).toBe(`By ${access}.`);
+});

@@ -44,7 +44,10 @@ export const approvalsExport: Command = {
       await file.writeFile(writer.end());
     });
     const { approvals } = writer;
-    return { text: `${approvals} approvals were written to ${output}`, json: { approvals, output } };
+    return {
+      text: `${approvals === 1 ? "1 approval was" : `${approvals} approvals were`} written to ${output}`,
+      json: { approvals, output },
+    };
   },
 };
 

@@ -1,5 +1,7 @@
 import { parseRoutesFile } from "../../routes-file/routes-file.ts";
+import { unknownNames } from "../../routes-file/unknown-names.ts";
 import type { Command } from "../command.ts";
+import { ACCESS_OPTION, readAccess } from "./access-source.ts";
 import { readConfigFile } from "./read-config-file.ts";
 import { table } from "./table.ts";
 
@@ -7,8 +9,8 @@ export const routesCheck: Command = {
   name: "routes check",
   summary: "Check a routes file as the gateway would, without calling anything",
   positionals: ["file"],
-  options: {},
-  async run({ positionals: [file = ""] }) {
+  options: { access: ACCESS_OPTION },
+  async run({ positionals: [file = ""], values }, backend) {
     const routes = await readConfigFile(file, parseRoutesFile, "routes_invalid");
     const rows = routes.map(({ prefix, upstreams, methods }) => [
       prefix,
@@ -19,6 +21,10 @@ export const routesCheck: Command = {
       rows.length === 0
         ? "No routes: nothing is forwarded."
         : table(["PREFIX", "METHODS", "UPSTREAMS"], rows);
-    return { text, json: { routes } };
+    const { rules, accessFile, source } = await readAccess({ values }, backend);
+    const warnings = unknownNames(routes, rules);
+    const warned =
+      warnings.length === 0 ? "" : `\n\n${warnings.map((line) => `Warning: ${line}`).join("\n")}\n${source}`;
+    return { text: `${text}${warned}`, json: { routes, warnings, accessFile } };
   },
 };

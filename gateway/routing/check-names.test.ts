@@ -1,0 +1,34 @@
+import { expect, test } from "vitest";
+import { parseAccessFile } from "../../access-file/access-file.ts";
+import { AccessTable } from "../../access-file/access-rules.ts";
+import { parseRoutesFile } from "../../routes-file/routes-file.ts";
+import { createLogger } from "../../service-kit/logger.ts";
+import { createMetrics } from "../../service-kit/metrics.ts";
+import { checkNames } from "./check-names.ts";
+import { ProxyTable } from "./proxy-table.ts";
+
+const accessWith = (...permissions: string[]) =>
+  parseAccessFile(`permissions: [${permissions}]\nroles: { ADMIN: ["*"], USER: [] }\ndefaultRole: USER`);
+const routesWith = (permission: string) =>
+  parseRoutesFile(
+    `routes: [{ prefix: /things, upstream: 'http://a', methods: { GET: { permissions: [${permission}] } } }]`,
+  );
+
+test("a misspelt permission is logged at the start, and after a change of either file; both are in force all the same", () => {
+  const lines: string[] = [];
+  const logger = createLogger("test", "info", { write: (line) => void lines.push(line) });
+  const warned = () => lines.splice(0).map((line) => JSON.parse(line).problems);
+  const access = new AccessTable(accessWith("things:read"));
+  const proxies = new ProxyTable(routesWith("things:raed"), createMetrics("test"));
+  const checked = checkNames(routesWith("things:raed"), { proxies, access, logger });
+  const problem = (name: string, hint: string) => [
+    `GET /things names ${name}, which the access file does not have; is it ${hint}?`,
+  ];
+  expect(warned()).toEqual([problem("things:raed", "things:read")]);
+  checked.proxies.replace(routesWith("things:read"));
+  expect(warned()).toEqual([]);
+  expect(proxies.find("/things")).toBeDefined();
+  checked.access.replace(accessWith("thing:read"));
+  expect(access.isPermission("thing:read")).toBe(true);
+  expect(warned()).toEqual([problem("things:read", "thing:read")]);
+});
