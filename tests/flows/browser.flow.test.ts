@@ -10,5 +10,6 @@ flowsOnOneSystem({
   flows: {
     sessions: () => import("./browser/sessions.ts"),
     "sessions in Chromium": () => import("./browser/sessions-in-chromium.ts"),
+    "client library": () => import("./browser/client-library.ts"),
   },
 });

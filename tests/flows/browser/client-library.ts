@@ -1,0 +1,269 @@
+import type { Server } from "node:http";
+import { generateSync } from "otplib";
+import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { buildClient } from "../../../web/client/build.ts";
+import type { Client } from "../../../web/client/create-client.ts";
+import { type ApiClient, apiClient } from "../../support/api-client.ts";
+import { serveBlankPage } from "../../support/blank-page.ts";
+import { CHROMIUM } from "../../support/chromium.ts";
+import { oneSystem } from "../../support/one-system.ts";
+import type { System } from "../../support/system.ts";
+import { proveAddress } from "../../support/verified-user.ts";
+
+/** `npm run test:tabs` runs a thousand. */
+const EXPIRIES = Number(process.env.TAB_EXPIRIES ?? 30);
+const TABS = 10;
+const TOKEN_LIFE_MS = 15 * 60_000;
+
+/** What a page of the tests has. */
+interface Application {
+  client: Client;
+  ends: string[];
+  offsetMs: number;
+  codes: string[];
+}
+
+let system: System;
+let api: ApiClient;
+let app: Server;
+let appUrl: string;
+let gateway: string;
+let browser: Browser | undefined;
+let context: BrowserContext;
+let script: string;
+
+beforeAll(async () => {
+  if (CHROMIUM === undefined) return;
+  system = oneSystem();
+  api = apiClient(system.url);
+  gateway = `http://localhost:${system.ports.GATEWAY_PORT}`;
+  appUrl = (system.environment.ALLOWED_ORIGINS ?? "").split(",")[0] ?? "";
+  script = (await buildClient()).code;
+  app = await serveBlankPage(Number(new URL(appUrl).port), script);
+  browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
+});
+afterAll(async () => {
+  await browser?.close();
+  app?.close();
+});
+beforeEach(async () => {
+  if (browser !== undefined) context = await browser.newContext();
+});
+afterEach(() => context?.close());
+
+/** With the library as an application has it. Codes are what its user types. */
+async function newTab(codes: string[] = [], origin = appUrl): Promise<Page> {
+  const page = await context.newPage();
+  if (origin === gateway) {
+    await page.route("**/blank", (route) =>
+      route.fulfill({ contentType: "text/html", body: "<!doctype html>" }),
+    );
+    await page.route("**/client.js", (route) =>
+      route.fulfill({ contentType: "text/javascript", body: script }),
+    );
+  }
+  await page.goto(`${origin}/blank`);
+  // As text: the test runner would rewrite an import.
+  await page.evaluate(`import("/client.js").then(({ createClient }) => {
+    const proof = async () => ({ code: codes.shift() ?? "" });
+    globalThis.offsetMs = 0;
+    globalThis.ends = [];
+    globalThis.codes = ${JSON.stringify(codes)};
+    globalThis.client = createClient({
+      url: ${JSON.stringify(gateway)},
+      now: () => Date.now() + offsetMs,
+      onStepUp: proof,
+      onApproval: proof,
+    });
+    client.onSessionEnd((reason) => ends.push(reason));
+  })`);
+  return page;
+}
+
+/** Runs in the page: it can use nothing of here but its arguments. */
+const inTab = <T, A>(
+  page: Page,
+  work: (own: Application, argument: A) => Promise<T>,
+  argument: A,
+): Promise<T> => page.evaluate(`(${work})(globalThis, ${JSON.stringify(argument)})`);
+
+const logIn = (page: Page, { email, password }: { email: string; password: string }) =>
+  inTab(page, (own, credentials) => own.client.login(credentials), { email, password });
+const resume = (page: Page) => inTab(page, async (own) => (await own.client.resume())?.email, null);
+const endsOf = (page: Page) => inTab(page, async (own) => own.ends, null);
+const me = (page: Page) => inTab(page, async (own) => (await own.client.fetch("/auth/me")).status, null);
+
+/** How often the token-service has renewed a session, by the result. */
+async function refreshes(): Promise<Record<string, number>> {
+  const text = await (await fetch(`http://127.0.0.1:${system.ports.TOKEN_OPERATIONS_PORT}/metrics`)).text();
+  const lines = [...text.matchAll(/^gatehouse_refreshes_total\{[^}]*result="(\w+)"[^}]*\} (\d+)$/gm)];
+  return Object.fromEntries(lines.map(([, result = "", count]) => [result, Number(count)]));
+}
+const sum = (counts: Record<string, number>) =>
+  Object.values(counts).reduce((total, count) => total + count, 0);
+
+/** The same in each run. */
+function pseudoRandom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state * 1_664_525 + 1_013_904_223) % 2 ** 32;
+    return state / 2 ** 32;
+  };
+}
+
+test.skipIf(CHROMIUM === undefined)(
+  `ten tabs of Chromium, ${EXPIRIES} expiries, tabs that close, and a network that is lost: no logout, and one refresh each`,
+  async () => {
+    const random = pseudoRandom(7);
+    const user = await api.newUser();
+    const tabs = await Promise.all(Array.from({ length: TABS }, () => newTab()));
+    expect(await logIn(tabs[0] as Page, user)).toMatchObject({ step: "done", user: { email: user.email } });
+    for (const tab of tabs.slice(1)) expect(await resume(tab)).toBe(user.email);
+    const before = await refreshes();
+    let counted = sum(before);
+    let closed = 0;
+
+    for (let round = 1; round <= EXPIRIES; round += 1) {
+      const offsetMs = round * TOKEN_LIFE_MS;
+      const call = (tab: Page) =>
+        inTab(
+          tab,
+          async (own, offset) => {
+            own.offsetMs = offset;
+            return (await own.client.accessToken()) !== undefined;
+          },
+          offsetMs,
+        );
+      if (round === Math.ceil(EXPIRIES / 2)) {
+        await context.setOffline(true);
+        const lost = await Promise.allSettled(tabs.map(call));
+        expect(lost.map(({ status }) => status)).toEqual(tabs.map(() => "rejected"));
+        await context.setOffline(false);
+      }
+      const leaving = random() < 0.2 ? Math.floor(random() * TABS) : undefined;
+      const answers = await Promise.allSettled(
+        tabs.map(async (tab, index) => {
+          const answer = call(tab);
+          if (index !== leaving) return answer;
+          await Promise.allSettled([tab.close(), answer]);
+          return true;
+        }),
+      );
+      expect(answers.map((answer) => answer.status === "fulfilled" && answer.value)).toEqual(
+        tabs.map(() => true),
+      );
+      // Who closes while it refreshes may leave the others without its answer.
+      const now = sum(await refreshes());
+      expect([round, now - counted <= (leaving === undefined ? 1 : 2)]).toEqual([round, true]);
+      counted = now;
+      if (leaving === undefined) continue;
+      closed += 1;
+      const opened = await newTab();
+      tabs[leaving] = opened;
+      await opened.evaluate(`globalThis.offsetMs = ${offsetMs}`);
+      expect(await resume(opened)).toBe(user.email);
+      expect(sum(await refreshes())).toBe(counted);
+    }
+
+    const after = await refreshes();
+    expect(await Promise.all(tabs.map(endsOf))).toEqual(tabs.map(() => []));
+    expect((await Promise.all(tabs.map(me))).every((status) => status === 200)).toBe(true);
+    expect([
+      (after.reused ?? 0) - (before.reused ?? 0),
+      (after.invalid ?? 0) - (before.invalid ?? 0),
+    ]).toEqual([0, 0]);
+    const total = sum(after) - sum(before);
+    expect([total >= EXPIRIES, total <= EXPIRIES + closed]).toEqual([true, true]);
+    // For `npm run test:tabs`.
+    if (process.env.TAB_EXPIRIES !== undefined)
+      process.stdout.write(`${EXPIRIES} expiries, ${total} refreshes, ${closed} tabs closed, 0 logouts\n`);
+
+    await inTab(tabs[3] as Page, async (own) => own.client.logout(), null);
+    await expect.poll(() => Promise.all(tabs.map(endsOf))).toEqual(tabs.map(() => ["logged_out"]));
+    expect(await resume(await newTab())).toBeUndefined();
+  },
+  3_600_000,
+);
+
+test.skipIf(CHROMIUM === undefined)(
+  "a second factor, an approval and a logout elsewhere, by the library against the running system",
+  async () => {
+    const user = await api.newUser();
+    await proveAddress(system, api, user);
+    const { password, accessToken: token } = user;
+    const { secret } = (await api.post("/auth/mfa/setup", { password }, { token })).body.data;
+    const code = (shiftS: number) => generateSync({ secret, epoch: Math.floor(Date.now() / 1_000) + shiftS });
+    const enabled = await api.post("/auth/mfa/enable", { code: code(-30) }, { token });
+    const [recoveryCode] = enabled.body.data.recoveryCodes;
+    // Of the gateway's origin: the example's routes allow no other one.
+    const page = await newTab(["000000", recoveryCode], gateway);
+    const begun = await logIn(page, user);
+    if (begun.step !== "mfa") throw new Error(`the login goes on with ${begun.step}`);
+    const proof = { tempToken: begun.tempToken, code: code(0) };
+    const entered = await inTab(page, (own, given) => own.client.completeMfa(given), proof);
+    expect(entered).toMatchObject({ step: "done", user: { mfaEnabled: true } });
+    // Above the threshold: the first code is wrong, the second one approves it.
+    const paid = await inTab(
+      page,
+      async (own, payment) => {
+        const post = (path: string, body: object) => {
+          const headers = { "content-type": "application/json" };
+          return own.client.fetch(path, { method: "POST", headers, body: JSON.stringify(body) });
+        };
+        await post("/payees", { name: payment.payee });
+        const response = await post("/payments", payment);
+        return [response.status, own.codes.length];
+      },
+      { amount: 25_000, currency: "EUR", payee: "ACME Ltd", reference: "invoice 8" },
+    );
+    expect(paid).toEqual([201, 0]);
+
+    const elsewhere = await api.post(
+      "/auth/logout",
+      { scope: "all" },
+      { token: (await inTab(page, async (own) => own.client.accessToken(), null)) ?? "" },
+    );
+    expect(elsewhere.status).toBe(200);
+    expect(await me(page)).toBe(401);
+    expect(await endsOf(page)).toEqual(["expired"]);
+    expect(await context.cookies()).not.toContainEqual(
+      expect.objectContaining({ name: "__Host-gatehouse-refresh" }),
+    );
+  },
+);
+
+test.skipIf(CHROMIUM === undefined)("a passkey that was added by the library logs in by it", async () => {
+  const user = await api.newUser();
+  await proveAddress(system, api, user);
+  // Passkeys are of the gateway's own origin here.
+  const page = await newTab([], gateway);
+  const devtools = await context.newCDPSession(page);
+  await devtools.send("WebAuthn.enable");
+  await devtools.send("WebAuthn.addVirtualAuthenticator", {
+    options: {
+      protocol: "ctap2",
+      transport: "internal",
+      hasResidentKey: true,
+      hasUserVerification: true,
+      isUserVerified: true,
+      automaticPresenceSimulation: true,
+    },
+  });
+  expect(await logIn(page, user)).toMatchObject({ step: "done" });
+  const added = await page.evaluate(`(async () => {
+    const post = (path, body) => client.fetch(path, {
+      method: "POST",
+      ...(body && { headers: { "content-type": "application/json" }, body: JSON.stringify(body) }),
+    });
+    const { data } = await (await post("/auth/passkeys/options")).json();
+    const publicKey = PublicKeyCredential.parseCreationOptionsFromJSON(data);
+    const credential = await navigator.credentials.create({ publicKey });
+    return (await post("/auth/passkeys", { response: credential.toJSON(), name: "This browser" })).status;
+  })()`);
+  expect(added).toBe(201);
+  await inTab(page, (own) => own.client.logout(), null);
+  const entered = await inTab(page, (own) => own.client.loginWithPasskey(), null);
+  expect(entered).toMatchObject({ step: "done", user: { email: user.email } });
+  expect(await me(page)).toBe(200);
+});
