@@ -9,7 +9,7 @@ const ADDRESS = /\S@\S/;
 const MAX_DIGITS = 8;
 const DIGITS = /[\d ./()-]+/g;
 /** May be said. */
-const UUID_OR_DATE = /[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|\d{4}-\d\d-\d\d/gi;
+const UUID_OR_DATE = /\b(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|\d{4}-\d\d-\d\d)\b/gi;
 /** As long as 256 bits in base64url. A UUID has 36 characters. */
 const SECRET = /[\w-]{43}/;
 
