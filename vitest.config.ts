@@ -16,7 +16,7 @@ export default defineConfig({
       { extends: true, test: { name: "tests", include: ["**/*.test.ts"], exclude: [...ELSEWHERE, FLOWS] } },
       { extends: true, test: { name: "flows", include: [FLOWS] } },
     ],
-    globalSetup: ["tests/support/postgres-global-setup.ts"],
+    globalSetup: ["tests/support/pages-global-setup.ts", "tests/support/postgres-global-setup.ts"],
     tags: [
       {
         name: "exhaustive",
