@@ -31,9 +31,11 @@ import { MAINTENANCE_SESSION, runMaintenance, runSequencer } from "./log/maintai
 import { createSequencer, SEQUENCER_SESSION } from "./log/sequencer.ts";
 import { AUDIT_QUERY_CALLERS, createAuditQueryRpc } from "./query/audit-query-rpc.ts";
 import { exportEntries } from "./query/export-entries.ts";
+import { followEntries } from "./query/follow-entries.ts";
 import { getEntry } from "./query/get-entry.ts";
 import { proveConsistency, proveInclusion } from "./query/prove.ts";
 import { searchEntries } from "./query/search-entries.ts";
+import { COUNT_INTERVAL_MS, countLogins, summarizeLog } from "./query/summarize-log.ts";
 
 /** Fits 200 entries with the longest values. */
 const MAX_RECEIVE_BYTES = 1024 * 1024;
@@ -158,6 +160,16 @@ lifecycle.onStop(
 const closing = repeat("closing of intents", CLOSE_INTERVAL_MS, closeIntents, logger);
 lifecycle.onStop("closing of intents", closing.stop);
 
+const counting = repeat(
+  "counting of logins",
+  COUNT_INTERVAL_MS,
+  async () => {
+    if (await countLogins(pools.reads)) counting.runSoon();
+  },
+  logger,
+);
+lifecycle.onStop("counting of logins", counting.stop);
+
 await serveRpc(
   service,
   config,
@@ -186,6 +198,8 @@ await serveRpc(
             },
             search,
           ),
+        followEntries: (following) => followEntries(pools.reads, following),
+        summarizeLog: (span) => summarizeLog(pools.reads, span),
         getEntry: (wanted) => getEntry(pools.reads, signer.origin, wanted),
         findCheckpoint: async (size) =>
           (size === 0

@@ -42,9 +42,11 @@ import { toWireEntry } from "../entries/entry-rpc.ts";
 import { deleteClaimedEmail, selectEntries, selectEntriesById } from "../entries/entry-store.ts";
 import { AUDIT_QUERY_CALLERS, createAuditQueryRpc } from "../query/audit-query-rpc.ts";
 import { exportEntries } from "../query/export-entries.ts";
+import { followEntries } from "../query/follow-entries.ts";
 import { getEntry } from "../query/get-entry.ts";
 import { proveConsistency, proveInclusion } from "../query/prove.ts";
 import { searchEntries } from "../query/search-entries.ts";
+import { summarizeLog } from "../query/summarize-log.ts";
 import { AUDIT_CALLERS, createAuditRpc } from "./audit-rpc.ts";
 import { createProducerPresence } from "./producer-presence.ts";
 import { createEntryRecorder } from "./record-entries.ts";
@@ -396,6 +398,9 @@ test("each read by an operator is in the log with its filter; the gateway record
 test("an auditor may only read", async () => {
   expect(AUDIT_QUERY_CALLERS).toEqual({
     searchEntries: ["gateway", "operator", "auditor"],
+    // Its reading is noted by the gateway, once for many calls.
+    followEntries: ["gateway"],
+    summarizeLogins: ["gateway", "operator", "auditor"],
     getEntry: ["gateway", "operator", "auditor"],
     getCheckpoint: ["gateway", "operator", "auditor"],
     proveInclusion: ["gateway", "operator", "auditor"],
@@ -495,6 +500,8 @@ async function startServer(address: string): Promise<void> {
           query,
         ),
       getEntry: (wanted) => getEntry(sql, "test/audit", wanted),
+      followEntries: (following) => followEntries(sql, following),
+      summarizeLog: (span) => summarizeLog(sql, span),
       findCheckpoint: async () => undefined,
       recordReading,
       proveInclusion: (sequence, size) => proveInclusion(sql, sequence, size),

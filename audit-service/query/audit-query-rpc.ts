@@ -1,20 +1,26 @@
 import { filterText, type RecordReading } from "../../audit-client/record-reading.ts";
-import type {
-  AuditQueryServiceServer,
-  ExportEntriesResponse,
-  GetEntryResponse,
+import {
+  type AuditQueryServiceServer,
+  type ExportEntriesResponse,
+  type GetEntryResponse,
+  SummaryInterval,
 } from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import type { Callers, Implementation } from "../../service-kit/rpc-server.ts";
 import { fromWireOutcome, toWireEntry } from "../entries/entry-rpc.ts";
 import type { ExportLine } from "./export-entries.ts";
+import type { Followed, Following } from "./follow-entries.ts";
 import type { EntryWithProof } from "./get-entry.ts";
+import type { Span } from "./login-count-store.ts";
 import type { EntryPage, EntrySearch } from "./search-entries.ts";
+import type { LogSummary } from "./summarize-log.ts";
 
 const READERS = ["gateway", "operator", "auditor"];
 
 export const AUDIT_QUERY_CALLERS: Callers<AuditQueryServiceServer> = {
   searchEntries: READERS,
+  followEntries: ["gateway"],
+  summarizeLogins: READERS,
   getEntry: READERS,
   getCheckpoint: READERS,
   proveInclusion: READERS,
@@ -24,6 +30,8 @@ export const AUDIT_QUERY_CALLERS: Callers<AuditQueryServiceServer> = {
 
 interface Deps {
   searchEntries: (search: EntrySearch) => Promise<EntryPage>;
+  followEntries: (following: Following) => Promise<Followed>;
+  summarizeLog: (span: Span) => Promise<LogSummary>;
   getEntry: (wanted: { id: string; sequence: number }) => Promise<EntryWithProof>;
   /** The latest checkpoint for 0, otherwise the earliest of at least this size. */
   findCheckpoint: (atLeastSize: number) => Promise<string | undefined>;
@@ -45,6 +53,26 @@ export function createAuditQueryRpc(deps: Deps): Implementation<AuditQueryServic
       });
       const page = await deps.searchEntries({ ...request, outcome });
       return { entries: page.entries.map(toWireEntry), nextCursor: page.nextCursor };
+    },
+    async followEntries(request) {
+      const outcome = fromWireOutcome(request.outcome);
+      const followed = await deps.followEntries({
+        ...request,
+        afterSequence: request.afterSequence,
+        outcome,
+      });
+      const { entries, nextAfter: nextAfterSequence, size } = followed;
+      return { entries: entries.map(toWireEntry), nextAfterSequence, size };
+    },
+    async summarizeLogins(request, context) {
+      const { from = new Date(Number.NaN), to = new Date(Number.NaN) } = request;
+      const interval = request.interval === SummaryInterval.DAY ? "day" : "hour";
+      await deps.recordReading(context, {
+        action: "audit.summarized",
+        filter: filterText({ interval, from: request.from, to: request.to }),
+      });
+      const { openIntents, ...summary } = await deps.summarizeLog({ interval, from, to });
+      return { ...summary, openIntents: openIntents.count, oldestOpenIntent: openIntents.oldest };
     },
     async getEntry(wanted, context) {
       const resource = wanted.id === "" ? String(wanted.sequence) : wanted.id;

@@ -67,6 +67,8 @@ beforeAll(async () => {
         yield toMessage(line);
       }
     },
+    followEntries: none,
+    summarizeLogins: none,
     getEntry: none,
     proveInclusion: none,
     proveConsistency: none,
@@ -77,6 +79,8 @@ beforeAll(async () => {
       searchEntries: operator,
       getCheckpoint: operator,
       exportEntries: operator,
+      followEntries: operator,
+      summarizeLogins: operator,
       getEntry: operator,
       proveInclusion: operator,
       proveConsistency: operator,

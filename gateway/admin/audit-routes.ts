@@ -13,46 +13,22 @@ import { success } from "../edge/envelope.ts";
 import type { NoteReading } from "../edge/note-reading.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
-import { textField, textLike } from "../routing/fields.ts";
+import { textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
 import type { RoutePolicy } from "../routing/route-policy.ts";
-import { auditEntryAnswer, OUTCOMES, outcomeField, toAuditEntry } from "./audit-entry-answer.ts";
+import { auditEntryAnswer, OUTCOMES, toAuditEntry } from "./audit-entry-answer.ts";
+import { auditFilterFields, auditTimeField, sequenceField } from "./audit-query-fields.ts";
 import { pageQuery } from "./page-query.ts";
 
-const text = textField(1, 200);
-const time = z.iso
-  .datetime({ offset: true, message: "must be an RFC 3339 time" })
-  .transform((value) => new Date(value));
-
-/** A canonical user id, or the name of a service or a certificate's person. */
-const actor = z.union([
-  z.uuid().toLowerCase(),
-  z
-    .string()
-    .regex(
-      /^(client|operator|auditor):[A-Za-z0-9._-]{1,64}$/,
-      "must be a user's id, client:<id>, operator:<name> or auditor:<name>",
-    ),
-]);
-
 const AuditQuery = z.strictObject({
-  actor: actor.optional(),
-  action: text.optional(),
-  resource: text.optional(),
-  outcome: outcomeField.optional(),
+  ...auditFilterFields,
   requestId: z.uuid().toLowerCase().optional(),
-  from: time.optional(),
-  to: time.optional(),
+  from: auditTimeField.optional(),
+  to: auditTimeField.optional(),
   ...pageQuery,
 });
 
-const size = z
-  .string()
-  .regex(/^[1-9]\d{0,15}$/, "must be a whole number from 1")
-  .transform(Number)
-  .pipe(z.int())
-  // A number for clients, although a query is text.
-  .meta({ type: "integer", pattern: undefined, minimum: 1, maximum: Number.MAX_SAFE_INTEGER });
+const size = sequenceField(1);
 
 const HASH = "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=";
 const hash = textLike(HASH, "Base64.");

@@ -49,6 +49,8 @@ const idempotentIn = {
   ],
   audit: [
     AuditQueryServiceService.searchEntries,
+    AuditQueryServiceService.followEntries,
+    AuditQueryServiceService.summarizeLogins,
     AuditQueryServiceService.getEntry,
     AuditQueryServiceService.getCheckpoint,
     AuditQueryServiceService.proveInclusion,

@@ -5714,6 +5714,256 @@ export function proveAuditConsistency($from: number, to: number, opts?: Oazapfts
     });
 }
 /**
+ * Count logins, refusals and open calls
+ */
+export function summarizeAuditLog({ $from, to, interval }: {
+    $from?: string;
+    to?: string;
+    interval?: "hour" | "day";
+} = {}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                /** As it was counted: whole hours or days of UTC. */
+                "from": string;
+                to: string;
+                /** In the order of time. An hour or day without logins and failures is left out. */
+                buckets: {
+                    start: string;
+                    logins: number;
+                    failures: number;
+                }[];
+                /** By the reason of the entries `user.login_failed`, most frequent first. */
+                refusals: {
+                    reason: string;
+                    count: number;
+                }[];
+                /** Calls that have had no outcome for a minute or more, counted up to 10,000. */
+                openIntents: {
+                    count: number;
+                    oldest: string | null;
+                };
+                /** Sequence of the last entry in the counts: some seconds behind `size`. */
+                countedUpTo: number;
+                /** Sequence of the last entry of the log. */
+                size: number;
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "forbidden" | "role_not_defined" | "user_required";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
+            };
+        };
+    }>(`/admin/audit/summary${QS.query(QS.explode({
+        "from": $from,
+        to,
+        interval
+    }))}`, {
+        ...opts
+    });
+}
+/**
+ * Follow the audit log
+ */
+export function followAuditLog({ actor, action, resource, outcome, after }: {
+    actor?: string;
+    action?: string;
+    resource?: string;
+    outcome?: "success" | "failure" | "unknown";
+    after?: number;
+} = {}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                entries: AuditEntry[];
+                /** For the next call. */
+                nextAfter: number;
+                /** Sequence of the last entry of the log. */
+                size: number;
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "forbidden" | "role_not_defined" | "user_required";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
+            };
+        };
+    }>(`/admin/audit/tail${QS.query(QS.explode({
+        actor,
+        action,
+        resource,
+        outcome,
+        after
+    }))}`, {
+        ...opts
+    });
+}
+/**
  * List users
  */
 export function listUsers({ query, role, status, cursor, limit }: {

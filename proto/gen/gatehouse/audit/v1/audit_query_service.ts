@@ -27,6 +27,24 @@ export const protobufPackage = "gatehouse.audit.v1";
 
 export const protobufFileName = "gatehouse/audit/v1/audit_query_service.proto";
 
+/** How wide a bucket is. */
+export const SummaryInterval = {
+  /** UNSPECIFIED - As HOUR. */
+  UNSPECIFIED: 0,
+  /** HOUR - An hour. */
+  HOUR: 1,
+  /** DAY - A day of UTC. */
+  DAY: 2,
+} as const;
+
+export type SummaryInterval = typeof SummaryInterval[keyof typeof SummaryInterval];
+
+export namespace SummaryInterval {
+  export type UNSPECIFIED = typeof SummaryInterval.UNSPECIFIED;
+  export type HOUR = typeof SummaryInterval.HOUR;
+  export type DAY = typeof SummaryInterval.DAY;
+}
+
 /** Which entries. An empty filter matches everything. */
 export interface SearchEntriesRequest {
   /** UUID of the acting user. */
@@ -59,6 +77,92 @@ export interface SearchEntriesResponse {
   entries: Entry[];
   /** For the next page; empty at the end. */
   nextCursor: string;
+}
+
+/** Which entries. An empty filter matches everything. */
+export interface FollowEntriesRequest {
+  /** Those after this sequence; absent: those after the last one now. */
+  afterSequence?:
+    | number
+    | undefined;
+  /** UUID of the acting user. */
+  actorUserId: string;
+  /** Exact action name. */
+  action: string;
+  /** Exact resource id. */
+  resource: string;
+  /** Outcomes of this kind only. */
+  outcome: Outcome;
+}
+
+/** What came. */
+export interface FollowEntriesResponse {
+  /** At most 100, in the order of their sequences. */
+  entries: Entry[];
+  /** For the next call. Not the last entry's: 500 entries of the log are read at a time, whether they match or not. */
+  nextAfterSequence: number;
+  /** Sequence of the last entry of the log. There is more to read while it is greater than `next_after_sequence`. */
+  size: number;
+}
+
+/** Which span of time, by the producers' clocks. It is widened to whole hours or days. */
+export interface SummarizeLoginsRequest {
+  /** Inclusive. */
+  from:
+    | Date
+    | undefined;
+  /** Exclusive. */
+  to:
+    | Date
+    | undefined;
+  /** Of a bucket. */
+  interval: SummaryInterval;
+}
+
+/** Counts. */
+export interface SummarizeLoginsResponse {
+  /** As it was counted: whole hours or days. */
+  from:
+    | Date
+    | undefined;
+  /** As it was counted. */
+  to:
+    | Date
+    | undefined;
+  /** In the order of time; a span without logins and failures has none. */
+  buckets: LoginBucket[];
+  /** Most frequent first, at most 50. */
+  refusals: LoginRefusals[];
+  /** Calls whose intent was stored more than a minute ago and that have no outcome, counted up to 10,000. */
+  openIntents: number;
+  /** When the oldest of their intents was stored; absent if there is none. */
+  oldestOpenIntent:
+    | Date
+    | undefined;
+  /** Sequence of the last entry that the counts include. */
+  countedUpTo: number;
+  /** Sequence of the last entry of the log. */
+  size: number;
+}
+
+/** Of one hour or day. */
+export interface LoginBucket {
+  /** Its beginning. */
+  start:
+    | Date
+    | undefined;
+  /** Sessions that a login has begun. */
+  logins: number;
+  /** Calls of a login that were refused. */
+  failures: number;
+}
+
+/** Of one reason. */
+export interface LoginRefusals {
+  /** As in the entries `user.login_failed`. */
+  reason: string;
+  /** How many. */
+  count: number;
 }
 
 /** Which entry: by id, or by sequence if the id is empty. */
@@ -376,6 +480,489 @@ export const SearchEntriesResponse: MessageFns<SearchEntriesResponse> = {
             }
 
             message.nextCursor = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseFollowEntriesRequest(): FollowEntriesRequest {
+  return { afterSequence: undefined, actorUserId: "", action: "", resource: "", outcome: 0 };
+}
+
+export const FollowEntriesRequest: MessageFns<FollowEntriesRequest> = {
+  encode(message: FollowEntriesRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.afterSequence !== undefined) {
+      writer.uint32(8).uint64(message.afterSequence);
+    }
+    if (message.actorUserId !== "") {
+      writer.uint32(18).string(message.actorUserId);
+    }
+    if (message.action !== "") {
+      writer.uint32(26).string(message.action);
+    }
+    if (message.resource !== "") {
+      writer.uint32(34).string(message.resource);
+    }
+    if (message.outcome !== 0) {
+      writer.uint32(40).int32(message.outcome);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): FollowEntriesRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseFollowEntriesRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.afterSequence = longToNumber(reader.uint64());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.actorUserId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.action = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.resource = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.outcome = reader.int32() as any;
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseFollowEntriesResponse(): FollowEntriesResponse {
+  return { entries: [], nextAfterSequence: 0, size: 0 };
+}
+
+export const FollowEntriesResponse: MessageFns<FollowEntriesResponse> = {
+  encode(message: FollowEntriesResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.entries) {
+      Entry.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.nextAfterSequence !== 0) {
+      writer.uint32(16).uint64(message.nextAfterSequence);
+    }
+    if (message.size !== 0) {
+      writer.uint32(24).uint64(message.size);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): FollowEntriesResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseFollowEntriesResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.entries.push(Entry.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.nextAfterSequence = longToNumber(reader.uint64());
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.size = longToNumber(reader.uint64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseSummarizeLoginsRequest(): SummarizeLoginsRequest {
+  return { from: undefined, to: undefined, interval: 0 };
+}
+
+export const SummarizeLoginsRequest: MessageFns<SummarizeLoginsRequest> = {
+  encode(message: SummarizeLoginsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.from !== undefined) {
+      Timestamp.encode(toTimestamp(message.from), writer.uint32(10).fork()).join();
+    }
+    if (message.to !== undefined) {
+      Timestamp.encode(toTimestamp(message.to), writer.uint32(18).fork()).join();
+    }
+    if (message.interval !== 0) {
+      writer.uint32(24).int32(message.interval);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SummarizeLoginsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSummarizeLoginsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.from = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.to = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.interval = reader.int32() as any;
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseSummarizeLoginsResponse(): SummarizeLoginsResponse {
+  return {
+    from: undefined,
+    to: undefined,
+    buckets: [],
+    refusals: [],
+    openIntents: 0,
+    oldestOpenIntent: undefined,
+    countedUpTo: 0,
+    size: 0,
+  };
+}
+
+export const SummarizeLoginsResponse: MessageFns<SummarizeLoginsResponse> = {
+  encode(message: SummarizeLoginsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.from !== undefined) {
+      Timestamp.encode(toTimestamp(message.from), writer.uint32(10).fork()).join();
+    }
+    if (message.to !== undefined) {
+      Timestamp.encode(toTimestamp(message.to), writer.uint32(18).fork()).join();
+    }
+    for (const v of message.buckets) {
+      LoginBucket.encode(v!, writer.uint32(26).fork()).join();
+    }
+    for (const v of message.refusals) {
+      LoginRefusals.encode(v!, writer.uint32(34).fork()).join();
+    }
+    if (message.openIntents !== 0) {
+      writer.uint32(40).uint32(message.openIntents);
+    }
+    if (message.oldestOpenIntent !== undefined) {
+      Timestamp.encode(toTimestamp(message.oldestOpenIntent), writer.uint32(50).fork()).join();
+    }
+    if (message.countedUpTo !== 0) {
+      writer.uint32(56).uint64(message.countedUpTo);
+    }
+    if (message.size !== 0) {
+      writer.uint32(64).uint64(message.size);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SummarizeLoginsResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSummarizeLoginsResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.from = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.to = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.buckets.push(LoginBucket.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.refusals.push(LoginRefusals.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.openIntents = reader.uint32();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.oldestOpenIntent = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.countedUpTo = longToNumber(reader.uint64());
+            continue;
+          }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.size = longToNumber(reader.uint64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseLoginBucket(): LoginBucket {
+  return { start: undefined, logins: 0, failures: 0 };
+}
+
+export const LoginBucket: MessageFns<LoginBucket> = {
+  encode(message: LoginBucket, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.start !== undefined) {
+      Timestamp.encode(toTimestamp(message.start), writer.uint32(10).fork()).join();
+    }
+    if (message.logins !== 0) {
+      writer.uint32(16).uint64(message.logins);
+    }
+    if (message.failures !== 0) {
+      writer.uint32(24).uint64(message.failures);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): LoginBucket {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseLoginBucket();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.start = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.logins = longToNumber(reader.uint64());
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.failures = longToNumber(reader.uint64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseLoginRefusals(): LoginRefusals {
+  return { reason: "", count: 0 };
+}
+
+export const LoginRefusals: MessageFns<LoginRefusals> = {
+  encode(message: LoginRefusals, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.reason !== "") {
+      writer.uint32(10).string(message.reason);
+    }
+    if (message.count !== 0) {
+      writer.uint32(16).uint64(message.count);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): LoginRefusals {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseLoginRefusals();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.count = longToNumber(reader.uint64());
             continue;
           }
         }
@@ -1236,6 +1823,35 @@ export const AuditQueryServiceService = {
       Buffer.from(SearchEntriesResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): SearchEntriesResponse => SearchEntriesResponse.decode(value),
   },
+  /**
+   * Entries in the order of their sequences, from a place on: what a reader needs who follows the log. Errors:
+   * validation_failed (a place beyond the log).
+   */
+  followEntries: {
+    path: "/gatehouse.audit.v1.AuditQueryService/FollowEntries" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: FollowEntriesRequest): Buffer => Buffer.from(FollowEntriesRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): FollowEntriesRequest => FollowEntriesRequest.decode(value),
+    responseSerialize: (value: FollowEntriesResponse): Buffer =>
+      Buffer.from(FollowEntriesResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): FollowEntriesResponse => FollowEntriesResponse.decode(value),
+  },
+  /**
+   * Logins by hour or day, refused logins by reason, and calls without an outcome. Counted from the log some seconds after it was
+   * numbered, and not proven. Errors: validation_failed (a span that is empty, or longer than 31 days by hour or 366 by day).
+   */
+  summarizeLogins: {
+    path: "/gatehouse.audit.v1.AuditQueryService/SummarizeLogins" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: SummarizeLoginsRequest): Buffer =>
+      Buffer.from(SummarizeLoginsRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): SummarizeLoginsRequest => SummarizeLoginsRequest.decode(value),
+    responseSerialize: (value: SummarizeLoginsResponse): Buffer =>
+      Buffer.from(SummarizeLoginsResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): SummarizeLoginsResponse => SummarizeLoginsResponse.decode(value),
+  },
   /** One entry with the proof that it is in the log. Errors: not_found. */
   getEntry: {
     path: "/gatehouse.audit.v1.AuditQueryService/GetEntry" as const,
@@ -1307,6 +1923,16 @@ export const AuditQueryServiceService = {
 export interface AuditQueryServiceServer extends UntypedServiceImplementation {
   /** A page of entries, newest first. Errors: validation_failed (a cursor that is not ours). */
   searchEntries: handleUnaryCall<SearchEntriesRequest, SearchEntriesResponse>;
+  /**
+   * Entries in the order of their sequences, from a place on: what a reader needs who follows the log. Errors:
+   * validation_failed (a place beyond the log).
+   */
+  followEntries: handleUnaryCall<FollowEntriesRequest, FollowEntriesResponse>;
+  /**
+   * Logins by hour or day, refused logins by reason, and calls without an outcome. Counted from the log some seconds after it was
+   * numbered, and not proven. Errors: validation_failed (a span that is empty, or longer than 31 days by hour or 366 by day).
+   */
+  summarizeLogins: handleUnaryCall<SummarizeLoginsRequest, SummarizeLoginsResponse>;
   /** One entry with the proof that it is in the log. Errors: not_found. */
   getEntry: handleUnaryCall<GetEntryRequest, GetEntryResponse>;
   /**
@@ -1345,6 +1971,44 @@ export interface AuditQueryServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: SearchEntriesResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Entries in the order of their sequences, from a place on: what a reader needs who follows the log. Errors:
+   * validation_failed (a place beyond the log).
+   */
+  followEntries(
+    request: FollowEntriesRequest,
+    callback: (error: ServiceError | null, response: FollowEntriesResponse) => void,
+  ): ClientUnaryCall;
+  followEntries(
+    request: FollowEntriesRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: FollowEntriesResponse) => void,
+  ): ClientUnaryCall;
+  followEntries(
+    request: FollowEntriesRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: FollowEntriesResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Logins by hour or day, refused logins by reason, and calls without an outcome. Counted from the log some seconds after it was
+   * numbered, and not proven. Errors: validation_failed (a span that is empty, or longer than 31 days by hour or 366 by day).
+   */
+  summarizeLogins(
+    request: SummarizeLoginsRequest,
+    callback: (error: ServiceError | null, response: SummarizeLoginsResponse) => void,
+  ): ClientUnaryCall;
+  summarizeLogins(
+    request: SummarizeLoginsRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: SummarizeLoginsResponse) => void,
+  ): ClientUnaryCall;
+  summarizeLogins(
+    request: SummarizeLoginsRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: SummarizeLoginsResponse) => void,
   ): ClientUnaryCall;
   /** One entry with the proof that it is in the log. Errors: not_found. */
   getEntry(

@@ -1,0 +1,58 @@
+import { MAX_LENGTH } from "../../audit-client/audit-entry.ts";
+import type { Sql } from "../../service-kit/postgres.ts";
+import { cleanText } from "../entries/clean-entry.ts";
+import type { LogEntry } from "../entries/entry.ts";
+import { selectProvenEntries } from "../entries/entry-store.ts";
+import { refused } from "../entries/refused.ts";
+import { selectSize } from "../log/tree-store.ts";
+
+/** Entries read, of which those that match are returned. */
+const MAX_READ = 500;
+const MAX_RETURNED = 100;
+
+/** Empty text matches everything. */
+export interface Following {
+  /** Undefined: from now on. */
+  afterSequence: number | undefined;
+  actorUserId: string;
+  action: string;
+  resource: string;
+  outcome: "success" | "failure" | "unknown" | undefined;
+}
+
+export interface Followed {
+  /** In the order of their sequences. */
+  entries: LogEntry[];
+  /** For the next call. */
+  nextAfter: number;
+  /** Sequence of the last entry of the log. */
+  size: number;
+}
+
+/**
+ * Loses no entry: numbers have no gaps and become visible in their order, also those of entries that are stored late.
+ * @throws {DomainError} `validation_failed` for a place beyond the log.
+ */
+export async function followEntries(sql: Sql, following: Following): Promise<Followed> {
+  const size = await selectSize(sql);
+  const { afterSequence: after = size } = following;
+  if (after > size) throw refused("after", "out_of_range", "is beyond the end of the log");
+  const last = Math.min(after + MAX_READ, size);
+  if (last === after) return { entries: [], nextAfter: after, size };
+  const read = await selectProvenEntries(sql, { first: after + 1, last });
+  const matching = read.map(({ entry }) => entry).filter(matcherOf(following));
+  const entries = matching.slice(0, MAX_RETURNED);
+  const end = matching.length > MAX_RETURNED ? entries.at(-1) : undefined;
+  return { entries, nextAfter: end?.sequence ?? last, size };
+}
+
+function matcherOf({ actorUserId, action, resource, outcome }: Following): (entry: LogEntry) => boolean {
+  // Stored values were cleaned in the same way.
+  const is = (wanted: string, maxLength: number, stored: string) =>
+    wanted === "" || cleanText(wanted, maxLength) === stored;
+  return (entry) =>
+    is(actorUserId, MAX_LENGTH.userId, entry.actor.userId) &&
+    is(action, MAX_LENGTH.action, entry.action) &&
+    is(resource, MAX_LENGTH.resource, entry.resource) &&
+    (outcome === undefined || outcome === entry.outcome);
+}

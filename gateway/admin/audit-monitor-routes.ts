@@ -1,0 +1,144 @@
+import { z } from "zod";
+import { filterText } from "../../audit-client/record-reading.ts";
+import { SummaryInterval } from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
+import { Outcome } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
+import { boundedCache } from "../../service-kit/bounded-cache.ts";
+import type { AssuranceDemand } from "../../token-client/assurance.ts";
+import { timeField } from "../auth/answer-fields.ts";
+import type { Backends } from "../backends/backends.ts";
+import { principalOf } from "../edge/caller.ts";
+import { success } from "../edge/envelope.ts";
+import type { NoteReading } from "../edge/note-reading.ts";
+import type { GatewayApp } from "../edge/request-state.ts";
+import { routeIn } from "../edge/route.ts";
+import { intLike, textLike } from "../routing/fields.ts";
+import { answersWith } from "../routing/route-docs.ts";
+import type { RoutePolicy } from "../routing/route-policy.ts";
+import { auditEntryAnswer, OUTCOMES, toAuditEntry } from "./audit-entry-answer.ts";
+import { auditFilterFields, auditTimeField, sequenceField } from "./audit-query-fields.ts";
+
+const DAY_MS = 24 * 3_600_000;
+/** A follower leaves an entry this often, in place of one a call. */
+const FOLLOWING_NOTED_MS = 10 * 60_000;
+const MAX_FOLLOWINGS = 1_000;
+
+const INTERVALS = { hour: SummaryInterval.HOUR, day: SummaryInterval.DAY } as const;
+
+const summary = z.strictObject({
+  from: timeField.meta({ description: "As it was counted: whole hours or days of UTC." }),
+  to: timeField,
+  buckets: z
+    .array(z.strictObject({ start: timeField, logins: intLike(412), failures: intLike(17) }))
+    .meta({ description: "In the order of time. An hour or day without logins and failures is left out." }),
+  refusals: z
+    .array(z.strictObject({ reason: textLike("wrong_password"), count: intLike(17) }))
+    .meta({ description: "By the reason of the entries `user.login_failed`, most frequent first." }),
+  openIntents: z
+    .strictObject({ count: intLike(0), oldest: timeField.nullable() })
+    .meta({ description: "Calls that have had no outcome for a minute or more, counted up to 10,000." }),
+  countedUpTo: intLike(1042, "Sequence of the last entry in the counts: some seconds behind `size`."),
+  size: intLike(1042, "Sequence of the last entry of the log."),
+});
+
+interface MonitorDeps extends Pick<Backends, "auditQuery"> {
+  noteReading: NoteReading;
+  adminAssurance?: AssuranceDemand | undefined;
+  monotonicMs?: () => number;
+}
+
+export function registerAuditMonitorRoutes(
+  app: GatewayApp,
+  { auditQuery, noteReading, adminAssurance, monotonicMs = () => performance.now() }: MonitorDeps,
+): void {
+  const policy: RoutePolicy = {
+    auth: "authenticated",
+    permissions: ["audit:read"],
+    limitClass: "admin",
+    ...(adminAssurance && { assurance: adminAssurance }),
+  };
+  const route = routeIn(app, "Audit log");
+  const followings = boundedCache<string, { atMs: number; after: number }>(MAX_FOLLOWINGS);
+
+  route("summarizeAuditLog", "GET", "/admin/audit/summary", {
+    summary: "Count logins, refusals and open calls",
+    description:
+      "By hour for at most 31 days, or by day for at most 366; the last 24 hours if no time is given. A login counts when its " +
+      "session begins, a failure when a step of a login is refused. Counted from the log, but not proven by it. Each call leaves " +
+      "one entry, `audit.summarized`.",
+    policy,
+    schema: {
+      querystring: z.strictObject({
+        from: auditTimeField.optional(),
+        to: auditTimeField.optional(),
+        interval: z.enum(["hour", "day"]).default("hour"),
+      }),
+    },
+    answers: answersWith("The counts.", summary),
+    codes: ["audit_unavailable"],
+    handler: async (request) => {
+      const { interval, to = new Date() } = request.query;
+      const { from = new Date(to.getTime() - DAY_MS) } = request.query;
+      await noteReading(request, {
+        action: "audit.summarized",
+        filter: filterText({ interval, from, to }),
+      });
+      const span = { from, to, interval: INTERVALS[interval] };
+      const found = await auditQuery.summarizeLogins(span, request.state.call);
+      if (found.from === undefined || found.to === undefined)
+        throw new Error("audit-service sent a summary without its span");
+      const { countedUpTo, size, refusals, openIntents: count, oldestOpenIntent } = found;
+      const buckets = found.buckets.map(({ start = from, logins, failures }) => ({
+        start: start.toISOString(),
+        logins,
+        failures,
+      }));
+      const openIntents = { count, oldest: oldestOpenIntent?.toISOString() ?? null };
+      const [begin, end] = [found.from.toISOString(), found.to.toISOString()];
+      return success(
+        { from: begin, to: end, buckets, refusals, openIntents, countedUpTo, size },
+        "Logins, refusals and open calls.",
+      );
+    },
+  });
+
+  route("followAuditLog", "GET", "/admin/audit/tail", {
+    summary: "Follow the audit log",
+    description:
+      "Without `after`: where the log ends now, and no entries. Then repeat with `after` = `nextAfter`: each entry comes once, in " +
+      "the order of its sequence, however late it was stored. At most 100 entries an answer; while `nextAfter` is less than " +
+      "`size`, ask again at once, else after two seconds. The first call of a session for a filter leaves an entry, " +
+      "`audit.followed`, with the place it begins at; then one every ten minutes, and one for a place before that.",
+    policy,
+    schema: { querystring: z.strictObject({ ...auditFilterFields, after: sequenceField(0).optional() }) },
+    answers: answersWith(
+      "The entries since.",
+      z.strictObject({
+        entries: z.array(auditEntryAnswer),
+        nextAfter: intLike(1042, "For the next call."),
+        size: intLike(1042, "Sequence of the last entry of the log."),
+      }),
+    ),
+    codes: ["audit_unavailable"],
+    handler: async (request) => {
+      const { after, actor = "", action = "", resource = "", outcome: word } = request.query;
+      if (after !== undefined) {
+        const filter = { actor, action, resource, outcome: word };
+        const key = `${principalOf(request).sessionId} ${filterText(filter)}`;
+        const noted = followings.get(key);
+        const isNoted = noted !== undefined && monotonicMs() - noted.atMs < FOLLOWING_NOTED_MS;
+        if (!isNoted || after < noted.after) {
+          await noteReading(request, {
+            action: "audit.followed",
+            filter: filterText({ ...filter, after }),
+          });
+          followings.set(key, { atMs: monotonicMs(), after });
+        }
+      }
+      const outcome = word === undefined ? Outcome.UNSPECIFIED : OUTCOMES[word];
+      const wanted = { afterSequence: after, actorUserId: actor, action, resource, outcome };
+      const followed = await auditQuery.followEntries(wanted, request.state.call);
+      const { nextAfterSequence: nextAfter, size } = followed;
+      return success({ entries: followed.entries.map(toAuditEntry), nextAfter, size }, "The entries since.");
+    },
+  });
+}

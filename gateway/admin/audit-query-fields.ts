@@ -1,0 +1,39 @@
+import { z } from "zod";
+import { textField } from "../routing/fields.ts";
+import { outcomeField } from "./audit-entry-answer.ts";
+
+const text = textField(1, 200);
+
+export const auditTimeField = z.iso
+  .datetime({ offset: true, message: "must be an RFC 3339 time" })
+  .transform((value) => new Date(value));
+
+/** A canonical user id, or the name of a service or a certificate's person. */
+const actor = z.union([
+  z.uuid().toLowerCase(),
+  z
+    .string()
+    .regex(
+      /^(client|operator|auditor):[A-Za-z0-9._-]{1,64}$/,
+      "must be a user's id, client:<id>, operator:<name> or auditor:<name>",
+    ),
+]);
+
+export const auditFilterFields = {
+  actor: actor.optional(),
+  action: text.optional(),
+  resource: text.optional(),
+  outcome: outcomeField.optional(),
+};
+
+export function sequenceField(min: 0 | 1) {
+  return (
+    z
+      .string()
+      .regex(min === 0 ? /^(0|[1-9]\d{0,15})$/ : /^[1-9]\d{0,15}$/, `must be a whole number from ${min}`)
+      .transform(Number)
+      .pipe(z.int())
+      // A number for clients, although a query is text.
+      .meta({ type: "integer", pattern: undefined, minimum: min, maximum: Number.MAX_SAFE_INTEGER })
+  );
+}
