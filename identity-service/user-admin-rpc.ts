@@ -2,15 +2,18 @@ import { filterText, lookedFor, type RecordReading } from "../audit-client/recor
 import {
   type ManagedUser,
   type OwnedClients,
+  type UserDetails as ProtoDetails,
   UserStatus as ProtoStatus,
   type UsedApproval as ProtoUsedApproval,
   type UserAdminServiceServer,
+  UserMailState,
 } from "../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
 import { actReason } from "./admin/act-reason.ts";
 import type { AdminDeps } from "./admin/admin-deps.ts";
 import { deleteUser } from "./admin/delete-user.ts";
+import { describeUser, type UserDetails } from "./admin/describe-user.ts";
 import { endUserSessions } from "./admin/end-user-sessions.ts";
 import { listUsers } from "./admin/managed-users.ts";
 import { resetUserMfa } from "./admin/reset-user-mfa.ts";
@@ -20,8 +23,8 @@ import type { UsedApproval } from "./approvals/approval-store.ts";
 import { listUsedApprovals } from "./approvals/list-used-approvals.ts";
 import { type MethodPermissions, withPermissions } from "./check-permissions.ts";
 import type { MachineClient } from "./clients/client.ts";
+import type { MailRecord } from "./mail/mail-outbox-store.ts";
 import type { Account, UserStatus } from "./users/account.ts";
-import { getAccount } from "./users/get-account.ts";
 import { fromProtoRole } from "./users/role-rpc.ts";
 import { encodeUser } from "./users/user-rpc.ts";
 
@@ -73,7 +76,8 @@ export function createUserAdminRpc(
     },
     getManagedUser: async ({ userId }, context) => {
       await recordReading(context, { action: "user.read", resource: userId });
-      return { user: encodeManaged(await getAccount(deps, userId)) };
+      const { account, details } = await describeUser(deps, userId);
+      return { user: encodeManaged(account), details: encodeDetails(details) };
     },
     setUserAccess: async (request, context) => {
       const access = {
@@ -133,6 +137,32 @@ const PROTO_STATUS: Record<UserStatus, ProtoStatus> = {
   active: ProtoStatus.ACTIVE,
   disabled: ProtoStatus.DISABLED,
 };
+
+const PROTO_MAIL_STATE: Record<MailRecord["state"], UserMailState> = {
+  waiting: UserMailState.WAITING,
+  sent: UserMailState.SENT,
+  given_up: UserMailState.GIVEN_UP,
+  withheld: UserMailState.WITHHELD,
+};
+
+function encodeDetails({ lockedUntil, mails, passkeys, ...details }: UserDetails): ProtoDetails {
+  return {
+    ...details,
+    locked: lockedUntil !== undefined,
+    lockedUntil: lockedUntil ?? undefined,
+    passkeys: passkeys.map(({ id, name, createdAt, lastUsedAt }) => ({
+      id,
+      name,
+      createdAt,
+      lastUsedAt: lastUsedAt ?? undefined,
+    })),
+    mails: mails.map(({ state, endedAt, ...mail }) => ({
+      ...mail,
+      state: PROTO_MAIL_STATE[state],
+      endedAt: endedAt ?? undefined,
+    })),
+  };
+}
 
 function encodeManaged(account: Omit<Account, "passwordHash">): ManagedUser {
   return {

@@ -2,10 +2,11 @@ import { expect, test, vi } from "vitest";
 import type { AuditEvent } from "../../audit-client/audit-entry.ts";
 import type { SearchEntriesRequest } from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
 import { EntryKind, Outcome } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
+import { UserStatus } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import type { Backends } from "../backends/backends.ts";
 import { createNoteReading } from "../edge/note-reading.ts";
-import { SESSION_ID, send, testGateway, USER_ID } from "../testing/test-gateway.ts";
+import { ada, SESSION_ID, send, testGateway, USER_ID } from "../testing/test-gateway.ts";
 
 function gateway() {
   const asked: SearchEntriesRequest[] = [];
@@ -152,6 +153,47 @@ test("a reading that cannot be noted is not answered", async () => {
   });
   const response = await send(app, { url: `/admin/audit/${USER_ID}`, token: "admin-token" });
   expect([response.statusCode, response.json().error.code]).toEqual([503, "audit_unavailable"]);
+});
+
+test("SUPPORT sees why logins of a user failed, and not those of whoever may administer more", async () => {
+  const failed = {
+    ...ENTRY,
+    kind: EntryKind.EVENT,
+    action: "user.login_failed",
+    resource: USER_ID,
+    reason: "wrong_password",
+  };
+  const entry = { ...failed, actor: { ...ENTRY.actor, userId: "" }, outcome: Outcome.FAILURE };
+  const searchEntries = vi.fn(async () => ({ entries: [entry], nextCursor: "" }));
+  let roleName = "USER";
+  const getManagedUser = vi.fn(async () => ({
+    user: {
+      user: { ...ada, roleName },
+      status: UserStatus.ACTIVE,
+      firstLoginAt: undefined,
+      mustChangePassword: false,
+    },
+    details: undefined,
+  }));
+  const { app, readings } = testGateway({ auditQuery: { searchEntries }, users: { getManagedUser } });
+  const search = (query: string) => send(app, { url: `/admin/audit?${query}`, token: "support-token" });
+  const failures = `action=user.login_failed&resource=${USER_ID}`;
+  const { data } = (await search(failures)).json();
+  expect(data.entries).toMatchObject([{ action: "user.login_failed", reason: "wrong_password" }]);
+  expect(readings).toMatchObject([{ action: "audit.searched", actor: { role: "SUPPORT" } }]);
+  for (const role of ["ADMIN", "AUDITOR"]) {
+    roleName = role;
+    expect((await search(failures)).statusCode).toBe(403);
+  }
+  getManagedUser.mockRejectedValueOnce(new DomainError("forbidden"));
+  expect((await search(failures)).statusCode).toBe(403);
+  for (const query of [
+    "action=user.login_failed",
+    `resource=${USER_ID}`,
+    "action=user.login_failed&resource=x",
+  ])
+    expect((await search(query)).statusCode).toBe(400);
+  expect(searchEntries).toHaveBeenCalledTimes(1);
 });
 
 test.each([

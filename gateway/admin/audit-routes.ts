@@ -6,7 +6,7 @@ import { filterText } from "../../audit-client/record-reading.ts";
 import { Outcome } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import type { AssuranceDemand } from "../../token-client/assurance.ts";
-import { nextCursorField } from "../auth/answer-fields.ts";
+import { nextCursorField, toUser } from "../auth/answer-fields.ts";
 import type { Backends } from "../backends/backends.ts";
 import { principalOf } from "../edge/caller.ts";
 import { success } from "../edge/envelope.ts";
@@ -51,7 +51,7 @@ const provenEntry = z.strictObject({
     .meta({ description: "Null while no checkpoint covers the entry: about a second." }),
 });
 
-interface AuditRouteDeps extends Pick<Backends, "auditQuery"> {
+interface AuditRouteDeps extends Pick<Backends, "auditQuery" | "users"> {
   access: AccessRules;
   noteReading: NoteReading;
   adminAssurance?: AssuranceDemand | undefined;
@@ -59,7 +59,7 @@ interface AuditRouteDeps extends Pick<Backends, "auditQuery"> {
 
 export function registerAuditRoutes(
   app: GatewayApp,
-  { auditQuery, access, noteReading, adminAssurance }: AuditRouteDeps,
+  { auditQuery, users, access, noteReading, adminAssurance }: AuditRouteDeps,
 ): void {
   const policyFor = (permission: BuiltInPermission): RoutePolicy => ({
     auth: "authenticated",
@@ -76,7 +76,8 @@ export function registerAuditRoutes(
       "`from` is inclusive, `to` exclusive. `actor` is a user's id, `client:<id>` of a service that introspects tokens, or " +
       "`operator:<name>` or `auditor:<name>` of a certificate. Each call leaves one entry, `audit.searched`, with its filter. A " +
       "caller with `audit:read:user` only must name a user as `actor`, and does not see what that user did in a role that may " +
-      "administer more than the caller, or that has gone.",
+      "administer more than the caller, or that has gone. With `users:read` too, `action=user.login_failed` and a user's id as `resource` " +
+      "show why that user's logins failed, unless the user may administer more than the caller.",
     policy: policyFor("audit:read:user"),
     schema: { querystring: AuditQuery },
     answers: answersWith(
@@ -88,7 +89,10 @@ export function registerAuditRoutes(
       const { requestId: call, cursor: _position, ...filter } = request.query;
       const principal = principalOf(request);
       const readsAll = holdsPermission(access, principal, "audit:read");
-      if (!readsAll) assertOneUser(filter.actor);
+      if (!readsAll && isFailedLoginsOf(filter)) {
+        const { user } = await users.getManagedUser({ userId: filter.resource }, request.state.call);
+        if (!access.mayActOn(principal, toUser(user?.user).role)) throw new DomainError("forbidden");
+      } else if (!readsAll) assertOneUser(filter.actor);
       await noteReading(request, {
         action: "audit.searched",
         filter: filterText({ ...filter, request: call }),
@@ -169,6 +173,13 @@ export function registerAuditRoutes(
       return success({ proof: proof.map(base64) }, "The consistency proof.");
     },
   });
+}
+
+/** Nobody was proven to be the actor. */
+function isFailedLoginsOf<T extends { action?: string | undefined; resource?: string | undefined }>(
+  filter: T,
+): filter is T & { resource: string } {
+  return filter.action === "user.login_failed" && isUuid(filter.resource);
 }
 
 /** @throws {DomainError} `validation_failed`. */

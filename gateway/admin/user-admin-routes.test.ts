@@ -2,6 +2,8 @@ import { expect, test, vi } from "vitest";
 import {
   type DeleteUserRequest,
   type SetUserAccessRequest,
+  type UserDetails,
+  UserMailState,
   UserStatus,
 } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
 import { Role } from "../../proto/gen/gatehouse/token/v1/principal.ts";
@@ -10,11 +12,31 @@ import type { Backends } from "../backends/backends.ts";
 import { ada, send, testGateway, USER_ID } from "../testing/test-gateway.ts";
 
 const managed = { user: ada, status: UserStatus.ACTIVE, firstLoginAt: undefined, mustChangePassword: false };
+const AT = new Date("2026-03-01T10:00:00Z");
+const details: UserDetails = {
+  locked: true,
+  lockedUntil: AT,
+  totpSince: AT,
+  passkeys: [{ id: USER_ID, name: "Phone", createdAt: AT, lastUsedAt: undefined }],
+  recoveryCodesLeft: 9,
+  providers: [{ provider: "demo", linkedAt: AT }],
+  trustedDevices: 2,
+  mails: [
+    {
+      template: "verify-email",
+      createdAt: AT,
+      state: UserMailState.WAITING,
+      endedAt: undefined,
+      attempts: 1,
+    },
+    { template: "later", createdAt: AT, state: 99 as UserMailState, endedAt: AT, attempts: 0 },
+  ],
+};
 const OTHER = "0199a000-0000-7000-8000-0000000000aa";
 
 function gateway(overrides: Partial<Backends["users"]> = {}) {
   const list = vi.fn(async () => ({ users: [managed], nextCursor: "" }));
-  const get = vi.fn(async () => ({ user: managed }));
+  const get = vi.fn(async () => ({ user: managed, details }));
   const setAccess = vi.fn(async ({ mustChangePassword }: SetUserAccessRequest) => ({
     user: { ...managed, mustChangePassword },
     endedSessionIds: ["s1", "s2"],
@@ -207,6 +229,28 @@ test("what administrators do is audited by name and with the user's id; reading 
   ]);
 });
 
+test("one user's page has what helps the user, and is there with an identity-service of the version before", async () => {
+  const time = AT.toISOString();
+  const { app, get } = gateway();
+  const page = async () =>
+    (await send(app, { url: `/admin/users/${OTHER}`, token: "support-token" })).json().data;
+  expect((await page()).details).toEqual({
+    locked: true,
+    lockedUntil: time,
+    totpSince: time,
+    passkeys: [{ id: USER_ID, name: "Phone", createdAt: time, lastUsedAt: null }],
+    recoveryCodesLeft: 9,
+    providers: [{ provider: "demo", linkedAt: time }],
+    trustedDevices: 2,
+    mails: [
+      { template: "verify-email", createdAt: time, state: "waiting", endedAt: null, attempts: 1 },
+      { template: "later", createdAt: time, state: "unknown", endedAt: time, attempts: 0 },
+    ],
+  });
+  get.mockResolvedValueOnce({ user: managed } as never);
+  expect(await page()).toMatchObject({ user: { status: "active" }, details: null });
+});
+
 test("whoever acts on a user may say why, and need not", async () => {
   const { app, setAccess, remove, endSessions, resetMfa, unlock } = gateway();
   const acts = ROUTES.filter(({ method }) => method !== "GET");
@@ -274,7 +318,7 @@ test.each([
   ["a status that is not known", { ...managed, status: UserStatus.UNSPECIFIED }],
   ["a role that is not known", { ...managed, user: { ...ada, role: Role.UNSPECIFIED, roleName: "" } }],
 ])("%s is a defect, not a user", async (_what, user) => {
-  const { app } = gateway({ getManagedUser: async () => ({ user }) });
+  const { app } = gateway({ getManagedUser: async () => ({ user, details: undefined }) });
   const answer = await send(app, { url: `/admin/users/${OTHER}`, token: "admin-token" });
   expect(answer.json().error.code).toBe("internal_error");
 });

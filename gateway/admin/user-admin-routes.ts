@@ -28,6 +28,7 @@ import { intLike, optional, textField, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
 import type { RoutePolicy } from "../routing/route-policy.ts";
 import { pageQuery } from "./page-query.ts";
+import { toUserDetails, userDetailsAnswer } from "./user-details-answer.ts";
 
 const UserQuery = z.strictObject({
   query: optional(
@@ -77,7 +78,12 @@ const UserChange = z
 const UserAct = z.strictObject({ reason: optional(reason) }).default({});
 const UserEnd = z.strictObject({ reason: optional(reason), clients: clientsField.optional() }).default({});
 
-const managed = z.strictObject({ user: managedUserAnswer });
+const described = z.strictObject({
+  user: managedUserAnswer,
+  details: userDetailsAnswer.nullable().meta({
+    description: "Null from an identity-service of the version before.",
+  }),
+});
 interface UserAdminDeps extends Pick<Backends, "users" | "sessions"> {
   noteReading: NoteReading;
   verifier: Pick<TokenVerifier, "refuseSession">;
@@ -128,12 +134,13 @@ export function registerUserAdminRoutes(
     summary: "Show a user",
     policy: policyFor("users:read"),
     schema: { params: UserParams },
-    answers: answersWith("The user.", managed),
+    answers: answersWith("The user.", described),
     codes: ["not_found", "audit_unavailable"],
     handler: async (request) => {
       await noteReading(request, { action: "user.read" });
-      const { user } = await users.getManagedUser({ userId: request.params.id }, request.state.call);
-      return success({ user: toManagedUser(user) }, "The user.");
+      const found = await users.getManagedUser({ userId: request.params.id }, request.state.call);
+      const details = found.details === undefined ? null : toUserDetails(found.details);
+      return success({ user: toManagedUser(found.user), details }, "The user.");
     },
   });
 

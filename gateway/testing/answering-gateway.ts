@@ -1,7 +1,10 @@
 import { type Entry, EntryKind, Outcome } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
 import { ClientStatus, CredentialKind } from "../../proto/gen/gatehouse/identity/v1/client_service.ts";
-import type { SetUserAccessRequest } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
-import { UserStatus } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
+import type {
+  SetUserAccessRequest,
+  UserDetails,
+} from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
+import { UserMailState, UserStatus } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
 import type { DomainError } from "../../service-kit/errors.ts";
 import { defaultLimitClasses, type LimitClasses } from "../limits/limit-class.ts";
 import type { OpenApiDocument } from "../openapi/openapi-document.ts";
@@ -19,6 +22,19 @@ const managed = {
   status: UserStatus.ACTIVE,
   firstLoginAt: undefined,
   mustChangePassword: undefined as boolean | undefined,
+};
+const since = new Date("2026-03-01T10:00:00Z");
+const details: UserDetails = {
+  locked: true,
+  lockedUntil: since,
+  totpSince: since,
+  passkeys: [{ id: USER_ID, name: "Phone", createdAt: since, lastUsedAt: since }],
+  recoveryCodesLeft: 9,
+  providers: [{ provider: "demo", linkedAt: since }],
+  trustedDevices: 1,
+  mails: [
+    { template: "verify-email", createdAt: since, state: UserMailState.SENT, endedAt: since, attempts: 1 },
+  ],
 };
 const ended = { userId: USER_ID, endedSessionIds: [tokens.sessionId] };
 const noneEnded = { endedSessionIds: [] };
@@ -232,7 +248,7 @@ export function answeringGateway(overrides: Parameters<typeof testGateway>[0] = 
     },
     users: {
       listUsers: give({ users: [managed], nextCursor: "" }, { users: [], nextCursor: "next" }),
-      getManagedUser: give({ user: managed }),
+      getManagedUser: give({ user: managed, details }, { user: managed, details: undefined }),
       setUserAccess: async ({ mustChangePassword, roleName }: SetUserAccessRequest) =>
         give({
           user: { ...managed, mustChangePassword, user: { ...managed.user, roleName: roleName || "USER" } },

@@ -8,6 +8,7 @@ export interface AdminDeps extends EndSessionsDeps, MakeLinkDeps, AuthorizeDeps 
   tokenService: Pick<TokenService, "revokeUserSessions" | "revokeClientTokens">;
   now: () => Date;
   newId: () => string;
-  throttle: Pick<Throttle, "clear" | "forget">;
+  throttle: Pick<Throttle, "clear" | "forget" | "lockedUntil">;
+  trustedDeviceDays: number;
   wakeMailWorker: () => void;
 }

@@ -151,6 +151,27 @@ export async function deleteDoneMails(sql: Sql, createdBefore: Date, limit: numb
   return result.count;
 }
 
+/** Without recipient and content. */
+export interface MailRecord {
+  template: string;
+  createdAt: Date;
+  /** `withheld`: a limit of mails was reached, and nothing was sent. */
+  state: "waiting" | "sent" | "given_up" | "withheld";
+  /** Null while it waits. */
+  endedAt: Date | null;
+  attempts: number;
+}
+
+/** Newest first, of the last 30 days. */
+export async function listMailsOfUser(sql: Sql, userId: string, limit: number): Promise<MailRecord[]> {
+  return sql<MailRecord[]>`
+    select template, created_at as "createdAt", coalesce(sent_at, given_up_at) as "endedAt", attempts,
+      case when sent_at is not null then 'sent' when given_up_at is null then 'waiting'
+        when attempts = 0 and given_up_at = created_at then 'withheld' else 'given_up' end as state
+    from mail_outbox where user_id = ${userId} order by created_at desc, id desc limit ${limit}
+  `;
+}
+
 /** Neither sent nor given up. */
 export async function oldestWaitingMail(sql: Sql): Promise<Date | undefined> {
   const [row] = await sql<{ createdAt: Date }[]>`

@@ -56,6 +56,14 @@ export async function findTotpCredential(
   return row;
 }
 
+/** Undefined without a confirmed one. */
+export async function findTotpSince(sql: Sql, userId: string): Promise<Date | undefined> {
+  const [row] = await sql<{ confirmedAt: Date }[]>`
+    select confirmed_at as "confirmedAt" from totp_credentials where user_id = ${userId} and confirmed_at is not null
+  `;
+  return row?.confirmedAt;
+}
+
 export async function confirmTotpCredential(tx: TransactionSql, userId: string, at: Date): Promise<void> {
   await tx`update totp_credentials set confirmed_at = ${at} where user_id = ${userId} and confirmed_at is null`;
 }

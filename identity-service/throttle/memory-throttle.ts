@@ -100,6 +100,12 @@ export function createMemoryThrottle(options: MemoryThrottleOptions): Throttle &
       source.refund(counted.budgets);
     },
 
+    async lockedUntil(account) {
+      const [key, epoch] = counters.ofAccount(account);
+      const { freeAtMs } = ladderOf(key, epochs.get(epoch) ?? 0, now());
+      return freeAtMs > now() ? freeAtMs : undefined;
+    },
+
     async clear(account) {
       lastEpoch += 1;
       epochs.set(counters.epochOf(account), lastEpoch);

@@ -132,6 +132,18 @@ export function createRedisThrottle(options: RedisThrottleOptions): Throttle {
         local.succeed(guess),
       ]);
     },
+    async lockedUntil(account) {
+      const [key, epochKey] = counters.ofAccount(account).map(stored) as [string, string];
+      const state = await redis.ask((client) =>
+        Promise.all([client.hmget(key, "at", "epoch"), client.get(epochKey)]),
+      );
+      if (state === undefined) return local.lockedUntil(account);
+      const [[at, epoch], current] = state;
+      if ((epoch ?? "") !== (current ?? "")) return undefined;
+      const untilMs = Number(at ?? 0);
+      if (untilMs <= now()) return undefined;
+      return untilMs - now() > LADDER_MEMORY_MS ? Number.POSITIVE_INFINITY : untilMs;
+    },
     async giveBack(guess) {
       const { budgets, epoch, ladders } = counters.ofGuess(guess);
       const keys = [epoch, ...ladders.map(({ key }) => key)].map(stored);

@@ -29,7 +29,8 @@ export interface Counters {
   ofGuess(guess: Guess): GuessCounters;
   ofCall(call: CostlyCall): CountedBudget[];
   epochOf(account: string): string;
-  ofAccount(account: string): string[];
+  /** The ladder of unknown devices and networks, and the epoch. */
+  ofAccount(account: string): [ladder: string, epoch: string];
 }
 
 /** HMACs, because plain digests of addresses can be enumerated. */

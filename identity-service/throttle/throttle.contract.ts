@@ -155,6 +155,27 @@ export function testThrottleContract(
       }
     });
 
+    test("until when strangers must wait is told, and that they must wait for good", async () => {
+      expect(await throttle.lockedUntil("ada")).toBeUndefined();
+      for (let index = 0; index < 4; index += 1) await throttle.take(guess("ada", `192.0.2.${index}`));
+      expect(await throttle.lockedUntil("ada")).toBeUndefined();
+      await throttle.take(guess("ada", "192.0.2.9"));
+      const firstMs = (await throttle.lockedUntil("ada")) ?? 0;
+      expect(Number.isFinite(firstMs) && firstMs > 0).toBe(true);
+      expect(await throttle.lockedUntil("bob")).toBeUndefined();
+      pass(30 * SECOND);
+      expect(await throttle.lockedUntil("ada")).toBeUndefined();
+      await throttle.take(guess("ada", "192.0.2.9"));
+      expect(((await throttle.lockedUntil("ada")) ?? 0) - firstMs).toBeCloseTo(60 * SECOND, 0);
+      await throttle.clear("ada");
+      expect(await throttle.lockedUntil("ada")).toBeUndefined();
+      for (let failures = 0; failures < 100; failures += 1) {
+        await throttle.take(guess("eve", `198.51.100.${failures}`));
+        pass(HOUR);
+      }
+      expect(await throttle.lockedUntil("eve")).toBe(Number.POSITIVE_INFINITY);
+    });
+
     test("clearing one account leaves another as it is", async () => {
       await kinds(many(5, () => guess("ben")));
       await throttle.clear("ada");

@@ -161,6 +161,11 @@ export interface Throttle {
   succeed(guess: Guess): Promise<void>;
   /** Uncounts an attempt without a verdict. */
   giveBack(guess: Guess): Promise<void>;
+  /**
+   * Until when guesses at the account from unknown devices and networks are refused, in milliseconds since the epoch.
+   * Infinite: until a success, or `clear`. Undefined: they are not.
+   */
+  lockedUntil(account: string): Promise<number | undefined>;
   /** After a new password or an unlock. */
   clear(account: string): Promise<void>;
   /** After a deletion. Other counts have keyed digests and expire within days. */

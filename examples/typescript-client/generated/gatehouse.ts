@@ -262,6 +262,35 @@ export type ManagedUser = {
     status: "active" | "disabled";
     mustChangePassword: boolean;
 };
+export type UserDetails = {
+    /** Logins from unknown devices and networks are refused after failures, whatever the password. */
+    locked: boolean;
+    /** Null if not locked, and if only a success, a new password or an unlock opens it. */
+    lockedUntil: string | null;
+    totpSince: string | null;
+    passkeys: {
+        id: string;
+        name: string;
+        createdAt: string;
+        lastUsedAt: string | null;
+    }[];
+    recoveryCodesLeft: number;
+    providers: {
+        provider: string;
+        linkedAt: string;
+    }[];
+    /** How many. */
+    trustedDevices: number;
+    /** Of the last 30 days, newest first, at most 50; never their content. */
+    mails: {
+        template: string;
+        createdAt: string;
+        /** `sent`: the mail server has taken it. `withheld`: it was asked for when the limit of mails was reached. `unknown`: a state of a later version. */
+        state: "waiting" | "sent" | "given_up" | "withheld" | "unknown";
+        endedAt: string | null;
+        attempts: number;
+    }[];
+};
 export type Client = {
     id: string;
     name: string;
@@ -6089,6 +6118,8 @@ export function getUser(id: string, opts?: Oazapfts.RequestOpts) {
             success: true;
             data: {
                 user: ManagedUser;
+                /** Null from an identity-service of the version before. */
+                details: UserDetails | null;
             };
             /** For people; not part of the API. */
             message: string;

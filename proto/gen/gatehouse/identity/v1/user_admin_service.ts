@@ -44,6 +44,30 @@ export namespace UserStatus {
   export type DISABLED = typeof UserStatus.DISABLED;
 }
 
+/** What has become of a mail. */
+export const UserMailState = {
+  /** UNSPECIFIED - Not told. */
+  UNSPECIFIED: 0,
+  /** WAITING - It will be tried, or tried again. */
+  WAITING: 1,
+  /** SENT - The mail server has taken it. */
+  SENT: 2,
+  /** GIVEN_UP - It was tried for three days, or the mail server has refused it for good. */
+  GIVEN_UP: 3,
+  /** WITHHELD - It was asked for when the limit of mails was reached, and not sent. */
+  WITHHELD: 4,
+} as const;
+
+export type UserMailState = typeof UserMailState[keyof typeof UserMailState];
+
+export namespace UserMailState {
+  export type UNSPECIFIED = typeof UserMailState.UNSPECIFIED;
+  export type WAITING = typeof UserMailState.WAITING;
+  export type SENT = typeof UserMailState.SENT;
+  export type GIVEN_UP = typeof UserMailState.GIVEN_UP;
+  export type WITHHELD = typeof UserMailState.WITHHELD;
+}
+
 /** An account as administrators see it. */
 export interface ManagedUser {
   /** As its owner sees it. */
@@ -93,7 +117,75 @@ export interface GetManagedUserRequest {
 /** The account. */
 export interface GetManagedUserResponse {
   /** As stored. */
-  user: ManagedUser | undefined;
+  user:
+    | ManagedUser
+    | undefined;
+  /** Absent from a version that does not know. */
+  details: UserDetails | undefined;
+}
+
+/** What an administrator who helps a user asks for. Without secrets. */
+export interface UserDetails {
+  /** Whether logins from unknown devices and networks are refused after failures, whatever the password. */
+  locked: boolean;
+  /** Until when; absent if not locked, and if only a success, a new password or an unlock opens it. */
+  lockedUntil:
+    | Date
+    | undefined;
+  /** Since when TOTP is a factor; absent if it is none. */
+  totpSince:
+    | Date
+    | undefined;
+  /** Oldest first. */
+  passkeys: UserPasskey[];
+  /** How many recovery codes are left. */
+  recoveryCodesLeft: number;
+  /** Linked identity providers, oldest first. */
+  providers: LinkedProvider[];
+  /** How many devices need no code. */
+  trustedDevices: number;
+  /** Of the last 30 days, newest first, at most 50. */
+  mails: UserMail[];
+}
+
+/** A passkey, without its key. */
+export interface UserPasskey {
+  /** UUID. */
+  id: string;
+  /** As its owner calls it. */
+  name: string;
+  /** When it was registered. */
+  createdAt:
+    | Date
+    | undefined;
+  /** Absent if never. */
+  lastUsedAt: Date | undefined;
+}
+
+/** A link to an identity provider. */
+export interface LinkedProvider {
+  /** Its name. */
+  provider: string;
+  /** When it was linked. */
+  linkedAt: Date | undefined;
+}
+
+/** A mail, without its recipient, content and links. */
+export interface UserMail {
+  /** Which kind: `verify-email`. */
+  template: string;
+  /** When it was asked for. */
+  createdAt:
+    | Date
+    | undefined;
+  /** What has become of it. */
+  state: UserMailState;
+  /** When it was sent, given up or withheld; absent while it waits. */
+  endedAt:
+    | Date
+    | undefined;
+  /** How often it was tried. */
+  attempts: number;
 }
 
 /** What an account shall be. */
@@ -550,13 +642,16 @@ export const GetManagedUserRequest: MessageFns<GetManagedUserRequest> = {
 };
 
 function createBaseGetManagedUserResponse(): GetManagedUserResponse {
-  return { user: undefined };
+  return { user: undefined, details: undefined };
 }
 
 export const GetManagedUserResponse: MessageFns<GetManagedUserResponse> = {
   encode(message: GetManagedUserResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.user !== undefined) {
       ManagedUser.encode(message.user, writer.uint32(10).fork()).join();
+    }
+    if (message.details !== undefined) {
+      UserDetails.encode(message.details, writer.uint32(18).fork()).join();
     }
     return writer;
   },
@@ -580,6 +675,372 @@ export const GetManagedUserResponse: MessageFns<GetManagedUserResponse> = {
             }
 
             message.user = ManagedUser.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.details = UserDetails.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseUserDetails(): UserDetails {
+  return {
+    locked: false,
+    lockedUntil: undefined,
+    totpSince: undefined,
+    passkeys: [],
+    recoveryCodesLeft: 0,
+    providers: [],
+    trustedDevices: 0,
+    mails: [],
+  };
+}
+
+export const UserDetails: MessageFns<UserDetails> = {
+  encode(message: UserDetails, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.locked !== false) {
+      writer.uint32(8).bool(message.locked);
+    }
+    if (message.lockedUntil !== undefined) {
+      Timestamp.encode(toTimestamp(message.lockedUntil), writer.uint32(18).fork()).join();
+    }
+    if (message.totpSince !== undefined) {
+      Timestamp.encode(toTimestamp(message.totpSince), writer.uint32(26).fork()).join();
+    }
+    for (const v of message.passkeys) {
+      UserPasskey.encode(v!, writer.uint32(34).fork()).join();
+    }
+    if (message.recoveryCodesLeft !== 0) {
+      writer.uint32(40).uint32(message.recoveryCodesLeft);
+    }
+    for (const v of message.providers) {
+      LinkedProvider.encode(v!, writer.uint32(50).fork()).join();
+    }
+    if (message.trustedDevices !== 0) {
+      writer.uint32(56).uint32(message.trustedDevices);
+    }
+    for (const v of message.mails) {
+      UserMail.encode(v!, writer.uint32(66).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): UserDetails {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseUserDetails();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.locked = reader.bool();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.lockedUntil = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.totpSince = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.passkeys.push(UserPasskey.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.recoveryCodesLeft = reader.uint32();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.providers.push(LinkedProvider.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.trustedDevices = reader.uint32();
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.mails.push(UserMail.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseUserPasskey(): UserPasskey {
+  return { id: "", name: "", createdAt: undefined, lastUsedAt: undefined };
+}
+
+export const UserPasskey: MessageFns<UserPasskey> = {
+  encode(message: UserPasskey, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.id !== "") {
+      writer.uint32(10).string(message.id);
+    }
+    if (message.name !== "") {
+      writer.uint32(18).string(message.name);
+    }
+    if (message.createdAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.createdAt), writer.uint32(26).fork()).join();
+    }
+    if (message.lastUsedAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.lastUsedAt), writer.uint32(34).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): UserPasskey {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseUserPasskey();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.id = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.createdAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.lastUsedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseLinkedProvider(): LinkedProvider {
+  return { provider: "", linkedAt: undefined };
+}
+
+export const LinkedProvider: MessageFns<LinkedProvider> = {
+  encode(message: LinkedProvider, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.provider !== "") {
+      writer.uint32(10).string(message.provider);
+    }
+    if (message.linkedAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.linkedAt), writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): LinkedProvider {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseLinkedProvider();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.provider = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.linkedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseUserMail(): UserMail {
+  return { template: "", createdAt: undefined, state: 0, endedAt: undefined, attempts: 0 };
+}
+
+export const UserMail: MessageFns<UserMail> = {
+  encode(message: UserMail, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.template !== "") {
+      writer.uint32(10).string(message.template);
+    }
+    if (message.createdAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.createdAt), writer.uint32(18).fork()).join();
+    }
+    if (message.state !== 0) {
+      writer.uint32(24).int32(message.state);
+    }
+    if (message.endedAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.endedAt), writer.uint32(34).fork()).join();
+    }
+    if (message.attempts !== 0) {
+      writer.uint32(40).uint32(message.attempts);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): UserMail {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseUserMail();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.template = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.createdAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.state = reader.int32() as any;
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.endedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.attempts = reader.uint32();
             continue;
           }
         }
