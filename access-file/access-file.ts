@@ -16,6 +16,7 @@ export const BUILT_IN_PERMISSIONS = [
   "audit:read:user",
   "clients:read",
   "clients:write",
+  "system:read",
 ] as const;
 
 export type BuiltInPermission = (typeof BUILT_IN_PERMISSIONS)[number];

@@ -8,6 +8,7 @@ import type { TokenVerifier } from "../token-client/principal.ts";
 import { registerAuditMonitorRoutes } from "./admin/audit-monitor-routes.ts";
 import { registerAuditRoutes } from "./admin/audit-routes.ts";
 import { registerClientAdminRoutes } from "./admin/client-routes.ts";
+import { registerSystemRoutes } from "./admin/system-routes.ts";
 import { registerUserAdminRoutes } from "./admin/user-admin-routes.ts";
 import { registerAccountRoutes } from "./auth/account-routes.ts";
 import { registerApprovalRoutes } from "./auth/approval-routes.ts";
@@ -180,6 +181,7 @@ function registerOwnRoutes(app: GatewayApp, deps: GatewayDeps & AuthDeps, paths:
   registerIdentityLinkRoutes(app, deps);
   registerAuditRoutes(app, deps);
   registerAuditMonitorRoutes(app, deps);
+  registerSystemRoutes(app, deps);
   registerUserAdminRoutes(app, deps);
   registerClientAdminRoutes(app, deps);
   registerTokenRoutes(app, deps);

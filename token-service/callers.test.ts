@@ -20,7 +20,7 @@ test("who may call what: sessions", () => {
 
 test("who may call what: keys", () => {
   expect(keyCallers).toEqual({
-    listSigningKeys: ["operator"],
+    listSigningKeys: ["gateway", "operator"],
     rotateSigningKey: ["operator"],
     revokeSigningKey: ["operator"],
   });

@@ -13,7 +13,7 @@ import { type RevokeSigningKeyDeps, revokeSigningKey } from "./revoke-signing-ke
 import { type RotateSigningKeyDeps, rotateSigningKey } from "./rotate-signing-key.ts";
 
 export const keyCallers: Callers<KeyServiceServer> = {
-  listSigningKeys: ["operator"],
+  listSigningKeys: ["gateway", "operator"],
   rotateSigningKey: ["operator"],
   revokeSigningKey: ["operator"],
 };

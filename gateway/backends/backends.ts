@@ -5,6 +5,7 @@ import {
 } from "../../proto/gen/gatehouse/identity/v1/client_service.ts";
 import { IdentityServiceService } from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import { UserAdminServiceService } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
+import { KeyServiceService } from "../../proto/gen/gatehouse/token/v1/key_service.ts";
 import { SessionServiceService } from "../../proto/gen/gatehouse/token/v1/session_service.ts";
 import { TokenServiceService } from "../../proto/gen/gatehouse/token/v1/token_service.ts";
 import { DomainError } from "../../service-kit/errors.ts";
@@ -20,6 +21,7 @@ export interface Backends {
   clientAdmin: RpcMethods<typeof ClientAdminServiceService>;
   sessions: RpcMethods<typeof SessionServiceService>;
   tokens: Pick<RpcMethods<typeof TokenServiceService>, "getJwks">;
+  keys: Pick<RpcMethods<typeof KeyServiceService>, "listSigningKeys">;
   auditQuery: RpcMethods<typeof AuditQueryServiceService>;
 }
 
@@ -46,6 +48,7 @@ const idempotentIn = {
     SessionServiceService.proveRefreshToken,
     SessionServiceService.revokeClientTokens,
     TokenServiceService.getJwks,
+    KeyServiceService.listSigningKeys,
   ],
   audit: [
     AuditQueryServiceService.searchEntries,
@@ -79,6 +82,7 @@ export function openBackends(
       clientAdmin: identity.methodsOf(ClientAdminServiceService),
       sessions: refusingMalformedTokens(token.methodsOf(SessionServiceService)),
       tokens: token.methodsOf(TokenServiceService),
+      keys: token.methodsOf(KeyServiceService),
       auditQuery: audit.methodsOf(AuditQueryServiceService),
     },
     close: () => {

@@ -5,6 +5,7 @@ import type {
   UserDetails,
 } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
 import { UserMailState, UserStatus } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
+import { SigningKeyState } from "../../proto/gen/gatehouse/token/v1/key_service.ts";
 import type { DomainError } from "../../service-kit/errors.ts";
 import { defaultLimitClasses, type LimitClasses } from "../limits/limit-class.ts";
 import type { OpenApiDocument } from "../openapi/openapi-document.ts";
@@ -299,6 +300,23 @@ export function answeringGateway(overrides: Parameters<typeof testGateway>[0] = 
           },
         ],
       }),
+    },
+    keys: {
+      listSigningKeys: give(
+        {
+          keys: [
+            {
+              keyId: "k",
+              algorithm: "EdDSA",
+              state: SigningKeyState.ACTIVE,
+              createdAt: since,
+              activatedAt: since,
+              retiredAt: undefined,
+            },
+          ],
+        },
+        { keys: [] },
+      ),
     },
     auditQuery: {
       searchEntries: give(

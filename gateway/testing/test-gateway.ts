@@ -100,7 +100,7 @@ export function verifierOfUsers(verdicts: ReadonlyMap<string, Verification | Err
 
 type Services = Pick<
   GatewayDeps,
-  "identity" | "users" | "clients" | "clientAdmin" | "sessions" | "auditQuery"
+  "identity" | "users" | "clients" | "clientAdmin" | "sessions" | "keys" | "auditQuery"
 >;
 type TestParts = Partial<Omit<GatewayDeps, keyof Services>> & {
   [S in keyof Services]?: Partial<Services[S]>;
@@ -147,6 +147,7 @@ export function testGateway({
   clients,
   clientAdmin,
   sessions,
+  keys,
   auditQuery,
   ...overrides
 }: TestParts & { routes?: readonly UpstreamRoute[] } = {}): TestGateway {
@@ -162,6 +163,7 @@ export function testGateway({
     clients: serviceOf(clients, UNKNOWN_CLIENT),
     clientAdmin: serviceOf(clientAdmin),
     sessions: serviceOf(sessions),
+    keys: serviceOf(keys),
     auditQuery: serviceOf(auditQuery),
     tokenDelivery: "fragment",
     tokenIssuer: () => "https://gateway.test",
