@@ -5,6 +5,7 @@ import type { AuditRecorder } from "../audit-client/audit-entry.ts";
 import type { Logger } from "../service-kit/logger.ts";
 import type { AssuranceDemand } from "../token-client/assurance.ts";
 import type { TokenVerifier } from "../token-client/principal.ts";
+import { registerAuditExportRoutes } from "./admin/audit-export-routes.ts";
 import { registerAuditMonitorRoutes } from "./admin/audit-monitor-routes.ts";
 import { registerAuditRoutes } from "./admin/audit-routes.ts";
 import { registerClientAdminRoutes } from "./admin/client-routes.ts";
@@ -181,6 +182,7 @@ function registerOwnRoutes(app: GatewayApp, deps: GatewayDeps & AuthDeps, paths:
   registerIdentityLinkRoutes(app, deps);
   registerAuditRoutes(app, deps);
   registerAuditMonitorRoutes(app, deps);
+  registerAuditExportRoutes(app, deps);
   registerSystemRoutes(app, deps);
   registerUserAdminRoutes(app, deps);
   registerClientAdminRoutes(app, deps);

@@ -5803,7 +5803,7 @@ export function summarizeAuditLog({ $from, to, interval }: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required";
             };
         };
     } | {
@@ -5919,7 +5919,7 @@ export function followAuditLog({ actor, action, resource, outcome, after }: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required";
             };
         };
     } | {
@@ -6003,6 +6003,119 @@ export function followAuditLog({ actor, action, resource, outcome, after }: {
     });
 }
 /**
+ * Export what a search finds
+ */
+export function exportAuditLog({ actor, action, resource, outcome, requestId, $from, to, format }: {
+    actor?: string;
+    action?: string;
+    resource?: string;
+    outcome?: "success" | "failure" | "unknown";
+    requestId?: string;
+    $from?: string;
+    to?: string;
+    format?: "ndjson" | "csv";
+} = {}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: string;
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "forbidden" | "role_not_defined" | "user_required";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
+            };
+        };
+    }>(`/admin/audit/export${QS.query(QS.explode({
+        actor,
+        action,
+        resource,
+        outcome,
+        requestId,
+        "from": $from,
+        to,
+        format
+    }))}`, {
+        ...opts
+    });
+}
+/**
  * List the signing keys
  */
 export function listSigningKeys(opts?: Oazapfts.RequestOpts) {
@@ -6027,7 +6140,7 @@ export function listSigningKeys(opts?: Oazapfts.RequestOpts) {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required";
             };
         };
     } | {
@@ -6135,7 +6248,7 @@ export function getHealth(opts?: Oazapfts.RequestOpts) {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required";
             };
         };
     } | {

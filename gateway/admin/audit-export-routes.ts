@@ -1,0 +1,179 @@
+import { addAbortSignal, Readable } from "node:stream";
+import { stringify } from "csv-stringify/sync";
+import { z } from "zod";
+import { filterText } from "../../audit-client/record-reading.ts";
+import { Outcome } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import type { AssuranceDemand } from "../../token-client/assurance.ts";
+import type { Backends } from "../backends/backends.ts";
+import { principalOf } from "../edge/caller.ts";
+import type { NoteReading } from "../edge/note-reading.ts";
+import type { GatewayApp } from "../edge/request-state.ts";
+import { routeIn } from "../edge/route.ts";
+import { textLike } from "../routing/fields.ts";
+import { type auditEntryAnswer, OUTCOMES, toAuditEntry } from "./audit-entry-answer.ts";
+import { auditFilterFields, auditTimeField } from "./audit-query-fields.ts";
+
+type AuditEntry = z.output<typeof auditEntryAnswer>;
+
+const MAX_ENTRIES = 10_000;
+const PAGE = 100;
+/** Each page is a search of its own. */
+const PAGE_BUDGET_MS = 5_000;
+const TOTAL_MS = 60_000;
+const MAX_OPEN = 4;
+const RETRY_AFTER_MS = 5_000;
+
+const FORMATS = { ndjson: "application/x-ndjson", csv: "text/csv" } as const;
+
+const ExportQuery = z.strictObject({
+  ...auditFilterFields,
+  requestId: z.uuid().toLowerCase().optional(),
+  from: auditTimeField.optional(),
+  to: auditTimeField.optional(),
+  format: z.enum(["ndjson", "csv"]).default("ndjson"),
+});
+
+interface ExportDeps extends Pick<Backends, "auditQuery"> {
+  noteReading: NoteReading;
+  adminAssurance?: AssuranceDemand | undefined;
+}
+
+export function registerAuditExportRoutes(
+  app: GatewayApp,
+  { auditQuery, noteReading, adminAssurance }: ExportDeps,
+): void {
+  const route = routeIn(app, "Audit log");
+  /** Sessions with an open export. */
+  const open = new Set<string>();
+
+  route("exportAuditLog", "GET", "/admin/audit/export", {
+    summary: "Export what a search finds",
+    description:
+      `Up to ${MAX_ENTRIES} entries, newest first, streamed. Each line of \`ndjson\` is an entry; the last one is ` +
+      '`{"end":{"entries":…,"complete":…}}`, and `complete` is false if there are more. Without it, and in CSV if the connection breaks, ' +
+      `the export is not whole. One at a time for a session, ${MAX_OPEN} at a gateway, for at most a minute. Not proven: ` +
+      "`gatehouse audit export` is. Each call leaves one entry, `audit.exported`, with its filter.",
+    policy: {
+      auth: "authenticated",
+      permissions: ["audit:read"],
+      limitClass: "admin",
+      ...(adminAssurance && { assurance: adminAssurance }),
+    },
+    schema: { querystring: ExportQuery },
+    options: { exposeHeadRoute: false },
+    answers: {
+      200: {
+        description: "The entries.",
+        content: {
+          [FORMATS.ndjson]: textLike('{"end":{"entries":0,"complete":true}}\n'),
+          [FORMATS.csv]: textLike("sequence,id\n"),
+        },
+      },
+    },
+    codes: ["audit_unavailable"],
+    handler: async (request, reply) => {
+      const { format, requestId = "", from, to, ...filter } = request.query;
+      const { sessionId } = principalOf(request);
+      if (open.has(sessionId) || open.size >= MAX_OPEN)
+        throw new DomainError("too_many_requests", undefined, { retryAfterMs: RETRY_AFTER_MS });
+      open.add(sessionId);
+      let isOpen = true;
+      const close = () => {
+        if (isOpen) open.delete(sessionId);
+        isOpen = false;
+      };
+      try {
+        await noteReading(request, {
+          action: "audit.exported",
+          filter: filterText({ ...filter, request: requestId, from, to, format }),
+        });
+        const { actor: actorUserId = "", action = "", resource = "", outcome: word } = filter;
+        const outcome = word === undefined ? Outcome.UNSPECIFIED : OUTCOMES[word];
+        const wanted = { actorUserId, action, resource, requestId, outcome, from, to, limit: PAGE };
+        const search = (cursor: string, budgetMs: number) =>
+          auditQuery.searchEntries(
+            { ...wanted, cursor },
+            { ...request.state.call, deadlineMs: Date.now() + budgetMs },
+          );
+        // Before the headers, so that a failure still has a status.
+        const first = await search("", PAGE_BUDGET_MS);
+        const pages = allPages(first, (cursor) => search(cursor, PAGE_BUDGET_MS));
+        const body = Readable.from(format === "csv" ? csvOf(pages) : linesOf(pages), { objectMode: false });
+        addAbortSignal(AbortSignal.timeout(TOTAL_MS), body);
+        body.once("close", close).once("end", close);
+        return reply
+          .type(FORMATS[format])
+          .header("content-disposition", `attachment; filename="audit.${format}"`)
+          .send(body);
+      } catch (error) {
+        close();
+        throw error;
+      }
+    },
+  });
+}
+
+interface Page {
+  entries: AuditEntry[];
+  /** Whether the search ends with it. */
+  isLast: boolean;
+}
+
+type Found = Awaited<ReturnType<Backends["auditQuery"]["searchEntries"]>>;
+
+async function* allPages(first: Found, next: (cursor: string) => Promise<Found>): AsyncGenerator<Page> {
+  let left = MAX_ENTRIES;
+  for (let page = first; ; page = await next(page.nextCursor)) {
+    left -= page.entries.length;
+    const isLast = page.nextCursor === "";
+    yield { entries: page.entries.map(toAuditEntry), isLast };
+    if (isLast || left <= 0) return;
+  }
+}
+
+async function* linesOf(pages: AsyncIterable<Page>): AsyncGenerator<string> {
+  let [entries, complete] = [0, true];
+  for await (const page of pages) {
+    entries += page.entries.length;
+    complete = page.isLast;
+    if (page.entries.length > 0) yield page.entries.map((entry) => `${JSON.stringify(entry)}\n`).join("");
+  }
+  yield `${JSON.stringify({ end: { entries, complete } })}\n`;
+}
+
+const COLUMNS = [
+  "sequence",
+  "id",
+  "producer",
+  "kind",
+  "callId",
+  "occurredAt",
+  "receivedAt",
+  "userId",
+  "role",
+  "sessionId",
+  "claimedEmail",
+  "clientIp",
+  "userAgent",
+  "method",
+  "route",
+  "resource",
+  "action",
+  "requestId",
+  "traceId",
+  "outcome",
+  "errorCode",
+  "reason",
+  "httpStatus",
+  "latencyUs",
+];
+
+/** RFC 4180. An apostrophe precedes texts that spreadsheets would run as formulas. */
+async function* csvOf(pages: AsyncIterable<Page>): AsyncGenerator<string> {
+  yield stringify([COLUMNS]);
+  for await (const { entries } of pages) {
+    const records = entries.map(({ actor, ...entry }) => ({ ...entry, ...actor }));
+    if (records.length > 0) yield stringify(records, { columns: COLUMNS, escape_formulas: true });
+  }
+}
