@@ -14,7 +14,7 @@ export function isKeyId(text: string): boolean {
   return KEY_ID.test(text);
 }
 
-const MAX_TOKEN_CHARACTERS = 4_096;
+export const MAX_TOKEN_CHARACTERS = 4_096;
 const HEADER_MEMBERS = new Set(["alg", "typ", "kid"]);
 
 /** Accepts one form of RFC 7515 §7.1, without duplicate or further header members. */

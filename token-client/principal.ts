@@ -17,6 +17,8 @@ export interface Principal {
   /** Permissions that a client was granted. Absent for users. */
   scopes?: readonly string[] | undefined;
   tokenId: string;
+  /** `tokenId` of the token that this one was exchanged for, and whose revocation ends it. Absent for others. */
+  originTokenId?: string | undefined;
   /** `kid` of the signing key. Empty for an API key. */
   keyId: string;
   /** Authentication methods (RFC 8176). */

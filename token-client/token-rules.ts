@@ -2,7 +2,7 @@ import type { TokenRules as TokenRulesMessage } from "../proto/gen/gatehouse/tok
 import { type CompactJws, isKeyId, parseCompactJws } from "./compact-jws.ts";
 
 export interface TokenRules {
-  /** Value of `iss` and `aud`. */
+  /** Value of `iss`, and of `aud` unless a token is for one upstream. */
   issuer: string;
   /** The `alg` by `kid`. */
   keys: ReadonlyMap<string, string>;
@@ -23,13 +23,18 @@ export function toTokenRules({ issuer, keys }: TokenRulesMessage): TokenRules {
 }
 
 /** Finds tokens that token-service would refuse whatever their signature. */
-export function screenToken(text: string, rules: TokenRules, serverNowMs: number | undefined): Screening {
+export function screenToken(
+  text: string,
+  rules: TokenRules,
+  serverNowMs: number | undefined,
+  audience: string = rules.issuer,
+): Screening {
   const jws = parseCompactJws(text);
   if (typeof jws === "string" || jws.header.typ !== ACCESS_TOKEN_TYPE || !isKeyId(jws.header.kid))
     return "invalid";
   if (text.length - text.lastIndexOf(".") - 1 !== SIGNATURE_CHARACTERS) return "invalid";
   const { iss, aud, exp } = jws.payload;
-  if (iss !== rules.issuer || aud !== rules.issuer || typeof exp !== "number") return "invalid";
+  if (iss !== rules.issuer || aud !== audience || typeof exp !== "number") return "invalid";
   const algorithm = rules.keys.get(jws.header.kid);
   if (algorithm === undefined) return isAlgorithm(jws) ? "unknown_key" : "invalid";
   if (algorithm !== jws.header.alg) return "invalid";

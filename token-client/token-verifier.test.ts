@@ -189,6 +189,19 @@ test.each([
   });
 });
 
+test("an answer that does not repeat the audience was not checked for it, and is refused", async () => {
+  const verifier = await createVerifier({ audience: "payments" });
+  for (const [audience, verdict] of [
+    [undefined, "invalid"],
+    ["", "invalid"],
+    [ISSUER, "invalid"],
+    ["payments", "active"],
+  ]) {
+    answer = () => active({ audience });
+    expect(await verdictOf(() => verifier.verify(tokenOf({ aud: "payments" })))).toBe(verdict);
+  }
+});
+
 test.each([
   ["urn:gatehouse:acr:3", ["hwk", "user"], 3],
   ["urn:gatehouse:acr:2", ["pwd", "otp", "mfa"], 2],

@@ -10,6 +10,7 @@ import {
   type VerifyTokenResponse,
 } from "../proto/gen/gatehouse/token/v1/token_service.ts";
 import { isRoleName } from "../service-kit/access-names.ts";
+import { AUDIENCE_FORM, isAudience } from "../service-kit/audience.ts";
 import { boundedCache } from "../service-kit/bounded-cache.ts";
 import { newCallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
@@ -33,6 +34,10 @@ export interface TokenVerifierOptions {
   certificate: ProcessCertificate;
   logger: Logger;
   metrics: Metrics;
+  /** The own name in the routes file. Tokens for others, also for the issuer, and API keys are then invalid. */
+  audience?: string | undefined;
+  /** Accepts tokens for the issuer as well: while a service that runs gets an audience. */
+  acceptsIssuer?: boolean | undefined;
   /** About 1 KiB each. Default 50,000. */
   maxCachedTokens?: number;
   /** Default 1,000,000. Beyond it every token needs a call. */
@@ -84,7 +89,10 @@ const REVOKED: Verification = { kind: "inactive", reason: "revoked" };
 export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifier & {
   /** Of accepted tokens. @throws {DomainError} `service_unavailable` before token-service was reached once. */
   issuer(): string;
+  isKeyBanned(keyId: string): boolean;
 } {
+  if (options.audience !== undefined && !isAudience(options.audience))
+    throw new Error(`audience ${AUDIENCE_FORM}`);
   const client = createRpcClient(TokenServiceClient, {
     address: options.address,
     service: "token-service",
@@ -116,16 +124,27 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
     (gauge) => gauge.set(watch.lagMs / 1_000),
   );
 
-  const isRevoked = ({ kind, sessionId, tokenId, keyId }: Principal) =>
+  const isRevoked = ({ kind, sessionId, tokenId, originTokenId, keyId }: Principal) =>
     revoked.hasSession(sessionId) ||
     revoked.hasKey(keyId) ||
-    (kind === "client" && revoked.hasSession(tokenId));
+    (kind === "client" && (revoked.hasSession(tokenId) || revoked.hasSession(originTokenId ?? "")));
+
+  const isForIssuer = options.audience === undefined || options.acceptsIssuer === true;
+
+  /** Undefined: the issuer. */
+  function audienceFor(token: string): string | undefined {
+    if (options.acceptsIssuer !== true) return options.audience;
+    const jws = parseCompactJws(token);
+    return typeof jws !== "string" && jws.payload.aud === options.audience ? options.audience : undefined;
+  }
 
   async function ask(token: string, place: Place): Promise<Verification> {
     const askedMs = performance.now();
     const context = newCallContext({ budgetMs: options.callTimeoutMs ?? DEFAULT_CALL_TIMEOUT_MS });
-    const response = await callUnary(client, client.verifyToken, { token, acceptsBound }, context);
-    const answer = decode(response, acceptsBound);
+    const audience = audienceFor(token);
+    const request = { token, acceptsBound, audience };
+    const response = await callUnary(client, client.verifyToken, request, context);
+    const answer = decode(response, { acceptsBound, audience });
     if (answer.kind !== "active") {
       if (answer.reason === "invalid") place.refused();
       // The signature of an `invalid` token is wrong or unchecked.
@@ -167,11 +186,13 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
   function screen(token: string): Screening {
     if (!TOKEN_SHAPE.test(token)) return "invalid";
     const { rules } = watch;
-    return rules === undefined ? "plausible" : screenToken(token, rules, watch.serverNowMs);
+    return rules === undefined
+      ? "plausible"
+      : screenToken(token, rules, watch.serverNowMs, audienceFor(token));
   }
 
   function verifyUnknown(token: string, clientIp: string | undefined): Verification | Promise<Verification> {
-    const screening = isApiKey(token) ? "plausible" : screen(token);
+    const screening = isApiKey(token) && isForIssuer ? "plausible" : screen(token);
     if (screening === "plausible") return refused.get(token) ?? askOnce(token, clientIp);
     (screening === "expired" ? expired : screened).inc();
     if (screening === "unknown_key") return awaitKey(token, clientIp);
@@ -204,6 +225,7 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
       if (rules === undefined) throw new DomainError("service_unavailable", "token-service is silent");
       return rules.issuer;
     },
+    isKeyBanned: (keyId) => revoked.hasKey(keyId),
     assertReady() {
       if (!watch.isFresh) throw new DomainError("service_unavailable", "token-service is silent");
     },
@@ -259,12 +281,17 @@ function isAlive({ untilMs, untilWallMs }: KnownToken, nowMs: number): boolean {
 }
 
 /** Missing or unknown values deny. */
-function decode(response: VerifyTokenResponse, acceptsBound: boolean): Verification {
+function decode(
+  response: VerifyTokenResponse,
+  { acceptsBound, audience }: { acceptsBound: boolean; audience: string | undefined },
+): Verification {
   if (response.active !== true) {
     if (response.reason === InactiveReason.EXPIRED) return EXPIRED;
     return response.reason === InactiveReason.REVOKED ? REVOKED : INVALID;
   }
   const { confirmation } = response.principal ?? {};
+  // A token-service of the version before has not checked the audience.
+  if (audience !== undefined && response.principal?.audience !== audience) return INVALID;
   const principal = response.principal && decodePrincipal(response.principal);
   if (principal === undefined) return INVALID;
   if (confirmation === undefined) return { kind: "active", principal };
@@ -297,6 +324,7 @@ function decodePrincipal(message: PrincipalMessage): Principal | undefined {
     role,
     clientId: "",
     tokenId,
+    originTokenId: message.originTokenId,
     keyId,
     amr,
     acr,
@@ -317,6 +345,7 @@ function decodeClient(message: PrincipalMessage): Principal | undefined {
     clientId,
     scopes,
     tokenId,
+    originTokenId: message.originTokenId,
     keyId,
     amr: [],
     acr: 1,

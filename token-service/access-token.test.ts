@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { assuranceOf, checkAccessClaims, generationOf, type UserClaims } from "./access-token.ts";
 
 const UUID = "018f4a2e-0000-7000-8000-00000000000a";
-const RULES = { issuer: "https://auth.example", accessTtlS: 900 };
+const RULES = { issuer: "https://auth.example", audience: "https://auth.example", accessTtlS: 900 };
 const NOW_S = 1_000_000;
 const CLAIMS = {
   iss: RULES.issuer,

@@ -23,6 +23,8 @@ const commonClaims = {
   exp: seconds,
   nbf: seconds.optional(),
   cnf: cnfClaim.optional(),
+  /** Of a token for one upstream: the `jti` of the token that it was exchanged for, or the id of an API key. */
+  origin_jti: z.string().max(64).optional(),
 };
 
 /** RFC 9068 §2.2. Unknown claims pass, for newer versions. */
@@ -56,8 +58,8 @@ export function isOfClient(claims: AccessClaims): claims is ClientClaims {
 }
 
 export interface AccessTokenRules {
-  /** Value of `iss` and `aud`. */
   issuer: string;
+  audience: string;
   accessTtlS: number;
 }
 
@@ -74,7 +76,7 @@ export function checkAccessClaims(
   if (claims === undefined) return "claims";
   if (isOfClient(claims) && claims.sub !== claims.client_id) return "claims";
   if (claims.iss !== rules.issuer) return "iss";
-  if (claims.aud !== rules.issuer) return "aud";
+  if (claims.aud !== rules.audience) return "aud";
   if (claims.exp <= claims.iat || claims.exp - claims.iat > rules.accessTtlS) return "lifetime";
   if (claims.iat > nowS + CLOCK_SKEW_S) return "iat";
   if (claims.nbf !== undefined && claims.nbf > nowS + CLOCK_SKEW_S) return "nbf";

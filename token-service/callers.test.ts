@@ -7,6 +7,7 @@ test("who may call what: sessions", () => {
   expect(sessionCallers).toEqual({
     issueSession: ["identity-service"],
     issueClientToken: ["identity-service"],
+    exchangeToken: ["gateway"],
     revokeClientTokens: ["gateway", "identity-service"],
     raiseSession: ["identity-service"],
     refreshSession: ["gateway"],

@@ -19,6 +19,7 @@ import { createTestCertificates, type TestCertificates } from "../tests/support/
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { logIn, startTokenReplica, type TokenReplica } from "../tests/support/token-service.ts";
 import { createEnvoyAuthRpc, envoyCallers } from "./envoy-auth-rpc.ts";
+import { exchangeToken } from "./exchange-token.ts";
 import { issueClientToken } from "./issue-client-token.ts";
 import { issueSession } from "./issue-session.ts";
 import { revokeSession } from "./revoke-session.ts";
@@ -72,9 +73,13 @@ function clientOf(name: "envoy" | "gateway" | "operator"): AuthorizationClient {
   return client;
 }
 
-function check(headers: Record<string, string>, client = envoy): Promise<CheckResponse> {
+function check(
+  headers: Record<string, string>,
+  client = envoy,
+  contextExtensions: Record<string, string> = {},
+): Promise<CheckResponse> {
   const http = { method: "POST", path: "/payments", host: "api.test", headers };
-  const attributes = { source: undefined, request: { http } };
+  const attributes = { source: undefined, request: { http }, contextExtensions };
   return callUnary(client, client.check, { attributes }, newCallContext({ budgetMs: 60_000 }));
 }
 
@@ -254,6 +259,27 @@ test("a token of a key is refused, whatever its scheme: nobody checks its proof 
     expect(denialOf(await check({ authorization: `${scheme} ${accessToken}` })).body.error.code).toBe(code);
 });
 
+test("a route with an audience accepts its own tokens only, and only Envoy's configuration names it", async () => {
+  const { accessToken: issuers, userId } = await logIn(replica, randomUUID());
+  const exchanged = await exchangeToken(replica.deps, { token: issuers, audience: "payments" });
+  const checked = (token: string, extensions?: Record<string, string>) => {
+    const headers = { authorization: `Bearer ${token}`, audience: "payments" };
+    return check(headers, envoy, extensions);
+  };
+  const payments = { audience: "payments", other: "x" };
+  expect(okOf(await checked(exchanged.accessToken, payments)).headers).toContainEqual(
+    expect.objectContaining({ header: { key: "x-user-id", value: userId } }),
+  );
+  okOf(await checked(issuers));
+  for (const [token, extensions] of [
+    [exchanged.accessToken, {}],
+    [exchanged.accessToken, { audience: "ledger" }],
+    [issuers, payments],
+    [issuers, { audience: "" }],
+  ] as const)
+    expect(denialOf(await checked(token, extensions)).body.error.code).toBe("token_invalid");
+});
+
 test("without a request id that can be repeated safely, the answer has one of its own", async () => {
   for (const sent of [{}, { "x-request-id": 'a"\r\nset-cookie: a=b' }, { "x-request-id": "a".repeat(65) }]) {
     const { headers, body } = denialOf(await check(sent as Record<string, string>));
@@ -266,8 +292,12 @@ test("a check that tells nothing of an HTTP request is refused", async () => {
   const ask = (attributes: Parameters<typeof envoy.check>[0]["attributes"]) =>
     callUnary(envoy, envoy.check, { attributes }, newCallContext({ budgetMs: 60_000 })).then(denialOf);
   expect(await ask(undefined)).toMatchObject({ http: 401 });
-  expect(await ask({ source: undefined, request: undefined })).toMatchObject({ http: 401 });
-  expect(await ask({ source: undefined, request: { http: undefined } })).toMatchObject({ http: 401 });
+  expect(await ask({ source: undefined, request: undefined, contextExtensions: {} })).toMatchObject({
+    http: 401,
+  });
+  expect(await ask({ source: undefined, request: { http: undefined }, contextExtensions: {} })).toMatchObject(
+    { http: 401 },
+  );
 });
 
 test.each([

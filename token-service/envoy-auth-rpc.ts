@@ -27,6 +27,8 @@ const CHALLENGE: Record<RefusalCode, string> = {
 
 /** Upstreams may trust these. Many read `x_user_id` as `X-User-Id`. */
 const IDENTITY_HEADER = /^x[-_](?:(?:user|session)(?:[-_]|$)|client[-_]id$|scope$|auth[-_](?:context|time)$)/;
+/** `context_extensions`: whose tokens to accept. Absent: the issuer's. */
+const AUDIENCE_EXTENSION = "audience";
 const REQUEST_ID = /^[A-Za-z0-9-]{1,64}$/;
 
 /**
@@ -38,7 +40,8 @@ export function createEnvoyAuthRpc(deps: VerifyTokenDeps): Implementation<Author
     async check({ attributes }, { requestId }) {
       const headers = attributes?.request?.http?.headers ?? {};
       try {
-        return passed(await verifyClaims(deps, headers.authorization), Object.keys(headers));
+        const audience = attributes?.contextExtensions[AUDIENCE_EXTENSION];
+        return passed(await verifyClaims(deps, headers.authorization, audience), Object.keys(headers));
       } catch (error) {
         const code = error instanceof DomainError ? error.code : undefined;
         if (!isRefusal(code)) throw error;
@@ -48,8 +51,12 @@ export function createEnvoyAuthRpc(deps: VerifyTokenDeps): Implementation<Author
   };
 }
 
-async function verifyClaims(deps: VerifyTokenDeps, authorization: string | undefined): Promise<AccessClaims> {
-  const verdict = await verifyToken(deps, bearerToken(authorization));
+async function verifyClaims(
+  deps: VerifyTokenDeps,
+  authorization: string | undefined,
+  audience: string | undefined,
+): Promise<AccessClaims> {
+  const verdict = await verifyToken(deps, bearerToken(authorization), { audience });
   if (verdict.active) return verdict.token.claims;
   throw new DomainError(verdict.refusal === "exp" ? "token_expired" : "token_invalid");
 }

@@ -2,11 +2,13 @@ import { z } from "zod";
 import type { RecordReading } from "../audit-client/record-reading.ts";
 import type { TokenPair as TokenPairMessage } from "../proto/gen/gatehouse/token/v1/principal.ts";
 import type { Session, SessionServiceServer } from "../proto/gen/gatehouse/token/v1/session_service.ts";
+import { AUDIENCE_FORM, isAudience } from "../service-kit/audience.ts";
 import { traceIdOf } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Callers, Implementation, RpcContext } from "../service-kit/rpc-server.ts";
 import { acrOf, levelFromAmr, parseAcr } from "../token-client/assurance.ts";
 import { provenField } from "./confirmation.ts";
+import { type ExchangeTokenDeps, exchangeToken } from "./exchange-token.ts";
 import { type IssueClientTokenDeps, issueClientToken } from "./issue-client-token.ts";
 import { type IssueSessionDeps, issueSession } from "./issue-session.ts";
 import { proveRefreshToken } from "./prove-refresh-token.ts";
@@ -39,6 +41,8 @@ export const sessionCallers: Callers<SessionServiceServer> = {
   issueClientToken: ["identity-service"],
   // The gateway revokes a client's own token (RFC 7009).
   revokeClientTokens: ["gateway", "identity-service"],
+  // It checks the proof of a bound token.
+  exchangeToken: ["gateway"],
 };
 
 /** Locks and comparisons use the text. */
@@ -87,6 +91,10 @@ const provenClient = z
 const provenKeys = z
   .object({ confirmation: provenField })
   .transform(({ confirmation: proven }) => ({ proven }));
+const exchange = z.object({
+  token: z.string().min(1),
+  audience: z.string().refine(isAudience, AUDIENCE_FORM),
+});
 const revokedIds = z.object({ ids: z.array(uuid).min(1).max(20) });
 
 const allSessions = z.object({
@@ -116,6 +124,7 @@ function causeOf(context: RpcContext): RevocationCause {
 
 export type SessionRpcDeps = IssueSessionDeps &
   IssueClientTokenDeps &
+  ExchangeTokenDeps &
   RaiseSessionDeps &
   RefreshSessionDeps &
   RevokeSessionDeps &
@@ -175,6 +184,7 @@ export function createSessionRpc(
       return { sessions: sessions.map(toSessionMessage) };
     },
     issueClientToken: async (request) => issueClientToken(deps, decode(provenClient, request)),
+    exchangeToken: async (request) => exchangeToken(deps, decode(exchange, request)),
     revokeClientTokens: async (request) => ({
       sequence: await revokeClientTokens(deps, decode(revokedIds, request).ids),
     }),

@@ -33,8 +33,8 @@ export interface TokenRpcDeps extends VerifyTokenDeps {
 
 export function createTokenRpc(deps: TokenRpcDeps): Implementation<TokenServiceServer> {
   return {
-    async verifyToken({ token, acceptsBound = false }) {
-      const verdict = await verifyToken(deps, token, acceptsBound);
+    async verifyToken({ token, acceptsBound, audience }) {
+      const verdict = await verifyToken(deps, token, { acceptsBound, audience });
       return verdict.active
         ? {
             active: true,
@@ -80,6 +80,8 @@ function toPrincipalMessage({ claims, keyId = "" }: VerifiedToken): Principal {
     issuedAt: new Date(claims.iat * 1_000),
     expiresAt: new Date(claims.exp * 1_000),
     confirmation: confirmationOf(bindingIn(claims.cnf)),
+    audience: claims.aud,
+    originTokenId: claims.origin_jti,
   };
   if (isOfClient(claims)) {
     return {

@@ -70,21 +70,30 @@ export interface VerifyTokenDeps {
   logRefusal: (facts: { refusal: Refusal; session: string | undefined }) => void;
 }
 
+/** Of a verifier. */
+interface Expected {
+  /** Whether the proof of a bound token's key is checked, which this does not. Default: no. */
+  acceptsBound?: boolean | undefined;
+  /** Default: the issuer. */
+  audience?: string | undefined;
+}
+
 /**
- * @param acceptsBound whether the proof of a bound token's key is checked, which this does not.
+ * A token is for the issuer or for one upstream, an API key for the issuer only.
  * @throws {DomainError} `service_unavailable` while revocations are uncertain or the clock is wrong.
  */
 export async function verifyToken(
   deps: VerifyTokenDeps,
   text: string,
-  acceptsBound = false,
+  { acceptsBound = false, audience = deps.issuer }: Expected = {},
 ): Promise<Verdict> {
   deps.revocations.assertFresh();
   deps.assertClock();
   const known = deps.verified.get(text);
+  if (known !== undefined && known.claims.aud !== audience) return refuse(deps, "aud", known);
   // A revoked API key may be live again under another id of its credential.
   const isOutdated = known !== undefined && isApiKey(text) && refusalNow(deps, known) !== undefined;
-  const result = known === undefined || isOutdated ? await verifyAnew(deps, text) : known;
+  const result = known === undefined || isOutdated ? await verifyAnew(deps, text, audience) : known;
   if (typeof result === "string") return refuse(deps, result);
   const refusal = refusalNow(deps, result);
   if (refusal !== undefined) {
@@ -103,20 +112,31 @@ export async function verifyToken(
 function refusalNow(deps: VerifyTokenDeps, { claims, keyId }: VerifiedToken): Refusal | undefined {
   if (deps.now().getTime() >= refusedAtMs({ claims })) return "exp";
   if (deps.revocations.isSessionRevoked(claims.sid)) return "revoked";
-  if (isOfClient(claims) && deps.revocations.isSessionRevoked(claims.jti)) return "revoked";
+  if (isOfClient(claims) && isTokenRevoked(deps, claims)) return "revoked";
   if (keyId === undefined) return undefined;
   if (deps.revocations.isKeyRevoked(keyId)) return "revoked";
   const key = deps.keys.find(keyId);
   return key === undefined || key.state === "revoked" ? "kid" : undefined;
 }
 
+function isTokenRevoked(
+  { revocations }: VerifyTokenDeps,
+  { jti, origin_jti: origin }: ClientClaims,
+): boolean {
+  return revocations.isSessionRevoked(jti) || (origin !== undefined && revocations.isSessionRevoked(origin));
+}
+
 /** Milliseconds since the epoch. */
-export function refusedAtMs({ claims }: Pick<VerifiedToken, "claims">): number {
+export function refusedAtMs({ claims }: { claims: Pick<AccessClaims, "exp"> }): number {
   return (claims.exp + CLOCK_SKEW_S) * 1_000;
 }
 
-async function verifyAnew(deps: VerifyTokenDeps, text: string): Promise<VerifiedToken | Refusal> {
-  if (isApiKey(text)) return verifyApiKey(deps, text);
+async function verifyAnew(
+  deps: VerifyTokenDeps,
+  text: string,
+  audience: string,
+): Promise<VerifiedToken | Refusal> {
+  if (isApiKey(text)) return audience === deps.issuer ? verifyApiKey(deps, text) : "aud";
   const jws = parseCompactJws(text);
   if (typeof jws === "string") return jws;
   if (jws.header.typ !== ACCESS_TOKEN_TYPE) return "typ";
@@ -126,7 +146,7 @@ async function verifyAnew(deps: VerifyTokenDeps, text: string): Promise<Verified
   if (key === undefined || key.state === "revoked") return "kid";
   const signatureRefusal = checkSignature(jws, key);
   if (signatureRefusal !== undefined) return signatureRefusal;
-  const rules = { issuer: deps.issuer, accessTtlS: deps.lifetimes.accessTtlS };
+  const rules = { issuer: deps.issuer, audience, accessTtlS: deps.lifetimes.accessTtlS };
   const claims = checkAccessClaims(jws.payload, rules, Math.floor(deps.now().getTime() / 1_000));
   return typeof claims === "string" ? claims : { claims, keyId: key.id };
 }

@@ -92,7 +92,18 @@ export interface Principal {
   /** What a client was granted (`scope`): names of permissions. Empty for users. */
   scopes: string[];
   /** Absent: a bearer token. */
-  confirmation: Confirmation | undefined;
+  confirmation:
+    | Confirmation
+    | undefined;
+  /** `aud`. Absent from a service that does not know the field: then the issuer. */
+  audience?:
+    | string
+    | undefined;
+  /**
+   * `origin_jti`: `token_id` of the token that this one was exchanged for, whose revocation is this one's too. Absent from
+   * a token that a client was given.
+   */
+  originTokenId?: string | undefined;
 }
 
 /** What a client receives for a session. */
@@ -189,6 +200,8 @@ function createBasePrincipal(): Principal {
     clientId: "",
     scopes: [],
     confirmation: undefined,
+    audience: undefined,
+    originTokenId: undefined,
   };
 }
 
@@ -238,6 +251,12 @@ export const Principal: MessageFns<Principal> = {
     }
     if (message.confirmation !== undefined) {
       Confirmation.encode(message.confirmation, writer.uint32(122).fork()).join();
+    }
+    if (message.audience !== undefined) {
+      writer.uint32(130).string(message.audience);
+    }
+    if (message.originTokenId !== undefined) {
+      writer.uint32(138).string(message.originTokenId);
     }
     return writer;
   },
@@ -373,6 +392,22 @@ export const Principal: MessageFns<Principal> = {
             }
 
             message.confirmation = Confirmation.decode(reader, reader.uint32());
+            continue;
+          }
+          case 16: {
+            if (tag !== 130) {
+              break;
+            }
+
+            message.audience = reader.string();
+            continue;
+          }
+          case 17: {
+            if (tag !== 138) {
+              break;
+            }
+
+            message.originTokenId = reader.string();
             continue;
           }
         }

@@ -252,6 +252,24 @@ export interface IssueClientTokenResponse {
   expiresInS: number;
 }
 
+/** What a client has presented, and for whom. */
+export interface ExchangeTokenRequest {
+  /** JWT with `typ: at+jwt` for the issuer, or an API key (`gh_…`). Never logged. */
+  token: string;
+  /** `aud` of the new token: a URI, or a name without a colon. 1 to 200 characters. */
+  audience: string;
+}
+
+/** The token for the upstream. */
+export interface ExchangeTokenResponse {
+  /** JWT, `typ: at+jwt` (RFC 9068). Never logged. */
+  accessToken: string;
+  /** `kid` of the key that signed it: a ban of that key ends it. */
+  keyId: string;
+  /** Milliseconds until VerifyToken refuses it as expired. Count it from before the call was sent, by a monotonic clock. */
+  expiresInMs: number;
+}
+
 /** What to revoke. */
 export interface RevokeClientTokensRequest {
   /** UUIDs of credentials (every token of them) or of single tokens (`jti`); 1 to 20. */
@@ -1657,6 +1675,131 @@ export const IssueClientTokenResponse: MessageFns<IssueClientTokenResponse> = {
   },
 };
 
+function createBaseExchangeTokenRequest(): ExchangeTokenRequest {
+  return { token: "", audience: "" };
+}
+
+export const ExchangeTokenRequest: MessageFns<ExchangeTokenRequest> = {
+  encode(message: ExchangeTokenRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.token !== "") {
+      writer.uint32(10).string(message.token);
+    }
+    if (message.audience !== "") {
+      writer.uint32(18).string(message.audience);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ExchangeTokenRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseExchangeTokenRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.token = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.audience = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseExchangeTokenResponse(): ExchangeTokenResponse {
+  return { accessToken: "", keyId: "", expiresInMs: 0 };
+}
+
+export const ExchangeTokenResponse: MessageFns<ExchangeTokenResponse> = {
+  encode(message: ExchangeTokenResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.accessToken !== "") {
+      writer.uint32(10).string(message.accessToken);
+    }
+    if (message.keyId !== "") {
+      writer.uint32(18).string(message.keyId);
+    }
+    if (message.expiresInMs !== 0) {
+      writer.uint32(24).uint32(message.expiresInMs);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ExchangeTokenResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseExchangeTokenResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.accessToken = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.keyId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.expiresInMs = reader.uint32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
 function createBaseRevokeClientTokensRequest(): RevokeClientTokensRequest {
   return { ids: [] };
 }
@@ -1875,6 +2018,22 @@ export const SessionServiceService = {
       Buffer.from(IssueClientTokenResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): IssueClientTokenResponse => IssueClientTokenResponse.decode(value),
   },
+  /**
+   * Exchanges a live access token or API key for one that a single upstream accepts (as RFC 8693): of the same caller,
+   * session and assurance, with no longer life, and revoked with it. A token that is bound to a key gives a bearer token,
+   * because the caller has checked the proof. Errors: token_invalid, token_expired, validation_failed (an audience that
+   * is Gatehouse itself).
+   */
+  exchangeToken: {
+    path: "/gatehouse.token.v1.SessionService/ExchangeToken" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ExchangeTokenRequest): Buffer => Buffer.from(ExchangeTokenRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ExchangeTokenRequest => ExchangeTokenRequest.decode(value),
+    responseSerialize: (value: ExchangeTokenResponse): Buffer =>
+      Buffer.from(ExchangeTokenResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ExchangeTokenResponse => ExchangeTokenResponse.decode(value),
+  },
   /** Revokes what clients were given, by one entry in the revocation log each. Idempotent. */
   revokeClientTokens: {
     path: "/gatehouse.token.v1.SessionService/RevokeClientTokens" as const,
@@ -1927,6 +2086,13 @@ export interface SessionServiceServer extends UntypedServiceImplementation {
    * session. Errors: invalid_client (the credential has been revoked).
    */
   issueClientToken: handleUnaryCall<IssueClientTokenRequest, IssueClientTokenResponse>;
+  /**
+   * Exchanges a live access token or API key for one that a single upstream accepts (as RFC 8693): of the same caller,
+   * session and assurance, with no longer life, and revoked with it. A token that is bound to a key gives a bearer token,
+   * because the caller has checked the proof. Errors: token_invalid, token_expired, validation_failed (an audience that
+   * is Gatehouse itself).
+   */
+  exchangeToken: handleUnaryCall<ExchangeTokenRequest, ExchangeTokenResponse>;
   /** Revokes what clients were given, by one entry in the revocation log each. Idempotent. */
   revokeClientTokens: handleUnaryCall<RevokeClientTokensRequest, RevokeClientTokensResponse>;
 }
@@ -2094,6 +2260,27 @@ export interface SessionServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: IssueClientTokenResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Exchanges a live access token or API key for one that a single upstream accepts (as RFC 8693): of the same caller,
+   * session and assurance, with no longer life, and revoked with it. A token that is bound to a key gives a bearer token,
+   * because the caller has checked the proof. Errors: token_invalid, token_expired, validation_failed (an audience that
+   * is Gatehouse itself).
+   */
+  exchangeToken(
+    request: ExchangeTokenRequest,
+    callback: (error: ServiceError | null, response: ExchangeTokenResponse) => void,
+  ): ClientUnaryCall;
+  exchangeToken(
+    request: ExchangeTokenRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ExchangeTokenResponse) => void,
+  ): ClientUnaryCall;
+  exchangeToken(
+    request: ExchangeTokenRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ExchangeTokenResponse) => void,
   ): ClientUnaryCall;
   /** Revokes what clients were given, by one entry in the revocation log each. Idempotent. */
   revokeClientTokens(

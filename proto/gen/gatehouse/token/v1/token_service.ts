@@ -47,7 +47,15 @@ export interface VerifyTokenRequest {
    * The caller checks with each call what the token is bound to (`Principal.confirmation`), or calls reach it only from
    * one that has. Otherwise a token that is bound to a key is not active.
    */
-  acceptsBound?: boolean | undefined;
+  acceptsBound?:
+    | boolean
+    | undefined;
+  /**
+   * The `aud` that the token must have: the caller's own name (RFC 7519 section 4.1.3). Absent: the issuer, and then an
+   * API key may be verified too. A service that does not know the field verifies tokens for the issuer, so demand
+   * the same of `Principal.audience`.
+   */
+  audience?: string | undefined;
 }
 
 /** The verdict on one token. */
@@ -117,7 +125,7 @@ export interface WatchRevocationsResponse {
  * keeps these rules may still be forged. A service whose tokens have another form does not send it.
  */
 export interface TokenRules {
-  /** `iss` and `aud` of access tokens. */
+  /** `iss` of access tokens, and their `aud` unless they are for one upstream. */
   issuer: string;
   /**
    * The keys whose tokens may be accepted, in no order. The log's snapshot has them too: after a message
@@ -141,7 +149,10 @@ export interface Revocation {
   /** What is revoked. A target this caller does not know means: reconnect after an update, deny meanwhile. */
   target:
     | //
-    /** Every token of this session or of this credential of a client (`sid`), or the one token of a client with this `jti`. */
+    /**
+     * Every token of this session or of this credential of a client (`sid`), or the one token of a client with this `jti`
+     * or `origin_jti`.
+     */
     { $case: "sessionId"; value: string }
     | //
     /** Every token signed by this key (`kid`). */
@@ -164,7 +175,7 @@ export interface GetJwksResponse {
 }
 
 function createBaseVerifyTokenRequest(): VerifyTokenRequest {
-  return { token: "", acceptsBound: undefined };
+  return { token: "", acceptsBound: undefined, audience: undefined };
 }
 
 export const VerifyTokenRequest: MessageFns<VerifyTokenRequest> = {
@@ -174,6 +185,9 @@ export const VerifyTokenRequest: MessageFns<VerifyTokenRequest> = {
     }
     if (message.acceptsBound !== undefined) {
       writer.uint32(16).bool(message.acceptsBound);
+    }
+    if (message.audience !== undefined) {
+      writer.uint32(26).string(message.audience);
     }
     return writer;
   },
@@ -205,6 +219,14 @@ export const VerifyTokenRequest: MessageFns<VerifyTokenRequest> = {
             }
 
             message.acceptsBound = reader.bool();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.audience = reader.string();
             continue;
           }
         }

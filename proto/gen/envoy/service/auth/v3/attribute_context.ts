@@ -21,7 +21,11 @@ export interface AttributeContext {
     | AttributeContext_Peer
     | undefined;
   /** What it asks for. */
-  request: AttributeContext_Request | undefined;
+  request:
+    | AttributeContext_Request
+    | undefined;
+  /** What Envoy's configuration of the route or virtual host adds (`check_settings`). Never from the request. */
+  contextExtensions: { [key: string]: string };
 }
 
 /** An end of a connection. */
@@ -57,8 +61,13 @@ export interface AttributeContext_Request {
   http: AttributeContext_HttpRequest | undefined;
 }
 
+export interface AttributeContext_ContextExtensionsEntry {
+  key: string;
+  value: string;
+}
+
 function createBaseAttributeContext(): AttributeContext {
-  return { source: undefined, request: undefined };
+  return { source: undefined, request: undefined, contextExtensions: {} };
 }
 
 export const AttributeContext: MessageFns<AttributeContext> = {
@@ -69,6 +78,9 @@ export const AttributeContext: MessageFns<AttributeContext> = {
     if (message.request !== undefined) {
       AttributeContext_Request.encode(message.request, writer.uint32(34).fork()).join();
     }
+    globalThis.Object.entries(message.contextExtensions).forEach(([key, value]: [string, string]) => {
+      AttributeContext_ContextExtensionsEntry.encode({ key: key as any, value }, writer.uint32(82).fork()).join();
+    });
     return writer;
   },
 
@@ -99,6 +111,17 @@ export const AttributeContext: MessageFns<AttributeContext> = {
             }
 
             message.request = AttributeContext_Request.decode(reader, reader.uint32());
+            continue;
+          }
+          case 10: {
+            if (tag !== 82) {
+              break;
+            }
+
+            const entry10 = AttributeContext_ContextExtensionsEntry.decode(reader, reader.uint32());
+            if (entry10.value !== undefined) {
+              message.contextExtensions[entry10.key] = entry10.value;
+            }
             continue;
           }
         }
@@ -341,6 +364,63 @@ export const AttributeContext_Request: MessageFns<AttributeContext_Request> = {
             }
 
             message.http = AttributeContext_HttpRequest.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseAttributeContext_ContextExtensionsEntry(): AttributeContext_ContextExtensionsEntry {
+  return { key: "", value: "" };
+}
+
+export const AttributeContext_ContextExtensionsEntry: MessageFns<AttributeContext_ContextExtensionsEntry> = {
+  encode(message: AttributeContext_ContextExtensionsEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.key !== "") {
+      writer.uint32(10).string(message.key);
+    }
+    if (message.value !== "") {
+      writer.uint32(18).string(message.value);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): AttributeContext_ContextExtensionsEntry {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseAttributeContext_ContextExtensionsEntry();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.key = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.value = reader.string();
             continue;
           }
         }
