@@ -47,6 +47,7 @@ import { noteRoutes, registerOpenApiRoutes } from "./openapi/openapi-routes.ts";
 import { type PagesDeps, registerPageRoutes } from "./pages/page-routes.ts";
 import { OpenExchanges } from "./proxy/open-exchanges.ts";
 import { registerProxyRoutes } from "./proxy/proxy-routes.ts";
+import { UpstreamTokens, type UpstreamTokensDeps } from "./proxy/upstream-tokens.ts";
 import { acceptUpgrades, asksForWebSocket, WebSockets } from "./proxy/websocket.ts";
 import { createKnownPaths, type KnownPaths } from "./routing/known-paths.ts";
 import { VERSION_PREFIXES } from "./routing/proxy-table.ts";
@@ -66,6 +67,8 @@ export interface GatewayDeps
   jwks: Pick<JwksCache, "get">;
   /** @throws {DomainError} `service_unavailable` before token-service was reached once. */
   tokenIssuer: () => string;
+  isKeyBanned: UpstreamTokensDeps["isKeyBanned"];
+  maxUpstreamTokens: number;
   verifier: TokenVerifier;
   access: AccessRules;
   noteReading: NoteReading;
@@ -126,6 +129,7 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
   const completion = createCompletion(createOnCompleted({ ...deps, audit }));
   const exchanges = new OpenExchanges(deps);
   const webSockets = new WebSockets({ ...deps, exchanges, completion });
+  const upstreamTokens = new UpstreamTokens(deps);
   const upgradeOf = acceptUpgrades(app);
   const proofsOfKeys = new ProofsOfKeys(deps);
   addRequestHooks(app, {
@@ -159,7 +163,7 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
     );
   }
   app.register(async (scope: GatewayApp) =>
-    registerProxyRoutes(scope, { ...deps, stalls, exchanges, completion, audit, webSockets }),
+    registerProxyRoutes(scope, { ...deps, stalls, exchanges, completion, audit, webSockets, upstreamTokens }),
   );
   return app;
 }

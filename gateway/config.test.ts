@@ -1,5 +1,8 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { BlockList } from "node:net";
-import { expect, test } from "vitest";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
 import { configSchema } from "./config.ts";
 import { trustedProxies } from "./edge/trusted-proxies.ts";
 
@@ -103,4 +106,28 @@ test.each([
   "X=/a b",
 ])("%j is no link", (text) => {
   expect(WEB_LINKS.safeParse(text).success).toBe(false);
+});
+
+test("a route whose audience is the gateway itself stops the start", () => {
+  const folder = mkdtempSync(join(tmpdir(), "gatehouse-config-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const [file, key] = [join(folder, "routes.yaml"), join(folder, "key.pem")];
+  writeFileSync(key, "key", { mode: 0o400 });
+  const problems = (audience: string) => {
+    writeFileSync(
+      file,
+      `routes: [{ prefix: /a, upstream: 'http://a', audience: '${audience}', methods: { GET: { auth: public } } }]`,
+    );
+    const { error } = configSchema.safeParse({
+      ...{ LISTEN_ADDRESS: "127.0.0.1:1", OPERATIONS_ADDRESS: "127.0.0.1:2", ROUTES_FILE: file },
+      ...{ IDENTITY_SERVICE_ADDRESS: "a:1", TOKEN_SERVICE_ADDRESS: "a:1", AUDIT_SERVICE_ADDRESS: "a:1" },
+      ...{ TLS_CERT_FILE: file, TLS_KEY_FILE: key, TLS_CA_FILE: file, ALLOWED_HOSTS: "auth.example" },
+      WEB: "off",
+    });
+    return error?.issues.map(({ path, message }) => `${path.join(".")}: ${message}`) ?? [];
+  };
+  expect(problems("https://auth.example/")).toEqual([
+    expect.stringMatching(/^ROUTES_FILE: .*line 1, routes\.0\.audience: is the gateway's own origin/s),
+  ]);
+  expect(problems("https://payments.example")).toEqual([]);
 });

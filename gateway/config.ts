@@ -108,8 +108,7 @@ function fileSchema<T>(read: (text: string, path: string) => T) {
     try {
       return read(readFileSync(path, "utf8"), path);
     } catch (error) {
-      if (!(error instanceof ConfigError)) throw error;
-      context.addIssue({ code: "custom", message: error.message });
+      context.addIssue({ code: "custom", message: configProblem(error) });
       return z.NEVER;
     }
   });
@@ -120,8 +119,7 @@ function webPagesOf(web: "on" | "off", context: z.RefinementCtx): WebPages[] {
   try {
     return loadWebPages();
   } catch (error) {
-    if (!(error instanceof ConfigError)) throw error;
-    context.addIssue({ code: "custom", message: error.message });
+    context.addIssue({ code: "custom", message: configProblem(error) });
     return z.NEVER;
   }
 }
@@ -138,6 +136,11 @@ const pageLinksSchema = z.string().transform((text, context) =>
     return { name, url };
   }),
 );
+
+function configProblem(error: unknown): string {
+  if (error instanceof ConfigError) return error.message;
+  throw error;
+}
 
 export const configSchema = z
   .object({
@@ -188,5 +191,12 @@ export const configSchema = z
   .superRefine((config, context) => {
     const message = redisConfigProblem(config);
     if (message !== undefined) context.addIssue({ code: "custom", path: ["REDIS_URL"], message });
+    const { ROUTES_FILE: file, ALLOWED_HOSTS: hosts } = config;
+    try {
+      // The hosts decide which audiences are the gateway's own.
+      parseRoutesFile(file.text, hosts);
+    } catch (error) {
+      context.addIssue({ code: "custom", path: ["ROUTES_FILE"], message: configProblem(error) });
+    }
   });
 export type Config = z.infer<typeof configSchema>;

@@ -104,7 +104,13 @@ const checked = checkNames(config.ROUTES_FILE.routes, { proxies, access, logger 
 const accessWatch = watchAccessFile({ ...config.ACCESS_FILE, table: checked.access, logger, metrics });
 lifecycle.onStop("access file", () => accessWatch.stop());
 const isTrustedProxy = trustedProxies(config.TRUSTED_PROXIES);
-const routesWatch = watchRoutesFile({ ...config.ROUTES_FILE, proxies: checked.proxies, logger, metrics });
+const routesWatch = watchRoutesFile({
+  ...config.ROUTES_FILE,
+  hosts: config.ALLOWED_HOSTS,
+  proxies: checked.proxies,
+  logger,
+  metrics,
+});
 process.on("SIGHUP", () => {
   routesWatch.runSoon();
   accessWatch.runSoon();
@@ -117,6 +123,8 @@ const app = buildApp({
   tokenDelivery: config.OAUTH_TOKEN_DELIVERY,
   jwks,
   tokenIssuer: verifier.issuer,
+  isKeyBanned: verifier.isKeyBanned,
+  maxUpstreamTokens: config.VERIFIED_TOKENS_MAX,
   verifier,
   access,
   recorder,

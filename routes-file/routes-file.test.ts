@@ -52,6 +52,7 @@ test("what is not said has a default", () => {
       idleTimeoutMs: 10_000,
       totalTimeoutMs: 120_000,
       allowRequestHeaders: [],
+      passToken: true,
       strictPaths: true,
       streaming: false,
       minBodyBytesPerS: 10_240,
@@ -78,6 +79,49 @@ test.each([
 ])("with $said a call as a whole may take $expected ms", ({ said, expected }) => {
   const text = `routes: [{ prefix: /a, upstream: 'http://a', ${said}, methods: { GET: { roles: [USER] } } }]`;
   expect(parseRoutesFile(text)[0]?.totalTimeoutMs).toBe(expected);
+});
+
+const withToken = (said: string) =>
+  `routes: [{ prefix: /a, upstream: 'http://a', ${said}, methods: { GET: { roles: [USER] } } }]`;
+
+test.each([
+  ["audience: payments", { audience: "payments", passToken: true }],
+  ["audience: 'https://payments.example/v1'", { audience: "https://payments.example/v1", passToken: true }],
+  ["audience: payments, passToken: true", { audience: "payments", passToken: true }],
+  ["passToken: false", { passToken: false }],
+])("what the upstream gets as its token: %s", (said, expected) => {
+  expect(parseRoutesFile(withToken(said))[0]).toMatchObject(expected);
+});
+
+test.each([
+  ["audience: payments, passToken: false", "audience: is of no use with passToken: false"],
+  ["audience: ''", "audience: must be a URI or a name"],
+  ["audience: two words", "audience: must be a URI or a name"],
+  ["audience: [payments]", "audience: "],
+  ["passToken: 'no'", "passToken: "],
+])("%s is a problem", (said, problem) => {
+  expect(problemsOf(withToken(said))).toEqual([expect.stringContaining(`line 1, routes.0.${problem}`)]);
+});
+
+test("no upstream gets tokens for the gateway itself, however its origin is written", () => {
+  const hosts = new Set(["auth.example", "[::1]:8080"]);
+  const problem = (audience: string) => {
+    try {
+      parseRoutesFile(withToken(`audience: '${audience}'`), hosts);
+      return undefined;
+    } catch (error) {
+      return (error as Error).message;
+    }
+  };
+  for (const own of [
+    "https://auth.example",
+    "http://auth.example/",
+    "HTTPS://Auth.Example:443",
+    "http://[::1]:8080",
+  ])
+    expect(problem(own), own).toMatch(/line 1, routes\.0\.audience: is the gateway's own origin/);
+  for (const foreign of ["https://auth.example/payments", "https://pay.auth.example", "auth.example"])
+    expect(problem(foreign), foreign).toBeUndefined();
 });
 
 test("every problem is reported at once, with its line and key", () => {

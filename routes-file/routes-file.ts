@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { PERMISSION_NAME, ROLE_NAME } from "../service-kit/access-names.ts";
+import { AUDIENCE_FORM, isAudience, isSameAudience } from "../service-kit/audience.ts";
 import { isJsonPointer } from "../service-kit/json-pointer.ts";
 import { parseYamlFile } from "../service-kit/yaml-file.ts";
 
@@ -233,6 +234,10 @@ const upstreamRoute = z
       .refine((origins) => origins.length === 1 || !origins.includes("*"), "* must stand alone")
       .default([]),
     allowRequestHeaders: z.array(requestHeader).max(100).default([]),
+    /** The upstream gets a token that only it accepts. */
+    audience: z.string().refine(isAudience, AUDIENCE_FORM).optional(),
+    /** False: the upstream gets no token. */
+    passToken: z.boolean().default(true),
     /** An upstream might decode the path twice, or into delimiters. */
     strictPaths: z.boolean().default(true),
     websocket: z.boolean().default(false),
@@ -245,6 +250,9 @@ const upstreamRoute = z
   .superRefine((route, context) => {
     if (route.websocket && route.methods.GET === undefined) {
       context.addIssue({ code: "custom", path: ["websocket"], message: "needs the method GET" });
+    }
+    if (route.audience !== undefined && !route.passToken) {
+      context.addIssue({ code: "custom", path: ["audience"], message: "is of no use with passToken: false" });
     }
   })
   .check(
@@ -273,6 +281,9 @@ export interface UpstreamRoute {
   /** `*` alone allows all origins. */
   allowedOrigins: readonly string[];
   allowRequestHeaders: readonly string[];
+  /** `aud` of the token for the upstream. Undefined: the caller's own token. */
+  audience?: string | undefined;
+  passToken: boolean;
   strictPaths: boolean;
   websocket: boolean;
   rateLimit: RouteRateLimits;
@@ -323,9 +334,21 @@ const routesFile = z.strictObject({
   }),
 });
 
-/** @throws {ConfigError} naming every problem with its line and key. */
-export function parseRoutesFile(text: string): UpstreamRoute[] {
-  return parseYamlFile(text, routesFile, "the routes file").routes;
+/** @param hosts of the gateway, as in its `ALLOWED_HOSTS`. @throws {ConfigError} naming every problem with its line and key. */
+export function parseRoutesFile(text: string, hosts: Iterable<string> = []): UpstreamRoute[] {
+  const own = [...hosts].flatMap((host) => [`https://${host}`, `http://${host}`]);
+  return parseYamlFile(text, routesFileWithout(own), "the routes file").routes;
+}
+
+/** Tokens for the gateway itself are worth as much as the caller's own. */
+function routesFileWithout(audiences: readonly string[]) {
+  return routesFile.superRefine(({ routes }, context) => {
+    for (const [index, { audience }] of routes.entries()) {
+      if (audience === undefined || !audiences.some((own) => isSameAudience(own, audience))) continue;
+      const message = "is the gateway's own origin, which is the audience of the caller's token";
+      context.addIssue({ code: "custom", path: ["routes", index, "audience"], message });
+    }
+  });
 }
 
 function isOrigin(text: string): boolean {

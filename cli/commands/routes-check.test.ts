@@ -8,11 +8,11 @@ import { COMMANDS } from "./commands.ts";
 const folder = mkdtempSync(join(tmpdir(), "gatehouse-routes-check-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-async function check(text: string | undefined) {
+async function check(text: string | undefined, ...options: string[]) {
   const file = join(folder, text === undefined ? "absent.yaml" : "routes.yaml");
   if (text !== undefined) writeFileSync(file, text);
   const printed: Record<"out" | "error", string[]> = { out: [], error: [] };
-  const code = await run(["routes", "check", file], COMMANDS, {
+  const code = await run(["routes", "check", file, ...options], COMMANDS, {
     environment: {},
     defaultHome: folder,
     writeOut: (line) => void printed.out.push(line),
@@ -26,6 +26,24 @@ test("a valid routes file is listed", async () => {
     "routes: [{ prefix: /a, upstreams: ['http://a', 'http://b'], methods: { GET: { auth: public } } }]",
   );
   expect([code, out]).toEqual([0, expect.stringMatching(/\/a +GET +http:\/\/a http:\/\/b/)]);
+});
+
+test("the list says what each upstream gets as its token", async () => {
+  const route = (prefix: string, said: string) =>
+    `{ prefix: ${prefix}, upstream: 'http://a', ${said} methods: { GET: { roles: [USER] } } }`;
+  const file = [route("/a", ""), route("/b", "audience: 'urn:b',"), route("/c", "passToken: false,")];
+  const { out } = await check(`routes: [${file.join(", ")}]`);
+  expect(out).toMatch(/\/a .* as it came\n.*\/b .* urn:b\n.*\/c .* none/);
+});
+
+test("with the gateway's hosts, an audience that is one of them is a problem", async () => {
+  const text =
+    "routes: [{ prefix: /a, upstream: 'http://a', audience: 'https://auth.example', methods: { GET: { roles: [USER] } } }]";
+  expect(await check(text, "--host", "pay.example", "--host", "Auth.example")).toMatchObject({
+    code: 78,
+    error: expect.stringContaining("routes.0.audience: is the gateway's own origin"),
+  });
+  expect((await check(text, "--host", "pay.example")).code).toBe(0);
 });
 
 test("every problem of an invalid one is reported with its line", async () => {

@@ -9,18 +9,28 @@ export const routesCheck: Command = {
   name: "routes check",
   summary: "Check a routes file as the gateway would, without calling anything",
   positionals: ["file"],
-  options: { access: ACCESS_OPTION },
-  async run({ positionals: [file = ""], values }, backend) {
-    const routes = await readConfigFile(file, parseRoutesFile, "routes_invalid");
-    const rows = routes.map(({ prefix, upstreams, methods }) => [
+  options: {
+    access: ACCESS_OPTION,
+    host: {
+      type: "string",
+      value: "host",
+      multiple: true,
+      description: "Host of the gateway (ALLOWED_HOSTS), of which no upstream may get a token; repeatable",
+    },
+  },
+  async run({ positionals: [file = ""], values, lists }, backend) {
+    const hosts = (lists.get("host") ?? []).map((host) => host.toLowerCase());
+    const routes = await readConfigFile(file, (text) => parseRoutesFile(text, hosts), "routes_invalid");
+    const rows = routes.map(({ prefix, upstreams, methods, audience, passToken }) => [
       prefix,
       Object.keys(methods).join(" "),
       upstreams.join(" "),
+      passToken ? (audience ?? "as it came") : "none",
     ]);
     const text =
       rows.length === 0
         ? "No routes: nothing is forwarded."
-        : table(["PREFIX", "METHODS", "UPSTREAMS"], rows);
+        : table(["PREFIX", "METHODS", "UPSTREAMS", "TOKEN"], rows);
     const { rules, accessFile, source } = await readAccess({ values }, backend);
     const warnings = unknownNames(routes, rules);
     const warned =

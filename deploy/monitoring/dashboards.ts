@@ -117,6 +117,16 @@ export const DASHBOARDS: Readonly<Record<string, Dashboard>> = {
             queries: [[RATE("gatehouse_exchanges_ended_total", "code"), "{{code}}"]],
           },
           {
+            title: "Tokens for upstreams",
+            unit: "reqps",
+            description:
+              "Exchanges of callers' tokens for routes with an audience, by result. Those that failed were answered 503.",
+            queries: [
+              [RATE("gatehouse_token_exchanges_total", "result"), "{{result}}"],
+              ["sum by (instance) (gatehouse_upstream_tokens)", "remembered {{instance}}"],
+            ],
+          },
+          {
             title: "Refusals that are only counted",
             unit: "reqps",
             description:

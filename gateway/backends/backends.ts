@@ -47,6 +47,7 @@ const idempotentIn = {
     SessionServiceService.listSessions,
     SessionServiceService.proveRefreshToken,
     SessionServiceService.revokeClientTokens,
+    SessionServiceService.exchangeToken,
     TokenServiceService.getJwks,
     KeyServiceService.listSigningKeys,
   ],

@@ -32,17 +32,18 @@ export interface ForwardDeps {
 
 /**
  * Unsent calls try the next upstream. GET and HEAD are repeated once after a kept-alive connection was closed (RFC 9110
- * §9.2.2). @throws {DomainError}
+ * §9.2.2). @param authorization for the upstream. @throws {DomainError}
  */
 export function forward(
   request: FastifyRequest,
   reply: FastifyReply,
   target: ProxyTarget,
+  authorization: string | null,
   deps: ForwardDeps,
 ): void {
   // It left during the audit write, so no `close` event follows.
   if (reply.raw.destroyed) throw new ClientGone();
-  const call = new ForwardedCall(request, reply, target, deps);
+  const call = new ForwardedCall(request, reply, target, authorization, deps);
   noteExchange(request, call);
   call.begin();
 }
@@ -113,7 +114,13 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
   #failure: Error | undefined;
   #total: NodeJS.Timeout | undefined;
 
-  constructor(request: FastifyRequest, reply: FastifyReply, target: ProxyTarget, deps: ForwardDeps) {
+  constructor(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    target: ProxyTarget,
+    authorization: string | null,
+    deps: ForwardDeps,
+  ) {
     const { route } = target;
     this.#request = request;
     this.#reply = reply;
@@ -125,7 +132,7 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     this.#options = {
       path: upstreamPath(target, request.raw.url ?? ""),
       method: request.method as Dispatcher.HttpMethod,
-      headers: upstreamHeaders(request.raw.rawHeaders, request.state, route.allowedHeaderSet),
+      headers: upstreamHeaders(request.raw.rawHeaders, request.state, authorization, route.allowedHeaderSet),
       body: null,
       headersTimeout: route.headersTimeoutMs,
       bodyTimeout: route.idleTimeoutMs,

@@ -5,6 +5,7 @@ import type { GatewayApp } from "../edge/request-state.ts";
 import type { ProxyTarget } from "../routing/proxy-table.ts";
 import { type ApprovalServices, passApproval, readApprovedBody } from "./approve-call.ts";
 import { type ForwardDeps, forward } from "./forward.ts";
+import type { UpstreamTokens } from "./upstream-tokens.ts";
 import type { WebSockets } from "./websocket.ts";
 
 /** HEAD and OPTIONS extend the routes file's methods. */
@@ -12,6 +13,7 @@ const METHODS: HTTPMethods[] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE",
 
 export interface ProxyDeps extends ForwardDeps {
   webSockets: WebSockets;
+  upstreamTokens: UpstreamTokens;
   identity: ApprovalServices["identity"];
 }
 
@@ -27,23 +29,42 @@ export function registerProxyRoutes(app: GatewayApp, deps: ProxyDeps): void {
     url: "/*",
     config: { isProxy: true },
     handler(request, reply) {
-      const { target, policy, upgrade } = request.state;
+      const { target } = request.state;
       if (target === null) throw new DomainError("not_found");
-      if (upgrade !== null) deps.webSockets.connect(request, reply, target, upgrade);
-      else if (policy?.approval === undefined) forward(request, reply, target, deps);
-      else forwardApproved(request, reply, { target, demand: policy.approval }, deps);
+      const authorization = deps.upstreamTokens.authorizationFor(request, target.route);
+      if (!(authorization instanceof Promise)) {
+        pass(request, reply, { target, authorization }, deps);
+        return;
+      }
+      authorization
+        .then((exchanged) => pass(request, reply, { target, authorization: exchanged }, deps))
+        .catch((error: unknown) => reply.send(error));
     },
   });
+}
+
+interface Passage {
+  target: ProxyTarget;
+  /** For the upstream. */
+  authorization: string | null;
+}
+
+function pass(request: FastifyRequest, reply: FastifyReply, passage: Passage, deps: ProxyDeps): void {
+  const { target, authorization } = passage;
+  const { policy, upgrade } = request.state;
+  if (upgrade !== null) deps.webSockets.connect(request, reply, target, authorization, upgrade);
+  else if (policy?.approval === undefined) forward(request, reply, target, authorization, deps);
+  else forwardApproved(request, reply, { ...passage, demand: policy.approval }, deps);
 }
 
 /** Nothing reaches the upstream before the approval is used. */
 function forwardApproved(
   request: FastifyRequest,
   reply: FastifyReply,
-  approved: { target: ProxyTarget; demand: ApprovalDemand },
+  approved: Passage & { demand: ApprovalDemand },
   deps: ProxyDeps,
 ): void {
   passApproval(request, approved, deps)
-    .then(() => forward(request, reply, approved.target, deps))
+    .then(() => forward(request, reply, approved.target, approved.authorization, deps))
     .catch((error: unknown) => reply.send(error));
 }

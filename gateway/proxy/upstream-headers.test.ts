@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { STANDARD_HEADERS } from "../edge/standard-headers.ts";
 import { addDownstreamHeaders, passableTrailers, upstreamHeaders } from "./upstream-headers.ts";
 
+const AUTHORIZATION = "Bearer verified.token.text";
 const caller = {
   access: {
     principal: {
@@ -12,7 +13,6 @@ const caller = {
       acr: 2,
       authTime: new Date(1_700_000_000_900),
     },
-    accessToken: "verified.token.text",
   } as const,
   call: { requestId: "request-1", traceparent: "00-trace-span-01" },
   approval: null,
@@ -23,7 +23,7 @@ function forwarded(...pairs: [string, string][]): [string, string][] {
 }
 
 function forwardedWith(allowed: readonly string[], ...pairs: [string, string][]): [string, string][] {
-  const flat = upstreamHeaders(pairs.flat(), caller, new Set(allowed));
+  const flat = upstreamHeaders(pairs.flat(), caller, AUTHORIZATION, new Set(allowed));
   return flat.flatMap((name, index): [string, string][] =>
     index % 2 === 0 ? [[name, flat[index + 1] ?? ""]] : [],
   );
@@ -49,10 +49,15 @@ test("a client is named with its scope, and as nobody's user", () => {
   } as const;
   const spoofed = ["x-user-id", "x", "x-user-role", "ADMIN", "x-client-id", "y", "x-scope", "all"];
   const access = { ...caller.access, principal };
-  expect(upstreamHeaders(spoofed, { ...caller, access }, new Set())).toEqual([
+  expect(upstreamHeaders(spoofed, { ...caller, access }, AUTHORIZATION, new Set())).toEqual([
     ...["authorization", "Bearer verified.token.text", "x-client-id", "user-1", "x-scope", "a:read a:write"],
     ...["x-session-id", "session-1", "x-request-id", "request-1", "traceparent", "00-trace-span-01"],
   ]);
+});
+
+test("without a token the upstream gets no Authorization, and the identity as always", () => {
+  const headers = upstreamHeaders(["Authorization", "Bearer x", "DPoP", "y"], caller, null, new Set());
+  expect(headers).toEqual(OURS.slice(1).flat());
 });
 
 test("the verified identity is set, and ordinary headers pass as they came, repeated ones too", () => {
@@ -185,7 +190,7 @@ test("a Connection header can drop what the client sent, never what we set", () 
 test("on a public route no identity is forwarded", () => {
   const call = { requestId: "id", traceparent: "tp" };
   const nobody = { access: null, call, approval: null };
-  const headers = upstreamHeaders(["Authorization", "Basic x", "X-User-Id", "7"], nobody, new Set());
+  const headers = upstreamHeaders(["Authorization", "Basic x", "X-User-Id", "7"], nobody, null, new Set());
   expect(headers).toEqual(["x-request-id", "id", "traceparent", "tp"]);
 });
 
@@ -271,7 +276,12 @@ test("an approval is named by the gateway only", () => {
   const claimed = ["X-Approval-Id", "X-Approval-Method", "X-Approval-Digest", "Gatehouse-Approval"];
   expect(forwarded(...claimed.map((name): [string, string] => [name, "claimed"]))).toEqual(OURS);
   const approval = { id: "approval-1", method: "totp", digest: "ab12" };
-  const headers = upstreamHeaders(["X-Approval-Id", "claimed"], { ...caller, approval }, new Set());
+  const headers = upstreamHeaders(
+    ["X-Approval-Id", "claimed"],
+    { ...caller, approval },
+    AUTHORIZATION,
+    new Set(),
+  );
   expect(headers.slice(headers.indexOf("x-approval-id"), headers.indexOf("x-request-id"))).toEqual([
     ...["x-approval-id", "approval-1", "x-approval-method", "totp", "x-approval-digest", "ab12"],
   ]);

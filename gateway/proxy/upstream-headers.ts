@@ -1,7 +1,6 @@
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http";
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { acrOf } from "../../token-client/assurance.ts";
-import { isDpopBound } from "../../token-client/bearer-token.ts";
 import type { Principal } from "../../token-client/principal.ts";
 import { setsOwnCookie, withoutOwnCookies } from "../edge/cookies.ts";
 import type { UsedApproval } from "../edge/request-state.ts";
@@ -74,16 +73,19 @@ export interface Caller {
   /** Null on public routes. */
   access: {
     principal: Omit<Principal, "clientId" | "tokenId" | "keyId" | "amr" | "issuedAt" | "expiresAt">;
-    accessToken: string;
   } | null;
   call: Pick<CallContext, "requestId" | "traceparent">;
   approval: UsedApproval | null;
 }
 
-/** Sets the verified identity. @param rawHeaders names and values in turn. @param allowed lower-case names. */
+/**
+ * Sets the verified identity.
+ * @param rawHeaders names and values in turn. @param authorization for this upstream. @param allowed lower-case names.
+ */
 export function upstreamHeaders(
   rawHeaders: readonly string[],
   { access, call, approval }: Caller,
+  authorization: string | null,
   allowed: ReadonlySet<string>,
 ): string[] {
   const headers: string[] = [];
@@ -96,12 +98,8 @@ export function upstreamHeaders(
     const passed = name === "cookie" ? withoutOwnCookies(value) : value;
     if (passed !== "" || value === "") headers.push(name, passed);
   }
-  if (access !== null) {
-    const { principal, accessToken } = access;
-    // The proof was for the gateway.
-    const scheme = isDpopBound(principal) ? "DPoP" : "Bearer";
-    headers.push("authorization", `${scheme} ${accessToken}`, ...identityHeaders(principal));
-  }
+  if (authorization !== null) headers.push("authorization", authorization);
+  if (access !== null) headers.push(...identityHeaders(access.principal));
   if (approval !== null) {
     headers.push("x-approval-id", approval.id, "x-approval-method", approval.method);
     headers.push("x-approval-digest", approval.digest);

@@ -74,7 +74,14 @@ export class WebSockets {
     deps.metrics.gauge("gatehouse_websockets", "Open WebSockets.", [], (gauge) => gauge.set(this.#open.size));
   }
 
-  connect(request: FastifyRequest, reply: FastifyReply, target: ProxyTarget, upgrade: Upgrade): void {
+  /** @param authorization for the upstream. */
+  connect(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    target: ProxyTarget,
+    authorization: string | null,
+    upgrade: Upgrade,
+  ): void {
     if (upgrade.socket.destroyed) throw new ClientGone();
     const { route } = target;
     if (route.allowedOrigins.length > 0 && request.headers.origin !== undefined) {
@@ -83,7 +90,7 @@ export class WebSockets {
     const { maxWebSockets, exchanges, completion } = this.#deps;
     const free = maxWebSockets - this.#open.size;
     if (free <= 0) throw new DomainError("service_unavailable");
-    const exchange = new WebSocketExchange(request, reply, target, upgrade, completion, () => {
+    const exchange = new WebSocketExchange(request, reply, target, authorization, upgrade, completion, () => {
       exchanges.leave(exchange);
       this.#open.delete(exchange);
     });
@@ -113,6 +120,7 @@ class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHa
   readonly #request: FastifyRequest;
   readonly #reply: FastifyReply;
   readonly #target: ProxyTarget;
+  readonly #authorization: string | null;
   readonly #upgrade: Upgrade;
   readonly #completion: Completion;
   readonly #onEnd: () => void;
@@ -125,6 +133,7 @@ class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHa
     request: FastifyRequest,
     reply: FastifyReply,
     target: ProxyTarget,
+    authorization: string | null,
     upgrade: Upgrade,
     completion: Completion,
     onEnd: () => void,
@@ -135,6 +144,7 @@ class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHa
     this.#request = request;
     this.#reply = reply;
     this.#target = target;
+    this.#authorization = authorization;
     this.#upgrade = upgrade;
     this.#completion = completion;
     this.#onEnd = onEnd;
@@ -143,6 +153,7 @@ class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHa
 
   begin(): void {
     const { route } = this.#target;
+    const { raw, state } = this.#request;
     try {
       this.#upstream = enterUpstream(route);
     } catch (error) {
@@ -151,9 +162,9 @@ class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHa
     }
     this.#upstream.dispatch(
       {
-        path: upstreamPath(this.#target, this.#request.raw.url ?? ""),
+        path: upstreamPath(this.#target, raw.url ?? ""),
         method: "GET",
-        headers: upstreamHeaders(this.#request.raw.rawHeaders, this.#request.state, route.allowedHeaderSet),
+        headers: upstreamHeaders(raw.rawHeaders, state, this.#authorization, route.allowedHeaderSet),
         upgrade: "websocket",
         headersTimeout: route.headersTimeoutMs,
       },

@@ -43,6 +43,7 @@ beforeEach(async () => {
     path: join(folder, "data", "routes.yaml"),
     text: routes("/a"),
     proxies: { replace: (all) => void taken.push(all.map(({ prefix }) => prefix)) },
+    hosts: new Set(["gateway.test"]),
     logger: createLogger("gateway", "info", { write }),
     metrics: createMetrics("gateway"),
     lookEveryMs: 20,
@@ -79,4 +80,12 @@ test("a file that is gone changes nothing", async () => {
   await rm(join(folder, "data"));
   await expect.poll(() => log).toContain("ENOENT");
   expect(taken).toEqual([]);
+});
+
+test("a file with an audience that is the gateway itself changes nothing", async () => {
+  await publish("v2", routes("/b").replace("prefix:", "audience: 'http://gateway.test', prefix:"));
+  await expect.poll(() => log).toContain("is the gateway's own origin");
+  expect(taken).toEqual([]);
+  await publish("v3", routes("/c").replace("prefix:", "audience: payments, prefix:"));
+  await expect.poll(() => taken).toEqual([["/c"]]);
 });

@@ -11,6 +11,8 @@ export interface RoutesWatchOptions {
   path: string;
   text: string;
   proxies: Pick<ProxyTable, "replace">;
+  /** As in `parseRoutesFile`. */
+  hosts: ReadonlySet<string>;
   logger: Logger;
   metrics: Metrics;
   lookEveryMs?: number;
@@ -22,6 +24,7 @@ export function watchRoutesFile({
   path,
   text,
   proxies,
+  hosts,
   logger,
   metrics,
   ...options
@@ -33,7 +36,7 @@ export function watchRoutesFile({
     path,
     text,
     what: "routes file",
-    take: (changed) => proxies.replace(parseRoutesFile(changed)),
+    take: (changed) => proxies.replace(parseRoutesFile(changed, hosts)),
     onLook: (result) => reloads.inc({ result }),
     lookEveryMs: options.lookEveryMs ?? LOOK_EVERY_MS,
     logger,

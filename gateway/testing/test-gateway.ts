@@ -167,6 +167,8 @@ export function testGateway({
     auditQuery: serviceOf(auditQuery),
     tokenDelivery: "fragment",
     tokenIssuer: () => "https://gateway.test",
+    isKeyBanned: () => false,
+    maxUpstreamTokens: 1_000,
     jwks: { get: () => Promise.reject(new Error("not part of this test")) },
     dpopProofs: new DpopProofs(() => Date.now()),
     usedProofs: new UsedProofs({
