@@ -23,7 +23,8 @@ func main() {
 
 func run() error {
 	verifier, err := gatehouse.NewVerifier(gatehouse.Options{
-		Address: os.Getenv("TOKEN_SERVICE_ADDRESS"),
+		Address:  os.Getenv("TOKEN_SERVICE_ADDRESS"),
+		Audience: os.Getenv("TOKEN_AUDIENCE"), // empty: tokens for the issuer
 		TLS: gatehouse.TLSFiles{
 			CertFile: os.Getenv("TLS_CERT_FILE"),
 			KeyFile:  os.Getenv("TLS_KEY_FILE"),

@@ -1,6 +1,8 @@
 """python -m unittest: the verifier against a token-service that answers as the test says."""
 
 import asyncio
+import base64
+import json
 import logging
 import time
 import unittest
@@ -27,6 +29,8 @@ class FakeTokenService(token_service_pb2_grpc.TokenServiceServicer):
         self.calls = 0
         self.status: grpc.StatusCode | None = None
         self.life_s = 3600.0
+        self.audience: str | None = None
+        self.asked: list[str | None] = []
         self.acr, self.amr = "urn:gatehouse:acr:1", ["pwd"]
         self.change: dict[str, object] = {}
         self.is_active = True
@@ -37,12 +41,13 @@ class FakeTokenService(token_service_pb2_grpc.TokenServiceServicer):
 
     async def VerifyToken(self, request, context):
         self.calls += 1
+        self.asked.append(request.audience if request.HasField("audience") else None)
         await self.gate.wait()
         if self.status is not None:
             await context.abort(self.status)
         principal = principal_pb2.Principal(
             user_id="user-1", session_id="session-1", role="ROLE_USER", token_id="token-1", key_id="key-1",
-            acr=self.acr, amr=self.amr,
+            acr=self.acr, amr=self.amr, audience=self.audience,
         )
         principal.auth_time.GetCurrentTime()
         principal.issued_at.GetCurrentTime()
@@ -104,6 +109,37 @@ class TokenVerifierTest(unittest.IsolatedAsyncioTestCase):
             await self.verifier.verify(TOKEN)
         self.assertEqual(raised.exception.reason, reason)
 
+    async def test_a_verifier_with_an_audience_asks_for_its_own_tokens(self) -> None:
+        def token_for(audience: str) -> str:
+            return f"h.{base64.urlsafe_b64encode(json.dumps({'aud': audience}).encode()).decode().rstrip('=')}.s"
+
+        issuers, own = token_for("https://auth.example"), token_for("payments")
+        rows = [
+            (None, False, issuers, None),
+            (None, True, own, None),
+            ("payments", False, own, "payments"),
+            ("payments", False, issuers, "payments"),
+            ("payments", True, own, "payments"),
+            ("payments", True, issuers, None),
+            ("payments", True, token_for("ledger"), None),
+            ("payments", True, "a.b.c", None),
+            ("payments", True, TOKEN, None),
+        ]
+        for audience, accepts_issuer, token, asked in rows:
+            self.verifier._audience, self.verifier._accepts_issuer = audience, accepts_issuer
+            self.verifier._known.clear()
+            self.fake.audience = asked
+            await self.verifier.verify(token)
+            self.assertEqual(self.fake.asked[-1], asked, (audience, accepts_issuer, token))
+
+    async def test_an_answer_that_does_not_repeat_the_audience_is_refused(self) -> None:
+        self.verifier._audience = "payments"
+        for audience in (None, "", "https://auth.example"):
+            self.fake.audience = audience
+            await self.expect_refusal("invalid")
+        self.fake.audience = "payments"
+        await self.verifier.verify(TOKEN)
+
     async def test_a_token_is_asked_for_once_and_then_known(self) -> None:
         for _ in range(3):
             self.assertEqual((await self.verifier.verify(TOKEN)).user_id, "user-1")
@@ -133,13 +169,14 @@ class TokenVerifierTest(unittest.IsolatedAsyncioTestCase):
 
     async def test_a_token_of_a_client_ends_with_its_credential_and_by_itself(self) -> None:
         self.fake.change = CLIENT
-        for sequence, (token, revoked) in enumerate({"a.b.c": "token-1", "d.e.f": "credential-1"}.items(), 1):
-            self.fake.change = CLIENT | {"token_id": f"token-{sequence}"}
+        revocations = {"a.b.c": "token-1", "d.e.f": "origin-2", "g.h.i": "credential-1"}
+        for sequence, (token, revoked) in enumerate(revocations.items(), 1):
+            self.fake.change = CLIENT | {"token_id": f"token-{sequence}", "origin_token_id": f"origin-{sequence}"}
             await self.verifier.verify(token)
             await self.tell(end_of_session(sequence, revoked))
             with self.assertRaises(TokenRefused):
                 await self.verifier.verify(token)
-        self.assertEqual(self.fake.calls, 2)
+        self.assertEqual(self.fake.calls, 3)
 
     async def test_a_revoked_api_key_is_asked_for_again(self) -> None:
         self.fake.change = CLIENT | {"key_id": None}

@@ -1,6 +1,8 @@
 """Verifies Gatehouse access tokens in a Python service (asyncio)."""
 
 import asyncio
+import base64
+import json
 import logging
 import random
 import re
@@ -87,6 +89,8 @@ class Principal:
     scopes: tuple[str, ...]
     """Permissions that a client was granted. Empty for users."""
     token_id: str
+    origin_token_id: str
+    """Of the token that this one was exchanged for, and that ends it. Empty for others."""
     key_id: str
     """Empty for an API key."""
     amr: tuple[str, ...]
@@ -178,7 +182,8 @@ class Revocations:
 
     def has_any(self, principal: Principal) -> bool:
         """Session, credential or key, or this one token of a client (RFC 7009)."""
-        is_token_revoked = principal.kind == "client" and self.has(principal.token_id, "")
+        token_ids = (principal.token_id, principal.origin_token_id)
+        is_token_revoked = principal.kind == "client" and any(self.has(token_id, "") for token_id in token_ids)
         return is_token_revoked or self.has(principal.session_id, principal.key_id)
 
     def is_fresh(self, monotonic_s: float) -> bool:
@@ -213,6 +218,10 @@ class TokenVerifier:
 
     `server_name` must be a DNS name in token-service's certificate that no other service's certificate has: gRPC for
     Python checks host names and cannot check the SPIFFE name. See README.md.
+
+    `audience` is this service's name in the gateway's routes file: tokens for others, also for the issuer, are invalid.
+    None: tokens for the issuer are verified. `accepts_issuer` accepts those as well, while a service that runs gets its
+    audience.
     """
 
     def __init__(
@@ -221,6 +230,8 @@ class TokenVerifier:
         tls: TlsFiles,
         server_name: str,
         *,
+        audience: str | None = None,
+        accepts_issuer: bool = False,
         max_cached_tokens: int = 50_000,
         call_timeout_s: float = 0.8,
         monotonic: Callable[[], float] = time.monotonic,
@@ -229,6 +240,8 @@ class TokenVerifier:
         self._address = address
         self._tls = tls
         self._server_name = server_name
+        self._audience = audience
+        self._accepts_issuer = accepts_issuer
         self._max_cached_tokens = max_cached_tokens
         self._call_timeout_s = call_timeout_s
         self._monotonic = monotonic
@@ -296,7 +309,8 @@ class TokenVerifier:
             task.exception()  # seen, also if nobody waits any more
 
     async def _ask(self, token: str) -> Principal:
-        request = token_service_pb2.VerifyTokenRequest(token=token)
+        audience = self._audience_for(token)
+        request = token_service_pb2.VerifyTokenRequest(token=token, audience=audience)
         try:
             answer = await self._stub.VerifyToken(request, timeout=self._call_timeout_s)
         except (grpc.RpcError, grpc.aio.UsageError) as error:
@@ -304,7 +318,7 @@ class TokenVerifier:
         except asyncio.CancelledError as error:  # its channel was closed
             raise VerifierUnavailable("the verifier was closed") from error
         try:
-            principal = _decode(answer)
+            principal = _decode(answer, audience)
         except TokenRefused as refusal:
             self._refuse(token, refusal.reason)
         # A revocation that arrived while the answer was under way is newer than the answer.
@@ -315,6 +329,11 @@ class TokenVerifier:
         if len(self._known) > self._max_cached_tokens:
             self._known.popitem(last=False)
         return principal
+
+    def _audience_for(self, token: str) -> str | None:
+        """None: the issuer."""
+        is_own = not self._accepts_issuer or _claimed_audience(token) == self._audience
+        return self._audience if is_own else None
 
     async def _watch(self) -> None:
         """Keeps the revocations up to date, resuming by sequence after each break."""
@@ -385,11 +404,24 @@ class TokenVerifier:
         self._stub = token_service_pb2_grpc.TokenServiceStub(self._channel)
 
 
-def _decode(answer: token_service_pb2.VerifyTokenResponse) -> Principal:
+def _claimed_audience(token: str) -> str | None:
+    """What the token says itself; nobody has checked it."""
+    try:
+        payload = token.split(".")[1]
+        claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    except ValueError:
+        return None
+    return claims.get("aud") if isinstance(claims, dict) else None
+
+
+def _decode(answer: token_service_pb2.VerifyTokenResponse, audience: str | None = None) -> Principal:
     """What is missing or unknown in an answer means "deny"."""
     if not answer.active:
         raise TokenRefused(_REASONS.get(answer.reason, "invalid"))
     message = answer.principal
+    # A token-service of the version before has not checked the audience.
+    if audience is not None and message.audience != audience:
+        raise TokenRefused("invalid")
     is_client = message.kind == principal_pb2.PRINCIPAL_KIND_CLIENT
     is_user = message.kind in (principal_pb2.PRINCIPAL_KIND_USER, principal_pb2.PRINCIPAL_KIND_UNSPECIFIED)
     has_ids = all((message.user_id, message.session_id, message.token_id))
@@ -413,6 +445,7 @@ def _decode(answer: token_service_pb2.VerifyTokenResponse) -> Principal:
         client_id=message.client_id if is_client else "",
         scopes=tuple(message.scopes) if is_client else (),
         token_id=message.token_id,
+        origin_token_id=message.origin_token_id,
         key_id=message.key_id,
         amr=() if is_client else tuple(message.amr),
         acr=1 if is_client else level,

@@ -24,6 +24,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--server-name", default="localhost", help="DNS name in token-service's certificate")
     parser.add_argument("--tls", type=Path, default=Path(".gatehouse/tls"), help="folder of certificates")
     parser.add_argument("--identity", default="payments-service", help="whose certificate to present")
+    parser.add_argument("--audience", help="whose token it must be; default: the issuer's")
     parser.add_argument("--every", type=float, metavar="SECONDS", help="verify again and again, to watch it change")
     return parser.parse_args()
 
@@ -32,7 +33,7 @@ async def main() -> int:
     args = arguments()
     token = sys.stdin.readline().strip() if args.token == "-" else args.token
     files = TlsFiles(args.tls / f"{args.identity}.crt", args.tls / f"{args.identity}.key", args.tls / "ca.crt")
-    async with TokenVerifier(args.address, files, args.server_name) as verifier:
+    async with TokenVerifier(args.address, files, args.server_name, audience=args.audience) as verifier:
         while True:
             started = time.perf_counter()
             exit_code, text = await verdict(verifier, token)

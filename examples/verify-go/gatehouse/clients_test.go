@@ -55,9 +55,13 @@ func TestWhatIsMissingOrUnknownIsRefused(t *testing.T) {
 }
 
 func TestATokenOfAClientEndsWithItsCredentialAndByItself(t *testing.T) {
-	for _, revoked := range []string{"credential-1", "token-1"} {
+	for _, revoked := range []string{"credential-1", "token-1", "origin-1"} {
 		verifier, fake, _ := start(t)
-		fake.answer(func() (*tokenv1.VerifyTokenResponse, error) { return answerForClient(), nil })
+		fake.answer(func() (*tokenv1.VerifyTokenResponse, error) {
+			answer, origin := answerForClient(), "origin-1"
+			answer.Principal.OriginTokenId = &origin
+			return answer, nil
+		})
 		if _, err := verifier.Verify(context.Background(), goodToken); err != nil {
 			t.Fatal(err)
 		}

@@ -24,13 +24,15 @@ type fakeTokenService struct {
 	tokenv1.UnimplementedTokenServiceServer
 	verify  atomic.Pointer[func() (*tokenv1.VerifyTokenResponse, error)]
 	calls   atomic.Int32
+	asked   atomic.Pointer[tokenv1.VerifyTokenRequest]
 	resumed chan uint64 // what each watcher has applied
 	tell    chan *tokenv1.WatchRevocationsResponse
 	breakUp chan struct{}
 }
 
-func (f *fakeTokenService) VerifyToken(context.Context, *tokenv1.VerifyTokenRequest) (*tokenv1.VerifyTokenResponse, error) {
+func (f *fakeTokenService) VerifyToken(_ context.Context, request *tokenv1.VerifyTokenRequest) (*tokenv1.VerifyTokenResponse, error) {
 	f.calls.Add(1)
+	f.asked.Store(request)
 	return (*f.verify.Load())()
 }
 
@@ -82,6 +84,11 @@ func heartbeat(sequence uint64) *tokenv1.WatchRevocationsResponse {
 // start runs a verifier against a fake over memory; it knows all revocations (there are none) when this returns.
 func start(t *testing.T) (*Verifier, *fakeTokenService, *clock) {
 	t.Helper()
+	return startWith(t, Options{})
+}
+
+func startWith(t *testing.T, options Options) (*Verifier, *fakeTokenService, *clock) {
+	t.Helper()
 	fake := &fakeTokenService{
 		resumed: make(chan uint64, 100), tell: make(chan *tokenv1.WatchRevocationsResponse), breakUp: make(chan struct{}),
 	}
@@ -98,7 +105,8 @@ func start(t *testing.T) (*Verifier, *fakeTokenService, *clock) {
 		t.Fatal(err)
 	}
 	time := &clock{}
-	verifier := newVerifier(connection, Options{Logger: slog.New(slog.DiscardHandler)}, time.now)
+	options.Logger = slog.New(slog.DiscardHandler)
+	verifier := newVerifier(connection, options, time.now)
 	t.Cleanup(sync.OnceFunc(func() {
 		verifier.Close()
 		_ = connection.Close()

@@ -32,6 +32,7 @@ type Principal struct {
 	ClientID  string    `json:"clientId"`  // empty for users
 	Scopes    []string  `json:"scopes"`    // permissions that a client was granted; empty for users
 	TokenID   string    `json:"tokenId"`
+	OriginID  string    `json:"originId"` // of the token that this one was exchanged for, and that ends it; empty for others
 	KeyID     string    `json:"keyId"`    // empty for an API key
 	AMR       []string  `json:"amr"`      // RFC 8176
 	ACR       Level     `json:"acr"`      // level of assurance
@@ -86,6 +87,7 @@ func decodeClient(message *tokenv1.Principal) (Principal, error) {
 		ClientID:  message.GetClientId(),
 		Scopes:    message.GetScopes(),
 		TokenID:   message.GetTokenId(),
+		OriginID:  message.GetOriginTokenId(),
 		KeyID:     message.GetKeyId(),
 		ACR:       OneFactor,
 		AuthTime:  message.GetIssuedAt().AsTime(),
@@ -109,6 +111,7 @@ func decodeUser(message *tokenv1.Principal) (Principal, error) {
 		SessionID: message.GetSessionId(),
 		Role:      role,
 		TokenID:   message.GetTokenId(),
+		OriginID:  message.GetOriginTokenId(),
 		KeyID:     message.GetKeyId(),
 		AMR:       message.GetAmr(),
 		ACR:       level,

@@ -135,7 +135,7 @@ func (r *revocations) has(sessionID, keyID string) bool {
 // hasAny says whether the principal's session, credential or key is revoked, or this one token of a client (RFC 7009).
 func (r *revocations) hasAny(principal Principal) bool {
 	return r.has(principal.SessionID, principal.KeyID) ||
-		principal.Kind == KindClient && r.has(principal.TokenID, "")
+		principal.Kind == KindClient && (r.has(principal.TokenID, "") || r.has(principal.OriginID, ""))
 }
 
 // isFresh says whether everything revoked more than staleAfter ago is known here.

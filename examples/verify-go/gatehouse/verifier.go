@@ -43,6 +43,11 @@ type Options struct {
 	Address string
 	// TLS names the certificate of this process; token-service must list it in VERIFIERS.
 	TLS TLSFiles
+	// Audience is this service's name in the gateway's routes file: tokens for others, also for the issuer, are invalid.
+	// Empty: tokens for the issuer are verified.
+	Audience string
+	// AcceptsIssuer accepts tokens for the issuer as well, while a service that runs gets its audience.
+	AcceptsIssuer bool
 	// MaxCachedTokens bounds the memory, about 1 KiB a token. 0 means 50,000.
 	MaxCachedTokens int
 	// CallTimeout bounds one VerifyToken. 0 means 800 ms.
@@ -56,6 +61,7 @@ type Options struct {
 // been silent for 3 s memory is not trusted and every token is asked for. Safe for concurrent use.
 type Verifier struct {
 	client      tokenv1.TokenServiceClient
+	options     Options
 	callTimeout time.Duration
 	logger      *slog.Logger
 	now         func() time.Time
@@ -97,6 +103,7 @@ func newVerifier(connection grpc.ClientConnInterface, options Options, now func(
 	ctx, cancel := context.WithCancel(context.Background())
 	verifier := &Verifier{
 		client:      tokenv1.NewTokenServiceClient(connection),
+		options:     options,
 		callTimeout: cmp.Or(options.CallTimeout, defaultCallTimeout),
 		logger:      cmp.Or(options.Logger, slog.Default()),
 		now:         now,
@@ -193,11 +200,15 @@ func (v *Verifier) question(token string) (*question, error) {
 func (v *Verifier) ask(token string) (Principal, error) {
 	ctx, cancel := context.WithTimeout(v.ctx, v.callTimeout)
 	defer cancel()
-	answer, err := v.client.VerifyToken(ctx, &tokenv1.VerifyTokenRequest{Token: token})
+	audience := v.options.audienceFor(token)
+	answer, err := v.client.VerifyToken(ctx, &tokenv1.VerifyTokenRequest{Token: token, Audience: audience})
 	if err != nil {
 		return Principal{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	principal, err := decode(answer)
+	if err == nil && !isFor(answer, audience) {
+		err = ErrInvalid
+	}
 	if err != nil {
 		v.known.remove(token)
 		return Principal{}, err

@@ -26,33 +26,33 @@ from gatehouse.token.v1 import principal_pb2 as gatehouse_dot_token_dot_v1_dot_p
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&gatehouse/token/v1/token_service.proto\x12\x12gatehouse.token.v1\x1a\"gatehouse/token/v1/principal.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"Q\n\x12VerifyTokenRequest\x12\r\n\x05token\x18\x01 \x01(\t\x12\x1a\n\raccepts_bound\x18\x02 \x01(\x08H\x00\x88\x01\x01\x42\x10\n\x0e_accepts_bound\"\xa2\x01\n\x13VerifyTokenResponse\x12\x0e\n\x06\x61\x63tive\x18\x01 \x01(\x08\x12\x32\n\x06reason\x18\x02 \x01(\x0e\x32\".gatehouse.token.v1.InactiveReason\x12\x30\n\tprincipal\x18\x03 \x01(\x0b\x32\x1d.gatehouse.token.v1.Principal\x12\x15\n\rexpires_in_ms\x18\x04 \x01(\r\">\n\x17WatchRevocationsRequest\x12\x16\n\x0e\x61\x66ter_sequence\x18\x01 \x01(\x04\x12\x0b\n\x03tip\x18\x02 \x01(\t\"\x95\x02\n\x18WatchRevocationsResponse\x12\x33\n\x0brevocations\x18\x01 \x03(\x0b\x32\x1e.gatehouse.token.v1.Revocation\x12\x10\n\x08sequence\x18\x02 \x01(\x04\x12\x11\n\tcaught_up\x18\x03 \x01(\x08\x12\x0b\n\x03tip\x18\x04 \x01(\t\x12\x17\n\nelapsed_ms\x18\x05 \x01(\rH\x00\x88\x01\x01\x12+\n\x07read_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06keep_s\x18\x07 \x01(\r\x12-\n\x05rules\x18\x08 \x01(\x0b\x32\x1e.gatehouse.token.v1.TokenRulesB\r\n\x0b_elapsed_ms\"O\n\nTokenRules\x12\x0e\n\x06issuer\x18\x01 \x01(\t\x12\x31\n\x04keys\x18\x02 \x03(\x0b\x32#.gatehouse.token.v1.VerificationKey\"4\n\x0fVerificationKey\x12\x0e\n\x06key_id\x18\x01 \x01(\t\x12\x11\n\talgorithm\x18\x02 \x01(\t\"\x80\x01\n\nRevocation\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x14\n\nsession_id\x18\x02 \x01(\tH\x00\x12\x10\n\x06key_id\x18\x03 \x01(\tH\x00\x12.\n\nexpires_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x08\n\x06target\"\x10\n\x0eGetJwksRequest\"7\n\x0fGetJwksResponse\x12\x11\n\tjwks_json\x18\x01 \x01(\t\x12\x11\n\tmax_age_s\x18\x02 \x01(\r*\x88\x01\n\x0eInactiveReason\x12\x1f\n\x1bINACTIVE_REASON_UNSPECIFIED\x10\x00\x12\x1b\n\x17INACTIVE_REASON_INVALID\x10\x01\x12\x1b\n\x17INACTIVE_REASON_EXPIRED\x10\x02\x12\x1b\n\x17INACTIVE_REASON_REVOKED\x10\x03\x32\xb3\x02\n\x0cTokenService\x12^\n\x0bVerifyToken\x12&.gatehouse.token.v1.VerifyTokenRequest\x1a\'.gatehouse.token.v1.VerifyTokenResponse\x12o\n\x10WatchRevocations\x12+.gatehouse.token.v1.WatchRevocationsRequest\x1a,.gatehouse.token.v1.WatchRevocationsResponse0\x01\x12R\n\x07GetJwks\x12\".gatehouse.token.v1.GetJwksRequest\x1a#.gatehouse.token.v1.GetJwksResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&gatehouse/token/v1/token_service.proto\x12\x12gatehouse.token.v1\x1a\"gatehouse/token/v1/principal.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"u\n\x12VerifyTokenRequest\x12\r\n\x05token\x18\x01 \x01(\t\x12\x1a\n\raccepts_bound\x18\x02 \x01(\x08H\x00\x88\x01\x01\x12\x15\n\x08\x61udience\x18\x03 \x01(\tH\x01\x88\x01\x01\x42\x10\n\x0e_accepts_boundB\x0b\n\t_audience\"\xa2\x01\n\x13VerifyTokenResponse\x12\x0e\n\x06\x61\x63tive\x18\x01 \x01(\x08\x12\x32\n\x06reason\x18\x02 \x01(\x0e\x32\".gatehouse.token.v1.InactiveReason\x12\x30\n\tprincipal\x18\x03 \x01(\x0b\x32\x1d.gatehouse.token.v1.Principal\x12\x15\n\rexpires_in_ms\x18\x04 \x01(\r\">\n\x17WatchRevocationsRequest\x12\x16\n\x0e\x61\x66ter_sequence\x18\x01 \x01(\x04\x12\x0b\n\x03tip\x18\x02 \x01(\t\"\x95\x02\n\x18WatchRevocationsResponse\x12\x33\n\x0brevocations\x18\x01 \x03(\x0b\x32\x1e.gatehouse.token.v1.Revocation\x12\x10\n\x08sequence\x18\x02 \x01(\x04\x12\x11\n\tcaught_up\x18\x03 \x01(\x08\x12\x0b\n\x03tip\x18\x04 \x01(\t\x12\x17\n\nelapsed_ms\x18\x05 \x01(\rH\x00\x88\x01\x01\x12+\n\x07read_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06keep_s\x18\x07 \x01(\r\x12-\n\x05rules\x18\x08 \x01(\x0b\x32\x1e.gatehouse.token.v1.TokenRulesB\r\n\x0b_elapsed_ms\"O\n\nTokenRules\x12\x0e\n\x06issuer\x18\x01 \x01(\t\x12\x31\n\x04keys\x18\x02 \x03(\x0b\x32#.gatehouse.token.v1.VerificationKey\"4\n\x0fVerificationKey\x12\x0e\n\x06key_id\x18\x01 \x01(\t\x12\x11\n\talgorithm\x18\x02 \x01(\t\"\x80\x01\n\nRevocation\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x14\n\nsession_id\x18\x02 \x01(\tH\x00\x12\x10\n\x06key_id\x18\x03 \x01(\tH\x00\x12.\n\nexpires_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x08\n\x06target\"\x10\n\x0eGetJwksRequest\"7\n\x0fGetJwksResponse\x12\x11\n\tjwks_json\x18\x01 \x01(\t\x12\x11\n\tmax_age_s\x18\x02 \x01(\r*\x88\x01\n\x0eInactiveReason\x12\x1f\n\x1bINACTIVE_REASON_UNSPECIFIED\x10\x00\x12\x1b\n\x17INACTIVE_REASON_INVALID\x10\x01\x12\x1b\n\x17INACTIVE_REASON_EXPIRED\x10\x02\x12\x1b\n\x17INACTIVE_REASON_REVOKED\x10\x03\x32\xb3\x02\n\x0cTokenService\x12^\n\x0bVerifyToken\x12&.gatehouse.token.v1.VerifyTokenRequest\x1a\'.gatehouse.token.v1.VerifyTokenResponse\x12o\n\x10WatchRevocations\x12+.gatehouse.token.v1.WatchRevocationsRequest\x1a,.gatehouse.token.v1.WatchRevocationsResponse0\x01\x12R\n\x07GetJwks\x12\".gatehouse.token.v1.GetJwksRequest\x1a#.gatehouse.token.v1.GetJwksResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'gatehouse.token.v1.token_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_INACTIVEREASON']._serialized_start=1065
-  _globals['_INACTIVEREASON']._serialized_end=1201
+  _globals['_INACTIVEREASON']._serialized_start=1101
+  _globals['_INACTIVEREASON']._serialized_end=1237
   _globals['_VERIFYTOKENREQUEST']._serialized_start=131
-  _globals['_VERIFYTOKENREQUEST']._serialized_end=212
-  _globals['_VERIFYTOKENRESPONSE']._serialized_start=215
-  _globals['_VERIFYTOKENRESPONSE']._serialized_end=377
-  _globals['_WATCHREVOCATIONSREQUEST']._serialized_start=379
-  _globals['_WATCHREVOCATIONSREQUEST']._serialized_end=441
-  _globals['_WATCHREVOCATIONSRESPONSE']._serialized_start=444
-  _globals['_WATCHREVOCATIONSRESPONSE']._serialized_end=721
-  _globals['_TOKENRULES']._serialized_start=723
-  _globals['_TOKENRULES']._serialized_end=802
-  _globals['_VERIFICATIONKEY']._serialized_start=804
-  _globals['_VERIFICATIONKEY']._serialized_end=856
-  _globals['_REVOCATION']._serialized_start=859
-  _globals['_REVOCATION']._serialized_end=987
-  _globals['_GETJWKSREQUEST']._serialized_start=989
-  _globals['_GETJWKSREQUEST']._serialized_end=1005
-  _globals['_GETJWKSRESPONSE']._serialized_start=1007
-  _globals['_GETJWKSRESPONSE']._serialized_end=1062
-  _globals['_TOKENSERVICE']._serialized_start=1204
-  _globals['_TOKENSERVICE']._serialized_end=1511
+  _globals['_VERIFYTOKENREQUEST']._serialized_end=248
+  _globals['_VERIFYTOKENRESPONSE']._serialized_start=251
+  _globals['_VERIFYTOKENRESPONSE']._serialized_end=413
+  _globals['_WATCHREVOCATIONSREQUEST']._serialized_start=415
+  _globals['_WATCHREVOCATIONSREQUEST']._serialized_end=477
+  _globals['_WATCHREVOCATIONSRESPONSE']._serialized_start=480
+  _globals['_WATCHREVOCATIONSRESPONSE']._serialized_end=757
+  _globals['_TOKENRULES']._serialized_start=759
+  _globals['_TOKENRULES']._serialized_end=838
+  _globals['_VERIFICATIONKEY']._serialized_start=840
+  _globals['_VERIFICATIONKEY']._serialized_end=892
+  _globals['_REVOCATION']._serialized_start=895
+  _globals['_REVOCATION']._serialized_end=1023
+  _globals['_GETJWKSREQUEST']._serialized_start=1025
+  _globals['_GETJWKSREQUEST']._serialized_end=1041
+  _globals['_GETJWKSRESPONSE']._serialized_start=1043
+  _globals['_GETJWKSRESPONSE']._serialized_end=1098
+  _globals['_TOKENSERVICE']._serialized_start=1240
+  _globals['_TOKENSERVICE']._serialized_end=1547
 # @@protoc_insertion_point(module_scope)

@@ -23,12 +23,14 @@ INACTIVE_REASON_EXPIRED: InactiveReason
 INACTIVE_REASON_REVOKED: InactiveReason
 
 class VerifyTokenRequest(_message.Message):
-    __slots__ = ("token", "accepts_bound")
+    __slots__ = ("token", "accepts_bound", "audience")
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     ACCEPTS_BOUND_FIELD_NUMBER: _ClassVar[int]
+    AUDIENCE_FIELD_NUMBER: _ClassVar[int]
     token: str
     accepts_bound: bool
-    def __init__(self, token: _Optional[str] = ..., accepts_bound: _Optional[bool] = ...) -> None: ...
+    audience: str
+    def __init__(self, token: _Optional[str] = ..., accepts_bound: _Optional[bool] = ..., audience: _Optional[str] = ...) -> None: ...
 
 class VerifyTokenResponse(_message.Message):
     __slots__ = ("active", "reason", "principal", "expires_in_ms")

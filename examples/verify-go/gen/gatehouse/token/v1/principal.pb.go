@@ -216,7 +216,12 @@ type Principal struct {
 	// What a client was granted (`scope`): names of permissions. Empty for users.
 	Scopes []string `protobuf:"bytes,14,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	// Absent: a bearer token.
-	Confirmation  *Confirmation `protobuf:"bytes,15,opt,name=confirmation,proto3" json:"confirmation,omitempty"`
+	Confirmation *Confirmation `protobuf:"bytes,15,opt,name=confirmation,proto3" json:"confirmation,omitempty"`
+	// `aud`. Absent from a service that does not know the field: then the issuer.
+	Audience *string `protobuf:"bytes,16,opt,name=audience,proto3,oneof" json:"audience,omitempty"`
+	// `origin_jti`: `token_id` of the token that this one was exchanged for, whose revocation is this one's too. Absent from
+	// a token that a client was given.
+	OriginTokenId *string `protobuf:"bytes,17,opt,name=origin_token_id,json=originTokenId,proto3,oneof" json:"origin_token_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -356,6 +361,20 @@ func (x *Principal) GetConfirmation() *Confirmation {
 	return nil
 }
 
+func (x *Principal) GetAudience() string {
+	if x != nil && x.Audience != nil {
+		return *x.Audience
+	}
+	return ""
+}
+
+func (x *Principal) GetOriginTokenId() string {
+	if x != nil && x.OriginTokenId != nil {
+		return *x.OriginTokenId
+	}
+	return ""
+}
+
 // What a client receives for a session.
 type TokenPair struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -463,7 +482,7 @@ const file_gatehouse_token_v1_principal_proto_rawDesc = "" +
 	"\"gatehouse/token/v1/principal.proto\x12\x12gatehouse.token.v1\x1a\x1fgoogle/protobuf/timestamp.proto\";\n" +
 	"\fConfirmation\x12\x10\n" +
 	"\x03jkt\x18\x01 \x01(\tR\x03jkt\x12\x19\n" +
-	"\bx5t_s256\x18\x02 \x01(\tR\ax5tS256\"\xc3\x04\n" +
+	"\bx5t_s256\x18\x02 \x01(\tR\ax5tS256\"\xb2\x05\n" +
 	"\tPrincipal\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x1d\n" +
 	"\n" +
@@ -482,7 +501,11 @@ const file_gatehouse_token_v1_principal_proto_rawDesc = "" +
 	"\x04kind\x18\f \x01(\x0e2!.gatehouse.token.v1.PrincipalKindR\x04kind\x12\x1b\n" +
 	"\tclient_id\x18\r \x01(\tR\bclientId\x12\x16\n" +
 	"\x06scopes\x18\x0e \x03(\tR\x06scopes\x12D\n" +
-	"\fconfirmation\x18\x0f \x01(\v2 .gatehouse.token.v1.ConfirmationR\fconfirmation\"\xd8\x02\n" +
+	"\fconfirmation\x18\x0f \x01(\v2 .gatehouse.token.v1.ConfirmationR\fconfirmation\x12\x1f\n" +
+	"\baudience\x18\x10 \x01(\tH\x00R\baudience\x88\x01\x01\x12+\n" +
+	"\x0forigin_token_id\x18\x11 \x01(\tH\x01R\roriginTokenId\x88\x01\x01B\v\n" +
+	"\t_audienceB\x12\n" +
+	"\x10_origin_token_id\"\xd8\x02\n" +
 	"\tTokenPair\x12!\n" +
 	"\faccess_token\x18\x01 \x01(\tR\vaccessToken\x12#\n" +
 	"\rrefresh_token\x18\x02 \x01(\tR\frefreshToken\x12 \n" +
@@ -549,6 +572,7 @@ func file_gatehouse_token_v1_principal_proto_init() {
 	if File_gatehouse_token_v1_principal_proto != nil {
 		return
 	}
+	file_gatehouse_token_v1_principal_proto_msgTypes[1].OneofWrappers = []any{}
 	file_gatehouse_token_v1_principal_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

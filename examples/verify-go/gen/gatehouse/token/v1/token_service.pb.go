@@ -82,7 +82,11 @@ type VerifyTokenRequest struct {
 	Token string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
 	// The caller checks with each call what the token is bound to (`Principal.confirmation`), or calls reach it only from
 	// one that has. Otherwise a token that is bound to a key is not active.
-	AcceptsBound  *bool `protobuf:"varint,2,opt,name=accepts_bound,json=acceptsBound,proto3,oneof" json:"accepts_bound,omitempty"`
+	AcceptsBound *bool `protobuf:"varint,2,opt,name=accepts_bound,json=acceptsBound,proto3,oneof" json:"accepts_bound,omitempty"`
+	// The `aud` that the token must have: the caller's own name (RFC 7519 section 4.1.3). Absent: the issuer, and then an
+	// API key may be verified too. A service that does not know the field verifies tokens for the issuer, so demand
+	// the same of `Principal.audience`.
+	Audience      *string `protobuf:"bytes,3,opt,name=audience,proto3,oneof" json:"audience,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -129,6 +133,13 @@ func (x *VerifyTokenRequest) GetAcceptsBound() bool {
 		return *x.AcceptsBound
 	}
 	return false
+}
+
+func (x *VerifyTokenRequest) GetAudience() string {
+	if x != nil && x.Audience != nil {
+		return *x.Audience
+	}
+	return ""
 }
 
 // The verdict on one token.
@@ -380,7 +391,7 @@ func (x *WatchRevocationsResponse) GetRules() *TokenRules {
 // keeps these rules may still be forged. A service whose tokens have another form does not send it.
 type TokenRules struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// `iss` and `aud` of access tokens.
+	// `iss` of access tokens, and their `aud` unless they are for one upstream.
 	Issuer string `protobuf:"bytes,1,opt,name=issuer,proto3" json:"issuer,omitempty"`
 	// The keys whose tokens may be accepted, in no order. The log's snapshot has them too: after a message
 	// whose read began later than a token was presented, a key that is not among them is no key.
@@ -580,7 +591,8 @@ type isRevocation_Target interface {
 }
 
 type Revocation_SessionId struct {
-	// Every token of this session or of this credential of a client (`sid`), or the one token of a client with this `jti`.
+	// Every token of this session or of this credential of a client (`sid`), or the one token of a client with this `jti`
+	// or `origin_jti`.
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3,oneof"`
 }
 
@@ -689,11 +701,13 @@ var File_gatehouse_token_v1_token_service_proto protoreflect.FileDescriptor
 
 const file_gatehouse_token_v1_token_service_proto_rawDesc = "" +
 	"\n" +
-	"&gatehouse/token/v1/token_service.proto\x12\x12gatehouse.token.v1\x1a\"gatehouse/token/v1/principal.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"f\n" +
+	"&gatehouse/token/v1/token_service.proto\x12\x12gatehouse.token.v1\x1a\"gatehouse/token/v1/principal.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x94\x01\n" +
 	"\x12VerifyTokenRequest\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12(\n" +
-	"\raccepts_bound\x18\x02 \x01(\bH\x00R\facceptsBound\x88\x01\x01B\x10\n" +
-	"\x0e_accepts_bound\"\xca\x01\n" +
+	"\raccepts_bound\x18\x02 \x01(\bH\x00R\facceptsBound\x88\x01\x01\x12\x1f\n" +
+	"\baudience\x18\x03 \x01(\tH\x01R\baudience\x88\x01\x01B\x10\n" +
+	"\x0e_accepts_boundB\v\n" +
+	"\t_audience\"\xca\x01\n" +
 	"\x13VerifyTokenResponse\x12\x16\n" +
 	"\x06active\x18\x01 \x01(\bR\x06active\x12:\n" +
 	"\x06reason\x18\x02 \x01(\x0e2\".gatehouse.token.v1.InactiveReasonR\x06reason\x12;\n" +
