@@ -5,6 +5,7 @@ import { logIn, startTokenReplica, TEST_ISSUER, type TokenReplica } from "../tes
 import { parseCompactJws } from "../token-client/compact-jws.ts";
 import { exchangeToken } from "./exchange-token.ts";
 import { issueClientToken } from "./issue-client-token.ts";
+import { issueSession } from "./issue-session.ts";
 import { refreshSession } from "./refresh-session.ts";
 import { refreshAudience } from "./refresh-token.ts";
 import { revokeClientTokens, revokeSession } from "./revoke-session.ts";
@@ -107,6 +108,30 @@ describe("claims", () => {
     });
     expect(expiresInMs).toBeGreaterThan(900_000);
     expect(await verdictOf(accessToken, A)).toBe("active");
+  });
+
+  test("a token that is bound to a key gives one that is not: the gateway has checked the proof", async () => {
+    const proven = { jkt: "A".repeat(43), x5tS256: "" };
+    const client = { ...newClient(), proven };
+    const who = { userId: randomUUID(), role: "USER", amr: ["pwd"], acr: 1 as const };
+    const session = await issueSession(replica.deps, {
+      ...who,
+      ip: "",
+      userAgent: "",
+      authTime: new Date(clock.ms),
+      proven,
+    });
+    for (const bound of [session.accessToken, clientToken(client)]) {
+      expect(claimsIn(bound).cnf).toEqual({ jkt: proven.jkt });
+      expect(await verdictOf(bound)).toBe("bound");
+      const token = await tokenFor(bound);
+      expect(claimsIn(token)).not.toHaveProperty("cnf");
+      expect([await verdictOf(token, A), await verdictOf(token), await verdictOf(bound, A)]).toEqual([
+        "active",
+        "aud",
+        "aud",
+      ]);
+    }
   });
 
   test("every gateway that asks gets the same token, and each audience another", async () => {
