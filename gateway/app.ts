@@ -61,14 +61,13 @@ export interface GatewayDeps
     Pick<AuthDeps, "tokenDelivery">,
     Pick<HookDeps, "proxies" | "allowedHosts" | "allowedOrigins" | "callBudgetMs">,
     ProofsOfKeysDeps,
+    Pick<UpstreamTokensDeps, "isKeyBanned" | "maxUpstreamTokens" | "exchangeTimeoutMs">,
     RateLimitDeps,
     PagesDeps {
   recorder: AuditRecorder;
   jwks: Pick<JwksCache, "get">;
   /** @throws {DomainError} `service_unavailable` before token-service was reached once. */
   tokenIssuer: () => string;
-  isKeyBanned: UpstreamTokensDeps["isKeyBanned"];
-  maxUpstreamTokens: number;
   verifier: TokenVerifier;
   access: AccessRules;
   noteReading: NoteReading;

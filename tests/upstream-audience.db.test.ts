@@ -67,6 +67,7 @@ function startVerifier(name: "gateway" | "payments-service", audience?: string) 
     certificate: certificates.of(name),
     logger,
     metrics: createMetrics(name),
+    callTimeoutMs: 10_000,
     audience,
   });
   cleanUps.push(() => verifier.close());
@@ -100,6 +101,7 @@ beforeAll(async () => {
     verifier: edge,
     isKeyBanned: edge.isKeyBanned,
     tokenIssuer: edge.issuer,
+    exchangeTimeoutMs: 10_000,
     sessions: backends.sessions,
     introspectionClients: parseIntrospectionClients(`clients: [{ id: ledger, secretSha256: ${digest} }]`),
     routes: routesOf([
@@ -192,7 +194,7 @@ test("who refuses whose token", async () => {
   const { text: apiKey } = newApiKey();
   const tokens = { issuers, a: await tokenFor(issuers, A), b: await tokenFor(issuers, B), apiKey };
   const asked = async (token: string, audience?: string) =>
-    (await callUnary(rpc, rpc.verifyToken, { token, audience }, newCallContext())).active;
+    (await callUnary(rpc, rpc.verifyToken, { token, audience }, newCallContext({ budgetMs: 60_000 }))).active;
   const introspected = async (token: string) => {
     const { body } = await send(gateway.app, {
       method: "POST",
@@ -282,13 +284,19 @@ test("only the gateway exchanges", async () => {
   const addresses = { identity: "127.0.0.1:1", token: server.address, audit: "127.0.0.1:1" };
   for (const name of ["payments-service", "identity-service", "envoy", "operator"] as const) {
     const { backends, close } = openBackends(addresses, certificates.of(name));
-    const exchange = backends.sessions.exchangeToken({ token: accessToken, audience: A }, newCallContext());
+    const exchange = backends.sessions.exchangeToken(
+      { token: accessToken, audience: A },
+      newCallContext({ budgetMs: 60_000 }),
+    );
     await expect(exchange).rejects.toMatchObject({ code: "caller_not_allowed" });
     close();
   }
   const { backends, close } = openBackends(addresses, certificates.of("gateway"));
   for (const audience of ["", "a/b", "two words", `urn:x:${"a".repeat(200)}`]) {
-    const exchange = backends.sessions.exchangeToken({ token: accessToken, audience }, newCallContext());
+    const exchange = backends.sessions.exchangeToken(
+      { token: accessToken, audience },
+      newCallContext({ budgetMs: 60_000 }),
+    );
     await expect(exchange).rejects.toMatchObject({ code: "validation_failed" });
   }
   close();

@@ -52,6 +52,7 @@ async function createVerifier(options: Partial<TokenVerifierOptions>): Promise<T
     certificate: certificates.of("payments-service"),
     logger: pino({ level: "silent" }),
     metrics: createMetrics("payments-service"),
+    callTimeoutMs: 10_000,
     ...options,
   });
   await vi.waitFor(() => verifier.assertReady(), { interval: 5, timeout: 60_000 });

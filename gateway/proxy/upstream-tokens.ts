@@ -16,6 +16,8 @@ export interface UpstreamTokensDeps {
   isKeyBanned: (keyId: string) => boolean;
   /** About 1 KiB for each of its audiences. */
   maxUpstreamTokens: number;
+  /** Default 800. */
+  exchangeTimeoutMs?: number;
   logger: Logger;
   metrics: Metrics;
 }
@@ -30,7 +32,7 @@ interface UpstreamToken {
   untilMs: number;
 }
 
-const CALL_TIMEOUT_MS = 800;
+const DEFAULT_TIMEOUT_MS = 800;
 /** Callers have proven themselves: this bounds what waits for a slow token-service. */
 const CALL_SHARES = { maxInFlight: 1_000, maxInFlightPerNetwork: 250, maxRefusals: 1, refusalsPerS: 1 };
 /** Of one token. */
@@ -108,7 +110,7 @@ export class UpstreamTokens {
 
   async #exchange({ token, audience, sessionId, keyId: originalKeyId }: Wanted): Promise<string> {
     const askedMs = performance.now();
-    const context = newCallContext({ budgetMs: CALL_TIMEOUT_MS });
+    const context = newCallContext({ budgetMs: this.#deps.exchangeTimeoutMs ?? DEFAULT_TIMEOUT_MS });
     try {
       const answer = await this.#deps.sessions.exchangeToken({ token, audience }, context);
       const { accessToken, keyId, expiresInMs } = answer;
