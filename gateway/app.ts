@@ -79,6 +79,7 @@ export interface GatewayDeps
   logger: Logger;
 }
 
+const PORTAL = "/account";
 const BODY_LIMIT_BYTES = 16 * 1024;
 /**
  * Order: guard, rate limits, authentication, validation, audit intent, handler.
@@ -179,7 +180,7 @@ function registerOwnRoutes(app: GatewayApp, deps: GatewayDeps & AuthDeps, paths:
   registerPasskeyRoutes(app, deps);
   registerApprovalRoutes(app, deps);
   registerStepUpRoutes(app, deps);
-  registerLinkRoutes(app, deps);
+  registerLinkRoutes(app, { ...deps, portalPath: deps.webPages.find(({ path }) => path === PORTAL)?.path });
   registerAccountRoutes(app, deps);
   registerOAuthRoutes(app, deps, paths);
   registerIdentityLinkRoutes(app, deps);

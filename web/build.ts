@@ -15,13 +15,17 @@ import { DIST, isBuilt, manifestFile, PAGES, type PagesManifest, sourcesDigest }
 /** All have Trusted Types or ignore them, `light-dark()` and WebAuthn's JSON. */
 const BROWSERS = ["chrome129", "firefox128", "safari18"];
 
-/** What every page needs is one file, which stays in caches when the pages change. */
+/** What every page needs: few files, which stay in caches when the pages change. Groups in front take their modules first. */
 const GROUPS = [
   {
     name: "base",
     test: /node_modules\/(?:react|react-dom|scheduler|i18next|@tanstack\/(?!query|react-query)[\w-]+)\//,
   },
-  { name: "query", test: /node_modules\/@tanstack\/(?:query|react-query)/ },
+  // Not what few pages use, which would bring React Aria along.
+  {
+    name: "ui",
+    test: /web\/ui\/(?!dialog|states|format|languages)|web\/portal\/(?:[\w-]+\.ts|provider-buttons\.tsx)$/,
+  },
 ];
 
 const brotli = promisify(brotliCompress);

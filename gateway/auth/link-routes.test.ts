@@ -2,6 +2,8 @@ import { createHash } from "node:crypto";
 import { describe, expect, test, vi } from "vitest";
 import { DomainError } from "../../service-kit/errors.ts";
 import type { Backends } from "../backends/backends.ts";
+import { LINK_PAGES } from "../edge/link-pages.ts";
+import { encodedPage } from "../pages/web-pages.ts";
 import { ada, send, testGateway, USER_ID } from "../testing/test-gateway.ts";
 
 const TOKEN = "t".repeat(43);
@@ -251,4 +253,17 @@ test("a wrong password shows the form of the page again", async () => {
   expect(response.body).toContain('role="alert"');
   expect(response.body).toContain(`value="${TOKEN}"`);
   expect(response.body).not.toContain("wrong horse");
+});
+
+test("where the portal is served, a browser is sent to its page, with the token where no server sees it", async () => {
+  const portal = { path: "/account", document: encodedPage("<!doctype html>"), files: new Map() };
+  const { app } = testGateway({ webPages: [portal] });
+  for (const page of Object.keys(LINK_PAGES)) {
+    const url = `/auth/${page}?token=a-b%2B%23_1&utm_source=mail`;
+    const sent = await send(app, { url, headers: BROWSER });
+    expect([sent.statusCode, sent.headers.location]).toEqual([303, `/account/${page}#token=a-b%2B%23_1`]);
+    expect(sent.headers["cache-control"]).toBe("no-store");
+    // Without a browser, and without the portal, the page stands on its own.
+    expect((await send(app, { url })).body).toContain('name="token"');
+  }
 });

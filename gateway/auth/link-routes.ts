@@ -2,9 +2,10 @@ import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
 import { presentedToken, verifiedPrincipal } from "../../token-client/bearer-token.ts";
-import { clientIp, clientOf } from "../edge/caller.ts";
+import { acceptsHtml, clientIp, clientOf } from "../edge/caller.ts";
 import { success } from "../edge/envelope.ts";
 import { addFormParser, isForm } from "../edge/form-parser.ts";
+import { HTTP_SEE_OTHER } from "../edge/http-errors.ts";
 import {
   donePage,
   failurePage,
@@ -50,7 +51,18 @@ const REFUSED_TOKENS: ReadonlySet<ErrorCode> = new Set(["token_missing", "token_
 const LinkQuery = z.object({ token: linkTokenField });
 
 const PAGE = textLike("<!doctype html>");
-const pageAnswers = { 200: { description: "A page whose button posts.", content: { [HTML_TYPE]: PAGE } } };
+const pageAnswers = {
+  200: { description: "A page whose button posts.", content: { [HTML_TYPE]: PAGE } },
+  303: {
+    description: "For browsers, where the account portal is served.",
+    headers: { Location: "The portal's page, with the token in the fragment." },
+  },
+};
+
+export interface LinkPagesDeps {
+  /** Where the account portal is, if it is served. */
+  portalPath: string | undefined;
+}
 
 interface Used {
   userId: string;
@@ -70,7 +82,7 @@ interface Link<B extends z.ZodType>
  * The links of mails. `GET` changes nothing, because mail scanners open links; the page's button posts. `POST`
  * accepts JSON, or a form, whose answer is a page.
  */
-export function registerLinkRoutes(app: GatewayApp, deps: AuthDeps): void {
+export function registerLinkRoutes(app: GatewayApp, deps: AuthDeps & LinkPagesDeps): void {
   const { identity, verifier } = deps;
   const proven = async ({ token, password = "" }: z.output<typeof ProofBody>, request: FastifyRequest) => ({
     token,
@@ -86,7 +98,9 @@ export function registerLinkRoutes(app: GatewayApp, deps: AuthDeps): void {
   app.register(async (scope: GatewayApp) => {
     addFormParser(scope);
 
-    addLink(scope, "verifyEmail", "verify-email", {
+    const addLink = createAddLink(scope, deps);
+
+    addLink("verifyEmail", "verify-email", {
       pageSummary: "Page: prove an address",
       summary: "Verify an address by the mailed token",
       description:
@@ -104,7 +118,7 @@ export function registerLinkRoutes(app: GatewayApp, deps: AuthDeps): void {
       },
     });
 
-    addLink(scope, "disownAccount", "disown-account", {
+    addLink("disownAccount", "disown-account", {
       pageSummary: "Page: I did not make this account",
       summary: "Say by the token of a verification mail that somebody else made the account",
       description:
@@ -119,7 +133,7 @@ export function registerLinkRoutes(app: GatewayApp, deps: AuthDeps): void {
       },
     });
 
-    addLink(scope, "resetPassword", "reset-password", {
+    addLink("resetPassword", "reset-password", {
       pageSummary: "Page: a new password",
       summary: "Set a new password by the mailed token",
       description:
@@ -135,7 +149,7 @@ export function registerLinkRoutes(app: GatewayApp, deps: AuthDeps): void {
       },
     });
 
-    addLink(scope, "confirmEmailChange", "confirm-email-change", {
+    addLink("confirmEmailChange", "confirm-email-change", {
       pageSummary: "Page: use another address",
       summary: "Confirm another address by the token mailed to it",
       description: "Needs the account's access token or its password.",
@@ -150,7 +164,7 @@ export function registerLinkRoutes(app: GatewayApp, deps: AuthDeps): void {
       },
     });
 
-    addLink(scope, "undoEmailChange", "undo-email-change", {
+    addLink("undoEmailChange", "undo-email-change", {
       pageSummary: "Page: take an address back",
       summary: "Take a change of address back by the token mailed to the old one",
       description: "For seven days. Every session of the user ends, and the password is gone.",
@@ -163,7 +177,7 @@ export function registerLinkRoutes(app: GatewayApp, deps: AuthDeps): void {
       },
     });
 
-    addLink(scope, "undoAccessChange", "undo-access-change", {
+    addLink("undoAccessChange", "undo-access-change", {
       pageSummary: "Page: take a new way to log in back",
       summary: "Take a new second factor or login at a provider back by the token mailed when it was set up",
       description:
@@ -180,41 +194,51 @@ export function registerLinkRoutes(app: GatewayApp, deps: AuthDeps): void {
   });
 }
 
-function addLink<B extends z.ZodType>(
-  app: GatewayApp,
-  operationId: string,
-  page: LinkPage,
-  { pageSummary, body, answer: said, use, ...docs }: Link<B>,
-): void {
+function createAddLink(app: GatewayApp, { portalPath }: LinkPagesDeps) {
   const route = routeIn(app, "Accounts");
-  const url = `/auth/${page}`;
-  const onFailure: FailurePage = (...failed) => failurePage(page, ...failed);
-  const { description, content } = answer(...said);
+  return <B extends z.ZodType>(
+    operationId: string,
+    page: LinkPage,
+    { pageSummary, body, answer: said, use, ...docs }: Link<B>,
+  ): void => {
+    const url = `/auth/${page}`;
+    const onFailure: FailurePage = (...failed) => failurePage(page, ...failed);
+    const { description, content } = answer(...said);
 
-  route(`${operationId}Page`, "GET", url, {
-    summary: pageSummary,
-    policy: { auth: "public", limitClass: "link" },
-    schema: { querystring: LinkQuery },
-    answers: pageAnswers,
-    failurePage: onFailure,
-    handler: async (request, reply) => reply.headers(PAGE_HEADERS).send(linkPage(page, request.query.token)),
-  });
+    route(`${operationId}Page`, "GET", url, {
+      summary: pageSummary,
+      policy: { auth: "public", limitClass: "link" },
+      schema: { querystring: LinkQuery },
+      answers: pageAnswers,
+      failurePage: onFailure,
+      handler: async (request, reply) => {
+        const { token } = request.query;
+        if (portalPath === undefined || !acceptsHtml(request))
+          return reply.headers(PAGE_HEADERS).send(linkPage(page, token));
+        // A fragment stays in the browser.
+        return reply
+          .code(HTTP_SEE_OTHER)
+          .header("location", `${portalPath}/${page}#token=${encodeURIComponent(token)}`)
+          .send();
+      },
+    });
 
-  route(operationId, "POST", url, {
-    ...docs,
-    policy: { auth: "public", limitClass: "link", action: LINK_PAGES[page].action },
-    schema: { body },
-    bodyTypes: [JSON_TYPE, FORM_TYPE],
-    answers: { 200: { description, content: { ...content, [HTML_TYPE]: PAGE } } },
-    failurePage: onFailure,
-    identify: async (request, reply) => {
-      const { userId, data, message } = await use(request.body as z.output<B>, request);
-      const actor = { userId };
-      if (!isForm(request)) return { body: success(data, message), actor };
-      reply.headers(PAGE_HEADERS);
-      return { body: donePage(page), actor };
-    },
-  });
+    route(operationId, "POST", url, {
+      ...docs,
+      policy: { auth: "public", limitClass: "link", action: LINK_PAGES[page].action },
+      schema: { body },
+      bodyTypes: [JSON_TYPE, FORM_TYPE],
+      answers: { 200: { description, content: { ...content, [HTML_TYPE]: PAGE } } },
+      failurePage: onFailure,
+      identify: async (request, reply) => {
+        const { userId, data, message } = await use(request.body as z.output<B>, request);
+        const actor = { userId };
+        if (!isForm(request)) return { body: success(data, message), actor };
+        reply.headers(PAGE_HEADERS);
+        return { body: donePage(page), actor };
+      },
+    });
+  };
 }
 
 /**

@@ -23,3 +23,8 @@ export function principalOf(request: FastifyRequest): Principal {
   if (access === null) throw new Error(`${request.routeOptions.url} is public and has no principal`);
   return access.principal;
 }
+
+/** Browsers name it when they open a page. */
+export function acceptsHtml({ headers: { accept } }: FastifyRequest): boolean {
+  return accept?.includes("text/html") === true;
+}

@@ -3,6 +3,7 @@ import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
 import type { Logger } from "../../service-kit/logger.ts";
 import { stepUpChallenge, stepUpDemandOf } from "../../token-client/assurance.ts";
 import { dropRefreshToken, isBrowserSession } from "./browser-session.ts";
+import { acceptsHtml } from "./caller.ts";
 import { ClientGone } from "./client-gone.ts";
 import { failure, publicMessage } from "./envelope.ts";
 import { isForm } from "./form-parser.ts";
@@ -55,7 +56,7 @@ function toDomainError(thrown: unknown, request: FastifyRequest): DomainError {
 
 function wantsPage(request: FastifyRequest): boolean {
   if (request.method === "POST") return isForm(request);
-  return request.headers.accept?.includes("text/html") === true;
+  return acceptsHtml(request);
 }
 
 function internalError(cause: unknown): DomainError {

@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { DomainError } from "../../service-kit/errors.ts";
 import { sendCacheable } from "../edge/cacheable.ts";
+import { acceptsHtml } from "../edge/caller.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
 import type { RoutePolicy } from "../routing/route-policy.ts";
 import { INDEX_HEADERS, indexPage, type PageLink } from "./index-page.ts";
@@ -44,7 +45,7 @@ export function registerPageRoutes(app: GatewayApp, { webPages, indexLinks }: Pa
   const index = encodedPage(indexPage([...webPages.map(({ path }) => path)], indexLinks));
   app.get("/", { config: policy }, async (request, reply) => {
     reply.header("vary", "Accept");
-    if (request.headers.accept?.includes("text/html") !== true) throw new DomainError("not_found");
+    if (!acceptsHtml(request)) throw new DomainError("not_found");
     return sendPage(request, reply.headers(INDEX_HEADERS), index, REVALIDATED);
   });
   for (const { path, document, files } of webPages) {

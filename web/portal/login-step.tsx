@@ -11,7 +11,7 @@ import { ActionForm, useAction } from "../ui/form.tsx";
 import { PageTitle } from "../ui/frame.tsx";
 import { Loading, Notice } from "../ui/notice.tsx";
 import type { LoginAnswer } from "./login-answer.ts";
-import { canUsePasskeys, makePasskey, thisDevice, usePasskeyOnce } from "./passkeys.ts";
+import { askPasskey, canUsePasskeys, makePasskey, thisDevice } from "./passkeys.ts";
 import { RecoveryCodes } from "./recovery-codes.tsx";
 import { useSession } from "./session.ts";
 import { useText } from "./text.ts";
@@ -57,7 +57,7 @@ function SecondFactor({ step, onAnswer, onCancel }: StepProps<MfaRequired>) {
       await client.step("/auth/mfa/verify", { tempToken, ...proof, ...(trustDevice && { trustDevice }) }),
     );
   const byPasskey = useAction(async (options: PasskeyRequestOptions) =>
-    verify({ passkey: await usePasskeyOnce(options) }),
+    verify({ passkey: await askPasskey(options) }),
   );
   const hasCode = methods.includes("totp") || methods.includes("recovery_code");
   const canPasskey = passkey !== undefined && canUsePasskeys();

@@ -1,46 +1,43 @@
 import type {
-  AuthenticationResponseJSON,
-  PublicKeyCredentialCreationOptionsJSON,
-  PublicKeyCredentialRequestOptionsJSON,
-  RegistrationResponseJSON,
-} from "@simplewebauthn/browser";
-import type {
   PasskeyCreationOptions,
   PasskeyRequestOptions,
 } from "../../examples/typescript-client/generated/gatehouse.ts";
 
-/** Whether this browser can use passkeys at this address: never at an IP address. */
+/** Whether this browser can use passkeys at this address: never at an IP address. @see WebAuthn Level 3 §5.1.8. */
 export const canUsePasskeys = (): boolean =>
-  typeof PublicKeyCredential === "function" && !/^[\d.]+$|^\[/.test(location.hostname);
+  "PublicKeyCredential" in window &&
+  typeof PublicKeyCredential.parseRequestOptionsFromJSON === "function" &&
+  !/^[\d.]+$|^\[/.test(location.hostname);
 
 /** Whether browsers here offer passkeys in the field of the e-mail address. */
-export async function canAutofillPasskeys(): Promise<boolean> {
+export async function canOfferPasskeys(): Promise<boolean> {
   return canUsePasskeys() && ((await PublicKeyCredential.isConditionalMediationAvailable?.()) ?? false);
 }
 
-/** Only the pages that need the library load it. */
-const library = () => import("@simplewebauthn/browser");
-
-/** @throws {DOMException} as `navigator.credentials.get`. */
-export async function usePasskeyOnce(
-  options: PasskeyRequestOptions,
-  useBrowserAutofill = false,
-): Promise<AuthenticationResponseJSON> {
-  const { startAuthentication } = await library();
-  const optionsJSON = options as PublicKeyCredentialRequestOptionsJSON;
-  return startAuthentication({ optionsJSON, useBrowserAutofill, verifyBrowserAutofillInput: false });
+/**
+ * The answer of an authenticator to a challenge.
+ * @param offer ends a request that waits in the field of the address, instead of a dialog of the browser.
+ * @throws {DOMException} as `navigator.credentials.get`.
+ */
+export async function askPasskey(options: PasskeyRequestOptions, offer?: AbortSignal): Promise<object> {
+  const publicKey = PublicKeyCredential.parseRequestOptionsFromJSON(
+    options as PublicKeyCredentialRequestOptionsJSON,
+  );
+  const waiting = offer && ({ mediation: "conditional", signal: offer } as const);
+  return jsonOf(await navigator.credentials.get({ publicKey, ...waiting }));
 }
 
 /** @throws {DOMException} as `navigator.credentials.create`. */
-export async function makePasskey(options: PasskeyCreationOptions): Promise<RegistrationResponseJSON> {
-  const { startRegistration } = await library();
-  return startRegistration({ optionsJSON: options as PublicKeyCredentialCreationOptionsJSON });
+export async function makePasskey(options: PasskeyCreationOptions): Promise<object> {
+  const publicKey = PublicKeyCredential.parseCreationOptionsFromJSON(
+    options as PublicKeyCredentialCreationOptionsJSON,
+  );
+  return jsonOf(await navigator.credentials.create({ publicKey }));
 }
 
-/** Ends the offer in the field, which another ceremony would compete with. */
-export async function endPasskeyOffer(): Promise<void> {
-  const { WebAuthnAbortService } = await library();
-  WebAuthnAbortService.cancelCeremony();
+function jsonOf(credential: Credential | null): object {
+  if (credential instanceof PublicKeyCredential) return credential.toJSON();
+  throw new DOMException("no passkey", "NotAllowedError");
 }
 
 /** A name for a new passkey that its owner may recognise. */

@@ -8,6 +8,7 @@ import {
 } from "@tanstack/react-router";
 import { LoggedOut, Missing } from "./layout.tsx";
 import { MAIL_LINKS } from "./mail-links.ts";
+import { LoginPage } from "./pages/login.tsx";
 import type { Session } from "./session.ts";
 
 const root = createRootRouteWithContext<{ session: Session }>()({
@@ -38,7 +39,7 @@ const login = createRoute({
   beforeLoad: ({ context: { session }, search }) => {
     if (session.account !== undefined) throw redirect({ to: search.next ?? "/" });
   },
-  component: lazyRouteComponent(() => import("./pages/login.tsx"), "LoginPage"),
+  component: LoginPage,
 });
 const register = createRoute({
   getParentRoute: () => loggedOut,

@@ -6,7 +6,7 @@ import { type Explained, explain } from "../ui/explain.ts";
 import { CodeField, PasswordField } from "../ui/field.tsx";
 import { ActionForm, useAction } from "../ui/form.tsx";
 import { Loading, Notice } from "../ui/notice.tsx";
-import { canUsePasskeys, usePasskeyOnce } from "./passkeys.ts";
+import { askPasskey, canUsePasskeys } from "./passkeys.ts";
 import { type StepUpRequest, useSession } from "./session.ts";
 import { useText } from "./text.ts";
 
@@ -55,7 +55,7 @@ function Proof({ asked }: { asked: StepUpRequest }) {
     asked.proven();
   };
   const passkey = useAction(async (options: PasskeyRequestOptions) =>
-    prove({ passkey: await usePasskeyOnce(options) }),
+    prove({ passkey: await askPasskey(options) }),
   );
   if (problem !== undefined) return <Notice isBad>{problem.message}</Notice>;
   if (begun === undefined) return <Loading />;

@@ -8437,6 +8437,8 @@ export function verifyEmailPage(token: string, opts?: Oazapfts.RequestOpts) {
         status: 200;
         data: string;
     } | {
+        status: 303;
+    } | {
         status: 400;
         data: Failure & {
             error: {
@@ -8636,6 +8638,8 @@ export function disownAccountPage(token: string, opts?: Oazapfts.RequestOpts) {
         status: 200;
         data: string;
     } | {
+        status: 303;
+    } | {
         status: 400;
         data: Failure & {
             error: {
@@ -8823,6 +8827,8 @@ export function resetPasswordPage(token: string, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
         data: string;
+    } | {
+        status: 303;
     } | {
         status: 400;
         data: Failure & {
@@ -9014,6 +9020,8 @@ export function confirmEmailChangePage(token: string, opts?: Oazapfts.RequestOpt
     return oazapfts.fetchJson<{
         status: 200;
         data: string;
+    } | {
+        status: 303;
     } | {
         status: 400;
         data: Failure & {
@@ -9221,6 +9229,8 @@ export function undoEmailChangePage(token: string, opts?: Oazapfts.RequestOpts) 
         status: 200;
         data: string;
     } | {
+        status: 303;
+    } | {
         status: 400;
         data: Failure & {
             error: {
@@ -9408,6 +9418,8 @@ export function undoAccessChangePage(token: string, opts?: Oazapfts.RequestOpts)
     return oazapfts.fetchJson<{
         status: 200;
         data: string;
+    } | {
+        status: 303;
     } | {
         status: 400;
         data: Failure & {

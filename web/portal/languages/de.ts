@@ -147,7 +147,7 @@ export const de: PortalTexts = {
     live: "Jetzt angemeldet",
     none: "Es gibt keine Sitzungen.",
     current: "diese hier",
-    used: "{{when}}, von {{ip}}",
+    used: "Benutzt {{when}}, von {{ip}}",
     device: "{{browser}} auf {{system}}",
     unknown: "Unbekanntes Programm",
     end: "Das bin ich nicht",

@@ -144,7 +144,7 @@ export const en = {
     live: "Logged in now",
     none: "There are no sessions.",
     current: "this one",
-    used: "{{when}}, from {{ip}}",
+    used: "Used {{when}}, from {{ip}}",
     device: "{{browser}} on {{system}}",
     unknown: "Unknown program",
     end: "This is not me",

@@ -1,20 +1,23 @@
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { useEffect, useState } from "react";
+import { lazy, Suspense, useEffect, useRef, useState } from "react";
+import type { PasskeyRequestOptions } from "../../../examples/typescript-client/generated/gatehouse.ts";
 import { ApiError } from "../../ui/api.ts";
 import { Button } from "../../ui/button.tsx";
 import { EmailField, PasswordField } from "../../ui/field.tsx";
 import { ActionForm, useAction } from "../../ui/form.tsx";
 import { PageTitle } from "../../ui/frame.tsx";
-import { Notice } from "../../ui/notice.tsx";
+import { Loading, Notice } from "../../ui/notice.tsx";
 import { isComplete, type LoginAnswer } from "../login-answer.ts";
-import { LoginStep } from "../login-step.tsx";
-import { canAutofillPasskeys, canUsePasskeys, endPasskeyOffer, usePasskeyOnce } from "../passkeys.ts";
+import { askPasskey, canOfferPasskeys, canUsePasskeys } from "../passkeys.ts";
 import { ProviderButtons } from "../provider-buttons.tsx";
 import { type Session, useSession } from "../session.ts";
 import { useText } from "../text.ts";
 
 /** A challenge is good for five minutes. */
 const OFFER_MS = 240_000;
+
+/** Most logins end without one. */
+const LoginStep = lazy(() => import("../login-step.tsx").then(({ LoginStep: step }) => ({ default: step })));
 
 export function LoginPage() {
   const t = useText();
@@ -28,13 +31,18 @@ export function LoginPage() {
     await session.load();
     await navigate({ to: next });
   };
-  usePasskeyOffer(session, go);
+  const endOffer = usePasskeyOffer(session, go);
   const passkey = useAction(async () => {
-    await endPasskeyOffer();
-    await go(await loginWithPasskey(session, false));
+    endOffer();
+    await go(await loginWithPasskey(session));
   });
 
-  if (step !== undefined) return <LoginStep step={step} onAnswer={go} onCancel={() => setStep(undefined)} />;
+  if (step !== undefined)
+    return (
+      <Suspense fallback={<Loading />}>
+        <LoginStep step={step} onAnswer={go} onCancel={() => setStep(undefined)} />
+      </Suspense>
+    );
   return (
     <>
       <PageTitle>{t("login.title")}</PageTitle>
@@ -72,36 +80,48 @@ export function LoginPage() {
   );
 }
 
-async function loginWithPasskey(session: Session, byAutofill: boolean): Promise<LoginAnswer> {
-  const { challengeToken, options } = await session.client.step<{ challengeToken: string; options: never }>(
-    "/auth/passkeys/login/options",
-    {},
-  );
-  const response = await usePasskeyOnce(options, byAutofill);
+async function loginWithPasskey(session: Session, offer?: AbortSignal): Promise<LoginAnswer> {
+  const { challengeToken, options } = await session.client.step<{
+    challengeToken: string;
+    options: PasskeyRequestOptions;
+  }>("/auth/passkeys/login/options", {});
+  offer?.throwIfAborted();
+  const response = await askPasskey(options, offer);
   return session.client.step("/auth/passkeys/login", { challengeToken, response });
 }
 
-/** Passkeys among what the browser offers in the field of the address, as long as the page is there. */
-function usePasskeyOffer(session: Session, onAnswer: (answer: LoginAnswer) => Promise<void>): void {
+/**
+ * Passkeys among what the browser offers in the field of the address, as long as the page is there.
+ * @returns a function that ends the offer: a browser asks for one passkey at a time.
+ */
+function usePasskeyOffer(session: Session, onAnswer: (answer: LoginAnswer) => Promise<void>): () => void {
+  const ending = useRef<() => void>(() => undefined);
   useEffect(() => {
+    let offer: AbortController | undefined;
     let isOver = false;
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const offer = async () => {
-      if (isOver || !(await canAutofillPasskeys())) return;
-      timer = setTimeout(() => void offer(), OFFER_MS);
+    const begin = async () => {
+      if (isOver || !(await canOfferPasskeys())) return;
+      offer = new AbortController();
+      // Its challenge expires, so another one takes its place.
+      const renewal = setTimeout(() => {
+        offer?.abort();
+        void begin();
+      }, OFFER_MS);
       try {
-        const answer = await loginWithPasskey(session, true);
-        if (!isOver) await onAnswer(answer);
+        await onAnswer(await loginWithPasskey(session, offer.signal));
       } catch (error) {
-        // The form stands beside it. A refused passkey may be another one next time.
-        if (error instanceof ApiError && error.code === "passkey_invalid") void offer();
+        // The form stands beside it. Another passkey may be accepted.
+        if (error instanceof ApiError && error.code === "passkey_invalid") void begin();
+      } finally {
+        clearTimeout(renewal);
       }
     };
-    void offer();
-    return () => {
+    ending.current = () => {
       isOver = true;
-      clearTimeout(timer);
-      void endPasskeyOffer();
+      offer?.abort();
     };
+    void begin();
+    return () => ending.current();
   }, []);
+  return () => ending.current();
 }

@@ -80,7 +80,7 @@ function Address() {
   });
   return (
     <Section title={t("email.title")} lead={t("email.lead")}>
-      <p>
+      <p className="tagged">
         <strong>{email}</strong>
         <span className={emailVerified ? "tag" : "tag bad"}>
           {t(emailVerified ? "email.verified" : "email.unverified")}

@@ -1,14 +1,15 @@
 import { Link, useNavigate } from "@tanstack/react-router";
-import { useEffect, useState } from "react";
+import { lazy, Suspense, useEffect, useState } from "react";
 import { ApiError } from "../../ui/api.ts";
 import { type Explained, explain } from "../../ui/explain.ts";
 import { PageTitle } from "../../ui/frame.tsx";
 import { Loading, Notice } from "../../ui/notice.tsx";
 import { isComplete, type LoginAnswer } from "../login-answer.ts";
-import { LoginStep } from "../login-step.tsx";
 import { takeReturn } from "../provider-login.ts";
 import { useSession } from "../session.ts";
 import { useText } from "../text.ts";
+
+const LoginStep = lazy(() => import("../login-step.tsx").then(({ LoginStep: step }) => ({ default: step })));
 
 /** Where the browser comes back to from an identity provider. */
 export function ReturnedPage() {
@@ -35,7 +36,11 @@ export function ReturnedPage() {
   }, []);
 
   if (step !== undefined)
-    return <LoginStep step={step} onAnswer={go} onCancel={() => void navigate({ to: "/login" })} />;
+    return (
+      <Suspense fallback={<Loading />}>
+        <LoginStep step={step} onAnswer={go} onCancel={() => void navigate({ to: "/login" })} />
+      </Suspense>
+    );
   if (problem === undefined) return <Loading />;
   return (
     <>
