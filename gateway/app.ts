@@ -66,6 +66,7 @@ export interface GatewayDeps
     PagesDeps {
   recorder: AuditRecorder;
   jwks: Pick<JwksCache, "get">;
+  bindsToCertificates: boolean;
   /** @throws {DomainError} `service_unavailable` before token-service was reached once. */
   tokenIssuer: () => string;
   verifier: TokenVerifier;
@@ -168,7 +169,11 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
   return app;
 }
 
-function registerOwnRoutes(app: GatewayApp, deps: GatewayDeps & AuthDeps, paths: KnownPaths): void {
+function registerOwnRoutes(
+  app: GatewayApp,
+  deps: GatewayDeps & { proofsOfKeys: ProofsOfKeys },
+  paths: KnownPaths,
+): void {
   registerJsonParser(app);
   app.addHook("onRequest", async (_request, reply) => {
     reply.header("cache-control", "no-store");

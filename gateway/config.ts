@@ -7,6 +7,7 @@ import { assuranceSchema, isWebOrigin, parseRoutesFile } from "../routes-file/ro
 import { CALL_BUDGET_MS } from "../service-kit/call-context.ts";
 import {
   addressSchema,
+  booleanSchema,
   ConfigError,
   integerSchema,
   processConfig,
@@ -164,8 +165,10 @@ export const configSchema = z
     ADMIN_ASSURANCE: assuranceTextSchema.optional(),
     /** Requests with another `Host` are refused. */
     ALLOWED_HOSTS: hostListSchema,
-    /** Their `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Request-Id` are trusted. */
+    /** Their `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Request-Id` and `Client-Cert` are trusted. */
     TRUSTED_PROXIES: networkListSchema.default(() => new BlockList()),
+    /** Of clients, to the certificate in `Client-Cert`. */
+    CERTIFICATE_BOUND_TOKENS: booleanSchema.default(false),
     /** Further ones are closed at once. */
     CALL_BUDGET_MS: integerSchema(500, 10_000).default(CALL_BUDGET_MS),
     MAX_CONNECTIONS: integerSchema(1, 100_000).default(10_000),

@@ -120,6 +120,7 @@ const app = buildApp({
   ...backends,
   dpopProofs: new DpopProofs(() => Date.now()),
   usedProofs: new UsedProofs({ redis, nowMs: now, wallMs: () => Date.now() }),
+  bindsToCertificates: config.CERTIFICATE_BOUND_TOKENS,
   tokenDelivery: config.OAUTH_TOKEN_DELIVERY,
   jwks,
   tokenIssuer: verifier.issuer,

@@ -6,6 +6,7 @@ import { assertScheme, isDpopBound, type PresentedToken } from "../../token-clie
 import { CallShares } from "../../token-client/call-shares.ts";
 import type { Principal } from "../../token-client/principal.ts";
 import { clientIp } from "./caller.ts";
+import { ClientCertificates } from "./client-certificate.ts";
 import {
   type DpopProof,
   type DpopProofs,
@@ -14,6 +15,7 @@ import {
   type ProvenCall,
 } from "./dpop-proof.ts";
 import { writableState } from "./request-state.ts";
+import type { IsTrustedProxy } from "./trusted-proxies.ts";
 import type { ProofUse, UsedProofs } from "./used-proofs.ts";
 
 /** Wrong signatures of a network: 100 at once, then 10 a second, as of unknown tokens. */
@@ -34,6 +36,7 @@ type Refusal = (typeof REFUSAL)[keyof typeof REFUSAL];
 export interface ProofsOfKeysDeps {
   dpopProofs: DpopProofs;
   usedProofs: UsedProofs;
+  isTrustedProxy: IsTrustedProxy;
   metrics: Metrics;
 }
 
@@ -41,12 +44,14 @@ export interface ProofsOfKeysDeps {
 export class ProofsOfKeys {
   readonly #dpop: DpopProofs;
   readonly #used: UsedProofs;
+  readonly #certificates: ClientCertificates;
   readonly #countRefusal: (reason: ProofFailure | Exclude<ProofUse, "first">) => void;
   readonly #shares = new CallShares({ ...SHARES, nowMs: () => performance.now() });
 
-  constructor({ dpopProofs, usedProofs, metrics }: ProofsOfKeysDeps) {
+  constructor({ dpopProofs, usedProofs, isTrustedProxy, metrics }: ProofsOfKeysDeps) {
     this.#dpop = dpopProofs;
     this.#used = usedProofs;
+    this.#certificates = new ClientCertificates(isTrustedProxy);
     const refusals = metrics.counter("gatehouse_dpop_refused_total", "DPoP proofs refused, by reason.", [
       "reason",
     ]);
@@ -67,6 +72,11 @@ export class ProofsOfKeys {
     return this.#useOnce(request, proof, REFUSAL.request);
   }
 
+  /** As `ClientCertificates.thumbprint`. */
+  certificateOf(request: FastifyRequest): string {
+    return this.#certificates.thumbprint(request);
+  }
+
   /** Of a call with an access token. @throws {DomainError} */
   ofCall(
     request: FastifyRequest,
@@ -74,6 +84,12 @@ export class ProofsOfKeys {
     principal: Principal,
   ): Promise<void> | undefined {
     assertScheme(presented, principal);
+    const { x5tS256 = "" } = principal.confirmation ?? {};
+    if (x5tS256 !== "" && this.#certificates.thumbprint(request) !== x5tS256)
+      throw new DomainError(
+        "token_invalid",
+        "The access token is bound to a client certificate that the call lacks.",
+      );
     if (!presented.isDpop) return undefined;
     const text = textOf(request);
     if (text === undefined) throw new DomainError("token_proof_missing");

@@ -23,6 +23,7 @@ const serverAnswer = z
     revocation_endpoint_auth_signing_alg_values_supported: names,
     introspection_endpoint_auth_methods_supported: names,
     dpop_signing_alg_values_supported: names,
+    tls_client_certificate_bound_access_tokens: z.boolean(),
   })
   .meta({ id: "AuthorizationServer", description: "RFC 8414, section 2." });
 const resourceAnswer = z
@@ -32,6 +33,7 @@ const resourceAnswer = z
     jwks_uri: url,
     bearer_methods_supported: names,
     dpop_signing_alg_values_supported: names,
+    tls_client_certificate_bound_access_tokens: z.boolean(),
     dpop_bound_access_tokens_required: z.boolean(),
     resource_documentation: url,
   })
@@ -44,7 +46,7 @@ const ALGORITHMS = ["EdDSA", "Ed25519", "ES256", "PS256", "RS256"];
 /** @param issuer of tokens. @throws {DomainError} `service_unavailable` before token-service was reached once. */
 export function registerMetadataRoutes(
   app: GatewayApp,
-  { tokenIssuer }: { tokenIssuer: () => string },
+  { tokenIssuer, bindsToCertificates }: { tokenIssuer: () => string; bindsToCertificates: boolean },
 ): void {
   const route = routeIn(app, "Clients");
   const policy = { auth: "public", limitClass: "document" } as const;
@@ -72,6 +74,7 @@ export function registerMetadataRoutes(
         revocation_endpoint_auth_signing_alg_values_supported: ALGORITHMS,
         introspection_endpoint_auth_methods_supported: ["client_secret_basic"],
         dpop_signing_alg_values_supported: DPOP_ALGORITHMS,
+        tls_client_certificate_bound_access_tokens: bindsToCertificates,
       };
     },
   });
@@ -89,6 +92,7 @@ export function registerMetadataRoutes(
         jwks_uri: new URL("/.well-known/jwks.json", issuer).href,
         bearer_methods_supported: ["header"],
         dpop_signing_alg_values_supported: DPOP_ALGORITHMS,
+        tls_client_certificate_bound_access_tokens: bindsToCertificates,
         dpop_bound_access_tokens_required: false,
         resource_documentation: new URL("/docs", issuer).href,
       };

@@ -1,3 +1,4 @@
+import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import { DomainError } from "../../service-kit/errors.ts";
 import { isApiKey } from "../../token-client/api-key.ts";
@@ -5,7 +6,7 @@ import type { TokenVerifier } from "../../token-client/principal.ts";
 import type { Backends } from "../backends/backends.ts";
 import { clientIp } from "../edge/caller.ts";
 import { registerFormParser } from "../edge/form-parser.ts";
-import { tokenTypeOf } from "../edge/proofs-of-keys.ts";
+import { type ProofsOfKeys, tokenTypeOf } from "../edge/proofs-of-keys.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
 import { intLike, optional, textField, textLike } from "../routing/fields.ts";
@@ -37,10 +38,19 @@ const tokenAnswer = z
 
 interface TokenRoutesDeps extends Pick<Backends, "clients" | "sessions"> {
   verifier: Pick<TokenVerifier, "verify" | "refuseSession">;
+  proofsOfKeys: Pick<ProofsOfKeys, "certificateOf">;
+  /** Tokens are bound to the certificate of the client that shows one (RFC 8705 §3). */
+  bindsToCertificates: boolean;
 }
 
 /** RFC 6749 §4.4 and RFC 7009, in their own forms. */
-export function registerTokenRoutes(app: GatewayApp, { clients, sessions, verifier }: TokenRoutesDeps): void {
+export function registerTokenRoutes(app: GatewayApp, deps: TokenRoutesDeps): void {
+  const { clients, sessions, verifier } = deps;
+  const provenBy = (request: FastifyRequest) => {
+    const { jkt = "" } = request.state.call.proven ?? {};
+    const x5tS256 = deps.bindsToCertificates ? deps.proofsOfKeys.certificateOf(request) : "";
+    return jkt === "" && x5tS256 === "" ? undefined : { jkt, x5tS256 };
+  };
   const common = {
     isForClients: true,
     hasOAuthFailures: true,
@@ -65,7 +75,7 @@ export function registerTokenRoutes(app: GatewayApp, { clients, sessions, verifi
         const { body } = request;
         if (body.grant_type !== "client_credentials") throw new DomainError("unsupported_grant_type");
         const authentication = clientAuthentication(request);
-        const { proven: confirmation } = request.state.call;
+        const confirmation = provenBy(request);
         const wanted = { authentication, scope: body.scope ?? "", confirmation };
         const granted = await clients.grantClientToken(wanted, request.state.call);
         assertSameClient(request, granted.clientId);

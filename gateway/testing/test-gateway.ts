@@ -166,6 +166,7 @@ export function testGateway({
     keys: serviceOf(keys),
     auditQuery: serviceOf(auditQuery),
     tokenDelivery: "fragment",
+    bindsToCertificates: false,
     tokenIssuer: () => "https://gateway.test",
     isKeyBanned: () => false,
     maxUpstreamTokens: 1_000,

@@ -343,6 +343,7 @@ export type AuthorizationServer = {
     revocation_endpoint_auth_signing_alg_values_supported: string[];
     introspection_endpoint_auth_methods_supported: string[];
     dpop_signing_alg_values_supported: string[];
+    tls_client_certificate_bound_access_tokens: boolean;
 };
 export type ProtectedResource = {
     resource: string;
@@ -350,6 +351,7 @@ export type ProtectedResource = {
     jwks_uri: string;
     bearer_methods_supported: string[];
     dpop_signing_alg_values_supported: string[];
+    tls_client_certificate_bound_access_tokens: boolean;
     dpop_bound_access_tokens_required: boolean;
     resource_documentation: string;
 };
