@@ -63,7 +63,7 @@ test("an export is for those who may read the whole log, and leaves one entry", 
 test("each line is an entry, and the last one says that these are all", async () => {
   const answer = await get(gateway(250));
   expect(answer.headers).toMatchObject({
-    "content-type": "application/x-ndjson",
+    "content-type": "application/x-ndjson; charset=utf-8",
     "content-disposition": 'attachment; filename="audit.ndjson"',
     "cache-control": "no-store",
   });
@@ -96,7 +96,9 @@ test("CSV has a head, and no cell that a spreadsheet would run", async () => {
 test("a search that fails has its status at the beginning, and breaks the answer off later", async () => {
   const built = gateway(250);
   built.searchEntries.mockRejectedValueOnce(new DomainError("service_unavailable"));
-  expect((await get(built)).statusCode).toBe(503);
+  const failed = await get(built);
+  expect([failed.statusCode, failed.json().error.code]).toEqual([503, "service_unavailable"]);
+  expect(failed.headers).not.toHaveProperty("content-disposition");
   const page = { entries: [entry(1)], nextCursor: "1" };
   built.searchEntries
     .mockResolvedValueOnce(page)
@@ -105,6 +107,18 @@ test("a search that fails has its status at the beginning, and breaks the answer
   expect(broken?.body ?? "").not.toContain('"end"');
   // What has failed is not open any more.
   await expect.poll(async () => (await get(built)).statusCode).toBe(200);
+});
+
+test("HEAD reads nothing, and leaves no entry", async () => {
+  const { app, readings, searchEntries } = gateway(250);
+  const answer = await send(app, {
+    method: "HEAD",
+    url: "/admin/audit/export?format=csv",
+    token: "auditor-token",
+  });
+  expect([answer.statusCode, answer.body]).toEqual([200, ""]);
+  expect(answer.headers["content-type"]).toMatch(/^text\/csv/);
+  expect([readings, searchEntries.mock.calls]).toEqual([[], []]);
 });
 
 test("a session has one export at a time", async () => {

@@ -61,7 +61,6 @@ export function registerAuditExportRoutes(
       ...(adminAssurance && { assurance: adminAssurance }),
     },
     schema: { querystring: ExportQuery },
-    options: { exposeHeadRoute: false },
     answers: {
       200: {
         description: "The entries.",
@@ -75,6 +74,12 @@ export function registerAuditExportRoutes(
     handler: async (request, reply) => {
       const { format, requestId = "", from, to, ...filter } = request.query;
       const { sessionId } = principalOf(request);
+      const announced = () =>
+        reply
+          .type(`${FORMATS[format]}; charset=utf-8`)
+          .header("content-disposition", `attachment; filename="audit.${format}"`);
+      // Else the framework would read the whole export to send none of it.
+      if (request.method === "HEAD") return announced().send("");
       if (open.has(sessionId) || open.size >= MAX_OPEN)
         throw new DomainError("too_many_requests", undefined, { retryAfterMs: RETRY_AFTER_MS });
       open.add(sessionId);
@@ -91,21 +96,18 @@ export function registerAuditExportRoutes(
         const { actor: actorUserId = "", action = "", resource = "", outcome: word } = filter;
         const outcome = word === undefined ? Outcome.UNSPECIFIED : OUTCOMES[word];
         const wanted = { actorUserId, action, resource, requestId, outcome, from, to, limit: PAGE };
-        const search = (cursor: string, budgetMs: number) =>
+        const search = (cursor: string) =>
           auditQuery.searchEntries(
             { ...wanted, cursor },
-            { ...request.state.call, deadlineMs: Date.now() + budgetMs },
+            { ...request.state.call, deadlineMs: Date.now() + PAGE_BUDGET_MS },
           );
         // Before the headers, so that a failure still has a status.
-        const first = await search("", PAGE_BUDGET_MS);
-        const pages = allPages(first, (cursor) => search(cursor, PAGE_BUDGET_MS));
+        const first = await search("");
+        const pages = allPages(first, search);
         const body = Readable.from(format === "csv" ? csvOf(pages) : linesOf(pages), { objectMode: false });
         addAbortSignal(AbortSignal.timeout(TOTAL_MS), body);
         body.once("close", close).once("end", close);
-        return reply
-          .type(FORMATS[format])
-          .header("content-disposition", `attachment; filename="audit.${format}"`)
-          .send(body);
+        return announced().send(body);
       } catch (error) {
         close();
         throw error;

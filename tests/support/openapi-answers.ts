@@ -51,7 +51,7 @@ export function contractChecker(document: OpenApiDocument): ContractChecker {
       const mediaType = contentType?.split(";")[0] ?? "";
       if (content[mediaType] === undefined) return `${name} is ${contentType}, which is not in the document`;
       const validate = validator(...where, "content", mediaType, "schema");
-      if (validate(mediaType.endsWith("json") ? JSON.parse(body) : body)) return undefined;
+      if (validate(/[/+]json$/.test(mediaType) ? JSON.parse(body) : body)) return undefined;
       return `${name}: ${ajv.errorsText(validate.errors)} in ${body}`;
     },
   };
