@@ -385,6 +385,23 @@ test("a login in another tab replaces a session that is another one, and gives i
   expect(await here.resume()).toEqual(ada);
 });
 
+test("a login waits for a refresh that is under way: its refusal would take the new cookie along", async () => {
+  const [here, there] = [tab(), tab()];
+  await here.login(credentials);
+  await expect.poll(() => there.user).toEqual(ada);
+  expire();
+  const refused = Promise.withResolvers<Response>();
+  gateway.next("/auth/refresh", () => refused.promise);
+  const refreshing = there.accessToken();
+  await expect.poll(() => gateway.pathsSeen().at(-1)).toBe("/auth/refresh");
+  const entering = here.login(credentials);
+  for (let turn = 0; turn < 50; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+  expect(gateway.pathsSeen()).toEqual(["/auth/login", "/auth/refresh"]);
+  refused.resolve(failure(401, "refresh_token_invalid"));
+  expect([await refreshing, await entering]).toEqual([undefined, { step: "done", user: ada }]);
+  expect(here.user).toEqual(ada);
+});
+
 test("a refresh that brings another session ends this tab's instead of changing who it acts for", async () => {
   const client = tab();
   const ends = endsOf(client);
