@@ -1,8 +1,8 @@
 /**
  * CPU per forwarded GET, in one run and in turns: the whole gateway (its own process, a real token-service behind it),
- * also for a route that demands a permission and one that demands a level of assurance, against @fastify/http-proxy as it
- * comes, undici's dispatch alone, and HAProxy with and without a signature check, where `haproxy` is installed. Load and
- * upstream are processes of their own. Linux only: it reads /proc.
+ * also for a route that demands a permission, one that demands a level of assurance and one whose upstream has an audience,
+ * against @fastify/http-proxy as it comes, undici's dispatch alone, and HAProxy with and without a signature check, where
+ * `haproxy` is installed. Load and upstream are processes of their own. Linux only: it reads /proc.
  *
  *   npm run bench:proxy
  *   PROFILE=folder npm run bench:proxy      also writes a CPU profile of the gateway
@@ -121,6 +121,13 @@ async function gateways(): Promise<Subject[]> {
     { prefix: "/payments", upstream, rateLimit, methods: { GET: { roles: ["USER"] } } },
     { prefix: "/permitted", upstream, rateLimit, methods: { GET: { permissions: ["payments:read"] } } },
     { prefix: "/demanding", upstream, rateLimit, methods: { GET: { roles: ["USER"], assurance } } },
+    {
+      prefix: "/audience",
+      upstream,
+      rateLimit,
+      audience: "https://payments.example",
+      methods: { GET: { roles: ["USER"] } },
+    },
   ];
   const routesFile = join(folder, "routes.yaml");
   await writeFile(routesFile, JSON.stringify({ routes }));
@@ -153,6 +160,7 @@ async function gateways(): Promise<Subject[]> {
     { ...gateway, name: "gateway", path: "/payments/7" },
     { ...gateway, name: "gateway with permissions", path: "/permitted/7" },
     { ...gateway, name: "gateway with assurance", path: "/demanding/7" },
+    { ...gateway, name: "gateway with audience", path: "/audience/7" },
   ];
 }
 

@@ -50,6 +50,7 @@ export function processPlan(
   const payments = service(settings, home, "payments-service", settings.PAYMENTS_OPERATIONS_PORT, {
     LISTEN_ADDRESS: local(settings.PAYMENTS_PORT),
     TOKEN_SERVICE_ADDRESS,
+    TOKEN_AUDIENCE: "payments",
   });
   const identity = service(settings, home, "identity-service", settings.IDENTITY_OPERATIONS_PORT, {
     ...database(settings, home, "identity-service"),

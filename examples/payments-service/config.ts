@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { AUDIENCE_FORM, isAudience } from "../../service-kit/audience.ts";
 import { addressSchema, processConfig, tlsConfig } from "../../service-kit/config.ts";
 
 export const configSchema = z.object({
@@ -7,4 +8,6 @@ export const configSchema = z.object({
   /** HTTP, for the gateway only. */
   LISTEN_ADDRESS: addressSchema,
   TOKEN_SERVICE_ADDRESS: addressSchema,
+  /** As in the routes file. Without it, tokens for the issuer are accepted. */
+  TOKEN_AUDIENCE: z.string().refine(isAudience, AUDIENCE_FORM).optional(),
 });

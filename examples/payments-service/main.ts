@@ -15,6 +15,7 @@ const verifier = createTokenVerifier({
   certificate,
   logger,
   metrics,
+  audience: config.TOKEN_AUDIENCE,
   // Calls come through the gateway, which forwards those alone whose proof it has checked.
   boundTokens: "checked",
 });

@@ -182,6 +182,16 @@ test("a logout is felt at once: a hundred times, the very next request is refuse
 
 const sessionOf = (user: { email: string; password: string }) => api.logIn(user);
 
+test("the payments API accepts what the gateway gives it, and no token that a caller has", async () => {
+  const { accessToken } = await api.newUser();
+  expect((await api.get("/payments", { token: accessToken })).status).toBe(200);
+  const direct = apiClient(`http://127.0.0.1:${system.ports.PAYMENTS_PORT}`);
+  expect(await direct.get("/payments", { token: accessToken })).toMatchObject({
+    status: 401,
+    body: { error: { code: "token_invalid" } },
+  });
+});
+
 test("who may do what with payments", async () => {
   const user = await api.newUser();
   const auditor = await api.newUser();
