@@ -2,12 +2,14 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { type DpopClient, dpopClient } from "../../tests/support/dpop-client.ts";
 import { statuses } from "../testing/raw-socket.ts";
 import { HOST, principalWith, routesOf, testGateway } from "../testing/test-gateway.ts";
 
 const revoked = new Set<string>();
 /** Tokens whose verification fails. */
 const unknowable = new Set<string>();
+let client: DpopClient;
 let gateway: ReturnType<typeof testGateway>;
 let port = 0;
 let asked: IncomingMessage[] = [];
@@ -41,6 +43,7 @@ beforeAll(async () => {
     upstream: `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`,
     methods: { GET: { roles: ["USER"], action: "chat.open" } },
   };
+  client = await dpopClient();
   gateway = testGateway({
     routes: routesOf([
       { ...route, prefix: "/chat", websocket: true, allowedOrigins: ["https://app.example.com"] },
@@ -57,7 +60,11 @@ beforeAll(async () => {
             ? { kind: "inactive", reason: "revoked" }
             : {
                 kind: "active",
-                principal: { ...principalWith(token === "admin" ? "ADMIN" : "USER"), userId: token },
+                principal: {
+                  ...principalWith(token === "admin" ? "ADMIN" : "USER"),
+                  userId: token,
+                  ...(token === "bound" && { confirmation: { jkt: client.jkt, x5tS256: "" } }),
+                },
               },
       refuseSession: () => undefined,
       assertReady: () => undefined,
@@ -106,6 +113,29 @@ function open(path: string, token: string, ...headers: string[]) {
   socket.write(`${lines.join("\r\n")}\r\n\r\n`);
   return connection;
 }
+
+test("a WebSocket with a token of a key opens with a proof only", async () => {
+  const opened = async (nonce: string | undefined, ...headers: string[]) => {
+    const path = "/chat/8";
+    const dpop = await client.proof({
+      method: "GET",
+      url: path,
+      token: "bound",
+      ...(nonce !== undefined && { nonce }),
+    });
+    const connection = open(path, "", ...headers, `DPoP: ${dpop}`);
+    await expect.poll(() => statuses(connection.text)).toHaveLength(1);
+    connection.socket.destroy();
+    return connection.text;
+  };
+  const asksForNonce = await opened(undefined, "Authorization: DPoP bound");
+  const [, nonce] = /^dpop-nonce: (\S+)\r$/m.exec(asksForNonce) ?? [];
+  expect(statuses(await opened(nonce, "Authorization: Bearer bound"))).toEqual([401]);
+  expect(asked).toEqual([]);
+  expect(statuses(await opened(nonce, "Authorization: DPoP bound"))).toEqual([101]);
+  expect(asked[0]?.headers).toMatchObject({ authorization: "DPoP bound" });
+  expect(asked[0]?.headers).not.toHaveProperty("dpop");
+});
 
 test("a WebSocket opens where the route allows it, as the verified caller, and is in the audit log", async () => {
   const connection = open("/v1/chat/7", "user", "X-User-Id: forged");
