@@ -14,7 +14,8 @@ import {
 import { IdentityServiceService } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import { UserAdminServiceService } from "../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
 import { SessionServiceClient } from "../proto/gen/gatehouse/token/v1/session_service.ts";
-import { newCallContext } from "../service-kit/call-context.ts";
+import { TokenServiceClient } from "../proto/gen/gatehouse/token/v1/token_service.ts";
+import { type CallContext, newCallContext } from "../service-kit/call-context.ts";
 import { loadConfig } from "../service-kit/config.ts";
 import { connectPostgres } from "../service-kit/postgres.ts";
 import { repeat, untilSuccess } from "../service-kit/repeat.ts";
@@ -33,6 +34,7 @@ import { withCheckedIds } from "./check-ids.ts";
 import { CLIENT_ADMIN_CALLERS, createClientAdminRpc } from "./client-admin-rpc.ts";
 import { CLIENT_CALLERS, createClientRpc } from "./client-rpc.ts";
 import { createApiKeyIds } from "./clients/api-keys.ts";
+import { createIssuerCheck } from "./clients/check-issuer.ts";
 import { createClientLimits } from "./clients/client-limits.ts";
 import { createClientEndWorker } from "./clients/end-client-tokens.ts";
 import { createOwnerlessCount, deleteOldAssertions } from "./clients/managed-clients.ts";
@@ -84,6 +86,7 @@ const CLEAN_UP_INTERVAL_MS = 10 * 60_000;
 /** A shorter one would make replicas with the old and the new key order re-encrypt in turn. */
 const REENCRYPTION_INTERVAL_MS = 15 * 60_000;
 const OWNERLESS_COUNT_INTERVAL_MS = 60_000;
+const ISSUER_CHECK_INTERVAL_MS = 60_000;
 const ROLE_COUNT_INTERVAL_MS = 60_000;
 const DISCOVERY_INTERVAL_MS = 10 * 60_000;
 
@@ -104,6 +107,12 @@ const sessions = createRpcClient(SessionServiceClient, {
   idempotentMethods: ["gatehouse.token.v1.SessionService/ListSessions"],
 });
 lifecycle.onStop("token-service client", () => sessions.close());
+const keys = createRpcClient(TokenServiceClient, {
+  address: config.TOKEN_SERVICE_ADDRESS,
+  service: "token-service",
+  certificate,
+});
+lifecycle.onStop("client of token-service's keys", () => keys.close());
 
 const hashesAtOnce = hashConcurrency(config, availableParallelism());
 const recorder = createAuditRecorder({
@@ -300,6 +309,15 @@ const ownerlessCount = repeat(
 );
 ownerlessCount.runSoon();
 lifecycle.onStop("clients without an owner", () => ownerlessCount.stop());
+const askIssuer = async (context: CallContext) => (await callUnary(keys, keys.getJwks, {}, context)).issuer;
+const issuerCheck = repeat(
+  "the issuer of tokens",
+  ISSUER_CHECK_INTERVAL_MS,
+  createIssuerCheck({ askIssuer, tokenIssuer: config.PUBLIC_ORIGIN }, logger),
+  logger,
+);
+issuerCheck.runSoon();
+lifecycle.onStop("the issuer of tokens", () => issuerCheck.stop());
 const record = (event: SecurityEvent) =>
   recorder.recordEvent(toAuditEvent(event), Date.now() + EVENT_RECORD_TIMEOUT_MS);
 const eraseClaimedEmail = async (email: string) => {

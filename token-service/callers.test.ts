@@ -32,6 +32,6 @@ test("who may call what: tokens", () => {
   expect(tokenCallers(verifiers)).toEqual({
     verifyToken: verifiers,
     watchRevocations: verifiers,
-    getJwks: verifiers,
+    getJwks: [...verifiers, "identity-service"],
   });
 });

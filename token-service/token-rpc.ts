@@ -22,7 +22,9 @@ import {
 } from "./verify-token.ts";
 
 export function tokenCallers(verifiers: readonly string[]): Callers<TokenServiceServer> {
-  return { verifyToken: verifiers, watchRevocations: verifiers, getJwks: verifiers };
+  // identity-service asks for the issuer.
+  const getJwks = [...verifiers, "identity-service"];
+  return { verifyToken: verifiers, watchRevocations: verifiers, getJwks };
 }
 
 export interface TokenRpcDeps extends VerifyTokenDeps {
@@ -61,7 +63,11 @@ export function createTokenRpc(deps: TokenRpcDeps): Implementation<TokenServiceS
       }
     },
     async getJwks() {
-      return { jwksJson: JSON.stringify(deps.keys.publicJwks()), maxAgeS: deps.jwksMaxAgeS };
+      return {
+        jwksJson: JSON.stringify(deps.keys.publicJwks()),
+        maxAgeS: deps.jwksMaxAgeS,
+        issuer: deps.issuer,
+      };
     },
   };
 }

@@ -124,3 +124,15 @@ test.each([
     expect(JSON.parse(out).warnings).toHaveLength(isWarned ? 1 : 0);
   },
 );
+
+test.each([
+  ["https://auth.example.com", 0],
+  ["https://www.example.com", 1],
+])(
+  "PUBLIC_ORIGIN %s beside the issuer https://auth.example.com: %i warnings",
+  async (PUBLIC_ORIGIN, count) => {
+    const environment = { ...ofTokenService(), TOKEN_ISSUER: "https://auth.example.com", PUBLIC_ORIGIN };
+    const { code, out } = await check("token-service", environment, "--json");
+    expect([code, JSON.parse(out).warnings.length]).toEqual([0, count]);
+  },
+);

@@ -69,12 +69,18 @@ function readEnvironment(file: string): Record<string, string | undefined> {
 /** What is wrong between services, where one environment has the variables of both. */
 function warningsOf(environment: Readonly<Record<string, string | undefined>>): string[] {
   const { APPROVAL_RETENTION_MONTHS: approvals, AUDIT_RETENTION_MONTHS: log } = environment;
-  if (approvals === undefined || log === undefined) return [];
+  const { PUBLIC_ORIGIN: origin, TOKEN_ISSUER: issuer } = environment;
+  const warnings: string[] = [];
   const months = (text: string) => Number(text) || Number.POSITIVE_INFINITY;
-  if (months(approvals) >= months(log)) return [];
-  return [
-    "Warning: APPROVAL_RETENTION_MONTHS is shorter than AUDIT_RETENTION_MONTHS: old approvals could not be proven",
-  ];
+  if (approvals !== undefined && log !== undefined && months(approvals) < months(log)) {
+    warnings.push(
+      "Warning: APPROVAL_RETENTION_MONTHS is shorter than AUDIT_RETENTION_MONTHS: old approvals could not be proven",
+    );
+  }
+  if (origin !== undefined && issuer !== undefined && origin !== issuer) {
+    warnings.push("Warning: PUBLIC_ORIGIN is not TOKEN_ISSUER: no client could use a public key");
+  }
+  return warnings;
 }
 
 async function check(entry: string, environment: Readonly<Record<string, string | undefined>>) {

@@ -172,6 +172,8 @@ export interface GetJwksResponse {
   jwksJson: string;
   /** How long a reader may keep it, in seconds. */
   maxAgeS: number;
+  /** `iss` of access tokens, and `aud` of clients' assertions. Absent from a service that does not know the field. */
+  issuer?: string | undefined;
 }
 
 function createBaseVerifyTokenRequest(): VerifyTokenRequest {
@@ -741,7 +743,7 @@ export const GetJwksRequest: MessageFns<GetJwksRequest> = {
 };
 
 function createBaseGetJwksResponse(): GetJwksResponse {
-  return { jwksJson: "", maxAgeS: 0 };
+  return { jwksJson: "", maxAgeS: 0, issuer: undefined };
 }
 
 export const GetJwksResponse: MessageFns<GetJwksResponse> = {
@@ -751,6 +753,9 @@ export const GetJwksResponse: MessageFns<GetJwksResponse> = {
     }
     if (message.maxAgeS !== 0) {
       writer.uint32(16).uint32(message.maxAgeS);
+    }
+    if (message.issuer !== undefined) {
+      writer.uint32(26).string(message.issuer);
     }
     return writer;
   },
@@ -782,6 +787,14 @@ export const GetJwksResponse: MessageFns<GetJwksResponse> = {
             }
 
             message.maxAgeS = reader.uint32();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.issuer = reader.string();
             continue;
           }
         }
