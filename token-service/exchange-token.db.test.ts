@@ -187,6 +187,11 @@ test("who accepts whose token: each verifier its own", async () => {
     expect(await verdictOf(tokens.a, audience), audience).toBe("aud");
 });
 
+test("an API key that nobody has shown yet is not an upstream's either", async () => {
+  const { text } = newApiKey();
+  expect([await verdictOf(text, A), await verdictOf(text)]).toEqual(["aud", "active"]);
+});
+
 test("an exchanged token is no token to exchange or to refresh", async () => {
   const { accessToken, refreshToken } = await logIn(replica, randomUUID());
   const token = await tokenFor(accessToken);
