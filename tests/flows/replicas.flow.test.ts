@@ -1,12 +1,16 @@
 import { execFile } from "node:child_process";
+import { once } from "node:events";
+import { request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from "node:http";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type ApiClient, apiClient } from "../support/api-client.ts";
+import { dpopClient } from "../support/dpop-client.ts";
 import { newMachineClient, requestToken } from "../support/machine-client.ts";
 import { findRedisProgram, startRedis, type TestRedis } from "../support/redis.ts";
-import { startThreeOfEach } from "../support/replicas.ts";
+import { PUBLIC_HOST, startThreeOfEach } from "../support/replicas.ts";
 import { measureRevocations, type Revocable, session } from "../support/revocations.ts";
 import { ADMIN, type System, startSystem } from "../support/system.ts";
 
@@ -142,6 +146,73 @@ test("a client that changes its secret and its API key under load loses no call 
     },
   );
   expect([...statuses.keys()]).toEqual([200]);
+});
+
+/** A call through a balancer: the host is the public one, whichever gateway it reaches. */
+async function callThrough(
+  gateway: string,
+  method: string,
+  path: string,
+  headers: OutgoingHttpHeaders,
+  body = "",
+) {
+  const [hostname, port] = gateway.split(":");
+  const all = { ...headers, host: PUBLIC_HOST, "content-length": Buffer.byteLength(body) };
+  const request = httpRequest({ hostname, port, method, path, headers: all, timeout: 60_000 });
+  request.end(body);
+  const [response] = (await once(request, "response")) as [IncomingMessage];
+  const answer = JSON.parse(await text(response));
+  return { status: response.statusCode, nonce: response.headers["dpop-nonce"] as string | undefined, answer };
+}
+
+test("a proof counts once, at one of three gateways, and its token at none without one", async () => {
+  const gateways = three.gateways.map(({ address }) => address);
+  const [first = "", ...others] = gateways;
+  const { email, password } = await (apis[0] as ApiClient).newUser();
+  const { proof } = await dpopClient();
+  const origin = `http://${PUBLIC_HOST}`;
+
+  const login = async (nonce?: string) =>
+    callThrough(
+      first,
+      "POST",
+      "/auth/login",
+      {
+        "content-type": "application/json",
+        dpop: await proof({ url: `${origin}/auth/login`, ...(nonce !== undefined && { nonce }) }),
+      },
+      JSON.stringify({ email, password }),
+    );
+  let begun = await login();
+  if (begun.nonce !== undefined && begun.status !== 200) begun = await login(begun.nonce);
+  expect(begun).toMatchObject({ status: 200, answer: { data: { tokenType: "DPoP" } } });
+  const token = begun.answer.data.accessToken as string;
+
+  let nonce: string | undefined;
+  const fresh = () =>
+    proof({ method: "GET", url: `${origin}/auth/me`, token, ...(nonce !== undefined && { nonce }) });
+  const show = async (gateway: string, dpop: string) => {
+    const shown = await callThrough(gateway, "GET", "/auth/me", { authorization: `DPoP ${token}`, dpop });
+    nonce = shown.nonce ?? nonce;
+    return shown;
+  };
+  for (const gateway of [first, ...others, first]) {
+    let used = await fresh();
+    let accepted = await show(gateway, used);
+    if (accepted.status === 401) {
+      expect(accepted.answer.error.code).toBe("token_proof_needs_nonce");
+      used = await fresh();
+      accepted = await show(gateway, used);
+    }
+    expect(accepted.status).toBe(200);
+    for (const again of gateways) {
+      const replayed = await show(again, used);
+      expect(replayed.status).toBe(401);
+      expect(replayed.answer.error.code).toMatch(/^token_proof_(?:invalid|needs_nonce)$/);
+    }
+    const bearer = { authorization: `Bearer ${token}` };
+    expect((await callThrough(gateway, "GET", "/auth/me", bearer)).status).toBe(401);
+  }
 });
 
 test("a hundred refreshes over three replicas give one chain and a hundred equal answers", async () => {

@@ -15,6 +15,9 @@ export interface Call {
   headers?: Record<string, string>;
 }
 
+/** Not `application/x-ndjson`, which has a document in each line. */
+const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\b/;
+
 export interface ApiClientOptions {
   /** Repeats calls that are answered 503. Default true. */
   isPatient?: boolean;
@@ -40,7 +43,7 @@ export function apiClient(url: string, { isPatient = true }: ApiClientOptions = 
       signal: AbortSignal.timeout(CALL_TIMEOUT_MS),
     });
     const text = await response.text();
-    const isJson = response.headers.get("content-type")?.includes("json") === true;
+    const isJson = JSON_TYPE.test(response.headers.get("content-type") ?? "");
     return {
       status: response.status,
       headers: response.headers,

@@ -11,6 +11,8 @@ import { BARE_ENVIRONMENT } from "./bare-environment.ts";
 import { freePort } from "./free-port.ts";
 import type { System } from "./system.ts";
 
+/** Of all gateways, as behind a balancer. */
+export const PUBLIC_HOST = "api.gatehouse.test";
 const ROOT = resolve(import.meta.dirname, "..", "..");
 
 const PLENTY = JSON.stringify(
@@ -68,7 +70,7 @@ export async function startReplica(
       LISTEN_ADDRESS: address,
       OPERATIONS_ADDRESS: operations,
       HEALTH_ADDRESS: health,
-      ...(name === "gateway" ? { ALLOWED_HOSTS: address } : {}),
+      ...(name === "gateway" ? { ALLOWED_HOSTS: `${address},${PUBLIC_HOST}` } : {}),
       ...environment,
     },
   });
