@@ -158,9 +158,9 @@ test("while token-service is away they are disabled all the same, and a worker e
 test("a user who leaves by themselves leaves a trace at each client; one who never came and owns one stays", async () => {
   const { id } = await shop("shop");
   const request = { userId: ownerId, password: ANNA.password, clientIp: "" };
-  await database.ownerSql`update users set email_verified = false, first_login_at = null`;
-  const inAYear = { ...deps, unusedAccountDays: 90, now: () => new Date(Date.now() + 3e10) };
-  await deleteUnusedAccounts(inAYear);
+  await database.ownerSql`
+    update users set email_verified = false, first_login_at = null, created_at = now() - interval '1 year'`;
+  await deleteUnusedAccounts({ ...deps, unusedAccountDays: 90 });
   expect((await getClient(deps, id)).client.ownerId).toBe(ownerId);
   await deleteAccount(deps, request, newCallContext({ budgetMs: 60_000 }));
   expect((await getClient(deps, id)).client).toMatchObject({ ownerId: null, status: "active" });
