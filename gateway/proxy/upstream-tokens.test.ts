@@ -10,6 +10,8 @@ import { HOST, principalWith, routesOf, SESSION_ID, send, testGateway } from "..
 const A = "https://payments.example";
 const API_KEY = `gh_${"0".repeat(32)}_${"A".repeat(43)}`;
 
+const OTHERS = Array.from({ length: 17 }, (_, index) => `other-${index}`);
+
 let seen: IncomingMessage[] = [];
 const upstream = createServer((request, response) => {
   seen.push(request);
@@ -67,6 +69,7 @@ function start(options: { maxUpstreamTokens?: number } = {}) {
       { prefix: "/also-a", upstream: origin, methods, audience: A },
       { prefix: "/b", upstream: origin, methods, audience: "ledger" },
       { prefix: "/none", upstream: origin, methods, websocket: true, passToken: false },
+      ...OTHERS.map((name) => ({ prefix: `/${name}`, upstream: origin, methods, audience: name })),
     ]),
     verifier: {
       verify,
@@ -302,4 +305,14 @@ test("memory is bounded: the token that was unused for longest is exchanged agai
   for (const token of ["a", "b", "c", "c", "a"]) await tokenAt("/a", token);
   expect(asks()).toEqual([`a ${A}`, `b ${A}`, `c ${A}`, `a ${A}`]);
   expect(await metric(metrics, /gatehouse_upstream_tokens\{[^}]*\} (\d+)/)).toBe("2");
+});
+
+test("so are the audiences of one token: of seventeen, the first is exchanged again", async () => {
+  const { tokenAt } = start();
+  for (const name of OTHERS) await tokenAt(`/${name}`, "ada");
+  await tokenAt("/other-16", "ada");
+  await tokenAt("/other-1", "ada");
+  expect(asked).toHaveLength(17);
+  await tokenAt("/other-0", "ada");
+  expect(asked).toHaveLength(18);
 });
