@@ -247,6 +247,8 @@ test.each([
   "DPoP",
   "Client-Cert",
   "Client-Cert-Chain",
+  "X-Client-Id",
+  "X-Scope",
   "Forwarded",
   "X-Request-Id",
   "traceparent",

@@ -21,7 +21,7 @@ const DEFAULT_CONNECT_TIMEOUT_MS = 2_000;
 
 /** The gateway sets these, or they end at each hop. */
 const GATEWAY_HEADERS =
-  /^(?:host|authorization|proxy-.*|connection|keep-alive|te|trailer|transfer-encoding|upgrade|http2-settings|expect|content-length|forwarded|traceparent|tracestate|baggage|x-request-id|gatehouse-approval|dpop|client-cert(?:-chain)?|x-auth-(?:context|time)|x-(?:user|session|forwarded|actor|approval)(?:-.*)?)$/;
+  /^(?:host|authorization|proxy-.*|connection|keep-alive|te|trailer|transfer-encoding|upgrade|http2-settings|expect|content-length|forwarded|traceparent|tracestate|baggage|x-request-id|gatehouse-approval|dpop|client-cert(?:-chain)?|x-auth-(?:context|time)|x-client-id|x-scope|x-(?:user|session|forwarded|actor|approval)(?:-.*)?)$/;
 /** Excludes `_`, because many servers treat it as `-`. */
 const requestHeader = z
   .string()
