@@ -47,7 +47,14 @@ export function stepUpTarget(wanted: AssuranceLevel, current: AssuranceLevel): A
   return wanted > current ? wanted : current;
 }
 
-/** By the claims alone. @throws {DomainError} `step_up_required`; `user_required` for a client, which has no step-up. */
+/** Of the clocks of services. A proof further ahead is not of this world, and not fresh. */
+const CLOCK_SKEW_MS = 5_000;
+
+/**
+ * By the claims alone.
+ * @param nowMs time of token-service (`TokenVerifier.nowMs`): the clock of this machine may be wrong.
+ * @throws {DomainError} `step_up_required`; `user_required` for a client, which has no step-up.
+ */
 export function assertAssured(
   demand: AssuranceDemand | undefined,
   { kind, acr, authTime }: { kind?: "user" | "client"; acr: AssuranceLevel; authTime: Date },
@@ -56,7 +63,8 @@ export function assertAssured(
   if (demand === undefined) return;
   if (kind === "client") throw new DomainError("user_required");
   const { maxAgeSeconds } = demand;
-  const isFresh = maxAgeSeconds === undefined || nowMs - authTime.getTime() <= maxAgeSeconds * 1_000;
+  const ageMs = nowMs - authTime.getTime();
+  const isFresh = maxAgeSeconds === undefined || (ageMs >= -CLOCK_SKEW_MS && ageMs <= maxAgeSeconds * 1_000);
   if (acr >= demand.acr && isFresh) return;
   const methods = stepUpMethods(stepUpTarget(demand.acr, acr));
   throw new DomainError("step_up_required", undefined, { details: { ...demand, methods } });

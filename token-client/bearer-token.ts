@@ -1,7 +1,8 @@
 import { DomainError } from "../service-kit/errors.ts";
-import type { Principal, TokenVerifier, Verification } from "./principal.ts";
+import type { Principal, RequestVerifier, Verification } from "./principal.ts";
 
 const MAX_TOKEN_CHARACTERS = 4_096;
+const BEARER = /^bearer(?: |$)/i;
 const SCHEME = /^(?:bearer|dpop)(?: |$)/i;
 const CREDENTIALS = /^(?:(bearer)|dpop) ([A-Za-z0-9\-._~+/]+=*)$/i;
 
@@ -41,19 +42,36 @@ export function assertScheme({ isDpop }: PresentedToken, principal: Pick<Princip
     );
 }
 
+/** All values: of several, Node.js shows the first alone. */
+export function authorizationsOf({ rawHeaders }: { rawHeaders: readonly string[] }): string[] {
+  return rawHeaders.filter(
+    (_value, index) => index % 2 === 1 && rawHeaders[index - 1]?.toLowerCase() === "authorization",
+  );
+}
+
 /**
- * Of a bound token only the scheme is checked, because only a verifier with `boundTokens: "checked"` accepts one.
+ * Of a bound token only the scheme is checked, because only a verifier with `boundTokens: "checked"` accepts one. For others
+ * `DPoP` is another scheme.
+ * @param authorization all values of the header: of several nobody knows which counts.
  * @throws {DomainError} `token_missing`, `token_invalid` (also if revoked), `token_expired`, `token_proof_missing`,
- *   `token_proof_invalid`, or `service_unavailable`.
+ *   `token_proof_invalid`, `too_many_requests` or `service_unavailable`.
  */
 export async function verifyAuthorization(
-  verifier: Pick<TokenVerifier, "verify">,
-  authorization: string | undefined,
+  verifier: RequestVerifier,
+  authorization: readonly string[],
+  clientIp?: string,
 ): Promise<Principal> {
-  const presented = presentedToken(authorization);
-  const principal = verifiedPrincipal(await verifier.verify(presented.text));
+  const presented = onlyToken(authorization, verifier.acceptsBound);
+  const principal = verifiedPrincipal(await verifier.verify(presented.text, clientIp));
   assertScheme(presented, principal);
   return principal;
+}
+
+function onlyToken(authorization: readonly string[], acceptsBound: boolean): PresentedToken {
+  const scheme = acceptsBound ? SCHEME : BEARER;
+  if (!authorization.some((value) => scheme.test(value))) throw new DomainError("token_missing");
+  if (authorization.length > 1) throw new DomainError("token_invalid");
+  return presentedToken(authorization[0]);
 }
 
 export function verifiedPrincipal(verification: Verification): Principal {

@@ -37,19 +37,25 @@ const VERDICTS: Record<string, Verification> = {
   revoked: { kind: "inactive", reason: "revoked" },
 };
 
-async function app() {
+let addresses: (string | undefined)[] = [];
+
+async function app(acceptsBound = true) {
+  addresses = [];
   const instance = fastify();
   await instance.register(fastifyBearerAuth, {
     verifier: {
-      verify(token) {
+      verify(token, clientIp) {
         if (token === "unknowable")
           throw new DomainError("service_unavailable", "away", { retryAfterMs: 1_500 });
         if (token === "many") throw new DomainError("too_many_requests", "many", { retryAfterMs: 2_001 });
         if (token === "strange") throw new DomainError("conflict");
         if (token === "bug") throw new TypeError("a bug");
         if (token === "foreign") throw Object.assign(new Error("of another library"), { statusCode: 418 });
+        addresses.push(clientIp);
         return VERDICTS[token] ?? { kind: "inactive", reason: "invalid" };
       },
+      nowMs: () => Date.now(),
+      acceptsBound,
     },
   });
   instance.get("/open", { config: { auth: "public" } }, async (request) => ({
@@ -132,7 +138,8 @@ test("a route without config.auth stops the start", async () => {
 });
 
 test("a route demands a level and a recent proof of it, by the challenge of RFC 9470", async () => {
-  const provenMs = { fresh: Date.now(), old: Date.now() - 3_600_000 };
+  const nowMs = Date.now() - 86_400_000;
+  const provenMs = { fresh: nowMs, old: nowMs - 3_600_000 };
   const principalOf = (acr: 1 | 2, authTimeMs: number): Verification => {
     const verification = active("USER");
     if (verification.kind !== "active") throw new Error("not active");
@@ -149,7 +156,12 @@ test("a route demands a level and a recent proof of it, by the challenge of RFC 
   const invalid: Verification = { kind: "inactive", reason: "invalid" };
   const instance = fastify();
   await instance.register(fastifyBearerAuth, {
-    verifier: { verify: (token) => verdicts[token] ?? invalid },
+    // Behind the clock of this machine.
+    verifier: {
+      verify: (token) => verdicts[token] ?? invalid,
+      nowMs: () => Date.now() - 86_400_000,
+      acceptsBound: false,
+    },
   });
   const config = { auth: "authenticated", assurance: { acr: 2, maxAgeSeconds: 300 } } as const;
   instance.get("/pay", { config }, async () => "paid");
@@ -168,7 +180,9 @@ test("a route demands a level and a recent proof of it, by the challenge of RFC 
 
 test("a public route that demands a level stops the start", async () => {
   const instance = fastify();
-  await instance.register(fastifyBearerAuth, { verifier: { verify: () => active("USER") } });
+  await instance.register(fastifyBearerAuth, {
+    verifier: { verify: () => active("USER"), nowMs: () => 0, acceptsBound: false },
+  });
   const config = { auth: "public", assurance: { acr: 2 } } as const;
   expect(() => instance.get("/open", { config }, async () => "")).toThrow(
     "GET /open is public and demands a level of assurance",
@@ -186,4 +200,20 @@ test("a token of a key, which the verifier accepts because its proof is checked,
       'DPoP error="invalid_token"',
     ]);
   }
+});
+
+test("where no proofs are checked, DPoP is another scheme", async () => {
+  const instance = await app(false);
+  for (const authorization of ["DPoP bound", "DPoP user", "DPoP"]) {
+    const answer = await instance.inject({ url: "/any", headers: { authorization } });
+    expect([answer.json().code, answer.headers["www-authenticate"]]).toEqual(["token_missing", "Bearer"]);
+  }
+  expect(addresses).toEqual([]);
+});
+
+test("a client has the share of its network, by its address; a neighbour speaks for many", async () => {
+  const instance = await app();
+  for (const remoteAddress of ["127.0.0.1", "198.51.100.1"])
+    await instance.inject({ url: "/any", headers: { authorization: "Bearer user" }, remoteAddress });
+  expect(addresses).toEqual([undefined, "198.51.100.1"]);
 });

@@ -1,9 +1,10 @@
-import type { FastifyError, FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyRequest } from "fastify";
 import fastifyPlugin from "fastify-plugin";
-import { DomainError, type ErrorCode } from "../service-kit/errors.ts";
-import { type AssuranceDemand, assertAssured, stepUpChallenge, stepUpDemandOf } from "./assurance.ts";
-import { verifyAuthorization } from "./bearer-token.ts";
-import type { Principal, TokenVerifier } from "./principal.ts";
+import { type AssuranceDemand, assertAssured } from "./assurance.ts";
+import { authorizationsOf, verifyAuthorization } from "./bearer-token.ts";
+import { clientAddress } from "./client-address.ts";
+import { toHttpRefusal } from "./http-refusal.ts";
+import type { Principal, RequestVerifier } from "./principal.ts";
 import { assertAllowed, type RouteAuth } from "./route-auth.ts";
 
 declare module "fastify" {
@@ -20,26 +21,21 @@ declare module "fastify" {
 }
 
 export interface BearerAuthOptions {
-  verifier: Pick<TokenVerifier, "verify">;
+  verifier: RequestVerifier;
+  /**
+   * The address of the client, never of a proxy: one network may have a share of the calls of token-service. Default: `request.ip`,
+   * which goes by `trustProxy`, unless it is of a private network.
+   */
+  clientIp?: (request: FastifyRequest) => string | undefined;
 }
 
-/** For applications without their own error handler. */
-const STATUS: Partial<Record<ErrorCode, number>> = {
-  token_missing: 401,
-  token_invalid: 401,
-  token_expired: 401,
-  token_proof_missing: 401,
-  token_proof_invalid: 401,
-  step_up_required: 401,
-  forbidden: 403,
-  user_required: 403,
-  too_many_requests: 429,
-  service_unavailable: 503,
-};
-
-/** Every route needs `config.auth`, and may have `config.assurance`. @see RFC 6750 §3, RFC 9470 §3. */
+/**
+ * Every route needs `config.auth`, and may have `config.assurance`. The handler of `setNotFoundHandler` is no route and always public:
+ * it must not serve anything that is not.
+ * @see RFC 6750 §3, RFC 9470 §3.
+ */
 export const fastifyBearerAuth = fastifyPlugin<BearerAuthOptions>(
-  async (app, { verifier }) => {
+  async (app, { verifier, clientIp = ({ ip }) => clientAddress(ip) }) => {
     app.decorateRequest("principal", null);
     app.addHook("onRoute", ({ method, url, config }) => {
       if (config?.auth === undefined) throw new Error(`${method} ${url} has no config.auth`);
@@ -50,11 +46,12 @@ export const fastifyBearerAuth = fastifyPlugin<BearerAuthOptions>(
       const { auth, assurance } = request.routeOptions.config;
       if (request.is404 || auth === "public") return;
       try {
-        request.principal = await verifyAuthorization(verifier, request.headers.authorization);
+        const authorization = authorizationsOf(request.raw);
+        request.principal = await verifyAuthorization(verifier, authorization, clientIp(request));
         assertAllowed(auth, request.principal);
-        assertAssured(assurance, request.principal, Date.now());
+        assertAssured(assurance, request.principal, verifier.nowMs());
       } catch (error) {
-        throw answerable(error, reply);
+        throw toHttpRefusal(error, (name, value) => reply.header(name, value));
       }
     });
   },
@@ -65,19 +62,4 @@ export function principalIn(request: FastifyRequest): Principal {
   if (request.principal === null)
     throw new Error(`${request.routeOptions.url} is public and has no principal`);
   return request.principal;
-}
-
-function answerable(error: unknown, reply: FastifyReply): unknown {
-  if (!(error instanceof DomainError)) return error;
-  const statusCode = STATUS[error.code] ?? 500;
-  if (statusCode === 401) reply.header("www-authenticate", challengeOf(error));
-  if (error.retryAfterMs !== undefined) reply.header("retry-after", Math.ceil(error.retryAfterMs / 1_000));
-  return Object.assign(error, { statusCode } satisfies Partial<FastifyError>);
-}
-
-function challengeOf(error: DomainError): string {
-  const demand = stepUpDemandOf(error);
-  if (demand !== undefined) return stepUpChallenge(demand);
-  if (error.code.startsWith("token_proof")) return 'DPoP error="invalid_token"';
-  return error.code === "token_missing" ? "Bearer" : 'Bearer error="invalid_token"';
 }

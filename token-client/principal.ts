@@ -48,7 +48,21 @@ export interface TokenVerifier {
   verify(token: string, clientIp?: string): Verification | Promise<Verification>;
   /** Takes effect before the revocation stream reports the end. */
   refuseSession(sessionId: string): void;
-  /** @throws {DomainError} `service_unavailable` while revocations are not fully known. */
+  /**
+   * For readiness. After a revocation of an unknown kind it goes on to pass: every token then needs a call, which works.
+   * @throws {DomainError} `service_unavailable` until all revocations have been read, and after 3 s of silence.
+   */
   assertReady(): void;
   close(): void;
+}
+
+/** What the adapters of frameworks need. */
+export interface RequestVerifier extends Pick<TokenVerifier, "verify"> {
+  /**
+   * Time of token-service in milliseconds since 1970, at most 3 s ahead: for `assertAssured`. The clock of this machine, which may
+   * be wrong, counts before the first message of token-service, and in silence if it is later.
+   */
+  nowMs(): number;
+  /** Whether tokens that are bound to a key are accepted. */
+  readonly acceptsBound: boolean;
 }

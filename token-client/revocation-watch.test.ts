@@ -6,7 +6,9 @@ import type {
   WatchRevocationsRequest,
   WatchRevocationsResponse,
 } from "../proto/gen/gatehouse/token/v1/token_service.ts";
+import { DomainError, type ErrorCode } from "../service-kit/errors.ts";
 import type { Logger } from "../service-kit/logger.ts";
+import { toRpcError } from "../service-kit/rpc-errors.ts";
 import { RevocationSet } from "./revocation-set.ts";
 import { RevocationWatch, type RevocationWatchOptions } from "./revocation-watch.ts";
 
@@ -328,15 +330,16 @@ test("a broken stream is replaced once, and its later messages are ignored", () 
 });
 
 test("a closed watch opens, schedules and reports nothing", () => {
-  const debug = vi.fn();
-  const { watch, requests, streams, cancelled } = open({ logger: { debug } as unknown as Logger });
+  const said = vi.fn();
+  const logger = { debug: said, warn: said } as unknown as Logger;
+  const { watch, requests, streams, cancelled } = open({ logger });
   watch.close();
   expect(cancelled).toEqual(streams);
   expect(vi.getTimerCount()).toBe(0);
   streams[0]?.emit("error", new Error("cancelled"));
   expect(vi.getTimerCount()).toBe(0);
   expect(requests).toHaveLength(1);
-  expect(debug).not.toHaveBeenCalled();
+  expect(said).not.toHaveBeenCalled();
 });
 
 test("a watch that is closed between two streams opens no other, and leaves no timer behind", () => {
@@ -349,12 +352,46 @@ test("a watch that is closed between two streams opens no other, and leaves no t
 });
 
 test("a break is logged once, even if the broken stream fails again", () => {
-  const debug = vi.fn();
-  const { streams } = open({ logger: { debug } as unknown as Logger });
+  const warn = vi.fn();
+  const { streams } = open({ logger: { warn } as unknown as Logger });
   streams[0]?.emit("error", new Error("broken"));
-  expect(debug).toHaveBeenCalledTimes(1);
+  expect(warn).toHaveBeenCalledTimes(1);
   streams[0]?.emit("error", new Error("cancelled"));
-  expect(debug).toHaveBeenCalledTimes(1);
+  expect(warn).toHaveBeenCalledTimes(1);
+});
+
+test("what is new in a break is a warning, and says what to do if token-service refuses the service", () => {
+  const said: string[] = [];
+  const tell = (level: string) => (_facts: object, text: string) => said.push(`${level} ${text}`);
+  const logger = { debug: tell("debug"), warn: tell("warn") } as unknown as Logger;
+  const { streams, send } = open({ logger });
+  const breakBy = (code: ErrorCode) => {
+    streams.at(-1)?.emit("error", toRpcError(new DomainError(code)));
+    vi.advanceTimersByTime(2_000);
+  };
+  breakBy("service_unavailable");
+  breakBy("service_unavailable");
+  breakBy("caller_not_allowed");
+  breakBy("caller_not_allowed");
+  send();
+  breakBy("caller_not_allowed");
+  const refused = "warn token-service refuses this service: add its name to VERIFIERS";
+  const again = "debug the revocation stream broke again";
+  expect(said).toEqual(["warn the revocation stream broke", again, refused, again, refused]);
+});
+
+test("the time of token-service goes on in silence, unless the clock of this machine is later", () => {
+  const { watch, send } = open();
+  expect(watch.nowMs).toBe(Date.now());
+  const aheadMs = 3_600_000;
+  send({ readAt: new Date(Date.now() + aheadMs) });
+  vi.setSystemTime(Date.now() - aheadMs);
+  vi.advanceTimersByTime(10_000);
+  expect([watch.serverNowMs, watch.nowMs]).toEqual([undefined, Date.now() + 2 * aheadMs]);
+  vi.setSystemTime(Date.now() + 4 * aheadMs);
+  expect(watch.nowMs).toBe(Date.now());
+  send({ readAt: new Date(1_000_000) });
+  expect(watch.nowMs).toBe(1_000_000);
 });
 
 test("an unknown kind of revocation ends the trust permanently, and is logged once", () => {

@@ -5,15 +5,23 @@ import type {
   WatchRevocationsResponse,
 } from "../proto/gen/gatehouse/token/v1/token_service.ts";
 import { newCallContext } from "../service-kit/call-context.ts";
-import type { Logger } from "../service-kit/logger.ts";
+import type { ErrorCode } from "../service-kit/errors.ts";
 import { openServerStream } from "../service-kit/rpc-client.ts";
+import { fromRpcError } from "../service-kit/rpc-errors.ts";
 import type { RevocationSet } from "./revocation-set.ts";
 import { type TokenRules, toTokenRules } from "./token-rules.ts";
+
+/** Of pino and others. */
+export interface VerifierLogger {
+  debug(facts: object, text: string): void;
+  warn(facts: object, text: string): void;
+  error(text: string): void;
+}
 
 export interface RevocationWatchOptions {
   client: TokenServiceClient;
   revoked: RevocationSet;
-  logger: Logger;
+  logger: VerifierLogger;
   onKeyBanned?: ((keyId: string) => void) | undefined;
   /** Called with the accepted keys at first and after each change. */
   onKeys?: ((keyIds: ReadonlySet<string>) => void) | undefined;
@@ -45,6 +53,8 @@ export class RevocationWatch {
   #isClosed = false;
   #isFirstMessage = true;
   #pauseMs = RECONNECT_MIN_MS;
+  /** The code of the last break, until a message comes. */
+  #brokenBy: ErrorCode | null = null;
   #rules: TokenRules | undefined;
   #stream: ClientReadableStream<WatchRevocationsResponse> | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -55,9 +65,14 @@ export class RevocationWatch {
     this.#open();
   }
 
-  /** Whether every revocation older than 3 s is known. */
+  /** Whether every revocation older than 3 s is known, and understood. */
   get isFresh(): boolean {
-    if (this.#isIncomplete || this.lagMs > STALE_AFTER_MS) return false;
+    return this.isHeard && !this.#isIncomplete;
+  }
+
+  /** Whether all messages older than 3 s have come. */
+  get isHeard(): boolean {
+    if (this.lagMs > STALE_AFTER_MS) return false;
     // The monotonic clock stops during a suspend.
     return Date.now() - this.#heardAtWallMs <= STALE_AFTER_MS + WALL_CLOCK_ROOM_MS;
   }
@@ -68,12 +83,21 @@ export class RevocationWatch {
 
   /** Undefined while unknown, or if token-service is too old. */
   get rules(): TokenRules | undefined {
-    return this.isFresh ? this.#rules : undefined;
+    return this.isHeard ? this.#rules : undefined;
   }
 
-  /** Time of token-service, at most 3 s ahead. */
+  /** Time of token-service, at most 3 s ahead. Undefined in silence. */
   get serverNowMs(): number | undefined {
-    return this.isFresh && this.#serverReadAtMs !== undefined ? this.#serverReadAtMs + this.lagMs : undefined;
+    return this.isHeard ? this.#serverTimeMs : undefined;
+  }
+
+  /** As `serverNowMs`; in silence the time of this machine if that is later, because the monotonic clock stops during a suspend. */
+  get nowMs(): number {
+    return this.serverNowMs ?? Math.max(this.#serverTimeMs ?? Number.NEGATIVE_INFINITY, Date.now());
+  }
+
+  get #serverTimeMs(): number | undefined {
+    return this.#serverReadAtMs === undefined ? undefined : this.#serverReadAtMs + this.lagMs;
   }
 
   /** True after a read that began after this call, false after the timeout. */
@@ -102,7 +126,7 @@ export class RevocationWatch {
   #open(): void {
     const { sequence, tip } = this.#position;
     const request: WatchRevocationsRequest = { afterSequence: sequence, tip };
-    const { client, logger } = this.#options;
+    const { client } = this.#options;
     this.#openedAtMs = performance.now();
     this.#isFirstMessage = true;
     const stream = openServerStream(client, client.watchRevocations, request, newCallContext());
@@ -122,13 +146,26 @@ export class RevocationWatch {
         return;
       }
       this.#pauseMs = RECONNECT_MIN_MS;
+      this.#brokenBy = null;
       this.#watchSilence(reopen);
     });
     stream.on("end", reopen);
     stream.on("error", (error) => {
-      if (!this.#isClosed && !hasEnded) logger.debug({ err: error }, "the revocation stream broke");
+      if (!this.#isClosed && !hasEnded) this.#tellBreak(error);
       reopen();
     });
+  }
+
+  /** As a warning only what is new: it goes on once a second at most. */
+  #tellBreak(error: Error): void {
+    const { logger } = this.#options;
+    const { code } = fromRpcError(error);
+    const isNew = code !== this.#brokenBy;
+    this.#brokenBy = code;
+    if (!isNew) logger.debug({ err: error }, "the revocation stream broke again");
+    else if (code === "caller_not_allowed")
+      logger.warn({ err: error }, "token-service refuses this service: add its name to VERIFIERS");
+    else logger.warn({ err: error }, "the revocation stream broke");
   }
 
   #watchSilence(reopen: () => void): void {

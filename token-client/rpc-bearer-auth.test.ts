@@ -48,19 +48,25 @@ const service = {
   forgotten: method("/t.S/Forgotten"),
 };
 
+const addresses: (string | undefined)[] = [];
 let client: Client;
 let server: Server;
 
 beforeAll(async () => {
   const interceptor = rpcBearerAuth({
     verifier: {
-      verify(token) {
+      verify(token, clientIp) {
+        addresses.push(clientIp);
         if (token === "unknowable") throw new DomainError("service_unavailable");
         return token === "user"
           ? user
           : { kind: "inactive", reason: token === "expired" ? "expired" : "revoked" };
       },
+      nowMs: () => 0,
+      acceptsBound: false,
     },
+    clientIp: (metadata, peer) =>
+      peer.startsWith("127.0.0.1:") ? String(metadata.get("x-client")[0]) : peer,
     methods: { "/t.S/Open": "public", "/t.S/Any": "authenticated", "/t.S/Admin": { roles: ["ADMIN"] } },
   });
   server = new Server({ interceptors: [interceptor] });
@@ -82,6 +88,7 @@ afterAll(() => {
 
 function call(path: string, ...authorization: string[]): Promise<string | ServiceError> {
   const metadata = new Metadata();
+  metadata.set("x-client", "192.0.2.1");
   for (const value of authorization) metadata.add("authorization", value);
   return new Promise((resolve) => {
     client.makeUnaryRequest(path, bytes, bytes, Buffer.alloc(0), metadata, (error, value) =>
@@ -108,4 +115,10 @@ test.each([
   const failure = await call(path, ...authorization);
   expect(failure).toMatchObject({ code });
   expect(fromRpcError(failure)).toMatchObject({ code: expected });
+});
+
+test("a client has the share of its network, by the address that the service says", async () => {
+  addresses.length = 0;
+  await call("/t.S/Any", "Bearer user");
+  expect(addresses).toEqual(["192.0.2.1"]);
 });

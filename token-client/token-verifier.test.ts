@@ -209,7 +209,6 @@ test.each([
   // From a service of the version before.
   ["", ["pwd", "otp", "mfa"], 2],
   ["", ["pwd"], 1],
-  ["urn:gatehouse:acr:4", ["pwd"], 1],
 ])("the context %j with the methods %j is the level %i", async (acr, amr, level) => {
   const verifier = await createVerifier();
   answer = () => active({ acr, amr });
@@ -223,6 +222,7 @@ test.each([
   ["a key", { keyId: "" }],
   ["a role", { role: 0 }],
   ["a role that is known here", { role: 99 }],
+  ["a level that is known here", { acr: "urn:gatehouse:acr:4" }],
   ["the time of the login", { authTime: undefined }],
   ["a beginning", { issuedAt: undefined }],
   ["an end", { expiresAt: undefined }],
@@ -480,6 +480,34 @@ test("after three seconds of silence memory is not trusted", async () => {
   expect(asked).toHaveLength(2);
 });
 
+test("a token that a call refuses in silence is not remembered when the stream is back", async () => {
+  const verifier = await createVerifier();
+  const token = tokenOf();
+  await verifier.verify(token);
+  setUptime((ms) => ms + 3_001);
+  answer = () => ({ reason: InactiveReason.INVALID });
+  expect(await verdictOf(() => verifier.verify(token))).toBe("invalid");
+  tell();
+  await vi.waitFor(() => verifier.assertReady(), { interval: 2, timeout: 60_000 });
+  expect(await verdictOf(() => verifier.verify(token))).toBe("invalid");
+});
+
+test("after a revocation of an unknown kind every token needs a call, and the verifier stays ready", async () => {
+  const verifier = await createVerifier();
+  const token = tokenOf();
+  await verifier.verify(token);
+  tell({ revocations: [{ sequence: 1, target: undefined, expiresAt: soon() }], sequence: 1 });
+  await expect
+    .poll(async () => {
+      await verifier.verify(token);
+      return asked.length;
+    })
+    .toBeGreaterThan(2);
+  verifier.assertReady();
+  setUptime((ms) => ms + 3_001);
+  expect(() => verifier.assertReady()).toThrow(expect.objectContaining({ code: "service_unavailable" }));
+});
+
 test("a verifier is not ready before it knows the log, and ends its stream when it is closed", async () => {
   const verifier = createTokenVerifier({
     address: `127.0.0.1:${port}`,
@@ -505,6 +533,17 @@ test("a call that finds token-service unavailable is made once more", async () =
   expect(asked).toHaveLength(2);
 });
 
+test("when to ask again is what token-service says", async () => {
+  const verifier = await createVerifier();
+  answer = () => {
+    throw new DomainError("busy", undefined, { retryAfterMs: 7_000 });
+  };
+  await expect(verifier.verify(tokenOf())).rejects.toMatchObject({
+    code: "service_unavailable",
+    retryAfterMs: 7_000,
+  });
+});
+
 test("a failed call is not remembered, and frees its place", async () => {
   const verifier = await createVerifier();
   answer = () => {
@@ -515,7 +554,7 @@ test("a failed call is not remembered, and frees its place", async () => {
   const verdicts = await Promise.all(
     tokens.map((each) => verdictOf(() => verifier.verify(each, "192.0.2.1"))),
   );
-  expect(new Set(verdicts)).toEqual(new Set(["conflict"]));
+  expect(new Set(verdicts)).toEqual(new Set(["service_unavailable"]));
   answer = () => active();
   expect(await verdictOf(() => verifier.verify(token, "192.0.2.1"))).toBe("active");
 });

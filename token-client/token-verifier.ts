@@ -14,26 +14,35 @@ import { AUDIENCE_FORM, isAudience } from "../service-kit/audience.ts";
 import { boundedCache } from "../service-kit/bounded-cache.ts";
 import { newCallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
-import type { Logger } from "../service-kit/logger.ts";
-import type { Metrics } from "../service-kit/metrics.ts";
 import { callUnary, createRpcClient } from "../service-kit/rpc-client.ts";
 import type { ProcessCertificate } from "../service-kit/rpc-tls.ts";
 import { isApiKey } from "./api-key.ts";
 import { levelFromAmr, parseAcr } from "./assurance.ts";
 import { CallShares, type Place } from "./call-shares.ts";
 import { parseCompactJws } from "./compact-jws.ts";
-import type { Principal, Role, Subject, TokenVerifier, Verification } from "./principal.ts";
+import type { Principal, RequestVerifier, Role, Subject, TokenVerifier, Verification } from "./principal.ts";
 import { RevocationSet } from "./revocation-set.ts";
-import { MAX_KEEP_MS, RevocationWatch } from "./revocation-watch.ts";
+import { MAX_KEEP_MS, RevocationWatch, type VerifierLogger } from "./revocation-watch.ts";
 import { type Screening, screenToken } from "./token-rules.ts";
+
+/** Of `service-kit/metrics.ts`, or of anything that counts. */
+export interface VerifierMetrics {
+  counter(name: string, help: string, labels: readonly string[]): { labels(value: string): { inc(): void } };
+  gauge(
+    name: string,
+    help: string,
+    labels: readonly string[],
+    collect: (gauge: { set(value: number): void }) => void,
+  ): unknown;
+}
 
 export interface TokenVerifierOptions {
   /** `host:port` of token-service. */
   address: string;
   /** Must be in the `VERIFIERS` of token-service. */
   certificate: ProcessCertificate;
-  logger: Logger;
-  metrics: Metrics;
+  logger: VerifierLogger;
+  metrics: VerifierMetrics;
   /** The own name in the routes file. Tokens for others, also for the issuer, and API keys are then invalid. */
   audience?: string | undefined;
   /** Accepts tokens for the issuer as well: while a service that runs gets an audience. */
@@ -86,11 +95,12 @@ const EXPIRED: Verification = { kind: "inactive", reason: "expired" };
 const REVOKED: Verification = { kind: "inactive", reason: "revoked" };
 
 /** Verifies a token by a call, then from memory. After 3 s of silence every token needs a call. */
-export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifier & {
-  /** Of accepted tokens. @throws {DomainError} `service_unavailable` before token-service was reached once. */
-  issuer(): string;
-  isKeyBanned(keyId: string): boolean;
-} {
+export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifier &
+  RequestVerifier & {
+    /** Of accepted tokens. @throws {DomainError} `service_unavailable` before token-service was reached once. */
+    issuer(): string;
+    isKeyBanned(keyId: string): boolean;
+  } {
   if (options.audience !== undefined && !isAudience(options.audience))
     throw new Error(`audience ${AUDIENCE_FORM}`);
   const client = createRpcClient(TokenServiceClient, {
@@ -143,13 +153,22 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
     const context = newCallContext({ budgetMs: options.callTimeoutMs ?? DEFAULT_CALL_TIMEOUT_MS });
     const audience = audienceFor(token);
     const request = { token, acceptsBound, audience };
-    const response = await callUnary(client, client.verifyToken, request, context);
+    const response = await callUnary(client, client.verifyToken, request, context).catch((cause: unknown) => {
+      // Whatever token-service says of the call, it says nothing of the token.
+      const retryAfterMs = cause instanceof DomainError ? cause.retryAfterMs : undefined;
+      throw new DomainError("service_unavailable", undefined, {
+        cause,
+        ...(retryAfterMs !== undefined && { retryAfterMs }),
+      });
+    });
     const answer = decode(response, { acceptsBound, audience });
     if (answer.kind !== "active") {
       if (answer.reason === "invalid") place.refused();
       // The signature of an `invalid` token is wrong or unchecked.
       const isSigned = answer.reason !== "invalid";
       const verdict: Verification = isSigned ? { ...answer, subject: signedSubject(token) } : answer;
+      // What an earlier call said of it is over, also when the stream is fresh again.
+      known.delete(token);
       refused.set(token, verdict);
       return verdict;
     }
@@ -226,8 +245,10 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
       return rules.issuer;
     },
     isKeyBanned: (keyId) => revoked.hasKey(keyId),
+    nowMs: () => watch.nowMs,
+    acceptsBound,
     assertReady() {
-      if (!watch.isFresh) throw new DomainError("service_unavailable", "token-service is silent");
+      if (!watch.isHeard) throw new DomainError("service_unavailable", "token-service is silent");
     },
     close() {
       watch.close();
@@ -305,17 +326,18 @@ function decodePrincipal(message: PrincipalMessage): Principal | undefined {
   if (message.kind !== PrincipalKind.USER && message.kind !== PrincipalKind.UNSPECIFIED) return undefined;
   // The enum is all that a token-service of the version before fills.
   const role = message.roleName === "" ? ROLE[message.role] : message.roleName;
+  const acr = message.acr === "" ? levelFromAmr(amr) : parseAcr(message.acr);
   const isWhole = userId !== "" && sessionId !== "" && tokenId !== "" && keyId !== "";
   if (
     !isWhole ||
     !isRoleName(role) ||
     authTime === undefined ||
     issuedAt === undefined ||
-    expiresAt === undefined
+    expiresAt === undefined ||
+    acr === undefined
   ) {
     return undefined;
   }
-  const acr = parseAcr(message.acr) ?? levelFromAmr(amr);
   const times = { authTime, issuedAt, expiresAt };
   return {
     kind: "user",

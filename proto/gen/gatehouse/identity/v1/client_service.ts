@@ -227,6 +227,8 @@ export interface CreateClientRequest {
   ownerUserId: string;
   /** 1 to 100 names of permissions. */
   permissions: string[];
+  /** Why, for the audit log. Empty: not told. */
+  reason: string;
 }
 
 /** It exists. */
@@ -255,6 +257,8 @@ export interface ChangeClientRequest {
     | undefined;
   /** UNSPECIFIED: stays. */
   status: ClientStatus;
+  /** Why, for the audit log. Empty: not told. */
+  reason: string;
 }
 
 /** Committed, and what was taken away has ended. */
@@ -267,6 +271,8 @@ export interface ChangeClientResponse {
 export interface DeleteClientRequest {
   /** UUID. */
   clientId: string;
+  /** Why, for the audit log. Empty: not told. */
+  reason: string;
 }
 
 /** Committed, and its tokens have ended. */
@@ -283,6 +289,8 @@ export interface AddClientCredentialRequest {
   name: string;
   /** JSON of a public JWK, for a public key only: Ed25519, P-256, or RSA of 2048 to 4096 bits. */
   publicJwkJson: string;
+  /** Why, for the audit log. Empty: not told. */
+  reason: string;
 }
 
 /** It works from now on. */
@@ -301,6 +309,8 @@ export interface RevokeClientCredentialRequest {
   clientId: string;
   /** UUID. */
   credentialId: string;
+  /** Why, for the audit log. Empty: not told. */
+  reason: string;
 }
 
 /** Committed, and its tokens have ended. */
@@ -1282,7 +1292,7 @@ export const GetClientResponse: MessageFns<GetClientResponse> = {
 };
 
 function createBaseCreateClientRequest(): CreateClientRequest {
-  return { name: "", ownerUserId: "", permissions: [] };
+  return { name: "", ownerUserId: "", permissions: [], reason: "" };
 }
 
 export const CreateClientRequest: MessageFns<CreateClientRequest> = {
@@ -1295,6 +1305,9 @@ export const CreateClientRequest: MessageFns<CreateClientRequest> = {
     }
     for (const v of message.permissions) {
       writer.uint32(26).string(v!);
+    }
+    if (message.reason !== "") {
+      writer.uint32(34).string(message.reason);
     }
     return writer;
   },
@@ -1334,6 +1347,14 @@ export const CreateClientRequest: MessageFns<CreateClientRequest> = {
             }
 
             message.permissions.push(reader.string());
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.reason = reader.string();
             continue;
           }
         }
@@ -1442,7 +1463,7 @@ export const ClientPermissions: MessageFns<ClientPermissions> = {
 };
 
 function createBaseChangeClientRequest(): ChangeClientRequest {
-  return { clientId: "", name: "", ownerUserId: "", permissions: undefined, status: 0 };
+  return { clientId: "", name: "", ownerUserId: "", permissions: undefined, status: 0, reason: "" };
 }
 
 export const ChangeClientRequest: MessageFns<ChangeClientRequest> = {
@@ -1461,6 +1482,9 @@ export const ChangeClientRequest: MessageFns<ChangeClientRequest> = {
     }
     if (message.status !== 0) {
       writer.uint32(40).int32(message.status);
+    }
+    if (message.reason !== "") {
+      writer.uint32(50).string(message.reason);
     }
     return writer;
   },
@@ -1516,6 +1540,14 @@ export const ChangeClientRequest: MessageFns<ChangeClientRequest> = {
             }
 
             message.status = reader.int32() as any;
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.reason = reader.string();
             continue;
           }
         }
@@ -1578,13 +1610,16 @@ export const ChangeClientResponse: MessageFns<ChangeClientResponse> = {
 };
 
 function createBaseDeleteClientRequest(): DeleteClientRequest {
-  return { clientId: "" };
+  return { clientId: "", reason: "" };
 }
 
 export const DeleteClientRequest: MessageFns<DeleteClientRequest> = {
   encode(message: DeleteClientRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.clientId !== "") {
       writer.uint32(10).string(message.clientId);
+    }
+    if (message.reason !== "") {
+      writer.uint32(18).string(message.reason);
     }
     return writer;
   },
@@ -1608,6 +1643,14 @@ export const DeleteClientRequest: MessageFns<DeleteClientRequest> = {
             }
 
             message.clientId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.reason = reader.string();
             continue;
           }
         }
@@ -1659,7 +1702,7 @@ export const DeleteClientResponse: MessageFns<DeleteClientResponse> = {
 };
 
 function createBaseAddClientCredentialRequest(): AddClientCredentialRequest {
-  return { clientId: "", kind: 0, name: "", publicJwkJson: "" };
+  return { clientId: "", kind: 0, name: "", publicJwkJson: "", reason: "" };
 }
 
 export const AddClientCredentialRequest: MessageFns<AddClientCredentialRequest> = {
@@ -1675,6 +1718,9 @@ export const AddClientCredentialRequest: MessageFns<AddClientCredentialRequest> 
     }
     if (message.publicJwkJson !== "") {
       writer.uint32(34).string(message.publicJwkJson);
+    }
+    if (message.reason !== "") {
+      writer.uint32(42).string(message.reason);
     }
     return writer;
   },
@@ -1722,6 +1768,14 @@ export const AddClientCredentialRequest: MessageFns<AddClientCredentialRequest> 
             }
 
             message.publicJwkJson = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.reason = reader.string();
             continue;
           }
         }
@@ -1795,7 +1849,7 @@ export const AddClientCredentialResponse: MessageFns<AddClientCredentialResponse
 };
 
 function createBaseRevokeClientCredentialRequest(): RevokeClientCredentialRequest {
-  return { clientId: "", credentialId: "" };
+  return { clientId: "", credentialId: "", reason: "" };
 }
 
 export const RevokeClientCredentialRequest: MessageFns<RevokeClientCredentialRequest> = {
@@ -1805,6 +1859,9 @@ export const RevokeClientCredentialRequest: MessageFns<RevokeClientCredentialReq
     }
     if (message.credentialId !== "") {
       writer.uint32(18).string(message.credentialId);
+    }
+    if (message.reason !== "") {
+      writer.uint32(26).string(message.reason);
     }
     return writer;
   },
@@ -1836,6 +1893,14 @@ export const RevokeClientCredentialRequest: MessageFns<RevokeClientCredentialReq
             }
 
             message.credentialId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.reason = reader.string();
             continue;
           }
         }
@@ -1997,7 +2062,7 @@ export const ClientServiceClient = makeGenericClientConstructor(
 
 /**
  * Administration of clients. The caller has the permissions `clients:read` and `clients:write`. What takes rights away ends
- * the tokens that have them before it is answered.
+ * the tokens that have them before it is answered. A `reason` goes into the audit log: see `UserAdminService`.
  */
 export type ClientAdminServiceService = typeof ClientAdminServiceService;
 export const ClientAdminServiceService = {

@@ -450,7 +450,15 @@ export interface GetUserResponse {
     | User
     | undefined;
   /** Recovery codes that were not used yet. Only with a second factor. */
-  recoveryCodesLeft?: number | undefined;
+  recoveryCodesLeft?:
+    | number
+    | undefined;
+  /** Whether an authenticator app is set up. */
+  hasTotp?:
+    | boolean
+    | undefined;
+  /** Whether a password can log in. */
+  hasPassword?: boolean | undefined;
 }
 
 /** A link that was mailed, and what shows that its reader holds the account's credentials. */
@@ -1163,7 +1171,87 @@ export interface AskApprovalResponse {
    * PublicKeyCredentialRequestOptionsJSON (WebAuthn Level 3 §5.1.10); its challenge is SHA-256 of a nonce and the digest.
    * Absent without a passkey.
    */
+  passkeyOptionsJson?:
+    | string
+    | undefined;
+  /** UUID, no secret. Empty from an identity-service of the version before. */
+  approvalId: string;
+}
+
+/** Which approval. */
+export interface GetApprovalRequest {
+  /** UUID of the user. */
+  userId: string;
+  /** UUID of the session that looks. */
+  sessionId: string;
+  /** UUID. */
+  approvalId: string;
+}
+
+/** An approval, without any secret. */
+export interface GetApprovalResponse {
+  /** `pending`, `given`, `used`, `refused` or `expired`. */
+  state: string;
+  /** RFC 8785 canonical JSON of user, session, method, route and fields. */
+  transaction: string;
+  /** UUID of the session that has asked, which alone can give it. */
+  sessionId: string;
+  /** When it was asked for. */
+  createdAt:
+    | Date
+    | undefined;
+  /** When it ends, or has ended. */
+  expiresAt:
+    | Date
+    | undefined;
+  /** What can give it now, in the session that looks. Empty: nothing. */
+  methods: string[];
+  /** As AskApproval gave them. Absent unless `methods` has `passkey`. */
   passkeyOptionsJson?: string | undefined;
+}
+
+/** Whose approvals. */
+export interface ListPendingApprovalsRequest {
+  /** UUID of the user. */
+  userId: string;
+}
+
+/** At most 50. */
+export interface ListPendingApprovalsResponse {
+  /** Newest first. */
+  approvals: PendingApproval[];
+}
+
+/** An approval that was neither given nor refused, and has not ended. */
+export interface PendingApproval {
+  /** UUID. */
+  approvalId: string;
+  /** RFC 8785 canonical JSON of user, session, method, route and fields. */
+  transaction: string;
+  /** UUID of the session that has asked, which alone can give it. */
+  sessionId: string;
+  /** When it was asked for. */
+  createdAt:
+    | Date
+    | undefined;
+  /** When it ends. */
+  expiresAt: Date | undefined;
+}
+
+/** Which approval. */
+export interface RefuseApprovalRequest {
+  /** UUID of the user. */
+  userId: string;
+  /** UUID. */
+  approvalId: string;
+  /** The client's address as the gateway sees it. */
+  clientIp: string;
+  /** The client's User-Agent. May be empty. */
+  userAgent: string;
+}
+
+/** It was refused. */
+export interface RefuseApprovalResponse {
 }
 
 /** One attempt. */
@@ -1181,7 +1269,11 @@ export interface VerifyApprovalRequest {
   /** The client's User-Agent. May be empty. */
   userAgent: string;
   /** The signature of a passkey, in place of the code. */
-  passkey: PasskeyAssertion | undefined;
+  passkey:
+    | PasskeyAssertion
+    | undefined;
+  /** UUID, in place of the token. */
+  approvalId?: string | undefined;
 }
 
 /** The approval is given. */
@@ -3742,7 +3834,7 @@ export const GetUserRequest: MessageFns<GetUserRequest> = {
 };
 
 function createBaseGetUserResponse(): GetUserResponse {
-  return { user: undefined, recoveryCodesLeft: undefined };
+  return { user: undefined, recoveryCodesLeft: undefined, hasTotp: undefined, hasPassword: undefined };
 }
 
 export const GetUserResponse: MessageFns<GetUserResponse> = {
@@ -3752,6 +3844,12 @@ export const GetUserResponse: MessageFns<GetUserResponse> = {
     }
     if (message.recoveryCodesLeft !== undefined) {
       writer.uint32(16).uint32(message.recoveryCodesLeft);
+    }
+    if (message.hasTotp !== undefined) {
+      writer.uint32(24).bool(message.hasTotp);
+    }
+    if (message.hasPassword !== undefined) {
+      writer.uint32(32).bool(message.hasPassword);
     }
     return writer;
   },
@@ -3783,6 +3881,22 @@ export const GetUserResponse: MessageFns<GetUserResponse> = {
             }
 
             message.recoveryCodesLeft = reader.uint32();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.hasTotp = reader.bool();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.hasPassword = reader.bool();
             continue;
           }
         }
@@ -8264,7 +8378,7 @@ export const AskApprovalRequest: MessageFns<AskApprovalRequest> = {
 };
 
 function createBaseAskApprovalResponse(): AskApprovalResponse {
-  return { token: "", expiresInS: 0, methods: [], passkeyOptionsJson: undefined };
+  return { token: "", expiresInS: 0, methods: [], passkeyOptionsJson: undefined, approvalId: "" };
 }
 
 export const AskApprovalResponse: MessageFns<AskApprovalResponse> = {
@@ -8280,6 +8394,9 @@ export const AskApprovalResponse: MessageFns<AskApprovalResponse> = {
     }
     if (message.passkeyOptionsJson !== undefined) {
       writer.uint32(34).string(message.passkeyOptionsJson);
+    }
+    if (message.approvalId !== "") {
+      writer.uint32(42).string(message.approvalId);
     }
     return writer;
   },
@@ -8329,6 +8446,498 @@ export const AskApprovalResponse: MessageFns<AskApprovalResponse> = {
             message.passkeyOptionsJson = reader.string();
             continue;
           }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.approvalId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseGetApprovalRequest(): GetApprovalRequest {
+  return { userId: "", sessionId: "", approvalId: "" };
+}
+
+export const GetApprovalRequest: MessageFns<GetApprovalRequest> = {
+  encode(message: GetApprovalRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    if (message.sessionId !== "") {
+      writer.uint32(18).string(message.sessionId);
+    }
+    if (message.approvalId !== "") {
+      writer.uint32(26).string(message.approvalId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): GetApprovalRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseGetApprovalRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.sessionId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.approvalId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseGetApprovalResponse(): GetApprovalResponse {
+  return {
+    state: "",
+    transaction: "",
+    sessionId: "",
+    createdAt: undefined,
+    expiresAt: undefined,
+    methods: [],
+    passkeyOptionsJson: undefined,
+  };
+}
+
+export const GetApprovalResponse: MessageFns<GetApprovalResponse> = {
+  encode(message: GetApprovalResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.state !== "") {
+      writer.uint32(10).string(message.state);
+    }
+    if (message.transaction !== "") {
+      writer.uint32(18).string(message.transaction);
+    }
+    if (message.sessionId !== "") {
+      writer.uint32(26).string(message.sessionId);
+    }
+    if (message.createdAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.createdAt), writer.uint32(34).fork()).join();
+    }
+    if (message.expiresAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.expiresAt), writer.uint32(42).fork()).join();
+    }
+    for (const v of message.methods) {
+      writer.uint32(50).string(v!);
+    }
+    if (message.passkeyOptionsJson !== undefined) {
+      writer.uint32(58).string(message.passkeyOptionsJson);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): GetApprovalResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseGetApprovalResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.state = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.transaction = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.sessionId = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.createdAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.expiresAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.methods.push(reader.string());
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.passkeyOptionsJson = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseListPendingApprovalsRequest(): ListPendingApprovalsRequest {
+  return { userId: "" };
+}
+
+export const ListPendingApprovalsRequest: MessageFns<ListPendingApprovalsRequest> = {
+  encode(message: ListPendingApprovalsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListPendingApprovalsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListPendingApprovalsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseListPendingApprovalsResponse(): ListPendingApprovalsResponse {
+  return { approvals: [] };
+}
+
+export const ListPendingApprovalsResponse: MessageFns<ListPendingApprovalsResponse> = {
+  encode(message: ListPendingApprovalsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.approvals) {
+      PendingApproval.encode(v!, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListPendingApprovalsResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListPendingApprovalsResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.approvals.push(PendingApproval.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBasePendingApproval(): PendingApproval {
+  return { approvalId: "", transaction: "", sessionId: "", createdAt: undefined, expiresAt: undefined };
+}
+
+export const PendingApproval: MessageFns<PendingApproval> = {
+  encode(message: PendingApproval, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.approvalId !== "") {
+      writer.uint32(10).string(message.approvalId);
+    }
+    if (message.transaction !== "") {
+      writer.uint32(18).string(message.transaction);
+    }
+    if (message.sessionId !== "") {
+      writer.uint32(26).string(message.sessionId);
+    }
+    if (message.createdAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.createdAt), writer.uint32(34).fork()).join();
+    }
+    if (message.expiresAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.expiresAt), writer.uint32(42).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): PendingApproval {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBasePendingApproval();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.approvalId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.transaction = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.sessionId = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.createdAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.expiresAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseRefuseApprovalRequest(): RefuseApprovalRequest {
+  return { userId: "", approvalId: "", clientIp: "", userAgent: "" };
+}
+
+export const RefuseApprovalRequest: MessageFns<RefuseApprovalRequest> = {
+  encode(message: RefuseApprovalRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    if (message.approvalId !== "") {
+      writer.uint32(18).string(message.approvalId);
+    }
+    if (message.clientIp !== "") {
+      writer.uint32(26).string(message.clientIp);
+    }
+    if (message.userAgent !== "") {
+      writer.uint32(34).string(message.userAgent);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RefuseApprovalRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRefuseApprovalRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.approvalId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.clientIp = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.userAgent = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseRefuseApprovalResponse(): RefuseApprovalResponse {
+  return {};
+}
+
+export const RefuseApprovalResponse: MessageFns<RefuseApprovalResponse> = {
+  encode(_: RefuseApprovalResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RefuseApprovalResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRefuseApprovalResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -8343,7 +8952,16 @@ export const AskApprovalResponse: MessageFns<AskApprovalResponse> = {
 };
 
 function createBaseVerifyApprovalRequest(): VerifyApprovalRequest {
-  return { userId: "", sessionId: "", token: "", code: "", clientIp: "", userAgent: "", passkey: undefined };
+  return {
+    userId: "",
+    sessionId: "",
+    token: "",
+    code: "",
+    clientIp: "",
+    userAgent: "",
+    passkey: undefined,
+    approvalId: undefined,
+  };
 }
 
 export const VerifyApprovalRequest: MessageFns<VerifyApprovalRequest> = {
@@ -8368,6 +8986,9 @@ export const VerifyApprovalRequest: MessageFns<VerifyApprovalRequest> = {
     }
     if (message.passkey !== undefined) {
       PasskeyAssertion.encode(message.passkey, writer.uint32(58).fork()).join();
+    }
+    if (message.approvalId !== undefined) {
+      writer.uint32(66).string(message.approvalId);
     }
     return writer;
   },
@@ -8439,6 +9060,14 @@ export const VerifyApprovalRequest: MessageFns<VerifyApprovalRequest> = {
             }
 
             message.passkey = PasskeyAssertion.decode(reader, reader.uint32());
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.approvalId = reader.string();
             continue;
           }
         }
@@ -9344,6 +9973,43 @@ export const IdentityServiceService = {
       Buffer.from(VerifyApprovalResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): VerifyApprovalResponse => VerifyApprovalResponse.decode(value),
   },
+  /** One approval of the user, asked for by any session. Changes nothing. Errors: not_found. */
+  getApproval: {
+    path: "/gatehouse.identity.v1.IdentityService/GetApproval" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: GetApprovalRequest): Buffer => Buffer.from(GetApprovalRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): GetApprovalRequest => GetApprovalRequest.decode(value),
+    responseSerialize: (value: GetApprovalResponse): Buffer => Buffer.from(GetApprovalResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): GetApprovalResponse => GetApprovalResponse.decode(value),
+  },
+  /** The approvals that wait for the user, asked for by any session, newest first. Changes nothing. */
+  listPendingApprovals: {
+    path: "/gatehouse.identity.v1.IdentityService/ListPendingApprovals" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ListPendingApprovalsRequest): Buffer =>
+      Buffer.from(ListPendingApprovalsRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ListPendingApprovalsRequest => ListPendingApprovalsRequest.decode(value),
+    responseSerialize: (value: ListPendingApprovalsResponse): Buffer =>
+      Buffer.from(ListPendingApprovalsResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ListPendingApprovalsResponse => ListPendingApprovalsResponse.decode(value),
+  },
+  /**
+   * Refuses an approval that was not used, from any session of the user. Errors: not_found, approval_used,
+   * approval_expired (also refused before).
+   */
+  refuseApproval: {
+    path: "/gatehouse.identity.v1.IdentityService/RefuseApproval" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: RefuseApprovalRequest): Buffer =>
+      Buffer.from(RefuseApprovalRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): RefuseApprovalRequest => RefuseApprovalRequest.decode(value),
+    responseSerialize: (value: RefuseApprovalResponse): Buffer =>
+      Buffer.from(RefuseApprovalResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): RefuseApprovalResponse => RefuseApprovalResponse.decode(value),
+  },
   /**
    * Uses a given approval for its transaction, once. Not idempotent: only the same idempotency key and the same digest
    * pass again within 10 minutes. Errors: approval_required (not given yet), approval_mismatch, approval_expired,
@@ -9565,6 +10231,15 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
    * session), approval_expired (also after five attempts), approval_used (also given before), too_many_requests.
    */
   verifyApproval: handleUnaryCall<VerifyApprovalRequest, VerifyApprovalResponse>;
+  /** One approval of the user, asked for by any session. Changes nothing. Errors: not_found. */
+  getApproval: handleUnaryCall<GetApprovalRequest, GetApprovalResponse>;
+  /** The approvals that wait for the user, asked for by any session, newest first. Changes nothing. */
+  listPendingApprovals: handleUnaryCall<ListPendingApprovalsRequest, ListPendingApprovalsResponse>;
+  /**
+   * Refuses an approval that was not used, from any session of the user. Errors: not_found, approval_used,
+   * approval_expired (also refused before).
+   */
+  refuseApproval: handleUnaryCall<RefuseApprovalRequest, RefuseApprovalResponse>;
   /**
    * Uses a given approval for its transaction, once. Not idempotent: only the same idempotency key and the same digest
    * pass again within 10 minutes. Errors: approval_required (not given yet), approval_mismatch, approval_expired,
@@ -10412,6 +11087,57 @@ export interface IdentityServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: VerifyApprovalResponse) => void,
+  ): ClientUnaryCall;
+  /** One approval of the user, asked for by any session. Changes nothing. Errors: not_found. */
+  getApproval(
+    request: GetApprovalRequest,
+    callback: (error: ServiceError | null, response: GetApprovalResponse) => void,
+  ): ClientUnaryCall;
+  getApproval(
+    request: GetApprovalRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: GetApprovalResponse) => void,
+  ): ClientUnaryCall;
+  getApproval(
+    request: GetApprovalRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: GetApprovalResponse) => void,
+  ): ClientUnaryCall;
+  /** The approvals that wait for the user, asked for by any session, newest first. Changes nothing. */
+  listPendingApprovals(
+    request: ListPendingApprovalsRequest,
+    callback: (error: ServiceError | null, response: ListPendingApprovalsResponse) => void,
+  ): ClientUnaryCall;
+  listPendingApprovals(
+    request: ListPendingApprovalsRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ListPendingApprovalsResponse) => void,
+  ): ClientUnaryCall;
+  listPendingApprovals(
+    request: ListPendingApprovalsRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ListPendingApprovalsResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Refuses an approval that was not used, from any session of the user. Errors: not_found, approval_used,
+   * approval_expired (also refused before).
+   */
+  refuseApproval(
+    request: RefuseApprovalRequest,
+    callback: (error: ServiceError | null, response: RefuseApprovalResponse) => void,
+  ): ClientUnaryCall;
+  refuseApproval(
+    request: RefuseApprovalRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: RefuseApprovalResponse) => void,
+  ): ClientUnaryCall;
+  refuseApproval(
+    request: RefuseApprovalRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: RefuseApprovalResponse) => void,
   ): ClientUnaryCall;
   /**
    * Uses a given approval for its transaction, once. Not idempotent: only the same idempotency key and the same digest

@@ -1,0 +1,139 @@
+import { once } from "node:events";
+import { createServer, type IncomingMessage, request, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { text } from "node:stream/consumers";
+import { afterEach, expect, test } from "vitest";
+import { DomainError } from "../service-kit/errors.ts";
+import { type BearerMiddleware, expressBearerAuth, principalOfRequest } from "./express-bearer-auth.ts";
+import type { Principal, Verification } from "./principal.ts";
+
+const at = new Date(0);
+const ADA: Principal = {
+  kind: "user",
+  userId: "ada",
+  sessionId: "s",
+  role: "USER",
+  clientId: "",
+  tokenId: "t",
+  keyId: "k",
+  amr: ["pwd"],
+  acr: 1,
+  authTime: at,
+  issuedAt: at,
+  expiresAt: at,
+};
+const VERDICTS: Record<string, Verification> = {
+  user: { kind: "active", principal: ADA },
+  client: { kind: "active", principal: { ...ADA, kind: "client", role: "", scopes: ["payments:read"] } },
+  expired: { kind: "inactive", reason: "expired" },
+};
+/** A clock that is not that of this machine. */
+const NOW_MS = 1_000_000;
+let addresses: (string | undefined)[] = [];
+const verifier = {
+  verify(token: string, clientIp?: string): Verification {
+    if (token === "away") throw new DomainError("service_unavailable", "away", { retryAfterMs: 1_500 });
+    if (token === "bug") throw new TypeError("a bug");
+    addresses.push(clientIp);
+    return VERDICTS[token] ?? { kind: "inactive", reason: "invalid" };
+  },
+  nowMs: () => NOW_MS,
+  acceptsBound: false,
+};
+
+let server: Server;
+afterEach(() => {
+  server.close();
+  addresses = [];
+});
+
+/** As Express: an error has a status, and the answer keeps the headers that it has. */
+async function serve(middleware: BearerMiddleware): Promise<string> {
+  server = createServer((request, response) =>
+    middleware(request, response, (error) => {
+      if (error === undefined) return response.end(principalOfRequest(request).userId);
+      response.statusCode = (error as { statusCode?: number }).statusCode ?? 500;
+      return response.end((error as { code?: string }).code);
+    }),
+  );
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+test.each([
+  [undefined, 401, "token_missing", "Bearer", null],
+  ["Bearer nonsense", 401, "token_invalid", 'Bearer error="invalid_token"', null],
+  ["Bearer expired", 401, "token_expired", 'Bearer error="invalid_token"', null],
+  ["Bearer away", 503, "service_unavailable", null, "2"],
+  ["Bearer client", 403, "forbidden", null, null],
+  ["Bearer bug", 500, "", null, null],
+  ["Bearer user", 200, "ada", null, null],
+])("with %j: %i %s", async (authorization, status, body, challenge, retryAfter) => {
+  const url = await serve(expressBearerAuth({ verifier, auth: "authenticated" }));
+  const answer = await fetch(url, { headers: authorization === undefined ? {} : { authorization } });
+  expect([answer.status, await answer.text()]).toEqual([status, body]);
+  expect(answer.headers.get("www-authenticate")).toBe(challenge);
+  expect(answer.headers.get("retry-after")).toBe(retryAfter);
+});
+
+test("a route demands roles, scopes and a level, and names what is missing", async () => {
+  const auth = { roles: ["ADMIN"], scopes: ["payments:read"] };
+  const url = await serve(expressBearerAuth({ verifier, auth }));
+  const call = (token: string) => fetch(url, { headers: { authorization: `Bearer ${token}` } });
+  expect((await call("user")).status).toBe(403);
+  expect((await call("client")).status).toBe(200);
+  server.close();
+  const high = await serve(expressBearerAuth({ verifier, auth: "authenticated", assurance: { acr: 2 } }));
+  const answer = await fetch(high, { headers: { authorization: "Bearer user" } });
+  expect([answer.status, answer.headers.get("www-authenticate")]).toEqual([
+    401,
+    'Bearer error="insufficient_user_authentication", acr_values="urn:gatehouse:acr:2"',
+  ]);
+});
+
+test("of several credentials nobody knows which count", async () => {
+  const url = await serve(expressBearerAuth({ verifier, auth: "authenticated" }));
+  const call = async (...authorization: string[]) => {
+    const outgoing = request(url, { agent: false });
+    outgoing.setHeader("authorization", authorization);
+    outgoing.end();
+    const [answer] = (await once(outgoing, "response")) as [IncomingMessage];
+    return text(answer);
+  };
+  expect(await call("Bearer user", "Bearer user")).toBe("token_invalid");
+  expect(await call("Basic eDp4", "Bearer user")).toBe("token_invalid");
+  expect(await call("Basic eDp4", "Basic eDp4")).toBe("token_missing");
+  expect(await call("Bearer user")).toBe("ada");
+});
+
+test("the age of a proof counts by the clock of token-service", async () => {
+  const assurance = { acr: 1, maxAgeSeconds: NOW_MS / 1_000 } as const;
+  const url = await serve(expressBearerAuth({ verifier, auth: "authenticated", assurance }));
+  expect((await fetch(url, { headers: { authorization: "Bearer user" } })).status).toBe(200);
+});
+
+test("a client has the share of its network, by its address; a neighbour speaks for many", async () => {
+  const headers = { authorization: "Bearer user", "x-client": "192.0.2.1" };
+  await fetch(await serve(expressBearerAuth({ verifier, auth: "authenticated" })), { headers });
+  server.close();
+  const clientIp = ({ headers }: IncomingMessage) => String(headers["x-client"]);
+  await fetch(await serve(expressBearerAuth({ verifier, auth: "authenticated", clientIp })), { headers });
+  server.close();
+  const guard = expressBearerAuth({ verifier, auth: "authenticated" });
+  const url = await serve((request, response, next) =>
+    guard(Object.assign(request, { ip: "198.51.100.1" }), response, next),
+  );
+  await fetch(url, { headers });
+  expect(addresses).toEqual([undefined, "192.0.2.1", "198.51.100.1"]);
+});
+
+test("a route without the middleware has no principal", async () => {
+  const url = await serve((request, _response, next) => {
+    try {
+      principalOfRequest(request);
+    } catch (error) {
+      next(error);
+    }
+  });
+  expect((await fetch(url)).status).toBe(500);
+});

@@ -1,0 +1,89 @@
+import { spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { delimiter, join, resolve } from "node:path";
+import { buildPackage } from "../node/build.ts";
+import type { DoorName } from "./driver-process.ts";
+import { buildGoDriver } from "./go-driver.ts";
+import { MissingToolError, runTool } from "./tools.ts";
+
+const VERIFIERS = resolve(import.meta.dirname, "..");
+const JAVA_FOLDER = join(VERIFIERS, "java");
+const PYTHON_FOLDER = join(VERIFIERS, "python");
+
+/** One way into a service that uses a package. */
+export interface DriverCase {
+  name: string;
+  door: DoorName;
+  command: readonly string[];
+}
+
+interface Driver {
+  doors: readonly DoorName[];
+  /** @returns its command. @throws {MissingToolError} if this machine cannot build it. */
+  build(): Promise<readonly string[]>;
+}
+
+declare module "vitest" {
+  interface ProvidedContext {
+    driverCase: DriverCase;
+  }
+}
+
+/** The Node.js of the machine, which may be older than that of the repository, if the package runs on it; otherwise the latter. */
+export function ownNode(): string {
+  const folders = (process.env.PATH ?? "")
+    .split(delimiter)
+    .filter((folder) => !folder.includes("node_modules"));
+  const found = folders.map((folder) => join(folder, "node")).find((path) => existsSync(path));
+  const isNewEnough = (node: string) => {
+    const { stdout } = spawnSync(node, ["--version"], { encoding: "utf8" });
+    return Number(/^v(\d+)/.exec(stdout)?.[1]) >= 20;
+  };
+  return found !== undefined && isNewEnough(found) ? found : process.execPath;
+}
+
+/** Of each framework in a folder of its own: they are built at once. */
+async function buildNodeDriver(framework: string): Promise<readonly string[]> {
+  const folder = join(VERIFIERS, "dist", `conformance-${framework}`);
+  await buildPackage(folder);
+  const driver = join(folder, "node", "lib", "verifiers", "node", "conformance-driver.js");
+  return [ownNode(), driver, framework];
+}
+
+/** In an environment with the libraries of the package, which is kept for the next time. */
+async function buildPythonDriver(): Promise<readonly string[]> {
+  const environment = join(VERIFIERS, "dist", "conformance-python");
+  await createPythonEnvironment(environment);
+  await runTool(join(environment, "bin", "pip"), ["install", "-q", PYTHON_FOLDER, "uvicorn"]);
+  return [join(environment, "bin", "python"), join(PYTHON_FOLDER, "conformance_driver.py")];
+}
+
+/** By `TEST_PYTHON`, or `python3`. @throws {MissingToolError} if it is too old, or has no venv. */
+export async function createPythonEnvironment(folder: string): Promise<void> {
+  const python = process.env.TEST_PYTHON ?? "python3";
+  const isNewEnough = "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))";
+  await runTool(python, ["-c", isNewEnough]).catch(() => {
+    throw new MissingToolError("no Python 3.11 with venv (TEST_PYTHON names one)");
+  });
+  await runTool(python, ["-m", "venv", folder]);
+}
+
+async function buildJavaDriver(): Promise<readonly string[]> {
+  await runTool("java", ["-version"]);
+  const goals = ["test-compile", "dependency:build-classpath", "-Dmdep.outputFile=target/test-classpath"];
+  await runTool("mvn", ["-q", "-B", ...goals], { cwd: JAVA_FOLDER });
+  const target = join(JAVA_FOLDER, "target");
+  const libraries = await readFile(join(target, "test-classpath"), "utf8");
+  const path = [join(target, "classes"), join(target, "test-classes"), libraries.trim()].join(delimiter);
+  return ["java", "-cp", path, "example.gatehouse.tokenclient.ConformanceDriver"];
+}
+
+/** `npm run conformance` runs all of them that this machine has the tools for. */
+export const DRIVERS: Readonly<Record<string, Driver>> = {
+  node: { doors: ["http", "grpc"], build: () => buildNodeDriver("fastify") },
+  express: { doors: ["http"], build: () => buildNodeDriver("express") },
+  go: { doors: ["http", "grpc"], build: buildGoDriver },
+  python: { doors: ["http", "grpc"], build: buildPythonDriver },
+  java: { doors: ["http", "grpc"], build: buildJavaDriver },
+};

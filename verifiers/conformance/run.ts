@@ -1,0 +1,28 @@
+import { spawnSync } from "node:child_process";
+import { join } from "node:path";
+import { DRIVERS, type DriverCase } from "./drivers.ts";
+import { MissingToolError } from "./tools.ts";
+
+/** `npm run conformance [-- node go …]`: builds the drivers, and runs all rules for each of their doors side by side. */
+const names = process.argv.slice(2);
+const unknown = names.filter((name) => !(name in DRIVERS));
+if (unknown.length > 0) throw new Error(`no verifier is called ${unknown}: ${Object.keys(DRIVERS)}`);
+
+async function casesOf(name: string): Promise<DriverCase[]> {
+  const { doors = [], build } = DRIVERS[name] ?? {};
+  try {
+    const command = (await build?.()) ?? [];
+    return doors.map((door) => ({ name, door, command }));
+  } catch (error) {
+    if (!(error instanceof MissingToolError)) throw error;
+    process.stderr.write(`conformance: ${name} is NOT tested: ${error.message}\n`);
+    return [];
+  }
+}
+
+const cases = await Promise.all((names.length > 0 ? names : Object.keys(DRIVERS)).map(casesOf));
+const { status } = spawnSync("vitest", ["run", "--config", join(import.meta.dirname, "vitest.config.ts")], {
+  env: { ...process.env, CONFORMANCE_CASES: JSON.stringify(cases.flat()) },
+  stdio: "inherit",
+});
+process.exitCode = status ?? 1;

@@ -1,0 +1,100 @@
+package gatehouse
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	tokenv1 "gatehouse.example/gatehouse/internal/gen/gatehouse/tokenclient/v1"
+)
+
+// Level says how the user of a session authenticated.
+type Level int
+
+const (
+	OneFactor  Level = 1 // a password, or a login at an identity provider
+	TwoFactors Level = 2 // one factor, and TOTP or a recovery code
+	Passkey    Level = 3 // a passkey with user verification
+)
+
+const acrPrefix = "urn:gatehouse:acr:"
+
+// levelOf derives the level of a token-service without `acr` from the methods. An unknown level means "deny".
+func levelOf(message *tokenv1.Principal) (Level, bool) {
+	if message.GetAcr() == "" {
+		if slices.Contains(message.GetAmr(), "mfa") {
+			return TwoFactors, true
+		}
+		return OneFactor, true
+	}
+	for _, level := range []Level{OneFactor, TwoFactors, Passkey} {
+		if message.GetAcr() == fmt.Sprint(acrPrefix, int(level)) {
+			return level, true
+		}
+	}
+	return 0, false
+}
+
+// Demand is what a handler asks of the session.
+type Demand struct {
+	ACR    Level
+	MaxAge *time.Duration // of the last proof of the session's level; nil: any
+}
+
+// IsMet decides from the principal alone. Now is Verifier.Now, the time of token-service: this machine's clock may be wrong.
+// A client, which has no session to step up, meets none.
+func (demand Demand) IsMet(principal Principal, now time.Time) bool {
+	if principal.Kind == KindClient || principal.ACR < demand.ACR {
+		return false
+	}
+	age := now.Sub(principal.AuthTime)
+	return demand.MaxAge == nil || age >= -clockSkew && age <= *demand.MaxAge
+}
+
+// Challenge is the WWW-Authenticate of a refusal (RFC 9470 §3).
+func (demand Demand) Challenge() string {
+	challenge := fmt.Sprintf(`Bearer error="insufficient_user_authentication", acr_values="%s%d"`, acrPrefix, demand.ACR)
+	if demand.MaxAge == nil {
+		return challenge
+	}
+	return fmt.Sprintf("%s, max_age=%d", challenge, int(demand.MaxAge.Seconds()))
+}
+
+// details tell a client what to prove, and how: the methods in the order in which it should offer them.
+func (demand Demand) details(current Level) map[string]any {
+	methods := []string{"passkey"}
+	// A lower proof does not make a higher level fresh.
+	if target := max(demand.ACR, current); target <= OneFactor {
+		methods = append(methods, "totp", "recovery_code", "password")
+	} else if target == TwoFactors {
+		methods = append(methods, "totp", "recovery_code")
+	}
+	details := map[string]any{"acr": demand.ACR, "methods": methods}
+	if demand.MaxAge != nil {
+		details["maxAgeSeconds"] = int(demand.MaxAge.Seconds())
+	}
+	return details
+}
+
+// RequireAssurance lets only sessions through that meet the demand. Others get 401 step_up_required, and
+// clients 403 user_required. It belongs inside RequireBearer.
+func RequireAssurance(demand Demand, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
+		admission, isKnown := admissionIn(request.Context())
+		if !isKnown {
+			refuse(response, http.StatusUnauthorized, "token_missing", "Bearer", nil)
+			return
+		}
+		principal := admission.principal
+		if principal.Kind == KindClient {
+			refuse(response, http.StatusForbidden, "user_required", "", nil)
+			return
+		}
+		if !demand.IsMet(principal, admission.at) {
+			refuse(response, http.StatusUnauthorized, "step_up_required", demand.Challenge(), demand.details(principal.ACR))
+			return
+		}
+		next.ServeHTTP(response, request)
+	})
+}

@@ -1,0 +1,122 @@
+package gatehouse
+
+import (
+	"time"
+
+	tokenv1 "gatehouse.example/gatehouse/internal/gen/gatehouse/tokenclient/v1"
+)
+
+// Role is what a user may do: a name of access.yaml.
+type Role string
+
+const (
+	RoleUser    Role = "USER"
+	RoleAdmin   Role = "ADMIN"
+	RoleAuditor Role = "AUDITOR"
+)
+
+// Kind says whether a user or a program calls.
+type Kind string
+
+const (
+	KindUser   Kind = "user"
+	KindClient Kind = "client"
+)
+
+// Principal is who a verified access token or API key speaks for.
+type Principal struct {
+	Kind      Kind      `json:"kind"`
+	UserID    string    `json:"userId"`    // of a client: its id
+	SessionID string    `json:"sessionId"` // of a client: its credential's id
+	Role      Role      `json:"role"`      // empty for clients
+	ClientID  string    `json:"clientId"`  // empty for users
+	Scopes    []string  `json:"scopes"`    // permissions that a client was granted; empty for users
+	TokenID   string    `json:"tokenId"`
+	OriginID  string    `json:"originId"` // of the token that this one was exchanged for, and that ends it; empty for others
+	KeyID     string    `json:"keyId"`    // empty for an API key
+	AMR       []string  `json:"amr"`      // RFC 8176
+	ACR       Level     `json:"acr"`      // level of assurance
+	AuthTime  time.Time `json:"authTime"` // the last moment at which the session reached ACR
+	IssuedAt  time.Time `json:"issuedAt"`
+	ExpiresAt time.Time `json:"expiresAt"`
+}
+
+var roles = map[tokenv1.Role]Role{
+	tokenv1.Role_ROLE_USER:    RoleUser,
+	tokenv1.Role_ROLE_ADMIN:   RoleAdmin,
+	tokenv1.Role_ROLE_AUDITOR: RoleAuditor,
+}
+
+// decode turns an answer into a principal or a refusal. What is missing or unknown in it means "deny".
+func decode(answer *tokenv1.VerifyTokenResponse) (Principal, error) {
+	if !answer.GetActive() {
+		switch answer.GetReason() {
+		case tokenv1.InactiveReason_INACTIVE_REASON_EXPIRED:
+			return Principal{}, ErrExpired
+		case tokenv1.InactiveReason_INACTIVE_REASON_REVOKED:
+			return Principal{}, ErrRevoked
+		default:
+			return Principal{}, ErrInvalid
+		}
+	}
+	message := answer.GetPrincipal()
+	hasIDs := message.GetUserId() != "" && message.GetSessionId() != "" && message.GetTokenId() != ""
+	hasTimes := message.GetIssuedAt().IsValid() && message.GetExpiresAt().IsValid()
+	// A proof of the token's key is not checked here.
+	if !hasIDs || !hasTimes || message.GetConfirmation() != nil {
+		return Principal{}, ErrInvalid
+	}
+	switch message.GetKind() {
+	case tokenv1.PrincipalKind_PRINCIPAL_KIND_CLIENT:
+		return decodeClient(message)
+	case tokenv1.PrincipalKind_PRINCIPAL_KIND_USER, tokenv1.PrincipalKind_PRINCIPAL_KIND_UNSPECIFIED:
+		return decodeUser(message)
+	default:
+		return Principal{}, ErrInvalid
+	}
+}
+
+func decodeClient(message *tokenv1.Principal) (Principal, error) {
+	if message.GetClientId() != message.GetUserId() || len(message.GetScopes()) == 0 {
+		return Principal{}, ErrInvalid
+	}
+	return Principal{
+		Kind:      KindClient,
+		UserID:    message.GetUserId(),
+		SessionID: message.GetSessionId(),
+		ClientID:  message.GetClientId(),
+		Scopes:    message.GetScopes(),
+		TokenID:   message.GetTokenId(),
+		OriginID:  message.GetOriginTokenId(),
+		KeyID:     message.GetKeyId(),
+		ACR:       OneFactor,
+		AuthTime:  message.GetIssuedAt().AsTime(),
+		IssuedAt:  message.GetIssuedAt().AsTime(),
+		ExpiresAt: message.GetExpiresAt().AsTime(),
+	}, nil
+}
+
+func decodeUser(message *tokenv1.Principal) (Principal, error) {
+	role := Role(message.GetRoleName())
+	if role == "" { // a token-service of the version before
+		role = roles[message.GetRole()]
+	}
+	level, isLevelKnown := levelOf(message)
+	if role == "" || !isLevelKnown || message.GetKeyId() == "" || !message.GetAuthTime().IsValid() {
+		return Principal{}, ErrInvalid
+	}
+	return Principal{
+		Kind:      KindUser,
+		UserID:    message.GetUserId(),
+		SessionID: message.GetSessionId(),
+		Role:      role,
+		TokenID:   message.GetTokenId(),
+		OriginID:  message.GetOriginTokenId(),
+		KeyID:     message.GetKeyId(),
+		AMR:       message.GetAmr(),
+		ACR:       level,
+		AuthTime:  message.GetAuthTime().AsTime(),
+		IssuedAt:  message.GetIssuedAt().AsTime(),
+		ExpiresAt: message.GetExpiresAt().AsTime(),
+	}, nil
+}

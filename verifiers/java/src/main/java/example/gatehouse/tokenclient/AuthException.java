@@ -1,0 +1,151 @@
+package example.gatehouse.tokenclient;
+
+import com.google.gson.JsonArray;
+import com.google.gson.JsonObject;
+import com.google.protobuf.Any;
+import com.google.rpc.Code;
+import com.google.rpc.ErrorInfo;
+import io.grpc.StatusRuntimeException;
+import io.grpc.protobuf.StatusProto;
+import java.util.Optional;
+
+/** Why a call is not carried out. The codes are those of Gatehouse's docs/errors.md. */
+public final class AuthException extends Exception {
+  private static final long serialVersionUID = 1;
+
+  /** What the caller is told. */
+  public enum Reason {
+    TOKEN_MISSING("token_missing", 401, Code.UNAUTHENTICATED, "The call needs an access token and has none."),
+    TOKEN_INVALID(
+        "token_invalid",
+        401,
+        Code.UNAUTHENTICATED,
+        "The access token was not issued here, is malformed or has been revoked."),
+    TOKEN_EXPIRED("token_expired", 401, Code.UNAUTHENTICATED, "The access token has expired; refresh it."),
+    STEP_UP_REQUIRED(
+        "step_up_required",
+        401,
+        Code.UNAUTHENTICATED,
+        "The call needs a stronger or more recent proof of who the user is."),
+    FORBIDDEN(
+        "forbidden",
+        403,
+        Code.PERMISSION_DENIED,
+        "The caller's role, or what the client was granted, does not allow this call."),
+    USER_REQUIRED(
+        "user_required",
+        403,
+        Code.PERMISSION_DENIED,
+        "The call needs a stronger proof, which a user can give and a client cannot."),
+    /** The token's state cannot be known now: never 401. */
+    SERVICE_UNAVAILABLE(
+        "service_unavailable",
+        503,
+        Code.UNAVAILABLE,
+        "A part of Gatehouse is unavailable for the moment; try again.");
+
+    private final String code;
+    private final int httpStatus;
+    private final Code rpcCode;
+    private final String message;
+
+    Reason(String code, int httpStatus, Code rpcCode, String message) {
+      this.code = code;
+      this.httpStatus = httpStatus;
+      this.rpcCode = rpcCode;
+      this.message = message;
+    }
+  }
+
+  private final Reason reason;
+  private final transient Demand demand;
+  private final transient int currentAcr;
+
+  AuthException(Reason reason) {
+    this(reason, null);
+  }
+
+  AuthException(Reason reason, Throwable cause) {
+    super(reason.message, cause);
+    this.reason = reason;
+    this.demand = null;
+    this.currentAcr = 0;
+  }
+
+  private AuthException(Demand demand, int currentAcr) {
+    super(Reason.STEP_UP_REQUIRED.message);
+    this.reason = Reason.STEP_UP_REQUIRED;
+    this.demand = demand;
+    this.currentAcr = currentAcr;
+  }
+
+  static AuthException stepUp(Demand demand, int currentAcr) {
+    return new AuthException(demand, currentAcr);
+  }
+
+  static AuthException unavailable(String why) {
+    return new AuthException(Reason.SERVICE_UNAVAILABLE, new IllegalStateException(why));
+  }
+
+  public Reason reason() {
+    return reason;
+  }
+
+  /** Such as {@code token_invalid}. */
+  public String code() {
+    return reason.code;
+  }
+
+  public int httpStatus() {
+    return reason.httpStatus;
+  }
+
+  /** {@code WWW-Authenticate} of a 401 (RFC 6750 section 3, RFC 9470 section 3). */
+  public Optional<String> challenge() {
+    if (demand != null) return Optional.of(demand.challenge());
+    return switch (reason) {
+      case TOKEN_MISSING -> Optional.of("Bearer");
+      case TOKEN_INVALID, TOKEN_EXPIRED -> Optional.of("Bearer error=\"invalid_token\"");
+      default -> Optional.empty();
+    };
+  }
+
+  /** {@code Retry-After} of a 503, in seconds. */
+  public Optional<String> retryAfter() {
+    return reason == Reason.SERVICE_UNAVAILABLE ? Optional.of("1") : Optional.empty();
+  }
+
+  /** The answer of Gatehouse's HTTP services, as {@code application/json}. */
+  public String httpBody() {
+    JsonObject error = new JsonObject();
+    error.addProperty("code", reason.code);
+    if (demand != null) error.add("details", details());
+    JsonObject body = new JsonObject();
+    body.addProperty("success", false);
+    body.addProperty("message", getMessage());
+    body.add("error", error);
+    return body.toString();
+  }
+
+  /** With a {@code google.rpc.ErrorInfo} whose reason is the code (AIP-193). */
+  public StatusRuntimeException toStatusException() {
+    ErrorInfo.Builder info = ErrorInfo.newBuilder().setReason(reason.code).setDomain("gatehouse");
+    if (demand != null) info.putMetadata("step_up_demand", details().toString());
+    return StatusProto.toStatusRuntimeException(
+        com.google.rpc.Status.newBuilder()
+            .setCode(reason.rpcCode.getNumber())
+            .setMessage(reason.message)
+            .addDetails(Any.pack(info.build()))
+            .build());
+  }
+
+  private JsonObject details() {
+    JsonObject details = new JsonObject();
+    details.addProperty("acr", demand.acr());
+    if (demand.maxAge() != null) details.addProperty("maxAgeSeconds", demand.maxAge().toSeconds());
+    JsonArray methods = new JsonArray();
+    demand.methods(currentAcr).forEach(methods::add);
+    details.add("methods", methods);
+    return details;
+  }
+}

@@ -1,0 +1,179 @@
+package example.gatehouse.tokenclient;
+
+import com.google.protobuf.Timestamp;
+import gatehouse.token.v1.TokenServiceOuterClass.Revocation;
+import gatehouse.token.v1.TokenServiceOuterClass.VerificationKey;
+import gatehouse.token.v1.TokenServiceOuterClass.WatchRevocationsRequest;
+import gatehouse.token.v1.TokenServiceOuterClass.WatchRevocationsResponse;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.stream.Collectors;
+
+/**
+ * What is revoked, as far as this process knows, and how far that is. By the monotonic clock: a jump of the wall clock
+ * must not drop a revocation. The caller holds a lock.
+ */
+final class Revocations {
+  /** After this silence, unknown revocations may exist. */
+  static final double STALE_AFTER_S = 3;
+
+  /** Longest life of an access token, clock skew included. */
+  static final double MAX_KEEP_S = 3610;
+
+  /** A slow connection start counts as lag for the life of a stream. */
+  private static final double MAX_MESSAGE_AGE_S = 2;
+
+  /** A read further in the future proves that this machine was suspended. */
+  private static final double MAX_MESSAGE_AHEAD_S = 1;
+
+  private static final double WALL_CLOCK_ROOM_S = 2;
+  private static final System.Logger LOG = System.getLogger(Revocations.class.getName());
+
+  private final int maxEntries;
+  private final Clock clock;
+  private final Map<String, Double> sessionsUntil = new HashMap<>();
+  private final Map<String, Double> keysUntil = new HashMap<>();
+  private long sequence;
+  private String tip = "";
+  private double forgotAtS = Double.NEGATIVE_INFINITY;
+  private double incompleteUntilS = Double.NEGATIVE_INFINITY;
+  private boolean knowsAllKinds = true;
+  private double readAtS = Double.NEGATIVE_INFINITY;
+  private double heardAtWallS;
+  private Double serverReadAtS;
+  private TokenRules rules;
+  private boolean isFirstMessage = true;
+
+  Revocations(int maxEntries, Clock clock) {
+    this.maxEntries = maxEntries;
+    this.clock = clock;
+  }
+
+  WatchRevocationsRequest nextRequest() {
+    isFirstMessage = true;
+    return WatchRevocationsRequest.newBuilder().setAfterSequence(sequence).setTip(tip).build();
+  }
+
+  /** Whether every revocation older than 3 s is known, and understood. */
+  boolean isFresh() {
+    return isHeard() && knowsAllKinds;
+  }
+
+  /** Whether all messages older than 3 s have come. */
+  boolean isHeard() {
+    if (clock.monotonicS() - readAtS > STALE_AFTER_S) return false;
+    // The monotonic clock may stop during a suspend.
+    return clock.wallS() - heardAtWallS <= STALE_AFTER_S + WALL_CLOCK_ROOM_S;
+  }
+
+  /** False after a lack of room, until no affected token is valid. */
+  boolean isComplete() {
+    return clock.monotonicS() >= incompleteUntilS;
+  }
+
+  /** When token-service last read its log, by the monotonic clock: a lower bound. */
+  double readAtS() {
+    return readAtS;
+  }
+
+  /** Null while unknown, or if token-service is too old. */
+  TokenRules rules() {
+    return isHeard() ? rules : null;
+  }
+
+  /** Time of token-service, at most 3 s ahead. Null while unknown. */
+  Double serverNowS() {
+    return isHeard() ? serverTimeS() : null;
+  }
+
+  /** Time of token-service. In silence that of this machine if it is later: the monotonic clock may stop during a suspend. */
+  double nowS() {
+    Double toldS = serverTimeS();
+    double wallS = clock.wallS();
+    return toldS != null && (isHeard() || toldS > wallS) ? toldS : wallS;
+  }
+
+  private Double serverTimeS() {
+    return serverReadAtS == null ? null : serverReadAtS + clock.monotonicS() - readAtS;
+  }
+
+  /** Ends by its session or credential, its key, or, of a client, this one token (RFC 7009). */
+  boolean end(Principal principal) {
+    if (sessionsUntil.containsKey(principal.sessionId()) || keysUntil.containsKey(principal.keyId())) return true;
+    return principal.isClient()
+        && (sessionsUntil.containsKey(principal.tokenId()) || sessionsUntil.containsKey(principal.originTokenId()));
+  }
+
+  /**
+   * @param openedS when the stream was opened, by the monotonic clock
+   * @return false if the stream is to be opened anew
+   */
+  boolean apply(WatchRevocationsResponse message, double openedS) {
+    double receivedS = clock.monotonicS();
+    forgetEnded(receivedS);
+    takeRevocations(message, receivedS);
+    takeRules(message);
+    sequence = message.getSequence();
+    tip = message.getTip();
+    if (!message.getCaughtUp()) return true;
+    // The read was not earlier, because the stream began after this request.
+    double readS = message.hasElapsedMs() ? openedS + Integer.toUnsignedLong(message.getElapsedMs()) / 1e3 : receivedS;
+    if (readS > receivedS + MAX_MESSAGE_AHEAD_S) return false;
+    if (readS >= readAtS) {
+      readAtS = Math.min(readS, receivedS);
+      serverReadAtS = message.hasReadAt() ? seconds(message.getReadAt()) : null;
+      heardAtWallS = clock.wallS();
+    }
+    return receivedS - readS <= MAX_MESSAGE_AGE_S;
+  }
+
+  private void takeRevocations(WatchRevocationsResponse message, double receivedS) {
+    double leastS = message.getKeepS() == 0 ? MAX_KEEP_S : Integer.toUnsignedLong(message.getKeepS());
+    for (Revocation revocation : message.getRevocationsList()) {
+      // The wall clock may only extend this.
+      double toldS = revocation.hasExpiresAt() ? seconds(revocation.getExpiresAt()) - clock.wallS() : MAX_KEEP_S;
+      double untilS = receivedS + Math.max(leastS, Math.min(toldS, MAX_KEEP_S));
+      switch (revocation.getTargetCase()) {
+        case SESSION_ID -> add(sessionsUntil, revocation.getSessionId(), untilS);
+        case KEY_ID -> add(keysUntil, revocation.getKeyId(), untilS);
+        default -> distrust();
+      }
+    }
+  }
+
+  private void takeRules(WatchRevocationsResponse message) {
+    if (message.hasRules()) {
+      Map<String, String> algorithms =
+          message.getRules().getKeysList().stream()
+              .collect(Collectors.toMap(VerificationKey::getKeyId, VerificationKey::getAlgorithm, (one, other) -> other));
+      rules = new TokenRules(message.getRules().getIssuer(), algorithms);
+    } else if (isFirstMessage) {
+      rules = null;
+    }
+    isFirstMessage = false;
+  }
+
+  /** Unknown targets cannot be checked: token-service must verify every token. */
+  private void distrust() {
+    if (knowsAllKinds) {
+      LOG.log(System.Logger.Level.ERROR, "token-service revokes something that this version does not know: update it");
+    }
+    knowsAllKinds = false;
+  }
+
+  private void add(Map<String, Double> map, String id, double untilS) {
+    if (map.containsKey(id) || sessionsUntil.size() + keysUntil.size() < maxEntries) map.merge(id, untilS, Math::max);
+    else incompleteUntilS = Math.max(untilS, incompleteUntilS);
+  }
+
+  private void forgetEnded(double nowS) {
+    if (nowS - forgotAtS < 1) return;
+    forgotAtS = nowS;
+    sessionsUntil.values().removeIf(untilS -> untilS < nowS);
+    keysUntil.values().removeIf(untilS -> untilS < nowS);
+  }
+
+  private static double seconds(Timestamp time) {
+    return time.getSeconds() + time.getNanos() / 1e9;
+  }
+}

@@ -1,0 +1,69 @@
+import { execFile } from "node:child_process";
+import { copyFile, mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { promisify } from "node:util";
+
+/** `npm run build:token-client`: the package in `verifiers/dist/node/`, and its tarball beside it. */
+
+const ROOT = resolve(import.meta.dirname, "..", "..");
+const DIST = join(ROOT, "verifiers", "dist");
+const NAME = "@gatehouse/token-client";
+const run = promisify(execFile);
+
+const entry = (name: string) => ({
+  types: `./lib/verifiers/node/${name}.d.ts`,
+  default: `./lib/verifiers/node/${name}.js`,
+});
+/** In the versions with which the tests of the repository run, or newer ones. */
+const DEPENDENCIES = [
+  "@bufbuild/protobuf",
+  "@opentelemetry/api",
+  "fastify-plugin",
+  "lru-cache",
+  "uuid",
+  "zod",
+];
+const PEERS = {
+  // Its connector and its experimental parts are used, which a minor version may change.
+  "@grpc/grpc-js": "~1.14.4",
+  express: ">=4.18 <6",
+  fastify: ">=5.12.2 <6",
+};
+
+/** @returns the path of the tarball. */
+export async function buildPackage(directory: string = DIST): Promise<string> {
+  const out = join(directory, "node");
+  await rm(out, { recursive: true, force: true });
+  await mkdir(out, { recursive: true });
+  const tsc = join(ROOT, "node_modules", ".bin", "tsc");
+  await run(tsc, ["-p", join(import.meta.dirname, "tsconfig.json"), "--outDir", join(out, "lib")]);
+  await writeFile(join(out, "package.json"), JSON.stringify(await manifest(), null, 2));
+  await copyFile(join(ROOT, "LICENSE"), join(out, "LICENSE"));
+  await copyFile(join(import.meta.dirname, "README.md"), join(out, "README.md"));
+  const { stdout } = await run("npm", ["pack", out, "--pack-destination", directory, "--silent"]);
+  return join(directory, stdout.trim());
+}
+
+async function manifest() {
+  const own = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8"));
+  return {
+    name: NAME,
+    version: own.version,
+    description: "Verifies Gatehouse's access tokens in a service",
+    license: own.license,
+    type: "module",
+    engines: { node: ">=20.9" },
+    exports: {
+      ".": entry("index"),
+      "./fastify": entry("fastify"),
+      "./express": entry("express"),
+      "./grpc": entry("grpc"),
+    },
+    files: ["lib", "!lib/verifiers/node/conformance-driver.*"],
+    dependencies: Object.fromEntries(DEPENDENCIES.map((name) => [name, `^${own.dependencies[name]}`])),
+    peerDependencies: PEERS,
+    peerDependenciesMeta: { express: { optional: true }, fastify: { optional: true } },
+  };
+}
+
+if (import.meta.main) console.log(await buildPackage());

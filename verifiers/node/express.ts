@@ -1,0 +1,6 @@
+export {
+  type BearerMiddleware,
+  type ExpressBearerAuthOptions,
+  expressBearerAuth,
+  principalOfRequest as principalIn,
+} from "../../token-client/express-bearer-auth.ts";

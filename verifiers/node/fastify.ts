@@ -1,0 +1,5 @@
+export {
+  type BearerAuthOptions,
+  fastifyBearerAuth,
+  principalIn,
+} from "../../token-client/fastify-bearer-auth.ts";

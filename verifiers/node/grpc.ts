@@ -1,0 +1,5 @@
+export {
+  principalInMetadata,
+  type RpcBearerAuthOptions,
+  rpcBearerAuth,
+} from "../../token-client/rpc-bearer-auth.ts";

@@ -1,0 +1,107 @@
+"""A service behind the package, for `verifiers/conformance`."""
+
+import asyncio
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+wall_jump_s = 0.0
+real_time = time.time
+
+
+def jumped_time() -> float:
+    # gRPC passes deadlines to its C library, whose clock does not jump here.
+    is_grpc = sys._getframe(1).f_globals["__name__"].startswith("grpc.")
+    return real_time() if is_grpc else real_time() + wall_jump_s
+
+
+time.time = jumped_time  # before the package is loaded
+sys.path.insert(0, str(Path(__file__).parent / "src"))
+
+import grpc
+import uvicorn
+from google.protobuf.empty_pb2 import Empty
+from google.protobuf.wrappers_pb2 import StringValue
+
+from gatehouse_token_client import PUBLIC, Access, Demand, Principal, TlsFiles, TokenVerifier, VerifierUnavailable, rpc
+from gatehouse_token_client.asgi import BearerAuth, principal_in
+
+ANYBODY = Access(any_user=True, scopes=["payments:read"])
+ADMIN = Access(roles=["ADMIN"])
+FRESH = Access(any_user=True, assurance=Demand(1, max_age_s=300))
+SERVICE = "gatehouse.conformance.v1.ConformanceService"
+
+env = os.environ
+verifier = TokenVerifier(
+    env["TOKEN_SERVICE_ADDRESS"],
+    TlsFiles(env["TLS_CERT_FILE"], env["TLS_KEY_FILE"], env["TLS_CA_FILE"]),
+    audience=env.get("TOKEN_AUDIENCE"),
+    accepts_issuer=env.get("ACCEPTS_ISSUER") == "true",
+    call_timeout_s=int(env.get("CALL_TIMEOUT_MS", "800")) / 1000,
+)
+
+
+def caller(principal: Principal) -> str:
+    told = asdict(principal)
+    names = {"kind": "kind", "user_id": "userId", "session_id": "sessionId", "role": "role", "client_id": "clientId"}
+    return json.dumps({ours: told[name] for name, ours in names.items()} | {"scopes": list(principal.scopes)})
+
+
+async def app(scope: Any, _receive: Any, send: Any) -> None:
+    if scope["path"] == "/ready" and not verifier.is_ready:
+        raise VerifierUnavailable
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    text = caller(principal_in(scope)) if scope["path"] == "/whoami" else "{}"
+    await send({"type": "http.response.body", "body": text.encode()})
+
+
+def listen_http() -> str:
+    routes = {"/whoami": ANYBODY, "/admin": ADMIN, "/fresh": FRESH, "/ready": PUBLIC}
+    guarded = BearerAuth(app, verifier, lambda scope: routes[scope["path"]])
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(guarded, log_level="error", lifespan="off"))
+    threading.Thread(target=lambda: asyncio.run(server.serve([listener])), daemon=True).start()
+    return f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def who_am_i(_request: Empty, _context: grpc.ServicerContext) -> StringValue:
+    return StringValue(value=caller(rpc.current_principal()))
+
+
+def admin(_request: Empty, _context: grpc.ServicerContext) -> StringValue:
+    return StringValue(value="{}")
+
+
+def watch(_request: Empty, _context: grpc.ServicerContext) -> Any:
+    yield StringValue(value=caller(rpc.current_principal()))
+
+
+def listen_rpc() -> str:
+    methods = {f"/{SERVICE}/WhoAmI": ANYBODY, f"/{SERVICE}/Admin": ADMIN, f"/{SERVICE}/Watch": ANYBODY}
+    server = grpc.server(ThreadPoolExecutor(40), interceptors=[rpc.BearerAuth(verifier, methods)])
+    codec = (Empty.FromString, StringValue.SerializeToString)
+    handlers = {
+        "WhoAmI": grpc.unary_unary_rpc_method_handler(who_am_i, *codec),
+        "Admin": grpc.unary_unary_rpc_method_handler(admin, *codec),
+        "Unlisted": grpc.unary_unary_rpc_method_handler(admin, *codec),
+        "Watch": grpc.unary_stream_rpc_method_handler(watch, *codec),
+    }
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    threading.Thread(target=server.wait_for_termination, daemon=True).start()  # keeps the server
+    return f"127.0.0.1:{port}"
+
+
+print(json.dumps({"http": listen_http(), "grpc": listen_rpc()}), flush=True)
+for line in sys.stdin:
+    wall_jump_s += int(line.removeprefix("jump ")) / 1000
+    print("jumped", flush=True)
+os._exit(0)

@@ -1,0 +1,123 @@
+"""Keeps the revocations up to date in a thread, resuming by sequence after each break."""
+
+import logging
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Final, Protocol
+
+import grpc
+
+from ._gen.token_service_pb2 import WatchRevocationsRequest, WatchRevocationsResponse
+from ._revocations import Revocations
+
+RECONNECT_MIN_S: Final = 0.05
+RECONNECT_MAX_S: Final = 1.0
+SILENCE_S: Final = 2.0
+"""Several server heartbeats (500 ms)."""
+KEY_WAIT_S: Final = 1.5
+"""Three of them, for a token of an unknown key."""
+MAX_KEY_WAITS: Final = 5_000
+MAX_KEY_WAITING_THREADS: Final = 4
+"""Servers have few threads, and a token of an unknown key costs nothing to make."""
+
+_log = logging.getLogger("gatehouse_token_client")
+
+
+class Stream(Protocol):
+    def __iter__(self) -> Iterator[WatchRevocationsResponse]: ...
+
+    def cancel(self) -> object: ...
+
+
+class RevocationWatch:
+    def __init__(
+        self,
+        revocations: Revocations,
+        lock: threading.RLock,
+        open_stream: Callable[[WatchRevocationsRequest], Stream],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._revocations = revocations
+        self._lock = lock
+        self._open_stream = open_stream
+        self._monotonic = monotonic
+        self._waiting: deque[tuple[float, Future[None]]] = deque()
+        self._is_closed = threading.Event()
+        self._ended = threading.Event()
+        self._pause_s = RECONNECT_MIN_S
+        self._heard_at = 0.0
+        self._thread = threading.Thread(target=self._run, name="gatehouse-watch", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._is_closed.set()
+        self._ended.set()
+        self._thread.join(timeout=5)
+
+    def read_again(self) -> Future[None] | None:
+        """Done after a read that began after this call. None without room. The caller holds the lock."""
+        now_s = self._monotonic()
+        while self._waiting and self._waiting[0][0] < now_s - KEY_WAIT_S:
+            self._waiting.popleft()
+        if len(self._waiting) >= MAX_KEY_WAITS:
+            return None
+        waiting: Future[None] = Future()
+        self._waiting.append((now_s, waiting))
+        return waiting
+
+    def _run(self) -> None:
+        while not self._is_closed.is_set():
+            try:
+                self._one_stream()
+            except Exception:  # such as no room for a thread: without this one nothing would ever be heard again
+                _log.exception("the revocation stream cannot be opened")
+            pause_s, self._pause_s = self._pause_s, min(self._pause_s * 2, RECONNECT_MAX_S)
+            self._is_closed.wait(pause_s * random.uniform(0.8, 1.2))
+
+    def _one_stream(self) -> None:
+        """Until it ends, falls silent, or is to be opened anew."""
+        with self._lock:
+            request = self._revocations.next_request()
+        opened_s = self._monotonic()
+        self._heard_at = time.monotonic()
+        stream = self._open_stream(request)
+        ended = self._ended = threading.Event()
+        reader = threading.Thread(target=self._read, args=(stream, opened_s, ended), name="gatehouse-stream", daemon=True)
+        try:
+            reader.start()
+            while not self._is_closed.is_set():
+                left_s = self._heard_at + SILENCE_S - time.monotonic()
+                if left_s <= 0 or ended.wait(left_s):
+                    break
+        finally:
+            with self._lock:
+                ended.set()
+            stream.cancel()
+
+    def _read(self, stream: Stream, opened_s: float, ended: threading.Event) -> None:
+        try:
+            for message in stream:
+                with self._lock:
+                    if ended.is_set() or not self._apply(message, opened_s):
+                        return
+                self._heard_at = time.monotonic()
+                self._pause_s = RECONNECT_MIN_S
+        except grpc.RpcError as error:
+            if not ended.is_set():
+                _log.warning("the revocation stream broke: %s", error.code() if isinstance(error, grpc.Call) else error)
+        except Exception:
+            _log.exception("a message of the revocation stream cannot be read")
+        finally:
+            ended.set()
+
+    def _apply(self, message: WatchRevocationsResponse, opened_s: float) -> bool:
+        stays = self._revocations.apply(message, opened_s)
+        while self._waiting and self._waiting[0][0] <= self._revocations.read_at:
+            self._waiting.popleft()[1].set_result(None)
+        return stays
