@@ -45,7 +45,7 @@ const DATABASE_CLOSE_TIMEOUT_S = 1;
 /** Inserts use one connection at a time. */
 const INTAKE_POOL_SIZE = 3;
 /** Rare and common search values need different plans. */
-const READ_SESSION = { plan_cache_mode: "force_custom_plan", jit: "off" };
+const READ_SESSION = { plan_cache_mode: "force_custom_plan" };
 
 const config = loadConfig(configSchema, process.env);
 const service = await startProcess("audit-service", config);
@@ -211,6 +211,7 @@ await serveRpc(
         exportEntries: (wanted) => exportEntries(pools.reads, signer.origin, wanted),
         verifierKey: signer.verifierKey,
         recordReading,
+        monotonicMs: () => performance.now(),
       }),
     );
   },

@@ -225,6 +225,8 @@ export const serviceConfig = {
   LISTEN_ADDRESS: addressSchema,
   /** Serves `grpc.health.v1` in plaintext. */
   HEALTH_ADDRESS: addressSchema,
+  /** gRPC server reflection, for operators only. */
+  GRPC_REFLECTION: booleanSchema.default(false),
 };
 
 export const databaseConfig = {

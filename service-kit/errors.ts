@@ -61,7 +61,7 @@ export const ERROR_CATALOGUE = {
   approval_mismatch:
     "The approval is unknown, or was given for another transaction, by another user or in another session.",
   approval_expired:
-    "The approval is too old, or was tried too often; ask for a new one by the same call without it.",
+    "The approval is too old, was refused, or was tried too often; ask for a new one by the same call without it.",
   approval_used: "The approval was used already; ask for a new one by the same call without it.",
   provider_not_found: "There is no identity provider of this name.",
   not_found: "There is nothing here, or nothing that the caller may see.",

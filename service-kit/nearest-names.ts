@@ -1,11 +1,11 @@
 const MAX_DISTANCE = 3;
 const MAX_NAMES = 3;
 
-/** Those that a misspelt name may mean, nearest first: at most three, at most three changed letters away. */
+/** Those that a misspelt name may mean, nearest first: at most three, at most three letters and half of the name away. */
 export function nearestNames(name: string, among: readonly string[]): string[] {
   return among
     .map((other) => ({ other, distance: distanceBetween(name, other) }))
-    .filter(({ distance }) => distance <= MAX_DISTANCE)
+    .filter(({ distance }) => distance <= MAX_DISTANCE && distance <= name.length / 2)
     .sort((one, two) => one.distance - two.distance)
     .slice(0, MAX_NAMES)
     .map(({ other }) => other);

@@ -1,5 +1,7 @@
+import { readFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import { networkInterfaces } from "node:os";
+import { resolve } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { createLogger } from "./logger.ts";
 import { createMetrics } from "./metrics.ts";
@@ -40,6 +42,15 @@ test.skipIf(outside === undefined)("and not from another host", async () => {
   const refused = await fetch(at("/log-level?level=debug", outside), { method: "PUT" });
   expect(refused.status).toBe(403);
   expect(logger.level).toBe("info");
+});
+
+test("says which version runs", async () => {
+  const { at } = await operations();
+  const { version } = JSON.parse(readFileSync(resolve(import.meta.dirname, "..", "package.json"), "utf8"));
+  const answered = await fetch(at("/version"));
+  expect(answered.headers.get("content-type")).toBe("application/json");
+  // The revision is a file of the image.
+  expect(await answered.json()).toEqual({ version, revision: "unknown", node: process.versions.node });
 });
 
 test("an unknown log level gets a clear answer", async () => {

@@ -1,4 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { BUILD } from "./build.ts";
 import { splitAddress } from "./config.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { createLogLevelSwitch, type LogLevelSwitch } from "./log-level-switch.ts";
@@ -49,6 +50,7 @@ async function answer(
   }
   if (pathname === "/log-level") return send(response, 200, `${logLevel.describe()}\n`);
   if (pathname === "/healthz") return send(response, 200, "ok\n");
+  if (pathname === "/version") return send(response, 200, `${JSON.stringify(BUILD)}\n`, "application/json");
   if (pathname === "/readyz") {
     const reasons = await lifecycle.unreadyReasons();
     return reasons.length === 0

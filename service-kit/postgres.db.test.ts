@@ -63,19 +63,29 @@ test("every connection has a name and time-outs, and server notices are debug li
   const settings = await service`
     select name, setting from pg_settings where source = 'client' and name in (
       'application_name', 'statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout',
-      'idle_session_timeout')`;
+      'idle_session_timeout', 'jit')`;
   expect(Object.fromEntries(settings.map(({ name, setting }) => [name, setting]))).toEqual({
     application_name: "test-service",
     statement_timeout: "2000",
     lock_timeout: "1000",
     idle_in_transaction_session_timeout: "5000",
     idle_session_timeout: "7000",
+    jit: "off",
   });
   await service`do $$ begin raise notice 'look at this'; end $$`;
   await service.end();
   expect(lines.map((line) => JSON.parse(line) as unknown)).toMatchObject([
     { level: 20, notice: "look at this" },
   ]);
+});
+
+test("JIT is off in a service's session, whatever the database's own default", async () => {
+  await database.ownerSql.unsafe(`alter database ${new URL(database.url).pathname.slice(1)} set jit = on`);
+  const [owner] =
+    await database.ownerSql`select setting from pg_db_role_setting, unnest(setconfig) as setting`;
+  expect(owner).toEqual({ setting: "jit=on" });
+  const [session] = await sql`show jit`;
+  expect(session).toEqual({ jit: "off" });
 });
 
 const one = () => sql`select 1 as one`.then((rows) => rows.length);

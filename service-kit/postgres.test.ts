@@ -430,6 +430,25 @@ test("errors of the server are unchanged in statements, transactions and session
   );
 });
 
+/** What a server says (55.8) before it closes the connection of a process that was too slow. */
+const FAREWELL = "SFATAL\0VFATAL\0C25P03\0Mterminating connection due to idle-in-transaction timeout\0\0";
+
+test("a transaction that the server has ended for its idleness is unavailable, also if a statement crosses its farewell", async () => {
+  await start(({ text, socket }) => {
+    if (!text.includes("late")) return undefined;
+    const length = Buffer.alloc(4);
+    length.writeInt32BE(FAREWELL.length + 4);
+    socket.end(Buffer.concat([Buffer.from("E"), length, Buffer.from(FAREWELL)]));
+    return "nothing";
+  });
+  const late = transaction(sql, async (tx) => {
+    await tx`select next`;
+    await tx`select late`;
+  });
+  await expect(late).rejects.toMatchObject({ code: "service_unavailable" });
+  await expect(transaction(sql, async (tx) => (await tx`select next`).count)).resolves.toBeDefined();
+});
+
 test("a service waits half a second longer than the server's statement time-out", async () => {
   await start();
   const silent = pino({ level: "silent" });

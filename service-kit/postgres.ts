@@ -59,6 +59,8 @@ export function connectPostgres(
     statement_timeout: STATEMENT_TIMEOUT_MS,
     lock_timeout: 1_000,
     idle_in_transaction_session_timeout: 5_000,
+    // Without statistics of a new table a read of 1 ms is compiled for seconds, where the server has LLVM.
+    jit: "off",
     ...session,
   };
   return openPool({

@@ -8,7 +8,7 @@ import type {
   ServiceError,
 } from "@grpc/grpc-js";
 import type { CallContext } from "./call-context.ts";
-import { limitConnectTime } from "./rpc-connect-timeout.ts";
+import { LIMITED_CONNECT_TIME, limitConnectTime } from "./rpc-connect-timeout.ts";
 import { fromRpcError } from "./rpc-errors.ts";
 import { toMetadata } from "./rpc-metadata.ts";
 import { REPLICAS_SCHEME, registerReplicaResolver } from "./rpc-replicas.ts";
@@ -48,6 +48,7 @@ export function createRpcClient<C extends Client>(clientClass: ClientClass<C>, o
     "grpc.max_reconnect_backoff_ms": 1_000,
     "grpc.max_receive_message_length": 4 * 1024 * 1024,
     "grpc.enable_http_proxy": 0,
+    [LIMITED_CONNECT_TIME]: 1,
     // Keeps IP addresses out of the SNI (RFC 6066). The SPIFFE name identifies the peer.
     "grpc.ssl_target_name_override": options.service,
   });

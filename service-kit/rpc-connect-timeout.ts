@@ -10,6 +10,9 @@ interface SocketAddress {
 }
 type Connect = (this: unknown, address: SocketAddress, ...rest: unknown[]) => Promise<unknown>;
 
+/** The option of a channel that wants the limits: a process may have others, which are not ours. */
+export const LIMITED_CONNECT_TIME = "gatehouse.limited_connect_time";
+
 /**
  * grpc-js has no connect time-out, but the address passed to `net.connect` can carry an abort signal. The
  * version is pinned, and `tests/replicas.test.ts` checks the effect.
@@ -25,6 +28,9 @@ export function limitConnectTime(): void {
 
 function limited(connect: Connect, timeoutMs: number): Connect {
   return async function (address, ...rest) {
+    // grpc-js passes the channel's options last.
+    const options = rest.at(-1) as Record<string, unknown> | undefined;
+    if (options?.[LIMITED_CONNECT_TIME] !== 1) return connect.call(this, address, ...rest);
     const late = new AbortController();
     const timer = setTimeout(() => late.abort(), timeoutMs);
     const signal =

@@ -115,9 +115,13 @@ export function fromRpcError(error: unknown): DomainError {
     const decoded = decodeStatus(encoded);
     if (decoded !== undefined) return decoded;
   }
-  const isDefect =
-    (failure.code === status.INTERNAL && !isBrokenStream(failure)) || failure.code === status.UNIMPLEMENTED;
+  const isDefect = (failure.code === status.INTERNAL && !isBrokenStream(failure)) || isUnknownMethod(error);
   return new DomainError(isDefect ? "internal_error" : "service_unavailable", undefined, { cause: error });
+}
+
+/** Whether the server has no such method. */
+export function isUnknownMethod(error: unknown): boolean {
+  return (error as Partial<ServiceError>).code === status.UNIMPLEMENTED;
 }
 
 /** A dropped call, to which grpc-js gives the status of a defect. */

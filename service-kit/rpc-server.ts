@@ -61,6 +61,8 @@ export interface RpcServerOptions {
 }
 
 export interface RpcServer {
+  /** Full names of those that were added. */
+  readonly services: ReadonlySet<string>;
   /** @param endless streams that end early, so that clients reach added replicas. */
   add<S>(
     definition: ServiceDefinition<UntypedServiceImplementation>,
@@ -230,10 +232,13 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
     });
   }
 
+  const services = new Set<string>();
   return {
+    services,
     add(definition, callers, methods, endless = []) {
       const handlers: UntypedServiceImplementation = {};
       for (const [name, { path, requestStream, responseStream }] of Object.entries(definition)) {
+        services.add(path.split("/")[1] ?? "");
         const allowed = (callers as Record<string, readonly string[]>)[name] ?? [];
         const method = (methods as Record<string, (...args: unknown[]) => unknown>)[name];
         if (method === undefined) throw new Error(`${path} has no implementation`);

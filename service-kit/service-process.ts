@@ -1,11 +1,10 @@
-import { readFileSync } from "node:fs";
-import { resolve } from "node:path";
-import { z } from "zod";
+import { BUILD } from "./build.ts";
 import { startHealthServer } from "./health-server.ts";
 import { Lifecycle } from "./lifecycle.ts";
 import { createLogger, type DestinationStream, type Logger } from "./logger.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 import { startOperationsServer } from "./operations-server.ts";
+import { addReflection } from "./reflection.ts";
 import { type PeopleFile, watchRefusedPeople } from "./refused-people.ts";
 import { createRpcServer, type RpcServer } from "./rpc-server.ts";
 import { ProcessCertificate, tlsFilesOf } from "./rpc-tls.ts";
@@ -71,6 +70,7 @@ export async function serveRpc(
     HEALTH_ADDRESS: string;
     SHUTDOWN_GRACE_MS: number;
     REFUSED_PEOPLE_FILE?: PeopleFile | undefined;
+    GRPC_REFLECTION: boolean;
   },
   register: (server: RpcServer) => void,
   maxReceiveBytes?: number,
@@ -87,6 +87,7 @@ export async function serveRpc(
     ...(maxReceiveBytes === undefined ? {} : { maxReceiveBytes }),
   });
   register(server);
+  if (config.GRPC_REFLECTION) addReflection(server);
   const port = await server.listen();
   const follow = followReadiness(server, logger);
   const health = await startHealthServer(config.HEALTH_ADDRESS, lifecycle, follow);
@@ -119,12 +120,8 @@ export function followReadiness(
   };
 }
 
-const VERSION = z
-  .object({ version: z.string() })
-  .parse(JSON.parse(readFileSync(resolve(import.meta.dirname, "..", "package.json"), "utf8"))).version;
-
 function describeBuild(metrics: Metrics): void {
   metrics
     .gauge("gatehouse_build_info", "Always 1, with the running versions as labels.", ["version", "node"])
-    .set({ version: VERSION, node: process.versions.node }, 1);
+    .set({ version: BUILD.version, node: BUILD.node }, 1);
 }

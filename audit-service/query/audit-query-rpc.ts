@@ -1,3 +1,4 @@
+import { createFollowingRecorder } from "../../audit-client/record-following.ts";
 import { filterText, type RecordReading } from "../../audit-client/record-reading.ts";
 import {
   type AuditQueryServiceServer,
@@ -19,7 +20,7 @@ const READERS = ["gateway", "operator", "auditor"];
 
 export const AUDIT_QUERY_CALLERS: Callers<AuditQueryServiceServer> = {
   searchEntries: READERS,
-  followEntries: ["gateway"],
+  followEntries: READERS,
   summarizeLogins: READERS,
   getEntry: READERS,
   getCheckpoint: READERS,
@@ -40,9 +41,11 @@ interface Deps {
   exportEntries: (wanted: { first: number; last: number }) => AsyncIterable<ExportLine>;
   verifierKey: string;
   recordReading: RecordReading;
+  monotonicMs: () => number;
 }
 
 export function createAuditQueryRpc(deps: Deps): Implementation<AuditQueryServiceServer> {
+  const recordFollowing = createFollowingRecorder(deps.monotonicMs);
   return {
     async searchEntries(request, context) {
       const outcome = fromWireOutcome(request.outcome);
@@ -54,13 +57,21 @@ export function createAuditQueryRpc(deps: Deps): Implementation<AuditQueryServic
       const page = await deps.searchEntries({ ...request, outcome });
       return { entries: page.entries.map(toWireEntry), nextCursor: page.nextCursor };
     },
-    async followEntries(request) {
+    async followEntries(request, context) {
       const outcome = fromWireOutcome(request.outcome);
-      const followed = await deps.followEntries({
-        ...request,
-        afterSequence: request.afterSequence,
-        outcome,
-      });
+      const { actorUserId: actor, action, resource, afterSequence: after } = request;
+      const { person } = context;
+      // Without a place nothing is read.
+      if (person !== undefined && after !== undefined) {
+        const filter = { actor, action, resource, outcome };
+        await recordFollowing({ person, ...filter }, after, () =>
+          deps.recordReading(context, {
+            action: "audit.followed",
+            filter: filterText({ ...filter, after }),
+          }),
+        );
+      }
+      const followed = await deps.followEntries({ ...request, afterSequence: after, outcome });
       const { entries, nextAfter: nextAfterSequence, size } = followed;
       return { entries: entries.map(toWireEntry), nextAfterSequence, size };
     },

@@ -1,0 +1,78 @@
+import { expect, test, vi } from "vitest";
+import { noteReadings } from "../../audit-client/reading.fixture.ts";
+import { FollowEntriesRequest } from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
+import { newCallContext } from "../../service-kit/call-context.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { createAuditQueryRpc } from "./audit-query-rpc.ts";
+
+const ANY = FollowEntriesRequest.decode(new Uint8Array());
+
+function service(recordReading = noteReadings()) {
+  let nowMs = 1_000_000;
+  const followEntries = vi.fn(async () => ({ entries: [], nextAfter: 42, size: 42 }));
+  const deps = { followEntries, ...recordReading, monotonicMs: () => nowMs };
+  const { followEntries: call } = createAuditQueryRpc(deps as never);
+  const follow = (request: Partial<FollowEntriesRequest>, person?: string) =>
+    call({ ...ANY, ...request }, { ...newCallContext(), ...(person !== undefined && { person }) } as never);
+  return {
+    follow,
+    followEntries,
+    reasons: () => recordReading.noted.map(({ actor, reason }) => `${actor.userId} ${reason}`),
+    pass: (ms: number) => {
+      nowMs += ms;
+    },
+  };
+}
+
+test("who follows leaves a record of the place it begins after, one every ten minutes, and one for a place before", async () => {
+  const { follow, reasons, pass } = service();
+  await follow({}, "operator:ada");
+  expect(reasons()).toEqual([]);
+  for (let after = 40; after <= 42; after += 1) {
+    await follow({ afterSequence: after }, "operator:ada");
+    pass(1_000);
+  }
+  expect(reasons()).toEqual(["operator:ada after=40"]);
+  // Nobody reads further back under a record that does not say so.
+  await follow({ afterSequence: 0 }, "operator:ada");
+  await follow({ afterSequence: 39 }, "operator:ada");
+  pass(10 * 60_000);
+  await follow({ afterSequence: 42 }, "operator:ada");
+  expect(reasons().slice(1)).toEqual(["operator:ada after=0", "operator:ada after=42"]);
+});
+
+test("each person and each filter has records of its own, however the filter's text is cut", async () => {
+  const { follow, reasons } = service();
+  await follow({ afterSequence: 5, action: "a", resource: "b" }, "operator:ada");
+  await follow({ afterSequence: 5, action: "a resource=b" }, "operator:ada");
+  await follow({ afterSequence: 5, action: "a", resource: "b" }, "auditor:eve");
+  expect(reasons()).toEqual([
+    "operator:ada action=a resource=b after=5",
+    "operator:ada action=a resource=b after=5",
+    "auditor:eve action=a resource=b after=5",
+  ]);
+});
+
+test("the gateway records for its own callers", async () => {
+  const { follow, reasons } = service();
+  await follow({ afterSequence: 0 });
+  expect(reasons()).toEqual([]);
+});
+
+test("what could not be recorded is not read, and is recorded with the next call", async () => {
+  const { recordReading, noted } = noteReadings();
+  let isAway = true;
+  const unsure: typeof recordReading = async (...reading) => {
+    if (isAway) throw new DomainError("audit_unavailable");
+    await recordReading(...reading);
+  };
+  const { follow, followEntries, reasons } = service({ recordReading: unsure, noted });
+  await expect(follow({ afterSequence: 1 }, "operator:ada")).rejects.toMatchObject({
+    code: "audit_unavailable",
+  });
+  expect(followEntries).not.toHaveBeenCalled();
+  isAway = false;
+  await follow({ afterSequence: 1 }, "operator:ada");
+  await follow({ afterSequence: 1 }, "operator:ada");
+  expect(reasons()).toEqual(["operator:ada after=1"]);
+});
