@@ -1,15 +1,27 @@
 import type { IdentityServiceServer } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
 import { type ApprovalDeps, askApproval } from "./approvals/ask-approval.ts";
+import { getApproval } from "./approvals/get-approval.ts";
+import { listPendingApprovals } from "./approvals/list-pending-approvals.ts";
+import { refuseApproval } from "./approvals/refuse-approval.ts";
 import { useApproval } from "./approvals/use-approval.ts";
 import { verifyApproval } from "./approvals/verify-approval.ts";
 import { optionsJson } from "./passkeys/options-json.ts";
 
-type ApprovalMethods = "askApproval" | "verifyApproval" | "useApproval";
+type ApprovalMethods =
+  | "askApproval"
+  | "getApproval"
+  | "listPendingApprovals"
+  | "verifyApproval"
+  | "refuseApproval"
+  | "useApproval";
 
 export const APPROVAL_CALLERS: Pick<Callers<IdentityServiceServer>, ApprovalMethods> = {
   askApproval: ["gateway"],
+  getApproval: ["gateway"],
+  listPendingApprovals: ["gateway"],
   verifyApproval: ["gateway"],
+  refuseApproval: ["gateway"],
   useApproval: ["gateway"],
 };
 
@@ -21,6 +33,22 @@ export function createApprovalRpc(
       const { methods, passkey, ...asked } = await askApproval(deps, request, context);
       const passkeyOptionsJson = passkey && optionsJson(passkey);
       return { ...asked, methods: [...methods], passkeyOptionsJson };
+    },
+    getApproval: async (request) => {
+      const { methods, passkey, ...found } = await getApproval(deps, request);
+      const passkeyOptionsJson = passkey && optionsJson(passkey);
+      return { ...found, methods: [...methods], passkeyOptionsJson };
+    },
+    listPendingApprovals: async ({ userId }) => ({
+      approvals: (await listPendingApprovals(deps, userId)).map(
+        ({ id: approvalId, transactionText: transaction, sessionId, createdAt, expiresAt }) => ({
+          ...{ approvalId, transaction, sessionId, createdAt, expiresAt },
+        }),
+      ),
+    }),
+    refuseApproval: async (request, context) => {
+      await refuseApproval(deps, request, context);
+      return {};
     },
     verifyApproval: (request, context) => verifyApproval(deps, request, context),
     useApproval: (request, context) => useApproval(deps, request, context),

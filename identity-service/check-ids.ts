@@ -11,6 +11,7 @@ const named = z.looseObject({
   trustedDeviceId: uuid.optional(),
   clientId: uuid.optional(),
   credentialId: uuid.optional(),
+  importId: uuid.optional(),
   ownerUserId: z.union([uuid, z.literal("")]).optional(),
   owner: z.looseObject({ userId: uuid.optional() }).optional(),
 });

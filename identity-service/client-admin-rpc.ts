@@ -9,6 +9,7 @@ import {
 import { DomainError } from "../service-kit/errors.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
 import type { AuthorizeDeps } from "./admin/authorize.ts";
+import { actReason } from "./audit/act-reason.ts";
 import { type MethodPermissions, withPermissions } from "./check-permissions.ts";
 import { type AddCredentialDeps, addCredential } from "./clients/add-credential.ts";
 import { changeClient } from "./clients/change-client.ts";
@@ -58,10 +59,11 @@ export function createClientAdminRpc(
       const { client, credentials } = await getClient(deps, clientId);
       return { client: encodeClient(client, credentials) };
     },
-    createClient: async ({ name, ownerUserId: ownerId, permissions }, context) => ({
-      client: encodeClient(await createClient(deps, { name, ownerId, permissions }, context)),
-    }),
-    changeClient: async ({ clientId, name, ownerUserId, permissions, status }, context) => {
+    createClient: async ({ name, ownerUserId: ownerId, permissions, reason }, context) => {
+      const wanted = { name, ownerId, permissions };
+      return { client: encodeClient(await createClient(deps, wanted, context, actReason(reason))) };
+    },
+    changeClient: async ({ clientId, name, ownerUserId, permissions, status, reason }, context) => {
       const change = {
         clientId,
         name: name || undefined,
@@ -69,19 +71,19 @@ export function createClientAdminRpc(
         permissions: permissions?.names,
         status: decodeStatus(status),
       };
-      return { client: encodeClient(await changeClient(deps, change, context)) };
+      return { client: encodeClient(await changeClient(deps, change, context, actReason(reason))) };
     },
-    deleteClient: async ({ clientId }, context) => {
-      await deleteClient(deps, clientId, context);
+    deleteClient: async ({ clientId, reason }, context) => {
+      await deleteClient(deps, clientId, context, actReason(reason));
       return {};
     },
-    addClientCredential: async ({ clientId, kind, name, publicJwkJson }, context) => {
+    addClientCredential: async ({ clientId, kind, name, publicJwkJson, reason }, context) => {
       const wanted = { clientId, kind: decodeKind(kind), name, publicJwkJson };
-      const { credential, secret } = await addCredential(deps, wanted, context);
+      const { credential, secret } = await addCredential(deps, wanted, context, actReason(reason));
       return { credential: encodeCredential(credential), secret };
     },
-    revokeClientCredential: async ({ clientId, credentialId }, context) => {
-      await revokeCredential(deps, { clientId, credentialId }, context);
+    revokeClientCredential: async ({ clientId, credentialId, reason }, context) => {
+      await revokeCredential(deps, { clientId, credentialId }, context, actReason(reason));
       return {};
     },
   });

@@ -54,7 +54,11 @@ test("a registered user can log in and be looked up, and is the same each time",
   const { result } = await rpc.login(attempt, context());
   expect(result).toMatchObject({ $case: "completed", value: { user, tokens: { accessToken: "access" } } });
   expect(JSON.stringify(result)).not.toContain("argon2");
-  expect(await rpc.getUser({ userId: user?.id ?? "" }, context())).toEqual({ user });
+  expect(await rpc.getUser({ userId: user?.id ?? "" }, context())).toEqual({
+    user,
+    hasPassword: true,
+    hasTotp: false,
+  });
 });
 
 test.each(["", "me", "019a0000-0000-7000-8000-000000000000", "' or true --"])(
@@ -136,6 +140,9 @@ test("a refresh reuse reported by token-service puts a mail into the outbox", as
 test("only the gateway may act for end users, and only token-service may report refresh tokens", () => {
   expect(IDENTITY_CALLERS).toEqual({
     askApproval: ["gateway"],
+    getApproval: ["gateway"],
+    listPendingApprovals: ["gateway"],
+    refuseApproval: ["gateway"],
     verifyApproval: ["gateway"],
     useApproval: ["gateway"],
     register: ["gateway"],

@@ -46,7 +46,8 @@ export function createIdentityRpc(
     }),
     getUser: async ({ userId }) => {
       const { account, recoveryCodesLeft } = await getOwnAccount(deps, userId);
-      return { user: encodeUser(account), recoveryCodesLeft };
+      const { hasTotp, passwordHash } = account;
+      return { user: encodeUser(account), recoveryCodesLeft, hasTotp, hasPassword: passwordHash !== null };
     },
     notifyRefreshReuse: async ({ ip: clientIp, ...event }) => {
       await notifyRefreshReuse(deps, { ...event, clientIp });

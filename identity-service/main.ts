@@ -13,6 +13,7 @@ import {
 } from "../proto/gen/gatehouse/identity/v1/client_service.ts";
 import { IdentityServiceService } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import { UserAdminServiceService } from "../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
+import { UserImportServiceService } from "../proto/gen/gatehouse/identity/v1/user_import_service.ts";
 import { SessionServiceClient } from "../proto/gen/gatehouse/token/v1/session_service.ts";
 import { TokenServiceClient } from "../proto/gen/gatehouse/token/v1/token_service.ts";
 import { type CallContext, newCallContext } from "../service-kit/call-context.ts";
@@ -40,6 +41,7 @@ import { createClientEndWorker } from "./clients/end-client-tokens.ts";
 import { createOwnerlessCount, deleteOldAssertions } from "./clients/managed-clients.ts";
 import { configSchema, hashConcurrency } from "./config.ts";
 import { createIdentityRpc, IDENTITY_CALLERS } from "./identity-rpc.ts";
+import { deleteOldImports } from "./imports/list-imported-rows.ts";
 import { createCountLogin } from "./login/count-logins.ts";
 import { deleteEndedLogins } from "./login/delete-ended-logins.ts";
 import { createNoteFailedLogin } from "./login/note-failed-login.ts";
@@ -52,7 +54,8 @@ import { createMailWorker } from "./mail/mail-worker.ts";
 import { createReencryption } from "./mfa/reencrypt-totp-secrets.ts";
 import { deleteExpiredOAuth } from "./oauth/delete-expired-oauth.ts";
 import { createFlowSecrets } from "./oauth/oauth-flow-secrets.ts";
-import { createRelyingParties } from "./oauth/relying-parties.ts";
+import { RelyingPartyTable } from "./oauth/relying-parties.ts";
+import { tellPlainHttp, watchProvidersFile } from "./oauth/watch-providers-file.ts";
 import { deleteOldChallenges } from "./passkeys/delete-old-challenges.ts";
 import { passkeyPartyOf } from "./passkeys/passkey-config.ts";
 import { type BreachLookup, createBreachLookup } from "./passwords/breach-lookup.ts";
@@ -74,6 +77,7 @@ import { createNetworkDigests } from "./throttle/network-digests.ts";
 import { createRedisThrottle } from "./throttle/redis-throttle.ts";
 import { shareOf, throttleLimits } from "./throttle/throttle.ts";
 import { createUserAdminRpc, USER_ADMIN_CALLERS } from "./user-admin-rpc.ts";
+import { createUserImportRpc, USER_IMPORT_CALLERS } from "./user-import-rpc.ts";
 import { readUsersTable } from "./users/user-store.ts";
 
 const MAX_AFTER_ANSWER = 200;
@@ -206,21 +210,29 @@ const throttle =
       });
 lifecycle.onStop("throttle", () => throttle.close());
 
-const { OAUTH_PROVIDERS_FILE: providers = [], OAUTH_RETURN_TO: returnTo = [] } = config;
-for (const { name, network } of providers) {
-  if (network === "loopback")
-    logger.warn({ provider: name }, "an identity provider is called over plain HTTP");
-}
-const { parties, refreshAll, close } = createRelyingParties(providers, {
+const { OAUTH_PROVIDERS_FILE: providersFile, OAUTH_RETURN_TO: returnTo = [] } = config;
+const relyingParties = new RelyingPartyTable(providersFile?.providers ?? [], {
   publicOrigin: config.PUBLIC_ORIGIN,
   nowMs: Date.now,
   logger,
 });
-lifecycle.onStop("identity providers", close);
-const discovery = repeat("discovery", DISCOVERY_INTERVAL_MS, refreshAll, logger);
-lifecycle.onStop("discovery", () => discovery.stop());
+lifecycle.onStop("identity providers", () => relyingParties.close());
 // Not awaited: an absent provider must not delay the start.
-discovery.runSoon();
+const discovery = repeat("discovery", DISCOVERY_INTERVAL_MS, () => relyingParties.refreshAll(), logger);
+lifecycle.onStop("discovery", () => discovery.stop());
+if (providersFile !== undefined) {
+  tellPlainHttp(providersFile.providers, logger);
+  const providersWatch = watchProvidersFile({
+    file: providersFile,
+    table: relyingParties,
+    publicOrigin: config.PUBLIC_ORIGIN,
+    returnTo,
+    logger,
+    metrics,
+  });
+  process.on("SIGHUP", () => providersWatch.runSoon());
+  lifecycle.onStop("providers file", () => providersWatch.stop());
+}
 
 const { BREACH_LIST_FILE: breachListFile, BREACH_LOOKUP_URL: breachLookupUrl } = config;
 const breaches: BreachLookup[] = [];
@@ -264,7 +276,7 @@ const deps = {
     strangersPerDay: config.MAIL_STRANGERS_DAILY_MAX,
     resetsPerDay: config.MAIL_RESET_DAILY_MAX,
   },
-  relyingParties: parties,
+  relyingParties,
   flowSecrets: createFlowSecrets(config.LINK_KEY_FILE.bytes),
   returnTo,
   isPublicOriginSecure: config.PUBLIC_ORIGIN.startsWith("https:"),
@@ -292,6 +304,7 @@ const deps = {
   apiKeyIds: createApiKeyIds(sql),
   clientLimits: createClientLimits(Date.now),
   tokenIssuer: config.PUBLIC_ORIGIN,
+  hashMemoryKib: config.ARGON2_MEMORY_KIB,
   logger,
 };
 
@@ -341,6 +354,7 @@ const cleanUps = {
   flows: () => deleteExpiredOAuth(deps),
   "client assertions": () => deleteOldAssertions(deps),
   "passkey challenges": () => deleteOldChallenges(deps),
+  imports: () => deleteOldImports(deps),
 };
 for (const [what, cleanUp] of Object.entries(cleanUps)) {
   lifecycle.onStop(`clean-up of ${what}`, repeat(what, CLEAN_UP_INTERVAL_MS, cleanUp, logger).stop);
@@ -366,6 +380,11 @@ await serveRpc(service, config, (server) => {
     UserAdminServiceService,
     USER_ADMIN_CALLERS,
     withCheckedIds(createUserAdminRpc(deps, createReadingRecorder(recorder, now))),
+  );
+  server.add(
+    UserImportServiceService,
+    USER_IMPORT_CALLERS,
+    withCheckedIds(createUserImportRpc(deps, createReadingRecorder(recorder, now))),
   );
 });
 

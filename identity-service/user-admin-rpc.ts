@@ -10,7 +10,6 @@ import {
 } from "../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
-import { actReason } from "./admin/act-reason.ts";
 import type { AdminDeps } from "./admin/admin-deps.ts";
 import { deleteUser } from "./admin/delete-user.ts";
 import { describeUser, type UserDetails } from "./admin/describe-user.ts";
@@ -21,6 +20,7 @@ import { setUserAccess } from "./admin/set-user-access.ts";
 import { unlockUser } from "./admin/unlock-user.ts";
 import type { UsedApproval } from "./approvals/approval-store.ts";
 import { listUsedApprovals } from "./approvals/list-used-approvals.ts";
+import { actReason } from "./audit/act-reason.ts";
 import { type MethodPermissions, withPermissions } from "./check-permissions.ts";
 import type { MachineClient } from "./clients/client.ts";
 import type { MailRecord } from "./mail/mail-outbox-store.ts";

@@ -54,6 +54,8 @@ const level = z.string().transform((text, context) => {
   if (known === undefined) context.addIssue("must be a level of assurance");
   return known ?? z.NEVER;
 });
+/** By a login in the same browser. */
+const REPLACED = "replaced";
 const MAX_TTL_S = 31_536_000;
 /** 0: as the service is set. */
 const orDefault = (limit: z.ZodInt) => z.union([z.literal(0).transform(() => undefined), limit]);
@@ -157,8 +159,9 @@ export function createSessionRpc(
       proveRefreshToken(deps, request.refreshToken, decode(provenKeys, request).proven),
     async revokeSession(request, context) {
       const checked = decode(z.object({ sessionId: uuid, userId: uuid, reason }), request);
-      // Other callers record their own requests.
-      const recordedAs = context.caller === "operator" ? causeOf(context) : undefined;
+      // Other callers record their own requests. Of a replaced session, that is another user's.
+      const isRecorded = context.caller === "operator" || checked.reason === REPLACED;
+      const recordedAs = isRecorded ? causeOf(context) : undefined;
       return { sequence: await revokeSession(deps, { ...checked, ...(recordedAs && { recordedAs }) }) };
     },
     async revokeUserSessions(request) {

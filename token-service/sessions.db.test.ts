@@ -319,6 +319,27 @@ test("an end that an operator ordered leaves word of it, once; another leaves no
   expect((await rowOf(ordered.sessionId))?.reason).toBe("stolen");
 });
 
+test("a session that a login in its browser has replaced leaves word of it for its owner, once; a logout leaves none", async () => {
+  const rpc = createSessionRpc(replica.deps, async () => undefined);
+  const context: RpcContext = { ...newCallContext(), caller: "gateway" };
+  const userId = randomUUID();
+  const [replaced, left] = [await logIn(replica, userId), await logIn(replica, userId)];
+  for (const [{ sessionId }, reason] of [
+    [replaced, "replaced"],
+    [replaced, "replaced"],
+    [left, "logout"],
+  ] as const)
+    await rpc.revokeSession({ sessionId, userId, reason }, context);
+  const rows = await database.ownerSql`
+    select type, session_id as "sessionId", person, reason, request_id as "requestId"
+    from security_events where user_id = ${userId}`;
+  const { requestId } = context;
+  const type = "session_revoked";
+  expect([...rows]).toEqual([
+    { type, sessionId: replaced.sessionId, person: null, reason: "replaced", requestId },
+  ]);
+});
+
 test("an end of all sessions of a user without any is announced and changes nothing", async () => {
   const { rung, revocations } = ringing();
   const deps = { ...replica.deps, revocations };

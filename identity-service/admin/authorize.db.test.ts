@@ -74,7 +74,7 @@ let who: Who;
 
 test.each([
   ["USER", []],
-  ["SUPPORT", ["listUsers", "getManagedUser", "unlockUser", "endUserSessions"]],
+  ["SUPPORT", ["listUsers", "getManagedUser", "unlockUser", "endUserSessions", "resetUserMfa"]],
   ["AUDITOR", []],
   ["ADMIN", Object.keys(METHODS).filter((name) => name !== "listUsedApprovals")],
 ] as const)("whatever the gateway has decided, the role %s may call %j only", async (role, allowed) => {
@@ -112,6 +112,7 @@ test("SUPPORT helps users, and nobody who may administer more", async () => {
     const userId = await plant(role);
     expect(await unlock(userId, support)).toBe("forbidden");
     expect(await codeOf(rpc().endUserSessions({ userId, reason: "" }, contextOf(support)))).toBe("forbidden");
+    expect(await codeOf(rpc().resetUserMfa({ userId, reason: "" }, contextOf(support)))).toBe("forbidden");
   }
   expect(deps.tokenService.revokeUserSessions).not.toHaveBeenCalled();
 });

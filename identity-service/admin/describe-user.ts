@@ -1,22 +1,14 @@
-import type { Sql } from "../../service-kit/postgres.ts";
 import { type LinkedIdentity, listIdentities } from "../identities/external-identity-store.ts";
 import { listMailsOfUser, type MailRecord } from "../mail/mail-outbox-store.ts";
 import { countRecoveryCodes, findTotpSince } from "../mfa/mfa-store.ts";
 import { listPasskeys, type Passkey } from "../passkeys/passkey-store.ts";
-import type { Throttle } from "../throttle/throttle.ts";
 import { listTrusts } from "../throttle/trusted-device-store.ts";
 import type { Account } from "../users/account.ts";
 import { getAccount } from "../users/get-account.ts";
+import type { AdminDeps } from "./admin-deps.ts";
 
 const DAY_MS = 24 * 3_600_000;
 const MAX_MAILS = 50;
-
-interface DescribeUserDeps {
-  sql: Sql;
-  throttle: Pick<Throttle, "lockedUntil">;
-  trustedDeviceDays: number;
-  now: () => Date;
-}
 
 export interface UserDetails {
   /** Null: until a known device or network succeeds, or an unlock. Undefined: not locked. */
@@ -32,7 +24,7 @@ export interface UserDetails {
 
 /** What helps to answer the user's questions. No secrets. @throws {DomainError} `not_found`. */
 export async function describeUser(
-  deps: DescribeUserDeps,
+  deps: Pick<AdminDeps, "sql" | "throttle" | "trustedDeviceDays" | "now">,
   wanted: string,
 ): Promise<{ account: Account; details: UserDetails }> {
   const { sql } = deps;

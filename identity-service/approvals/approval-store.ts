@@ -18,36 +18,47 @@ export interface NewApproval {
 }
 
 /** As presented: only its own user and session find it. */
-export interface ApprovalKey {
-  tokenHash: Buffer;
-  userId: string;
-  sessionId: string;
-}
+export type ApprovalKey = { userId: string; sessionId: string } & (
+  | { tokenHash: Buffer; id?: undefined }
+  | { id: string }
+);
 
 export interface Approval {
   id: string;
+  tokenHash: Buffer;
+  sessionId: string;
+  transactionText: string;
   digest: Buffer;
   nonce: Buffer;
   acr: ApprovalLevel;
+  createdAt: Date;
   expiresAt: Date;
+  attempts: number;
   /** Null until given. */
   method: string | null;
   usedAt: Date | null;
+  refusedAt: Date | null;
   idempotencyHash: Buffer | null;
 }
 
-export interface ApprovalUse extends ApprovalKey {
+export interface ApprovalUse {
+  tokenHash: Buffer;
+  userId: string;
+  sessionId: string;
   digest: Buffer;
   /** Null without a key. */
   idempotencyHash: Buffer | null;
   now: Date;
 }
 
-const columns = (sql: TransactionSql) => sql`
-  id, digest, nonce, acr, expires_at as "expiresAt", method, used_at as "usedAt", idempotency_hash as "idempotencyHash"
+const columns = (sql: Sql | TransactionSql) => sql`
+  id, token_hash as "tokenHash", session_id as "sessionId", transaction_text as "transactionText", digest, nonce, acr,
+  created_at as "createdAt", expires_at as "expiresAt", attempts, method, used_at as "usedAt", refused_at as "refusedAt",
+  idempotency_hash as "idempotencyHash"
 `;
-const ofKey = (sql: TransactionSql, { tokenHash, userId, sessionId }: ApprovalKey) => sql`
-  token_hash = ${tokenHash} and user_id = ${userId} and session_id = ${sessionId}
+const ofKey = (sql: TransactionSql, key: ApprovalKey) => sql`
+  ${key.id === undefined ? sql`token_hash = ${key.tokenHash}` : sql`id = ${key.id}`}
+  and user_id = ${key.userId} and session_id = ${key.sessionId}
 `;
 
 export async function insertApproval(tx: TransactionSql, approval: NewApproval): Promise<void> {
@@ -76,7 +87,46 @@ export async function findApproval(tx: TransactionSql, key: ApprovalKey): Promis
   return row;
 }
 
-/** Undefined if it was given, has ended or has had `maxTries`. */
+/** In any state, and of any session of the user. */
+export async function findOwnApproval(
+  sql: Sql | TransactionSql,
+  { id, userId }: { id: string; userId: string },
+): Promise<Approval | undefined> {
+  const [row] = await sql<Approval[]>`
+    select ${columns(sql)} from approvals where id = ${id} and user_id = ${userId}
+  `;
+  return row;
+}
+
+/** Neither given nor refused, with tries left, newest first. */
+export async function selectPendingApprovals(
+  sql: Sql,
+  userId: string,
+  { now, maxTries, limit }: { now: Date; maxTries: number; limit: number },
+): Promise<Approval[]> {
+  return sql<Approval[]>`
+    select ${columns(sql)} from approvals
+    where user_id = ${userId} and used_at is null and given_at is null and refused_at is null
+      and expires_at > ${now} and attempts < ${maxTries}
+    order by created_at desc, id desc limit ${limit}
+  `;
+}
+
+/** One statement decides between this and a use. Undefined if it was used, was refused or has ended. */
+export async function markRefused(
+  tx: TransactionSql,
+  { id, userId }: { id: string; userId: string },
+  now: Date,
+): Promise<Approval | undefined> {
+  const [row] = await tx<Approval[]>`
+    update approvals set refused_at = ${now}
+    where id = ${id} and user_id = ${userId} and used_at is null and refused_at is null and expires_at > ${now}
+    returning ${columns(tx)}
+  `;
+  return row;
+}
+
+/** Undefined if it was given or refused, has ended or has had `maxTries`. */
 export async function countApprovalTry(
   tx: TransactionSql,
   key: ApprovalKey,
@@ -84,7 +134,7 @@ export async function countApprovalTry(
 ): Promise<Approval | undefined> {
   const [row] = await tx<Approval[]>`
     update approvals set attempts = attempts + 1
-    where ${ofKey(tx, key)} and given_at is null and expires_at > ${now} and attempts < ${maxTries}
+    where ${ofKey(tx, key)} and given_at is null and refused_at is null and expires_at > ${now} and attempts < ${maxTries}
     returning ${columns(tx)}
   `;
   return row;
@@ -111,7 +161,7 @@ export async function consumeApproval(tx: TransactionSql, use: ApprovalUse): Pro
   const [row] = await tx<Approval[]>`
     update approvals set used_at = ${use.now}, idempotency_hash = ${use.idempotencyHash}
     where ${ofKey(tx, use)} and digest = ${use.digest} and given_at is not null and used_at is null
-      and expires_at > ${use.now}
+      and refused_at is null and expires_at > ${use.now}
     returning ${columns(tx)}
   `;
   return row;

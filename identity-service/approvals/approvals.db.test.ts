@@ -19,7 +19,10 @@ import { ANNA, proveCredentials, soon, startWithAnna, type TestDeps } from "../t
 import { tellApproval } from "./approval-events.ts";
 import { askApproval } from "./ask-approval.ts";
 import { deleteOldApprovals } from "./delete-old-approvals.ts";
+import { getApproval } from "./get-approval.ts";
+import { listPendingApprovals } from "./list-pending-approvals.ts";
 import { listUsedApprovals } from "./list-used-approvals.ts";
+import { refuseApproval } from "./refuse-approval.ts";
 import { useApproval } from "./use-approval.ts";
 import { verifyApproval } from "./verify-approval.ts";
 
@@ -94,6 +97,7 @@ const stored = async () => (await database.ownerSql`select count(*)::int as coun
 test("asked, given by a code, used once", async () => {
   const asked = await ask();
   expect(asked).toEqual({
+    approvalId: expect.stringMatching(/^[0-9a-f-]{36}$/),
     token: expect.stringMatching(/^[\w-]{43}$/),
     methods: ["totp", "recovery_code"],
     expiresInS: 300,
@@ -260,6 +264,121 @@ test("unused approvals are deleted after a day, evidence after its retention or 
   expect(await stored()).toBe(0);
 });
 
+const look = (approvalId: string, change: { userId?: string; sessionId?: string } = {}) =>
+  getApproval(deps, { userId, sessionId: SESSION, approvalId, ...change });
+const refuse = (approvalId: string, by = userId) =>
+  refuseApproval(deps, { userId: by, approvalId, ...FROM }, context());
+const stateOf = async (approvalId: string) => (await look(approvalId)).state;
+
+test("its user sees it from any session, without the token, and gives it by its id in the asking one only", async () => {
+  const { approvalId, token } = await ask();
+  const seen = await look(approvalId);
+  expect(seen).toEqual({
+    state: "pending",
+    transaction: TRANSACTION,
+    sessionId: SESSION,
+    createdAt: deps.now(),
+    expiresAt: new Date(nowMs + 300_000),
+    methods: ["totp", "recovery_code"],
+    passkey: undefined,
+  });
+  expect(JSON.stringify(seen)).not.toContain(token);
+  expect(await look(approvalId, { sessionId: OTHER_SESSION })).toMatchObject({
+    state: "pending",
+    methods: [],
+  });
+  for (const [id, change] of [
+    [approvalId, { userId: uuidv7() }],
+    [uuidv7(), {}],
+    ["x", {}],
+  ] as const)
+    expect(await codeOf(look(id, change))).toBe("not_found");
+
+  const give = (change: { userId?: string; sessionId?: string; approvalId?: string }) => {
+    const attempt = { userId, sessionId: SESSION, token: "", approvalId, code: codeNow(), ...FROM };
+    return verifyApproval(deps, { ...attempt, ...change }, context());
+  };
+  expect(await codeOf(give({ sessionId: OTHER_SESSION }))).toBe("approval_mismatch");
+  expect(await codeOf(give({ userId: uuidv7() }))).toBe("approval_mismatch");
+  expect(await codeOf(give({ approvalId: "x" }))).toBe("approval_mismatch");
+  expect(await stateOf(approvalId)).toBe("pending");
+  expect(await give({})).toMatchObject({ approvalId, method: "totp" });
+  expect(await look(approvalId)).toMatchObject({ state: "given", methods: [] });
+  await consume(token);
+  expect(await stateOf(approvalId)).toBe("used");
+});
+
+test("what has ended, by its time or by five wrong codes, is shown as expired", async () => {
+  const [late, tried] = [await ask(), await ask()];
+  for (let attempt = 0; attempt < 5; attempt += 1) await codeOf(verify(tried.token, WRONG));
+  expect([await stateOf(tried.approvalId), await stateOf(late.approvalId)]).toEqual(["expired", "pending"]);
+  pass(300);
+  expect(await stateOf(late.approvalId)).toBe("expired");
+});
+
+test("its user lists what waits, of any session, newest first: nothing that was decided or has ended, and nobody else's", async () => {
+  const pending = async (by = userId) => (await listPendingApprovals(deps, by)).map(({ id }) => id);
+  expect(await pending()).toEqual([]);
+  const [old, refused, given, tried] = [await ask({ ttlS: 30 }), await ask(), await ask(), await ask()];
+  pass(1);
+  const elsewhere = await ask({ sessionId: OTHER_SESSION });
+  await refuse(refused.approvalId);
+  await verify(given.token);
+  for (let attempt = 0; attempt < 5; attempt += 1) await codeOf(verify(tried.token, WRONG));
+  expect(await pending()).toEqual([elsewhere.approvalId, old.approvalId]);
+  pass(29);
+  expect(await pending()).toEqual([elsewhere.approvalId]);
+  const ofAnother = await ask();
+  await database.ownerSql`update approvals set user_id = ${uuidv7()} where id = ${ofAnother.approvalId}`;
+  expect(await pending()).toEqual([elsewhere.approvalId]);
+  await database.ownerSql`update users set status = 'disabled' where id = ${userId}`;
+  expect(await pending()).toEqual([]);
+});
+
+test("a refused approval can neither be given nor used, and another user refuses nothing", async () => {
+  const [pending, accepted] = [await ask(), await ask()];
+  await verify(accepted.token);
+  expect(await codeOf(refuse(pending.approvalId, uuidv7()))).toBe("not_found");
+  await refuse(pending.approvalId);
+  await refuse(accepted.approvalId);
+  expect(await stateOf(pending.approvalId)).toBe("refused");
+  expect(await stateOf(accepted.approvalId)).toBe("refused");
+  pass(60);
+  expect(await codeOf(verify(pending.token))).toBe("approval_expired");
+  expect(await codeOf(consume(pending.token))).toBe("approval_expired");
+  expect(await codeOf(consume(accepted.token))).toBe("approval_expired");
+  expect(await codeOf(refuse(pending.approvalId))).toBe("approval_expired");
+  const events = await told();
+  expect(events).toContainEqual({
+    type: "approval_refused",
+    reason: `approval ${pending.approvalId} - ${sha256(TRANSACTION).toString("hex")}`,
+    error_code: null,
+  });
+  const used = await ask();
+  await verify(used.token);
+  await consume(used.token);
+  expect(await codeOf(refuse(used.approvalId))).toBe("approval_used");
+  expect(await codeOf(refuse("x"))).toBe("not_found");
+});
+
+test("a replica of the version before, which knows no refusals, cannot use a refused approval", async () => {
+  const { approvalId, token } = await ask();
+  await verify(token);
+  await refuse(approvalId);
+  const asBefore = database.sql`
+    update approvals set used_at = ${deps.now()} where id = ${approvalId} and given_at is not null and used_at is null`;
+  await expect(asBefore).rejects.toMatchObject({ constraint_name: "approvals_used_or_refused" });
+});
+
+test("a refusal and fifty uses at once: one of them counts", async () => {
+  const { approvalId, token } = await ask();
+  await verify(token);
+  const uses = Array.from({ length: 50 }, () => codeOf(consume(token)));
+  const [refused, ...results] = await Promise.all([codeOf(refuse(approvalId)), ...uses]);
+  const passed = results.filter((result) => result === "done").length;
+  expect([refused, passed]).toEqual(refused === "done" ? ["done", 0] : ["approval_used", 1]);
+});
+
 test("the service can change neither what was approved nor by whom", async () => {
   await given();
   for (const column of ["transaction_text", "digest", "user_id", "session_id", "token_hash", "expires_at"]) {
@@ -389,6 +508,25 @@ test("a passkey signs the transaction, and what it signed is kept, though the pa
     rp_id: "gatehouse.example",
   });
   expect(kept?.public_key.length).toBeGreaterThan(32);
+});
+
+test("a passkey signs by the id too, from options that are shown as long as its challenge is open", async () => {
+  const { device } = await withPasskey();
+  const { approvalId, passkey: asked } = await ask();
+  const shown = await look(approvalId);
+  expect([shown.methods, shown.passkey]).toEqual([["passkey", "totp", "recovery_code"], asked]);
+  expect((await look(approvalId, { sessionId: OTHER_SESSION })).passkey).toBeUndefined();
+  const signed = (by: typeof shown) => device.get(by.passkey ?? { challenge: "" });
+  const attempt = { userId, sessionId: SESSION, token: "", approvalId, code: "", ...FROM };
+  const wrong = { ...signed(shown), signature: "AA" };
+  expect(await codeOf(verifyApproval(deps, { ...attempt, passkey: wrong }, context()))).toBe(
+    "passkey_invalid",
+  );
+  expect(await look(approvalId)).toMatchObject({ methods: ["totp", "recovery_code"], passkey: undefined });
+  const again = await ask();
+  const passkey = signed(await look(again.approvalId));
+  const given = { ...attempt, approvalId: again.approvalId, passkey };
+  expect(await verifyApproval(deps, given, context())).toMatchObject({ method: "passkey" });
 });
 
 test("level 3 takes a passkey and no code", async () => {

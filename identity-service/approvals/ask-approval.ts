@@ -38,6 +38,7 @@ export interface AskApproval extends ClientOrigin {
 }
 
 interface AskedApproval {
+  approvalId: string;
   /** Never logged. */
   token: string;
   methods: readonly SecondFactor[];
@@ -59,6 +60,7 @@ export async function askApproval(
   if (tokenHash === undefined) throw new Error("the generated token has an invalid format");
   const digest = createHash("sha256").update(transactionText).digest();
   const nonce = deps.randomBytes(NONCE_BYTES);
+  const approvalId = deps.newId();
   const possible = await transaction(deps.sql, async (tx) => {
     const user = await lockAccountForMfa(tx, userId);
     if (user?.status !== "active") throw new DomainError("not_found");
@@ -66,7 +68,7 @@ export async function askApproval(
     if (methods.length === 0) throw new DomainError("mfa_enrollment_required");
     const createdAt = deps.now();
     const expiresAt = new Date(createdAt.getTime() + expiresInS * 1_000);
-    const approval = { id: deps.newId(), userId, sessionId, tokenHash, transactionText, digest, acr };
+    const approval = { id: approvalId, userId, sessionId, tokenHash, transactionText, digest, acr };
     await keepNewestUnused(tx, sessionId, MAX_OPEN_PER_SESSION - 1);
     await insertApproval(tx, { ...approval, nonce, createdAt, expiresAt });
     const { clientIp, userAgent } = asked;
@@ -75,11 +77,11 @@ export async function askApproval(
     const ceremony = { purpose: "approval", boundTo: tokenHash, user, challenge } as const;
     return { methods, passkey: await beginPasskeyCeremony(tx, deps, ceremony) };
   });
-  return { token, ...possible, expiresInS };
+  return { approvalId, token, ...possible, expiresInS };
 }
 
 /** The user's factors that reach the level. Codes reach level 2. */
-function methodsOf(user: Account, acr: ApprovalLevel): readonly SecondFactor[] {
+export function methodsOf(user: Account, acr: ApprovalLevel): readonly SecondFactor[] {
   return secondFactorsOf(user).filter((method) => acr === 2 || method === "passkey");
 }
 

@@ -70,7 +70,8 @@ async function decide(tx: TransactionSql, request: UseApproval, now: Date): Prom
   if (approval.usedAt !== null) {
     return isRepeated(approval, use) ? { approval } : { approval, refusal: "approval_used" };
   }
-  if (approval.expiresAt <= now) return { approval, refusal: "approval_expired" };
+  if (approval.refusedAt !== null || approval.expiresAt <= now)
+    return { approval, refusal: "approval_expired" };
   return { approval, refusal: "approval_required" };
 }
 

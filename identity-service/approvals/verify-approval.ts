@@ -1,3 +1,4 @@
+import { validate as isUuid } from "uuid";
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
@@ -11,6 +12,7 @@ import type { Account, Locked } from "../users/account.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
 import { approvalChallenge } from "./approval-challenge.ts";
 import { tellApproval } from "./approval-events.ts";
+import { MAX_TRIES } from "./approval-state.ts";
 import {
   type Approval,
   type ApprovalKey,
@@ -22,12 +24,12 @@ import {
 import { approvalTokenHash } from "./approval-token.ts";
 import type { ApprovalDeps } from "./ask-approval.ts";
 
-const MAX_TRIES = 5;
-
 export interface ApprovalAttempt extends TypedCode {
   userId: string;
   sessionId: string;
   token: string;
+  /** In place of the token, which is ignored then. */
+  approvalId?: string | undefined;
   /** In place of the code, which is ignored then. */
   passkey?: Assertion | undefined;
 }
@@ -44,10 +46,8 @@ export async function verifyApproval(
   attempt: ApprovalAttempt,
   context: CallContext,
 ): Promise<GivenApproval> {
-  const { userId, sessionId } = attempt;
-  const tokenHash = approvalTokenHash(attempt.token);
-  if (tokenHash === undefined) throw new DomainError("approval_mismatch");
-  const key = { tokenHash, userId, sessionId };
+  const key = keyOf(attempt);
+  if (key === undefined) throw new DomainError("approval_mismatch");
   const given = await transaction(deps.sql, (tx) => give(tx, deps, key, attempt, context));
   // After the commit, so that the attempt counts.
   if (given === undefined && attempt.passkey === undefined) refuseWrongCode(deps);
@@ -58,6 +58,13 @@ export async function verifyApproval(
   }
   if (given.method === "recovery_code") deps.wakeMailWorker();
   return given;
+}
+
+/** Undefined for an invalid format. */
+function keyOf({ userId, sessionId, approvalId, token }: ApprovalAttempt): ApprovalKey | undefined {
+  if (approvalId !== undefined) return isUuid(approvalId) ? { id: approvalId, userId, sessionId } : undefined;
+  const tokenHash = approvalTokenHash(token);
+  return tokenHash && { tokenHash, userId, sessionId };
 }
 
 /** Undefined for a wrong proof. */
@@ -75,7 +82,7 @@ async function give(
   if (approval === undefined) throw new DomainError(endOf(await findApproval(tx, key)));
   const { clientIp, userAgent } = attempt;
   const event = { userId: user.id, clientIp, userAgent };
-  const proof = await prove(tx, deps, { user, approval, tokenHash: key.tokenHash, attempt }, context);
+  const proof = await prove(tx, deps, { user, approval, attempt }, context);
   if (proof === undefined) {
     const errorCode = attempt.passkey === undefined ? "mfa_code_invalid" : "passkey_invalid";
     await tellApproval(tx, deps, { ...event, approval, type: "approval_refused", errorCode }, context);
@@ -98,10 +105,10 @@ interface Proof {
 async function prove(
   tx: TransactionSql,
   deps: ApprovalDeps,
-  given: { user: Locked<Account>; approval: Approval; tokenHash: Buffer; attempt: ApprovalAttempt },
+  given: { user: Locked<Account>; approval: Approval; attempt: ApprovalAttempt },
   context: CallContext,
 ): Promise<Proof | undefined> {
-  const { user, approval, tokenHash: boundTo, attempt } = given;
+  const { user, approval, attempt } = given;
   const { passkey: assertion, clientIp, userAgent } = attempt;
   if (assertion === undefined) {
     // A code never reaches level 3.
@@ -112,6 +119,7 @@ async function prove(
   // The transaction that is stored, so that the evidence proves it.
   const challenge = approvalChallenge(approval).toString("base64url");
   if (challengeOf(assertion.clientDataJson) !== challenge) return undefined;
+  const boundTo = approval.tokenHash;
   const answer = { purpose: "approval", boundTo, assertion, clientIp, userAgent } as const;
   const used = await finishPasskeyCeremony(tx, deps, user, answer, context);
   if (used === undefined) return undefined;
@@ -127,5 +135,5 @@ async function prove(
 
 function endOf(approval: Approval | undefined) {
   if (approval === undefined) return "approval_mismatch";
-  return approval.method === null ? "approval_expired" : "approval_used";
+  return approval.method === null || approval.refusedAt !== null ? "approval_expired" : "approval_used";
 }

@@ -4,6 +4,9 @@ import type { ClientOrigin } from "./client-origin.ts";
 
 export type SecurityEventType =
   | "user_registered"
+  | "imported"
+  | "import_started"
+  | "import_completed"
   | "admin_bootstrapped"
   | "email_verified"
   | "profile_updated"
@@ -70,16 +73,29 @@ export interface SecurityEvent extends ClientOrigin {
   erasedEmail: string | null;
 }
 
-export async function insertSecurityEvent(tx: TransactionSql, event: SecurityEvent): Promise<void> {
-  await tx`
-    insert into security_events
-      (id, type, user_id, actor_id, person, actor_role, session_id, reason, error_code, ip, user_agent, request_id, trace_id,
-       occurred_at, next_attempt_at, erased_email)
-    values
-      (${event.id}, ${event.type}, ${event.userId}, ${event.actorId}, ${event.person}, ${event.actorRole}, ${event.sessionId},
-       ${event.reason}, ${event.errorCode}, ${event.clientIp}, ${event.userAgent}, ${event.requestId}, ${event.traceId},
-       ${event.occurredAt}, ${event.occurredAt}, ${event.erasedEmail})
-  `;
+export async function insertSecurityEvents(
+  tx: TransactionSql,
+  events: readonly SecurityEvent[],
+): Promise<void> {
+  const rows = events.map((event) => ({
+    id: event.id,
+    type: event.type,
+    user_id: event.userId,
+    actor_id: event.actorId,
+    person: event.person,
+    actor_role: event.actorRole,
+    session_id: event.sessionId,
+    reason: event.reason,
+    error_code: event.errorCode,
+    ip: event.clientIp,
+    user_agent: event.userAgent,
+    request_id: event.requestId,
+    trace_id: event.traceId,
+    occurred_at: event.occurredAt,
+    next_attempt_at: event.occurredAt,
+    erased_email: event.erasedEmail,
+  }));
+  await tx`insert into security_events ${tx(rows)}`;
 }
 
 export function claimDueEvents(sql: Sql, claim: Claim): Promise<SecurityEvent[]> {
@@ -95,8 +111,8 @@ export function claimDueEvents(sql: Sql, claim: Claim): Promise<SecurityEvent[]>
   return claimDue<SecurityEvent>(sql, table, claim);
 }
 
-export async function markEventRecorded(sql: Sql, id: string, now: Date): Promise<void> {
-  await sql`update security_events set recorded_at = ${now}, erased_email = null where id = ${id}`;
+export async function markEventsRecorded(sql: Sql, ids: readonly string[], now: Date): Promise<void> {
+  await sql`update security_events set recorded_at = ${now}, erased_email = null where id = any(${[...ids]}::uuid[])`;
 }
 
 /** Stops at 10,000, because it runs every second. */

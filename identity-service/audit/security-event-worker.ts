@@ -5,7 +5,7 @@ import type { Sql } from "../../service-kit/postgres.ts";
 import {
   claimDueEvents,
   deleteRecordedEvents,
-  markEventRecorded,
+  markEventsRecorded,
   type SecurityEvent,
   selectWaitingEvents,
 } from "./security-event-store.ts";
@@ -31,17 +31,18 @@ export function createSecurityEventWorker(
   },
   metrics: Metrics,
 ): OutboxWorker<SecurityEvent> {
+  const mark = together((ids) => markEventsRecorded(sql, ids, now()));
   const worker = new OutboxWorker({
     what: "security events",
     pollIntervalMs: 1_000,
     leaseMs: 15_000, // Longer than `record` takes to give up.
-    maxBatch: 50,
+    maxBatch: 200,
     claim: (lease) => claimDueEvents(sql, { ...lease, now: now() }),
     async deliver(event) {
       await record(event);
       if (event.erasedEmail !== null) await eraseClaimedEmail(event.erasedEmail);
     },
-    mark: ({ id }) => markEventRecorded(sql, id, now()),
+    mark: ({ id }) => mark(id),
     forget: (limit) => deleteRecordedEvents(sql, new Date(now().getTime() - KEPT_MS), limit),
     backlog: () => selectWaitingEvents(sql),
     now,
@@ -60,4 +61,21 @@ export function createSecurityEventWorker(
     (gauge) => gauge.set(worker.oldestAgeS),
   );
   return worker;
+}
+
+/** Those that are acknowledged together are marked together: a commit for each would be most of the work. */
+function together(markAll: (ids: readonly string[]) => Promise<void>): (id: string) => Promise<void> {
+  let next: { ids: string[]; done: Promise<void> } | undefined;
+  return (id) => {
+    if (next === undefined) {
+      const batch: string[] = [];
+      const done = new Promise((resolve) => setImmediate(resolve)).then(() => {
+        next = undefined;
+        return markAll(batch);
+      });
+      next = { ids: batch, done };
+    }
+    next.ids.push(id);
+    return next.done;
+  };
 }

@@ -2,7 +2,7 @@ import { auditActorOf, type CallContext, traceIdOf } from "../../service-kit/cal
 import type { ErrorCode } from "../../service-kit/errors.ts";
 import type { TransactionSql } from "../../service-kit/postgres.ts";
 import { type ClientOrigin, storableOrigin } from "./client-origin.ts";
-import { insertSecurityEvent, type SecurityEventType } from "./security-event-store.ts";
+import { insertSecurityEvents, type SecurityEvent, type SecurityEventType } from "./security-event-store.ts";
 
 export interface TellAuditDeps {
   now: () => Date;
@@ -21,13 +21,29 @@ export interface AccountEvent extends Partial<ClientOrigin> {
 }
 
 /** Call in the transaction of the cause. Holds ids only, so that an erasure leaves no personal data. */
-export async function tellAudit(
+export function tellAudit(
   tx: TransactionSql,
   deps: TellAuditDeps,
   event: AccountEvent,
   context: CallContext,
 ): Promise<void> {
-  const { requestId } = context;
+  return tellAuditOfMany(tx, deps, [event], context);
+}
+
+export async function tellAuditOfMany(
+  tx: TransactionSql,
+  deps: TellAuditDeps,
+  events: readonly AccountEvent[],
+  context: CallContext,
+): Promise<void> {
+  if (events.length === 0) return;
+  await insertSecurityEvents(
+    tx,
+    events.map((event) => securityEventOf(deps, event, context)),
+  );
+}
+
+function securityEventOf(deps: TellAuditDeps, event: AccountEvent, context: CallContext): SecurityEvent {
   const actor = context.actor && auditActorOf(context.actor);
   const {
     type,
@@ -39,7 +55,7 @@ export async function tellAudit(
     userAgent = "",
     erasedEmail = null,
   } = event;
-  await insertSecurityEvent(tx, {
+  return {
     id: deps.newId(),
     type,
     userId,
@@ -50,9 +66,9 @@ export async function tellAudit(
     reason,
     errorCode,
     ...storableOrigin({ clientIp, userAgent }),
-    requestId,
+    requestId: context.requestId,
     traceId: traceIdOf(context),
     occurredAt: deps.now(),
     erasedEmail,
-  });
+  };
 }

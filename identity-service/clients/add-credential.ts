@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { transaction } from "../../service-kit/postgres.ts";
+import { withReason } from "../audit/act-reason.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { assertMayGrant } from "./assert-may-grant.ts";
 import type { ClientCredential, CredentialKind } from "./client.ts";
@@ -29,13 +30,14 @@ const MAX_OF_KIND = 2;
 const SECRET_BYTES = 32;
 
 /**
- * @returns the secret or API key, which is not kept. @throws {DomainError} `not_found`, `validation_failed`, `conflict`,
+ * @param why as `actReason` lets it pass. @returns the secret or API key, which is not kept. @throws {DomainError} `not_found`, `validation_failed`, `conflict`,
  * `forbidden`.
  */
 export async function addCredential(
   deps: AddCredentialDeps,
   wanted: NewCredential,
   context: CallContext,
+  why = "",
 ): Promise<{ credential: ClientCredential; secret: string }> {
   const { proof, keyId, secret } = await makeProof(deps, wanted);
   const credential: ClientCredential = {
@@ -56,7 +58,7 @@ export async function addCredential(
     if (!(await insertCredential(tx, client.id, { ...credential, ...proof })))
       throw new DomainError("conflict", "The client has this key already.");
     await touchClient(tx, client.id, deps.now());
-    const reason = `${credential.kind} ${credential.id}`;
+    const reason = withReason(`${credential.kind} ${credential.id}`, why);
     await tellAudit(tx, deps, { type: "client_credential_added", userId: client.id, reason }, context);
   });
   return { credential, secret };

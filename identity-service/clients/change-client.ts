@@ -1,6 +1,7 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { transaction } from "../../service-kit/postgres.ts";
+import { withReason } from "../audit/act-reason.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { assertMayGrant, assertPermissionNames } from "./assert-may-grant.ts";
 import type { ClientStatus, MachineClient } from "./client.ts";
@@ -9,6 +10,9 @@ import type { ClientsDeps } from "./clients-deps.ts";
 import { assertOwner, clientName } from "./create-client.ts";
 import { replaceCredentialIds } from "./credential-store.ts";
 import { endClientTokens, owesClientEnd } from "./end-client-tokens.ts";
+
+/** Of an entry's reason. */
+const MAX_REASON = 200;
 
 /** Undefined fields stay. */
 export interface ClientChange {
@@ -27,6 +31,7 @@ export async function changeClient(
   deps: ClientsDeps,
   change: ClientChange,
   context: CallContext,
+  why = "",
 ): Promise<MachineClient> {
   const { clientId, ownerId } = change;
   if (change.permissions !== undefined) assertPermissionNames(deps, change.permissions);
@@ -42,7 +47,8 @@ export async function changeClient(
     if (changes.length === 0 && change.status !== "disabled") return { client: before, end: undefined };
     await updateClient(tx, after);
     if (changes.length > 0) {
-      const reason = changes.join(", ").slice(0, 200);
+      const room = MAX_REASON - (withReason("_", why).length - 1);
+      const reason = withReason(changes.join(", ").slice(0, room), why);
       await tellAudit(tx, deps, { type: "client_changed", userId: before.id, reason }, context);
     }
     const takesAway = before.permissions.some((name) => !after.permissions.includes(name));

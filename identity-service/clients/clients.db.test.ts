@@ -113,6 +113,34 @@ test("a client is made, shown, listed and found by its owner; every change is to
   expect(await codeOf(getClient(deps, client.id))).toBe("not_found");
 });
 
+test("why somebody made, changed or deleted a client is told, after what was done", async () => {
+  const why = "Ticket 4711";
+  const wanted = { name: "Shop", ownerId, permissions: ["payments:read", "payments:write"] };
+  const client = await createClient(deps, wanted, context(), why);
+  const secret: NewCredential = { clientId: client.id, kind: "secret", name: "", publicJwkJson: "" };
+  const { credential } = await addCredential(deps, secret, context(), why);
+  await revokeCredential(deps, { clientId: client.id, credentialId: credential.id }, context(), why);
+  await changeClient(deps, { clientId: client.id, status: "disabled" }, context(), why);
+  await deleteClient(deps, client.id, context(), why);
+  expect(await told()).toEqual([
+    `client_created ${why}`,
+    `client_credential_added secret ${credential.id}: ${why}`,
+    `client_credential_revoked secret ${credential.id}: ${why}`,
+    `client_changed status disabled: ${why}`,
+    `client_deleted ${why}`,
+  ]);
+});
+
+test("a reason is told whole, however much has changed", async () => {
+  const permissions = deps.access.permissionsOf("ADMIN");
+  const why = "w".repeat(40).concat(" ").repeat(2);
+  const client = await create(permissions.slice(0, 1));
+  await changeClient(deps, { clientId: client.id, permissions: [...permissions] }, context(), why);
+  const [, changed = ""] = await told();
+  expect(changed.length).toBe("client_changed ".length + 200);
+  expect(changed.endsWith(`: ${why}`)).toBe(true);
+});
+
 test("pages come newest first, each client once", async () => {
   const ids: string[] = [];
   for (let index = 0; index < 5; index += 1) ids.push((await create()).id);

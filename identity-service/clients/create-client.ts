@@ -7,11 +7,12 @@ import type { MachineClient } from "./client.ts";
 import { insertClient, lockActiveOwner } from "./client-store.ts";
 import type { ClientsDeps } from "./clients-deps.ts";
 
-/** @throws {DomainError} `validation_failed`, `forbidden`. */
+/** @param reason why, as `actReason` lets it pass. @throws {DomainError} `validation_failed`, `forbidden`. */
 export async function createClient(
   deps: ClientsDeps,
   wanted: { name: string; ownerId: string; permissions: string[] },
   context: CallContext,
+  reason = "",
 ): Promise<MachineClient> {
   assertPermissionNames(deps, wanted.permissions);
   assertMayGrant(deps, context, wanted.permissions);
@@ -28,7 +29,7 @@ export async function createClient(
   await transaction(deps.sql, async (tx) => {
     await assertOwner(tx, wanted.ownerId);
     await insertClient(tx, client);
-    await tellAudit(tx, deps, { type: "client_created", userId: client.id }, context);
+    await tellAudit(tx, deps, { type: "client_created", userId: client.id, reason }, context);
   });
   return client;
 }

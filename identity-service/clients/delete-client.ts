@@ -1,19 +1,25 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { transaction } from "../../service-kit/postgres.ts";
+import { withReason } from "../audit/act-reason.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { deleteClientRow, lockClient, touchClient } from "./client-store.ts";
 import type { ClientsDeps } from "./clients-deps.ts";
 import { deleteCredential, selectCredentials } from "./credential-store.ts";
 import { endClientTokens, owesClientEnd } from "./end-client-tokens.ts";
 
-/** @throws {DomainError} `not_found`. */
-export async function deleteClient(deps: ClientsDeps, clientId: string, context: CallContext): Promise<void> {
+/** @param reason why, as `actReason` lets it pass. @throws {DomainError} `not_found`. */
+export async function deleteClient(
+  deps: ClientsDeps,
+  clientId: string,
+  context: CallContext,
+  reason = "",
+): Promise<void> {
   const end = await transaction(deps.sql, async (tx) => {
     if ((await lockClient(tx, clientId)) === undefined) throw new DomainError("not_found");
     const credentials = await selectCredentials(tx, clientId);
     await deleteClientRow(tx, clientId);
-    await tellAudit(tx, deps, { type: "client_deleted", userId: clientId }, context);
+    await tellAudit(tx, deps, { type: "client_deleted", userId: clientId, reason }, context);
     return owesClientEnd(
       tx,
       deps,
@@ -28,13 +34,14 @@ export async function revokeCredential(
   deps: ClientsDeps,
   { clientId, credentialId }: { clientId: string; credentialId: string },
   context: CallContext,
+  why = "",
 ): Promise<void> {
   const end = await transaction(deps.sql, async (tx) => {
     if ((await lockClient(tx, clientId)) === undefined) throw new DomainError("not_found");
     const revoked = await deleteCredential(tx, clientId, credentialId);
     if (revoked === undefined) throw new DomainError("not_found");
     await touchClient(tx, clientId, deps.now());
-    const reason = `${revoked.kind} ${credentialId}`;
+    const reason = withReason(`${revoked.kind} ${credentialId}`, why);
     await tellAudit(tx, deps, { type: "client_credential_revoked", userId: clientId, reason }, context);
     return owesClientEnd(tx, deps, [credentialId]);
   });

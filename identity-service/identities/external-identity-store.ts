@@ -33,6 +33,39 @@ export async function insertIdentity(
   return result.count === 1;
 }
 
+export interface NewIdentity extends LinkedIdentity {
+  issuer: string;
+  subject: string;
+}
+
+/** @throws a violation of `external_identities_pkey` for one that is linked. */
+export async function insertIdentities(
+  tx: TransactionSql,
+  identities: readonly NewIdentity[],
+): Promise<void> {
+  if (identities.length === 0) return;
+  const rows = identities.map(({ userId, linkedAt, ...identity }) => ({
+    ...identity,
+    user_id: userId,
+    linked_at: linkedAt,
+  }));
+  await tx`insert into external_identities ${tx(rows)}`;
+}
+
+/** Of these identities, those that are linked. */
+export async function findLinkedIdentities(
+  sql: Sql | TransactionSql,
+  keys: readonly { issuer: string; subject: string }[],
+): Promise<{ issuer: string; subject: string }[]> {
+  if (keys.length === 0) return [];
+  return sql<{ issuer: string; subject: string }[]>`
+    select issuer, subject from external_identities
+    where (issuer, subject) in (
+      select * from unnest(${keys.map(({ issuer }) => issuer)}::text[], ${keys.map(({ subject }) => subject)}::text[])
+    )
+  `;
+}
+
 /** Oldest first. */
 export async function listIdentities(sql: Sql | TransactionSql, userId: string): Promise<LinkedIdentity[]> {
   return sql<LinkedIdentity[]>`

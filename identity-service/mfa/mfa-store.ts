@@ -68,6 +68,23 @@ export async function confirmTotpCredential(tx: TransactionSql, userId: string, 
   await tx`update totp_credentials set confirmed_at = ${at} where user_id = ${userId} and confirmed_at is null`;
 }
 
+/** Of new users. */
+export async function insertConfirmedSecrets(
+  tx: TransactionSql,
+  secrets: readonly (EncryptedSecret & { userId: string })[],
+  at: Date,
+): Promise<void> {
+  if (secrets.length === 0) return;
+  const rows = secrets.map(({ userId, secretEncrypted, keyId }) => ({
+    user_id: userId,
+    secret_encrypted: secretEncrypted,
+    key_id: keyId,
+    created_at: at,
+    confirmed_at: at,
+  }));
+  await tx`insert into totp_credentials ${tx(rows)}`;
+}
+
 /** RFC 6238 §5.2. Returns false if this or a later step was used. */
 export async function consumeTotpStep(tx: TransactionSql, userId: string, step: number): Promise<boolean> {
   const result = await tx`

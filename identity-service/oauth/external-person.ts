@@ -1,6 +1,6 @@
-import { canonicalEmail, localPartOf } from "../../service-kit/canonical-email.ts";
+import { canonicalEmail } from "../../service-kit/canonical-email.ts";
 import { DomainError } from "../../service-kit/errors.ts";
-import { MAX_NAME_CODE_POINTS, personalName } from "../users/personal-name.ts";
+import { toldNames } from "../users/personal-name.ts";
 import type { ProviderSettings } from "./oauth-provider-settings.ts";
 
 export interface ExternalPerson {
@@ -14,8 +14,6 @@ export interface ExternalPerson {
 }
 
 const MAX_SUBJECT_BYTES = 255;
-/** For a missing family name, which the database requires. */
-const NO_NAME = "-";
 
 /** OpenID Connect Core §2, §5.1. @throws as `externalPerson`. */
 export function personOfClaims(
@@ -51,22 +49,12 @@ export function externalPerson(told: {
     throw new DomainError("oauth_failed", "the subject is invalid");
   }
   const email = canonicalEmail(told.email);
-  const [first = "", ...rest] = told.name.trim().split(/\s+/);
   return {
     subject,
     email,
     isEmailVerified: email !== undefined && told.isEmailVerified,
-    firstName: nameOf(
-      "firstName",
-      told.firstName || first || (email === undefined ? "" : localPartOf(email)),
-    ),
-    lastName: nameOf("lastName", told.lastName || rest.join(" ")),
+    ...toldNames({ ...told, email }),
   };
-}
-
-function nameOf(field: "firstName" | "lastName", told: string): string {
-  const short = [...told.normalize("NFC").trim()].slice(0, MAX_NAME_CODE_POINTS).join("");
-  return personalName(field, short).name ?? NO_NAME;
 }
 
 function textIn(claims: Readonly<Record<string, unknown>>, name: string): string {

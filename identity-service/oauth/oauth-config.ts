@@ -1,7 +1,8 @@
-import { readFileSync } from "node:fs";
-import { dirname } from "node:path";
+import { readFileSync, statSync } from "node:fs";
+import { dirname, resolve } from "node:path";
 import { z } from "zod";
 import { ConfigError, readableFileSchema } from "../../service-kit/config.ts";
+import type { ProviderSettings } from "./oauth-provider-settings.ts";
 import { parseProvidersFile } from "./oauth-providers-file.ts";
 
 const MAX_ADDRESSES = 100;
@@ -9,15 +10,36 @@ const MAX_ADDRESS_CHARACTERS = 2_048;
 /** Web, and private-use schemes of apps, which contain a dot (RFC 8252 §7.1). */
 const SCHEME = /^(?:https?|[a-z][a-z0-9-]*(?:\.[a-z0-9-]+)+):$/;
 
-const providersFileSchema = readableFileSchema.transform((path, context) => {
+export interface ProvidersFile {
+  path: string;
+  /** Its text, and a mark of each secret file that it names: they differ when one of them has changed. */
+  marked: string;
+  providers: readonly ProviderSettings[];
+}
+
+// The file is read again when it changes.
+const providersFileSchema = readableFileSchema.transform((path, context): ProvidersFile => {
+  const folder = dirname(path);
+  const marked = withSecretMarks(readFileSync(path, "utf8"), folder);
   try {
-    return parseProvidersFile(readFileSync(path, "utf8"), dirname(path));
+    return { path, marked, providers: parseProvidersFile(marked, folder) };
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     context.addIssue({ code: "custom", message: error.message });
     return z.NEVER;
   }
 });
+
+const SECRET_FILE = /\b(?:clientSecretFile|privateKeyFile)["']?\s*:\s*["']?([^"',}\s]+)/g;
+
+/** Adds a comment for each secret file: the time of its last change, so that a new secret needs no restart. */
+export function withSecretMarks(text: string, folder: string): string {
+  const marks = [...text.matchAll(SECRET_FILE)].map(([, path = ""]) => {
+    const state = statSync(resolve(folder, path), { throwIfNoEntry: false });
+    return `\n# ${state?.mtimeMs ?? "absent"} ${state?.size ?? 0} ${state?.mode ?? 0}`;
+  });
+  return text + marks.join("");
+}
 
 const returnToSchema = z.string().transform((text, context) => {
   const addresses = text.split(",").map((entry) => entry.trim());
@@ -44,7 +66,7 @@ export const oauthConfig = {
 export function oauthConfigProblems(
   config: z.output<z.ZodObject<typeof oauthConfig>> & { PUBLIC_ORIGIN: string },
 ): { key: keyof typeof oauthConfig; message: string }[] {
-  const providers = config.OAUTH_PROVIDERS_FILE ?? [];
+  const providers = config.OAUTH_PROVIDERS_FILE?.providers ?? [];
   const isSecure = config.PUBLIC_ORIGIN.startsWith("https:");
   const plain = providers.filter(({ network }) => isSecure && network === "loopback");
   const problems = plain.map(({ name }) => ({

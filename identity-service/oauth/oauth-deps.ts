@@ -6,7 +6,10 @@ import type { FlowSecrets } from "./oauth-flow-secrets.ts";
 import type { RelyingParty } from "./relying-party.ts";
 
 /** By name, in the order of the configuration. */
-export type RelyingParties = ReadonlyMap<string, RelyingParty>;
+export interface RelyingParties {
+  get(name: string): RelyingParty | undefined;
+  values(): Iterable<RelyingParty>;
+}
 
 export interface OAuthDeps extends LoginDeps {
   providerShare: HashShare;

@@ -17,6 +17,7 @@ export const RESERVED_PROVIDER_NAMES: ReadonlySet<string> = new Set([
   "register",
   "resend-verification",
   "reset-password",
+  "return-to",
   "sessions",
   "step-up",
   "trusted-devices",

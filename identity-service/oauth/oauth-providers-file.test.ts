@@ -164,12 +164,13 @@ test("plain HTTP is for development; providers need a place to send browsers to"
   const settings = parse(
     "providers: [{ name: demo, issuer: 'http://localhost:1', clientId: d, clientSecretFile: secret }]",
   );
-  const config = { OAUTH_PROVIDERS_FILE: settings, OAUTH_RETURN_TO: ["https://app.example/"] };
+  const file = { path: "", marked: "", providers: settings };
+  const config = { OAUTH_PROVIDERS_FILE: file, OAUTH_RETURN_TO: ["https://app.example/"] };
   expect(oauthConfigProblems({ ...config, PUBLIC_ORIGIN: "http://127.0.0.1:8080" })).toEqual([]);
   expect(oauthConfigProblems({ ...config, PUBLIC_ORIGIN: "https://gatehouse.example" })).toEqual([
     { key: "OAUTH_PROVIDERS_FILE", message: "demo: the issuer must be https, as PUBLIC_ORIGIN is" },
   ]);
-  const without = { OAUTH_PROVIDERS_FILE: settings, OAUTH_RETURN_TO: undefined };
+  const without = { OAUTH_PROVIDERS_FILE: file, OAUTH_RETURN_TO: undefined };
   expect(oauthConfigProblems({ ...without, PUBLIC_ORIGIN: "http://127.0.0.1:8080" })).toMatchObject([
     { key: "OAUTH_RETURN_TO" },
   ]);

@@ -29,7 +29,7 @@ export interface RelyingParty {
   readonly issuer: string;
   /** @throws {DomainError} `service_unavailable` until the first discovery succeeds. */
   authorizationUrl(proof: FlowProof, deadlineMs: number): Promise<URL>;
-  /** Takes at most 5 s. Errors hold no text of the provider. @throws {DomainError} `oauth_denied`, `oauth_failed`. */
+  /** Takes at most 5 s. Errors hold no text of the provider. @throws {DomainError} `oauth_denied`, `oauth_failed`, `service_unavailable`. */
   identify(answer: ProviderAnswer, proof: FlowProof): Promise<ExternalPerson>;
   /** A failure keeps the known metadata. */
   refresh(): Promise<void>;
@@ -120,8 +120,9 @@ export function createRelyingParty(options: RelyingPartyOptions): RelyingParty {
       });
     },
     async identify(answer, proof) {
-      if (metadata === undefined) throw new DomainError("oauth_failed");
-      const configuration = configurationOf(metadata, AbortSignal.timeout(timeoutMs));
+      const signal = AbortSignal.timeout(timeoutMs);
+      // The provider may have been configured anew since the browser left.
+      const configuration = configurationOf(await known(nowMs() + timeoutMs), signal);
       useKeys(configuration, keys, nowMs());
       try {
         return await exchange(configuration, settings, answerUrl(redirectUri, answer), proof);

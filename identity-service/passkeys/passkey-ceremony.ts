@@ -10,6 +10,7 @@ import type { Account, Locked } from "../users/account.ts";
 import { challengeOf, hashOfChallenge } from "./client-data.ts";
 import {
   type ChallengeBinding,
+  hasPasskeyChallenge,
   insertPasskeyChallenge,
   type PasskeyPurpose,
   takePasskeyChallenge,
@@ -49,7 +50,25 @@ export async function beginPasskeyCeremony(
   const { user } = beginning;
   const passkeys = user === null ? [] : await listPasskeys(sql, user.id);
   if (user !== null && passkeys.length === 0) return undefined;
-  const challenge = await keepChallenge(sql, deps, beginning);
+  return requestOptions(deps, passkeys, await keepChallenge(sql, deps, beginning));
+}
+
+/** The same options once more. Undefined if the challenge can no longer be answered. */
+export async function repeatPasskeyCeremony(
+  sql: Sql | TransactionSql,
+  deps: Pick<PasskeyDeps, "passkeyParty" | "now">,
+  { challenge, ...binding }: ChallengeBinding & { user: { id: string }; challenge: Buffer },
+): Promise<PublicKeyCredentialRequestOptionsJSON | undefined> {
+  const challengeHash = createHash("sha256").update(challenge).digest();
+  if (!(await hasPasskeyChallenge(sql, { ...binding, challengeHash, now: deps.now() }))) return undefined;
+  return requestOptions(deps, await listPasskeys(sql, binding.user.id), challenge);
+}
+
+function requestOptions(
+  deps: Pick<PasskeyDeps, "passkeyParty">,
+  passkeys: readonly Passkey[],
+  challenge: Buffer,
+): Promise<PublicKeyCredentialRequestOptionsJSON> {
   return generateAuthenticationOptions({
     rpID: deps.passkeyParty.id,
     challenge: new Uint8Array(challenge),

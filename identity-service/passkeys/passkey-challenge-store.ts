@@ -46,18 +46,29 @@ async function deleteOldest(sql: Sql | TransactionSql, userId: string): Promise<
   `;
 }
 
-/** Uses the challenge up. Returns false if there is none of this binding. */
-export async function takePasskeyChallenge(
-  tx: TransactionSql,
-  { challengeHash, purpose, boundTo, user, now }: ChallengeBinding & { challengeHash: Buffer; now: Date },
+type OpenChallenge = ChallengeBinding & { challengeHash: Buffer; now: Date };
+
+const isOpen = (
+  sql: Sql | TransactionSql,
+  { challengeHash, purpose, boundTo, user, now }: OpenChallenge,
+) => sql`
+  challenge_hash = ${challengeHash} and purpose = ${purpose} and bound_to = ${boundTo}
+  and user_id is not distinct from ${user?.id ?? null}::uuid
+  and session_epoch is not distinct from ${user?.sessionEpoch ?? null}::integer
+  and expires_at > ${now}
+`;
+
+export async function hasPasskeyChallenge(
+  sql: Sql | TransactionSql,
+  challenge: OpenChallenge,
 ): Promise<boolean> {
-  const result = await tx`
-    delete from passkey_challenges
-    where challenge_hash = ${challengeHash} and purpose = ${purpose} and bound_to = ${boundTo}
-      and user_id is not distinct from ${user?.id ?? null}::uuid
-      and session_epoch is not distinct from ${user?.sessionEpoch ?? null}::integer
-      and expires_at > ${now}
-  `;
+  const found = await sql`select 1 from passkey_challenges where ${isOpen(sql, challenge)}`;
+  return found.length === 1;
+}
+
+/** Uses the challenge up. Returns false if there is none of this binding. */
+export async function takePasskeyChallenge(tx: TransactionSql, challenge: OpenChallenge): Promise<boolean> {
+  const result = await tx`delete from passkey_challenges where ${isOpen(tx, challenge)}`;
   return result.count === 1;
 }
 

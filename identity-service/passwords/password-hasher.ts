@@ -1,14 +1,14 @@
-import { randomBytes } from "node:crypto";
 import type { hash, verify } from "@node-rs/argon2";
 import type { Logger } from "../../service-kit/logger.ts";
 import type { Account } from "../users/account.ts";
-import { drawCost, type UsedCost } from "./dummy-cost.ts";
+import { drawCost, dummyHash, type UsedCost } from "./dummy-cost.ts";
+import { readForeignHash } from "./foreign-hash.ts";
 import type { HashQueue } from "./hash-queue.ts";
 import type { Pepper } from "./pepper.ts";
 import {
   type Argon2Parameters,
+  costText,
   readStoredHash,
-  type StoredHash,
   withoutPepperId,
   withPepperId,
 } from "./stored-hash.ts";
@@ -16,11 +16,10 @@ import {
 /** `Algorithm.Argon2id` is a const enum, which cannot be erased. */
 const ARGON2ID = 2;
 const OUTPUT_BYTES = 32;
-const SALT_BYTES = 16;
 
 export type Verdict =
   | "match"
-  /** With weaker parameters or another pepper. */
+  /** With weaker parameters, another pepper, or of another system. */
   | "match_outdated"
   | "mismatch";
 
@@ -44,6 +43,13 @@ export interface PasswordHasher {
   ): Promise<Verdict>;
   /** Costs of dummies. Default: the current parameters. */
   useCosts(used: readonly UsedCost[]): void;
+}
+
+interface ReadableHash {
+  /** All before the salt. */
+  cost: string;
+  isOutdated: boolean;
+  verify(password: string): Promise<boolean>;
 }
 
 interface Argon2 {
@@ -79,18 +85,26 @@ export function createPasswordHasher(options: PasswordHasherOptions): PasswordHa
   }
 
   /** Undefined if unreadable. */
-  function readable(stored: string): (StoredHash & { pepper: Pepper | undefined }) | undefined {
-    const hash = readStoredHash(stored);
-    if (hash === undefined) return undefined;
-    const found = peppers.find(({ id }) => id === hash.pepperId);
-    return hash.pepperId !== undefined && found === undefined ? undefined : { ...hash, pepper: found };
+  function readable(stored: string): ReadableHash | undefined {
+    const own = readStoredHash(stored);
+    if (own === undefined) {
+      const foreign = readForeignHash(stored);
+      return foreign && { cost: foreign.cost, isOutdated: true, verify: foreign.verify };
+    }
+    const applied = peppers.find(({ id }) => id === own.pepperId);
+    if (own.pepperId !== undefined && applied === undefined) return undefined;
+    return {
+      cost: costText(own),
+      isOutdated: isCheaper(own, parameters) || own.pepperId !== pepper?.id,
+      verify: (password) => argon2.verify(withoutPepperId(stored), seasoned(password, applied)),
+    };
   }
 
-  const dummyEnd = `$${unpadded(randomBytes(SALT_BYTES))}$${unpadded(randomBytes(OUTPUT_BYTES))}`;
   let used: readonly UsedCost[] = [];
 
-  function dummy({ memoryKib, iterations, parallelism }: Argon2Parameters): string {
-    return `$argon2id$v=19$m=${memoryKib},t=${iterations},p=${parallelism}${dummyEnd}`;
+  /** Computes a hash, and compares it with nobody's. */
+  async function waste(cost: string, password: string): Promise<void> {
+    await readable(dummyHash(cost))?.verify(password);
   }
 
   return {
@@ -102,33 +116,22 @@ export function createPasswordHasher(options: PasswordHasherOptions): PasswordHa
 
     async verify(account, password, deadlineMs, { address = "", neverMatches = false } = {}) {
       const stored = account?.passwordHash ?? undefined;
-      const cost = stored === undefined ? undefined : readable(stored);
-      if (stored !== undefined && cost === undefined) {
+      const hash = stored === undefined ? undefined : readable(stored);
+      if (stored !== undefined && hash === undefined) {
         logger.error(
           { userId: account?.id },
           "stored password hash is corrupt or of an unknown pepper; its account cannot log in",
         );
       }
-      const isReal = stored !== undefined && cost !== undefined && !neverMatches;
-      const isEqual = await queue.run(
-        () =>
-          isReal
-            ? argon2.verify(withoutPepperId(stored), seasoned(password, cost.pepper))
-            : argon2.verify(
-                dummy(cost ?? drawCost(used, parameters, costKey, address)),
-                seasoned(password, pepper),
-              ),
-        deadlineMs,
-      );
-      if (!isReal || !isEqual) return "mismatch";
-      const isOutdated = isCheaper(cost, parameters) || cost.pepperId !== pepper?.id;
-      return isOutdated ? "match_outdated" : "match";
+      if (hash === undefined || neverMatches) {
+        const cost = hash?.cost ?? drawCost(used, costText(parameters), costKey, address);
+        await queue.run(() => waste(cost, password), deadlineMs);
+        return "mismatch";
+      }
+      if (!(await queue.run(() => hash.verify(password), deadlineMs))) return "mismatch";
+      return hash.isOutdated ? "match_outdated" : "match";
     },
   };
-}
-
-function unpadded(bytes: Buffer): string {
-  return bytes.toString("base64").replaceAll("=", "");
 }
 
 function seasoned(password: string, pepper: Pepper | undefined): string {

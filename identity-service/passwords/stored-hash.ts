@@ -15,7 +15,7 @@ export interface StoredHash extends Argon2Parameters {
 export const ARGON2_CEILING: Argon2Parameters = { memoryKib: 131_072, iterations: 10, parallelism: 4 };
 
 /** RFC 9106 §3.1. */
-const MIN_KIB_PER_LANE = 8;
+export const MIN_KIB_PER_LANE = 8;
 
 /** Argon2id 1.3 with 16 bytes salt and 32 bytes output. Libraries order costs differently. */
 const PHC =
@@ -45,6 +45,11 @@ function isCanonical(base64: string): boolean {
       .toString("base64")
       .replace(/={1,2}$/, "") === base64
   );
+}
+
+/** All before the salt, without the pepper. */
+export function costText({ memoryKib, iterations, parallelism }: Argon2Parameters): string {
+  return `$argon2id$v=19$m=${memoryKib},t=${iterations},p=${parallelism}`;
 }
 
 /** As argon2 accepts it. */

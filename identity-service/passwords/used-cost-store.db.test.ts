@@ -11,7 +11,7 @@ afterAll(() => database.drop());
 const END = `$${"A".repeat(22)}$${"A".repeat(43)}`;
 
 async function plant(count: number, costs: string | null): Promise<void> {
-  const hash = costs === null ? null : `$argon2id$v=19$${costs}${END}`;
+  const hash = costs === null || !/^m=|^t=/.test(costs) ? costs : `$argon2id$v=19$${costs}${END}`;
   await database.ownerSql`
     insert into users (id, email, first_name, last_name, role, status, password_hash, email_verified, created_at, updated_at)
     select id, id || '@example.com', 'A', 'B', 'USER', 'active', ${hash}, true, now(), now()
@@ -25,10 +25,17 @@ test("the costs of stored hashes are counted in any spelling, except too high on
   await plant(2, "t=3,m=19456,p=1");
   await plant(4, null);
   await plant(1, "m=999999,t=2,p=1");
+  await plant(8, `$2b$10$${"a".repeat(22)}${"b".repeat(31)}`);
+  await plant(7, `$pbkdf2-sha512$i=210000${END}`);
+  await plant(6, `$scrypt$ln=14,r=8,p=1${END}`);
+  await plant(3, `$2b$31$${"a".repeat(22)}${"b".repeat(31)}`);
   const expected = [
-    { memoryKib: 19_456, iterations: 2, parallelism: 1, count: 30 },
-    { memoryKib: 47_104, iterations: 2, parallelism: 1, count: 5 },
-    { memoryKib: 19_456, iterations: 3, parallelism: 1, count: 2 },
+    { cost: "$argon2id$v=19$m=19456,t=2,p=1", count: 30 },
+    { cost: "$2b$10", count: 8 },
+    { cost: "$pbkdf2-sha512$i=210000", count: 7 },
+    { cost: "$scrypt$ln=14,r=8,p=1", count: 6 },
+    { cost: "$argon2id$v=19$m=47104,t=2,p=1", count: 5 },
+    { cost: "$argon2id$v=19$m=19456,t=3,p=1", count: 2 },
   ];
   expect(await sampleUsedCosts(database.sql)).toEqual(expected);
 });

@@ -168,6 +168,7 @@ export async function testDeps(sql: Sql, parameters = QUICK) {
     } as PasskeyParty,
     mfaChallengeTtlS: 300,
     trustedDeviceDays: 0,
+    hashMemoryKib: 19_456,
     logger,
     argon2: counted,
     logLines,

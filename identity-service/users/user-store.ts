@@ -24,11 +24,51 @@ export async function insertUser(
   return rows.length === 1;
 }
 
+export type ImportedAccount = NewAccount &
+  Pick<Account, "passwordHash" | "status" | "mustChangePassword"> & { areCredentialsProven: boolean };
+
+/** Requires the locks of the addresses, which must be free. */
+export async function insertImportedUsers(
+  tx: TransactionSql,
+  users: readonly ImportedAccount[],
+): Promise<void> {
+  const rows = users.map((user) => ({
+    id: user.id,
+    email: user.email,
+    first_name: user.firstName,
+    last_name: user.lastName,
+    role: user.role,
+    status: user.status,
+    password_hash: user.passwordHash,
+    email_verified: user.emailVerified,
+    must_change_password: user.mustChangePassword,
+    credentials_proven_email: user.areCredentialsProven ? user.email : null,
+    credentials_proven_at: user.areCredentialsProven ? user.createdAt : null,
+    created_at: user.createdAt,
+    updated_at: user.createdAt,
+  }));
+  await tx`insert into users ${tx(rows)}`;
+}
+
+/** Of these addresses, those that have an account or are reserved for one. */
+export async function findTakenAddresses(
+  sql: Sql | TransactionSql,
+  emails: readonly string[],
+  now: Date,
+): Promise<Set<string>> {
+  const rows = await sql<{ email: string }[]>`
+    select email from users where email = any(${[...emails]})
+    union
+    select new_email from links
+    where new_email = any(${[...emails]}) and purpose = 'undo_email_change' and consumed_at is null and expires_at > ${now}
+  `;
+  return new Set(rows.map(({ email }) => email));
+}
+
 /** Serialises changes of ownership, because another table holds reservations. */
 export async function lockAddresses(tx: TransactionSql, emails: readonly string[]): Promise<void> {
-  for (const email of [...emails].sort()) {
-    await tx`select pg_advisory_xact_lock(hashtextextended(${email}, 1))`;
-  }
+  // In the order of the array.
+  await tx`select pg_advisory_xact_lock(hashtextextended(email, 1)) from unnest(${[...emails].sort()}::text[]) as email`;
 }
 
 /** Only if the hash is still the old one. */

@@ -1,0 +1,56 @@
+import type { PublicKeyCredentialRequestOptionsJSON } from "@simplewebauthn/server";
+import { validate as isUuid } from "uuid";
+import { DomainError } from "../../service-kit/errors.ts";
+import type { Sql } from "../../service-kit/postgres.ts";
+import type { SecondFactor } from "../mfa/second-factors.ts";
+import { repeatPasskeyCeremony } from "../passkeys/passkey-ceremony.ts";
+import type { Account } from "../users/account.ts";
+import { findAccountById } from "../users/account-store.ts";
+import { approvalChallenge } from "./approval-challenge.ts";
+import { type ApprovalState, approvalState } from "./approval-state.ts";
+import { type Approval, findOwnApproval } from "./approval-store.ts";
+import { type ApprovalDeps, methodsOf } from "./ask-approval.ts";
+
+export interface ApprovalDetails extends Pick<Approval, "sessionId" | "createdAt" | "expiresAt"> {
+  state: ApprovalState;
+  /** RFC 8785. */
+  transaction: string;
+  /** Empty unless the asking session can give it now. */
+  methods: readonly SecondFactor[];
+  /** With the method `passkey`. */
+  passkey?: PublicKeyCredentialRequestOptionsJSON | undefined;
+}
+
+/** Changes nothing. Any session of the user sees it. @throws {DomainError} `not_found`. */
+export async function getApproval(
+  deps: Pick<ApprovalDeps, "sql" | "now" | "passkeyParty">,
+  { userId, sessionId, approvalId }: { userId: string; sessionId: string; approvalId: string },
+): Promise<ApprovalDetails> {
+  if (!isUuid(approvalId)) throw new DomainError("not_found");
+  const [user, approval] = await Promise.all([
+    findAccountById(deps.sql, userId),
+    findOwnApproval(deps.sql, { id: approvalId, userId }),
+  ]);
+  if (user?.status !== "active" || approval === undefined) throw new DomainError("not_found");
+  const state = approvalState(approval, deps.now());
+  const canGive = state === "pending" && approval.sessionId === sessionId;
+  const possible = canGive ? await waysToGive(deps.sql, deps, user, approval) : { methods: [] };
+  const { transactionText: transaction, createdAt, expiresAt } = approval;
+  return { state, transaction, sessionId: approval.sessionId, createdAt, expiresAt, ...possible };
+}
+
+/** A passkey only while its challenge can be answered. */
+async function waysToGive(
+  sql: Sql,
+  deps: Pick<ApprovalDeps, "now" | "passkeyParty">,
+  user: Account,
+  approval: Approval,
+): Promise<Pick<ApprovalDetails, "methods" | "passkey">> {
+  const challenge = approvalChallenge(approval);
+  const ceremony = { purpose: "approval", boundTo: approval.tokenHash, user, challenge } as const;
+  const passkey = await repeatPasskeyCeremony(sql, deps, ceremony);
+  const methods = methodsOf(user, approval.acr).filter(
+    (method) => method !== "passkey" || passkey !== undefined,
+  );
+  return { methods, passkey };
+}

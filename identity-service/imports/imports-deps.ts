@@ -1,0 +1,14 @@
+import type { AccessRules } from "../../access-file/access-rules.ts";
+import type { Sql } from "../../service-kit/postgres.ts";
+import type { TellAuditDeps } from "../audit/tell-audit.ts";
+import type { MfaKeys } from "../mfa/totp-secret.ts";
+
+export interface ImportsDeps extends TellAuditDeps {
+  sql: Sql;
+  access: Pick<AccessRules, "defaultRole" | "isDefined">;
+  mfaKeys: MfaKeys;
+  /** By the provider's name. */
+  relyingParties: Pick<ReadonlyMap<string, { issuer: string }>, "get">;
+  /** No imported hash may take more, because the process has this much for each. */
+  hashMemoryKib: number;
+}
