@@ -9,6 +9,7 @@ import { registerAuditExportRoutes } from "./admin/audit-export-routes.ts";
 import { registerAuditMonitorRoutes } from "./admin/audit-monitor-routes.ts";
 import { registerAuditRoutes } from "./admin/audit-routes.ts";
 import { registerClientAdminRoutes } from "./admin/client-routes.ts";
+import { registerRoleRoutes } from "./admin/role-routes.ts";
 import { registerSystemRoutes } from "./admin/system-routes.ts";
 import { registerUserAdminRoutes } from "./admin/user-admin-routes.ts";
 import { registerAccountRoutes } from "./auth/account-routes.ts";
@@ -20,6 +21,7 @@ import { registerLinkRoutes } from "./auth/link-routes.ts";
 import { registerMfaRoutes } from "./auth/mfa-routes.ts";
 import { registerOAuthRoutes } from "./auth/oauth-routes.ts";
 import { registerPasskeyRoutes } from "./auth/passkey-routes.ts";
+import { type ReturnDeps, registerReturnRoutes } from "./auth/return-to-routes.ts";
 import { registerSessionRoutes } from "./auth/session-routes.ts";
 import { registerStepUpRoutes } from "./auth/step-up-routes.ts";
 import type { Backends } from "./backends/backends.ts";
@@ -63,7 +65,8 @@ export interface GatewayDeps
     ProofsOfKeysDeps,
     Pick<UpstreamTokensDeps, "isKeyBanned" | "maxUpstreamTokens" | "exchangeTimeoutMs">,
     RateLimitDeps,
-    PagesDeps {
+    PagesDeps,
+    ReturnDeps {
   recorder: AuditRecorder;
   jwks: Pick<JwksCache, "get">;
   bindsToCertificates: boolean;
@@ -185,6 +188,7 @@ function registerOwnRoutes(
   registerPasskeyRoutes(app, deps);
   registerApprovalRoutes(app, deps);
   registerStepUpRoutes(app, deps);
+  registerReturnRoutes(app, deps);
   registerLinkRoutes(app, { ...deps, portalPath: deps.webPages.find(({ path }) => path === PORTAL)?.path });
   registerAccountRoutes(app, deps);
   registerOAuthRoutes(app, deps, paths);
@@ -193,6 +197,7 @@ function registerOwnRoutes(
   registerAuditMonitorRoutes(app, deps);
   registerAuditExportRoutes(app, deps);
   registerSystemRoutes(app, deps);
+  registerRoleRoutes(app, deps);
   registerUserAdminRoutes(app, deps);
   registerClientAdminRoutes(app, deps);
   registerTokenRoutes(app, deps);

@@ -108,26 +108,38 @@ test.each([
   expect(WEB_LINKS.safeParse(text).success).toBe(false);
 });
 
-test("a route whose audience is the gateway itself stops the start", () => {
+/** Of a whole configuration with one route. */
+function problemsOf(route: string, change: Record<string, string> = {}): string[] {
   const folder = mkdtempSync(join(tmpdir(), "gatehouse-config-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const [file, key] = [join(folder, "routes.yaml"), join(folder, "key.pem")];
   writeFileSync(key, "key", { mode: 0o400 });
-  const problems = (audience: string) => {
-    writeFileSync(
-      file,
-      `routes: [{ prefix: /a, upstream: 'http://a', audience: '${audience}', methods: { GET: { auth: public } } }]`,
-    );
-    const { error } = configSchema.safeParse({
-      ...{ LISTEN_ADDRESS: "127.0.0.1:1", OPERATIONS_ADDRESS: "127.0.0.1:2", ROUTES_FILE: file },
-      ...{ IDENTITY_SERVICE_ADDRESS: "a:1", TOKEN_SERVICE_ADDRESS: "a:1", AUDIT_SERVICE_ADDRESS: "a:1" },
-      ...{ TLS_CERT_FILE: file, TLS_KEY_FILE: key, TLS_CA_FILE: file, ALLOWED_HOSTS: "auth.example" },
-      WEB: "off",
-    });
-    return error?.issues.map(({ path, message }) => `${path.join(".")}: ${message}`) ?? [];
-  };
+  writeFileSync(file, `routes: [{ prefix: /a, upstream: 'http://a', ${route} }]`);
+  const { error } = configSchema.safeParse({
+    ...{ LISTEN_ADDRESS: "127.0.0.1:1", OPERATIONS_ADDRESS: "127.0.0.1:2", ROUTES_FILE: file },
+    ...{ IDENTITY_SERVICE_ADDRESS: "a:1", TOKEN_SERVICE_ADDRESS: "a:1", AUDIT_SERVICE_ADDRESS: "a:1" },
+    ...{ TLS_CERT_FILE: file, TLS_KEY_FILE: key, TLS_CA_FILE: file, ALLOWED_HOSTS: "auth.example" },
+    WEB: "off",
+    ...change,
+  });
+  return error?.issues.map(({ path, message }) => `${path.join(".")}: ${message}`) ?? [];
+}
+const PUBLIC_ROUTE = "methods: { GET: { auth: public } }";
+
+test("a route whose audience is the gateway itself stops the start", () => {
+  const problems = (audience: string) => problemsOf(`audience: '${audience}', ${PUBLIC_ROUTE}`);
   expect(problems("https://auth.example/")).toEqual([
     expect.stringMatching(/^ROUTES_FILE: .*line 1, routes\.0\.audience: is the gateway's own origin/s),
   ]);
   expect(problems("https://payments.example")).toEqual([]);
+});
+
+test("the public origin is an origin, of a host that is served", () => {
+  const problems = (origin: string) => problemsOf(PUBLIC_ROUTE, { PUBLIC_ORIGIN: origin });
+  expect(problems("https://auth.example")).toEqual([]);
+  expect(problems("https://evil.example")).toEqual(["PUBLIC_ORIGIN: is none of ALLOWED_HOSTS"]);
+  for (const text of ["https://auth.example/", "auth.example", "javascript:x", ""])
+    expect(problems(text)).toEqual(
+      expect.arrayContaining([expect.stringMatching(/^PUBLIC_ORIGIN: must be/)]),
+    );
 });

@@ -17,6 +17,7 @@ import {
   tlsConfig,
 } from "../service-kit/config.ts";
 import { TOKEN_DELIVERIES } from "./auth/oauth-redirect.ts";
+import { parseReturnTarget } from "./auth/return-to.ts";
 import { limitClassesSchema } from "./limits/limit-class.ts";
 import { parseIntrospectionClients } from "./oauth-server/introspection-clients.ts";
 import type { PageLink } from "./pages/index-page.ts";
@@ -138,6 +139,19 @@ const pageLinksSchema = z.string().transform((text, context) =>
   }),
 );
 
+/** `Shop=https://shop.example/,https://bank.example/app/`. */
+const returnTargetsSchema = z.string().transform((text, context) =>
+  splitList(text).flatMap((entry) => {
+    const target = parseReturnTarget(entry);
+    if (target === undefined)
+      context.addIssue({
+        code: "custom",
+        message: "must be a comma list of https://host[:port][/path], each with name= before it or without",
+      });
+    return target ?? [];
+  }),
+);
+
 function configProblem(error: unknown): string {
   if (error instanceof ConfigError) return error.message;
   throw error;
@@ -165,6 +179,11 @@ export const configSchema = z
     ADMIN_ASSURANCE: assuranceTextSchema.optional(),
     /** Requests with another `Host` are refused. */
     ALLOWED_HOSTS: hostListSchema,
+    /** Of the pages. On other allowed hosts, browsers are sent there. */
+    PUBLIC_ORIGIN: z
+      .string()
+      .refine(isWebOrigin, { error: "must be scheme://host[:port]", abort: true })
+      .optional(),
     /** Their `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Request-Id` and `Client-Cert` are trusted. */
     TRUSTED_PROXIES: networkListSchema.default(() => new BlockList()),
     /** Of clients, to the certificate in `Client-Cert`. */
@@ -188,13 +207,18 @@ export const configSchema = z
     WEB: z.enum(["on", "off"]).default("on").transform(webPagesOf),
     /** Shown at `/`. */
     WEB_LINKS: pageLinksSchema.optional(),
+    /** Applications to which the portal may send a person back. */
+    PORTAL_RETURN_TO: returnTargetsSchema.optional(),
     /** For own paths. */
     RATE_LIMITS: limitClassesSchema.optional(),
   })
   .superRefine((config, context) => {
     const message = redisConfigProblem(config);
     if (message !== undefined) context.addIssue({ code: "custom", path: ["REDIS_URL"], message });
-    const { ROUTES_FILE: file, ALLOWED_HOSTS: hosts } = config;
+    const { ROUTES_FILE: file, ALLOWED_HOSTS: hosts, PUBLIC_ORIGIN: publicOrigin } = config;
+    if (publicOrigin !== undefined && !hosts.has(new URL(publicOrigin).host)) {
+      context.addIssue({ code: "custom", path: ["PUBLIC_ORIGIN"], message: "is none of ALLOWED_HOSTS" });
+    }
     try {
       // The hosts decide which audiences are the gateway's own.
       parseRoutesFile(file.text, hosts);

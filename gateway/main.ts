@@ -139,7 +139,9 @@ const app = buildApp({
   maxWebSockets: config.MAX_WEBSOCKETS,
   isDraining: () => lifecycle.isDraining,
   webPages: config.WEB,
+  publicOrigin: config.PUBLIC_ORIGIN,
   indexLinks: config.WEB_LINKS ?? [],
+  returnTargets: config.PORTAL_RETURN_TO ?? [],
   limitClasses: config.RATE_LIMITS ?? defaultLimitClasses(),
   callLimiter:
     redis === undefined

@@ -1,8 +1,8 @@
 import { z } from "zod";
+import { createFollowingRecorder } from "../../audit-client/record-following.ts";
 import { filterText } from "../../audit-client/record-reading.ts";
 import { SummaryInterval } from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
 import { Outcome } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
-import { boundedCache } from "../../service-kit/bounded-cache.ts";
 import type { AssuranceDemand } from "../../token-client/assurance.ts";
 import { timeField } from "../auth/answer-fields.ts";
 import type { Backends } from "../backends/backends.ts";
@@ -18,9 +18,6 @@ import { auditEntryAnswer, OUTCOMES, toAuditEntry } from "./audit-entry-answer.t
 import { auditFilterFields, auditTimeField, sequenceField } from "./audit-query-fields.ts";
 
 const DAY_MS = 24 * 3_600_000;
-/** A follower leaves an entry this often, in place of one a call. */
-const FOLLOWING_NOTED_MS = 10 * 60_000;
-const MAX_FOLLOWINGS = 1_000;
 
 const INTERVALS = { hour: SummaryInterval.HOUR, day: SummaryInterval.DAY } as const;
 
@@ -57,7 +54,7 @@ export function registerAuditMonitorRoutes(
     ...(adminAssurance && { assurance: adminAssurance }),
   };
   const route = routeIn(app, "Audit log");
-  const followings = boundedCache<string, { atMs: number; after: number }>(MAX_FOLLOWINGS);
+  const recordFollowing = createFollowingRecorder(monotonicMs);
 
   route("summarizeAuditLog", "GET", "/admin/audit/summary", {
     summary: "Count logins, refusals and open calls",
@@ -123,16 +120,10 @@ export function registerAuditMonitorRoutes(
       const { after, actor = "", action = "", resource = "", outcome: word } = request.query;
       if (after !== undefined) {
         const filter = { actor, action, resource, outcome: word };
-        const key = `${principalOf(request).sessionId} ${filterText(filter)}`;
-        const noted = followings.get(key);
-        const isNoted = noted !== undefined && monotonicMs() - noted.atMs < FOLLOWING_NOTED_MS;
-        if (!isNoted || after < noted.after) {
-          await noteReading(request, {
-            action: "audit.followed",
-            filter: filterText({ ...filter, after }),
-          });
-          followings.set(key, { atMs: monotonicMs(), after });
-        }
+        const { sessionId } = principalOf(request);
+        await recordFollowing({ sessionId, ...filter }, after, () =>
+          noteReading(request, { action: "audit.followed", filter: filterText({ ...filter, after }) }),
+        );
       }
       const outcome = word === undefined ? Outcome.UNSPECIFIED : OUTCOMES[word];
       const wanted = { afterSequence: after, actorUserId: actor, action, resource, outcome };

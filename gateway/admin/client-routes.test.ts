@@ -108,3 +108,38 @@ test("a revoked credential is refused here before the stream says so", async () 
   expect((await send(app, { method: "DELETE", url, token: "admin" })).statusCode).toBe(200);
   expect(refused).toEqual([credential.id]);
 });
+
+test("whoever acts on a client may say why, and need not", async () => {
+  const act = () => vi.fn(async () => ({ client: machineClient, credential, secret: "" }));
+  const clientAdmin = {
+    createClient: act(),
+    changeClient: act(),
+    deleteClient: act(),
+    addClientCredential: act(),
+    revokeClientCredential: act(),
+  };
+  const { app } = testGateway({ clientAdmin });
+  const wanted = { name: "Shop", ownerId: USER_ID, permissions: ["payments:read"] };
+  const acts = [
+    { method: "POST", url: "/admin/clients", body: wanted },
+    { method: "PATCH", url: PATH, body: { status: "disabled" } },
+    { method: "DELETE", url: PATH, body: {} },
+    { method: "POST", url: `${PATH}/credentials`, body: { kind: "secret" } },
+    { method: "DELETE", url: `${PATH}/credentials/${credential.id}`, body: {} },
+  ] as const;
+  const token = "admin-token";
+  for (const why of [{ reason: "Ticket 4711" }, {}]) {
+    for (const call of acts) {
+      const answer = await send(app, { ...call, token, body: { ...call.body, ...why } });
+      expect(answer.statusCode).toBeLessThan(300);
+    }
+    const sent = expect.objectContaining({ reason: why.reason ?? "" });
+    for (const call of Object.values(clientAdmin))
+      expect(call).toHaveBeenLastCalledWith(sent, expect.anything());
+  }
+  const tooLong = { method: "DELETE", url: PATH, token, body: { reason: "r".repeat(121) } } as const;
+  expect((await send(app, tooLong)).statusCode).toBe(400);
+  // A reason alone changes nothing.
+  const alone = { method: "PATCH", url: PATH, token, body: { reason: "Ticket 4711" } } as const;
+  expect((await send(app, alone)).statusCode).toBe(400);
+});

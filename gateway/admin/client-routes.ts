@@ -20,6 +20,7 @@ import { optional, textField, textLike } from "../routing/fields.ts";
 import { answer, answersWith } from "../routing/route-docs.ts";
 import type { RoutePolicy } from "../routing/route-policy.ts";
 import { pageQuery } from "./page-query.ts";
+import { reasonField } from "./reason-field.ts";
 
 const uuid = z.uuid().toLowerCase();
 const kindField = z.enum(["public_key", "secret", "api_key"]);
@@ -65,19 +66,23 @@ const ClientQuery = z.strictObject({
 });
 const ClientParams = z.strictObject({ id: uuid });
 const CredentialParams = z.strictObject({ id: uuid, credentialId: uuid });
-const NewClient = z.strictObject({ name: nameField, ownerId: uuid, permissions: permissionsField });
+const reason = optional(reasonField);
+const NewClient = z.strictObject({ name: nameField, ownerId: uuid, permissions: permissionsField, reason });
 const ClientChange = z
   .strictObject({
     name: nameField.optional(),
     ownerId: uuid.optional(),
     permissions: permissionsField.optional(),
     status: statusField.optional(),
+    reason,
   })
   .refine(
-    (body) => Object.values(body).some((value) => value !== undefined),
+    ({ reason: _why, ...changes }) => Object.values(changes).some((value) => value !== undefined),
     "must contain at least one change",
   )
   .meta({ minProperties: 1 });
+/** The body may be absent. */
+const ClientAct = z.strictObject({ reason }).default({});
 const credentialName = optional(textField(0, 100, { examples: ["rotation of May"] }));
 const NewCredential = z.union([
   z.strictObject({
@@ -88,8 +93,9 @@ const NewCredential = z.union([
       description: "A public JWK: Ed25519, P-256, or RSA of 2048 to 4096 bits.",
       examples: [{ kty: "OKP", crv: "Ed25519", x: "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo" }],
     }),
+    reason,
   }),
-  z.strictObject({ kind: z.enum(["secret", "api_key"]), name: credentialName }),
+  z.strictObject({ kind: z.enum(["secret", "api_key"]), name: credentialName, reason }),
 ]);
 
 interface ClientAdminDeps extends Pick<Backends, "clientAdmin"> {
@@ -137,9 +143,9 @@ export function registerClientAdminRoutes(
     schema: { body: NewClient },
     answers: { [HTTP_CREATED]: answer("The client.", z.strictObject({ client: clientAnswer })) },
     handler: async (request, reply) => {
-      const { name, ownerId: ownerUserId, permissions } = request.body;
+      const { name, ownerId: ownerUserId, permissions, reason: why = "" } = request.body;
       const { client } = await clientAdmin.createClient(
-        { name, ownerUserId, permissions },
+        { name, ownerUserId, permissions, reason: why },
         request.state.call,
       );
       reply.code(HTTP_CREATED);
@@ -171,13 +177,14 @@ export function registerClientAdminRoutes(
     answers: answersWith("The client as it is now.", z.strictObject({ client: clientAnswer })),
     codes: ["not_found"],
     handler: async (request) => {
-      const { name = "", ownerId: ownerUserId = "", permissions, status } = request.body;
+      const { name = "", ownerId: ownerUserId = "", permissions, status, reason: why = "" } = request.body;
       const change = {
         clientId: request.params.id,
         name,
         ownerUserId,
         permissions: permissions && { names: permissions },
         status: status === undefined ? ClientStatus.UNSPECIFIED : STATUSES[status],
+        reason: why,
       };
       const { client } = await clientAdmin.changeClient(change, request.state.call);
       return success({ client: toClient(client) }, "The client was changed.");
@@ -187,11 +194,12 @@ export function registerClientAdminRoutes(
   route("deleteClient", "DELETE", "/admin/clients/:id", {
     summary: "Delete a client",
     policy: { ...policyFor("clients:write"), action: "admin.clients.delete" },
-    schema: { params: ClientParams },
+    schema: { params: ClientParams, body: ClientAct },
     answers: answersWith("The client is gone, and its tokens are refused."),
     codes: ["not_found"],
     handler: async (request) => {
-      await clientAdmin.deleteClient({ clientId: request.params.id }, request.state.call);
+      const { reason: why = "" } = request.body;
+      await clientAdmin.deleteClient({ clientId: request.params.id, reason: why }, request.state.call);
       return success({}, "The client is gone.");
     },
   });
@@ -212,9 +220,9 @@ export function registerClientAdminRoutes(
     },
     codes: ["not_found", "conflict"],
     handler: async (request, reply) => {
-      const { kind, name = "" } = request.body;
+      const { kind, name = "", reason: why = "" } = request.body;
       const publicJwkJson = "publicKey" in request.body ? JSON.stringify(request.body.publicKey) : "";
-      const wanted = { clientId: request.params.id, kind: KINDS[kind], name, publicJwkJson };
+      const wanted = { clientId: request.params.id, kind: KINDS[kind], name, publicJwkJson, reason: why };
       const { credential, secret } = await clientAdmin.addClientCredential(wanted, request.state.call);
       reply.code(HTTP_CREATED);
       return success(
@@ -227,12 +235,13 @@ export function registerClientAdminRoutes(
   route("removeClientCredential", "DELETE", "/admin/clients/:id/credentials/:credentialId", {
     summary: "Revoke a credential",
     policy: { ...policyFor("clients:write"), action: "admin.clients.credential_remove" },
-    schema: { params: CredentialParams },
+    schema: { params: CredentialParams, body: ClientAct },
     answers: answersWith("It proves nothing any more, and its tokens are refused."),
     codes: ["not_found"],
     handler: async (request) => {
       const { id: clientId, credentialId } = request.params;
-      await clientAdmin.revokeClientCredential({ clientId, credentialId }, request.state.call);
+      const { reason: why = "" } = request.body;
+      await clientAdmin.revokeClientCredential({ clientId, credentialId, reason: why }, request.state.call);
       verifier.refuseSession(credentialId);
       return success({}, "The credential was revoked.");
     },

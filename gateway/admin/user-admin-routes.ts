@@ -28,6 +28,7 @@ import { intLike, optional, textField, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
 import type { RoutePolicy } from "../routing/route-policy.ts";
 import { pageQuery } from "./page-query.ts";
+import { reasonField as reason } from "./reason-field.ts";
 import { toUserDetails, userDetailsAnswer } from "./user-details-answer.ts";
 
 const UserQuery = z.strictObject({
@@ -42,12 +43,6 @@ const UserQuery = z.strictObject({
   ...pageQuery,
 });
 const UserParams = z.strictObject({ id: z.uuid().toLowerCase() });
-const reason = textField(1, 120, {
-  description:
-    "Why, for the audit log, which never forgets it: one line without e-mail addresses, numbers of nine digits or more, " +
-    "or secrets.",
-  examples: ["Ticket 4711: lost phone"],
-});
 const clientsField = z.enum(["keep", "disable"]).meta({
   description:
     "What becomes of the user's clients: they live on without an owner, as by default, or are disabled too, which needs " +

@@ -17,12 +17,14 @@ import {
   tempTokenField,
 } from "./body-fields.ts";
 import { loginAnswer, resultOf } from "./login-answer.ts";
+import { endReplacedSession } from "./replaced-session.ts";
 
 const EmailBody = z.strictObject({ email: emailField });
 
 const mailAnswer = answersWith("Always the same answer, whether there is such an account or not.");
 
-export function registerAccountRoutes(app: GatewayApp, { identity, verifier }: AuthDeps): void {
+export function registerAccountRoutes(app: GatewayApp, deps: AuthDeps): void {
+  const { identity, verifier } = deps;
   const route = routeIn(app, "Accounts");
   const asking = (request: FastifyRequest) => ({
     clientIp: clientIp(request),
@@ -94,7 +96,7 @@ export function registerAccountRoutes(app: GatewayApp, { identity, verifier }: A
     identify: async (request) => {
       const attempt = { ...request.body, ...clientOf(request), deviceToken: deviceTokenOf(request) };
       const answer = await identity.changePasswordAtLogin(attempt, request.state.call);
-      return loginAnswer(resultOf(answer));
+      return endReplacedSession(deps, request, loginAnswer(resultOf(answer)));
     },
   });
 

@@ -144,7 +144,7 @@ const SESSION_COOKIE = "With `Gatehouse-Client: browser` `__Host-gatehouse-refre
 export const sessionCookieHeader = { "Set-Cookie": SESSION_COOKIE };
 
 export const loginHeaders = {
-  "Set-Cookie": `\`gatehouse_device\`: the device is known at the next login. Alone it opens nothing. ${SESSION_COOKIE}`,
+  "Set-Cookie": `\`gatehouse_device\`: the device is known at the next login. Alone it opens nothing. ${SESSION_COOKIE} A session whose cookie it replaces has ended.`,
   "Gatehouse-Device": "The same in place of the cookie, for a client that sent this header.",
 };
 

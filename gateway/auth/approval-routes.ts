@@ -1,25 +1,69 @@
 import { z } from "zod";
+import type {
+  GetApprovalResponse,
+  PendingApproval,
+} from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import { clientOf, principalOf } from "../edge/caller.ts";
 import { success } from "../edge/envelope.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
 import { intLike, textField, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
-import { idField } from "./answer-fields.ts";
+import { idField, timeField } from "./answer-fields.ts";
 import type { AuthDeps } from "./auth-deps.ts";
 import { codeField } from "./body-fields.ts";
-import { assertionField, toAssertion } from "./passkey-fields.ts";
+import { assertionField, readRequestOptions, requestOptionsAnswer, toAssertion } from "./passkey-fields.ts";
 
 /** Longer than any token. Another text has its own error code. */
 const tokenField = textField(1, 200, {
   description: "From `approval_required`.",
   examples: ["cLKkYhN0m0bLw9vJk0cJX2mR8c5ZyS1tqv7bq3Q9d5E"],
 });
+const approvalIdField = z
+  .uuid()
+  .toLowerCase()
+  .meta({
+    description: "From `approval_required`, in place of the token.",
+    examples: ["0199a000-0000-7000-8000-000000000001"],
+  });
 const givenAnswer = z.strictObject({
   approvalId: idField,
   method: textLike("totp"),
   expiresIn: intLike(240, "In seconds. Until then, repeat the call with `Gatehouse-Approval: <token>`."),
 });
+
+const askedFields = {
+  id: idField,
+  details: z
+    .record(z.string(), z.unknown())
+    .meta({ description: "What is approved: the value of each field of the body, by its JSON pointer." }),
+  method: textLike("POST"),
+  route: textLike("/payments", "Path and query of the call."),
+  sessionId: idField.meta({ description: "The session that has asked. It alone can give the approval." }),
+  current: z.boolean().meta({ description: "Whether it is the one that looks." }),
+  createdAt: timeField,
+  expiresAt: timeField,
+};
+const pendingAnswer = z
+  .strictObject(askedFields)
+  .meta({ id: "PendingApproval", description: "One that waits for its user." });
+const approvalAnswer = z
+  .strictObject({
+    ...askedFields,
+    state: z.enum(["pending", "given", "used", "refused", "expired"]),
+    methods: z.array(textLike("totp")).meta({ description: "What can give it now, here. Empty: nothing." }),
+    passkey: requestOptionsAnswer.optional(),
+  })
+  .meta({ id: "Approval", description: "Without its token." });
+
+/** What the gateway wrote in `transactionText`. */
+const Transaction = z.object({
+  method: z.string(),
+  route: z.string(),
+  fields: z.record(z.string(), z.unknown()),
+});
+
+const idParams = z.strictObject({ id: z.uuid().toLowerCase() });
 
 export function registerApprovalRoutes(app: GatewayApp, { identity }: Pick<AuthDeps, "identity">): void {
   const route = routeIn(app, "Approvals");
@@ -34,6 +78,8 @@ export function registerApprovalRoutes(app: GatewayApp, { identity }: Pick<AuthD
       body: z.union([
         z.strictObject({ token: tokenField, code: codeField }),
         z.strictObject({ token: tokenField, passkey: assertionField }),
+        z.strictObject({ approvalId: approvalIdField, code: codeField }),
+        z.strictObject({ approvalId: approvalIdField, passkey: assertionField }),
       ]),
     },
     answers: answersWith("The call may be repeated, once.", givenAnswer),
@@ -41,14 +87,96 @@ export function registerApprovalRoutes(app: GatewayApp, { identity }: Pick<AuthD
     handler: async (request) => {
       const { userId, sessionId } = principalOf(request);
       const { body } = request;
+      const which =
+        "approvalId" in body
+          ? { token: "", approvalId: body.approvalId }
+          : { token: body.token, approvalId: undefined };
       const proof =
         "passkey" in body
           ? { code: "", passkey: toAssertion(body.passkey) }
           : { code: body.code, passkey: undefined };
-      const attempt = { userId, sessionId, token: body.token, ...proof, ...clientOf(request) };
+      const attempt = { userId, sessionId, ...which, ...proof, ...clientOf(request) };
       const given = await identity.verifyApproval(attempt, request.state.call);
       const { approvalId, method, expiresInS: expiresIn } = given;
       return success({ approvalId, method, expiresIn }, "Approved. Repeat the call.");
     },
   });
+
+  route("listApprovals", "GET", "/auth/me/approvals", {
+    summary: "List the approvals that wait for you",
+    description:
+      "Those that any session of yours has asked for, and that were neither given nor refused: newest first, at most 50.",
+    policy: { auth: "authenticated", limitClass: "account" },
+    answers: answersWith("The approvals.", z.strictObject({ approvals: z.array(pendingAnswer) })),
+    handler: async (request) => {
+      const { userId, sessionId } = principalOf(request);
+      const { approvals } = await identity.listPendingApprovals({ userId }, request.state.call);
+      return success(
+        { approvals: approvals.map((found) => toAsked(found.approvalId, found, sessionId)) },
+        "The approvals that wait.",
+      );
+    },
+  });
+
+  route("getApproval", "GET", "/auth/me/approvals/:id", {
+    summary: "Look at an approval",
+    description: "One's own, in any state, from any session.",
+    policy: { auth: "authenticated", limitClass: "account" },
+    schema: { params: idParams },
+    answers: answersWith("The approval.", z.strictObject({ approval: approvalAnswer })),
+    codes: ["not_found"],
+    handler: async (request) => {
+      const { userId, sessionId } = principalOf(request);
+      const { id } = request.params;
+      const found = await identity.getApproval({ userId, sessionId, approvalId: id }, request.state.call);
+      return success({ approval: toApproval(id, found, sessionId) }, "The approval.");
+    },
+  });
+
+  route("refuseApproval", "POST", "/auth/me/approvals/:id/refuse", {
+    summary: "Refuse an approval",
+    description:
+      "One's own that was not used, from any session. The call that has asked cannot be carried out with it.",
+    policy: { auth: "authenticated", limitClass: "account", action: "auth.approval.refuse" },
+    schema: { params: idParams },
+    answers: answersWith("It is refused."),
+    codes: ["not_found", "approval_expired", "approval_used"],
+    handler: async (request) => {
+      const { userId } = principalOf(request);
+      const which = { userId, approvalId: request.params.id, ...clientOf(request) };
+      await identity.refuseApproval(which, request.state.call);
+      return success({}, "The approval is refused.");
+    },
+  });
+}
+
+function toAsked(
+  id: string,
+  found: PendingApproval | GetApprovalResponse,
+  currentSessionId: string,
+): z.output<typeof pendingAnswer> {
+  const { sessionId, createdAt, expiresAt } = found;
+  if (createdAt === undefined || expiresAt === undefined)
+    throw new Error("identity-service sent an approval without times");
+  const { method, route, fields: details } = Transaction.parse(JSON.parse(found.transaction));
+  return {
+    ...{ id, details, method, route, sessionId },
+    current: sessionId === currentSessionId,
+    createdAt: createdAt.toISOString(),
+    expiresAt: expiresAt.toISOString(),
+  };
+}
+
+function toApproval(
+  id: string,
+  found: GetApprovalResponse,
+  currentSessionId: string,
+): z.output<typeof approvalAnswer> {
+  const passkey = readRequestOptions(found.passkeyOptionsJson);
+  return {
+    ...toAsked(id, found, currentSessionId),
+    state: approvalAnswer.shape.state.parse(found.state),
+    methods: found.methods,
+    ...(passkey && { passkey }),
+  };
 }

@@ -112,7 +112,13 @@ test("a caller learns what the role may do, as the access file is now", async ()
   const { app } = testGateway({ access, identity: { getUser: async () => ({ user: ada }) } });
   const permissions = async () =>
     (await send(app, { url: "/auth/me", token: "support-token" })).json().data.permissions;
-  expect(await permissions()).toEqual(["users:read", "users:unlock", "sessions:end", "audit:read:user"]);
+  expect(await permissions()).toEqual([
+    "users:read",
+    "users:unlock",
+    "sessions:end",
+    "mfa:reset",
+    "audit:read:user",
+  ]);
   access.replace(
     parseAccessFile("roles: { ADMIN: ['*'], USER: [], SUPPORT: [audit:read] }\ndefaultRole: USER"),
   );

@@ -22,6 +22,7 @@ import {
 import type { AuthDeps } from "./auth-deps.ts";
 import { emailField, nameField, newPasswordCodes, newPasswordField, passwordField } from "./body-fields.ts";
 import { loginAnswer } from "./login-answer.ts";
+import { endReplacedSession } from "./replaced-session.ts";
 
 const RegisterBody = z.strictObject({
   email: emailField,
@@ -34,7 +35,8 @@ const RefreshBody = z.strictObject({
   refreshToken: textField(1, 4_096, { examples: ["eyJhbGciOiJFZERTQSJ9.e30.AA"] }),
 });
 
-export function registerAuthRoutes(app: GatewayApp, { identity, sessions, access }: AuthDeps): void {
+export function registerAuthRoutes(app: GatewayApp, deps: AuthDeps): void {
+  const { identity, sessions, access } = deps;
   const accountRoute = routeIn(app, "Accounts");
   const loginRoute = routeIn(app, "Logins");
 
@@ -74,7 +76,7 @@ export function registerAuthRoutes(app: GatewayApp, { identity, sessions, access
     identify: async (request) => {
       const attempt = { ...request.body, ...clientOf(request), deviceToken: deviceTokenOf(request) };
       const { result } = await identity.login(attempt, request.state.call);
-      return loginAnswer(result);
+      return endReplacedSession(deps, request, loginAnswer(result));
     },
   });
 
@@ -125,6 +127,12 @@ export function registerAuthRoutes(app: GatewayApp, { identity, sessions, access
           description: "What the caller's role holds now. A change of the access file changes them.",
         }),
         recoveryCodesLeft: optional(intLike(10)),
+        totpEnabled: optional(z.boolean().meta({ description: "Whether an authenticator app is set up." })),
+        hasPassword: optional(
+          z
+            .boolean()
+            .meta({ description: "False for an account that has only logins at providers, or passkeys." }),
+        ),
       }),
     ),
     handler: async (request) => {
@@ -135,9 +143,10 @@ export function registerAuthRoutes(app: GatewayApp, { identity, sessions, access
         throw isGone ? new DomainError("token_invalid", undefined, { cause: error }) : error;
       });
       const user = toUser(account.user);
-      const { recoveryCodesLeft } = account;
+      const { recoveryCodesLeft, hasTotp: totpEnabled, hasPassword } = account;
       const permissions = [...access.permissionsOf(role)];
-      return success({ user, permissions, ...(user.mfaEnabled && { recoveryCodesLeft }) }, "Your account.");
+      const ways = { totpEnabled, hasPassword, ...(user.mfaEnabled && { recoveryCodesLeft }) };
+      return success({ user, permissions, ...ways }, "Your account.");
     },
   });
 }

@@ -22,6 +22,12 @@ const browser = { "gatehouse-client": "browser", origin: OWN };
 const pair = { ...tokens, refreshExpiresInS: 604_800 };
 const { result } = completedLogin();
 const completed = { result: { ...result, value: { ...result.value, tokens: pair } } };
+const mfaChallenge = {
+  result: {
+    $case: "mfaChallenge" as const,
+    value: { tempToken: "temp", methods: ["totp"], userId: USER_ID, passkeyOptionsJson: "" },
+  },
+};
 const OTHER_SESSION = "0199a000-0000-7000-8000-0000000000ff";
 
 /** Every call that begins or renews a session. */
@@ -54,6 +60,8 @@ function gateway(overrides: Parameters<typeof testGateway>[0] = {}) {
   const refreshed: string[] = [];
   const proven: string[] = [];
   const ended: string[] = [];
+  const reasons = new Set<string>();
+  let unavailable = false;
   let refusal: DomainError | undefined;
   let sessionOfCookie = SESSION_ID;
   const made = testGateway({
@@ -79,7 +87,11 @@ function gateway(overrides: Parameters<typeof testGateway>[0] = {}) {
         if (refusal !== undefined) throw refusal;
         return { userId: USER_ID, sessionId: sessionOfCookie };
       },
-      revokeSession: async ({ sessionId }) => ({ sequence: ended.push(sessionId) }),
+      revokeSession: async ({ sessionId, reason }) => {
+        if (unavailable) throw new DomainError("service_unavailable");
+        reasons.add(reason);
+        return { sequence: ended.push(sessionId) };
+      },
     },
     ...overrides,
   });
@@ -90,7 +102,11 @@ function gateway(overrides: Parameters<typeof testGateway>[0] = {}) {
     refreshed,
     proven,
     ended,
+    reasons,
     post,
+    failRevocations: () => {
+      unavailable = true;
+    },
     refuse: (code: "refresh_token_invalid" | "refresh_token_reused" | "service_unavailable") => {
       refusal = new DomainError(code);
     },
@@ -186,6 +202,65 @@ test("a refresh that fails for another reason keeps the cookie", async () => {
   expect([answer.statusCode, answer.headers["set-cookie"]]).toEqual([503, undefined]);
 });
 
+test.each(Object.entries(WAYS))(
+  "%s ends the session whose cookie it replaces, and says nothing about it",
+  async (url, body) => {
+    const { post, cookieIsOf, ended, reasons, refused, refuse, entries } = gateway();
+    cookieIsOf(OTHER_SESSION);
+    const replacing = await post(url, { ...browser, cookie }, body);
+    expect([replacing.statusCode < 300, replacing.headers["set-cookie"]]).toEqual([true, KEPT]);
+    expect([ended, [...reasons], refused]).toEqual([[OTHER_SESSION], ["replaced"], [OTHER_SESSION]]);
+    expect(entries.at(-1)).toMatchObject({ outcome: "success", actor: { sessionId: SESSION_ID } });
+    // A cookie that opens nothing changes nothing.
+    refuse("refresh_token_invalid");
+    for (const planted of ["evil.jwt.text", "garbage", ""]) {
+      const answer = await post(url, { ...browser, cookie: `${NAME}=${planted}` }, body);
+      expect([answer.statusCode, answer.body]).toEqual([replacing.statusCode, replacing.body]);
+      expect(answer.headers["set-cookie"]).toBe(KEPT);
+    }
+    expect(ended).toEqual([OTHER_SESSION]);
+  },
+);
+
+test.each(Object.entries(WAYS))(
+  "%s without the header, or with two cookies, ends no other session",
+  async (url, body) => {
+    const { post, proven, ended } = gateway();
+    const two = { ...browser, cookie: `${cookie}; ${NAME}=evil.jwt.text` };
+    for (const headers of [{ cookie, origin: OWN }, { cookie }, two])
+      expect((await post(url, headers, body)).statusCode).toBeLessThan(300);
+    expect([proven, ended]).toEqual([[], []]);
+  },
+);
+
+test.each([
+  ["refused", () => Promise.reject(new DomainError("invalid_credentials")), 401],
+  ["answered with a next step", async () => mfaChallenge, 200],
+])("a login that is %s ends no other session", async (_what, login, status) => {
+  const { post, proven, ended } = gateway({ identity: { login } });
+  const answer = await post("/auth/login", { ...browser, cookie }, WAYS["/auth/login"]);
+  expect([answer.statusCode, answer.headers["set-cookie"], proven, ended]).toEqual([
+    status,
+    undefined,
+    [],
+    [],
+  ]);
+});
+
+test.each(["proof", "end"])(
+  "a login whose replaced session cannot be ended (%s) gives nobody tokens, and its entry says that its end is unknown",
+  async (what) => {
+    const { post, refuse, failRevocations, entries } = gateway();
+    if (what === "proof") refuse("service_unavailable");
+    else failRevocations();
+    const answer = await post("/auth/login", { ...browser, cookie }, WAYS["/auth/login"]);
+    expect([answer.statusCode, answer.json().error.code]).toEqual([503, "service_unavailable"]);
+    expect(answer.headers["set-cookie"]).toBeUndefined();
+    expect(answer.body).not.toContain("jwt");
+    expect(entries.at(-1)).toMatchObject({ action: "auth.login", outcome: "unknown" });
+  },
+);
+
 test("without the header the cookie alone does nothing", async () => {
   const { post, refreshed, proven, ended, app } = gateway();
   const alone = { cookie, origin: OWN };
@@ -193,8 +268,10 @@ test("without the header the cookie alone does nothing", async () => {
     expect((await post("/auth/refresh", alone, body)).statusCode).toBe(400);
     expect((await post("/auth/logout", alone, body)).statusCode).toBe(401);
   }
-  for (const url of ["/auth/me", "/auth/sessions", "/admin/users"]) {
-    expect((await send(app, { url, headers: { ...browser, cookie } })).statusCode).toBe(401);
+  // Neither is what is in it an access token, even if it could be one.
+  for (const held of [cookie, `${NAME}=admin-token`]) {
+    for (const url of ["/auth/me", "/auth/sessions", "/admin/users"])
+      expect((await send(app, { url, headers: { ...browser, cookie: held } })).statusCode).toBe(401);
   }
   expect([refreshed, proven, ended]).toEqual([[], [], []]);
 });
@@ -229,13 +306,6 @@ test("of two cookies none is used, and neither ends", async () => {
     }
   }
   expect([refreshed, proven]).toEqual([[], []]);
-});
-
-test("a login replaces a cookie that was there, and asks nobody about it", async () => {
-  const { post, refreshed, proven, ended } = gateway();
-  const answer = await post("/auth/login", { ...browser, cookie }, WAYS["/auth/login"]);
-  expect([answer.statusCode, answer.headers["set-cookie"]]).toEqual([200, KEPT]);
-  expect([refreshed, proven, ended]).toEqual([[], [], []]);
 });
 
 test("a refresh token belongs into the cookie or the body, not into both", async () => {
@@ -299,7 +369,9 @@ test.each([
     ]);
   }
   expect(new Set(codes)).toEqual(new Set([status]));
-  expect([refreshed.length, ended.length]).toEqual(status === 200 ? [1, 1] : [0, 0]);
+  // Each login ends what it replaces.
+  const logins = Object.keys(WAYS).length;
+  expect([refreshed.length, ended.length]).toEqual(status === 200 ? [1, logins + 1] : [0, 0]);
 });
 
 test("behind a proxy that speaks HTTPS, the own origin is https, and where all origins may call, none but it", async () => {

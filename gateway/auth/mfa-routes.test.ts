@@ -189,11 +189,16 @@ test.each(["000000", "abcd efgh-ijkl - mnop", "ABCDEFGHIJKLMNOP"])(
   },
 );
 
-test("me says how many recovery codes are left, only with a second factor", async () => {
-  const account = { user: { ...ada, mfaEnabled: true }, recoveryCodesLeft: 9 };
+test("me says what can log in, and how many recovery codes are left, only with a second factor", async () => {
+  const account = {
+    user: { ...ada, mfaEnabled: true },
+    recoveryCodesLeft: 9,
+    hasTotp: false,
+    hasPassword: true,
+  };
   const { app } = testGateway({ identity: { getUser: async () => account } });
   const { data } = (await send(app, { url: "/auth/me", token: "user-token" })).json();
-  expect(data.recoveryCodesLeft).toBe(9);
+  expect(data).toMatchObject({ recoveryCodesLeft: 9, totpEnabled: false, hasPassword: true });
   expect(data.user).not.toHaveProperty("recoveryCodesLeft");
 });
 

@@ -21,6 +21,7 @@ import type { AuthDeps } from "./auth-deps.ts";
 import { codeField, passwordField, tempTokenField } from "./body-fields.ts";
 import { loginAnswer, resultOf, toCompletedLogin } from "./login-answer.ts";
 import { assertionField, toAssertion } from "./passkey-fields.ts";
+import { endReplacedSession } from "./replaced-session.ts";
 
 const CodeBody = z.strictObject({ code: codeField });
 const SetUpBody = z.union([
@@ -50,7 +51,8 @@ function enrolledAnswer({ result, recoveryCodes }: CompleteTotpEnrollmentAtLogin
   return { body: success({ user, recoveryCodes }, ENABLED), tokens, actor, deviceToken };
 }
 
-export function registerMfaRoutes(app: GatewayApp, { identity, verifier }: AuthDeps): void {
+export function registerMfaRoutes(app: GatewayApp, deps: AuthDeps): void {
+  const { identity, verifier } = deps;
   const route = routeIn(app, "Second factor");
 
   route("completeMfaLogin", "POST", "/auth/mfa/verify", {
@@ -89,7 +91,7 @@ export function registerMfaRoutes(app: GatewayApp, { identity, verifier }: AuthD
       const origin = { ...clientOf(request), deviceToken: deviceTokenOf(request) };
       const attempt = { tempToken, ...proof, ...origin, trustDevice };
       const answer = await identity.completeMfaLogin(attempt, request.state.call);
-      return loginAnswer(resultOf(answer));
+      return endReplacedSession(deps, request, loginAnswer(resultOf(answer)));
     },
   });
 
@@ -141,7 +143,8 @@ export function registerMfaRoutes(app: GatewayApp, { identity, verifier }: AuthD
       const client = clientOf(request);
       if ("tempToken" in body) {
         const attempt = { ...body, ...client, deviceToken: deviceTokenOf(request) };
-        return enrolledAnswer(await identity.completeTotpEnrollmentAtLogin(attempt, state.call));
+        const enrolled = await identity.completeTotpEnrollmentAtLogin(attempt, state.call);
+        return endReplacedSession(deps, request, enrolledAnswer(enrolled));
       }
       const { userId, sessionId } = principalOf(request);
       const confirmation = { userId, sessionId, ...body, ...client };

@@ -19,6 +19,7 @@ import { returnToField } from "./body-fields.ts";
 import { loginAnswer } from "./login-answer.ts";
 import { browserTokenOf, keepBrowserToken } from "./oauth-cookie.ts";
 import { oauthEnd } from "./oauth-redirect.ts";
+import { endReplacedSession } from "./replaced-session.ts";
 
 /** 5 s for the provider, and the rest for the session. */
 const CALLBACK_BUDGET_MS = 8_000;
@@ -89,11 +90,8 @@ export const REDIRECTED_CODES = [
 ] as const satisfies readonly ErrorCode[];
 
 /** Other paths that fit `/auth/:provider` have precedence. */
-export function registerOAuthRoutes(
-  app: GatewayApp,
-  { identity, tokenDelivery, verifier }: AuthDeps,
-  paths: KnownPaths,
-): void {
+export function registerOAuthRoutes(app: GatewayApp, deps: AuthDeps, paths: KnownPaths): void {
+  const { identity, tokenDelivery, verifier } = deps;
   const route = routeIn(app, "Identity providers");
   const notOurs = async (request: FastifyRequest, reply: FastifyReply) => {
     const [path = ""] = (request.raw.url ?? "").split("?", 1);
@@ -151,7 +149,7 @@ export function registerOAuthRoutes(
       "`returnTo` as well, as `#error=` with its code: " +
       `${REDIRECTED_CODES.map((code) => `\`${code}\``).join(", ")}. No \`HEAD\`: it has an effect.`,
     // A GET that creates users and sessions.
-    policy: { auth: "public", limitClass: "provider", action: "auth.oauth_login", hasEffect: true },
+    policy: { auth: "public", limitClass: "provider", action: "auth.oauth_login", isAudited: true },
     schema: { params: ProviderParams, querystring: Answer },
     cookies: {
       gatehouse_oauth: "From `GET /auth/{provider}`; over HTTPS it is `__Host-gatehouse_oauth`.",
@@ -234,7 +232,7 @@ export function registerOAuthRoutes(
     identify: async (request) => {
       const attempt = { ...request.body, ...clientOf(request), deviceToken: deviceTokenOf(request) };
       const { result } = await identity.exchangeOAuthCode(attempt, request.state.call);
-      return loginAnswer(result);
+      return endReplacedSession(deps, request, loginAnswer(result));
     },
   });
 }

@@ -42,10 +42,11 @@ const STALE: Verification = {
   kind: "active",
   principal: { ...principalWith("USER"), authTime: new Date(Date.now() - 301_000) },
 };
+const PROVEN_AT = new Date();
 function gateway() {
   const verdicts = new Map<string, Verification>([
     ["stale-token", STALE],
-    ["user-token", { kind: "active", principal: principalWith("USER") }],
+    ["user-token", { kind: "active", principal: { ...principalWith("USER"), authTime: PROVEN_AT } }],
   ]);
   return testGateway({ identity, verifier: { ...verifierOfUsers(verdicts), refuseSession } });
 }
@@ -70,8 +71,7 @@ describe("registration", () => {
   test("begins in the token's session, with the time of its proof", async () => {
     const answer = await call("POST", "/auth/passkeys/options");
     expect([answer.statusCode, answer.json().data]).toEqual([200, creationOptions]);
-    const { authTime } = principalWith("USER");
-    const owner = { userId: USER_ID, sessionId: SESSION_ID, authTime };
+    const owner = { userId: USER_ID, sessionId: SESSION_ID, authTime: PROVEN_AT };
     expect(asked(identity.beginPasskeyRegistration)).toMatchObject({ owner });
   });
 

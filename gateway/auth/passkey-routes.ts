@@ -35,6 +35,7 @@ import {
   toAssertion,
   toAttestation,
 } from "./passkey-fields.ts";
+import { endReplacedSession } from "./replaced-session.ts";
 
 const passkeyNameField = textField(1, 256, {
   description: "For its owner, at most 64 characters.",
@@ -73,7 +74,8 @@ export function registerPasskeyRoutes(app: GatewayApp, deps: AuthDeps): void {
   registerLogin(app, deps);
 }
 
-function registerManagement(app: GatewayApp, { identity, verifier }: AuthDeps): void {
+function registerManagement(app: GatewayApp, deps: AuthDeps): void {
+  const { identity, verifier } = deps;
   const route = routeIn(app, "Passkeys");
 
   route("beginPasskey", "POST", "/auth/passkeys/options", {
@@ -139,7 +141,8 @@ function registerManagement(app: GatewayApp, { identity, verifier }: AuthDeps): 
       if (tempToken !== undefined) {
         const origin = { ...clientOf(request), deviceToken: deviceTokenOf(request) };
         const enrollment = { tempToken, ...credential, ...origin };
-        return enrolledAnswer(await identity.completePasskeyRegistrationAtLogin(enrollment, call));
+        const enrolled = await identity.completePasskeyRegistrationAtLogin(enrollment, call);
+        return endReplacedSession(deps, request, enrolledAnswer(enrolled));
       }
       const added = await identity.registerPasskey({ owner: ownerOf(request), ...credential }, call);
       for (const id of added.endedSessionIds) verifier.refuseSession(id);
@@ -195,13 +198,20 @@ function registerManagement(app: GatewayApp, { identity, verifier }: AuthDeps): 
   });
 }
 
-function registerLogin(app: GatewayApp, { identity }: AuthDeps): void {
+function registerLogin(app: GatewayApp, deps: AuthDeps): void {
+  const { identity } = deps;
   const route = routeIn(app, "Passkeys");
 
   route("beginPasskeyLogin", "POST", "/auth/passkeys/login/options", {
     summary: "Begin a login with a passkey",
     description: "The answer is the same for everybody: the authenticator knows the account.",
-    policy: { auth: "public", limitClass: "login", action: "auth.passkey.login_options", cookies: "device" },
+    policy: {
+      auth: "public",
+      limitClass: "login",
+      // Decision 0066: each view of a login page stores a challenge, which is nobody's. Its use is in the audit log.
+      isAudited: false,
+      cookies: "device",
+    },
     headers: deviceHeader,
     schema: { body: z.strictObject({}) },
     answers: answersWith(
@@ -241,7 +251,7 @@ function registerLogin(app: GatewayApp, { identity }: AuthDeps): void {
       const origin = { ...clientOf(request), deviceToken: deviceTokenOf(request) };
       const login = { challengeToken, assertion, ...origin };
       const { result } = await identity.completePasskeyLogin(login, request.state.call);
-      return loginAnswer(result?.result);
+      return endReplacedSession(deps, request, loginAnswer(result?.result));
     },
   });
 }

@@ -62,8 +62,8 @@ export function createAuditTrail(recorder: AuditRecorder, logger: Logger): Audit
     recordIntent(request) {
       const { policy, upgrade } = request.state;
       // A WebSocket may carry changes.
-      const hasEffect = (policy?.hasEffect ?? isMutating(request.method)) || upgrade !== null;
-      return hasEffect && policy?.action !== undefined ? recordIntent(request, policy.action) : undefined;
+      const isAudited = (policy?.isAudited ?? isMutating(request.method)) || upgrade !== null;
+      return isAudited && policy?.action !== undefined ? recordIntent(request, policy.action) : undefined;
     },
     recordOutcome(request, reply) {
       const outcome = takeOutcome(request, reply);

@@ -70,7 +70,6 @@ const SAMPLES: Record<string, Sample> = {
   },
   "PATCH /auth/passkeys/:id": { headers: user, body: { name: "Phone" } },
   "DELETE /auth/passkeys/:id": { headers: user },
-  "POST /auth/passkeys/login/options": { body: {} },
   "POST /auth/passkeys/login": {
     body: {
       challengeToken: "challenge",
@@ -81,6 +80,7 @@ const SAMPLES: Record<string, Sample> = {
       },
     },
   },
+  "POST /auth/me/approvals/:id/refuse": { headers: user },
   "POST /auth/approvals/verify": { headers: user, body: { token: "approval", code: "123456" } },
   "POST /auth/verify-email": { body: { token: "link" } },
   "POST /auth/reset-password": { body: { token: "link", newPassword: password } },
@@ -234,6 +234,7 @@ const upstream = createServer((request, response) => {
 });
 let gateway: ReturnType<typeof testGateway>;
 const found: string[] = [];
+const notAudited: string[] = [];
 
 beforeAll(async () => {
   upstream.listen(0, "127.0.0.1");
@@ -280,7 +281,9 @@ beforeAll(async () => {
   gateway.app.addHook("onRoute", ({ method, url, config }) => {
     // What the routes file forwards is chosen by its table: the samples say which methods.
     if (config?.isProxy) return;
-    for (const each of [method].flat()) if (isMutating(each)) found.push(`${each} ${url}`);
+    for (const each of [method].flat().filter(isMutating)) {
+      (config?.isAudited === false ? notAudited : found).push(`${each} ${url}`);
+    }
   });
   await gateway.app.listen({ port: 0, host: "127.0.0.1" });
 });
@@ -293,6 +296,11 @@ afterAll(async () => {
   upstream.closeAllConnections();
   upstream.close();
   await gateway.app.close();
+});
+
+test("no route is spared its entries but the one of decision 0066", () => {
+  const name = "/auth/passkeys/login/options";
+  expect(notAudited.sort()).toEqual([`POST ${name}`, `POST /v1${name}`]);
 });
 
 test("every route that changes something is tried here, with and without a version", () => {
@@ -325,6 +333,14 @@ test("a form of a provider that becomes a redirect: one intent, one outcome", as
   await call(FORM_POST, { headers: form, body: "code=c&state=s" }, false);
   await expect.poll(() => gateway.entries).toHaveLength(2);
   expect(gateway.entries.map((entry) => entry.kind)).toEqual(["intent", "outcome"]);
+});
+
+test("the challenge of a login with a passkey, for which every view of a login page asks, leaves no entry", async () => {
+  behaviour = BEHAVIOURS["2xx"] as Behaviour;
+  await call("POST /auth/passkeys/login/options", { body: {} }, false);
+  await call("POST /auth/logout", { headers: user }, false);
+  await expect.poll(() => gateway.entries).toHaveLength(2);
+  expect(gateway.entries.map(({ action }) => action)).toEqual(["auth.logout", "auth.logout"]);
 });
 
 async function call(name: string, { headers, body }: Sample, leaves: boolean): Promise<void> {

@@ -57,9 +57,12 @@ export function deliverTokens(request: FastifyRequest, reply: FastifyReply, toke
   return access;
 }
 
-/** Empty if absent. @throws {DomainError} `bad_request` for two, of which another site may have planted one. */
+/** More than one if another site may have planted one. */
+export const keptRefreshTokens = (request: FastifyRequest): string[] => cookiesOf(request, NAME);
+
+/** Empty if absent. @throws {DomainError} `bad_request` for two. */
 export function keptRefreshToken(request: FastifyRequest): string {
-  const [token = "", ...others] = cookiesOf(request, NAME);
+  const [token = "", ...others] = keptRefreshTokens(request);
   if (others.length > 0) throw new DomainError("bad_request", `There are two cookies ${NAME}.`);
   return token;
 }

@@ -679,7 +679,7 @@ for (const [limitClass, routes] of Object.entries({
   refresh: "/auth/refresh",
   logout: "/auth/logout",
   client: "/oauth/token /oauth/revoke",
-  page: "/ /account /account/* /account/assets/*",
+  page: "/ /account /account/* /account/assets/* /auth/return-to",
   document:
     "/.well-known/jwks.json /.well-known/oauth-authorization-server /.well-known/oauth-protected-resource",
 } satisfies Partial<Record<LimitClass, string>>)) {

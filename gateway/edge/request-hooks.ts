@@ -129,14 +129,14 @@ function chooseRoute(request: FastifyRequest, proxies: ProxyTable): Pick<Request
   const { config } = request.routeOptions;
   // A 404 of the router may be a proxied path.
   if (!request.is404 && !config.isProxy) {
-    const { auth, permissions, action, assurance, hasEffect, orTokenInBody, cookies, issuesTokens } = config;
+    const { auth, permissions, action, assurance, isAudited, orTokenInBody, cookies, issuesTokens } = config;
     if (auth === undefined) throw new Error(`${config.url} does not say who may call it`);
     const policy = {
       auth,
       ...(permissions !== undefined && { permissions }),
       ...(action !== undefined && { action }),
       ...(assurance !== undefined && { assurance }),
-      ...(hasEffect !== undefined && { hasEffect }),
+      ...(isAudited !== undefined && { isAudited }),
       ...(orTokenInBody !== undefined && { orTokenInBody }),
       ...(cookies !== undefined && { cookies }),
       ...(issuesTokens !== undefined && { issuesTokens }),

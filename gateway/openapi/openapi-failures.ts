@@ -29,7 +29,7 @@ const WITH_BODY = ["payload_too_large", "unsupported_media_type"] as const;
 const CLIENT_CODES = (Object.keys(ERROR_CATALOGUE) as ErrorCode[]).filter((code) => !INTERNAL_ONLY.has(code));
 
 export function failuresOf({ method, config }: DocumentedRoute): Map<number, ErrorCode[]> {
-  const { auth, permissions, docs, hasEffect, assurance, cookies, issuesTokens, orTokenInBody } = config;
+  const { auth, permissions, docs, isAudited, assurance, cookies, issuesTokens, orTokenInBody } = config;
   const isLimited = typeof auth === "object" || permissions !== undefined;
   const mayNeedStepUp = assurance !== undefined || isLimited;
   const possible = new Set<ErrorCode>([
@@ -40,7 +40,7 @@ export function failuresOf({ method, config }: DocumentedRoute): Map<number, Err
     ...(isLimited ? (["forbidden"] as const) : []),
     ...(mayNeedStepUp ? (["step_up_required", "user_required"] as const) : []),
     ...(isMutating(method) ? WITH_BODY : []),
-    ...((hasEffect ?? isMutating(method)) ? (["audit_unavailable"] as const) : []),
+    ...((isAudited ?? isMutating(method)) ? (["audit_unavailable"] as const) : []),
     ...(cookies === "session" ? (["origin_not_allowed"] as const) : []),
     ...(docs.codes ?? []),
   ]);

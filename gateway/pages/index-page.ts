@@ -9,6 +9,7 @@ export interface PageLink {
 
 const OWN_LINKS: Readonly<Record<string, PageLink & { text: string }>> = {
   "/account": { name: "Your account", url: "/account", text: "Log in, register, passkeys, sessions." },
+  "/console": { name: "Console", url: "/console", text: "For support, auditors and administrators." },
 };
 
 const STYLE =

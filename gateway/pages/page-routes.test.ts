@@ -110,6 +110,23 @@ test("at / a browser gets links, and any other client the 404 of an unknown path
   }
 });
 
+test("a page that is opened on another host is the one of the public origin; files and other clients stay", async () => {
+  const { app } = testGateway({
+    webPages: [account],
+    publicOrigin: "https://pages.test:8443",
+    allowedHosts: new Set(["gateway.test", "pages.test:8443"]),
+  });
+  const open = (url: string, host = "gateway.test") =>
+    send(app, { url, headers: { host, accept: "text/html" } });
+  for (const url of ["/", "/account", "/account/login?next=/x", "/account/x?y=//evil.example"]) {
+    const { statusCode, headers } = await open(url);
+    expect([statusCode, headers.location]).toEqual([302, `https://pages.test:8443${url}`]);
+  }
+  for (const url of ["/", "/account"]) expect((await open(url, "PAGES.test:8443")).statusCode).toBe(200);
+  expect((await open("/account/assets/main-1.js")).statusCode).toBe(200);
+  expect((await send(app, { url: "/", headers: { accept: "*/*" } })).statusCode).toBe(404);
+});
+
 test("with WEB=off there is no page", async () => {
   const { app } = testGateway();
   const headers = { accept: "text/html" };

@@ -35,22 +35,30 @@ const DOCUMENT_HEADERS = {
 export interface PagesDeps {
   /** None with `WEB=off`. */
   webPages: readonly WebPages[];
+  /** Where browsers are sent that open a page on another host. Undefined: no other one. */
+  publicOrigin?: string | undefined;
   /** Further ones for the page at `/`. */
   indexLinks: readonly PageLink[];
 }
 
 /** Outside of versions, and not in the API document: nothing here has rights of its own. */
-export function registerPageRoutes(app: GatewayApp, { webPages, indexLinks }: PagesDeps): void {
+export function registerPageRoutes(app: GatewayApp, { webPages, publicOrigin, indexLinks }: PagesDeps): void {
   if (webPages.length === 0) return;
+  const publicHost = publicOrigin && new URL(publicOrigin).host;
+  const isElsewhere = ({ headers }: FastifyRequest) =>
+    publicHost !== undefined && headers.host?.toLowerCase() !== publicHost;
   const index = encodedPage(indexPage([...webPages.map(({ path }) => path)], indexLinks));
   app.get("/", { config: policy }, async (request, reply) => {
     reply.header("vary", "Accept");
     if (!acceptsHtml(request)) throw new DomainError("not_found");
+    if (isElsewhere(request)) return reply.redirect(`${publicOrigin}/`);
     return sendPage(request, reply.headers(INDEX_HEADERS), index, REVALIDATED);
   });
   for (const { path, document, files } of webPages) {
-    const page = async (request: FastifyRequest, reply: FastifyReply) =>
-      sendPage(request, reply.headers(DOCUMENT_HEADERS), document, REVALIDATED);
+    const page = async (request: FastifyRequest, reply: FastifyReply) => {
+      if (isElsewhere(request)) return reply.redirect(`${publicOrigin}${request.url}`);
+      return sendPage(request, reply.headers(DOCUMENT_HEADERS), document, REVALIDATED);
+    };
     app.get(path, { config: policy }, page);
     app.get(`${path}/*`, { config: policy }, page);
     app.get(`${path}/assets/*`, { config: policy }, async (request, reply) => {

@@ -8,7 +8,8 @@ import { loadWebPages } from "./web-pages.ts";
 let dist: string;
 beforeEach(() => {
   dist = mkdtempSync(join(tmpdir(), "gatehouse web pages "));
-  mkdirSync(join(dist, "portal", "assets"), { recursive: true });
+  for (const folder of ["portal", "console"]) mkdirSync(join(dist, folder, "assets"), { recursive: true });
+  writeManifest("console", []);
 });
 afterEach(() => rmSync(dist, { recursive: true }));
 
@@ -16,8 +17,10 @@ function put(name: string): void {
   for (const suffix of ["", ".br", ".gz"])
     writeFileSync(join(dist, "portal", name + suffix), `${name}${suffix}`);
 }
-const manifest = (files: unknown, page: unknown = "<!doctype html>") =>
-  writeFileSync(join(dist, "portal.json"), JSON.stringify({ sources: "x", page, files }));
+function writeManifest(folder: string, files: unknown, page: unknown = "<!doctype html>"): void {
+  writeFileSync(join(dist, `${folder}.json`), JSON.stringify({ sources: "x", page, files }));
+}
+const manifest = (files: unknown, page?: unknown) => writeManifest("portal", files, page);
 const contentOf = (bytes: Buffer | undefined) => bytes?.toString();
 
 test("what was built is read once, each file with its compressed forms", () => {

@@ -18,7 +18,10 @@ export interface WebPages {
 }
 
 const DIST = resolve(import.meta.dirname, "..", "..", "web", "dist");
-const APPS = [{ folder: "portal", path: "/account" }] as const;
+const APPS = [
+  { folder: "portal", path: "/account" },
+  { folder: "console", path: "/console" },
+] as const;
 const MAX_FILES = 500;
 const MAX_BYTES = 32 * 1024 * 1024;
 

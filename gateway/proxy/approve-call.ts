@@ -91,9 +91,11 @@ async function askFor(
   const { acr, ttlSeconds: ttlS } = demand;
   const asked = { userId, sessionId, transaction: text, acr, ttlS, ...clientOf(request) };
   const answer = await identity.askApproval(asked, request.state.call);
-  const { token, expiresInS: expiresIn, methods, passkeyOptionsJson } = answer;
+  const { approvalId, token, expiresInS: expiresIn, methods, passkeyOptionsJson } = answer;
   const passkey = passkeyOptionsJson !== undefined && { passkey: JSON.parse(passkeyOptionsJson) };
-  const approval = { token, expiresIn, details: fields, methods, ...passkey };
+  // An identity-service of the version before sends no id.
+  const id = approvalId !== "" && { id: approvalId };
+  const approval = { ...id, token, expiresIn, details: fields, methods, ...passkey };
   return new DomainError("approval_required", undefined, { details: { approval } });
 }
 

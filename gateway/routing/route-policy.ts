@@ -9,7 +9,7 @@ export interface RoutePolicy {
   /** All of them, which also clients may hold. Only with `authenticated`. */
   permissions?: readonly string[];
   limitClass: LimitClass;
-  /** Audit action: `auth.login`. Required for mutating methods. */
+  /** Audit action: `auth.login`. Required for mutating methods, unless they are not audited. */
   action?: string;
   /** What the caller's session must have proven. Not on public routes. */
   assurance?: AssuranceDemand;
@@ -19,8 +19,8 @@ export interface RoutePolicy {
   cookies?: "device" | "session";
   /** Its answer may have tokens, which are bound to the key of the call's proof. Only public routes. */
   issuesTokens?: true;
-  /** The call has an audited effect although its method does not show it. */
-  hasEffect?: boolean;
+  /** Whether a call leaves an intent and an outcome, if its method does not show it. False needs a decision record. */
+  isAudited?: boolean;
 }
 
 export interface RequestPolicy extends Omit<RoutePolicy, "limitClass"> {
@@ -39,7 +39,8 @@ export function isMutating(method: string): boolean {
 export function assertRoutePolicy(route: RouteOptions): void {
   const methods = [route.method].flat();
   const name = `${methods.join(",")} ${route.url}`;
-  const { auth, permissions, action, assurance, limitClass, issuesTokens, isProxy } = route.config ?? {};
+  const { auth, permissions, action, assurance, isAudited, limitClass, issuesTokens, isProxy } =
+    route.config ?? {};
   // The routes file is validated when it is read.
   if (isProxy) return;
   if (auth === undefined) throw new Error(`${name} has no config.auth`);
@@ -51,7 +52,7 @@ export function assertRoutePolicy(route: RouteOptions): void {
   if (auth === "public" && assurance !== undefined)
     throw new Error(`${name} is public and demands an assurance of its caller`);
   if (limitClass === undefined) throw new Error(`${name} has no config.limitClass`);
-  if (methods.some(isMutating) && (action === undefined || action === "")) {
+  if (methods.some(isMutating) && isAudited !== false && (action === undefined || action === "")) {
     throw new Error(`${name} has no audit action (config.action)`);
   }
 }

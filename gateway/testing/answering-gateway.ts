@@ -160,6 +160,10 @@ export const requestOptions = {
   userVerification: "required",
 };
 const stepUp = { stepUpToken: "step-up", expiresInS: 300 };
+const approval = {
+  transaction: '{"fields":{"/amount":12500},"method":"POST","route":"/payments","session":"s","user":"u"}',
+  ...{ sessionId: USER_ID, createdAt: time, expiresAt: time },
+};
 const returnTo = "https://app.example/signed-in";
 
 /** Its services return all their answers in turn. `overrides` replace other parts. */
@@ -179,7 +183,12 @@ export function answeringGateway(overrides: Parameters<typeof testGateway>[0] = 
     identity: {
       register: give(user),
       login: give(...logins, { result: { $case: "mfaChallenge", value: mfaChallengeOfPasskey() } }),
-      getUser: give(user, { user: { ...ada, mfaEnabled: true }, recoveryCodesLeft: 9 }),
+      getUser: give(user, {
+        user: { ...ada, mfaEnabled: true },
+        recoveryCodesLeft: 9,
+        hasTotp: true,
+        hasPassword: true,
+      }),
       verifyEmail: give(user),
       disownAccount: give(ended),
       resendVerification: give({}),
@@ -200,6 +209,17 @@ export function answeringGateway(overrides: Parameters<typeof testGateway>[0] = 
       completeTotpEnrollmentAtLogin: give({ result: { result }, recoveryCodes: ["a", "b"] }),
       confirmTotpEnrollment: give({ recoveryCodes: ["a", "b"], ...noneEnded }),
       disableTotp: give(noneEnded),
+      getApproval: give(
+        {
+          ...approval,
+          state: "pending",
+          methods: ["passkey", "totp"],
+          passkeyOptionsJson: JSON.stringify(requestOptions),
+        },
+        { ...approval, state: "used", methods: [] },
+      ),
+      listPendingApprovals: give({ approvals: [{ ...approval, approvalId: USER_ID }] }, { approvals: [] }),
+      refuseApproval: give({}),
       verifyApproval: give(
         { approvalId: USER_ID, method: "totp", expiresInS: 240 },
         { approvalId: USER_ID, method: "passkey", expiresInS: 240 },

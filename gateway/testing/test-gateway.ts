@@ -63,8 +63,10 @@ export function principalWith(role: Role): Principal {
     clientId: "",
     amr: ["pwd"],
     acr: 1,
-    // Fresh whenever a test runs.
-    authTime: new Date(3e12),
+    // Fresh whenever it is read: one that is ahead is refused.
+    get authTime() {
+      return new Date();
+    },
     issuedAt: new Date(0),
     expiresAt: new Date(4e12),
   };
@@ -198,6 +200,7 @@ export function testGateway({
     limitClasses: defaultLimitClasses(),
     webPages: [],
     indexLinks: [],
+    returnTargets: [],
     callLimiter: createMemoryLimiter({ replicas: 1, now: () => performance.now() }),
     proxyLimiter,
     allowedOrigins: new Set(),

@@ -1,0 +1,50 @@
+import { z } from "zod";
+import { type AccessRules, holdsPermission } from "../../access-file/access-rules.ts";
+import type { AssuranceDemand } from "../../token-client/assurance.ts";
+import { roleField } from "../auth/answer-fields.ts";
+import { principalOf } from "../edge/caller.ts";
+import { success } from "../edge/envelope.ts";
+import type { GatewayApp } from "../edge/request-state.ts";
+import { routeIn } from "../edge/route.ts";
+import { textLike } from "../routing/fields.ts";
+import { answersWith } from "../routing/route-docs.ts";
+
+const roleAnswer = z
+  .strictObject({
+    name: roleField,
+    permissions: z.array(textLike("payments:read")),
+    assignable: z.boolean().meta({ description: "Whether the caller may give it to a user." }),
+    actable: z.boolean().meta({ description: "Whether the caller may act on users who have it." }),
+  })
+  .meta({ id: "Role", description: "As this gateway's access file has it at this moment." });
+
+interface RoleDeps {
+  access: AccessRules;
+  adminAssurance?: AssuranceDemand | undefined;
+}
+
+export function registerRoleRoutes(app: GatewayApp, { access, adminAssurance }: RoleDeps): void {
+  const route = routeIn(app, "Administration");
+
+  route("listRoles", "GET", "/admin/roles", {
+    summary: "List the roles",
+    policy: {
+      auth: "authenticated",
+      permissions: ["users:read"],
+      limitClass: "admin",
+      ...(adminAssurance && { assurance: adminAssurance }),
+    },
+    answers: answersWith("The roles, in the file's order.", z.strictObject({ roles: z.array(roleAnswer) })),
+    handler: async (request) => {
+      const caller = principalOf(request);
+      const mayGive = ["users:write", "roles:assign"].every((name) => holdsPermission(access, caller, name));
+      const roles = access.roles.map((name) => ({
+        name,
+        permissions: [...access.permissionsOf(name)],
+        assignable: mayGive && access.mayAssign(caller, name),
+        actable: access.mayActOn(caller, name),
+      }));
+      return success({ roles }, "The roles.");
+    },
+  });
+}

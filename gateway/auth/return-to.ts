@@ -1,0 +1,46 @@
+const MAX_CHARACTERS = 2_000;
+/** Without a secure connection, only what runs on the user's own machine. */
+const LOOPBACK = ["localhost", "127.0.0.1", "[::1]"];
+/** Servers disagree about whether these separate segments. */
+const HIDDEN_SEPARATOR = /%(?:2e|2f|5c)/i;
+
+/** An application to which the portal may send a person back. */
+export interface ReturnTarget {
+  /** Shown to people. */
+  name: string;
+  /** `https://shop.example/checkout/`: this address, and if it ends with a slash all below. */
+  prefix: string;
+}
+
+/** `Shop=https://shop.example/` or only the address. Undefined for anything else. */
+export function parseReturnTarget(entry: string): ReturnTarget | undefined {
+  const [, name, address = ""] = /^(?:([^=<>]{1,40})=)?(https?:\/\/[\w.~:/[\]-]{1,500})$/.exec(entry) ?? [];
+  const url = canonicalUrl(address);
+  if (url === undefined || url.search !== "" || url.hash !== "" || /[?#]/.test(address)) return undefined;
+  return { name: name ?? url.host, prefix: url.href };
+}
+
+/**
+ * The address as the parser of browsers writes it, if it is one of the targets.
+ * @param to as the application gave it. Whatever the parser would change is refused.
+ */
+export function findReturn(
+  targets: readonly ReturnTarget[],
+  to: string,
+): { name: string; url: string } | undefined {
+  const url = to.length > MAX_CHARACTERS ? undefined : canonicalUrl(to);
+  if (url === undefined || HIDDEN_SEPARATOR.test(url.pathname)) return undefined;
+  const path = url.origin + url.pathname;
+  const target = targets.find(({ prefix }) =>
+    prefix.endsWith("/") ? path.startsWith(prefix) : path === prefix,
+  );
+  return target && { name: target.name, url: url.href };
+}
+
+function canonicalUrl(text: string): URL | undefined {
+  const url = URL.parse(text);
+  if (url === null || (url.href !== text && url.href !== `${text}/`)) return undefined;
+  if (url.username !== "" || url.password !== "") return undefined;
+  const isSecure = url.protocol === "https:" || (url.protocol === "http:" && LOOPBACK.includes(url.hostname));
+  return isSecure ? url : undefined;
+}
