@@ -24,7 +24,7 @@ const GROUPS = [
   // Not what few pages use, which would bring React Aria along.
   {
     name: "ui",
-    test: /web\/ui\/(?!dialog|states|format|languages)|web\/portal\/(?:[\w-]+\.ts|provider-buttons\.tsx)$/,
+    test: /web\/ui\/(?!attended|dialog|states|format|languages|save|visible)|web\/session\/(?!queries)[\w-]+\.ts$|web\/portal\/(?!money)(?:[\w-]+\.ts|provider-buttons\.tsx)$/,
   },
 ];
 
@@ -95,6 +95,8 @@ async function removeOthers(folder: string, files: readonly string[]): Promise<v
   await Promise.all(found.map((name) => rm(join(assets, name), { force: true })));
 }
 
+// Whoever calls, such as a test: React is built for production.
+process.env.NODE_ENV = "production";
 const digest = sourcesDigest();
 if (!isBuilt(digest)) {
   for (const { folder, base } of PAGES) await buildPages(folder, base, digest);

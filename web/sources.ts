@@ -6,7 +6,10 @@ const ROOT = resolve(import.meta.dirname, "..");
 /** What a build writes. */
 export const DIST = join(import.meta.dirname, "dist");
 /** The pages of `web/`, by their folder. */
-export const PAGES = [{ folder: "portal", base: "/account/" }] as const;
+export const PAGES = [
+  { folder: "portal", base: "/account/" },
+  { folder: "console", base: "/console/" },
+] as const;
 
 /** What the gateway reads: `web/dist/<folder>.json`, written last and at once. */
 export interface PagesManifest {

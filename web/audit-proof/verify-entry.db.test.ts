@@ -4,7 +4,8 @@ import { toWireEntry } from "../../audit-service/entries/entry-rpc.ts";
 import { getEntry } from "../../audit-service/query/get-entry.ts";
 import { toAuditEntry } from "../../gateway/admin/audit-entry-answer.ts";
 import { ORIGIN, openTestLog, signer, type TestLog } from "../../tests/support/audit-sequencer.ts";
-import { type EntryProof, type ProofProblem, type ShownEntry, verifyEntry } from "./verify-entry.ts";
+import type { ProofProblem } from "./bytes.ts";
+import { type EntryProof, type ShownEntry, verifyEntry } from "./verify-entry.ts";
 
 const SIZE = 300;
 const { verifierKey } = signer;
@@ -38,7 +39,11 @@ test("what the gateway answers proves every entry, with WebCrypto alone", async 
   for (const sequence of [1, 2, 3, 4, 128, 255, 256, 257, 299, SIZE]) {
     const { entry, proof } = await answer(sequence);
     const verdict = await verifyEntry(entry, proof, verifierKey);
-    expect(verdict).toMatchObject({ isProven: true, size: SIZE, leaf: { sequence, id: entry.id } });
+    expect(verdict).toMatchObject({
+      isProven: true,
+      checkpoint: { size: SIZE },
+      leaf: { sequence, id: entry.id },
+    });
   }
 });
 
@@ -63,6 +68,9 @@ test.each<[string, ProofProblem, Change]>([
     "leaf_hash",
     ({ proof }) => ({ proof: { leafHash: swapped(proof.leafHash) } }),
   ],
+  ["a member of the proof is missing", "form", () => ({ proof: { inclusionProof: undefined } })],
+  ["a hash of the proof is no text", "form", () => ({ proof: { inclusionProof: [7] } })],
+  ["the actor is no object", "form", () => ({ entry: { actor: null } })],
   ["the leaf's hash is short", "form", () => ({ proof: { leafHash: "AAAA" } })],
   [
     "a hash of the proof was changed",

@@ -1,4 +1,5 @@
 import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
@@ -10,9 +11,12 @@ import { build, type Rolldown } from "vite";
 const MAX_GZIPPED_BYTES = 6 * 1024;
 const OUT = resolve(import.meta.dirname, "..", "dist", "client");
 
+const { version } = JSON.parse(
+  readFileSync(resolve(import.meta.dirname, "..", "..", "package.json"), "utf8"),
+) as { version: string };
 const PACKAGE = {
   name: "@gatehouse/browser",
-  version: "0.1.0",
+  version,
   license: "Apache-2.0",
   type: "module",
   exports: { ".": { types: "./create-client.d.ts", default: "./gatehouse-browser.js" } },
@@ -46,13 +50,20 @@ export async function buildClient(): Promise<{ code: string; gzippedBytes: numbe
   return { code, gzippedBytes };
 }
 
-if (import.meta.main) {
+/** The package in a folder of its own, which is replaced. @returns its size. */
+export async function writeClient(folder: string): Promise<number> {
   const { code, gzippedBytes } = await buildClient();
-  await rm(OUT, { recursive: true, force: true });
-  await mkdir(OUT, { recursive: true });
-  await writeFile(join(OUT, "gatehouse-browser.js"), code);
+  await rm(folder, { recursive: true, force: true });
+  await mkdir(folder, { recursive: true });
+  await writeFile(join(folder, "gatehouse-browser.js"), code);
   const tsc = join(import.meta.dirname, "..", "..", "node_modules", ".bin", "tsc");
-  await promisify(execFile)(tsc, ["-p", join(import.meta.dirname, "tsconfig.json")]);
-  await writeFile(join(OUT, "package.json"), JSON.stringify(PACKAGE, null, 2));
+  const types = ["-p", join(import.meta.dirname, "tsconfig.json"), "--outDir", folder];
+  await promisify(execFile)(process.execPath, [tsc, ...types]);
+  await writeFile(join(folder, "package.json"), JSON.stringify(PACKAGE, null, 2));
+  return gzippedBytes;
+}
+
+if (import.meta.main) {
+  const gzippedBytes = await writeClient(OUT);
   console.log(`@gatehouse/browser: ${gzippedBytes} bytes, compressed`);
 }

@@ -12,6 +12,7 @@ const ada = {
   mfaEnabled: false,
   createdAt: "2026-01-02T03:04:05.678Z",
 };
+const grace = { ...ada, id: "grace", email: "grace@example.com", firstName: "Grace" };
 const credentials = { email: ada.email, password: "correct horse battery" };
 
 interface Seen {
@@ -32,6 +33,7 @@ class FakeGateway {
   refreshes = 0;
   reused = 0;
   #sessions = 0;
+  readonly #users = new Map<string, object>();
 
   readonly fetch = async (request: Request): Promise<Response> => {
     const { pathname: path } = new URL(request.url);
@@ -41,18 +43,23 @@ class FakeGateway {
     if (planned !== undefined) return planned();
     // Others run meanwhile.
     await new Promise((resolve) => setImmediate(resolve));
-    if (path === "/auth/login") return this.begin();
+    if (path === "/auth/login")
+      return this.begin({
+        user: ((await request.json()) as { email: string }).email === grace.email ? grace : ada,
+      });
     if (path === "/auth/refresh") return this.refresh();
     if (path === "/auth/logout") return this.logout();
     return this.serve(request);
   };
 
-  begin(more: object = {}): Response {
+  begin({ user = ada, ...more }: { user?: object; recoveryCodes?: string[] } = {}): Response {
+    this.live.delete(this.cookie?.sid ?? "");
     this.#sessions += 1;
     const sid = `session-${this.#sessions}`;
+    this.#users.set(sid, user);
     this.cookie = { sid, generation: 1 };
     this.live.set(sid, 1);
-    return json(200, { data: { ...this.tokens(), user: ada, ...more } });
+    return json(200, { data: { ...this.tokens(), user, ...more } });
   }
   tokens() {
     const { sid, generation } = this.cookie ?? { sid: "", generation: 0 };
@@ -83,7 +90,7 @@ class FakeGateway {
     if (sid === "") return failure(401, "token_missing");
     const { sid: session } = JSON.parse(Buffer.from(sid, "base64url").toString());
     if (!this.live.has(session)) return failure(401, "token_invalid");
-    return json(200, { data: { user: ada, generation: Number(generation), session } });
+    return json(200, { data: { user: this.#users.get(session), generation: Number(generation), session } });
   }
   next(path: string, ...answers: (() => Response | Promise<Response>)[]): void {
     this.answers.set(path, answers);
@@ -108,6 +115,9 @@ const codeOf = async (response: Response) =>
   ((await response.json()) as { error: { code: string } }).error.code;
 
 let gateway: FakeGateway;
+let answers: { path: string; answer: Response }[];
+/** Paths of calls that outlive their page. */
+let surviving: string[];
 let clock: number;
 /** Each test has a browser of its own: names of locks and channels are global. */
 let browsers = 0;
@@ -119,9 +129,18 @@ beforeEach(() => {
   url = `${URL_OF_GATEWAY}/${browsers}`;
   clock = 1e12;
   gateway = new FakeGateway();
-  vi.stubGlobal("fetch", (request: Request) => {
+  surviving = [];
+  answers = [];
+  vi.stubGlobal("fetch", async (request: Request) => {
     const path = new URL(request.url).pathname.replace(`/${browsers}/`, "/");
-    return gateway.fetch(new Request(URL_OF_GATEWAY + path, request));
+    const { method, headers, credentials: sent } = request;
+    if (request.keepalive) surviving.push(path);
+    const body = (await request.text()) || null;
+    const answer = await gateway.fetch(
+      new Request(URL_OF_GATEWAY + path, { method, headers, credentials: sent, body }),
+    );
+    answers.push({ path, answer });
+    return answer;
   });
 });
 afterEach(() => {
@@ -258,6 +277,11 @@ test("many calls of an expired token share one refresh, and one that fails ends 
     gateway.next("/auth/refresh", () => failure(status, code));
     await expect(client.fetch("me")).rejects.toMatchObject({ code });
   }
+  gateway.next("/auth/refresh", () => {
+    const broken = new ReadableStream({ start: (body) => body.error(new TypeError("cut")) });
+    return new Response(broken, { headers: { "content-type": "application/json" } });
+  });
+  await expect(client.fetch("me")).rejects.toThrow("cut");
   const responses = await Promise.all(Array.from({ length: 20 }, () => client.fetch("me")));
   expect(responses.every(({ ok }) => ok)).toBe(true);
   expect([gateway.refreshes, ends, client.user]).toEqual([1, [], ada]);
@@ -275,6 +299,16 @@ test("a refresh that is refused ends the session of all tabs, once", async () =>
   // Nobody asks again on behalf of nobody.
   expect((await here.fetch("me")).status).toBe(401);
   expect(gateway.pathsSeen().filter((path) => path === "/auth/refresh")).toHaveLength(1);
+  // A body that nobody reads keeps its connection. Those of its calls are the application's.
+  gateway.next(
+    "/auth/logout",
+    () => failure(409, "conflict"),
+    () => failure(401, "token_invalid"),
+  );
+  await here.login(credentials);
+  await here.logout();
+  const unread = answers.filter(({ answer }) => !answer.bodyUsed);
+  expect(unread.map(({ path }) => path)).toEqual(["/me", "/me"]);
 });
 
 test("ten tabs and a hundred expiries: one refresh each, although all call at once", async () => {
@@ -379,7 +413,7 @@ test("a login in another tab replaces a session that is another one, and gives i
   await here.login(credentials);
   await expect.poll(() => [there.user, idle.user]).toEqual([ada, ada]);
   await there.login(credentials);
-  await expect.poll(() => ends).toEqual([["replaced"], [], ["replaced"]]);
+  await expect.poll(() => ends).toEqual([["replaced"], ["replaced"], ["replaced"]]);
   expect([here.user, there.user]).toEqual([undefined, ada]);
   expect((await dataOf(await there.fetch("me"))).session).toBe("session-2");
   expect(await here.resume()).toEqual(ada);
@@ -411,6 +445,175 @@ test("a refresh that brings another session ends this tab's instead of changing 
   expire();
   expect((await client.fetch("me")).status).toBe(401);
   expect(ends).toEqual(["replaced"]);
+});
+
+/** Who has sent what to a path. */
+const sentTo = (wanted: string) =>
+  gateway.seen
+    .filter(({ path }) => path === wanted)
+    .map(({ headers }) => headers.get("authorization")?.replace("Bearer ", "") ?? "nobody");
+const asGrace = { email: grace.email, password: "correct horse battery" };
+
+test("a page whose session has ended takes the next person's only when it resumes, and sends nothing for them before", async () => {
+  const [here, there] = [tab(), tab()];
+  const users: unknown[] = [];
+  await here.login(credentials);
+  here.onChange((user) => users.push(user));
+  await there.login(asGrace);
+  await expect.poll(() => users).toEqual([undefined]);
+  // The next person's tokens go round.
+  expire();
+  await there.accessToken();
+  await new Promise((heard) => setTimeout(heard, 100));
+  const answer = await here.fetch("pay", { method: "POST", body: "ada's" });
+  expect([answer.status, sentTo("/pay"), users, await here.accessToken()]).toEqual([
+    401,
+    ["nobody"],
+    [undefined],
+    undefined,
+  ]);
+  // Whoever presses "log out" on that page ends nobody's session.
+  await here.logout();
+  expect(gateway.pathsSeen()).not.toContain("/auth/logout");
+  expect(await here.resume()).toEqual(grace);
+  expect(there.user).toEqual(grace);
+});
+
+test("a page that has not heard of a login ends its own session when it catches up, and does not refresh the other one", async () => {
+  const first = tab();
+  await first.login(credentials);
+  let isDeaf = false;
+  vi.stubGlobal(
+    "BroadcastChannel",
+    class extends BroadcastChannel {
+      constructor(name: string) {
+        super(name);
+        this.addEventListener("message", (event) => isDeaf && event.stopImmediatePropagation());
+      }
+    },
+  );
+  const here = tab();
+  expect(await here.resume()).toEqual(ada);
+  const ends = endsOf(here);
+  isDeaf = true;
+  await first.login(asGrace);
+  await new Promise((passed) => setTimeout(passed, 100));
+  isDeaf = false;
+  expect(here.user).toEqual(ada);
+  expire();
+  expect([await here.accessToken(), ends, here.user]).toEqual([undefined, ["replaced"], undefined]);
+  expect(gateway.refreshes).toBe(0);
+});
+
+test.each(["step-up", "approval"])(
+  "a call that waits for its %s is not repeated as the next person",
+  async (what) => {
+    const asked = Promise.withResolvers<void>();
+    const answered = Promise.withResolvers<{ code: string }>();
+    const ask = () => {
+      asked.resolve();
+      return answered.promise;
+    };
+    const [here, there] = [tab({ onStepUp: ask, onApproval: ask }), tab()];
+    await here.login(credentials);
+    const approval = { token: "a", details: { "/amount": 1 }, methods: ["totp"] };
+    gateway.next("/pay", () =>
+      what === "step-up"
+        ? failure(401, "step_up_required", demand)
+        : failure(403, "approval_required", { approval }),
+    );
+    gateway.next("/auth/step-up", () => json(200, { data: { stepUpToken: "s", methods: ["totp"] } }));
+    const paying = here.fetch("pay", { method: "POST", body: "ada's" });
+    await asked.promise;
+    const ends = endsOf(here);
+    await there.login(asGrace);
+    await expect.poll(() => ends).toEqual(["replaced"]);
+    // The next person has the page by now.
+    expect(await here.resume()).toEqual(grace);
+    answered.resolve({ code: "123456" });
+    await expect(paying).rejects.toMatchObject({ code: "token_missing" });
+    expect([sentTo("/pay"), sentTo("/auth/step-up/verify"), sentTo("/auth/approvals/verify")]).toEqual([
+      [token("session-1", 1)],
+      [],
+      [],
+    ]);
+  },
+);
+
+test.each([
+  ["step-up", "/auth/step-up/verify"],
+  ["approval", "/auth/approvals/verify"],
+])("a call whose %s was accepted when its session had just ended is not repeated", async (what, verify) => {
+  const prove = async () => ({ code: "123456" });
+  const [here, there] = [tab({ onStepUp: prove, onApproval: prove }), tab()];
+  await here.login(credentials);
+  const approval = { token: "a", details: { "/amount": 1 }, methods: ["totp"] };
+  gateway.next("/pay", () =>
+    what === "step-up"
+      ? failure(401, "step_up_required", demand)
+      : failure(403, "approval_required", { approval }),
+  );
+  gateway.next("/auth/step-up", () => json(200, { data: { stepUpToken: "s", methods: ["totp"] } }));
+  gateway.next(verify, async () => {
+    await there.login(asGrace);
+    await expect.poll(() => here.user).toBeUndefined();
+    expect(await here.resume()).toEqual(grace);
+    return json(200, { data: { accessToken: token("session-1", 7), expiresIn: 900 } });
+  });
+  const answer = await here.fetch("pay", { method: "POST", body: "ada's" });
+  expect([answer.ok, sentTo("/pay"), here.user]).toEqual([false, [token("session-1", 1)], grace]);
+});
+
+test("a call whose token is refused is not repeated with the token of the session that has replaced its own", async () => {
+  const [here, there] = [tab(), tab()];
+  await here.login(credentials);
+  const refused = Promise.withResolvers<Response>();
+  gateway.next("/pay", () => refused.promise);
+  const paying = here.fetch("pay", { method: "POST", body: "ada's" });
+  await expect.poll(() => sentTo("/pay")).toHaveLength(1);
+  await there.login(asGrace);
+  await expect.poll(() => here.user).toBeUndefined();
+  expect(await here.resume()).toEqual(grace);
+  refused.resolve(failure(401, "token_invalid"));
+  expect([(await paying).status, sentTo("/pay")]).toEqual([401, [token("session-1", 1)]]);
+});
+
+test("a login on a page that has a session ends that one for the page, too", async () => {
+  const client = tab();
+  const ends = endsOf(client);
+  await client.login(credentials);
+  await client.login(credentials);
+  await client.login(asGrace);
+  expect([ends, client.user]).toEqual([["replaced", "replaced"], grace]);
+  expect((await dataOf(await client.fetch("me"))).session).toBe("session-3");
+});
+
+test("a logout waits for no other tab, and is sent although its page is left in the next moment", async () => {
+  const [here, there] = [tab(), tab()];
+  await here.login(credentials);
+  await expect.poll(() => there.user).toEqual(ada);
+  const held = Promise.withResolvers<Response>();
+  gateway.next("/auth/login", () => held.promise);
+  const entering = there.login(asGrace).catch((error: GatehouseError) => error.code);
+  await expect.poll(() => gateway.pathsSeen()).toHaveLength(2);
+  await here.logout();
+  expect([gateway.pathsSeen().at(-1), surviving]).toEqual(["/auth/logout", ["/auth/logout"]]);
+  held.resolve(failure(401, "invalid_credentials"));
+  expect(await entering).toBe("invalid_credentials");
+});
+
+test("a logout with an expired token does not end the session of whoever has logged in since", async () => {
+  const client = tab();
+  const ends = endsOf(client);
+  await client.login(credentials);
+  gateway.begin({ user: grace });
+  expire();
+  await client.logout();
+  expect([ends, gateway.pathsSeen(), [...gateway.live.keys()]]).toEqual([
+    ["replaced"],
+    ["/auth/login", "/auth/refresh"],
+    ["session-2"],
+  ]);
 });
 
 test("a logout of a replaced session ends that one, and not the cookie's", async () => {
@@ -460,14 +663,46 @@ test("a step-up is asked for once for all calls that need it, a wrong code is as
   );
   expect(responses.map(({ status }) => status)).toEqual([200, 200]);
   expect(asked).toEqual([
-    { ...demand, hasPasskey: false },
-    { ...demand, hasPasskey: false, problem: "mfa_code_invalid" },
+    { ...demand, hasPasskey: false, over: expect.any(Promise) },
+    { ...demand, hasPasskey: false, problem: "mfa_code_invalid", over: expect.any(Promise) },
   ]);
   const paid = gateway.seen.filter(({ path }) => path === "/pay").slice(2);
   expect(paid.map(({ headers }) => headers.get("authorization"))).toEqual(
     Array(2).fill(`Bearer ${token("session-1", 7)}`),
   );
   expect(paid.map(({ body }) => body).sort()).toEqual(["1", "2"]);
+});
+
+test("a call that needs a higher level asks after the one that needs less; an application may ask the authenticator itself", async () => {
+  const levels: number[] = [];
+  const over: string[] = [];
+  const passkey = { challenge: "AAAA" };
+  const client = tab({
+    onStepUp: async ({ acr, hasPasskey, passkey: options, over: end }) => {
+      levels.push(acr);
+      void end.then(() => over.push(`${acr}`));
+      expect([hasPasskey, options]).toEqual([true, passkey]);
+      return { passkey: { id: "own" } };
+    },
+  });
+  await client.login(credentials);
+  for (const [path, acr] of [
+    ["/low", 1],
+    ["/high", 2],
+  ] as const)
+    gateway.next(path, () => failure(401, "step_up_required", { acr }));
+  const offer = () => json(200, { data: { stepUpToken: "s", methods: ["passkey"], passkey } });
+  gateway.next("/auth/step-up", offer, offer);
+  const raised = () => json(200, { data: { accessToken: token("session-1", 7), expiresIn: 900 } });
+  gateway.next("/auth/step-up/verify", raised, raised);
+  const answers = await Promise.all([client.fetch("low"), client.fetch("high")]);
+  expect([answers.map(({ status }) => status), levels, over]).toEqual([
+    [200, 200],
+    [1, 2],
+    ["1", "2"],
+  ]);
+  const proofs = gateway.seen.filter(({ path }) => path === "/auth/step-up/verify").map(({ body }) => body);
+  expect(proofs).toEqual(Array(2).fill('{"stepUpToken":"s","passkey":{"id":"own"}}'));
 });
 
 test("who gives up a step-up, or an application that asks for none, gets the refusal", async () => {
@@ -496,7 +731,7 @@ test("an approval shows what it is for, and the call is repeated with it, with t
   gateway.next("/auth/approvals/verify", () => json(200, { data: { approvalId: "i" } }));
   const response = await client.fetch("payments", { method: "POST", body: '{"amount":25000}' });
   expect(response.status).toBe(200);
-  expect(asked).toEqual([{ methods: ["totp"], hasPasskey: false, details }]);
+  expect(asked).toEqual([{ methods: ["totp"], hasPasskey: false, details, over: expect.any(Promise) }]);
   const [first, second] = gateway.seen.filter(({ path }) => path === "/payments");
   expect([first?.headers.get("gatehouse-approval"), second?.headers.get("gatehouse-approval")]).toEqual([
     null,

@@ -5,26 +5,40 @@ export class GatehouseError extends Error {
   readonly code: string;
   readonly details: unknown;
   readonly requestId: string;
+  /** Seconds after which the call may be tried again; 0 if the answer has none. */
+  readonly retryAfterS: number;
 
-  constructor(status: number, { code = "", details, requestId = "" }: Failure, message: string) {
+  constructor(
+    status: number,
+    { code = "", details, requestId = "", retryAfterS = 0 }: Failure,
+    message = code,
+  ) {
     super(message);
     this.status = status;
     this.code = code;
     this.details = details;
     this.requestId = requestId;
+    this.retryAfterS = retryAfterS;
   }
 }
 
 interface Failure {
-  code?: string;
+  code?: string | undefined;
   details?: unknown;
-  requestId?: string;
+  requestId?: string | undefined;
+  retryAfterS?: number | undefined;
 }
 
 interface Envelope {
-  data?: unknown;
   message?: string;
   error?: Failure;
+}
+
+interface How {
+  isBrowser: boolean;
+  token?: string | undefined;
+  /** Goes on although its page is left. */
+  keepalive?: boolean;
 }
 
 const TIMEOUT_MS = 30_000;
@@ -33,7 +47,7 @@ const TIMEOUT_MS = 30_000;
 export function jsonRequest(
   url: string,
   body: object | undefined,
-  { isBrowser, token }: { isBrowser: boolean; token?: string | undefined },
+  { isBrowser, token, keepalive = false }: How,
 ): Request {
   const headers = new Headers();
   if (isBrowser) headers.set("gatehouse-client", "browser");
@@ -43,16 +57,18 @@ export function jsonRequest(
     method: "POST",
     headers,
     credentials: isBrowser ? "include" : "omit",
+    keepalive,
     signal: AbortSignal.timeout(TIMEOUT_MS),
     ...(body !== undefined && { body: JSON.stringify(body) }),
   });
 }
 
-/** @returns `data`. @throws {GatehouseError} */
+/** @returns `data`. @throws {GatehouseError} and what `fetch` throws for an answer that breaks off. */
 export async function readData<T>(response: Response): Promise<T> {
-  const { data, error = {}, message = response.statusText } = await readEnvelope(response);
-  if (!response.ok) throw new GatehouseError(response.status, error, message);
-  return data as T;
+  if (response.ok) return ((await response.json()) as { data: T }).data;
+  const { error = {}, message = response.statusText } = await readEnvelope(response);
+  const retryAfterS = Number(response.headers.get("retry-after"));
+  throw new GatehouseError(response.status, { ...error, retryAfterS }, message);
 }
 
 /** @returns why the gateway has refused a call, if it has. The body stays readable. */

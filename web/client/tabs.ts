@@ -29,8 +29,10 @@ export interface Tabs<U> {
 }
 
 const MAX_WAIT_MS = 30_000;
-/** Where there are no locks: most of those who wait hear of the token that the first one gets. */
-const JITTER_MS = 250;
+/** Where there are no locks: a lease in storage, as long as a refresh may take. Nothing secret is in it. */
+const LEASE_MS = 10_000;
+/** Until what a tab has written is what every tab reads. */
+const SETTLE_MS = 50;
 
 /**
  * A lock says who may refresh. Which token is the newest is told by the names of locks, too: they are released when a tab
@@ -52,9 +54,7 @@ export function createTabs<U>(name: string, hear: (news: News<U>) => void): Tabs
         return locks.request(name, { signal: AbortSignal.timeout(MAX_WAIT_MS) }, work) as ReturnType<
           typeof work
         >;
-      const turn = queue
-        .then(() => new Promise((go) => setTimeout(go, Math.random() * JITTER_MS)))
-        .then(work);
+      const turn = queue.then(() => withLease(`${name} lease`, work));
       queue = turn.catch(() => undefined);
       return turn;
     },
@@ -93,4 +93,33 @@ export function createTabs<U>(name: string, hear: (news: News<U>) => void): Tabs
       channel?.close();
     },
   };
+}
+
+const wait = (ms: number) => new Promise((go) => setTimeout(go, ms));
+
+/** Another tab that crashed holds it until it ends. Two that write at once both read who was last. */
+async function withLease<T>(key: string, work: () => Promise<T>): Promise<T> {
+  const storage = sharedStorage();
+  const mine = `${Math.random()}`;
+  const isMine = () => storage === undefined || storage.getItem(key)?.startsWith(`${mine} `) === true;
+  for (const endMs = Date.now() + MAX_WAIT_MS; ; ) {
+    const [, until = 0] = storage?.getItem(key)?.split(" ") ?? [];
+    if (Number(until) < Date.now()) storage?.setItem(key, `${mine} ${Date.now() + LEASE_MS}`);
+    await wait(SETTLE_MS * (1 + Math.random()));
+    if (isMine()) break;
+    if (Date.now() > endMs) throw new DOMException("another tab does not end", "TimeoutError");
+  }
+  try {
+    return await work();
+  } finally {
+    if (isMine()) storage?.removeItem(key);
+  }
+}
+
+function sharedStorage(): Storage | undefined {
+  try {
+    return (globalThis as { localStorage?: Storage }).localStorage;
+  } catch {
+    return undefined; // Its use is forbidden.
+  }
 }

@@ -4,7 +4,7 @@ import { loadTexts, useText } from "./text.ts";
 
 export function LoggedOut() {
   return (
-    <Frame loadTexts={loadTexts}>
+    <Frame home="/account" loadTexts={loadTexts}>
       <main id="content" className="alone">
         <Outlet />
       </main>
@@ -15,7 +15,7 @@ export function LoggedOut() {
 export function Missing() {
   const t = useText();
   return (
-    <Frame loadTexts={loadTexts}>
+    <Frame home="/account" loadTexts={loadTexts}>
       <main id="content" className="alone">
         <PageTitle lead={t("states.missingText")}>{t("states.missing")}</PageTitle>
         <Link to="/" className="button">

@@ -1,30 +1,31 @@
-import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
-import { Link, Outlet, useNavigate } from "@tanstack/react-router";
+import { QueryClientProvider } from "@tanstack/react-query";
+import { Link, Outlet, useLocation, useNavigate } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
+import { newQueries } from "../session/queries.ts";
+import { useAccount, useSession } from "../session/session.ts";
+import { StepUp } from "../session/step-up.tsx";
+import { Attendance } from "../ui/attended.tsx";
 import { Button } from "../ui/button.tsx";
 import { useAction } from "../ui/form.tsx";
-import { Frame } from "../ui/frame.tsx";
-import { useAccount, useSession } from "./session.ts";
-import { StepUp } from "./step-up.tsx";
+import { Frame, Rooms } from "../ui/frame.tsx";
 import { loadTexts, useText } from "./text.ts";
 
-const newQueries = () =>
-  new QueryClient({
-    defaultOptions: { queries: { retry: 1, staleTime: 10_000, networkMode: "always" } },
-  });
-
-/** The frame of the pages of a logged-in person. What they have loaded is gone with it. */
 export function LoggedIn() {
-  const [queries] = useState(newQueries);
-  const t = useText();
-  const session = useSession();
   const account = useAccount();
   const navigate = useNavigate();
-  const { run, isRunning } = useAction(() => session.client.logout("session"));
   useEffect(() => {
     if (account === undefined) void navigate({ to: "/login" });
   }, [account, navigate]);
-  if (account === undefined) return null;
+  return account === undefined ? null : <Account />;
+}
+
+/** The frame of the pages of one logged-in person. What they have loaded and typed is gone with it. */
+function Account() {
+  const [queries] = useState(newQueries);
+  const t = useText();
+  const { logout } = useSession();
+  const pathname = useLocation({ select: (location) => location.pathname });
+  const { run, isRunning } = useAction(() => logout("session"));
   const logOut = (
     <Button kind="quiet" size="slim" isPending={isRunning} onClick={() => void run()}>
       {t("account.logOut")}
@@ -33,28 +34,28 @@ export function LoggedIn() {
   const rooms = [
     ["/", t("account.profile")],
     ["/security", t("account.security")],
+    ["/approvals", t("account.approvals")],
     ["/sessions", t("account.sessions")],
     ["/providers", t("account.providers")],
   ] as const;
   return (
     <QueryClientProvider client={queries}>
-      <Frame loadTexts={loadTexts} beside={logOut}>
+      <Frame home="/account" loadTexts={loadTexts} beside={logOut}>
         <div className="account">
-          <nav aria-label={t("tools.navigation")}>
-            <ul className="rooms">
-              {rooms.map(([to, name]) => (
-                <li key={to}>
-                  <Link to={to} activeOptions={{ exact: true }}>
-                    {name}
-                  </Link>
-                </li>
-              ))}
-            </ul>
-          </nav>
+          <Rooms present={pathname}>
+            {rooms.map(([to, name]) => (
+              <li key={to}>
+                <Link to={to} activeOptions={{ exact: to === "/" }}>
+                  {name}
+                </Link>
+              </li>
+            ))}
+          </Rooms>
           <main id="content">
             <Outlet />
           </main>
         </div>
+        <Attendance />
         <StepUp />
       </Frame>
     </QueryClientProvider>

@@ -5,15 +5,15 @@ import type {
   PasskeyCreationOptions,
   PasskeyRequestOptions,
 } from "../../examples/typescript-client/generated/gatehouse.ts";
+import { askPasskey, canUsePasskeys, makePasskey, thisDevice } from "../session/passkeys.ts";
+import { useSession } from "../session/session.ts";
 import { Button } from "../ui/button.tsx";
 import { CodeField, PasswordField } from "../ui/field.tsx";
 import { ActionForm, useAction } from "../ui/form.tsx";
 import { PageTitle } from "../ui/frame.tsx";
 import { Loading, Notice } from "../ui/notice.tsx";
 import type { LoginAnswer } from "./login-answer.ts";
-import { askPasskey, canUsePasskeys, makePasskey, thisDevice } from "./passkeys.ts";
 import { RecoveryCodes } from "./recovery-codes.tsx";
-import { useSession } from "./session.ts";
 import { useText } from "./text.ts";
 import type { TotpSetUp } from "./totp-secret.tsx";
 
@@ -49,13 +49,11 @@ function Cancel({ onCancel }: { onCancel: () => void }) {
 
 function SecondFactor({ step, onAnswer, onCancel }: StepProps<MfaRequired>) {
   const t = useText();
-  const { client } = useSession();
+  const { step: send } = useSession();
   const { tempToken, methods, passkey, trustDeviceDays } = step;
   const [trustDevice, setTrust] = useState(false);
   const verify = async (proof: { code: string } | { passkey: object }) =>
-    onAnswer(
-      await client.step("/auth/mfa/verify", { tempToken, ...proof, ...(trustDevice && { trustDevice }) }),
-    );
+    onAnswer(await send("/auth/mfa/verify", { tempToken, ...proof, ...(trustDevice && { trustDevice }) }));
   const byPasskey = useAction(async (options: PasskeyRequestOptions) =>
     verify({ passkey: await askPasskey(options) }),
   );
@@ -70,13 +68,13 @@ function SecondFactor({ step, onAnswer, onCancel }: StepProps<MfaRequired>) {
         {byPasskey.problem !== undefined && <Notice isBad>{byPasskey.problem.message}</Notice>}
         {canPasskey && (
           <Button size="wide" isPending={byPasskey.isRunning} onClick={() => void byPasskey.run(passkey)}>
-            {t("mfa.passkey")}
+            {t("stepUp.passkey")}
           </Button>
         )}
         {canPasskey && hasCode && <div className="or">{t("login.or")}</div>}
         {hasCode && (
           <ActionForm submit={t("mfa.submit")} wide action={({ code = "" }) => verify({ code: code.trim() })}>
-            <CodeField label={t("mfa.code")} hint={t("mfa.codeHint")} autoFocus={!canPasskey} />
+            <CodeField label={t("stepUp.code")} hint={t("stepUp.codeHint")} autoFocus={!canPasskey} />
           </ActionForm>
         )}
         {trustDeviceDays !== undefined && (
@@ -97,7 +95,7 @@ function SecondFactor({ step, onAnswer, onCancel }: StepProps<MfaRequired>) {
 
 function NewPassword({ step, onAnswer, onCancel }: StepProps<{ tempToken: string }>) {
   const t = useText();
-  const { client } = useSession();
+  const { step: send } = useSession();
   const { tempToken } = step;
   return (
     <>
@@ -106,7 +104,7 @@ function NewPassword({ step, onAnswer, onCancel }: StepProps<{ tempToken: string
         submit={t("newPassword.submit")}
         wide
         action={async ({ newPassword }) =>
-          onAnswer(await client.step("/auth/login/change-password", { tempToken, newPassword }))
+          onAnswer(await send("/auth/login/change-password", { tempToken, newPassword }))
         }
       >
         <PasswordField
@@ -125,16 +123,14 @@ type Enrolled = LoginAnswer & { recoveryCodes?: string[] };
 
 function Enrollment({ step: { tempToken, methods }, onAnswer, onCancel }: StepProps<MfaEnrollmentRequired>) {
   const t = useText();
-  const { client } = useSession();
+  const { step: send } = useSession();
   const [setUp, setSetUp] = useState<TotpSetUp>();
   const [done, setDone] = useState<Enrolled>();
-  const begin = useAction(async () =>
-    setSetUp(await client.step<TotpSetUp>("/auth/mfa/setup", { tempToken })),
-  );
+  const begin = useAction(async () => setSetUp(await send<TotpSetUp>("/auth/mfa/setup", { tempToken })));
   const passkey = useAction(async () => {
-    const options = await client.step<PasskeyCreationOptions>("/auth/passkeys/options", { tempToken });
+    const options = await send<PasskeyCreationOptions>("/auth/passkeys/options", { tempToken });
     const response = await makePasskey(options);
-    setDone(await client.step<Enrolled>("/auth/passkeys", { tempToken, response, name: thisDevice() }));
+    setDone(await send<Enrolled>("/auth/passkeys", { tempToken, response, name: thisDevice() }));
   });
   const problem = begin.problem ?? passkey.problem;
   if (done !== undefined) {
@@ -170,7 +166,7 @@ function Enrollment({ step: { tempToken, methods }, onAnswer, onCancel }: StepPr
               submit={t("totp.confirm")}
               wide
               action={async ({ code = "" }) =>
-                setDone(await client.step<Enrolled>("/auth/mfa/enable", { tempToken, code: code.trim() }))
+                setDone(await send<Enrolled>("/auth/mfa/enable", { tempToken, code: code.trim() }))
               }
             >
               <CodeField label={t("totp.code")} hint={t("totp.codeHint")} autoFocus />

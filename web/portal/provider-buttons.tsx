@@ -4,14 +4,13 @@ import { callApi } from "../ui/api.ts";
 import { Button } from "../ui/button.tsx";
 import { useAction } from "../ui/form.tsx";
 import { Notice } from "../ui/notice.tsx";
+import type { Way } from "./next-page.ts";
 import { beginProviderLogin } from "./provider-login.ts";
 import { useText } from "./text.ts";
 
-/** Nothing if there are none, or if they cannot be asked for: the form above works without them. */
-export function ProviderButtons({ separate }: { separate: boolean }) {
-  const t = useText();
+/** None if they cannot be asked for: a page works without them. */
+export function useProviders(): readonly IdentityProvider[] {
   const [providers, setProviders] = useState<readonly IdentityProvider[]>([]);
-  const { run, problem } = useAction(beginProviderLogin);
   useEffect(() => {
     let isGone = false;
     listProviders().then(
@@ -22,6 +21,20 @@ export function ProviderButtons({ separate }: { separate: boolean }) {
       isGone = true;
     };
   }, []);
+  return providers;
+}
+
+export function ProviderButtons({
+  providers,
+  separate,
+  way,
+}: {
+  providers: readonly IdentityProvider[];
+  separate: boolean;
+  way: Way;
+}) {
+  const t = useText();
+  const { run, problem } = useAction((provider: string) => beginProviderLogin(provider, way));
   if (providers.length === 0) return null;
   return (
     <>
@@ -36,7 +49,7 @@ export function ProviderButtons({ separate }: { separate: boolean }) {
   );
 }
 
-/** @throws {ApiError} */
+/** @throws {GatehouseError} */
 export async function listProviders(): Promise<IdentityProvider[]> {
   const { providers } = await callApi<{ providers: IdentityProvider[] }>(
     (...call) => fetch(...call),

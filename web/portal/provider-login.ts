@@ -1,12 +1,16 @@
+import { type Way, wayOf } from "./next-page.ts";
+
 /** Of the login that is under way in this tab; good for nothing without the code that the provider's return brings. */
 const VERIFIER = "gatehouse.code-verifier";
+const WAY = "gatehouse.way-on";
 export const RETURN_PATH = "/account/returned";
 
 /** Sends the browser to a provider, with PKCE: the answer is a one-time code and no token. @see RFC 7636. */
-export async function beginProviderLogin(provider: string): Promise<void> {
+export async function beginProviderLogin(provider: string, way: Way): Promise<void> {
   const verifier = base64url(crypto.getRandomValues(new Uint8Array(32)));
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(verifier));
   sessionStorage.setItem(VERIFIER, verifier);
+  sessionStorage.setItem(WAY, JSON.stringify(way));
   const query = new URLSearchParams({
     returnTo: `${location.origin}${RETURN_PATH}`,
     codeChallenge: base64url(new Uint8Array(digest)),
@@ -28,6 +32,13 @@ export function takeReturn(): { code?: string; codeVerifier?: string; linked?: s
     error: fragment.get("error"),
   };
   return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== null));
+}
+
+/** What the address said before the browser left. */
+export function takeWay(): Way {
+  const stored = sessionStorage.getItem(WAY) ?? "{}";
+  sessionStorage.removeItem(WAY);
+  return wayOf(JSON.parse(stored));
 }
 
 function base64url(bytes: Uint8Array): string {

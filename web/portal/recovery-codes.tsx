@@ -1,5 +1,6 @@
 import { useState } from "react";
 import { Button } from "../ui/button.tsx";
+import { save } from "../ui/save.ts";
 import { useText } from "./text.ts";
 
 /** Shown once. To copy, or to download as a text file. */
@@ -7,15 +8,7 @@ export function RecoveryCodes({ codes, onDone }: { codes: readonly string[]; onD
   const t = useText();
   const [isCopied, setCopied] = useState(false);
   const text = `${codes.join("\n")}\n`;
-  const download = () => {
-    const address = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
-    const link = Object.assign(document.createElement("a"), {
-      href: address,
-      download: "gatehouse-recovery-codes.txt",
-    });
-    link.click();
-    URL.revokeObjectURL(address);
-  };
+  const download = () => save(new Blob([text], { type: "text/plain" }), "gatehouse-recovery-codes.txt");
   return (
     <div className="stack">
       <ul className="codes" aria-label={t("recovery.title")}>

@@ -6,10 +6,11 @@ import {
   Outlet,
   redirect,
 } from "@tanstack/react-router";
+import type { Session } from "../session/session.ts";
 import { LoggedOut, Missing } from "./layout.tsx";
 import { MAIL_LINKS } from "./mail-links.ts";
+import { wayOf, wayOn } from "./next-page.ts";
 import { LoginPage } from "./pages/login.tsx";
-import type { Session } from "./session.ts";
 
 const root = createRootRouteWithContext<{ session: Session }>()({
   component: Outlet,
@@ -22,33 +23,30 @@ const loggedIn = createRoute({
   id: "in",
   component: lazyRouteComponent(() => import("./logged-in.tsx"), "LoggedIn"),
   beforeLoad: ({ context: { session }, location }) => {
-    if (session.account === undefined) throw redirect({ to: "/login", search: { next: location.pathname } });
+    if (session.account !== undefined) return;
+    throw redirect({ to: "/login", search: wayOf({ ...location.search, next: location.pathname }) });
   },
 });
-
-/** Only a path of the portal. */
-function nextOf(search: Record<string, unknown>): { next?: string } {
-  const { next } = search;
-  return typeof next === "string" && /^\/[a-z-]{1,40}$/.test(next) ? { next } : {};
-}
 
 const login = createRoute({
   getParentRoute: () => loggedOut,
   path: "/login",
-  validateSearch: nextOf,
-  beforeLoad: ({ context: { session }, search }) => {
-    if (session.account !== undefined) throw redirect({ to: search.next ?? "/" });
+  validateSearch: wayOf,
+  beforeLoad: async ({ context: { session }, search }) => {
+    if (session.account !== undefined) throw redirect(await wayOn(search));
   },
   component: LoginPage,
 });
 const register = createRoute({
   getParentRoute: () => loggedOut,
   path: "/register",
+  validateSearch: wayOf,
   component: lazyRouteComponent(() => import("./pages/register.tsx"), "RegisterPage"),
 });
 const forgotPassword = createRoute({
   getParentRoute: () => loggedOut,
   path: "/forgot-password",
+  validateSearch: wayOf,
   component: lazyRouteComponent(() => import("./pages/forgot-password.tsx"), "ForgotPasswordPage"),
 });
 const returned = createRoute({
@@ -85,9 +83,21 @@ const providers = createRoute({
   component: lazyRouteComponent(() => import("./pages/providers.tsx"), "ProvidersPage"),
 });
 
+const approvals = createRoute({
+  getParentRoute: () => loggedIn,
+  path: "/approvals",
+  component: lazyRouteComponent(() => import("./pages/approvals.tsx"), "ApprovalsPage"),
+});
+const approval = createRoute({
+  getParentRoute: () => loggedIn,
+  path: "/approvals/$id",
+  validateSearch: wayOf,
+  component: lazyRouteComponent(() => import("./pages/approval.tsx"), "ApprovalPage"),
+});
+
 const tree = root.addChildren([
   loggedOut.addChildren([login, register, forgotPassword, returned, ...mailLinks]),
-  loggedIn.addChildren([profile, security, sessions, providers]),
+  loggedIn.addChildren([profile, security, sessions, providers, approvals, approval]),
 ]);
 
 export function createPortalRouter(session: Session) {
@@ -95,6 +105,8 @@ export function createPortalRouter(session: Session) {
     routeTree: tree,
     basepath: "/account",
     context: { session },
+    // What a page throws reaches the Mishap around the router.
+    disableGlobalCatchBoundary: true,
     defaultPreload: "intent",
     trailingSlash: "never",
   });
@@ -106,5 +118,8 @@ export function createPortalRouter(session: Session) {
 declare module "@tanstack/react-router" {
   interface Register {
     router: ReturnType<typeof createPortalRouter>;
+  }
+  interface HistoryState {
+    email?: string;
   }
 }

@@ -1,32 +1,9 @@
-/** A refusal of the API. `message` is for logs; `explain` has the text for people. */
-export class ApiError extends Error {
-  override readonly name = "ApiError";
-  readonly status: number;
-  /** Of docs/errors.md; `offline` if there was no answer. */
-  readonly code: string;
-  readonly requestId: string;
-  readonly details: unknown;
-  /** Seconds; 0 if the answer has none. */
-  readonly retryAfterS: number;
-
-  constructor(
-    status: number,
-    code: string,
-    rest: Partial<Pick<ApiError, "requestId" | "details" | "retryAfterS">>,
-  ) {
-    super(`${status} ${code}`);
-    this.status = status;
-    this.code = code;
-    this.requestId = rest.requestId ?? "";
-    this.details = rest.details;
-    this.retryAfterS = rest.retryAfterS ?? 0;
-  }
-}
+import { GatehouseError } from "../client/gateway-calls.ts";
 
 export type Send = (url: string, init: RequestInit) => Promise<Response>;
 const DEADLINE_MS = 20_000;
 
-/** Calls the API with JSON. @returns `data` of the answer. @throws {ApiError} */
+/** Calls the API with JSON. @returns `data` of the answer. @throws {GatehouseError} */
 export async function callApi<T>(send: Send, method: string, url: string, body?: object): Promise<T> {
   const response = await send(url, {
     method,
@@ -35,21 +12,27 @@ export async function callApi<T>(send: Send, method: string, url: string, body?:
       headers: { "content-type": "application/json" },
       body: JSON.stringify(body),
     }),
-  }).catch((error: unknown) => {
-    throw error instanceof ApiError ? error : new ApiError(0, "offline", {});
-  });
+  }).catch(offline);
   return readAnswer<T>(response);
 }
 
-/** @throws {ApiError} for every answer that is no success. */
+/** What fails without an answer has the code `offline`. */
+export function offline(error: unknown): never {
+  throw error instanceof GatehouseError ? error : new GatehouseError(0, { code: "offline" });
+}
+
+/** @throws {GatehouseError} for every answer that is no success, and `offline` for one that breaks off. */
 export async function readAnswer<T>(response: Response): Promise<T> {
-  const answer = (await response.json().catch(() => ({}))) as {
+  const answer = (await response.json().catch((error: unknown) => {
+    return error instanceof SyntaxError ? {} : offline(error);
+  })) as {
     data?: T;
     error?: { code?: string; requestId?: string; details?: unknown };
   };
   if (response.ok && answer.data !== undefined) return answer.data;
   const { code = "internal_error", requestId, details } = answer.error ?? {};
-  throw new ApiError(response.status, code, {
+  throw new GatehouseError(response.status, {
+    code,
     requestId: requestId ?? response.headers.get("x-request-id") ?? "",
     details,
     retryAfterS: Number(response.headers.get("retry-after") ?? 0),

@@ -6,16 +6,25 @@ import { Modal, ModalOverlay } from "react-aria-components/Modal";
 export function Sheet({
   title,
   isOpen = true,
+  mustAnswer = false,
   onClose,
   children,
 }: {
   title: string;
   isOpen?: boolean;
+  /** Neither Escape nor a click beside it closes it: what it shows would be lost. */
+  mustAnswer?: boolean;
   onClose: () => void;
   children: (close: () => void) => ReactNode;
 }) {
   return (
-    <ModalOverlay className="veil" isOpen={isOpen} isDismissable onOpenChange={(open) => !open && onClose()}>
+    <ModalOverlay
+      className="veil"
+      isOpen={isOpen}
+      isDismissable={!mustAnswer}
+      isKeyboardDismissDisabled={mustAnswer}
+      onOpenChange={(open) => !open && onClose()}
+    >
       <Modal className="sheet">
         <Dialog>
           {({ close }) => (

@@ -1,34 +1,40 @@
-import { ApiError } from "./api.ts";
+import { GatehouseError } from "../client/gateway-calls.ts";
 import { hasText, textOf } from "./text.ts";
 
 export interface Explained {
+  /** Of docs/errors.md; empty for a failure of the browser. */
+  code: string;
   message: string;
   /** By the field's name. */
   fields: Readonly<Record<string, string>>;
 }
 
-/** Which field a code is about. */
-const FIELD_OF: Readonly<Record<string, string>> = {
-  password_too_short: "newPassword",
-  password_too_common: "newPassword",
-  password_contains_email: "newPassword",
-  password_unchanged: "newPassword",
-  mfa_code_invalid: "code",
-  wrong_password: "password",
-  email_already_registered: "email",
+/** Which fields a code may be about. A form has one of them. */
+const FIELDS_OF: Readonly<Record<string, readonly string[]>> = {
+  password_too_short: ["newPassword"],
+  password_too_common: ["newPassword"],
+  password_contains_email: ["newPassword"],
+  password_unchanged: ["newPassword"],
+  mfa_code_invalid: ["code"],
+  wrong_password: ["password", "currentPassword"],
+  email_already_registered: ["email", "newEmail"],
 };
 
 /** A text for people, in their language; a bug, too, gets one. */
 export function explain(error: unknown): Explained {
-  if (!(error instanceof ApiError)) return { message: passkeyText(error), fields: {} };
-  if (error.code === "validation_failed")
-    return { message: textOf("errors.validation_failed"), fields: fieldTexts(error.details) };
+  if (!(error instanceof GatehouseError)) return { code: "", message: passkeyText(error), fields: {} };
+  const { code } = error;
+  if (code === "validation_failed")
+    return { code, message: textOf("errors.validation_failed"), fields: fieldTexts(error.details) };
   const message = apiText(error);
-  const field = FIELD_OF[error.code];
-  return { message, fields: field === undefined ? {} : { [field]: message } };
+  return {
+    code,
+    message,
+    fields: Object.fromEntries((FIELDS_OF[code] ?? []).map((name) => [name, message])),
+  };
 }
 
-function apiText({ code, status, retryAfterS, requestId }: ApiError): string {
+function apiText({ code, status, retryAfterS, requestId }: GatehouseError): string {
   if (status === 429) return textOf("errors.wait", { count: Math.max(1, retryAfterS) });
   if (hasText(`errors.${code}`)) return textOf(`errors.${code}`);
   if (status === 503 || status === 504) return textOf("errors.unavailable");
@@ -39,9 +45,13 @@ function fieldTexts(details: unknown): Record<string, string> {
   if (!Array.isArray(details)) return {};
   const names = details.map((problem: { field?: string; code?: string }) => problem.field ?? "");
   return Object.fromEntries(
-    names.map((name) => [name, textOf(/email/i.test(name) ? "form.email" : "form.invalid")]),
+    names.map((name) => [name, textOf(/email/i.test(name) ? "form.email" : problemKey(name))]),
   );
 }
+
+/** Of a field that was filled in wrongly: the page's own text, if it has one. */
+export const problemKey = (name: string): string =>
+  hasText(`problems.${name}`) ? `problems.${name}` : "form.invalid";
 
 /** Of `navigator.credentials`. @see WebAuthn §5.1. */
 function passkeyText(error: unknown): string {

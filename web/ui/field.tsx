@@ -1,6 +1,13 @@
-import { type InputHTMLAttributes, useContext, useId, useState } from "react";
+import {
+  type InputHTMLAttributes,
+  type SelectHTMLAttributes,
+  type TextareaHTMLAttributes,
+  useContext,
+  useId,
+  useState,
+} from "react";
 import { FieldProblems } from "./form.tsx";
-import { textOf } from "./text.ts";
+import { textOf, useLanguage } from "./text.ts";
 
 interface FieldProps extends Omit<InputHTMLAttributes<HTMLInputElement>, "id"> {
   name: string;
@@ -37,7 +44,8 @@ function useField(name: string, hint: string | undefined) {
 }
 
 function Below({ id, name, hint }: { id: string; name: string; hint: string | undefined }) {
-  const problem = useContext(FieldProblems).problems[name];
+  useLanguage();
+  const problem = useContext(FieldProblems).problems[name]?.();
   return (
     <>
       {hint !== undefined && (
@@ -51,6 +59,50 @@ function Below({ id, name, hint }: { id: string; name: string; hint: string | un
         </p>
       )}
     </>
+  );
+}
+
+/** One of a few. @param options value and text. */
+export function SelectField({
+  label,
+  hint,
+  options,
+  ...props
+}: Omit<SelectHTMLAttributes<HTMLSelectElement>, "id"> & {
+  name: string;
+  label: string;
+  hint?: string;
+  options: readonly (readonly [string, string])[];
+}) {
+  const { id, described } = useField(props.name, hint);
+  return (
+    <div className="field">
+      <label htmlFor={id}>{label}</label>
+      <select {...props} {...described}>
+        {options.map(([value, text]) => (
+          <option key={value} value={value}>
+            {text}
+          </option>
+        ))}
+      </select>
+      <Below id={id} name={props.name} hint={hint} />
+    </div>
+  );
+}
+
+/** Several lines of text. */
+export function AreaField({
+  label,
+  hint,
+  ...props
+}: Omit<TextareaHTMLAttributes<HTMLTextAreaElement>, "id"> & { name: string; label: string; hint?: string }) {
+  const { id, described } = useField(props.name, hint);
+  return (
+    <div className="field">
+      <label htmlFor={id}>{label}</label>
+      <textarea rows={4} {...VERBATIM} {...props} {...described} />
+      <Below id={id} name={props.name} hint={hint} />
+    </div>
   );
 }
 

@@ -1,21 +1,26 @@
 import { createContext, type FormEvent, type ReactNode, useRef, useState } from "react";
 import { Button } from "./button.tsx";
-import { type Explained, explain } from "./explain.ts";
+import { type Explained, explain, problemKey } from "./explain.ts";
 import { Notice } from "./notice.tsx";
-import { textOf } from "./text.ts";
+import { textOf, useLanguage } from "./text.ts";
 
 type Entered = Readonly<Record<string, string>>;
-type Problems = Readonly<Record<string, string>>;
+/** By the fields' names. Functions, so that a text is in the language that the page has by then. */
+type Problems = Readonly<Record<string, () => string>>;
 
-/** Of the form around: texts by the fields' names. */
+/** Of the form around. */
 export const FieldProblems = createContext<{ problems: Problems; forget: (name: string) => void }>({
   problems: {},
   forget: () => undefined,
 });
 
+interface Failure {
+  error: unknown;
+}
+
 export interface Action<Arguments extends unknown[]> {
-  /** False if it failed. */
-  run(...args: Arguments): Promise<Explained | undefined>;
+  /** @returns why it failed; undefined after a success, and while an earlier run lasts. */
+  run(...args: Arguments): Promise<Failure | undefined>;
   isRunning: boolean;
   problem: Explained | undefined;
 }
@@ -25,26 +30,26 @@ export function useAction<Arguments extends unknown[]>(
   work: (...args: Arguments) => Promise<unknown>,
 ): Action<Arguments> {
   const [isRunning, setRunning] = useState(false);
-  const [problem, setProblem] = useState<Explained>();
+  const [failure, setFailure] = useState<Failure>();
+  useLanguage();
   const busy = useRef(false);
   const run = async (...args: Arguments) => {
     if (busy.current) return undefined;
     busy.current = true;
     setRunning(true);
-    setProblem(undefined);
+    setFailure(undefined);
     try {
       await work(...args);
       return undefined;
     } catch (error) {
-      const explained = explain(error);
-      setProblem(explained);
-      return explained;
+      setFailure({ error });
+      return { error };
     } finally {
       busy.current = false;
       setRunning(false);
     }
   };
-  return { run, isRunning, problem };
+  return { run, isRunning, problem: failure && explain(failure.error) };
 }
 
 interface ActionFormProps {
@@ -54,6 +59,8 @@ interface ActionFormProps {
   wide?: boolean;
   /** After the button. */
   beside?: ReactNode;
+  /** Below a problem that is of no field: what to do about it. */
+  help?: (code: string) => ReactNode;
   children?: ReactNode;
 }
 
@@ -64,16 +71,18 @@ export function ActionForm({
   kind = "main",
   wide = false,
   beside,
+  help,
   children,
 }: ActionFormProps) {
   const { run, isRunning, problem } = useAction(action);
+  const [isAtField, setAtField] = useState(false);
   const [problems, setProblems] = useState<Problems>({});
   const forget = (name: string) => setProblems(({ [name]: _forgotten, ...others }) => others);
   const show = (form: HTMLFormElement, found: Problems) => {
-    setProblems(found);
-    inputsOf(form)
-      .find(({ name }) => name in found)
-      ?.focus();
+    const inputs = inputsOf(form).filter(({ name }) => name in found);
+    setProblems(Object.fromEntries(inputs.map(({ name }) => [name, found[name] ?? (() => "")])));
+    setAtField(inputs.length > 0);
+    inputs[0]?.focus();
   };
   const onSubmit = async (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
@@ -81,16 +90,22 @@ export function ActionForm({
     const found = problemsOf(form);
     show(form, found);
     if (Object.keys(found).length > 0) return;
-    const entered = Object.fromEntries(inputsOf(form).map(({ name, value }) => [name, value]));
+    const entered = Object.fromEntries(
+      [...new FormData(form)].filter((entry): entry is [string, string] => typeof entry[1] === "string"),
+    );
     const failed = await run(entered, form);
-    if (failed !== undefined) show(form, failed.fields);
+    if (failed !== undefined) show(form, refusedFields(failed));
   };
-  const isAtField = Object.keys(problem?.fields ?? {}).some((name) => name in problems);
   return (
     <FieldProblems value={{ problems, forget }}>
       {/* Its problems are said by us, in the page's language. */}
       <form className="stack" noValidate onSubmit={(event) => void onSubmit(event)}>
-        {problem !== undefined && !isAtField && <Notice isBad>{problem.message}</Notice>}
+        {problem !== undefined && !isAtField && (
+          <Notice isBad>
+            <span>{problem.message}</span>
+            {help?.(problem.code)}
+          </Notice>
+        )}
         {children}
         <div className="buttons">
           <Button type="submit" kind={kind} size={wide ? "wide" : "normal"} isPending={isRunning}>
@@ -103,18 +118,32 @@ export function ActionForm({
   );
 }
 
-function inputsOf(form: HTMLFormElement): HTMLInputElement[] {
+type Entry = HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement;
+
+function inputsOf(form: HTMLFormElement): Entry[] {
+  const kinds = [HTMLInputElement, HTMLSelectElement, HTMLTextAreaElement];
   return [...form.elements].filter(
-    (element): element is HTMLInputElement => element instanceof HTMLInputElement && element.name !== "",
+    (element): element is Entry =>
+      kinds.some((kind) => element instanceof kind) && (element as Entry).name !== "",
   );
 }
 
 function problemsOf(form: HTMLFormElement): Problems {
   const invalid = inputsOf(form).filter(({ validity }) => !validity.valid);
-  return Object.fromEntries(invalid.map(({ name, validity }) => [name, textOf(textKey(validity))]));
+  return Object.fromEntries(
+    invalid.map((entry) => {
+      const key = textKey(entry);
+      return [entry.name, () => textOf(key)];
+    }),
+  );
 }
 
-function textKey({ valueMissing, typeMismatch }: ValidityState): string {
-  if (valueMissing) return "form.required";
-  return typeMismatch ? "form.email" : "form.invalid";
+function refusedFields({ error }: Failure): Problems {
+  const names = Object.keys(explain(error).fields);
+  return Object.fromEntries(names.map((name) => [name, () => explain(error).fields[name] ?? ""]));
+}
+
+function textKey({ name, validity }: Entry): string {
+  if (validity.valueMissing) return "form.required";
+  return validity.typeMismatch ? "form.email" : problemKey(name);
 }

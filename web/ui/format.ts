@@ -7,6 +7,10 @@ const STEPS = [
   ["day", 24 * 60 * MINUTE_MS, 30 * 24 * 60 * MINUTE_MS],
 ] as const;
 
+/** As the reader's browser names the language, such as `en-GB`: the day comes before the month in some English. */
+export const localeOf = (language: Language): string =>
+  navigator.languages.find((tag) => tag.startsWith(language)) ?? language;
+
 /** "3 hours ago"; older than a month, the date. @param time ISO 8601. */
 export function sinceText(time: string, language: Language, nowMs = Date.now()): string {
   const agoMs = Math.max(0, nowMs - Date.parse(time));
@@ -20,7 +24,12 @@ export function sinceText(time: string, language: Language, nowMs = Date.now()):
 }
 
 export function dateText(time: string, language: Language): string {
-  return new Intl.DateTimeFormat(language, { dateStyle: "long" }).format(new Date(time));
+  return new Intl.DateTimeFormat(localeOf(language), { dateStyle: "long" }).format(new Date(time));
+}
+
+/** Of today: "14:03:59". */
+export function timeText(time: string, language: Language): string {
+  return new Intl.DateTimeFormat(localeOf(language), { timeStyle: "medium" }).format(new Date(time));
 }
 
 const BROWSERS = [

@@ -4,12 +4,14 @@ import { chooseTheme, THEMES, type Theme, useTheme } from "./theme.ts";
 
 const BRAND = "Gatehouse";
 
-/** The bar at the top, and the page below. @param beside stands left of the choices. */
+/** The bar at the top, and the page below. @param home where the mark leads. @param beside stands left of the choices. */
 export function Frame({
+  home,
   loadTexts,
   beside,
   children,
 }: {
+  home: string;
   loadTexts: LoadTexts;
   beside?: ReactNode;
   children: ReactNode;
@@ -22,9 +24,9 @@ export function Frame({
         {textOf("tools.skip")}
       </a>
       <header className="bar">
-        <a className="brand" href="/account">
+        <a className="brand" href={home}>
           <Gate />
-          {BRAND}
+          <span>{BRAND}</span>
         </a>
         {beside}
         <div className="tools">
@@ -88,15 +90,29 @@ function Gate() {
   );
 }
 
+/** The pages beside each other. Where they do not fit, the present one is in sight. @param present its path. */
+export function Rooms({ present, children }: { present: string; children: ReactNode }) {
+  const list = useRef<HTMLUListElement>(null);
+  useEffect(() => {
+    const marked = list.current?.querySelector("[aria-current]");
+    marked?.scrollIntoView({ block: "nearest", inline: "center" });
+  }, [present]);
+  return (
+    <nav aria-label={textOf("tools.navigation")}>
+      <ul ref={list} className="rooms">
+        {children}
+      </ul>
+    </nav>
+  );
+}
+
 /** The heading of a page. It gets the focus, so that a screen reader says where the person is now. */
 export function PageTitle({ children, lead }: { children: string; lead?: ReactNode }) {
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => {
     document.title = `${children} – ${BRAND}`;
-  }, [children]);
-  useEffect(() => {
     if (document.activeElement === document.body) heading.current?.focus({ preventScroll: true });
-  }, []);
+  }, [children]);
   return (
     <div className="lead">
       <h1 ref={heading} tabIndex={-1}>

@@ -5,6 +5,8 @@ export const LANGUAGES = { en: "English", de: "Deutsch" } as const;
 export type Language = keyof typeof LANGUAGES;
 
 const STORED = "gatehouse.language";
+/** Embeddings, overrides and isolates. @see Unicode UAX 9. */
+const DIRECTIONS = /[\u202A-\u202E\u2066-\u2069]/g;
 
 /** Each language is a file of its own, of which a page loads one. */
 export type LoadTexts = (language: Language) => Promise<object>;
@@ -20,8 +22,8 @@ export async function startTexts(load: LoadTexts): Promise<void> {
   const language = preferredLanguage();
   await i18next.init({
     lng: language,
-    // React escapes.
-    interpolation: { escapeValue: false },
+    // React escapes. Somebody's text must not turn the sentence around it.
+    interpolation: { escape: (value: string) => value.replaceAll(DIRECTIONS, "") },
     resources: { [language]: { translation: await load(language) } },
   });
   document.documentElement.lang = language;

@@ -1,7 +1,10 @@
+import { en as shared } from "../../ui/languages/en.ts";
+
 export const en = {
   account: {
     profile: "Your account",
     security: "Security",
+    approvals: "Approvals",
     sessions: "Sessions",
     providers: "Other logins",
     logOut: "Log out",
@@ -15,6 +18,8 @@ export const en = {
     passkey: "Log in with a passkey",
     provider: "Continue with {{provider}}",
     forgot: "Forgot your password?",
+    helpForgot: "Set a new password",
+    helpProvider: "An account that was made at a provider may have no password: continue there, below.",
     new: "No account yet?",
     register: "Register",
     back: "Back to the login",
@@ -39,9 +44,6 @@ export const en = {
     title: "One more step",
     lead: "Enter the code that your authenticator app shows, or one of your recovery codes.",
     leadWithoutApp: "Use your passkey, or enter one of your recovery codes.",
-    code: "Code",
-    codeHint: "Six digits, or a recovery code.",
-    passkey: "Use your passkey",
     submit: "Continue",
     trust_one: "Ask for no code on this device for {{count}} day",
     trust_other: "Ask for no code on this device for {{count}} days",
@@ -74,6 +76,7 @@ export const en = {
     disableLead: "Your other sessions end.",
   },
   recovery: {
+    section: "Recovery codes",
     title: "Your recovery codes",
     lead: "Each of them works once in place of a code, if you lose your phone. Keep them where only you can read them: they are shown only now.",
     done: "I have kept them",
@@ -82,11 +85,6 @@ export const en = {
     left_other: "You have {{count}} recovery codes left.",
     renew: "New recovery codes",
     renewLead: "The old ones stop working.",
-  },
-  stepUp: {
-    title: "Is it you?",
-    lead: "This changes who can get into your account, so prove that it is you.",
-    submit: "Continue",
   },
   profile: {
     since: "Since {{date}}",
@@ -118,8 +116,9 @@ export const en = {
   password: {
     title: "Password",
     lead: "A change ends all your other sessions.",
+    none: "Your account has none. A link to set one goes to your address.",
+    set: "Set a password",
     current: "Present password",
-    yours: "Your password",
     hint: "Eight characters or more. A few words are better than one with symbols.",
     submit: "Change the password",
     saved: "The password was changed. Your other sessions have ended.",
@@ -148,7 +147,7 @@ export const en = {
     device: "{{browser}} on {{system}}",
     unknown: "Unknown program",
     end: "This is not me",
-    endIt: "This is not me: end the session from {{ip}}",
+    endIt: "This is not me: end the session of {{device}}, from {{ip}}",
     endOthers: "End all other sessions",
     ended: "The session has ended.",
     endedLead: "If you did not know it, somebody may know your password. Change it:",
@@ -158,6 +157,7 @@ export const en = {
     lead: "They log in without a code of the second factor.",
     none: "You trust no device.",
     until: "Until {{date}}",
+    removeIt: "Remove {{device}}",
   },
   providers: {
     lead: "Accounts elsewhere that open this one.",
@@ -166,15 +166,52 @@ export const en = {
     unlinked: "Not linked",
     linked: "{{email}}, linked on {{date}}",
     link: "Link",
+    linkIt: "Link {{provider}}",
+    removeIt: "Remove {{provider}}",
     linkLead: "You go to the provider and come back.",
     removeLead: "It opens your account no more. Your other sessions end.",
     noPassword: "Leave it empty if your account has none.",
+  },
+  approval: {
+    title: "Do you approve this?",
+    lead: "Check every line. Your approval is good for exactly this, and once.",
+    fields: { amount: "Amount", currency: "Currency", payee: "Payee", reference: "Reference" },
+    sent: "sent as {{sent}}",
+    call: "Call",
+    asked: "Asked",
+    here: "in this browser",
+    elsewhere: "in a session that has ended",
+    until: "Until",
+    submit: "Approve",
+    passkey: "Approve with your passkey",
+    refuse: "Refuse",
+    stranger: "Another of your sessions has asked for this.",
+    strangerLead: "It can be approved there only. If that was not you, refuse it and end that session:",
+    noWay: "It cannot be approved here any more. Begin again in the application.",
+    back: "Back to {{name}}",
+    states: {
+      given: "Approved. The application can go on.",
+      used: "It was approved and carried out.",
+      refused: "Refused. It will not be carried out.",
+      expired: "This has ended. Begin again in the application.",
+    },
+  },
+  approvals: {
+    lead: "What applications ask you to confirm before they do it.",
+    waiting: "Waiting for you",
+    none: "Nothing waits for your approval.",
+    asked: "Asked at {{time}}",
+    until: "Until {{time}}.",
+    otherSession: "another session",
+    look: "Decide",
+    lookAt: "Decide: {{what}}",
   },
   returned: { failed: "That login did not work" },
   mailLinks: {
     incomplete: "This link is not complete",
     incompleteLead: "Open it from the mail once more, or copy all of it.",
     disownQuestion: "Somebody else made an account with your address?",
+    sparePassword: "Needed only if the link belongs to another account than the one that is logged in here.",
     optionalPassword:
       "With it you also confirm that you made the account, and can set up passkeys and a second factor. You may leave it empty.",
     "verify-email": {
@@ -222,5 +259,5 @@ export const en = {
   },
 };
 
-type Same<T> = { [K in keyof T]: T[K] extends string ? string : Same<T[K]> };
-export type PortalTexts = Same<typeof en>;
+/** With those that every page has: each file costs a request. */
+export const texts = { ...shared, ...en };

@@ -1,4 +1,4 @@
-import { Link } from "@tanstack/react-router";
+import { Link, useLocation, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { callApi } from "../../ui/api.ts";
 import { EmailField } from "../../ui/field.tsx";
@@ -8,10 +8,15 @@ import { useText } from "../text.ts";
 
 export function ForgotPasswordPage() {
   const t = useText();
+  const way = useSearch({ from: "/out/forgot-password" });
   const [email, setEmail] = useState<string>();
+  // Of a login that failed.
+  const { email: tried } = useLocation().state;
   const back = (
     <p className="links">
-      <Link to="/login">{t("login.back")}</Link>
+      <Link to="/login" search={way}>
+        {t("login.back")}
+      </Link>
     </p>
   );
   if (email !== undefined) {
@@ -33,7 +38,7 @@ export function ForgotPasswordPage() {
           setEmail(entered.email);
         }}
       >
-        <EmailField label={t("login.email")} autoFocus />
+        <EmailField label={t("login.email")} defaultValue={tried} autoFocus />
       </ActionForm>
       {back}
     </>

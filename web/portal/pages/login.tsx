@@ -1,20 +1,19 @@
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import type { PasskeyRequestOptions } from "../../../examples/typescript-client/generated/gatehouse.ts";
-import { ApiError } from "../../ui/api.ts";
+import { askPasskey, canOfferPasskeys, canUsePasskeys } from "../../session/passkeys.ts";
+import { type Session, useSession } from "../../session/session.ts";
+import { callApi } from "../../ui/api.ts";
 import { Button } from "../../ui/button.tsx";
 import { EmailField, PasswordField } from "../../ui/field.tsx";
 import { ActionForm, useAction } from "../../ui/form.tsx";
 import { PageTitle } from "../../ui/frame.tsx";
 import { Loading, Notice } from "../../ui/notice.tsx";
 import { isComplete, type LoginAnswer } from "../login-answer.ts";
-import { askPasskey, canOfferPasskeys, canUsePasskeys } from "../passkeys.ts";
-import { ProviderButtons } from "../provider-buttons.tsx";
-import { type Session, useSession } from "../session.ts";
+import { wayOn } from "../next-page.ts";
+import { offerPasskeys } from "../passkey-offer.ts";
+import { ProviderButtons, useProviders } from "../provider-buttons.tsx";
 import { useText } from "../text.ts";
-
-/** A challenge is good for five minutes. */
-const OFFER_MS = 240_000;
 
 /** Most logins end without one. */
 const LoginStep = lazy(() => import("../login-step.tsx").then(({ LoginStep: step }) => ({ default: step })));
@@ -23,18 +22,21 @@ export function LoginPage() {
   const t = useText();
   const session = useSession();
   const navigate = useNavigate();
-  const { next = "/" } = useSearch({ from: "/out/login" });
+  const way = useSearch({ from: "/out/login" });
   const [step, setStep] = useState<LoginAnswer>();
+  const [tried, setTried] = useState("");
+  const providers = useProviders();
 
   const go = async (answer: LoginAnswer) => {
     if (!isComplete(answer)) return setStep(answer);
     await session.load();
-    await navigate({ to: next });
+    await navigate(await wayOn(way));
   };
   const endOffer = usePasskeyOffer(session, go);
   const passkey = useAction(async () => {
-    endOffer();
-    await go(await loginWithPasskey(session));
+    await endOffer();
+    // It may have been taken just before.
+    if (session.account === undefined) await go(await loginWithPasskey(session));
   });
 
   if (step !== undefined)
@@ -51,8 +53,19 @@ export function LoginPage() {
         <ActionForm
           submit={t("login.submit")}
           wide
-          action={async ({ email, password }) =>
-            go(await session.client.step("/auth/login", { email, password }))
+          action={async ({ email = "", password }) => {
+            setTried(email);
+            await go(await session.step("/auth/login", { email, password }));
+          }}
+          help={(code) =>
+            code === "invalid_credentials" && (
+              <>
+                {providers.length > 0 && <span>{t("login.helpProvider")}</span>}
+                <Link to="/forgot-password" search={way} state={{ email: tried }}>
+                  {t("login.helpForgot")}
+                </Link>
+              </>
+            )
           }
         >
           <EmailField label={t("login.email")} autoComplete="username webauthn" autoFocus />
@@ -66,62 +79,49 @@ export function LoginPage() {
             </Button>
           </>
         )}
-        <ProviderButtons separate={!canUsePasskeys()} />
+        <ProviderButtons providers={providers} separate={!canUsePasskeys()} way={way} />
       </div>
       <div className="links">
         <p>
-          <Link to="/forgot-password">{t("login.forgot")}</Link>
+          <Link to="/forgot-password" search={way}>
+            {t("login.forgot")}
+          </Link>
         </p>
         <p>
-          {t("login.new")} <Link to="/register">{t("login.register")}</Link>
+          {t("login.new")}{" "}
+          <Link to="/register" search={way}>
+            {t("login.register")}
+          </Link>
         </p>
       </div>
     </>
   );
 }
 
-async function loginWithPasskey(session: Session, offer?: AbortSignal): Promise<LoginAnswer> {
-  const { challengeToken, options } = await session.client.step<{
+async function loginWithPasskey({ step }: Session, offer?: AbortSignal): Promise<LoginAnswer> {
+  const { challengeToken, options } = await callApi<{
     challengeToken: string;
     options: PasskeyRequestOptions;
-  }>("/auth/passkeys/login/options", {});
+  }>((...call) => fetch(...call), "POST", "/auth/passkeys/login/options", {});
   offer?.throwIfAborted();
   const response = await askPasskey(options, offer);
-  return session.client.step("/auth/passkeys/login", { challengeToken, response });
+  return step("/auth/passkeys/login", { challengeToken, response });
 }
 
 /**
  * Passkeys among what the browser offers in the field of the address, as long as the page is there.
- * @returns a function that ends the offer: a browser asks for one passkey at a time.
+ * @returns a function that ends the offer.
  */
-function usePasskeyOffer(session: Session, onAnswer: (answer: LoginAnswer) => Promise<void>): () => void {
-  const ending = useRef<() => void>(() => undefined);
+function usePasskeyOffer(
+  session: Session,
+  onAnswer: (answer: LoginAnswer) => Promise<void>,
+): () => Promise<void> {
+  const ending = useRef(async () => {});
   useEffect(() => {
-    let offer: AbortController | undefined;
-    let isOver = false;
-    const begin = async () => {
-      if (isOver || !(await canOfferPasskeys())) return;
-      offer = new AbortController();
-      // Its challenge expires, so another one takes its place.
-      const renewal = setTimeout(() => {
-        offer?.abort();
-        void begin();
-      }, OFFER_MS);
-      try {
-        await onAnswer(await loginWithPasskey(session, offer.signal));
-      } catch (error) {
-        // The form stands beside it. Another passkey may be accepted.
-        if (error instanceof ApiError && error.code === "passkey_invalid") void begin();
-      } finally {
-        clearTimeout(renewal);
-      }
-    };
-    ending.current = () => {
-      isOver = true;
-      offer?.abort();
-    };
-    void begin();
-    return () => ending.current();
+    const logIn = async (offer: AbortSignal) => onAnswer(await loginWithPasskey(session, offer));
+    const end = offerPasskeys({ canOffer: canOfferPasskeys, logIn });
+    ending.current = end;
+    return () => void end();
   }, []);
   return () => ending.current();
 }

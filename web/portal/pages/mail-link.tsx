@@ -1,5 +1,6 @@
 import { Link, useLocation } from "@tanstack/react-router";
 import { useState } from "react";
+import { aboutPassword, useAccount, useSession } from "../../session/session.ts";
 import { callApi } from "../../ui/api.ts";
 import { Button } from "../../ui/button.tsx";
 import { PasswordField } from "../../ui/field.tsx";
@@ -7,7 +8,6 @@ import { ActionForm, useAction } from "../../ui/form.tsx";
 import { PageTitle } from "../../ui/frame.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { MAIL_LINKS, type MailLink, takeLinkToken } from "../mail-links.ts";
-import { useAccount, useSession } from "../session.ts";
 import { type TextKey, useText } from "../text.ts";
 
 /** As the gateway's own pages of the same links: which password they ask for. */
@@ -19,7 +19,7 @@ const PASSWORD: Readonly<Record<MailLink, "none" | "new" | "own" | "optional">> 
   "undo-email-change": "none",
   "undo-access-change": "none",
 };
-/** Whoever holds the account's session needs no password for them. */
+/** Whoever holds the account's session needs no password for them; the link may be of another account. */
 const TAKES_SESSION: ReadonlySet<MailLink> = new Set(["verify-email", "confirm-email-change"]);
 
 const isMailLink = (name: string): name is MailLink => (MAIL_LINKS as readonly string[]).includes(name);
@@ -41,9 +41,11 @@ function OneLink({ link }: { link: MailLink }) {
 
   const hasSession = account !== undefined && TAKES_SESSION.has(link);
   const use = async (which: MailLink, body: object = {}) => {
-    const send = hasSession ? session.client.fetch.bind(session.client) : fetch;
-    await callApi(send, "POST", `/auth/${which}`, { token, ...body });
-    if (account !== undefined) await session.load().catch(() => undefined);
+    const send = hasSession ? session.fetch : fetch;
+    await callApi(send, "POST", `/auth/${which}`, { token, ...body }).catch((error: unknown) => {
+      throw aboutPassword(error);
+    });
+    if (account !== undefined) await session.loadAgain();
     setDone(which);
   };
   const disown = useAction(() => use("disown-account"));
@@ -74,7 +76,7 @@ function OneLink({ link }: { link: MailLink }) {
           })
         }
       >
-        {!hasSession && <LinkPassword kind={PASSWORD[link]} />}
+        <LinkPassword kind={hasSession ? "spare" : PASSWORD[link]} />
       </ActionForm>
       {link === "verify-email" && (
         <div className="links">
@@ -91,7 +93,7 @@ function OneLink({ link }: { link: MailLink }) {
   );
 }
 
-function LinkPassword({ kind }: { kind: "none" | "new" | "own" | "optional" }) {
+function LinkPassword({ kind }: { kind: "none" | "new" | "own" | "optional" | "spare" }) {
   const t = useText();
   if (kind === "none") return null;
   if (kind === "new") {
@@ -108,11 +110,12 @@ function LinkPassword({ kind }: { kind: "none" | "new" | "own" | "optional" }) {
   return (
     <PasswordField
       name="password"
-      label={t("password.yours")}
+      label={t("stepUp.password")}
       autoComplete="current-password"
       required={kind === "own"}
       {...(kind === "optional" && { hint: t("mailLinks.optionalPassword") })}
-      autoFocus
+      {...(kind === "spare" && { hint: t("mailLinks.sparePassword") })}
+      autoFocus={kind !== "spare"}
     />
   );
 }

@@ -1,5 +1,6 @@
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
+import { useSession, useUser } from "../../session/session.ts";
 import { callApi } from "../../ui/api.ts";
 import { Button } from "../../ui/button.tsx";
 import { Sheet } from "../../ui/dialog.tsx";
@@ -9,7 +10,6 @@ import { dateText } from "../../ui/format.ts";
 import { PageTitle, Section } from "../../ui/frame.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { useLanguage } from "../../ui/text.ts";
-import { useSession, useUser } from "../session.ts";
 import { useText } from "../text.ts";
 
 export function ProfilePage() {
@@ -30,7 +30,7 @@ export function ProfilePage() {
 
 function Names() {
   const t = useText();
-  const { call, load } = useSession();
+  const { call, loadAgain } = useSession();
   const { firstName, lastName } = useUser();
   const [isSaved, setSaved] = useState(false);
   return (
@@ -41,7 +41,7 @@ function Names() {
         action={async (names) => {
           setSaved(false);
           await call("PATCH", "/auth/me", names);
-          await load();
+          await loadAgain();
           setSaved(true);
         }}
       >
@@ -112,7 +112,7 @@ function Address() {
               }}
             >
               <EmailField name="newEmail" label={t("email.new")} autoComplete="email" autoFocus />
-              <PasswordField name="password" label={t("password.yours")} autoComplete="current-password" />
+              <PasswordField name="password" label={t("stepUp.password")} autoComplete="current-password" />
             </ActionForm>
           </>
         )}
@@ -149,7 +149,7 @@ function Delete() {
             >
               <PasswordField
                 name="password"
-                label={t("password.yours")}
+                label={t("stepUp.password")}
                 autoComplete="current-password"
                 autoFocus
               />

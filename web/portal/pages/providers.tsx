@@ -1,6 +1,7 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import type { LinkedIdentity } from "../../../examples/typescript-client/generated/gatehouse.ts";
+import { useSession } from "../../session/session.ts";
 import { Button } from "../../ui/button.tsx";
 import { Sheet } from "../../ui/dialog.tsx";
 import { PasswordField } from "../../ui/field.tsx";
@@ -11,7 +12,6 @@ import { Found, Rows } from "../../ui/states.tsx";
 import { useLanguage } from "../../ui/text.ts";
 import { listProviders } from "../provider-buttons.tsx";
 import { RETURN_PATH } from "../provider-login.ts";
-import { useSession } from "../session.ts";
 import { useText } from "../text.ts";
 
 interface Asked {
@@ -76,6 +76,9 @@ export function ProvidersPage() {
                       <Button
                         kind="quiet"
                         size="slim"
+                        aria-label={t(identity === undefined ? "providers.linkIt" : "providers.removeIt", {
+                          provider: displayName,
+                        })}
                         onClick={() =>
                           setAsked({ provider: id, name: displayName, isLinked: identity !== undefined })
                         }
@@ -107,7 +110,7 @@ export function ProvidersPage() {
               >
                 <PasswordField
                   name="password"
-                  label={t("password.yours")}
+                  label={t("stepUp.password")}
                   hint={t("providers.noPassword")}
                   autoComplete="current-password"
                   required={false}

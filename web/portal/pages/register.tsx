@@ -1,4 +1,4 @@
-import { Link } from "@tanstack/react-router";
+import { Link, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { callApi } from "../../ui/api.ts";
 import { EmailField, Field, PasswordField } from "../../ui/field.tsx";
@@ -8,6 +8,7 @@ import { useText } from "../text.ts";
 
 export function RegisterPage() {
   const t = useText();
+  const way = useSearch({ from: "/out/register" });
   const [email, setEmail] = useState<string>();
   if (email !== undefined) {
     return (
@@ -15,7 +16,7 @@ export function RegisterPage() {
         <PageTitle lead={t("register.doneLead", { email })}>{t("register.done")}</PageTitle>
         <div className="stack">
           <p className="muted">{t("register.doneHint")}</p>
-          <Link to="/login" className="button wide">
+          <Link to="/login" search={way} className="button wide">
             {t("login.submit")}
           </Link>
         </div>
@@ -60,7 +61,10 @@ export function RegisterPage() {
       </ActionForm>
       <div className="links">
         <p>
-          {t("register.known")} <Link to="/login">{t("login.submit")}</Link>
+          {t("register.known")}{" "}
+          <Link to="/login" search={way}>
+            {t("login.submit")}
+          </Link>
         </p>
       </div>
     </>

@@ -1,12 +1,13 @@
 import { Link, useNavigate } from "@tanstack/react-router";
 import { lazy, Suspense, useEffect, useState } from "react";
-import { ApiError } from "../../ui/api.ts";
-import { type Explained, explain } from "../../ui/explain.ts";
+import { GatehouseError } from "../../client/gateway-calls.ts";
+import { useSession } from "../../session/session.ts";
+import { explain } from "../../ui/explain.ts";
 import { PageTitle } from "../../ui/frame.tsx";
 import { Loading, Notice } from "../../ui/notice.tsx";
 import { isComplete, type LoginAnswer } from "../login-answer.ts";
-import { takeReturn } from "../provider-login.ts";
-import { useSession } from "../session.ts";
+import { wayOn } from "../next-page.ts";
+import { takeReturn, takeWay } from "../provider-login.ts";
 import { useText } from "../text.ts";
 
 const LoginStep = lazy(() => import("../login-step.tsx").then(({ LoginStep: step }) => ({ default: step })));
@@ -17,37 +18,38 @@ export function ReturnedPage() {
   const session = useSession();
   const navigate = useNavigate();
   const [arrived] = useState(takeReturn);
+  const [way] = useState(takeWay);
   const [step, setStep] = useState<LoginAnswer>();
-  const [problem, setProblem] = useState<Explained>();
+  const [failure, setFailure] = useState<{ error: unknown }>();
 
   const go = async (answer: LoginAnswer) => {
     if (!isComplete(answer)) return setStep(answer);
     await session.load();
-    await navigate({ to: "/" });
+    await navigate(await wayOn(way));
   };
   useEffect(() => {
     const { code, codeVerifier, linked, error = "oauth_failed" } = arrived;
     const arrive = async () => {
       if (linked !== undefined) return navigate({ to: "/providers" });
-      if (code === undefined || codeVerifier === undefined) throw new ApiError(400, error, {});
-      return go(await session.client.step("/auth/oauth/exchange", { code, codeVerifier }));
+      if (code === undefined || codeVerifier === undefined) throw new GatehouseError(400, { code: error });
+      return go(await session.step("/auth/oauth/exchange", { code, codeVerifier }));
     };
-    arrive().catch((failed: unknown) => setProblem(explain(failed)));
+    arrive().catch((failed: unknown) => setFailure({ error: failed }));
   }, []);
 
   if (step !== undefined)
     return (
       <Suspense fallback={<Loading />}>
-        <LoginStep step={step} onAnswer={go} onCancel={() => void navigate({ to: "/login" })} />
+        <LoginStep step={step} onAnswer={go} onCancel={() => void navigate({ to: "/login", search: way })} />
       </Suspense>
     );
-  if (problem === undefined) return <Loading />;
+  if (failure === undefined) return <Loading />;
   return (
     <>
       <PageTitle>{t("returned.failed")}</PageTitle>
       <div className="stack">
-        <Notice isBad>{problem.message}</Notice>
-        <Link to="/login" className="button wide">
+        <Notice isBad>{explain(failure.error).message}</Notice>
+        <Link to="/login" search={way} className="button wide">
           {t("login.back")}
         </Link>
       </div>

@@ -4,6 +4,9 @@ import type {
   Passkey,
   PasskeyCreationOptions,
 } from "../../../examples/typescript-client/generated/gatehouse.ts";
+import { canUsePasskeys, makePasskey, thisDevice } from "../../session/passkeys.ts";
+import { useAccount, useSession, useUser } from "../../session/session.ts";
+import { callApi } from "../../ui/api.ts";
 import { Button } from "../../ui/button.tsx";
 import { Sheet } from "../../ui/dialog.tsx";
 import { CodeField, Field, PasswordField } from "../../ui/field.tsx";
@@ -13,9 +16,7 @@ import { PageTitle, Section } from "../../ui/frame.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { Found, Rows } from "../../ui/states.tsx";
 import { useLanguage } from "../../ui/text.ts";
-import { canUsePasskeys, makePasskey, thisDevice } from "../passkeys.ts";
 import { RecoveryCodes } from "../recovery-codes.tsx";
-import { useAccount, useSession, useUser } from "../session.ts";
 import { useText } from "../text.ts";
 import { TotpSecret, type TotpSetUp } from "../totp-secret.tsx";
 
@@ -28,7 +29,7 @@ export function SecurityPage() {
       <Password />
       <Passkeys onCodes={setCodes} />
       <SecondFactor onCodes={setCodes} />
-      <Sheet title={t("recovery.title")} isOpen={codes.length > 0} onClose={() => setCodes([])}>
+      <Sheet title={t("recovery.title")} isOpen={codes.length > 0} mustAnswer onClose={() => setCodes([])}>
         {(close) => (
           <>
             <p className="muted">{t("recovery.lead")}</p>
@@ -41,6 +42,30 @@ export function SecurityPage() {
 }
 
 function Password() {
+  const hasPassword = useAccount()?.hasPassword ?? true;
+  return hasPassword ? <ChangePassword /> : <FirstPassword />;
+}
+
+/** By a link in a mail: whoever holds the session only must not set one. */
+function FirstPassword() {
+  const t = useText();
+  const { email } = useUser();
+  const [isSent, setSent] = useState(false);
+  return (
+    <Section title={t("password.title")} lead={t("password.none")}>
+      {isSent && <Notice>{t("email.sent", { email })}</Notice>}
+      <ActionForm
+        submit={t("password.set")}
+        action={async () => {
+          await callApi(fetch, "POST", "/auth/forgot-password", { email });
+          setSent(true);
+        }}
+      />
+    </Section>
+  );
+}
+
+function ChangePassword() {
   const t = useText();
   const { call } = useSession();
   const { email } = useUser();
@@ -86,7 +111,7 @@ interface GivesCodes {
 
 function Passkeys({ onCodes }: GivesCodes) {
   const t = useText();
-  const { call, load } = useSession();
+  const { call, loadAgain } = useSession();
   const language = useLanguage();
   const queries = useQueryClient();
   const [renamed, setRenamed] = useState<Passkey>();
@@ -103,8 +128,9 @@ function Passkeys({ onCodes }: GivesCodes) {
       response,
       name: thisDevice(),
     });
-    await Promise.all([changed(), load()]);
+    // They are shown once, whatever becomes of the rest.
     onCodes(recoveryCodes);
+    await Promise.all([changed(), loadAgain()]);
   });
   return (
     <Section title={t("passkeys.title")} lead={t("passkeys.lead")}>
@@ -117,7 +143,9 @@ function Passkeys({ onCodes }: GivesCodes) {
             row={(passkey) => (
               <>
                 <div className="what">
-                  <strong>{passkey.name}</strong>
+                  <strong>
+                    <bdi>{passkey.name}</bdi>
+                  </strong>
                   <span className="muted small">
                     {passkey.lastUsedAt === null
                       ? t("passkeys.unused", { when: sinceText(passkey.createdAt, language) })
@@ -196,8 +224,8 @@ function Passkeys({ onCodes }: GivesCodes) {
               beside={<Cancel onClick={close} />}
               action={async () => {
                 await call("DELETE", `/auth/passkeys/${removed?.id}`);
-                await Promise.all([changed(), load()]);
                 close();
+                await Promise.all([changed(), loadAgain()]);
               }}
             />
           </>
@@ -209,29 +237,32 @@ function Passkeys({ onCodes }: GivesCodes) {
 
 function SecondFactor({ onCodes }: GivesCodes) {
   const t = useText();
-  const { call, load } = useSession();
+  const { call, loadAgain } = useSession();
   const account = useAccount();
   const [open, setOpen] = useState<"setUp" | "disable" | "renew">();
-  const { mfaEnabled = false } = account?.user ?? {};
+  const hasApp = account?.totpEnabled ?? account?.user.mfaEnabled ?? false;
   const close = () => setOpen(undefined);
   return (
-    <Section title={t("totp.title")} lead={t("totp.lead")}>
-      {mfaEnabled && <p>{t("recovery.left", { count: account?.recoveryCodesLeft ?? 0 })}</p>}
-      <div className="buttons">
-        <Button kind="quiet" onClick={() => setOpen("setUp")}>
-          {t("totp.setUp")}
-        </Button>
-        {mfaEnabled && (
-          <>
+    <>
+      <Section title={t("totp.title")} lead={t("totp.lead")}>
+        <div className="buttons">
+          <Button kind="quiet" onClick={() => setOpen(hasApp ? "disable" : "setUp")}>
+            {t(hasApp ? "totp.disable" : "totp.setUp")}
+          </Button>
+        </div>
+      </Section>
+      {account?.user.mfaEnabled === true && (
+        <Section
+          title={t("recovery.section")}
+          lead={t("recovery.left", { count: account.recoveryCodesLeft ?? 0 })}
+        >
+          <div className="buttons">
             <Button kind="quiet" onClick={() => setOpen("renew")}>
               {t("recovery.renew")}
             </Button>
-            <Button kind="quiet" onClick={() => setOpen("disable")}>
-              {t("totp.disable")}
-            </Button>
-          </>
-        )}
-      </div>
+          </div>
+        </Section>
+      )}
       <Sheet title={t("totp.setUp")} isOpen={open === "setUp"} onClose={close}>
         {() => (
           <SetUpTotp
@@ -258,12 +289,12 @@ function SecondFactor({ onCodes }: GivesCodes) {
                     code: code.trim(),
                   },
                 );
-                await load();
                 close();
                 onCodes(recoveryCodes);
+                await loadAgain();
               }}
             >
-              <CodeField label={t("mfa.code")} hint={t("mfa.codeHint")} autoFocus />
+              <CodeField label={t("stepUp.code")} hint={t("stepUp.codeHint")} autoFocus />
             </ActionForm>
           </>
         )}
@@ -278,28 +309,28 @@ function SecondFactor({ onCodes }: GivesCodes) {
               beside={<Cancel onClick={close} />}
               action={async ({ password, code = "" }) => {
                 await call("POST", "/auth/mfa/disable", { password, code: code.trim() });
-                await load();
                 close();
+                await loadAgain();
               }}
             >
               <PasswordField
                 name="password"
-                label={t("password.yours")}
+                label={t("stepUp.password")}
                 autoComplete="current-password"
                 autoFocus
               />
-              <CodeField label={t("mfa.code")} hint={t("mfa.codeHint")} />
+              <CodeField label={t("stepUp.code")} hint={t("stepUp.codeHint")} />
             </ActionForm>
           </>
         )}
       </Sheet>
-    </Section>
+    </>
   );
 }
 
 function SetUpTotp({ onCancel, onCodes }: GivesCodes & { onCancel: () => void }) {
   const t = useText();
-  const { call, load } = useSession();
+  const { call, loadAgain } = useSession();
   const [setUp, setSetUp] = useState<TotpSetUp>();
   if (setUp === undefined) {
     return (
@@ -312,7 +343,7 @@ function SetUpTotp({ onCancel, onCodes }: GivesCodes & { onCancel: () => void })
       >
         <PasswordField
           name="password"
-          label={t("password.yours")}
+          label={t("stepUp.password")}
           autoComplete="current-password"
           autoFocus
         />
@@ -329,8 +360,8 @@ function SetUpTotp({ onCancel, onCodes }: GivesCodes & { onCancel: () => void })
           const { recoveryCodes } = await call<{ recoveryCodes: string[] }>("POST", "/auth/mfa/enable", {
             code: code.trim(),
           });
-          await load();
           onCodes(recoveryCodes);
+          await loadAgain();
         }}
       >
         <CodeField label={t("totp.code")} hint={t("totp.codeHint")} autoFocus />

@@ -2,6 +2,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import type { Session, TrustedDevice } from "../../../examples/typescript-client/generated/gatehouse.ts";
+import { useSession } from "../../session/session.ts";
 import { Button } from "../../ui/button.tsx";
 import { useAction } from "../../ui/form.tsx";
 import { dateText, deviceOf, sinceText } from "../../ui/format.ts";
@@ -9,7 +10,6 @@ import { PageTitle, Section } from "../../ui/frame.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { Found, Rows } from "../../ui/states.tsx";
 import { useLanguage } from "../../ui/text.ts";
-import { useSession } from "../session.ts";
 import { useText } from "../text.ts";
 
 interface Listed {
@@ -19,8 +19,9 @@ interface Listed {
 
 export function SessionsPage() {
   const t = useText();
-  const { call, client } = useSession();
+  const { call, logout } = useSession();
   const language = useLanguage();
+  const deviceText = useDeviceText();
   const queries = useQueryClient();
   const [endedStranger, setEndedStranger] = useState(false);
   const query = useQuery({ queryKey: ["sessions"], queryFn: () => call<Listed>("GET", "/auth/sessions") });
@@ -31,7 +32,7 @@ export function SessionsPage() {
     await reload();
   });
   const endOthers = useAction(async () => {
-    await client.logout("others");
+    await logout("others");
     await reload();
   });
   const forget = useAction(async (id: string) => {
@@ -62,7 +63,7 @@ export function SessionsPage() {
                   <>
                     <div className="what">
                       <strong>
-                        <Device userAgent={session.userAgent} />
+                        <bdi>{deviceText(session.userAgent)}</bdi>
                         {session.current && <span className="tag">{t("sessions.current")}</span>}
                       </strong>
                       <span className="muted small">
@@ -77,7 +78,10 @@ export function SessionsPage() {
                         kind="quiet"
                         size="slim"
                         isPending={end.isRunning}
-                        aria-label={t("sessions.endIt", { ip: session.ip })}
+                        aria-label={t("sessions.endIt", {
+                          device: deviceText(session.userAgent),
+                          ip: session.ip,
+                        })}
                         onClick={() => void end.run(session.id)}
                       >
                         {t("sessions.end")}
@@ -107,7 +111,7 @@ export function SessionsPage() {
                 <>
                   <div className="what">
                     <strong>
-                      <Device userAgent={device.userAgent} />
+                      <bdi>{deviceText(device.userAgent)}</bdi>
                     </strong>
                     <span className="muted small">
                       {t("trusted.until", { date: dateText(device.expiresAt, language) })}
@@ -117,6 +121,7 @@ export function SessionsPage() {
                     kind="quiet"
                     size="slim"
                     isPending={forget.isRunning}
+                    aria-label={t("trusted.removeIt", { device: deviceText(device.userAgent) })}
                     onClick={() => void forget.run(device.id)}
                   >
                     {t("form.remove")}
@@ -131,9 +136,12 @@ export function SessionsPage() {
   );
 }
 
-function Device({ userAgent }: { userAgent: string }) {
+/** "Firefox on Linux". */
+function useDeviceText(): (userAgent: string) => string {
   const t = useText();
-  const { browser, system } = deviceOf(userAgent);
-  if (browser === "") return t("sessions.unknown");
-  return system === "" ? browser : t("sessions.device", { browser, system });
+  return (userAgent) => {
+    const { browser, system } = deviceOf(userAgent);
+    if (browser === "") return t("sessions.unknown");
+    return system === "" ? browser : t("sessions.device", { browser, system });
+  };
 }

@@ -1,6 +1,6 @@
-import type { SharedTexts } from "./en.ts";
+import type { en, SameTexts } from "./en.ts";
 
-export const de: SharedTexts = {
+export const de: SameTexts<typeof en> = {
   tools: {
     language: "Sprache",
     theme: "Darstellung",
@@ -12,9 +12,9 @@ export const de: SharedTexts = {
     required: "Bitte ausfüllen.",
     email: "Bitte eine E-Mail-Adresse eingeben, etwa ada@example.com.",
     invalid: "Das ist nicht gültig.",
-    show: "Zeigen",
+    show: "Anzeigen",
     hide: "Verbergen",
-    showPassword: "Passwort zeigen",
+    showPassword: "Passwort anzeigen",
     hidePassword: "Passwort verbergen",
     cancel: "Abbrechen",
     save: "Speichern",
@@ -24,14 +24,24 @@ export const de: SharedTexts = {
     download: "Herunterladen",
     remove: "Entfernen",
   },
+  stepUp: {
+    title: "Bitte bestätigen Sie, dass Sie es sind",
+    lead: "Dafür ist ein frischer Nachweis nötig.",
+    submit: "Weiter",
+    code: "Code",
+    codeHint: "Sechs Ziffern oder ein Wiederherstellungscode.",
+    passkey: "Passkey benutzen",
+    password: "Ihr Passwort",
+  },
   states: {
     loading: "Wird geladen …",
     failed: "Das konnte nicht geladen werden.",
-    again: "Noch einmal versuchen",
+    again: "Erneut versuchen",
+    idle: "Angehalten, weil fünf Minuten lang niemand diese Seite benutzt hat. Mit einer Taste oder einem Klick geht es weiter.",
     crashed: "Auf dieser Seite ist etwas schiefgegangen.",
     reload: "Seite neu laden",
     missing: "Diese Seite gibt es nicht",
-    missingText: "Vielleicht ist die Adresse alt oder vertippt.",
+    missingText: "Vielleicht ist die Adresse veraltet oder falsch geschrieben.",
   },
   errors: {
     offline: "Der Server ist nicht erreichbar. Prüfen Sie Ihre Verbindung und versuchen Sie es noch einmal.",
@@ -40,8 +50,7 @@ export const de: SharedTexts = {
     wait_other: "Zu viele Versuche. Versuchen Sie es in {{count}} Sekunden wieder.",
     cancelled: "Abgebrochen. Es wurde nichts geändert.",
     busy: "Der Dienst ist ausgelastet. Versuchen Sie es gleich noch einmal.",
-    unavailable:
-      "Der Dienst ist gerade nicht verfügbar. Es wurde nichts geändert. Versuchen Sie es gleich noch einmal.",
+    unavailable: "Der Dienst ist gerade nicht verfügbar. Versuchen Sie es gleich noch einmal.",
     validation_failed: "Bitte prüfen Sie Ihre Eingaben.",
     invalid_credentials: "Das stimmt nicht. Prüfen Sie E-Mail-Adresse und Passwort.",
     wrong_password: "Das Passwort stimmt nicht.",
@@ -54,7 +63,7 @@ export const de: SharedTexts = {
     passkey_invalid: "Der Passkey wurde nicht angenommen. Versuchen Sie es noch einmal.",
     passkey_cancelled: "Es wurde kein Passkey benutzt.",
     passkey_exists: "Dieses Gerät hat schon einen Passkey Ihres Kontos.",
-    passkey_unsupported: "Dieser Browser kann, oder unter dieser Adresse kann man, keine Passkeys benutzen.",
+    passkey_unsupported: "In diesem Browser oder unter dieser Adresse lassen sich keine Passkeys benutzen.",
     password_too_short: "Wählen Sie ein längeres Passwort.",
     password_too_common: "Dieses Passwort ist zu leicht zu erraten. Wählen Sie ein anderes.",
     password_contains_email: "Das Passwort darf Ihre E-Mail-Adresse nicht enthalten.",
@@ -84,9 +93,9 @@ export const de: SharedTexts = {
     conflict: "Das geht gerade nicht: Etwas anderes hat sich geändert, oder es sind schon zu viele.",
     forbidden: "Das dürfen Sie nicht.",
     role_not_defined: "Ihr Konto hat eine Rolle, die es nicht gibt. Fragen Sie Ihren Administrator.",
-    approval_expired: "Diese Freigabe ist abgelaufen. Beginnen Sie die Zahlung neu.",
-    approval_used: "Diese Freigabe wurde schon benutzt.",
-    approval_mismatch: "Diese Freigabe gehört nicht zu dieser Sitzung.",
+    approval_expired: "Die Frist für die Zustimmung ist abgelaufen. Beginnen Sie bitte neu.",
+    approval_used: "Diese Zustimmung wurde schon benutzt.",
+    approval_mismatch: "Diese Zustimmung gehört nicht zu dieser Sitzung.",
     origin_not_allowed: "Unter dieser Adresse kann man sich nicht anmelden.",
   },
 };

@@ -23,10 +23,20 @@ export const en = {
     download: "Download",
     remove: "Remove",
   },
+  stepUp: {
+    title: "Is it you?",
+    lead: "Before this goes on, prove that it is you.",
+    submit: "Continue",
+    code: "Code",
+    codeHint: "Six digits, or a recovery code.",
+    passkey: "Use your passkey",
+    password: "Your password",
+  },
   states: {
     loading: "Loading …",
     failed: "This could not be loaded.",
     again: "Try again",
+    idle: "Paused, because nobody has used this page for five minutes. Press a key or click to go on.",
     crashed: "Something went wrong on this page.",
     reload: "Reload the page",
     missing: "There is no such page",
@@ -39,7 +49,7 @@ export const en = {
     wait_other: "Too many attempts. Try again in {{count}} seconds.",
     cancelled: "Cancelled. Nothing was changed.",
     busy: "The service is busy. Try again in a moment.",
-    unavailable: "The service is not available right now. Nothing was changed. Try again in a moment.",
+    unavailable: "The service is not available right now. Try again in a moment.",
     validation_failed: "Check what you have entered.",
     invalid_credentials: "That is not right. Check the e-mail address and the password.",
     wrong_password: "The password is not right.",
@@ -76,7 +86,7 @@ export const en = {
     conflict: "That is not possible now: something else has changed, or there are too many already.",
     forbidden: "You may not do this.",
     role_not_defined: "Your account has a role that is not defined. Ask your administrator.",
-    approval_expired: "This approval has expired. Begin the payment again.",
+    approval_expired: "This approval has expired. Begin again.",
     approval_used: "This approval was used already.",
     approval_mismatch: "This approval does not belong to this session.",
     origin_not_allowed: "This address may not be used to log in.",
@@ -84,5 +94,4 @@ export const en = {
 };
 
 /** As deep as English, with any text. */
-type Same<T> = { [K in keyof T]: T[K] extends string ? string : Same<T[K]> };
-export type SharedTexts = Same<typeof en>;
+export type SameTexts<T> = { [K in keyof T]: T[K] extends string ? string : SameTexts<T[K]> };

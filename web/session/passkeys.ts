@@ -1,7 +1,4 @@
-import type {
-  PasskeyCreationOptions,
-  PasskeyRequestOptions,
-} from "../../examples/typescript-client/generated/gatehouse.ts";
+import type { PasskeyCreationOptions } from "../../examples/typescript-client/generated/gatehouse.ts";
 
 /** Whether this browser can use passkeys at this address: never at an IP address. @see WebAuthn Level 3 §5.1.8. */
 export const canUsePasskeys = (): boolean =>
@@ -16,10 +13,11 @@ export async function canOfferPasskeys(): Promise<boolean> {
 
 /**
  * The answer of an authenticator to a challenge.
+ * @param options as the gateway has sent them.
  * @param offer ends a request that waits in the field of the address, instead of a dialog of the browser.
  * @throws {DOMException} as `navigator.credentials.get`.
  */
-export async function askPasskey(options: PasskeyRequestOptions, offer?: AbortSignal): Promise<object> {
+export async function askPasskey(options: object, offer?: AbortSignal): Promise<object> {
   const publicKey = PublicKeyCredential.parseRequestOptionsFromJSON(
     options as PublicKeyCredentialRequestOptionsJSON,
   );

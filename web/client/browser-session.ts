@@ -1,0 +1,388 @@
+import { GatehouseError, jsonRequest, readData, readFailure } from "./gateway-calls.ts";
+import {
+  type ApprovalRequest,
+  type AskPasskey,
+  type Offer,
+  type Proof,
+  prove,
+  type StepUpRequest,
+} from "./proofs.ts";
+import { type Access, createTabs, type EndReason, type News } from "./tabs.ts";
+
+export interface User {
+  id: string;
+  email: string;
+  firstName: string;
+  lastName: string;
+  role: string;
+  emailVerified: boolean;
+  mfaEnabled: boolean;
+  /** RFC 3339. */
+  createdAt: string;
+}
+
+export interface SessionOptions {
+  /** Of the gateway, such as `https://api.example.com`. */
+  url: string;
+  /** For calls that are answered `step_up_required`. */
+  onStepUp?: ((request: StepUpRequest) => Promise<Proof>) | undefined;
+  /** For calls that are answered `approval_required`. */
+  onApproval?: ((request: ApprovalRequest) => Promise<Proof>) | undefined;
+  /** For a `Proof` of `passkey: true`. */
+  askPasskey: AskPasskey;
+  /** Milliseconds since 1970, for tests. */
+  now?: (() => number) | undefined;
+}
+
+/** Of one browser: all tabs of an origin share its session. Failures of the gateway are `GatehouseError`. */
+export interface BrowserSession {
+  /** Undefined while nobody is logged in, as far as this tab knows. */
+  readonly user: User | undefined;
+  /**
+   * When a page has loaded: goes on with the session of the browser, if there is one. Also after an end, with whoever is
+   * logged in then: show nothing of the former user any more before you call it.
+   */
+  resume(): Promise<User | undefined>;
+  /** As `resume`, for an application that loads what it wants to know of the user. @returns whether there is a session. */
+  join(): Promise<boolean>;
+  /** Any call that may end a login. @returns its `data`, without tokens. */
+  step<T extends object>(path: string, body: object): Promise<T>;
+  /** `others` keeps this session. */
+  logout(scope?: "session" | "others" | "all"): Promise<void>;
+  /**
+   * As `fetch`, for paths and addresses of the gateway. The call is of the session in which it began: if that ends meanwhile,
+   * it is not repeated in another one. @throws TypeError for another origin.
+   */
+  fetch(input: string | URL | Request, init?: RequestInit): Promise<Response>;
+  /** A token that has not expired, for WebSockets and the like. Undefined while nobody is logged in. */
+  accessToken(): Promise<string | undefined>;
+  /** Keeps the access token of a step-up that the application has done by itself. */
+  raise(token: { accessToken: string; expiresIn: number }): void;
+  /**
+   * Nothing is sent with a token after it, until the application calls `resume` or logs in. @returns a function that ends
+   * the subscription.
+   */
+  onSessionEnd(listener: (reason: EndReason) => void): () => void;
+  /** Called with the user who is logged in now. @returns as `onSessionEnd`. */
+  onChange(listener: (user: User | undefined) => void): () => void;
+  /** Tells other tabs nothing, and ends no session. */
+  close(): void;
+}
+
+interface Tokens {
+  accessToken: string;
+  expiresIn: number;
+}
+type Data = Partial<Tokens> & { user?: User; tokenType?: string };
+/** Of a session; undefined: of none. */
+type Id = string | undefined;
+
+const EXPIRED = new Set(["token_expired", "token_invalid"]);
+/** A token is renewed before it ends on its way. */
+const MARGIN_MS = 10_000;
+/** For the answer of a tab that has the newest token: forty times. */
+const ANSWER_MS = 50;
+const MAX_ASKED = 40;
+
+export function createSession(options: SessionOptions): BrowserSession {
+  const { url, askPasskey, onStepUp, onApproval, now = Date.now } = options;
+  const { origin } = new URL(url);
+  const base = url.replace(/\/+$/, "");
+  let access: Access | undefined;
+  let user: User | undefined;
+  /** Its tokens may still be under way from another tab. */
+  let endedSessionId = "";
+  /** A page whose session has ended may still show it, so it takes no other one by itself. */
+  let mayJoin = true;
+  let renewing: { of: Id; done: Promise<void> } | undefined;
+  let steppingUp: { of: Id; acr: number; done: Promise<boolean> } | undefined;
+  let heard = () => {};
+  const ends = new Set<(reason: EndReason) => void>();
+  const changes = new Set<(user: User | undefined) => void>();
+  const tabs = createTabs<User>(`gatehouse ${base}`, hear);
+
+  const isFresh = () => access !== undefined && access.expiresAtMs > now();
+  const isNow = (of: Id) => access?.sessionId === of;
+
+  function hear(news: News<User>): void {
+    if (news.kind === "ask") {
+      if (access !== undefined && access.epoch > news.after) tabs.tell({ kind: "token", access, user });
+    } else if (news.kind === "end") {
+      if (isNow(news.sessionId)) forget(news.reason);
+    } else if (news.access.sessionId !== endedSessionId && news.access.epoch > (access?.epoch ?? 0)) {
+      if (access === undefined ? mayJoin : isNow(news.access.sessionId)) {
+        keep(news.access, news.user ?? user).catch(() => undefined);
+      } else forget("replaced");
+      heard();
+    }
+  }
+
+  async function keep(next: Access, its: User | undefined): Promise<void> {
+    const isChange = !isNow(next.sessionId) || user !== its;
+    access = next;
+    user = its;
+    if (isChange) for (const listener of changes) listener(user);
+    await tabs.hold(next.epoch);
+  }
+
+  function forget(reason: EndReason): void {
+    if (access === undefined) return;
+    endedSessionId = access.sessionId;
+    mayJoin = false;
+    access = undefined;
+    user = undefined;
+    tabs.hold(0).catch(() => undefined);
+    for (const listener of ends) listener(reason);
+    for (const listener of changes) listener(undefined);
+  }
+
+  function end(reason: EndReason): void {
+    if (access !== undefined) tabs.tell({ kind: "end", sessionId: access.sessionId, reason });
+    forget(reason);
+  }
+
+  async function accessOf({ accessToken, expiresIn }: Tokens): Promise<Access> {
+    const epoch = Math.max(access?.epoch ?? 0, await tabs.newestEpoch()) + 1;
+    const expiresAtMs = now() + expiresIn * 1_000 - Math.min(MARGIN_MS, expiresIn * 100);
+    return { token: accessToken, expiresAtMs, sessionId: sessionIdOf(accessToken), epoch };
+  }
+
+  /** Another tab may have a newer token, although its message has not arrived yet. */
+  async function catchUp(of: Id): Promise<void> {
+    for (let asked = 0; asked < MAX_ASKED && isNow(of); asked += 1) {
+      const after = access?.epoch ?? 0;
+      if ((await tabs.newestEpoch()) <= after) return;
+      const answered = new Promise<void>((done) => {
+        heard = done;
+        setTimeout(done, ANSWER_MS);
+      });
+      tabs.tell({ kind: "ask", after });
+      await answered;
+    }
+  }
+
+  async function refresh(of: Id): Promise<void> {
+    const response = await fetch(jsonRequest(`${base}/auth/refresh`, undefined, { isBrowser: true }));
+    const tokens = await readData<Tokens>(response).catch(unlessRefused);
+    // Nothing else ends a session.
+    if (tokens === undefined) return isNow(of) ? end("expired") : undefined;
+    const next = await accessOf(tokens);
+    tabs.tell({ kind: "token", access: next, user: isNow(next.sessionId) ? user : undefined });
+    if (!isNow(of)) return;
+    // Somebody has logged in to another session, and its cookie is the browser's.
+    if (of !== undefined && of !== next.sessionId) forget("replaced");
+    else await keep(next, user);
+  }
+
+  /** @param of the session that must go on; undefined begins with the browser's. @param stale a token that was refused. */
+  async function renewed(of: Id, stale?: string): Promise<string | undefined> {
+    const isGood = () => isFresh() && access?.token !== stale;
+    if (isNow(of) && !isGood()) {
+      if (renewing === undefined || renewing.of !== of) {
+        const done = tabs.alone(async () => {
+          await catchUp(of);
+          if (isNow(of) && !isGood()) await refresh(of);
+        });
+        const mine = { of, done };
+        renewing = mine;
+        const over = () => {
+          if (renewing === mine) renewing = undefined;
+        };
+        done.then(over, over);
+      }
+      await renewing.done;
+    }
+    return of === undefined || isNow(of) ? access?.token : undefined;
+  }
+
+  const accessToken = async () => (access === undefined ? undefined : renewed(access.sessionId));
+
+  async function join(): Promise<boolean> {
+    mayJoin = true;
+    await renewed(access?.sessionId);
+    return access !== undefined;
+  }
+
+  async function resume(): Promise<User | undefined> {
+    await join();
+    const of = access?.sessionId;
+    if (of !== undefined && user === undefined) {
+      const { user: found } = await readData<{ user: User }>(await fetchWithSession("/auth/me"));
+      // Nobody has logged out meanwhile.
+      if (access !== undefined && isNow(of)) await keep(access, found);
+    }
+    return user;
+  }
+
+  async function step<T extends object>(path: string, body: object): Promise<T> {
+    return tabs.alone(async () => {
+      const response = await fetch(jsonRequest(base + path, body, { isBrowser: true }));
+      const { accessToken: token, expiresIn, tokenType: _, ...data } = await readData<T & Data>(response);
+      if (token !== undefined && expiresIn !== undefined) {
+        const next = await accessOf({ accessToken: token, expiresIn });
+        if (!isNow(next.sessionId)) forget("replaced");
+        await keep(next, data.user);
+        tabs.tell({ kind: "token", access: next, user });
+      }
+      return data as unknown as T;
+    });
+  }
+
+  /** Without a token once the session has ended. */
+  async function sendIn(of: Id, request: Request): Promise<Response> {
+    let token = of === undefined ? undefined : await renewed(of);
+    for (let isRenewed = false; ; isRenewed = true) {
+      const sent = request.clone();
+      if (token !== undefined) sent.headers.set("authorization", `Bearer ${token}`);
+      const response = await fetch(sent);
+      if (token === undefined || isRenewed) return response;
+      const { code = "" } = await readFailure(response);
+      if (!EXPIRED.has(code)) return response;
+      token = await renewed(of, token);
+      if (token === undefined) return response;
+    }
+  }
+
+  async function authorized<T>(of: Id, path: string, body: object): Promise<T> {
+    if (!isNow(of)) throw new GatehouseError(401, { code: "token_missing" }, "The session has ended.");
+    return readData<T>(await sendIn(of, jsonRequest(base + path, body, { isBrowser: false })));
+  }
+
+  async function stepUp(
+    of: Id,
+    demand: { acr: number; maxAgeSeconds?: number },
+    ask: (request: StepUpRequest) => Promise<Proof>,
+  ): Promise<boolean> {
+    const wanted = demand.acr > 1 ? { acr: demand.acr } : {};
+    const { stepUpToken, ...offer } = await authorized<Offer & { stepUpToken: string }>(
+      of,
+      "/auth/step-up",
+      wanted,
+    );
+    const raised = await prove(
+      offer,
+      askPasskey,
+      (request) => ask({ ...demand, ...request }),
+      (proof) => authorized<Tokens>(of, "/auth/step-up/verify", { stepUpToken, ...proof }),
+    );
+    if (raised !== undefined) await adopt(raised);
+    return raised !== undefined;
+  }
+
+  /** Calls that need the same proof share it; one that needs more asks after them. */
+  async function steppedUp(
+    of: Id,
+    demand: StepUpRequest,
+    ask: NonNullable<typeof onStepUp>,
+  ): Promise<boolean> {
+    const { acr } = demand;
+    while (steppingUp !== undefined && steppingUp.of === of && steppingUp.acr < acr)
+      await steppingUp.done.catch(() => false);
+    if (steppingUp === undefined || steppingUp.of !== of) {
+      const mine = { of, acr, done: stepUp(of, demand, ask) };
+      steppingUp = mine;
+      const over = () => {
+        if (steppingUp === mine) steppingUp = undefined;
+      };
+      mine.done.then(over, over);
+    }
+    return steppingUp.done;
+  }
+
+  async function adopt(tokens: Tokens): Promise<void> {
+    const next = await accessOf(tokens);
+    if (!isNow(next.sessionId)) return;
+    await keep(next, user);
+    tabs.tell({ kind: "token", access: next, user });
+  }
+
+  async function approve(
+    of: Id,
+    { token, details, ...offer }: Offer & { token: string; details: Record<string, unknown> },
+    ask: NonNullable<typeof onApproval>,
+  ): Promise<string | undefined> {
+    const given = await prove(
+      offer,
+      askPasskey,
+      (request) => ask({ ...request, details }),
+      (proof) => authorized(of, "/auth/approvals/verify", { token, ...proof }),
+    );
+    return given === undefined ? undefined : token;
+  }
+
+  async function fetchWithSession(input: string | URL | Request, init?: RequestInit): Promise<Response> {
+    const request = new Request(input instanceof Request ? input : new URL(input, `${base}/`), init);
+    if (new URL(request.url).origin !== origin) throw new TypeError(`${request.url} is not of ${origin}`);
+    const of = access?.sessionId;
+    const done = new Set<string>();
+    for (;;) {
+      const response = await sendIn(of, request);
+      const { code = "", details } = await readFailure(response);
+      // Each once: a call that is refused for the same reason again is answered so.
+      if (of === undefined || done.has(code)) return response;
+      done.add(code);
+      if (code === "step_up_required" && onStepUp !== undefined) {
+        if (!(await steppedUp(of, details as StepUpRequest, onStepUp))) return response;
+      } else if (code === "approval_required" && onApproval !== undefined) {
+        const { approval } = details as { approval: Parameters<typeof approve>[1] };
+        const approved = await approve(of, approval, onApproval);
+        if (approved === undefined) return response;
+        request.headers.set("gatehouse-approval", approved);
+      } else return response;
+      // Whoever is logged in now has not begun this call.
+      if (!isNow(of)) return response;
+    }
+  }
+
+  async function logout(scope: "session" | "others" | "all" = "session"): Promise<void> {
+    const of = access?.sessionId;
+    // The cookie is not of the session that has ended here.
+    if (of === undefined ? !mayJoin : (await renewed(of)) === undefined) return;
+    // At once, and although the page may be left in the next moment: no lock, which takes a while.
+    const send = (isBrowser: boolean) => {
+      const how = { isBrowser, token: access?.token, keepalive: true };
+      return fetch(jsonRequest(`${base}/auth/logout`, { scope }, how));
+    };
+    let response = await send(true);
+    // The cookie is of another session, which somebody has begun since: it stays.
+    if (response.status === 409) {
+      await response.body?.cancel();
+      response = await send(false);
+    }
+    await readData(response).catch(unlessRefused);
+    if (isNow(of) && (scope !== "others" || response.status === 401)) end("logged_out");
+  }
+
+  return {
+    get user() {
+      return user;
+    },
+    resume,
+    join,
+    step,
+    logout,
+    fetch: fetchWithSession,
+    accessToken,
+    raise: (token) => void adopt(token).catch(() => undefined),
+    onSessionEnd: (listener) => subscribe(ends, listener),
+    onChange: (listener) => subscribe(changes, listener),
+    close: () => tabs.close(),
+  };
+}
+
+function subscribe<T>(listeners: Set<T>, listener: T): () => void {
+  listeners.add(listener);
+  return () => void listeners.delete(listener);
+}
+
+/** There is no session any more. */
+function unlessRefused(error: unknown): undefined {
+  if (!(error instanceof GatehouseError) || error.status !== 401) throw error;
+}
+
+/** Not verified: the gateway has just sent it. */
+function sessionIdOf(token: string): string {
+  const payload = token.split(".")[1] ?? "";
+  const claims = JSON.parse(atob(payload.replaceAll("-", "+").replaceAll("_", "/"))) as { sid?: string };
+  return claims.sid ?? "";
+}

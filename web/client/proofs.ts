@@ -1,0 +1,71 @@
+import type { PublicKeyCredentialRequestOptionsJSON } from "@simplewebauthn/browser";
+import { GatehouseError } from "./gateway-calls.ts";
+
+/** What a call needs before it goes on. */
+export interface ProofRequest {
+  /** `passkey`, `totp`, `recovery_code`, `password`: those that will do. */
+  methods: string[];
+  /** Whether a passkey can be asked for. */
+  hasPasskey: boolean;
+  /** For an application that asks the authenticator by itself. */
+  passkey?: PublicKeyCredentialRequestOptionsJSON;
+  /** The code of the failure of the try before: `mfa_code_invalid`, `invalid_credentials`. */
+  problem?: string;
+  /** Resolves when nothing more is asked for: a proof was accepted, the user gave up, or the call has failed. */
+  over: Promise<void>;
+}
+export interface StepUpRequest extends ProofRequest {
+  acr: number;
+  maxAgeSeconds?: number;
+}
+export interface ApprovalRequest extends ProofRequest {
+  /** What the user approves, by JSON pointer: show all of it. */
+  details: Record<string, unknown>;
+}
+/**
+ * `passkey: true` lets the library ask the authenticator; an object is its answer. Null: the user has given up, and the call
+ * keeps its failure.
+ */
+export type Proof = { code: string } | { password: string } | { passkey: true | object } | null;
+
+/** What the gateway offers. */
+export interface Offer {
+  methods: string[];
+  passkey?: PublicKeyCredentialRequestOptionsJSON;
+}
+export type AskPasskey = (options: PublicKeyCredentialRequestOptionsJSON) => Promise<object>;
+
+const WRONG = new Set(["mfa_code_invalid", "invalid_credentials"]);
+const MAX_PROOFS = 5;
+
+/** Asks again after a wrong answer. @returns undefined if the user has given up. @throws as `verify` and `askPasskey`. */
+export async function prove<T>(
+  { methods, passkey }: Offer,
+  askPasskey: AskPasskey,
+  ask: (request: ProofRequest) => Promise<Proof>,
+  verify: (proof: object) => Promise<T>,
+): Promise<T | undefined> {
+  let problem: string | undefined;
+  let end = () => {};
+  const over = new Promise<void>((resolve) => {
+    end = resolve;
+  });
+  const request = { methods, hasPasskey: passkey !== undefined, ...(passkey && { passkey }), over };
+  try {
+    for (let tries = 0; tries < MAX_PROOFS; tries += 1) {
+      const proof = await ask({ ...request, ...(problem !== undefined && { problem }) });
+      if (proof === null) return undefined;
+      const isAsked = "passkey" in proof && proof.passkey === true && passkey !== undefined;
+      const shown = isAsked ? { passkey: await askPasskey(passkey) } : proof;
+      try {
+        return await verify(shown);
+      } catch (error) {
+        if (!(error instanceof GatehouseError) || !WRONG.has(error.code)) throw error;
+        problem = error.code;
+      }
+    }
+    return undefined;
+  } finally {
+    end();
+  }
+}

@@ -1,0 +1,118 @@
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useState } from "react";
+import type { AuditEntry } from "../../../examples/typescript-client/generated/gatehouse.ts";
+import { type Account, useAccount, useSession } from "../../session/session.ts";
+import { Button } from "../../ui/button.tsx";
+import { PageTitle } from "../../ui/frame.tsx";
+import { Notice } from "../../ui/notice.tsx";
+import { Found } from "../../ui/states.tsx";
+import { may } from "../may.ts";
+import { useText } from "../text.ts";
+import { type AuditSearch, isUuid, queryOf, withoutTimes } from "./audit-search.ts";
+import { EntryRows } from "./entry-rows.tsx";
+import { ExportSheet } from "./export-sheet.tsx";
+import { Filters } from "./filters.tsx";
+import { Follow } from "./follow.tsx";
+import { LogLine } from "./log-line.tsx";
+import "./audit.css";
+
+export function AuditPage() {
+  const t = useText();
+  const account = useAccount();
+  const search = useSearch({ from: "/audit" });
+  const navigate = useNavigate({ from: "/audit" });
+  const [isExporting, setExporting] = useState(false);
+  const go = (next: AuditSearch) => void navigate({ search: next });
+  if (account === undefined) return null;
+  const readsAll = may(account, "audit:read");
+  const isLive = readsAll && search.live === true;
+  return (
+    <>
+      <PageTitle lead={t(readsAll ? "audit.lead" : "audit.leadOne")}>{t("audit.title")}</PageTitle>
+      <div className="stack">
+        {readsAll && <LogLine />}
+        <Filters search={isLive ? withoutTimes(search) : search} onSearch={go} />
+        {readsAll && (
+          <div className="buttons">
+            <Button
+              kind="quiet"
+              size="slim"
+              aria-pressed={isLive}
+              onClick={() => {
+                const { live: _live, ...filters } = search;
+                go(isLive ? filters : { ...withoutTimes(filters), live: true });
+              }}
+            >
+              {t(isLive ? "audit.stopFollowing" : "audit.follow")}
+            </Button>
+            {!isLive && (
+              <Button kind="quiet" size="slim" onClick={() => setExporting(true)}>
+                {t("audit.export")}
+              </Button>
+            )}
+          </div>
+        )}
+        {isLive ? (
+          <Follow key={queryOf(search)} search={withoutTimes(search)} />
+        ) : (
+          <Results search={search} account={account} />
+        )}
+      </div>
+      {isExporting && <ExportSheet search={search} onClose={() => setExporting(false)} />}
+    </>
+  );
+}
+
+interface Page {
+  entries: AuditEntry[];
+  nextCursor: string | null;
+}
+
+function Results({ search, account }: { search: AuditSearch; account: Account }) {
+  const t = useText();
+  const { call } = useSession();
+  const isAllowed = may(account, "audit:read") || namesOnePerson(search);
+  const query = useInfiniteQuery({
+    queryKey: ["audit", "list", search],
+    queryFn: ({ pageParam }) =>
+      call<Page>("GET", `/admin/audit?${queryOf(search, pageParam === "" ? {} : { cursor: pageParam })}`),
+    initialPageParam: "",
+    getNextPageParam: ({ nextCursor }) => nextCursor ?? undefined,
+    enabled: isAllowed,
+    // Each search is an entry of the log, and back shows what was there.
+    staleTime: Infinity,
+  });
+  if (!isAllowed) return <Notice>{t("audit.nameOne")}</Notice>;
+  return (
+    <Found query={query}>
+      {({ pages }) => {
+        const entries = pages.flatMap((page) => page.entries);
+        return (
+          <>
+            <EntryRows entries={entries} caption={t("audit.title")} empty={t("audit.none")} />
+            {query.isFetchNextPageError && <Notice isBad>{t("states.failed")}</Notice>}
+            <div className="buttons">
+              {query.hasNextPage && (
+                <Button
+                  kind="quiet"
+                  isPending={query.isFetchingNextPage}
+                  onClick={() => void query.fetchNextPage()}
+                >
+                  {t("audit.older")}
+                </Button>
+              )}
+              <Button kind="quiet" isPending={query.isRefetching} onClick={() => void query.refetch()}>
+                {t("audit.refresh")}
+              </Button>
+            </div>
+          </>
+        );
+      }}
+    </Found>
+  );
+}
+
+/** As the API demands of `audit:read:user`. */
+const namesOnePerson = ({ actor, action, resource }: AuditSearch) =>
+  isUuid(actor) || (action === "user.login_failed" && isUuid(resource));

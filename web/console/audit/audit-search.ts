@@ -1,0 +1,53 @@
+export const TEXTS = ["actor", "action", "resource", "requestId", "from", "to"] as const;
+const OUTCOMES = ["success", "failure", "unknown"] as const;
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+const ACTOR = /^(?:client|operator|auditor):[A-Za-z0-9._-]{1,64}$/;
+
+type TextFilter = (typeof TEXTS)[number];
+/** In the address of the page, so never an e-mail address. Times are RFC 3339. */
+export type AuditSearch = { [name in TextFilter]?: string } & {
+  outcome?: (typeof OUTCOMES)[number];
+  /** Following the log in place of searching it. */
+  live?: true;
+};
+
+export const isUuid = (text: string | undefined): boolean => UUID.test(text ?? "");
+
+/** What of an address can be used. */
+export function readSearch(given: Record<string, unknown>): AuditSearch {
+  const texts = TEXTS.flatMap((name) => {
+    const value = String(given[name] ?? "").trim();
+    return value === "" || problemOf(name, value) !== undefined ? [] : [[name, value] as const];
+  });
+  const outcome = OUTCOMES.find((name) => name === given.outcome);
+  return {
+    ...Object.fromEntries(texts),
+    ...(outcome !== undefined && { outcome }),
+    ...(given.live === true && { live: true }),
+  };
+}
+
+/** The key of a text that says why a filter cannot be used. */
+export function problemOf(name: TextFilter, value: string) {
+  if (value === "") return undefined;
+  if (value.includes("@")) return "audit.noAddress";
+  if (name === "actor" && !isUuid(value) && !ACTOR.test(value)) return "audit.actorForm";
+  if (name === "requestId" && !isUuid(value)) return "audit.requestForm";
+  if ((name === "from" || name === "to") && Number.isNaN(Date.parse(value))) return "form.invalid";
+  return value.length > 200 ? "form.invalid" : undefined;
+}
+
+/** For the API. @param more beside the filters. */
+export function queryOf({ live: _page, ...filters }: AuditSearch, more: Record<string, string> = {}): string {
+  return new URLSearchParams({ ...filters, ...more }).toString();
+}
+
+/** Following shows entries as they come: neither times nor a call that is over choose among them. */
+export function withoutTimes({
+  from: _from,
+  to: _to,
+  requestId: _request,
+  ...rest
+}: AuditSearch): AuditSearch {
+  return rest;
+}

@@ -1,0 +1,170 @@
+import type { AuditEntry } from "../../../examples/typescript-client/generated/gatehouse.ts";
+import { type ProofProblem, Unproven } from "../../audit-proof/bytes.ts";
+import { type Checkpoint, openCheckpoint } from "../../audit-proof/checkpoint.ts";
+import { hasOnlyGrown } from "../../audit-proof/tree.ts";
+import { type EntryProof, type ShownEntry, verifyEntry } from "../../audit-proof/verify-entry.ts";
+import { GatehouseError } from "../../client/gateway-calls.ts";
+import { type LogMemory, readMemory, rememberCheckpoint, trustKey } from "./log-memory.ts";
+
+type Call = <T>(method: string, path: string) => Promise<T>;
+
+/**
+ * `key`: the server names another key than the trusted one. `shorter`: the log ends before a checkpoint that was seen. `rewritten`: it does
+ * not begin with what was seen. `withheld`: no proof of an entry that a seen checkpoint covers. `other`: the answer is about another entry.
+ */
+export type Finding = ProofProblem | "key" | "shorter" | "rewritten" | "withheld" | "other";
+
+/** What an answer contradicts. Never an outage. */
+export interface Alarm {
+  finding: Finding;
+  at: string;
+  /** Everything that it was found in. */
+  evidence: object;
+}
+
+export interface LogState {
+  checkpoint: Checkpoint;
+  key: string;
+  comparedAt?: string;
+  /** What this browser knew before. */
+  since?: { size: number; seenAt: string };
+}
+
+export interface ProvenEntry {
+  /** What the log says. */
+  entry: AuditEntry;
+  /** As it was hashed. */
+  leafData: string;
+  leafHash: string;
+  checkpoint: Checkpoint;
+}
+
+export type Checked<T> =
+  | { kind: "proven"; found: T }
+  | { kind: "waiting"; entry?: AuditEntry }
+  /** By this browser, or at an address without TLS. */
+  | { kind: "unsupported" }
+  | { kind: "alarm"; alarm: Alarm };
+
+/** Reads the latest checkpoint, and checks it against the trusted key and against what this browser has seen. @throws {GatehouseError} */
+export async function checkLog(call: Call): Promise<Checked<LogState>> {
+  // Before the call: what was seen by then must be in the answer.
+  const memory = readMemory();
+  return checked({ memory }, async (evidence) => {
+    const answer = await call<{ checkpoint: string; verifierKey: string }>(
+      "GET",
+      "/admin/audit/checkpoint",
+    ).catch((error: unknown) => {
+      if (!(error instanceof GatehouseError && error.status === 404)) throw error;
+      if (memory.last !== undefined) throw new Contradiction("shorter");
+      return undefined;
+    });
+    evidence.checkpoint = answer;
+    if (answer === undefined) return { kind: "waiting" };
+    const { checkpoint: note, verifierKey } = answer;
+    if (memory.key !== undefined && verifierKey !== memory.key) throw new Contradiction("key");
+    const checkpoint = await openCheckpoint(textOf(note), textOf(verifierKey));
+    await admit(call, memory, { ...checkpoint, note }, evidence);
+    // The person may have entered one meanwhile.
+    if (readMemory().key === undefined) trustKey(verifierKey);
+    const { comparedAt, last } = memory;
+    const state: LogState = {
+      checkpoint,
+      key: verifierKey,
+      ...(comparedAt !== undefined && { comparedAt }),
+      ...(last !== undefined && { since: last }),
+    };
+    return { kind: "proven", found: state };
+  });
+}
+
+/** Reads an entry and checks everything about it, with the key that `checkLog` has left. @throws {GatehouseError} */
+export async function checkEntry(call: Call, id: string): Promise<Checked<ProvenEntry>> {
+  const memory = readMemory();
+  return checked({ id, memory }, async (evidence) => {
+    const answer = await call<{ entry: AuditEntry; proof: EntryProof | null }>("GET", `/admin/audit/${id}`);
+    evidence.answer = answer;
+    const { entry, proof } = answer;
+    if (proof === null || memory.key === undefined) {
+      if (proof === null && entry.sequence !== null && entry.sequence <= (memory.last?.size ?? 0))
+        throw new Contradiction("withheld");
+      if (entry.id !== id) throw new Contradiction("other");
+      return { kind: "waiting", entry };
+    }
+    const verdict = await verifyEntry(entry as ShownEntry, proof, memory.key);
+    if (!verdict.isProven) throw new Contradiction(verdict.problem);
+    const { leaf, checkpoint } = verdict;
+    if (leaf.id !== id) throw new Contradiction("other");
+    await admit(call, memory, { ...checkpoint, note: proof.checkpoint }, evidence);
+    // An address that was claimed is beside the log.
+    const actor = { ...leaf.actor, claimedEmail: entry.actor?.claimedEmail };
+    const { leafData, leafHash } = proof;
+    const proven = { ...leaf, actor } as unknown as AuditEntry;
+    return { kind: "proven", found: { entry: proven, leafData, leafHash, checkpoint } };
+  });
+}
+
+/** A signed checkpoint becomes the last one seen, if the log has only grown since. */
+async function admit(
+  call: Call,
+  { last }: LogMemory,
+  seen: Checkpoint & { note: string },
+  evidence: Record<string, unknown>,
+): Promise<void> {
+  const { note, ...checkpoint } = seen;
+  if (last !== undefined) {
+    if (checkpoint.size < last.size) throw new Contradiction("shorter");
+    const proof = checkpoint.size === last.size ? [] : await readGrowth(call, last.size, checkpoint.size);
+    evidence.consistency = proof;
+    if (!(await hasOnlyGrown(last, checkpoint, proof))) throw new Contradiction("rewritten");
+  }
+  rememberCheckpoint(checkpoint, note);
+}
+
+async function readGrowth(call: Call, from: number, to: number): Promise<string[]> {
+  const path = `/admin/audit/consistency?from=${from}&to=${to}`;
+  const { proof } = await call<{ proof: string[] }>("GET", path).catch((error: unknown) => {
+    // A signed checkpoint has this size.
+    if (error instanceof GatehouseError && error.status === 404) throw new Contradiction("shorter");
+    throw error;
+  });
+  if (!Array.isArray(proof)) throw new Contradiction("form");
+  return proof.map(textOf);
+}
+
+class Contradiction extends Error {
+  readonly finding: Finding;
+  constructor(finding: Finding) {
+    super(finding);
+    this.finding = finding;
+  }
+}
+
+function textOf(value: unknown): string {
+  if (typeof value !== "string") throw new Contradiction("form");
+  return value;
+}
+
+async function checked<T>(
+  known: object,
+  check: (evidence: Record<string, unknown>) => Promise<Checked<T>>,
+): Promise<Checked<T>> {
+  if (!("subtle" in crypto)) return { kind: "unsupported" };
+  const evidence: Record<string, unknown> = { ...known };
+  try {
+    return await check(evidence);
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "NotSupportedError") return { kind: "unsupported" };
+    const finding = findingOf(error);
+    if (finding === undefined) throw error;
+    return { kind: "alarm", alarm: { finding, at: new Date().toISOString(), evidence } };
+  }
+}
+
+function findingOf(error: unknown): Finding | undefined {
+  if (error instanceof Contradiction) return error.finding;
+  if (error instanceof Unproven) return error.problem;
+  // An answer of success that is no JSON of this API, or lacks a member.
+  if (error instanceof GatehouseError) return error.status >= 200 && error.status < 300 ? "form" : undefined;
+  return error instanceof TypeError || error instanceof DOMException ? "form" : undefined;
+}

@@ -1,0 +1,178 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link, useParams } from "@tanstack/react-router";
+import type { AuditEntry } from "../../../examples/typescript-client/generated/gatehouse.ts";
+import { useAccount, useSession } from "../../session/session.ts";
+import { PageTitle, Section } from "../../ui/frame.tsx";
+import { Notice } from "../../ui/notice.tsx";
+import { Found } from "../../ui/states.tsx";
+import { useLanguage } from "../../ui/text.ts";
+import { visible } from "../../ui/visible.ts";
+import { may } from "../may.ts";
+import { useText } from "../text.ts";
+import { momentText } from "../when.tsx";
+import { isUuid } from "./audit-search.ts";
+import type { Checked, ProvenEntry } from "./check-log.ts";
+import { EntryFacts } from "./entry-facts.tsx";
+import { Outcome, Verbatim } from "./entry-text.tsx";
+import { ProofPanel } from "./proof-panel.tsx";
+import { useEntry } from "./use-checked.ts";
+import "./audit.css";
+
+export function EntryPage() {
+  const t = useText();
+  const { id: entryId } = useParams({ from: "/audit/$id" });
+  const { log, entry: query } = useEntry(entryId);
+  const entry = log.data?.kind === "alarm" || query.data === undefined ? undefined : shownOf(query.data);
+  return (
+    <>
+      <p className="back">
+        <Link to="/audit">{t("audit.title")}</Link>
+      </p>
+      <PageTitle lead={entry && <Lead entry={entry} />}>{visible(entry?.action ?? t("audit.one"))}</PageTitle>
+      <Found query={log}>
+        {(ofLog) => (
+          <Found query={query}>
+            {(checked) => (
+              <>
+                <ProofPanel log={ofLog} checked={checked} checkedAtMs={query.dataUpdatedAt} />
+                {entry !== undefined && <Shown key={entry.id} entry={entry} />}
+                {entry !== undefined && checked.kind === "proven" && (
+                  <Section title={t("audit.raw")} lead={t("audit.rawLead")}>
+                    <pre className="raw">
+                      <Verbatim>{checked.found.leafData}</Verbatim>
+                    </pre>
+                  </Section>
+                )}
+              </>
+            )}
+          </Found>
+        )}
+      </Found>
+    </>
+  );
+}
+
+/** Nothing that was found to be false is shown. */
+function shownOf(checked: Checked<ProvenEntry>): AuditEntry | undefined {
+  if (checked.kind === "proven") return checked.found.entry;
+  return checked.kind === "waiting" ? checked.entry : undefined;
+}
+
+function Lead({ entry }: { entry: AuditEntry }) {
+  const t = useText();
+  const language = useLanguage();
+  return (
+    <span className="tagged">
+      <Outcome entry={entry} />
+      <time dateTime={entry.occurredAt}>{momentText(entry.occurredAt, language)}</time>
+      {entry.sequence !== null && (
+        <span>{t("audit.number", { number: new Intl.NumberFormat(language).format(entry.sequence) })}</span>
+      )}
+    </span>
+  );
+}
+
+function Shown({ entry }: { entry: AuditEntry }) {
+  const t = useText();
+  const account = useAccount();
+  const userId = entry.actor?.userId;
+  return (
+    <>
+      {isUuid(entry.requestId) && <CallSection entry={entry} />}
+      <Section title={t("audit.says")}>
+        <EntryFacts entry={entry} />
+        {isUuid(userId) && account !== undefined && may(account, "users:read") && (
+          <p>
+            <a href={`/console/users/${userId}`}>{t("audit.person")}</a>
+          </p>
+        )}
+      </Section>
+    </>
+  );
+}
+
+/** The entries of one request, in the order of time. Intent and outcome are proven here, too. */
+function CallSection({ entry }: { entry: AuditEntry }) {
+  const t = useText();
+  const { call } = useSession();
+  const { requestId } = entry;
+  const query = useQuery({
+    queryKey: ["audit", "call", requestId],
+    queryFn: () =>
+      call<{ entries: AuditEntry[] }>("GET", `/admin/audit?requestId=${requestId}&limit=100`).then(
+        ({ entries }) => entries.toReversed(),
+      ),
+    staleTime: Infinity,
+  });
+  return (
+    <Section title={t("audit.together")} lead={t("audit.togetherLead")}>
+      <Found query={query}>
+        {(entries) => {
+          const kinds = entries.filter(({ callId }) => callId === entry.callId).map(({ kind }) => kind);
+          return (
+            <>
+              <ol className="steps">
+                {entries.map((one) => (
+                  <Step key={one.id} listed={one} opened={entry} />
+                ))}
+              </ol>
+              {entry.kind !== "event" && kinds.includes("intent") && !kinds.includes("outcome") && (
+                <Notice isBad>{t("audit.noOutcome")}</Notice>
+              )}
+            </>
+          );
+        }}
+      </Found>
+    </Section>
+  );
+}
+
+function Step({ listed, opened }: { listed: AuditEntry; opened: AuditEntry }) {
+  return listed.callId === opened.callId && listed.kind !== "event" ? (
+    <ProvenStep listed={listed} opened={opened} />
+  ) : (
+    <StepLine entry={listed} opened={opened} />
+  );
+}
+
+function ProvenStep({ listed, opened }: { listed: AuditEntry; opened: AuditEntry }) {
+  const { data } = useEntry(listed.id).entry;
+  const isProven = data?.kind === "proven";
+  return <StepLine entry={isProven ? data.found.entry : listed} opened={opened} isProven={isProven} />;
+}
+
+function StepLine({
+  entry,
+  opened,
+  isProven = false,
+}: {
+  entry: AuditEntry;
+  opened: AuditEntry;
+  isProven?: boolean;
+}) {
+  const t = useText();
+  const language = useLanguage();
+  const isOpened = entry.id === opened.id;
+  const names = { intent: t("audit.intent"), outcome: t("audit.outcomeOf"), event: t("audit.event") };
+  return (
+    <li aria-current={isOpened ? "step" : undefined}>
+      <span className="muted small">{names[entry.kind]}</span>
+      {isOpened ? (
+        <strong>
+          <Verbatim>{entry.action}</Verbatim>
+        </strong>
+      ) : (
+        <Link to="/audit/$id" params={{ id: entry.id }}>
+          <Verbatim>{entry.action}</Verbatim>
+        </Link>
+      )}
+      <span className="tagged">
+        {entry.kind !== "intent" && <Outcome entry={entry} />}
+        {isProven && <span className="tag">{t("proof.proven")}</span>}
+      </span>
+      <time className="muted small" dateTime={entry.occurredAt}>
+        {momentText(entry.occurredAt, language)}
+      </time>
+    </li>
+  );
+}

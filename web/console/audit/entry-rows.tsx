@@ -1,0 +1,87 @@
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+import type { AuditEntry } from "../../../examples/typescript-client/generated/gatehouse.ts";
+import { useAccount } from "../../session/session.ts";
+import { Sheet } from "../../ui/dialog.tsx";
+import { visible } from "../../ui/visible.ts";
+import { may } from "../may.ts";
+import { Table } from "../table.tsx";
+import { useText } from "../text.ts";
+import { When } from "../when.tsx";
+import { EntryFacts } from "./entry-facts.tsx";
+import { Actor, Outcome, shortId, Verbatim } from "./entry-text.tsx";
+
+/** Entries as the server lists them. Who may read the whole log opens one to have it proven. */
+export function EntryRows({
+  entries,
+  caption,
+  empty,
+}: {
+  entries: readonly AuditEntry[];
+  caption: string;
+  empty: string;
+}) {
+  const t = useText();
+  const account = useAccount();
+  const [opened, setOpened] = useState<AuditEntry>();
+  const opens = account !== undefined && may(account, "audit:read");
+  return (
+    <>
+      <Table
+        name={caption}
+        rows={entries}
+        keyOf={({ id }) => id}
+        empty={empty}
+        columns={[
+          {
+            head: t("audit.time"),
+            kind: "time",
+            cell: ({ occurredAt }) => <When time={occurredAt} isExact />,
+          },
+          {
+            head: t("audit.action"),
+            kind: "main",
+            cell: (entry) =>
+              opens ? (
+                <Link to="/audit/$id" params={{ id: entry.id }}>
+                  <Verbatim>{entry.action}</Verbatim>
+                </Link>
+              ) : (
+                <button type="button" className="plain" onClick={() => setOpened(entry)}>
+                  <Verbatim>{entry.action}</Verbatim>
+                </button>
+              ),
+          },
+          { head: t("audit.actor"), cell: (entry) => <Actor entry={entry} /> },
+          {
+            head: t("audit.resource"),
+            cell: ({ resource }) =>
+              resource !== "" && (
+                <span className="resource" title={visible(resource)}>
+                  <Verbatim>{shortId(resource)}</Verbatim>
+                </span>
+              ),
+          },
+          {
+            head: t("audit.outcome"),
+            cell: (entry) => (
+              <>
+                <Outcome entry={entry} />
+                {entry.reason !== undefined && (
+                  <span className="why muted small">
+                    <Verbatim>{entry.reason}</Verbatim>
+                  </span>
+                )}
+              </>
+            ),
+          },
+        ]}
+      />
+      {opened !== undefined && (
+        <Sheet title={visible(opened.action)} onClose={() => setOpened(undefined)}>
+          {() => <EntryFacts entry={opened} />}
+        </Sheet>
+      )}
+    </>
+  );
+}

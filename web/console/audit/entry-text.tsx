@@ -1,0 +1,50 @@
+import type { AuditEntry } from "../../../examples/typescript-client/generated/gatehouse.ts";
+import { visible } from "../../ui/visible.ts";
+import { useText } from "../text.ts";
+
+/** What somebody else wrote, which turns no other text around. */
+export function Verbatim({ children = "" }: { children: string | undefined }) {
+  return <bdi>{visible(children)}</bdi>;
+}
+
+/** The person or program, or the address that nobody has proven. */
+export function Actor({ entry: { actor } }: { entry: AuditEntry }) {
+  const t = useText();
+  const { userId, claimedEmail, role } = actor ?? {};
+  if (userId !== undefined && userId !== "")
+    return (
+      <>
+        <span className="id" title={visible(userId)}>
+          <Verbatim>{shortId(userId)}</Verbatim>
+        </span>
+        {role !== undefined && role !== "" && (
+          <>
+            {" "}
+            <span className="muted">
+              <Verbatim>{role}</Verbatim>
+            </span>
+          </>
+        )}
+      </>
+    );
+  if (claimedEmail !== undefined && claimedEmail !== "") return <Verbatim>{claimedEmail}</Verbatim>;
+  return <span className="muted">{t("audit.nobody")}</span>;
+}
+
+/** A UUID that one can tell from others; its middle is of no use to people. */
+export const shortId = (id: string): string =>
+  /^[0-9a-f]{8}-[0-9a-f-]{27}$/i.test(id) ? `${id.slice(0, 8)}…${id.slice(-6)}` : id;
+
+export function Outcome({ entry }: { entry: AuditEntry }) {
+  const t = useText();
+  if (entry.kind === "intent") return <span className="tag plain-tag">{t("audit.begun")}</span>;
+  const status = entry.httpStatus === undefined || entry.httpStatus === 0 ? "" : ` ${entry.httpStatus}`;
+  switch (entry.outcome) {
+    case "success":
+      return <span className="tag">{t("audit.success") + status}</span>;
+    case "failure":
+      return <span className="tag bad">{t("audit.failure") + status}</span>;
+    default:
+      return <span className="tag bad">{t("audit.unknown") + status}</span>;
+  }
+}

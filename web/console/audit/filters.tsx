@@ -1,0 +1,147 @@
+import { type FormEvent, useId, useRef, useState } from "react";
+import { Button } from "../../ui/button.tsx";
+import { Field } from "../../ui/field.tsx";
+import { FieldProblems } from "../../ui/form.tsx";
+import { useText } from "../text.ts";
+import { type AuditSearch, problemOf, readSearch, TEXTS } from "./audit-search.ts";
+
+const SPANS = { hour: 3_600_000, day: 24 * 3_600_000, week: 7 * 24 * 3_600_000 };
+const VERBATIM = { spellCheck: false, autoCapitalize: "none", autoComplete: "off" } as const;
+const TIMES = ["from", "to"] as const;
+const isTime = (name: string) => TIMES.some((time) => time === name);
+
+/** @param onSearch gets what was entered, all of it usable. */
+export function Filters({
+  search,
+  onSearch,
+}: {
+  search: AuditSearch;
+  onSearch: (next: AuditSearch) => void;
+}) {
+  const t = useText();
+  const outcomeId = useId();
+  const form = useRef<HTMLFormElement>(null);
+  const [problems, setProblems] = useState<Record<string, () => string>>({});
+  const [cleared, setCleared] = useState(0);
+  const { live } = search;
+  /** Searches what was entered, with other times in place of the entered ones if there are any. */
+  const find = (times?: AuditSearch) => {
+    if (form.current === null) return;
+    const entered = { ...entriesOf(form.current) };
+    const found = TEXTS.flatMap((name) => {
+      if (times !== undefined && isTime(name)) return [];
+      const isUnfinished = inputOf(form.current, name)?.validity.badInput === true;
+      const problem = isUnfinished ? "form.invalid" : problemOf(name, entered[name] ?? "");
+      return problem === undefined ? [] : [[name, () => t(problem)] as const];
+    });
+    setProblems(Object.fromEntries(found));
+    const [first] = found;
+    if (first !== undefined) return inputOf(form.current, first[0])?.focus();
+    for (const name of times === undefined ? [] : TIMES) delete entered[name];
+    onSearch({ ...readSearch(entered), ...times, ...(live && { live }) });
+  };
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    find();
+  };
+  const since = (spanMs: number) => find({ from: new Date(Date.now() - spanMs).toISOString() });
+  const clear = () => {
+    setProblems({});
+    // What was entered and not searched goes as well.
+    setCleared((before) => before + 1);
+    onSearch(live ? { live } : {});
+  };
+  const forget = (name: string) => setProblems(({ [name]: _forgotten, ...others }) => others);
+  return (
+    <FieldProblems value={{ problems, forget }}>
+      <search>
+        {/* A change of the address, as by the button back, fills it again. */}
+        <form
+          key={`${cleared} ${JSON.stringify(search)}`}
+          ref={form}
+          className="filters"
+          noValidate
+          onSubmit={submit}
+        >
+          <Field
+            name="action"
+            label={t("audit.action")}
+            defaultValue={search.action}
+            {...VERBATIM}
+            placeholder="auth.login"
+          />
+          <Field name="actor" label={t("audit.actor")} defaultValue={search.actor} {...VERBATIM} />
+          <Field name="resource" label={t("audit.resource")} defaultValue={search.resource} {...VERBATIM} />
+          <div className="field">
+            <label htmlFor={outcomeId}>{t("audit.outcome")}</label>
+            <select id={outcomeId} name="outcome" defaultValue={search.outcome ?? ""}>
+              <option value="">{t("audit.anyOutcome")}</option>
+              <option value="success">{t("audit.success")}</option>
+              <option value="failure">{t("audit.failure")}</option>
+              <option value="unknown">{t("audit.unknown")}</option>
+            </select>
+          </div>
+          {!live && (
+            <>
+              {TIMES.map((name) => (
+                <Field
+                  key={name}
+                  name={name}
+                  type="datetime-local"
+                  label={name === "from" ? t("audit.from") : t("audit.to")}
+                  defaultValue={localTime(search[name])}
+                />
+              ))}
+              <Field
+                name="requestId"
+                label={t("audit.requestId")}
+                defaultValue={search.requestId}
+                {...VERBATIM}
+              />
+            </>
+          )}
+          <div className="buttons">
+            <Button type="submit" size="slim">
+              {t("audit.search")}
+            </Button>
+            <Button kind="quiet" size="slim" onClick={clear}>
+              {t("audit.clear")}
+            </Button>
+            {!live && (
+              <span className="spans">
+                <button type="button" className="plain" onClick={() => since(SPANS.hour)}>
+                  {t("audit.lastHour")}
+                </button>
+                <button type="button" className="plain" onClick={() => since(SPANS.day)}>
+                  {t("audit.lastDay")}
+                </button>
+                <button type="button" className="plain" onClick={() => since(SPANS.week)}>
+                  {t("audit.lastWeek")}
+                </button>
+              </span>
+            )}
+          </div>
+        </form>
+      </search>
+    </FieldProblems>
+  );
+}
+
+const inputOf = (form: HTMLFormElement | null, name: string) =>
+  form?.elements.namedItem(name) as HTMLInputElement | null;
+
+/** Times of the form are local. */
+function entriesOf(form: HTMLFormElement): Record<string, string> {
+  const entered = [...new FormData(form)].map(([name, value]) => [name, String(value).trim()] as const);
+  return Object.fromEntries(
+    entered
+      .filter(([, value]) => value !== "")
+      .map(([name, value]) => [name, isTime(name) ? new Date(value).toISOString() : value]),
+  );
+}
+
+function localTime(time: string | undefined): string {
+  if (time === undefined) return "";
+  const at = new Date(time);
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+}

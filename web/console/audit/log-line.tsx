@@ -1,0 +1,43 @@
+import { useState } from "react";
+import { useLanguage } from "../../ui/text.ts";
+import { useText } from "../text.ts";
+import { momentText } from "../when.tsx";
+import { KeySheet } from "./key-sheet.tsx";
+import { useAlarm, useLog } from "./use-checked.ts";
+
+/** What is proven of the log as a whole. */
+export function LogLine() {
+  const t = useText();
+  const language = useLanguage();
+  const { data } = useLog();
+  const alarm = useAlarm();
+  const [isOpen, setOpen] = useState(false);
+  if (data === undefined || data.kind === "alarm" || alarm !== undefined) return null;
+  const key = (
+    <button type="button" className="plain" onClick={() => setOpen(true)}>
+      {t("proof.aboutKey")}
+    </button>
+  );
+  const sheet = isOpen && <KeySheet onClose={() => setOpen(false)} />;
+  if (data.kind !== "proven")
+    return (
+      <p className="muted small">{t(data.kind === "waiting" ? "proof.noCheckpoint" : "proof.unsupported")}</p>
+    );
+  const { checkpoint, since, comparedAt } = data.found;
+  const count = new Intl.NumberFormat(language).format(checkpoint.size);
+  return (
+    <p className="log-line small">
+      <span className={comparedAt === undefined ? "mark open" : "mark"} aria-hidden="true" />
+      <span>
+        {t("proof.log", { count, when: momentText(checkpoint.time, language) })}{" "}
+        {since !== undefined &&
+          t("proof.since", {
+            count: new Intl.NumberFormat(language).format(since.size),
+            when: momentText(since.seenAt, language),
+          })}{" "}
+        {comparedAt === undefined ? t("proof.notCompared") : ""} {key}
+      </span>
+      {sheet}
+    </p>
+  );
+}

@@ -1,0 +1,90 @@
+import { useQueryClient } from "@tanstack/react-query";
+import type { ClientWithCredentials } from "../../../examples/typescript-client/generated/gatehouse.ts";
+import { useSession } from "../../session/session.ts";
+import { Field } from "../../ui/field.tsx";
+import { Act } from "../act.tsx";
+import { useDone } from "../done.tsx";
+import { useText } from "../text.ts";
+import { chosenPermissions, OwnerField, PermissionFields, useOwnerId } from "./fields.tsx";
+
+interface Props {
+  client: ClientWithCredentials;
+  ownerEmail: string | undefined;
+  onDeleted: () => void;
+}
+
+export function ClientActs({ client, ownerEmail, onDeleted }: Props) {
+  const t = useText();
+  const { call } = useSession();
+  const ownerIdOf = useOwnerId();
+  const queries = useQueryClient();
+  const done = useDone();
+  const change = async (body: object) => {
+    await call("PATCH", `/admin/clients/${client.id}`, body);
+    done("changeClient.done");
+    await queries.invalidateQueries({ queryKey: ["clients"] });
+  };
+  return (
+    <>
+      <div className="acts">
+        <Act
+          name={t("changeClient.rename")}
+          effect={t("changeClient.renameEffect")}
+          act={({ name = "", reason }) => change({ name: name.trim(), reason })}
+        >
+          <Field
+            name="name"
+            label={t("clients.name")}
+            defaultValue={client.name}
+            required
+            maxLength={100}
+            autoComplete="off"
+          />
+        </Act>
+        <Act
+          name={t("changeClient.permissions")}
+          effect={t("changeClient.permissionsEffect")}
+          act={({ reason }, form) => change({ permissions: chosenPermissions(form), reason })}
+        >
+          <PermissionFields held={client.permissions} />
+        </Act>
+        <Act
+          name={t("changeClient.owner")}
+          effect={t("changeClient.ownerEffect")}
+          act={async ({ owner = "", reason }) => change({ ownerId: await ownerIdOf(owner), reason })}
+        >
+          <OwnerField {...(ownerEmail !== undefined && { email: ownerEmail })} />
+        </Act>
+        {client.status === "disabled" && (
+          <Act
+            name={t("changeClient.enable")}
+            effect={t("changeClient.enableEffect")}
+            act={({ reason }) => change({ status: "active", reason })}
+          />
+        )}
+      </div>
+      <div className="acts dangers">
+        {client.status === "active" && (
+          <Act
+            name={t("changeClient.disable")}
+            kind="danger"
+            effect={t("changeClient.disableEffect")}
+            typed={client.name}
+            act={({ reason }) => change({ status: "disabled", reason })}
+          />
+        )}
+        <Act
+          name={t("deleteClient.name")}
+          kind="danger"
+          effect={t("deleteClient.effect")}
+          typed={client.name}
+          act={async ({ reason }) => {
+            await call("DELETE", `/admin/clients/${client.id}`, { reason });
+            onDeleted();
+            await queries.invalidateQueries({ queryKey: ["clients"] });
+          }}
+        />
+      </div>
+    </>
+  );
+}

@@ -1,0 +1,185 @@
+import { useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import type {
+  ClientCredential,
+  ClientWithCredentials,
+} from "../../../examples/typescript-client/generated/gatehouse.ts";
+import { GatehouseError } from "../../client/gateway-calls.ts";
+import { useSession } from "../../session/session.ts";
+import { Button } from "../../ui/button.tsx";
+import { Sheet } from "../../ui/dialog.tsx";
+import { AreaField, Field, SelectField } from "../../ui/field.tsx";
+import { Act } from "../act.tsx";
+import { Copyable } from "../copyable.tsx";
+import { useDone } from "../done.tsx";
+import { Panel } from "../panel.tsx";
+import { Table } from "../table.tsx";
+import { useKnownText, useText } from "../text.ts";
+import { When } from "../when.tsx";
+
+type Kind = ClientCredential["kind"];
+
+interface Props {
+  client: ClientWithCredentials;
+  mayWrite: boolean;
+}
+
+export function Credentials({ client, mayWrite }: Props) {
+  const t = useText();
+  const known = useKnownText();
+  return (
+    <Panel title={t("credentials.title")} beside={mayWrite && <Add client={client} />}>
+      <Table
+        name={t("credentials.title")}
+        rows={client.credentials}
+        keyOf={({ id }) => id}
+        empty={t("credentials.none")}
+        columns={[
+          {
+            head: t("credentials.kind"),
+            kind: "main",
+            cell: ({ kind, name, keyId }) => (
+              <>
+                <span>{known("kinds", kind)}</span>
+                {name !== "" && <span className="muted small">{name}</span>}
+                {keyId !== null && (
+                  <code className="cut" title={keyId}>
+                    {keyId}
+                  </code>
+                )}
+              </>
+            ),
+          },
+          { head: t("signIn.added"), kind: "number", cell: ({ createdAt }) => <When time={createdAt} /> },
+          {
+            head: t("signIn.used"),
+            kind: "number",
+            cell: ({ lastUsedAt }) => (lastUsedAt === null ? t("list.never") : <When time={lastUsedAt} />),
+          },
+          ...(mayWrite
+            ? [
+                {
+                  head: t("user.acts"),
+                  kind: "acts" as const,
+                  cell: (credential: ClientCredential) => <Revoke client={client} credential={credential} />,
+                },
+              ]
+            : []),
+        ]}
+      />
+    </Panel>
+  );
+}
+
+function Revoke({ client, credential }: { client: ClientWithCredentials; credential: ClientCredential }) {
+  const t = useText();
+  const { call } = useSession();
+  const queries = useQueryClient();
+  const done = useDone();
+  return (
+    <Act
+      name={t("credentials.revoke")}
+      label={t("credentials.revokeIt", { name: credential.name || credential.keyId || credential.id })}
+      effect={t("credentials.revokeEffect")}
+      act={async ({ reason }) => {
+        await call("DELETE", `/admin/clients/${client.id}/credentials/${credential.id}`, { reason });
+        done("credentials.revoked");
+        await queries.invalidateQueries({ queryKey: ["clients"] });
+      }}
+    />
+  );
+}
+
+function Add({ client }: { client: ClientWithCredentials }) {
+  const t = useText();
+  const known = useKnownText();
+  const { call } = useSession();
+  const queries = useQueryClient();
+  const [kind, setKind] = useState<Kind>("secret");
+  const [shown, setShown] = useState<{ kind: Kind; secret: string }>();
+  const kinds = (["public_key", "secret", "api_key"] as const).map(
+    (name) => [name, known("kinds", name)] as const,
+  );
+  return (
+    <>
+      <Act
+        name={t("credentials.add")}
+        effect={t("credentials.addEffect")}
+        act={async ({ name = "", publicKey, reason }) => {
+          const key = kind === "public_key" ? { publicKey: parsedKey(publicKey) } : {};
+          const body = { kind, ...(name.trim() !== "" && { name: name.trim() }), ...key, reason };
+          const { secret } = await call<{ secret: string | null }>(
+            "POST",
+            `/admin/clients/${client.id}/credentials`,
+            body,
+          );
+          if (secret !== null) setShown({ kind, secret });
+          await queries.invalidateQueries({ queryKey: ["clients"] });
+        }}
+      >
+        <SelectField
+          name="kind"
+          label={t("credentials.kind")}
+          hint={known("kindHints", kind)}
+          options={kinds}
+          value={kind}
+          onChange={(event) => setKind(event.target.value as Kind)}
+        />
+        {kind === "public_key" && (
+          <AreaField
+            name="publicKey"
+            label={t("credentials.publicKey")}
+            hint={t("credentials.publicKeyHint")}
+            required
+          />
+        )}
+        <Field
+          name="name"
+          label={t("credentials.name")}
+          hint={t("credentials.nameHint")}
+          maxLength={100}
+          autoComplete="off"
+        />
+      </Act>
+      {/* Neither Escape nor a click beside it loses what is shown once. */}
+      <Sheet
+        title={t("credentials.once")}
+        isOpen={shown !== undefined}
+        mustAnswer
+        onClose={() => setShown(undefined)}
+      >
+        {(close) => (
+          <>
+            <p className="muted">{t("credentials.onceLead")}</p>
+            <dl className="details">
+              <div>
+                <dt>{t("clients.id")}</dt>
+                <dd>
+                  <Copyable name={t("clients.id")} text={client.id} />
+                </dd>
+              </div>
+              <div>
+                <dt>{known("kinds", shown?.kind ?? "")}</dt>
+                <dd>
+                  <Copyable name={known("kinds", shown?.kind ?? "")} text={shown?.secret ?? ""} />
+                </dd>
+              </div>
+            </dl>
+            <Button size="wide" onClick={close}>
+              {t("credentials.kept")}
+            </Button>
+          </>
+        )}
+      </Sheet>
+    </>
+  );
+}
+
+/** @throws {GatehouseError} `validation_failed` at the field. */
+function parsedKey(text = ""): object {
+  try {
+    const key: unknown = JSON.parse(text);
+    if (typeof key === "object" && key !== null) return key;
+  } catch {}
+  throw new GatehouseError(400, { code: "validation_failed", details: [{ field: "publicKey" }] });
+}

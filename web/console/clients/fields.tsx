@@ -1,0 +1,95 @@
+import { useContext, useId } from "react";
+import type { ManagedUser } from "../../../examples/typescript-client/generated/gatehouse.ts";
+import { GatehouseError } from "../../client/gateway-calls.ts";
+import { useAccount, useSession, useUser } from "../../session/session.ts";
+import { EmailField } from "../../ui/field.tsx";
+import { FieldProblems } from "../../ui/form.tsx";
+import { may } from "../may.ts";
+import { useText } from "../text.ts";
+
+/** What administers Gatehouse itself. */
+const ADMINISTERS = /^(?:users|roles|sessions|mfa|audit|clients|system):/;
+
+/** Nobody gives a client a permission that they do not hold; what it has may stay. Several entries, `permissions`. */
+export function PermissionFields({ held = [] }: { held?: readonly string[] }) {
+  const t = useText();
+  const own = useAccount()?.permissions ?? [];
+  const all = [...new Set([...own, ...held])];
+  const { problems, forget } = useContext(FieldProblems);
+  const problem = problems.permissions?.();
+  const problemId = useId();
+  const groups = [
+    { title: t("clientFields.api"), names: all.filter((name) => !ADMINISTERS.test(name)) },
+    { title: t("clientFields.administration"), names: all.filter((name) => ADMINISTERS.test(name)) },
+  ];
+  return (
+    <>
+      {groups
+        .filter(({ names }) => names.length > 0)
+        .map(({ title, names }) => (
+          <fieldset
+            key={title}
+            className="checks"
+            onInput={() => forget("permissions")}
+            {...(problem !== undefined && { "aria-describedby": problemId })}
+          >
+            <legend>{title}</legend>
+            {names.map((name) => (
+              <label key={name} className="check">
+                <input type="checkbox" name="permissions" value={name} defaultChecked={held.includes(name)} />
+                <code>{name}</code>
+              </label>
+            ))}
+          </fieldset>
+        ))}
+      {problem !== undefined && (
+        <p className="wrong" role="alert" id={problemId}>
+          {problem}
+        </p>
+      )}
+    </>
+  );
+}
+
+/** @throws {GatehouseError} `validation_failed` at the field. */
+export function chosenPermissions(form: HTMLFormElement): string[] {
+  const chosen = new FormData(form).getAll("permissions").map(String);
+  if (chosen.length === 0) {
+    throw new GatehouseError(400, { code: "validation_failed", details: [{ field: "permissions" }] });
+  }
+  return chosen;
+}
+
+/** Who answers for a client, by address. */
+export function OwnerField({ email }: { email?: string }) {
+  const t = useText();
+  const account = useAccount();
+  const user = useUser();
+  const mayChoose = account !== undefined && may(account, "users:read");
+  return (
+    <EmailField
+      name="owner"
+      label={t("clientFields.owner")}
+      hint={t(mayChoose ? "clientFields.ownerHint" : "clientFields.ownerIsYou")}
+      defaultValue={email ?? user.email}
+      readOnly={!mayChoose}
+      autoComplete="off"
+    />
+  );
+}
+
+/** The id of the user with this address. @returns rejects with `validation_failed` at `owner` if there is none. */
+export function useOwnerId(): (email: string) => Promise<string> {
+  const { call } = useSession();
+  const user = useUser();
+  return async (typed) => {
+    const email = typed.trim().toLowerCase();
+    if (email === user.email.toLowerCase()) return user.id;
+    const search = new URLSearchParams({ query: email, status: "active" });
+    const { users } = await call<{ users: ManagedUser[] }>("GET", `/admin/users?${search}`);
+    const found = users.find((one) => one.email.toLowerCase() === email);
+    if (found === undefined)
+      throw new GatehouseError(400, { code: "validation_failed", details: [{ field: "owner" }] });
+    return found.id;
+  };
+}

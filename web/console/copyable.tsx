@@ -1,0 +1,24 @@
+import { useState } from "react";
+import { useText } from "./text.ts";
+
+/** A text for machines, and a button that copies it. @param name what it is, for screen readers. */
+export function Copyable({ name, text }: { name: string; text: string }) {
+  const t = useText();
+  const [isCopied, setCopied] = useState(false);
+  const copy = () =>
+    void navigator.clipboard.writeText(text).then(
+      () => setCopied(true),
+      () => undefined,
+    );
+  return (
+    <span className="copyable">
+      <code>{text}</code>
+      <button type="button" className="plain small" aria-label={t("copy.what", { name })} onClick={copy}>
+        {t(isCopied ? "form.copied" : "form.copy")}
+      </button>
+      <span role="status" className="hidden">
+        {isCopied && t("form.copied")}
+      </span>
+    </span>
+  );
+}

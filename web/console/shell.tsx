@@ -1,0 +1,98 @@
+import { QueryClientProvider } from "@tanstack/react-query";
+import { Link, Outlet, useLocation } from "@tanstack/react-router";
+import { type ReactNode, useState } from "react";
+import { newQueries } from "../session/queries.ts";
+import { useAccount, useSession, useUser } from "../session/session.ts";
+import { StepUp } from "../session/step-up.tsx";
+import { Attendance } from "../ui/attended.tsx";
+import { Button } from "../ui/button.tsx";
+import { useAction } from "../ui/form.tsx";
+import { Frame, PageTitle, Rooms } from "../ui/frame.tsx";
+import { AlarmBanner } from "./audit/alarm-banner.tsx";
+import { may } from "./may.ts";
+import { ROOMS } from "./rooms.ts";
+import { loadTexts, useText } from "./text.ts";
+
+/** The frame of every page. Without a session it is empty: the guard leads to the login. */
+export function Shell() {
+  return useAccount() === undefined ? null : <Frames />;
+}
+
+/** Of one person: what they have loaded and typed is gone with it. */
+function Frames() {
+  const [queries] = useState(newQueries);
+  return (
+    <QueryClientProvider client={queries}>
+      <Frame home="/console" loadTexts={loadTexts} beside={<Person />}>
+        <div className="console">
+          <OpenRooms />
+          <main id="content">
+            <AlarmBanner />
+            <Outlet />
+          </main>
+        </div>
+        <Attendance />
+        <StepUp />
+      </Frame>
+    </QueryClientProvider>
+  );
+}
+
+function OpenRooms(): ReactNode {
+  const t = useText();
+  const pathname = useLocation({ select: (location) => location.pathname });
+  const account = useAccount();
+  const open = ROOMS.filter(({ permission }) => account !== undefined && may(account, permission));
+  if (open.length === 0) return null;
+  return (
+    <Rooms present={pathname}>
+      {open.map(({ path, name }) => (
+        <li key={path}>
+          <Link to={path}>{t(name)}</Link>
+        </li>
+      ))}
+    </Rooms>
+  );
+}
+
+function Person() {
+  const t = useText();
+  const { logout } = useSession();
+  const { email } = useUser();
+  const { run, isRunning } = useAction(() => logout("session"));
+  return (
+    <>
+      <a className="person" href="/account" title={t("console.account")}>
+        {email}
+      </a>
+      <Button kind="quiet" size="slim" isPending={isRunning} onClick={() => void run()}>
+        {t("console.logOut")}
+      </Button>
+    </>
+  );
+}
+
+export function Nothing() {
+  const t = useText();
+  const { role } = useUser();
+  return (
+    <>
+      <PageTitle lead={t("console.nothingLead", { role })}>{t("console.nothing")}</PageTitle>
+      <a className="button" href="/account">
+        {t("console.account")}
+      </a>
+    </>
+  );
+}
+
+export function Missing() {
+  const t = useText();
+  return (
+    <>
+      <PageTitle lead={t("states.missingText")}>{t("states.missing")}</PageTitle>
+      <Link to="/" className="button">
+        {t("console.title")}
+      </Link>
+    </>
+  );
+}

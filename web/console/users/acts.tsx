@@ -1,0 +1,202 @@
+import { type QueryClient, useQueryClient } from "@tanstack/react-query";
+import type {
+  ManagedUser,
+  Role,
+  UserDetails,
+} from "../../../examples/typescript-client/generated/gatehouse.ts";
+import { useAccount, useSession } from "../../session/session.ts";
+import { SelectField } from "../../ui/field.tsx";
+import { Act } from "../act.tsx";
+import { useDone } from "../done.tsx";
+import { may } from "../may.ts";
+import { useText } from "../text.ts";
+
+interface Props {
+  user: ManagedUser;
+  details: UserDetails | null;
+  roles: readonly Role[];
+  onDeleted: () => void;
+}
+
+/** What the signed-in person may do with this account, the harmless first. */
+export function Acts(props: Props) {
+  const t = useText();
+  const account = useAccount();
+  const role = props.roles.find(({ name }) => name === props.user.role);
+  if (account === undefined) return null;
+  const allowed = (...permissions: string[]) => permissions.every((name) => may(account, name));
+  // A role that is gone from the file stops nobody.
+  if (role?.actable === false)
+    return <p className="muted small">{t("user.notYours", { role: role.name })}</p>;
+  const helps = [
+    allowed("users:unlock") && <Unlock key="unlock" {...props} />,
+    allowed("sessions:end") && <EndSessions key="end" {...props} />,
+    allowed("users:write") && <DemandPassword key="password" {...props} />,
+    allowed("users:write", "roles:assign") && <ChangeRole key="role" {...props} />,
+  ].filter(Boolean);
+  const dangers = [
+    allowed("mfa:reset") && props.user.mfaEnabled && <ResetMfa key="mfa" {...props} />,
+    allowed("users:write") && <SetStatus key="status" {...props} withClients={allowed("clients:write")} />,
+    allowed("users:delete") && <Delete key="delete" {...props} withClients={allowed("clients:write")} />,
+  ].filter(Boolean);
+  if (helps.length + dangers.length === 0) return <p className="muted small">{t("user.noActs")}</p>;
+  return (
+    <>
+      <div className="acts">{helps}</div>
+      {dangers.length > 0 && <div className="acts dangers">{dangers}</div>}
+    </>
+  );
+}
+
+/** Calls with the entered reason, loads the account again, and says that it is done. */
+function useAct({ user }: Pick<Props, "user">) {
+  const { call } = useSession();
+  const queries = useQueryClient();
+  const done = useDone();
+  return async (method: string, path: string, body: object, ...said: Parameters<typeof done>) => {
+    await call(method, `/admin/users/${user.id}${path}`, body);
+    done(...said);
+    await loadPeopleAgain(queries);
+  };
+}
+
+/** Their clients too: an act on a person may disable them. */
+const loadPeopleAgain = (queries: QueryClient) =>
+  Promise.all([["users"], ["clients"]].map((queryKey) => queries.invalidateQueries({ queryKey })));
+
+function Unlock({ user }: Props) {
+  const t = useText();
+  const act = useAct({ user });
+  return (
+    <Act
+      name={t("unlock.name")}
+      effect={t("unlock.effect")}
+      act={({ reason }) => act("POST", "/unlock", { reason }, "unlock.done")}
+    />
+  );
+}
+
+function EndSessions({ user }: Props) {
+  const t = useText();
+  const act = useAct({ user });
+  return (
+    <Act
+      name={t("endSessions.name")}
+      effect={t("endSessions.effect")}
+      act={({ reason }) => act("POST", "/sessions/revoke", { reason }, "endSessions.done")}
+    />
+  );
+}
+
+function DemandPassword({ user }: Props) {
+  const t = useText();
+  const act = useAct({ user });
+  const { mustChangePassword } = user;
+  return (
+    <Act
+      name={t(mustChangePassword ? "demandPassword.undo" : "demandPassword.name")}
+      effect={t(mustChangePassword ? "demandPassword.undoEffect" : "demandPassword.effect")}
+      act={({ reason }) =>
+        act("PATCH", "", { reason, mustChangePassword: !mustChangePassword }, "demandPassword.done")
+      }
+    />
+  );
+}
+
+function ChangeRole({ user, roles }: Props) {
+  const t = useText();
+  const act = useAct({ user });
+  const others = roles.filter(({ name, assignable }) => assignable && name !== user.role);
+  if (others.length === 0) return null;
+  return (
+    <Act
+      name={t("changeRole.name")}
+      effect={t("changeRole.effect", { role: user.role })}
+      act={({ role = "", reason }) => act("PATCH", "", { role, reason }, "changeRole.done", { role })}
+    >
+      <SelectField
+        name="role"
+        label={t("changeRole.role")}
+        options={others.map(({ name }) => [name, name])}
+        hint={t("changeRole.hint")}
+      />
+    </Act>
+  );
+}
+
+function ResetMfa({ user, details }: Props) {
+  const t = useText();
+  const act = useAct({ user });
+  const count = (details?.passkeys.length ?? 0) + (details?.totpSince == null ? 0 : 1);
+  return (
+    <Act
+      name={t("resetMfa.name")}
+      kind="danger"
+      effect={t("resetMfa.effect", { count })}
+      typed={user.email}
+      act={({ reason }) => act("POST", "/mfa/reset", { reason }, "resetMfa.done")}
+    />
+  );
+}
+
+interface WithClients extends Props {
+  withClients: boolean;
+}
+
+function SetStatus({ user, withClients }: WithClients) {
+  const t = useText();
+  const act = useAct({ user });
+  if (user.status === "disabled")
+    return (
+      <Act
+        name={t("enable.name")}
+        effect={t("enable.effect")}
+        act={({ reason }) => act("PATCH", "", { status: "active", reason }, "enable.done")}
+      />
+    );
+  return (
+    <Act
+      name={t("disable.name")}
+      kind="danger"
+      effect={t("disable.effect")}
+      typed={user.email}
+      act={({ reason, clients }) =>
+        act("PATCH", "", { status: "disabled", reason, ...(clients && { clients }) }, "disable.done")
+      }
+    >
+      {withClients && <ClientsToo />}
+    </Act>
+  );
+}
+
+function Delete({ user, withClients, onDeleted }: WithClients) {
+  const t = useText();
+  const { call } = useSession();
+  const queries = useQueryClient();
+  return (
+    <Act
+      name={t("deleteUser.name")}
+      kind="danger"
+      effect={t("deleteUser.effect")}
+      typed={user.email}
+      act={async ({ reason, clients }) => {
+        await call("DELETE", `/admin/users/${user.id}`, { reason, ...(clients && { clients }) });
+        onDeleted();
+        await loadPeopleAgain(queries);
+      }}
+    >
+      {withClients && <ClientsToo />}
+    </Act>
+  );
+}
+
+/** What becomes of the programs of whom the person answers. */
+function ClientsToo() {
+  const t = useText();
+  return (
+    <label className="check">
+      <input type="checkbox" name="clients" value="disable" />
+      <span>{t("user.clientsToo")}</span>
+    </label>
+  );
+}

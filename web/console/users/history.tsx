@@ -1,0 +1,150 @@
+import { useQuery } from "@tanstack/react-query";
+import type {
+  AuditEntry,
+  Session,
+  UserDetails,
+} from "../../../examples/typescript-client/generated/gatehouse.ts";
+import { useSession } from "../../session/session.ts";
+import { deviceOf } from "../../ui/format.ts";
+import { Found } from "../../ui/states.tsx";
+import { Panel } from "../panel.tsx";
+import { Table } from "../table.tsx";
+import { useKnownText, useText } from "../text.ts";
+import { When } from "../when.tsx";
+
+const FAILURES = 10;
+
+/** The last failed logins, with the reasons that the person was not told. */
+export function Failures({ userId }: { userId: string }) {
+  const t = useText();
+  const known = useKnownText();
+  const { call } = useSession();
+  const search = new URLSearchParams({ action: "user.login_failed", resource: userId, limit: `${FAILURES}` });
+  const query = useQuery({
+    queryKey: ["users", userId, "failures"],
+    queryFn: () => call<{ entries: AuditEntry[] }>("GET", `/admin/audit?${search}`),
+  });
+  return (
+    <Panel title={t("history.failures")}>
+      <Found query={query}>
+        {({ entries }) => (
+          <Table
+            name={t("history.failures")}
+            rows={entries}
+            keyOf={({ id }) => id}
+            empty={t("history.noFailures")}
+            columns={[
+              {
+                head: t("history.why"),
+                kind: "main",
+                cell: ({ reason = "" }) => <strong>{known("failures", reason)}</strong>,
+              },
+              {
+                head: t("history.from"),
+                cell: ({ clientIp, userAgent }) => <Origin ip={clientIp} userAgent={userAgent} />,
+              },
+              {
+                head: t("history.when"),
+                kind: "number",
+                cell: ({ occurredAt }) => <When time={occurredAt} />,
+              },
+            ]}
+          />
+        )}
+      </Found>
+    </Panel>
+  );
+}
+
+export function Sessions({ userId }: { userId: string }) {
+  const t = useText();
+  const known = useKnownText();
+  const { call } = useSession();
+  const query = useQuery({
+    queryKey: ["users", userId, "sessions"],
+    queryFn: () => call<{ sessions: Session[] }>("GET", `/admin/users/${userId}/sessions`),
+  });
+  return (
+    <Panel title={t("history.sessions")}>
+      <Found query={query}>
+        {({ sessions }) => (
+          <Table
+            name={t("history.sessions")}
+            rows={sessions}
+            keyOf={({ id }) => id}
+            empty={t("history.noSessions")}
+            columns={[
+              {
+                head: t("history.from"),
+                kind: "main",
+                cell: ({ ip, userAgent }) => <Origin ip={ip} userAgent={userAgent} />,
+              },
+              { head: t("history.by"), cell: ({ amr }) => amr.map((name) => known("amr", name)).join(", ") },
+              {
+                head: t("history.begun"),
+                kind: "number",
+                cell: ({ createdAt }) => <When time={createdAt} />,
+              },
+              {
+                head: t("history.used"),
+                kind: "number",
+                cell: ({ lastUsedAt }) => <When time={lastUsedAt} />,
+              },
+            ]}
+          />
+        )}
+      </Found>
+    </Panel>
+  );
+}
+
+export function Mails({ mails }: Pick<UserDetails, "mails">) {
+  const t = useText();
+  const known = useKnownText();
+  const numbered = mails.map((mail, index) => ({
+    ...mail,
+    id: `${mail.createdAt} ${mail.template} ${index}`,
+  }));
+  return (
+    <Panel title={t("history.mails")}>
+      <Table
+        name={t("history.mails")}
+        rows={numbered}
+        keyOf={({ id }) => id}
+        empty={t("history.noMails")}
+        columns={[
+          { head: t("history.mail"), kind: "main", cell: ({ template }) => known("mails", template) },
+          {
+            head: t("users.state"),
+            cell: ({ state }) => (
+              <span className={`tag ${MAIL_TAGS[state]}`}>{known("mailStates", state)}</span>
+            ),
+          },
+          { head: t("history.when"), kind: "number", cell: ({ createdAt }) => <When time={createdAt} /> },
+        ]}
+      />
+    </Panel>
+  );
+}
+
+const MAIL_TAGS = {
+  sent: "quiet",
+  waiting: "",
+  given_up: "bad",
+  withheld: "warn",
+  unknown: "quiet",
+} as const;
+
+/** An address, and what somebody there called their browser. */
+function Origin({ ip, userAgent }: { ip: string; userAgent: string }) {
+  const t = useText();
+  const { browser, system } = deviceOf(userAgent);
+  return (
+    <>
+      <span className="number">{ip}</span>
+      <span className="muted small" title={userAgent}>
+        {[browser || t("history.unknownBrowser"), system].filter((text) => text !== "").join(", ")}
+      </span>
+    </>
+  );
+}

@@ -1,0 +1,144 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link, useParams } from "@tanstack/react-router";
+import { type ReactNode, useState } from "react";
+import type { ManagedUser, UserDetails } from "../../../examples/typescript-client/generated/gatehouse.ts";
+import { useAccount, useSession } from "../../session/session.ts";
+import { PageTitle } from "../../ui/frame.tsx";
+import { Notice } from "../../ui/notice.tsx";
+import { Found } from "../../ui/states.tsx";
+import { ClientTable, useClients } from "../clients/client-table.tsx";
+import { Copyable } from "../copyable.tsx";
+import { DoneArea } from "../done.tsx";
+import { may } from "../may.ts";
+import { Fact, Panel } from "../panel.tsx";
+import { useText } from "../text.ts";
+import { When } from "../when.tsx";
+import { Acts } from "./acts.tsx";
+import { Failures, Mails, Sessions } from "./history.tsx";
+import { SignIn } from "./sign-in.tsx";
+import { UserTags } from "./user-tags.tsx";
+import { useRoles } from "./users-page.tsx";
+
+interface Described {
+  user: ManagedUser;
+  /** Null from an identity-service of the version before. */
+  details: UserDetails | null;
+}
+
+export function UserPage() {
+  const t = useText();
+  const { id } = useParams({ from: "/users/$id" });
+  const { call } = useSession();
+  const [isGone, setGone] = useState(false);
+  const query = useQuery({
+    queryKey: ["users", id],
+    queryFn: () => call<Described>("GET", `/admin/users/${id}`),
+    enabled: !isGone,
+  });
+  if (isGone)
+    return (
+      <>
+        <PageTitle>{t("users.title")}</PageTitle>
+        <div className="stack">
+          <Notice>{t("deleteUser.done")}</Notice>
+          <Back />
+        </div>
+      </>
+    );
+  return (
+    <DoneArea key={id}>
+      <Back />
+      <Found query={query}>{(described) => <Person {...described} onDeleted={() => setGone(true)} />}</Found>
+    </DoneArea>
+  );
+}
+
+function Back() {
+  const t = useText();
+  return (
+    <p className="back">
+      <Link to="/users">{t("users.back")}</Link>
+    </p>
+  );
+}
+
+function Person({ user, details, onDeleted }: Described & { onDeleted: () => void }) {
+  const account = useAccount();
+  const roles = useRoles();
+  const allowed = (permission: string) => account !== undefined && may(account, permission);
+  const name = `${user.firstName} ${user.lastName}`.trim();
+  return (
+    <>
+      <PageTitle
+        lead={
+          <span className="tagged">
+            {user.email} <UserTags user={user} isLocked={details?.locked === true} />
+          </span>
+        }
+      >
+        {name === "" ? user.email : name}
+      </PageTitle>
+      <div className="beside">
+        <div className="panels">
+          {allowed("audit:read:user") && <Failures userId={user.id} />}
+          {details !== null && <SignIn details={details} />}
+          {allowed("sessions:read") && <Sessions userId={user.id} />}
+          {allowed("clients:read") && <Clients userId={user.id} />}
+          {details !== null && <Mails mails={details.mails} />}
+        </div>
+        <aside className="panels">
+          <Facts user={user} details={details} mayAudit={allowed("audit:read:user")} />
+          <ActsPanel>
+            <Found query={roles}>
+              {(found) => <Acts user={user} details={details} roles={found.roles} onDeleted={onDeleted} />}
+            </Found>
+          </ActsPanel>
+        </aside>
+      </div>
+    </>
+  );
+}
+
+function ActsPanel({ children }: { children: ReactNode }) {
+  const t = useText();
+  return <Panel title={t("user.acts")}>{children}</Panel>;
+}
+
+function Facts({ user, details, mayAudit }: Described & { mayAudit: boolean }) {
+  const t = useText();
+  return (
+    <Panel title={t("user.account")}>
+      <dl className="details">
+        <Fact name={t("users.role")}>{user.role}</Fact>
+        <Fact name={t("users.since")}>
+          <When time={user.createdAt} />
+        </Fact>
+        {details?.locked === true && (
+          <Fact name={t("user.lockedUntil")}>
+            {details.lockedUntil === null ? t("user.lockedOpen") : <When time={details.lockedUntil} />}
+          </Fact>
+        )}
+        <Fact name={t("user.id")}>
+          <Copyable name={t("user.id")} text={user.id} />
+        </Fact>
+      </dl>
+      {mayAudit && (
+        <p className="small">
+          <Link to="/audit" search={{ actor: user.id }}>
+            {t("user.audit")}
+          </Link>
+        </p>
+      )}
+    </Panel>
+  );
+}
+
+function Clients({ userId }: { userId: string }) {
+  const t = useText();
+  const query = useClients({ owner: userId });
+  return (
+    <Panel title={t("user.clients")}>
+      <ClientTable query={query} name={t("user.clients")} empty={t("user.noClients")} />
+    </Panel>
+  );
+}

@@ -1,0 +1,144 @@
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { Link, useLocation, useNavigate } from "@tanstack/react-router";
+import type { ManagedUser, Role } from "../../../examples/typescript-client/generated/gatehouse.ts";
+import { useSession } from "../../session/session.ts";
+import { Field, SelectField } from "../../ui/field.tsx";
+import { ActionForm } from "../../ui/form.tsx";
+import { PageTitle } from "../../ui/frame.tsx";
+import { Found } from "../../ui/states.tsx";
+import { More, pages } from "../more.tsx";
+import { Table } from "../table.tsx";
+import { useText } from "../text.ts";
+import { When } from "../when.tsx";
+import { UserTags } from "./user-tags.tsx";
+
+export interface Wanted {
+  query?: string;
+  role?: string;
+  status?: string;
+}
+
+/** What is looked for stays with the entry of the history: not in the address, since it may name a person. */
+function useWanted(): [Wanted, (wanted: Wanted) => void] {
+  const wanted = useLocation({ select: ({ state }) => state.wanted });
+  const navigate = useNavigate();
+  return [
+    wanted ?? {},
+    (next) => void navigate({ to: "/users", replace: true, state: (old) => ({ ...old, wanted: next }) }),
+  ];
+}
+
+export function useRoles() {
+  const { call } = useSession();
+  return useQuery({
+    queryKey: ["roles"],
+    queryFn: () => call<{ roles: Role[] }>("GET", "/admin/roles"),
+    staleTime: 60_000,
+  });
+}
+
+interface Page {
+  users: ManagedUser[];
+  nextCursor: string | null;
+}
+
+export function UsersPage() {
+  const t = useText();
+  const { call } = useSession();
+  const [wanted, setWanted] = useWanted();
+  const query = useInfiniteQuery({
+    queryKey: ["users", "list", wanted],
+    ...pages((cursor) => call<Page>("GET", `/admin/users?${new URLSearchParams({ ...wanted, ...cursor })}`)),
+  });
+  return (
+    <>
+      <PageTitle lead={t("users.lead")}>{t("users.title")}</PageTitle>
+      <Search wanted={wanted} onWanted={setWanted} />
+      <div className="panel">
+        <Found query={query}>
+          {({ pages: found }) => (
+            <>
+              <Table
+                name={t("users.title")}
+                rows={found.flatMap(({ users }) => users)}
+                keyOf={({ id }) => id}
+                empty={t("users.none")}
+                columns={[
+                  { head: t("users.person"), kind: "main", cell: (user) => <Person user={user} /> },
+                  { head: t("users.role"), cell: ({ role }) => role },
+                  { head: t("users.state"), cell: (user) => <UserTags user={user} /> },
+                  {
+                    head: t("users.since"),
+                    kind: "number",
+                    cell: ({ createdAt }) => <When time={createdAt} />,
+                  },
+                ]}
+              />
+              <More query={query} />
+            </>
+          )}
+        </Found>
+      </div>
+    </>
+  );
+}
+
+function Person({ user: { id, email, firstName, lastName } }: { user: ManagedUser }) {
+  return (
+    <>
+      <Link to="/users/$id" params={{ id }}>
+        {email}
+      </Link>
+      <span className="muted small">
+        {firstName} {lastName}
+      </span>
+    </>
+  );
+}
+
+function Search({ wanted, onWanted }: { wanted: Wanted; onWanted: (wanted: Wanted) => void }) {
+  const t = useText();
+  const roles = useRoles().data?.roles ?? [];
+  const any = ["", t("users.any")] as const;
+  return (
+    <search className="finder">
+      <ActionForm
+        submit={t("users.search")}
+        action={async (entered) =>
+          onWanted(
+            Object.fromEntries(
+              Object.entries(entered)
+                .map(([name, text]) => [name, text.trim()] as const)
+                .filter(([, text]) => text !== ""),
+            ),
+          )
+        }
+      >
+        <Field
+          name="query"
+          label={t("users.query")}
+          defaultValue={wanted.query ?? ""}
+          type="search"
+          pattern="\s*(?:\S.{1,252}\S)?\s*"
+          maxLength={254}
+          autoComplete="off"
+          spellCheck={false}
+        />
+        <SelectField
+          // Its choice needs its options.
+          key={roles.length}
+          name="role"
+          label={t("users.role")}
+          defaultValue={wanted.role ?? ""}
+          options={[any, ...roles.map(({ name }) => [name, name] as const)]}
+        />
+        <SelectField
+          name="status"
+          label={t("users.state")}
+          defaultValue={wanted.status ?? ""}
+          options={[any, ["active", t("users.active")], ["disabled", t("users.disabled")]]}
+        />
+      </ActionForm>
+    </search>
+  );
+}

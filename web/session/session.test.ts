@@ -1,0 +1,187 @@
+import { beforeEach, expect, test, vi } from "vitest";
+import type { BrowserSession } from "../client/browser-session.ts";
+import { GatehouseError } from "../client/gateway-calls.ts";
+import type { Proof, StepUpRequest } from "../client/proofs.ts";
+import type { EndReason } from "../client/tabs.ts";
+import { Session } from "./session.ts";
+
+const stored = new Map<string, string>();
+
+beforeEach(() => {
+  stored.clear();
+  vi.stubGlobal("localStorage", {
+    getItem: (key: string) => stored.get(key) ?? null,
+    setItem: (key: string, value: string) => stored.set(key, value),
+    removeItem: (key: string) => stored.delete(key),
+  });
+  return () => vi.unstubAllGlobals();
+});
+
+const answer = (data: unknown) => Response.json({ success: true, data });
+
+/** The library's part, which has tests of its own. */
+function connected({ fetch = async () => answer({}), ...rest }: Partial<BrowserSession> = {}) {
+  const sent: string[] = [];
+  let reloads = 0;
+  let ask: (request: StepUpRequest) => Promise<Proof> = () => Promise.reject(new Error("not connected"));
+  let end: (reason: EndReason) => void = () => undefined;
+  const absent = () => Promise.reject(new Error("not part of this test"));
+  const client: BrowserSession = {
+    user: undefined,
+    resume: absent,
+    join: absent,
+    step: absent,
+    logout: absent,
+    accessToken: absent,
+    raise: () => undefined,
+    onChange: () => () => undefined,
+    onSessionEnd: (listener) => {
+      end = listener;
+      return () => undefined;
+    },
+    close: () => undefined,
+    fetch: (input, init) => {
+      sent.push(String(input));
+      return fetch(input, init);
+    },
+    ...rest,
+  };
+  const session = new Session(
+    (onStepUp) => {
+      ask = onStepUp;
+      return client;
+    },
+    () => {
+      reloads += 1;
+    },
+  );
+  return {
+    session,
+    sent,
+    ask: (request: Partial<StepUpRequest>) =>
+      ask({ acr: 1, methods: ["totp"], hasPasskey: false, over: new Promise(() => undefined), ...request }),
+    end: (reason: EndReason) => end(reason),
+    reloads: () => reloads,
+  };
+}
+const codeOf = (error: unknown) => (error as GatehouseError).code;
+
+test("the dialog of a proof stays until the library says that it is over, and shows what was wrong", async () => {
+  const { session, ask } = connected();
+  const { promise: over, resolve: end } = Promise.withResolvers<void>();
+  const first = ask({ over });
+  const proving = session.stepUp?.prove({ password: "wrong" });
+  expect(await first).toEqual({ password: "wrong" });
+  const second = ask({ over, problem: "invalid_credentials" });
+  await expect(proving).rejects.toMatchObject({ code: "wrong_password" });
+  const again = session.stepUp?.prove({ code: "123456" });
+  expect(await second).toEqual({ code: "123456" });
+  expect(session.stepUp).toBeDefined();
+  end();
+  await again;
+  expect(session.stepUp).toBeUndefined();
+});
+
+test("who cancels the proof has cancelled the calls that wait for it", async () => {
+  const refusal = { success: false, error: { code: "step_up_required", details: { acr: 2 } } };
+  const { session, ask } = connected({ fetch: async () => Response.json(refusal, { status: 401 }) });
+  const asked = ask({});
+  session.stepUp?.cancel();
+  expect(await asked).toBeNull();
+  expect(await session.call("GET", "/a").catch(codeOf)).toBe("cancelled");
+});
+
+test.each(["logged_out", "expired", "replaced"] as const)(
+  "after an end (%s) nothing that was begun before goes on, and the next person's calls do",
+  async (reason) => {
+    const { session, sent, ask, end, reloads } = connected({
+      fetch: async () => answer({ user: {}, permissions: [] }),
+    });
+    await session.load();
+    const { call, fetch } = session;
+    const asked = ask({});
+    end(reason);
+    expect([session.account, await asked, reloads()]).toEqual([
+      undefined,
+      null,
+      reason === "replaced" ? 1 : 0,
+    ]);
+    await session.load();
+    expect(session.account).toBeDefined();
+    expect(await call("POST", "/pay", {}).catch(codeOf)).toBe("cancelled");
+    expect(await fetch("/pay", {}).catch(codeOf)).toBe("cancelled");
+    await session.call("GET", "/own");
+    expect(sent).toEqual(["/auth/me", "/auth/me", "/own"]);
+  },
+);
+
+test("what was asked about one person is not shown to the next", async () => {
+  const late = Promise.withResolvers<Response>();
+  const { session, end } = connected({ fetch: () => late.promise });
+  const loading = session.load();
+  end("expired");
+  late.resolve(answer({ user: { email: "ada@example.com" }, permissions: [] }));
+  await loading;
+  expect(session.account).toBeUndefined();
+});
+
+test("a login of this page itself does not load it anew", async () => {
+  const { session, end, reloads } = connected({
+    step: async <T extends object>() => {
+      end("replaced");
+      return {} as T;
+    },
+  });
+  await session.step("/auth/oauth/exchange", {});
+  expect(reloads()).toBe(0);
+  end("replaced");
+  expect(reloads()).toBe(1);
+});
+
+test("a page of everybody asks for a session where there was one, other pages always", async () => {
+  let joined = 0;
+  let isThere = false;
+  const { session, end } = connected({
+    fetch: async () => answer({ user: {}, permissions: [] }),
+    join: async () => {
+      joined += 1;
+      return isThere;
+    },
+  });
+  await session.resume({ always: false });
+  expect(joined).toBe(0);
+  await session.resume({ always: true });
+  expect([joined, session.account]).toEqual([1, undefined]);
+  isThere = true;
+  await session.resume({ always: true });
+  expect(session.account).toBeDefined();
+  await session.resume({ always: false });
+  expect(joined).toBe(3);
+  // The login page may be where the new person's page begins.
+  end("replaced");
+  await session.resume({ always: false });
+  expect(joined).toBe(4);
+  end("logged_out");
+  await session.resume({ always: false });
+  expect(joined).toBe(4);
+});
+
+test("what fails without an answer is offline; an answer of the gateway says more", async () => {
+  const lost = () => Promise.reject(new TypeError("Failed to fetch"));
+  const refused = () => Promise.reject(new GatehouseError(401, { code: "invalid_credentials" }));
+  const { session } = connected({ step: lost, logout: lost, join: lost, fetch: lost });
+  const codes = [
+    session.step("/auth/login", {}),
+    session.logout("session"),
+    session.resume({ always: true }),
+    session.call("GET", "/auth/me"),
+    connected({ step: refused }).session.step("/auth/login", {}),
+  ].map((call) => call.then(() => "", codeOf));
+  expect(await Promise.all(codes)).toEqual([
+    "offline",
+    "offline",
+    "offline",
+    "offline",
+    "invalid_credentials",
+  ]);
+});

@@ -1,0 +1,192 @@
+import { createContext, useContext, useSyncExternalStore } from "react";
+import type { User } from "../../examples/typescript-client/generated/gatehouse.ts";
+import { type BrowserSession, createSession } from "../client/browser-session.ts";
+import { GatehouseError } from "../client/gateway-calls.ts";
+import type { Proof, StepUpRequest } from "../client/proofs.ts";
+import { callApi, offline, type Send } from "../ui/api.ts";
+import { askPasskey } from "./passkeys.ts";
+
+export interface Account {
+  user: User;
+  /** What the user's role holds. */
+  permissions: string[];
+  /** Only with a second factor. */
+  recoveryCodesLeft?: number;
+  totpEnabled?: boolean;
+  hasPassword?: boolean;
+}
+
+/** Calls wait for it. */
+export interface StepUp extends Pick<StepUpRequest, "methods" | "passkey"> {
+  /** @throws {GatehouseError} if it is wrong: another one may be right. */
+  prove(proof: Proof): Promise<void>;
+  cancel(): void;
+}
+
+type Call = <T>(method: string, path: string, body?: object) => Promise<T>;
+type OnStepUp = (request: StepUpRequest) => Promise<Proof>;
+
+/** In storage, without any secret: whether it is worth asking for a session. */
+const HINT = "gatehouse.session";
+
+const connectToGateway = (onStepUp: OnStepUp): BrowserSession =>
+  createSession({ url: location.origin, askPasskey, onStepUp });
+
+/** Who is logged in, and the calls with their rights. */
+export class Session {
+  readonly #client: BrowserSession;
+  #account: Account | undefined;
+  #stepUp: StepUp | undefined;
+  /** Of the proof that is being checked. */
+  #verdict: PromiseWithResolvers<void> | undefined;
+  #isEntering = false;
+  readonly #listeners = new Set<() => void>();
+  /**
+   * Calls of the session that is there now. They refuse once it has ended: what one person has begun does not go on in the
+   * name of the next, although the page is the same.
+   */
+  fetch: Send;
+  /** Asks the person for a proof if the call demands one. @throws {GatehouseError} `wrong_password`, `cancelled` and those of the API. */
+  call: Call;
+
+  /** @param reload of the page, for whoever has logged in to this browser in another tab. */
+  constructor(connect = connectToGateway, reload = () => location.reload()) {
+    this.#client = connect(this.#ask);
+    this.#client.onSessionEnd((reason) => {
+      this.#end();
+      if (reason !== "replaced") return;
+      localStorage.setItem(HINT, "1");
+      if (!this.#isEntering) reload();
+    });
+    ({ fetch: this.fetch, call: this.call } = this.#callsOfNow());
+  }
+
+  get account(): Account | undefined {
+    return this.#account;
+  }
+
+  readonly subscribe = (changed: () => void): (() => void) => {
+    this.#listeners.add(changed);
+    return () => this.#listeners.delete(changed);
+  };
+
+  get stepUp(): StepUp | undefined {
+    return this.#stepUp;
+  }
+
+  /** A call that may end a login: its answer begins the session, or says what is missing. @throws {GatehouseError} */
+  readonly step = async <T extends object>(path: string, body: object): Promise<T> => {
+    this.#isEntering = true;
+    try {
+      return await this.#client.step<T>(path, body).catch(offline);
+    } finally {
+      this.#isEntering = false;
+    }
+  };
+
+  /** @throws {GatehouseError} */
+  readonly logout = (scope: "session" | "others"): Promise<void> => this.#client.logout(scope).catch(offline);
+
+  /** Reads the account again. @throws {GatehouseError} */
+  readonly load = async (): Promise<void> => {
+    const { call } = this;
+    const account = await call<Account>("GET", "/auth/me");
+    localStorage.setItem(HINT, "1");
+    if (this.call === call) this.#set(account);
+  };
+
+  /** After a change, which has happened whether or not this succeeds. */
+  readonly loadAgain = (): Promise<void> => this.load().catch(() => undefined);
+
+  /** After the account was deleted: its sessions are gone. */
+  readonly forget = (): void => this.#end();
+
+  /** Goes on with the session of the browser. @param always also if none is expected. @throws {GatehouseError} */
+  async resume({ always }: { always: boolean }): Promise<void> {
+    if (!always && localStorage.getItem(HINT) === null) return;
+    if (await this.#client.join().catch(offline)) await this.load();
+    else localStorage.removeItem(HINT);
+  }
+
+  #callsOfNow(): { fetch: Send; call: Call } {
+    const send: Send = async (path, init) => {
+      if (this.fetch !== send) throw cancelled();
+      return this.#client.fetch(path, init);
+    };
+    const call: Call = (method, path, body) =>
+      callApi<never>(send, method, path, body).catch((error: unknown) => {
+        // The library has asked for a proof.
+        const isCancelled = error instanceof GatehouseError && error.code === "step_up_required";
+        throw isCancelled ? cancelled() : aboutPassword(error);
+      });
+    return { fetch: send, call };
+  }
+
+  readonly #ask: OnStepUp = ({ methods, passkey, problem, over }) => {
+    const { promise, resolve: answer } = Promise.withResolvers<Proof>();
+    if (problem !== undefined)
+      this.#verdict?.reject(aboutPassword(new GatehouseError(401, { code: problem })));
+    else
+      void over.then(() => {
+        this.#verdict?.resolve();
+        this.#setStepUp(undefined);
+      });
+    const prove = (proof: Proof): Promise<void> => {
+      this.#verdict = Promise.withResolvers();
+      answer(proof);
+      return this.#verdict.promise;
+    };
+    this.#setStepUp({ methods, ...(passkey && { passkey }), prove, cancel: () => answer(null) });
+    return promise;
+  };
+
+  #setStepUp(stepUp: StepUp | undefined): void {
+    this.#stepUp = stepUp;
+    this.#changed();
+  }
+
+  #end(): void {
+    ({ fetch: this.fetch, call: this.call } = this.#callsOfNow());
+    localStorage.removeItem(HINT);
+    this.#stepUp?.cancel();
+    this.#set(undefined);
+  }
+
+  #set(account: Account | undefined): void {
+    this.#account = account;
+    this.#changed();
+  }
+
+  #changed(): void {
+    for (const changed of this.#listeners) changed();
+  }
+}
+
+/** `invalid_credentials` is about the password alone where nobody enters an address. */
+export function aboutPassword(error: unknown): unknown {
+  const isPassword = error instanceof GatehouseError && error.code === "invalid_credentials";
+  return isPassword ? new GatehouseError(error.status, { ...error, code: "wrong_password" }) : error;
+}
+
+const cancelled = () => new GatehouseError(0, { code: "cancelled" });
+
+export const SessionContext = createContext<Session | undefined>(undefined);
+
+export function useSession(): Session {
+  const session = useContext(SessionContext);
+  if (session === undefined) throw new Error("rendered outside of a page");
+  return session;
+}
+
+/** Undefined when logged out. */
+export function useAccount(): Account | undefined {
+  const session = useSession();
+  return useSyncExternalStore(session.subscribe, () => session.account);
+}
+
+/** On pages that only a logged-in person sees. */
+export function useUser(): User {
+  const account = useAccount();
+  if (account === undefined) throw new Error("rendered without a session");
+  return account.user;
+}

@@ -1,0 +1,97 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { describe, expect, test } from "vitest";
+import { isErrorCode } from "../../../service-kit/errors.ts";
+import { de as sharedDe } from "./de.ts";
+import { en as sharedEn } from "./en.ts";
+
+const WEB = resolve(import.meta.dirname, "..", "..");
+const PAGES = [
+  {
+    page: "portal",
+    en: (await import("../../portal/languages/en.ts")).en,
+    de: (await import("../../portal/languages/de.ts")).de,
+  },
+  {
+    page: "console",
+    en: (await import("../../console/languages/en.ts")).en,
+    de: (await import("../../console/languages/de.ts")).de,
+  },
+];
+
+function textsOf(tree: object, path = ""): Map<string, string> {
+  return new Map(
+    Object.entries(tree).flatMap(([key, value]) =>
+      typeof value === "string" ? [[path + key, value]] : [...textsOf(value, `${path}${key}.`)],
+    ),
+  );
+}
+const baseOf = (key: string) => key.replace(/_(zero|one|other)$/, "");
+const valuesIn = (text: string) => [...text.matchAll(/\{\{(\w+)\}\}/g)].map(([, name]) => name).sort();
+
+describe.each([{ page: "ui", en: sharedEn, de: sharedDe }, ...PAGES])("$page", ({ en, de }) => {
+  test("every text is there in both languages, with the same values", () => {
+    const [english, german] = [textsOf(en), textsOf(de)];
+    expect([...german.keys()]).toEqual([...english.keys()]);
+    for (const [key, text] of english) {
+      expect(text.trim(), key).not.toBe("");
+      expect(valuesIn(german.get(key) ?? ""), key).toEqual(valuesIn(text));
+    }
+  });
+});
+
+test.each(PAGES)("no text of the $page has the place of one that it shares", ({ en }) => {
+  expect(Object.keys(en).filter((key) => key in sharedEn)).toEqual([]);
+});
+
+const sourcesIn = (...folders: string[]) =>
+  folders
+    .flatMap((folder) =>
+      readdirSync(join(WEB, folder), { recursive: true, encoding: "utf8" }).map((name) =>
+        join(WEB, folder, name),
+      ),
+    )
+    .filter((path) => /\.tsx?$/.test(path) && !path.includes("languages"))
+    .map((path) => readFileSync(path, "utf8"));
+const SHARED = ["ui", "session"];
+/** Below these, keys are put together, such as `errors.<code>` and `mailLinks.<link>.<part>`. */
+const COMPUTED = [
+  "errors problems tools.themes approval.fields approval.states",
+  "mails mailStates failures keyStates kinds kindHints services amr",
+].flatMap((names) => names.split(" "));
+const isComputed = (key: string) =>
+  key.startsWith("mailLinks.") || COMPUTED.some((group) => key.startsWith(`${group}.`));
+
+test.each(PAGES)(
+  "every text that the $page names exists, and every text of its own is named",
+  ({ page, en }) => {
+    const sources = sourcesIn(...SHARED, page);
+    const own = [...textsOf(en).keys()].map(baseOf);
+    const bases = new Set([...own, ...[...textsOf(sharedEn).keys()].map(baseOf)]);
+    const called = sources.flatMap((text) =>
+      [...text.matchAll(/\b(?:t|textOf|translate)\(\s*"([^"]+)"/g)].map(([, key = ""]) => key),
+    );
+    expect(called.length).toBeGreaterThan(30);
+    expect(called.filter((key) => !bases.has(key))).toEqual([]);
+    const named = namesIn(sources);
+    expect(own.filter((key) => !named.has(key) && !isComputed(key))).toEqual([]);
+  },
+);
+
+test("every shared text is named by a page", () => {
+  const named = namesIn(sourcesIn(...SHARED, "portal", "console"));
+  const keys = [...textsOf(sharedEn).keys()].map(baseOf);
+  expect(keys.filter((key) => !named.has(key) && !isComputed(key))).toEqual([]);
+});
+
+function namesIn(sources: string[]): Set<string> {
+  return new Set(
+    sources.flatMap((text) => [...text.matchAll(/"((?:[\w-]+\.)+[\w-]+)"/g)].map(([, key = ""]) => key)),
+  );
+}
+
+test("every code that has a text of its own is one of the API's or of the browser's", () => {
+  const ours = /^(offline|other|wait|unavailable|wrong_password|cancelled|passkey_\w+|origin_not_allowed)$/;
+  const codes = Object.keys(sharedEn.errors).map(baseOf);
+  expect(codes.filter((code) => !isErrorCode(code) && !ours.test(code))).toEqual([]);
+});
