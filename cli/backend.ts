@@ -1,5 +1,8 @@
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
 import type { Client } from "@grpc/grpc-js";
 import { type CallContext, newCallContext } from "../service-kit/call-context.ts";
+import { tlsConfig } from "../service-kit/config.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { createRpcClient } from "../service-kit/rpc-client.ts";
 import { ProcessCertificate } from "../service-kit/rpc-tls.ts";
@@ -7,11 +10,12 @@ import {
   type BackendService,
   type BackendSettings,
   backendSettings,
+  SERVICES,
   type SettingsSources,
 } from "./backend-settings.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
-import { type OperationsAddress, operationsAddresses } from "./operations-addresses.ts";
+import { OPERATIONS, type OperationsAddress, operationsAddresses } from "./operations-addresses.ts";
 
 export interface Backend {
   /** The context has one deadline for all calls. @throws {CliError} */
@@ -20,11 +24,19 @@ export interface Backend {
     clientClass: ClientClass<C>,
     work: (client: C, context: CallContext) => Promise<R>,
   ): Promise<R>;
+  /** @throws {CliError} 78 with all problems. */
+  settings(service: BackendService): BackendSettings;
   operationsAddresses(): OperationsAddress[];
   environment: SettingsSources["environment"];
+  /** Of the local Gatehouse. It may not exist. */
+  home: string;
+  /** Whether the addresses come from that home. */
+  isLocal: boolean;
 }
 
 type ClientClass<C extends Client> = Parameters<typeof createRpcClient<C>>[0];
+
+const CANNOT_ANSWER_NOW: ReadonlySet<string> = new Set(["service_unavailable", "audit_unavailable", "busy"]);
 
 /** The servers' limit for a call. */
 const BUDGET_MS = 10_000;
@@ -32,6 +44,9 @@ const BUDGET_MS = 10_000;
 export function createBackend(sources: SettingsSources): Backend {
   return {
     environment: sources.environment,
+    home: resolve(sources.values.get("home") ?? sources.defaultHome),
+    isLocal: isLocal(sources),
+    settings: (service) => backendSettings(service, sources),
     operationsAddresses: () => operationsAddresses(sources),
     async call(service, clientClass, work) {
       const settings = backendSettings(service, sources);
@@ -51,6 +66,14 @@ export function createBackend(sources: SettingsSources): Backend {
   };
 }
 
+/** With the precedence of `backendSettings`. */
+function isLocal({ values, environment, defaultHome }: SettingsSources): boolean {
+  if (values.has("home")) return true;
+  const addresses = [...Object.values(SERVICES), ...Object.values(OPERATIONS)].map(({ address }) => address);
+  const isNamed = [...addresses, ...Object.keys(tlsConfig)].some((name) => environment[name]);
+  return !isNamed && existsSync(defaultHome);
+}
+
 function openCertificate({ tls }: BackendSettings): ProcessCertificate {
   try {
     return new ProcessCertificate(tls);
@@ -63,7 +86,7 @@ function openCertificate({ tls }: BackendSettings): ProcessCertificate {
 
 function toCliError(error: DomainError, peer: string, requestId: string): CliError {
   const { code, cause } = error;
-  const exitCode = code === "service_unavailable" ? EXIT.unavailable : EXIT.failed;
+  const exitCode = CANNOT_ANSWER_NOW.has(code) ? EXIT.unavailable : EXIT.failed;
   // A cause exists if the transport failed. Otherwise the service answered.
   const details = (cause as { details?: unknown } | undefined)?.details;
   const isTransport = code === "service_unavailable" && typeof details === "string";

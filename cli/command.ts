@@ -38,7 +38,7 @@ export interface Command {
   summary: string;
   details?: string;
   positionals: readonly string[];
-  optionalPositional?: string;
+  optionalPositionals?: readonly string[];
   options: Readonly<Record<string, CommandOption>>;
   /** Command that shows the result after a lost answer. */
   checkWith?: string;

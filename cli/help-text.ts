@@ -1,38 +1,78 @@
 import type { Command, CommandOption } from "./command.ts";
 import { GLOBAL_OPTIONS } from "./global-options.ts";
 
-const SOURCES = `Each of these options overrides one value. All others come from --home, else from the environment (the names in
-parentheses), else from the local Gatehouse's home: GATEHOUSE_HOME, or .gatehouse beside the program.`;
-const EXIT_CODES =
-  "Exit codes: 0 done, 1 refused or failed, 64 usage, 65 the audit log was tampered with, 66 and 73\nfiles, 69 unavailable, 78 configuration.";
+const WIDTH = 80;
+/** A longer left column would leave the right one no room. */
+const MAX_LEFT = 30;
 
+/** By the first word of a command. */
+const GROUPS: readonly (readonly [title: string, words: readonly string[]])[] = [
+  ["People and programs", ["users", "sessions", "clients"]],
+  ["Signing keys", ["keys"]],
+  ["Audit log and approvals", ["audit", "tail", "approvals"]],
+  ["Routes and roles", ["routes", "access"]],
+  ["Operation", ["health", "doctor", "config", "breach-list", "rpc"]],
+  ["Shell", ["completion"]],
+];
+/** Needed with every command, so shown with every command. */
+const COMMON = ["json", "home", "help"];
+
+const SOURCES =
+  "Each of these options overrides one value. All others come from --home, else from the environment (the names in " +
+  "parentheses), else from the local Gatehouse's home: GATEHOUSE_HOME, or .gatehouse beside the program.";
+const EXIT_CODES =
+  "Exit codes: 0 done, 1 refused or failed, 64 usage, 65 the audit log was tampered with, 66 and 73 files, " +
+  "69 unavailable, 78 configuration.";
+
+/** At most 80 columns wide. */
 export function helpText(commands: readonly Command[]): string {
   const [only, ...others] = commands;
-  const parts = only !== undefined && others.length === 0 ? aboutOne(only) : aboutSeveral(commands);
-  return [...parts, `Options of every command:\n${describe(GLOBAL_OPTIONS)}`, SOURCES, EXIT_CODES].join(
-    "\n\n",
-  );
+  if (only !== undefined && others.length === 0) return aboutOne(only).join("\n\n");
+  const isAll = GROUPS.every(([, words]) => commands.some(({ name }) => words.includes(firstWord(name))));
+  return [
+    "Usage: gatehouse <command> [options]\n       gatehouse <command> --help",
+    ...groupsOf(commands),
+    ...(isAll
+      ? [`Options of every command:\n${describe(GLOBAL_OPTIONS)}`, wrap(SOURCES), wrap(EXIT_CODES)]
+      : []),
+  ].join("\n\n");
+}
+
+const firstWord = (name: string) => name.split(" ")[0] ?? "";
+
+function groupsOf(commands: readonly Command[]): string[] {
+  return GROUPS.flatMap(([title, words]) => {
+    const members = commands.filter(({ name }) => words.includes(firstWord(name)));
+    const rows = members.map((command) => [withArguments(command), command.summary] as const);
+    return rows.length === 0 ? [] : [`${title}:\n${aligned(rows)}`];
+  });
 }
 
 function aboutOne(command: Command): string[] {
-  const own = Object.keys(command.options).length > 0 ? [`Options:\n${describe(command.options)}`] : [];
-  const details = command.details === undefined ? [] : [command.details];
-  return [`Usage: gatehouse ${synopsis(command)} [options]`, `${command.summary}.`, ...details, ...own];
+  const required = Object.entries(command.options).flatMap(([name, option]) =>
+    option.required ? [spelled(name, option)] : [],
+  );
+  const usage = ["Usage: gatehouse", withArguments(command), ...required, "[options]"].join(" ");
+  const common = Object.fromEntries(
+    COMMON.flatMap((name) => {
+      const option = GLOBAL_OPTIONS[name];
+      return option === undefined ? [] : [[name, option]];
+    }),
+  );
+  return [
+    wrap(usage, " ".repeat("Usage: ".length)),
+    wrap(`${command.summary}.`),
+    ...(command.details === undefined ? [] : [paragraphs(command.details)]),
+    ...(Object.keys(command.options).length > 0 ? [`Options:\n${describe(command.options)}`] : []),
+    `Options of every command:\n${describe(common)}`,
+    "Addresses, certificates and exit codes: gatehouse --help",
+  ];
 }
 
-function aboutSeveral(commands: readonly Command[]): string[] {
-  const rows = commands.map((command) => [synopsis(command), command.summary] as const);
-  return ["Usage: gatehouse <command> [options]", `Commands:\n${aligned(rows)}`];
-}
-
-/** `keys revoke <kid> --reason <text>`. */
-function synopsis({ name, positionals, optionalPositional, options }: Command): string {
-  const flags = Object.entries(options).map(([option, spec]) => {
-    const text = spelled(option, spec);
-    return `${spec.required ? text : `[${text}]`}${spec.multiple ? "…" : ""}`;
-  });
-  const optional = optionalPositional === undefined ? [] : [`[<${optionalPositional}>]`];
-  return [name, ...positionals.map((positional) => `<${positional}>`), ...optional, ...flags].join(" ");
+/** `keys revoke <kid>`. */
+function withArguments({ name, positionals, optionalPositionals = [] }: Command): string {
+  const optional = optionalPositionals.map((positional) => `[<${positional}>]`);
+  return [name, ...positionals.map((positional) => `<${positional}>`), ...optional].join(" ");
 }
 
 function describe(options: Readonly<Record<string, CommandOption>>): string {
@@ -45,7 +85,40 @@ function spelled(name: string, { type, value }: CommandOption): string {
   return type === "boolean" ? `--${name}` : `--${name} <${value ?? "value"}>`;
 }
 
+/** Two columns. What is too long for the left one has a line of its own. */
 function aligned(rows: readonly (readonly [string, string])[]): string {
-  const width = Math.max(...rows.map(([left]) => left.length));
-  return rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`).join("\n");
+  const width = Math.max(...rows.map(([left]) => left.length).filter((length) => length <= MAX_LEFT), 0);
+  const indent = " ".repeat(width + 4);
+  return rows
+    .map(([left, right]) => {
+      const text = wrap(`${indent}${right}`, indent);
+      const isShort = left.length <= width;
+      return isShort ? `  ${left.padEnd(width)}${text.slice(width + 2)}` : `  ${left}\n${text}`;
+    })
+    .join("\n");
+}
+
+/** Joins lines, but for those that begin with a space. */
+function paragraphs(text: string): string {
+  return text
+    .split(/\n(?= )/)
+    .map((part) => (part.startsWith(" ") ? part : wrap(part.replaceAll("\n", " "))))
+    .join("\n");
+}
+
+/** @param indent of all lines but the first. */
+function wrap(text: string, indent = ""): string {
+  const lines: string[] = [];
+  let line = /^ */.exec(text)?.[0] ?? "";
+  let isEmpty = true;
+  for (const word of text.trim().split(/ +/)) {
+    if (!isEmpty && line.length + 1 + word.length > WIDTH) {
+      lines.push(line);
+      line = indent;
+      isEmpty = true;
+    }
+    line += isEmpty ? word : ` ${word}`;
+    isEmpty = false;
+  }
+  return [...lines, line].join("\n");
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // Run by `npm exec gatehouse` and `node cli/main.ts`.
 import { resolve } from "node:path";
+import { isLostTypeQuery } from "../service-kit/database-failure.ts";
 import { COMMANDS } from "./commands/commands.ts";
 import { OutputClosedError } from "./output-closed-error.ts";
 import { run } from "./run.ts";
@@ -9,6 +10,11 @@ const HOME = resolve(import.meta.dirname, "..", ".gatehouse");
 
 // Closed output, as by `| head`, is not a failure.
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
+
+// As in the services: the doctor meets databases that end in the middle of a connect.
+process.on("unhandledRejection", (error) => {
+  if (!isLostTypeQuery(error)) throw error;
+});
 
 // `process.exit` would lose output that is still in the pipe.
 process.exitCode = await run(process.argv.slice(2), COMMANDS, {

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { COMMANDS } from "./commands/commands.ts";
+import { GLOBAL_OPTIONS } from "./global-options.ts";
 import { helpText } from "./help-text.ts";
 import { parseCommandLine } from "./parse-command-line.ts";
 
@@ -76,13 +77,26 @@ test.each([
 test("the help names every command, argument and option", () => {
   const all = helpText(COMMANDS);
   for (const command of COMMANDS) {
-    expect(all).toContain(command.summary);
+    expect(all.replaceAll(/\s+/g, " ")).toContain(command.summary);
     const one = helpText([command]);
     for (const positional of command.positionals) expect(one).toContain(`<${positional}>`);
-    for (const option of [...Object.keys(command.options), "json", "home", "tls-key-file"]) {
+    for (const option of [...Object.keys(command.options), "json", "home"]) {
       expect(one).toContain(`--${option}`);
     }
   }
+  for (const option of Object.keys(GLOBAL_OPTIONS)) expect(all).toContain(`--${option}`);
+});
+
+test("every help fits a terminal of 80 columns", () => {
+  const groups = new Set(COMMANDS.map(({ name }) => name.split(" ")[0] ?? ""));
+  const texts = [
+    helpText(COMMANDS),
+    ...COMMANDS.map((command) => helpText([command])),
+    ...[...groups].map((group) => helpText(COMMANDS.filter(({ name }) => name.startsWith(group)))),
+  ];
+  const wide = texts.flatMap((text) => text.split("\n").filter((line) => line.length > 80));
+  expect(wide).toEqual([]);
+  expect(texts[0]?.split("\n").filter((line) => line === line.trimEnd())).toEqual(texts[0]?.split("\n"));
 });
 
 test("an option has the same type in every command, so that it may precede the command", () => {

@@ -61,9 +61,7 @@ function readStrictly(argv: readonly string[], command: Command): CommandInput {
     if (required && !values.has(name) && !lists.has(name)) missing.push(`--${name}`);
   }
   if (missing.length > 0) throw new UsageError(`Missing: ${missing.join(" ")}`, help);
-  const surplus = positionals.slice(
-    command.positionals.length + (command.optionalPositional === undefined ? 0 : 1),
-  );
+  const surplus = positionals.slice(command.positionals.length + (command.optionalPositionals?.length ?? 0));
   if (surplus.length > 0) throw new UsageError(`Too many arguments: ${surplus.join(" ")}`, help);
   const texts = [
     ...values,

@@ -8,6 +8,7 @@ import { noteReadings } from "../audit-client/reading.fixture.ts";
 import { type KeyServiceServer, KeyServiceService } from "../proto/gen/gatehouse/token/v1/key_service.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { createMetrics } from "../service-kit/metrics.ts";
+import { addReflection } from "../service-kit/reflection.ts";
 import { createRpcServer, type Implementation, type RpcServer } from "../service-kit/rpc-server.ts";
 import { BARE_ENVIRONMENT } from "../tests/support/bare-environment.ts";
 import { createTestCertificates, type TestCertificates } from "../tests/support/certificates.ts";
@@ -54,6 +55,7 @@ beforeEach(async () => {
       return methods.revokeSigningKey(request, context);
     },
   });
+  addReflection(server);
   port = await server.listen();
 });
 
@@ -280,3 +282,59 @@ test("the program uses a local home, prints, and exits with its code", async () 
   expect(await program(["keys", "list", "--home", home], {})).toMatchObject({ code: 78, out: "" });
   expect(await program(["--help"], {})).toMatchObject({ code: 0, error: "" });
 });
+
+test("any method is called with JSON, by names that the service itself tells", async () => {
+  const list = await gatehouse(["rpc", "--list"]);
+  expect(list).toMatchObject({ code: 0, out: expect.stringContaining("KeyService/RevokeSigningKey") });
+  const fields = await gatehouse(["rpc", "--list", "KeyService/RevokeSigningKey"]);
+  expect(fields.out).toMatch(/Request:\n {2}keyId: string\n {2}reason: string/);
+  const called = await gatehouse(["rpc", "gatehouse.token.v1.KeyService/ListSigningKeys"]);
+  expect(JSON.parse(called.out).keys.map(({ keyId }: { keyId: string }) => keyId)).toContain(
+    replica.deps.keys.active().id,
+  );
+  const refused = await gatehouse(["rpc", "KeyService/RotateSigningKey"]);
+  expect(refused).toMatchObject({ code: 1, out: "" });
+});
+
+test.each([
+  ["KeyService/RevokeSigningKey", '{"keyID":"a"}', /key "keyID" is unknown/],
+  ["KeyService/RevokeSigningKey", "nonsense", /RevokeSigningKeyRequest/],
+  ["KeyService/Revoke", "{}", /There are: ListSigningKeys/],
+  ["NoService/X", "{}", /is not offered. There are: gatehouse.token.v1.KeyService/],
+])("rpc %s %s is refused before anything is called", async (method, json, problem) => {
+  expect(await gatehouse(["rpc", method, json])).toMatchObject({
+    code: 64,
+    error: expect.stringMatching(problem),
+  });
+  expect(revokedFor).toEqual([]);
+});
+
+test("a service that does not describe itself is told apart from one that is broken", async () => {
+  const mute = createRpcServer({
+    address: "127.0.0.1:0",
+    certificate: certificates.of("token-service"),
+    logger: pino({ level: "silent" }),
+    metrics: createMetrics("token-service"),
+  });
+  const address = `127.0.0.1:${await mute.listen()}`;
+  try {
+    const environment = { ...environmentOf(), TOKEN_SERVICE_ADDRESS: address };
+    expect(await gatehouse(["rpc", "KeyService/ListSigningKeys"], environment)).toMatchObject({
+      code: 1,
+      error: expect.stringContaining("GRPC_REFLECTION=true of token-service"),
+    });
+  } finally {
+    await mute.close(0);
+  }
+});
+
+test.each(["auditor", "gateway", "audit-service"] as const)(
+  "services and messages are told to operators only, not to %s",
+  async (caller) => {
+    expect(await gatehouse(["rpc", "--list"], environmentOf(caller))).toMatchObject({
+      code: 1,
+      out: "",
+      error: expect.stringContaining("may not call this method"),
+    });
+  },
+);

@@ -6,6 +6,7 @@ import { EXIT, type ExitCode } from "./exit-code.ts";
 import { helpText } from "./help-text.ts";
 import { OutputClosedError } from "./output-closed-error.ts";
 import { parseCommandLine } from "./parse-command-line.ts";
+import { printable } from "./printable.ts";
 
 export interface Surroundings extends Pick<SettingsSources, "environment" | "defaultHome"> {
   writeOut(text: string): unknown;
@@ -32,7 +33,9 @@ export async function run(
     const backend = createBackend({ values: request.input.values, environment, defaultHome });
     const output = await command.run(request.input, backend, terminalOf(surroundings));
     if (output === undefined) return EXIT.ok;
-    await surroundings.writeOut(`${wantsJson ? JSON.stringify(output.json, undefined, 2) : output.text}\n`);
+    await surroundings.writeOut(
+      `${wantsJson ? JSON.stringify(output.json, undefined, 2) : shown(output.text)}\n`,
+    );
     return output.exitCode ?? EXIT.ok;
   } catch (error) {
     if (error instanceof OutputClosedError) return EXIT.ok;
@@ -79,8 +82,12 @@ function withDoubt(failure: CliError, command: Command | undefined): CliError {
   );
 }
 
+function shown(text: string): string {
+  return text.split("\n").map(printable).join("\n");
+}
+
 function asText({ message, requestId }: CliError): string {
-  return `gatehouse: ${message}\n${requestId === undefined ? "" : `Request id: ${requestId}\n`}`;
+  return `gatehouse: ${shown(message)}\n${requestId === undefined ? "" : `Request id: ${requestId}\n`}`;
 }
 
 function asJson({ code, message, requestId }: CliError): string {

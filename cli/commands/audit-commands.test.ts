@@ -7,6 +7,8 @@ import {
   type AuditQueryServiceServer,
   AuditQueryServiceService,
   type ExportEntriesResponse,
+  type FollowEntriesRequest,
+  type FollowEntriesResponse,
   type SearchEntriesRequest,
 } from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
 import { type Entry, EntryKind, Outcome } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
@@ -31,6 +33,8 @@ let sent: ExportLine[];
 let searched: SearchEntriesRequest[];
 /** Breaks an export after so many lines, once for each number. */
 let cuts: number[];
+/** What a follower asks, and is answered. */
+let follow: (request: FollowEntriesRequest) => Promise<FollowEntriesResponse>;
 /** An entry that the log has lost. */
 let hole: number | undefined;
 
@@ -67,7 +71,7 @@ beforeAll(async () => {
         yield toMessage(line);
       }
     },
-    followEntries: none,
+    followEntries: (request) => follow(request),
     summarizeLogins: none,
     getEntry: none,
     proveInclusion: none,
@@ -162,6 +166,41 @@ function file(name: string, content?: string): string {
 
 const checkpointsOf = (...sizes: number[]) =>
   textOf(sizes.map((size) => ({ type: "checkpoint", note: log.checkpoint(size) })));
+
+test("tail shows entries as they come, goes on after a break where it was, and ends at Ctrl-C", async () => {
+  const asked: (number | undefined)[] = [];
+  const pageOf = (from: number, to: number) => ({
+    entries: log.entries.slice(from, to).map((line) => toEntry(line)),
+    nextAfterSequence: to,
+    size: to,
+  });
+  follow = async ({ afterSequence, action, outcome }) => {
+    asked.push(afterSequence);
+    expect([action, outcome]).toEqual(["payments.create", Outcome.SUCCESS]);
+    if (asked.length === 1) return pageOf(0, 2);
+    if (asked.length === 2) throw new DomainError("service_unavailable", "the database is away");
+    if (asked.length === 3) throw new DomainError("audit_unavailable", "the reading cannot be recorded");
+    process.emit("SIGINT");
+    return pageOf(2, 3);
+  };
+  const filter = ["--action", "payments.create", "--outcome", "success", "--after", "0"];
+  const { code, out, error } = await gatehouse("tail", ...filter, "--json");
+  expect(code).toBe(0);
+  expect(asked).toEqual([0, 2, 2, 2]);
+  const shown = out.trimEnd().split("\n");
+  expect(shown.map((line) => JSON.parse(line).sequence)).toEqual([1, 2, 3]);
+  expect(error).toMatch(/the database is away\ngatehouse: trying again\ngatehouse: following again\n$/);
+});
+
+test.each([
+  ["not_found", 1],
+  ["service_unavailable", 69],
+] as const)("a tail that fails with %s before its first answer ends", async (failure, exitCode) => {
+  follow = async () => {
+    throw new DomainError(failure);
+  };
+  expect(await gatehouse("tail")).toMatchObject({ code: exitCode, out: "" });
+});
 
 test("an export is complete, and proven with checkpoints kept elsewhere", async () => {
   const path = file("whole.jsonl");

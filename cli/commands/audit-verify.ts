@@ -53,7 +53,7 @@ export const auditVerify: Command = {
     "log was tampered with, 1 if no signature covers its last entries, 66 if a file cannot be read.\n" +
     "What to keep, and what is proven: docs/audit-verify.md",
   positionals: [],
-  optionalPositional: "export.jsonl",
+  optionalPositionals: ["export.jsonl"],
   options: {
     live: { type: "boolean", description: "the running log instead of a file" },
     ...TRUST_OPTIONS,

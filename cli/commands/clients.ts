@@ -9,7 +9,9 @@ import {
 import { callUnary } from "../../service-kit/rpc-client.ts";
 import type { Backend } from "../backend.ts";
 import type { Command } from "../command.ts";
+import { printable } from "../printable.ts";
 import { UsageError } from "../usage-error.ts";
+import { REASON_OPTION, reasonOf } from "./reason-option.ts";
 import { table } from "./table.ts";
 import { wholeNumber } from "./whole-number.ts";
 
@@ -69,7 +71,9 @@ export const clientsShow: Command = {
     const answer = await call(backend, show(clientId));
     const client = clientView(answer.client);
     const credentials = (answer.client?.credentials ?? []).map(credentialView);
-    const facts = Object.entries(client).map(([name, value]) => `${name.padEnd(12)}  ${value ?? "-"}`);
+    const facts = Object.entries(client).map(
+      ([name, value]) => `${name.padEnd(12)}  ${printable(String(value ?? "-"))}`,
+    );
     const rows = credentials.map(({ id, kind, name, keyId, lastUsedAt }) => [
       id,
       kind,
@@ -100,11 +104,15 @@ export const clientsCreate: Command = {
       required: true,
       multiple: true,
     },
+    ...REASON_OPTION,
   },
   checkWith: "gatehouse clients list",
-  async run({ positionals: [name = ""], values, lists }, backend) {
+  async run(input, backend) {
+    const { values, lists } = input;
+    const [name = ""] = input.positionals;
     const permissions = [...(lists.get("permission") ?? [])];
-    const request = { name, ownerUserId: values.get("owner") ?? "", permissions };
+    const ownerUserId = values.get("owner") ?? "";
+    const request = { name, ownerUserId, permissions, reason: reasonOf(input) };
     const answer = await call(backend, (client, context) =>
       callUnary(client, client.createClient, request, context),
     );
@@ -128,9 +136,12 @@ export const clientsChange: Command = {
     },
     disable: { type: "boolean", description: "it gets no tokens" },
     enable: { type: "boolean", description: "it gets tokens again" },
+    ...REASON_OPTION,
   },
   checkWith: CHECK_WITH,
-  async run({ positionals: [clientId = ""], values, lists, flags }, backend) {
+  async run(input, backend) {
+    const { values, lists, flags } = input;
+    const [clientId = ""] = input.positionals;
     if (flags.has("disable") && flags.has("enable")) throw new UsageError("--disable or --enable, not both");
     const names = [...(lists.get("permission") ?? [])];
     const request = {
@@ -143,6 +154,7 @@ export const clientsChange: Command = {
         : flags.has("enable")
           ? ClientStatus.ACTIVE
           : ClientStatus.UNSPECIFIED,
+      reason: reasonOf(input),
     };
     const answer = await call(backend, (client, context) =>
       callUnary(client, client.changeClient, request, context),
@@ -156,11 +168,13 @@ export const clientsDelete: Command = {
   name: "clients delete",
   summary: "Delete a client with its credentials and end its tokens",
   positionals: ["id"],
-  options: { yes: { type: "boolean", description: "needed: it cannot be undone" } },
+  options: { yes: { type: "boolean", description: "needed: it cannot be undone" }, ...REASON_OPTION },
   checkWith: CHECK_WITH,
-  async run({ positionals: [clientId = ""], flags }, backend) {
-    if (!flags.has("yes")) throw new UsageError("This cannot be undone: repeat it with --yes");
-    await call(backend, (client, context) => callUnary(client, client.deleteClient, { clientId }, context));
+  async run(input, backend) {
+    const [clientId = ""] = input.positionals;
+    if (!input.flags.has("yes")) throw new UsageError("This cannot be undone: repeat it with --yes");
+    const request = { clientId, reason: reasonOf(input) };
+    await call(backend, (client, context) => callUnary(client, client.deleteClient, request, context));
     return { text: `${clientId} is deleted`, json: { clientId } };
   },
 };
@@ -174,9 +188,12 @@ export const clientsAddCredential: Command = {
     secret: { type: "boolean", description: "a new secret" },
     "api-key": { type: "boolean", description: "a new API key" },
     name: { type: "string", value: "text", description: "for people" },
+    ...REASON_OPTION,
   },
   checkWith: CHECK_WITH,
-  async run({ positionals: [clientId = ""], values, flags }, backend) {
+  async run(input, backend) {
+    const { values, flags } = input;
+    const [clientId = ""] = input.positionals;
     const file = values.get("public-key");
     const kinds = [
       ...(file === undefined ? [] : [CredentialKind.PUBLIC_KEY]),
@@ -187,7 +204,8 @@ export const clientsAddCredential: Command = {
     if (kind === undefined || kinds.length > 1)
       throw new UsageError("one of --public-key, --secret and --api-key is needed");
     const publicJwkJson = file === undefined ? "" : readKey(file);
-    const request = { clientId, kind, name: values.get("name") ?? "", publicJwkJson };
+    const name = values.get("name") ?? "";
+    const request = { clientId, kind, name, publicJwkJson, reason: reasonOf(input) };
     const answer = await call(backend, (client, context) =>
       callUnary(client, client.addClientCredential, request, context),
     );
@@ -205,11 +223,13 @@ export const clientsRemoveCredential: Command = {
   name: "clients remove-credential",
   summary: "Revoke a credential and end its tokens",
   positionals: ["id", "credential"],
-  options: {},
+  options: REASON_OPTION,
   checkWith: CHECK_WITH,
-  async run({ positionals: [clientId = "", credentialId = ""] }, backend) {
+  async run(input, backend) {
+    const [clientId = "", credentialId = ""] = input.positionals;
+    const request = { clientId, credentialId, reason: reasonOf(input) };
     await call(backend, (client, context) =>
-      callUnary(client, client.revokeClientCredential, { clientId, credentialId }, context),
+      callUnary(client, client.revokeClientCredential, request, context),
     );
     return { text: `${credentialId} is revoked`, json: { clientId, credentialId } };
   },
@@ -229,7 +249,7 @@ const KIND_NAMES: ReadonlyMap<CredentialKind, string> = new Map([
   [CredentialKind.API_KEY, "api_key"],
 ]);
 
-function clientView(client: MachineClient | undefined) {
+export function clientView(client: MachineClient | undefined) {
   if (client === undefined) throw new Error("identity-service sent no client");
   const { id, name, ownerUserId, permissions, status, createdAt, changedAt } = client;
   return {

@@ -6,6 +6,7 @@ import { approvalsProve } from "./approvals-prove.ts";
 import { auditCheckpoint } from "./audit-checkpoint.ts";
 import { auditExport } from "./audit-export.ts";
 import { auditSearch } from "./audit-search.ts";
+import { auditSummary } from "./audit-summary.ts";
 import { auditVerify } from "./audit-verify.ts";
 import { breachListBuild, breachListCheck } from "./breach-list.ts";
 import {
@@ -19,13 +20,17 @@ import {
 } from "./clients.ts";
 import { completionCommand } from "./completion.ts";
 import { configCheck } from "./config-check.ts";
+import { doctor } from "./doctor.ts";
 import { health } from "./health.ts";
 import { keysList } from "./keys-list.ts";
 import { keysRevoke } from "./keys-revoke.ts";
 import { keysRotate } from "./keys-rotate.ts";
 import { routesCheck } from "./routes-check.ts";
+import { routesAdd, routesList, routesRemove } from "./routes-edit.ts";
+import { rpc } from "./rpc.ts";
 import { sessionsList } from "./sessions-list.ts";
 import { sessionsRevoke, sessionsRevokeAll } from "./sessions-revoke.ts";
+import { tail } from "./tail.ts";
 import {
   usersDisable,
   usersEnable,
@@ -34,6 +39,7 @@ import {
   usersUnlock,
 } from "./users-access.ts";
 import { usersEndSessions } from "./users-end-sessions.ts";
+import { usersImport } from "./users-import.ts";
 import { usersDelete, usersResetMfa } from "./users-irreversible.ts";
 import { usersList } from "./users-list.ts";
 import { usersShow } from "./users-show.ts";
@@ -53,6 +59,7 @@ export const COMMANDS: readonly Command[] = [
   usersResetMfa,
   usersEndSessions,
   usersDelete,
+  usersImport,
   clientsList,
   clientsShow,
   clientsCreate,
@@ -60,12 +67,17 @@ export const COMMANDS: readonly Command[] = [
   clientsDelete,
   clientsAddCredential,
   clientsRemoveCredential,
+  routesList,
+  routesAdd,
+  routesRemove,
   routesCheck,
   accessCheck,
   accessWhoCan,
   breachListBuild,
   breachListCheck,
   auditSearch,
+  auditSummary,
+  tail,
   auditExport,
   auditVerify,
   auditCheckpoint,
@@ -75,6 +87,8 @@ export const COMMANDS: readonly Command[] = [
   sessionsRevoke,
   sessionsRevokeAll,
   health,
+  doctor,
   configCheck,
+  rpc,
   completionCommand(() => COMMANDS),
 ];

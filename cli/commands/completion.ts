@@ -2,9 +2,9 @@ import type { Command } from "../command.ts";
 import { GLOBAL_OPTIONS } from "../global-options.ts";
 import { oneOf } from "./one-of.ts";
 
-const INSTALL = `bash: gatehouse completion bash > /etc/bash_completion.d/gatehouse
-zsh:  gatehouse completion zsh > a file _gatehouse in a folder of $fpath
-fish: gatehouse completion fish > ~/.config/fish/completions/gatehouse.fish`;
+const INSTALL = `  bash: gatehouse completion bash > /etc/bash_completion.d/gatehouse
+  zsh:  gatehouse completion zsh > a file _gatehouse in a folder of $fpath
+  fish: gatehouse completion fish > ~/.config/fish/completions/gatehouse.fish`;
 
 export function completionCommand(commands: () => readonly Command[]): Command {
   return {

@@ -1,21 +1,16 @@
-import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { resolve } from "node:path";
-import { text } from "node:stream/consumers";
 import { parseEnv } from "node:util";
 import { CliError } from "../cli-error.ts";
 import type { Command } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
+import {
+  CONFIGURED_SERVICES,
+  checkServiceConfiguration,
+  configurationProblems,
+} from "../service-configuration.ts";
 import { oneOf } from "./one-of.ts";
 
-const ROOT = resolve(import.meta.dirname, "..", "..");
-const TIMEOUT_MS = 20_000;
-const ENTRIES = new Map(
-  ["gateway", "identity-service", "token-service", "audit-service"].map((name) => [
-    name,
-    resolve(ROOT, name, "main.ts"),
-  ]),
-);
+const ENTRIES = new Map(CONFIGURED_SERVICES.map((name) => [name as string, name]));
 
 export const configCheck: Command = {
   name: "config check",
@@ -29,10 +24,10 @@ export const configCheck: Command = {
   },
   async run({ positionals, values }, backend) {
     const [service = ""] = positionals;
-    const entry = oneOf("<service>", ENTRIES, service);
+    const name = oneOf("<service>", ENTRIES, service);
     const file = values.get("env-file");
     const environment = file === undefined ? backend.environment : readEnvironment(file);
-    const { code, said } = await check(entry, environment);
+    const { code, said } = await checkServiceConfiguration(name, environment);
     if (code === 0) {
       const warnings = warningsOf(environment);
       const text = [`${service} could start with this configuration`, ...warnings].join("\n");
@@ -44,11 +39,7 @@ export const configCheck: Command = {
         code: "internal_error",
       });
     }
-    const problems = said
-      .trim()
-      .split("\n")
-      .slice(1)
-      .map((line) => line.trim());
+    const problems = configurationProblems(said);
     return { text: said.trim(), json: { service, problems }, exitCode: EXIT.config };
   },
 };
@@ -81,16 +72,4 @@ function warningsOf(environment: Readonly<Record<string, string | undefined>>): 
     warnings.push("Warning: PUBLIC_ORIGIN is not TOKEN_ISSUER: no client could use a public key");
   }
   return warnings;
-}
-
-async function check(entry: string, environment: Readonly<Record<string, string | undefined>>) {
-  const child = spawn(process.execPath, [entry, "--check-config"], {
-    env: environment,
-    stdio: ["ignore", "ignore", "pipe"],
-    timeout: TIMEOUT_MS,
-    killSignal: "SIGKILL",
-  });
-  const ended = new Promise<number | null>((done, fail) => child.once("close", done).once("error", fail));
-  const [said, code] = await Promise.all([text(child.stderr), ended]);
-  return { code, said };
 }

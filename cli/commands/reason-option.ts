@@ -1,6 +1,6 @@
 import type { CommandInput, CommandOption } from "../command.ts";
 
-/** Of commands that act on a user. */
+/** Of commands that act on a user or change a client. */
 export const REASON_OPTION: Readonly<Record<"reason", CommandOption>> = {
   reason: {
     type: "string",

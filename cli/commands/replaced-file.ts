@@ -19,7 +19,8 @@ export async function replaceFile(
   const interrupt = () =>
     interrupted.abort(new CliError("Interrupted", { exitCode: EXIT.failed, code: "interrupted" }));
   const partial = join(dirname(path), `.${basename(path)}.${randomUUID()}.partial`);
-  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, interrupt);
+  // Each of them: the second Ctrl-C would end the process before the temporary file is removed.
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, interrupt);
   try {
     const file = await open(partial, "wx", mode);
     try {

@@ -1,4 +1,4 @@
-import { parseRoutesFile } from "../../routes-file/routes-file.ts";
+import { parseRoutesFile, type UpstreamRoute } from "../../routes-file/routes-file.ts";
 import { unknownNames } from "../../routes-file/unknown-names.ts";
 import type { Command } from "../command.ts";
 import { ACCESS_OPTION, readAccess } from "./access-source.ts";
@@ -21,16 +21,7 @@ export const routesCheck: Command = {
   async run({ positionals: [file = ""], values, lists }, backend) {
     const hosts = (lists.get("host") ?? []).map((host) => host.toLowerCase());
     const routes = await readConfigFile(file, (text) => parseRoutesFile(text, hosts), "routes_invalid");
-    const rows = routes.map(({ prefix, upstreams, methods, audience, passToken }) => [
-      prefix,
-      Object.keys(methods).join(" "),
-      upstreams.join(" "),
-      passToken ? (audience ?? "as it came") : "none",
-    ]);
-    const text =
-      rows.length === 0
-        ? "No routes: nothing is forwarded."
-        : table(["PREFIX", "METHODS", "UPSTREAMS", "TOKEN"], rows);
+    const text = routesTable(routes);
     const { rules, accessFile, source } = await readAccess({ values }, backend);
     const warnings = unknownNames(routes, rules);
     const warned =
@@ -38,3 +29,14 @@ export const routesCheck: Command = {
     return { text: `${text}${warned}`, json: { routes, warnings, accessFile } };
   },
 };
+
+export function routesTable(routes: readonly UpstreamRoute[]): string {
+  if (routes.length === 0) return "No routes: nothing is forwarded.";
+  const rows = routes.map(({ prefix, upstreams, methods, audience, passToken }) => [
+    prefix,
+    Object.keys(methods).join(" "),
+    upstreams.join(" "),
+    passToken ? (audience ?? "as it came") : "none",
+  ]);
+  return table(["PREFIX", "METHODS", "UPSTREAMS", "TOKEN"], rows);
+}

@@ -26,9 +26,9 @@ export const sessionsList: Command = {
       id,
       createdAt ?? "",
       lastUsedAt ?? "",
-      printable(ip),
+      ip,
       amr.join(" "),
-      printable(userAgent),
+      userAgent,
     ]);
     return {
       text: table(["SESSION ID", "CREATED", "LAST USED", "IP", "AMR", "USER AGENT"], rows),
@@ -36,8 +36,3 @@ export const sessionsList: Command = {
     };
   },
 };
-
-/** Client text must not control the terminal. */
-function printable(text: string): string {
-  return text.replaceAll(/[\p{Cc}\p{Cf}]/gu, "�");
-}

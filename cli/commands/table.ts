@@ -1,3 +1,5 @@
+import { printable } from "../printable.ts";
+
 const GAP = "  ";
 
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
@@ -14,5 +16,5 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
 }
 
 function shown(cell: string | undefined): string {
-  return cell === undefined || cell === "" ? "-" : cell;
+  return cell === undefined || cell === "" ? "-" : printable(cell);
 }

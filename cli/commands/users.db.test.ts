@@ -1,8 +1,10 @@
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { noteReadings } from "../../audit-client/reading.fixture.ts";
+import { CLIENT_ADMIN_CALLERS, createClientAdminRpc } from "../../identity-service/client-admin-rpc.ts";
 import { testDeps } from "../../identity-service/testing/test-deps.ts";
 import { createUserAdminRpc, USER_ADMIN_CALLERS } from "../../identity-service/user-admin-rpc.ts";
+import { ClientAdminServiceService } from "../../proto/gen/gatehouse/identity/v1/client_service.ts";
 import { UserAdminServiceService } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { createMetrics } from "../../service-kit/metrics.ts";
@@ -47,7 +49,9 @@ beforeEach(async () => {
     logger: pino({ level: "silent" }),
     metrics: createMetrics("identity-service"),
   });
-  server.add(UserAdminServiceService, USER_ADMIN_CALLERS, createUserAdminRpc(deps, readings.recordReading));
+  const { recordReading } = readings;
+  server.add(UserAdminServiceService, USER_ADMIN_CALLERS, createUserAdminRpc(deps, recordReading));
+  server.add(ClientAdminServiceService, CLIENT_ADMIN_CALLERS, createClientAdminRpc(deps, recordReading));
   port = await server.listen();
   await plant("admin@example.com", "ADMIN");
   ada = await plant("ada@example.com", "USER");
@@ -119,6 +123,23 @@ test("users show prints all facts about a user", async () => {
   const { out } = await gatehouse(["users", "show", ada]);
   expect(out).toMatch(/^email +ada@example.com$/m);
   expect(out).toMatch(/^firstLoginAt +-$/m);
+});
+
+test("users show lists passkeys and clients, whose names cannot control the terminal", async () => {
+  const sql = database.ownerSql;
+  await sql`
+    insert into passkeys (id, user_id, credential_id, public_key, sign_count, transports, is_backup_eligible,
+      is_backed_up, name, created_at)
+    values (${deps.newId()}, ${ada}, ${Buffer.alloc(16)}, ${Buffer.alloc(1)}, 0, '{}', false, false,
+      ${"Phone\u001b[31m\u202e"}, now())`;
+  await sql`
+    insert into clients (id, name, owner_id, permissions, status, created_at, changed_at)
+    values (${deps.newId()}, ${"Shop\u001b[31m"}, ${ada}, '{payments:read}', 'active', now(), now())`;
+  const { code, out } = await gatehouse(["users", "show", ada]);
+  expect(code).toBe(0);
+  expect(out).toMatch(/^PASSKEY +NAME +CREATED +LAST USED\n\S+ +Phone\ufffd\[31m\ufffd /m);
+  expect(out).toMatch(/^CLIENT +NAME +STATUS\n\S+ +Shop\ufffd\[31m +active/m);
+  expect(out).not.toContain("\u001b");
 });
 
 test("each change takes effect and reports the ended sessions", async () => {
@@ -237,6 +258,7 @@ test("each read of an operator is recorded once with its filter; a searched addr
     { action: "user.listed", actor: { ...actor, claimedEmail: "ada@example.com" } },
     { action: "user.listed", actor, reason: expect.stringContaining("queryCharacters=5") },
     { action: "user.read", actor, resource: ada },
+    { action: "client.listed", actor, reason: expect.stringContaining(`owner=${ada}`) },
   ]);
   expect(JSON.stringify(readings.noted.map(({ reason }) => reason))).not.toMatch(/ada@|lovel/);
 });
@@ -252,8 +274,8 @@ test("a read that cannot be recorded is refused", async () => {
   const away = async () => Promise.reject(new DomainError("audit_unavailable"));
   server.add(UserAdminServiceService, USER_ADMIN_CALLERS, createUserAdminRpc(deps, away));
   port = await server.listen();
-  const { out, error } = await gatehouse(["users", "show", ada, "--json"]);
-  expect([out, JSON.parse(error).error.code]).toEqual(["", "audit_unavailable"]);
+  const { code, out, error } = await gatehouse(["users", "show", ada, "--json"]);
+  expect([code, out, JSON.parse(error).error.code]).toEqual([69, "", "audit_unavailable"]);
 });
 
 test("changes are in the audit log with the operator's name", async () => {

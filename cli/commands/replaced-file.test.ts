@@ -1,0 +1,32 @@
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+
+test("the second Ctrl-C leaves no temporary file behind", () => {
+  const folder = mkdtempSync(join(tmpdir(), "gatehouse-replaced-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const script = `
+    import { once } from "node:events";
+    import { setTimeout as sleep } from "node:timers/promises";
+    import { replaceFile } from ${JSON.stringify(join(import.meta.dirname, "replaced-file.ts"))};
+    const interrupt = () => process.kill(process.pid, "SIGINT");
+    await replaceFile(${JSON.stringify(join(folder, "file"))}, { force: true }, async (_file, signal) => {
+      const running = setInterval(() => undefined, 1_000);
+      interrupt();
+      await once(signal, "abort");
+      interrupt(); // Without a handler it ends the process at once.
+      await sleep(1);
+      clearInterval(running);
+    }).catch(({ code }) => console.log(code));`;
+  const { status, signal, stdout } = spawnSync(process.execPath, ["--input-type=module", "-e", script], {
+    encoding: "utf8",
+  });
+  expect({ status, signal, stdout, left: readdirSync(folder) }).toEqual({
+    status: 0,
+    signal: null,
+    stdout: "interrupted\n",
+    left: [],
+  });
+});

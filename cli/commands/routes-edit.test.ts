@@ -1,0 +1,157 @@
+import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest";
+import { parseRoutesFile } from "../../routes-file/routes-file.ts";
+import { run } from "../run.ts";
+import { COMMANDS } from "./commands.ts";
+
+const START = `# Whose file this is.
+routes:
+  # The shop.
+  - prefix: /shop # its path
+    upstream: http://127.0.0.1:8081
+    methods: { GET: { permissions: [payments:read] } }
+  # The rest.
+  - prefix: /rest
+    upstreams: [http://a:1, http://b:1]
+    methods: { GET: { auth: public } }
+`;
+
+let home: string;
+let file: string;
+beforeEach(() => {
+  home = mkdtempSync(join(tmpdir(), "gatehouse-routes-"));
+  file = join(home, "routes.yaml");
+  writeFileSync(file, START);
+});
+afterEach(() => rmSync(home, { recursive: true }));
+
+async function routes(...argv: string[]) {
+  const printed: Record<"out" | "error", string> = { out: "", error: "" };
+  const code = await run(["routes", ...argv, "--home", home], COMMANDS, {
+    environment: {},
+    defaultHome: "/no such home",
+    writeOut: (text) => {
+      printed.out += text;
+    },
+    writeError: (text) => {
+      printed.error += text;
+    },
+  });
+  return { code, ...printed, text: readFileSync(file, "utf8") };
+}
+
+const parsed = () => parseRoutesFile(readFileSync(file, "utf8"));
+
+test("an added upstream may be called by users who are logged in, and gets tokens of its own", async () => {
+  const { code, text } = await routes("add", "orders/v2", "http://127.0.0.1:3000");
+  expect(code).toBe(0);
+  expect(parsed()).toHaveLength(3);
+  expect(parsed()[2]).toMatchObject({
+    prefix: "/orders/v2",
+    upstreams: ["http://127.0.0.1:3000"],
+    audience: "orders-v2",
+    methods: {
+      GET: { auth: "authenticated" },
+      DELETE: { auth: "authenticated", action: "orders-v2.delete" },
+    },
+  });
+  for (const comment of ["# Whose file this is.", "# The shop.", "# its path", "# The rest."]) {
+    expect(text).toContain(comment);
+  }
+});
+
+test("options say who may call what, and one sort of caller is enough", async () => {
+  await routes(
+    "add",
+    "stock",
+    "http://s:1",
+    "--permission",
+    "stock:read",
+    "--method",
+    "get",
+    "--strip-prefix",
+  );
+  expect(parsed()[2]).toMatchObject({
+    stripPrefix: true,
+    methods: { GET: { auth: "authenticated", permissions: ["stock:read"] } },
+  });
+  expect(Object.keys(parsed()[2]?.methods ?? {})).toEqual(["GET"]);
+  expect(await routes("add", "x", "http://s:1", "--public", "--role", "USER")).toMatchObject({ code: 64 });
+});
+
+test("permissions that the home's own access file does not have are told, and its own are not", async () => {
+  writeFileSync(
+    join(home, "access.yaml"),
+    "permissions: [stock:read, 'payments:read']\nroles: { ADMIN: ['*'], USER: [stock:read, 'payments:read'] }\ndefaultRole: USER\n",
+  );
+  expect((await routes("add", "stock", "http://s:1", "--permission", "stock:read")).out).not.toContain(
+    "Warning",
+  );
+  expect((await routes("add", "other", "http://s:1", "--permission", "stock:raed")).out).toContain(
+    "Warning: GET /other names stock:raed",
+  );
+});
+
+test("a path that is there keeps everything but its upstream, and its policy cannot be changed in passing", async () => {
+  expect(await routes("add", "/rest", "http://127.0.0.1:3000")).toMatchObject({
+    code: 0,
+    out: expect.stringContaining("The rest of the route stays"),
+  });
+  expect(parsed()[1]).toMatchObject({
+    upstreams: ["http://127.0.0.1:3000"],
+    methods: { GET: { auth: "public" } },
+  });
+  const before = readFileSync(file, "utf8");
+  const refused = await routes("add", "shop", "http://x:1", "--public");
+  expect(refused).toMatchObject({ code: 64, text: before });
+});
+
+test("a removed path goes with its comment, and the others keep theirs", async () => {
+  const { text } = await routes("remove", "shop");
+  expect(parsed().map(({ prefix }) => prefix)).toEqual(["/rest"]);
+  expect(text).not.toContain("The shop");
+  expect(text).toContain("# The rest.");
+  expect(await routes("remove", "shop")).toMatchObject({
+    code: 64,
+    error: expect.stringContaining("There are: /rest"),
+  });
+  await routes("remove", "rest");
+  expect(parsed()).toEqual([]);
+  await routes("add", "again", "http://x:1");
+  expect(parsed().map(({ prefix }) => prefix)).toEqual(["/again"]);
+});
+
+test.each([
+  ["a path of the gateway itself", ["add", "auth", "http://x:1"], "is a path of the gateway itself"],
+  ["a path below another", ["add", "shop/old", "http://x:1"], "overlap"],
+  ["an upstream with a path", ["add", "a", "http://x:1/api"], "must be an origin only"],
+])("nothing is written for %s", async (_what, argv, problem) => {
+  expect(await routes(...argv)).toMatchObject({
+    code: 64,
+    error: expect.stringContaining(problem),
+    text: START,
+  });
+});
+
+test("a file that the gateway would refuse already is not edited", async () => {
+  writeFileSync(file, "routes: [{ prefix: /a }]\n");
+  expect(await routes("add", "b", "http://x:1")).toMatchObject({
+    code: 78,
+    text: "routes: [{ prefix: /a }]\n",
+  });
+});
+
+test.each([0o022, 0o077])("a link and the file's mode stay, also with the umask %o", async (mask) => {
+  const former = process.umask(mask);
+  onTestFinished(() => void process.umask(former));
+  const target = join(home, "elsewhere.yaml");
+  writeFileSync(target, "routes: []\n");
+  chmodSync(target, 0o640);
+  rmSync(file);
+  symlinkSync(target, file);
+  expect((await routes("add", "b", "http://x:1")).code).toBe(0);
+  expect(statSync(target).mode & 0o777).toBe(0o640);
+  expect(readFileSync(target, "utf8")).toContain("prefix: /b");
+});

@@ -1,0 +1,108 @@
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer } from "node:net";
+import { pino } from "pino";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import {
+  type AuditQueryServiceServer,
+  AuditQueryServiceService,
+} from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
+import { Entry } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { createMetrics } from "../../service-kit/metrics.ts";
+import { createRpcServer, type Implementation, type RpcServer } from "../../service-kit/rpc-server.ts";
+import { createTestCertificates, type TestCertificates } from "../../tests/support/certificates.ts";
+import { OutputClosedError } from "../output-closed-error.ts";
+import { run } from "../run.ts";
+import { COMMANDS } from "./commands.ts";
+
+let certificates: TestCertificates;
+let server: RpcServer;
+let port: number;
+let connections: number;
+/** In front of the service, to count its connections. */
+let border: ReturnType<typeof createServer>;
+/** Ids of requests, of which this one is answered that the service is away. */
+let asked: string[];
+let failing: number;
+
+beforeAll(async () => {
+  certificates = await createTestCertificates();
+  server = createRpcServer({
+    address: "127.0.0.1:0",
+    certificate: certificates.of("audit-service"),
+    logger: pino({ level: "silent" }),
+    metrics: createMetrics("audit-service"),
+  });
+  const follow: Pick<Implementation<AuditQueryServiceServer>, "followEntries"> = {
+    async followEntries({ afterSequence = 0 }, { requestId }) {
+      asked.push(requestId);
+      if (asked.length === failing) throw new DomainError("service_unavailable", "away");
+      const next = afterSequence + 1;
+      const entry = { ...Entry.decode(new Uint8Array()), sequence: next, action: "auth.login" };
+      return { entries: [entry], nextAfterSequence: next, size: 1_000 };
+    },
+  };
+  const service = { followEntries: AuditQueryServiceService.followEntries };
+  server.add(service as never, { followEntries: ["operator"] } as never, follow as never);
+  const behind = await server.listen();
+  border = createServer((socket) => {
+    connections += 1;
+    const inner = connect(behind, "127.0.0.1");
+    socket.on("error", () => inner.destroy());
+    inner.on("error", () => socket.destroy());
+    socket.pipe(inner).pipe(socket);
+  }).listen(0, "127.0.0.1");
+  await once(border, "listening");
+  port = (border.address() as AddressInfo).port;
+});
+beforeEach(() => {
+  [connections, asked, failing] = [0, [], 0];
+});
+afterEach(() => expect(new Set(asked).size).toBe(connections));
+afterAll(async () => {
+  border.close();
+  await server.close(0);
+  await certificates.remove();
+});
+
+/** Until so many entries were shown. @returns their sequences. */
+async function follow(entries: number) {
+  const sequences: number[] = [];
+  let error = "";
+  const code = await run(["tail", "--after", "0", "--json"], COMMANDS, {
+    environment: { AUDIT_SERVICE_ADDRESS: `127.0.0.1:${port}`, ...certificates.environmentOf("operator") },
+    defaultHome: "/no such home",
+    writeOut: (text) => {
+      for (const line of text.trim().split("\n")) sequences.push(JSON.parse(line).sequence);
+      if (sequences.length >= entries) throw new OutputClosedError("");
+    },
+    writeError: (text) => {
+      error += text;
+    },
+  });
+  return { code, error, sequences };
+}
+
+test("the whole following is one connection", async () => {
+  expect(await follow(20)).toEqual({
+    code: 0,
+    error: "",
+    sequences: Array.from({ length: 20 }, (_, index) => index + 1),
+  });
+  expect(connections).toBe(1);
+});
+
+test("after a break it goes on where it was, and loses nothing", async () => {
+  failing = 3;
+  const { error, sequences } = await follow(5);
+  expect(sequences).toEqual([1, 2, 3, 4, 5]);
+  expect(error).toMatch(/away\ngatehouse: trying again\ngatehouse: following again\n$/);
+  expect(connections).toBe(2);
+});
+
+test("a service that is away at the beginning is an error, with the id of the call", async () => {
+  failing = 1;
+  const { code, error, sequences } = await follow(1);
+  expect([code, sequences]).toEqual([69, []]);
+  expect(JSON.parse(error).error).toMatchObject({ code: "service_unavailable", requestId: asked[0] });
+});

@@ -1,0 +1,273 @@
+import { z } from "zod";
+import { ConfigError, databaseConfig, parseConfig } from "../../service-kit/config.ts";
+import { causeOfUnavailable } from "../../service-kit/database-failure.ts";
+import { createLogger } from "../../service-kit/logger.ts";
+import { isLoopback } from "../../service-kit/loopback.ts";
+import { pendingMigrations } from "../../service-kit/migrate.ts";
+import { connectPostgres, type Sql } from "../../service-kit/postgres.ts";
+import { type ConfiguredService, migrationsOf } from "../service-configuration.ts";
+import { clockFinding, offsetOf } from "./clocks.ts";
+import {
+  type Connections,
+  type DatabaseSettings,
+  type RoleRights,
+  readChangeableLog,
+  readConnections,
+  readRoleRights,
+  readServerClock,
+  readSettings,
+} from "./database-store.ts";
+import { checking, type Finding, failed, ok, reasonOf, unchecked, warning } from "./finding.ts";
+import type { Environment, KnownSystem } from "./known-system.ts";
+
+const TESTED_MAJOR = 18;
+/** Other sessions of audit-service. */
+const MORE_OF_AUDIT = 5;
+/** For people and monitoring: docs/operations/capacity.md. */
+const SPARE_CONNECTIONS = 10;
+const RIGHTS =
+  "Give the role only what the migrations grant: docs/operations/install.md, Databases and roles";
+
+interface Measured {
+  service: ConfiguredService;
+  server: string;
+  /** Of one replica. */
+  needs: number;
+  settings: DatabaseSettings;
+  connections: Connections | undefined;
+}
+
+/** What each service finds when it connects as it does. */
+export async function checkDatabases(known: KnownSystem, now: () => number): Promise<readonly Finding[]> {
+  const measured: Measured[] = [];
+  const asked = [...known.environments]
+    .filter(([, environment]) => environment.DATABASE_URL)
+    .map(([service, environment]) =>
+      checking("database", service, () => checkDatabase(service, environment, now, measured)),
+    );
+  const found = (await Promise.all(asked)).flat();
+  return [...found, ...connectionFindings(measured)];
+}
+
+async function checkDatabase(
+  service: ConfiguredService,
+  environment: Environment,
+  now: () => number,
+  measured: Measured[],
+): Promise<Finding[]> {
+  let config: ReturnType<typeof parseConfig<z.ZodObject<typeof databaseConfig>>>;
+  try {
+    config = parseConfig(z.object(databaseConfig), environment);
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    return [unchecked("database", service, error.message.split("\n").slice(1).join(" ").trim())];
+  }
+  const { hostname, port, host } = new URL(config.DATABASE_URL);
+  const server = port === "" ? `${hostname}:5432` : host;
+  const sql = connectPostgres(
+    { ...config, DATABASE_POOL_SIZE: 1 },
+    "doctor",
+    createLogger("doctor", "silent"),
+  );
+  try {
+    const clock = await measureClock(sql, `PostgreSQL of ${service}`, now);
+    const settings = await readSettings(sql);
+    const more = service === "audit-service" ? MORE_OF_AUDIT : 0;
+    const needs = config.DATABASE_POOL_SIZE + more;
+    measured.push({ service, server, needs, settings, connections: await readConnections(sql) });
+    const isOfThisHost = hostname === "localhost" || isLoopback(hostname.replace(/^\[|\]$/g, ""));
+    return [
+      ok("port", `PostgreSQL of ${service}`, `answers at ${server}`),
+      versionOf(service, settings),
+      clock,
+      ...settingFindings(service, settings),
+      ...(isOfThisHost ? [] : copyFindings(service, settings)),
+      await schemaFinding(service, sql),
+      ...roleFindings(service, await readRoleRights(sql), known(environment)),
+      ...(service === "audit-service" ? logFindings(await readChangeableLog(sql)) : []),
+    ];
+  } catch (error) {
+    const why = reasonOf(causeOfUnavailable(error) ?? error);
+    const action =
+      "Start PostgreSQL, or correct DATABASE_URL, the password or the CA: runbooks/GatehouseDatabaseAway.md";
+    return [
+      failed("port", `PostgreSQL of ${service}`, `${server} cannot be used (${why})`, action),
+      unchecked("database", service, `${server} cannot be used`),
+    ];
+  } finally {
+    await sql.end({ timeout: 1 });
+  }
+}
+
+/** The names that the databases have by default. */
+const known = (environment: Environment) => {
+  const own = decodeURIComponent(new URL(environment.DATABASE_URL ?? "").pathname.slice(1));
+  return ["identity", "token", "audit"].filter((name) => name !== own);
+};
+
+async function measureClock(sql: Sql, subject: string, now: () => number): Promise<Finding> {
+  await readServerClock(sql); // Opens the connection, which takes time.
+  const sentMs = now();
+  const read = await readServerClock(sql);
+  const receivedMs = now();
+  if (read === undefined) return unchecked("clock", subject, "it tells no time");
+  return clockFinding(
+    subject,
+    "this machine",
+    offsetOf({ readMs: read.getTime(), resolutionMs: 1, sentMs, receivedMs }),
+  );
+}
+
+function versionOf(service: ConfiguredService, settings: DatabaseSettings): Finding {
+  const major = Math.floor(Number(settings.server_version_num) / 10_000);
+  const found = `PostgreSQL ${settings.server_version ?? "of an unknown version"}`;
+  if (major >= TESTED_MAJOR) return ok("version", `PostgreSQL of ${service}`, found);
+  const action = `Gatehouse is tested with ${TESTED_MAJOR}: upgrade the server`;
+  return warning("version", `PostgreSQL of ${service}`, found, action);
+}
+
+interface Rule {
+  name: keyof DatabaseSettings;
+  isRight: (value: string) => boolean;
+  /** Why, and what to do. */
+  action: string;
+}
+
+const isOn = (value: string) => value === "on";
+const isLimited = (value: string) => Number(value) > 0;
+const POOLER =
+  "Let the pooler pass the service's start-up parameters on, and pool sessions, not transactions";
+
+/** Whatever is wrong here loses data, or makes an answer wrong. */
+const RULES: readonly Rule[] = [
+  { name: "fsync", isRight: isOn, action: "Set fsync = on: a crash would lose or damage what was answered" },
+  {
+    name: "full_page_writes",
+    isRight: isOn,
+    action: "Set full_page_writes = on: a crash would damage pages",
+  },
+  {
+    name: "synchronous_commit",
+    isRight: (value) => value !== "off",
+    action: "Set synchronous_commit = on: a crash would bring ended sessions back",
+  },
+  {
+    name: "default_transaction_isolation",
+    isRight: (value) => value === "read committed",
+    action: "Set default_transaction_isolation = 'read committed', also for the role and the database",
+  },
+  {
+    name: "transaction_read_only",
+    isRight: (value) => value === "off",
+    action: "Let DATABASE_URL name the primary, and set default_transaction_read_only = off",
+  },
+  {
+    name: "server_encoding",
+    isRight: (value) => value === "UTF8",
+    action: "Make the database with encoding UTF8",
+  },
+  { name: "jit", isRight: (value) => value === "off", action: POOLER },
+  { name: "statement_timeout", isRight: isLimited, action: POOLER },
+  { name: "lock_timeout", isRight: isLimited, action: POOLER },
+  { name: "idle_in_transaction_session_timeout", isRight: isLimited, action: POOLER },
+];
+
+function settingFindings(service: ConfiguredService, settings: DatabaseSettings): Finding[] {
+  const wrong = RULES.flatMap(({ name, isRight, action }) => {
+    const value = settings[name];
+    if (value === undefined) return [unchecked("database", service, `${name} is not told`)];
+    return isRight(value) ? [] : [failed("database", service, `${name} is ${value}`, action)];
+  });
+  if (wrong.length > 0) return wrong;
+  const told = RULES.map(({ name }) => `${name} ${settings[name]}`).join(", ");
+  return [ok("database", service, `${told}; time zone ${settings.timezone}`)];
+}
+
+/** What a server of its own needs, so that its loss is not the data's. */
+function copyFindings(service: ConfiguredService, settings: DatabaseSettings): Finding[] {
+  const wrong = [
+    {
+      isWrong: settings.wal_level === "minimal" || settings.archive_mode === "off",
+      found: `wal_level ${settings.wal_level}, archive_mode ${settings.archive_mode}: no continuous back-up`,
+      action: "Archive the WAL, unless the provider does it otherwise: docs/operations/backup-and-restore.md",
+    },
+    {
+      isWrong: !settings.synchronous_standby_names,
+      found: "synchronous_standby_names is empty: a commit waits for no standby",
+      action:
+        "Add a synchronous standby, unless the storage itself is replicated: docs/operations/install.md",
+    },
+  ].filter(({ isWrong }) => isWrong);
+  return wrong.map(({ found, action }) => warning("database", service, found, action));
+}
+
+async function schemaFinding(service: ConfiguredService, sql: Sql): Promise<Finding> {
+  try {
+    const pending = await pendingMigrations({ sql, directory: migrationsOf(service) });
+    if (pending.length === 0)
+      return ok("database", service, "every migration of this program's version has run");
+    const action = "Run the migrations: docs/operations/upgrade.md";
+    return failed("database", service, `not migrated: ${pending.join(", ")}`, action);
+  } catch (error) {
+    const action = "Compare the database with the version that runs: docs/operations/upgrade.md";
+    return failed("database", service, `the schema is not this version's (${reasonOf(error)})`, action);
+  }
+}
+
+function roleFindings(
+  service: ConfiguredService,
+  rights: RoleRights | undefined,
+  others: readonly string[],
+): Finding[] {
+  if (rights === undefined)
+    return [unchecked("permission", `role of ${service}`, "the database tells no rights")];
+  const { role, attributes, memberOf, owned, createsIn, truncates, connectsTo } = rights;
+  const foreign = connectsTo.filter((name) => others.includes(name));
+  const tooMuch = [
+    ...attributes.map((name) => `is ${name}`),
+    ...memberOf.map((name) => `is a member of ${name}`),
+    ...(owned > 0 ? [`owns ${owned} tables or the like`] : []),
+    ...createsIn.map((name) => `may make tables in ${name}`),
+    ...(truncates.length > 0 ? [`may empty ${truncates.join(", ")}`] : []),
+    ...foreign.map((name) => `may connect to the database ${name}`),
+  ];
+  const subject = `role of ${service}`;
+  if (tooMuch.length === 0) return [ok("permission", subject, `${role} has no more rights than it needs`)];
+  return [failed("permission", subject, `${role} ${tooMuch.join(", ")}`, RIGHTS)];
+}
+
+function logFindings(changeable: readonly string[]): Finding[] {
+  const subject = "audit log";
+  if (changeable.length === 0)
+    return [ok("permission", subject, "the role may add to it and change nothing")];
+  return [failed("permission", subject, `the role may change ${changeable.join(", ")}`, RIGHTS)];
+}
+
+/** Services may share a server. */
+function connectionFindings(measured: readonly Measured[]): Finding[] {
+  return [...Map.groupBy(measured, ({ server }) => server)].flatMap(([server, users]) => {
+    const { settings, connections } = users[0] as Measured;
+    const number = (name: keyof DatabaseSettings) => Number(settings[name] ?? 0);
+    const reserved = number("superuser_reserved_connections") + number("reserved_connections");
+    const free = number("max_connections") - Math.max(reserved, SPARE_CONNECTIONS);
+    const needed = users.reduce((sum, { needs }) => sum + needs, 0);
+    const found = `max_connections ${settings.max_connections}; one replica of each service takes ${needed}, ${connections?.open ?? "?"} are open`;
+    const action = "Raise max_connections, or lower DATABASE_POOL_SIZE: docs/operations/capacity.md";
+    const limited = users.flatMap(({ service, needs, connections: limits }) =>
+      [limits?.ofRole ?? -1, limits?.ofDatabase ?? -1]
+        .filter((limit) => limit >= 0 && limit < needs)
+        .map((limit) =>
+          failed(
+            "database",
+            service,
+            `its role or database allows ${limit} connections, it takes ${needs}`,
+            action,
+          ),
+        ),
+    );
+    if (needed > free) return [failed("database", server, found, action), ...limited];
+    if (needed * 2 > free)
+      return [warning("database", server, `${found}: too few for a second replica`, action), ...limited];
+    return [ok("database", server, found), ...limited];
+  });
+}

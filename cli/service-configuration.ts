@@ -1,0 +1,44 @@
+import { spawn } from "node:child_process";
+import { resolve } from "node:path";
+import { text } from "node:stream/consumers";
+
+const ROOT = resolve(import.meta.dirname, "..");
+const TIMEOUT_MS = 20_000;
+
+export const CONFIGURED_SERVICES = ["gateway", "identity-service", "token-service", "audit-service"] as const;
+export type ConfiguredService = (typeof CONFIGURED_SERVICES)[number];
+
+export function isConfiguredService(name: string): name is ConfiguredService {
+  return (CONFIGURED_SERVICES as readonly string[]).includes(name);
+}
+
+/** Of a service with a database. */
+export function migrationsOf(service: ConfiguredService): string {
+  return resolve(ROOT, service, "migrations");
+}
+
+/** Starts the service's own program, which reads its configuration and ends. @returns its exit code: 78 if it is refused. */
+export async function checkServiceConfiguration(
+  service: ConfiguredService,
+  environment: Readonly<Record<string, string | undefined>>,
+  timeoutMs = TIMEOUT_MS,
+): Promise<{ code: number | null; said: string }> {
+  const child = spawn(process.execPath, [resolve(ROOT, service, "main.ts"), "--check-config"], {
+    env: environment,
+    stdio: ["ignore", "ignore", "pipe"],
+    timeout: timeoutMs,
+    killSignal: "SIGKILL",
+  });
+  const ended = new Promise<number | null>((done, fail) => child.once("close", done).once("error", fail));
+  const [said, code] = await Promise.all([text(child.stderr), ended]);
+  return { code, said };
+}
+
+/** A line for each. */
+export function configurationProblems(said: string): string[] {
+  return said
+    .trim()
+    .split("\n")
+    .slice(1)
+    .map((line) => line.trim());
+}

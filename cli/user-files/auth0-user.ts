@@ -1,0 +1,84 @@
+import { z } from "zod";
+import { type Mapping, mappedIdentities, NO_USER, readRecord, text, type UserRecord } from "./user-record.ts";
+
+const identifier = z.looseObject({
+  type: z.string(),
+  value: z.string(),
+  verified: z.boolean().default(false),
+});
+
+const schema = z.looseObject({
+  user_id: text,
+  _id: z.looseObject({ $oid: z.string() }).optional(),
+  alt_id: text,
+  email: text,
+  email_verified: z.boolean().optional(),
+  identifiers: z.array(identifier).default([]),
+  given_name: text,
+  family_name: text,
+  name: text,
+  blocked: z.boolean().default(false),
+  identities: z
+    .array(z.looseObject({ provider: z.string(), user_id: z.union([z.string(), z.int()]) }))
+    .default([]),
+  passwordHash: text,
+  password_hash: text,
+  custom_password_hash: z.looseObject({ hash: z.looseObject({ value: z.string() }) }).nullish(),
+  /** Of the file for bulk imports. */
+  mfa_factors: z.array(z.unknown()).nullish(),
+  /** Of a user's profile: names of second factors. */
+  multifactor: z.array(z.unknown()).nullish(),
+});
+type Auth0User = z.infer<typeof schema>;
+
+/** Of the database of Auth0, whose identity is the password. */
+const OWN_PROVIDER = "auth0";
+
+/**
+ * A user of a bulk export, of the file for bulk imports, or of the export of password hashes.
+ * @param hashes by user id, of the export of password hashes.
+ */
+export function auth0User(value: unknown, mapping: Mapping, hashes: ReadonlyMap<string, string>): UserRecord {
+  return readRecord(value, schema, (told) => {
+    const sourceId = idOf(told);
+    const factors = [...(told.mfa_factors ?? []), ...(told.multifactor ?? [])];
+    if (factors.length > 0) return { sourceId, leftOut: [], refusal: "second_factor_unsupported" };
+    const address = told.identifiers.find(({ type }) => type === "email");
+    const name = told.name === told.email ? "" : told.name;
+    const { identities, leftOut } = mappedIdentities(
+      told.identities
+        .filter(({ provider }) => provider !== OWN_PROVIDER)
+        .map(({ provider, user_id: subject }) => ({ provider, subject: String(subject) })),
+      mapping,
+    );
+    const user = {
+      ...NO_USER,
+      email: told.email || (address?.value ?? ""),
+      emailVerified: told.email_verified ?? address?.verified ?? false,
+      firstName: told.given_name,
+      lastName: told.family_name,
+      name,
+      passwordHash: hashIn(told) || (hashes.get(sourceId) ?? ""),
+      disabled: told.blocked,
+      identities,
+    };
+    return { sourceId, leftOut, user };
+  });
+}
+
+/** Of a row of the export of password hashes. Undefined for any other row. */
+export function auth0Password(value: unknown): { sourceId: string; hash: string } | undefined {
+  const { data } = schema.safeParse(value);
+  if (data === undefined || data.passwordHash === "" || data._id === undefined) return undefined;
+  return { sourceId: idOf(data), hash: data.passwordHash };
+}
+
+function hashIn(told: Auth0User): string {
+  return told.passwordHash || told.password_hash || (told.custom_password_hash?.hash.value ?? "");
+}
+
+/** @see https://support.auth0.com/center/s/article/How-to-Use-the-Password-Hashes-Export-from-Auth0 for `alt_id`. */
+function idOf({ user_id, _id, alt_id }: Auth0User): string {
+  if (user_id !== "") return user_id;
+  return _id === undefined ? "" : `${OWN_PROVIDER}|${alt_id || _id.$oid}`;
+}

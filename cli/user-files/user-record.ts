@@ -1,0 +1,79 @@
+import { z } from "zod";
+import type { ImportedUser } from "../../proto/gen/gatehouse/identity/v1/user_import_service.ts";
+
+/** What the command line says about names of the other system. */
+export interface Mapping {
+  /** Roles of the other system, in the order of their precedence, and ours. */
+  roles: ReadonlyMap<string, string>;
+  /** Identity providers of the other system, and ours. */
+  providers: ReadonlyMap<string, string>;
+}
+
+/** A user of another system. What is not imported of it is named in `leftOut`. */
+export type UserRecord = { sourceId: string; leftOut: readonly string[] } & (
+  | { user: ImportedUser }
+  /** `field` says where a row is not as expected. */
+  | { refusal: string; field?: string }
+);
+
+export const NO_USER: ImportedUser = {
+  email: "",
+  emailVerified: false,
+  firstName: "",
+  lastName: "",
+  name: "",
+  passwordHash: "",
+  role: "",
+  disabled: false,
+  mustChangePassword: false,
+  identities: [],
+  totpSecret: new Uint8Array(0),
+};
+
+/** Parses and converts. Never tells a value, which may be a secret. */
+export function readRecord<T>(
+  value: unknown,
+  schema: z.ZodType<T>,
+  convert: (told: T) => UserRecord,
+): UserRecord {
+  if (value === undefined) return { sourceId: "", leftOut: [], refusal: "row_unreadable" };
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return convert(parsed.data);
+  const [issue] = parsed.error.issues;
+  const path = issue?.code === "unrecognized_keys" ? [...issue.path, issue.keys[0]] : issue?.path;
+  return { sourceId: "", leftOut: [], refusal: "row_invalid", field: path?.join(".") ?? "" };
+}
+
+/** Null and a missing field are empty. */
+export const text = z
+  .string()
+  .nullish()
+  .transform((value) => value ?? "");
+
+/** JSON as text, as databases and Keycloak write it inside of other formats. Empty: null. */
+export function jsonText<S extends z.ZodType>(schema: S) {
+  return z
+    .string()
+    .transform((value, context): unknown => {
+      try {
+        return value === "" ? null : JSON.parse(value);
+      } catch {
+        context.addIssue({ code: "custom", message: "is not JSON" });
+        return z.NEVER;
+      }
+    })
+    .pipe(schema);
+}
+
+/** The identities at providers that are mapped, and the names of the others. */
+export function mappedIdentities(
+  told: readonly { provider: string; subject: string }[],
+  { providers }: Mapping,
+): { identities: ImportedUser["identities"]; leftOut: string[] } {
+  const identities = told.flatMap(({ provider, subject }) => {
+    const name = providers.get(provider);
+    return name === undefined ? [] : [{ provider: name, subject }];
+  });
+  const others = told.filter(({ provider }) => !providers.has(provider));
+  return { identities, leftOut: others.map(({ provider }) => `provider ${provider}`) };
+}
