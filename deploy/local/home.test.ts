@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { emptyHome, openHome } from "./home.ts";
 
-test("emptying a home keeps its marker and foreign files, and removes the checkpoints", async () => {
+test("emptying a home keeps its marker, settings and foreign files, and removes the checkpoints", async () => {
   const path = await mkdtemp(join(tmpdir(), "gatehouse-home-"));
   onTestFinished(() => rm(path, { recursive: true }));
   const home = await openHome(path);
@@ -15,6 +15,15 @@ test("emptying a home keeps its marker and foreign files, and removes the checkp
     await writeFile(file, "a checkpoint of the log that goes\n");
   }
   await writeFile(join(path, "notes.txt"), "not ours\n");
+  for (const file of [home.settingsFile, home.routesFile]) await writeFile(file, "# of the user\n");
   await emptyHome(home);
-  expect((await readdir(path)).toSorted()).toEqual(["gatehouse-home", "logs", "notes.txt", "secrets"]);
+  expect((await readdir(path)).toSorted()).toEqual([
+    "gatehouse-home",
+    "logs",
+    "notes.txt",
+    "npm-start.env",
+    "routes.yaml",
+    "secrets",
+    "services",
+  ]);
 });

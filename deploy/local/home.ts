@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { mkdir, readdir, realpath, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { errorCode, errorText, LaunchError } from "./launch-error.ts";
@@ -6,30 +7,49 @@ import { makePrivateDirectory, readIfPresent, writePrivateFile } from "./private
 
 const MARKER = "gatehouse-home";
 
-/** `--fresh` may remove these. */
-const ENTRIES = {
+/** `--fresh` removes these. */
+const DATA = {
   postgres: "postgres",
   tls: "tls",
   secrets: "secrets",
   logs: "logs",
   spool: "spool",
   mail: "mail",
-  routesFile: "routes.yaml",
-  accessFile: "access.yaml",
-  providersFile: "providers.yaml",
   /** audit-service also writes `<file>.latest*`. */
   checkpointFile: "checkpoints.jsonl",
   /** For the CLI. */
   portsFile: "ports.json",
+  /** Their variables, for the CLI. */
+  processesFile: "processes.json",
   startedOnceFile: "started-once",
+  /** Of the running launcher. */
+  launcherFile: "launcher.json",
 } as const;
 
-/** Absolute paths of the data of one local Gatehouse. */
+/** The user may edit these. */
+const SETTINGS = {
+  routesFile: "routes.yaml",
+  accessFile: "access.yaml",
+  providersFile: "providers.yaml",
+  /** `<service>.env`. */
+  services: "services",
+  /** Settings of `npm start` itself. */
+  settingsFile: "npm-start.env",
+  defaultsFile: "defaults.json",
+  /** Which PostgreSQL has the data, if it is not the home's own. */
+  databaseFile: "database.json",
+} as const;
+
+const ENTRIES = { ...DATA, ...SETTINGS };
+
+/** Absolute paths of the data and settings of one local Gatehouse. */
 export interface Home extends Record<keyof typeof ENTRIES, string> {
   path: string;
   /** An argument of every process of this home. */
   name: string;
 }
+
+export const isHome = (path: string) => existsSync(join(path, MARKER));
 
 /** Creates a missing home. @throws {LaunchError} if the directory is not a home or cannot be used. */
 export async function openHome(path: string): Promise<Home> {
@@ -57,15 +77,15 @@ export async function emptyHome(home: Home): Promise<void> {
     if (errorCode(error) !== "ENOENT") throw error;
   });
   const isOwn = (name: string) =>
-    Object.values(ENTRIES).some((entry) => name === entry || name === `${entry}.new`) ||
-    name.startsWith(`${ENTRIES.checkpointFile}.latest`);
+    Object.values(DATA).some((entry) => name === entry || name === `${entry}.new`) ||
+    name.startsWith(`${DATA.checkpointFile}.latest`);
   const own = (await readdir(home.path)).filter(isOwn);
   await Promise.all(own.map((name) => rm(join(home.path, name), { recursive: true, force: true })));
   await makeDirectories(home);
 }
 
-async function makeDirectories({ secrets, logs }: Home): Promise<void> {
-  await Promise.all([secrets, logs].map(makePrivateDirectory));
+async function makeDirectories({ secrets, logs, services }: Home): Promise<void> {
+  await Promise.all([secrets, logs, services].map(makePrivateDirectory));
 }
 
 /** Never writes to a foreign folder. */

@@ -5,12 +5,19 @@ import { stringify } from "yaml";
 import { SHIPPED_ACCESS_FILE } from "../../access-file/access-config.ts";
 import { ensureCertificates } from "./certificates.ts";
 import type { Home } from "./home.ts";
+import { type KeptFile, keepFiles } from "./kept-files.ts";
 import { LaunchError } from "./launch-error.ts";
-import { type EmbeddedPostgres, startEmbeddedPostgres } from "./postgres/embedded-postgres.ts";
+import {
+  type EmbeddedPostgres,
+  type PostgresServer,
+  startEmbeddedPostgres,
+} from "./postgres/embedded-postgres.ts";
 import { provision } from "./postgres/ensure-database.ts";
+import { adoptServer, externalServer, requireSameServer } from "./postgres/external-postgres.ts";
 import { makePrivateDirectory, readIfPresent, writePrivateFile } from "./private-file.ts";
 import { demoIssuer, local, needsDatabase, type ProcessSpec, processPlan } from "./processes.ts";
 import { untilReady } from "./readiness.ts";
+import { prepareRedis } from "./redis.ts";
 import { type RunningProcess, runProcess } from "./run-process.ts";
 import { ensureSecrets, type FirstAdministrator, firstAdministrator, secretFile } from "./secrets.ts";
 import type { Settings } from "./settings.ts";
@@ -18,6 +25,8 @@ import type { SummaryRow } from "./summary.ts";
 
 /** Then processes are killed. PostgreSQL needs the rest of the promised 10 s. */
 const STOP_TIMEOUT_MS = 6_500;
+const PROVIDERS_COMMENT =
+  "# Identity providers: docs/providers.md. This one is the demo provider of npm start, on loopback.\n";
 /** Other variables are passed only by the process's spec. */
 const INHERITED = ["PATH", "HOME", "TMPDIR", "TZ", "LANG"];
 
@@ -51,6 +60,7 @@ export class Launcher {
     database.catch(() => {}); // It is awaited below.
     const administrator = await this.#prepareFiles();
     this.#plan = processPlan(this.#settings, this.#home, administrator);
+    await this.#writeProcesses();
     await Promise.all(
       this.#plan.flat().map(async (spec) => {
         if (needsDatabase(spec)) await database;
@@ -76,6 +86,15 @@ export class Launcher {
       for (const { child } of processes) child.kill("SIGTERM");
       await Promise.all(processes.map(({ ended }) => ended));
     }
+  }
+
+  /** For `gatehouse doctor`. Secrets are in files, which the variables only name. */
+  async #writeProcesses(): Promise<void> {
+    const variables = this.#plan.flat().map(({ name, environment }) => [name, environment]);
+    await writePrivateFile(
+      this.#home.processesFile,
+      `${JSON.stringify(Object.fromEntries(variables), undefined, 2)}\n`,
+    );
   }
 
   async #start({ name, entry, environment, nodeOptions, readyUrl, address }: ProcessSpec): Promise<void> {
@@ -110,6 +129,9 @@ export class Launcher {
 
   async #startDatabase(): Promise<void> {
     const { secrets, logs, postgres: dataDirectory } = this.#home;
+    const external = externalServer(this.#settings);
+    await requireSameServer(this.#home, external);
+    if (external !== undefined) return this.#useServer(external);
     const password = await readFile(secretFile(this.#home, "postgres-superuser-password"), "utf8");
     const logFile = join(logs, "postgres.log");
     this.#postgres = startEmbeddedPostgres({
@@ -124,20 +146,30 @@ export class Launcher {
     await provision(server, secrets, this.#root);
   }
 
+  async #useServer(server: PostgresServer): Promise<void> {
+    const note = await adoptServer(this.#home, server);
+    if (note !== undefined) console.log(`Note: ${note}`);
+    await provision(server, this.#home.secrets, this.#root, { isOwn: false });
+    const address = `${server.host}:${server.port}`;
+    this.rows.push({ name: "postgres", address, pid: undefined, logFile: "not started by npm start" });
+  }
+
   async #prepareFiles(): Promise<FirstAdministrator> {
     const home = this.#home;
     await makePrivateDirectory(home.mail);
+    await prepareRedis(this.#settings, home);
     const made = await ensureCertificates(home.tls, new Date());
     const again = made.includes("ca") && (await readIfPresent(home.startedOnceFile)) !== undefined;
     if (again) console.log("The certificate authority was invalid and has been replaced.");
 
+    for (const note of await keepFiles(home, await this.#defaults())) console.log(`Note: ${note}`);
+    const { GATEHOUSE_ADMIN_EMAIL: email, GATEHOUSE_ADMIN_PASSWORD: password } = this.#settings;
+    return firstAdministrator(home, { email, password });
+  }
+  async #defaults(): Promise<KeptFile[]> {
+    const home = this.#home;
     const routes = await readFile(join(this.#root, "deploy", "local", "routes.yaml"), "utf8");
     const payments = local(this.#settings.PAYMENTS_PORT);
-    await writePrivateFile(home.routesFile, routes.replaceAll("127.0.0.1:8081", payments));
-    // Kept, so that roles of one's own survive the next start.
-    if ((await readIfPresent(home.accessFile)) === undefined) {
-      await writePrivateFile(home.accessFile, await readFile(SHIPPED_ACCESS_FILE, "utf8"));
-    }
     const provider = {
       name: "demo",
       displayName: "Demo",
@@ -145,10 +177,19 @@ export class Launcher {
       clientId: "gatehouse",
       clientSecretFile: secretFile(home, "demo-client-secret"),
     };
-    const comment = "# Written by npm start each time. The demo provider, on loopback.\n";
-    await writePrivateFile(home.providersFile, comment + stringify({ providers: [provider] }));
-
-    const { GATEHOUSE_ADMIN_EMAIL: email, GATEHOUSE_ADMIN_PASSWORD: password } = this.#settings;
-    return firstAdministrator(home, { email, password });
+    const providers = `${PROVIDERS_COMMENT}${stringify({ providers: [provider] })}`;
+    return [
+      {
+        path: home.routesFile,
+        content: routes.replaceAll("127.0.0.1:8081", payments),
+        wasRewritten: true,
+      },
+      { path: home.providersFile, content: providers, wasRewritten: true },
+      {
+        path: home.accessFile,
+        content: await readFile(SHIPPED_ACCESS_FILE, "utf8"),
+        wasRewritten: false,
+      },
+    ];
   }
 }

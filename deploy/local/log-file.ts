@@ -21,7 +21,15 @@ export function reasonIn(lines: readonly string[]): string | undefined {
   const entries = lines.map(logEntry).filter((entry) => entry !== undefined);
   const worst = entries.findLast(({ level }) => level >= 60) ?? entries.findLast(({ level }) => level >= 50);
   if (worst) return worst.text;
-  return lines.findLast((line) => /^\S*(Error|configuration)\b.*:|^The configuration/.test(line))?.trim();
+  const at = lines.findLastIndex((line) => /^\S*(Error|configuration)\b.*:|^The configuration/.test(line));
+  // A list of problems follows a colon.
+  const count = lines[at]?.trimEnd().endsWith(":") ? 2 : 1;
+  return at === -1
+    ? undefined
+    : lines
+        .slice(at, at + count)
+        .map((line) => line.trim())
+        .join(" ");
 }
 
 function logEntry(line: string): { level: number; text: string } | undefined {

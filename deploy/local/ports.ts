@@ -12,6 +12,9 @@ export interface NamedPort {
   port: number;
 }
 
+/** Nothing but a browser uses the second one: what listens there would answer for us at `localhost`. */
+const LOOPBACK = ["127.0.0.1", "::1"];
+
 /** @throws {LaunchError} with a line for each port that is in use. */
 export async function requireFreePorts(ports: readonly NamedPort[]): Promise<void> {
   const problems = await untilNone(async () => {
@@ -22,14 +25,19 @@ export async function requireFreePorts(ports: readonly NamedPort[]): Promise<voi
 }
 
 async function portProblem({ name, port }: NamedPort): Promise<string | undefined> {
-  const server = createServer().listen({ host: "127.0.0.1", port, exclusive: true });
-  try {
-    await once(server, "listening");
-  } catch (error) {
-    const problem = errorCode(error) === "EADDRINUSE" ? "is in use" : `cannot be used (${errorText(error)})`;
-    return `Port ${port} ${problem}: free it, or set ${name} to another port.`;
+  for (const host of LOOPBACK) {
+    const server = createServer().listen({ host, port, exclusive: true });
+    try {
+      await once(server, "listening");
+    } catch (error) {
+      const isUsed = errorCode(error) === "EADDRINUSE";
+      // Without IPv6 nothing can listen there.
+      if (!isUsed && host === "::1") return undefined;
+      const problem = isUsed ? "is in use" : `cannot be used (${errorText(error)})`;
+      return `Port ${port} ${problem}: free it, or set ${name} to another port.`;
+    }
+    server.close();
+    await once(server, "close");
   }
-  server.close();
-  await once(server, "close");
   return undefined;
 }

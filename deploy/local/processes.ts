@@ -1,8 +1,11 @@
 import { databaseOf, type ServiceName } from "../service-databases.ts";
 import { certificateFiles, type Identity } from "./certificates.ts";
 import type { Home } from "./home.ts";
-import { servicePasswordFile } from "./postgres/ensure-database.ts";
+import { databaseUrl, servicePasswordFile } from "./postgres/ensure-database.ts";
+import { externalServer } from "./postgres/external-postgres.ts";
+import { redisEnvironment } from "./redis.ts";
 import { type FirstAdministrator, secretFile } from "./secrets.ts";
+import type { ConfiguredService } from "./service-settings.ts";
 import type { Settings } from "./settings.ts";
 
 export interface ProcessSpec {
@@ -18,6 +21,9 @@ export interface ProcessSpec {
 
 export const local = (port: number) => `127.0.0.1:${port}`;
 
+/** What people open. Browsers take no IP address for passkeys. They try `::1` first, where nothing listens (`ports.ts`). */
+export const openedAt = (port: number) => `http://localhost:${port}`;
+
 export const demoIssuer = (settings: Settings) => `http://${local(settings.DEMO_PROVIDER_PORT)}`;
 
 export const needsDatabase = ({ environment }: ProcessSpec) => "DATABASE_URL" in environment;
@@ -28,13 +34,14 @@ export function processPlan(
   home: Home,
   administrator: Pick<FirstAdministrator, "email" | "passwordFile">,
 ): ProcessSpec[][] {
-  const gatewayUrl = `http://${local(settings.GATEWAY_PORT)}`;
+  const gatewayUrl = openedAt(settings.GATEWAY_PORT);
   const IDENTITY_SERVICE_ADDRESS = local(settings.IDENTITY_PORT);
   const TOKEN_SERVICE_ADDRESS = local(settings.TOKEN_PORT);
   const AUDIT_SERVICE_ADDRESS = local(settings.AUDIT_PORT);
 
   const gateway = service(settings, home, "gateway", settings.GATEWAY_OPERATIONS_PORT, {
     LISTEN_ADDRESS: local(settings.GATEWAY_PORT),
+    ...redisEnvironment(settings, home),
     IDENTITY_SERVICE_ADDRESS,
     TOKEN_SERVICE_ADDRESS,
     AUDIT_SERVICE_ADDRESS,
@@ -42,10 +49,12 @@ export function processPlan(
     ACCESS_FILE: home.accessFile,
     AUDIT_SPOOL_DIRECTORY: home.spool,
     ALLOWED_ORIGINS: settings.ALLOWED_ORIGINS ?? "",
+    PORTAL_RETURN_TO: settings.PORTAL_RETURN_TO ?? "",
     CALL_BUDGET_MS: settings.CALL_BUDGET_MS ?? "",
     WEB: settings.WEB,
-    WEB_LINKS: `Mailbox=http://${local(settings.MAILBOX_PORT)},Log in at the demo provider=/auth/demo`,
-    ALLOWED_HOSTS: `${local(settings.GATEWAY_PORT)},localhost:${settings.GATEWAY_PORT}`,
+    WEB_LINKS: `Mailbox=${openedAt(settings.MAILBOX_PORT)},Log in at the demo provider=/auth/demo`,
+    PUBLIC_ORIGIN: gatewayUrl,
+    ALLOWED_HOSTS: `localhost:${settings.GATEWAY_PORT},${local(settings.GATEWAY_PORT)}`,
   });
   const payments = service(settings, home, "payments-service", settings.PAYMENTS_OPERATIONS_PORT, {
     LISTEN_ADDRESS: local(settings.PAYMENTS_PORT),
@@ -54,8 +63,10 @@ export function processPlan(
   });
   const identity = service(settings, home, "identity-service", settings.IDENTITY_OPERATIONS_PORT, {
     ...database(settings, home, "identity-service"),
+    ...redisEnvironment(settings, home),
     LISTEN_ADDRESS: IDENTITY_SERVICE_ADDRESS,
     HEALTH_ADDRESS: local(settings.IDENTITY_HEALTH_PORT),
+    GRPC_REFLECTION: "true",
     TOKEN_SERVICE_ADDRESS,
     AUDIT_SERVICE_ADDRESS,
     ACCESS_FILE: home.accessFile,
@@ -64,9 +75,6 @@ export function processPlan(
     SMTP_URL: `smtp://${local(settings.SMTP_PORT)}`,
     MAIL_FROM: "Gatehouse <no-reply@gatehouse.example>",
     PUBLIC_ORIGIN: gatewayUrl,
-    // Browsers take no addresses.
-    PASSKEY_RP_ID: "localhost",
-    PASSKEY_ORIGINS: `http://localhost:${settings.GATEWAY_PORT}`,
     LINK_KEY_FILE: secretFile(home, "link-key"),
     MFA_ENCRYPTION_KEY_FILE: secretFile(home, "mfa-encryption-key"),
     DEVICE_KEY_FILE: secretFile(home, "device-key"),
@@ -79,8 +87,10 @@ export function processPlan(
   });
   const token = service(settings, home, "token-service", settings.TOKEN_OPERATIONS_PORT, {
     ...database(settings, home, "token-service"),
+    ...redisEnvironment(settings, home),
     LISTEN_ADDRESS: TOKEN_SERVICE_ADDRESS,
     HEALTH_ADDRESS: local(settings.TOKEN_HEALTH_PORT),
+    GRPC_REFLECTION: "true",
     AUDIT_SERVICE_ADDRESS,
     IDENTITY_SERVICE_ADDRESS,
     TOKEN_ISSUER: gatewayUrl,
@@ -90,6 +100,7 @@ export function processPlan(
     ...database(settings, home, "audit-service"),
     LISTEN_ADDRESS: AUDIT_SERVICE_ADDRESS,
     HEALTH_ADDRESS: local(settings.AUDIT_HEALTH_PORT),
+    GRPC_REFLECTION: "true",
     CHECKPOINT_KEY_FILE: secretFile(home, "checkpoint-key"),
     CHECKPOINT_ORIGIN: "gatehouse.local/audit",
     CHECKPOINT_FILE: home.checkpointFile,
@@ -110,7 +121,7 @@ export function processPlan(
 function service(
   settings: Settings,
   home: Home,
-  name: Identity,
+  name: Identity & ConfiguredService,
   operationsPort: number,
   environment: Record<string, string> & { LISTEN_ADDRESS: string },
 ): ProcessSpec {
@@ -129,15 +140,19 @@ function service(
       TLS_CERT_FILE: tls.certificate,
       TLS_KEY_FILE: tls.key,
       TLS_CA_FILE: tls.authority,
+      ...settings.services[name],
     },
   };
 }
 
 function database(settings: Settings, home: Home, name: ServiceName): Record<string, string> {
   const wanted = databaseOf(name);
+  const server = externalServer(settings) ?? { host: "127.0.0.1", port: settings.POSTGRES_PORT };
   return {
-    DATABASE_URL: `postgres://${wanted.serviceRole}@${local(settings.POSTGRES_PORT)}/${wanted.database}`,
+    DATABASE_URL: databaseUrl(server, wanted.serviceRole, wanted.database),
     DATABASE_PASSWORD_FILE: servicePasswordFile(home.secrets, wanted),
+    DATABASE_CA_FILE: settings.GATEHOUSE_POSTGRES_CA_FILE ?? "",
+    DATABASE_PLAINTEXT: settings.GATEHOUSE_PLAINTEXT,
   };
 }
 

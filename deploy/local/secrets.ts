@@ -39,7 +39,8 @@ export async function ensureSecrets(home: Home): Promise<void> {
   for (const [name, make] of Object.entries(SECRETS) as [SecretName, () => string][]) {
     const path = secretFile(home, name);
     await keptSecret(path, () => {
-      if (ESSENTIAL.includes(name) && existsSync(home.postgres)) throw lost(name, path);
+      const hasData = existsSync(home.postgres) || existsSync(home.databaseFile);
+      if (ESSENTIAL.includes(name) && hasData) throw lost(name, path);
       return make();
     });
   }

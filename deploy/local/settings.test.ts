@@ -61,3 +61,19 @@ test.each([
     expect(() => readSettings({ GATEHOUSE_ADMIN_PASSWORD: password }, "/nowhere")).toThrow(expected);
   },
 );
+
+test.each([
+  ["GATEHOUSE_POSTGRES_URL", "postgres://role:100%@127.0.0.1:5432"],
+  ["GATEHOUSE_POSTGRES_URL", "postgres://role:a%ffb@127.0.0.1:5432"],
+  ["GATEHOUSE_POSTGRES_URL", "postgres://ro%zzle@127.0.0.1:5432/x"],
+  ["GATEHOUSE_REDIS_URL", "redis://:50%off@127.0.0.1"],
+])("%s as %s is refused by its name, and not repeated", (name, url) => {
+  const error = problemsOf({ [name]: url });
+  expect(error.exitCode).toBe(78);
+  expect(error.message).toBe(
+    `Invalid settings:\n  ${name}: has a % that begins no character: write it as %25`,
+  );
+  expect(() =>
+    readSettings({ [name]: "postgres://r:100%25@h".replace(/^\w+/, url.split(":")[0] ?? "") }, "/r"),
+  ).not.toThrow();
+});

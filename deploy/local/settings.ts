@@ -6,6 +6,7 @@ import { canonicalEmail } from "../../service-kit/canonical-email.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { LaunchError } from "./launch-error.ts";
 import { writePrivateFile } from "./private-file.ts";
+import type { ServiceSettings } from "./service-settings.ts";
 
 const MIN_PASSWORD_CHARACTERS = 8;
 
@@ -41,6 +42,27 @@ const portSettings = {
 export type PortName = keyof typeof portSettings;
 const portNames = Object.keys(portSettings) as PortName[];
 
+const isText = ({ value }: { value: unknown }) => typeof value === "string";
+
+/** The services take none of a driver's many parameters. */
+const serverUrl = (protocol: RegExp) =>
+  z
+    .url({ protocol })
+    .refine((text) => !text.includes("?"), {
+      message: "takes no parameters: for TLS name a CA file",
+      when: isText,
+    })
+    .refine(isDecodable, { message: "has a % that begins no character: write it as %25", when: isText });
+
+function isDecodable(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 export const settingsSchema = z.object({
   ...portSettings,
   GATEHOUSE_HOME: z.string().min(1).optional(),
@@ -52,12 +74,20 @@ export const settingsSchema = z.object({
     .string()
     .refine((text) => text === text.trim() && !/[\r\n]/.test(text), "must be one line without outer spaces")
     .optional(),
+  GATEHOUSE_POSTGRES_URL: serverUrl(/^postgres(?:ql)?$/).optional(),
+  GATEHOUSE_POSTGRES_PASSWORD_FILE: z.string().optional(),
+  GATEHOUSE_POSTGRES_CA_FILE: z.string().optional(),
+  GATEHOUSE_REDIS_URL: serverUrl(/^rediss?$/).optional(),
+  GATEHOUSE_REDIS_PASSWORD_FILE: z.string().optional(),
+  GATEHOUSE_REDIS_CA_FILE: z.string().optional(),
+  GATEHOUSE_PLAINTEXT: z.enum(["true", "false"]).default("false"),
   BREACH_LIST_FILE: z.string().min(1).optional(),
   /** identity-service validates them. */
   MFA_REQUIRED_ROLES: z.string().optional(),
   TRUSTED_DEVICE_DAYS: z.string().optional(),
   /** The gateway validates it. */
   ALLOWED_ORIGINS: z.string().optional(),
+  PORTAL_RETURN_TO: z.string().optional(),
   CALL_BUDGET_MS: z.string().optional(),
   WEB: z.enum(["on", "off"]).default("on"),
   LOG_LEVEL: z.enum(["fatal", "error", "warn", "info", "debug", "trace"]).default("info"),
@@ -67,17 +97,25 @@ export const settingsSchema = z.object({
 type Parsed = z.infer<typeof settingsSchema>;
 
 /** `home` is absolute. */
-export type Settings = Omit<z.infer<typeof settingsSchema>, "GATEHOUSE_HOME"> & { home: string };
+export type Settings = Omit<z.infer<typeof settingsSchema>, "GATEHOUSE_HOME"> & {
+  home: string;
+  services: ServiceSettings;
+};
 
 /**
  * Empty variables count as unset.
  * @param root contains the default home, `.gatehouse`.
  * @throws {LaunchError} 78 with all invalid variables. Their values are not shown, because one may be a password.
  */
-export function readSettings(environment: NodeJS.ProcessEnv, root: string): Settings {
+export function readSettings(
+  environment: NodeJS.ProcessEnv,
+  root: string,
+  more: { services: ServiceSettings; problems: readonly string[] } = { services: {}, problems: [] },
+): Settings {
   const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ""));
   const parsed = settingsSchema.safeParse(given);
   const problems = parsed.error?.issues.map((issue) => `${issue.path.join(".")}: ${issue.message}`) ?? [];
+  problems.push(...more.problems);
   problems.push(...portsUsedTwice(given));
   if (parsed.success) problems.push(...passwordProblems(parsed.data));
   if (!parsed.success || problems.length > 0) {
@@ -85,7 +123,13 @@ export function readSettings(environment: NodeJS.ProcessEnv, root: string): Sett
     throw new LaunchError(`Invalid settings:${lines}`, { exitCode: 78 });
   }
   const { GATEHOUSE_HOME, ...settings } = parsed.data;
-  return { ...settings, home: resolve(GATEHOUSE_HOME ?? resolve(root, ".gatehouse")) };
+  const WEB = more.services.gateway?.WEB === "off" ? "off" : settings.WEB;
+  return {
+    ...settings,
+    WEB,
+    home: resolve(GATEHOUSE_HOME ?? resolve(root, ".gatehouse")),
+    services: more.services,
+  };
 }
 
 /** identity-service has the same rules, but its refusal would leave no administrator. */
@@ -102,7 +146,9 @@ function passwordProblems({ GATEHOUSE_ADMIN_EMAIL: email, GATEHOUSE_ADMIN_PASSWO
 }
 
 export function settingsPorts(settings: Settings): { name: PortName; port: number }[] {
-  return portNames.map((name) => ({ name, port: settings[name] }));
+  const isUsed = (name: PortName) =>
+    name !== "POSTGRES_PORT" || settings.GATEHOUSE_POSTGRES_URL === undefined;
+  return portNames.filter(isUsed).map((name) => ({ name, port: settings[name] }));
 }
 
 /** The CLI may run with other variables. */

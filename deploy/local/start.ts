@@ -3,47 +3,97 @@ import { once } from "node:events";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { isBuilt } from "../../web/sources.ts";
+import { detachedStart, type Start, startDetached, tellStarter } from "./detached-start.ts";
+import { gatherSettings, homePath } from "./gather-settings.ts";
 import { emptyHome, type Home, openHome } from "./home.ts";
 import { errorText, LaunchError } from "./launch-error.ts";
 import { Launcher } from "./launcher.ts";
 import { type LauncherLock, takeLauncherLock } from "./launcher-lock.ts";
 import { endLeftovers } from "./leftovers.ts";
 import { requireFreePorts } from "./ports.ts";
-import { readSettings, type Settings, settingsPorts, writePorts } from "./settings.ts";
+import { refuseFresh } from "./postgres/external-postgres.ts";
+import { openedAt } from "./processes.ts";
+import { printStatus, recordLauncher, stopRunning } from "./running.ts";
+import { type Settings, settingsPorts, writePorts } from "./settings.ts";
 import { summary } from "./summary.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 const SAME_REQUEST_MS = 500;
 const PARENT_POLL_MS = 250;
 
-const USAGE = `Usage: npm start [-- --fresh]
+const USAGE = `Usage: npm start [-- <options>]
+       npm start -- status | stop
 
-Runs Gatehouse on this machine: PostgreSQL, the services, the gateway, an example API, a mailbox and an
-identity provider for demonstration.
+Runs Gatehouse on this machine: PostgreSQL, the services, the gateway, an
+example API, a mailbox and an identity provider for demonstration.
 
-  --fresh   remove all data of earlier starts first
-  --help    print this text
+  --detach          return when everything is ready; stop it with
+                    \`npm start -- stop\`
+  --set <service>.<NAME>=<value>
+                    a setting of a service, or without a service of npm start
+                    itself; repeatable; for this start only
+  --postgres <url>  use this PostgreSQL, as a role that may make roles and
+                    databases: postgres://role@host:port
+  --redis <url>     use this Redis: redis://host:port
+  --fresh           remove all data of earlier starts first, but no settings
+  --help            print this text
 
-Environment: GATEHOUSE_HOME (where the data is kept; .gatehouse in the repository), GATEWAY_PORT and the
-other ports, GATEHOUSE_ADMIN_EMAIL and GATEHOUSE_ADMIN_PASSWORD (at the first start), LOG_LEVEL.`;
+status  says whether everything is ready (exit code 0), not ready (1), or does
+        not run (3)
+stop    stops it
 
-async function main(): Promise<void> {
-  const { fresh, help } = parseArguments(process.argv.slice(2));
-  if (help) return console.log(USAGE);
+A password in a URL can be read by every user of this machine. Name a file with
+it: GATEHOUSE_POSTGRES_PASSWORD_FILE, GATEHOUSE_REDIS_PASSWORD_FILE.
+
+GATEHOUSE_HOME is where the data is kept: .gatehouse in the repository. Settings
+are kept there too, in services/<service>.env and npm-start.env. All of them:
+docs/config.md.`;
+
+interface Arguments {
+  command: string | undefined;
+  fresh: boolean;
+  detach: boolean;
+  help: boolean;
+  sets: string[];
+}
+
+async function main(): Promise<number> {
+  const { command, fresh, detach, help, sets } = parseArguments(process.argv.slice(2));
+  if (help) {
+    console.log(USAGE);
+    return 0;
+  }
+  const path = homePath(process.env, ROOT);
+  const start = detachedStart(process.env) ?? { fresh, sets, folder: userFolder() };
+  if (command === "status") return printStatus(path);
+  if (command === "stop") await stopRunning(path);
+  else if (detach) await startDetached(await openHome(path), import.meta.filename, start);
+  else await run(await openHome(path), start);
+  return 0;
+}
+
+/** npm changes the folder. */
+const userFolder = () => (process.env.npm_lifecycle_event && process.env.INIT_CWD) || process.cwd();
+
+async function run(home: Home, { fresh, sets, folder }: Start): Promise<void> {
   const startedAt = performance.now();
-  const settings = readSettings(process.env, ROOT);
-  const home = await openHome(settings.home);
+  const settings = await gatherSettings(home, { environment: process.env, sets, folder, root: ROOT });
   const launcher = new Launcher(ROOT, settings, home);
   const stopAsked = onStopRequest();
 
-  const lock = await Promise.race([claimHome(home, settings, fresh === true), stopAsked]);
+  const lock = await Promise.race([claimHome(home, settings, fresh), stopAsked]);
   if (lock === undefined) return;
   try {
     if (settings.WEB === "on") await Promise.race([buildPages(), stopAsked]);
     console.log(`Starting Gatehouse on ${home.path} …`);
     const administrator = await Promise.race([launcher.start(), launcher.failed, stopAsked]);
     if (administrator === undefined) return;
-    console.log(summary(settings, launcher.rows, administrator, (performance.now() - startedAt) / 1000));
+    const seconds = (performance.now() - startedAt) / 1000;
+    const isDetached = process.send !== undefined;
+    const text = summary(settings, launcher.rows, administrator, { seconds, isDetached });
+    console.log(text);
+    // The log of a detached start is not the place to read it.
+    tellStarter(text);
     await Promise.race([launcher.failed, stopAsked]);
   } finally {
     lock.announceStop();
@@ -52,10 +102,26 @@ async function main(): Promise<void> {
   }
 }
 
-function parseArguments(args: string[]): { fresh?: boolean; help?: boolean } {
-  const options = { fresh: { type: "boolean" }, help: { type: "boolean", short: "h" } } as const;
+function parseArguments(args: string[]): Arguments {
+  const options = {
+    fresh: { type: "boolean", default: false },
+    detach: { type: "boolean", default: false },
+    help: { type: "boolean", short: "h", default: false },
+    set: { type: "string", multiple: true },
+    postgres: { type: "string" },
+    redis: { type: "string" },
+  } as const;
   try {
-    return parseArgs({ args, options }).values;
+    const { values, positionals } = parseArgs({ args, options, allowPositionals: true });
+    const [command, ...surplus] = positionals;
+    if (command !== undefined && (surplus.length > 0 || !["status", "stop"].includes(command))) {
+      throw new Error(`Unknown command: ${positionals.join(" ")}`);
+    }
+    const { fresh, detach, help, set = [], postgres, redis } = values;
+    const sets = [...set];
+    if (postgres !== undefined) sets.push(`GATEHOUSE_POSTGRES_URL=${postgres}`);
+    if (redis !== undefined) sets.push(`GATEHOUSE_REDIS_URL=${redis}`);
+    return { command, fresh, detach, help, sets };
   } catch (error) {
     throw new LaunchError(`${errorText(error)}\n\n${USAGE}`, { exitCode: 64, cause: error });
   }
@@ -64,9 +130,11 @@ function parseArguments(args: string[]): { fresh?: boolean; help?: boolean } {
 async function claimHome(home: Home, settings: Settings, fresh: boolean): Promise<LauncherLock> {
   const lock = await takeLauncherLock(home.path);
   await endLeftovers(home.name);
+  if (fresh) await refuseFresh(home);
   if (fresh) await emptyHome(home);
   await requireFreePorts(settingsPorts(settings));
   await writePorts(home, settings);
+  await recordLauncher(home, openedAt(settings.GATEWAY_PORT));
   return lock;
 }
 
@@ -106,8 +174,7 @@ function onStopRequest(): Promise<undefined> {
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
 
 try {
-  await main();
-  process.exit(0);
+  process.exit(await main());
 } catch (error) {
   const expected = error instanceof LaunchError;
   console.error(expected ? error.message : `Gatehouse could not start: ${errorText(error)}`);

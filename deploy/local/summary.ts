@@ -1,10 +1,12 @@
+import { openedAt } from "./processes.ts";
 import type { FirstAdministrator } from "./secrets.ts";
 import type { Settings } from "./settings.ts";
 
 export interface SummaryRow {
   name: string;
   address: string;
-  pid: number;
+  /** Undefined for what was not started here. */
+  pid: number | undefined;
   logFile: string;
 }
 
@@ -13,28 +15,41 @@ export function summary(
   settings: Settings,
   rows: readonly SummaryRow[],
   administrator: FirstAdministrator,
-  seconds: number,
+  { seconds, isDetached }: { seconds: number; isDetached: boolean },
 ): string {
-  const url = `http://127.0.0.1:${settings.GATEWAY_PORT}`;
+  const url = openedAt(settings.GATEWAY_PORT);
   const { email, password, passwordFile, isFirstStart } = administrator;
+  const isShown = isFirstStart && !isDetached; // Not in a log.
   return [
     `Gatehouse ready: ${url}`,
     "",
     row("NAME", "ADDRESS", "PID", "LOG"),
-    ...rows.map(({ name, address, pid, logFile }) => row(name, address, String(pid), logFile)),
+    ...rows.map(({ name, address, pid, logFile }) => row(name, address, String(pid ?? "-"), logFile)),
     "",
-    `Mails are kept and not sent: http://127.0.0.1:${settings.MAILBOX_PORT} (as JSON at /email, SMTP on ${settings.SMTP_PORT})`,
-    ...(settings.WEB === "on" ? [`Register and log in, in a browser: ${url}/account`] : []),
+    mails(settings),
+    ...(settings.WEB === "on"
+      ? [
+          `Register and log in, in a browser: ${url}/account`,
+          `Console for support, auditors and administrators: ${url}/console`,
+        ]
+      : []),
     `API documentation, in a browser: ${url}/docs`,
     `Log in at the demo identity provider, in a browser: ${url}/auth/demo`,
-    `First administrator: ${email}  password${isFirstStart ? `: ${password}` : ` of the first start: in ${passwordFile}`}`,
+    `First administrator: ${email}  password${isShown ? `: ${password}` : ` of the first start: in ${passwordFile}`}`,
     `Programs have accounts too: npm exec gatehouse -- clients create --help, and docs/clients.md`,
     "",
     "Try it:",
     ...curlLines(url),
     "",
-    `Started in ${seconds.toFixed(1)} s. Ctrl-C stops everything.`,
+    `Started in ${seconds.toFixed(1)} s. ${isDetached ? "`npm start -- stop`" : "Ctrl-C"} stops everything.`,
   ].join("\n");
+}
+
+function mails({ services, MAILBOX_PORT, SMTP_PORT }: Settings): string {
+  const server = services["identity-service"]?.SMTP_URL;
+  if (server === "") return "Mails wait in the outbox, because SMTP_URL is empty.";
+  if (server !== undefined) return `Mails are sent through ${server}`;
+  return `Mails are kept and not sent: ${openedAt(MAILBOX_PORT)} (as JSON at /email, SMTP on ${SMTP_PORT})`;
 }
 
 function row(name: string, address: string, pid: string, logFile: string): string {

@@ -4,7 +4,7 @@ const P99 = (metric: string, by: string) =>
   `histogram_quantile(0.99, sum by (${by}, le) (rate(${metric}_bucket[$__rate_interval])))`;
 const RATE = (metric: string, by: string) => `sum by (${by}) (rate(${metric}[$__rate_interval]))`;
 
-/** Keys are file names. `node deploy/monitoring/build-dashboards.ts` writes the JSON files. */
+/** Keys are file names. `node deploy/monitoring/build.ts` writes the JSON files. */
 export const DASHBOARDS: Readonly<Record<string, Dashboard>> = {
   overview: {
     uid: "gatehouse-overview",

@@ -39,6 +39,10 @@ export interface PostgresServer {
   port: number;
   username: string;
   password: string;
+  /** To connect to first. Default: `postgres`. */
+  database?: string;
+  /** Turns on TLS. */
+  caFile?: string;
 }
 
 export interface EmbeddedPostgres {

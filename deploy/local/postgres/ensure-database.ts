@@ -1,3 +1,5 @@
+import { createHash, createHmac, pbkdf2Sync, randomBytes } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { openPool, type Sql, transaction } from "../../../service-kit/postgres.ts";
 import { migrateSchema } from "../../migrate-schema.ts";
@@ -14,15 +16,25 @@ export function connectTo(
   database: string,
   login?: { username: string; password: string },
 ): Sql {
-  const { host, port, username, password } = { ...server, ...login };
+  const { host, port, username, password, caFile } = { ...server, ...login };
   return openPool({
-    url: `postgres://${encodeURIComponent(username)}@${host}:${port}/${database}`,
+    url: databaseUrl({ host, port }, username, database),
+    ...(caFile !== undefined && { ca: readFileSync(caFile) }),
     maxConnections: 3,
     connectTimeoutMs: 10_000,
     maxWaitMs: 60_000,
     maxWaiting: 10_000,
     driver: { password, onnotice: () => {} },
   });
+}
+
+export function databaseUrl(
+  { host, port }: Pick<PostgresServer, "host" | "port">,
+  role: string,
+  database: string,
+): string {
+  const place = host.includes(":") ? `[${host}]` : host;
+  return `postgres://${encodeURIComponent(role)}@${place}:${port}/${encodeURIComponent(database)}`;
 }
 
 export function servicePasswordFile(secrets: string, { database }: ServiceDatabase): string {
@@ -33,11 +45,18 @@ export function servicePasswordFile(secrets: string, { database }: ServiceDataba
  * Sets the roles' passwords to those in `secrets`, and creates missing ones.
  * @param root contains `<service>/migrations`. @throws if a migration fails.
  */
-export async function provision(server: PostgresServer, secrets: string, root: string): Promise<void> {
-  const admin = connectTo(server, "postgres");
+export async function provision(
+  server: PostgresServer,
+  secrets: string,
+  root: string,
+  { isOwn = true } = {},
+): Promise<void> {
+  const admin = connectTo(server, server.database ?? "postgres");
   try {
-    await admin.unsafe("revoke all on database postgres from public");
-    await admin.unsafe("revoke all on database template1 from public");
+    if (isOwn) {
+      await admin.unsafe("revoke all on database postgres from public");
+      await admin.unsafe("revoke all on database template1 from public");
+    }
     await Promise.all(
       SERVICE_DATABASES.map(async (wanted) => {
         const name = wanted.database;
@@ -52,13 +71,12 @@ export async function provision(server: PostgresServer, secrets: string, root: s
 }
 
 export interface DatabaseGoal {
-  /** A superuser's connection to another database of the server. */
+  /** To another database of the server, of a superuser or a role with CREATEROLE and CREATEDB. */
   admin: Sql;
   server: PostgresServer;
   wanted: ServiceDatabase;
   /** Lower-case letters, digits and `_`, because it is not quoted. */
   name: string;
-  /** Letters, digits, `-` and `_`, because they are not escaped. */
   passwords: { owner: string; service: string };
   /** Contains `<service>/migrations`. */
   root: string;
@@ -81,20 +99,35 @@ export async function ensureDatabase(goal: DatabaseGoal): Promise<void> {
 }
 
 async function ensureRoles({ admin, wanted, passwords }: DatabaseGoal): Promise<void> {
-  const rights = "login nosuperuser nocreatedb nocreaterole noinherit noreplication nobypassrls";
+  const rights = "login nosuperuser nocreatedb nocreaterole noreplication nobypassrls";
   await transaction(admin, async (tx) => {
     await tx`select pg_advisory_xact_lock(${ADVISORY_LOCK})`;
-    // Passwords must not be logged.
-    await tx.unsafe("set local log_statement = none; set local log_min_error_statement = panic");
-    for (const [role, password] of [
-      [wanted.ownerRole, passwords.owner],
-      [wanted.serviceRole, passwords.service],
+    for (const [role, password, inherits] of [
+      // Until PostgreSQL 15 it has the rights of the database's owner by inheritance.
+      [wanted.ownerRole, passwords.owner, "inherit"],
+      [wanted.serviceRole, passwords.service, "noinherit"],
     ] as const) {
       const [existing] = await tx`select from pg_roles where rolname = ${role}`;
-      // DDL takes no parameters. Role names are constants, and passwords have no quotes.
-      await tx.unsafe(`${existing ? "alter" : "create"} role ${role} ${rights} password '${password}'`);
+      const statement = existing ? `alter role ${role}` : `create role ${role} ${rights} ${inherits}`;
+      // DDL takes no parameters. Role names are constants.
+      await tx.unsafe(`${statement} password '${scramVerifier(password)}'`);
     }
+    // A role that is no superuser can make a database only for a role whose member it is.
+    const [self] = await tx`select rolsuper as "isSuperuser" from pg_roles where rolname = current_user`;
+    if (self?.isSuperuser !== true) await tx.unsafe(`grant ${wanted.ownerRole} to current_user`);
   });
+}
+
+const SCRAM_ITERATIONS = 4_096;
+
+/** What PostgreSQL stores (RFC 5803): a server that logs its statements logs no password. */
+function scramVerifier(password: string): string {
+  const salt = randomBytes(16);
+  const salted = pbkdf2Sync(password, salt, SCRAM_ITERATIONS, 32, "sha256");
+  const hmac = (text: string) => createHmac("sha256", salted).update(text).digest();
+  const storedKey = createHash("sha256").update(hmac("Client Key")).digest("base64");
+  const serverKey = hmac("Server Key").toString("base64");
+  return `SCRAM-SHA-256$${SCRAM_ITERATIONS}:${salt.toString("base64")}$${storedKey}:${serverKey}`;
 }
 
 /** Only the service's roles may connect. A copied database does not inherit this. */
