@@ -41,7 +41,9 @@ await writeFile(
   JSON.stringify({ routes: [route("/plain", {}), route("/approved", { approval })] }),
 );
 
-const system = await startCrashingSystem({ ROUTES_FILE: routesFile });
+const system = await startCrashingSystem(({ name }) =>
+  name === "gateway" ? { ROUTES_FILE: routesFile } : {},
+);
 const { accessToken } = await apiClient(system.url).newUser();
 const claims = JSON.parse(Buffer.from(accessToken.split(".")[1] ?? "", "base64url").toString("utf8"));
 const [user, session] = [String(claims.sub), String(claims.sid)];

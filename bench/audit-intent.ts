@@ -40,7 +40,7 @@ const origin = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`;
 const methods = "{ GET: { roles: [USER] }, POST: { roles: [USER], action: payments.create } }";
 await writeFile(routes, `routes:\n  - { prefix: /payments, upstream: "${origin}", methods: ${methods} }\n`);
 
-const system = await startCrashingSystem({ ROUTES_FILE: routes });
+const system = await startCrashingSystem(({ name }) => (name === "gateway" ? { ROUTES_FILE: routes } : {}));
 const { accessToken } = await apiClient(system.url).newUser();
 const pool = new Pool(system.url, { connections: 64 });
 

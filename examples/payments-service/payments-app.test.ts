@@ -42,7 +42,11 @@ function client(scopes: string[]): Verification {
 
 async function service(isDraining = () => false) {
   const app = await buildPaymentsApp({
-    verifier: { verify: (token) => VERDICTS[token] ?? { kind: "inactive", reason: "revoked" } },
+    verifier: {
+      verify: (token) => VERDICTS[token] ?? { kind: "inactive", reason: "revoked" },
+      nowMs: () => Date.now(),
+      acceptsBound: true,
+    },
     store: createPaymentStore(3),
     logger: createLogger("payments-service", "silent"),
     now: () => new Date("2026-01-01T00:00:00Z"),

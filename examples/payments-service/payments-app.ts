@@ -6,14 +6,14 @@ import { fieldProblems } from "../../service-kit/field-problems.ts";
 import type { Logger } from "../../service-kit/logger.ts";
 import { parseStrictJson } from "../../service-kit/strict-json.ts";
 import { fastifyBearerAuth, principalIn } from "../../token-client/fastify-bearer-auth.ts";
-import type { TokenVerifier } from "../../token-client/principal.ts";
+import type { RequestVerifier } from "../../token-client/principal.ts";
 import type { RouteAuth } from "../../token-client/route-auth.ts";
 import { failure, success } from "./answers.ts";
 import { IdempotencyKey, MAX_TO_ANYBODY_MINOR, Payee, type Payment, PaymentOrder } from "./payment.ts";
 import type { PaymentStore } from "./payment-store.ts";
 
 export interface PaymentsDeps {
-  verifier: Pick<TokenVerifier, "verify">;
+  verifier: RequestVerifier;
   store: PaymentStore;
   logger: Logger;
   now(): Date;

@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { accountTour } from "./account-tour.ts";
 
-// node examples/typescript-client/main.ts http://127.0.0.1:8080
+// node examples/typescript-client/main.ts http://localhost:8080
 
-const [baseUrl = "http://127.0.0.1:8080"] = process.argv.slice(2);
+const [baseUrl = "http://localhost:8080"] = process.argv.slice(2);
 const newUser = {
   email: `ada.${randomUUID()}@example.com`,
   password: "Correct-Horse-42",

@@ -204,6 +204,42 @@ export type EnrolledPasskeyLogin = {
     /** Ten, each good once, and shown only here. */
     recoveryCodes: string[];
 };
+export type PendingApproval = {
+    id: string;
+    /** What is approved: the value of each field of the body, by its JSON pointer. */
+    details: {
+        [key: string]: unknown;
+    };
+    method: string;
+    /** Path and query of the call. */
+    route: string;
+    /** The session that has asked. It alone can give the approval. */
+    sessionId: string;
+    /** Whether it is the one that looks. */
+    current: boolean;
+    createdAt: string;
+    expiresAt: string;
+};
+export type Approval = {
+    id: string;
+    /** What is approved: the value of each field of the body, by its JSON pointer. */
+    details: {
+        [key: string]: unknown;
+    };
+    method: string;
+    /** Path and query of the call. */
+    route: string;
+    /** The session that has asked. It alone can give the approval. */
+    sessionId: string;
+    /** Whether it is the one that looks. */
+    current: boolean;
+    createdAt: string;
+    expiresAt: string;
+    state: "pending" | "given" | "used" | "refused" | "expired";
+    /** What can give it now, here. Empty: nothing. */
+    methods: string[];
+    passkey?: PasskeyRequestOptions;
+};
 export type IdentityProvider = {
     name: string;
     displayName: string;
@@ -259,6 +295,14 @@ export type SigningKey = {
     createdAt: string;
     activatedAt: string | null;
     retiredAt: string | null;
+};
+export type Role = {
+    name: string;
+    permissions: string[];
+    /** Whether the caller may give it to a user. */
+    assignable: boolean;
+    /** Whether the caller may act on users who have it. */
+    actable: boolean;
 };
 export type ManagedUser = {
     id: string;
@@ -942,6 +986,10 @@ export function getAccount(opts?: Oazapfts.RequestOpts) {
                 /** What the caller's role holds now. A change of the access file changes them. */
                 permissions: string[];
                 recoveryCodesLeft?: number;
+                /** Whether an authenticator app is set up. */
+                totpEnabled?: boolean;
+                /** False for an account that has only logins at providers, or passkeys. */
+                hasPassword?: boolean;
             };
             /** For people; not part of the API. */
             message: string;
@@ -3147,7 +3195,7 @@ export function beginPasskeyLogin(body: {}, { gatehouseDevice }: {
         status: 503;
         data: Failure & {
             error: {
-                code: "service_unavailable" | "audit_unavailable";
+                code: "service_unavailable";
             };
         };
     } | {
@@ -3325,6 +3373,25 @@ export function verifyApproval(body: {
             userHandle?: string | null;
         };
     };
+} | {
+    /** From `approval_required`, in place of the token. */
+    approvalId: string;
+    code: string;
+} | {
+    /** From `approval_required`, in place of the token. */
+    approvalId: string;
+    /** What else `PublicKeyCredential.toJSON()` gives is ignored. */
+    passkey: {
+        /** Base64url, as everything binary. */
+        id: string;
+        "type": "public-key";
+        response: {
+            clientDataJSON: string;
+            authenticatorData: string;
+            signature: string;
+            userHandle?: string | null;
+        };
+    };
 }, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
@@ -3442,6 +3509,339 @@ export function verifyApproval(body: {
         method: "POST",
         body
     }));
+}
+/**
+ * List the approvals that wait for you
+ */
+export function listApprovals(opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                approvals: PendingApproval[];
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "role_not_defined";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
+            };
+        };
+    }>("/auth/me/approvals", {
+        ...opts
+    });
+}
+/**
+ * Look at an approval
+ */
+export function getApproval(id: string, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                approval: Approval;
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "role_not_defined";
+            };
+        };
+    } | {
+        status: 404;
+        data: Failure & {
+            error: {
+                code: "not_found";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
+            };
+        };
+    }>(`/auth/me/approvals/${encodeURIComponent(id)}`, {
+        ...opts
+    });
+}
+/**
+ * Refuse an approval
+ */
+export function refuseApproval(id: string, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {};
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "role_not_defined" | "approval_expired" | "approval_used";
+            };
+        };
+    } | {
+        status: 404;
+        data: Failure & {
+            error: {
+                code: "not_found";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
+            };
+        };
+    }>(`/auth/me/approvals/${encodeURIComponent(id)}/refuse`, {
+        ...opts,
+        method: "POST"
+    });
 }
 /**
  * Begin a step-up
@@ -3713,6 +4113,100 @@ export function completeStepUp(body: {
         method: "POST",
         body
     }));
+}
+/**
+ * Ask whether a page may send a person to an address
+ */
+export function findReturn(to: string, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                returnTo: {
+                    /** Of the application. */
+                    name: string;
+                    url: string;
+                } | null;
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
+            };
+        };
+    }>(`/auth/return-to${QS.query(QS.explode({
+        to
+    }))}`, {
+        ...opts
+    });
 }
 /**
  * Ask for another mail that proves the address
@@ -6328,6 +6822,108 @@ export function getHealth(opts?: Oazapfts.RequestOpts) {
     });
 }
 /**
+ * List the roles
+ */
+export function listRoles(opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                roles: Role[];
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "forbidden" | "role_not_defined" | "user_required";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
+            };
+        };
+    }>("/admin/roles", {
+        ...opts
+    });
+}
+/**
  * List users
  */
 export function listUsers({ query, role, status, cursor, limit }: {
@@ -7444,6 +8040,8 @@ export function createClient(body: {
     name: string;
     ownerId: string;
     permissions: string[];
+    /** Why, for the audit log, which never forgets it: one line without e-mail addresses, numbers of nine digits or more, or secrets. */
+    reason?: string;
 }, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 201;
@@ -7676,6 +8274,8 @@ export function updateClient(id: string, body: {
     ownerId?: string;
     permissions?: string[];
     status?: "active" | "disabled";
+    /** Why, for the audit log, which never forgets it: one line without e-mail addresses, numbers of nine digits or more, or secrets. */
+    reason?: string;
 }, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
@@ -7801,7 +8401,10 @@ export function updateClient(id: string, body: {
 /**
  * Delete a client
  */
-export function deleteClient(id: string, opts?: Oazapfts.RequestOpts) {
+export function deleteClient(id: string, body?: {
+    /** Why, for the audit log, which never forgets it: one line without e-mail addresses, numbers of nine digits or more, or secrets. */
+    reason?: string;
+}, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
         data: {
@@ -7915,10 +8518,11 @@ export function deleteClient(id: string, opts?: Oazapfts.RequestOpts) {
                 code: "http_version_not_supported";
             };
         };
-    }>(`/admin/clients/${encodeURIComponent(id)}`, {
+    }>(`/admin/clients/${encodeURIComponent(id)}`, oazapfts.json({
         ...opts,
-        method: "DELETE"
-    });
+        method: "DELETE",
+        body
+    }));
 }
 /**
  * Add a public key, a secret or an API key
@@ -7931,9 +8535,13 @@ export function addClientCredential(id: string, body: {
         kty: string;
         [key: string]: unknown;
     };
+    /** Why, for the audit log, which never forgets it: one line without e-mail addresses, numbers of nine digits or more, or secrets. */
+    reason?: string;
 } | {
     kind: "secret" | "api_key";
     name?: string;
+    /** Why, for the audit log, which never forgets it: one line without e-mail addresses, numbers of nine digits or more, or secrets. */
+    reason?: string;
 }, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 201;
@@ -8067,7 +8675,10 @@ export function addClientCredential(id: string, body: {
 /**
  * Revoke a credential
  */
-export function removeClientCredential(id: string, credentialId: string, opts?: Oazapfts.RequestOpts) {
+export function removeClientCredential(id: string, credentialId: string, body?: {
+    /** Why, for the audit log, which never forgets it: one line without e-mail addresses, numbers of nine digits or more, or secrets. */
+    reason?: string;
+}, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
         data: {
@@ -8181,10 +8792,11 @@ export function removeClientCredential(id: string, credentialId: string, opts?: 
                 code: "http_version_not_supported";
             };
         };
-    }>(`/admin/clients/${encodeURIComponent(id)}/credentials/${encodeURIComponent(credentialId)}`, {
+    }>(`/admin/clients/${encodeURIComponent(id)}/credentials/${encodeURIComponent(credentialId)}`, oazapfts.json({
         ...opts,
-        method: "DELETE"
-    });
+        method: "DELETE",
+        body
+    }));
 }
 /**
  * Where and how clients get tokens (RFC 8414)
