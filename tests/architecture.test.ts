@@ -79,7 +79,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
     "oauth",
     "ownership",
     "step-up",
-    "login admin approvals",
+    "login admin approvals imports",
     "clients",
     "passkeys",
     "mfa",
@@ -102,7 +102,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
     "backends",
   ],
   "audit-service": ["(main)", "(root)", "query", "log", "intake", "entries"],
-  cli: ["(main)", "commands", "approval-verifier", "(root) audit-verifier"],
+  cli: ["(main)", "commands", "approval-verifier user-files doctor", "(root) audit-verifier"],
 };
 
 function roomOf(path: string): string {
@@ -210,14 +210,22 @@ test("pages import nothing of ours but pages, and of the generated client only t
   }));
   expect(pages.length).toBeGreaterThan(30);
   expect(offences(pages, (target) => ours.includes(topFolder(target)))).toEqual([]);
-  const [shared, portal] = ["web/ui/", "web/portal/"].map((folder) =>
-    sourceFiles("web").filter(({ path }) => path.startsWith(folder)),
-  );
-  expect(offences(shared ?? [], (target) => target.startsWith("web/portal/"))).toEqual([]);
   const typesOf = "examples/typescript-client/generated/gatehouse.ts";
-  expect(offences(portal ?? [], (target) => ours.includes(topFolder(target)) && target !== typesOf)).toEqual(
-    [],
-  );
+  const isOutside = (target: string) => ours.includes(topFolder(target)) && target !== typesOf;
+  const below = {
+    ui: ["client"],
+    session: ["ui", "client"],
+    portal: ["ui", "session", "client"],
+    console: ["ui", "session", "client", "audit-proof"],
+  };
+  for (const [folder, allowed] of Object.entries(below)) {
+    const files = sourceFiles("web").filter(({ path }) => path.startsWith(`web/${folder}/`));
+    const isAllowed = (target: string) =>
+      [folder, ...allowed].some((name) => target.startsWith(`web/${name}/`));
+    expect(
+      offences(files, (target) => isOutside(target) || (topFolder(target) === "web" && !isAllowed(target))),
+    ).toEqual([]);
+  }
   const others = sourceFiles(...SOURCE_FOLDERS.filter((folder) => folder !== "deploy"));
   expect(offences(others, (target) => topFolder(target) === "web")).toEqual([]);
 });
@@ -229,6 +237,10 @@ function isValueIn({ path, text }: SourceFile): (target: string) => boolean {
   );
   return (target) => !types.includes(target);
 }
+
+test("nothing imports the verifiers of other repositories", () => {
+  expect(offences(sourceFiles(...SOURCE_FOLDERS), (target) => topFolder(target) === "verifiers")).toEqual([]);
+});
 
 test("the command line imports no service", () => {
   expect(offences(sourceFiles("cli"), (target) => SERVICES.includes(topFolder(target)))).toEqual([]);
@@ -350,6 +362,7 @@ test("identity-service signs nothing by jose", () => {
 
 test.each([
   ["@node-rs/argon2", ["identity-service"]],
+  ["@node-rs/bcrypt", ["identity-service"]],
   ["otplib", ["identity-service"]],
   ["openid-client", ["identity-service"]],
   ["nodemailer", ["identity-service"]],

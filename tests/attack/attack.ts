@@ -34,8 +34,8 @@ async function outcomeOf({ run }: AttackCase, target: Target): Promise<{ word: s
 
 async function main(parts: readonly string[]): Promise<void> {
   const target: Target = {
-    url: new URL(process.env.GATEHOUSE_URL ?? "http://127.0.0.1:8080"),
-    mailbox: new URL(process.env.MAILBOX_URL ?? "http://127.0.0.1:1080"),
+    url: new URL(process.env.GATEHOUSE_URL ?? "http://localhost:8080"),
+    mailbox: new URL(process.env.MAILBOX_URL ?? "http://localhost:1080"),
     adminPassword: passwordOf(HOME),
   };
   assertLoopback(target.url);

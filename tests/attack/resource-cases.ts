@@ -18,7 +18,7 @@ const UPLOADS = 300;
 function sendBurst(target: Target, request: string): Promise<void> {
   const { hostname: host, port } = target.url;
   return new Promise((resolve) => {
-    const socket = connect({ port: Number(port), host, localAddress: freshAddress() });
+    const socket = connect({ port: Number(port), host, localAddress: freshAddress(), family: 4 });
     let answers = 0;
     socket.setTimeout(FLOOD_MS, () => socket.destroy());
     socket.on("error", () => {});
@@ -49,7 +49,12 @@ async function flood(target: Target, count: number, path: string, body: object):
 
 /** A POST whose body comes a few bytes a second. */
 function slowUpload(target: Target, token: string, from: string): Socket {
-  const socket = connect({ port: Number(target.url.port), host: target.url.hostname, localAddress: from });
+  const socket = connect({
+    port: Number(target.url.port),
+    host: target.url.hostname,
+    localAddress: from,
+    family: 4,
+  });
   socket.on("error", () => {});
   socket.write(
     `POST /payments HTTP/1.1\r\nHost: ${target.url.host}\r\nAuthorization: Bearer ${token}\r\n` +

@@ -55,7 +55,7 @@ export function call(
       method,
       path,
       agent: false,
-      ...(from !== undefined && { localAddress: from }),
+      ...(from !== undefined && { localAddress: from, family: 4 }),
       headers: {
         ...(token !== undefined && { authorization: `Bearer ${token}` }),
         ...(payload !== undefined && {

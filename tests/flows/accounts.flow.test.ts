@@ -12,6 +12,7 @@ flowsOnOneSystem({
     logout: () => import("./accounts/logout.ts"),
     "tokens of a key": () => import("./accounts/tokens-of-a-key.ts"),
     "mail links": () => import("./accounts/mail-links.ts"),
+    "user import": () => import("./accounts/user-import.ts"),
     "throttling and administration": () => import("./accounts/throttling-and-admin.ts"),
     "who may call": () => import("./accounts/who-may-call.ts"),
     // It stops the system.

@@ -65,7 +65,8 @@ beforeAll(
   async () => {
     say(`audit crash test: seed ${SEED}, ${ROUNDS} rounds (CRASH_SEED, CRASH_ROUNDS)`);
     ledger = await startLedger();
-    system = await startCrashingSystem({ ROUTES_FILE: await routesFile(ledger.url) });
+    const routes = await routesFile(ledger.url);
+    system = await startCrashingSystem(({ name }) => (name === "gateway" ? { ROUTES_FILE: routes } : {}));
     const clients = await registerClients(apiClient(system.url));
     const end = new AbortController();
     const calls = clients.map((client, index) =>

@@ -11,5 +11,6 @@ flowsOnOneSystem({
     sessions: () => import("./browser/sessions.ts"),
     "sessions in Chromium": () => import("./browser/sessions-in-chromium.ts"),
     "client library": () => import("./browser/client-library.ts"),
+    "client library where something fails": () => import("./browser/client-library-faults.ts"),
   },
 });

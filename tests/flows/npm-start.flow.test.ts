@@ -1,12 +1,17 @@
-import { spawn } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
-import { tmpdir } from "node:os";
+import { createServer as createHttpServer } from "node:http";
+import { type AddressInfo, createServer } from "node:net";
+import { networkInterfaces, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { connectTo } from "../../deploy/local/postgres/ensure-database.ts";
 import { apiClient } from "../support/api-client.ts";
 import { mailsTo } from "../support/mailbox.ts";
+import { embeddedServer } from "../support/postgres-test-server.ts";
+import { findRedisProgram, startRedis } from "../support/redis.ts";
 import { ADMIN, freePorts, launch, type System, startSystem } from "../support/system.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
@@ -53,7 +58,7 @@ async function again(options: { arguments?: string[] } = {}): Promise<void> {
 
 test("what it prints says where everything is and how to try it", async () => {
   const output = system.output();
-  expect(output).toContain(`Gatehouse ready: http://127.0.0.1:${system.ports.GATEWAY_PORT}`);
+  expect(output).toContain(`Gatehouse ready: http://localhost:${system.ports.GATEWAY_PORT}`);
   expect([...pidsIn(output).keys()].sort()).toEqual(
     [
       "audit-service",
@@ -92,8 +97,8 @@ test("README's five minutes work as they are printed, with a step-up, an approva
   const [, lines = ""] = /^## Try it in five minutes\n.*?^```sh\n(.*?)^```$/ms.exec(readme) ?? [];
   const { GATEWAY_PORT, MAILBOX_PORT } = system.ports;
   const script = lines
-    .replaceAll("127.0.0.1:8080", `127.0.0.1:${GATEWAY_PORT}`)
-    .replaceAll("127.0.0.1:1080", `127.0.0.1:${MAILBOX_PORT}`)
+    .replaceAll("localhost:8080", `localhost:${GATEWAY_PORT}`)
+    .replaceAll("localhost:1080", `localhost:${MAILBOX_PORT}`)
     .replaceAll(".gatehouse/", `${system.home}/`)
     .replaceAll("ada@example.com", "eve@example.com")
     .replaceAll("admin@gatehouse.example", ADMIN.email);
@@ -183,22 +188,42 @@ test("a second launcher on the same home says so in one line and disturbs nothin
   expect((await apiClient(system.url).get("/.well-known/jwks.json")).status).toBe(200);
 });
 
-test("a taken port is named, with the variable that moves it", async () => {
-  const home = await mkdtemp(join(tmpdir(), "gatehouse-flow-"));
-  const taken = createServer().listen(0, "127.0.0.1");
-  await new Promise((resolve) => taken.once("listening", resolve));
-  const { port } = taken.address() as { port: number };
-  const failed = launch({ home, ports: { ...(await freePorts()), GATEWAY_PORT: port } });
-  expect(await failed.ended).toBe(1);
-  const naming = failed
-    .output()
-    .split("\n")
-    .filter((line) => line.includes(String(port)));
-  expect(naming).toHaveLength(1);
-  expect(naming[0]).toContain("GATEWAY_PORT");
-  taken.close();
-  await rm(home, { recursive: true, force: true });
+test("at 127.0.0.1 the API answers, and pages are sent to the one address of everything", async () => {
+  const address = `http://127.0.0.1:${system.ports.GATEWAY_PORT}`;
+  const { accessToken: token } = await apiClient(address).logIn(ADMIN);
+  expect((await apiClient(address).get("/auth/me", { token })).status).toBe(200);
+  const headers = { accept: "text/html" };
+  for (const path of ["/", "/account/login"]) {
+    const answer = await fetch(address + path, { headers, redirect: "manual" });
+    expect(answer.headers.get("location")).toBe(system.url + path);
+    expect((await fetch(address + path, { headers })).url).toBe(system.url + path);
+  }
 });
+
+const hasIPv6 = Object.values(networkInterfaces()).some((rows) =>
+  rows?.some(({ address }) => address === "::1"),
+);
+
+// Browsers try ::1 first for `localhost`.
+test.each(hasIPv6 ? ["127.0.0.1", "::1"] : ["127.0.0.1"])(
+  "a port that is taken at %s is named, with the variable that moves it",
+  async (host) => {
+    const home = await mkdtemp(join(tmpdir(), "gatehouse-flow-"));
+    const taken = createServer().listen(0, host);
+    await new Promise((resolve) => taken.once("listening", resolve));
+    const { port } = taken.address() as { port: number };
+    const failed = launch({ home, ports: { ...(await freePorts()), GATEWAY_PORT: port } });
+    expect(await failed.ended).toBe(1);
+    const naming = failed
+      .output()
+      .split("\n")
+      .filter((line) => line.includes(String(port)));
+    expect(naming).toHaveLength(1);
+    expect(naming[0]).toContain("GATEWAY_PORT");
+    taken.close();
+    await rm(home, { recursive: true, force: true });
+  },
+);
 
 test.each([
   ["key-encryption-key", /restore it, or delete all data/],
@@ -282,4 +307,85 @@ test("--fresh begins anew", async () => {
     (await apiClient(system.url).post("/auth/login", { email: user.email, password: user.password })).status,
   ).toBe(401);
   await apiClient(system.url).logIn(ADMIN);
+});
+
+/** `npm start -- <arguments>`, until it returns. */
+async function npmStart(home: string, ports: Record<string, number>, ...args: string[]) {
+  const { ended, output } = launch({ home, ports: ports as typeof system.ports, arguments: args });
+  return { code: await ended, output: output() };
+}
+
+test("in the background, on an existing PostgreSQL and Redis, with settings and an upstream of one's own", async () => {
+  await system.stop();
+  const postgres = await embeddedServer();
+  onTestFinished(() => postgres.stop());
+  const { host, port } = postgres.server;
+  const asSuperuser = connectTo(postgres.server, "postgres");
+  await asSuperuser.unsafe("create role maker login createrole createdb password 'makes-databases'");
+  await asSuperuser.unsafe("grant connect on database postgres to maker");
+  await asSuperuser.end();
+  const program = findRedisProgram();
+  const redis =
+    program === undefined ? undefined : await startRedis(program, { password: "a-redis-password" });
+  onTestFinished(async () => redis?.remove());
+  const upstream = createHttpServer((request, response) => {
+    const [, claims = ""] = (request.headers.authorization ?? "").split(".");
+    response.setHeader("content-type", "application/json");
+    response.end(JSON.stringify({ aud: JSON.parse(Buffer.from(claims, "base64url").toString()).aud }));
+  }).listen(0, "127.0.0.1");
+  await once(upstream, "listening");
+  onTestFinished(() => void upstream.close());
+
+  const home = await mkdtemp(join(tmpdir(), "gatehouse-flow-"));
+  onTestFinished(() => rm(home, { recursive: true, force: true }));
+  const ports = await freePorts();
+  const start = [
+    ...["--detach", "--postgres", `postgres://maker:makes-databases@${host}:${port}`],
+    ...(redis === undefined ? [] : ["--redis", `redis://:a-redis-password@127.0.0.1:${redis.port}`]),
+  ];
+  expect(await npmStart(home, ports, ...start, "--set", "gateway.RATE_LIMTS=1")).toEqual({
+    code: 78,
+    output: expect.stringContaining("gateway reads no RATE_LIMTS: did you mean RATE_LIMITS?"),
+  });
+  await writeFile(join(home, "services", "gateway.env"), "ALLOWED_ORIGINS=http://localhost:5173\n");
+  const started = await npmStart(home, ports, ...start);
+  onTestFinished(async () => void (await npmStart(home, ports, "stop")));
+  expect(started, started.output).toMatchObject({
+    code: 0,
+    output: expect.stringContaining("Gatehouse ready"),
+  });
+  expect(started.output).not.toContain(ADMIN.password);
+  expect(await npmStart(home, ports, "status")).toMatchObject({ code: 0 });
+  expect(await npmStart(home, ports, "--detach")).toMatchObject({
+    code: 1,
+    output: expect.stringContaining("already runs"),
+  });
+
+  const url = `http://localhost:${ports.GATEWAY_PORT}`;
+  const origin = { Origin: "http://localhost:5173", "Access-Control-Request-Method": "POST" };
+  const preflight = await fetch(`${url}/auth/login`, { method: "OPTIONS", headers: origin });
+  expect(preflight.headers.get("access-control-allow-origin")).toBe("http://localhost:5173");
+  // From another folder, with nothing but the home.
+  const gatehouse = (...args: string[]) =>
+    promisify(execFile)(process.execPath, [join(ROOT, "cli", "main.ts"), "--home", home, ...args], {
+      cwd: tmpdir(),
+      env: { PATH: process.env.PATH },
+    });
+  expect((await gatehouse("health")).stdout.match(/ ready /g)).toHaveLength(4);
+  const api = apiClient(url);
+  const token = (await api.newUser()).accessToken;
+  await gatehouse("routes", "add", "orders", `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`);
+  await expect
+    .poll(async () => (await api.get("/orders/7", { token })).body, { timeout: 60_000 })
+    .toEqual({ aud: "orders" });
+  await gatehouse("routes", "remove", "orders");
+  await expect.poll(async () => (await api.get("/orders/7", { token })).status).toBe(404);
+
+  expect(await npmStart(home, ports, "stop")).toEqual({ code: 0, output: "Stopped.\n" });
+  expect(await npmStart(home, ports, "status")).toMatchObject({ code: 3 });
+  // The data is there, so a start on a database of its own would look like a loss of it.
+  expect(await npmStart(home, ports, "--detach")).toMatchObject({
+    code: 1,
+    output: expect.stringContaining("start with --postgres <url>"),
+  });
 });

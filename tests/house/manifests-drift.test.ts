@@ -227,6 +227,13 @@ describe.skipIf(!isHere).each(OVERLAYS)("%s (skipped where there is no kubectl)"
     }
   });
 
+  test("no service describes itself by gRPC reflection", () => {
+    const services = programs(overlay).filter(({ schema }) => "GRPC_REFLECTION" in schema.shape);
+    expect(new Set(services.map(titleOf)).size).toBeGreaterThanOrEqual(3);
+    for (const program of services)
+      expect(configOf(overlay, program).GRPC_REFLECTION, titleOf(program)).toBe(false);
+  });
+
   test("evidence of approvals is kept as long as the log that proves it", () => {
     const months = (service: string, variable: string) => {
       const program = programs(overlay).find(({ container }) => container.args?.[0] === service);

@@ -3,6 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join, relative, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
+import { parse } from "yaml";
 import { type Container, named, ofKind, type Workload, workloadsOf } from "../../deploy/k8s/manifests.ts";
 import { hasKubectl, type Manifest, OVERLAYS, renderFolder, renderOverlay } from "../../deploy/k8s/render.ts";
 import { POLICIES, type Policy } from "../support/manifest-policies.ts";
@@ -71,6 +72,23 @@ describe.skipIf(!isHere)("manifests (skipped where there is no kubectl)", () => 
     const values = [...first, ...second].flatMap(({ stringData }) => Object.entries(stringData));
     const secrets = values.filter(([key]) => !key.endsWith(".crt")).map(([, value]) => value);
     expect(new Set(secrets).size).toBe(secrets.length);
+  });
+
+  test("every alert and every dashboard is in the manifests of production", () => {
+    const manifests = rendered.production ?? [];
+    const monitoring = join(K8S, "..", "monitoring");
+    const file = parse(readFileSync(join(monitoring, "gatehouse.rules.yaml"), "utf8"));
+    expect(ofKind(manifests, "PrometheusRule").map(({ spec }) => spec)).toEqual([file]);
+    const shown = ofKind(manifests, "ConfigMap").filter(
+      ({ metadata }) => metadata.labels?.grafana_dashboard === "1",
+    );
+    const files = readdirSync(join(monitoring, "dashboards"));
+    expect(Object.assign({}, ...shown.map(({ data }) => data))).toEqual(
+      Object.fromEntries(
+        files.map((name) => [name, readFileSync(join(monitoring, "dashboards", name), "utf8")]),
+      ),
+    );
+    expect(shown.length).toBe(files.length);
   });
 
   test("no member is misspelt", () => {

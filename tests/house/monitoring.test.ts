@@ -140,7 +140,7 @@ test("what runbooks and papers of operations name is registered", () => {
 });
 
 describe.each(Object.entries(DASHBOARDS))("dashboard %s", (name, dashboard) => {
-  test("is what its description says: run node deploy/monitoring/build-dashboards.ts", () => {
+  test("is what its description says: run node deploy/monitoring/build.ts", () => {
     expect(JSON.parse(read(MONITORING, "dashboards", `${name}.json`))).toEqual(toGrafana(dashboard));
   });
 
@@ -162,6 +162,12 @@ test("dashboards have ids of their own, and there are no other files", () => {
     Object.keys(DASHBOARDS)
       .map((name) => `${name}.json`)
       .sort(),
+  );
+});
+
+test("the Prometheus Operator gets the rules of the file: run node deploy/monitoring/build.ts", () => {
+  expect(parse(read(MONITORING, "prometheus-rule.yaml")).spec).toEqual(
+    parse(read(MONITORING, "gatehouse.rules.yaml")),
   );
 });
 

@@ -33,6 +33,11 @@ export interface CrashingSystem {
   kill(name: PartName): Promise<void>;
   /** Resolves when it is ready. */
   start(name: PartName): Promise<void>;
+  /** `SIGSTOP`: its kernel still takes connections, and nothing answers. `SIGCONT`, or being killed, ends it. */
+  freeze(name: Exclude<PartName, "postgres">): void;
+  thaw(name: Exclude<PartName, "postgres">): void;
+  /** As PostgreSQL's superuser. */
+  server(): EmbeddedPostgres["server"];
   /** Processes that ended without being killed: their names. */
   ended: string[];
   /** The gateway's metrics, as text. */
@@ -40,19 +45,26 @@ export interface CrashingSystem {
   remove(): Promise<void>;
 }
 
+/** The variables of a process that differ from those that `npm start` gives it. */
+export type Detour = (spec: ProcessSpec) => Record<string, string> | Promise<Record<string, string>>;
+
 /**
  * Makes a home with `npm start`, stops that, and runs the same processes without a launcher above them. PostgreSQL is
  * durable, and of this system alone.
- *
- * @param gateway what differs from the configuration that `npm start` gives it.
  */
-export async function startCrashingSystem(gateway: Record<string, string> = {}): Promise<CrashingSystem> {
+export async function startCrashingSystem(detour: Detour = () => ({})): Promise<CrashingSystem> {
   const { home, ports, url, stop } = await startSystem();
   await stop();
   const environment = Object.fromEntries(Object.entries(ports).map(([key, port]) => [key, String(port)]));
   const settings = readSettings({ ...environment, GATEHOUSE_HOME: home }, ROOT);
   const administrator = { email: "", passwordFile: "" };
-  const specs = processPlan(settings, await openHome(home), administrator).flat();
+  const planned = processPlan(settings, await openHome(home), administrator).flat();
+  const specs = await Promise.all(
+    planned.map(async (spec) => ({
+      ...spec,
+      environment: { ...spec.environment, ...(await detour(spec)) },
+    })),
+  );
   const password = (await readFile(join(home, "secrets", "postgres-superuser-password"), "utf8")).trim();
 
   const children = new Map<string, ChildProcess>();
@@ -78,7 +90,7 @@ export async function startCrashingSystem(gateway: Record<string, string> = {}):
   }
 
   function spawnSupervised(spec: ProcessSpec): void {
-    const child = spawnPart(spec, home, spec.name === "gateway" ? gateway : {});
+    const child = spawnPart(spec, home);
     children.set(spec.name, child);
     child.once("exit", () => {
       if (children.get(spec.name) !== child) return;
@@ -111,6 +123,12 @@ export async function startCrashingSystem(gateway: Record<string, string> = {}):
     ports,
     kill,
     start,
+    freeze: (name) => void children.get(name)?.kill("SIGSTOP"),
+    thaw: (name) => void children.get(name)?.kill("SIGCONT"),
+    server() {
+      if (postgres === undefined) throw new Error("PostgreSQL does not run");
+      return postgres.server;
+    },
     ended,
     metrics: async () => (await fetch(`http://127.0.0.1:${ports.GATEWAY_OPERATIONS_PORT}/metrics`)).text(),
     async remove() {
@@ -121,15 +139,11 @@ export async function startCrashingSystem(gateway: Record<string, string> = {}):
   };
 }
 
-function spawnPart(spec: ProcessSpec, home: string, environment: Record<string, string>): ChildProcess {
+function spawnPart(spec: ProcessSpec, home: string): ChildProcess {
   const log = openSync(join(home, "logs", `${spec.name}.log`), "a", 0o600);
   const child = spawn(process.execPath, [join(ROOT, spec.entry)], {
     cwd: ROOT,
-    env: {
-      ...BARE_ENVIRONMENT,
-      ...spec.environment,
-      ...environment,
-    },
+    env: { ...BARE_ENVIRONMENT, ...spec.environment },
     stdio: ["ignore", log, log, "ipc"],
   });
   closeSync(log);

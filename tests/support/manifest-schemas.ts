@@ -29,7 +29,14 @@ const MODELS = {
 } as const;
 
 /** Of other projects; they have no schema here. */
-export const CUSTOM_KINDS = ["Certificate", "ExternalSecret", "HTTPRoute", "Issuer", "PodMonitor"];
+export const CUSTOM_KINDS = [
+  "Certificate",
+  "ExternalSecret",
+  "HTTPRoute",
+  "Issuer",
+  "PodMonitor",
+  "PrometheusRule",
+];
 
 interface Model {
   new (data: never): { validate(): void };

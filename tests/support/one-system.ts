@@ -1,6 +1,6 @@
 import { Agent, getGlobalDispatcher, setGlobalDispatcher } from "undici";
 import { afterAll, beforeAll, describe } from "vitest";
-import { type System, startSystem } from "./system.ts";
+import { type System, type SystemOptions, startSystem } from "./system.ts";
 
 let running: System | undefined;
 let lastNetwork = 1;
@@ -18,6 +18,7 @@ export const ownAddress = (): string => network;
 export interface SharedSystem {
   /** For all flows: settings that a flow needs must not disturb another one. */
   environment?: () => Promise<Record<string, string>>;
+  files?: () => Promise<NonNullable<SystemOptions["files"]>>;
   /** By name, in their order. Each module defines its tests when it is imported. */
   flows: Record<string, () => Promise<unknown>>;
 }
@@ -26,9 +27,13 @@ export interface SharedSystem {
  * Runs flows one after the other on one system: each start takes ten seconds of CPU time. A flow that changes what all
  * the others need stands last.
  */
-export function flowsOnOneSystem({ environment, flows }: SharedSystem): void {
+export function flowsOnOneSystem({ environment, files, flows }: SharedSystem): void {
   beforeAll(async () => {
-    running = await startSystem({ environment: (await environment?.()) ?? {} });
+    const home = await files?.();
+    running = await startSystem({
+      environment: (await environment?.()) ?? {},
+      ...(home !== undefined && { files: home }),
+    });
   });
   afterAll(async () => {
     await running?.remove();
@@ -51,7 +56,7 @@ function callFromOwnAddress(): void {
     if (process.platform !== "linux") return;
     lastNetwork += 1;
     network = `127.0.1.${lastNetwork}`;
-    own = new Agent({ localAddress: network });
+    own = new Agent({ localAddress: network, connect: { family: 4 } });
     setGlobalDispatcher(own);
   });
   afterAll(async () => {

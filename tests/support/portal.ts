@@ -1,59 +1,201 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import type { BrowserContext, Page } from "playwright-core";
+import type { Browser, BrowserContext, BrowserContextOptions, Page } from "playwright-core";
 import { expect } from "vitest";
+import { debuggerOf } from "./debugger.ts";
 import { linkIn, mailAbout } from "./mailbox.ts";
-import type { System } from "./system.ts";
+import { type BrowserSecrets, noteSecrets } from "./secrets-of-browser.ts";
+import { allLogs, type System } from "./system.ts";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const PORTAL_PASSWORD = "Correct-Horse-42";
-
-interface Violation {
-  id: string;
-  impact: string;
-  nodes: { html: string; failureSummary: string }[];
-}
+export const PORTAL_PASSWORD = "Correct-Stable-42";
 
 /** What axe calls serious or critical on the page as it stands. */
 export async function seriousProblems(page: Page): Promise<string[]> {
-  // By the debugger, which no policy of the page refuses.
-  const devtools = await page.context().newCDPSession(page);
-  await devtools.send("Runtime.evaluate", { expression: AXE });
+  return inPage<string[]>(page, "seriousProblems()");
+}
+
+/**
+ * The page as it stands, with open dialogs and problems of fields, in both themes and both languages: nothing serious or
+ * critical for assistive technology, and nothing wider than the window.
+ */
+export async function expectSound(page: Page, state: string): Promise<void> {
+  expect(await inPage<string[]>(page, "soundness()"), state).toEqual([]);
+}
+
+/** Runs in the page. A dialog makes the choice of the language inert for people, not for a script. */
+const IN_PAGE = `
+  async function seriousProblems(rules) {
+    const { violations } = await axe.run(document, { resultTypes: ["violations"], ...(rules && { runOnly: rules }) });
+    return violations
+      .filter(({ impact }) => impact === "serious" || impact === "critical")
+      .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => id + ": " + html + " " + failureSummary));
+  }
+  async function speak(language) {
+    const choice = [...document.querySelectorAll("header select")].find(({ options }) =>
+      [...options].some(({ value }) => value === language));
+    if (choice === undefined || choice.value === language) return;
+    const skip = document.querySelector(".skip");
+    const before = skip.textContent;
+    choice.value = language;
+    choice.dispatchEvent(new Event("change", { bubbles: true }));
+    while (skip.textContent === before) await new Promise((done) => setTimeout(done, 5));
+  }
+  async function soundness() {
+    const problems = [];
+    const first = document.documentElement.lang;
+    const add = (found, where) => problems.push(...found.map((problem) => where + ": " + problem));
+    for (const language of [first === "de" ? "en" : "de", first]) {
+      await speak(language);
+      add(await seriousProblems(), language);
+      const width = document.documentElement.scrollWidth;
+      if (width > window.innerWidth) add([width + " px wide: " + wide()], language);
+    }
+    // The other theme has other colours, and nothing else.
+    const { dataset } = document.documentElement;
+    const chosen = dataset.theme;
+    for (const theme of ["light", "dark"]) {
+      dataset.theme = theme;
+      add(await seriousProblems(["color-contrast"]), theme);
+    }
+    if (chosen === undefined) delete dataset.theme;
+    else dataset.theme = chosen;
+    return problems;
+  }
+  function wide() {
+    return [...document.querySelectorAll("body *")]
+      .filter((element) => element.getBoundingClientRect().right > window.innerWidth + 0.5)
+      .map(({ tagName, className }) => tagName + "." + className).join(" ");
+  }
+`;
+
+/** By the debugger, which no policy of the page refuses. */
+async function inPage<T>(page: Page, call: string): Promise<T> {
+  const devtools = await debuggerOf(page);
+  const loaded = await devtools.send("Runtime.evaluate", { expression: "'axe' in window" });
+  if (loaded.result.value !== true) await devtools.send("Runtime.evaluate", { expression: AXE });
   const { result, exceptionDetails } = await devtools.send("Runtime.evaluate", {
-    expression:
-      "axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) => JSON.stringify(violations))",
+    expression: `(async () => { ${IN_PAGE}; return JSON.stringify(await ${call}); })()`,
     awaitPromise: true,
   });
-  await devtools.detach();
-  expect(exceptionDetails).toBeUndefined();
-  const violations = JSON.parse(String(result.value)) as Violation[];
-  return violations
-    .filter(({ impact }) => impact === "serious" || impact === "critical")
-    .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`));
+  expect(exceptionDetails?.exception?.description).toBeUndefined();
+  return JSON.parse(String(result.value)) as T;
 }
 
 export interface Watched {
-  /** Requests to other origins, and what the page's policy refused or the console called an error. */
+  /** Requests to other origins, what the page's policy refused, scripts of strangers that ran, errors of the console. */
   problems: string[];
-  /** Of every request, and of every page that was shown. */
+  /** Of every request to the first origin, and of every page that was shown. */
   addresses: string[];
 }
 
+/** What a script calls that a stranger has written into a field. */
+export const ALARM = "gatehouseAlarm";
+
+/** What a stranger would write. Each is shown as the text that it is. */
+export const PAYLOADS = [
+  `<img src=x onerror=${ALARM}(1)>`,
+  `"><svg/onload=${ALARM}(2)>`,
+  `</title><script>${ALARM}(3)</script>`,
+  `javascript:${ALARM}(4)//`,
+  `{{${ALARM}(5)}}$t(x)`,
+  `\${${ALARM}(6)}`,
+];
+
 /** From now on. 401 and other refusals of the API are no problem: the browser logs each. */
-export function watch(context: BrowserContext, origin: string): Watched {
+export async function watch(context: BrowserContext, ...origins: string[]): Promise<Watched> {
   const watched: Watched = { problems: [], addresses: [] };
+  await context.exposeBinding(ALARM, (_source, what) => watched.problems.push(`a script ran: ${what}`));
+  await context.addInitScript(`document.addEventListener("securitypolicyviolation", ({ violatedDirective, blockedURI }) =>
+    ${ALARM}("refused by " + violatedDirective + ": " + blockedURI))`);
   context.on("request", (request) => {
-    watched.addresses.push(request.url());
-    const { protocol, origin: asked } = new URL(request.url());
-    if (protocol.startsWith("http") && asked !== origin) watched.problems.push(`request to ${request.url()}`);
+    const { protocol, origin } = new URL(request.url());
+    if (origin === origins[0]) watched.addresses.push(request.url());
+    if (protocol.startsWith("http") && !origins.includes(origin))
+      watched.problems.push(`request to ${request.url()}`);
   });
   context.on("console", (message) => {
     if (message.type() === "error" && !message.text().startsWith("Failed to load resource"))
       watched.problems.push(message.text());
   });
+  context.on("dialog", (dialog) => {
+    watched.problems.push(`a dialog opened: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
   context.on("weberror", (error) => watched.problems.push(String(error.error())));
   return watched;
 }
+
+/** A busy machine is slow, not broken. */
+const PATIENCE_MS = 90_000;
+
+/** Somebody's browser. */
+export interface Visit {
+  context: BrowserContext;
+  page: Page;
+  watched: Watched;
+  system: System;
+  secrets: BrowserSecrets;
+}
+
+/** A small phone. WebAuthn takes no addresses, so its host has a name. @param others origins that it may ask. */
+export async function openVisit(
+  browser: Browser,
+  system: System,
+  options: BrowserContextOptions = {},
+  ...others: string[]
+): Promise<Visit> {
+  const context = await browser.newContext({
+    locale: "en-GB",
+    viewport: { width: 360, height: 740 },
+    permissions: ["clipboard-read", "clipboard-write"],
+    ...options,
+  });
+  const watched = await watch(context, portalOrigin(system), ...others);
+  const secrets = noteSecrets(context, portalOrigin(system));
+  context.setDefaultTimeout(PATIENCE_MS);
+  return { context, page: await context.newPage(), watched, system, secrets };
+}
+
+export const portalOrigin = (system: Pick<System, "ports">): string =>
+  `http://localhost:${system.ports.GATEWAY_PORT}`;
+
+/** Asserts what must be true whatever happened in a browser, and closes it. */
+export async function closeVisit({ context, page, watched, system, secrets }: Visit): Promise<void> {
+  const stored = await page.evaluate<string[]>(
+    "[...Object.entries({ ...localStorage, ...sessionStorage }), ['cookie', document.cookie]].map(String)",
+  );
+  const addresses = watched.addresses.map(withoutProtocol);
+  expect(stored.filter((text) => SECRET.test(text) && !text.startsWith(PUBLIC_HASHES))).toEqual([]);
+  expect(await page.evaluate("indexedDB.databases()")).toEqual([]);
+  expect(addresses.filter((address) => SECRET.test(address))).toEqual([]);
+  expect(watched.problems).toEqual([]);
+  const known = [...(await secrets.all())];
+  const logs = await allLogs(system);
+  const places = { ...logs, "the storage": stored.join("\n"), "the addresses": addresses.join("\n") };
+  const told = Object.entries(places).flatMap(([place, text]) =>
+    known.filter((secret) => text.includes(secret)).map((secret) => `${place}: ${secret}`),
+  );
+  expect(told).toEqual([]);
+  await context.close();
+}
+
+/**
+ * Without what is in addresses by its nature: a mail's link itself, and the codes of a login at a provider, which are
+ * worth nothing without the verifier of the tab.
+ */
+function withoutProtocol(address: string): string {
+  const { pathname, search } = new URL(address);
+  if (/^\/auth\/[a-z-]+$/.test(pathname) && /^\?token=[\w-]+$/.test(search)) return pathname;
+  const isProvider = /^\/auth\/(?:demo|evil)(?:\/|$)/.test(pathname) || pathname === "/account/returned";
+  return isProvider
+    ? pathname + search.replaceAll(/\b(codeChallenge|code|state)=[\w-]+/g, "$1")
+    : pathname + search;
+}
+/** What the console keeps of the audit log, which is full of hashes. */
+const PUBLIC_HASHES = "gatehouse.audit-log,";
+/** A JWT, or what the API gives for one use: 43 characters for 256 bits. */
+const SECRET = /eyJ[\w-]{10,}|(?<![\w-])[\w-]{43}(?![\w-])/;
 
 /** Registers in the portal, and confirms the address with password by the link in the mail. */
 export async function registerInPortal(
@@ -69,19 +211,44 @@ export async function registerInPortal(
   await page.getByLabel("Password", { exact: true }).fill(PORTAL_PASSWORD);
   await page.getByRole("button", { name: "Create the account" }).click();
   await page.getByRole("heading", { name: "Look into your mail" }).waitFor();
-  const link = linkIn(await mailAbout(system, person.email, "Confirm your e-mail address"));
-  await page.goto(origin + link.pathname + link.search);
+  await openMailLink(page, system, person.email, "Confirm your e-mail address");
   await page.getByLabel("Your password").fill(PORTAL_PASSWORD);
   await page.getByRole("button", { name: "Confirm the address" }).click();
   await page.getByRole("heading", { name: "Your e-mail address is confirmed" }).waitFor();
 }
 
-export async function logInToPortal(page: Page, origin: string, email: string): Promise<void> {
+/** The link of the newest mail with a subject, once there are as many as expected. */
+export async function openMailLink(
+  page: Page,
+  system: System,
+  email: string,
+  subject: string,
+  count = 1,
+): Promise<void> {
+  const link = linkIn(await mailAbout(system, email, subject, count));
+  await page.goto(portalOrigin(system) + link.pathname + link.search);
+}
+
+export async function logInToPortal(
+  page: Page,
+  origin: string,
+  email: string,
+  password = PORTAL_PASSWORD,
+): Promise<void> {
   await page.goto(`${origin}/account/login`);
   await page.getByLabel("E-mail address").fill(email);
-  await page.getByLabel("Password", { exact: true }).fill(PORTAL_PASSWORD);
+  await page.getByLabel("Password", { exact: true }).fill(password);
   await page.getByRole("button", { name: "Log in", exact: true }).click();
 }
 
 export const heading = (page: Page, name: string) =>
   page.getByRole("heading", { name, level: 1, exact: true });
+
+/** What an application of this browser has, in the same session. */
+export function tokenOfBrowser(page: Page): Promise<string> {
+  return page.evaluate(async () => {
+    const headers = { "gatehouse-client": "browser" };
+    const response = await fetch("/auth/refresh", { method: "POST", headers });
+    return ((await response.json()) as { data: { accessToken: string } }).data.accessToken;
+  });
+}

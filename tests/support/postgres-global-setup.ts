@@ -5,16 +5,17 @@ import type { PostgresServer } from "../../deploy/local/postgres/embedded-postgr
 import { connectTo, ensureDatabase } from "../../deploy/local/postgres/ensure-database.ts";
 import { SERVICE_DATABASES } from "../../deploy/service-databases.ts";
 import { type TestPostgres, templateName } from "./postgres-template.ts";
-import { embeddedServer, namedServer, type TestServer } from "./postgres-test-server.ts";
+import { chooseServer } from "./postgres-test-server.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 
 /**
  * Vitest's global setup: PostgreSQL for the tests, with a migrated template database for each service. The server is
- * the one of `TEST_DATABASE_URL` (a superuser's), otherwise an embedded one that ends with the tests.
+ * the one of `TEST_DATABASE_URL` (a superuser's), otherwise an embedded one that ends with the tests. With
+ * `TEST_INFRA=containers` it is a container, and so is a Redis.
  */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const testServer = await chooseServer(process.env.TEST_DATABASE_URL, process.env.TEST_INFRA);
+  const testServer = await chooseServer(process.env);
   const { server } = testServer;
   const run = randomBytes(4).toString("hex");
   const passwords = rolePasswords(server);
@@ -30,19 +31,6 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   }
   project.provide("postgres", { server, run, passwords });
   return teardown;
-}
-
-async function chooseServer(
-  url: string | undefined,
-  infrastructure: string | undefined,
-): Promise<TestServer> {
-  if (url) return namedServer(url);
-  if (infrastructure === "containers") {
-    throw new Error(
-      "TEST_INFRA=containers is not supported yet: set TEST_DATABASE_URL, or unset TEST_INFRA.",
-    );
-  }
-  return await embeddedServer();
 }
 
 /** Roles belong to the server, not to a run: runs that share it must agree on the passwords without talking. */

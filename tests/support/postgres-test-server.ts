@@ -24,8 +24,26 @@ export interface TestServer {
   stop(): Promise<void>;
 }
 
+/**
+ * The server that the environment asks for: by `TEST_DATABASE_URL` or `TEST_INFRA`, or else an embedded one. Sets
+ * `TEST_REDIS_URL` if a Redis comes with it. @throws if `TEST_INFRA` is something else than `containers`.
+ */
+export async function chooseServer(environment: NodeJS.ProcessEnv): Promise<TestServer> {
+  const { TEST_DATABASE_URL: url, TEST_INFRA: infrastructure } = environment;
+  if (url) return namedServer(url);
+  if (!infrastructure) return await embeddedServer();
+  if (infrastructure !== "containers")
+    throw new Error(`TEST_INFRA is "containers" or nothing, not "${infrastructure}"`);
+  // Loading it takes a second.
+  const { startContainers } = await import("./containers.ts");
+  const { postgres, redisUrl } = await startContainers();
+  // For the workers, which start later.
+  environment.TEST_REDIS_URL ??= redisUrl;
+  return postgres;
+}
+
 /** The server that `TEST_DATABASE_URL` names, a superuser's URL such as `postgres://postgres:secret@127.0.0.1:5432`. */
-export function namedServer(text: string): TestServer {
+function namedServer(text: string): TestServer {
   const url = new URL(text);
   const server = {
     host: decodeURIComponent(url.hostname),

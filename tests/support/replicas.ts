@@ -70,7 +70,9 @@ export async function startReplica(
       LISTEN_ADDRESS: address,
       OPERATIONS_ADDRESS: operations,
       HEALTH_ADDRESS: health,
-      ...(name === "gateway" ? { ALLOWED_HOSTS: `${address},${PUBLIC_HOST}` } : {}),
+      ...(name === "gateway"
+        ? { ALLOWED_HOSTS: `${spec.environment.ALLOWED_HOSTS},${address},${PUBLIC_HOST}` }
+        : {}),
       ...environment,
     },
   });

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
-import { join, resolve } from "node:path";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
 import { BARE_ENVIRONMENT } from "./bare-environment.ts";
 import { DATA_ROOT } from "./data-root.ts";
 import { freePort } from "./free-port.ts";
@@ -55,12 +55,15 @@ export interface SystemOptions {
   again?: Pick<System, "home" | "ports">;
   environment?: Record<string, string>;
   arguments?: string[];
+  /** Files of a new home by their paths, as its user would have edited them. */
+  files?: (ports: Record<PortName, number>) => Record<string, string>;
 }
 
 /** Starts the launcher and waits until it says that everything is ready. @throws with all it printed if it does not. */
 export async function startSystem(options: SystemOptions = {}): Promise<System> {
   const home = options.again?.home ?? (await mkdtemp(join(DATA_ROOT, "gatehouse-flow-")));
   const ports = options.again?.ports ?? (await freePorts());
+  if (options.files !== undefined) await writeHome(home, options.files(ports));
   const launcher = launch({
     home,
     ports,
@@ -70,7 +73,7 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
   await launcher.ready;
   const stop = async () => ({ code: await launcher.end("SIGTERM") });
   return {
-    url: `http://127.0.0.1:${ports.GATEWAY_PORT}`,
+    url: `http://localhost:${ports.GATEWAY_PORT}`,
     home,
     ports,
     environment: options.environment ?? {},
@@ -150,4 +153,21 @@ export async function freePorts(): Promise<Record<PortName, number>> {
 /** What a process has logged, a line an event. */
 export async function readLog(system: Pick<System, "home">, name: string): Promise<string> {
   return readFile(join(system.home, "logs", `${name}.log`), "utf8");
+}
+
+/** What all processes of a system have logged, by file. The launcher prints the first administrator's password by design. */
+export async function allLogs(system: Pick<System, "home">): Promise<Record<string, string>> {
+  const folder = join(system.home, "logs");
+  const names = await readdir(folder);
+  const texts = names.map(async (name) => [name, await readFile(join(folder, name), "utf8")] as const);
+  return Object.fromEntries(await Promise.all(texts));
+}
+
+/** With an empty record of defaults, so that none of the files counts as one. */
+async function writeHome(home: string, files: Record<string, string>): Promise<void> {
+  const all = { "gatehouse-home": "", "defaults.json": "{}", ...files };
+  for (const [name, text] of Object.entries(all)) {
+    await mkdir(dirname(join(home, name)), { recursive: true, mode: 0o700 });
+    await writeFile(join(home, name), text, { mode: 0o600 });
+  }
 }

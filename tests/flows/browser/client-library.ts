@@ -3,10 +3,20 @@ import { generateSync } from "otplib";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { buildClient } from "../../../web/client/build.ts";
-import type { Client } from "../../../web/client/create-client.ts";
 import { type ApiClient, apiClient } from "../../support/api-client.ts";
 import { serveBlankPage } from "../../support/blank-page.ts";
 import { CHROMIUM } from "../../support/chromium.ts";
+import {
+  endsOf,
+  inTab,
+  logIn,
+  me,
+  openTab,
+  refreshes,
+  resume,
+  sum,
+  tokenAfter,
+} from "../../support/library-tab.ts";
 import { oneSystem } from "../../support/one-system.ts";
 import type { System } from "../../support/system.ts";
 import { proveAddress } from "../../support/verified-user.ts";
@@ -15,14 +25,6 @@ import { proveAddress } from "../../support/verified-user.ts";
 const EXPIRIES = Number(process.env.TAB_EXPIRIES ?? 30);
 const TABS = 10;
 const TOKEN_LIFE_MS = 15 * 60_000;
-
-/** What a page of the tests has. */
-interface Application {
-  client: Client;
-  ends: string[];
-  offsetMs: number;
-  codes: string[];
-}
 
 let system: System;
 let api: ApiClient;
@@ -52,56 +54,8 @@ beforeEach(async () => {
 });
 afterEach(() => context?.close());
 
-/** With the library as an application has it. Codes are what its user types. */
-async function newTab(codes: string[] = [], origin = appUrl): Promise<Page> {
-  const page = await context.newPage();
-  if (origin === gateway) {
-    await page.route("**/blank", (route) =>
-      route.fulfill({ contentType: "text/html", body: "<!doctype html>" }),
-    );
-    await page.route("**/client.js", (route) =>
-      route.fulfill({ contentType: "text/javascript", body: script }),
-    );
-  }
-  await page.goto(`${origin}/blank`);
-  // As text: the test runner would rewrite an import.
-  await page.evaluate(`import("/client.js").then(({ createClient }) => {
-    const proof = async () => ({ code: codes.shift() ?? "" });
-    globalThis.offsetMs = 0;
-    globalThis.ends = [];
-    globalThis.codes = ${JSON.stringify(codes)};
-    globalThis.client = createClient({
-      url: ${JSON.stringify(gateway)},
-      now: () => Date.now() + offsetMs,
-      onStepUp: proof,
-      onApproval: proof,
-    });
-    client.onSessionEnd((reason) => ends.push(reason));
-  })`);
-  return page;
-}
-
-/** Runs in the page: it can use nothing of here but its arguments. */
-const inTab = <T, A>(
-  page: Page,
-  work: (own: Application, argument: A) => Promise<T>,
-  argument: A,
-): Promise<T> => page.evaluate(`(${work})(globalThis, ${JSON.stringify(argument)})`);
-
-const logIn = (page: Page, { email, password }: { email: string; password: string }) =>
-  inTab(page, (own, credentials) => own.client.login(credentials), { email, password });
-const resume = (page: Page) => inTab(page, async (own) => (await own.client.resume())?.email, null);
-const endsOf = (page: Page) => inTab(page, async (own) => own.ends, null);
-const me = (page: Page) => inTab(page, async (own) => (await own.client.fetch("/auth/me")).status, null);
-
-/** How often the token-service has renewed a session, by the result. */
-async function refreshes(): Promise<Record<string, number>> {
-  const text = await (await fetch(`http://127.0.0.1:${system.ports.TOKEN_OPERATIONS_PORT}/metrics`)).text();
-  const lines = [...text.matchAll(/^gatehouse_refreshes_total\{[^}]*result="(\w+)"[^}]*\} (\d+)$/gm)];
-  return Object.fromEntries(lines.map(([, result = "", count]) => [result, Number(count)]));
-}
-const sum = (counts: Record<string, number>) =>
-  Object.values(counts).reduce((total, count) => total + count, 0);
+const newTab = (codes: string[] = [], origin = appUrl) =>
+  openTab(context, { gateway, origin, script, codes });
 
 /** The same in each run. */
 function pseudoRandom(seed: number): () => number {
@@ -120,21 +74,13 @@ test.skipIf(CHROMIUM === undefined)(
     const tabs = await Promise.all(Array.from({ length: TABS }, () => newTab()));
     expect(await logIn(tabs[0] as Page, user)).toMatchObject({ step: "done", user: { email: user.email } });
     for (const tab of tabs.slice(1)) expect(await resume(tab)).toBe(user.email);
-    const before = await refreshes();
+    const before = await refreshes(system);
     let counted = sum(before);
     let closed = 0;
 
     for (let round = 1; round <= EXPIRIES; round += 1) {
       const offsetMs = round * TOKEN_LIFE_MS;
-      const call = (tab: Page) =>
-        inTab(
-          tab,
-          async (own, offset) => {
-            own.offsetMs = offset;
-            return (await own.client.accessToken()) !== undefined;
-          },
-          offsetMs,
-        );
+      const call = (tab: Page) => tokenAfter(tab, offsetMs);
       if (round === Math.ceil(EXPIRIES / 2)) {
         await context.setOffline(true);
         const lost = await Promise.allSettled(tabs.map(call));
@@ -154,7 +100,7 @@ test.skipIf(CHROMIUM === undefined)(
         tabs.map(() => true),
       );
       // Who closes while it refreshes may leave the others without its answer.
-      const now = sum(await refreshes());
+      const now = sum(await refreshes(system));
       expect([round, now - counted <= (leaving === undefined ? 1 : 2)]).toEqual([round, true]);
       counted = now;
       if (leaving === undefined) continue;
@@ -163,10 +109,10 @@ test.skipIf(CHROMIUM === undefined)(
       tabs[leaving] = opened;
       await opened.evaluate(`globalThis.offsetMs = ${offsetMs}`);
       expect(await resume(opened)).toBe(user.email);
-      expect(sum(await refreshes())).toBe(counted);
+      expect(sum(await refreshes(system))).toBe(counted);
     }
 
-    const after = await refreshes();
+    const after = await refreshes(system);
     expect(await Promise.all(tabs.map(endsOf))).toEqual(tabs.map(() => []));
     expect((await Promise.all(tabs.map(me))).every((status) => status === 200)).toBe(true);
     expect([

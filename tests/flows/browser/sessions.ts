@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Answer, type ApiClient, apiClient } from "../../support/api-client.ts";
 import { oneSystem } from "../../support/one-system.ts";
 import { addRoutes } from "../../support/routes.ts";
-import type { System } from "../../support/system.ts";
+import { ADMIN, type System } from "../../support/system.ts";
 import { proveAddress } from "../../support/verified-user.ts";
 
 const NAME = "__Host-gatehouse-refresh";
@@ -101,6 +101,10 @@ test("a cookie that was copied and used ends the session, and both cookies", asy
   await expectEnded(third);
 });
 
+function claimsOf(token: string): { sub: string; sid: string } {
+  return JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString());
+}
+
 test("a second factor, a new factor and a provider's code end in a cookie, too", async () => {
   const user = await api.newUser();
   await proveAddress(system, api, user);
@@ -111,8 +115,15 @@ test("a second factor, a new factor and a provider's code end in a cookie, too",
   const begun = await api.post("/auth/login", { email, password }, { headers: browser });
   expect(begun.headers.getSetCookie().join()).not.toContain(NAME);
   const { tempToken } = begun.body.data;
-  const verified = await api.post("/auth/mfa/verify", { tempToken, code: code(0) }, { headers: browser });
-  cookieIn(await refresh(cookieIn(verified)));
+  // Each of them ends the session that it replaces.
+  const former = await enter(await api.newUser());
+  const verified = await api.post(
+    "/auth/mfa/verify",
+    { tempToken, code: code(0) },
+    { headers: { ...browser, cookie: former.cookie } },
+  );
+  await expectEnded(former.cookie);
+  const cookie = cookieIn(await refresh(cookieIn(verified)));
 
   const codeVerifier = randomBytes(32).toString("base64url");
   const codeChallenge = createHash("sha256").update(codeVerifier).digest("base64url");
@@ -120,8 +131,9 @@ test("a second factor, a new factor and a provider's code end in a cookie, too",
   const exchanged = await api.post(
     "/auth/oauth/exchange",
     { code: landed.searchParams.get("code"), codeVerifier },
-    { headers: browser },
+    { headers: { ...browser, cookie } },
   );
+  await expectEnded(cookie);
   cookieIn(await refresh(cookieIn(exchanged)));
 });
 
@@ -186,7 +198,7 @@ test("a foreign origin gets no session by any call, and uses none", async () => 
   const foreign = [
     { origin: "https://evil.example" },
     { origin: "null" },
-    { origin: system.url.replace("127.0.0.1", "evil.127.0.0.1") },
+    { origin: system.url.replace("localhost", "evil.localhost") },
     { origin: listed[1], "sec-fetch-site": "cross-site" },
     { "sec-fetch-site": "same-site" },
     {},
@@ -255,6 +267,52 @@ test("a cookie that was planted before the login is replaced, and does not becom
     expect([(await refresh(both)).status, (await refresh(both)).headers.getSetCookie()]).toEqual([400, []]);
   }
   cookieIn(await refresh(current));
+});
+
+test("a login ends the session whose cookie it replaces, at once, and the audit log of its owner says so", async () => {
+  const ada = await api.newUser();
+  const former = await enter(ada);
+  const grace = await api.newUser();
+  const present = await enter(grace, { cookie: former.cookie });
+  expect([await isLive(former.accessToken), await isLive(present.accessToken)]).toEqual([false, true]);
+  await expectEnded(former.cookie);
+  // Other sessions of both go on.
+  expect([await isLive(ada.accessToken), await isLive(grace.accessToken)]).toEqual([true, true]);
+  const { sub: userId, sid: sessionId } = claimsOf(former.accessToken);
+  const { accessToken: token } = await api.logIn(ADMIN);
+  const events = async () => {
+    const { entries } = (await api.get(`/admin/audit?resource=${sessionId}`, { token })).body.data;
+    return (entries as { kind: string }[]).filter(({ kind }) => kind === "event");
+  };
+  await expect.poll(events, { timeout: 30_000 }).toEqual([
+    expect.objectContaining({
+      action: "session.revoked",
+      reason: "replaced",
+      outcome: "success",
+      actor: { userId, sessionId },
+    }),
+  ]);
+});
+
+test("a cookie that proves nothing any more, a login that fails, one of a stranger and one without the header end no session", async () => {
+  const user = await api.newUser();
+  const { email, password } = user;
+  const first = await enter(user);
+  const second = cookieIn(await refresh(first.cookie));
+  const present = cookieIn(await refresh(second));
+  // Two generations old: whoever copied it must not end the session by a login of their own.
+  const stranger = await api.newUser();
+  await enter(stranger, { cookie: first.cookie });
+  for (const planted of ["evil.jwt.text", "garbage", present.slice(NAME.length + 1, -4)])
+    await enter(stranger, { cookie: `${NAME}=${planted}` });
+  const logIn = (body: object, headers: Record<string, string>) =>
+    api.post("/auth/login", body, { headers: { cookie: present, ...headers } });
+  expect((await logIn({ email, password: "wrong" }, browser)).status).toBe(401);
+  const evil = { ...browser, origin: "https://evil.example" };
+  expect((await logIn({ email, password }, evil)).status).toBe(403);
+  expect((await logIn({ email, password }, { origin: system.url })).status).toBe(200);
+  expect(await isLive(first.accessToken)).toBe(true);
+  cookieIn(await refresh(present));
 });
 
 test("a cookie that a sub-domain can set is not read", async () => {

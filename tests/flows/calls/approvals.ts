@@ -159,6 +159,7 @@ test("asked, approved with a code, carried out with the same bytes, recorded", a
   });
   const { approval } = first.body.error.details;
   expect(approval).toEqual({
+    id: expect.stringMatching(/^[0-9a-f-]{36}$/),
     token: expect.stringMatching(/^[\w-]{43}$/),
     expiresIn: 60,
     details: { "/amount": 12_500, "/currency": "EUR", "/payee": "DE89" },
@@ -334,6 +335,51 @@ test("an answer that was lost can be repeated with the same idempotency key, and
   );
   expect(code(await pay(PAYMENT, withToken(token)))).toBe("403 approval_used");
   expect(received).toHaveLength(2);
+});
+
+test("its user looks at it, refuses it or gives it by its id; for anybody else it does not exist", async () => {
+  const ask = async () => {
+    const { body } = await pay(PAYMENT);
+    return body.error.details.approval as { id: string; token: string };
+  };
+  const look = (id: string, token = ada.token) => api.get(`/auth/me/approvals/${id}`, { token });
+  const { id, token } = await ask();
+  const seen = await look(id);
+  expect(seen.status).toBe(200);
+  expect(seen.body.data.approval).toMatchObject({
+    ...{
+      id,
+      state: "pending",
+      method: "POST",
+      route: "/pay",
+      current: true,
+      methods: ["totp", "recovery_code"],
+    },
+    details: { "/amount": 12_500, "/currency": "EUR", "/payee": "DE89" },
+  });
+  expect(JSON.stringify(seen.body)).not.toContain(token);
+  const elsewhere = (await look(id, otherSession)).body.data.approval;
+  expect(elsewhere).toMatchObject({ state: "pending", current: false, methods: [] });
+  const proof = { approvalId: id, code: ada.recoveryCodes.pop() };
+  const verify = (by: string) => api.post("/auth/approvals/verify", proof, { token: by });
+  expect(code(await verify(otherSession))).toBe("403 approval_mismatch");
+
+  const refuse = (by: string, which = id) =>
+    api.post(`/auth/me/approvals/${which}/refuse`, undefined, { token: by });
+  for (const answer of [await look(id, bob.token), await refuse(bob.token), await look(randomUUID())])
+    expect(code(answer)).toBe("404 not_found");
+  expect((await look(id)).body.data.approval.state).toBe("pending");
+  expect((await verify(ada.token)).status).toBe(200);
+  expect((await look(id)).body.data.approval.state).toBe("given");
+  expect(code(await pay(PAYMENT, withToken(token)))).toBe("201 ok");
+  expect((await look(id)).body.data.approval.state).toBe("used");
+  expect(code(await refuse(ada.token))).toBe("403 approval_used");
+
+  const second = await ask();
+  // Whoever has not asked may refuse it, too.
+  expect((await refuse(otherSession, second.id)).status).toBe(200);
+  expect((await look(second.id)).body.data.approval).toMatchObject({ state: "refused", methods: [] });
+  expect(code(await pay(PAYMENT, withToken(second.token)))).toBe("403 approval_expired");
 });
 
 test("without a second factor nothing can be approved", async () => {

@@ -1,4 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { type Browser, chromium } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type ApiClient, apiClient } from "../../support/api-client.ts";
@@ -214,5 +216,37 @@ describe.skipIf(CHROMIUM === undefined)("in Chromium", () => {
     const response = await page.goto(callback);
     expect(response?.status()).toBe(400);
     await page.getByRole("heading", { name: "This login is over" }).waitFor();
+  });
+});
+
+describe("the providers file of the home", () => {
+  test("a change is used by the running system, a wrong one changes nothing, and a login in progress goes on", async () => {
+    const path = join(system.home, "providers.yaml");
+    const kept = await readFile(path, "utf8");
+    const listed = async () => (await api.get("/auth/providers")).body.data.providers;
+    try {
+      const browser = plainBrowser();
+      const departure = await browser(`${system.url}/auth/demo`);
+      const more = kept.replace("displayName: Demo", "displayName: Demonstration");
+      const second = more.slice(more.indexOf("  - name: demo")).replace("name: demo", "name: second");
+      await writeFile(path, more + second);
+      await expect.poll(listed).toEqual([
+        { name: "demo", displayName: "Demonstration" },
+        { name: "second", displayName: "Demonstration" },
+      ]);
+      const landed = await browser(await choose(browser, "grace", departure.next));
+      expect(fragmentOf(new URL(landed.next)).get("accessToken")).toMatch(/^ey/);
+      expect((await browser(`${system.url}/auth/second`)).response.status).toBe(302);
+
+      await writeFile(path, `${more + second}nonsense: true\n`);
+      await expect
+        .poll(() => readLog(system, "identity-service"))
+        .toContain("the providers file has changed and cannot be used");
+      expect(await readLog(system, "identity-service")).toContain("nonsense: is not known");
+      expect(await listed()).toHaveLength(2);
+    } finally {
+      await writeFile(path, kept);
+    }
+    await expect.poll(listed).toEqual([{ name: "demo", displayName: "Demo" }]);
   });
 });

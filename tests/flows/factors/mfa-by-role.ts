@@ -246,7 +246,12 @@ async function fromElsewhere(
   cookie: string,
 ): Promise<{ status: number; body: unknown }> {
   const headers = { "content-type": "application/json", cookie };
-  const sent = httpRequest(system.url + path, { method: "POST", localAddress: "127.0.0.2", headers });
+  const sent = httpRequest(system.url + path, {
+    method: "POST",
+    localAddress: "127.0.0.2",
+    family: 4,
+    headers,
+  });
   sent.end(JSON.stringify(body));
   const [response] = (await once(sent, "response")) as [IncomingMessage];
   return { status: response.statusCode ?? 0, body: JSON.parse(await text(response)) };

@@ -1,67 +1,47 @@
-import { generateSync } from "otplib";
-import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import { type Browser, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { apiClient } from "../../support/api-client.ts";
+import { type ApiClient, apiClient } from "../../support/api-client.ts";
 import { CHROMIUM } from "../../support/chromium.ts";
+import { debuggerOf } from "../../support/debugger.ts";
 import { oneSystem } from "../../support/one-system.ts";
 import {
+  closeVisit,
+  expectSound,
   heading,
   logInToPortal,
-  registerInPortal,
-  seriousProblems,
-  type Watched,
-  watch,
+  openVisit,
+  portalOrigin,
 } from "../../support/portal.ts";
 import type { System } from "../../support/system.ts";
 
-const PAGES = ["", "security", "sessions", "providers"];
-const OPEN_PAGES = [
-  "login",
-  "register",
-  "forgot-password",
-  "reset-password",
-  "verify-email",
-  "returned",
-  "no-such-page",
-];
 /** The first page of the portal, with everything that it loads. */
 const MAX_FIRST_PAGE_BYTES = 120_000;
-/** Each character that begins something in HTML, in a name that is stored. */
-const SCRIPT = `<img src=x onerror="document.title='taken'">`;
+/** A list of the account: its page, what it asks for, and what it says when there is nothing. */
+const LISTS = [
+  { room: "Security", call: "/auth/passkeys", empty: "You have no passkey." },
+  { room: "Approvals", call: "/auth/me/approvals", empty: "Nothing waits for your approval." },
+  { room: "Sessions", call: "/auth/sessions", empty: "You trust no device." },
+  { room: "Other logins", call: "/auth/me/identities", empty: "Not linked" },
+];
 
-let system: System;
-let origin: string;
 let browser: Browser;
-let context: BrowserContext;
-let page: Page;
-let watched: Watched;
-let secret = "";
-let usedStep = 0;
-const ada = { email: "ada.portal@example.com", firstName: SCRIPT.slice(0, 60), lastName: "Lovelace" };
+let system: System;
+let api: ApiClient;
+let origin: string;
 
-/** Each code works once, so this waits for the next one if needed. */
-async function nextCode(): Promise<string> {
-  const step = () => Math.floor(Date.now() / 30_000);
-  // The step before the present one is accepted as well.
-  await expect.poll(() => step() > usedStep, { timeout: 90_000, interval: 500 }).toBe(true);
-  usedStep = Math.max(usedStep + 1, step() - 1);
-  return generateSync({ secret, epoch: usedStep * 30 });
-}
-
-describe.skipIf(CHROMIUM === undefined)("the account portal in Chromium", () => {
+describe.skipIf(CHROMIUM === undefined)("pages and their states", () => {
   beforeAll(async () => {
     system = oneSystem();
-    // WebAuthn takes no addresses.
-    origin = `http://localhost:${system.ports.GATEWAY_PORT}`;
+    api = apiClient(system.url);
+    origin = portalOrigin(system);
     browser = await chromium.launch({ executablePath: CHROMIUM as string, args: ["--no-sandbox"] });
-    context = await browser.newContext({ locale: "en-GB", viewport: { width: 360, height: 740 } });
-    watched = watch(context, origin);
-    page = await context.newPage();
   });
   afterAll(() => browser?.close());
 
   test("the first page is small, comes from the gateway alone, and is kept", async () => {
-    const devtools = await context.newCDPSession(page);
+    const visit = await openVisit(browser, system);
+    const { page } = visit;
+    const devtools = await debuggerOf(page);
     await devtools.send("Network.enable");
     let bytes = 0;
     let fromNetwork = 0;
@@ -78,161 +58,156 @@ describe.skipIf(CHROMIUM === undefined)("the account portal in Chromium", () => 
     await heading(page, "Log in").waitFor();
     // The page itself, and calls of the API.
     expect(bytes).toBeLessThan(10_000);
-    await devtools.detach();
+    await closeVisit(visit);
   });
 
-  test("a person registers and confirms the address by the mail", async () => {
-    await registerInPortal(page, system, origin, ada);
-    // The token was in the fragment, and is gone from the address and from the history.
-    expect(page.url()).toBe(`${origin}/account/verify-email`);
-  });
-
-  test("a wrong password is said at once, and the right one opens the account", async () => {
-    await logInToPortal(page, origin, ada.email);
-    await heading(page, "Your account").waitFor();
-    // A script in a name is a text.
-    await expect.poll(() => page.getByLabel("First name").inputValue()).toBe(ada.firstName);
-    expect(await page.title()).toBe("Your account – Gatehouse");
-    await page.reload();
-    await heading(page, "Your account").waitFor();
-  });
-
-  test("an authenticator app is set up, and the next login asks for its code", async () => {
-    await page.goto(`${origin}/account/security`);
-    await page.getByRole("button", { name: "Set up an app" }).click();
-    const dialog = page.getByRole("dialog");
-    await dialog.getByLabel("Your password").fill("Correct-Horse-42");
-    await dialog.getByRole("button", { name: "Continue" }).click();
-    await dialog.getByRole("img", { name: "QR code for an authenticator app" }).waitFor();
-    expect(await seriousProblems(page)).toEqual([]);
-    secret = (await dialog.locator(".key").innerText()).replaceAll(" ", "");
-    await dialog.getByLabel("Code of the app").fill(await nextCode());
-    await dialog.getByRole("button", { name: "Turn it on" }).click();
-    await dialog.getByRole("heading", { name: "Your recovery codes" }).waitFor();
-    expect(await dialog.getByRole("listitem").count()).toBe(10);
-    await dialog.getByRole("button", { name: "I have kept them" }).click();
-    await page.getByText("You have 10 recovery codes left.").waitFor();
-
-    await page.getByRole("button", { name: "Log out" }).click();
-    await heading(page, "Log in").waitFor();
-    await logInToPortal(page, origin, ada.email);
-    await heading(page, "One more step").waitFor();
-    expect(await seriousProblems(page)).toEqual([]);
-    await page.getByLabel("Code", { exact: true }).fill("000000");
-    await page.getByRole("button", { name: "Continue" }).click();
-    await page.getByText("The code is not right").waitFor();
-    await page.getByLabel("Code", { exact: true }).fill(await nextCode());
-    await page.getByRole("button", { name: "Continue" }).click();
-    await heading(page, "Your account").waitFor();
-  });
-
-  test("a passkey is added and renamed, and logs in", async () => {
-    const devtools = await context.newCDPSession(page);
-    await devtools.send("WebAuthn.enable");
-    await devtools.send("WebAuthn.addVirtualAuthenticator", {
-      options: {
-        protocol: "ctap2",
-        transport: "internal",
-        hasResidentKey: true,
-        hasUserVerification: true,
-        isUserVerified: true,
-        automaticPresenceSimulation: true,
-      },
-    });
-    await page.goto(`${origin}/account/security`);
-    await page.getByRole("button", { name: "Add a passkey" }).click();
-    await page.getByRole("button", { name: /^Rename / }).waitFor();
-    await page.getByRole("button", { name: /^Rename / }).click();
-    await page.getByRole("dialog").getByLabel("Name").fill(SCRIPT);
-    await page.getByRole("button", { name: "Save" }).click();
-    await page.getByText(SCRIPT, { exact: true }).waitFor();
-    expect(await page.title()).toBe("Security – Gatehouse");
-
-    await page.getByRole("button", { name: "Log out" }).click();
-    // The offer in the field, which the authenticator answers without a click, or the button.
-    const button = page.getByRole("button", { name: "Log in with a passkey" });
-    await Promise.race([
-      heading(page, "Your account").waitFor(),
-      button.click({ timeout: 30_000 }).then(() => heading(page, "Your account").waitFor()),
-    ]).catch(() => heading(page, "Your account").waitFor());
-    await devtools.detach();
-  });
-
-  test("another session is seen and ended", async () => {
-    const api = apiClient(system.url);
-    const grace = { email: "grace.portal@example.com", firstName: "Grace", lastName: "Hopper" };
-    await page.getByRole("button", { name: "Log out" }).click();
-    await heading(page, "Log in").waitFor();
-    await context.clearCookies();
-    await registerInPortal(page, system, origin, grace);
-    const other = await api.post("/auth/login", { email: grace.email, password: "Correct-Horse-42" });
-    await logInToPortal(page, origin, grace.email);
-    await heading(page, "Your account").waitFor();
-    await page.getByRole("link", { name: "Sessions" }).click();
-    await page.getByRole("button", { name: /This is not me/ }).click();
-    await page.getByText("The session has ended.").waitFor();
-    const after = await api.get("/auth/me", { token: other.body.data.accessToken });
-    expect(after.status).toBe(401);
-  });
-
-  test("no page has a serious problem for assistive technology, in both themes and both languages", async () => {
-    for (const scheme of ["light", "dark"] as const) {
-      await page.emulateMedia({ colorScheme: scheme });
-      for (const name of PAGES) {
-        await page.goto(`${origin}/account/${name}`, { waitUntil: "networkidle" });
-        await page.getByRole("button", { name: "Log out" }).waitFor();
-        expect(await seriousProblems(page), `${scheme} ${name}`).toEqual([]);
-        // Nothing is wider than a small phone.
-        expect(await page.evaluate("document.documentElement.scrollWidth"), name).toBeLessThanOrEqual(360);
-      }
-    }
-    const stranger = await browser.newContext({ locale: "de-DE", viewport: { width: 360, height: 740 } });
-    const open = await stranger.newPage();
-    for (const scheme of ["light", "dark"] as const) {
-      await open.emulateMedia({ colorScheme: scheme });
-      for (const name of OPEN_PAGES) {
-        await open.goto(`${origin}/account/${name}`, { waitUntil: "networkidle" });
-        await open.getByRole("heading", { level: 1 }).waitFor();
-        expect(await open.evaluate("document.documentElement.lang")).toBe("de");
-        expect(await seriousProblems(open), `${scheme} ${name}`).toEqual([]);
-        expect(await open.evaluate("document.documentElement.scrollWidth"), name).toBeLessThanOrEqual(360);
-      }
-    }
-    await stranger.close();
-  });
-
-  test("the keyboard alone logs out and in", async () => {
-    await page.goto(`${origin}/account/sessions`, { waitUntil: "networkidle" });
-    const focused = () =>
-      page.evaluate("document.activeElement.textContent || document.activeElement.name") as Promise<string>;
-    const tabTo = async (text: string) => {
-      for (let presses = 0; presses < 30 && (await focused()) !== text; presses += 1)
-        await page.keyboard.press("Tab");
-      expect(await focused()).toBe(text);
+  test("pages for everybody: as they open, and with every field left empty or wrong", async () => {
+    const visit = await openVisit(browser, system, { locale: "de-DE" });
+    const { page } = visit;
+    const open = async (path: string) => {
+      await page.goto(`${origin}/account/${path}`);
+      await page.getByRole("heading", { level: 1 }).waitFor();
     };
-    await tabTo("Log out");
-    await page.keyboard.press("Enter");
-    await heading(page, "Log in").waitFor();
-    await tabTo("email");
-    await page.keyboard.type("grace.portal@example.com");
-    await tabTo("password");
-    await page.keyboard.type("Correct-Horse-42");
-    await page.keyboard.press("Enter");
-    await page.getByRole("button", { name: "Log out" }).waitFor();
+    for (const path of [
+      "login",
+      "register",
+      "forgot-password",
+      "reset-password",
+      "returned",
+      "no-such-page",
+    ]) {
+      await open(path);
+      expect(await page.evaluate("document.documentElement.lang")).toBe("de");
+      await expectSound(page, path);
+    }
+    for (const [path, fields] of [
+      ["login", 2],
+      ["register", 4],
+      ["forgot-password", 1],
+      ["reset-password#token=x", 1],
+      ["confirm-email-change#token=x", 1],
+    ] as const) {
+      // Another fragment alone would load nothing.
+      await page.goto("about:blank");
+      await open(path);
+      await page.locator("button[type=submit]").click();
+      await expect.poll(() => page.getByText("Bitte ausfüllen.").count()).toBe(fields);
+      await expectSound(page, `${path}, empty`);
+    }
+    const person = await api.newUser();
+    await open("register");
+    await page.getByLabel("Vorname").fill("Ada");
+    await page.getByLabel("Nachname").fill("Lovelace");
+    await page.getByLabel("E-Mail-Adresse").fill("ada");
+    await page.getByLabel("Passwort", { exact: true }).fill("password");
+    await page.locator("button[type=submit]").click();
+    await page.getByText("Bitte eine E-Mail-Adresse eingeben").waitFor();
+    await page.getByLabel("E-Mail-Adresse").fill(person.email);
+    await page.locator("button[type=submit]").click();
+    await page.getByText("Dieses Passwort ist zu leicht zu erraten.").waitFor();
+    await expectSound(page, "a password that is too easy");
+    await page.getByLabel("Passwort", { exact: true }).fill("Correct-Horse-42");
+    await page.locator("button[type=submit]").click();
+    await page.getByText("Zu dieser E-Mail-Adresse gibt es schon ein Konto.").waitFor();
+    await expectSound(page, "an address that has an account");
+    const speak = (language: string) => page.getByRole("combobox").first().selectOption(language);
+    await speak("en");
+    await page.getByText("This e-mail address has an account already.").waitFor();
+    await page.getByLabel("First name").fill("");
+    await page.locator("button[type=submit]").click();
+    await page.getByText("Fill in this field.").waitFor();
+    await speak("de");
+    await page.getByText("Bitte ausfüllen.").waitFor();
+    await page.getByLabel("Vorname").fill("Ada");
+    await page.getByLabel("E-Mail-Adresse").fill(`other-${person.email}`);
+    await page.locator("button[type=submit]").click();
+    await heading(page, "Sehen Sie in Ihr Postfach").waitFor();
+    await expectSound(page, "registered");
+    await closeVisit(visit);
   });
 
-  test("all of it asked no other origin, broke no policy, and left no token in an address or in storage", async () => {
-    expect(watched.problems).toEqual([]);
-    const isSecret = /eyJ[\w-]{10,}|[?&](?:token|code|accessToken|refreshToken|tempToken)=(?!undefined)/;
-    // A mail's link itself: its page forgets it at once.
-    const own = watched.addresses.filter(
-      (address) => !address.startsWith(`${origin}/auth/verify-email?token=`),
+  test("each list says when it loads, when it failed and when it is empty", async () => {
+    const person = await api.newUser();
+    const visit = await openVisit(browser, system);
+    const { page } = visit;
+    await enter(page, person);
+    for (const { room, call, empty } of LISTS) {
+      const failing = new URL(call, origin).href;
+      await page.route(failing, (route) => route.abort("connectionreset"));
+      await page.getByRole("link", { name: room }).click();
+      await page.getByText("This could not be loaded.").first().waitFor();
+      await expectSound(page, `${room}, failed`);
+      await page.unroute(failing);
+
+      const { promise: released, resolve: release } = Promise.withResolvers<void>();
+      await page.route(failing, async (route) => {
+        await released;
+        await route.continue();
+      });
+      await page.reload();
+      await page.getByText("Loading …").first().waitFor({ state: "attached" });
+      await expectSound(page, `${room}, loading`);
+      release();
+      await page.getByText(empty).waitFor();
+      await page.unroute(failing);
+      await expectSound(page, `${room}, empty`);
+    }
+    const again = new URL("/auth/sessions", origin).href;
+    await page.route(again, (route) => route.abort("connectionreset"));
+    await page.reload();
+    await page.getByRole("link", { name: "Sessions" }).click();
+    await page.getByText("This could not be loaded.").first().waitFor();
+    await page.unroute(again);
+    await page.getByRole("button", { name: "Try again" }).first().click();
+    await page.getByText("this one").waitFor();
+    await closeVisit(visit);
+  });
+
+  test("a page whose code fails says so in the page's language", async () => {
+    const visit = await openVisit(browser, system);
+    const { page, watched } = visit;
+    await enter(page, await api.newUser());
+    await page.route(new URL("/auth/sessions", origin).href, (route) =>
+      route.fulfill({ json: { success: true, data: { sessions: [null] } } }),
     );
-    expect(own.length).toBeGreaterThan(50);
-    expect(own.filter((address) => isSecret.test(address))).toEqual([]);
-    const stored = await page.evaluate(
-      "JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie])",
-    );
-    expect(String(stored)).not.toMatch(/eyJ|refresh/);
+    await page.getByRole("link", { name: "Sessions" }).click();
+    await page.getByText("Something went wrong on this page.").waitFor();
+    // React reports what the page has thrown.
+    expect(watched.problems.splice(0)).not.toEqual([]);
+    await page.unrouteAll();
+    await page.getByRole("button", { name: "Reload the page" }).click();
+    await page.getByText("this one").waitFor();
+    await closeVisit(visit);
+  });
+
+  test("a form without a connection says so and keeps what was entered; a logout in another tab ends this one", async () => {
+    const person = await api.newUser();
+    const visit = await openVisit(browser, system);
+    const { page, context } = visit;
+    await enter(page, person);
+    await expectSound(page, "an address that is not confirmed");
+    await page.getByRole("button", { name: "Send the link again" }).click();
+    await page.getByText(`A mail is on its way to ${person.email}.`).waitFor();
+    await context.setOffline(true);
+    await page.getByLabel("First name").fill("Augusta");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText("The server cannot be reached.").waitFor();
+    await expectSound(page, "offline");
+    await context.setOffline(false);
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText("Saved.").waitFor();
+    await expectSound(page, "saved");
+
+    const tab = await context.newPage();
+    await tab.goto(`${origin}/account/sessions`);
+    await tab.getByText("this one").waitFor();
+    await page.getByRole("button", { name: "Log out" }).click();
+    for (const one of [page, tab]) await heading(one, "Log in").waitFor();
+    await closeVisit(visit);
   });
 });
+
+async function enter(page: Page, { email, password }: { email: string; password: string }): Promise<void> {
+  await logInToPortal(page, origin, email, password);
+  await heading(page, "Your account").waitFor();
+}

@@ -1,0 +1,307 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Agent, type Dispatcher, fetch as undiciFetch } from "undici";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { connectTo } from "../../deploy/local/postgres/ensure-database.ts";
+import { databaseOf } from "../../deploy/service-databases.ts";
+import { type CrashingSystem, startCrashingSystem } from "../support/crashing-system.ts";
+import { type EdgeState, type FaultyEdge, openEdge } from "../support/faulty-edge.ts";
+import { findRedisProgram, HOW_TO_GET_REDIS_PROGRAM, startRedis, type TestRedis } from "../support/redis.ts";
+import { ADMIN } from "../support/system.ts";
+import {
+  ALL_FAULTS,
+  CALLS,
+  type CallName,
+  type Fault,
+  HEALTHY,
+  type Part,
+  type Row,
+} from "./degradation/contract.ts";
+
+/** Until the answers are those of the fault, or of health again. The machine may be busy: nothing here is about time. */
+const SETTLE_MS = 90_000;
+const POLL_MS = 100;
+/** These can be asked again and again. */
+const REPEATED = ["keys", "page", "account", "known", "log"] as const satisfies readonly CallName[];
+const SERVICES = ["identity-service", "token-service", "audit-service"] as const;
+type Service = (typeof SERVICES)[number];
+const DATABASES: Partial<Record<Part, Service>> = {
+  "identity's database": "identity-service",
+  "token's database": "token-service",
+  "audit's database": "audit-service",
+};
+const PASSWORD = "correct horse battery";
+
+let system: CrashingSystem;
+let redis: TestRedis | undefined;
+/** By `caller>callee`. */
+const edges = new Map<string, FaultyEdge>();
+const upstream = createServer((request, response) => {
+  request.resume().on("end", () => {
+    response
+      .writeHead(request.method === "POST" ? 201 : 200, { "content-type": "application/json" })
+      .end("{}");
+  });
+});
+let admin: string;
+const recoveries: string[] = [];
+
+beforeAll(async () => {
+  const program = findRedisProgram();
+  if (program === undefined) process.stdout.write(HOW_TO_GET_REDIS_PROGRAM);
+  else redis = await startRedis(program);
+  upstream.listen(0, "127.0.0.1");
+  await once(upstream, "listening");
+  system = await startCrashingSystem(async ({ name, environment }) => ({
+    CALL_BUDGET_MS: name === "gateway" ? "4000" : "",
+    ...(await detoured(name, environment)),
+  }));
+  const { port } = upstream.address() as { port: number };
+  edges.set("upstream", await openEdge(port, system.ports.PAYMENTS_PORT));
+  admin = (await tokensOf(await call("127.0.0.1", "POST", "/auth/login", { body: ADMIN }))).accessToken;
+});
+afterAll(async () => {
+  process.stdout.write(`ms until everything was answered as before:\n${recoveries.join("\n")}\n`);
+  await system?.remove();
+  await Promise.all([...edges.values()].map((edge) => edge.close()));
+  await redis?.remove();
+  upstream.closeAllConnections();
+  upstream.close();
+});
+
+/** Leads what a process calls over edges that can be disturbed. */
+async function detoured(
+  caller: string,
+  environment: Record<string, string>,
+): Promise<Record<string, string>> {
+  const changed: Record<string, string> = {};
+  const over = async (callee: string, port: number) => {
+    const edge = await openEdge(port);
+    edges.set(`${caller}>${callee}`, edge);
+    return edge.port;
+  };
+  for (const service of SERVICES) {
+    const variable = `${service.replace("-", "_").toUpperCase()}_ADDRESS`;
+    const address = environment[variable];
+    if (address !== undefined)
+      changed[variable] = `127.0.0.1:${await over(service, Number(address.split(":")[1]))}`;
+  }
+  const urls: Record<string, string | undefined> = {
+    DATABASE_URL: environment.DATABASE_URL,
+    SMTP_URL: environment.SMTP_URL,
+    REDIS_URL:
+      ["gateway", ...SERVICES].includes(caller) && caller !== "audit-service" ? redis?.url : undefined,
+  };
+  for (const [variable, text] of Object.entries(urls)) {
+    if (text === undefined) continue;
+    const url = new URL(text);
+    url.port = String(await over(variable, Number(url.port)));
+    changed[variable] = url.href;
+  }
+  return changed;
+}
+
+const agents = new Map<string, Agent>();
+const agentOf = (from: string): Dispatcher => {
+  const agent = agents.get(from) ?? new Agent({ localAddress: from, connect: { family: 4 } });
+  agents.set(from, agent);
+  return agent;
+};
+
+interface Request {
+  token?: string | undefined;
+  body?: unknown;
+}
+
+async function call(from: string, method: string, path: string, { token, body }: Request = {}) {
+  return undiciFetch(`http://127.0.0.1:${system.ports.GATEWAY_PORT}${path}`, {
+    method,
+    dispatcher: agentOf(from),
+    headers: {
+      ...(token !== undefined && { authorization: `Bearer ${token}` }),
+      ...(body !== undefined && { "content-type": "application/json" }),
+      ...(path.startsWith("/account") && { accept: "text/html" }),
+    },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+    signal: AbortSignal.timeout(SETTLE_MS),
+  });
+}
+type Response = Awaited<ReturnType<typeof call>>;
+
+/** Of a login that succeeded. */
+async function tokensOf(response: Response): Promise<{ accessToken: string; refreshToken: string }> {
+  const text = await response.text();
+  if (!response.ok) throw new Error(`login: ${response.status} ${text}`);
+  return (JSON.parse(text) as { data: { accessToken: string; refreshToken: string } }).data;
+}
+
+/** As the contract writes an answer. */
+async function seen(response: Response): Promise<string> {
+  const text = await response.text();
+  if (response.ok) return String(response.status);
+  const { error } = JSON.parse(text) as { error: { code: string } };
+  if (response.status === 503) expect(response.headers.get("retry-after")).toMatch(/^\d+$/);
+  return `${response.status} ${error.code}`;
+}
+
+/** A person with sessions for the calls that each need one of their own, calling from an address of their own. */
+async function newPerson(index: number) {
+  const from = `127.0.2.${index + 1}`;
+  const credentials = { email: `person-${index}@example.com`, password: PASSWORD };
+  /** Logs in as often as it takes: a person's twenty-first session ends the first. */
+  const other = { email: `other-${index}@example.com`, password: PASSWORD };
+  const register = (person: object) =>
+    call(from, "POST", "/auth/register", { body: { ...person, firstName: "Ada", lastName: "Lovelace" } });
+  for (const person of [credentials, other]) expect(await seen(await register(person))).toBe("201");
+  const logIn = async () => tokensOf(await call(from, "POST", "/auth/login", { body: credentials }));
+  const [main, unseen, refreshed, ended] = [await logIn(), await logIn(), await logIn(), await logIn()];
+  let payments = 0;
+  const ask: Record<CallName, () => Promise<Response>> = {
+    keys: () => call(from, "GET", "/.well-known/jwks.json"),
+    page: () => call(from, "GET", "/account/login"),
+    login: () => call(from, "POST", "/auth/login", { body: other }),
+    refresh: () => call(from, "POST", "/auth/refresh", { body: { refreshToken: refreshed.refreshToken } }),
+    logout: () => call(from, "POST", "/auth/logout", { token: ended.accessToken }),
+    account: () => call(from, "GET", "/auth/me", { token: main.accessToken }),
+    known: () => call(from, "GET", "/payments", { token: main.accessToken }),
+    fresh: () => call(from, "GET", "/payments", { token: unseen.accessToken }),
+    pay: () => {
+      payments += 1;
+      const body = { amount: 100 + payments, currency: "EUR", payee: "ACME Ltd", reference: `${payments}` };
+      return call(from, "POST", "/payments", { token: main.accessToken, body });
+    },
+    register: () => register({ email: `third-${index}@example.com`, password: PASSWORD }),
+    log: () => call(from, "GET", "/admin/audit?limit=1", { token: admin }),
+  };
+  return async (names: readonly CallName[]): Promise<Partial<Row>> =>
+    Object.fromEntries(await Promise.all(names.map(async (name) => [name, await seen(await ask[name]())])));
+}
+type Asking = Awaited<ReturnType<typeof newPerson>>;
+
+const chosen = (row: Row, names: readonly CallName[]) =>
+  Object.fromEntries(names.map((name) => [name, row[name]]));
+
+/** Asks again until the answers are as wanted. Meanwhile each must be as before or as after: never a third. */
+async function untilAnswered(
+  ask: Asking,
+  before: Row,
+  after: Row,
+  names: readonly CallName[] = REPEATED,
+): Promise<void> {
+  const wanted = chosen(after, names);
+  const deadlineMs = performance.now() + SETTLE_MS;
+  for (;;) {
+    const answers = await ask(names);
+    for (const name of names) expect([before[name], after[name]], CALLS[name]).toContain(answers[name]);
+    if (names.every((name) => answers[name] === wanted[name])) return;
+    if (performance.now() > deadlineMs) expect(answers).toEqual(wanted);
+    await sleep(POLL_MS);
+  }
+}
+
+/** @returns what ends it. */
+async function make({ part, what }: Fault): Promise<() => Promise<unknown> | unknown> {
+  const edgesTo = (callee: string, ...callers: string[]) =>
+    [...edges]
+      .filter(
+        ([name]) =>
+          name === callee || (name.endsWith(`>${callee}`) && callers.includes(name.split(">")[0] ?? "")),
+      )
+      .map(([, edge]) => edge);
+  const disturb = async (found: FaultyEdge[], state: EdgeState) => {
+    expect(found).not.toEqual([]);
+    await Promise.all(found.map((edge) => edge.set(state)));
+    return () => Promise.all(found.map((edge) => edge.set("open")));
+  };
+  const state = ({ refused: "refused", "behind a silent network": "silent", slow: "slow" } as const)[what];
+
+  if (part === "PostgreSQL") {
+    await system.kill("postgres");
+    return () => system.start("postgres");
+  }
+  if (part === "Redis") {
+    if (state !== undefined) return disturb(edgesTo("REDIS_URL", "gateway", ...SERVICES), state);
+    await redis?.kill();
+    await redis?.restart();
+    return () => undefined;
+  }
+  if (part === "the mail server") return disturb(edgesTo("SMTP_URL", "identity-service"), state ?? "open");
+  if (part === "an upstream") return disturb(edgesTo("upstream"), state ?? "open");
+
+  const owner = DATABASES[part];
+  if (owner !== undefined) {
+    if (state !== undefined) return disturb(edgesTo("DATABASE_URL", owner), state);
+    return spoilDatabase(owner, what);
+  }
+  const service = part as Service;
+  if (what === "killed") {
+    await system.kill(service);
+    return () => system.start(service);
+  }
+  if (what === "frozen") {
+    system.freeze(service);
+    return () => system.thaw(service);
+  }
+  const ports = {
+    "identity-service": "IDENTITY_PORT",
+    "token-service": "TOKEN_PORT",
+    "audit-service": "AUDIT_PORT",
+  } as const;
+  const other = system.ports[ports[service === "audit-service" ? "token-service" : "audit-service"]];
+  // Of the gateway, and of nobody else: so the other services are as healthy as ever.
+  return disturb(edgesTo(service, "gateway"), state ?? { port: other });
+}
+
+/** By its superuser. The service's connections are ended, so that it meets the change at once. */
+async function spoilDatabase(owner: Service, what: string): Promise<() => Promise<void>> {
+  const { database, serviceRole } = databaseOf(owner);
+  const change = async (statement: string) => {
+    const sql = connectTo(system.server(), "postgres");
+    try {
+      await sql.unsafe(statement);
+      await sql`select pg_terminate_backend(pid) from pg_stat_activity where usename = ${serviceRole}`;
+    } finally {
+      await sql.end();
+    }
+  };
+  const [spoil, mend] =
+    what === "read-only"
+      ? [
+          `alter database "${database}" set default_transaction_read_only = on`,
+          `alter database "${database}" reset default_transaction_read_only`,
+        ]
+      : [`alter role "${serviceRole}" connection limit 0`, `alter role "${serviceRole}" connection limit -1`];
+  await change(spoil);
+  return () => change(mend);
+}
+
+const isPossible = ({ part }: Fault) => part !== "Redis" || findRedisProgram() !== undefined;
+
+describe("each fault has the answers of its row", () => {
+  const faults = ALL_FAULTS.map((fault, index) => ({
+    ...fault,
+    index,
+    name: `${fault.part}: ${fault.what}`,
+  }));
+  test.each(faults.filter(isPossible))("$name", async (fault) => {
+    const { expected } = fault;
+    const ask = await newPerson(fault.index);
+    await untilAnswered(ask, HEALTHY, HEALTHY);
+    const mend = await make(fault);
+    try {
+      await untilAnswered(ask, HEALTHY, expected);
+      const once = (Object.keys(CALLS) as CallName[]).filter((name) => !REPEATED.some((one) => one === name));
+      expect(await ask(once)).toEqual(chosen(expected, once));
+      // It lasts: nothing comes back by itself.
+      expect(await ask(REPEATED)).toEqual(chosen(expected, REPEATED));
+    } finally {
+      await mend();
+    }
+    const mendedMs = performance.now();
+    await untilAnswered(ask, expected, HEALTHY);
+    await untilAnswered(ask, expected, HEALTHY, ["login", "pay"]);
+    recoveries.push(`${String(Math.round(performance.now() - mendedMs)).padStart(6)}  ${fault.name}`);
+    expect(system.ended).toEqual([]);
+  });
+});

@@ -1,0 +1,132 @@
+/**
+ * What each kind of call is answered while something is away: a status, and the error's code if there is one. The table of
+ * docs/degradation.md is made from it, and the flow makes every fault and asks every call.
+ */
+export const CALLS = {
+  keys: "`GET /.well-known/jwks.json`",
+  page: "`GET /account/login`",
+  login: "`POST /auth/login`",
+  refresh: "`POST /auth/refresh`",
+  logout: "`POST /auth/logout`",
+  account: "`GET /auth/me`",
+  known: "`GET /payments` with a token seen before",
+  fresh: "`GET /payments` with a new token",
+  pay: "`POST /payments`",
+  register: "`POST /auth/register`",
+  log: "`GET /admin/audit`",
+} as const;
+
+export type CallName = keyof typeof CALLS;
+export type Row = Readonly<Record<CallName, string>>;
+
+export const HEALTHY: Row = {
+  keys: "200",
+  page: "200",
+  login: "200",
+  refresh: "200",
+  logout: "200",
+  account: "200",
+  known: "200",
+  fresh: "200",
+  pay: "201",
+  register: "201",
+  log: "200",
+};
+
+const AWAY = "503 service_unavailable";
+
+/** Every call about accounts. */
+const WITHOUT_ACCOUNTS = { login: AWAY, account: AWAY, register: AWAY };
+/** After 3 s: a revocation may have been missed. */
+const WITHOUT_TOKENS = {
+  login: AWAY,
+  refresh: AWAY,
+  logout: AWAY,
+  account: AWAY,
+  known: AWAY,
+  fresh: AWAY,
+  pay: AWAY,
+  log: AWAY,
+};
+/** The gateway alone has no way there: identity-service, which calls token-service for a login, has. */
+const GATEWAY_WITHOUT_TOKENS = { ...WITHOUT_TOKENS, login: "200" };
+/** The gateway's spool takes the entries of changing calls. */
+const WITHOUT_LOG = { log: AWAY };
+
+/** What is away, how, and what is answered otherwise than in health. */
+const FAULTS = {
+  "identity-service": {
+    killed: WITHOUT_ACCOUNTS,
+    frozen: WITHOUT_ACCOUNTS,
+    "behind a silent network": WITHOUT_ACCOUNTS,
+    "another certificate": WITHOUT_ACCOUNTS,
+    slow: {},
+  },
+  "token-service": {
+    killed: WITHOUT_TOKENS,
+    frozen: WITHOUT_TOKENS,
+    "behind a silent network": GATEWAY_WITHOUT_TOKENS,
+    "another certificate": GATEWAY_WITHOUT_TOKENS,
+    slow: {},
+  },
+  "audit-service": {
+    killed: WITHOUT_LOG,
+    frozen: WITHOUT_LOG,
+    "behind a silent network": WITHOUT_LOG,
+    "another certificate": WITHOUT_LOG,
+    slow: {},
+  },
+  "identity's database": {
+    refused: WITHOUT_ACCOUNTS,
+    "behind a silent network": WITHOUT_ACCOUNTS,
+    "read-only": { login: AWAY, register: AWAY },
+    "no connection left": WITHOUT_ACCOUNTS,
+    slow: {},
+  },
+  "token's database": {
+    refused: WITHOUT_TOKENS,
+    "behind a silent network": WITHOUT_TOKENS,
+    "read-only": { login: AWAY, refresh: AWAY, logout: AWAY },
+    "no connection left": WITHOUT_TOKENS,
+    slow: {},
+  },
+  "audit's database": {
+    refused: WITHOUT_LOG,
+    "behind a silent network": WITHOUT_LOG,
+    "read-only": {},
+    "no connection left": WITHOUT_LOG,
+    slow: {},
+  },
+  PostgreSQL: { killed: { ...WITHOUT_ACCOUNTS, ...WITHOUT_TOKENS } },
+  Redis: { refused: {}, "behind a silent network": {}, "restarted empty": {}, slow: {} },
+  "the mail server": { refused: {}, "behind a silent network": {} },
+  "an upstream": {
+    refused: {
+      known: "502 upstream_unavailable",
+      fresh: "502 upstream_unavailable",
+      pay: "502 upstream_unavailable",
+    },
+    "behind a silent network": {
+      known: "504 upstream_timeout",
+      fresh: "504 upstream_timeout",
+      pay: "504 upstream_timeout",
+    },
+    slow: {},
+  },
+} as const satisfies Record<string, Record<string, Partial<Row>>>;
+
+export type Part = keyof typeof FAULTS;
+
+export interface Fault {
+  part: Part;
+  what: string;
+  expected: Row;
+}
+
+export const ALL_FAULTS: readonly Fault[] = Object.entries(FAULTS).flatMap(([part, faults]) =>
+  Object.entries(faults).map(([what, differs]) => ({
+    part: part as Part,
+    what,
+    expected: { ...HEALTHY, ...differs },
+  })),
+);

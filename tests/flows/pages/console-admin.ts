@@ -1,0 +1,168 @@
+import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type ApiClient, apiClient } from "../../support/api-client.ts";
+import { CHROMIUM } from "../../support/chromium.ts";
+import { requestToken } from "../../support/machine-client.ts";
+import { oneSystem } from "../../support/one-system.ts";
+import { heading, seriousProblems, type Watched, watch } from "../../support/portal.ts";
+import { ADMIN, type System } from "../../support/system.ts";
+
+const ROOMS = ["users", "clients", "clients/new", "system"];
+
+let system: System;
+let origin: string;
+let api: ApiClient;
+let browser: Browser;
+let context: BrowserContext;
+let page: Page;
+let watched: Watched;
+let grace: { email: string; accessToken: string; user: { id: string } };
+/** The pages of one account each. */
+let accounts: string[];
+
+describe.skipIf(CHROMIUM === undefined)("an administrator in the console", () => {
+  beforeAll(async () => {
+    system = oneSystem();
+    origin = `http://localhost:${system.ports.GATEWAY_PORT}`;
+    api = apiClient(system.url);
+    grace = await api.newUser();
+    browser = await chromium.launch({ executablePath: CHROMIUM as string, args: ["--no-sandbox"] });
+    context = await browser.newContext({ locale: "en-GB", viewport: { width: 1200, height: 900 } });
+    watched = await watch(context, origin);
+    page = await context.newPage();
+    await page.goto(`${origin}/console/users`);
+    await page.getByLabel("E-mail address").fill(ADMIN.email);
+    await page.getByLabel("Password", { exact: true }).fill(ADMIN.password);
+    await page.getByRole("button", { name: "Log in", exact: true }).click();
+    await heading(page, "Users").waitFor();
+  });
+  afterAll(() => browser?.close());
+
+  test("a client is made, and its secret, which is shown once, gets a token", async () => {
+    await page.getByRole("link", { name: "Clients" }).click();
+    await page.getByRole("link", { name: "New client" }).click();
+    await page.getByLabel("Name").fill("Shop of Grace");
+    await page.getByLabel("Owner's e-mail address").fill("nobody@example.com");
+    await page.getByLabel("Reason").fill("Ticket 4720");
+    await page.getByRole("button", { name: "Create the client" }).click();
+    await page.getByText("Choose at least one.").waitFor();
+    await page.getByLabel("payments:read").check();
+    await page.getByRole("button", { name: "Create the client" }).click();
+    await page.getByText("There is no active account with this address.").waitFor();
+    await page.getByLabel("Owner's e-mail address").fill(grace.email);
+    await page.getByRole("button", { name: "Create the client" }).click();
+    await heading(page, "Shop of Grace").waitFor();
+    await page.getByRole("link", { name: grace.email }).waitFor();
+    const clientId = page.url().split("/").at(-1) ?? "";
+    accounts = [`users/${grace.user.id}`, `clients/${clientId}`];
+
+    await page.getByRole("button", { name: "Add a credential" }).click();
+    await page.getByRole("dialog").getByLabel("Reason").fill("Ticket 4721");
+    await page.getByRole("dialog").getByRole("button", { name: "Add a credential" }).click();
+    const once = page.getByRole("dialog", { name: "Keep this now" });
+    await once.waitFor();
+    expect(await seriousProblems(page)).toEqual([]);
+    const [, secret = ""] = await once.locator("code").allInnerTexts();
+    await page.keyboard.press("Escape");
+    await page.mouse.click(5, 5);
+    await once.getByRole("button", { name: "I have kept it" }).click();
+    const answer = await requestToken(api, clientId, secret);
+    expect([answer.status, answer.body.scope]).toEqual([200, "payments:read"]);
+    expect(await page.content()).not.toContain(secret);
+
+    await page.getByRole("button", { name: /^Revoke / }).click();
+    await page.getByRole("dialog").getByLabel("Reason").fill("Ticket 4722");
+    await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
+    await page.getByText("The credential was revoked.").waitFor();
+    expect((await requestToken(api, clientId, secret)).status).toBe(401);
+  });
+
+  test("a public key that is none is refused at its field", async () => {
+    await page.getByRole("button", { name: "Add a credential" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Kind").selectOption("public_key");
+    await dialog.getByLabel("Reason").fill("Ticket 4723");
+    for (const text of ["not JSON", '{"kty":"OKP","crv":"Ed25519","x":"AA","d":"AA"}']) {
+      await dialog.getByLabel("Public key", { exact: true }).fill(text);
+      await dialog.getByRole("button", { name: "Add a credential" }).click();
+      await dialog.getByText("This is not a public key").waitFor();
+    }
+    await page.keyboard.press("Escape");
+    await page.getByText("It has none yet").waitFor();
+  });
+
+  test("a role is changed by the keyboard alone, and what the person had open ends", async () => {
+    await page.goto(`${origin}/console/users/${grace.user.id}`);
+    const action = page.getByRole("button", { name: "Change the role" });
+    await action.focus();
+    await page.keyboard.press("Enter");
+    const dialog = page.getByRole("dialog", { name: "Change the role" });
+    await dialog.waitFor();
+    await page.keyboard.press("Escape");
+    await expect.poll(() => page.evaluate("document.activeElement.textContent")).toBe("Change the role");
+    await page.keyboard.press("Enter");
+    await dialog.waitFor();
+    await page.keyboard.press("Tab");
+    await page.keyboard.type("AUD");
+    await page.keyboard.press("Tab");
+    await page.keyboard.type("Ticket 4724");
+    await page.keyboard.press("Enter");
+    // The dialog, which says it too, is open until the person has been read again.
+    await page.getByText("The role is AUDITOR now.", { exact: true }).waitFor();
+    expect((await api.get("/auth/me", { token: grace.accessToken })).status).toBe(401);
+    const { accessToken: token } = await api.logIn(ADMIN);
+    const changes = async () => {
+      const { body } = await api.get(`/admin/audit?action=user.role_changed&resource=${grace.user.id}`, {
+        token,
+      });
+      return (body.data.entries as { reason?: string }[]).map(({ reason }) => reason);
+    };
+    await expect.poll(changes, { timeout: 20_000 }).toEqual(["USER to AUDITOR: Ticket 4724"]);
+  });
+
+  test("the last administrator stays, and the page says why", async () => {
+    await page.getByRole("link", { name: "All users" }).click();
+    await page.getByRole("table").getByRole("link", { name: ADMIN.email }).click();
+    await page.getByRole("button", { name: "Disable the account" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Reason").fill("Ticket 4725");
+    await dialog.getByLabel(`Type ${ADMIN.email} to confirm`).fill(ADMIN.email);
+    await dialog.getByRole("button", { name: "Disable the account" }).click();
+    await dialog.getByText("You are the last administrator.").waitFor();
+    await page.keyboard.press("Escape");
+  });
+
+  test("a service that answers is ready; a page that is offline says so, and tries again", async () => {
+    await page.getByRole("link", { name: "System" }).click();
+    await expect.poll(() => page.getByText("Ready", { exact: true }).count()).toBe(3);
+    await page.getByText("Signs", { exact: true }).waitFor();
+    await page.getByRole("link", { name: "Users" }).click();
+    await heading(page, "Users").waitFor();
+    await context.setOffline(true);
+    await page.getByLabel("State").selectOption("disabled");
+    await page.getByRole("button", { name: "Search" }).click();
+    await page.getByText("The server cannot be reached.").waitFor();
+    await context.setOffline(false);
+    await page.getByRole("button", { name: "Try again" }).click();
+    await page.getByText("Nobody was found.").waitFor();
+  });
+
+  test("no page has a serious problem for assistive technology, or is wider than a small phone", async () => {
+    await page.setViewportSize({ width: 360, height: 740 });
+    for (const [scheme, language] of [
+      ["light", "en"],
+      ["dark", "de"],
+    ] as const) {
+      await page.emulateMedia({ colorScheme: scheme });
+      await page.getByRole("combobox", { name: /Language|Sprache/ }).selectOption(language);
+      for (const name of [...ROOMS, ...accounts]) {
+        await page.goto(`${origin}/console/${name}`, { waitUntil: "networkidle" });
+        await page.getByRole("heading", { level: 1 }).waitFor();
+        expect(await page.evaluate("document.documentElement.lang")).toBe(language);
+        expect(await seriousProblems(page), `${scheme} ${name}`).toEqual([]);
+        expect(await page.evaluate("document.documentElement.scrollWidth"), name).toBeLessThanOrEqual(360);
+      }
+    }
+    expect(watched.problems).toEqual([]);
+  });
+});

@@ -1,0 +1,153 @@
+import { generateSync } from "otplib";
+import { type Browser, chromium, type Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type ApiClient, apiClient } from "../../support/api-client.ts";
+import { CHROMIUM } from "../../support/chromium.ts";
+import { oneSystem } from "../../support/one-system.ts";
+import {
+  expectSound,
+  heading,
+  openVisit,
+  portalOrigin,
+  tokenOfBrowser,
+  type Visit,
+} from "../../support/portal.ts";
+import { ADMIN, type System } from "../../support/system.ts";
+import { databaseOfSystem } from "../../support/system-database.ts";
+import { totpApp } from "../../support/totp-app.ts";
+import { proveAddress } from "../../support/verified-user.ts";
+import { addAuthenticator } from "../../support/virtual-authenticator.ts";
+
+type Person = Awaited<ReturnType<ApiClient["newUser"]>>;
+
+let system: System;
+let api: ApiClient;
+let origin: string;
+let browser: Browser;
+let administrator: Visit;
+let nextCode: () => Promise<string>;
+
+describe.skipIf(CHROMIUM === undefined)("a console that demands a fresh second factor", () => {
+  beforeAll(async () => {
+    system = oneSystem();
+    api = apiClient(system.url);
+    origin = portalOrigin(system);
+    browser = await chromium.launch({ executablePath: CHROMIUM as string, args: ["--no-sandbox"] });
+    administrator = await openVisit(browser, system);
+  });
+  afterAll(() => browser?.close());
+
+  test("an administrator's act waits for a code of the app, which may be cancelled, and is then done once", async () => {
+    const { page, watched } = administrator;
+    await logIn(page, ADMIN);
+    await heading(page, "Set up a second factor").waitFor();
+    await page.getByRole("button", { name: "Use an authenticator app" }).click();
+    nextCode = totpApp((await page.locator(".key").innerText()).replaceAll(" ", ""));
+    await page.getByLabel("Code of the app").fill(await nextCode());
+    await page.getByRole("button", { name: "Turn it on" }).click();
+    await page.getByRole("button", { name: "I have kept them" }).click();
+    await heading(page, "Users").waitFor();
+
+    const customer = await api.newUser();
+    await page.goto(`${origin}/console/users/${customer.user.id}`);
+    const dialog = page.getByRole("dialog", { name: "Unlock" });
+    await page.getByRole("button", { name: "Unlock" }).click();
+    await dialog.getByLabel("Reason").fill("Ticket 4801");
+    await provenLongAgo(page, (await me(page)).id);
+    await dialog.getByRole("button", { name: "Unlock" }).click();
+    const proof = page.getByRole("dialog", { name: "Is it you?" });
+    await proof.waitFor();
+    await expectSound(page, "a proof before an act");
+    await page.keyboard.press("Escape");
+    await dialog.getByText("Cancelled. Nothing was changed.").waitFor();
+    await dialog.getByRole("button", { name: "Unlock" }).click();
+    await proof.getByLabel("Code", { exact: true }).fill("000000");
+    await proof.getByRole("button", { name: "Continue" }).click();
+    await proof.getByText("The code is not right").waitFor();
+    await proof.getByLabel("Code", { exact: true }).fill(await nextCode());
+    await proof.getByRole("button", { name: "Continue" }).click();
+    await page.getByText("The failed logins are forgotten.").waitFor();
+    await expect.poll(() => reasons(page, customer, "user.unlocked")).toEqual(["Ticket 4801"]);
+    expect(watched.problems).toEqual([]);
+  });
+
+  test("SUPPORT, as it ships, resets a lost second factor by a passkey, and is offered nothing on an administrator", async () => {
+    const customer = await api.newUser();
+    await giveApp(customer);
+    const agent = await api.newUser();
+    const token = await tokenOfBrowser(administrator.page);
+    const change = { token, body: { role: "SUPPORT", reason: "Ticket 4802" } };
+    expect((await api.call("PATCH", `/admin/users/${agent.user.id}`, change)).status).toBe(200);
+
+    const visit = await openVisit(browser, system);
+    const { page } = visit;
+    await addAuthenticator(page);
+    await logIn(page, agent);
+    await heading(page, "Set up a second factor").waitFor();
+    await page.getByRole("button", { name: "Use a passkey of this device" }).click();
+    await page.getByRole("button", { name: "I have kept them" }).click();
+    await heading(page, "Users").waitFor();
+
+    await page.goto(`${origin}/console/users/${customer.user.id}`);
+    await page.getByRole("button", { name: "Reset the second factor" }).click();
+    const dialog = page.getByRole("dialog", { name: "Reset the second factor" });
+    await dialog.getByLabel("Reason").fill("Ticket 4803");
+    await dialog.getByLabel(`Type ${customer.email} to confirm`).fill(customer.email);
+    await provenLongAgo(page, agent.user.id);
+    await dialog.getByRole("button", { name: "Reset the second factor" }).click();
+    const proof = page.getByRole("dialog", { name: "Is it you?" });
+    await proof.getByRole("button", { name: "Use your passkey" }).click();
+    await page.getByText("The second factor is gone.").waitFor();
+    await expect.poll(() => reasons(administrator.page, customer, "user.mfa_reset")).toEqual(["Ticket 4803"]);
+    // The password alone opens the account.
+    expect((await api.logIn(customer)).accessToken).not.toBe("");
+
+    await page.goto(`${origin}/console/users/${(await me(administrator.page)).id}`);
+    await page.getByText("The role ADMIN may administer more than yours").waitFor();
+    expect(await page.getByRole("button", { name: "Reset the second factor" }).count()).toBe(0);
+    const reset = `/admin/users/${(await me(administrator.page)).id}/mfa/reset`;
+    const refused = await api.post(reset, { reason: "Ticket 4804" }, { token: await tokenOfBrowser(page) });
+    expect([refused.status, refused.body.error.code]).toEqual([403, "forbidden"]);
+    expect(visit.watched.problems).toEqual([]);
+  });
+});
+
+async function logIn(page: Page, { email, password }: { email: string; password: string }): Promise<void> {
+  await page.goto(`${origin}/console/users`);
+  await page.getByLabel("E-mail address").fill(email);
+  await page.getByLabel("Password", { exact: true }).fill(password);
+  await page.getByRole("button", { name: "Log in", exact: true }).click();
+}
+
+async function me(page: Page): Promise<{ id: string }> {
+  return (await api.get("/auth/me", { token: await tokenOfBrowser(page) })).body.data.user;
+}
+
+/** A quarter of an hour passes after the last proof, in which the page's access token expires. */
+async function provenLongAgo(page: Page, userId: string): Promise<void> {
+  await using database = await databaseOfSystem(system, "token");
+  await database.sql`update sessions set auth_time = auth_time - interval '1 hour' where user_id = ${userId}`;
+  const error = { code: "token_expired", message: "The token has expired.", requestId: "" };
+  await page.route(
+    /\/admin\/users\//,
+    (route) => route.fulfill({ status: 401, json: { success: false, error } }),
+    {
+      times: 1,
+    },
+  );
+}
+
+async function giveApp(person: Person): Promise<void> {
+  await proveAddress(system, api, person);
+  const token = { token: person.accessToken };
+  const { secret } = (await api.post("/auth/mfa/setup", { password: person.password }, token)).body.data;
+  const code = generateSync({ secret, epoch: Math.floor(Date.now() / 1_000) });
+  expect((await api.post("/auth/mfa/enable", { code }, token)).status).toBe(200);
+}
+
+/** Of the events about a person, as an administrator reads them. */
+async function reasons(page: Page, { user }: Person, action: string): Promise<unknown[]> {
+  const search = new URLSearchParams({ resource: user.id, action });
+  const { body } = await api.get(`/admin/audit?${search}`, { token: await tokenOfBrowser(page) });
+  return (body.data.entries as { reason?: string }[]).map(({ reason }) => reason);
+}

@@ -1,0 +1,476 @@
+import { randomUUID } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { pino } from "pino";
+import { type Browser, type BrowserContext, chromium, type Page, type Route } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createAuditRecorder } from "../../../audit-client/audit-recorder.ts";
+import { certificateFiles } from "../../../deploy/local/certificates.ts";
+import { createMetrics } from "../../../service-kit/metrics.ts";
+import { ProcessCertificate } from "../../../service-kit/rpc-tls.ts";
+import { type ApiClient, apiClient } from "../../support/api-client.ts";
+import { CHROMIUM } from "../../support/chromium.ts";
+import { oneSystem } from "../../support/one-system.ts";
+import { heading, seriousProblems, type Watched, watch } from "../../support/portal.ts";
+import { ADMIN, type System } from "../../support/system.ts";
+
+/** What HTML, a template and a reader's eye could take for something else than text. */
+const HOSTILE = "<img src onerror=x()>\u200b{{w}}";
+const SHOWN = HOSTILE.replace("\u200b", "⟨U+200B⟩");
+const ENTRY = /\/admin\/audit\/[0-9a-f-]{36}$/;
+const CHECKPOINT = /\/admin\/audit\/checkpoint$/;
+const CONSISTENCY = /\/admin\/audit\/consistency\?/;
+
+let system: System;
+let origin: string;
+let api: ApiClient;
+let admin: string;
+let browser: Browser;
+let context: BrowserContext;
+let page: Page;
+let watched: Watched;
+/** Of an entry that every test may open. */
+let entryId: string;
+
+async function userOf(role: string) {
+  const user = await api.newUser();
+  const body = { role, reason: "for a test" };
+  expect((await api.call("PATCH", `/admin/users/${user.user.id}`, { token: admin, body })).status).toBe(200);
+  return user;
+}
+
+async function logIn(into: Page, user: { email: string; password: string }, path: string): Promise<void> {
+  await into.goto(`${origin}/console${path}`);
+  await into.getByLabel("E-mail address").fill(user.email);
+  await into.getByLabel("Password", { exact: true }).fill(user.password);
+  await into.getByRole("button", { name: "Log in", exact: true }).click();
+}
+
+/** As a service would send it, with hostile text in every field. */
+async function recordHostile(): Promise<void> {
+  const {
+    certificate: certFile,
+    key: keyFile,
+    authority: caFile,
+  } = certificateFiles(join(system.home, "tls"), "gateway");
+  const recorder = createAuditRecorder({
+    address: `127.0.0.1:${system.ports.AUDIT_PORT}`,
+    certificate: new ProcessCertificate({ certFile, keyFile, caFile }),
+    logger: pino({ level: "silent" }),
+    metrics: createMetrics("gateway"),
+  });
+  const event = {
+    ...({ kind: "event", id: randomUUID(), occurredAt: new Date(), outcome: "failure" } as const),
+    actor: { role: HOSTILE, sessionId: HOSTILE, claimedEmail: HOSTILE },
+    ...{ clientIp: HOSTILE, userAgent: HOSTILE, resource: HOSTILE, action: `hostile ${HOSTILE}` },
+    ...{ requestId: HOSTILE, traceId: HOSTILE, errorCode: HOSTILE, reason: HOSTILE },
+  };
+  await recorder.recordEvent(event, Date.now() + 30_000);
+  await recorder.close(5_000);
+}
+
+const alarm = () => page.getByRole("alert").filter({ hasText: "Do not trust this log" });
+const proof = () => page.getByRole("region", { name: "Proof" });
+const rows = () => page.locator(".table tbody tr");
+const textOf = async (route: Route) => {
+  const response = await route.fetch();
+  return { response, text: await response.text() };
+};
+const width = () => page.evaluate("document.documentElement.scrollWidth");
+
+describe.skipIf(CHROMIUM === undefined)("the audit log in Chromium", () => {
+  beforeAll(async () => {
+    system = oneSystem();
+    origin = `http://localhost:${system.ports.GATEWAY_PORT}`;
+    api = apiClient(system.url);
+    admin = (await api.logIn(ADMIN)).accessToken;
+    const user = await api.newUser();
+    await api.post("/auth/login", { email: user.email, password: "Wrong-Horse-42" });
+    await recordHostile();
+    const found = await api.get("/admin/audit?action=auth.register&outcome=success", { token: admin });
+    entryId = found.body.data.entries[0].id;
+    browser = await chromium.launch({ executablePath: CHROMIUM as string, args: ["--no-sandbox"] });
+    context = await browser.newContext({ locale: "en-GB", viewport: { width: 360, height: 740 } });
+    watched = await watch(context, origin);
+    page = await context.newPage();
+    await logIn(page, await userOf("AUDITOR"), "");
+  });
+  afterAll(() => browser?.close());
+
+  test("an auditor arrives at figures, which stand in a table as well", async () => {
+    await heading(page, "Overview").waitFor();
+    const chart = page.getByRole("img", { name: /^Logins: [1-9]/ });
+    // Counts are some seconds behind the log.
+    await expect
+      .poll(async () => {
+        await page.getByRole("button", { name: "Refresh" }).click();
+        return await chart.count();
+      })
+      .toBe(1);
+    await page.getByText("As a table").click();
+    await page.getByRole("columnheader", { name: "Refused steps of logins" }).waitFor();
+    await page.getByRole("radio", { name: "7 days" }).check();
+    await page.getByRole("rowheader", { name: "Wrong password" }).waitFor();
+    await page.getByRole("link", { name: "See the refused logins" }).click();
+    await heading(page, "Audit log").waitFor();
+    expect(page.url()).toBe(`${origin}/console/audit?action=user.login_failed`);
+  });
+
+  test("filters are kept for the way back, and take no e-mail address", async () => {
+    await page.getByLabel("Who").fill("ada@example.com");
+    await page.getByRole("button", { name: "Search" }).click();
+    await page.getByText("No e-mail address here").waitFor();
+    await page.getByLabel("Who").fill("");
+    await page.getByLabel("Action").fill("auth.register");
+    await page.getByLabel("Result").selectOption("success");
+    await page.getByRole("button", { name: "Search" }).click();
+    await page.waitForURL(/action=auth\.register&outcome=success/);
+    await expect.poll(() => rows().count()).toBeGreaterThan(0);
+    expect(await rows().filter({ hasNotText: "auth.register" }).count()).toBe(0);
+    await page.goBack();
+    await expect.poll(() => page.getByLabel("Action").inputValue()).toBe("user.login_failed");
+    await rows().filter({ hasText: "wrong_password" }).first().waitFor();
+    await page.goForward();
+    await rows().filter({ hasText: "auth.register" }).first().waitFor();
+    await page.getByRole("button", { name: "Clear" }).click();
+    await rows().filter({ hasText: "audit.summarized" }).first().waitFor();
+    // What was entered and cannot be used goes with it, though the address stays as it is.
+    await page.getByLabel("Who").fill("ada@example.com");
+    await page.getByRole("button", { name: "Search" }).click();
+    await page.getByText("No e-mail address here").waitFor();
+    await page.getByRole("button", { name: "Clear" }).click();
+    await expect.poll(() => page.getByLabel("Who").inputValue()).toBe("");
+    expect(await page.getByText("No e-mail address here").count()).toBe(0);
+    // A span keeps what was entered and not searched yet.
+    await page.getByLabel("Action").fill("auth.register");
+    await page.getByRole("button", { name: "24 hours" }).click();
+    await page.waitForURL(/(?=.*from=)(?=.*action=auth\.register)/);
+    // Half a date is no date.
+    await page.getByLabel("Until").focus();
+    await page.keyboard.type("12");
+    await page.getByRole("button", { name: "Search" }).click();
+    await page.getByText("This is not valid.").waitFor();
+  });
+
+  test("the page proves an entry, by a key that one compares once", async () => {
+    await page.goto(`${origin}/console/audit/${entryId}`);
+    await proof().getByText("Proven, by a key that you have not compared yet").waitFor();
+    await proof().getByText("It is in the tree of").waitFor();
+    // Intent and outcome.
+    await expect.poll(() => page.locator(".steps").getByText("Proven").count()).toBe(2);
+    const { verifierKey } = (await api.get("/admin/audit/checkpoint", { token: admin })).body.data;
+    const pin = async (key: string, button: string) => {
+      await page.getByRole("button", { name: button }).first().click();
+      await page.getByLabel("The key that you have").fill(key);
+      await page.getByRole("button", { name: "Trust this key" }).click();
+    };
+    await pin("gatehouse.local/audit+00000000+AAAA", "Compare the key");
+    await page.getByRole("dialog").getByText("This is not valid.").waitFor();
+    await page.keyboard.press("Escape");
+    // Of another log: RFC 8032, test 1.
+    await pin(
+      "gatehouse.local/audit+6d0a0a64+AddamAGCsQq31Uv+08lkBzoO4XLz2qYjJa8CGmj3B1Ea",
+      "Compare the key",
+    );
+    await alarm().getByText("The server names another key").waitFor();
+    await page.goto(`${origin}/console/audit`);
+    await alarm().waitFor();
+    await pin(verifierKey, "The log's key");
+    await rows().first().waitFor();
+    await page.goto(`${origin}/console/audit/${entryId}`);
+    await proof().getByRole("heading", { name: "Proven", exact: true }).waitFor();
+    expect(await alarm().count()).toBe(0);
+  });
+
+  const swap = (pattern: RegExp) => (text: string) =>
+    text.replace(pattern, (_all, before: string, byte: string) => before + (byte === "A" ? "B" : "A"));
+  test.each<[string, RegExp, (text: string) => string]>([
+    ["what is shown", ENTRY, swap(/("entry":.*"method":")(.)/)],
+    ["the name of a member", ENTRY, swap(/("entry":\{.*"rout)(e)/)],
+    ["the leaf", ENTRY, swap(/("leafData":".*userAgent\\":\\")(.)/)],
+    ["the leaf's hash", ENTRY, swap(/("leafHash":")(.)/)],
+    ["the inclusion proof", ENTRY, swap(/("inclusionProof":\[")(.)/)],
+    ["the checkpoint of the proof", ENTRY, swap(/("checkpoint":".*?audit\\n\d+\\n)(.)/)],
+    ["its signature", ENTRY, swap(/("checkpoint":".*?— \S+ \S{20})(.)/)],
+    ["a brace", ENTRY, (text) => text.replace("{", "(")],
+    ["the proof, which is withheld", ENTRY, (text) => text.replace(/"proof":\{.*?\}/, '"proof":null')],
+    ["the latest checkpoint", CHECKPOINT, swap(/("checkpoint":".*?time 202)(.)/)],
+    ["the key", CHECKPOINT, swap(/("verifierKey":".*)(.)"/)],
+    ["the consistency proof", CONSISTENCY, swap(/("proof":\[")(.)/)],
+  ])("one changed byte of %s raises the alarm", async (_what, address, change) => {
+    let isChanged = false;
+    await page.route(address, async (route) => {
+      const { response, text } = await textOf(route);
+      isChanged ||= change(text) !== text;
+      await route.fulfill({ response, body: change(text) });
+    });
+    // So that there is something to prove consistent.
+    await api.get("/admin/audit?limit=1", { token: admin });
+    await page.reload();
+    await alarm().waitFor();
+    expect(isChanged).toBe(true);
+    await alarm().getByText("gatehouse audit verify --live").waitFor();
+    await page.unrouteAll({ behavior: "wait" });
+    await alarm().getByRole("button", { name: "Check again" }).click();
+    await proof().waitFor();
+    expect(await alarm().count()).toBe(0);
+  });
+
+  test("the answer about another entry is none, later right ones do not end the alarm, and the evidence can be saved", async () => {
+    const other = (await api.get("/admin/audit?limit=50", { token: admin })).body.data.entries.at(-1).id;
+    await page.route(ENTRY, async (route) => {
+      const url = route.request().url().replace(entryId, other);
+      await route.fulfill({ response: await route.fetch({ url }) });
+    });
+    await page.reload();
+    await alarm().getByText("The server has answered with another entry").waitFor();
+    expect(await seriousProblems(page)).toEqual([]);
+    const download = page.waitForEvent("download");
+    await page.getByRole("button", { name: "Save the evidence" }).click();
+    const saved = JSON.parse(await readFile(await (await download).path(), "utf8"));
+    await page.unrouteAll({ behavior: "wait" });
+    await page.getByRole("link", { name: "Overview" }).click();
+    await heading(page, "Overview").waitFor();
+    await alarm().waitFor();
+    expect(saved).toMatchObject({
+      finding: "other",
+      evidence: { id: entryId, answer: { entry: { id: other } } },
+    });
+  });
+
+  test("a log that was rewritten or cut since the last visit is noticed", async () => {
+    const change = (expression: string) =>
+      page.evaluate(`{
+        const memory = JSON.parse(localStorage.getItem("gatehouse.audit-log"));
+        ${expression};
+        localStorage.setItem("gatehouse.audit-log", JSON.stringify(memory));
+      }`);
+    const former = await page.evaluate("localStorage.getItem('gatehouse.audit-log')");
+    await change(`memory.last.root = memory.last.root.replace(/^./, (first) => (first === "A" ? "B" : "A"))`);
+    await page.goto(`${origin}/console/overview`);
+    await alarm().getByText("Its past was rewritten").waitFor();
+    await change("memory.last.size += 1_000_000");
+    await page.goto(`${origin}/console/audit`);
+    await alarm().getByText("Entries were cut off").waitFor();
+    await page.evaluate(`localStorage.setItem("gatehouse.audit-log", ${JSON.stringify(former)})`);
+  });
+
+  test("an outage is no alarm", async () => {
+    await page.route(CHECKPOINT, (route) =>
+      route.fulfill({ status: 503, json: { success: false, error: { code: "audit_unavailable" } } }),
+    );
+    await page.goto(`${origin}/console/audit/${entryId}`);
+    await page.getByText("This could not be loaded.").waitFor();
+    expect(await alarm().count()).toBe(0);
+    await page.unrouteAll({ behavior: "wait" });
+    await page.getByRole("button", { name: "Try again" }).click();
+    await proof().waitFor();
+  });
+
+  test("an entry that no checkpoint covers yet says so, and is proven by itself", async () => {
+    const receivedAt = [new Date().toISOString(), "2026-01-01T00:00:00.000Z"];
+    const address = `${origin}/admin/audit/${entryId}`;
+    await page.route(address, async (route) => {
+      const { response, text } = await textOf(route);
+      const answer = JSON.parse(text);
+      const time = receivedAt.shift();
+      // As it is in the first second, and while no replica numbers the log.
+      const young = { proof: null, entry: { ...answer.data.entry, sequence: null, receivedAt: time } };
+      if (time !== undefined) Object.assign(answer.data, young);
+      await route.fulfill({ response, json: answer });
+    });
+    await page.goto(`${origin}/console/audit/${entryId}`);
+    await page.getByText("The next checkpoint covers this entry").waitFor();
+    await page.getByText("This takes longer than usual").waitFor();
+    await proof().waitFor();
+    await page.unrouteAll({ behavior: "wait" });
+  });
+
+  test("text of strangers is text, in every field", async () => {
+    await page.goto(`${origin}/console/audit?outcome=failure`);
+    await rows().filter({ hasText: SHOWN }).first().getByRole("link").click();
+    await proof().waitFor();
+    for (const name of [
+      "Role",
+      "Session",
+      "Claimed address",
+      "About",
+      "Reason",
+      "Error",
+      "IP address",
+      "Device",
+    ]) {
+      const fact = page.locator(".facts > div").filter({ has: page.getByText(name, { exact: true }) });
+      await fact.getByText(SHOWN).first().waitFor();
+    }
+    expect(await page.title()).toBe(`hostile ${SHOWN} – Gatehouse`);
+    expect(await page.locator("main img").count()).toBe(0);
+    expect(await width()).toBeLessThanOrEqual(360);
+    expect(await seriousProblems(page)).toEqual([]);
+  });
+
+  test("the log is followed, by number: a pause and an interruption lose nothing", async () => {
+    await page.goto(`${origin}/console/audit?action=auth.register&outcome=success`);
+    await page.getByRole("button", { name: "Follow live" }).click();
+    await page.getByText("Nothing has happened since.").waitFor();
+    const counted = (count: number) => expect.poll(() => rows().count()).toBe(count);
+    await api.newUser();
+    await counted(1);
+    await page.getByRole("button", { name: "Pause" }).click();
+    await page.getByText("Paused.").waitFor();
+    await api.newUser();
+    await page.getByRole("button", { name: "Go on" }).click();
+    await counted(2);
+    await context.setOffline(true);
+    await page.getByText("Interrupted. The server cannot be reached.").waitFor();
+    await api.newUser();
+    await context.setOffline(false);
+    await counted(3);
+    await page.getByText("No entry is missing.").waitFor();
+    expect(await seriousProblems(page)).toEqual([]);
+  });
+
+  test("nothing keeps the session of an empty chair: without a person the page asks nothing, says so, and goes on where it was", async () => {
+    const chair = await browser.newContext({ locale: "en-GB" });
+    const open = await chair.newPage();
+    const asked: string[] = [];
+    open.on("request", (request) => asked.push(new URL(request.url()).pathname));
+    const count = (name: string) => asked.filter((path) => path === `/admin/audit/${name}`).length;
+    await logIn(open, await userOf("AUDITOR"), "/audit");
+    await heading(open, "Audit log").waitFor();
+    await open.clock.install();
+    await open.goto(`${origin}/console/audit?action=auth.register&outcome=success`);
+    await open.getByRole("button", { name: "Follow live" }).click();
+    await open.getByText("Nothing has happened since.").waitFor();
+    await api.newUser();
+    const shown = open.locator(".table tbody tr");
+    await expect
+      .poll(async () => {
+        await open.clock.runFor(2_000);
+        return shown.count();
+      })
+      .toBe(1);
+    await open.clock.fastForward(300_000);
+    await open.getByText("nobody has used this page for five minutes").waitFor();
+    await open.getByText("Paused. When you go on").waitFor();
+    await api.newUser();
+    // What was on the way when it became still.
+    await open.clock.runFor(30_000);
+    await open.title();
+    const last = asked.length;
+    await open.clock.runFor(300_000);
+    await open.title();
+    expect(asked.slice(last)).toEqual([]);
+    const checkpoints = count("checkpoint");
+    await open.keyboard.press("Shift");
+    await expect
+      .poll(async () => {
+        await open.clock.runFor(2_000);
+        return shown.count();
+      })
+      .toBe(2);
+    expect(count("checkpoint")).toBeGreaterThan(checkpoints);
+    await open.getByText("Live: new entries").waitFor();
+    await chair.close();
+  });
+
+  test("an alarm stands on every page of the console, and each can check again", async () => {
+    const administration = await browser.newContext({ locale: "en-GB" });
+    const open = await administration.newPage();
+    await logIn(open, ADMIN, "/overview");
+    await heading(open, "Overview").waitFor();
+    await open.getByText(/^Checked: /).waitFor();
+    await open.route(CHECKPOINT, async (route) => {
+      const { response, text } = await textOf(route);
+      await route.fulfill({ response, body: text.replace(/("checkpoint":".*?time 202)./, "$1?") });
+    });
+    await open.reload();
+    const raised = open.getByRole("alert").filter({ hasText: "Do not trust this log" });
+    for (const name of ["Users", "Clients", "System", "Audit log", "Users"]) {
+      await open.getByRole("link", { name, exact: true }).click();
+      await heading(open, name).waitFor();
+      await raised.waitFor();
+    }
+    const wrong = open.waitForResponse(CHECKPOINT);
+    await raised.getByRole("button", { name: "Check again" }).click();
+    await wrong;
+    await raised.waitFor();
+    await open.unrouteAll({ behavior: "wait" });
+    const checked = open.waitForResponse(CHECKPOINT);
+    await raised.getByRole("button", { name: "Check again" }).click();
+    expect((await checked).status()).toBe(200);
+    await raised.waitFor({ state: "detached" });
+    await administration.close();
+  });
+
+  test("a list has further pages, and its export is a file that says if it is not whole", async () => {
+    await page.goto(`${origin}/console/audit`);
+    await page.getByRole("button", { name: "Show older" }).click();
+    await expect.poll(() => rows().count()).toBeGreaterThan(50);
+    await page.getByLabel("Action").fill("auth.register");
+    await page.getByRole("button", { name: "Search" }).click();
+    await page.waitForURL(/auth\.register/);
+    await page.getByRole("button", { name: "Export" }).click();
+    const exported = async (format: string) => {
+      const download = page.waitForEvent("download");
+      await page.getByRole("button", { name: format }).click();
+      return readFile(await (await download).path(), "utf8");
+    };
+    const lines = (await exported("JSON Lines"))
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    expect(lines.at(-1)).toEqual({ end: { entries: lines.length - 1, complete: true } });
+    expect(lines.slice(0, -1).every(({ action }) => action === "auth.register")).toBe(true);
+    await page.getByText("The file has everything").waitFor();
+    expect(await exported("CSV")).toMatch(/^sequence,id,/);
+    await page.route(/\/admin\/audit\/export/, async (route) => {
+      const { response, text } = await textOf(route);
+      await route.fulfill({ response, body: text.slice(0, text.indexOf('{"end"')) });
+    });
+    await exported("JSON Lines");
+    await page.getByText("the file is not whole").waitFor();
+    await page.unrouteAll({ behavior: "wait" });
+  });
+
+  test("support sees one person's entries, and nothing else of the log", async () => {
+    const person = await api.newUser();
+    const others = await browser.newContext({ locale: "en-GB" });
+    const support = await others.newPage();
+    await logIn(support, await userOf("SUPPORT"), "/audit");
+    await support.getByText("Name one person by their id").waitFor();
+    for (const name of ["Follow live", "Export"])
+      expect(await support.getByRole("button", { name }).count()).toBe(0);
+    expect(await support.getByRole("link", { name: "Overview" }).count()).toBe(0);
+    await support.getByLabel("Who").fill(person.user.id);
+    await support.getByRole("button", { name: "Search" }).click();
+    await support.getByRole("button", { name: "auth.login" }).first().click();
+    await support.getByRole("dialog").getByText(person.user.id).waitFor();
+    expect(await support.locator(".log-line, .alarm").count()).toBe(0);
+    await others.close();
+  });
+
+  test("no page has a serious problem for assistive technology, in both themes and languages, at 360 px", async () => {
+    const looks = [
+      { colorScheme: "light", language: "de" },
+      { colorScheme: "dark", language: "en" },
+    ] as const;
+    for (const { colorScheme, language } of looks) {
+      await page.emulateMedia({ colorScheme });
+      for (const path of ["overview", "audit", `audit/${entryId}`]) {
+        await page.goto(`${origin}/console/${path}`);
+        await page.getByRole("combobox").first().selectOption(language);
+        await page.locator(".table tbody tr, .proof, .tiles").first().waitFor();
+        expect(await page.evaluate("document.documentElement.lang")).toBe(language);
+        expect(await seriousProblems(page), `${language} ${colorScheme} ${path}`).toEqual([]);
+        expect(await width(), path).toBeLessThanOrEqual(360);
+      }
+    }
+  });
+
+  test("all of it asked no other origin, broke no policy, and left no e-mail address in an address", () => {
+    expect(watched.problems).toEqual([]);
+    expect(watched.addresses.length).toBeGreaterThan(50);
+    expect(watched.addresses.filter((address) => /@|%40/.test(address))).toEqual([]);
+  });
+});

@@ -1,0 +1,205 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { generateSync } from "otplib";
+import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type ApiClient, apiClient } from "../../support/api-client.ts";
+import { CHROMIUM } from "../../support/chromium.ts";
+import { oneSystem } from "../../support/one-system.ts";
+import {
+  heading,
+  logInToPortal,
+  PORTAL_PASSWORD,
+  seriousProblems,
+  type Watched,
+  watch,
+} from "../../support/portal.ts";
+import { ADMIN, type System } from "../../support/system.ts";
+import { proveAddress } from "../../support/verified-user.ts";
+
+/** Each character that begins something in HTML. */
+const SCRIPT = `<img src=x onerror="document.title='taken'">`;
+const ada = { email: "ada.console@example.com", password: PORTAL_PASSWORD };
+const agent = { email: "agent.console@example.com", password: PORTAL_PASSWORD };
+
+let system: System;
+let origin: string;
+let api: ApiClient;
+let browser: Browser;
+let context: BrowserContext;
+let page: Page;
+let watched: Watched;
+let adaId: string;
+let adminToken: string;
+
+async function register(person: { email: string; password: string }, name: string): Promise<string> {
+  const body = { ...person, firstName: name, lastName: "Lovelace" };
+  expect((await api.post("/auth/register", body)).status).toBe(201);
+  await proveAddress(system, api, person);
+  return (await api.logIn(person)).user.id;
+}
+
+const eventsOf = async (resource: string, action: string) => {
+  const search = new URLSearchParams({ resource, action });
+  const { body } = await api.get(`/admin/audit?${search}`, { token: adminToken });
+  return (body.data.entries as { reason?: string }[]).map(({ reason }) => reason);
+};
+
+describe.skipIf(CHROMIUM === undefined)("a support agent in the console", () => {
+  beforeAll(async () => {
+    system = oneSystem();
+    origin = `http://localhost:${system.ports.GATEWAY_PORT}`;
+    api = apiClient(system.url);
+    browser = await chromium.launch({ executablePath: CHROMIUM as string, args: ["--no-sandbox"] });
+    context = await browser.newContext({ locale: "en-GB", viewport: { width: 1200, height: 900 } });
+    watched = await watch(context, origin);
+    page = await context.newPage();
+  });
+  afterAll(() => browser?.close());
+
+  test("a role of the access file makes somebody an agent", async () => {
+    const accessFile = join(system.home, "access.yaml");
+    const shipped = await readFile(accessFile, "utf8");
+    const permissions = "users:read, users:unlock, sessions:read, sessions:end, mfa:reset, audit:read:user";
+    await writeFile(accessFile, shipped.replace("  AUDITOR:", `  HELPDESK: [${permissions}]\n  AUDITOR:`));
+    adminToken = (await api.logIn(ADMIN)).accessToken;
+    adaId = await register(ada, SCRIPT);
+    const agentId = await register(agent, "Anna");
+    const change = { token: adminToken, body: { role: "HELPDESK", reason: "Ticket 4700" } };
+    // Both services read the file within a second.
+    await expect
+      .poll(async () => (await api.call("PATCH", `/admin/users/${agentId}`, change)).status, {
+        timeout: 20_000,
+      })
+      .toBe(200);
+  });
+
+  test("a customer who opens the console logs in, comes back to it, and finds nothing", async () => {
+    const stranger = await browser.newContext({ locale: "en-GB" });
+    const open = await stranger.newPage();
+    await open.goto(`${origin}/console/system`);
+    await heading(open, "Log in").waitFor();
+    await open.getByLabel("E-mail address").fill(ada.email);
+    await open.getByLabel("Password", { exact: true }).fill(PORTAL_PASSWORD);
+    await open.getByRole("button", { name: "Log in", exact: true }).click();
+    await open.getByText("You may not do this.").first().waitFor();
+    expect(open.url()).toBe(`${origin}/console/system`);
+    await open.goto(`${origin}/console`);
+    await heading(open, "Nothing here is for your role").waitFor();
+    expect(await open.getByRole("navigation").count()).toBe(0);
+    await stranger.close();
+  });
+
+  test("the agent finds a person by a part of the address, and sees why logins failed", async () => {
+    const headers = { "user-agent": SCRIPT };
+    const wrong = { email: ada.email, password: "not the password" };
+    expect((await api.post("/auth/login", wrong, { headers })).status).toBe(401);
+    await page.goto(`${origin}/console`);
+    await page.getByLabel("E-mail address").fill(agent.email);
+    await page.getByLabel("Password", { exact: true }).fill(PORTAL_PASSWORD);
+    await page.getByRole("button", { name: "Log in", exact: true }).click();
+    await heading(page, "Users").waitFor();
+    await page.getByLabel("Address or name").fill("ad");
+    await page.getByRole("button", { name: "Search" }).click();
+    await page.getByText("Enter three characters or more.").waitFor();
+    await page.getByLabel("Address or name").fill("ADA.cons");
+    await page.keyboard.press("Enter");
+    await expect.poll(() => page.getByRole("row").count()).toBe(2);
+    expect(page.url()).toBe(`${origin}/console/users`);
+    await page.getByRole("link", { name: ada.email }).click();
+    // A script in a name or of a browser is a text.
+    await heading(page, `${SCRIPT} Lovelace`).waitFor();
+    const failures = page.getByRole("region", { name: "Last failed logins" });
+    await failures.getByText("Wrong password").first().waitFor();
+    await failures.getByText(SCRIPT).first().waitFor();
+    expect(await page.title()).toBe(`${SCRIPT} Lovelace – Gatehouse`);
+    await page.goBack();
+    await expect.poll(() => page.getByLabel("Address or name").inputValue()).toBe("ADA.cons");
+    await page.goForward();
+    await heading(page, `${SCRIPT} Lovelace`).waitFor();
+  });
+
+  test("no act of an administrator is offered, and none on an administrator", async () => {
+    const actions = page.getByRole("region", { name: "Actions" });
+    await actions.getByRole("button", { name: "End all sessions" }).waitFor();
+    expect(await actions.getByRole("button").allInnerTexts()).toEqual(["Unlock", "End all sessions"]);
+    expect(await page.getByRole("navigation").getByRole("link").allInnerTexts()).not.toContain("System");
+    await page.getByRole("link", { name: "All users" }).click();
+    await page.getByLabel("Address or name").fill(ADMIN.email);
+    await page.keyboard.press("Enter");
+    await page.getByRole("link", { name: ADMIN.email }).click();
+    await actions.getByText("The role ADMIN may administer more than yours").waitFor();
+    expect(await actions.getByRole("button").count()).toBe(0);
+  });
+
+  test("the agent ends a person's sessions: the page that the person has open is at the login", async () => {
+    const theirs = await browser.newContext({ locale: "en-GB" });
+    const open = await theirs.newPage();
+    await logInToPortal(open, origin, ada.email);
+    await heading(open, "Your account").waitFor();
+    await page.goto(`${origin}/console/users/${adaId}`);
+    const sessions = page.getByRole("region", { name: "Sessions" });
+    await sessions.getByText("Chrome, Linux").first().waitFor();
+    await page.getByRole("button", { name: "End all sessions" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("button", { name: "End all sessions" }).click();
+    await dialog.getByText("Fill in this field.").waitFor();
+    await dialog.getByLabel("Reason").fill("mail to ada@example.com");
+    await dialog.getByRole("button", { name: "End all sessions" }).click();
+    await dialog.getByText("Leave out e-mail addresses").waitFor();
+    expect(await eventsOf(adaId, "user.sessions_ended")).toEqual([]);
+    await dialog.getByLabel("Reason").fill("Ticket 4711");
+    await dialog.getByRole("button", { name: "End all sessions" }).click();
+    await page.getByText("All sessions have ended.").waitFor();
+    await sessions.getByText("No session is live.").waitFor();
+    await open.getByRole("link", { name: "Sessions" }).click();
+    await heading(open, "Log in").waitFor();
+    await theirs.close();
+    await expect
+      .poll(() => eventsOf(adaId, "user.sessions_ended"), { timeout: 20_000 })
+      .toEqual(["Ticket 4711"]);
+  });
+
+  test("a lost second factor is reset after the address was typed, for a reason that is in the log", async () => {
+    const { accessToken: token } = await api.logIn(ada);
+    const { body } = await api.post("/auth/mfa/setup", { password: PORTAL_PASSWORD }, { token });
+    const code = generateSync({ secret: body.data.secret });
+    expect((await api.post("/auth/mfa/enable", { code }, { token })).status).toBe(200);
+    await page.reload();
+    await page.getByRole("button", { name: "Reset the second factor" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Reason").fill("Ticket 4712");
+    const typed = dialog.getByLabel(`Type ${ada.email} to confirm`);
+    await typed.fill("eve.console@example.com");
+    await dialog.getByRole("button", { name: "Reset the second factor" }).click();
+    await dialog.getByText("Type it exactly as it stands above.").waitFor();
+    expect(await seriousProblems(page)).toEqual([]);
+    await typed.fill(ada.email);
+    await dialog.getByRole("button", { name: "Reset the second factor" }).click();
+    await page.getByText("The second factor is gone.").waitFor();
+    // The account is read again.
+    await expect.poll(() => page.getByRole("button", { name: "Reset the second factor" }).count()).toBe(0);
+    await expect.poll(() => eventsOf(adaId, "user.mfa_reset"), { timeout: 20_000 }).toEqual(["Ticket 4712"]);
+    expect((await api.logIn(ada)).accessToken).not.toBe("");
+  });
+
+  test("an address that is no id is no page, and calls nothing", async () => {
+    await page.goto(`${origin}/console/users/not-an-id`);
+    await heading(page, "There is no such page").waitFor();
+    expect(watched.addresses.filter((address) => address.includes("/admin/users/not"))).toEqual([]);
+  });
+
+  test("a session that has ended elsewhere leads to the login, and back to the page", async () => {
+    await page.goto(`${origin}/console/users/${adaId}`);
+    await heading(page, `${SCRIPT} Lovelace`).waitFor();
+    const { user } = await api.logIn(agent);
+    await api.post(`/admin/users/${user.id}/sessions/revoke`, {}, { token: adminToken });
+    await page.getByRole("link", { name: "All users" }).click();
+    await heading(page, "Log in").waitFor();
+    await page.getByLabel("E-mail address").fill(agent.email);
+    await page.getByLabel("Password", { exact: true }).fill(PORTAL_PASSWORD);
+    await page.getByRole("button", { name: "Log in", exact: true }).click();
+    await heading(page, "Users").waitFor();
+    expect(watched.problems).toEqual([]);
+  });
+});

@@ -1,0 +1,127 @@
+import { type Browser, chromium, type Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type ApiClient, apiClient } from "../../support/api-client.ts";
+import { CHROMIUM } from "../../support/chromium.ts";
+import { expectDialog, expectReachable, focused } from "../../support/keyboard.ts";
+import { newMachineClient } from "../../support/machine-client.ts";
+import { oneSystem } from "../../support/one-system.ts";
+import { closeVisit, heading, logInToPortal, openVisit, portalOrigin } from "../../support/portal.ts";
+import { ADMIN, type System } from "../../support/system.ts";
+import { proveAddress } from "../../support/verified-user.ts";
+
+/** The page, and the buttons of it that open a dialog. */
+type Stop = readonly [path: string, ...buttons: (string | RegExp)[]];
+
+const OPEN: readonly Stop[] = [
+  ["login"],
+  ["register"],
+  ["forgot-password"],
+  ["reset-password#token=x"],
+  ["verify-email#token=x"],
+  ["no-such-page"],
+];
+const OWN: readonly Stop[] = [
+  ["", "Change the address", "Delete the account"],
+  ["security", "Set up an app"],
+  ["approvals"],
+  ["sessions"],
+  ["providers", "Link Demo"],
+];
+
+let browser: Browser;
+let system: System;
+let api: ApiClient;
+let origin: string;
+
+describe.skipIf(CHROMIUM === undefined)("the keyboard alone, on every page", () => {
+  beforeAll(async () => {
+    system = oneSystem();
+    api = apiClient(system.url);
+    origin = portalOrigin(system);
+    browser = await chromium.launch({ executablePath: CHROMIUM as string, args: ["--no-sandbox"] });
+  });
+  afterAll(() => browser?.close());
+
+  const walk = async (page: Page, area: "account" | "console", stops: readonly Stop[]) => {
+    for (const [path, ...buttons] of stops) {
+      await page.goto("about:blank");
+      await page.goto(`${origin}/${area}/${path}`, { waitUntil: "networkidle" });
+      await page.getByRole("heading", { level: 1 }).waitFor();
+      await expectReachable(page, `${area}/${path}`);
+      for (const name of buttons)
+        await expectDialog(page, page.getByRole("button", { name, exact: true }).first());
+    }
+  };
+
+  test("of the portal, with its dialogs", async () => {
+    const person = await api.newUser();
+    await proveAddress(system, api, person);
+    // Another session and a proven address: there is more to press.
+    await api.logIn(person);
+    const visit = await openVisit(browser, system);
+    const { page } = visit;
+    await walk(page, "account", OPEN);
+    await logInToPortal(page, origin, person.email, person.password);
+    await heading(page, "Your account").waitFor();
+    await walk(page, "account", OWN);
+    await closeVisit(visit);
+  });
+
+  test("of the console, with its dialogs, its chart and its way past the navigation", async () => {
+    const person = await api.newUser();
+    const client = await newMachineClient(api);
+    await client.add({ kind: "secret", name: "rotation of May" });
+    const visit = await openVisit(browser, system, { viewport: { width: 1200, height: 900 } });
+    const { page } = visit;
+    const { keyboard } = page;
+    await page.goto(`${origin}/console/overview`);
+    await page.getByLabel("E-mail address").fill(ADMIN.email);
+    await page.getByLabel("Password", { exact: true }).fill(ADMIN.password);
+    await keyboard.press("Enter");
+    await heading(page, "Overview").waitFor();
+    const { accessToken: token } = await api.logIn(ADMIN);
+    const listed = await api.get("/admin/audit?action=auth.register&outcome=success", { token });
+    await walk(page, "console", [
+      ["overview"],
+      ["audit", "Export", "The log's key"],
+      [`audit/${listed.body.data.entries[0].id}`, "Compare the key"],
+      ["users"],
+      [
+        `users/${person.user.id}`,
+        "Unlock",
+        "End all sessions",
+        "Demand a new password",
+        "Change the role",
+        "Disable the account",
+        "Delete the account",
+      ],
+      ["clients"],
+      ["clients/new"],
+      [
+        `clients/${client.id}`,
+        "Add a credential",
+        "Revoke rotation of May",
+        "Rename",
+        "Change the permissions",
+        "Change the owner",
+        "Disable the client",
+        "Delete the client",
+      ],
+      ["system"],
+    ]);
+
+    await page.goto(`${origin}/console/overview`, { waitUntil: "networkidle" });
+    await page.getByRole("radio", { name: "24 hours" }).focus();
+    await keyboard.press("ArrowRight");
+    await expect.poll(() => page.getByRole("radio", { name: "7 days" }).isChecked()).toBe(true);
+    await page.getByText("As a table").focus();
+    await keyboard.press("Enter");
+    await page.getByRole("columnheader", { name: "Refused steps of logins" }).waitFor();
+    await page.getByRole("link", { name: "Skip to the content" }).focus();
+    await keyboard.press("Enter");
+    await keyboard.press("Tab");
+    const isInMain = "document.querySelector('main').contains(document.activeElement)";
+    expect(await page.evaluate(isInMain), await focused(page)).toBe(true);
+    await closeVisit(visit);
+  });
+});

@@ -1,0 +1,335 @@
+import { generateSync } from "otplib";
+import { type Browser, chromium, type Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type ApiClient, apiClient } from "../../support/api-client.ts";
+import { CHROMIUM } from "../../support/chromium.ts";
+import { oneSystem } from "../../support/one-system.ts";
+import {
+  closeVisit,
+  expectSound,
+  heading,
+  logInToPortal,
+  openMailLink,
+  openVisit,
+  portalOrigin,
+} from "../../support/portal.ts";
+import { ADMIN, type System } from "../../support/system.ts";
+import { databaseOfSystem } from "../../support/system-database.ts";
+import { totpApp } from "../../support/totp-app.ts";
+import { proveAddress } from "../../support/verified-user.ts";
+import { addAuthenticator } from "../../support/virtual-authenticator.ts";
+
+const NEW = "an entirely new password";
+const NEWER = "and one more of them";
+
+let browser: Browser;
+let system: System;
+let api: ApiClient;
+let origin: string;
+
+/** A user whose credentials are proven. */
+async function newPerson() {
+  const person = await api.newUser();
+  await proveAddress(system, api, person);
+  return person;
+}
+type Person = Awaited<ReturnType<typeof newPerson>>;
+
+const enter = async (page: Page, { email, password }: { email: string; password: string }) => {
+  await logInToPortal(page, origin, email, password);
+  await heading(page, "Your account").waitFor();
+};
+const room = (page: Page, name: string) => page.getByRole("link", { name, exact: true }).click();
+const press = (page: Page, name: string | RegExp) => page.getByRole("button", { name, exact: true }).click();
+
+describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
+  beforeAll(async () => {
+    system = oneSystem();
+    api = apiClient(system.url);
+    origin = portalOrigin(system);
+    browser = await chromium.launch({ executablePath: CHROMIUM as string, args: ["--no-sandbox"] });
+  });
+  afterAll(() => browser?.close());
+
+  test("a password is changed, forgotten, set anew by the mail, and demanded by an administrator", async () => {
+    const person = await newPerson();
+    const visit = await openVisit(browser, system);
+    const { page } = visit;
+    await enter(page, person);
+    await room(page, "Security");
+    const change = async (current: string, next: string) => {
+      await page.getByLabel("Present password").fill(current);
+      await page.getByLabel("New password").fill(next);
+      await press(page, "Change the password");
+    };
+    await press(page, "Change the password");
+    await expect.poll(() => page.getByText("Fill in this field.").count()).toBe(2);
+    await expectSound(page, "empty fields");
+    await change("not the password", NEW);
+    await page.getByText("The password is not right.").waitFor();
+    await expectSound(page, "a wrong password");
+    await change(person.password, "password");
+    await page.getByText("This password is too easy to guess.").waitFor();
+    await change(person.password, NEW);
+    await page.getByText("The password was changed.").waitFor();
+    await expectSound(page, "a new password");
+    expect((await api.get("/auth/me", { token: person.accessToken })).status).toBe(401);
+    await press(page, "Log out");
+
+    await logInToPortal(page, origin, person.email, person.password);
+    await page.getByText("That is not right.").waitFor();
+    await expectSound(page, "a failed login");
+    await page.getByRole("alert").getByRole("link", { name: "Set a new password" }).click();
+    await heading(page, "Forgot your password?").waitFor();
+    // It knows already which address was meant.
+    await expect.poll(() => page.getByLabel("E-mail address").inputValue()).toBe(person.email);
+    await expectSound(page, "forgotten");
+    await press(page, "Send the link");
+    await heading(page, "Look into your mail").waitFor();
+    await expectSound(page, "a link to reset is sent");
+    await openMailLink(page, system, person.email, "Set a new password");
+    await page.getByLabel("New password").fill("short");
+    await press(page, "Set the password");
+    await page.getByText("Choose a longer password.").waitFor();
+    await expectSound(page, "a password that is too short");
+    await page.getByLabel("New password").fill(NEWER);
+    await press(page, "Set the password");
+    await heading(page, "Your password was set").waitFor();
+    await expectSound(page, "a password was set");
+    await openMailLink(page, system, person.email, "Set a new password");
+    await page.getByLabel("New password").fill(NEW);
+    await press(page, "Set the password");
+    await page.getByText("This link was used already").waitFor();
+    await expectSound(page, "a link that was used");
+
+    const admin = await api.logIn(ADMIN);
+    const demanded = await api.call("PATCH", `/admin/users/${person.user.id}`, {
+      token: admin.accessToken,
+      body: { mustChangePassword: true },
+    });
+    expect(demanded.status).toBe(200);
+    await logInToPortal(page, origin, person.email, NEWER);
+    await heading(page, "Choose a new password").waitFor();
+    await expectSound(page, "a new password at login");
+    await page.getByLabel("New password").fill(NEWER);
+    await press(page, "Set the password");
+    await page.getByText("Choose a password that you did not have before.").waitFor();
+    await page.getByLabel("New password").fill(NEW);
+    await press(page, "Set the password");
+    await heading(page, "Your account").waitFor();
+    await closeVisit(visit);
+  });
+
+  test("a role that needs a second factor sets one up at login: by an app, or by a passkey", async () => {
+    const admin = await api.logIn(ADMIN);
+    for (const by of ["app", "passkey"] as const) {
+      const person = await newPerson();
+      await api.call("PATCH", `/admin/users/${person.user.id}`, {
+        token: admin.accessToken,
+        body: { role: "AUDITOR" },
+      });
+      const visit = await openVisit(browser, system);
+      const { page } = visit;
+      if (by === "passkey") await addAuthenticator(page);
+      await logInToPortal(page, origin, person.email, person.password);
+      await heading(page, "Set up a second factor").waitFor();
+      await expectSound(page, "enrolment");
+      if (by === "app") {
+        await press(page, "Use an authenticator app");
+        const key = page.locator(".key");
+        const code = totpApp((await key.innerText()).replaceAll(" ", ""));
+        await page.getByLabel("Code of the app").fill("000000");
+        await press(page, "Turn it on");
+        await page.getByText("The code is not right").waitFor();
+        await expectSound(page, "a wrong code at enrolment");
+        await page.getByLabel("Code of the app").fill(await code());
+        await press(page, "Turn it on");
+      } else {
+        await press(page, "Use a passkey of this device");
+      }
+      await heading(page, "Your recovery codes").waitFor();
+      await expectSound(page, "codes at enrolment");
+      await press(page, "I have kept them");
+      await heading(page, "Your account").waitFor();
+      await room(page, "Security");
+      if (by === "app") {
+        await press(page, "Turn the app off");
+        const dialog = page.getByRole("dialog");
+        await dialog.getByLabel("Your password").fill(person.password);
+        await dialog.getByLabel("Code", { exact: true }).fill("AAAA-AAAA-AAAA-AAAA");
+        await dialog.getByRole("button", { name: "Turn the app off" }).click();
+        await dialog.getByText("Your role needs a second factor").waitFor();
+        await expectSound(page, "the last factor stays");
+      }
+      await closeVisit(visit);
+    }
+  });
+
+  test("a step-up asks for the password, or for the second factor, and goes on with what was begun", async () => {
+    const person = await newPerson();
+    const visit = await openVisit(browser, system);
+    const { page } = visit;
+    const authenticator = await addAuthenticator(page);
+    await enter(page, person);
+    await provenLongAgo(person);
+    await page.goto(`${origin}/account/security`);
+    await press(page, "Add a passkey");
+    const proof = page.getByRole("dialog", { name: "Is it you?" });
+    await proof.getByLabel("Your password").waitFor();
+    await expectSound(page, "step-up by password");
+    await page.keyboard.press("Escape");
+    await page.getByText("Cancelled. Nothing was changed.").waitFor();
+    expect(await authenticator.count()).toBe(0);
+    await press(page, "Add a passkey");
+    await proof.getByLabel("Your password").fill("not the password");
+    await proof.getByRole("button", { name: "Continue" }).click();
+    await proof.getByText("The password is not right.").waitFor();
+    await expectSound(page, "a wrong password at step-up");
+    await proof.getByLabel("Your password").fill(person.password);
+    await proof.getByRole("button", { name: "Continue" }).click();
+    const codes = page.getByRole("dialog", { name: "Your recovery codes" });
+    await codes.waitFor();
+    const [first = "", second = ""] = await codes.getByRole("listitem").allInnerTexts();
+    await codes.getByRole("button", { name: "I have kept them" }).click();
+    await page.getByText("You have 10 recovery codes left.").waitFor();
+    // No app is set up, so none can be turned off.
+    expect(await page.getByRole("button", { name: "Turn the app off" }).count()).toBe(0);
+
+    await press(page, /^Rename /);
+    await page.getByRole("dialog").getByLabel("Name").fill("My phone");
+    await expectSound(page, "another name");
+    await press(page, "Save");
+    await page.getByText("My phone", { exact: true }).waitFor();
+
+    await provenLongAgo(person);
+    await page.reload();
+    await press(page, "Remove My phone");
+    await expectSound(page, "removal of a passkey");
+    await page.getByRole("dialog").getByRole("button", { name: "Remove" }).click();
+    await proof.getByLabel("Code", { exact: true }).waitFor();
+    await expectSound(page, "step-up by code");
+    await proof.getByLabel("Code", { exact: true }).fill("AAAA-AAAA-AAAA-AAAA");
+    await proof.getByRole("button", { name: "Continue" }).click();
+    await proof.getByText("The code is not right").waitFor();
+    await proof.getByRole("button", { name: "Use your passkey" }).click();
+    await page.getByText("You have no passkey.").waitFor();
+    expect([first, second].every((code) => code.length > 10)).toBe(true);
+    await closeVisit(visit);
+  });
+
+  test("a device is trusted and forgotten, recovery codes are renewed, the app is turned off, the owner says it was another", async () => {
+    const person = await newPerson();
+    const [first = "", second = "", third = ""] = await giveApp(person);
+    const visit = await openVisit(browser, system);
+    const { page } = visit;
+    await logInToPortal(page, origin, person.email, person.password);
+    await heading(page, "One more step").waitFor();
+    await page.getByLabel("Ask for no code on this device for 30 days").check();
+    await page.getByLabel("Code", { exact: true }).fill(first);
+    await press(page, "Continue");
+    await heading(page, "Your account").waitFor();
+    await press(page, "Log out");
+    // No code is asked for.
+    await enter(page, person);
+    await room(page, "Sessions");
+    await page.getByText(/^Until /).waitFor();
+    await expectSound(page, "a trusted device");
+    await press(page, /^Remove Chrome/);
+    await page.getByText("You trust no device.").waitFor();
+
+    await room(page, "Security");
+    await press(page, "New recovery codes");
+    const renewal = page.getByRole("dialog", { name: "New recovery codes" });
+    await renewal.getByLabel("Code", { exact: true }).fill(second);
+    await renewal.getByRole("button", { name: "New recovery codes" }).click();
+    const codes = page.getByRole("dialog", { name: "Your recovery codes" });
+    await codes.waitFor();
+    const [renewed = ""] = await codes.getByRole("listitem").allInnerTexts();
+    await codes.getByRole("button", { name: "I have kept them" }).click();
+
+    const off = page.getByRole("dialog", { name: "Turn the app off" });
+    await press(page, "Turn the app off");
+    await expectSound(page, "the app off");
+    await off.getByLabel("Your password").fill(person.password);
+    await off.getByLabel("Code", { exact: true }).fill(third);
+    await off.getByRole("button", { name: "Turn the app off" }).click();
+    await off.getByText("The code is not right").waitFor();
+    await expectSound(page, "a code that is no longer good");
+    await off.getByLabel("Code", { exact: true }).fill(renewed);
+    await off.getByRole("button", { name: "Turn the app off" }).click();
+    await off.waitFor({ state: "detached" });
+    await expect.poll(() => page.getByText("recovery codes left").count()).toBe(0);
+
+    await openMailLink(page, system, person.email, "Your second factor is off");
+    await heading(page, "This was not me").waitFor();
+    await expectSound(page, "undo of a change of access");
+    await press(page, "It was not me");
+    await heading(page, "All sessions of your account have ended").waitFor();
+    await page.getByRole("link", { name: "Log in" }).click();
+    await heading(page, "Log in").waitFor();
+    await closeVisit(visit);
+  });
+
+  test("an address is taken back, an account is disowned, and another is deleted by its owner", async () => {
+    const visit = await openVisit(browser, system);
+    const { page } = visit;
+    const moved = await newPerson();
+    const newEmail = `new-${moved.email}`;
+    await api.post(
+      "/auth/change-email",
+      { newEmail, password: moved.password },
+      { token: moved.accessToken },
+    );
+    await openMailLink(page, system, newEmail, "Confirm your new e-mail address");
+    await page.getByLabel("Your password").fill("not the password");
+    await press(page, "Use this address");
+    await page.getByText("The password is not right.").waitFor();
+    await expectSound(page, "a wrong password at a link");
+    await page.getByLabel("Your password").fill(moved.password);
+    await press(page, "Use this address");
+    await heading(page, "Your e-mail address was changed").waitFor();
+    await openMailLink(page, system, moved.email, "Your e-mail address was changed");
+    await heading(page, "Take your e-mail address back").waitFor();
+    await expectSound(page, "undo of a new address");
+    await press(page, "Take the address back");
+    await heading(page, "Your e-mail address is back").waitFor();
+    await expectSound(page, "an address is back");
+
+    const claimed = await api.newUser();
+    await openMailLink(page, system, claimed.email, "Confirm your e-mail address");
+    await expectSound(page, "confirm an address");
+    await press(page, "I did not make this account");
+    await heading(page, "The account can no longer be used").waitFor();
+    expect((await api.get("/auth/me", { token: claimed.accessToken })).status).toBe(401);
+
+    const leaving = await newPerson();
+    await enter(page, leaving);
+    await press(page, "Delete the account");
+    const dialog = page.getByRole("dialog", { name: "Delete your account?" });
+    await expectSound(page, "deletion");
+    await dialog.getByLabel("Your password").fill("not the password");
+    await dialog.getByRole("button", { name: "Delete for good" }).click();
+    await dialog.getByText("The password is not right.").waitFor();
+    await expectSound(page, "deletion with a wrong password");
+    await dialog.getByLabel("Your password").fill(leaving.password);
+    await dialog.getByRole("button", { name: "Delete for good" }).click();
+    await heading(page, "Log in").waitFor();
+    expect((await api.get("/auth/me", { token: leaving.accessToken })).status).toBe(401);
+    await closeVisit(visit);
+  });
+});
+
+/** The person's last proof is of ten minutes ago, at the next refresh. */
+async function provenLongAgo({ user }: Person): Promise<void> {
+  await using database = await databaseOfSystem(system, "token");
+  await database.sql`update sessions set auth_time = auth_time - interval '10 minutes' where user_id = ${user.id}`;
+}
+
+/** Sets an app up. @returns recovery codes. */
+async function giveApp(person: Person): Promise<string[]> {
+  const token = { token: person.accessToken };
+  const setUp = await api.post("/auth/mfa/setup", { password: person.password }, token);
+  const code = generateSync({ secret: setUp.body.data.secret, epoch: Math.floor(Date.now() / 1_000) });
+  const enabled = await api.post("/auth/mfa/enable", { code }, token);
+  return enabled.body.data.recoveryCodes;
+}

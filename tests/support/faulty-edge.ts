@@ -1,0 +1,71 @@
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+
+/**
+ * What a TCP edge does. `open`: everything passes. `refused`: nobody listens, open connections are reset. `silent`: connections
+ * are taken and stay, and nothing passes, as when a host is gone without a word. `slow`: each piece comes late.
+ * A port: new connections lead there instead, and open ones are reset.
+ */
+export type EdgeState = "open" | "refused" | "silent" | "slow" | { port: number };
+
+const SLOW_MS = 50;
+
+/** A way to a server on loopback that can be disturbed. */
+export interface FaultyEdge {
+  port: number;
+  set(state: EdgeState): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** @param port where the edge listens; 0: a free one. */
+export async function openEdge(target: number, port = 0): Promise<FaultyEdge> {
+  let state: EdgeState = "open";
+  let server: Server | undefined;
+  const sockets = new Set<Socket>();
+
+  function admit(socket: Socket): void {
+    sockets.add(socket);
+    socket.on("close", () => sockets.delete(socket)).on("error", () => undefined);
+  }
+  function take(client: Socket): void {
+    const onward = connect({ host: "127.0.0.1", port: typeof state === "object" ? state.port : target });
+    for (const socket of [client, onward]) admit(socket);
+    void carry(client, onward);
+    void carry(onward, client);
+  }
+  async function carry(from: Socket, to: Socket): Promise<void> {
+    try {
+      for await (const piece of from) {
+        while (state === "silent") await sleep(SLOW_MS);
+        if (state === "slow") await sleep(SLOW_MS);
+        if (!to.write(piece)) await once(to, "drain");
+      }
+      to.end();
+    } catch {
+      to.resetAndDestroy();
+    }
+  }
+  async function listen(at: number): Promise<number> {
+    server = createServer({ noDelay: true }, take).listen({ host: "127.0.0.1", port: at });
+    await once(server, "listening");
+    return (server.address() as AddressInfo).port;
+  }
+  async function endAll(): Promise<void> {
+    server?.close();
+    server = undefined;
+    for (const socket of sockets) socket.resetAndDestroy();
+  }
+
+  const own = await listen(port);
+  return {
+    port: own,
+    async set(next) {
+      const isReset = next === "refused" || typeof next === "object" || typeof state === "object";
+      state = next;
+      if (isReset) await endAll();
+      if (next !== "refused" && server === undefined) await listen(own);
+    },
+    close: endAll,
+  };
+}

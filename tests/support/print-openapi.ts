@@ -1,0 +1,6 @@
+import { answeringGateway } from "../../gateway/testing/answering-gateway.ts";
+
+// Prints the OpenAPI document of the present sources.
+const { app, document } = answeringGateway();
+process.stdout.write(`${JSON.stringify(await document(), undefined, 2)}\n`);
+await app.close();
