@@ -301,6 +301,35 @@ test("an event repeated by another process is acknowledged and stored once", asy
   expect(rows.map(({ kind }) => kind)).toEqual(["event", "outcome", "outcome"]);
 });
 
+test("a group of repeated, changed and new events is stored in order, each once", async () => {
+  const events = Array.from({ length: 150 }, (_, index) =>
+    toWireEntry(loggedEntry({ resource: `old ${index}` })),
+  );
+  const send = async (entries: readonly WireEntry[]) => {
+    const stream = streamOf("identity-service");
+    const producerId = crypto.randomUUID();
+    for (const [index, entry] of entries.entries())
+      stream.send({ producerId, entries: [{ sequence: index + 1, entry }] });
+    for (let last = 0; last < entries.length; ) last = Number(await stream.acknowledged());
+  };
+  await send(events);
+  await send(
+    events.flatMap((event, index) => [
+      event,
+      ...(index % 50 === 0 ? [{ ...event, resource: `changed ${index}` }] : []),
+      toWireEntry(loggedEntry({ resource: `new ${index}` })),
+    ]),
+  );
+
+  const rows = await database.ownerSql`select resource, id from log_entries order by position`;
+  const expected = events.flatMap((_, index) => [
+    ...(index % 50 === 0 ? [`changed ${index}`] : []),
+    `new ${index}`,
+  ]);
+  expect(rows.slice(0, 150).map(({ id }) => id)).toEqual(events.map(({ id }) => id));
+  expect(rows.slice(150).map(({ resource }) => resource)).toEqual(expected);
+});
+
 test("an entry with a taken id is stored and does not block others", async () => {
   const id = crypto.randomUUID();
   const send = async (identity: Identity, changes: Partial<Entry>) => {

@@ -158,3 +158,81 @@ test.each([
   await recorder.record([{ ...held, origin: { ...held.origin, sequence: 3 } }]);
   expect(stored).toHaveLength(1); // the same entry again, under another number
 });
+
+/** A store with these entries, in which an id is taken for good. Counts what it is asked. */
+function recorderWith(
+  held: readonly ProducedEntry[],
+  hooks: { breaks?: (entry: ProducedEntry) => boolean; afterSelect?: (stored: ProducedEntry[]) => void } = {},
+) {
+  const stored = [...held];
+  const asked = { inserts: 0, selects: 0 };
+  const commits: { entries: number; duplicates: number }[] = [];
+  const logLines: string[] = [];
+  const recorder = createEntryRecorder({
+    logger: pino({ level: "warn" }, { write: (line: string) => void logLines.push(line) }),
+    insertEntries: async (group) => {
+      asked.inserts += 1;
+      const ids = [...stored, ...group].map(({ entry }) => entry.id);
+      if (new Set(ids).size < ids.length)
+        throw Object.assign(new Error("taken"), { code: "23505", constraint_name: "stored_keys_id_key" });
+      if (group.some((entry) => hooks.breaks?.(entry))) throw new Error("a defect in one of them");
+      stored.push(...group);
+      return group.length;
+    },
+    selectEntriesById: async (ids) => {
+      asked.selects += 1;
+      const found = stored.map(({ entry }) => entry).filter(({ id }) => ids.includes(id));
+      hooks.afterSelect?.(stored);
+      return found;
+    },
+    onCommit: ({ entries, duplicates }) => commits.push({ entries, duplicates }),
+  });
+  return { recorder, stored, asked, commits, logLines };
+}
+
+const sentAgain = (held: readonly ProducedEntry[], from: number) =>
+  held.map(({ entry }, index) => ({ entry, origin: producedEntry(from + index).origin }));
+
+test("a group with repeated entries is two inserts and one look, however many messages it has", async () => {
+  const held = entries(1, 200);
+  const { recorder, stored, asked, commits, logLines } = recorderWith(held);
+  const sent = sentAgain(held, 1_001).flatMap((again, index) => [again, ...entries(2_001 + index)]);
+  await Promise.all(sent.map((each) => recorder.record([each])));
+  expect(asked).toEqual({ inserts: 2, selects: 1 });
+  expect(sequences(stored.slice(200))).toEqual(Array.from({ length: 200 }, (_, index) => 2_001 + index));
+  expect(commits).toEqual([{ entries: 200, duplicates: 200 }]);
+  expect(logLines).toEqual([]);
+});
+
+test("an entry under the id of another one is stored in its place, and told", async () => {
+  const held = entries(1, 2);
+  const { recorder, stored, asked, logLines } = recorderWith(held);
+  const id = held[0]?.entry.id ?? "";
+  const sent = [...entries(11), producedEntry(12, { id, reason: "other" }), ...entries(13)];
+  await Promise.all(sent.map((each) => recorder.record([each])));
+  expect(sequences(stored.slice(2))).toEqual([11, 12, 13]);
+  expect(stored.find(({ origin }) => origin.sequence === 12)?.entry).toMatchObject({ reason: "other" });
+  expect(asked).toEqual({ inserts: 2, selects: 1 });
+  expect(logLines.map((line) => JSON.parse(line))).toMatchObject([{ entries: 1, producer: "gateway" }]);
+});
+
+test("an entry that cannot be stored fails alone among repeated ones", async () => {
+  const held = entries(1, 5);
+  const { recorder, stored } = recorderWith(held, { breaks: ({ origin }) => origin.sequence === 22 });
+  const sent = [...sentAgain(held, 11), ...entries(21, 23)];
+  const results = await Promise.allSettled(sent.map((each) => recorder.record([each])));
+  expect(results.flatMap(({ status }, index) => (status === "rejected" ? [index] : []))).toEqual([6]);
+  expect(sequences(stored)).toEqual([1, 2, 3, 4, 5, 21, 23]);
+});
+
+test("ids that another replica takes between the look and the insert are looked for again", async () => {
+  const [first, second] = entries(1, 2) as [ProducedEntry, ProducedEntry];
+  const { recorder, stored, asked } = recorderWith([first], {
+    afterSelect: (entries) => void (entries.length === 1 && entries.push(second)),
+  });
+  // One of them is twice in the group.
+  const sent = sentAgain([first, second, second], 11);
+  await Promise.all([...sent, ...entries(21)].map((each) => recorder.record([each])));
+  expect(sequences(stored)).toEqual([1, 2, 21]);
+  expect(asked).toEqual({ inserts: 3, selects: 2 });
+});

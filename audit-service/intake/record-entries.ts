@@ -35,6 +35,8 @@ const MAX_GROUP_ENTRIES = 500;
 const MAX_WAITING_ENTRIES = 10_000;
 /** Exceeds the statement timeout, whose error is more precise. */
 const INSERT_TIMEOUT_MS = 2_500;
+/** Another replica may take further ids between a look and the next insert. */
+const MAX_INSERTS = 4;
 
 /** Group commit: each insert stores everything that arrived during the last one. */
 export function createEntryRecorder(deps: RecordDeps): EntryRecorder {
@@ -74,7 +76,7 @@ export function createEntryRecorder(deps: RecordDeps): EntryRecorder {
 
   async function storeGroup(group: readonly Submission[]): Promise<void> {
     try {
-      await insert(group.flatMap(({ entries }) => entries));
+      await insertDespiteTakenIds(group.flatMap(({ entries }) => entries));
       for (const { resolve } of group) resolve();
     } catch (error) {
       if (error instanceof DomainError) rejectAll([...group, ...takeEverything()], error);
@@ -100,24 +102,41 @@ export function createEntryRecorder(deps: RecordDeps): EntryRecorder {
     }
   }
 
-  /** An identical entry is a repetition by an outbox. A different one gets a new id. */
+  /** Looks for taken ids only after a conflict, and then once for the whole group. */
   async function insertDespiteTakenIds(entries: readonly ProducedEntry[]): Promise<void> {
-    try {
-      await insert(entries);
-    } catch (error) {
-      if (!isIdTaken(error)) throw error;
-      const ids = entries.map(({ entry }) => entry.id);
-      const stored = await withinDeadline(deps.selectEntriesById(ids), insertTimeoutMs);
-      await insert(withFreeIds(entries, stored));
+    let free = entries;
+    for (let inserts = 1; ; inserts += 1) {
+      try {
+        await insert(free, entries.length);
+        break;
+      } catch (error) {
+        if (!isIdTaken(error) || inserts === MAX_INSERTS) throw error;
+        const ids = [...new Set(entries.map(({ entry }) => entry.id))];
+        const stored = await withinDeadline(deps.selectEntriesById(ids), insertTimeoutMs);
+        free = withFreeIds(entries, stored);
+      }
     }
+    tellNewIds(entries, free);
   }
 
-  async function insert(entries: readonly ProducedEntry[]): Promise<void> {
+  function tellNewIds(entries: readonly ProducedEntry[], stored: readonly ProducedEntry[]): void {
+    const ids = new Set(entries.map(({ entry }) => entry.id));
+    const renamed = stored.filter(({ entry }) => !ids.has(entry.id));
+    if (renamed.length === 0) return;
+    const [{ origin, entry } = {}] = renamed;
+    logger.warn(
+      { entries: renamed.length, producer: origin?.producerName, id: entry?.id },
+      "other entries had the ids of these: they are stored under new ids",
+    );
+  }
+
+  /** @param received With the repetitions that are not in `entries`. */
+  async function insert(entries: readonly ProducedEntry[], received: number): Promise<void> {
     const startedMs = performance.now();
-    const stored = await withinDeadline(insertEntries(entries), insertTimeoutMs);
+    const stored = entries.length === 0 ? 0 : await withinDeadline(insertEntries(entries), insertTimeoutMs);
     onCommit?.({
       entries: stored,
-      duplicates: entries.length - stored,
+      duplicates: received - stored,
       seconds: (performance.now() - startedMs) / 1_000,
     });
   }
@@ -151,6 +170,7 @@ export function createEntryRecorder(deps: RecordDeps): EntryRecorder {
   };
 }
 
+/** An identical entry is a repetition by an outbox. A different one gets a new id. */
 function withFreeIds(entries: readonly ProducedEntry[], stored: readonly Entry[]): ProducedEntry[] {
   const taken = new Map(stored.map((entry) => [entry.id, entry]));
   return entries.flatMap((produced) => {
