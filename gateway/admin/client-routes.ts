@@ -20,7 +20,7 @@ import { optional, textField, textLike } from "../routing/fields.ts";
 import { answer, answersWith } from "../routing/route-docs.ts";
 import type { RoutePolicy } from "../routing/route-policy.ts";
 import { pageQuery } from "./page-query.ts";
-import { reasonField } from "./reason-field.ts";
+import { changeWithReason, reasonField } from "./reason-field.ts";
 
 const uuid = z.uuid().toLowerCase();
 const kindField = z.enum(["public_key", "secret", "api_key"]);
@@ -68,19 +68,12 @@ const ClientParams = z.strictObject({ id: uuid });
 const CredentialParams = z.strictObject({ id: uuid, credentialId: uuid });
 const reason = optional(reasonField);
 const NewClient = z.strictObject({ name: nameField, ownerId: uuid, permissions: permissionsField, reason });
-const ClientChange = z
-  .strictObject({
-    name: nameField.optional(),
-    ownerId: uuid.optional(),
-    permissions: permissionsField.optional(),
-    status: statusField.optional(),
-    reason,
-  })
-  .refine(
-    ({ reason: _why, ...changes }) => Object.values(changes).some((value) => value !== undefined),
-    "must contain at least one change",
-  )
-  .meta({ minProperties: 1 });
+const ClientChange = changeWithReason({
+  name: nameField,
+  ownerId: uuid,
+  permissions: permissionsField,
+  status: statusField,
+});
 /** The body may be absent. */
 const ClientAct = z.strictObject({ reason }).default({});
 const credentialName = optional(textField(0, 100, { examples: ["rotation of May"] }));

@@ -1,4 +1,5 @@
-import { textField } from "../routing/fields.ts";
+import { z } from "zod";
+import { optional, textField } from "../routing/fields.ts";
 
 /** identity-service checks the rest. */
 export const reasonField = textField(1, 120, {
@@ -7,3 +8,17 @@ export const reasonField = textField(1, 120, {
     "or secrets.",
   examples: ["Ticket 4711: lost phone"],
 });
+
+/** A body of which every member may be absent, but not all: a reason alone changes nothing. */
+export function changeWithReason<Shape extends z.ZodRawShape>(shape: Shape) {
+  const names = Object.keys(shape);
+  return z
+    .strictObject(shape)
+    .partial()
+    .extend({ reason: optional(reasonField) })
+    .refine(
+      (change: Record<string, unknown>) => names.some((name) => change[name] !== undefined),
+      "must contain at least one change",
+    )
+    .meta({ minProperties: 1, dependentSchemas: { reason: { minProperties: 2 } } });
+}

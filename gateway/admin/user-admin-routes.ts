@@ -28,7 +28,7 @@ import { intLike, optional, textField, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
 import type { RoutePolicy } from "../routing/route-policy.ts";
 import { pageQuery } from "./page-query.ts";
-import { reasonField as reason } from "./reason-field.ts";
+import { changeWithReason, reasonField as reason } from "./reason-field.ts";
 import { toUserDetails, userDetailsAnswer } from "./user-details-answer.ts";
 
 const UserQuery = z.strictObject({
@@ -56,19 +56,12 @@ const leftClients = z
       "Of a user who is disabled or deleted: the clients that were active, newest first, at most 100, as they are now. Give " +
       "those that live on to another owner, and change the secrets that the user may know.",
   });
-const UserChange = z
-  .strictObject({
-    role: roleField.optional(),
-    status: statusField.optional(),
-    mustChangePassword: z.boolean().optional(),
-    reason: optional(reason),
-    clients: clientsField.optional(),
-  })
-  .refine(
-    ({ reason: _why, ...changes }) => Object.values(changes).some((value) => value !== undefined),
-    "must contain at least one change",
-  )
-  .meta({ minProperties: 1 });
+const UserChange = changeWithReason({
+  role: roleField,
+  status: statusField,
+  mustChangePassword: z.boolean(),
+  clients: clientsField,
+});
 /** The body may be absent. */
 const UserAct = z.strictObject({ reason: optional(reason) }).default({});
 const UserEnd = z.strictObject({ reason: optional(reason), clients: clientsField.optional() }).default({});

@@ -96,8 +96,12 @@ function valid(schema: JsonSchema): fc.Arbitrary<unknown> {
     Object.entries(properties ?? {}).map(([name, member]) => [name, valid(member as JsonSchema)]),
   );
   const { minProperties = 0 } = schema;
+  const dependents = (schema.dependentSchemas ?? {}) as Record<string, { minProperties: number }>;
   const record = fc.record(members, { requiredKeys: required });
-  return record.filter((object) => Object.keys(object).length >= minProperties);
+  return record.filter((object) => {
+    const dependent = Object.keys(object).map((name) => dependents[name]?.minProperties ?? 0);
+    return Object.keys(object).length >= Math.max(minProperties, ...dependent);
+  });
 }
 
 /** What the document's patterns allow, by what they are for: a library that makes strings for any expression knows no classes. */

@@ -7157,10 +7157,10 @@ export function updateUser(id: string, body: {
     role?: string;
     status?: "active" | "disabled";
     mustChangePassword?: boolean;
-    /** Why, for the audit log, which never forgets it: one line without e-mail addresses, numbers of nine digits or more, or secrets. */
-    reason?: string;
     /** What becomes of the user's clients: they live on without an owner, as by default, or are disabled too, which needs `clients:write`. A change has it with status `disabled` only. */
     clients?: "keep" | "disable";
+    /** Why, for the audit log, which never forgets it: one line without e-mail addresses, numbers of nine digits or more, or secrets. */
+    reason?: string;
 }, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
