@@ -1,11 +1,13 @@
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { randomUUID } from "node:crypto";
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { pendingMigrations } from "../service-kit/migrate.ts";
+import { type Session, transaction } from "../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { migrateSchema } from "./migrate-schema.ts";
-import { databaseOf } from "./service-databases.ts";
+import { databaseOf, SERVICE_DATABASES } from "./service-databases.ts";
 
 const wanted = databaseOf("token-service");
 let database: TestDatabase;
@@ -49,3 +51,88 @@ test("a migration that was changed after it ran is refused by migration and by w
   await expect(migrateSchema({ owner: database.ownerSql, wanted, root })).rejects.toThrow(/was changed/);
   await expect(pendingMigrations({ sql: database.sql, directory })).rejects.toThrow(/was changed/);
 });
+
+const CONCURRENT = `-- without a transaction
+drop index concurrently if exists new_index;
+create index concurrently new_index on sessions (ip);
+`;
+const hasIndex = async () => {
+  const rows = await database.ownerSql`
+    select from pg_index where indexrelid = to_regclass('new_index') and indisvalid`;
+  return rows.length === 1;
+};
+
+/** Begins to make the index, which waits for the transaction that `end` ends. */
+async function beginIndex() {
+  writeFileSync(join(directory, "9999_new.sql"), CONCURRENT);
+  const open = Promise.withResolvers<void>();
+  const begun = transaction(database.sql, async (tx) => {
+    await write(tx);
+    await open.promise;
+  });
+  const migrated = migrateSchema({ owner: database.ownerSql, wanted, root });
+  await vi.waitFor(async () => expect(await database.waitingForLocks()).toBe(1), 20_000);
+  const end = async () => {
+    open.resolve();
+    await begun;
+  };
+  return { migrated, end };
+}
+const write = (tx: Session) => tx`delete from sessions where id = ${randomUUID()}`;
+
+test("while an index is made the running version writes to its table", async () => {
+  const { migrated, end } = await beginIndex();
+  const written = transaction(database.sql, async (tx) => {
+    await tx`set local lock_timeout = '5s'`;
+    await write(tx);
+  });
+  await written.finally(end);
+  expect(await migrated).toEqual(["9999_new.sql"]);
+  expect(await hasIndex()).toBe(true);
+});
+
+test("an index does not wait for a replica that waits for its migration", async () => {
+  const { migrated, end } = await beginIndex();
+  const other = migrateSchema({ owner: database.ownerSql, wanted, root });
+  await vi.waitFor(async () => {
+    const asking = await database.ownerSql`
+      select from pg_stat_activity where datname = current_database() and query like '%advisory_lock(%' and pid <> pg_backend_pid()`;
+    expect(asking).toHaveLength(1);
+  }, 20_000);
+  await end();
+  expect(await Promise.all([migrated, other])).toEqual([["9999_new.sql"], []]);
+});
+
+test("a migration without a transaction that failed is run again from its beginning", async () => {
+  writeFileSync(join(directory, "9999_new.sql"), `${CONCURRENT}select 1 / 0;`);
+  const goal = { owner: database.ownerSql, wanted, root };
+  await expect(migrateSchema(goal)).rejects.toThrow("9999_new.sql failed");
+  expect(await pendingMigrations({ sql: database.sql, directory })).toEqual(["9999_new.sql"]);
+  writeFileSync(join(directory, "9999_new.sql"), CONCURRENT);
+  expect(await migrateSchema(goal)).toEqual(["9999_new.sql"]);
+  expect(await hasIndex()).toBe(true);
+});
+
+/** The last migrations of before there was a way to do it. */
+const LOCKING: Record<string, string> = {
+  "identity-service": "0090",
+  "token-service": "0046",
+  "audit-service": "0012",
+};
+
+test.each(SERVICE_DATABASES.map(({ service }) => service))(
+  "a migration of %s makes an index of a table with rows concurrently",
+  (service) => {
+    const folder = resolve(import.meta.dirname, "..", service, "migrations");
+    const newer = readdirSync(folder).filter((name) => name.slice(0, 4) > (LOCKING[service] ?? ""));
+    const locking = newer.filter((name) => {
+      const text = readFileSync(join(folder, name), "utf8").replaceAll(/--.*$/gm, "");
+      const made = [...text.matchAll(/create table (?:if not exists )?(\w+)/gi)].map(([, table]) => table);
+      const indexed = [
+        ...text.matchAll(/create (?:unique )?index (?!concurrently)\w+\s+on (?:only )?(\w+)/gi),
+      ];
+      return indexed.some(([, table]) => !made.includes(table));
+    });
+    expect(locking).toEqual([]);
+  },
+);

@@ -1,15 +1,24 @@
 import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { onOneConnection, type Session, type Sql } from "./postgres.ts";
 
 /** Never change this key: it serializes migrations. */
 const ADVISORY_LOCK = 7_031_001;
 
+const MAX_WAIT_MS = 30_000;
+const RETRY_MS = 100;
+
 const FILE_NAME = /^\d{4}_[a-z0-9_]+\.sql$/;
+/** First line of a file for statements that a transaction cannot hold, such as `create index concurrently`. */
+const WITHOUT_TRANSACTION = "-- without a transaction\n";
 
 /**
  * One transaction a file. Records without a file are ignored, so that a rolled-back version starts.
+ *
+ * A file that begins with `-- without a transaction` runs statement by statement, and after a failure again from its
+ * beginning: each statement must be repeatable. An index that was not finished stays and is invalid, so drop it first.
  * @returns the files that ran. @throws if a file that ran was changed.
  */
 export async function migrate(options: {
@@ -21,7 +30,7 @@ export async function migrate(options: {
   return onOneConnection(options.sql, async (session) => {
     await session`set statement_timeout = 0`;
     await session`set lock_timeout = '30s'`;
-    await session`select pg_advisory_lock(${ADVISORY_LOCK})`;
+    await lock(session);
     try {
       await session`create table if not exists schema_migrations (
         name text primary key, sha256 text not null, ran_at timestamptz not null default now())`;
@@ -37,16 +46,51 @@ export async function migrate(options: {
   });
 }
 
+/** Asks again and again: a statement that waits would be waited for by `create index concurrently`. */
+async function lock(session: Session): Promise<void> {
+  for (let waitedMs = 0; waitedMs <= MAX_WAIT_MS; waitedMs += RETRY_MS) {
+    const [row] = await session<{ isLocked: boolean }[]>`
+      select pg_try_advisory_lock(${ADVISORY_LOCK}) as "isLocked"`;
+    if (row?.isLocked === true) return;
+    await setTimeout(RETRY_MS);
+  }
+  throw new Error("another migration of this database is running");
+}
+
 async function runMigration(session: Session, file: MigrationFile): Promise<void> {
+  try {
+    if (file.text.startsWith(WITHOUT_TRANSACTION)) await runStatements(session, file);
+    else await runInTransaction(session, file);
+  } catch (error) {
+    throw new Error(`migration ${file.name} failed`, { cause: error });
+  }
+}
+
+async function runInTransaction(session: Session, file: MigrationFile): Promise<void> {
   await session.unsafe("begin");
   try {
     await session.unsafe(file.text);
-    await session`insert into schema_migrations (name, sha256) values (${file.name}, ${file.sha256})`;
+    await record(session, file);
     await session.unsafe("commit");
   } catch (error) {
     await session.unsafe("rollback").catch(() => undefined); // The server rolls back a lost connection.
-    throw new Error(`migration ${file.name} failed`, { cause: error });
+    throw error;
   }
+}
+
+/** Several statements in one query would be one transaction. */
+async function runStatements(session: Session, file: MigrationFile): Promise<void> {
+  // Nobody waits behind a statement that runs concurrently, and it waits for every transaction that began before.
+  await session`set lock_timeout = 0`;
+  for (const statement of file.text.split(/;\s*$/m)) {
+    if (statement.trim() !== "") await session.unsafe(statement);
+  }
+  await session`set lock_timeout = '30s'`;
+  await record(session, file);
+}
+
+async function record(session: Session, { name, sha256 }: MigrationFile): Promise<void> {
+  await session`insert into schema_migrations (name, sha256) values (${name}, ${sha256})`;
 }
 
 /** @throws if a file that ran was changed, or `schema_migrations` is missing. */

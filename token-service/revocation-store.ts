@@ -137,7 +137,7 @@ export async function deleteExpiredRevocations(sql: Sql, limit: number): Promise
       select sequence from revocations
       where expires_at < now() - ${KEEP_EXPIRED}::interval
         and sequence < (select sequence from revocation_head)
-      order by sequence limit ${limit}
+      order by expires_at limit ${limit}
     )
   `;
   return result.count;

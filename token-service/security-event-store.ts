@@ -89,7 +89,7 @@ export async function deleteDeliveredEvents(sql: Sql, limit: number): Promise<nu
     delete from security_events where id in (
       select id from security_events
       where recorded_at < now() - ${KEEP_DELIVERED}::interval and notified_at < now() - ${KEEP_DELIVERED}::interval
-      limit ${limit}
+      order by recorded_at limit ${limit}
       for update skip locked
     )
   `;

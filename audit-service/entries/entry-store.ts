@@ -163,7 +163,7 @@ export async function dropKeyPartitions(sql: Sql, keptDays: number): Promise<num
 export async function deleteOldKeys(sql: Sql, before: Date, limit: number): Promise<number> {
   const stray = await sql`
     delete from stored_keys_default where ctid = any(array(
-      select ctid from stored_keys_default where received_at < ${before} limit ${limit}
+      select ctid from stored_keys_default where received_at < ${before} order by received_at limit ${limit}
     ))
   `;
   const former = await sql`

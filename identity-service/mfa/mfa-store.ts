@@ -93,7 +93,12 @@ export async function consumeTotpStep(tx: TransactionSql, userId: string, step: 
   return result.count === 1;
 }
 
-/** Sorted by user id. Null: the first page. */
+const LOWEST_ID = "00000000-0000-0000-0000-000000000000";
+
+/**
+ * Sorted by user id. Null: the first page. The order of both columns is that of one index: statistics from before a
+ * re-encryption would suggest to look for the last secrets of a key among all.
+ */
 export async function lockSecretsOfKey(
   tx: TransactionSql,
   keyId: string,
@@ -102,8 +107,8 @@ export async function lockSecretsOfKey(
   return tx<(EncryptedSecret & { userId: string })[]>`
     select user_id as "userId", secret_encrypted as "secretEncrypted", key_id as "keyId"
     from totp_credentials
-    where key_id = ${keyId} and (${page.afterUserId}::uuid is null or user_id > ${page.afterUserId}::uuid)
-    order by user_id limit ${page.limit} for update
+    where (key_id, user_id) > (${keyId}, ${page.afterUserId ?? LOWEST_ID}) and key_id <= ${keyId}
+    order by key_id, user_id limit ${page.limit} for update
   `;
 }
 
@@ -130,9 +135,11 @@ export async function lockReencryption(tx: TransactionSql): Promise<boolean> {
   return row?.isLocked === true;
 }
 
+/** Stops at 1,000. Ordered for the index, as above. */
 export async function countSecretsOfKeys(sql: Sql, keyIds: readonly string[]): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
-    select count(*)::int as count from totp_credentials where key_id = any(${[...keyIds]})
+    select count(*)::int as count
+    from (select from totp_credentials where key_id = any(${[...keyIds]}) order by key_id limit 1000) as found
   `;
   return row?.count ?? 0;
 }

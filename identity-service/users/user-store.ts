@@ -121,5 +121,5 @@ export async function hasAdmin(sql: Sql | TransactionSql): Promise<boolean> {
 }
 
 export async function readUsersTable(sql: Sql): Promise<void> {
-  await sql`select from users limit 1`;
+  await sql`select from users limit 0`;
 }
