@@ -34,6 +34,11 @@ export interface SessionOptions {
   now?: (() => number) | undefined;
 }
 
+export interface CallInit extends RequestInit {
+  /** Asks the user for no proof, as a call must that nobody has begun just now: a refusal for want of one is the answer. */
+  isQuiet?: boolean;
+}
+
 /** Of one browser: all tabs of an origin share its session. Failures of the gateway are `GatehouseError`. */
 export interface BrowserSession {
   /** Undefined while nobody is logged in, as far as this tab knows. */
@@ -53,7 +58,7 @@ export interface BrowserSession {
    * As `fetch`, for paths and addresses of the gateway. The call is of the session in which it began: if that ends meanwhile,
    * it is not repeated in another one. @throws TypeError for another origin.
    */
-  fetch(input: string | URL | Request, init?: RequestInit): Promise<Response>;
+  fetch(input: string | URL | Request, init?: CallInit): Promise<Response>;
   /** A token that has not expired, for WebSockets and the like. Undefined while nobody is logged in. */
   accessToken(): Promise<string | undefined>;
   /** Keeps the access token of a step-up that the application has done by itself. */
@@ -310,7 +315,7 @@ export function createSession(options: SessionOptions): BrowserSession {
     return given === undefined ? undefined : token;
   }
 
-  async function fetchWithSession(input: string | URL | Request, init?: RequestInit): Promise<Response> {
+  async function fetchWithSession(input: string | URL | Request, init?: CallInit): Promise<Response> {
     const request = new Request(input instanceof Request ? input : new URL(input, `${base}/`), init);
     if (new URL(request.url).origin !== origin) throw new TypeError(`${request.url} is not of ${origin}`);
     const of = access?.sessionId;
@@ -319,7 +324,7 @@ export function createSession(options: SessionOptions): BrowserSession {
       const response = await sendIn(of, request);
       const { code = "", details } = await readFailure(response);
       // Each once: a call that is refused for the same reason again is answered so.
-      if (of === undefined || done.has(code)) return response;
+      if (of === undefined || init?.isQuiet || done.has(code)) return response;
       done.add(code);
       if (code === "step_up_required" && onStepUp !== undefined) {
         if (!(await steppedUp(of, details as StepUpRequest, onStepUp))) return response;

@@ -716,6 +716,21 @@ test("who gives up a step-up, or an application that asks for none, gets the ref
   }
 });
 
+test("a quiet call asks for nothing, with the gateway's refusal as its answer, and still renews its token", async () => {
+  const asked: object[] = [];
+  const onAsked = async (request: object) => {
+    asked.push(request);
+    return null;
+  };
+  const client = tab({ onStepUp: onAsked, onApproval: onAsked });
+  await client.login(credentials);
+  expire();
+  gateway.next("/list", () => failure(401, "step_up_required", demand));
+  const response = await client.fetch("list", { isQuiet: true });
+  expect([response.status, await codeOf(response)]).toEqual([401, "step_up_required"]);
+  expect([gateway.refreshes, asked]).toEqual([1, []]);
+});
+
 test("an approval shows what it is for, and the call is repeated with it, with the same body", async () => {
   const asked: object[] = [];
   const client = tab({

@@ -9,6 +9,9 @@ export function pages<Page extends { nextCursor: string | null }>(
 ) {
   return {
     initialPageParam: "",
+    // It asks only when a person does: pages that they have scrolled away from would ask in their name.
+    refetchOnWindowFocus: false,
+    refetchOnReconnect: false,
     queryFn: ({ pageParam }: { pageParam: string }) => read(pageParam === "" ? {} : { cursor: pageParam }),
     getNextPageParam: ({ nextCursor }: Page) => nextCursor,
   };

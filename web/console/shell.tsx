@@ -2,6 +2,7 @@ import { QueryClientProvider } from "@tanstack/react-query";
 import { Link, Outlet, useLocation } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
 import { newQueries } from "../session/queries.ts";
+import { ProofWanted, StoppedReadings } from "../session/reading.tsx";
 import { useAccount, useSession, useUser } from "../session/session.ts";
 import { StepUp } from "../session/step-up.tsx";
 import { Attendance } from "../ui/attended.tsx";
@@ -23,17 +24,20 @@ function Frames() {
   const [queries] = useState(newQueries);
   return (
     <QueryClientProvider client={queries}>
-      <Frame home="/console" loadTexts={loadTexts} beside={<Person />}>
-        <div className="console">
-          <OpenRooms />
-          <main id="content">
-            <AlarmBanner />
-            <Outlet />
-          </main>
-        </div>
-        <Attendance />
-        <StepUp />
-      </Frame>
+      <StoppedReadings>
+        <Frame home="/console" loadTexts={loadTexts} beside={<Person />}>
+          <div className="console">
+            <OpenRooms />
+            <main id="content">
+              <AlarmBanner />
+              <ProofWanted />
+              <Outlet />
+            </main>
+          </div>
+          <Attendance />
+          <StepUp />
+        </Frame>
+      </StoppedReadings>
     </QueryClientProvider>
   );
 }

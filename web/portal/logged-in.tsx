@@ -2,6 +2,7 @@ import { QueryClientProvider } from "@tanstack/react-query";
 import { Link, Outlet, useLocation, useNavigate } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { newQueries } from "../session/queries.ts";
+import { ProofWanted, StoppedReadings } from "../session/reading.tsx";
 import { useAccount, useSession } from "../session/session.ts";
 import { StepUp } from "../session/step-up.tsx";
 import { Attendance } from "../ui/attended.tsx";
@@ -40,24 +41,27 @@ function Account() {
   ] as const;
   return (
     <QueryClientProvider client={queries}>
-      <Frame home="/account" loadTexts={loadTexts} beside={logOut}>
-        <div className="account">
-          <Rooms present={pathname}>
-            {rooms.map(([to, name]) => (
-              <li key={to}>
-                <Link to={to} activeOptions={{ exact: to === "/" }}>
-                  {name}
-                </Link>
-              </li>
-            ))}
-          </Rooms>
-          <main id="content">
-            <Outlet />
-          </main>
-        </div>
-        <Attendance />
-        <StepUp />
-      </Frame>
+      <StoppedReadings>
+        <Frame home="/account" loadTexts={loadTexts} beside={logOut}>
+          <div className="account">
+            <Rooms present={pathname}>
+              {rooms.map(([to, name]) => (
+                <li key={to}>
+                  <Link to={to} activeOptions={{ exact: to === "/" }}>
+                    {name}
+                  </Link>
+                </li>
+              ))}
+            </Rooms>
+            <main id="content">
+              <ProofWanted />
+              <Outlet />
+            </main>
+          </div>
+          <Attendance />
+          <StepUp />
+        </Frame>
+      </StoppedReadings>
     </QueryClientProvider>
   );
 }

@@ -91,6 +91,20 @@ test("who cancels the proof has cancelled the calls that wait for it", async () 
   expect(await session.call("GET", "/a").catch(codeOf)).toBe("cancelled");
 });
 
+test("a call that nobody has begun asks for no proof, and keeps its refusal", async () => {
+  const refusal = { success: false, error: { code: "step_up_required", details: { acr: 2 } } };
+  const quiet: unknown[] = [];
+  const { session } = connected({
+    fetch: async (_path, init) => {
+      quiet.push(init?.isQuiet);
+      return Response.json(refusal, { status: 401 });
+    },
+  });
+  expect(await session.quietCall("GET", "/a").catch(codeOf)).toBe("step_up_required");
+  await session.call("GET", "/a").catch(codeOf);
+  expect(quiet).toEqual([true, undefined]);
+});
+
 test.each(["logged_out", "expired", "replaced"] as const)(
   "after an end (%s) nothing that was begun before goes on, and the next person's calls do",
   async (reason) => {

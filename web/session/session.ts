@@ -1,6 +1,6 @@
 import { createContext, useContext, useSyncExternalStore } from "react";
 import type { User } from "../../examples/typescript-client/generated/gatehouse.ts";
-import { type BrowserSession, createSession } from "../client/browser-session.ts";
+import { type BrowserSession, type CallInit, createSession } from "../client/browser-session.ts";
 import { GatehouseError } from "../client/gateway-calls.ts";
 import type { Proof, StepUpRequest } from "../client/proofs.ts";
 import { callApi, offline, type Send } from "../ui/api.ts";
@@ -23,7 +23,7 @@ export interface StepUp extends Pick<StepUpRequest, "methods" | "passkey"> {
   cancel(): void;
 }
 
-type Call = <T>(method: string, path: string, body?: object) => Promise<T>;
+export type Call = <T>(method: string, path: string, body?: object) => Promise<T>;
 type OnStepUp = (request: StepUpRequest) => Promise<Proof>;
 
 /** In storage, without any secret: whether it is worth asking for a session. */
@@ -48,6 +48,8 @@ export class Session {
   fetch: Send;
   /** Asks the person for a proof if the call demands one. @throws {GatehouseError} `wrong_password`, `cancelled` and those of the API. */
   call: Call;
+  /** As `call`, for what nobody has begun just now: it asks nobody. @throws {GatehouseError} also `step_up_required`. */
+  quietCall: Call;
 
   /** @param reload of the page, for whoever has logged in to this browser in another tab. */
   constructor(connect = connectToGateway, reload = () => location.reload()) {
@@ -58,7 +60,7 @@ export class Session {
       localStorage.setItem(HINT, "1");
       if (!this.#isEntering) reload();
     });
-    ({ fetch: this.fetch, call: this.call } = this.#callsOfNow());
+    ({ fetch: this.fetch, call: this.call, quietCall: this.quietCall } = this.#callsOfNow());
   }
 
   get account(): Account | undefined {
@@ -108,8 +110,8 @@ export class Session {
     else localStorage.removeItem(HINT);
   }
 
-  #callsOfNow(): { fetch: Send; call: Call } {
-    const send: Send = async (path, init) => {
+  #callsOfNow(): { fetch: Send; call: Call; quietCall: Call } {
+    const send = async (path: string, init: CallInit) => {
       if (this.fetch !== send) throw cancelled();
       return this.#client.fetch(path, init);
     };
@@ -119,7 +121,9 @@ export class Session {
         const isCancelled = error instanceof GatehouseError && error.code === "step_up_required";
         throw isCancelled ? cancelled() : aboutPassword(error);
       });
-    return { fetch: send, call };
+    const quietCall: Call = (method, path, body) =>
+      callApi<never>((url, init) => send(url, { ...init, isQuiet: true }), method, path, body);
+    return { fetch: send, call, quietCall };
   }
 
   readonly #ask: OnStepUp = ({ methods, passkey, problem, over }) => {
@@ -146,7 +150,7 @@ export class Session {
   }
 
   #end(): void {
-    ({ fetch: this.fetch, call: this.call } = this.#callsOfNow());
+    ({ fetch: this.fetch, call: this.call, quietCall: this.quietCall } = this.#callsOfNow());
     localStorage.removeItem(HINT);
     this.#stepUp?.cancel();
     this.#set(undefined);

@@ -1,5 +1,6 @@
 import type { UseQueryResult } from "@tanstack/react-query";
 import type { ReactNode } from "react";
+import { GatehouseError } from "../client/gateway-calls.ts";
 import { Button } from "./button.tsx";
 import { explain } from "./explain.ts";
 import { Loading, Notice } from "./notice.tsx";
@@ -10,16 +11,19 @@ export function Found<T>({
   query,
   children,
 }: {
-  query: UseQueryResult<T>;
+  query: Pick<UseQueryResult<T>, "data" | "error" | "isPending" | "fetchStatus" | "refetch">;
   children: (found: T) => ReactNode;
 }) {
-  if (query.data !== undefined) return <>{children(query.data)}</>;
+  const isForbidden = query.error instanceof GatehouseError && query.error.status === 403;
+  if (query.data !== undefined && !isForbidden) return <>{children(query.data)}</>;
   if (query.isPending && query.fetchStatus !== "paused") return <Loading />;
   return (
     <div className="state">
       <Notice isBad>
         <strong>{textOf("states.failed")}</strong>
-        {query.error !== null && <span>{explain(query.error).message}</span>}
+        {query.error !== null && (
+          <span>{isForbidden ? textOf("states.forbidden") : explain(query.error).message}</span>
+        )}
       </Notice>
       <Button kind="quiet" size="slim" onClick={() => void query.refetch()}>
         {textOf("states.again")}

@@ -110,6 +110,69 @@ describe.skipIf(CHROMIUM === undefined)("a console that demands a fresh second f
     expect([refused.status, refused.body.error.code]).toEqual([403, "forbidden"]);
     expect(visit.watched.problems).toEqual([]);
   });
+
+  test("what repeats itself asks nobody for a proof: it stops, also after a cancelled one, and goes on with a press", async () => {
+    const { page, watched } = administrator;
+    const { id } = await me(page);
+    const offer = page.getByRole("button", { name: "Confirm it is you to go on" });
+    const proof = page.getByRole("dialog", { name: "Is it you?" });
+    let asked = 0;
+    const refused = new Set<string>();
+    page.on("response", (response) => {
+      const { pathname } = new URL(response.url());
+      if (!pathname.startsWith("/admin/")) return;
+      asked += 1;
+      if (response.status() === 401) refused.add(pathname);
+    });
+    /** Somebody is there, and begins nothing. */
+    const pass = async (ms: number) => {
+      await page.keyboard.press("Shift");
+      await page.clock.runFor(ms);
+    };
+    await page.clock.install();
+    for (const [place, ...polls] of [
+      ["/overview", "/admin/audit/summary", "/admin/audit/checkpoint"],
+      ["/system", "/admin/health"],
+      ["/audit", "/admin/audit/checkpoint"],
+      ["/audit?live=true", "/admin/audit/tail", "/admin/audit/checkpoint"],
+    ] as const) {
+      await provenBefore(id, "0 seconds");
+      await page.goto(`${origin}/console${place}`);
+      await page.locator(".tiles, .table, .log-line, .pulse:not(.off)").first().waitFor();
+      expect(await offer.count()).toBe(0);
+
+      await provenBefore(id, "1 hour");
+      refused.clear();
+      // Until the page's access token expires, it is as good as it was.
+      await expect
+        .poll(async () => {
+          await pass(60_000);
+          return [...polls.filter((path) => !refused.has(path)), await proof.count()];
+        })
+        .toEqual([0]);
+      await offer.click();
+      await proof.waitFor();
+      await page.keyboard.press("Escape");
+      await proof.waitFor({ state: "detached" });
+      await offer.waitFor();
+      await expect
+        .poll(async () => {
+          const before = asked;
+          for (let minutes = 0; minutes < 6; minutes += 1) await pass(60_000);
+          return asked - before;
+        })
+        .toBe(0);
+      expect(await proof.count(), place).toBe(0);
+    }
+    await page.getByText("Stopped until you confirm that it is you.").waitFor();
+    await expectSound(page, "a page that has stopped");
+    await offer.click();
+    await proof.getByLabel("Code", { exact: true }).fill(await nextCode());
+    await proof.getByRole("button", { name: "Continue" }).click();
+    await page.getByText("Live: new entries").waitFor();
+    await offer.waitFor({ state: "detached" });
+    expect(watched.problems).toEqual([]);
+  });
 });
 
 async function logIn(page: Page, { email, password }: { email: string; password: string }): Promise<void> {
@@ -125,8 +188,7 @@ async function me(page: Page): Promise<{ id: string }> {
 
 /** A quarter of an hour passes after the last proof, in which the page's access token expires. */
 async function provenLongAgo(page: Page, userId: string): Promise<void> {
-  await using database = await databaseOfSystem(system, "token");
-  await database.sql`update sessions set auth_time = auth_time - interval '1 hour' where user_id = ${userId}`;
+  await provenBefore(userId, "1 hour");
   const error = { code: "token_expired", message: "The token has expired.", requestId: "" };
   await page.route(
     /\/admin\/users\//,
@@ -135,6 +197,12 @@ async function provenLongAgo(page: Page, userId: string): Promise<void> {
       times: 1,
     },
   );
+}
+
+/** Whoever has a new access token by then. */
+async function provenBefore(userId: string, age: string): Promise<void> {
+  await using database = await databaseOfSystem(system, "token");
+  await database.sql`update sessions set auth_time = now() - ${age}::interval where user_id = ${userId}`;
 }
 
 async function giveApp(person: Person): Promise<void> {

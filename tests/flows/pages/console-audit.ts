@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { readFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { pino } from "pino";
 import { type Browser, type BrowserContext, chromium, type Page, type Route } from "playwright-core";
@@ -390,6 +390,90 @@ describe.skipIf(CHROMIUM === undefined)("the audit log in Chromium", () => {
     expect(count("checkpoint")).toBeGreaterThan(checkpoints);
     await open.getByText("Live: new entries").waitFor();
     await chair.close();
+  });
+
+  test("what a role may not read any more is asked for once more, and again when somebody tries again", async () => {
+    const accessFile = join(system.home, "access.yaml");
+    const shipped = await readFile(accessFile, "utf8");
+    const writePermission = (permission: string) =>
+      writeFile(accessFile, shipped.replace("  AUDITOR:", `  WATCHER: [${permission}]\n  AUDITOR:`));
+    await writePermission("audit:read");
+    const watcher = await api.newUser();
+    const promotion = { token: admin, body: { role: "WATCHER", reason: "for a test" } };
+    // Both services read the file within a second.
+    await expect
+      .poll(async () => (await api.call("PATCH", `/admin/users/${watcher.user.id}`, promotion)).status)
+      .toBe(200);
+    const { accessToken: token } = await api.logIn(watcher);
+    const watcherMay = async (permission: string) => {
+      await writePermission(permission);
+      const status = permission === "audit:read" ? 200 : 403;
+      await expect
+        .poll(async () => (await api.get("/admin/audit/checkpoint", { token })).status)
+        .toBe(status);
+    };
+    const place = await browser.newContext({ locale: "en-GB" });
+    const open = await place.newPage();
+    await logIn(open, watcher, "/overview");
+    await open.locator(".tiles").waitFor();
+    const answered: string[] = [];
+    open.on("response", (response) => {
+      const { pathname } = new URL(response.url());
+      if (pathname.startsWith("/admin/")) answered.push(`${response.status()} ${pathname}`);
+    });
+    const forbidden = () => answered.filter((answer) => answer.startsWith("403")).sort();
+    /** Somebody is there, and begins nothing. */
+    const passMinutes = async (count: number) => {
+      for (let minute = 0; minute < count; minute += 1) {
+        await open.keyboard.press("Shift");
+        await open.clock.runFor(60_000);
+      }
+    };
+    const again = open.getByRole("button", { name: "Try again" });
+    await open.clock.install();
+    for (const [path, shows, stops, refused] of [
+      ["/overview", ".tiles", "You may not read this", ["checkpoint", "summary"]],
+      ["/audit?live=true", ".pulse:not(.off)", "You may not read this", ["checkpoint", "tail"]],
+      ["/audit", ".log-line", "You may not read the log", ["checkpoint"]],
+    ] as const) {
+      await watcherMay("audit:read");
+      await open.goto(`${origin}/console${path}`);
+      await open.locator(shows).waitFor();
+      answered.length = 0;
+      await watcherMay("clients:read");
+      await expect
+        .poll(
+          async () => {
+            await passMinutes(1);
+            return forbidden();
+          },
+          { timeout: 20_000 },
+        )
+        .toEqual(refused.map((name) => `403 /admin/audit/${name}`));
+      await open.getByText(stops).first().waitFor();
+      answered.length = 0;
+      await passMinutes(6);
+      await open.title();
+      expect(answered, path).toEqual([]);
+
+      await watcherMay("audit:read");
+      // From the last one: each goes when it is used.
+      for (const button of (await again.all()).reverse()) await button.click();
+      await open.locator(shows).waitFor();
+      await again.waitFor({ state: "detached" });
+      answered.length = 0;
+      await expect
+        .poll(
+          async () => {
+            await passMinutes(1);
+            return refused.filter((name) => !answered.includes(`200 /admin/audit/${name}`));
+          },
+          { timeout: 20_000 },
+        )
+        .toEqual([]);
+    }
+    await place.close();
+    await writeFile(accessFile, shipped);
   });
 
   test("an alarm stands on every page of the console, and each can check again", async () => {

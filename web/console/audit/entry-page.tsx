@@ -1,7 +1,7 @@
-import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
 import type { AuditEntry } from "../../../examples/typescript-client/generated/gatehouse.ts";
-import { useAccount, useSession } from "../../session/session.ts";
+import { useReading } from "../../session/reading.tsx";
+import { useAccount } from "../../session/session.ts";
 import { PageTitle, Section } from "../../ui/frame.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { Found } from "../../ui/states.tsx";
@@ -94,11 +94,10 @@ function Shown({ entry }: { entry: AuditEntry }) {
 /** The entries of one request, in the order of time. Intent and outcome are proven here, too. */
 function CallSection({ entry }: { entry: AuditEntry }) {
   const t = useText();
-  const { call } = useSession();
   const { requestId } = entry;
-  const query = useQuery({
+  const query = useReading({
     queryKey: ["audit", "call", requestId],
-    queryFn: () =>
+    read: (call) =>
       call<{ entries: AuditEntry[] }>("GET", `/admin/audit?requestId=${requestId}&limit=100`).then(
         ({ entries }) => entries.toReversed(),
       ),

@@ -1,4 +1,5 @@
 import { useState } from "react";
+import { stopOf } from "../../session/reading.tsx";
 import { useAttended } from "../../ui/attended.tsx";
 import { Button } from "../../ui/button.tsx";
 import { explain } from "../../ui/explain.ts";
@@ -14,25 +15,38 @@ export function Follow({ search }: { search: AuditSearch }) {
   const t = useText();
   const language = useLanguage();
   const [isPaused, setPaused] = useState(false);
-  const { entries, state, dropped, gap } = useTail(search, isPaused);
+  const { entries, state, dropped, gap, goOn } = useTail(search, isPaused);
   const isAttended = useAttended();
   const isStill = isPaused || !isAttended;
+  const isForbidden = state.kind === "stopped" && stopOf(state.why) === "forbidden";
   const status = {
     starting: () => t("states.loading"),
     live: () => t("audit.live"),
     paused: () => t("audit.paused"),
     interrupted: () => t("audit.interrupted", { why: explain(state.why).message }),
+    stopped: () => t(isForbidden ? "states.forbidden" : "audit.stopped"),
   }[isStill ? "paused" : state.kind];
   return (
     <>
       <div className="follow">
-        <p role="status" className={state.kind === "interrupted" && !isStill ? "wrong" : "muted"}>
+        <p
+          role="status"
+          className={
+            (state.kind === "interrupted" || state.kind === "stopped") && !isStill ? "wrong" : "muted"
+          }
+        >
           <span className={state.kind === "live" && !isStill ? "pulse" : "pulse off"} aria-hidden="true" />
           {status()}
         </p>
-        <Button kind="quiet" size="slim" onClick={() => setPaused(!isPaused)}>
-          {t(isPaused ? "audit.resume" : "audit.pause")}
-        </Button>
+        {isForbidden && !isPaused ? (
+          <Button kind="quiet" size="slim" onClick={() => goOn()}>
+            {t("states.again")}
+          </Button>
+        ) : (
+          <Button kind="quiet" size="slim" onClick={() => setPaused(!isPaused)}>
+            {t(isPaused ? "audit.resume" : "audit.pause")}
+          </Button>
+        )}
       </div>
       {gap !== undefined && (
         <p className="muted small">

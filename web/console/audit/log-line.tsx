@@ -1,4 +1,5 @@
 import { useState } from "react";
+import { stopOf } from "../../session/reading.tsx";
 import { useLanguage } from "../../ui/text.ts";
 import { useText } from "../text.ts";
 import { momentText } from "../when.tsx";
@@ -9,9 +10,18 @@ import { useAlarm, useLog } from "./use-checked.ts";
 export function LogLine() {
   const t = useText();
   const language = useLanguage();
-  const { data } = useLog();
+  const { data, error, refetch } = useLog();
   const alarm = useAlarm();
   const [isOpen, setOpen] = useState(false);
+  if (stopOf(error) === "forbidden")
+    return (
+      <p className="wrong small">
+        {t("audit.forbiddenCheck")}{" "}
+        <button type="button" className="plain" onClick={() => void refetch()}>
+          {t("states.again")}
+        </button>
+      </p>
+    );
   if (data === undefined || data.kind === "alarm" || alarm !== undefined) return null;
   const key = (
     <button type="button" className="plain" onClick={() => setOpen(true)}>

@@ -1,5 +1,6 @@
-import { type QueryClient, queryOptions, skipToken, useQuery, useQueryClient } from "@tanstack/react-query";
-import { type Session, useSession } from "../../session/session.ts";
+import { type QueryClient, skipToken, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useReading } from "../../session/reading.tsx";
+import { type Call, useSession } from "../../session/session.ts";
 import { type Alarm, type Checked, checkEntry, checkLog } from "./check-log.ts";
 
 /** All that is known of the log. */
@@ -21,33 +22,35 @@ export function useCheckAgain(): () => void {
   const { call } = useSession();
   const queries = useQueryClient();
   return () =>
-    void queries
-      .resetQueries({ queryKey: AUDIT })
-      .then(() => queries.prefetchQuery({ ...logQuery(call), staleTime: LOG_MS }));
+    void queries.resetQueries({ queryKey: AUDIT }).then(() =>
+      queries.prefetchQuery({
+        queryKey: LOG.queryKey,
+        queryFn: (context) => LOG.read(call, context),
+        staleTime: LOG_MS,
+      }),
+    );
 }
 
 /** The log as a whole, now and then again. */
 export function useLog() {
-  const { call } = useSession();
-  return useQuery({
-    ...logQuery(call),
+  return useReading({
+    ...LOG,
     refetchInterval: ({ state }) => (state.data?.kind === "waiting" ? WAITING_MS : LOG_MS),
   });
 }
 
-const logQuery = (call: Session["call"]) =>
-  queryOptions({
-    queryKey: [...AUDIT, "log"],
-    queryFn: ({ client }) => checkLog(call).then((checked) => sounded(client, checked)),
-  });
+const LOG = {
+  queryKey: [...AUDIT, "log"],
+  read: (call: Call, { client }: { client: QueryClient }) =>
+    checkLog(call).then((checked) => sounded(client, checked)),
+};
 
 /** One entry, until it is proven. It waits for the log. */
 export function useEntry(id: string) {
-  const { call } = useSession();
   const log = useLog();
-  const entry = useQuery({
+  const entry = useReading({
     queryKey: [...AUDIT, "entry", id],
-    queryFn: ({ client }) => checkEntry(call, id).then((checked) => sounded(client, checked)),
+    read: (call, { client }) => checkEntry(call, id).then((checked) => sounded(client, checked)),
     enabled: log.data !== undefined,
     // Each reading is an entry of the log.
     staleTime: Infinity,

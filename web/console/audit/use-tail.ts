@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from "react";
 import type { AuditEntry } from "../../../examples/typescript-client/generated/gatehouse.ts";
+import { stopOf, useStopped } from "../../session/reading.tsx";
 import { useSession } from "../../session/session.ts";
 import { attended } from "../../ui/attended.tsx";
 import { type AuditSearch, queryOf } from "./audit-search.ts";
@@ -12,7 +13,8 @@ interface Tail {
   entries: readonly AuditEntry[];
   /** Older ones that were let go. */
   dropped: number;
-  state: { kind: "starting" | "live" | "interrupted"; why?: unknown };
+  /** `stopped`: it needs a fresh proof of the person, or they may not read this. */
+  state: { kind: "starting" | "live" | "interrupted" | "stopped"; why?: unknown };
   /** The last interruption that is over. Nothing was lost: it went on at the same place. */
   gap?: { from: string; to: string };
 }
@@ -24,19 +26,31 @@ interface Answer {
 }
 
 /** Follows the log from now on, by number, so an interruption or a pause loses nothing. */
-export function useTail(search: AuditSearch, isPaused: boolean): Tail {
-  const { call } = useSession();
+export function useTail(search: AuditSearch, isPaused: boolean): Tail & { goOn: () => void } {
+  const { call, quietCall } = useSession();
   const [tail, setTail] = useState<Tail>({ entries: [], dropped: 0, state: { kind: "starting" } });
   const place = useRef<number>(undefined);
   const filters = queryOf(search);
+  const [turn, setTurn] = useState(0);
+  const isQuiet = useRef(false);
+  const goOn = (how?: "quietly" | "asking") => {
+    isQuiet.current = how === "quietly";
+    setTail((former) => ({ ...former, state: { kind: "starting" } }));
+    setTurn((former) => former + 1);
+  };
+  useStopped(!isPaused && tail.state.kind === "stopped" && stopOf(tail.state.why) === "proof", goOn);
   useEffect(() => {
     if (isPaused) return;
+    let ask = isQuiet.current ? quietCall : call;
+    isQuiet.current = false;
     const stop = new AbortController();
     const { signal } = stop;
     let interruptedAt: string | undefined;
     const step = async (): Promise<number> => {
       const after = place.current === undefined ? "" : `&after=${place.current}`;
-      const answer = await call<Answer>("GET", `/admin/audit/tail?${filters}${after}`);
+      const asked = ask<Answer>("GET", `/admin/audit/tail?${filters}${after}`);
+      ask = quietCall;
+      const answer = await asked;
       if (signal.aborted) return 0;
       place.current = answer.nextAfter;
       const gap = interruptedAt && { from: interruptedAt, to: new Date().toISOString() };
@@ -56,7 +70,9 @@ export function useTail(search: AuditSearch, isPaused: boolean): Tail {
           (error: unknown) => {
             failures += 1;
             interruptedAt ??= new Date().toISOString();
-            setTail((former) => ({ ...former, state: { kind: "interrupted", why: error } }));
+            const kind = stopOf(error) === undefined ? "interrupted" : "stopped";
+            if (kind === "stopped") stop.abort();
+            setTail((former) => ({ ...former, state: { kind, why: error } }));
             return Math.min(MAX_BACKOFF_MS, 500 * 2 ** failures);
           },
         );
@@ -65,8 +81,8 @@ export function useTail(search: AuditSearch, isPaused: boolean): Tail {
     };
     void follow();
     return () => stop.abort();
-  }, [call, filters, isPaused]);
-  return tail;
+  }, [call, quietCall, filters, isPaused, turn]);
+  return { ...tail, goOn };
 }
 
 function grown(former: Tail, newer: readonly AuditEntry[], gap: Tail["gap"]): Tail {

@@ -1,11 +1,11 @@
-import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
 import { useState } from "react";
 import type {
   ClientWithCredentials,
   ManagedUser,
 } from "../../../examples/typescript-client/generated/gatehouse.ts";
-import { useAccount, useSession } from "../../session/session.ts";
+import { useReading } from "../../session/reading.tsx";
+import { useAccount } from "../../session/session.ts";
 import { PageTitle } from "../../ui/frame.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { Found } from "../../ui/states.tsx";
@@ -22,11 +22,10 @@ import { Credentials } from "./credentials.tsx";
 export function ClientPage() {
   const t = useText();
   const { id } = useParams({ from: "/clients/$id" });
-  const { call } = useSession();
   const [isGone, setGone] = useState(false);
-  const query = useQuery({
+  const query = useReading({
     queryKey: ["clients", id],
-    queryFn: () => call<{ client: ClientWithCredentials }>("GET", `/admin/clients/${id}`),
+    read: (call) => call<{ client: ClientWithCredentials }>("GET", `/admin/clients/${id}`),
     enabled: !isGone,
   });
   const back = (
@@ -109,10 +108,9 @@ function Shown({ client, onDeleted }: { client: ClientWithCredentials; onDeleted
 
 /** The user who answers for a client, if the signed-in person may read users. */
 function useOwner(ownerId: string | null, mayRead: boolean): ManagedUser | undefined {
-  const { call } = useSession();
-  const { data } = useQuery({
+  const { data } = useReading({
     queryKey: ["users", ownerId],
-    queryFn: () => call<{ user: ManagedUser }>("GET", `/admin/users/${ownerId}`),
+    read: (call) => call<{ user: ManagedUser }>("GET", `/admin/users/${ownerId}`),
     enabled: ownerId !== null && mayRead,
   });
   return data?.user;

@@ -63,6 +63,9 @@ export const auditDe: SameTexts<typeof auditEn> = {
     live: "Live: Neue Einträge erscheinen oben.",
     paused: "Angehalten. Es geht an dieser Stelle weiter: Kein Eintrag geht verloren.",
     interrupted: "Unterbrochen. {{why}} Es wird weiter versucht; kein Eintrag wird fehlen.",
+    stopped:
+      "Angehalten, bis Sie bestätigen, dass Sie es sind. Dann geht es hier weiter: Kein Eintrag geht verloren.",
+    forbiddenCheck: "Sie dürfen das Protokoll nicht lesen, darum prüft diese Seite es nicht mehr.",
     gap: "Unterbrochen von {{from}} bis {{to}}. Es fehlt kein Eintrag.",
     pause: "Anhalten",
     resume: "Weiter",

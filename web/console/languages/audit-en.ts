@@ -60,6 +60,8 @@ export const auditEn = {
     live: "Live: new entries appear at the top.",
     paused: "Paused. When you go on, it goes on here: no entry is lost.",
     interrupted: "Interrupted. {{why}} Trying again; no entry will be missing.",
+    stopped: "Stopped until you confirm that it is you. Then it goes on here: no entry is lost.",
+    forbiddenCheck: "You may not read the log, so this page has stopped checking it.",
     gap: "Interrupted from {{from}} to {{to}}. No entry is missing.",
     pause: "Pause",
     resume: "Go on",

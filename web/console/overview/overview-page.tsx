@@ -1,7 +1,6 @@
-import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { useSession } from "../../session/session.ts";
+import { useReading } from "../../session/reading.tsx";
 import { Button } from "../../ui/button.tsx";
 import { sinceText } from "../../ui/format.ts";
 import { PageTitle, Section } from "../../ui/frame.tsx";
@@ -29,11 +28,10 @@ const NAMES = Object.keys(SPANS) as SpanName[];
 
 export function OverviewPage() {
   const t = useText();
-  const { call } = useSession();
   const [span, setSpan] = useState<SpanName>("day");
-  const query = useQuery({
+  const query = useReading({
     queryKey: ["audit", "summary", span],
-    queryFn: () => {
+    read: (call) => {
       const { interval, lengthMs } = SPANS[span];
       const to = new Date();
       const from = new Date(to.getTime() - lengthMs);

@@ -1,6 +1,5 @@
-import { useQuery } from "@tanstack/react-query";
 import type { SigningKey } from "../../../examples/typescript-client/generated/gatehouse.ts";
-import { useSession } from "../../session/session.ts";
+import { useReading } from "../../session/reading.tsx";
 import { Button } from "../../ui/button.tsx";
 import { PageTitle } from "../../ui/frame.tsx";
 import { Notice } from "../../ui/notice.tsx";
@@ -36,10 +35,9 @@ export function SystemPage() {
 function Health() {
   const t = useText();
   const known = useKnownText();
-  const { call } = useSession();
-  const query = useQuery({
+  const query = useReading({
     queryKey: ["health"],
-    queryFn: () => call<{ services: Service[] }>("GET", "/admin/health"),
+    read: (call) => call<{ services: Service[] }>("GET", "/admin/health"),
     refetchInterval: EVERY_MS,
   });
   return (
@@ -109,10 +107,9 @@ function Health() {
 function Keys() {
   const t = useText();
   const known = useKnownText();
-  const { call } = useSession();
-  const query = useQuery({
+  const query = useReading({
     queryKey: ["keys"],
-    queryFn: () => call<{ keys: SigningKey[] }>("GET", "/admin/keys"),
+    read: (call) => call<{ keys: SigningKey[] }>("GET", "/admin/keys"),
     staleTime: Number.POSITIVE_INFINITY,
   });
   return (

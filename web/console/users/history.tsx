@@ -1,10 +1,9 @@
-import { useQuery } from "@tanstack/react-query";
 import type {
   AuditEntry,
   Session,
   UserDetails,
 } from "../../../examples/typescript-client/generated/gatehouse.ts";
-import { useSession } from "../../session/session.ts";
+import { useReading } from "../../session/reading.tsx";
 import { deviceOf } from "../../ui/format.ts";
 import { Found } from "../../ui/states.tsx";
 import { Panel } from "../panel.tsx";
@@ -18,11 +17,10 @@ const FAILURES = 10;
 export function Failures({ userId }: { userId: string }) {
   const t = useText();
   const known = useKnownText();
-  const { call } = useSession();
   const search = new URLSearchParams({ action: "user.login_failed", resource: userId, limit: `${FAILURES}` });
-  const query = useQuery({
+  const query = useReading({
     queryKey: ["users", userId, "failures"],
-    queryFn: () => call<{ entries: AuditEntry[] }>("GET", `/admin/audit?${search}`),
+    read: (call) => call<{ entries: AuditEntry[] }>("GET", `/admin/audit?${search}`),
   });
   return (
     <Panel title={t("history.failures")}>
@@ -59,10 +57,9 @@ export function Failures({ userId }: { userId: string }) {
 export function Sessions({ userId }: { userId: string }) {
   const t = useText();
   const known = useKnownText();
-  const { call } = useSession();
-  const query = useQuery({
+  const query = useReading({
     queryKey: ["users", userId, "sessions"],
-    queryFn: () => call<{ sessions: Session[] }>("GET", `/admin/users/${userId}/sessions`),
+    read: (call) => call<{ sessions: Session[] }>("GET", `/admin/users/${userId}/sessions`),
   });
   return (
     <Panel title={t("history.sessions")}>

@@ -1,8 +1,8 @@
-import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
 import type { ManagedUser, UserDetails } from "../../../examples/typescript-client/generated/gatehouse.ts";
-import { useAccount, useSession } from "../../session/session.ts";
+import { useReading } from "../../session/reading.tsx";
+import { useAccount } from "../../session/session.ts";
 import { PageTitle } from "../../ui/frame.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { Found } from "../../ui/states.tsx";
@@ -28,11 +28,10 @@ interface Described {
 export function UserPage() {
   const t = useText();
   const { id } = useParams({ from: "/users/$id" });
-  const { call } = useSession();
   const [isGone, setGone] = useState(false);
-  const query = useQuery({
+  const query = useReading({
     queryKey: ["users", id],
-    queryFn: () => call<Described>("GET", `/admin/users/${id}`),
+    read: (call) => call<Described>("GET", `/admin/users/${id}`),
     enabled: !isGone,
   });
   if (isGone)

@@ -1,6 +1,7 @@
-import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useLocation, useNavigate } from "@tanstack/react-router";
 import type { ManagedUser, Role } from "../../../examples/typescript-client/generated/gatehouse.ts";
+import { useReading } from "../../session/reading.tsx";
 import { useSession } from "../../session/session.ts";
 import { Field, SelectField } from "../../ui/field.tsx";
 import { ActionForm } from "../../ui/form.tsx";
@@ -29,10 +30,9 @@ function useWanted(): [Wanted, (wanted: Wanted) => void] {
 }
 
 export function useRoles() {
-  const { call } = useSession();
-  return useQuery({
+  return useReading({
     queryKey: ["roles"],
-    queryFn: () => call<{ roles: Role[] }>("GET", "/admin/roles"),
+    read: (call) => call<{ roles: Role[] }>("GET", "/admin/roles"),
     staleTime: 60_000,
   });
 }

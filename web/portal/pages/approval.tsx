@@ -5,6 +5,7 @@ import type {
   PasskeyRequestOptions,
 } from "../../../examples/typescript-client/generated/gatehouse.ts";
 import { askPasskey, canUsePasskeys } from "../../session/passkeys.ts";
+import { useReading } from "../../session/reading.tsx";
 import { useSession } from "../../session/session.ts";
 import { Button } from "../../ui/button.tsx";
 import { CodeField } from "../../ui/field.tsx";
@@ -24,12 +25,11 @@ const POLL_MS = 10_000;
 /** One transaction that an application asks the person to approve. */
 export function ApprovalPage() {
   const t = useText();
-  const { call } = useSession();
   const { id } = useParams({ from: "/in/approvals/$id" });
   const { return_to: to } = useSearch({ from: "/in/approvals/$id" });
-  const query = useQuery({
+  const query = useReading({
     queryKey: ["approvals", id],
-    queryFn: async () => {
+    read: async (call) => {
       const path = `/auth/me/approvals/${encodeURIComponent(id)}`;
       return (await call<{ approval: Approval }>("GET", path)).approval;
     },

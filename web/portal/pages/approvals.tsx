@@ -1,7 +1,6 @@
-import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import type { PendingApproval } from "../../../examples/typescript-client/generated/gatehouse.ts";
-import { useSession } from "../../session/session.ts";
+import { useReading } from "../../session/reading.tsx";
 import { timeText } from "../../ui/format.ts";
 import { PageTitle, Section } from "../../ui/frame.tsx";
 import { Found, Rows } from "../../ui/states.tsx";
@@ -14,10 +13,9 @@ const POLL_MS = 15_000;
 /** What waits for the person's yes or no. */
 export function ApprovalsPage() {
   const t = useText();
-  const { call } = useSession();
-  const query = useQuery({
+  const query = useReading({
     queryKey: ["approvals", "list"],
-    queryFn: async () =>
+    read: async (call) =>
       (await call<{ approvals: PendingApproval[] }>("GET", "/auth/me/approvals")).approvals,
     refetchInterval: POLL_MS,
   });

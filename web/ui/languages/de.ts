@@ -38,6 +38,10 @@ export const de: SameTexts<typeof en> = {
     failed: "Das konnte nicht geladen werden.",
     again: "Erneut versuchen",
     idle: "Angehalten, weil fünf Minuten lang niemand diese Seite benutzt hat. Mit einer Taste oder einem Klick geht es weiter.",
+    stopped:
+      "Diese Seite erneuert sich nicht mehr: Der Server verlangt einen frischen Beweis, dass Sie es sind.",
+    confirm: "Bestätigen Sie, dass Sie es sind, um fortzufahren",
+    forbidden: "Sie dürfen das nicht lesen, darum fragt diese Seite nicht mehr danach.",
     crashed: "Auf dieser Seite ist etwas schiefgegangen.",
     reload: "Seite neu laden",
     missing: "Diese Seite gibt es nicht",
