@@ -35,8 +35,11 @@ const RECONNECT_MIN_MS = 50;
 const RECONNECT_MAX_MS = 1_000;
 /** Several server heartbeats (500 ms). */
 const SILENCE_MS = 2_000;
+const HEARTBEAT_MS = 500;
 /** A slow connection start counts as lag for the life of a stream. */
 const MAX_MESSAGE_AGE_MS = 2_000;
+/** For a token of an unknown key: a stream that lags as much as it may tells the next read this late. Memory is trusted longer. */
+export const KEY_WAIT_MS = MAX_MESSAGE_AGE_MS + HEARTBEAT_MS;
 /** A read further in the future proves that this machine was suspended. */
 const MAX_MESSAGE_AHEAD_MS = 1_000;
 const WALL_CLOCK_ROOM_MS = 2_000;

@@ -22,7 +22,7 @@ import { CallShares, type Place } from "./call-shares.ts";
 import { parseCompactJws } from "./compact-jws.ts";
 import type { Principal, RequestVerifier, Role, Subject, TokenVerifier, Verification } from "./principal.ts";
 import { RevocationSet } from "./revocation-set.ts";
-import { MAX_KEEP_MS, RevocationWatch, type VerifierLogger } from "./revocation-watch.ts";
+import { KEY_WAIT_MS, MAX_KEEP_MS, RevocationWatch, type VerifierLogger } from "./revocation-watch.ts";
 import { type Screening, screenToken } from "./token-rules.ts";
 
 /** Of `service-kit/metrics.ts`, or of anything that counts. */
@@ -75,8 +75,6 @@ const KEY_WAIT_SHARES = {
   maxRefusals: Number.POSITIVE_INFINITY,
   refusalsPerS: 0,
 };
-/** Three server heartbeats. */
-const KEY_WAIT_MS = 1_500;
 const MAX_REFUSED_TOKENS = 2_000;
 /** A refusal may be temporary: clock skew, or a new key. */
 const KEEP_REFUSED_MS = 10_000;

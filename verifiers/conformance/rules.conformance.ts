@@ -10,6 +10,8 @@ import { ScriptedTokenService } from "./scripted-token-service.ts";
 /** Memory is trusted for so long after the last message. */
 const SILENCE_MS = 3_000;
 const HOUR_MS = 3_600_000;
+/** Of a stream that is kept, because it is less than 2 s. */
+const LAG_MS = 1_600;
 const NEW_KEY_ID = "N".repeat(43);
 /** Not the default of the packages: a busy machine is slow, not broken. */
 const PATIENT = { CALL_TIMEOUT_MS: "10000" };
@@ -171,6 +173,19 @@ describe("the verifier", () => {
       service.addKey(NEW_KEY_ID);
       const verdicts = (await answers).map(({ verdict }) => verdict);
       expect(verdicts.filter((one) => one !== "service_unavailable")).toEqual(["admitted"]);
+    });
+
+    test("of an unknown key waits long enough on a stream that lags and counts as live", async () => {
+      service.openingMs = LAG_MS;
+      await start();
+      await remembered();
+      const strange = change(service.issue().text, { header: { kid: "X".repeat(43) } });
+      await becomes(strange, "token_invalid");
+      expect(service.callsOf(strange)).toBe(0);
+      const { text } = service.issue({ keyId: NEW_KEY_ID });
+      const answer = askUntil(text, "admitted");
+      service.addKey(NEW_KEY_ID);
+      expect((await answer).filter(({ verdict }) => verdict === "token_invalid")).toEqual([]);
     });
 
     test("that token-service refuses is refused from memory, and asked for again after a while", async () => {

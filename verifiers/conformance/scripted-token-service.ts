@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { EventEmitter, once } from "node:events";
+import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
 import {
   InactiveReason,
@@ -48,6 +49,8 @@ export class ScriptedTokenService {
   /** Fails with UNAVAILABLE as many calls as this first. */
   failuresAhead = 0;
   isSilent = false;
+  /** New streams begin so much later: to a verifier all their messages are late by this, as after a slow handshake. */
+  openingMs = 0;
   /** False: each message says that more revocations are to come. */
   isCaughtUp = true;
   /** How far this service's wall clock is ahead. */
@@ -191,6 +194,7 @@ export class ScriptedTokenService {
     signal: AbortSignal,
   ): AsyncIterable<WatchRevocationsResponse> {
     this.streams.push(request);
+    await sleep(this.openingMs, undefined, { signal }).catch(() => undefined);
     const beganMs = performance.now();
     const epoch = this.#epoch;
     const isKnown = request.tip === "" || this.#tips[request.afterSequence - 1] === request.tip;

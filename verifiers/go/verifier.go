@@ -33,8 +33,9 @@ const (
 	maxRefusedTokens       = 2_000
 	// keepRefused is short: a refusal may be temporary, for clock skew or a new key.
 	keepRefused = 10 * time.Second
-	// keyWait is three heartbeats of token-service, for a token of an unknown key.
-	keyWait     = 1_500 * time.Millisecond
+	// keyWait is for a token of an unknown key: a stream that lags as much as it may tells the next read this late. Memory is
+	// trusted longer.
+	keyWait     = maxMessageAge + heartbeatEvery
 	maxKeyWaits = 5_000
 )
 

@@ -11,8 +11,10 @@ import (
 const (
 	reopenMin = 50 * time.Millisecond
 	reopenMax = time.Second
-	// silence is four of the server's heartbeats: then the stream is opened anew.
-	silence = 2 * time.Second
+	// heartbeatEvery is the longest time between two messages of token-service.
+	heartbeatEvery = 500 * time.Millisecond
+	// silence is when the stream is opened anew.
+	silence = 4 * heartbeatEvery
 )
 
 // watch keeps the revocations up to date until the context ends, resuming by sequence after each break.

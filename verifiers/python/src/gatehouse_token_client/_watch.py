@@ -12,14 +12,15 @@ from typing import Final, Protocol
 import grpc
 
 from ._gen.token_service_pb2 import WatchRevocationsRequest, WatchRevocationsResponse
-from ._revocations import Revocations
+from ._revocations import MAX_MESSAGE_AGE_S, Revocations
 
 RECONNECT_MIN_S: Final = 0.05
 RECONNECT_MAX_S: Final = 1.0
 SILENCE_S: Final = 2.0
-"""Several server heartbeats (500 ms)."""
-KEY_WAIT_S: Final = 1.5
-"""Three of them, for a token of an unknown key."""
+"""Several server heartbeats."""
+HEARTBEAT_S: Final = 0.5
+KEY_WAIT_S: Final = MAX_MESSAGE_AGE_S + HEARTBEAT_S
+"""For a token of an unknown key: a stream that lags as much as it may tells the next read this late. Memory is trusted longer."""
 MAX_KEY_WAITS: Final = 5_000
 MAX_KEY_WAITING_THREADS: Final = 4
 """Servers have few threads, and a token of an unknown key costs nothing to make."""

@@ -21,14 +21,16 @@ import java.util.concurrent.TimeUnit;
 
 /** Keeps the revocations up to date, resuming by sequence after each break. */
 final class RevocationWatch {
-  /** Three server heartbeats, for a token of an unknown key. */
-  static final long KEY_WAIT_MS = 1_500;
+  private static final long HEARTBEAT_MS = 500;
+
+  /** For a token of an unknown key: a stream that lags as much as it may tells the next read this late. Memory is trusted longer. */
+  static final long KEY_WAIT_MS = (long) (Revocations.MAX_MESSAGE_AGE_S * 1e3) + HEARTBEAT_MS;
 
   private static final int MAX_KEY_WAITS = 5_000;
   private static final long RECONNECT_MIN_MS = 50;
   private static final long RECONNECT_MAX_MS = 1_000;
 
-  /** Several server heartbeats (500 ms). */
+  /** Several server heartbeats. */
   private static final long SILENCE_MS = 2_000;
 
   private static final System.Logger LOG = System.getLogger(RevocationWatch.class.getName());

@@ -21,7 +21,7 @@ final class Revocations {
   static final double MAX_KEEP_S = 3610;
 
   /** A slow connection start counts as lag for the life of a stream. */
-  private static final double MAX_MESSAGE_AGE_S = 2;
+  static final double MAX_MESSAGE_AGE_S = 2;
 
   /** A read further in the future proves that this machine was suspended. */
   private static final double MAX_MESSAGE_AHEAD_S = 1;
