@@ -127,6 +127,7 @@ test("when a token's state cannot be known the answer is 503, not 401 and not 20
     verifier: {
       verify: () => Promise.reject(new DomainError("service_unavailable")),
       refuseSession: () => undefined,
+      nowMs: () => Date.now(),
       assertReady: () => undefined,
       close: () => undefined,
     },

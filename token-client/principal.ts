@@ -53,16 +53,16 @@ export interface TokenVerifier {
    * @throws {DomainError} `service_unavailable` until all revocations have been read, and after 3 s of silence.
    */
   assertReady(): void;
-  close(): void;
-}
-
-/** What the adapters of frameworks need. */
-export interface RequestVerifier extends Pick<TokenVerifier, "verify"> {
   /**
    * Time of token-service in milliseconds since 1970, at most 3 s ahead: for `assertAssured`. The clock of this machine, which may
    * be wrong, counts before the first message of token-service, and in silence if it is later.
    */
   nowMs(): number;
+  close(): void;
+}
+
+/** What the adapters of frameworks need. */
+export interface RequestVerifier extends Pick<TokenVerifier, "verify" | "nowMs"> {
   /** Whether tokens that are bound to a key are accepted. */
   readonly acceptsBound: boolean;
 }

@@ -31,6 +31,7 @@ function start() {
     verifier: {
       verify: (token) => verdicts[token] ?? { kind: "inactive", reason: "invalid" },
       refuseSession: (id) => void refused.push(id),
+      nowMs: () => Date.now(),
       assertReady() {},
       close() {},
     },

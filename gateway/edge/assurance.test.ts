@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import type { AssuranceLevel } from "../../token-client/assurance.ts";
 import type { Verification } from "../../token-client/principal.ts";
 import { principalWith, routesOf, send, testGateway, verifierOfUsers } from "../testing/test-gateway.ts";
@@ -105,6 +105,27 @@ test("a proxied method has its own demand, nothing below it reaches the upstream
   const passed = gatewayFor(2, 0, { routes });
   expect((await send(passed.app, { method: "POST", url: "/payments", ...CALL })).statusCode).toBe(502);
 });
+
+test.each([-10_000, 10_000])(
+  "with its own clock wrong by %d ms, the gateway counts ages by the time of token-service",
+  async (aheadMs) => {
+    const wallMs = Date.now();
+    vi.spyOn(Date, "now").mockImplementation(() => wallMs + aheadMs);
+    onTestFinished(() => void vi.restoreAllMocks());
+    const statusAt = async (ageS: number) => {
+      const authTime = new Date(wallMs - ageS * 1_000);
+      const verdict: Verification = { kind: "active", principal: { ...principalWith("ADMIN"), authTime } };
+      const { app } = testGateway({
+        verifier: { ...verifierOfUsers(new Map([["token", verdict]])), nowMs: () => wallMs },
+        adminAssurance: { acr: 1, maxAgeSeconds: 300 },
+        users: { listUsers: async () => ({ users: [], nextCursor: "" }) },
+      });
+      return (await send(app, { method: "GET", url: "/admin/users", ...CALL })).statusCode;
+    };
+    const statuses = [await statusAt(0), await statusAt(300), await statusAt(301), await statusAt(-6)];
+    expect(statuses).toEqual([200, 200, 401, 401]);
+  },
+);
 
 test("problem details tell the demand too", async () => {
   const { app } = gatewayFor(1, 0, { adminAssurance: { acr: 2 } });

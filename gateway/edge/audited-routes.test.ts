@@ -256,6 +256,7 @@ beforeAll(async () => {
             ? { kind: "active", principal: { ...principalWith(""), kind: "client", clientId: USER_ID } }
             : { kind: "active", principal: principalWith(token === "admin-token" ? "ADMIN" : "USER") },
       refuseSession: () => undefined,
+      nowMs: () => Date.now(),
       assertReady: () => undefined,
       close: () => undefined,
     },

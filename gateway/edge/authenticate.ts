@@ -11,7 +11,7 @@ import type { ProofsOfKeys } from "./proofs-of-keys.ts";
 import { writableState } from "./request-state.ts";
 
 export interface AuthenticateDeps {
-  verifier: Pick<TokenVerifier, "verify">;
+  verifier: Pick<TokenVerifier, "verify" | "nowMs">;
   access: Pick<AccessRules, "holds" | "isDefined">;
   proofsOfKeys: ProofsOfKeys;
 }
@@ -117,13 +117,13 @@ function admit(
 
 function allow(
   request: FastifyRequest,
-  { access }: AuthenticateDeps,
+  { access, verifier }: AuthenticateDeps,
   { text: accessToken }: PresentedToken,
   principal: Principal,
 ): void {
   const state = writableState(request);
   assertMayCall(access, state.policy ?? { auth: { roles: [] } }, principal);
-  assertAssured(state.policy?.assurance, principal, Date.now());
+  assertAssured(state.policy?.assurance, principal, verifier.nowMs());
   state.access = { principal, accessToken };
   state.call.actor = actorOf(principal);
 }

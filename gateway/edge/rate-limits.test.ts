@@ -558,6 +558,7 @@ describe("forwarded calls", () => {
       verifier: {
         verify: (token) => ({ kind: "active", principal: token === "other" ? other : principalWith("USER") }),
         refuseSession: () => undefined,
+        nowMs: () => Date.now(),
         assertReady: () => undefined,
         close: () => undefined,
       },
@@ -576,6 +577,7 @@ describe("forwarded calls", () => {
           return { kind: "inactive", reason: "invalid" };
         },
         refuseSession: () => undefined,
+        nowMs: () => Date.now(),
         assertReady: () => undefined,
         close: () => undefined,
       },

@@ -27,6 +27,7 @@ function gateway() {
     verifier: {
       verify: (token) => VERDICTS[token] ?? invalid,
       refuseSession: () => undefined,
+      nowMs: () => Date.now(),
       assertReady: () => undefined,
       close: () => undefined,
     },

@@ -26,7 +26,7 @@ function gateway(
     token === GOOD ? { kind: "active", principal } : { kind: "inactive", reason: "revoked" },
   overrides: Partial<GatewayDeps> = {},
 ) {
-  const verifier = { verify, refuseSession() {}, assertReady() {}, close() {} };
+  const verifier = { verify, refuseSession() {}, nowMs: () => Date.now(), assertReady() {}, close() {} };
   return testGateway({ verifier, introspectionClients, ...overrides });
 }
 

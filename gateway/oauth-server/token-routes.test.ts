@@ -174,6 +174,7 @@ const verifying = (principal: Principal | undefined) => {
           ? ({ kind: "inactive", reason: "invalid" } as const)
           : ({ kind: "active", principal } as const),
       refuseSession: (id: string) => void refused.push(id),
+      nowMs: () => Date.now(),
       assertReady() {},
       close() {},
     },

@@ -74,6 +74,7 @@ function start(options: { maxUpstreamTokens?: number } = {}) {
     verifier: {
       verify,
       refuseSession: () => undefined,
+      nowMs: () => Date.now(),
       assertReady: () => undefined,
       close: () => undefined,
     },

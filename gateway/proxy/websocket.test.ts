@@ -67,6 +67,7 @@ beforeAll(async () => {
                 },
               },
       refuseSession: () => undefined,
+      nowMs: () => Date.now(),
       assertReady: () => undefined,
       close: () => undefined,
     },

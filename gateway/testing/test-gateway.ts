@@ -95,6 +95,7 @@ export function verifierOfUsers(verdicts: ReadonlyMap<string, Verification | Err
       return verdict ?? { kind: "active", principal: { ...principalWith("USER"), userId: token } };
     },
     refuseSession: () => undefined,
+    nowMs: () => Date.now(),
     assertReady: () => undefined,
     close: () => undefined,
   };
@@ -182,6 +183,7 @@ export function testGateway({
     verifier: {
       verify: (token) => VERDICTS[token] ?? { kind: "inactive", reason: "invalid" },
       refuseSession: (id) => void refused.push(id),
+      nowMs: () => Date.now(),
       assertReady: () => undefined,
       close: () => undefined,
     },
