@@ -19,6 +19,8 @@ func JumpWallClock(by Duration) { wallJumpS.Add(int64(by / Second)) }
 export async function buildGoDriver(): Promise<readonly string[]> {
   const folder = join(VERIFIERS, "dist", "conformance-go");
   await mkdir(folder, { recursive: true });
+  const module = join(VERIFIERS, "go");
+  await runTool("go", ["vet", "./..."], { cwd: module }); // Its own tests compile, too.
   const goroot = await runTool("go", ["env", "GOROOT"]);
   const time = join(goroot.trim(), "src", "time");
   const source = await readFile(join(time, "time.go"), "utf8");
@@ -38,6 +40,6 @@ export async function buildGoDriver(): Promise<readonly string[]> {
   await writeFile(overlayFile, JSON.stringify({ Replace: overlay }));
   const program = join(folder, "driver");
   const options = ["-overlay", overlayFile, "-tags", "jump", "-o", program];
-  await runTool("go", ["build", ...options, "./internal/conformance"], { cwd: join(VERIFIERS, "go") });
+  await runTool("go", ["build", ...options, "./internal/conformance"], { cwd: module });
   return [program];
 }
