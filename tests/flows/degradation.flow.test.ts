@@ -8,7 +8,14 @@ import { databaseOf } from "../../deploy/service-databases.ts";
 import { type CrashingSystem, startCrashingSystem } from "../support/crashing-system.ts";
 import { type EdgeState, type FaultyEdge, openEdge } from "../support/faulty-edge.ts";
 import { findRedisProgram, HOW_TO_GET_REDIS_PROGRAM, startRedis, type TestRedis } from "../support/redis.ts";
-import { ADMIN } from "../support/system.ts";
+import { canMount, HOW_TO_MOUNT, openSmallDisk, type SmallDisk } from "../support/small-disk.ts";
+import {
+  findFaketime,
+  HOW_TO_GET_FAKETIME,
+  openSteppingClock,
+  type SteppingClock,
+} from "../support/stepping-clock.ts";
+import { ADMIN, type PortName } from "../support/system.ts";
 import {
   ALL_FAULTS,
   CALLS,
@@ -31,12 +38,24 @@ const DATABASES: Partial<Record<Part, Service>> = {
   "token's database": "token-service",
   "audit's database": "audit-service",
 };
+/** More than any room for clocks, and less than the life of an access token. */
+const CLOCK_STEPS_S: Record<string, number> = { "clock ahead": 600, "clock behind": -600 };
+const OPERATIONS: Partial<Record<Part, PortName>> = {
+  gateway: "GATEWAY_OPERATIONS_PORT",
+  "identity-service": "IDENTITY_OPERATIONS_PORT",
+  "token-service": "TOKEN_OPERATIONS_PORT",
+  "audit-service": "AUDIT_OPERATIONS_PORT",
+};
 const PASSWORD = "correct horse battery";
 
 let system: CrashingSystem;
 let redis: TestRedis | undefined;
 /** By `caller>callee`. */
 const edges = new Map<string, FaultyEdge>();
+/** By process. */
+const clocks = new Map<string, SteppingClock>();
+/** The gateway's spool is there. */
+let disk: SmallDisk | undefined;
 const upstream = createServer((request, response) => {
   request.resume().on("end", () => {
     response
@@ -51,6 +70,9 @@ beforeAll(async () => {
   const program = findRedisProgram();
   if (program === undefined) process.stdout.write(HOW_TO_GET_REDIS_PROGRAM);
   else redis = await startRedis(program);
+  if (findFaketime() === undefined) process.stdout.write(HOW_TO_GET_FAKETIME);
+  disk = await openSmallDisk();
+  if (disk === undefined) process.stdout.write(HOW_TO_MOUNT);
   upstream.listen(0, "127.0.0.1");
   await once(upstream, "listening");
   system = await startCrashingSystem(async ({ name, environment }) => ({
@@ -65,6 +87,8 @@ afterAll(async () => {
   process.stdout.write(`ms until everything was answered as before:\n${recoveries.join("\n")}\n`);
   await system?.remove();
   await Promise.all([...edges.values()].map((edge) => edge.close()));
+  await Promise.all([...clocks.values()].map((clock) => clock.remove()));
+  await disk?.remove();
   await redis?.remove();
   upstream.closeAllConnections();
   upstream.close();
@@ -76,6 +100,14 @@ async function detoured(
   environment: Record<string, string>,
 ): Promise<Record<string, string>> {
   const changed: Record<string, string> = {};
+  const library = findFaketime();
+  if (library !== undefined) {
+    const clock = await openSteppingClock(library);
+    clocks.set(caller, clock);
+    Object.assign(changed, clock.environment);
+  }
+  if (disk !== undefined && environment.AUDIT_SPOOL_DIRECTORY !== undefined)
+    changed.AUDIT_SPOOL_DIRECTORY = `${disk.path}/spool`;
   const over = async (callee: string, port: number) => {
     const edge = await openEdge(port);
     edges.set(`${caller}>${callee}`, edge);
@@ -234,6 +266,8 @@ async function make({ part, what }: Fault): Promise<() => Promise<unknown> | unk
     if (state !== undefined) return disturb(edgesTo("DATABASE_URL", owner), state);
     return spoilDatabase(owner, what);
   }
+  if (CLOCK_STEPS_S[what] !== undefined) return stepClock(part, CLOCK_STEPS_S[what]);
+  if (part === "gateway") return fillDisk(what);
   const service = part as Service;
   if (what === "killed") {
     await system.kill(service);
@@ -251,6 +285,51 @@ async function make({ part, what }: Fault): Promise<() => Promise<unknown> | unk
   const other = system.ports[ports[service === "audit-service" ? "token-service" : "audit-service"]];
   // Of the gateway, and of nobody else: so the other services are as healthy as ever.
   return disturb(edgesTo(service, "gateway"), state ?? { port: other });
+}
+
+/** Resolves when the process has seen it. */
+async function stepClock(part: Part, seconds: number): Promise<() => Promise<void>> {
+  const port = system.ports[OPERATIONS[part] ?? "GATEWAY_OPERATIONS_PORT"];
+  const set = async (offset: number) => {
+    await clocks.get(part)?.set(offset);
+    const ahead = async () => {
+      const { headers } = await fetch(`http://127.0.0.1:${port}/healthz`);
+      return (Date.parse(headers.get("date") ?? "") - Date.now()) / 1_000;
+    };
+    await expect
+      .poll(async () => Math.abs((await ahead()) - offset), { timeout: SETTLE_MS })
+      .toBeLessThan(Math.abs(seconds) / 2);
+  };
+  await set(seconds);
+  return () => set(0);
+}
+
+async function fillDisk(what: string): Promise<() => Promise<void>> {
+  await disk?.fill();
+  const isAlone = what === "full disk";
+  if (!isAlone) {
+    await system.kill("audit-service");
+    // The first entry that finds no room tells the gateway, which then is not ready.
+    const ready = `http://127.0.0.1:${system.ports.GATEWAY_OPERATIONS_PORT}/readyz`;
+    const isFailing = async () => (await (await fetch(ready)).text()).includes("audit spool");
+    const hasNoRoom = async () => {
+      await call("127.0.0.1", "POST", "/auth/login", { body: ADMIN });
+      if (!(await isFailing())) return false;
+      // What the spool has sent before, or cut off, left room.
+      await disk?.fill();
+      return isFailing();
+    };
+    await expect.poll(hasNoRoom, { timeout: SETTLE_MS }).toBe(true);
+  }
+  return async () => {
+    if (!isAlone) {
+      // First of all: a spool that works again, and no way to audit-service, would be another fault.
+      await system.start("audit-service");
+      const readLog = () => call("127.0.0.1", "GET", "/admin/audit?limit=1", { token: admin });
+      await expect.poll(async () => (await readLog()).status, { timeout: SETTLE_MS }).toBe(200);
+    }
+    await disk?.free();
+  };
 }
 
 /** By its superuser. The service's connections are ended, so that it meets the change at once. */
@@ -276,7 +355,11 @@ async function spoilDatabase(owner: Service, what: string): Promise<() => Promis
   return () => change(mend);
 }
 
-const isPossible = ({ part }: Fault) => part !== "Redis" || findRedisProgram() !== undefined;
+const isPossible = ({ part, what }: Fault) => {
+  if (part === "Redis") return findRedisProgram() !== undefined;
+  if (what in CLOCK_STEPS_S) return findFaketime() !== undefined;
+  return part !== "gateway" || canMount();
+};
 
 describe("each fault has the answers of its row", () => {
   const faults = ALL_FAULTS.map((fault, index) => ({
@@ -291,8 +374,10 @@ describe("each fault has the answers of its row", () => {
     const mend = await make(fault);
     try {
       await untilAnswered(ask, HEALTHY, expected);
-      const once = (Object.keys(CALLS) as CallName[]).filter((name) => !REPEATED.some((one) => one === name));
-      expect(await ask(once)).toEqual(chosen(expected, once));
+      const single = (Object.keys(CALLS) as CallName[]).filter(
+        (name) => !REPEATED.some((one) => one === name),
+      );
+      expect(await ask(single)).toEqual(chosen(expected, single));
       // It lasts: nothing comes back by itself.
       expect(await ask(REPEATED)).toEqual(chosen(expected, REPEATED));
     } finally {

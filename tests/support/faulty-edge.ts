@@ -9,7 +9,8 @@ import { setTimeout as sleep } from "node:timers/promises";
  */
 export type EdgeState = "open" | "refused" | "silent" | "slow" | { port: number };
 
-const SLOW_MS = 50;
+/** A registration takes about thirty statements, and a transaction has 3 s, also on a busy machine. */
+const SLOW_MS = 20;
 
 /** A way to a server on loopback that can be disturbed. */
 export interface FaultyEdge {

@@ -53,9 +53,25 @@ const GATEWAY_WITHOUT_TOKENS = { ...WITHOUT_TOKENS, login: "200" };
 /** The gateway's spool takes the entries of changing calls. */
 const WITHOUT_LOG = { log: AWAY };
 
+/** Every call that is recorded is refused before it has an effect: changes, and reading the log. */
+const UNRECORDED = "503 audit_unavailable";
+const WITHOUT_RECORDS = {
+  log: UNRECORDED,
+  login: UNRECORDED,
+  refresh: UNRECORDED,
+  logout: UNRECORDED,
+  pay: UNRECORDED,
+  register: UNRECORDED,
+};
+/** It signs nothing, and verifies no token that a gateway has not seen. */
+const WITHOUT_TRUE_CLOCK = { login: AWAY, refresh: AWAY, logout: AWAY, fresh: AWAY };
+const CLOCKS = { "clock ahead": {}, "clock behind": {} };
+
 /** What is away, how, and what is answered otherwise than in health. */
 const FAULTS = {
+  gateway: { "full disk": {}, "full disk, and audit-service killed": WITHOUT_RECORDS, ...CLOCKS },
   "identity-service": {
+    ...CLOCKS,
     killed: WITHOUT_ACCOUNTS,
     frozen: WITHOUT_ACCOUNTS,
     "behind a silent network": WITHOUT_ACCOUNTS,
@@ -63,6 +79,8 @@ const FAULTS = {
     slow: {},
   },
   "token-service": {
+    "clock ahead": WITHOUT_TRUE_CLOCK,
+    "clock behind": WITHOUT_TRUE_CLOCK,
     killed: WITHOUT_TOKENS,
     frozen: WITHOUT_TOKENS,
     "behind a silent network": GATEWAY_WITHOUT_TOKENS,
@@ -70,6 +88,7 @@ const FAULTS = {
     slow: {},
   },
   "audit-service": {
+    ...CLOCKS,
     killed: WITHOUT_LOG,
     frozen: WITHOUT_LOG,
     "behind a silent network": WITHOUT_LOG,
