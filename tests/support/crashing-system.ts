@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { closeSync, openSync } from "node:fs";
+import { closeSync, openSync, readFileSync } from "node:fs";
 import { readFile, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { openHome } from "../../deploy/local/home.ts";
@@ -12,14 +12,23 @@ import { type ProcessSpec, processPlan } from "../../deploy/local/processes.ts";
 import { untilReady } from "../../deploy/local/readiness.ts";
 import { readSettings } from "../../deploy/local/settings.ts";
 import { BARE_ENVIRONMENT } from "./bare-environment.ts";
+import { freePort } from "./free-port.ts";
 import { type PortName, startSystem } from "./system.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 const READY_TIMEOUT_MS = 120_000;
 const NAMES = ["gateway", "identity-service", "token-service", "audit-service"] as const;
+/** Outlives every fault. */
+const PROVIDER = "demo-provider";
+type ServiceName = (typeof NAMES)[number];
+/** The name of the second replica of a service. */
+const twin = <Name extends ServiceName>(name: Name) => `${name}-2` as const;
+
+/** A process. `-2` is there with `twins` alone. */
+type ProcessName = ServiceName | `${ServiceName}-2`;
 
 /** What can be killed. */
-export type PartName = (typeof NAMES)[number] | "postgres";
+export type PartName = ProcessName | "postgres";
 
 /**
  * A Gatehouse whose parts are killed and started again one by one. What ends without being killed is started again
@@ -31,16 +40,22 @@ export interface CrashingSystem {
   ports: Record<PortName, number>;
   /** `kill -9`. Resolves when the process is gone. */
   kill(name: PartName): Promise<void>;
+  /** Resolves when it runs; PostgreSQL: when it is ready. */
+  launch(name: PartName): Promise<void>;
   /** Resolves when it is ready. */
   start(name: PartName): Promise<void>;
   /** `SIGSTOP`: its kernel still takes connections, and nothing answers. `SIGCONT`, or being killed, ends it. */
-  freeze(name: Exclude<PartName, "postgres">): void;
-  thaw(name: Exclude<PartName, "postgres">): void;
+  freeze(name: PartName): void;
+  thaw(name: PartName): void;
+  /** Of one process, or of all. Resolves when it is ready. */
+  untilReady(name?: ProcessName): Promise<void>;
+  /** Where each gateway serves. */
+  gateways: readonly string[];
   /** As PostgreSQL's superuser. */
   server(): EmbeddedPostgres["server"];
   /** Processes that ended without being killed: their names. */
   ended: string[];
-  /** The gateway's metrics, as text. */
+  /** The metrics of all gateways, as text. */
   metrics(): Promise<string>;
   remove(): Promise<void>;
 }
@@ -51,14 +66,24 @@ export type Detour = (spec: ProcessSpec) => Record<string, string> | Promise<Rec
 /**
  * Makes a home with `npm start`, stops that, and runs the same processes without a launcher above them. PostgreSQL is
  * durable, and of this system alone.
+ *
+ * @param options.twins two replicas of each service. Each calls only those of its own row: so both rows are in use.
+ * @param options.provider with the demo provider.
  */
-export async function startCrashingSystem(detour: Detour = () => ({})): Promise<CrashingSystem> {
+export async function startCrashingSystem(
+  detour: Detour = () => ({}),
+  options: { twins?: boolean; provider?: boolean } = {},
+): Promise<CrashingSystem> {
   const { home, ports, url, stop } = await startSystem();
   await stop();
   const environment = Object.fromEntries(Object.entries(ports).map(([key, port]) => [key, String(port)]));
   const settings = readSettings({ ...environment, GATEHOUSE_HOME: home }, ROOT);
   const administrator = { email: "", passwordFile: "" };
-  const planned = processPlan(settings, await openHome(home), administrator).flat();
+  const all = processPlan(settings, await openHome(home), administrator).flat();
+  const single = all.filter(({ name }) => NAMES.some((own) => own === name));
+  const provider = options.provider ? all.find(({ name }) => name === PROVIDER) : undefined;
+  const planned = options.twins ? [...single, ...(await twinsOf(single))] : single;
+  const names = planned.map(({ name }) => name as ProcessName);
   const specs = await Promise.all(
     planned.map(async (spec) => ({
       ...spec,
@@ -72,6 +97,11 @@ export async function startCrashingSystem(detour: Detour = () => ({})): Promise<
   let postgres: EmbeddedPostgres | undefined;
 
   async function start(name: PartName): Promise<void> {
+    await launch(name);
+    if (name !== "postgres") await awaitReady(name);
+  }
+
+  async function launch(name: PartName): Promise<void> {
     if (name === "postgres") {
       postgres = await startEmbeddedPostgres({
         dataDirectory: join(home, "postgres"),
@@ -85,7 +115,13 @@ export async function startCrashingSystem(detour: Detour = () => ({})): Promise<
     const spec = specs.find((candidate) => candidate.name === name);
     if (spec === undefined) throw new Error(`there is no ${name}`);
     spawnSupervised(spec);
-    const problem = await untilReady(spec.readyUrl, READY_TIMEOUT_MS);
+  }
+
+  async function awaitReady(name: ProcessName): Promise<void> {
+    const problem = await untilReady(
+      specs.find((candidate) => candidate.name === name)?.readyUrl ?? "",
+      READY_TIMEOUT_MS,
+    );
     if (problem !== undefined) throw new Error(`${name} is not ready: ${problem}`);
   }
 
@@ -107,6 +143,10 @@ export async function startCrashingSystem(detour: Detour = () => ({})): Promise<
       postgres = undefined;
       return;
     }
+    await killProcess(name);
+  }
+
+  async function killProcess(name: string): Promise<void> {
     const child = children.get(name);
     if (child === undefined) return;
     children.delete(name);
@@ -115,28 +155,91 @@ export async function startCrashingSystem(detour: Detour = () => ({})): Promise<
     await gone;
   }
 
+  function signal(name: PartName, what: "SIGSTOP" | "SIGCONT"): void {
+    if (name !== "postgres") children.get(name)?.kill(what);
+    else if (postgres !== undefined) signalTree(postgres.pid, what);
+  }
+
+  const gateways = specs.filter(({ name }) => /^gateway/.test(name));
   await start("postgres");
-  await Promise.all(NAMES.map(start));
+  await Promise.all(names.map(start));
+  if (provider !== undefined) {
+    spawnSupervised(provider);
+    const problem = await untilReady(provider.readyUrl, READY_TIMEOUT_MS);
+    if (problem !== undefined) throw new Error(`${PROVIDER} is not ready: ${problem}`);
+  }
   return {
     url,
     home,
     ports,
     kill,
+    launch,
     start,
-    freeze: (name) => void children.get(name)?.kill("SIGSTOP"),
-    thaw: (name) => void children.get(name)?.kill("SIGCONT"),
+    freeze: (name) => signal(name, "SIGSTOP"),
+    thaw: (name) => signal(name, "SIGCONT"),
     server() {
       if (postgres === undefined) throw new Error("PostgreSQL does not run");
       return postgres.server;
     },
+    async untilReady(name) {
+      await Promise.all(name === undefined ? names.map(awaitReady) : [awaitReady(name)]);
+    },
+    gateways: gateways.map(({ address }) => `http://${address}`),
     ended,
-    metrics: async () => (await fetch(`http://127.0.0.1:${ports.GATEWAY_OPERATIONS_PORT}/metrics`)).text(),
+    async metrics() {
+      const texts = gateways.map(async ({ readyUrl }) =>
+        (await fetch(readyUrl.replace("/readyz", "/metrics"))).text(),
+      );
+      return (await Promise.all(texts)).join("\n");
+    },
     async remove() {
-      await Promise.all(NAMES.map(kill));
+      await Promise.all([...names, PROVIDER].map(killProcess));
       await postgres?.stop();
       await rm(home, { recursive: true, force: true });
     },
   };
+}
+
+/** On ports, and with a spool, of its own. */
+async function twinsOf(specs: readonly ProcessSpec[]): Promise<ProcessSpec[]> {
+  const moved = new Map<string, string>();
+  for (const { environment } of specs) {
+    for (const key of ["LISTEN_ADDRESS", "HEALTH_ADDRESS", "OPERATIONS_ADDRESS"]) {
+      const address = environment[key];
+      if (address !== undefined) moved.set(address, `127.0.0.1:${await freePort()}`);
+    }
+  }
+  return specs.map(({ name, entry, environment, nodeOptions, readyUrl, address }) => {
+    const own = Object.entries(environment).map(([key, value]) => [key, moved.get(value) ?? value]);
+    const spool = environment.AUDIT_SPOOL_DIRECTORY;
+    const hosts = environment.ALLOWED_HOSTS;
+    return {
+      name: twin(name as ServiceName),
+      entry,
+      nodeOptions,
+      address: moved.get(address) ?? address,
+      readyUrl: readyUrl.replace(new URL(readyUrl).host, (host) => moved.get(host) ?? host),
+      environment: {
+        ...Object.fromEntries(own),
+        ...(spool === undefined ? {} : { AUDIT_SPOOL_DIRECTORY: `${spool}-2` }),
+        ...(hosts === undefined ? {} : { ALLOWED_HOSTS: `${hosts},${moved.get(address)}` }),
+      },
+    };
+  });
+}
+
+/** PostgreSQL has a process for each connection, in a session of its own. */
+function signalTree(pid: number, what: NodeJS.Signals): void {
+  // The server first when it stops: so it has no further children.
+  process.kill(pid, what);
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean);
+  for (const child of children) {
+    try {
+      process.kill(Number(child), what);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+    }
+  }
 }
 
 function spawnPart(spec: ProcessSpec, home: string): ChildProcess {

@@ -8,6 +8,7 @@ import { CHROMIUM } from "../../support/chromium.ts";
 import { expectOneUse } from "../../support/expect-one-use.ts";
 import { oneSystem } from "../../support/one-system.ts";
 import { patientFetch } from "../../support/patient-fetch.ts";
+import { type PlainBrowser, plainBrowser } from "../../support/plain-browser.ts";
 import { ADMIN, readLog, type System } from "../../support/system.ts";
 import { proveAddress } from "../../support/verified-user.ts";
 
@@ -18,25 +19,6 @@ beforeAll(() => {
   system = oneSystem();
   api = apiClient(system.url);
 });
-
-/** A browser as far as redirects and cookies go. */
-function plainBrowser(fetch = patientFetch) {
-  const jars = new Map<string, Map<string, string>>();
-  return async (url: string, method: "GET" | "POST" = "GET") => {
-    const { origin } = new URL(url);
-    const jar = jars.get(origin) ?? new Map<string, string>();
-    jars.set(origin, jar);
-    const cookie = [...jar].map(([name, value]) => `${name}=${value}`).join("; ");
-    const response = await fetch(url, { method, headers: { cookie }, redirect: "manual" });
-    for (const line of response.headers.getSetCookie()) {
-      const [pair = ""] = line.split(";");
-      jar.set(pair.slice(0, pair.indexOf("=")), pair.slice(pair.indexOf("=") + 1));
-    }
-    const location = response.headers.get("location");
-    return { response, next: location === null ? "" : new URL(location, url).href };
-  };
-}
-type PlainBrowser = ReturnType<typeof plainBrowser>;
 
 /** From the provider's page to where the callback sends the browser. */
 async function choose(browser: PlainBrowser, user: string, start: string): Promise<string> {

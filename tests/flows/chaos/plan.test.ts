@@ -1,0 +1,39 @@
+import { expect, test } from "vitest";
+import { NETWORKS, planFaults, planText } from "./plan.ts";
+
+test("the same seed gives the same plan, and another seed another", () => {
+  expect(planFaults(7, 600)).toEqual(planFaults(7, 600));
+  expect(planText(planFaults(7, 600))).not.toBe(planText(planFaults(8, 600)));
+});
+
+test("ten minutes reach every process and every network, in every way", () => {
+  const plans = [1, 2, 3, 4].flatMap((seed) => planFaults(seed, 600));
+  const whom = new Set(plans.map((fault) => fault.whom));
+  expect(NETWORKS.filter((network) => !whom.has(network))).toEqual([]);
+  const deedsOf = (part: string) =>
+    new Set(plans.filter(({ whom }) => whom === part).map(({ deed }) => deed));
+  for (const service of ["gateway", "identity-service", "token-service", "audit-service"]) {
+    for (const replica of [service, `${service}-2`]) {
+      expect(deedsOf(replica)).toEqual(new Set(["kill", "freeze"]));
+    }
+  }
+  expect(deedsOf("postgres")).toEqual(new Set(["kill", "freeze"]));
+  expect(deedsOf("redis")).toEqual(new Set(["empty", "freeze"]));
+  const networkDeeds = plans.filter((fault) => NETWORKS.includes(fault.whom)).map(({ deed }) => deed);
+  expect(new Set(networkDeeds)).toEqual(new Set(["silent", "refused", "slow"]));
+});
+
+test("no part has two faults at a time, and none lasts beyond the end", () => {
+  for (const seed of [1, 2, 3]) {
+    const plan = planFaults(seed, 60);
+    expect(plan.length).toBeGreaterThan(15);
+    expect(plan.every(({ atMs, forMs }) => forMs >= 0 && atMs + forMs <= 60_000)).toBe(true);
+    for (const [, faults] of Map.groupBy(plan, ({ whom }) => whom)) {
+      const overlaps = faults.filter(({ atMs }, index) => {
+        const before = faults[index - 1];
+        return before !== undefined && before.atMs + before.forMs > atMs;
+      });
+      expect(overlaps).toEqual([]);
+    }
+  }
+});
