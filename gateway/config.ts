@@ -211,6 +211,8 @@ export const configSchema = z
     PORTAL_RETURN_TO: returnTargetsSchema.optional(),
     /** For own paths. */
     RATE_LIMITS: limitClassesSchema.optional(),
+    /** Of the class `login`. */
+    STRANGER_LOGINS_AT_ONCE: integerSchema(1, 10_000).default(64),
   })
   .superRefine((config, context) => {
     const message = redisConfigProblem(config);

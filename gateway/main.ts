@@ -18,7 +18,9 @@ import { trustedProxies } from "./edge/trusted-proxies.ts";
 import { UsedProofs } from "./edge/used-proofs.ts";
 import { createMemoryLimiter, createRedisLimiter } from "./limits/call-limiter.ts";
 import { defaultLimitClasses } from "./limits/limit-class.ts";
+
 import { ReconciledLimiter } from "./limits/reconciled-limiter.ts";
+import { StrangerPlaces } from "./limits/stranger-places.ts";
 import { oncePassed } from "./readiness.ts";
 import { checkNames } from "./routing/check-names.ts";
 import { ProxyTable } from "./routing/proxy-table.ts";
@@ -143,6 +145,7 @@ const app = buildApp({
   indexLinks: config.WEB_LINKS ?? [],
   returnTargets: config.PORTAL_RETURN_TO ?? [],
   limitClasses: config.RATE_LIMITS ?? defaultLimitClasses(),
+  strangerPlaces: new StrangerPlaces(config.STRANGER_LOGINS_AT_ONCE),
   callLimiter:
     redis === undefined
       ? createMemoryLimiter({ replicas, now })

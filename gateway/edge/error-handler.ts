@@ -63,7 +63,9 @@ function internalError(cause: unknown): DomainError {
   return new DomainError("internal_error", undefined, { cause });
 }
 
+/** `busy` is a refusal like those with 429: a flood of calls must not be one of stacks. */
 function logDefect(logger: Logger, error: DomainError, requestId: string): void {
+  if (error.code === "busy") return;
   if (error.code === "internal_error") logger.error({ err: error, requestId }, "request failed unexpectedly");
   else if (HTTP_STATUS[error.code] >= 500) logger.warn({ err: error, requestId }, "request failed");
 }

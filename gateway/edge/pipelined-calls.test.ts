@@ -3,6 +3,7 @@ import { type AddressInfo, connect, type Socket } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Backends } from "../backends/backends.ts";
 import { defaultLimitClasses } from "../limits/limit-class.ts";
+import { StrangerPlaces } from "../limits/stranger-places.ts";
 import { statuses } from "../testing/raw-socket.ts";
 import { completedLogin, HOST, testGateway } from "../testing/test-gateway.ts";
 
@@ -10,6 +11,7 @@ const BODY = JSON.stringify({ email: "a@example.com", password: "x" });
 const LOGIN_LIMIT = defaultLimitClasses().login.address.calls;
 
 let gateway: ReturnType<typeof testGateway>;
+let places: StrangerPlaces;
 let port: number;
 /** Answers pending logins. */
 const waiting: (() => void)[] = [];
@@ -24,8 +26,10 @@ beforeEach(async () => {
       waiting.push(() => resolve(completedLogin()));
       mostWaiting = Math.max(mostWaiting, waiting.length);
     });
+  places = new StrangerPlaces(10 * LOGIN_LIMIT);
   gateway = testGateway({
     identity: { login },
+    strangerPlaces: places,
     isTrustedProxy: () => true,
   });
   await gateway.app.listen({ port: 0, host: "127.0.0.1" });
@@ -93,8 +97,16 @@ test("a place comes back when its client leaves in the middle of its body, or be
     socket.destroy();
     answerAll();
   }
+  await expect.poll(() => places.taken).toBe(0);
   const last = send(loginFrom("192.0.2.1"));
   await expect.poll(() => waiting.length).toBe(1);
   answerAll();
   await expect.poll(() => statuses(last.text)).toEqual([200]);
+});
+
+test("strangers whose bodies are slow hold no place of those who log in", async () => {
+  for (let index = 1; index <= 10; index += 1) send(loginFrom(`192.0.2.${index}`, BODY.slice(1)));
+  send(loginFrom("192.0.2.100"));
+  await expect.poll(() => waiting.length).toBe(1);
+  expect(places.taken).toBe(1);
 });

@@ -7,6 +7,7 @@ import { createMemoryLimiter } from "../limits/call-limiter.ts";
 import type { LetIn } from "../limits/known-callers.ts";
 import { defaultLimitClasses, type LimitClass, type LimitClasses } from "../limits/limit-class.ts";
 import { ReconciledLimiter } from "../limits/reconciled-limiter.ts";
+import { StrangerPlaces } from "../limits/stranger-places.ts";
 import { parseIntrospectionClients } from "../oauth-server/introspection-clients.ts";
 import { encodedPage } from "../pages/web-pages.ts";
 import { ProxyTable } from "../routing/proxy-table.ts";
@@ -224,15 +225,20 @@ describe("our own routes", () => {
 describe("calls under way", () => {
   const many = { calls: 100, perSeconds: 60 };
   /** A gateway on which logins and logouts are pending until `answer`. */
-  function slowGateway(changes: Partial<LimitClasses>, metrics = createMetrics("gateway")) {
+  function slowGateway(
+    changes: Partial<LimitClasses>,
+    metrics = createMetrics("gateway"),
+    strangerPlaces = new StrangerPlaces(1_000),
+  ) {
     const waiting: (() => void)[] = [];
     const wait = () => new Promise<void>((resolve) => void waiting.push(resolve));
-    ({ app } = testGateway({
+    const gateway = testGateway({
       metrics,
+      strangerPlaces,
       limitClasses: limited(changes),
       isTrustedProxy: (address) => address === "127.0.0.1",
       identity: {
-        login: () => wait().then(() => completedLogin()),
+        login: () => wait().then(() => completedLogin("2.ada.phone.0.1.proof")),
         getUser: () => wait().then(() => ({ user: ada })),
       },
       sessions: {
@@ -240,8 +246,9 @@ describe("calls under way", () => {
         revokeSession: () => wait().then(() => ({ sequence: 1 })),
         listSessions: async () => ({ sessions: [] }),
       },
-    }));
-    return { waiting, metrics };
+    });
+    ({ app } = gateway);
+    return { waiting, metrics, entries: gateway.entries };
   }
   const from = (ip: string) => ({ headers: { "x-forwarded-for": ip } });
 
@@ -275,6 +282,49 @@ describe("calls under way", () => {
       expect((await next).statusCode).toBe(200);
     },
   );
+
+  test("without a place for strangers: 503 before anything is recorded; known networks and devices have their own", async () => {
+    const { waiting, metrics, entries } = slowGateway({}, createMetrics("gateway"), new StrangerPlaces(2));
+    const begin = (ip: string, headers = {}) =>
+      send(app, { ...LOGIN, headers: { "x-forwarded-for": ip, ...headers } });
+    const known = begin("192.0.2.9", { "gatehouse-device": "new" });
+    await expect.poll(() => waiting.length, { interval: 1 }).toBe(1);
+    waiting.splice(0)[0]?.();
+    const device = String((await known).headers["gatehouse-device"]);
+    const open = [begin("192.0.2.1"), begin("192.0.2.2")];
+    await expect.poll(() => waiting.length, { interval: 1 }).toBe(2);
+    const recorded = entries.length;
+    const refused = await begin("192.0.2.3");
+    expect([refused.statusCode, refused.headers["retry-after"]]).toEqual([503, "1"]);
+    expect(refused.json()).toMatchObject({ error: { code: "busy" } });
+    expect([waiting.length, entries.length]).toEqual([2, recorded]);
+    expect(await metrics.render()).toMatch(
+      /gatehouse_rate_limited_total\{limit="strangers",route="\/auth\/login",.*\} 1/,
+    );
+    open.push(begin("192.0.2.9"), begin("192.0.2.4", { "gatehouse-device": device }));
+    await expect.poll(() => waiting.length, { interval: 1 }).toBe(4);
+    for (const end of waiting.splice(0)) end();
+    expect((await Promise.all(open)).map(({ statusCode }) => statusCode)).toEqual([200, 200, 200, 200]);
+    const next = begin("192.0.2.3");
+    await expect.poll(() => waiting.length, { interval: 1 }).toBe(1);
+    waiting[0]?.();
+    expect((await next).statusCode).toBe(200);
+  });
+
+  test("a stranger to whom identity-service was busy keeps the place; a refused one does not", async () => {
+    const places = new StrangerPlaces(4);
+    const codes = ["invalid_credentials", "busy"] as const;
+    let turn = 0;
+    ({ app } = testGateway({
+      strangerPlaces: places,
+      isTrustedProxy: (address) => address === "127.0.0.1",
+      identity: { login: async () => Promise.reject(new DomainError(codes[turn++] ?? "internal_error")) },
+    }));
+    expect((await send(app, { ...LOGIN, ...from("192.0.2.1") })).statusCode).toBe(401);
+    expect(places.taken).toBe(0);
+    expect((await send(app, { ...LOGIN, ...from("192.0.2.2") })).statusCode).toBe(503);
+    expect(places.taken).toBe(1);
+  });
 
   test("a limit of one call has a place for it", async () => {
     const { waiting } = slowGateway({ login: { address: { calls: 1, perSeconds: 60 } } });

@@ -9,6 +9,7 @@ import type { LetInDevice } from "../limits/known-callers.ts";
 import type { LimitClass, LimitClasses } from "../limits/limit-class.ts";
 import type { ReconciledLimiter } from "../limits/reconciled-limiter.ts";
 import { ShareCounts } from "../limits/share-counts.ts";
+import type { StrangerPlaces } from "../limits/stranger-places.ts";
 import { clientIp } from "./caller.ts";
 import { deviceKeyOf, deviceTokenOf } from "./device-cookie.ts";
 import { writableState } from "./request-state.ts";
@@ -17,6 +18,7 @@ export interface RateLimitDeps {
   limitClasses: LimitClasses;
   callLimiter: CallLimiter;
   proxyLimiter: Pick<ReconciledLimiter, "take" | "size">;
+  strangerPlaces: StrangerPlaces;
   metrics: Metrics;
 }
 
@@ -29,6 +31,8 @@ export interface RateLimits {
   enter: Hook;
   beforeLogin: Hook;
   afterLogin: Hook;
+  /** Limits the concurrent logins of strangers. After the body: a slow one must hold no place. */
+  beforeWork: Hook;
   /** @returns the guard's error, or `too_many_requests`. */
   refusedByGuard(request: FastifyRequest, error: Error): Error;
   noteAnswer(request: FastifyRequest, reply: FastifyReply): void;
@@ -39,11 +43,12 @@ const AT_ONCE = 0.5;
 
 /** Totals of public routes count unknown callers only: refused clients must not use up the capacity of others. */
 export function createRateLimits(deps: RateLimitDeps): RateLimits {
-  const { metrics, callLimiter, proxyLimiter } = deps;
-  const refusals = metrics.counter("gatehouse_rate_limited_total", "Calls refused with 429 by the gateway.", [
-    "limit",
-    "route",
-  ]);
+  const { metrics, callLimiter, proxyLimiter, strangerPlaces } = deps;
+  const refusals = metrics.counter(
+    "gatehouse_rate_limited_total",
+    "Calls refused by the gateway with 429, or 503 for lack of a stranger's place.",
+    ["limit", "route"],
+  );
   metrics.gauge("gatehouse_rate_limit_entries", "Rate-limit counters in memory.", ["calls"], (gauge) => {
     gauge.set({ calls: "own" }, callLimiter.size);
     gauge.set({ calls: "proxied" }, proxyLimiter.size);
@@ -52,13 +57,14 @@ export function createRateLimits(deps: RateLimitDeps): RateLimits {
   const underWay = new ShareCounts();
 
   function settle(request: FastifyRequest, reply: FastifyReply, verdict: Verdict): void {
-    const { refusedBy, waitMs, own } = verdict;
+    const { refusedBy, waitMs, own, isStranger = false } = verdict;
     if (refusedBy !== undefined) {
       refusals.inc({ limit: refusedBy.scope, route: request.state.policy?.pattern ?? "(none)" });
       // Do not reveal the global limit.
       const limit = refusedBy.scope === "total" ? {} : { limit: refusedBy.limit.burst };
       throw new DomainError("too_many_requests", undefined, { retryAfterMs: Math.ceil(waitMs), ...limit });
     }
+    if (isStranger) writableState(request).isStranger = true;
     if (own === undefined || request.state.target !== null || request.state.policy === null) return;
     reply.header("ratelimit-limit", own.limit);
     reply.header("ratelimit-remaining", own.remaining);
@@ -105,6 +111,16 @@ export function createRateLimits(deps: RateLimitDeps): RateLimits {
     },
     beforeLogin: hook(bucketsBeforeLogin),
     afterLogin: hook(bucketsAfterLogin),
+    beforeWork(request, _reply, done) {
+      if (!request.state.isStranger || limitClassOfRequest(request) !== "login") return done();
+      try {
+        writableState(request).place = strangerPlaces.enter(networksOf(clientIp(request)));
+      } catch (error) {
+        refusals.inc({ limit: "strangers", route: request.state.policy?.pattern ?? "(none)" });
+        return done(error as Error);
+      }
+      done();
+    },
     refusedByGuard(request, error) {
       const { refusedBy, waitMs } = callLimiter.takeHere(unknownBuckets(request, deps));
       if (refusedBy === undefined) return error;
@@ -115,6 +131,8 @@ export function createRateLimits(deps: RateLimitDeps): RateLimits {
       const state = writableState(request);
       state.leave?.();
       state.leave = null;
+      state.place?.leave(state.errorCode === "busy");
+      state.place = null;
       if (state.target !== null || reply.statusCode >= 400) return;
       // A valid token, or a session that began or continues.
       if (state.access === null && state.proof?.actor.sessionId === undefined) return;

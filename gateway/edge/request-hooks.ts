@@ -75,6 +75,7 @@ export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
     done();
   });
   app.addHook("preHandler", createSecondLook(deps));
+  app.addHook("preHandler", limits.beforeWork);
   app.addHook("preHandler", createIntentHook(audit, deps.callBudgetMs));
   app.addHook("onSend", (request, reply, _payload, done) => {
     closeIfUnread(request, reply);

@@ -8,6 +8,7 @@ import type { DomainError, ErrorCode } from "../../service-kit/errors.ts";
 import type { Logger } from "../../service-kit/logger.ts";
 import type { CallSpan } from "../../service-kit/tracing.ts";
 import type { Principal } from "../../token-client/principal.ts";
+import type { Place } from "../limits/stranger-places.ts";
 import type { ProxyTarget } from "../routing/proxy-table.ts";
 import type { RouteDocs } from "../routing/route-docs.ts";
 import type { RequestPolicy, RoutePolicy } from "../routing/route-policy.ts";
@@ -88,6 +89,10 @@ export class RequestState {
   exchange: Exchange | null = null;
   /** Ends the concurrent call. */
   leave: (() => void) | null = null;
+  /** No recent success of the network or device, on a route where strangers are limited. */
+  isStranger = false;
+  /** A stranger's, while a login is under way. */
+  place: Place | null = null;
   /** Null on public routes. */
   access: Access | null = null;
   /** A token in the body may still prove the caller. */

@@ -16,6 +16,8 @@ export interface Verdict {
   refusedBy?: Bucket;
   /** 0 if there is room. */
   waitMs: number;
+  /** No recent success of the caller's network or device. Told only where strangers are limited. */
+  isStranger?: true;
   /** Of the caller's own buckets (address, user), the one with the least room. */
   own?: { limit: number; remaining: number; resetS: number };
 }
@@ -43,6 +45,7 @@ export function verdictOf(buckets: readonly Bucket[], decisions: readonly Decisi
       verdict.refusedBy = bucket;
       verdict.waitMs = retryInMs;
     }
+    if (bucket.exemptNetwork !== undefined) verdict.isStranger = true;
     if (bucket.scope === "total" || bucket.scope === "device") continue;
     if (verdict.own !== undefined && verdict.own.remaining <= remaining) continue;
     verdict.own = { limit: bucket.limit.burst, remaining, resetS: Math.ceil(resetInMs / 1_000) };

@@ -40,6 +40,7 @@ export function failuresOf({ method, config }: DocumentedRoute): Map<number, Err
     ...(isLimited ? (["forbidden"] as const) : []),
     ...(mayNeedStepUp ? (["step_up_required", "user_required"] as const) : []),
     ...(isMutating(method) ? WITH_BODY : []),
+    ...(config.limitClass === "login" ? (["busy"] as const) : []),
     ...((isAudited ?? isMutating(method)) ? (["audit_unavailable"] as const) : []),
     ...(cookies === "session" ? (["origin_not_allowed"] as const) : []),
     ...(docs.codes ?? []),

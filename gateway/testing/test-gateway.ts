@@ -19,6 +19,7 @@ import { UsedProofs } from "../edge/used-proofs.ts";
 import { createMemoryLimiter } from "../limits/call-limiter.ts";
 import { defaultLimitClasses } from "../limits/limit-class.ts";
 import { ReconciledLimiter } from "../limits/reconciled-limiter.ts";
+import { StrangerPlaces } from "../limits/stranger-places.ts";
 import { ProxyTable } from "../routing/proxy-table.ts";
 
 export const HOST = "gateway.test";
@@ -200,6 +201,7 @@ export function testGateway({
     },
     proxies: overrides.proxies ?? new ProxyTable(routes, metrics),
     limitClasses: defaultLimitClasses(),
+    strangerPlaces: new StrangerPlaces(64),
     webPages: [],
     indexLinks: [],
     returnTargets: [],

@@ -1936,7 +1936,7 @@ export function completeMfaLogin(body: {
         status: 503;
         data: Failure & {
             error: {
-                code: "service_unavailable" | "audit_unavailable";
+                code: "service_unavailable" | "audit_unavailable" | "busy";
             };
         };
     } | {
@@ -3195,7 +3195,7 @@ export function beginPasskeyLogin(body: {}, { gatehouseDevice }: {
         status: 503;
         data: Failure & {
             error: {
-                code: "service_unavailable";
+                code: "service_unavailable" | "busy";
             };
         };
     } | {
@@ -3331,7 +3331,7 @@ export function logInWithPasskey(body: {
         status: 503;
         data: Failure & {
             error: {
-                code: "service_unavailable" | "audit_unavailable";
+                code: "service_unavailable" | "audit_unavailable" | "busy";
             };
         };
     } | {
