@@ -1,14 +1,20 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { z } from "zod";
+import { configSchema as auditConfig } from "../../audit-service/config.ts";
+import { configSchema as gatewayConfig } from "../../gateway/config.ts";
 import {
   type ClassLimits,
   defaultLimitClasses,
   limitClassesSchema,
 } from "../../gateway/limits/limit-class.ts";
+import { configSchema as identityConfig } from "../../identity-service/config.ts";
 import { parseRoutesFile } from "../../routes-file/routes-file.ts";
+import { configSchema as tokenConfig } from "../../token-service/config.ts";
 
-const DOCS = join(import.meta.dirname, "..", "..", "docs");
+const ROOT = join(import.meta.dirname, "..", "..");
+const DOCS = join(ROOT, "docs");
 const capacity = readFileSync(join(DOCS, "operations", "capacity.md"), "utf8");
 const config = readFileSync(join(DOCS, "config.md"), "utf8");
 const classes: Record<string, ClassLimits> = defaultLimitClasses();
@@ -73,4 +79,116 @@ test("config.md names every class with its limits", () => {
     [address.calls, user?.calls, device?.calls, total?.calls],
   ]);
   expect(documented).toEqual(actual);
+});
+
+const SCHEMAS: Record<string, z.ZodObject> = {
+  gateway: gatewayConfig,
+  "identity-service": identityConfig,
+  "token-service": tokenConfig,
+  "audit-service": auditConfig,
+};
+const schemaOf = (service: string, variable: string) =>
+  SCHEMAS[service]?.shape[variable] ?? z.never(`${service} has no ${variable}`);
+
+/** Of the table of variables: 10,000 users, and the three sizes. */
+const variables = [...capacity.matchAll(/^\| ([a-z-]+) \| `([A-Z_]+)`[^|]*\| ([\d,]+) \| (.*) \|$/gm)].map(
+  ([, service = "", variable = "", standard, values = ""]) => ({
+    service,
+    variable,
+    standard: numberIn(standard),
+    values: values.split(" | ").map((cell) => (cell === "–" ? undefined : numberIn(cell))),
+  }),
+);
+const valuesOf = (service: string, variable: string) =>
+  variables.find((each) => each.service === service && each.variable === variable)?.values;
+
+/** First numbers of a row of the table of sizes. */
+const sizesOf = (row: string) => {
+  const cells = capacity.match(new RegExp(`^\\| ${row} +\\|(.*)\\|$`, "m"))?.[1]?.split("|") ?? [];
+  return cells.map((cell) => numberIn(/[\d,]+/.exec(cell)?.[0]));
+};
+
+const SIZED: Record<string, RegExp> = {
+  gateway: /^(RATE_LIMIT_REPLICAS|VERIFIED_TOKENS_MAX|MAX_CONNECTIONS)$/,
+  "identity-service":
+    /(_REPLICAS|DATABASE_POOL_SIZE|HASH_QUEUE_MAX|_GLOBAL_BUDGET|RETENTION_MONTHS|ACCOUNT_DAYS)$/,
+  "token-service": /(POOL_SIZE|VERIFIED_TOKENS_MAX|MAX_SESSIONS_PER_USER)$/,
+  "audit-service": /(POOL_SIZE|RETENTION_MONTHS)$/,
+};
+
+test.each(Object.keys(SCHEMAS))("every variable of %s that a size decides is named", (service) => {
+  const sized = Object.keys(SCHEMAS[service]?.shape ?? {}).filter((name) => SIZED[service]?.test(name));
+  const named = variables.filter((each) => each.service === service).map(({ variable }) => variable);
+  expect(new Set(named)).toEqual(new Set(sized));
+});
+
+test.each(variables)(
+  "$variable of $service has the default that is documented, and takes each value",
+  (row) => {
+    const schema = schemaOf(row.service, row.variable);
+    expect(z.parse(schema, undefined)).toBe(row.standard);
+    expect(row.values).toHaveLength(4);
+    for (const value of row.values) {
+      if (value !== undefined) expect(z.parse(schema, String(value))).toBe(value);
+    }
+  },
+);
+
+test("the numbers of replicas to set are those of the table of sizes", () => {
+  expect(valuesOf("gateway", "RATE_LIMIT_REPLICAS")?.slice(1)).toEqual(
+    sizesOf("\\*\\*gateway\\*\\*, replicas"),
+  );
+  expect(valuesOf("identity-service", "THROTTLE_REPLICAS")?.slice(1)).toEqual(
+    sizesOf("\\*\\*identity-service\\*\\*, cores"),
+  );
+});
+
+test("the connections of all databases are those of the pools", () => {
+  const [identity = [], token = [], audit = []] = [
+    "identity-service\\*\\*, cores",
+    "token-service\\*\\*, replicas",
+    "audit-service\\*\\*, replicas",
+  ].map((row) => sizesOf(`\\*\\*${row}`));
+  const pool = (service: string) => Number(z.parse(schemaOf(service, "DATABASE_POOL_SIZE"), undefined));
+  const connections = identity.map(
+    (replicas, size) =>
+      replicas * pool("identity-service") +
+      (token[size] ?? 0) * pool("token-service") +
+      (audit[size] ?? 0) * (pool("audit-service") + 5),
+  );
+  expect(connections).toHaveLength(3);
+  expect(sizesOf("Connections, all databases")).toEqual(connections);
+});
+
+/** A number of the code: `60 * 60_000`. */
+function constantIn(path: string, name: string): number {
+  const text = new RegExp(`^(?:export )?const ${name} = ([\\d_ *]+);$`, "m").exec(
+    readFileSync(join(ROOT, path), "utf8"),
+  )?.[1];
+  if (text === undefined) throw new Error(`${path} has no ${name}`);
+  return text.split("*").reduce((product, factor) => product * Number(factor.replaceAll("_", "")), 1);
+}
+
+test("the bounds of periodic work are those of the code", () => {
+  const housekeeping = (name: string) => constantIn("token-service/housekeeping.ts", name);
+  const inOneRun = housekeeping("MAX_BATCH") * housekeeping("MAX_BATCHES");
+  const token = constantIn("token-service/main.ts", "CLEAN_UP_INTERVAL_MS");
+  const audit = constantIn("audit-service/log/maintain-log.ts", "TIDY_INTERVAL_MS");
+  const days = constantIn("audit-service/log/forget-old-keys.ts", "DEDUPLICATION_DAYS");
+  const ahead = constantIn("audit-service/log/maintain-log.ts", "MONTHS_AHEAD");
+  const claims = constantIn("audit-service/log/remove-old-partitions.ts", "CLAIMS_AT_ONCE");
+  const secrets = constantIn("identity-service/mfa/reencrypt-totp-secrets.ts", "BATCH");
+  const mfa = constantIn("identity-service/main.ts", "REENCRYPTION_INTERVAL_MS");
+  const rows = [...capacity.matchAll(/^\| [^|]+ \| ([^|]+) \| ([\d,]+) s \| ([^|]+) \|$/gm)].map(
+    ([, run, seconds, needed]) => [run, numberIn(seconds) * 1_000, needed],
+  );
+  const written = (count: number) => count.toLocaleString("en");
+  expect(rows).toEqual([
+    [`${written(inOneRun)} looked at`, token, expect.stringContaining(`in ${15_000_000 / inOneRun} minutes`)],
+    [`${written(inOneRun)} of each`, token, expect.any(String)],
+    [`a day's table, after ${days} days`, audit, expect.any(String)],
+    ["all that are due", audit, expect.stringContaining(`steps of ${written(claims)}`)],
+    [`${ahead} months ahead`, audit, expect.any(String)],
+    [`all, ${secrets} a transaction`, mfa, expect.any(String)],
+  ]);
 });
