@@ -1,13 +1,17 @@
 import { useEffect, useState } from "react";
+import { useAccount } from "../../session/session.ts";
 import { Button } from "../../ui/button.tsx";
+import { Sheet } from "../../ui/dialog.tsx";
+import { useAction } from "../../ui/form.tsx";
 import { save } from "../../ui/save.ts";
 import { useLanguage } from "../../ui/text.ts";
+import { may } from "../may.ts";
 import { type TextKey, useText } from "../text.ts";
 import { momentText } from "../when.tsx";
 import type { Alarm, Finding } from "./check-log.ts";
 import { KeySheet } from "./key-sheet.tsx";
 import { readMemory } from "./log-memory.ts";
-import { useAlarm, useCheckAgain } from "./use-checked.ts";
+import { useAlarm, useCheckAgain, useEndAlarm } from "./use-checked.ts";
 import "./alarm.css";
 
 const TEXT: Record<Finding, TextKey> = {
@@ -23,21 +27,28 @@ const TEXT: Record<Finding, TextKey> = {
   other: "alarm.other",
 };
 
-/** Above everything, once an answer has contradicted the log. */
+/** Above everything, once an answer has contradicted the log, until a person ends it. */
 export function AlarmBanner() {
   const t = useText();
   const language = useLanguage();
+  const account = useAccount();
   const alarm = useAlarm();
   const checkAgain = useCheckAgain();
-  const [isKeyOpen, setKeyOpen] = useState(false);
-  const isOn = alarm !== undefined;
+  const [isStill, setStill] = useState(false);
+  const { run, isRunning, problem } = useAction(async () => {
+    setStill(false);
+    setStill(!(await checkAgain()));
+  });
+  const [open, setOpen] = useState<"key" | "end">();
+  // Whoever else uses this browser can neither check it nor end it.
+  const isOn = alarm !== undefined && account !== undefined && may(account, "audit:read");
   useEffect(() => {
     if (isOn) document.documentElement.dataset.alarm = "";
     return () => {
       delete document.documentElement.dataset.alarm;
     };
   }, [isOn]);
-  if (alarm === undefined) return null;
+  if (!isOn) return null;
   return (
     <section className="alarm" role="alert">
       <h2>{t("alarm.title")}</h2>
@@ -56,15 +67,45 @@ export function AlarmBanner() {
         <Button size="slim" onClick={() => keepEvidence(alarm)}>
           {t("alarm.save")}
         </Button>
-        <Button kind="quiet" size="slim" onClick={checkAgain}>
+        <Button kind="quiet" size="slim" isPending={isRunning} onClick={() => void run()}>
           {t("alarm.again")}
         </Button>
-        <Button kind="quiet" size="slim" onClick={() => setKeyOpen(true)}>
+        <Button kind="quiet" size="slim" onClick={() => setOpen("key")}>
           {t("proof.aboutKey")}
         </Button>
+        <Button kind="quiet" size="slim" onClick={() => setOpen("end")}>
+          {t("alarm.end")}
+        </Button>
       </div>
-      {isKeyOpen && <KeySheet onClose={() => setKeyOpen(false)} />}
+      {isStill && <p>{t("alarm.still")}</p>}
+      {problem !== undefined && <p>{t("alarm.unchecked", { why: problem.message })}</p>}
+      {open === "key" && <KeySheet onClose={() => setOpen(undefined)} />}
+      {open === "end" && <EndSheet alarm={alarm} onClose={() => setOpen(undefined)} />}
     </section>
+  );
+}
+
+/** Nothing ends an alarm by itself. */
+function EndSheet({ alarm, onClose }: { alarm: Alarm; onClose: () => void }) {
+  const t = useText();
+  const end = useEndAlarm();
+  return (
+    <Sheet title={t("alarm.end")} onClose={onClose}>
+      {() => (
+        <>
+          <p>{t("alarm.endLead")}</p>
+          <div className="buttons">
+            <Button onClick={() => keepEvidence(alarm)}>{t("alarm.save")}</Button>
+            <Button kind="danger" onClick={end}>
+              {t("alarm.endNow")}
+            </Button>
+            <Button kind="quiet" onClick={onClose}>
+              {t("form.cancel")}
+            </Button>
+          </div>
+        </>
+      )}
+    </Sheet>
   );
 }
 

@@ -18,6 +18,8 @@ export type Finding = ProofProblem | "key" | "shorter" | "rewritten" | "withheld
 export interface Alarm {
   finding: Finding;
   at: string;
+  /** Of the entry that was asked for, if it was one. */
+  entryId?: string;
   /** Everything that it was found in. */
   evidence: object;
 }
@@ -146,7 +148,7 @@ function textOf(value: unknown): string {
 }
 
 async function checked<T>(
-  known: object,
+  known: { id?: string; memory: LogMemory },
   check: (evidence: Record<string, unknown>) => Promise<Checked<T>>,
 ): Promise<Checked<T>> {
   if (!("subtle" in crypto)) return { kind: "unsupported" };
@@ -157,7 +159,8 @@ async function checked<T>(
     if (error instanceof DOMException && error.name === "NotSupportedError") return { kind: "unsupported" };
     const finding = findingOf(error);
     if (finding === undefined) throw error;
-    return { kind: "alarm", alarm: { finding, at: new Date().toISOString(), evidence } };
+    const of = known.id !== undefined && { entryId: known.id };
+    return { kind: "alarm", alarm: { finding, at: new Date().toISOString(), ...of, evidence } };
   }
 }
 

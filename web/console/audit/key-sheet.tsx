@@ -1,4 +1,3 @@
-import { useQueryClient } from "@tanstack/react-query";
 import { parseKey } from "../../audit-proof/checkpoint.ts";
 import { GatehouseError } from "../../client/gateway-calls.ts";
 import { Button } from "../../ui/button.tsx";
@@ -11,16 +10,19 @@ import { visible } from "../../ui/visible.ts";
 import { useText } from "../text.ts";
 import { momentText } from "../when.tsx";
 import { forgetLog, readMemory, trustKey } from "./log-memory.ts";
+import { useCheckAgain, useEndAlarm } from "./use-checked.ts";
 
 /** The key that this browser trusts: to compare, to replace by one that came another way, or to forget. */
 export function KeySheet({ onClose }: { onClose: () => void }) {
   const t = useText();
   const language = useLanguage();
-  const queries = useQueryClient();
+  const checkAgain = useCheckAgain();
+  const endAlarm = useEndAlarm();
   const { key = "", comparedAt, last } = readMemory();
   const changed = () => {
     onClose();
-    void queries.resetQueries({ queryKey: ["audit"] });
+    // What cannot be asked for now is asked for again, and ends no alarm.
+    checkAgain().catch(() => undefined);
   };
   const pin = async ({ key: entered = "" }: Readonly<Record<string, string>>) => {
     const pinned = entered.trim();
@@ -88,6 +90,7 @@ export function KeySheet({ onClose }: { onClose: () => void }) {
               className="plain"
               onClick={() => {
                 forgetLog();
+                endAlarm();
                 changed();
               }}
             >

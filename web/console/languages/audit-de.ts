@@ -181,5 +181,11 @@ export const auditDe: SameTexts<typeof auditEn> = {
     runbook: "Folgen Sie dann „When the console raises the alarm“ in {{file}}.",
     save: "Die Beweise speichern",
     again: "Noch einmal prüfen",
+    still: "Noch einmal geprüft, und nicht alles ist bewiesen. Der Alarm bleibt.",
+    unchecked: "Es konnte nicht noch einmal geprüft werden. {{why}} Der Alarm bleibt.",
+    end: "Den Alarm beenden",
+    endLead:
+      "Erst wenn die Verantwortlichen davon wissen. Dieser Browser vergisst dann, was er gefunden hat, auch die Beweise: Speichern Sie sie vorher. Ein Log, das noch immer falsch ist, löst den Alarm wieder aus.",
+    endNow: "Beenden",
   },
 };

@@ -173,5 +173,11 @@ export const auditEn = {
     runbook: "Then follow “When the console raises the alarm” in {{file}}.",
     save: "Save the evidence",
     again: "Check again",
+    still: "Checked again, and not all of it is proven. The alarm stays.",
+    unchecked: "It could not be checked again. {{why}} The alarm stays.",
+    end: "End the alarm",
+    endLead:
+      "Only when those who are responsible know of it. This browser then forgets what it found, also the evidence: save it first. A log that is still wrong raises the alarm again.",
+    endNow: "End it",
   },
 };
