@@ -32,7 +32,7 @@ export function ExportSheet({ search, onClose }: { search: AuditSearch; onClose:
     const { file, whole: found } = await readExport(response, format, setBytes);
     if (controller.signal.aborted) return;
     const time = new Date().toISOString().slice(0, 19).replaceAll(":", "");
-    if (found !== "tooLarge") save(file, `audit-${time}.${format}`);
+    if (file !== undefined) save(file, `audit-${time}.${format}`);
     setWhole(found);
   });
   const size = (count: number, unit: "kilobyte" | "megabyte") =>
@@ -55,6 +55,9 @@ export function ExportSheet({ search, onClose }: { search: AuditSearch; onClose:
             </Notice>
           )}
           {whole === "broken" && <Notice isBad>{t("auditExport.broken")}</Notice>}
+          {whole === "interrupted" && (
+            <Notice isBad>{t("auditExport.interrupted", { size: size(bytes / 1_000, "kilobyte") })}</Notice>
+          )}
           <div className="buttons">
             <Button isPending={isRunning} onClick={() => void run("ndjson")}>
               JSON Lines

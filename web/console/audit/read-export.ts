@@ -2,8 +2,11 @@ import { GatehouseError } from "../../client/gateway-calls.ts";
 import { readAnswer } from "../../ui/api.ts";
 
 export type Format = "ndjson" | "csv";
-/** `more`: the search finds more than one export has. `untold`: CSV does not say. `tooLarge`: nothing was kept. */
-export type Whole = "whole" | "more" | "broken" | "untold" | "tooLarge";
+/**
+ * `more`: the search finds more than one export has. `untold`: CSV does not say. Of the others nothing is kept: `tooLarge`, `broken` (it
+ * has no end) and `interrupted` (the connection broke). A part of an export could be taken for the whole.
+ */
+export type Whole = "whole" | "more" | "untold" | "tooLarge" | "broken" | "interrupted";
 
 /** Of a file, which is in memory until it is saved. Ten thousand ordinary entries are about 10 MB. */
 export const MAX_EXPORT_BYTES = 64_000_000;
@@ -11,15 +14,15 @@ const LINE_BYTES = 200;
 
 /**
  * Reads it piece by piece, so that one sees it grow.
- * @returns an empty file if it has more than `maxBytes`, of which no more was read.
- * @throws {GatehouseError} also if it breaks off.
+ * @returns no file unless it is good to keep. Of more than `maxBytes` no more is read.
+ * @throws {GatehouseError} if the gateway has refused it.
  */
 export async function readExport(
   response: Response,
   format: Format,
   onBytes: (bytes: number) => void,
   maxBytes = MAX_EXPORT_BYTES,
-): Promise<{ file: Blob; whole: Whole }> {
+): Promise<{ file?: Blob; whole: Whole }> {
   if (!response.ok || response.body === null) {
     await readAnswer(response);
     throw new GatehouseError(response.status, { code: "internal_error" });
@@ -28,22 +31,26 @@ export async function readExport(
   let bytes = 0;
   const reader = response.body.getReader();
   for (;;) {
-    const { value, done } = await reader.read().catch(() => {
-      throw new GatehouseError(0, { code: "offline" });
-    });
+    const piece = await reader.read().catch(() => undefined);
+    if (piece === undefined) return { whole: "interrupted" };
+    const { value, done } = piece;
     if (done) break;
     bytes += value.length;
     if (bytes > maxBytes) {
       await reader.cancel();
-      return { file: new Blob(), whole: "tooLarge" };
+      return { whole: "tooLarge" };
     }
     pieces.push(value);
     onBytes(bytes);
   }
   const file = new Blob(pieces, { type: response.headers.get("content-type") ?? "" });
-  if (format === "csv") return { file, whole: "untold" };
-  return { file, whole: wholeOf(await file.slice(-LINE_BYTES).text()) };
+  const end = await file.slice(-LINE_BYTES).text();
+  const whole = format === "csv" ? wholeCsv(end) : wholeOf(end);
+  return whole === "broken" ? { whole } : { file, whole };
 }
+
+/** Of an end in the middle of a line one knows. */
+const wholeCsv = (end: string): Whole => (end.endsWith("\n") ? "untold" : "broken");
 
 function wholeOf(end: string): Whole {
   const last = end.trimEnd().split("\n").at(-1) ?? "";

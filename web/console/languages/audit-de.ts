@@ -156,7 +156,10 @@ export const auditDe: SameTexts<typeof auditEn> = {
     untold: "Gespeichert. CSV sagt nicht, ob es mehr als seine höchstens 10.000 Einträge gibt.",
     tooLarge:
       "Nichts wurde gespeichert: Es sind mehr als {{size}}, und das ist für einen Browser zu viel. Grenzen Sie die Zeit ein, oder nehmen Sie gatehouse audit export.",
-    broken: "Gespeichert, aber die Datei ist nicht ganz. Exportieren Sie noch einmal.",
+    broken:
+      "Nichts wurde gespeichert: Der Export endete zu früh und ist nicht vollständig. Exportieren Sie noch einmal.",
+    interrupted:
+      "Nichts wurde gespeichert: Die Verbindung brach nach {{size}} ab, der Export ist nicht vollständig. Exportieren Sie noch einmal, oder grenzen Sie die Zeit ein.",
     close: "Schließen",
   },
   alarm: {

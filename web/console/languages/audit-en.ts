@@ -150,7 +150,9 @@ export const auditEn = {
     untold: "Saved. CSV does not say whether there are more than its 10,000 entries at most.",
     tooLarge:
       "Nothing was saved: it has more than {{size}}, which a browser cannot hold. Narrow the time, or use gatehouse audit export.",
-    broken: "Saved, but the file is not whole. Export it again.",
+    broken: "Nothing was saved: the export ended too early, so it is not whole. Export it again.",
+    interrupted:
+      "Nothing was saved: the connection broke after {{size}}, so the export is not whole. Export it again, or narrow the time.",
     close: "Close",
   },
   alarm: {
