@@ -1,11 +1,11 @@
 import { QueryClientProvider } from "@tanstack/react-query";
 import { Link, Outlet, useLocation, useNavigate } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
+import { Attendance } from "../session/attendance.tsx";
 import { newQueries } from "../session/queries.ts";
 import { ProofWanted, StoppedReadings } from "../session/reading.tsx";
 import { useAccount, useSession } from "../session/session.ts";
 import { StepUp } from "../session/step-up.tsx";
-import { Attendance } from "../ui/attended.tsx";
 import { Button } from "../ui/button.tsx";
 import { useAction } from "../ui/form.tsx";
 import { Frame, Rooms } from "../ui/frame.tsx";

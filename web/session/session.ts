@@ -97,6 +97,13 @@ export class Session {
     if (this.call === call) this.#set(account);
   };
 
+  /** Of an access token: at most half of the time after which a session ends that nobody uses. */
+  readonly tokenLifetimeMs = async (): Promise<number> => {
+    const [, claims = ""] = ((await this.#client.accessToken()) ?? "").split(".");
+    const { iat, exp } = JSON.parse(atob(claims.replaceAll("-", "+").replaceAll("_", "/")));
+    return (exp - iat) * 1_000;
+  };
+
   /** After a change, which has happened whether or not this succeeds. */
   readonly loadAgain = (): Promise<void> => this.load().catch(() => undefined);
 

@@ -2,7 +2,8 @@ import { focusManager } from "@tanstack/react-query";
 import { useEffect, useSyncExternalStore } from "react";
 import { textOf, useLanguage } from "./text.ts";
 
-const ATTENDED_MS = 5 * 60_000;
+/** Unless sessions end sooner without use. */
+export const ATTENDED_MS = 5 * 60_000;
 /** What only a person does. Pointers move by themselves when rows move below them. */
 const SIGNS = ["pointerdown", "keydown", "wheel"] as const;
 
@@ -10,12 +11,12 @@ const SIGNS = ["pointerdown", "keydown", "wheel"] as const;
  * From now on whatever repeats itself waits while nobody uses the page: its calls would keep the session of an empty chair. It goes on, at
  * once, with the first sign of a person. Queries wait by themselves; other loops use `attended`.
  */
-function watchAttendance(): void {
+function watchAttendance(attendedMs: number): void {
   focusManager.setEventListener((setAttended) => {
     let timer: ReturnType<typeof setTimeout> | undefined;
     const note = () => {
       clearTimeout(timer);
-      if (!document.hidden) timer = setTimeout(setAttended, ATTENDED_MS, false);
+      if (!document.hidden) timer = setTimeout(setAttended, attendedMs, false);
       setAttended(!document.hidden);
     };
     note();
@@ -48,9 +49,9 @@ export async function attended(signal: AbortSignal): Promise<void> {
 }
 
 /** Watches, and says so while the page waits. It covers nothing that a press could miss when it goes. */
-export function Attendance() {
+export function Attendance({ attendedMs }: { attendedMs: number }) {
   useLanguage();
   const isAttended = useAttended();
-  useEffect(watchAttendance, []);
+  useEffect(() => watchAttendance(attendedMs), [attendedMs]);
   return <div role="status">{!isAttended && <p className="idle">{textOf("states.idle")}</p>}</div>;
 }

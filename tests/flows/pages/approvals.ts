@@ -197,7 +197,7 @@ describe.skipIf(CHROMIUM === undefined)("approvals and ways back in Chromium", (
     await page.clock.runFor(60_000);
     await expect.poll(polls).toBeGreaterThan(first);
     await page.clock.fastForward(300_000);
-    await page.getByText("nobody has used this page for five minutes").waitFor();
+    await page.getByText("nobody has used this page for some time").waitFor();
     await expectSound(page, "an empty chair");
     const last = polls();
     await page.clock.runFor(120_000);

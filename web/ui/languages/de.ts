@@ -37,7 +37,7 @@ export const de: SameTexts<typeof en> = {
     loading: "Wird geladen …",
     failed: "Das konnte nicht geladen werden.",
     again: "Erneut versuchen",
-    idle: "Angehalten, weil fünf Minuten lang niemand diese Seite benutzt hat. Mit einer Taste oder einem Klick geht es weiter.",
+    idle: "Angehalten, weil seit einiger Zeit niemand diese Seite benutzt hat. Mit einer Taste oder einem Klick geht es weiter.",
     stopped:
       "Diese Seite erneuert sich nicht mehr: Der Server verlangt einen frischen Beweis, dass Sie es sind.",
     confirm: "Bestätigen Sie, dass Sie es sind, um fortzufahren",

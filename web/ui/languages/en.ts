@@ -36,7 +36,7 @@ export const en = {
     loading: "Loading …",
     failed: "This could not be loaded.",
     again: "Try again",
-    idle: "Paused, because nobody has used this page for five minutes. Press a key or click to go on.",
+    idle: "Paused, because nobody has used this page for some time. Press a key or click to go on.",
     stopped: "This page has stopped renewing itself: the server wants a fresh proof that it is you.",
     confirm: "Confirm it is you to go on",
     forbidden: "You may not read this, so this page has stopped asking for it.",
