@@ -155,3 +155,111 @@ test.each([0o022, 0o077])("a link and the file's mode stay, also with the umask 
   expect(statSync(target).mode & 0o777).toBe(0o640);
   expect(readFileSync(target, "utf8")).toContain("prefix: /b");
 });
+
+/** How users write: each with its quotes, its order and its white space. */
+const STYLES = {
+  shipped: `# Whose file this is.
+routes:
+  # The shop.
+  - prefix: /shop   # its path
+    upstream: "http://127.0.0.1:8081"
+    methods:
+      GET: { permissions: [payments:read] }
+      DELETE: {roles: [ADMIN, 'USER'], action: shop.delete}
+      # PATCH is not allowed.
+
+  # The rest.
+  - methods: {GET: {auth: public}}
+    upstreams: [ 'http://a:1',  http://b:1 ]   # two
+    prefix: '/rest'
+`,
+  "with dashes at the margin": `---
+routes:
+# The shop.
+- prefix: "/shop"
+  upstream: 'http://127.0.0.1:8081'
+  methods:
+    GET: {auth: public}
+- prefix: /rest
+  upstreams:
+  - http://a:1
+  - http://b:1   # the second
+  methods: {GET: {auth: public}}
+`,
+};
+const styles = Object.entries(STYLES);
+const crlf = (text: string) => text.replaceAll("\n", "\r\n");
+
+test.each(styles)(
+  "a file %s: an added route leaves every other line as it was written",
+  async (_how, written) => {
+    for (const text of [written, crlf(written)]) {
+      writeFileSync(file, text);
+      const added = await routes("add", "orders", "http://127.0.0.1:3000");
+      expect(added).toMatchObject({ code: 0, text: expect.stringMatching("orders") });
+      expect(added.text.slice(0, text.length)).toBe(text);
+      expect((await routes("remove", "orders")).text).toBe(text);
+    }
+  },
+);
+
+test.each(styles)(
+  "a file %s: another upstream takes the place of the former one, with its quotes",
+  async (_how, written) => {
+    writeFileSync(file, written);
+    const { text } = await routes("add", "shop", "http://c:1");
+    expect(text).toBe(written.replace("http://127.0.0.1:8081", "http://c:1"));
+    const former = /upstreams:(?: \[.*\]|(?:\n {2}- .*)+)/;
+    const { text: single } = await routes("add", "rest", "http://d:1");
+    expect(single.replace(/ *# (?:two|the second)/, "")).toBe(
+      text.replace(former, "upstream: http://d:1").replace(/ *# two/, ""),
+    );
+  },
+);
+
+test.each(styles)("a file %s: a removed route takes its own lines only", async (_how, written) => {
+  writeFileSync(file, written);
+  const { text } = await routes("remove", "shop");
+  const left = text.split("\n");
+  expect(left.filter((line) => !written.split("\n").includes(line))).toEqual([]);
+  expect(text).toContain(
+    written
+      .slice(written.indexOf("/rest") - 1, -1)
+      .split("\n")
+      .at(-1),
+  );
+  expect(text).not.toMatch(/shop/i);
+});
+
+test("a file whose lines cannot be kept is written anew, with its comments, its order and its quotes", async () => {
+  const written = `routes:
+-   methods: {GET: {auth: public}}
+
+
+    upstream: 'http://a:1'   # one
+    # above
+    prefix: "/a"
+`;
+  writeFileSync(file, written);
+  const { text, code } = await routes("add", "orders", "http://o:1");
+  expect(code).toBe(0);
+  expect(parsed().map(({ prefix }) => prefix)).toEqual(["/a", "/orders"]);
+  const found = text.match(/methods: \{ GET|upstream: 'http:\/\/a:1' # one|# above|prefix: "\/a"/g);
+  expect(found).toHaveLength(4);
+});
+
+test("no comment is lost where the library takes a line away", async () => {
+  const written = `# The first.
+
+
+routes:
+  - prefix: /a
+    # About the upstream.
+    upstream: http://a:1
+    methods: {GET: {auth: public}}
+`;
+  writeFileSync(file, written);
+  const { text } = await routes("add", "a", "http://b:1");
+  expect(text).toContain("# The first.");
+  expect(text).toContain("# About the upstream.\n    upstream: http://b:1");
+});

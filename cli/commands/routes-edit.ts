@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { type FileHandle, readFile, realpath, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { type Document, isMap, parseDocument, type YAMLMap, YAMLSeq } from "yaml";
+import { type Document, isMap, isScalar, parseDocument, type YAMLMap, YAMLSeq } from "yaml";
 import { parseRoutesFile } from "../../routes-file/routes-file.ts";
 import { unknownNames } from "../../routes-file/unknown-names.ts";
 import type { Backend } from "../backend.ts";
@@ -10,6 +10,7 @@ import type { Command, CommandInput, CommandOption } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
 import { UsageError } from "../usage-error.ts";
 import { ACCESS_OPTION, readAccess } from "./access-source.ts";
+import { withKeptLines } from "./kept-lines.ts";
 import { readConfigFile } from "./read-config-file.ts";
 import { replaceFile } from "./replaced-file.ts";
 import { routesTable } from "./routes-check.ts";
@@ -23,6 +24,7 @@ const FILE_OPTION: CommandOption = {
   value: "file",
   description: "the routes file; default: routes.yaml of the local Gatehouse's home",
 };
+const DASHES_AT_THE_MARGIN = /^routes:[^\n]*\n(?:[ \t\r]*(?:#[^\n]*)?\n)*-/m;
 const IN_USE = "A running gateway uses the change within two seconds.";
 
 export const routesList: Command = {
@@ -79,8 +81,9 @@ export const routesAdd: Command = {
       }
       if (hasPolicy(input)) throw new UsageError(`${prefix} is there already: only its upstream can change`);
       const former = existing.get("upstream") ?? "several upstreams";
-      existing.delete("upstreams");
-      existing.set("upstream", upstream);
+      const several = existing.items.find(({ key }) => isScalar(key) && key.value === "upstreams");
+      if (several !== undefined) Object.assign(several, document.createPair("upstream", upstream));
+      else existing.set("upstream", upstream);
       said = `${prefix} goes to ${upstream} now, and no longer to ${former}. The rest of the route stays.`;
     });
     return { text: [said, ...warnings, IN_USE].join("\n"), json: { prefix, upstream, warnings } };
@@ -122,10 +125,12 @@ async function editRoutes(input: CommandInput, backend: Backend, edit: Edit): Pr
   const document = parseDocument(before);
   const routes = document.get("routes");
   const list = routes instanceof YAMLSeq ? routes : new YAMLSeq();
+  const style = { lineWidth: 0, indentSeq: !DASHES_AT_THE_MARGIN.test(before) };
+  const formatted = document.toString(style);
   if (list !== routes) document.set("routes", list);
   edit(document, list);
   if (list.items.length > 0) list.flow = false;
-  const after = document.toString({ lineWidth: 0 });
+  const after = withKeptLines(before, formatted, document.toString(style));
   const checked = await validated(after, check);
   const { rules } = await readAccess({ values: withAccessOfHome(input, backend) }, backend);
   // A link stays, and so do the owner and the mode.
