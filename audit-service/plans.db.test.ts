@@ -117,6 +117,7 @@ const MAINTENANCE: StoreCalls = {
   createLeafPartitions: (tx) => retention.createLeafPartitions(tx),
   selectPartitions: (tx) => retention.selectPartitions(tx),
   selectRemovals: (tx) => retention.selectRemovals(tx),
+  selectCut: (tx) => retention.selectCut(tx, daysAgo(30)),
   isCleanCut: (tx) =>
     retention.isCleanCut(tx, { last: 7_000, ending: daysAgo(30), floorPosition: BigInt(NUMBERED) }),
   detachPartition: async (tx) => {

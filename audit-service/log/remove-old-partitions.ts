@@ -10,12 +10,12 @@ import {
   insertRemoval,
   insertRemovalCleanup,
   isCleanCut,
+  selectCut,
   selectPartitions,
   selectRemovals,
   selectUncleanRemovals,
 } from "./retention-store.ts";
 import { readRoot } from "./tree-proofs.ts";
-import { selectLeaf } from "./tree-store.ts";
 
 interface Deps {
   sql: Sql;
@@ -79,7 +79,7 @@ async function recordRemoval(
   const checkpoint = await selectLastCheckpoint(sql, signer.origin);
   if (checkpoint === undefined) return "not yet";
   const { size } = checkpoint;
-  const last = await lastBefore(sql, ending, first, size);
+  const last = Math.min((await selectCut(sql, ending)) ?? size, size);
   if (last < first) return "empty";
   // Entries of this month may still get numbers.
   if (last === size) return "not yet";
@@ -93,18 +93,6 @@ async function recordRemoval(
   const note = signer.removal({ first, last, root: await readRoot(sql, last) }, now());
   await insertRemoval(sql, { firstSequence: first, lastSequence: last, partitionName, note });
   return "recorded";
-}
-
-/** Returns `first` - 1 without such an entry. */
-async function lastBefore(sql: Sql, time: Date, first: number, size: number): Promise<number> {
-  let [low, high] = [first - 1, size];
-  while (low < high) {
-    const middle = Math.ceil((low + high) / 2);
-    const leaf = await selectLeaf(sql, middle);
-    if (leaf !== undefined && leaf.receivedAt < time) low = middle;
-    else high = middle - 1;
-  }
-  return low;
 }
 
 /** @param name Such as `log_entries_2026_11`. */

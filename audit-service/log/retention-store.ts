@@ -64,6 +64,14 @@ export interface Cut {
   floorPosition: bigint;
 }
 
+/** The number before the first of all later months. Undefined without one. */
+export async function selectCut(sql: Sql, ending: Date): Promise<number | undefined> {
+  const [row] = await sql<{ last: string | null }[]>`
+    select min(first_sequence) - 1 as last from log_months where month >= ${ending}::timestamptz at time zone 'UTC'
+  `;
+  return row?.last == null ? undefined : Number(row.last);
+}
+
 /** True if exactly the entries received before `ending` have numbers up to `last`. */
 export async function isCleanCut(sql: Sql, { last, ending, floorPosition }: Cut): Promise<boolean> {
   const [row] = await sql<{ unclean: boolean }[]>`
