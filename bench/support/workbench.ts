@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { startEmbeddedPostgres } from "../../deploy/local/postgres/embedded-postgres.ts";
@@ -10,15 +10,20 @@ import { freePort } from "../../tests/support/free-port.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 
-/** A PostgreSQL of its own with every service's schema, durable as in production, gone afterwards. */
-export async function startWorkbench() {
-  const folder = await mkdtemp(join(tmpdir(), "gatehouse-bench-"));
+/** A PostgreSQL of its own with every service's schema, by default durable as in production, gone afterwards unless it has a folder. */
+export async function startWorkbench(
+  options: { durable?: boolean; settings?: Readonly<Record<string, string>>; keptFolder?: string } = {},
+) {
+  const { keptFolder, ...postgres } = options;
+  if (keptFolder !== undefined) await mkdir(keptFolder, { recursive: true });
+  const folder = keptFolder ?? (await mkdtemp(join(tmpdir(), "gatehouse-bench-")));
   const server = await startEmbeddedPostgres({
     dataDirectory: join(folder, "postgres"),
     port: await freePort(),
-    password: randomPassword(),
+    password: await keptPassword(join(folder, "superuser-password")),
     logFile: join(folder, "postgres.log"),
     durable: true,
+    ...postgres,
   });
   const secrets = join(folder, "secrets");
   await makePrivateDirectory(secrets);
@@ -33,7 +38,7 @@ export async function startWorkbench() {
     folder,
     /** How a service connects, for the bare driver. */
     login,
-    async connect(service: ServiceName, max = 10) {
+    async connect(service: ServiceName, max = 10, session: Readonly<Record<string, string>> = {}) {
       const { host, port, username, password, database } = await login(service);
       return openPool({
         url: `postgres://${username}@${host}:${port}/${database}`,
@@ -41,16 +46,23 @@ export async function startWorkbench() {
         connectTimeoutMs: 2_000,
         maxWaitMs: 60_000,
         maxWaiting: 10_000,
-        driver: { password, onnotice: () => undefined },
+        driver: { password, connection: { jit: "off", ...session }, onnotice: () => undefined },
       });
     },
     /** As the superuser, to fill tables. */
     connectOwner: (service: ServiceName) => connectTo(server.server, databaseOf(service).database),
     async stop() {
       await server.stop();
-      await rm(folder, { recursive: true, force: true });
+      if (keptFolder === undefined) await rm(folder, { recursive: true, force: true });
     },
   };
+}
+
+async function keptPassword(file: string): Promise<string> {
+  const kept = await readFile(file, "utf8").catch(() => undefined);
+  const password = kept ?? randomPassword();
+  if (kept === undefined) await writeFile(file, password, { mode: 0o600 });
+  return password;
 }
 
 /** CPU of this process between two calls, in microseconds, user and system. */

@@ -32,6 +32,8 @@ export interface EmbeddedPostgresOptions extends Cluster {
   /** On 127.0.0.1. */
   port: number;
   logFile: string;
+  /** Beyond those of {@link serverArguments}. */
+  settings?: Readonly<Record<string, string>>;
 }
 
 export interface PostgresServer {
@@ -136,7 +138,7 @@ function spawnPostgres(
   return { server: { host: "127.0.0.1", port, username: SUPERUSER, password }, pid, exited, stop };
 }
 
-function serverArguments({ port, durable }: EmbeddedPostgresOptions): string[] {
+function serverArguments({ port, durable, settings: more }: EmbeddedPostgresOptions): string[] {
   const settings = {
     port,
     listen_addresses: "127.0.0.1",
@@ -147,6 +149,7 @@ function serverArguments({ port, durable }: EmbeddedPostgresOptions): string[] {
     io_method: "sync", // Needs no worker processes.
     log_line_prefix: "%m [%p] %u@%d ",
     ...(durable ? {} : { fsync: "off", full_page_writes: "off", synchronous_commit: "off" }),
+    ...more,
   };
   return Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
 }
