@@ -4,13 +4,19 @@ interface OpenCall {
   /** Milliseconds of `Date.now()`. */
   deadlineMs: number;
   isOpen: boolean;
+  /** The caller no longer waits. */
+  gone: AbortSignal | undefined;
 }
 
 const calls = new AsyncLocalStorage<OpenCall>();
 
-/** Work that outlives the call has no deadline. */
-export function withCallDeadline<T>(deadlineMs: number, serve: () => Promise<T>): Promise<T> {
-  const call = { deadlineMs, isOpen: true };
+/** Work that outlives the call has no deadline. A caller that has gone ends it at once. */
+export function withCallDeadline<T>(
+  deadlineMs: number,
+  serve: () => Promise<T>,
+  gone?: AbortSignal,
+): Promise<T> {
+  const call = { deadlineMs, isOpen: true, gone };
   const close = () => {
     call.isOpen = false;
   };
@@ -21,8 +27,9 @@ export function withCallDeadline<T>(deadlineMs: number, serve: () => Promise<T>)
   });
 }
 
-/** Negative after the deadline, undefined outside of a call. */
+/** Negative after the deadline or without a caller, undefined outside of a call. */
 export function callTimeLeftMs(): number | undefined {
   const call = calls.getStore();
-  return call?.isOpen === true ? call.deadlineMs - Date.now() : undefined;
+  if (call?.isOpen !== true) return undefined;
+  return call.gone?.aborted ? Number.NEGATIVE_INFINITY : call.deadlineMs - Date.now();
 }

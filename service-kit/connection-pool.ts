@@ -181,7 +181,7 @@ export class ConnectionPool {
 
   #take(): PooledConnection | undefined {
     if (this.#isEnded) throw poolFailure("CONNECTION_ENDED", "the pool is closing");
-    if ((callTimeLeftMs() ?? 1) <= 0) throw tooLate();
+    assertInTime();
     return this.#waiting.size > 0 ? undefined : (this.#idleConnection() ?? this.#newConnection());
   }
 
@@ -286,6 +286,11 @@ export function createDriver(options: ConnectionPoolOptions, extra: object = {})
     max_lifetime: null,
     ...extra,
   });
+}
+
+/** @throws after the deadline of the call, or when its caller has gone. */
+export function assertInTime(): void {
+  if ((callTimeLeftMs() ?? 1) <= 0) throw tooLate();
 }
 
 function tooLate(): Error {

@@ -334,6 +334,24 @@ test("after its caller's deadline a call sends nothing, though a connection is f
   expect(statements()).not.toContain("insert late");
 });
 
+test.each([
+  ["whose caller has gone", (caller: AbortController) => caller.abort()],
+  ["whose deadline has passed", () => vi.setSystemTime(Date.now() + 60_001)],
+])("a transaction %s before its end is rolled back", async (_what, end) => {
+  onTestFinished(() => void vi.useRealTimers());
+  await start();
+  const caller = new AbortController();
+  const serve = () =>
+    transaction(sql, async (tx) => {
+      await tx`insert late`;
+      end(caller);
+    });
+  const late = withCallDeadline(Date.now() + 60_000, serve, caller.signal);
+  await expect(late).rejects.toMatchObject(unavailable({ code: "CONNECTION_TOO_LATE" }));
+  expect(statements()).toContain("rollback");
+  expect(statements()).not.toContain("commit");
+});
+
 test("work that a call has woken is not bound by the call's deadline once the call is over", async () => {
   await start();
   const afterDeadline = Promise.withResolvers<void>();

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import type postgres from "postgres";
 import type { Secret } from "./config.ts";
 import {
+  assertInTime,
   ConnectionPool,
   type ConnectionPoolOptions,
   createDriver,
@@ -104,12 +105,19 @@ export function openPool(options: PoolOptions): Sql {
 }
 
 /**
+ * Rolls back what would end after the call's deadline, or without its caller: the caller has perhaps repeated it, and done more.
+ *
  * @throws errors of the work, or {DomainError} `service_unavailable`, after which a commit may have happened.
  */
 export function transaction<T>(sql: Sql, work: (tx: TransactionSql) => Promise<T>): Promise<T> {
+  const inTime = async (tx: TransactionSql) => {
+    const result = await work(tx);
+    assertInTime();
+    return result;
+  };
   // Undoes the driver's unwrapping of promise arrays.
   const done = sql.pool.hold((connection) =>
-    connection.driver.begin((tx) => unlessLost(connection, tx, work)),
+    connection.driver.begin((tx) => unlessLost(connection, tx, inTime)),
   ) as Promise<T>;
   return nameFailures(done, sql.answerTimeoutMs);
 }

@@ -163,6 +163,8 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
       const startedMs = performance.now();
       let context: RpcContext | undefined;
       let span: CallSpan | undefined;
+      const gone = new AbortController();
+      call.once("cancelled", () => gone.abort());
       const onError = (error: unknown) => {
         const encoded = fail(error, path, context);
         span?.end({}, failureOf(error));
@@ -177,7 +179,8 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
         span = startSpan("server", path.slice(1), context.traceparent);
         context.traceparent = span.traceparent;
         const received = context;
-        withCallDeadline(received.deadlineMs, () => method(call.request, received)).then((response) => {
+        const serve = () => method(call.request, received);
+        withCallDeadline(received.deadlineMs, serve, gone.signal).then((response) => {
           ok.observe((performance.now() - startedMs) / 1_000);
           span?.end();
           callback(null, response);

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from "node:async_hooks";
 import { connect as connectHttp2, constants } from "node:http2";
 import { connect as connectTls } from "node:tls";
 import { type Client, credentials, Metadata, type ServiceError, status } from "@grpc/grpc-js";
@@ -9,6 +10,7 @@ import {
   TokenServiceService,
 } from "../proto/gen/gatehouse/token/v1/token_service.ts";
 import { newCallContext } from "../service-kit/call-context.ts";
+import { callTimeLeftMs } from "../service-kit/call-deadline.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { createMetrics } from "../service-kit/metrics.ts";
 import { callUnary, createRpcClient, openServerStream } from "../service-kit/rpc-client.ts";
@@ -25,6 +27,9 @@ let lastDeadlineMs = 0;
 const clients: Client[] = [];
 const logger = pino({ level: "silent" });
 
+/** Of the call that is watched. */
+let timeLeftMs: (() => number | undefined) | undefined;
+const isWatched = Promise.withResolvers<void>();
 const isGivenUp = Promise.withResolvers<void>();
 
 const implementation: Implementation<TokenServiceServer> = {
@@ -34,6 +39,10 @@ const implementation: Implementation<TokenServiceServer> = {
     if (token === "bug") throw new Error("select * from secrets");
     if (token === "domain") throw new DomainError("conflict", "said so");
     if (token === "slow") await isGivenUp.promise;
+    if (token === "watched") {
+      timeLeftMs = AsyncLocalStorage.bind(callTimeLeftMs);
+      await isWatched.promise;
+    }
     return {
       active: true,
       reason: 0,
@@ -291,6 +300,18 @@ test("a peer that answers nothing is unavailable after the caller's budget", asy
     callUnary(client, client.verifyToken, { token: "slow" }, newCallContext({ budgetMs: 200 })),
   ).rejects.toMatchObject({ code: "service_unavailable" });
   isGivenUp.resolve();
+});
+
+test("a call that is given up while it is served has no time left", async () => {
+  const client = clientOf("gateway");
+  const { promise: answered, resolve } = Promise.withResolvers<ServiceError | null>();
+  const metadata = new Metadata();
+  const call = client.verifyToken({ token: "watched" }, metadata, { deadline: Date.now() + 9_000 }, resolve);
+  await expect.poll(() => timeLeftMs?.()).toBeGreaterThan(0);
+  call.cancel();
+  await expect.poll(() => timeLeftMs?.()).toBe(Number.NEGATIVE_INFINITY);
+  isWatched.resolve();
+  expect(await answered).toMatchObject({ code: status.CANCELLED });
 });
 
 test("a call whose client has gone before it is looked at is not taken for a call without a certificate", async () => {

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { withCallDeadline } from "../service-kit/call-deadline.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { type TransactionSql, transaction } from "../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
@@ -120,6 +121,28 @@ test("a parent presented after its leaf was used and the grace is over ends the 
   await replica.deps.revocations.refresh(); // the end is committed; this replica reads it a moment later
   expect(await use(leaf.accessToken)).toMatchObject({ active: false, refusal: "revoked" });
   expect(await rowOf(pair.sessionId)).toMatchObject({ revokedReason: "refresh_reuse" });
+});
+
+test("an old token ends no session when its caller has gone: it was stuck on its way, and repeated since", async () => {
+  const clock = { ms: Date.now() };
+  const { pair, use, replica } = await seedSession({ clock });
+  const leaf = await refreshSession(replica.deps, pair.refreshToken, origin);
+  await use(leaf.accessToken);
+  clock.ms += 12_000;
+
+  const caller = new AbortController();
+  // The server has read the call, and that it was given up only when the session is locked.
+  let reads = 0;
+  const now = () => {
+    reads += 1;
+    if (reads === 2) caller.abort();
+    return new Date(clock.ms);
+  };
+  const stuck = () => refreshSession({ ...replica.deps, now }, pair.refreshToken, origin);
+  const late = withCallDeadline(Date.now() + 60_000, stuck, caller.signal);
+  await expect(late).rejects.toMatchObject({ code: "service_unavailable" });
+  expect(reads).toBe(2);
+  expect(await rowOf(pair.sessionId)).toMatchObject({ generation: 2, revokedReason: null });
 });
 
 test("a lost answer can be fetched again in the second round as in the first", async () => {

@@ -9,7 +9,6 @@ const NEVER = Number.POSITIVE_INFINITY;
 /** A login at a provider goes on, or fails, by redirects. */
 const isSuccess = ({ answer }: Call) =>
   answer !== undefined && answer.status < 400 && answer.code === undefined;
-const isUndecided = ({ answer }: Call) => answer === undefined || answer.status >= 500;
 const CHANGES: readonly CallKind[] = [
   "register",
   "login",
@@ -382,7 +381,7 @@ function endsOf(calls: readonly Call[]): Map<string, End> {
     if (call.kind === "logout" && call.sessionId !== undefined) note(call.sessionId, call, isSuccess(call));
     const reused = call.answer?.code === "refresh_token_reused";
     // Without an answer it may come late, when its token has long been exchanged: a reuse.
-    if (call.presented !== undefined && (call.isAttack || reused || isUndecided(call)))
+    if (call.presented !== undefined && (call.isAttack || reused || call.answer === undefined))
       note(call.presented.sessionId, call, reused);
     if (call.kind !== "reset") continue;
     for (const login of logins.get(call.userId) ?? []) {
