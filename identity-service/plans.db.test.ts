@@ -54,7 +54,7 @@ const LARGE = {
   external_identities: { issuer: "'https://idp.example'", subject: "n::text", provider: "'idp'" },
   oauth_flows: {
     code_challenge: "null",
-    link_user_id: "case when n % 2 = 0 then " + HALF_ID + " end",
+    link_user_id: `case when n % 2 = 0 then ${HALF_ID} end`,
     link_session_epoch: "case when n % 2 = 0 then 0 end",
     provider: "'idp'",
   },
@@ -234,6 +234,9 @@ const CALLS: StoreCalls = {
   "selectUsers: text": (_tx, sql) => userAdmin.selectUsers(sql, { limit: 51, query: "ser1000@" }),
   "selectUsers: text of nobody": (_tx, sql) => userAdmin.selectUsers(sql, { limit: 51, query: "nobody" }),
   "selectUsers: text of all": (_tx, sql) => userAdmin.selectUsers(sql, { limit: 51, query: "example.com" }),
+  "selectUsers: address": (_tx, sql) => userAdmin.selectUsers(sql, { limit: 1, email }),
+  "selectUsers: address of another role": (_tx, sql) =>
+    userAdmin.selectUsers(sql, { limit: 1, email, role: "ADMIN" }),
   "selectUsers: rare role": (_tx, sql) => userAdmin.selectUsers(sql, { limit: 51, role: "ADMIN" }),
   "selectUsers: unknown role": (_tx, sql) => userAdmin.selectUsers(sql, { limit: 51, role: "NOBODY" }),
   "selectUsers: common role": (_tx, sql) => userAdmin.selectUsers(sql, { limit: 51, role: "USER" }),

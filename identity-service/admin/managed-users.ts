@@ -1,4 +1,5 @@
 import { validate as isUuid } from "uuid";
+import { canonicalEmail } from "../../service-kit/canonical-email.ts";
 import { DomainError, type FieldProblem } from "../../service-kit/errors.ts";
 import type { Sql } from "../../service-kit/postgres.ts";
 import type { Account } from "../users/account.ts";
@@ -9,7 +10,7 @@ const MAX_QUERY_CHARACTERS = 254;
 /** For the trigram index. Less would scan the table. */
 const MIN_QUERY_CHARACTERS = 3;
 
-export interface ListUsersRequest extends Omit<UserFilter, "before"> {
+export interface ListUsersRequest extends Omit<UserFilter, "before" | "email"> {
   cursor?: string | undefined;
 }
 
@@ -18,14 +19,29 @@ export interface UserPage {
   nextCursor: string | undefined;
 }
 
-/** Newest first: registrations do not shift later pages. @throws {DomainError} `validation_failed`. */
+/**
+ * Newest first: registrations do not shift later pages. A complete address finds its owner alone. @throws {DomainError} `validation_failed`.
+ */
 export async function listUsers(deps: { sql: Sql }, request: ListUsersRequest): Promise<UserPage> {
   const { cursor, limit, ...filter } = request;
   const problems = problemsOf(request);
   if (problems.length > 0) throw new DomainError("validation_failed", undefined, { fields: problems });
+  const owner = cursor === undefined ? await ownerOfAddress(deps.sql, request) : undefined;
+  if (owner !== undefined) return { users: [owner], nextCursor: undefined };
   const users = await selectUsers(deps.sql, { ...filter, before: cursor, limit: limit + 1 });
   const page = users.slice(0, limit);
   return { users: page, nextCursor: users.length > limit ? page.at(-1)?.id : undefined };
+}
+
+/** As a part of a text an address takes long to find: millions of addresses have its domain. */
+async function ownerOfAddress(
+  sql: Sql,
+  { query = "", role, status }: ListUsersRequest,
+): Promise<UserPage["users"][number] | undefined> {
+  const email = canonicalEmail(query);
+  if (email === undefined) return undefined;
+  const [owner] = await selectUsers(sql, { email, role, status, limit: 1 });
+  return owner;
 }
 
 function problemsOf({ cursor, limit, query = "" }: ListUsersRequest): FieldProblem[] {

@@ -5,6 +5,8 @@ import { asKnown, columnsWithoutHash } from "../users/account-store.ts";
 export interface UserFilter {
   /** Part of address or name, in any case. */
   query?: string | undefined;
+  /** Canonical. */
+  email?: string | undefined;
   role?: Role | undefined;
   status?: UserStatus | undefined;
   /** Id. Selects only older accounts. */
@@ -28,7 +30,7 @@ export async function selectUsers(sql: Sql, filter: UserFilter): Promise<Omit<Ac
 
 function selectPage(
   tx: TransactionSql,
-  { query, role, status, before, limit }: UserFilter,
+  { query, email, role, status, before, limit }: UserFilter,
 ): Promise<Omit<Account, "passwordHash">[]> {
   // Normalised as in `personal-name.ts`.
   const wanted =
@@ -40,6 +42,7 @@ function selectPage(
       select * from users
       where true
         ${before === undefined ? tx`` : tx`and id < ${before}`}
+        ${email === undefined ? tx`` : tx`and email = ${email}`}
         ${role === undefined ? tx`` : tx`and role = ${role}`}
         ${status === undefined ? tx`` : tx`and status = ${status}`}
         ${wanted === undefined ? tx`` : tx`and ${searchedText(tx)} like lower(${wanted} collate "und-x-icu")`}

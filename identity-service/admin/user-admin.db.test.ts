@@ -102,6 +102,21 @@ test("names of any script are found in any case, and what LIKE means by % _ and 
   for (const query of ["0%_", "%_\\"]) expect(await found(query)).toEqual([odd]);
 });
 
+test("a complete address finds its user alone, and is part of others without one", async () => {
+  const [one, longer] = [await plant("USER", 1), await plant("USER", 2)];
+  const rename = (id: string, email: string) =>
+    database.ownerSql`update users set email = ${email} where id = ${id}`;
+  await rename(one, "ann@mail.example");
+  await rename(longer, "joann@mail.example");
+  const found = async (filter: Partial<Parameters<typeof listUsers>[1]>) =>
+    (await listUsers(deps, { limit: 10, ...filter })).users.map(({ id }) => id);
+  expect(await found({ query: "Ann@Mail.example" })).toEqual([one]);
+  expect(await found({ query: "ann@mail.example", role: "USER", status: "active" })).toEqual([one]);
+  expect(await found({ query: "nn@mail.example" })).toEqual([longer, one]);
+  await rename(one, "anna@mail.example");
+  expect(await found({ query: "ann@mail.example" })).toEqual([longer]);
+});
+
 test("a search among many reads an index, not every user", async () => {
   await database.ownerSql`
     insert into users (id, email, first_name, last_name, role, status, email_verified, created_at, updated_at)

@@ -86,7 +86,10 @@ export interface ManagedUser {
 
 /** Which accounts. */
 export interface ListUsersRequest {
-  /** Part of the address or the name, in any case; empty for all. At most 254 characters. */
+  /**
+   * Part of the address or the name, in any case; empty for all. At most 254 characters. A complete address of a user finds this
+   * user alone.
+   */
   query: string;
   /** UNSPECIFIED for all, unless `role_name` is set. */
   role: Role;
