@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { databaseHosts } from "./database-hosts.ts";
 import { parseEncryptionKey } from "./key-cipher.ts";
 import { isLoopback } from "./loopback.ts";
 import { type FileContent, readAnyFile, readPrivateFile, secretProblem } from "./secret-file.ts";
@@ -67,9 +68,10 @@ function sharedSecrets(config: Record<string, unknown>): string[] {
 
 function unencryptedConnections(config: Record<string, unknown>): string[] {
   const lines: string[] = [];
+  const databases = typeof config.DATABASE_URL === "string" ? databaseHosts(config.DATABASE_URL) : [];
   if (
     config.DATABASE_CA_FILE === undefined &&
-    isElsewhere(config.DATABASE_URL) &&
+    databases?.some(({ href }) => isElsewhere(href)) &&
     config.DATABASE_PLAINTEXT !== true
   )
     lines.push(
@@ -230,11 +232,16 @@ export const serviceConfig = {
 };
 
 export const databaseConfig = {
-  /** `postgres://role@host:port/database`, without the password. */
+  /** `postgres://role@host:port/database`, without the password. Several hosts are separated by commas. */
   DATABASE_URL: z
-    .url({ protocol: /^postgres(ql)?$/ })
+    .string()
+    .refine((text) => databaseHosts(text) !== undefined, {
+      message:
+        "must be postgres://role@host:port/database, or with up to eight host:port, separated by commas",
+      abort: true,
+    })
     .refine(
-      (text) => URL.canParse(text) && new URL(text).password === "",
+      (text) => databaseHosts(text)?.every(({ password }) => password === ""),
       "put the password into DATABASE_PASSWORD_FILE",
     ),
   DATABASE_PASSWORD_FILE: secretFileSchema,
@@ -242,6 +249,8 @@ export const databaseConfig = {
   DATABASE_CA_FILE: readableFileSchema.optional(),
   /** Only for a trusted network. */
   DATABASE_PLAINTEXT: booleanSchema.default(false),
+  /** Of sessions: it takes settings as statements only. */
+  DATABASE_POOLER: booleanSchema.default(false),
   DATABASE_POOL_SIZE: integerSchema(1, 100).default(10),
 };
 

@@ -1,6 +1,6 @@
 import { type AddressInfo, connect, createServer, type Server } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { afterEach, expect, test, vi } from "vitest";
+import { afterEach, expect, onTestFinished, test, vi } from "vitest";
 import { type FakePostgres, SELECTED, startFakePostgres } from "../tests/support/fake-postgres.ts";
 import { withCallDeadline } from "./call-deadline.ts";
 import type { PooledConnection } from "./connection-pool.ts";
@@ -24,16 +24,16 @@ async function start(
 ): Promise<void> {
   server = await startFakePostgres(answer);
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance", "Date"] });
-  sql = openPool({
-    url: server.url,
-    maxConnections: 1,
-    connectTimeoutMs: 600_000,
-    maxWaitMs: 600_000,
-    maxWaiting: 10,
-    driver: { password: "any" },
-    ...options,
-  });
+  sql = openPool({ ...PATIENT, url: server.url, ...options });
 }
+
+const PATIENT = {
+  maxConnections: 1,
+  connectTimeoutMs: 600_000,
+  maxWaitMs: 600_000,
+  maxWaiting: 10,
+  driver: { password: "any" },
+};
 
 /** Lets sockets and the driver go on, without any time passing, until a condition is true. */
 async function until(condition: () => boolean): Promise<void> {
@@ -123,6 +123,78 @@ test("a server that refuses connections is retried after 50 ms, doubling to at m
   expect(await ask()).toBe("CONNECTION_BUSY");
   await vi.advanceTimersByTimeAsync(1);
   expect(await ask()).toBe("CONNECTION_CLOSED");
+});
+
+/** As `start`, with three servers in the URL. */
+async function startThree(options: Partial<PoolOptions> = {}): Promise<[FakePostgres, FakePostgres]> {
+  const others: [FakePostgres, FakePostgres] = [await startFakePostgres(), await startFakePostgres()];
+  await start();
+  const hosts = [server, ...others].map(({ port }) => `127.0.0.1:${port}`);
+  sql = openPool({ ...PATIENT, ...options, url: `postgres://anybody@${hosts.join()}/any` });
+  onTestFinished(() => others.forEach((other) => void other.close()));
+  return others;
+}
+
+const statements = ({ received }: FakePostgres) =>
+  received.map(({ text }) => text).filter((text) => text.startsWith("select "));
+
+test("of several hosts the primary is asked, a standby never, and no caller notices the search", async () => {
+  const [second, third] = await startThree();
+  server.isStandby = true;
+  second.close();
+  expect(await ask("select first")).toBe("answered");
+  expect([server, second, third].map(statements)).toEqual([[], [], ["select first"]]);
+  await soon(transaction(sql, (tx) => tx.unsafe("select second")));
+  expect(statements(third)).toEqual(["select first", "select second"]);
+  expect(openConnections(sql)).toBe(1);
+});
+
+test("after a fail-over the new primary is found, though the old one is back as a standby", async () => {
+  const [second, third] = await startThree();
+  for (const standby of [second, third]) standby.isStandby = true;
+  expect(await ask("select before")).toBe("answered");
+  server.isStandby = true;
+  third.isStandby = false;
+  for (const socket of server.sockets) socket.destroy();
+  await until(() => openConnections(sql) === 0);
+  expect(await ask("select after")).toBe("answered");
+  expect([server, second, third].map(statements)).toEqual([["select before"], [], ["select after"]]);
+});
+
+test("while no host is the primary, all are asked once between pauses of 50 ms, doubling to at most a second", async () => {
+  const hosts = [...(await startThree({ maxWaiting: 0 })), server];
+  for (const host of hosts) host.isStandby = true;
+  for (const [round, pauseMs] of [50, 100, 200, 400, 800, 1_000, 1_000].entries()) {
+    expect(await ask()).toBe("CONNECTION_STANDBY");
+    const starts = hosts.map(({ received }) => received.filter(({ text }) => text === "start").length);
+    expect(starts).toEqual([round + 1, round + 1, round + 1]);
+    await vi.advanceTimersByTimeAsync(pauseMs - 1);
+    expect(await ask()).toBe("CONNECTION_BUSY");
+    await vi.advanceTimersByTimeAsync(1);
+  }
+  for (const host of hosts) host.isStandby = false;
+  expect(await ask("select found")).toBe("answered");
+});
+
+test("a caller past its deadline sends nothing, though the primary was found for it", async () => {
+  const [second] = await startThree();
+  server.isStandby = true;
+  const asked = await withCallDeadline(Date.now() + 1_000, async () => {
+    const asking = ask("select late");
+    await until(() => second.received.length > 0);
+    vi.setSystemTime(Date.now() + 1_000);
+    await vi.advanceTimersByTimeAsync(1_000);
+    return asking;
+  });
+  expect(asked).toBe("CONNECTION_TOO_LATE");
+  expect(statements(second)).toEqual([]);
+  expect(await ask("select next")).toBe("answered");
+});
+
+test("the only host may be a standby", async () => {
+  await start();
+  server.isStandby = true;
+  expect(await ask()).toBe("answered");
 });
 
 test("callers that wait during the pause are served after it, in order", async () => {

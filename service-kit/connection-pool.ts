@@ -1,9 +1,11 @@
 import type { Socket } from "node:net";
 import postgres from "postgres";
 import { callTimeLeftMs } from "./call-deadline.ts";
+import { databaseHosts } from "./database-hosts.ts";
 import { openDatabaseSocket } from "./database-socket.ts";
 
 export interface ConnectionPoolOptions {
+  /** Of several hosts, the primary is used: a standby is refused. */
   url: string;
   /** PEM. Enables TLS. */
   ca?: Buffer | undefined;
@@ -19,6 +21,8 @@ export interface ConnectionPoolOptions {
   maxWaitMs: number;
   maxWaiting: number;
   driver: Pick<postgres.Options<Record<never, never>>, "password" | "connection" | "onnotice">;
+  /** SQL that each new session begins with, before any work. */
+  prelude?: string | undefined;
 }
 
 const DEFAULT_PORT = 5_432;
@@ -26,7 +30,19 @@ const MIN_RECONNECT_PAUSE_MS = 50;
 const MAX_RECONNECT_PAUSE_MS = 1_000;
 const CLOSE_TIMEOUT_S = 1;
 
-type PoolFailure = "CONNECTION_BUSY" | "CONNECTION_TOO_LATE" | "CONNECTION_CLOSED" | "CONNECTION_ENDED";
+type PoolFailure =
+  | "CONNECTION_BUSY"
+  | "CONNECTION_TOO_LATE"
+  | "CONNECTION_CLOSED"
+  | "CONNECTION_ENDED"
+  | "CONNECTION_STANDBY";
+
+interface PoolHost {
+  url: URL;
+  isOneOfSeveral: boolean;
+  /** SQL that has to succeed before any work. */
+  opening: string | undefined;
+}
 
 export interface DriverQuery extends Promise<unknown> {
   handler: Handler;
@@ -48,39 +64,65 @@ export class PooledConnection {
   readonly driver: postgres.Sql;
   readonly run: Handler;
   readonly openedAtMs = performance.now();
+  readonly host: URL;
   /** Set before the driver is notified. */
   lost: Error | undefined;
   isAdmitted = false;
   idleTimer: NodeJS.Timeout | undefined;
   readonly #options: ConnectionPoolOptions;
+  readonly #opening: string | undefined;
+  readonly #onAdmitted: () => void;
   readonly #onLost: (connection: PooledConnection) => void;
   readonly #abandoned = new AbortController();
   #hasSocket = false;
 
   constructor(
     options: ConnectionPoolOptions,
+    { url, isOneOfSeveral, opening }: PoolHost,
     onAdmitted: () => void,
     onLost: (connection: PooledConnection) => void,
   ) {
     this.#options = options;
+    this.host = url;
+    this.#opening = opening;
+    this.#onAdmitted = onAdmitted;
     this.#onLost = onLost;
     this.driver = createDriver(options, {
       socket: () => this.#openSocket(),
-      onparameter: () => {
-        if (this.isAdmitted) return;
-        this.isAdmitted = true;
-        onAdmitted();
+      onparameter: (name: string, value: string) => {
+        // Reported at the start of a session since PostgreSQL 14, in no certain place among the others.
+        if (isOneOfSeveral && name === "in_hot_standby" && value === "on")
+          this.#drop(poolFailure("CONNECTION_STANDBY", "the server is a standby"));
+        if (opening === undefined) this.#admit();
       },
     });
     this.run = handlerOf(this.driver);
+  }
+
+  /** Before any work, once. @throws why the connection cannot be used. */
+  async open(): Promise<void> {
+    if (this.isAdmitted || this.#opening === undefined) return;
+    try {
+      await this.driver.unsafe(this.#opening);
+    } catch (error) {
+      throw this.lost ?? error;
+    }
+    if (this.lost !== undefined) throw this.lost;
+    this.#admit();
+  }
+
+  #admit(): void {
+    if (this.isAdmitted || this.lost !== undefined) return;
+    this.isAdmitted = true;
+    this.#onAdmitted();
   }
 
   /** The driver must not reconnect. */
   async #openSocket(): Promise<Socket> {
     if (this.#hasSocket) throw poolFailure("CONNECTION_CLOSED", "the database closed the connection");
     this.#hasSocket = true;
-    const { url, ca, maxSilenceMs, connectTimeoutMs: timeoutMs } = this.#options;
-    const { hostname, port } = new URL(url);
+    const { ca, maxSilenceMs, connectTimeoutMs: timeoutMs } = this.#options;
+    const { hostname, port } = this.host;
     try {
       const socket = await openDatabaseSocket({
         host: hostname.replace(/^\[|\]$/g, ""),
@@ -117,7 +159,11 @@ export class PooledConnection {
 
   /** Running statements fail. */
   abandon(): void {
-    this.#lose(poolFailure("CONNECTION_ENDED", "the connection was abandoned"));
+    this.#drop(poolFailure("CONNECTION_ENDED", "the connection was abandoned"));
+  }
+
+  #drop(why: Error): void {
+    this.#lose(why);
     const drop = () => this.#abandoned.abort();
     this.driver.end({ timeout: 0 }).then(drop, drop);
   }
@@ -132,6 +178,10 @@ interface Waiter {
 /** The queue is bounded. Nothing is sent for a caller past its deadline. */
 export class ConnectionPool {
   readonly #options: ConnectionPoolOptions;
+  readonly #hosts: readonly [URL, ...URL[]];
+  readonly #opening: string | undefined;
+  /** New connections go here. */
+  #host: URL;
   readonly #open = new Set<PooledConnection>();
   /** A stack: surplus connections become idle and are closed. */
   readonly #idle: PooledConnection[] = [];
@@ -143,6 +193,10 @@ export class ConnectionPool {
 
   constructor(options: ConnectionPoolOptions) {
     this.#options = options;
+    this.#hosts = hostsOf(options);
+    // Any statement: with its answer the server has told whether it is a standby.
+    this.#opening = options.prelude ?? (this.#hosts.length > 1 ? "select" : undefined);
+    this.#host = this.#hosts[0];
   }
 
   get openCount(): number {
@@ -155,7 +209,8 @@ export class ConnectionPool {
 
   /** @throws errors of the work, or a `PoolFailure` before it begins. */
   async hold<T>(work: (connection: PooledConnection) => Promise<T>): Promise<T> {
-    const connection = this.#take() ?? (await this.#turn());
+    const connection =
+      this.#opening === undefined ? (this.#take() ?? (await this.#turn())) : await this.#opened();
     try {
       return await work(connection);
     } finally {
@@ -179,6 +234,21 @@ export class ConnectionPool {
     for (const connection of this.#open) connection.abandon();
   }
 
+  /** Asks each host at most once. */
+  async #opened(): Promise<PooledConnection> {
+    for (let left = this.#hosts.length; ; left--) {
+      const connection = this.#take() ?? (await this.#turn());
+      try {
+        await connection.open();
+        assertInTime();
+        return connection;
+      } catch (error) {
+        this.#release(connection);
+        if (left <= 1 || connection.lost === undefined) throw error;
+      }
+    }
+  }
+
   #take(): PooledConnection | undefined {
     if (this.#isEnded) throw poolFailure("CONNECTION_ENDED", "the pool is closing");
     assertInTime();
@@ -196,6 +266,7 @@ export class ConnectionPool {
       return undefined;
     const connection = new PooledConnection(
       this.#options,
+      { url: this.#host, isOneOfSeveral: this.#hosts.length > 1, opening: this.#opening },
       () => {
         this.#failedConnects = 0;
       },
@@ -265,10 +336,22 @@ export class ConnectionPool {
       this.#serve();
       return;
     }
+    if (this.#hosts.length > 1 && !this.#isEndOfRound(connection.host)) {
+      this.#serve();
+      return;
+    }
     const pauseMs = Math.min(MIN_RECONNECT_PAUSE_MS * 2 ** this.#failedConnects, MAX_RECONNECT_PAUSE_MS);
     this.#failedConnects = Math.min(this.#failedConnects + 1, 10);
     this.#connectAtMs = performance.now() + pauseMs;
     setTimeout(() => this.#serve(), pauseMs + 1).unref();
+  }
+
+  /** Goes on to the next host, unless another connection has failed at this one before. */
+  #isEndOfRound(failed: URL): boolean {
+    if (this.#host !== failed) return false;
+    const next = this.#hosts[this.#hosts.indexOf(failed) + 1];
+    this.#host = next ?? this.#hosts[0];
+    return next === undefined;
   }
 }
 
@@ -277,7 +360,7 @@ function close(connection: PooledConnection): void {
 }
 
 export function createDriver(options: ConnectionPoolOptions, extra: object = {}): postgres.Sql {
-  return postgres(options.url, {
+  return postgres(hostsOf(options)[0].href, {
     ...options.driver,
     max: 1,
     ssl: false, // The socket is already encrypted.
@@ -291,6 +374,13 @@ export function createDriver(options: ConnectionPoolOptions, extra: object = {})
 /** @throws after the deadline of the call, or when its caller has gone. */
 export function assertInTime(): void {
   if ((callTimeLeftMs() ?? 1) <= 0) throw tooLate();
+}
+
+/** @throws {TypeError} for a URL that the configuration would refuse. */
+function hostsOf({ url }: ConnectionPoolOptions): [URL, ...URL[]] {
+  const urls = databaseHosts(url);
+  if (urls === undefined) throw new TypeError("the URL of the database cannot be read");
+  return urls;
 }
 
 function tooLate(): Error {

@@ -48,36 +48,43 @@ afterEach(async () => {
   await database.drop();
 });
 
-test("every connection has a name and time-outs, and server notices are debug lines", async () => {
-  const lines: string[] = [];
-  const service = connectPostgres(
-    {
-      DATABASE_URL: database.url,
-      DATABASE_PASSWORD_FILE: new Secret(database.password),
-      DATABASE_POOL_SIZE: 1,
-    },
-    "test-service",
-    pino({ level: "debug" }, { write: (line: string) => void lines.push(line) }),
-    { idle_session_timeout: 7_000 },
-  );
-  const settings = await service`
-    select name, setting from pg_settings where source = 'client' and name in (
+test.each([
+  ["given at its start", false, "client"],
+  ["set by statements, behind a pooler", true, "session"],
+])(
+  "every connection has a name and time-outs, %s; server notices are debug lines",
+  async (_how, isPooler, source) => {
+    const lines: string[] = [];
+    const service = connectPostgres(
+      {
+        DATABASE_URL: database.url,
+        DATABASE_PASSWORD_FILE: new Secret(database.password),
+        DATABASE_POOL_SIZE: 1,
+        DATABASE_POOLER: isPooler,
+      },
+      "test-service",
+      pino({ level: "debug" }, { write: (line: string) => void lines.push(line) }),
+      { idle_session_timeout: 7_000 },
+    );
+    const settings = await service`
+    select name, setting from pg_settings where source in ('client', ${source}) and name in (
       'application_name', 'statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout',
       'idle_session_timeout', 'jit')`;
-  expect(Object.fromEntries(settings.map(({ name, setting }) => [name, setting]))).toEqual({
-    application_name: "test-service",
-    statement_timeout: "2000",
-    lock_timeout: "1000",
-    idle_in_transaction_session_timeout: "5000",
-    idle_session_timeout: "7000",
-    jit: "off",
-  });
-  await service`do $$ begin raise notice 'look at this'; end $$`;
-  await service.end();
-  expect(lines.map((line) => JSON.parse(line) as unknown)).toMatchObject([
-    { level: 20, notice: "look at this" },
-  ]);
-});
+    expect(Object.fromEntries(settings.map(({ name, setting }) => [name, setting]))).toEqual({
+      application_name: "test-service",
+      statement_timeout: "2000",
+      lock_timeout: "1000",
+      idle_in_transaction_session_timeout: "5000",
+      idle_session_timeout: "7000",
+      jit: "off",
+    });
+    await service`do $$ begin raise notice 'look at this'; end $$`;
+    await service.end();
+    expect(lines.map((line) => JSON.parse(line) as unknown)).toMatchObject([
+      { level: 20, notice: "look at this" },
+    ]);
+  },
+);
 
 test("JIT is off in a service's session, whatever the database's own default", async () => {
   await database.ownerSql.unsafe(`alter database ${new URL(database.url).pathname.slice(1)} set jit = on`);

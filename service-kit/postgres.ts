@@ -34,6 +34,7 @@ export interface DatabaseConfig {
   DATABASE_PASSWORD_FILE: Secret<string>;
   DATABASE_CA_FILE?: string | undefined;
   DATABASE_POOL_SIZE: number;
+  DATABASE_POOLER?: boolean | undefined;
 }
 
 const CONNECT_TIMEOUT_MS = 2_000;
@@ -55,8 +56,7 @@ export function connectPostgres(
   logger: Logger,
   session: Readonly<Record<string, string | number>> = {},
 ): Sql {
-  const connection = {
-    application_name: name,
+  const parameters = {
     statement_timeout: STATEMENT_TIMEOUT_MS,
     lock_timeout: 1_000,
     idle_in_transaction_session_timeout: 5_000,
@@ -64,8 +64,10 @@ export function connectPostgres(
     jit: "off",
     ...session,
   };
+  const isPooler = config.DATABASE_POOLER === true;
   return openPool({
     url: config.DATABASE_URL,
+    prelude: isPooler ? settingStatements(parameters) : undefined,
     ca: config.DATABASE_CA_FILE === undefined ? undefined : readFileSync(config.DATABASE_CA_FILE),
     maxConnections: config.DATABASE_POOL_SIZE,
     connectTimeoutMs: CONNECT_TIMEOUT_MS,
@@ -74,13 +76,20 @@ export function connectPostgres(
     lifetimeMs: CONNECTION_LIFETIME_MS,
     maxWaitMs: MAX_WAIT_MS,
     maxWaiting: MAX_WAITING_PER_CONNECTION * config.DATABASE_POOL_SIZE,
-    answerTimeoutMs: Number(connection.statement_timeout) + ANSWER_GRACE_MS,
+    answerTimeoutMs: Number(parameters.statement_timeout) + ANSWER_GRACE_MS,
     driver: {
       password: config.DATABASE_PASSWORD_FILE.reveal(),
-      connection,
+      connection: { application_name: name, ...(!isPooler && parameters) },
       onnotice: (notice) => logger.debug({ notice: notice.message }, "database notice"),
     },
   });
+}
+
+/** @param parameters constants of ours. */
+function settingStatements(parameters: Readonly<Record<string, string | number>>): string {
+  return Object.entries(parameters)
+    .map(([name, value]) => `set ${name} = '${value}'`)
+    .join("; ");
 }
 
 export interface PoolOptions extends ConnectionPoolOptions {

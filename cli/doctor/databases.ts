@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { ConfigError, databaseConfig, parseConfig } from "../../service-kit/config.ts";
 import { causeOfUnavailable } from "../../service-kit/database-failure.ts";
+import { databaseHosts } from "../../service-kit/database-hosts.ts";
 import { createLogger } from "../../service-kit/logger.ts";
 import { isLoopback } from "../../service-kit/loopback.ts";
 import { pendingMigrations } from "../../service-kit/migrate.ts";
@@ -62,8 +63,8 @@ async function checkDatabase(
     if (!(error instanceof ConfigError)) throw error;
     return [unchecked("database", service, error.message.split("\n").slice(1).join(" ").trim())];
   }
-  const { hostname, port, host } = new URL(config.DATABASE_URL);
-  const server = port === "" ? `${hostname}:5432` : host;
+  const hosts = databaseHosts(config.DATABASE_URL) ?? [];
+  const server = hosts.map(({ hostname, port, host }) => (port === "" ? `${hostname}:5432` : host)).join(",");
   const sql = connectPostgres(
     { ...config, DATABASE_POOL_SIZE: 1 },
     "doctor",
@@ -75,7 +76,9 @@ async function checkDatabase(
     const more = service === "audit-service" ? MORE_OF_AUDIT : 0;
     const needs = config.DATABASE_POOL_SIZE + more;
     measured.push({ service, server, needs, settings, connections: await readConnections(sql) });
-    const isOfThisHost = hostname === "localhost" || isLoopback(hostname.replace(/^\[|\]$/g, ""));
+    const isOfThisHost = hosts.every(
+      ({ hostname }) => hostname === "localhost" || isLoopback(hostname.replace(/^\[|\]$/g, "")),
+    );
     return [
       ok("port", `PostgreSQL of ${service}`, `answers at ${server}`),
       versionOf(service, settings),
@@ -101,7 +104,8 @@ async function checkDatabase(
 
 /** The names that the databases have by default. */
 const known = (environment: Environment) => {
-  const own = decodeURIComponent(new URL(environment.DATABASE_URL ?? "").pathname.slice(1));
+  const [host] = databaseHosts(environment.DATABASE_URL ?? "") ?? [];
+  const own = decodeURIComponent(host?.pathname.slice(1) ?? "");
   return ["identity", "token", "audit"].filter((name) => name !== own);
 };
 
@@ -135,8 +139,7 @@ interface Rule {
 
 const isOn = (value: string) => value === "on";
 const isLimited = (value: string) => Number(value) > 0;
-const POOLER =
-  "Let the pooler pass the service's start-up parameters on, and pool sessions, not transactions";
+const POOLER = "Set DATABASE_POOLER=true, and let the pooler pool sessions, not transactions";
 
 /** Whatever is wrong here loses data, or makes an answer wrong. */
 const RULES: readonly Rule[] = [

@@ -13,7 +13,7 @@ import { untilReady } from "../../deploy/local/readiness.ts";
 import { readSettings } from "../../deploy/local/settings.ts";
 import { BARE_ENVIRONMENT } from "./bare-environment.ts";
 import { freePort } from "./free-port.ts";
-import { type PortName, startSystem } from "./system.ts";
+import { type PortName, type SystemOptions, startSystem } from "./system.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 const READY_TIMEOUT_MS = 120_000;
@@ -65,19 +65,24 @@ export type Detour = (spec: ProcessSpec) => Record<string, string> | Promise<Rec
 
 /**
  * Makes a home with `npm start`, stops that, and runs the same processes without a launcher above them. PostgreSQL is
- * durable, and of this system alone.
+ * durable, and of this system alone, unless `options` name another server: then `kill` and `start` know none.
  *
  * @param options.twins two replicas of each service. Each calls only those of its own row: so both rows are in use.
  * @param options.provider with the demo provider.
  */
 export async function startCrashingSystem(
   detour: Detour = () => ({}),
-  options: { twins?: boolean; provider?: boolean } = {},
+  options: { twins?: boolean; provider?: boolean } & Pick<SystemOptions, "environment" | "files"> = {},
 ): Promise<CrashingSystem> {
-  const { home, ports, url, stop } = await startSystem();
+  const { environment: given, files } = options;
+  const { home, ports, url, stop } = await startSystem({
+    ...(given && { environment: given }),
+    ...(files && { files }),
+  });
   await stop();
   const environment = Object.fromEntries(Object.entries(ports).map(([key, port]) => [key, String(port)]));
-  const settings = readSettings({ ...environment, GATEHOUSE_HOME: home }, ROOT);
+  const settings = readSettings({ ...environment, ...given, GATEHOUSE_HOME: home }, ROOT);
+  const hasOwnPostgres = settings.GATEHOUSE_POSTGRES_URL === undefined;
   const administrator = { email: "", passwordFile: "" };
   const all = processPlan(settings, await openHome(home), administrator).flat();
   const single = all.filter(({ name }) => NAMES.some((own) => own === name));
@@ -90,7 +95,9 @@ export async function startCrashingSystem(
       environment: { ...spec.environment, ...(await detour(spec)) },
     })),
   );
-  const password = (await readFile(join(home, "secrets", "postgres-superuser-password"), "utf8")).trim();
+  const password = hasOwnPostgres
+    ? (await readFile(join(home, "secrets", "postgres-superuser-password"), "utf8")).trim()
+    : "";
 
   const children = new Map<string, ChildProcess>();
   const ended: string[] = [];
@@ -161,7 +168,7 @@ export async function startCrashingSystem(
   }
 
   const gateways = specs.filter(({ name }) => /^gateway/.test(name));
-  await start("postgres");
+  if (hasOwnPostgres) await start("postgres");
   await Promise.all(names.map(start));
   if (provider !== undefined) {
     spawnSupervised(provider);

@@ -19,6 +19,8 @@ export interface FakePostgres {
   /** Everything that was received, in its order. */
   received: FakeMessage[];
   sockets: Set<Socket>;
+  /** New sessions are told so. */
+  isStandby: boolean;
   close(): void;
 }
 
@@ -33,6 +35,7 @@ export async function startFakePostgres(
   const received: FakeMessage[] = [];
   const sockets = new Set<Socket>();
   let connections = 0;
+  const fake = { isStandby: false };
   const server: Server = createServer((socket) => {
     const connection = connections++;
     sockets.add(socket);
@@ -43,11 +46,11 @@ export async function startFakePostgres(
       received.push(message);
       return answer(message);
     };
-    serveConnection(socket, hear);
+    serveConnection(socket, hear, fake);
   });
   await new Promise<void>((resolve) => server.listen(wantedPort, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
-  return {
+  return Object.assign(fake, {
     url: `postgres://anybody@127.0.0.1:${port}/any`,
     port,
     received,
@@ -56,10 +59,14 @@ export async function startFakePostgres(
       server.close();
       for (const socket of sockets) socket.destroy();
     },
-  };
+  });
 }
 
-function serveConnection(socket: Socket, hear: (text: string) => FakeAnswer): void {
+function serveConnection(
+  socket: Socket,
+  hear: (text: string) => FakeAnswer,
+  fake: { isStandby: boolean },
+): void {
   let pending = Buffer.alloc(0);
   let isStarted = false;
   let statement = "";
@@ -90,6 +97,7 @@ function serveConnection(socket: Socket, hear: (text: string) => FakeAnswer): vo
         const admitted = [
           message("R", "\0\0\0\0"),
           message("S", "server_version\0" + "18\0"),
+          message("S", `in_hot_standby\0${fake.isStandby ? "on" : "off"}\0`),
           message("Z", "I"),
         ];
         socket.write(Buffer.concat(admitted));

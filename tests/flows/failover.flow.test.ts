@@ -1,0 +1,259 @@
+import { execFile } from "node:child_process";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { loadavg } from "node:os";
+import { join, resolve } from "node:path";
+import { text } from "node:stream/consumers";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { connectTo } from "../../deploy/local/postgres/ensure-database.ts";
+import { seededRandom } from "../support/crash-clients.ts";
+import { type CrashingSystem, startCrashingSystem } from "../support/crashing-system.ts";
+import { failoverLoad, isAcknowledged, type Load } from "../support/failover-load.ts";
+import {
+  type ClusterNode,
+  missingForCluster,
+  type PatroniCluster,
+  startPatroniCluster,
+} from "../support/patroni-cluster.ts";
+
+/** `npm run test:failover`: minutes, so the flows leave it out. */
+const ROUNDS = Number(process.env.FAILOVER_ROUNDS ?? 0);
+const SEED = Number(process.env.FAILOVER_SEED ?? Date.now() % 1_000_000);
+/** What befalls the primary, one a round. */
+const FAULTS = ["kill PostgreSQL", "kill the node", "freeze the node", "cut the node off"] as const;
+type FaultName = (typeof FAULTS)[number];
+const CHOSEN = process.env.FAILOVER_FAULTS?.split(",") ?? FAULTS;
+/** How the services find the primary. */
+const WAY = process.env.FAILOVER_WAY ?? "haproxy";
+/** From the election of the new primary to the end of the last refused call. Unset: only printed. */
+const LIMIT_MS = Number(process.env.FAILOVER_LIMIT_MS ?? Number.POSITIVE_INFINITY);
+const LIVES = Number(process.env.FAILOVER_LIVES ?? 4);
+const PAYERS = 2;
+/** That the clients get through before a fault, after the election, and after the fault has ended. */
+const CALLS_OF_PHASE = 60;
+const ROUND_LIMIT_MS = 300_000;
+const random = seededRandom(SEED);
+
+const missing = missingForCluster();
+const isSkipped = ROUNDS === 0 || missing !== undefined;
+if (ROUNDS === 0) say("Fail-over of PostgreSQL skipped: `npm run test:failover`");
+else if (missing !== undefined) say(`Fail-over of PostgreSQL skipped: ${missing}`);
+
+describe.skipIf(isSkipped)("three PostgreSQL under Patroni with a synchronous standby", () => {
+  let cluster: PatroniCluster;
+  let system: CrashingSystem;
+  let load: Load;
+  let trust: string[];
+  const paid = new Map<string, number>();
+  /** Outlives every fault. */
+  const upstream = createServer(async (request, response) => {
+    const { reference } = JSON.parse(await text(request)) as { reference: string };
+    // A payment has its reference as its key: repeated, it is carried out once.
+    const isRepeated = request.headers["idempotency-key"] === reference;
+    paid.set(reference, isRepeated ? 1 : (paid.get(reference) ?? 0) + 1);
+    response.writeHead(201, { "content-type": "application/json" }).end("{}");
+  });
+
+  beforeAll(async () => {
+    say(
+      `fail-over: seed ${SEED}, ${ROUNDS} rounds, by ${WAY} (FAILOVER_SEED, FAILOVER_ROUNDS, FAILOVER_WAY, FAILOVER_FAULTS)`,
+    );
+    upstream.listen(0, "127.0.0.1");
+    await once(upstream, "listening");
+    cluster = await startPatroniCluster();
+    await cluster.whole();
+    const { username, password } = cluster.superuser;
+    system = await startCrashingSystem(
+      ({ environment: { DATABASE_URL } }) =>
+        WAY === "hosts" && DATABASE_URL !== undefined
+          ? { DATABASE_URL: DATABASE_URL.replace(/(?<=@)[^/]+/, cluster.hosts) }
+          : {},
+      {
+        environment: {
+          GATEHOUSE_POSTGRES_URL: `postgres://${username}:${password}@127.0.0.1:${cluster.port}`,
+        },
+        files: () => ({ "routes.yaml": routes((upstream.address() as AddressInfo).port) }),
+      },
+    );
+    load = failoverLoad({
+      url: `http://127.0.0.1:${system.ports.GATEWAY_PORT}`,
+      random,
+      lives: LIVES,
+      paid,
+      proveAddress: (userId) => proveAddress(userId),
+    });
+    const { code, out, error } = await gatehouse("audit", "checkpoint", "--json");
+    expect({ code, error }).toEqual({ code: 0, error: "" });
+    const { verifierKey } = JSON.parse(out) as { verifierKey: string };
+    trust = ["--key", verifierKey, "--checkpoints", join(system.home, "checkpoints.jsonl")];
+  }, ROUND_LIMIT_MS);
+
+  afterAll(async () => {
+    await load?.close();
+    await system?.remove();
+    await cluster?.remove();
+    upstream.closeAllConnections();
+    upstream.close();
+  });
+
+  const server = (database: string) =>
+    connectTo({ host: "127.0.0.1", port: cluster.port, ...cluster.superuser }, database);
+
+  async function proveAddress(userId: string): Promise<void> {
+    const identity = server("identity");
+    await identity`
+      update users set email_verified = true, credentials_proven_email = email, credentials_proven_at = created_at
+      where id = ${userId}`;
+    await identity.end();
+  }
+
+  function gatehouse(...argv: string[]) {
+    return new Promise<{ code: number; out: string; error: string }>((done) => {
+      const entry = resolve(import.meta.dirname, "../../cli/main.ts");
+      const env = { PATH: process.env.PATH ?? "", GATEHOUSE_HOME: system.home };
+      execFile(
+        process.execPath,
+        [entry, ...argv],
+        { env, maxBuffer: 16 * 1024 * 1024 },
+        (failure, out, error) => done({ code: failure === null ? 0 : Number(failure.code), out, error }),
+      );
+    });
+  }
+
+  const untilAcknowledged = async (more: number) => {
+    const wanted = load.acknowledged() + more;
+    await expect.poll(() => load.acknowledged(), { timeout: 120_000 }).toBeGreaterThanOrEqual(wanted);
+  };
+
+  /** Each acknowledged call has one intent and one outcome, and the log is proven. */
+  async function checkLog(from: number): Promise<void> {
+    const wanted = load.calls.slice(from).filter(isAcknowledged);
+    const audit = server("audit");
+    try {
+      const wrong = async () => {
+        const rows = await audit<{ trace_id: string; kind: string; http_status: number }[]>`
+          select trace_id, kind, http_status from log_entries
+          where trace_id = any(${wanted.map(({ traceId }) => traceId)}) and kind in ('intent', 'outcome')`;
+        const byTrace = Map.groupBy(rows, ({ trace_id }) => trace_id);
+        return wanted.flatMap(({ kind, traceId, status }) => {
+          const found = byTrace.get(traceId) ?? [];
+          const intents = found.filter((row) => row.kind === "intent").length;
+          const outcomes = found.filter((row) => row.kind === "outcome").map((row) => row.http_status);
+          return intents === 1 && outcomes.length === 1 && outcomes[0] === status
+            ? []
+            : [{ kind, status, intents, outcomes }];
+        });
+      };
+      // Outcomes follow their answers.
+      await expect.poll(wrong).toEqual([]);
+    } finally {
+      await audit.end();
+    }
+    await expect
+      .poll(() => gatehouse("audit", "verify", "--live", ...trust), { interval: 1_000 })
+      .toMatchObject({ code: 0 });
+  }
+
+  const problems = async (from: number, struckMs = 0) => {
+    const found: string[] = [];
+    const waiting = load.facts.slice(from);
+    await Promise.all(
+      Array.from({ length: LIVES }, async () => {
+        for (let fact = waiting.shift(); fact !== undefined; fact = waiting.shift()) {
+          const problem = await fact.check();
+          if (problem !== undefined)
+            found.push(`${fact.what} (${seconds(fact.atMs - struckMs)} after the fault): ${problem}`);
+        }
+      }),
+    );
+    return found;
+  };
+
+  const rounds = Array.from({ length: ROUNDS }, (_, index) => ({
+    round: index + 1,
+    fault: CHOSEN[index % CHOSEN.length] as FaultName,
+  }));
+
+  test.for(rounds)(
+    "round $round, $fault: nothing acknowledged is lost",
+    { timeout: ROUND_LIMIT_MS },
+    async ({ round, fault }) => {
+      const [callsBefore, factsBefore] = [load.calls.length, load.facts.length];
+      const payers = await Promise.all(Array.from({ length: PAYERS }, () => load.newPayer()));
+      const end = new AbortController();
+      const running = load.run(payers, end.signal);
+      await untilAcknowledged(CALLS_OF_PHASE);
+      // A random moment: there is no condition to wait for.
+      await sleep(random() * 500);
+
+      const old = await cluster.primary();
+      if (old === undefined) throw new Error("there is no primary");
+      const struckMs = performance.now();
+      await strike(fault, old);
+      const { node, atMs: electedMs } = await cluster.elected(old);
+      const atMs = await cluster.writable(node);
+      await untilAcknowledged(CALLS_OF_PHASE);
+      const overMs = performance.now();
+      await relieve(fault, old);
+      await untilAcknowledged(CALLS_OF_PHASE);
+      await cluster.whole();
+      end.abort();
+      await running;
+
+      const refused = load.calls.slice(callsBefore).filter(({ status }) => status === 503);
+      const ofFault = refused.filter(({ startedMs }) => startedMs < overMs);
+      const lastMs = Math.max(...ofFault.map(({ endedMs }) => endedMs - electedMs), 0);
+      const longestMs = Math.max(...refused.map(({ startedMs, endedMs }) => endedMs - startedMs), 0);
+      say(
+        `round ${round}, ${fault} (${old.name}, then ${node.name}): elected after ${seconds(electedMs - struckMs)}, first commit ` +
+          `${seconds(atMs - electedMs)} later, last refused call ${seconds(lastMs)} after the election; ${load.calls.length - callsBefore} calls, ${refused.length} refused ` +
+          `(longest ${seconds(longestMs)}, ${refused.length - ofFault.length} when the old primary came back), ` +
+          `${load.facts.length - factsBefore} facts; load of the machine ${loadavg()[0]?.toFixed(0)}`,
+      );
+      expect(await problems(factsBefore, struckMs)).toEqual([]);
+      await checkLog(callsBefore);
+      expect(load.violations).toEqual([]);
+      expect(system.ended).toEqual([]);
+      expect(lastMs).toBeLessThanOrEqual(LIMIT_MS);
+    },
+  );
+
+  test("at the end everything that was ever acknowledged holds", { timeout: ROUND_LIMIT_MS }, async () => {
+    expect(await problems(0)).toEqual([]);
+    expect(load.violations).toEqual([]);
+    const kinds = new Set(load.facts.map(({ what }) => what));
+    expect(kinds.size).toBeGreaterThanOrEqual(6);
+  });
+});
+
+async function strike(fault: FaultName, node: ClusterNode): Promise<void> {
+  if (fault === "kill PostgreSQL") node.killPostgres();
+  else if (fault === "kill the node") await node.kill();
+  else if (fault === "freeze the node") node.freeze();
+  else await node.cut();
+}
+
+async function relieve(fault: FaultName, node: ClusterNode): Promise<void> {
+  if (fault === "kill the node") node.start();
+  else if (fault === "freeze the node") node.thaw();
+  else if (fault === "cut the node off") await node.mend();
+}
+
+const routes = (port: number) => `routes:
+  - prefix: /payments
+    upstream: http://127.0.0.1:${port}
+    methods:
+      POST: { roles: [USER], action: payments.create }
+  - prefix: /pay
+    upstream: http://127.0.0.1:${port}
+    methods:
+      POST: { roles: [USER], action: pay.create, approval: { fields: [/amount, /reference] } }
+`;
+
+const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`;
+
+function say(line: string): void {
+  process.stdout.write(`${line}\n`);
+}
