@@ -93,10 +93,12 @@ function Gate() {
 /** The pages beside each other. Where they do not fit, the present one is in sight. @param present its path. */
 export function Rooms({ present, children }: { present: string; children: ReactNode }) {
   const list = useRef<HTMLUListElement>(null);
+  const language = useLanguage();
   useEffect(() => {
     const marked = list.current?.querySelector("[aria-current]");
     marked?.scrollIntoView({ block: "nearest", inline: "center" });
-  }, [present]);
+    // Names have another width in another language.
+  }, [present, language]);
   return (
     <nav aria-label={textOf("tools.navigation")}>
       <ul ref={list} className="rooms">

@@ -18,6 +18,10 @@ import { ADMIN, type System } from "../../support/system.ts";
 const HOSTILE = "<img src onerror=x()>\u200b{{w}}";
 const SHOWN = HOSTILE.replace("\u200b", "⟨U+200B⟩");
 const ENTRY = /\/admin\/audit\/[0-9a-f-]{36}$/;
+/** Of charts, in the page. */
+const CUT_LABELS = `[...document.querySelectorAll(".chart text")]
+  .filter((label) => label.getBoundingClientRect().right > label.ownerSVGElement.getBoundingClientRect().right + 0.5)
+  .map((label) => label.textContent)`;
 const CHECKPOINT = /\/admin\/audit\/checkpoint$/;
 const CONSISTENCY = /\/admin\/audit\/consistency\?/;
 
@@ -569,6 +573,14 @@ describe.skipIf(CHROMIUM === undefined)("the audit log in Chromium", () => {
     });
     await open.reload();
     const raised = open.getByRole("alert").filter({ hasText: "Do not trust this log" });
+    await raised.waitFor();
+    await open.setViewportSize({ width: 360, height: 740 });
+    await open.emulateMedia({ colorScheme: "dark" });
+    const lines = `Math.max(...[...document.querySelectorAll(".alarm code span")].map((word) => word.getClientRects().length))`;
+    expect(await open.evaluate(lines)).toBe(1);
+    const edge = `getComputedStyle(document.querySelector(".alarm .button.quiet")).borderTopColor`;
+    expect(await open.evaluate(edge)).toBe("rgb(255, 255, 255)");
+    await open.setViewportSize({ width: 1200, height: 800 });
     for (const name of ["Users", "Clients", "System", "Audit log", "Users"]) {
       await open.getByRole("link", { name, exact: true }).click();
       await heading(open, name).waitFor();
@@ -675,6 +687,7 @@ describe.skipIf(CHROMIUM === undefined)("the audit log in Chromium", () => {
         await page.getByRole("combobox").first().selectOption(language);
         await page.locator(".table tbody tr, .proof, .tiles").first().waitFor();
         if (path === "audit") await page.getByText(wide).first().waitFor();
+        expect(await page.evaluate(CUT_LABELS), `${language} ${path}`).toEqual([]);
         expect(await page.evaluate("document.documentElement.lang")).toBe(language);
         expect(await seriousProblems(page), `${language} ${colorScheme} ${path}`).toEqual([]);
         expect(await width(), path).toBeLessThanOrEqual(360);

@@ -163,6 +163,27 @@ describe.skipIf(CHROMIUM === undefined)("pages and their states", () => {
     await closeVisit(visit);
   });
 
+  test("at 360 px the present room is in sight, whole, also in another language", async () => {
+    const visit = await openVisit(browser, system);
+    const { page } = visit;
+    await page.setViewportSize({ width: 360, height: 740 });
+    await enter(page, await api.newUser());
+    await page.goto(`${origin}/account/providers`);
+    const room = page.locator(".rooms [aria-current]");
+    await room.waitFor();
+    for (const language of ["de", "en"]) {
+      await page.getByRole("combobox").first().selectOption(language);
+      await page.locator(`html[lang=${language}]`).waitFor({ state: "attached" });
+      const right = async () => {
+        const box = await room.boundingBox();
+        return box === null ? Number.POSITIVE_INFINITY : box.x + box.width;
+      };
+      // The last two rem of the row fade. A row is scrolled by whole pixels.
+      await expect.poll(right).toBeLessThanOrEqual(360 - 32 + 1);
+    }
+    await closeVisit(visit);
+  });
+
   test("a page whose code fails says so in the page's language", async () => {
     const visit = await openVisit(browser, system);
     const { page, watched } = visit;

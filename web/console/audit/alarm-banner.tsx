@@ -1,4 +1,4 @@
-import { useEffect, useState } from "react";
+import { Fragment, useEffect, useState } from "react";
 import { useAccount } from "../../session/session.ts";
 import { Button } from "../../ui/button.tsx";
 import { Sheet } from "../../ui/dialog.tsx";
@@ -26,6 +26,9 @@ const TEXT: Record<Finding, TextKey> = {
   withheld: "alarm.withheld",
   other: "alarm.other",
 };
+
+/** Its words are not broken: a line that ends with `--` says something else. */
+const COMMAND = "gatehouse audit verify --live --key log.vkey --checkpoints checkpoints.jsonl";
 
 /** Above everything, once an answer has contradicted the log, until a person ends it. */
 export function AlarmBanner() {
@@ -59,7 +62,13 @@ export function AlarmBanner() {
         <li>{t("alarm.keep")}</li>
         <li>
           {t("alarm.verify")}
-          <code>gatehouse audit verify --live --key log.vkey --checkpoints checkpoints.jsonl</code>
+          <code>
+            {COMMAND.split(" ").map((word) => (
+              <Fragment key={word}>
+                <span>{word}</span>{" "}
+              </Fragment>
+            ))}
+          </code>
         </li>
         <li>{t("alarm.runbook", { file: "docs/audit-verify.md" })}</li>
       </ol>

@@ -7,6 +7,8 @@ const HEIGHT = 120;
 const TOP = 6;
 const LABEL = 16;
 const LABELS = 6;
+/** In percent of the width. */
+const LATE = 75;
 
 interface Series {
   of: "logins" | "failures";
@@ -126,16 +128,21 @@ function Panel({
           ))}
           {buckets
             .filter((_bucket, index) => index % every === 0)
-            .map((bucket, index) => (
-              <text
-                key={bucket.start}
-                className={index % 2 === 1 ? "spare" : ""}
-                x={`${index * every * step}%`}
-                y={HEIGHT + LABEL + 2}
-              >
-                {when.format(new Date(bucket.start))}
-              </text>
-            ))}
+            .map((bucket, index) => {
+              // The last ones end with their bar: from its begin there may be no room for them.
+              const isLate = index * every * step > LATE;
+              return (
+                <text
+                  key={bucket.start}
+                  className={index % 2 === 1 ? "spare" : ""}
+                  textAnchor={isLate ? "end" : "start"}
+                  x={`${(index * every + (isLate ? 1 : 0)) * step}%`}
+                  y={HEIGHT + LABEL + 2}
+                >
+                  {when.format(new Date(bucket.start))}
+                </text>
+              );
+            })}
         </svg>
       </div>
     </figure>
