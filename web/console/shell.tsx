@@ -12,7 +12,7 @@ import { Frame, PageTitle, Rooms } from "../ui/frame.tsx";
 import { AlarmBanner } from "./audit/alarm-banner.tsx";
 import { may } from "./may.ts";
 import { ROOMS } from "./rooms.ts";
-import { loadTexts, useText } from "./text.ts";
+import { useText } from "./text.ts";
 
 /** The frame of every page. Without a session it is empty: the guard leads to the login. */
 export function Shell() {
@@ -25,7 +25,7 @@ function Frames() {
   return (
     <QueryClientProvider client={queries}>
       <StoppedReadings>
-        <Frame home="/console" loadTexts={loadTexts} beside={<Person />}>
+        <Frame home="/console" beside={<Person />}>
           <div className="console">
             <OpenRooms />
             <main id="content">

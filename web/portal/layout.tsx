@@ -1,10 +1,10 @@
 import { Link, Outlet } from "@tanstack/react-router";
 import { Frame, PageTitle } from "../ui/frame.tsx";
-import { loadTexts, useText } from "./text.ts";
+import { useText } from "./text.ts";
 
 export function LoggedOut() {
   return (
-    <Frame home="/account" loadTexts={loadTexts}>
+    <Frame home="/account">
       <main id="content" className="alone">
         <Outlet />
       </main>
@@ -15,7 +15,7 @@ export function LoggedOut() {
 export function Missing() {
   const t = useText();
   return (
-    <Frame home="/account" loadTexts={loadTexts}>
+    <Frame home="/account">
       <main id="content" className="alone">
         <PageTitle lead={t("states.missingText")}>{t("states.missing")}</PageTitle>
         <Link to="/" className="button">

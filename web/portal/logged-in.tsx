@@ -9,7 +9,7 @@ import { StepUp } from "../session/step-up.tsx";
 import { Button } from "../ui/button.tsx";
 import { useAction } from "../ui/form.tsx";
 import { Frame, Rooms } from "../ui/frame.tsx";
-import { loadTexts, useText } from "./text.ts";
+import { useText } from "./text.ts";
 
 export function LoggedIn() {
   const account = useAccount();
@@ -42,7 +42,7 @@ function Account() {
   return (
     <QueryClientProvider client={queries}>
       <StoppedReadings>
-        <Frame home="/account" loadTexts={loadTexts} beside={logOut}>
+        <Frame home="/account" beside={logOut}>
           <div className="account">
             <Rooms present={pathname}>
               {rooms.map(([to, name]) => (

@@ -11,6 +11,7 @@ import { LoggedOut, Missing } from "./layout.tsx";
 import { MAIL_LINKS } from "./mail-links.ts";
 import { wayOf, wayOn } from "./next-page.ts";
 import { LoginPage } from "./pages/login.tsx";
+import { later } from "./text.ts";
 
 const root = createRootRouteWithContext<{ session: Session }>()({
   component: Outlet,
@@ -21,7 +22,10 @@ const loggedOut = createRoute({ getParentRoute: () => root, id: "out", component
 const loggedIn = createRoute({
   getParentRoute: () => root,
   id: "in",
-  component: lazyRouteComponent(() => import("./logged-in.tsx"), "LoggedIn"),
+  component: lazyRouteComponent(
+    later(() => import("./logged-in.tsx")),
+    "LoggedIn",
+  ),
   beforeLoad: ({ context: { session }, location }) => {
     if (session.account !== undefined) return;
     throw redirect({ to: "/login", search: wayOf({ ...location.search, next: location.pathname }) });
@@ -41,58 +45,88 @@ const register = createRoute({
   getParentRoute: () => loggedOut,
   path: "/register",
   validateSearch: wayOf,
-  component: lazyRouteComponent(() => import("./pages/register.tsx"), "RegisterPage"),
+  component: lazyRouteComponent(
+    later(() => import("./pages/register.tsx")),
+    "RegisterPage",
+  ),
 });
 const forgotPassword = createRoute({
   getParentRoute: () => loggedOut,
   path: "/forgot-password",
   validateSearch: wayOf,
-  component: lazyRouteComponent(() => import("./pages/forgot-password.tsx"), "ForgotPasswordPage"),
+  component: lazyRouteComponent(
+    later(() => import("./pages/forgot-password.tsx")),
+    "ForgotPasswordPage",
+  ),
 });
 const returned = createRoute({
   getParentRoute: () => loggedOut,
   path: "/returned",
-  component: lazyRouteComponent(() => import("./pages/returned.tsx"), "ReturnedPage"),
+  component: lazyRouteComponent(
+    later(() => import("./pages/returned.tsx")),
+    "ReturnedPage",
+  ),
 });
 const mailLinks = MAIL_LINKS.map((path) =>
   createRoute({
     getParentRoute: () => loggedOut,
     path: `/${path}`,
-    component: lazyRouteComponent(() => import("./pages/mail-link.tsx"), "MailLinkPage"),
+    component: lazyRouteComponent(
+      later(() => import("./pages/mail-link.tsx")),
+      "MailLinkPage",
+    ),
   }),
 );
 
 const profile = createRoute({
   getParentRoute: () => loggedIn,
   path: "/",
-  component: lazyRouteComponent(() => import("./pages/profile.tsx"), "ProfilePage"),
+  component: lazyRouteComponent(
+    later(() => import("./pages/profile.tsx")),
+    "ProfilePage",
+  ),
 });
 const security = createRoute({
   getParentRoute: () => loggedIn,
   path: "/security",
-  component: lazyRouteComponent(() => import("./pages/security.tsx"), "SecurityPage"),
+  component: lazyRouteComponent(
+    later(() => import("./pages/security.tsx")),
+    "SecurityPage",
+  ),
 });
 const sessions = createRoute({
   getParentRoute: () => loggedIn,
   path: "/sessions",
-  component: lazyRouteComponent(() => import("./pages/sessions.tsx"), "SessionsPage"),
+  component: lazyRouteComponent(
+    later(() => import("./pages/sessions.tsx")),
+    "SessionsPage",
+  ),
 });
 const providers = createRoute({
   getParentRoute: () => loggedIn,
   path: "/providers",
-  component: lazyRouteComponent(() => import("./pages/providers.tsx"), "ProvidersPage"),
+  component: lazyRouteComponent(
+    later(() => import("./pages/providers.tsx")),
+    "ProvidersPage",
+  ),
 });
 
 const approvals = createRoute({
   getParentRoute: () => loggedIn,
   path: "/approvals",
-  component: lazyRouteComponent(() => import("./pages/approvals.tsx"), "ApprovalsPage"),
+  component: lazyRouteComponent(
+    later(() => import("./pages/approvals.tsx")),
+    "ApprovalsPage",
+  ),
 });
 const approval = createRoute({
   getParentRoute: () => loggedIn,
   path: "/approvals/$id",
   validateSearch: wayOf,
-  component: lazyRouteComponent(() => import("./pages/approval.tsx"), "ApprovalPage"),
+  component: lazyRouteComponent(
+    later(() => import("./pages/approval.tsx")),
+    "ApprovalPage",
+  ),
 });
 
 const tree = root.addChildren([

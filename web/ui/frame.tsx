@@ -1,21 +1,11 @@
 import { type ReactNode, useEffect, useRef } from "react";
-import { chooseLanguage, LANGUAGES, type Language, type LoadTexts, textOf, useLanguage } from "./text.ts";
+import { chooseLanguage, LANGUAGES, type Language, textOf, useLanguage } from "./text.ts";
 import { chooseTheme, THEMES, type Theme, useTheme } from "./theme.ts";
 
 const BRAND = "Gatehouse";
 
 /** The bar at the top, and the page below. @param home where the mark leads. @param beside stands left of the choices. */
-export function Frame({
-  home,
-  loadTexts,
-  beside,
-  children,
-}: {
-  home: string;
-  loadTexts: LoadTexts;
-  beside?: ReactNode;
-  children: ReactNode;
-}) {
+export function Frame({ home, beside, children }: { home: string; beside?: ReactNode; children: ReactNode }) {
   const language = useLanguage();
   const theme = useTheme();
   return (
@@ -34,7 +24,7 @@ export function Frame({
             label={textOf("tools.language")}
             value={language}
             options={Object.entries(LANGUAGES)}
-            onChoose={(value) => void chooseLanguage(value as Language, loadTexts)}
+            onChoose={(value) => void chooseLanguage(value as Language)}
           />
           <Choice
             label={textOf("tools.theme")}

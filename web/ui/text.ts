@@ -11,6 +11,9 @@ const DIRECTIONS = /[\u202A-\u202E\u2066-\u2069]/g;
 /** Each language is a file of its own, of which a page loads one. */
 export type LoadTexts = (language: Language) => Promise<object>;
 
+/** What the page uses so far, and the languages in which it has it. */
+const loaded = new Map<LoadTexts, Set<Language>>();
+
 /** The stored choice, else the browser's first language that exists here. */
 function preferredLanguage(): Language {
   const wished = [localStorage.getItem(STORED) ?? "", ...navigator.languages];
@@ -24,17 +27,45 @@ export async function startTexts(load: LoadTexts): Promise<void> {
     lng: language,
     // React escapes. Somebody's text must not turn the sentence around it.
     interpolation: { escape: (value: string) => value.replaceAll(DIRECTIONS, "") },
-    resources: { [language]: { translation: await load(language) } },
+    resources: { [language]: { translation: {} } },
   });
+  await addTexts(load);
   document.documentElement.lang = language;
 }
 
-export async function chooseLanguage(language: Language, load: LoadTexts): Promise<void> {
-  if (!i18next.hasResourceBundle(language, "translation"))
-    i18next.addResourceBundle(language, "translation", await load(language));
+/** Texts that the next page needs beside the present ones. */
+async function addTexts(load: LoadTexts): Promise<void> {
+  if (!loaded.has(load)) loaded.set(load, new Set());
+  await loadAll(i18next.language as Language);
+}
+
+/** A page that needs further texts, with them. */
+export const withTexts =
+  <Module>(texts: LoadTexts, load: () => Promise<Module>): (() => Promise<Module>) =>
+  async () => {
+    const [module] = await Promise.all([load(), addTexts(texts)]);
+    return module;
+  };
+
+export async function chooseLanguage(language: Language): Promise<void> {
+  // A page may have asked for more in between.
+  for (let count = 0; count !== loaded.size; ) {
+    count = loaded.size;
+    await loadAll(language);
+  }
   localStorage.setItem(STORED, language);
   document.documentElement.lang = language;
   await i18next.changeLanguage(language);
+}
+
+async function loadAll(language: Language): Promise<void> {
+  const missing = [...loaded].filter(([, languages]) => !languages.has(language));
+  await Promise.all(
+    missing.map(async ([load, languages]) => {
+      i18next.addResourceBundle(language, "translation", await load(language), true);
+      languages.add(language);
+    }),
+  );
 }
 
 function subscribe(changed: () => void): () => void {

@@ -13,10 +13,12 @@ import { isComplete, type LoginAnswer } from "../login-answer.ts";
 import { wayOn } from "../next-page.ts";
 import { offerPasskeys } from "../passkey-offer.ts";
 import { ProviderButtons, useProviders } from "../provider-buttons.tsx";
-import { useText } from "../text.ts";
+import { later, useText } from "../text.ts";
 
 /** Most logins end without one. */
-const LoginStep = lazy(() => import("../login-step.tsx").then(({ LoginStep: step }) => ({ default: step })));
+const LoginStep = lazy(
+  later(() => import("../login-step.tsx").then(({ LoginStep: step }) => ({ default: step }))),
+);
 
 export function LoginPage() {
   const t = useText();

@@ -2,6 +2,9 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
 import { isErrorCode } from "../../../service-kit/errors.ts";
+import { en as firstEn } from "../../portal/languages/en.ts";
+import { laterDe } from "../../portal/languages/later-de.ts";
+import { laterEn } from "../../portal/languages/later-en.ts";
 import { de as sharedDe } from "./de.ts";
 import { en as sharedEn } from "./en.ts";
 
@@ -9,8 +12,8 @@ const WEB = resolve(import.meta.dirname, "..", "..");
 const PAGES = [
   {
     page: "portal",
-    en: (await import("../../portal/languages/en.ts")).en,
-    de: (await import("../../portal/languages/de.ts")).de,
+    en: { ...firstEn, ...laterEn },
+    de: { ...(await import("../../portal/languages/de.ts")).de, ...laterDe },
   },
   {
     page: "console",
@@ -77,6 +80,22 @@ test.each(PAGES)(
     expect(own.filter((key) => !named.has(key) && !isComputed(key))).toEqual([]);
   },
 );
+
+test("the login page names none of the texts that later pages load", () => {
+  const first = [
+    "pages/login.tsx",
+    "layout.tsx",
+    "provider-buttons.tsx",
+    "provider-login.ts",
+    "next-page.ts",
+  ];
+  const sources = first.map((name) => readFileSync(join(WEB, "portal", name), "utf8"));
+  const groups = new Set(
+    [...namesIn([...sources, ...sourcesIn(...SHARED)])].map((key) => key.split(".")[0] ?? ""),
+  );
+  expect(groups).toContain("login");
+  expect(Object.keys(laterEn).filter((group) => groups.has(group) || group in firstEn)).toEqual([]);
+});
 
 test("every shared text is named by a page", () => {
   const named = namesIn(sourcesIn(...SHARED, "portal", "console"));
