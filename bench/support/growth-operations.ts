@@ -52,7 +52,7 @@ export interface Operations {
 }
 
 const logger = pino({ level: "silent" });
-const SEARCHES = 50;
+const SEARCHES = 10;
 const SECRETS = 1_000;
 const MFA_KEYS = [1, 2].map(() => {
   const key = parseEncryptionKey(randomBytes(32).toString("base64"));
