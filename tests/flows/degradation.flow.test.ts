@@ -233,7 +233,7 @@ async function untilAnswered(
 }
 
 /** @returns what ends it. */
-async function make({ part, what }: Fault): Promise<() => Promise<unknown> | unknown> {
+async function make({ part, what }: Fault, ask: Asking): Promise<() => Promise<unknown> | unknown> {
   const edgesTo = (callee: string, ...callers: string[]) =>
     [...edges]
       .filter(
@@ -264,7 +264,7 @@ async function make({ part, what }: Fault): Promise<() => Promise<unknown> | unk
   const owner = DATABASES[part];
   if (owner !== undefined) {
     if (state !== undefined) return disturb(edgesTo("DATABASE_URL", owner), state);
-    return spoilDatabase(owner, what);
+    return spoilDatabase(owner, what, ask);
   }
   if (CLOCK_STEPS_S[what] !== undefined) return stepClock(part, CLOCK_STEPS_S[what]);
   if (part === "gateway") return fillDisk(what);
@@ -333,16 +333,20 @@ async function fillDisk(what: string): Promise<() => Promise<void>> {
 }
 
 /** By its superuser. The service's connections are ended, so that it meets the change at once. */
-async function spoilDatabase(owner: Service, what: string): Promise<() => Promise<void>> {
+async function spoilDatabase(owner: Service, what: string, ask: Asking): Promise<() => Promise<void>> {
   const { database, serviceRole } = databaseOf(owner);
   const change = async (statement: string) => {
     const sql = connectTo(system.server(), "postgres");
     try {
       await sql.unsafe(statement);
-      await sql`select pg_terminate_backend(pid) from pg_stat_activity where usename = ${serviceRole}`;
+      await sql`
+        select pg_terminate_backend(pid, ${SETTLE_MS}) from pg_stat_activity where usename = ${serviceRole}`;
     } finally {
       await sql.end();
     }
+    // A statement on a connection that has just ended is 503, and no answer of a database that can be read.
+    if (what === "read-only")
+      await expect.poll(() => ask(REPEATED), { timeout: SETTLE_MS }).toEqual(chosen(HEALTHY, REPEATED));
   };
   const [spoil, mend] =
     what === "read-only"
@@ -371,7 +375,7 @@ describe("each fault has the answers of its row", () => {
     const { expected } = fault;
     const ask = await newPerson(fault.index);
     await untilAnswered(ask, HEALTHY, HEALTHY);
-    const mend = await make(fault);
+    const mend = await make(fault, ask);
     try {
       await untilAnswered(ask, HEALTHY, expected);
       const single = (Object.keys(CALLS) as CallName[]).filter(
