@@ -1,5 +1,6 @@
 import { execFile } from "node:child_process";
 import { once } from "node:events";
+import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { loadavg } from "node:os";
@@ -8,6 +9,7 @@ import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { connectTo } from "../../deploy/local/postgres/ensure-database.ts";
+import { apiClient } from "../support/api-client.ts";
 import { seededRandom } from "../support/crash-clients.ts";
 import { type CrashingSystem, startCrashingSystem } from "../support/crashing-system.ts";
 import { failoverLoad, isAcknowledged, type Load } from "../support/failover-load.ts";
@@ -226,7 +228,73 @@ describe.skipIf(isSkipped)("three PostgreSQL under Patroni with a synchronous st
     const kinds = new Set(load.facts.map(({ what }) => what));
     expect(kinds.size).toBeGreaterThanOrEqual(6);
   });
+
+  test("an asynchronous standby, on purpose: what is lost is noticed, and the restore procedure ends it", {
+    timeout: ROUND_LIMIT_MS,
+  }, async () => {
+    await cluster.configure({ synchronous_mode: false });
+    await cluster.whole();
+    const api = apiClient(`http://127.0.0.1:${system.ports.GATEWAY_PORT}`);
+    const ended = await api.newUser();
+    const kept = await api.newUser();
+    const old = await cluster.primary();
+    if (old === undefined) throw new Error("there is no primary");
+    await old.stopReplication();
+    const before = await checkpointSize();
+    expect((await api.post("/auth/logout", {}, { token: ended.accessToken })).status).toBe(200);
+    await expect.poll(checkpointSize).toBeGreaterThan(before);
+    await old.kill();
+    await cluster.elected(old);
+
+    await expect.poll(() => metric("gatehouse_audit_refused")).toBe(1);
+    await expect
+      .poll(() => readFile(join(system.home, "logs", "token-service.log"), "utf8"))
+      .toContain("the revocation log has lost entries");
+    // Whoever knew of the logout still does. Of its refresh token, only the lost data knew.
+    expect((await answered(() => api.get("/auth/me", { token: ended.accessToken }))).status).toBe(401);
+
+    const { code, error } = await gatehouse(
+      ...["sessions", "revoke-all", "--issued-before", "now", "--reason", "fail-over", "--yes"],
+    );
+    expect({ code, error }).toEqual({ code: 0, error: "" });
+    for (const { accessToken, refreshToken } of [ended, kept]) {
+      expect((await answered(() => api.get("/auth/me", { token: accessToken }))).status).toBe(401);
+      expect((await answered(() => api.post("/auth/refresh", { refreshToken }))).status).toBe(401);
+    }
+    await system.kill("audit-service");
+    system.configure("audit-service", { CHECKPOINT_ORIGIN: "gatehouse.example/after-the-loss" });
+    await system.start("audit-service");
+    await expect.poll(() => metric("gatehouse_audit_refused")).toBe(0);
+    const numbered = await checkpointSize();
+    const again = await api.newUser();
+    expect((await api.get("/auth/me", { token: again.accessToken })).status).toBe(200);
+    await expect.poll(checkpointSize).toBeGreaterThan(numbered);
+    expect(system.ended).toEqual([]);
+  });
+
+  async function checkpointSize(): Promise<number> {
+    const { out } = await gatehouse("audit", "checkpoint", "--json");
+    return Number((JSON.parse(out) as { size: string }).size);
+  }
+
+  async function metric(name: string): Promise<number> {
+    const url = `http://127.0.0.1:${system.ports.AUDIT_OPERATIONS_PORT}/metrics`;
+    const line = new RegExp(`^${name}(?:\\{.*\\})? (\\S+)$`, "m").exec(await (await fetch(url)).text());
+    return Number(line?.[1]);
+  }
 });
+
+/** The first answer that is not 503. */
+async function answered<T extends { status: number }>(ask: () => Promise<T>): Promise<T> {
+  let answer = await ask();
+  await expect
+    .poll(async () => {
+      if (answer.status === 503) answer = await ask();
+      return answer.status;
+    })
+    .not.toBe(503);
+  return answer;
+}
 
 async function strike(fault: FaultName, node: ClusterNode): Promise<void> {
   if (fault === "kill PostgreSQL") node.killPostgres();

@@ -42,6 +42,8 @@ export interface CrashingSystem {
   kill(name: PartName): Promise<void>;
   /** Resolves when it runs; PostgreSQL: when it is ready. */
   launch(name: PartName): Promise<void>;
+  /** From its next start. */
+  configure(name: ProcessName, environment: Record<string, string>): void;
   /** Resolves when it is ready. */
   start(name: PartName): Promise<void>;
   /** `SIGSTOP`: its kernel still takes connections, and nothing answers. `SIGCONT`, or being killed, ends it. */
@@ -181,6 +183,9 @@ export async function startCrashingSystem(
     ports,
     kill,
     launch,
+    configure(name, changed) {
+      Object.assign(specs.find((spec) => spec.name === name)?.environment ?? {}, changed);
+    },
     start,
     freeze: (name) => signal(name, "SIGSTOP"),
     thaw: (name) => signal(name, "SIGCONT"),

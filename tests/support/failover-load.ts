@@ -67,6 +67,7 @@ export interface Load {
 interface Payer {
   address: string;
   token: string;
+  refreshToken: string;
   codes: string[];
 }
 
@@ -259,12 +260,25 @@ export function failoverLoad({ url, random, lives, paid, proveAddress }: LoadOpt
     }
   }
 
-  async function payApproved({ address, token }: Payer, code: string): Promise<void> {
+  /** Several at once get the same tokens. */
+  async function renew(payer: Payer): Promise<void> {
+    const { refreshToken } = payer;
+    const answer = await post(payer.address, "check", "/auth/refresh", { refreshToken });
+    // Another check may have been first.
+    if (answer.status === 200 && payer.refreshToken === refreshToken)
+      Object.assign(payer, {
+        token: answer.body.data.accessToken,
+        refreshToken: answer.body.data.refreshToken,
+      });
+  }
+
+  async function payApproved(payer: Payer, code: string): Promise<void> {
+    const { address } = payer;
     const reference = randomUUID();
     const order = { amount: 12_500, reference };
     const use = (kind: string, approval?: string) =>
       post(address, kind, "/pay", order, {
-        token,
+        token: payer.token,
         headers: approval === undefined ? {} : { "gatehouse-approval": approval },
       });
     const asked = await use("order");
@@ -279,7 +293,7 @@ export function failoverLoad({ url, random, lives, paid, proveAddress }: LoadOpt
       "approval",
       "/auth/approvals/verify",
       { token: approval, code },
-      { token },
+      { token: payer.token },
     );
     if (!isAs("approval", given, [200], [400, 401, 403])) return;
     const isUsedLater = random() < 0.5;
@@ -289,6 +303,9 @@ export function failoverLoad({ url, random, lives, paid, proveAddress }: LoadOpt
     note({
       what: `an approval that was ${isUsedLater ? "given" : "used"}`,
       async check() {
+        // At the end of many rounds it has expired.
+        const { status } = await ask(address, "check", "/auth/me", { token: payer.token });
+        if (status === 401) await renew(payer);
         // Of the first check; at later ones it was used.
         if (!paid.has(reference)) {
           const first = await use("check", approval);
@@ -320,7 +337,8 @@ export function failoverLoad({ url, random, lives, paid, proveAddress }: LoadOpt
       const enabled = await post(address, "set-up", "/auth/mfa/enable", { code }, { token });
       if (enabled.status !== 200)
         throw new Error(`second factor: ${enabled.status} ${JSON.stringify(enabled.body)}`);
-      return { address, token, codes: enabled.body.data.recoveryCodes };
+      const { refreshToken } = answer.body.data;
+      return { address, token, refreshToken, codes: enabled.body.data.recoveryCodes };
     },
     async run(payers, signal) {
       const living = Array.from({ length: lives }, async () => {

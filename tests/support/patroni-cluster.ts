@@ -55,6 +55,8 @@ export interface ClusterNode {
   /** Nothing passes from or to the node; connections stay. */
   cut(): Promise<void>;
   mend(): Promise<void>;
+  /** No standby gets anything of this node any more, until `mend`. */
+  stopReplication(): Promise<void>;
 }
 
 /** Three PostgreSQL under Patroni with etcd, and HAProxy before them, all with the files of `deploy/high-availability/`. */
@@ -249,6 +251,8 @@ async function startNode(name: NodeName, options: NodeOptions): Promise<RunningN
   const own: Addresses = { postgres: await freePort(), rest: await freePort() };
   const edges = {
     postgres: await openEdge(own.postgres, await freePort()),
+    /** To the same, for the other nodes. */
+    replication: await openEdge(own.postgres, await freePort()),
     rest: await openEdge(own.rest, await freePort()),
     etcd: await openEdge(options.etcdPort, await freePort()),
   };
@@ -260,7 +264,7 @@ async function startNode(name: NodeName, options: NodeOptions): Promise<RunningN
     PATRONI_RESTAPI_LISTEN: `127.0.0.1:${own.rest}`,
     PATRONI_RESTAPI_CONNECT_ADDRESS: `127.0.0.1:${edges.rest.port}`,
     PATRONI_POSTGRESQL_LISTEN: `127.0.0.1:${own.postgres}`,
-    PATRONI_POSTGRESQL_CONNECT_ADDRESS: `127.0.0.1:${edges.postgres.port}`,
+    PATRONI_POSTGRESQL_CONNECT_ADDRESS: `127.0.0.1:${edges.replication.port}`,
     PATRONI_POSTGRESQL_DATA_DIR: join(home, "data"),
     PATRONI_POSTGRESQL_BIN_DIR: postgresFolder() ?? "",
     PATRONI_POSTGRESQL_PGPASS: join(home, "pgpass"),
@@ -312,6 +316,7 @@ async function startNode(name: NodeName, options: NodeOptions): Promise<RunningN
     thaw: () => signalAll("SIGCONT"),
     cut: () => set("silent"),
     mend: () => set("open"),
+    stopReplication: () => edges.replication.set("refused"),
     async close() {
       await kill();
       await Promise.all(all.map((edge) => edge.close()));
