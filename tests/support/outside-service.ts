@@ -23,7 +23,9 @@ export const OUTSIDE_ENVIRONMENT = {
 /** The program that docs/verify-tokens.md calls by this name. @throws if there is none. */
 export async function programOfPaper(name: string): Promise<string> {
   const paper = await readFile(join(ROOT, "docs", "verify-tokens.md"), "utf8");
-  const program = paper.split("```").find((block) => /^\w+\n(?:\/\/|#) (\S+)\n/.exec(block)?.[1] === name);
+  const program = paper
+    .split("```")
+    .find((block) => /^\w+\n(?:\/\/|#|<!--) (\S+)(?: -->)?\n/.exec(block)?.[1] === name);
   if (program === undefined) throw new Error(`docs/verify-tokens.md has no ${name}`);
   return program.slice(program.indexOf("\n") + 1);
 }

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
@@ -160,6 +160,30 @@ test(
       const port = await freePort();
       const uvicorn = [join(path, ".venv", "bin", "uvicorn"), "--log-level", "warning", "--port", `${port}`];
       await refuses("Python", { folder: path, command: [...uvicorn, "service:app"], ask: askHttp(port) });
+    }),
+  BUILD_TIMEOUT_MS,
+);
+
+test(
+  "a service with the Java package, by its Maven coordinates, does too",
+  (context) =>
+    orSkipped(context, async () => {
+      await runTool("java", ["-version"]);
+      const mvn = (cwd: string, ...args: string[]) =>
+        runTool("mvn", ["-q", "-B", ...args], { cwd, env: environment });
+      await mvn(join(ROOT, "verifiers", "java"), "install", "-DskipTests");
+      const path = await newFolder("java");
+      for (const name of ["pom.xml", "Whoami.java"])
+        await writeFile(join(path, name), await programOfPaper(name));
+      await mvn(path, "dependency:build-classpath", "-Dmdep.outputFile=classpath");
+      const classpath = await readFile(join(path, "classpath"), "utf8");
+      const port = await freePort();
+      await refuses("Java", {
+        folder: path,
+        command: ["java", "-cp", classpath.trim(), "Whoami.java"],
+        settings: { PORT: String(port) },
+        ask: askHttp(port),
+      });
     }),
   BUILD_TIMEOUT_MS,
 );
