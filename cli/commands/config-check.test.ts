@@ -1,7 +1,8 @@
+import { spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createTestCertificates, type TestCertificates } from "../../tests/support/certificates.ts";
 import { run } from "../run.ts";
@@ -71,7 +72,7 @@ test("all problems of a file at once, without values: 78", async () => {
     "token-service",
     {},
     "--json",
-    "--env-file",
+    "--variables",
     file("env", lines.join("")),
   );
   expect({ code, error }).toEqual({ code: 78, error: "" });
@@ -102,7 +103,21 @@ test("an unknown service and a missing file", async () => {
     code: 64,
     error: expect.stringMatching(/must be one of gateway, identity-service/),
   });
-  expect(await check("gateway", {}, "--env-file", join(folder, "none"))).toMatchObject({ code: 78 });
+  expect(await check("gateway", {}, "--variables", join(folder, "none"))).toMatchObject({ code: 78 });
+});
+
+test("as a program: Node.js takes no part in the file of variables", () => {
+  const program = resolve(import.meta.dirname, "..", "main.ts");
+  const argv = [program, "config", "check", "gateway", "--variables", join(folder, "none")];
+  expect(spawnSync(process.execPath, argv, { encoding: "utf8" })).toMatchObject({
+    status: 78,
+    stderr: expect.stringContaining("none cannot be read: ENOENT"),
+  });
+});
+
+test("no option is one that Node.js reads wherever it stands in a command line", () => {
+  const names = COMMANDS.flatMap(({ options }) => Object.keys(options));
+  expect(names.filter((name) => name.startsWith("env-file"))).toEqual([]);
 });
 
 test.each([

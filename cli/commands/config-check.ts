@@ -16,16 +16,16 @@ export const configCheck: Command = {
   name: "config check",
   summary: "Check whether a service could start with a configuration; prints every problem, but no value",
   details:
-    "Reads what the service reads, so files named by variables must exist here. Without --env-file the current\n" +
+    "Reads what the service reads, so files named by variables must exist here. Without --variables the current\n" +
     "environment is checked. Exit code 78 if the service would refuse it.",
   positionals: ["service"],
   options: {
-    "env-file": { type: "string", value: "file", description: "variables, one per line: NAME=value" },
+    variables: { type: "string", value: "file", description: "variables, one per line: NAME=value" },
   },
   async run({ positionals, values }, backend) {
     const [service = ""] = positionals;
     const name = oneOf("<service>", ENTRIES, service);
-    const file = values.get("env-file");
+    const file = values.get("variables");
     const environment = file === undefined ? backend.environment : readEnvironment(file);
     const { code, said } = await checkServiceConfiguration(name, environment);
     if (code === 0) {
