@@ -7,7 +7,9 @@ import { networkInterfaces, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { createAuthority, issueCertificate } from "../../deploy/certificate-pair.ts";
 import { connectTo } from "../../deploy/local/postgres/ensure-database.ts";
+import { startTestSmtp } from "../../identity-service/testing/test-smtp.ts";
 import { apiClient } from "../support/api-client.ts";
 import { mailsTo } from "../support/mailbox.ts";
 import { embeddedServer } from "../support/postgres-test-server.ts";
@@ -388,4 +390,51 @@ test("in the background, on an existing PostgreSQL and Redis, with settings and 
     code: 1,
     output: expect.stringContaining("start with --postgres <url>"),
   });
+});
+
+test("mail goes by one's own server with STARTTLS and a login, and neither mail nor password to a stranger", async () => {
+  const [authority, stranger] = await Promise.all([createAuthority(new Date()), createAuthority(new Date())]);
+  const { certificate: cert, key } = await issueCertificate(authority, "relay", new Date());
+  const logins: unknown[] = [];
+  // It offers no login before STARTTLS, and takes no mail without a login.
+  const relay = await startTestSmtp({
+    cert,
+    key,
+    disabledCommands: [],
+    onAuth({ username, password }, { secure }, callback) {
+      logins.push({ username, password, secure });
+      callback(null, { user: username });
+    },
+  });
+  onTestFinished(() => relay.close());
+
+  const own = await startSystem({
+    files: () => ({
+      "services/identity-service.env": [
+        `SMTP_URL=smtp://gatehouse@127.0.0.1:${relay.port}`,
+        "SMTP_PASSWORD_FILE=services/smtp-password",
+        "SMTP_REQUIRE_TLS=true",
+        "SMTP_CA_FILE=services/stranger.pem",
+        "MAIL_FROM=Shop <shop@example.org>\n",
+      ].join("\n"),
+      "services/smtp-password": "a password",
+      "services/stranger.pem": stranger.certificate,
+      "services/relay.pem": authority.certificate,
+    }),
+  });
+  onTestFinished(() => own.remove());
+  await apiClient(own.url).newUser();
+  const log = () => readFile(join(own.home, "logs", "identity-service.log"), "utf8");
+  await expect.poll(log, { timeout: 60_000 }).toMatch(/"problem":"[^"]*certificate.*mail not sent/);
+  expect(await log()).not.toContain("a password");
+  expect({ logins, mails: relay.mails }).toEqual({ logins: [], mails: [] });
+  expect((await own.stop()).code).toBe(0);
+
+  const trusting = `identity-service.SMTP_CA_FILE=${join(own.home, "services", "relay.pem")}`;
+  const again = await startSystem({ again: own, arguments: ["--set", trusting] });
+  onTestFinished(async () => void (await again.stop()));
+  const { email } = await apiClient(own.url).newUser();
+  const relayed = () => relay.mails.find(({ to }) => to.includes(email));
+  await expect.poll(relayed, { timeout: 60_000 }).toMatchObject({ from: "shop@example.org" });
+  expect(logins[0]).toEqual({ username: "gatehouse", password: "a password", secure: true });
 });
