@@ -82,7 +82,7 @@ describe.skipIf(CHROMIUM === undefined)("a support agent in the console", () => 
     await open.getByLabel("E-mail address").fill(ada.email);
     await open.getByLabel("Password", { exact: true }).fill(PORTAL_PASSWORD);
     await open.getByRole("button", { name: "Log in", exact: true }).click();
-    await open.getByText("You may not do this.").first().waitFor();
+    await open.getByText("You may not read this, so").first().waitFor();
     expect(open.url()).toBe(`${origin}/console/system`);
     await open.goto(`${origin}/console`);
     await heading(open, "Nothing here is for your role").waitFor();
