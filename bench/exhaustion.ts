@@ -2,14 +2,15 @@
  * Attacks that want to use up what all share, on a whole system as `npm start` runs it, and what users with a token feel
  * of them. Each attack is measured between two quiet times of the same run: calls a second that verified users get
  * through, and the latency of calls at a fixed rate. The aim: half of the throughput, and at most 3 times the quiet p99,
- * and no user is refused. Attackers, users, the system and PostgreSQL share this machine, so a part of what is lost went
- * to the attacker's own process.
+ * and no user is refused. The gateway, an upstream and the users have two cores, and all else two others, as pods have
+ * (Linux with four cores or more): otherwise the figures tell how the scheduler shares the cores.
  *
  *   npm run bench:exhaustion
  *   ROUNDS=1 npm run bench:exhaustion -- "garbage tokens"
  */
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
+import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { apiClient } from "../tests/support/api-client.ts";
@@ -55,6 +56,25 @@ const system = await startSystem({
 });
 const api = apiClient(system.url);
 
+const isPinned = process.platform === "linux" && availableParallelism() >= 4;
+const FRONT = "0,1";
+const BACK = "2,3";
+
+/** The processes of the system, PostgreSQL's among them. */
+function pin(): void {
+  const tree = execFileSync("ps", ["-e", "-o", "pid=,ppid=,args="], { encoding: "utf8" })
+    .split("\n")
+    .map((line) => /^\s*(\d+)\s+(\d+)\s(.*)$/.exec(line) ?? []);
+  const pending = [String(system.launcher.pid)];
+  for (let pid = pending.pop(); pid !== undefined; pid = pending.pop()) {
+    pending.push(...tree.filter(([, , parent]) => parent === pid).map(([, child = ""]) => child));
+    const [, , , command = ""] = tree.find(([, id]) => id === pid) ?? [];
+    const isFront = /(?:gateway|payments-service)\/main\.ts/.test(command);
+    execFileSync("taskset", ["-a", "-p", "-c", isFront ? FRONT : BACK, pid], { stdio: "ignore" });
+  }
+}
+if (isPinned) pin();
+
 async function person(index: number) {
   const headers = { "x-forwarded-for": `198.51.100.${index}` };
   const credentials = { email: `user-${index}@example.com`, password: "correct horse battery" };
@@ -74,8 +94,14 @@ for (let index = 1; index <= USERS; index += 1) people.push(await person(index))
 const others: typeof people = [];
 for (let index = USERS + 1; index <= 2 * USERS; index += 1) others.push(await person(index));
 
-const run = (file: string, plan: unknown) => {
-  const child = spawn(process.execPath, [file, JSON.stringify(plan)], {
+const run = (file: string, plan: unknown, cores: string) => {
+  const command = [
+    ...(isPinned ? ["taskset", "-c", cores] : []),
+    process.execPath,
+    file,
+    JSON.stringify(plan),
+  ];
+  const child = spawn(command[0] ?? "", command.slice(1), {
     cwd: ROOT,
     stdio: ["ignore", "pipe", "inherit"],
   });
@@ -98,7 +124,7 @@ async function steady(): Promise<SteadyFigures> {
     ratePerS: FIXED_RATE,
     fixedMs: FIXED_MS,
   };
-  return await run("bench/support/steady-load.ts", plan).ended;
+  return await run("bench/support/steady-load.ts", plan, FRONT).ended;
 }
 
 /** Logins a second that the system completes. */
@@ -117,7 +143,9 @@ async function loginCapacity(): Promise<number> {
 }
 
 const capacity = await loginCapacity();
-console.log(`logins: ${capacity.toFixed(0)} a second`);
+console.log(
+  `${isPinned ? "two cores for the front, two for the rest" : "all share the cores"}; logins: ${capacity.toFixed(0)} a second`,
+);
 const origin = system.url;
 const accounts = others.map(({ email, password }) => ({ email, password }));
 const ATTACKS: Record<string, AttackPlan> = {
@@ -151,7 +179,7 @@ for (const [name, plan] of attacks) {
   let answers = {};
   let quiet = await steady();
   for (let round = 0; round < ROUNDS; round += 1) {
-    const attack = run("bench/support/attack.ts", plan);
+    const attack = run("bench/support/attack.ts", plan, BACK);
     await sleep(LEAD_MS);
     const under = await steady();
     attack.child.kill("SIGTERM");
