@@ -5,7 +5,8 @@ import { answerClientError } from "./client-error.ts";
 import { isClosed } from "./completion.ts";
 import { breakOff } from "./http-server.ts";
 
-const SWEEP_MS = 1_000;
+/** As often as `http-server.ts` looks: whoever closes a second's slow clients at once makes all others wait. */
+const SWEEP_MS = 100;
 const OWN_BODY_MS = 10_000;
 /** After its call was answered. */
 const LEFT_BODY_MS = 10_000;
@@ -33,7 +34,7 @@ interface Reader {
   minBytesPerS: number;
 }
 
-/** One sweep per second replaces a timer per request. */
+/** One sweep of all replaces a timer per request. */
 export class StallWatch {
   readonly #bodies = new Set<Body>();
   readonly #readers = new Map<ServerResponse, Reader>();
