@@ -74,7 +74,8 @@ export async function startRedis(program: string, options: TestRedisOptions = {}
   }
   const folder = await mkdtemp(join(tmpdir(), "gatehouse-test-redis-"));
   const port = await freePort();
-  let running = await launch(program, argumentsOf(port, folder, options), port, folder);
+  const args = [...argumentsOf(port, folder, options), ...(options.cluster ? await clusterArguments() : [])];
+  let running = await launch(program, args, port, folder);
   let wasDisturbed = false;
   const kill = async () => {
     wasDisturbed = true;
@@ -89,7 +90,7 @@ export async function startRedis(program: string, options: TestRedisOptions = {}
     kill,
     async restart() {
       await kill();
-      running = await launch(program, argumentsOf(port, folder, options), port, folder);
+      running = await launch(program, args, port, folder);
     },
     freeze() {
       wasDisturbed = true;
@@ -123,7 +124,12 @@ async function empty(port: number, password: string | undefined): Promise<void> 
   if (/^-/m.test(answer)) throw new Error(`Redis cannot be emptied: ${answer}`);
 }
 
-function argumentsOf(port: number, folder: string, { password, tls, cluster }: TestRedisOptions): string[] {
+/** By default a node also listens 10,000 ports above its own, where an outgoing connection of anybody may have its port. */
+async function clusterArguments(): Promise<string[]> {
+  return ["--cluster-enabled", "yes", "--cluster-port", `${await freePort()}`];
+}
+
+function argumentsOf(port: number, folder: string, { password, tls }: TestRedisOptions): string[] {
   const listen = tls
     ? ["--port", "0", "--tls-port", `${port}`, "--tls-auth-clients", "no"].concat(
         ["--tls-cert-file", tls.certFile, "--tls-key-file", tls.keyFile],
@@ -131,20 +137,7 @@ function argumentsOf(port: number, folder: string, { password, tls, cluster }: T
       )
     : ["--port", `${port}`];
   const secret = password === undefined ? [] : ["--requirepass", password];
-  const mode = cluster ? ["--cluster-enabled", "yes"] : [];
-  return [
-    "--bind",
-    "127.0.0.1",
-    "--dir",
-    folder,
-    "--save",
-    "",
-    "--appendonly",
-    "no",
-    ...listen,
-    ...secret,
-    ...mode,
-  ];
+  return ["--bind", "127.0.0.1", "--dir", folder, "--save", "", "--appendonly", "no", ...listen, ...secret];
 }
 
 /** Kills a process and removes its folder as soon as this one is gone, however it went: its end of the pipe closes. */
