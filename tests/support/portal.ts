@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import type { Browser, BrowserContext, BrowserContextOptions, Page } from "playwright-core";
-import { expect } from "vitest";
+import type { Browser, BrowserContext, BrowserContextOptions, Page, Request } from "playwright-core";
+import { expect, onTestFailed, TestRunner } from "vitest";
 import { debuggerOf } from "./debugger.ts";
 import { linkIn, mailAbout } from "./mailbox.ts";
 import { type BrowserSecrets, noteSecrets } from "./secrets-of-browser.ts";
@@ -154,7 +154,28 @@ export async function openVisit(
   const watched = await watch(context, portalOrigin(system), ...others);
   const secrets = noteSecrets(context, portalOrigin(system));
   context.setDefaultTimeout(PATIENCE_MS);
-  return { context, page: await context.newPage(), watched, system, secrets };
+  const page = await context.newPage();
+  if (TestRunner.getCurrentTest() !== undefined) tellOfFailure(page);
+  return { context, page, watched, system, secrets };
+}
+
+/** What the page showed, and which calls were not answered or with a fault of ours, in the message of the failed test. */
+function tellOfFailure(page: Page): void {
+  const faults: string[] = [];
+  const told = (request: Request, what: string) =>
+    faults.push(`${request.method()} ${new URL(request.url()).pathname} ${what}`);
+  page.on("requestfailed", (request) => told(request, request.failure()?.errorText ?? ""));
+  page.on("response", (response) => {
+    if (response.status() >= 429) told(response.request(), String(response.status()));
+  });
+  onTestFailed(async ({ task }) => {
+    const shown = await page.locator("body").innerText({ timeout: 5_000 }).catch(String);
+    const [error] = task.result?.errors ?? [];
+    if (error === undefined) return;
+    const seen = `${new URL(page.url()).pathname}, ${JSON.stringify(shown.slice(0, 400))}, ${faults.join(", ")}`;
+    error.message = `${error.message.split("\n", 1)[0]} at ${seen}\n${error.message}`;
+    error.stack = `${error.message}\n${error.stack}`;
+  });
 }
 
 export const portalOrigin = (system: Pick<System, "ports">): string =>

@@ -7,8 +7,9 @@ import { ProofWanted, StoppedReadings } from "../session/reading.tsx";
 import { useAccount, useSession, useUser } from "../session/session.ts";
 import { StepUp } from "../session/step-up.tsx";
 import { Button } from "../ui/button.tsx";
-import { useAction } from "../ui/form.tsx";
+import { type Action, useAction } from "../ui/form.tsx";
 import { Frame, PageTitle, Rooms } from "../ui/frame.tsx";
+import { Notice } from "../ui/notice.tsx";
 import { AlarmBanner } from "./audit/alarm-banner.tsx";
 import { may } from "./may.ts";
 import { ROOMS } from "./rooms.ts";
@@ -22,13 +23,16 @@ export function Shell() {
 /** Of one person: what they have loaded and typed is gone with it. */
 function Frames() {
   const [queries] = useState(newQueries);
+  const { logout } = useSession();
+  const logOut = useAction(() => logout("session"));
   return (
     <QueryClientProvider client={queries}>
       <StoppedReadings>
-        <Frame home="/console" beside={<Person />}>
+        <Frame home="/console" beside={<Person logOut={logOut} />}>
           <div className="console">
             <OpenRooms />
             <main id="content">
+              {logOut.problem !== undefined && <Notice isBad>{logOut.problem.message}</Notice>}
               <AlarmBanner />
               <ProofWanted />
               <Outlet />
@@ -59,11 +63,9 @@ function OpenRooms(): ReactNode {
   );
 }
 
-function Person() {
+function Person({ logOut: { run, isRunning } }: { logOut: Action<[]> }) {
   const t = useText();
-  const { logout } = useSession();
   const { email } = useUser();
-  const { run, isRunning } = useAction(() => logout("session"));
   return (
     <>
       <a className="person" href="/account" title={t("console.account")}>

@@ -9,6 +9,7 @@ import { StepUp } from "../session/step-up.tsx";
 import { Button } from "../ui/button.tsx";
 import { useAction } from "../ui/form.tsx";
 import { Frame, Rooms } from "../ui/frame.tsx";
+import { Notice } from "../ui/notice.tsx";
 import { useText } from "./text.ts";
 
 export function LoggedIn() {
@@ -26,7 +27,7 @@ function Account() {
   const t = useText();
   const { logout } = useSession();
   const pathname = useLocation({ select: (location) => location.pathname });
-  const { run, isRunning } = useAction(() => logout("session"));
+  const { run, isRunning, problem } = useAction(() => logout("session"));
   const logOut = (
     <Button kind="quiet" size="slim" isPending={isRunning} onClick={() => void run()}>
       {t("account.logOut")}
@@ -54,6 +55,7 @@ function Account() {
               ))}
             </Rooms>
             <main id="content">
+              {problem !== undefined && <Notice isBad>{problem.message}</Notice>}
               <ProofWanted />
               <Outlet />
             </main>

@@ -8,17 +8,26 @@ import type { Way } from "./next-page.ts";
 import { beginProviderLogin } from "./provider-login.ts";
 import { useText } from "./text.ts";
 
-/** None if they cannot be asked for: a page works without them. */
+const MAX_PAUSE_MS = 30_000;
+
+/** None until they are known: a page works without them. It asks again while it is shown, because some people have no password. */
 export function useProviders(): readonly IdentityProvider[] {
   const [providers, setProviders] = useState<readonly IdentityProvider[]>([]);
   useEffect(() => {
-    let isGone = false;
-    listProviders().then(
-      (found) => isGone || setProviders(found),
-      () => undefined,
-    );
+    let next: ReturnType<typeof setTimeout>;
+    const gone = new AbortController();
+    const ask = (pauseMs: number) =>
+      listProviders().then(
+        (found) => gone.signal.aborted || setProviders(found),
+        () => {
+          if (gone.signal.aborted) return;
+          next = setTimeout(ask, pauseMs, Math.min(2 * pauseMs, MAX_PAUSE_MS));
+        },
+      );
+    void ask(1_000);
     return () => {
-      isGone = true;
+      gone.abort();
+      clearTimeout(next);
     };
   }, []);
   return providers;

@@ -16,6 +16,7 @@ import type { System } from "../../support/system.ts";
 
 /** The first page of the portal, with everything that it loads: 120 kB at most, and what has been freed stays free. */
 const MAX_FIRST_PAGE_BYTES = 118_000;
+const UNREACHABLE = "The server cannot be reached. Check your connection and try again.";
 /** A list of the account: its page, what it asks for, and what it says when there is nothing. */
 const LISTS = [
   { room: "Security", call: "/auth/passkeys", empty: "You have no passkey." },
@@ -212,7 +213,11 @@ describe.skipIf(CHROMIUM === undefined)("pages and their states", () => {
     await context.setOffline(true);
     await page.getByLabel("First name").fill("Augusta");
     await page.getByRole("button", { name: "Save" }).click();
-    await page.getByText("The server cannot be reached.").waitFor();
+    await page.getByText(UNREACHABLE).waitFor();
+    await page.getByRole("button", { name: "Log out" }).click();
+    // Nobody may believe that they are logged out.
+    await page.getByRole("alert").nth(1).waitFor();
+    expect(await page.getByRole("alert").allInnerTexts()).toEqual(Array(2).fill(UNREACHABLE));
     await expectSound(page, "offline");
     await context.setOffline(false);
     await page.getByRole("button", { name: "Save" }).click();
