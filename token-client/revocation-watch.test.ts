@@ -65,7 +65,7 @@ function open(options: Partial<RevocationWatchOptions> = {}) {
 
 const rules = (...keyIds: string[]) => ({
   issuer: "https://auth.example",
-  keys: keyIds.map((keyId) => ({ keyId, algorithm: "EdDSA" })),
+  keys: keyIds.map((keyId) => ({ keyId, algorithm: "EdDSA", publicKey: Buffer.alloc(0) })),
 });
 const ended = (sessionId: string, sequence = 1) => ({
   sequence,

@@ -1,5 +1,6 @@
+import { generateKeyPairSync, type KeyObject, sign } from "node:crypto";
 import { expect, test } from "vitest";
-import { isRefreshTokenForm, screenToken, toTokenRules } from "./token-rules.ts";
+import { isForged, isRefreshTokenForm, screenToken, toTokenRules } from "./token-rules.ts";
 
 const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url");
 const HEADER = { alg: "EdDSA", typ: "rt+jwt", kid: "A".repeat(43) };
@@ -29,8 +30,8 @@ const ISSUER = "https://auth.example";
 const RULES = toTokenRules({
   issuer: ISSUER,
   keys: [
-    { keyId: "A".repeat(43), algorithm: "EdDSA" },
-    { keyId: "B".repeat(43), algorithm: "ES256" },
+    { keyId: "A".repeat(43), algorithm: "EdDSA", publicKey: Buffer.alloc(0) },
+    { keyId: "B".repeat(43), algorithm: "ES256", publicKey: Buffer.alloc(0) },
   ],
 });
 const EXP_S = 1_000;
@@ -65,4 +66,51 @@ test.each([
 test("a token is over for certain ten seconds after its end, and never while token-service's time is not known", () => {
   const verdicts = [1_009_999, 1_010_000, undefined].map((nowMs) => screenToken(access(), RULES, nowMs));
   expect(verdicts).toEqual(["plausible", "expired", "plausible"]);
+});
+
+const PAIRS = {
+  EdDSA: generateKeyPairSync("ed25519"),
+  ES256: generateKeyPairSync("ec", { namedCurve: "P-256" }),
+};
+const derOf = (key: KeyObject) => key.export({ type: "spki", format: "der" });
+
+function signedAccess(alg: "EdDSA" | "ES256"): string {
+  const input = access({ alg }).split(".").slice(0, 2).join(".");
+  const key = { key: PAIRS[alg].privateKey, dsaEncoding: "ieee-p1363" as const };
+  return `${input}.${sign(alg === "EdDSA" ? null : "sha256", Buffer.from(input), key).toString("base64url")}`;
+}
+
+test.each(["EdDSA", "ES256"] as const)("what is not signed by the key that it names is forged: %s", (alg) => {
+  const rulesWith = (publicKey: Uint8Array, algorithm: string = alg) =>
+    toTokenRules({ issuer: ISSUER, keys: [{ keyId: HEADER.kid, algorithm, publicKey }] });
+  const told = rulesWith(derOf(PAIRS[alg].publicKey));
+  const good = signedAccess(alg);
+  expect(screenToken(good, told, EXP_S * 1_000)).toBe("plausible");
+  expect(isForged(good, told)).toBe(false);
+  const input = good.slice(0, good.lastIndexOf("."));
+  const changed = access({ alg }, { sub: "root" });
+  for (const forged of [
+    access({ alg }),
+    `${changed.slice(0, changed.lastIndexOf("."))}${good.slice(input.length)}`,
+  ])
+    expect(isForged(forged, told)).toBe(true);
+  const another =
+    alg === "EdDSA" ? generateKeyPairSync("ed25519") : generateKeyPairSync("ec", { namedCurve: "P-256" });
+  expect(isForged(good, rulesWith(derOf(another.publicKey)))).toBe(true);
+  // Only token-service can tell: a key that is not told, cannot be read, or is of a later kind, or another's key.
+  const unknown = [
+    rulesWith(Buffer.alloc(0)),
+    rulesWith(Buffer.from("no key")),
+    rulesWith(derOf(PAIRS[alg].publicKey), "ES384"),
+  ];
+  for (const rules of unknown) expect(isForged(access({ alg }), rules)).toBe(false);
+  expect(isForged(access({ alg, kid: "C".repeat(43) }), told)).toBe(false);
+});
+
+test("a key that is none of its algorithm's forges nothing", () => {
+  const rules = toTokenRules({
+    issuer: ISSUER,
+    keys: [{ keyId: HEADER.kid, algorithm: "ES256", publicKey: derOf(PAIRS.EdDSA.publicKey) }],
+  });
+  expect(isForged(signedAccess("ES256"), rules)).toBe(false);
 });

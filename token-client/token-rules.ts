@@ -1,11 +1,19 @@
+import { createPublicKey, type KeyObject } from "node:crypto";
 import type { TokenRules as TokenRulesMessage } from "../proto/gen/gatehouse/token/v1/token_service.ts";
-import { type CompactJws, isKeyId, parseCompactJws } from "./compact-jws.ts";
+import { isKeyId, parseCompactJws } from "./compact-jws.ts";
+import { isAlgorithm, isSignedBy } from "./token-signature.ts";
+
+interface VerificationKey {
+  algorithm: string;
+  /** Undefined if it was not told, or is of a kind that this version does not know. */
+  publicKey: KeyObject | undefined;
+}
 
 export interface TokenRules {
   /** Value of `iss`, and of `aud` unless a token is for one upstream. */
   issuer: string;
-  /** The `alg` by `kid`. */
-  keys: ReadonlyMap<string, string>;
+  /** By `kid`. */
+  keys: ReadonlyMap<string, VerificationKey>;
 }
 
 /** `plausible` proves nothing. */
@@ -19,7 +27,22 @@ const SIGNATURE_CHARACTERS = 86;
 const EXPIRED_FOR_CERTAIN_MS = 10_000;
 
 export function toTokenRules({ issuer, keys }: TokenRulesMessage): TokenRules {
-  return { issuer, keys: new Map(keys.map(({ keyId, algorithm }) => [keyId, algorithm])) };
+  return {
+    issuer,
+    keys: new Map(
+      keys.map(({ keyId, algorithm, publicKey }) => [keyId, { algorithm, publicKey: importKey(publicKey) }]),
+    ),
+  };
+}
+
+/** What cannot be read is not used: then token-service is asked. */
+function importKey(der: Uint8Array): KeyObject | undefined {
+  if (der.length === 0) return undefined;
+  try {
+    return createPublicKey({ key: Buffer.from(der), format: "der", type: "spki" });
+  } catch {
+    return undefined;
+  }
 }
 
 /** Finds tokens that token-service would refuse whatever their signature. */
@@ -35,15 +58,26 @@ export function screenToken(
   if (text.length - text.lastIndexOf(".") - 1 !== SIGNATURE_CHARACTERS) return "invalid";
   const { iss, aud, exp } = jws.payload;
   if (iss !== rules.issuer || aud !== audience || typeof exp !== "number") return "invalid";
-  const algorithm = rules.keys.get(jws.header.kid);
-  if (algorithm === undefined) return isAlgorithm(jws) ? "unknown_key" : "invalid";
-  if (algorithm !== jws.header.alg) return "invalid";
+  const key = rules.keys.get(jws.header.kid);
+  if (key === undefined) return isAlgorithm(jws.header.alg) ? "unknown_key" : "invalid";
+  if (key.algorithm !== jws.header.alg) return "invalid";
   const isOver = serverNowMs !== undefined && exp * 1_000 + EXPIRED_FOR_CERTAIN_MS <= serverNowMs;
   return isOver ? "expired" : "plausible";
 }
 
-function isAlgorithm({ header }: CompactJws): boolean {
-  return header.alg === "EdDSA" || header.alg === "ES256";
+/**
+ * Whether a plausible token is not signed by the key that it names. False while that key is not told: only token-service
+ * accepts a token.
+ */
+export function isForged(text: string, { keys }: TokenRules): boolean {
+  const jws = parseCompactJws(text);
+  const key = typeof jws === "string" ? undefined : keys.get(jws.header.kid);
+  if (key?.publicKey === undefined || !isAlgorithm(key.algorithm)) return false;
+  try {
+    return !isSignedBy(text, { algorithm: key.algorithm, publicKey: key.publicKey });
+  } catch {
+    return false; // A key of another kind than its algorithm's.
+  }
 }
 
 /** The key is ignored, because sessions outlive signing keys. */
@@ -53,7 +87,7 @@ export function isRefreshTokenForm(text: string): boolean {
     typeof jws !== "string" &&
     jws.header.typ === REFRESH_TOKEN_TYPE &&
     isKeyId(jws.header.kid) &&
-    isAlgorithm(jws) &&
+    isAlgorithm(jws.header.alg) &&
     text.length - text.lastIndexOf(".") - 1 === SIGNATURE_CHARACTERS
   );
 }

@@ -7,6 +7,7 @@ import { createTestCertificates, type TestCertificates } from "../tests/support/
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { startTokenServer, type TokenServer } from "../tests/support/token-server.ts";
 import { logIn, startTokenReplica, TEST_ISSUER, type TokenReplica } from "../tests/support/token-service.ts";
+import { signCompactJws } from "../token-service/jws-signature.ts";
 import { revokeSession } from "../token-service/revoke-session.ts";
 import { revokeSigningKey } from "../token-service/revoke-signing-key.ts";
 import { rotateSigningKey } from "../token-service/rotate-signing-key.ts";
@@ -116,6 +117,13 @@ function forge(changes: { header?: object; payload?: object; signature?: string 
   return `${encode(header)}.${encode(payload)}.${changes.signature ?? randomSignature()}`;
 }
 
+/** Its signature is right, and its claims are none that token-service accepts. */
+function signed(): string {
+  const [, payload = ""] = forge({ payload: { amr: [] } }).split(".");
+  const claims = JSON.parse(Buffer.from(payload, "base64url").toString());
+  return signCompactJws(replica.deps.keys.active(), "at+jwt", claims);
+}
+
 const strangeKey = () => randomBytes(32).toString("base64url");
 const GARBAGE: Record<string, (index: number) => string> = {
   "no token": (index) => `a.b.${index}`,
@@ -157,12 +165,30 @@ test.each(Object.keys(GARBAGE))("token-service refuses %s too", async (kind) => 
   expect(verdict.active).toBe(false);
 });
 
-test("a forged signature causes one call and is remembered", async () => {
+test.each(["EdDSA", "ES256"] as const)("a signature that is forged causes no call: %s", async (alg) => {
+  await server.stop();
+  replica.stop();
+  await database.sql`delete from signing_keys`;
+  replica = await startTokenReplica(database.sql, { algorithm: alg });
+  server = await startTokenServer(replica, certificates);
   const verifier = await createVerifier();
-  const token = forge();
-  expect(await verdictOf(verifier.verify(token))).toBe("invalid");
-  expect(await verdictOf(verifier.verify(token))).toBe("invalid");
+  for (let index = 0; index < 10; index += 1)
+    expect(await verdictOf(verifier.verify(forge({ header: { alg } })))).toBe("invalid");
+  expect(server.calls.verifyToken).toBe(0);
+  const { accessToken } = await logIn(replica, randomUUID());
+  expect(await verdictOf(verifier.verify(accessToken))).toBe("active");
+});
+
+test("a key of a kind that token-service does not know ends no stream, and a token that names it is asked for", async () => {
+  const { accessToken } = await logIn(replica, randomUUID());
+  const [{ id } = { id: "" }] = await database.sql<{ id: string }[]>`
+    update signing_keys set public_jwk = '{"kty":"later"}' where state = 'next' returning id
+  `;
+  await replica.deps.revocations.refresh();
+  const verifier = await createVerifier();
+  expect(await verdictOf(verifier.verify(forge({ header: { kid: id } })))).toBe("invalid");
   expect(server.calls.verifyToken).toBe(1);
+  expect(await verdictOf(verifier.verify(accessToken))).toBe("active");
 });
 
 test("a network with forged tokens is refused without calls; other networks and known tokens are not", async () => {
@@ -186,8 +212,8 @@ test("one network cannot use all concurrent calls", async () => {
   const { accessToken } = await logIn(replica, randomUUID());
   const { promise, resolve } = Promise.withResolvers<void>();
   server.hold.answers = promise;
-  const held = Array.from({ length: 100 }, () => verdictOf(verifier.verify(forge(), "192.0.2.1")));
-  expect(await verdictOf(promised(() => verifier.verify(forge(), "192.0.2.1")))).toBe("too_many_requests");
+  const held = Array.from({ length: 100 }, () => verdictOf(verifier.verify(signed(), "192.0.2.1")));
+  expect(await verdictOf(promised(() => verifier.verify(signed(), "192.0.2.1")))).toBe("too_many_requests");
   const other = verdictOf(verifier.verify(accessToken, "192.0.2.2"));
   resolve();
   expect(await other).toBe("active");

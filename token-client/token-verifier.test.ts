@@ -1,3 +1,4 @@
+import { generateKeyPairSync, sign } from "node:crypto";
 import { EventEmitter, on } from "node:events";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
@@ -20,7 +21,7 @@ import { createTokenVerifier, type TokenVerifierOptions } from "./token-verifier
 const ISSUER = "https://auth.example";
 const KEY_ID = "K".repeat(43);
 const NEW_KEY_ID = "N".repeat(43);
-const RULES = { issuer: ISSUER, keys: [{ keyId: KEY_ID, algorithm: "EdDSA" }] };
+const RULES = { issuer: ISSUER, keys: [{ keyId: KEY_ID, algorithm: "EdDSA", publicKey: Buffer.alloc(0) }] };
 
 let certificates: TestCertificates;
 let server: RpcServer;
@@ -611,6 +612,30 @@ test("a token that is over is refused as such without a call, and a forged one a
   expect(asked).toEqual([]);
 });
 
+test("a wrong signature under a key that was told is refused at once, counts for its network, and is remembered", async () => {
+  const { publicKey, privateKey } = generateKeyPairSync("ed25519");
+  const der = publicKey.export({ type: "spki", format: "der" });
+  first = { rules: { issuer: ISSUER, keys: [{ keyId: KEY_ID, algorithm: "EdDSA", publicKey: der }] } };
+  const verifier = await createVerifier();
+  let nowMs = performance.now();
+  setUptime(() => nowMs); // so that no refusal is forgotten meanwhile
+  const forged = Array.from({ length: 100 }, () => tokenOf());
+  for (const token of forged)
+    expect(verifier.verify(token, "192.0.2.1")).toEqual({ kind: "inactive", reason: "invalid" });
+  expect(verifier.verify(forged[0] ?? "", "192.0.2.1")).toEqual({ kind: "inactive", reason: "invalid" });
+  expect(await verdictOf(() => verifier.verify(tokenOf(), "192.0.2.1"))).toBe("too_many_requests");
+  expect(asked).toEqual([]);
+  expect(await metrics.render()).toMatch(/^gatehouse_token_lookups_total\{from="screened",.*\} 100$/m);
+  const input = tokenOf().split(".").slice(0, 2).join(".");
+  const signed = `${input}.${sign(null, Buffer.from(input), privateKey).toString("base64url")}`;
+  expect(await verdictOf(() => verifier.verify(signed, "192.0.2.2"))).toBe("active");
+  expect(await verdictOf(() => verifier.verify(API_KEY, "192.0.2.2"))).toBe("active");
+  expect(asked).toEqual([signed, API_KEY]);
+  // Ten seconds forgive a hundred refusals, and none of them holds a place.
+  nowMs += 10_000;
+  expect(await verdictOf(() => verifier.verify(tokenOf(), "192.0.2.1"))).toBe("active");
+});
+
 const INSIDE = ["a.b.c", `${"a".repeat(1_024)}.${"b".repeat(3_072)}.${"c".repeat(256)}`, "-_0.Az9.x"];
 const OUTSIDE = [
   "",
@@ -653,7 +678,9 @@ test("tokens of an unknown key wait for the next read: then they are verified by
   const token = tokenOf({}, NEW_KEY_ID);
   const good = verifier.verify(token);
   const strange = verifier.verify(tokenOf({}, "X".repeat(43)));
-  tell({ rules: { ...RULES, keys: [{ keyId: NEW_KEY_ID, algorithm: "EdDSA" }] } });
+  tell({
+    rules: { ...RULES, keys: [{ keyId: NEW_KEY_ID, algorithm: "EdDSA", publicKey: Buffer.alloc(0) }] },
+  });
   expect(await good).toMatchObject({ kind: "active" });
   expect(await strange).toEqual({ kind: "inactive", reason: "invalid" });
   expect(asked).toEqual([token]);

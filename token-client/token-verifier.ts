@@ -23,7 +23,7 @@ import { parseCompactJws } from "./compact-jws.ts";
 import type { Principal, RequestVerifier, Role, Subject, TokenVerifier, Verification } from "./principal.ts";
 import { RevocationSet } from "./revocation-set.ts";
 import { KEY_WAIT_MS, MAX_KEEP_MS, RevocationWatch, type VerifierLogger } from "./revocation-watch.ts";
-import { type Screening, screenToken } from "./token-rules.ts";
+import { isForged, type Screening, screenToken } from "./token-rules.ts";
 
 /** Of `service-kit/metrics.ts`, or of anything that counts. */
 export interface VerifierMetrics {
@@ -176,10 +176,17 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
     return answer;
   }
 
-  function askOnce(token: string, clientIp: string | undefined): Promise<Verification> {
+  function askOnce(token: string, clientIp: string | undefined): Verification | Promise<Verification> {
     const running = asking.get(token);
     if (running !== undefined) return running;
     const place = calls.enter(clientIp);
+    if (isForgedHere(token)) {
+      place.refused();
+      place.leave();
+      screened.inc();
+      refused.set(token, INVALID);
+      return INVALID;
+    }
     fromService.inc();
     const call = ask(token, place).finally(() => {
       place.leave();
@@ -206,6 +213,11 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
     return rules === undefined
       ? "plausible"
       : screenToken(token, rules, watch.serverNowMs, audienceFor(token));
+  }
+
+  function isForgedHere(token: string): boolean {
+    const { rules } = watch;
+    return rules !== undefined && !isApiKey(token) && isForged(token, rules);
   }
 
   function verifyUnknown(token: string, clientIp: string | undefined): Verification | Promise<Verification> {

@@ -1,6 +1,6 @@
 import { decrypt, type EncryptionKey, encrypt } from "../service-kit/key-cipher.ts";
 import { type Sql, type TransactionSql, transaction } from "../service-kit/postgres.ts";
-import type { Algorithm } from "./jws-signature.ts";
+import type { Algorithm } from "../token-client/token-signature.ts";
 import {
   deleteNextKey,
   deleteRetiredKeys,

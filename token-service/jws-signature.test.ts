@@ -1,7 +1,8 @@
 import { generateKeyPairSync, sign } from "node:crypto";
 import { CompactSign, compactVerify } from "jose";
 import { describe, expect, test } from "vitest";
-import { type Algorithm, isSignedBy, signCompactJws } from "./jws-signature.ts";
+import { type Algorithm, isSignedBy } from "../token-client/token-signature.ts";
+import { signCompactJws } from "./jws-signature.ts";
 import { checkSignature } from "./verify-token.ts";
 
 // jose is the independent implementation: it judges what this code signs, and signs what this code judges.

@@ -1,5 +1,6 @@
+import type { JWK } from "jose";
 import type { Sql, TransactionSql } from "../service-kit/postgres.ts";
-import type { Algorithm } from "./jws-signature.ts";
+import type { Algorithm } from "../token-client/token-signature.ts";
 
 export type Revocation = {
   sequence: number;
@@ -23,6 +24,7 @@ export const LOG_BEGIN: LogPosition = { sequence: 0, tip: "" };
 export interface VerificationKey {
   keyId: string;
   algorithm: Algorithm;
+  publicJwk: JWK;
 }
 
 export interface LogRead {
@@ -91,7 +93,7 @@ export async function readRevocations(sql: Sql, after: LogPosition): Promise<Log
     select head.sequence, head.tip, null::uuid as "sessionId", null::text as "keyId", clock_timestamp() as "expiresAt",
            null::float8 as "remainingS",
            json_build_object('isContinued', start.is_continued, 'keys', (
-             select json_agg(json_build_object('keyId', id, 'algorithm', algorithm) order by id)
+             select json_agg(json_build_object('keyId', id, 'algorithm', algorithm, 'publicJwk', public_jwk) order by id)
              from signing_keys where state <> 'revoked'
            )) as facts
     from head, start

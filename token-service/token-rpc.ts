@@ -1,17 +1,21 @@
+import type { JWK } from "jose";
 import { type Principal, PrincipalKind, Role } from "../proto/gen/gatehouse/token/v1/principal.ts";
 import {
   InactiveReason,
   type Revocation as RevocationMessage,
   type TokenServiceServer,
+  type VerificationKey as VerificationKeyMessage,
 } from "../proto/gen/gatehouse/token/v1/token_service.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
 import { acrOf } from "../token-client/assurance.ts";
+import type { Algorithm } from "../token-client/token-signature.ts";
 import { assuranceOf, isOfClient } from "./access-token.ts";
 import { bindingIn, confirmationOf } from "./confirmation.ts";
 import type { KeyRing } from "./key-ring.ts";
 import type { RevocationFeed } from "./revocation-feed.ts";
 import type { Revocation, VerificationKey } from "./revocation-store.ts";
 import { toRoleMessage } from "./role-message.ts";
+import { importPublicKey } from "./signing-key.ts";
 import { accessTokenLifeS } from "./token-lifetimes.ts";
 import {
   type Refusal,
@@ -57,7 +61,7 @@ export function createTokenRpc(deps: TokenRpcDeps): Implementation<TokenServiceS
           elapsedMs: Math.floor(elapsedMs),
           readAt,
           keepS: accessTokenLifeS(deps.lifetimes.accessTtlS),
-          rules: keys === toldKeys ? undefined : { issuer: deps.issuer, keys: [...keys] },
+          rules: keys === toldKeys ? undefined : { issuer: deps.issuer, keys: keys.map(toKeyMessage) },
         };
         toldKeys = keys;
       }
@@ -70,6 +74,19 @@ export function createTokenRpc(deps: TokenRpcDeps): Implementation<TokenServiceS
       };
     },
   };
+}
+
+function toKeyMessage({ keyId, algorithm, publicJwk }: VerificationKey): VerificationKeyMessage {
+  return { keyId, algorithm, publicKey: toDer(publicJwk, algorithm) };
+}
+
+/** Empty for a key of a later version's kind: its tokens are asked for, and the stream must not end over it. */
+function toDer(publicJwk: JWK, algorithm: Algorithm): Buffer {
+  try {
+    return importPublicKey(publicJwk, algorithm).export({ type: "spki", format: "der" });
+  } catch {
+    return Buffer.alloc(0);
+  }
 }
 
 function toReason(refusal: Refusal): InactiveReason {

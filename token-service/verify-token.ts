@@ -2,6 +2,7 @@ import type { LRUCache } from "lru-cache";
 import { isApiKey } from "../token-client/api-key.ts";
 import { type CompactJws, isKeyId, parseCompactJws } from "../token-client/compact-jws.ts";
 import { ACCESS_TOKEN_TYPE } from "../token-client/token-rules.ts";
+import { isAlgorithm, isSignedBy, type PublicSigningKey } from "../token-client/token-signature.ts";
 import {
   type AccessClaims,
   type ClientClaims,
@@ -9,11 +10,10 @@ import {
   generationOf,
   isOfClient,
 } from "./access-token.ts";
-import { isSignedBy } from "./jws-signature.ts";
 import type { KeyRing } from "./key-ring.ts";
 import type { LeafMarker } from "./leaf-marker.ts";
 import type { RevocationFeed } from "./revocation-feed.ts";
-import { logName, type SigningKey } from "./signing-key.ts";
+import { logName } from "./signing-key.ts";
 import { CLOCK_SKEW_S, type TokenLifetimes } from "./token-lifetimes.ts";
 
 /** For logs and metrics, not for the caller. */
@@ -140,7 +140,7 @@ async function verifyAnew(
   const jws = parseCompactJws(text);
   if (typeof jws === "string") return jws;
   if (jws.header.typ !== ACCESS_TOKEN_TYPE) return "typ";
-  if (jws.header.alg !== "EdDSA" && jws.header.alg !== "ES256") return "alg";
+  if (!isAlgorithm(jws.header.alg)) return "alg";
   if (!isKeyId(jws.header.kid)) return "kid";
   const key = deps.keys.find(jws.header.kid) ?? (await deps.keys.findAgain(jws.header.kid));
   if (key === undefined || key.state === "revoked") return "kid";
@@ -172,10 +172,7 @@ async function verifyApiKey(deps: VerifyTokenDeps, text: string): Promise<Verifi
 }
 
 /** The key decides the algorithm, not the header (RFC 8725 §3.1). */
-export function checkSignature(
-  jws: CompactJws,
-  key: Pick<SigningKey, "algorithm" | "publicKey">,
-): "alg" | "signature" | undefined {
+export function checkSignature(jws: CompactJws, key: PublicSigningKey): "alg" | "signature" | undefined {
   if (jws.header.alg !== key.algorithm) return "alg";
   return isSignedBy(jws.text, key) ? undefined : "signature";
 }

@@ -225,7 +225,7 @@ export class ScriptedTokenService {
   #rules() {
     return {
       issuer: ISSUER,
-      keys: this.#keyIds.map((keyId) => ({ keyId, algorithm: "EdDSA" })),
+      keys: this.#keyIds.map((keyId) => ({ keyId, algorithm: "EdDSA", publicKey: Buffer.alloc(0) })),
     };
   }
 

@@ -140,6 +140,11 @@ export interface VerificationKey {
   keyId: string;
   /** `alg`. */
   algorithm: string;
+  /**
+   * SubjectPublicKeyInfo in DER (RFC 5280 section 4.1). A token that names this key and is not signed by it is forged, which
+   * the caller may find without a call. Empty from a service that does not know the field.
+   */
+  publicKey: Uint8Array;
 }
 
 /** What stops being accepted. */
@@ -570,7 +575,7 @@ export const TokenRules: MessageFns<TokenRules> = {
 };
 
 function createBaseVerificationKey(): VerificationKey {
-  return { keyId: "", algorithm: "" };
+  return { keyId: "", algorithm: "", publicKey: new Uint8Array(0) };
 }
 
 export const VerificationKey: MessageFns<VerificationKey> = {
@@ -580,6 +585,9 @@ export const VerificationKey: MessageFns<VerificationKey> = {
     }
     if (message.algorithm !== "") {
       writer.uint32(18).string(message.algorithm);
+    }
+    if (message.publicKey.length !== 0) {
+      writer.uint32(26).bytes(message.publicKey);
     }
     return writer;
   },
@@ -611,6 +619,14 @@ export const VerificationKey: MessageFns<VerificationKey> = {
             }
 
             message.algorithm = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.publicKey = reader.bytes();
             continue;
           }
         }
@@ -810,7 +826,10 @@ export const GetJwksResponse: MessageFns<GetJwksResponse> = {
   },
 };
 
-/** Verifies access tokens for every internal service. The only place where signatures are checked. */
+/**
+ * Verifies access tokens for every internal service. Only this service accepts a token: callers may refuse by themselves what
+ * `TokenRules` lets them refuse.
+ */
 export type TokenServiceService = typeof TokenServiceService;
 export const TokenServiceService = {
   /**

@@ -81,12 +81,14 @@ class TokenRules(_message.Message):
     def __init__(self, issuer: _Optional[str] = ..., keys: _Optional[_Iterable[_Union[VerificationKey, _Mapping]]] = ...) -> None: ...
 
 class VerificationKey(_message.Message):
-    __slots__ = ("key_id", "algorithm")
+    __slots__ = ("key_id", "algorithm", "public_key")
     KEY_ID_FIELD_NUMBER: _ClassVar[int]
     ALGORITHM_FIELD_NUMBER: _ClassVar[int]
+    PUBLIC_KEY_FIELD_NUMBER: _ClassVar[int]
     key_id: str
     algorithm: str
-    def __init__(self, key_id: _Optional[str] = ..., algorithm: _Optional[str] = ...) -> None: ...
+    public_key: bytes
+    def __init__(self, key_id: _Optional[str] = ..., algorithm: _Optional[str] = ..., public_key: _Optional[bytes] = ...) -> None: ...
 
 class Revocation(_message.Message):
     __slots__ = ("sequence", "session_id", "key_id", "expires_at")

@@ -450,7 +450,10 @@ type VerificationKey struct {
 	// `kid`.
 	KeyId string `protobuf:"bytes,1,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
 	// `alg`.
-	Algorithm     string `protobuf:"bytes,2,opt,name=algorithm,proto3" json:"algorithm,omitempty"`
+	Algorithm string `protobuf:"bytes,2,opt,name=algorithm,proto3" json:"algorithm,omitempty"`
+	// SubjectPublicKeyInfo in DER (RFC 5280 section 4.1). A token that names this key and is not signed by it is forged, which
+	// the caller may find without a call. Empty from a service that does not know the field.
+	PublicKey     []byte `protobuf:"bytes,3,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -497,6 +500,13 @@ func (x *VerificationKey) GetAlgorithm() string {
 		return x.Algorithm
 	}
 	return ""
+}
+
+func (x *VerificationKey) GetPublicKey() []byte {
+	if x != nil {
+		return x.PublicKey
+	}
+	return nil
 }
 
 // What stops being accepted.
@@ -739,10 +749,12 @@ const file_gatehouse_tokenclient_v1_token_service_proto_rawDesc = "" +
 	"\n" +
 	"TokenRules\x12\x16\n" +
 	"\x06issuer\x18\x01 \x01(\tR\x06issuer\x12=\n" +
-	"\x04keys\x18\x02 \x03(\v2).gatehouse.tokenclient.v1.VerificationKeyR\x04keys\"F\n" +
+	"\x04keys\x18\x02 \x03(\v2).gatehouse.tokenclient.v1.VerificationKeyR\x04keys\"e\n" +
 	"\x0fVerificationKey\x12\x15\n" +
 	"\x06key_id\x18\x01 \x01(\tR\x05keyId\x12\x1c\n" +
-	"\talgorithm\x18\x02 \x01(\tR\talgorithm\"\xa7\x01\n" +
+	"\talgorithm\x18\x02 \x01(\tR\talgorithm\x12\x1d\n" +
+	"\n" +
+	"public_key\x18\x03 \x01(\fR\tpublicKey\"\xa7\x01\n" +
 	"\n" +
 	"Revocation\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x1f\n" +

@@ -28,7 +28,8 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Verifies access tokens for every internal service. The only place where signatures are checked.
+// Verifies access tokens for every internal service. Only this service accepts a token: callers may refuse by themselves what
+// `TokenRules` lets them refuse.
 type TokenServiceClient interface {
 	// Says whether an access token is good now, and whose it is. A bad token is a normal answer
 	// (`active` false); an error status speaks of the call itself.
@@ -92,7 +93,8 @@ func (c *tokenServiceClient) GetJwks(ctx context.Context, in *GetJwksRequest, op
 // All implementations must embed UnimplementedTokenServiceServer
 // for forward compatibility.
 //
-// Verifies access tokens for every internal service. The only place where signatures are checked.
+// Verifies access tokens for every internal service. Only this service accepts a token: callers may refuse by themselves what
+// `TokenRules` lets them refuse.
 type TokenServiceServer interface {
 	// Says whether an access token is good now, and whose it is. A bad token is a normal answer
 	// (`active` false); an error status speaks of the call itself.

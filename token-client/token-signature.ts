@@ -1,0 +1,24 @@
+import { type KeyObject, verify } from "node:crypto";
+
+/** RFC 8037 §3.1, RFC 7518 §3.4. */
+export type Algorithm = "EdDSA" | "ES256";
+
+export interface PublicSigningKey {
+  algorithm: Algorithm;
+  publicKey: KeyObject;
+}
+
+export const DIGEST: Record<Algorithm, string | null> = { EdDSA: null, ES256: "sha256" };
+
+export function isAlgorithm(name: string): name is Algorithm {
+  return Object.hasOwn(DIGEST, name);
+}
+
+/** The caller has checked the form. */
+export function isSignedBy(text: string, key: PublicSigningKey): boolean {
+  const end = text.lastIndexOf(".");
+  const signature = Buffer.from(text.slice(end + 1), "base64url");
+  if (signature.length !== 64) return false; // Length for both algorithms.
+  const options = { key: key.publicKey, dsaEncoding: "ieee-p1363" } as const;
+  return verify(DIGEST[key.algorithm], Buffer.from(text.slice(0, end)), options, signature);
+}
