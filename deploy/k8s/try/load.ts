@@ -1,0 +1,200 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import {
+  type Answer,
+  type Check,
+  isAccountOf,
+  isDone,
+  isPayeeList,
+  isPaymentList,
+  isPaymentOf,
+  isRefused,
+  isSessionOf,
+} from "./answers.ts";
+import { createCaller } from "./http-calls.ts";
+import { BUCKETS_MS, type LoadLine } from "./load-lines.ts";
+
+/**
+ * Runs in a pod of the cluster and prints one line of JSON a second until it is stopped: `RATE` calls a second, begun at
+ * even distances whether earlier ones have ended or not, and a check of every answer.
+ */
+
+const RATE = Number(process.env.RATE);
+const URL_OF_GATEWAY = new URL(process.env.GATEWAY_URL ?? "http://gateway");
+const HOST = process.env.GATEWAY_HOST ?? "localhost:8080";
+const RUN = process.env.RUN ?? String(Date.now());
+
+/** Below the limits of one user: 600 forwarded calls and 300 others a minute. */
+const CALLS_PER_USER_AND_SECOND = 4;
+const MAX_OPEN = 2_000;
+/** As long as a verifier may go on without knowing what was revoked. */
+const REVOKED_WITHIN_MS = 3_000;
+const TICK_MS = 5;
+const PASSWORD = "Correct-Horse-42-Staple";
+
+interface User {
+  email: string;
+  address: string;
+  id: string;
+  access: string;
+  refresh: string;
+  /** Its session is being replaced. */
+  busy: boolean;
+}
+
+const { call, reconnected } = createCaller(URL_OF_GATEWAY, HOST);
+const print = (line: LoadLine) => process.stdout.write(`${JSON.stringify(line)}\n`);
+
+let done = 0;
+let buckets = newBuckets();
+let slowestMs = 0;
+
+function newBuckets(): number[] {
+  return new Array(BUCKETS_MS.length + 1).fill(0);
+}
+
+function count(name: string, ms: number, wrong: string | undefined): void {
+  done++;
+  slowestMs = Math.max(slowestMs, ms);
+  const place = BUCKETS_MS.findIndex((bound) => ms <= bound);
+  const index = place === -1 ? BUCKETS_MS.length : place;
+  buckets[index] = (buckets[index] ?? 0) + 1;
+  if (wrong !== undefined)
+    print({ failed: name, why: wrong, ms: Math.round(ms), at: new Date().toISOString() });
+}
+
+async function checked(name: string, made: Promise<Answer>, check: Check): Promise<Answer | undefined> {
+  const began = performance.now();
+  const answer = await made;
+  const wrong = check(answer);
+  count(name, performance.now() - began, wrong);
+  return wrong === undefined ? answer : undefined;
+}
+
+const as = (user: User, method: string, path: string, body?: object) =>
+  call({ method, path, address: user.address, token: user.access, ...(body && { body }) });
+
+async function logIn(user: User): Promise<void> {
+  const { email, address } = user;
+  const made = call({ method: "POST", path: "/auth/login", address, body: { email, password: PASSWORD } });
+  keep(user, await checked("login", made, isSessionOf(user.id)));
+}
+
+async function refresh(user: User): Promise<void> {
+  const { refresh: refreshToken, address } = user;
+  const made = call({ method: "POST", path: "/auth/refresh", address, body: { refreshToken } });
+  const answer = await checked("refresh", made, isSessionOf(user.id, refreshToken));
+  if (answer === undefined) await logIn(user);
+  else keep(user, answer);
+}
+
+/** What was ended stays ended, on every replica. */
+async function logOut(user: User): Promise<void> {
+  const { access, address } = user;
+  await checked("logout", as(user, "POST", "/auth/logout"), isDone);
+  await logIn(user);
+  await sleep(REVOKED_WITHIN_MS);
+  const made = call({ method: "GET", path: "/auth/me", address, token: access });
+  await checked("a token after its logout", made, isRefused);
+}
+
+function keep(user: User, answer: Answer | undefined): void {
+  if (answer === undefined) return;
+  user.access = answer.data.accessToken;
+  user.refresh = answer.data.refreshToken;
+}
+
+async function replaceSession(user: User, replace: (user: User) => Promise<void>): Promise<void> {
+  user.busy = true;
+  await replace(user);
+  user.busy = false;
+}
+
+let orders = 0;
+async function pay(user: User): Promise<void> {
+  const order = { amount: 1250, currency: "EUR", payee: "ACME Ltd", reference: `invoice ${++orders}` };
+  await checked("POST /payments", as(user, "POST", "/payments", order), isPaymentOf(order, user.id));
+}
+
+/** The shares of the mix, which sum to 1. What replaces a session becomes a look at the account while one is replaced. */
+const MIX: readonly { share: number; run: (user: User) => Promise<unknown>; replaces?: true }[] = [
+  { share: 0.44, run: (user) => checked("GET /payees", as(user, "GET", "/payees"), isPayeeList) },
+  { share: 0.08, run: (user) => checked("GET /payments", as(user, "GET", "/payments"), isPaymentList) },
+  { share: 0.2, run: pay },
+  { share: 0.1, run: me },
+  { share: 0.1, run: refresh, replaces: true },
+  { share: 0.05, run: logIn, replaces: true },
+  { share: 0.01, run: logOut, replaces: true },
+  {
+    share: 0.02,
+    run: (user) =>
+      checked("without a token", call({ method: "GET", path: "/payees", address: user.address }), isRefused),
+  },
+];
+
+function me(user: User): Promise<unknown> {
+  return checked("GET /auth/me", as(user, "GET", "/auth/me"), isAccountOf(user.email));
+}
+
+function chosen(at: number): (typeof MIX)[number] {
+  let sum = 0;
+  for (const entry of MIX) {
+    sum += entry.share;
+    if (at < sum) return entry;
+  }
+  return { share: 0, run: me };
+}
+
+async function one(user: User): Promise<void> {
+  const { run, replaces } = chosen(Math.random());
+  if (!replaces) await run(user);
+  else if (user.busy) await me(user);
+  else await replaceSession(user, run as (user: User) => Promise<void>);
+}
+
+/** Addresses of 198.18.0.0/15, which is for such tests (RFC 2544). */
+async function newUser(index: number): Promise<User> {
+  const email = `load-${RUN}-${index}@example.com`;
+  const address = `198.18.${index >> 8}.${index & 255}`;
+  const account = { email, password: PASSWORD, firstName: "Load", lastName: `N${index}` };
+  const { data, status, code } = await call({
+    method: "POST",
+    path: "/auth/register",
+    address,
+    body: account,
+  });
+  if (status !== 201) throw new Error(`cannot register ${email}: ${status} ${code}`);
+  const user = { email, address, id: data.user.id, access: "", refresh: "", busy: false };
+  await logIn(user);
+  return user;
+}
+
+const users: User[] = [];
+for (let index = 0; index < Math.max(4, RATE / CALLS_PER_USER_AND_SECOND); index++)
+  users.push(await newUser(index));
+done = 0;
+buckets = newBuckets();
+slowestMs = 0;
+print({ ready: true, rate: RATE, users: users.length });
+
+const began = performance.now();
+let sent = 0;
+let open = 0;
+setInterval(() => {
+  const due = Math.floor(((performance.now() - began) / 1_000) * RATE);
+  for (; sent < due; sent++) {
+    const user = users[sent % users.length];
+    if (user === undefined) throw new Error("there are no users");
+    if (open >= MAX_OPEN) {
+      count("not begun", 0, `${open} calls were open`);
+      continue;
+    }
+    open++;
+    void one(user).finally(() => open--);
+  }
+}, TICK_MS);
+setInterval(() => {
+  print({ done, open, reconnected: reconnected(), slowestMs: Math.round(slowestMs), buckets });
+  done = 0;
+  buckets = newBuckets();
+  slowestMs = 0;
+}, 1_000);

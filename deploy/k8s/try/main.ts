@@ -1,0 +1,152 @@
+import { writeFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import {
+  assertNoOtherInstallation,
+  chooseContext,
+  currentContext,
+  loadImage,
+  makeCluster,
+  TrialRefused,
+} from "./context.ts";
+import { type Disturbance, disturbances, imageOf } from "./disturbances.ts";
+import { applyTrial, install } from "./install.ts";
+import { createKubectl } from "./kubectl.ts";
+import { failureSummary, hasFailed, type Result, resultOf, table } from "./report.ts";
+import { type RunningLoad, startLoad } from "./running-load.ts";
+
+/** `npm run try:cluster`: see deploy/k8s/try/README.md. Ends with 1 if a call failed or a disturbance did not come to its end. */
+
+const EXIT_USAGE = 64;
+/** For calls that were under way, and what a disturbance leaves behind. */
+const AFTERWARDS_MS = 10_000;
+const IMAGE = "gatehouse:0.1.0";
+const HOST = "localhost:8080";
+/** Without a setting of their own. */
+const ORDINARY = [
+  "baseline",
+  "restart",
+  "scale",
+  "drain",
+  "delete",
+  "force",
+  "certificates",
+  "secrets",
+  "configuration",
+  "spool",
+  "together",
+];
+
+const say = (text: string) => process.stderr.write(`${text}\n`);
+
+function settingsOf(args: readonly string[]) {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      context: { type: "string" },
+      make: { type: "string" },
+      rate: { type: "string", default: "500" },
+      only: { type: "string" },
+      "baseline-seconds": { type: "string", default: "30" },
+      "other-image": { type: "string" },
+      "kill-with": { type: "string" },
+      output: { type: "string" },
+    },
+  });
+  const { make: tool, "other-image": otherImage, "kill-with": killWith } = values;
+  const make = tool === "kind" || tool === "k3d" ? tool : undefined;
+  if (tool !== make) throw new TrialRefused("--make takes kind or k3d");
+  const rate = Number(values.rate);
+  if (!(rate >= 1 && rate <= 5_000)) throw new TrialRefused("--rate takes 1 to 5000 calls a second");
+  return {
+    context: values.context,
+    output: values.output,
+    make,
+    rate,
+    otherImage,
+    killWith,
+    baselineSeconds: Number(values["baseline-seconds"]),
+    only: values.only?.split(",") ?? [
+      ...ORDINARY,
+      ...(killWith === undefined ? [] : ["kill"]),
+      ...(otherImage === undefined ? [] : ["versions"]),
+    ],
+  };
+}
+
+async function tried(
+  disturbance: Disturbance,
+  load: RunningLoad,
+  reconnectedBefore: number,
+): Promise<Result> {
+  const { name } = disturbance;
+  const began = performance.now();
+  const outcome = await disturbance.run().then(
+    (note) => ({ note }),
+    (error: unknown) => {
+      const problem = error instanceof Error ? error.message : String(error);
+      return { note: `**not to its end**: ${problem.split("\n")[0]}`, problem };
+    },
+  );
+  const seconds = (performance.now() - began) / 1_000;
+  await sleep(AFTERWARDS_MS);
+  return resultOf({ name, seconds, ...outcome }, await load.linesSince(), reconnectedBefore);
+}
+
+function tell(result: Result): void {
+  const { name, calls, failures, seconds, problem } = result;
+  say(
+    `${hasFailed(result) ? "FAILED" : "ok    "} ${name}: ${failures.length} of ${calls} calls, ${seconds.toFixed(0)} s`,
+  );
+  for (const line of failureSummary(result).slice(0, 10)) say(`         ${line}`);
+  if (problem !== undefined) say(`         ${problem}`);
+}
+
+async function main(args: readonly string[]): Promise<void> {
+  const settings = settingsOf(args);
+  const { make, rate } = settings;
+  const context =
+    make === undefined ? chooseContext(await currentContext(), settings.context) : await makeCluster(make);
+  const kubectl = createKubectl(context);
+  await assertNoOtherInstallation(kubectl);
+  const all = disturbances(kubectl, settings);
+  const chosen = settings.only.map((word) => {
+    const some = all[word];
+    if (some === undefined)
+      throw new TrialRefused(`--only takes ${Object.keys(all).join(", ")}; not ${word}`);
+    return some;
+  });
+  for (const image of [IMAGE, settings.otherImage]) if (image !== undefined) await loadImage(context, image);
+  await install(kubectl, say);
+  await applyTrial(kubectl);
+  const image = await imageOf(kubectl);
+  const load = await startLoad(kubectl, { image, rate, host: HOST, run: String(Date.now()) });
+  say(`the load is on: ${rate} calls a second`);
+  const results: Result[] = [];
+  try {
+    await load.linesSince();
+    let reconnected = 0;
+    for (const disturbance of chosen.flat()) {
+      const result = await tried(disturbance, load, reconnected);
+      reconnected += result.reconnected;
+      results.push(result);
+      tell(result);
+    }
+  } finally {
+    await load.stop();
+    const report = `${new Date().toISOString()}, ${rate} calls a second\n\n${table(results)}\n`;
+    process.stdout.write(report);
+    if (settings.output !== undefined) writeFileSync(settings.output, report);
+  }
+  if (results.some(hasFailed)) process.exitCode = 1;
+}
+
+try {
+  await main(process.argv.slice(2));
+} catch (error) {
+  const isUsage =
+    error instanceof TrialRefused || (error as { code?: string }).code?.startsWith("ERR_PARSE_ARGS");
+  if (!isUsage) throw error;
+  say(error instanceof Error ? error.message : String(error));
+  process.exitCode = EXIT_USAGE;
+}
