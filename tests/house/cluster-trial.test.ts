@@ -12,7 +12,10 @@ const isHere = hasKubectl();
 
 /** As they are in the cluster while the load runs. */
 const manifests: readonly Manifest[] = isHere
-  ? [...renderFolder(FOLDER), ...loadPod("gatehouse:0.1.0", { rate: 500, host: "localhost:8080", run: "1" })]
+  ? [
+      ...renderFolder(FOLDER),
+      ...loadPod("gatehouse:0.1.0", { rate: 500, logins: 0.05, host: "localhost:8080", run: "1" }),
+    ]
   : [];
 // The load serves nothing, so nothing probes it.
 const { "what serves is probed": _, ...rules } = POLICIES;

@@ -10,6 +10,7 @@ import {
   ConfigMap,
   Namespace,
   PersistentVolumeClaim,
+  Pod,
   Secret,
   Service,
   ServiceAccount,
@@ -25,7 +26,7 @@ const MODELS = {
   "batch/v1": { Job },
   "networking.k8s.io/v1": { Ingress, NetworkPolicy },
   "policy/v1": { PodDisruptionBudget },
-  v1: { ConfigMap, Namespace, PersistentVolumeClaim, Secret, Service, ServiceAccount },
+  v1: { ConfigMap, Namespace, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount },
 } as const;
 
 /** Of other projects; they have no schema here. */

@@ -1,34 +1,38 @@
-import { type Kubectl, KubectlFailed, run } from "./kubectl.ts";
+import { type Kubectl, run } from "./kubectl.ts";
 
 export class TrialRefused extends Error {
   override readonly name = "TrialRefused";
 }
 
-/** Names that tools for clusters on one's own machine give. */
-const LOOKS_LIKE_A_TRIAL =
-  /^(?:kind|k3d)-|^(?:minikube|docker-desktop|rancher-desktop|orbstack|colima|microk8s)$/;
 const MADE = "gatehouse-try";
 
-/** @throws {TrialRefused} unless the context was named, or its name is that of a cluster on one's own machine. */
-export function chooseContext(current: string | undefined, named: string | undefined): string {
-  if (named !== undefined) return named;
-  if (current === undefined) {
-    throw new TrialRefused(
-      "kubectl has no context: name one with --context, or make a cluster with --make kind",
-    );
-  }
-  if (LOOKS_LIKE_A_TRIAL.test(current)) return current;
+/** @throws {TrialRefused} unless a context was named that kubectl knows: the current one may be of a cluster that is in use. */
+export function chooseContext(known: readonly string[], named: string | undefined): string {
+  if (named !== undefined && known.includes(named)) return named;
+  const those = known.length === 0 ? "kubectl knows none" : `kubectl knows ${known.join(", ")}`;
   throw new TrialRefused(
-    `the context ${current} does not look like a cluster to try on: everything in its namespace gatehouse would be ` +
-      `restarted, killed and replaced. If that is what you want, add --context ${current}`,
+    named === undefined
+      ? "name the cluster to try on with --context, also if it is the current one, because everything in its namespace " +
+          `gatehouse is restarted, killed and replaced (${those}); or make one with --make kind or --make k3d`
+      : `there is no context ${named}: ${those}`,
   );
 }
 
-export async function currentContext(): Promise<string | undefined> {
-  return run("kubectl", ["config", "current-context"]).then(
-    (name) => name.trim(),
-    () => undefined,
+/** @throws {TrialRefused} if there is no kubectl. */
+export async function contexts(): Promise<string[]> {
+  const names = await run("kubectl", ["config", "get-contexts", "--output", "name"]).catch(
+    (error: unknown) => {
+      throw new TrialRefused(messageOf(error));
+    },
   );
+  return names.split("\n").filter(Boolean);
+}
+
+/** @throws {TrialRefused} if the cluster does not answer. */
+export async function assertReachable(kubectl: Kubectl): Promise<void> {
+  await kubectl(["get", "--raw", "/readyz", "--request-timeout=10s"]).catch((error: unknown) => {
+    throw new TrialRefused(`the cluster does not answer: ${messageOf(error)}`);
+  });
 }
 
 /** @throws {TrialRefused} if the namespace holds an installation that is not one of the development overlay. */
@@ -40,17 +44,17 @@ export async function assertNoOtherInstallation(kubectl: Kubectl): Promise<void>
   );
 }
 
-/** Makes a cluster with Docker. @returns its context. */
+/** Makes a cluster with Docker, unless it is there. @returns its context. */
 export async function makeCluster(tool: "kind" | "k3d"): Promise<string> {
   const context = `${tool}-${MADE}`;
-  const contexts = (await run("kubectl", ["config", "get-contexts", "--output", "name"])).split("\n");
-  if (contexts.includes(context)) return context;
+  if ((await contexts()).includes(context)) return context;
   await run(
     tool,
     tool === "kind" ? ["create", "cluster", "--name", MADE] : ["cluster", "create", MADE],
   ).catch((error: unknown) => {
-    const why = error instanceof KubectlFailed ? error.message : String(error);
-    throw new TrialRefused(`no cluster could be made: ${why}. It needs ${tool}, Docker and a network`);
+    throw new TrialRefused(
+      `no cluster could be made: ${messageOf(error)}. It needs ${tool}, Docker and a network`,
+    );
   });
   return context;
 }
@@ -61,4 +65,8 @@ export async function loadImage(context: string, image: string): Promise<void> {
   if (kind !== undefined) await run("kind", ["load", "docker-image", image, "--name", kind]);
   else if (k3d !== undefined) await run("k3d", ["image", "import", image, "--cluster", k3d]);
   else if (context === "minikube") await run("minikube", ["image", "load", image]);
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

@@ -19,9 +19,12 @@ export function run(program: string, args: readonly string[], input?: string): P
     const options = { maxBuffer: MAX_OUTPUT_BYTES };
     const child = execFile(program, args, options, (error, stdout, stderr) => {
       if (error === null) return resolve(stdout);
+      if (error.code === "ENOENT") return reject(new KubectlFailed(`${program} was not found: install it`));
       const said = stderr.trim() || error.message;
       reject(new KubectlFailed(`${program} ${args.join(" ")}: ${said}`, { cause: error }));
     });
+    // A program that ends without reading its input says why itself.
+    child.stdin?.on("error", () => {});
     child.stdin?.end(input ?? "");
   });
 }

@@ -9,12 +9,27 @@ export const LOAD = "load";
 const FILES = ["load.ts", "answers.ts", "http-calls.ts", "load-lines.ts"];
 const FOLDER = "/load";
 
+export interface LoadSettings {
+  /** Calls a second. */
+  rate: number;
+  /** The share of the calls that are logins. */
+  logins: number;
+  host: string;
+  /** Different for each load, because its users register. */
+  run: string;
+}
+
 /** The pod that calls the gateway through its Service, with the programs that it runs. @param image has Node.js. */
-export function loadPod(image: string, settings: { rate: number; host: string; run: string }): Manifest[] {
+export function loadPod(image: string, settings: LoadSettings): Manifest[] {
   const labels = { "app.kubernetes.io/name": LOAD, "app.kubernetes.io/part-of": "gatehouse" };
   const metadata = { name: LOAD, namespace: NAMESPACE, labels };
   const text = (name: string) => readFileSync(join(import.meta.dirname, name), "utf8");
-  const environment = { RATE: String(settings.rate), GATEWAY_HOST: settings.host, RUN: settings.run };
+  const environment = {
+    RATE: String(settings.rate),
+    LOGINS: String(settings.logins),
+    GATEWAY_HOST: settings.host,
+    RUN: settings.run,
+  };
   return [
     {
       apiVersion: "v1",

@@ -22,6 +22,8 @@ const RATE = Number(process.env.RATE);
 const URL_OF_GATEWAY = new URL(process.env.GATEWAY_URL ?? "http://gateway");
 const HOST = process.env.GATEWAY_HOST ?? "localhost:8080";
 const RUN = process.env.RUN ?? String(Date.now());
+/** Of all calls. */
+const LOGINS = Number(process.env.LOGINS ?? "0.05");
 
 /** Below the limits of one user: 600 forwarded calls and 300 others a minute. */
 const CALLS_PER_USER_AND_SECOND = 4;
@@ -115,14 +117,20 @@ async function pay(user: User): Promise<void> {
   await checked("POST /payments", as(user, "POST", "/payments", order), isPaymentOf(order, user.id));
 }
 
-/** The shares of the mix, which sum to 1. What replaces a session becomes a look at the account while one is replaced. */
-const MIX: readonly { share: number; run: (user: User) => Promise<unknown>; replaces?: true }[] = [
-  { share: 0.44, run: (user) => checked("GET /payees", as(user, "GET", "/payees"), isPayeeList) },
-  { share: 0.08, run: (user) => checked("GET /payments", as(user, "GET", "/payments"), isPaymentList) },
-  { share: 0.2, run: pay },
+interface Kind {
+  share: number;
+  run: (user: User) => Promise<unknown>;
+  /** It replaces the user's session, and becomes a look at the account while that is being replaced. */
+  replaces?: true;
+}
+
+/** Beside the logins; the shares sum to 1. */
+const MIX: readonly Kind[] = [
+  { share: 0.46, run: (user) => checked("GET /payees", as(user, "GET", "/payees"), isPayeeList) },
+  { share: 0.09, run: (user) => checked("GET /payments", as(user, "GET", "/payments"), isPaymentList) },
+  { share: 0.21, run: pay },
   { share: 0.1, run: me },
-  { share: 0.1, run: refresh, replaces: true },
-  { share: 0.05, run: logIn, replaces: true },
+  { share: 0.11, run: refresh, replaces: true },
   { share: 0.01, run: logOut, replaces: true },
   {
     share: 0.02,
@@ -135,7 +143,9 @@ function me(user: User): Promise<unknown> {
   return checked("GET /auth/me", as(user, "GET", "/auth/me"), isAccountOf(user.email));
 }
 
-function chosen(at: number): (typeof MIX)[number] {
+function chosen(): Kind {
+  if (Math.random() < LOGINS) return { share: LOGINS, run: logIn, replaces: true };
+  const at = Math.random();
   let sum = 0;
   for (const entry of MIX) {
     sum += entry.share;
@@ -145,7 +155,7 @@ function chosen(at: number): (typeof MIX)[number] {
 }
 
 async function one(user: User): Promise<void> {
-  const { run, replaces } = chosen(Math.random());
+  const { run, replaces } = chosen();
   if (!replaces) await run(user);
   else if (user.busy) await me(user);
   else await replaceSession(user, run as (user: User) => Promise<void>);

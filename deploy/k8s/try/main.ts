@@ -3,15 +3,16 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import {
   assertNoOtherInstallation,
+  assertReachable,
   chooseContext,
-  currentContext,
+  contexts,
   loadImage,
   makeCluster,
   TrialRefused,
 } from "./context.ts";
 import { type Disturbance, disturbances, imageOf } from "./disturbances.ts";
 import { applyTrial, install } from "./install.ts";
-import { createKubectl } from "./kubectl.ts";
+import { createKubectl, KubectlFailed } from "./kubectl.ts";
 import { failureSummary, hasFailed, type Result, resultOf, table } from "./report.ts";
 import { type RunningLoad, startLoad } from "./running-load.ts";
 
@@ -46,6 +47,7 @@ function settingsOf(args: readonly string[]) {
       context: { type: "string" },
       make: { type: "string" },
       rate: { type: "string", default: "500" },
+      logins: { type: "string", default: "0.05" },
       only: { type: "string" },
       "baseline-seconds": { type: "string", default: "30" },
       "other-image": { type: "string" },
@@ -54,15 +56,18 @@ function settingsOf(args: readonly string[]) {
     },
   });
   const { make: tool, "other-image": otherImage, "kill-with": killWith } = values;
-  const make = tool === "kind" || tool === "k3d" ? tool : undefined;
+  const make = (["kind", "k3d"] as const).find((each) => each === tool);
   if (tool !== make) throw new TrialRefused("--make takes kind or k3d");
   const rate = Number(values.rate);
   if (!(rate >= 1 && rate <= 5_000)) throw new TrialRefused("--rate takes 1 to 5000 calls a second");
+  const logins = Number(values.logins);
+  if (!(logins >= 0 && logins <= 1)) throw new TrialRefused("--logins takes the share of the calls, 0 to 1");
   return {
     context: values.context,
     output: values.output,
     make,
     rate,
+    logins,
     otherImage,
     killWith,
     baselineSeconds: Number(values["baseline-seconds"]),
@@ -104,10 +109,11 @@ function tell(result: Result): void {
 
 async function main(args: readonly string[]): Promise<void> {
   const settings = settingsOf(args);
-  const { make, rate } = settings;
+  const { make, rate, logins } = settings;
   const context =
-    make === undefined ? chooseContext(await currentContext(), settings.context) : await makeCluster(make);
+    make === undefined ? chooseContext(await contexts(), settings.context) : await makeCluster(make);
   const kubectl = createKubectl(context);
+  await assertReachable(kubectl);
   await assertNoOtherInstallation(kubectl);
   const all = disturbances(kubectl, settings);
   const chosen = settings.only.map((word) => {
@@ -120,7 +126,7 @@ async function main(args: readonly string[]): Promise<void> {
   await install(kubectl, say);
   await applyTrial(kubectl);
   const image = await imageOf(kubectl);
-  const load = await startLoad(kubectl, { image, rate, host: HOST, run: String(Date.now()) });
+  const load = await startLoad(kubectl, image, { rate, logins, host: HOST, run: String(Date.now()) });
   say(`the load is on: ${rate} calls a second`);
   const results: Result[] = [];
   try {
@@ -146,7 +152,7 @@ try {
 } catch (error) {
   const isUsage =
     error instanceof TrialRefused || (error as { code?: string }).code?.startsWith("ERR_PARSE_ARGS");
-  if (!isUsage) throw error;
+  if (!isUsage && !(error instanceof KubectlFailed)) throw error;
   say(error instanceof Error ? error.message : String(error));
-  process.exitCode = EXIT_USAGE;
+  process.exitCode = isUsage ? EXIT_USAGE : 1;
 }

@@ -1,6 +1,6 @@
 import type { Kubectl } from "./kubectl.ts";
 import { type LoadLine, parseLoadLines } from "./load-lines.ts";
-import { LOAD, loadPod } from "./load-pod.ts";
+import { LOAD, type LoadSettings, loadPod } from "./load-pod.ts";
 import { eventually } from "./workloads.ts";
 
 export interface RunningLoad {
@@ -14,10 +14,11 @@ const REMOVE = ["delete", "pod,configmap", LOAD, "--ignore-not-found", "--wait"]
 /** Starts the load's pod and waits until it calls. @throws with what it said, if it ends. */
 export async function startLoad(
   kubectl: Kubectl,
-  settings: { image: string; rate: number; host: string; run: string },
+  image: string,
+  settings: LoadSettings,
 ): Promise<RunningLoad> {
   await kubectl(REMOVE);
-  const manifests = loadPod(settings.image, settings);
+  const manifests = loadPod(image, settings);
   const list = { apiVersion: "v1", kind: "List", items: manifests };
   await kubectl(["create", "--filename", "-"], JSON.stringify(list));
   const logs = () => kubectl(["logs", LOAD]).catch(() => "");
