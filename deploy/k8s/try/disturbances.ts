@@ -17,6 +17,8 @@ export interface TrialSettings {
   killWith: string | undefined;
   /** Of `baseline`. */
   baselineSeconds: number;
+  /** Where a disturbance is of a workload. */
+  workloads: readonly Workload[];
 }
 
 /** What `wrong configuration` sets, in every process. */
@@ -34,7 +36,7 @@ export function disturbances(
   settings: TrialSettings,
 ): Readonly<Record<string, Disturbance[]>> {
   const forEach = (verb: string, act: (workload: Workload) => Promise<string | undefined>): Disturbance[] =>
-    WORKLOADS.map((workload) => ({
+    settings.workloads.map((workload) => ({
       name: `${verb}: ${workload.name}`,
       run: async () => {
         const note = await act(workload);

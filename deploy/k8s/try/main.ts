@@ -15,6 +15,7 @@ import { applyTrial, install } from "./install.ts";
 import { createKubectl, KubectlFailed } from "./kubectl.ts";
 import { failureSummary, hasFailed, type Result, resultOf, table } from "./report.ts";
 import { type RunningLoad, startLoad } from "./running-load.ts";
+import { WORKLOADS, type Workload } from "./workloads.ts";
 
 /** `npm run try:cluster`: see deploy/k8s/try/README.md. Ends with 1 if a call failed or a disturbance did not come to its end. */
 
@@ -49,6 +50,8 @@ function settingsOf(args: readonly string[]) {
       rate: { type: "string", default: "500" },
       logins: { type: "string", default: "0.05" },
       only: { type: "string" },
+      workloads: { type: "string" },
+      times: { type: "string", default: "1" },
       "baseline-seconds": { type: "string", default: "30" },
       "other-image": { type: "string" },
       "kill-with": { type: "string" },
@@ -62,12 +65,16 @@ function settingsOf(args: readonly string[]) {
   if (!(rate >= 1 && rate <= 5_000)) throw new TrialRefused("--rate takes 1 to 5000 calls a second");
   const logins = Number(values.logins);
   if (!(logins >= 0 && logins <= 1)) throw new TrialRefused("--logins takes the share of the calls, 0 to 1");
+  const times = Number(values.times);
+  if (!(Number.isInteger(times) && times >= 1)) throw new TrialRefused("--times takes a whole number from 1");
   return {
     context: values.context,
     output: values.output,
     make,
     rate,
     logins,
+    times,
+    workloads: chooseWorkloads(values.workloads),
     otherImage,
     killWith,
     baselineSeconds: Number(values["baseline-seconds"]),
@@ -77,6 +84,16 @@ function settingsOf(args: readonly string[]) {
       ...(otherImage === undefined ? [] : ["versions"]),
     ],
   };
+}
+
+function chooseWorkloads(names: string | undefined): readonly Workload[] {
+  if (names === undefined) return WORKLOADS;
+  return names.split(",").map((name) => {
+    const workload = WORKLOADS.find((each) => each.name === name);
+    const known = WORKLOADS.map((each) => each.name).join(", ");
+    if (workload === undefined) throw new TrialRefused(`--workloads takes ${known}; not ${name}`);
+    return workload;
+  });
 }
 
 async function tried(
@@ -132,7 +149,8 @@ async function main(args: readonly string[]): Promise<void> {
   try {
     await load.linesSince();
     let reconnected = 0;
-    for (const disturbance of chosen.flat()) {
+    const runs = chosen.flat().flatMap((disturbance) => new Array(settings.times).fill(disturbance));
+    for (const disturbance of runs) {
       const result = await tried(disturbance, load, reconnected);
       reconnected += result.reconnected;
       results.push(result);
