@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { assertNoOtherInstallation, assertReachable, chooseContext, TrialRefused } from "./context.ts";
+import { assertReachable, chooseContext, isInstalled, TrialRefused } from "./context.ts";
 
 const known = ["production", "kind-gatehouse"];
 
@@ -27,7 +27,7 @@ const clusterWith = (names: string) => async () => names;
 
 test("an installation that is no trial is not touched, also when its context was named", async () => {
   const production = clusterWith("deployment.apps/identity-service\ndeployment.apps/token-service\n");
-  await expect(assertNoOtherInstallation(production)).rejects.toThrow(TrialRefused);
-  await assertNoOtherInstallation(clusterWith(""));
-  await assertNoOtherInstallation(clusterWith("deployment.apps/mailbox\ndeployment.apps/redis\n"));
+  await expect(isInstalled(production)).rejects.toThrow(TrialRefused);
+  expect(await isInstalled(clusterWith(""))).toBe(false);
+  expect(await isInstalled(clusterWith("deployment.apps/mailbox\ndeployment.apps/redis\n"))).toBe(true);
 });

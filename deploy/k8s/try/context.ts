@@ -35,10 +35,14 @@ export async function assertReachable(kubectl: Kubectl): Promise<void> {
   });
 }
 
-/** @throws {TrialRefused} if the namespace holds an installation that is not one of the development overlay. */
-export async function assertNoOtherInstallation(kubectl: Kubectl): Promise<void> {
+/**
+ * @returns whether a trial is installed.
+ * @throws {TrialRefused} if the namespace holds an installation that is not one of the development overlay.
+ */
+export async function isInstalled(kubectl: Kubectl): Promise<boolean> {
   const names = (await kubectl(["get", "deployments", "--output", "name"])).split("\n").filter(Boolean);
-  if (names.length === 0 || names.includes("deployment.apps/mailbox")) return;
+  if (names.length === 0) return false;
+  if (names.includes("deployment.apps/mailbox")) return true;
   throw new TrialRefused(
     "the namespace gatehouse has an installation without the mailbox of the development overlay: it is not a trial",
   );

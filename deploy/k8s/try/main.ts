@@ -2,10 +2,10 @@ import { writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import {
-  assertNoOtherInstallation,
   assertReachable,
   chooseContext,
   contexts,
+  isInstalled,
   loadImage,
   makeCluster,
   TrialRefused,
@@ -131,7 +131,7 @@ async function main(args: readonly string[]): Promise<void> {
     make === undefined ? chooseContext(await contexts(), settings.context) : await makeCluster(make);
   const kubectl = createKubectl(context);
   await assertReachable(kubectl);
-  await assertNoOtherInstallation(kubectl);
+  const wasInstalled = await isInstalled(kubectl);
   const all = disturbances(kubectl, settings);
   const chosen = settings.only.map((word) => {
     const some = all[word];
@@ -140,7 +140,7 @@ async function main(args: readonly string[]): Promise<void> {
     return some;
   });
   for (const image of [IMAGE, settings.otherImage]) if (image !== undefined) await loadImage(context, image);
-  await install(kubectl, say);
+  if (!wasInstalled) await install(kubectl, say);
   await applyTrial(kubectl);
   const image = await imageOf(kubectl);
   const load = await startLoad(kubectl, image, { rate, logins, host: HOST, run: String(Date.now()) });
