@@ -19,6 +19,8 @@ export interface TrialSettings {
   baselineSeconds: number;
   /** Where a disturbance is of a workload. */
   workloads: readonly Workload[];
+  /** One disturbance meets all workloads at the same time, instead of one after the other. */
+  atOnce: boolean;
 }
 
 /** What `wrong configuration` sets, in every process. */
@@ -35,8 +37,8 @@ export function disturbances(
   kubectl: Kubectl,
   settings: TrialSettings,
 ): Readonly<Record<string, Disturbance[]>> {
-  const forEach = (verb: string, act: (workload: Workload) => Promise<string | undefined>): Disturbance[] =>
-    settings.workloads.map((workload) => ({
+  const forEach = (verb: string, act: (workload: Workload) => Promise<string | undefined>): Disturbance[] => {
+    const each = settings.workloads.map((workload) => ({
       name: `${verb}: ${workload.name}`,
       run: async () => {
         const note = await act(workload);
@@ -44,6 +46,10 @@ export function disturbances(
         return note ?? "";
       },
     }));
+    if (!settings.atOnce) return each;
+    const run = async () => [...new Set(await Promise.all(each.map((one) => one.run())))].join("; ");
+    return [{ name: `${verb}: all at once`, run }];
+  };
   const podsGone = async (workload: Workload, remove: (pod: Pod) => Promise<unknown>) => {
     for (const pod of await podsOf(kubectl, workload)) {
       await remove(pod);
