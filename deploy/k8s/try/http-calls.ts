@@ -75,8 +75,6 @@ export function createCaller(url: URL, host: string) {
   };
 }
 
-export type Caller = ReturnType<typeof createCaller>;
-
 function coded(code: string): Error {
   return Object.assign(new Error(code), { code });
 }

@@ -2,7 +2,7 @@
 export const BUCKETS_MS = [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 15_000] as const;
 
 /** The load is on. */
-export interface ReadyLine {
+interface ReadyLine {
   ready: true;
   rate: number;
   users: number;
