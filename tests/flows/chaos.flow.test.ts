@@ -3,13 +3,10 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startTestSmtp, type TestSmtp } from "../../identity-service/testing/test-smtp.ts";
-import type { Sql } from "../../service-kit/postgres.ts";
 import { seededRandom } from "../support/crash-clients.ts";
 import { type CrashingSystem, startCrashingSystem } from "../support/crashing-system.ts";
 import { type FaultyEdge, openEdge } from "../support/faulty-edge.ts";
-import { plainBrowser } from "../support/plain-browser.ts";
 import { findRedisProgram, HOW_TO_GET_REDIS_PROGRAM, startRedis, type TestRedis } from "../support/redis.ts";
-import { databaseOfSystem } from "../support/system-database.ts";
 import {
   haunt,
   keepApproving,
@@ -20,9 +17,11 @@ import {
   type World,
 } from "./chaos/clients.ts";
 import { carryOut } from "./chaos/disturb.ts";
-import type { Approval, Call, CallKind, Entry, History } from "./chaos/history.ts";
+import type { Call, CallKind, History } from "./chaos/history.ts";
 import { planFaults, planText } from "./chaos/plan.ts";
+import { readHistory } from "./chaos/read-history.ts";
 import { judge, RULES, type RuleName } from "./chaos/rules.ts";
+import { keepResetTokens, logInAtProvider, PLENTY, proveAddress, UNLIMITED } from "./chaos/surroundings.ts";
 import { startUpstream } from "./chaos/upstream.ts";
 
 /** `npm run test:chaos` makes ten minutes of faults; a seed that failed can be given again. */
@@ -45,21 +44,6 @@ const ENOUGH: Partial<Record<CallKind, number>> = {
   exchange: 2,
 };
 const PATIENCE_MS = 120_000;
-const UNLIMITED = [
-  ...["login", "link", "provider", "refresh", "logout", "account", "unknown"].map(
-    (name) => `${name}.address`,
-  ),
-  ...["logout", "account"].map((name) => `${name}.user`),
-  ...["login", "link"].map((name) => `${name}.total`),
-]
-  .map((name) => `${name}=1000000/60`)
-  .join(",");
-const PLENTY = JSON.stringify(
-  Object.fromEntries(
-    ["perUser", "perAddress", "total"].map((scope) => [scope, { calls: 1_000_000, perSeconds: 60 }]),
-  ),
-);
-
 let system: CrashingSystem;
 let redis: TestRedis | undefined;
 let smtp: TestSmtp;
@@ -99,7 +83,7 @@ beforeAll(
     await untilEach(ENOUGH, calls.length);
     end.abort();
     await Promise.all(clients);
-    history = await readHistory();
+    history = await readHistory(system, { calls, received: upstream.received });
     verdict = judge(history);
     await keep();
     const answered = calls.filter(({ answer }) => answer !== undefined).length;
@@ -167,34 +151,17 @@ async function untilEach(wanted: number | Partial<Record<CallKind, number>>, fro
 }
 
 function newWorld(signal: AbortSignal): World {
-  const tokens = new Map<string, string>();
-  smtp.onMail = async ({ to, raw }) => {
-    const [, token] = /reset-password\?token=(?:3D)?([\w-]+)/.exec(raw.replaceAll("=3D", "=")) ?? [];
-    if (token !== undefined) tokens.set(to[0] ?? "", token);
-  };
+  const resetToken = keepResetTokens(smtp);
   return {
     urls: system.gateways,
     random: seededRandom(SEED + 1),
     calls,
     signal,
-    resetToken: (email) => tokens.get(email),
-    async proveAddress(userId) {
-      await using database = await databaseOfSystem(system, "identity");
-      await database.sql`
-        update users set email_verified = true, credentials_proven_email = email, credentials_proven_at = created_at
-        where id = ${userId}`;
-    },
+    resetToken,
+    proveAddress: (userId) => proveAddress(system, userId),
     logInAtProvider,
     ghosts: [],
   };
-}
-
-async function logInAtProvider(start: URL): Promise<URL> {
-  const browser = plainBrowser();
-  const page = (await browser(start.href)).next;
-  await browser(page);
-  const resumed = (await browser(`${page}/grace`, "POST")).next;
-  return new URL((await browser(resumed)).next);
 }
 
 /** Leads everything that a process calls over an edge. */
@@ -238,75 +205,6 @@ function routes(port: number): string {
   - { prefix: /pay, ${common}, methods: { GET: { roles: [USER] }, POST: { roles: [USER], action: pay.create } } }
   - { prefix: /approved, ${common}, methods: { POST: { roles: [USER], action: approved.create, ${approval} } } }
 `;
-}
-
-/** What the upstream and the databases hold, once all that waits on disks and in outboxes is in the log. */
-async function readHistory(): Promise<History> {
-  await untilDrained();
-  await using identity = await databaseOfSystem(system, "identity");
-  await using token = await databaseOfSystem(system, "token");
-  await using audit = await databaseOfSystem(system, "audit");
-  const owedEvents = [...(await recordedEvents(identity.sql)), ...(await recordedEvents(token.sql))];
-  const { entries, numbered } = await readLog(audit.sql);
-  const approvals = await identity.sql<Approval[]>`
-    select id, user_id as "userId", encode(digest, 'hex') as digest, transaction_text as transaction
-    from approvals where given_at is not null`;
-  const used = await identity.sql<{ userId: string; used: number }[]>`
-    select users.id as "userId", 10 - count(code)::int as used
-    from users left join recovery_codes as code on code.user_id = users.id
-    where users.id in (select user_id from recovery_codes union select user_id from approvals)
-    group by users.id`;
-  const users = await identity.sql<{ id: string; name: string }[]>`select id, first_name as name from users`;
-  const ended = await token.sql<{ id: string; reason: string }[]>`
-    select id, revoked_reason || ' ' || revoked_at as reason from sessions where revoked_at is not null`;
-  return {
-    calls,
-    received: upstream.received,
-    entries,
-    owedEvents,
-    numbered,
-    approvals,
-    usedCodes: new Map(used.map((row) => [row.userId, row.used])),
-    firstNames: new Map(users.map(({ id, name }) => [id, name])),
-    reasons: new Map(ended.map(({ id, reason }) => [id, reason])),
-  };
-}
-
-async function readLog(sql: Sql): Promise<Pick<History, "entries" | "numbered">> {
-  // They are numbered a moment later.
-  for (const endMs = performance.now() + PATIENCE_MS; ; await sleep(200)) {
-    const entries = await sql<Entry[]>`
-      select id, producer_id as "producerId", producer_sequence::int as "producerSequence",
-        producer_name as "producerName", kind, call_id as "callId", trace_id as "traceId",
-        request_id as "requestId", outcome, http_status as "httpStatus"
-      from log_entries`;
-    const [numbered] = await sql<{ count: number; last: number }[]>`
-      select count(*)::int as count, max(sequence)::int as last from leaves`;
-    if (numbered !== undefined && (numbered.count === entries.length || performance.now() > endMs))
-      return { entries, numbered };
-  }
-}
-
-/** The events of a service's outbox, once all are in the log. An unacknowledged one is resent after its lease. */
-async function recordedEvents(sql: Sql): Promise<string[]> {
-  for (const endMs = performance.now() + PATIENCE_MS; ; await sleep(200)) {
-    const events = await sql<{ id: string; isRecorded: boolean }[]>`
-      select id, recorded_at is not null as "isRecorded" from security_events`;
-    if (events.every(({ isRecorded }) => isRecorded)) return events.map(({ id }) => id);
-    if (performance.now() > endMs) throw new Error("an outbox is not empty");
-  }
-}
-
-/** Until audit-service has all that waits on disks and in memory. */
-async function untilDrained(): Promise<void> {
-  const waiting = /^gatehouse_audit_(?:queued_entries|spool_bytes)\{[^}]*\} (?!0$)/m;
-  for (
-    const endMs = performance.now() + PATIENCE_MS;
-    waiting.test(await system.metrics());
-    await sleep(100)
-  ) {
-    if (performance.now() > endMs) throw new Error(`not drained:\n${await system.metrics()}`);
-  }
 }
 
 function say(text: string): void {

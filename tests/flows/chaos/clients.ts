@@ -34,7 +34,7 @@ export interface World {
   ghosts: Session[];
 }
 
-interface Session {
+export interface Session {
   userId: string;
   sessionId: string;
   accessToken: string;
@@ -151,7 +151,7 @@ async function insist(world: World, wanted: () => Wanted): Promise<Made> {
   }
 }
 
-async function newUser(world: World): Promise<User | undefined> {
+export async function newUser(world: World): Promise<User | undefined> {
   const email = `user-${randomUUID()}@example.com`;
   const made = await insist(world, () => ({
     kind: "register",
@@ -165,7 +165,7 @@ async function newUser(world: World): Promise<User | undefined> {
   return isDecided(made) ? { email, password: PASSWORD, userId: made.body?.data?.user?.id ?? "" } : undefined;
 }
 
-async function logIn(world: World, user: User): Promise<Session | undefined> {
+export async function logIn(world: World, user: User): Promise<Session | undefined> {
   const made = await make(world, {
     kind: "login",
     userId: user.userId,
@@ -187,7 +187,7 @@ function sessionOf(made: Made): Session | undefined {
   return { userId: sub, sessionId: sid, accessToken, refreshToken, spent: [] };
 }
 
-const read = (world: World, { userId, accessToken }: Session) =>
+export const read = (world: World, { userId, accessToken }: Session) =>
   make(world, { kind: "read", userId, method: "GET", path: "/pay", token: accessToken });
 
 function refresh(world: World, { userId }: Session, refreshToken: string, isAttack = false): Promise<Made> {
@@ -202,7 +202,7 @@ function refresh(world: World, { userId }: Session, refreshToken: string, isAtta
 }
 
 /** Two tabs refresh at once, now and then. */
-async function rotate(world: World, session: Session): Promise<void> {
+export async function rotate(world: World, session: Session): Promise<void> {
   const { refreshToken } = session;
   const tabs = world.random() < 0.3 ? 2 : 1;
   const made = await Promise.all(Array.from({ length: tabs }, () => refresh(world, session, refreshToken)));
@@ -213,7 +213,7 @@ async function rotate(world: World, session: Session): Promise<void> {
   session.accessToken = good.body.data.accessToken;
 }
 
-async function act(world: World, session: Session): Promise<void> {
+export async function act(world: World, session: Session): Promise<void> {
   const { userId, accessToken: token } = session;
   const dice = world.random();
   const value = randomUUID();
@@ -237,7 +237,7 @@ async function act(world: World, session: Session): Promise<void> {
   }
 }
 
-function leave(world: World, session: Session): void {
+export function leave(world: World, session: Session): void {
   world.ghosts.push(session);
   if (world.ghosts.length > GHOSTS_MAX) world.ghosts.shift();
 }
@@ -271,7 +271,7 @@ async function useSession(world: World, session: Session): Promise<void> {
   await read(world, session);
 }
 
-const logOut = (world: World, { userId, accessToken: token }: Session) =>
+export const logOut = (world: World, { userId, accessToken: token }: Session) =>
   insist(world, () => ({ kind: "logout", userId, method: "POST", path: "/auth/logout", token }));
 
 async function insistOnAttack(world: World, session: Session, stolen: string): Promise<void> {

@@ -1,0 +1,358 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { closeSync, openSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { copyFile, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { stringify } from "yaml";
+import { ensureCertificates } from "../../deploy/local/certificates.ts";
+import { openHome } from "../../deploy/local/home.ts";
+import { startEmbeddedPostgres } from "../../deploy/local/postgres/embedded-postgres.ts";
+import { provision } from "../../deploy/local/postgres/ensure-database.ts";
+import { demoIssuer, type ProcessSpec, processPlan } from "../../deploy/local/processes.ts";
+import { untilReady } from "../../deploy/local/readiness.ts";
+import { ensureSecrets, firstAdministrator, secretFile } from "../../deploy/local/secrets.ts";
+import { readSettings } from "../../deploy/local/settings.ts";
+import { PLENTY, UNLIMITED } from "../flows/chaos/surroundings.ts";
+import { BARE_ENVIRONMENT } from "../support/bare-environment.ts";
+import { DATA_ROOT } from "../support/data-root.ts";
+import { freePort } from "../support/free-port.ts";
+import { ADMIN, freePorts, type PortName } from "../support/system.ts";
+import { startBalancer } from "./balancer.ts";
+import { ROOT, type Version } from "./version.ts";
+
+export const SERVICES = ["audit-service", "token-service", "identity-service"] as const;
+type ServiceName = (typeof SERVICES)[number];
+export type Part = ServiceName | "gateway";
+export const REPLICAS = 2;
+
+/** How a replica ends: as Kubernetes ends it, or without a word. */
+export type Manner = "SIGTERM" | "SIGKILL";
+
+/** A client asks for the addresses every 4 to 6 s: until then it may call an address that is not there any more. */
+const SERVICE_DRAIN_MS = 7_000;
+const GATEWAY_DRAIN_MS = 2_000;
+/** After that, nobody is sent to a replica that is not ready. */
+const NOTICE_MS = 500;
+/** For a busy machine, on which a call of a second has not failed. */
+const CALL_BUDGET_MS = 5_000;
+
+interface Replica {
+  part: Part;
+  /** Of its kind. In this place the next one follows it. */
+  place: number;
+  version: Version;
+  /** Only this process has it; of a gateway all in one place. */
+  host: string;
+  child: ChildProcess;
+  readyUrl: string;
+}
+
+/** A process that was killed, and when: what was under way in it has failed. Times of `performance.now()`. */
+export interface Kill {
+  part: Part;
+  fromMs: number;
+  toMs: number;
+}
+
+/** A Gatehouse with two replicas of everything, whose replicas are exchanged one by one for those of another version. */
+export interface Fleet {
+  /** Of the balancer in front of the gateways. */
+  url: string;
+  /** Of an instance of the example API of each version, which verify tokens by `token-client`. */
+  verifiers: readonly string[];
+  home: string;
+  ports: Record<PortName, number>;
+  /** Secret of the client `rolling` of the introspection. */
+  introspectionSecret: string;
+  kills: readonly Kill[];
+  /** What ended without having been told to, or with another code than 0. */
+  ended: readonly string[];
+  /** Brings the databases to the schema of a version. */
+  migrate(version: Version): Promise<void>;
+  /** Exchanges one replica. Resolves when the next is ready and the former gone. */
+  replace(part: Part, place: number, version: Version, manner: Manner): Promise<void>;
+  /** Ends all replicas of a service. */
+  take(part: ServiceName): Promise<void>;
+  /** Starts them again. */
+  give(part: ServiceName, version: Version): Promise<void>;
+  /** Of all gateways, as text. */
+  metrics(): Promise<string>;
+  remove(): Promise<void>;
+}
+
+export interface FleetOptions {
+  old: Version;
+  next: Version;
+  upstreamPort: number;
+  smtpPort: number;
+  redisUrl: string | undefined;
+}
+
+/** Starts it with the old version and the old schema. */
+export async function startFleet(options: FleetOptions): Promise<Fleet> {
+  const { old, next } = options;
+  const ports = await freePorts();
+  const home = await openHome(await mkdtemp(join(DATA_ROOT, "gatehouse-rolling-")));
+  const settings = readSettings(
+    { ...textOf(ports), GATEHOUSE_HOME: home.path, CALL_BUDGET_MS: String(CALL_BUDGET_MS), WEB: "off" },
+    ROOT,
+  );
+  await ensureSecrets(home);
+  await ensureCertificates(home.tls, new Date());
+  // An operator's files stay what they were for the old version.
+  await copyFile(join(old.root, "access-file", "access.yaml"), home.accessFile);
+  const provider = {
+    name: "demo",
+    displayName: "Demo",
+    issuer: demoIssuer(settings),
+    clientId: "gatehouse",
+    clientSecretFile: secretFile(home, "demo-client-secret"),
+  };
+  await writeFile(home.providersFile, stringify({ providers: [provider] }));
+  await writeFile(home.routesFile, routes(options.upstreamPort));
+  const introspectionSecret = crypto.randomUUID();
+  const introspectionFile = join(home.path, "introspection.yaml");
+  const secretSha256 = createHash("sha256").update(introspectionSecret).digest("hex");
+  await writeFile(introspectionFile, stringify({ clients: [{ id: "rolling", secretSha256 }] }));
+  const { email, password } = ADMIN;
+  const administrator = await firstAdministrator(home, { email, password });
+  const specs = processPlan(settings, home, administrator).flat();
+  const specOf = (name: string) => {
+    const spec = specs.find((candidate) => candidate.name === name);
+    if (spec === undefined) throw new Error(`there is no ${name}`);
+    return spec;
+  };
+
+  const namesFile = join(home.path, "names.json");
+  const names = Object.fromEntries(SERVICES.map((name) => [nameOf(name), [] as string[]]));
+  const writeNames = () => {
+    writeFileSync(`${namesFile}.new`, JSON.stringify(names));
+    renameSync(`${namesFile}.new`, namesFile);
+  };
+  writeNames();
+
+  const superuser = await readFile(secretFile(home, "postgres-superuser-password"), "utf8");
+  const postgres = await startEmbeddedPostgres({
+    dataDirectory: home.postgres,
+    port: ports.POSTGRES_PORT,
+    password: superuser.trim(),
+    logFile: join(home.logs, "postgres.log"),
+    durable: true,
+  });
+  const migrate = (version: Version) => provision(postgres.server, home.secrets, version.root);
+  const balancer = await startBalancer(ports.GATEWAY_PORT);
+  const gatewayPorts = await Promise.all(Array.from({ length: REPLICAS }, freePort));
+
+  const replicas = new Map<string, Replica>();
+  const others: ChildProcess[] = [];
+  const ended: string[] = [];
+  const kills: Kill[] = [];
+  const expected = new Set<ChildProcess>();
+  let hosts = 0;
+
+  function spawnOf(version: Version, spec: ProcessSpec, label: string, more: Record<string, string>) {
+    const log = openSync(join(home.logs, `${label}.log`), "a", 0o600);
+    const child = spawn(process.execPath, [join(version.root, spec.entry)], {
+      cwd: version.root,
+      env: {
+        ...BARE_ENVIRONMENT,
+        ...spec.environment,
+        NODE_OPTIONS: `--import ${join(import.meta.dirname, "names.ts")}`,
+        NAMES_FILE: namesFile,
+        ...addresses(spec),
+        ...more,
+      },
+      stdio: ["ignore", log, log, "ipc"],
+    });
+    closeSync(log);
+    child.once("exit", (code, signal) => {
+      if (!expected.has(child) || (code !== 0 && signal !== "SIGKILL"))
+        ended.push(`${label}: ${code ?? signal}`);
+    });
+    return child;
+  }
+
+  function addresses({ environment }: ProcessSpec): Record<string, string> {
+    const own = SERVICES.flatMap((name) => {
+      const variable = `${name.replace("-", "_").toUpperCase()}_ADDRESS`;
+      const port = environment[variable]?.split(":")[1];
+      return port === undefined ? [] : [[variable, `${nameOf(name)}:${port}`]];
+    });
+    const isUser =
+      environment.TOKEN_SERVICE_ADDRESS !== undefined || environment.KEY_ENCRYPTION_KEY_FILE !== undefined;
+    return {
+      ...Object.fromEntries(own),
+      ...(options.redisUrl !== undefined && isUser ? { REDIS_URL: options.redisUrl } : {}),
+    };
+  }
+
+  async function start(part: Part, place: number, version: Version): Promise<Replica> {
+    const spec = specOf(part);
+    hosts += 1;
+    const host = part === "gateway" ? "127.0.0.1" : `127.71.${hosts >> 8}.${hosts & 255}`;
+    const portOf = (key: string) => spec.environment[key]?.split(":")[1];
+    const own =
+      part === "gateway"
+        ? {
+            LISTEN_ADDRESS: `${host}:${gatewayPorts[place]}`,
+            OPERATIONS_ADDRESS: `${host}:${await freePort()}`,
+            AUDIT_SPOOL_DIRECTORY: `${home.spool}-${place}`,
+            INTROSPECTION_CLIENTS_FILE: introspectionFile,
+            RATE_LIMITS: `${UNLIMITED},introspection.address=1000000/60`,
+            DRAIN_DELAY_MS: String(GATEWAY_DRAIN_MS),
+          }
+        : {
+            LISTEN_ADDRESS: `${host}:${portOf("LISTEN_ADDRESS")}`,
+            HEALTH_ADDRESS: `${host}:${portOf("HEALTH_ADDRESS")}`,
+            OPERATIONS_ADDRESS: `${host}:${portOf("OPERATIONS_ADDRESS")}`,
+            DRAIN_DELAY_MS: String(SERVICE_DRAIN_MS),
+            THROTTLE_CALL_NETWORK_BUDGET: "1000000",
+            THROTTLE_NETWORK_BUDGET: "1000000",
+            ...(part === "identity-service" ? { SMTP_URL: `smtp://127.0.0.1:${options.smtpPort}` } : {}),
+          };
+    const label = `${part}-${place}`;
+    const child = spawnOf(version, spec, label, own);
+    const readyUrl = `http://${own.OPERATIONS_ADDRESS}/readyz`;
+    const replica = { part, place, version, host, child, readyUrl };
+    const problem = await untilReady(readyUrl, 120_000);
+    if (problem !== undefined) throw new Error(`${label} of ${version.name} is not ready: ${problem}`);
+    if (part === "gateway") balancer.add(gatewayPorts[place] ?? 0);
+    else {
+      names[nameOf(part)]?.push(host);
+      writeNames();
+    }
+    replicas.set(label, replica);
+    return replica;
+  }
+
+  /** No more new calls. */
+  function withdraw({ part, place, host }: Replica): void {
+    if (part === "gateway") {
+      balancer.remove(gatewayPorts[place] ?? 0);
+      return;
+    }
+    names[nameOf(part)] = (names[nameOf(part)] ?? []).filter((other) => other !== host);
+    writeNames();
+  }
+
+  async function end(replica: Replica, manner: Manner): Promise<void> {
+    const gone = once(replica.child, "exit");
+    expected.add(replica.child);
+    const fromMs = performance.now();
+    replica.child.kill(manner);
+    if (manner === "SIGKILL") {
+      await gone;
+      kills.push({ part: replica.part, fromMs, toMs: performance.now() });
+    }
+    await sleep(NOTICE_MS);
+    withdraw(replica);
+    await gone;
+  }
+
+  function current(part: Part, place: number): Replica {
+    const replica = replicas.get(`${part}-${place}`);
+    if (replica === undefined) throw new Error(`there is no ${part} ${place}`);
+    return replica;
+  }
+
+  const places = Array.from({ length: REPLICAS }, (_, place) => place);
+  const fleet: Fleet = {
+    url: `http://127.0.0.1:${ports.GATEWAY_PORT}`,
+    verifiers: [],
+    home: home.path,
+    ports,
+    introspectionSecret,
+    kills,
+    ended,
+    migrate,
+    async replace(part, place, version, manner) {
+      const former = current(part, place);
+      // As a StatefulSet: the next one needs the spool of this one. Deployments have a replica more for a time.
+      if (part === "gateway" || manner === "SIGKILL") {
+        await end(former, manner);
+        await start(part, place, version);
+      } else {
+        await start(part, place, version);
+        await end(former, manner);
+      }
+    },
+    async take(part) {
+      await Promise.all(places.map((place) => end(current(part, place), "SIGTERM")));
+    },
+    async give(part, version) {
+      await Promise.all(places.map((place) => start(part, place, version)));
+    },
+    async metrics() {
+      const texts = places.map(async (place) => {
+        const { readyUrl } = current("gateway", place);
+        return (await fetch(readyUrl.replace("/readyz", "/metrics"))).text();
+      });
+      return (await Promise.all(texts)).join("\n");
+    },
+    async remove() {
+      for (const child of [...[...replicas.values()].map((replica) => replica.child), ...others]) {
+        expected.add(child);
+        child.kill("SIGKILL");
+      }
+      balancer.close();
+      await postgres.stop();
+      await rm(home.path, { recursive: true, force: true });
+    },
+  };
+
+  try {
+    await migrate(old);
+    await Promise.all(places.flatMap((place) => SERVICES.map((part) => start(part, place, old))));
+    await Promise.all(places.map((place) => start("gateway", place, old)));
+    const provided = specOf("demo-provider");
+    others.push(spawnOf(next, provided, "demo-provider", {}));
+    const verifiers = [old, next].map(async (version) => {
+      const [own, operations] = [`127.0.0.1:${await freePort()}`, `127.0.0.1:${await freePort()}`];
+      others.push(
+        spawnOf(version, specOf("payments-service"), `payments-${version.name}`, {
+          LISTEN_ADDRESS: own,
+          OPERATIONS_ADDRESS: operations,
+          // The issuer's tokens.
+          TOKEN_AUDIENCE: "",
+        }),
+      );
+      const problem = await untilReady(`http://${operations}/readyz`, 120_000);
+      if (problem !== undefined) throw new Error(`payments-service of ${version.name}: ${problem}`);
+      return `http://${own}`;
+    });
+    const problem = await untilReady(provided.readyUrl, 120_000);
+    if (problem !== undefined) throw new Error(`demo-provider: ${problem}`);
+    return { ...fleet, verifiers: await Promise.all(verifiers) };
+  } catch (error) {
+    const logs = [...SERVICES, "gateway"].map((name) => `${name}:\n${lastLines(home.logs, `${name}-0`)}`);
+    await fleet.remove();
+    throw new Error(`the fleet does not start\n${logs.join("\n")}`, { cause: error });
+  }
+}
+
+const nameOf = (part: ServiceName) => `${part}.rolling.test`;
+
+const textOf = (ports: Record<PortName, number>) =>
+  Object.fromEntries(Object.entries(ports).map(([name, port]) => [name, String(port)]));
+
+function lastLines(folder: string, name: string): string {
+  try {
+    return readFileSync(join(folder, `${name}.log`), "utf8")
+      .split("\n")
+      .slice(-8)
+      .join("\n");
+  } catch {
+    return "(none)";
+  }
+}
+
+function routes(port: number): string {
+  const common = `upstream: "http://127.0.0.1:${port}", timeoutMs: 3000, rateLimit: ${PLENTY}`;
+  const approval = "approval: { fields: [/amount, /reference] }";
+  return `routes:
+  - { prefix: /pay, ${common}, methods: { GET: { roles: [USER] }, POST: { roles: [USER], action: pay.create } } }
+  - { prefix: /approved, ${common}, methods: { POST: { roles: [USER], action: approved.create, ${approval} } } }
+`;
+}
