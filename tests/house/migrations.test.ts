@@ -13,7 +13,7 @@ const LAST_OF_EVERYBODY: Readonly<Record<string, string>> = {
 
 /** Migrations that have run, and may not be changed, with the statements that would be refused now, and why they may stand. */
 const ACCEPTED: Readonly<Record<string, readonly string[]>> = {
-  // The version before knows no refusal. Its use of a refused approval fails: docs/operations/upgrade.md.
+  // 0092 keeps the version before from what this refuses.
   "identity-service/migrations/0056_refused_approvals.sql": ["constrains what the version before writes"],
   // Takes all that the constraint before it took.
   "identity-service/migrations/0087_imports.sql": ["constrains what the version before writes"],
