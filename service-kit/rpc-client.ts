@@ -21,9 +21,12 @@ export interface RpcClientOptions {
   /** Name in the peer's certificate. */
   service: string;
   certificate: ProcessCertificate;
-  /** Retried once, only on UNAVAILABLE, within 10 % of the calls (gRFC A6). */
+  /** Retried once, only on UNAVAILABLE, at most {@link MAX_RETRIES} at once and then within 10 % of the calls (gRFC A6). */
   idempotentMethods?: readonly string[];
 }
+
+/** Of all clients of an address. As many as may be under way at a replica that is killed. */
+const MAX_RETRIES = 100;
 
 type ClientClass<C> = new (
   address: string,
@@ -57,7 +60,7 @@ export function createRpcClient<C extends Client>(clientClass: ClientClass<C>, o
 function serviceConfig(idempotentMethods: readonly string[]) {
   return {
     loadBalancingConfig: [{ round_robin: {} }],
-    retryThrottling: { maxTokens: 10, tokenRatio: 0.1 },
+    retryThrottling: { maxTokens: 2 * MAX_RETRIES, tokenRatio: 0.1 },
     methodConfig:
       idempotentMethods.length === 0
         ? []

@@ -13,6 +13,7 @@ import { callUnary, createRpcClient, openServerStream } from "../service-kit/rpc
 import { createRpcServer, type Implementation, type RpcServer } from "../service-kit/rpc-server.ts";
 import { openBlackHole } from "./support/black-hole.ts";
 import { createTestCertificates, type TestCertificates } from "./support/certificates.ts";
+import { openEdge } from "./support/faulty-edge.ts";
 import { freePort } from "./support/free-port.ts";
 
 const NAME = "replicas.test";
@@ -59,9 +60,19 @@ interface Replica {
   streams: number;
 }
 
-async function startReplica(address: string, streamAgeMs?: { min: number; max: number }): Promise<Replica> {
+interface ReplicaOptions {
+  streamAgeMs?: { min: number; max: number };
+  answer?: () => Promise<void>;
+  /** Where it serves, if that is not where its address leads. */
+  ownPort?: number;
+}
+
+async function startReplica(
+  address: string,
+  { streamAgeMs, answer = () => sleep(2), ownPort = port }: ReplicaOptions = {},
+): Promise<Replica> {
   const server = createRpcServer({
-    address: `${address}:${port}`,
+    address: `${address}:${ownPort}`,
     certificate: certificates.of("token-service"),
     logger,
     metrics: createMetrics("test"),
@@ -71,7 +82,7 @@ async function startReplica(address: string, streamAgeMs?: { min: number; max: n
   const methods: Implementation<TokenServiceServer> = {
     async verifyToken() {
       replica.calls += 1;
-      await sleep(2);
+      await answer();
       return { active: false, reason: 0, principal: undefined, expiresInMs: 0 };
     },
     async *watchRevocations(_request, { signal }) {
@@ -160,6 +171,39 @@ test("a replica that stopped costs no call while its name still leads to an addr
   expect(await again.stop()).toEqual([]);
 });
 
+test("calls that may be repeated are, also the fifty that are under way at a replica that is killed", async () => {
+  let gate = Promise.resolve();
+  const answer = () => gate;
+  const ownPort = await freePort();
+  const replicas = [
+    await startReplica("127.0.0.1", { answer, ownPort }),
+    await startReplica("127.0.0.2", { answer }),
+  ];
+  const way = await openEdge(ownPort, port);
+  cleanUps.push(way.close);
+  addresses = ["127.0.0.1", "127.0.0.2"];
+  const repeating = createRpcClient(TokenServiceClient, {
+    address: `${NAME}:${port}`,
+    service: "token-service",
+    certificate: certificates.of("gateway"),
+    idempotentMethods: ["gatehouse.token.v1.TokenService/VerifyToken"],
+  });
+  cleanUps.push(async () => repeating.close());
+  const ask = () =>
+    callUnary(repeating, repeating.verifyToken, { token: "t" }, newCallContext({ budgetMs: 60_000 }));
+  const counts = () => replicas.map(({ calls }) => calls);
+  while (Math.min(...counts()) === 0) await ask();
+  const before = counts();
+  const { promise, resolve: answerAll } = Promise.withResolvers<void>();
+  gate = promise;
+  const calls = Array.from({ length: 100 }, ask);
+  const underWay = () => counts().map((count, index) => count - (before[index] ?? 0));
+  await expect.poll(underWay).toEqual([50, 50]);
+  await way.set("refused");
+  answerAll();
+  expect((await Promise.allSettled(calls)).filter(({ status }) => status === "rejected")).toEqual([]);
+});
+
 test("a client that knows only addresses that answer nothing finds the new ones as soon as the name has them", async () => {
   const holes = await Promise.all(["127.0.0.1", "127.0.0.2"].map((address) => openBlackHole(address, port)));
   cleanUps.push(...holes.map((hole) => () => hole.close()));
@@ -224,7 +268,7 @@ test("a replica that is unready gets no calls, loses none, and gets them again w
 });
 
 test("streams without an end move to a replica that was added", async () => {
-  const first = await startReplica("127.0.0.1", { min: 100, max: 200 });
+  const first = await startReplica("127.0.0.1", { streamAgeMs: { min: 100, max: 200 } });
   addresses = ["127.0.0.1"];
   const endings: unknown[] = [];
   let isStopped = false;
@@ -242,7 +286,7 @@ test("streams without an end move to a replica that was added", async () => {
   };
   open();
   await expect.poll(() => first.streams).toBeGreaterThan(2);
-  const second = await startReplica("127.0.0.2", { min: 100, max: 200 });
+  const second = await startReplica("127.0.0.2", { streamAgeMs: { min: 100, max: 200 } });
   addresses.push("127.0.0.2");
   await expect.poll(() => second.streams).toBeGreaterThan(0);
   expect(endings).toEqual([]);

@@ -45,6 +45,9 @@ const idempotentIn = {
   ],
   token: [
     SessionServiceService.listSessions,
+    // The same token gets the same successor until that is used.
+    SessionServiceService.refreshSession,
+    SessionServiceService.revokeSession,
     SessionServiceService.proveRefreshToken,
     SessionServiceService.revokeClientTokens,
     SessionServiceService.exchangeToken,
