@@ -22,7 +22,7 @@ import { ADMIN, freePorts, type PortName } from "../support/system.ts";
 import { startBalancer } from "./balancer.ts";
 import { ROOT, type Version } from "./version.ts";
 
-export const SERVICES = ["audit-service", "token-service", "identity-service"] as const;
+const SERVICES = ["audit-service", "token-service", "identity-service"] as const;
 type ServiceName = (typeof SERVICES)[number];
 export type Part = ServiceName | "gateway";
 export const REPLICAS = 2;
@@ -31,7 +31,7 @@ export const REPLICAS = 2;
 export type Manner = "SIGTERM" | "SIGKILL";
 
 /** A client asks for the addresses every 4 to 6 s: until then it may call an address that is not there any more. */
-const SERVICE_DRAIN_MS = 7_000;
+const KNOWN_MS = 7_000;
 const GATEWAY_DRAIN_MS = 2_000;
 /** After that, nobody is sent to a replica that is not ready. */
 const NOTICE_MS = 500;
@@ -54,6 +54,8 @@ export interface Kill {
   part: Part;
   fromMs: number;
   toMs: number;
+  /** Whether all gateways were of this code. The version before may repeat fewer calls. */
+  isOfNext: boolean;
 }
 
 /** A Gatehouse with two replicas of everything, whose replicas are exchanged one by one for those of another version. */
@@ -145,6 +147,7 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
   const balancer = await startBalancer(ports.GATEWAY_PORT);
   const gatewayPorts = await Promise.all(Array.from({ length: REPLICAS }, freePort));
 
+  const places = Array.from({ length: REPLICAS }, (_, place) => place);
   const replicas = new Map<string, Replica>();
   const others: ChildProcess[] = [];
   const ended: string[] = [];
@@ -207,7 +210,7 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
             LISTEN_ADDRESS: `${host}:${portOf("LISTEN_ADDRESS")}`,
             HEALTH_ADDRESS: `${host}:${portOf("HEALTH_ADDRESS")}`,
             OPERATIONS_ADDRESS: `${host}:${portOf("OPERATIONS_ADDRESS")}`,
-            DRAIN_DELAY_MS: String(SERVICE_DRAIN_MS),
+            DRAIN_DELAY_MS: String(KNOWN_MS),
             THROTTLE_CALL_NETWORK_BUDGET: "1000000",
             THROTTLE_NETWORK_BUDGET: "1000000",
             ...(part === "identity-service" ? { SMTP_URL: `smtp://127.0.0.1:${options.smtpPort}` } : {}),
@@ -244,7 +247,8 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     replica.child.kill(manner);
     if (manner === "SIGKILL") {
       await gone;
-      kills.push({ part: replica.part, fromMs, toMs: performance.now() });
+      const isOfNext = places.every((place) => current("gateway", place).version === next);
+      kills.push({ part: replica.part, fromMs, toMs: performance.now(), isOfNext });
     }
     await sleep(NOTICE_MS);
     withdraw(replica);
@@ -257,7 +261,6 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     return replica;
   }
 
-  const places = Array.from({ length: REPLICAS }, (_, place) => place);
   const fleet: Fleet = {
     url: `http://127.0.0.1:${ports.GATEWAY_PORT}`,
     verifiers: [],
@@ -273,6 +276,8 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
       if (part === "gateway" || manner === "SIGKILL") {
         await end(former, manner);
         await start(part, place, version);
+        // Only then may the other one go without a word, too.
+        await sleep(KNOWN_MS);
       } else {
         await start(part, place, version);
         await end(former, manner);

@@ -130,12 +130,14 @@ const CODES_OF_FAILURE = ["service_unavailable", "busy"];
 export const isFailed = ({ answer }: Call): boolean =>
   answer === undefined || answer.status >= 500 || CODES_OF_FAILURE.includes(answer.code ?? "");
 
-/** Which calls change nothing: they are repeated when a service is gone. */
-const IDEMPOTENT = ["read", "account"];
+/** Calls that the gateway repeats when a service is gone. */
+const REPEATED = ["read", "account", "refresh", "logout"];
 
 /** Whether a call was under way when a process was killed that it may have been in. */
 export const wasKilled = (call: Call, kills: readonly Kill[]): boolean =>
   kills.some(
-    ({ part, fromMs, toMs }) =>
-      call.startMs <= toMs && call.endMs >= fromMs && (part === "gateway" || !IDEMPOTENT.includes(call.kind)),
+    ({ part, fromMs, toMs, isOfNext }) =>
+      call.startMs <= toMs &&
+      call.endMs >= fromMs &&
+      (part === "gateway" || !isOfNext || !REPEATED.includes(call.kind)),
   );

@@ -1,17 +1,18 @@
-import { cp, writeFile } from "node:fs/promises";
+import { once } from "node:events";
+import { cp } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { startTestSmtp } from "../../identity-service/testing/test-smtp.ts";
 import type { World } from "../flows/chaos/clients.ts";
-import type { Call } from "../flows/chaos/history.ts";
+import type { Call, History } from "../flows/chaos/history.ts";
 import { readHistory } from "../flows/chaos/read-history.ts";
 import { judge } from "../flows/chaos/rules.ts";
 import { keepResetTokens, logInAtProvider, proveAddress } from "../flows/chaos/surroundings.ts";
 import { startUpstream } from "../flows/chaos/upstream.ts";
 import { seededRandom } from "../support/crash-clients.ts";
 import { findRedisProgram, startRedis } from "../support/redis.ts";
-import { startFleet } from "./fleet.ts";
+import { type Fleet, startFleet } from "./fleet.ts";
 import { isFailed, runLoad, wasKilled } from "./load.ts";
 import { ROUNDS, type Round } from "./rounds.ts";
 import { checkOut, findCommit, ROOT } from "./version.ts";
@@ -35,22 +36,14 @@ const { values } = parseArgs({
   },
 });
 
-interface Span {
-  round: Round;
-  fromMs: number;
-  toMs: number;
-}
-
 async function main(): Promise<boolean> {
   const old = checkOut(findCommit(values.against ?? process.env.ROLLING_AGAINST));
   const next = { name: "this code", root: ROOT };
-  say(`from ${old.name} to this code and back`);
   const program = findRedisProgram();
-  if (program === undefined) say("without Redis: there is no redis-server or valkey-server");
+  say(`From ${old.name} to this code and back, ${program === undefined ? "without" : "with"} Redis`);
   const redis = program === undefined ? undefined : await startRedis(program);
   const smtp = await startTestSmtp();
   const upstream = await startUpstream();
-  const end = new AbortController();
   const fleet = await startFleet({
     old,
     next,
@@ -58,6 +51,7 @@ async function main(): Promise<boolean> {
     smtpPort: smtp.port,
     redisUrl: redis?.url,
   });
+  const end = new AbortController();
   try {
     const world: World = {
       urls: [fleet.url],
@@ -69,25 +63,22 @@ async function main(): Promise<boolean> {
       logInAtProvider,
       ghosts: [],
     };
-    const load = runLoad(world, fleet, Number(values.sessions));
-    const spans = await Promise.race([carryOut(fleet, { old, next }, world), load.then(endedEarly)]);
+    const load = runLoad(world, fleet, Number(values.sessions)).then(endedEarly);
+    load.catch(() => undefined); // the race tells of it
+    await Promise.race([carryOutAll(fleet, { old, next }, world), load, interrupted()]);
     end.abort();
-    await load;
-    const bad = spans.map((span) => report(span, world.calls, fleet.kills).length);
+    await load.catch(() => undefined);
     const history = await readHistory(fleet, { calls: world.calls, received: upstream.received });
-    const broken = Object.entries(judge(history)).filter(([, found]) => found.length > 0);
-    for (const [rule, found] of broken)
-      say(`broken: ${rule} (${found.length})\n  ${found.slice(0, SHOWN).join("\n  ")}`);
-    for (const process of fleet.ended) say(`ended by itself: ${process}`);
-    const entries = history.entries.length;
-    say(`${world.calls.length} calls, ${entries} entries of the audit log, ${broken.length} rules broken`);
-    if (process.env.ROLLING_KEEP !== undefined) {
-      await cp(join(fleet.home, "logs"), process.env.ROLLING_KEEP, { recursive: true });
-      await writeFile(join(process.env.ROLLING_KEEP, "origin"), String(performance.timeOrigin));
-    }
-    return bad.every((count) => count === 0) && broken.length === 0 && fleet.ended.length === 0;
+    const problems = problemsOf(history, fleet);
+    say(
+      [`${world.calls.length} calls, ${history.entries.length} entries of the audit log`, ...problems].join(
+        "\n",
+      ),
+    );
+    return problems.length === 0;
   } finally {
     end.abort();
+    await keepLogs(fleet);
     await fleet.remove();
     await smtp.close();
     upstream.close();
@@ -95,53 +86,69 @@ async function main(): Promise<boolean> {
   }
 }
 
-async function carryOut(
-  fleet: Awaited<ReturnType<typeof startFleet>>,
+async function carryOutAll(
+  fleet: Fleet,
   versions: Parameters<Round["carryOut"]>[1],
   { calls }: World,
-): Promise<Span[]> {
+): Promise<void> {
   const wanted = values.rounds.split(",");
-  const spans: Span[] = [];
   // All clients have begun.
   await sleep(SETTLE_MS);
   for (const round of ROUNDS.filter(({ name }) => wanted.some((part) => name.includes(part)))) {
     const fromMs = performance.now();
     await round.carryOut(fleet, versions);
     await sleep(SETTLE_MS);
-    const span = { round, fromMs, toMs: performance.now() };
-    spans.push(span);
-    const failed = report(span, calls, fleet.kills);
-    for (const call of failed.slice(0, SHOWN))
-      say(
-        `    ${call.kind} ${Math.round(call.startMs)} to ${Math.round(call.endMs)} ms: ` +
-          `${call.answer?.status ?? "no answer"} ${call.answer?.code ?? ""} trace ${call.traceId}`,
-      );
+    report(round.name, fromMs, calls, fleet.kills);
   }
-  return spans;
 }
 
-/** Says how a round went. @returns the calls that failed and may not. */
-function report(
-  { round, fromMs, toMs }: Span,
-  calls: readonly Call[],
-  kills: Parameters<typeof wasKilled>[1],
-) {
-  const own = calls.filter(({ endMs }) => fromMs <= endMs && endMs < toMs);
+/** Says how a round went that ends now. */
+function report(name: string, fromMs: number, calls: readonly Call[], kills: Fleet["kills"]): void {
+  const seconds = (performance.now() - fromMs) / 1_000;
+  const own = calls.filter(({ endMs }) => endMs >= fromMs);
   const failed = own.filter(isFailed);
   const bad = failed.filter((call) => !wasKilled(call, kills));
   const times = own.map(({ startMs, endMs }) => endMs - startMs).sort((a, b) => a - b);
   const at = (share: number) => Math.round(times[Math.floor(times.length * share)] ?? 0);
   const slow = times.filter((time) => time > DEFAULT_BUDGET_MS).length;
   say(
-    `${round.name}: ${own.length} calls, ${Math.round((own.length * 1_000) / (toMs - fromMs))}/s, ${bad.length} failed, ` +
+    `${name}: ${own.length} calls, ${Math.round(own.length / seconds)}/s, ${bad.length} failed, ` +
       `${failed.length - bad.length} under way at a kill, p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, ` +
       `longest ${Math.round(times.at(-1) ?? 0)} ms, ${slow} over ${DEFAULT_BUDGET_MS} ms`,
   );
-  return bad;
+}
+
+function problemsOf(history: History, { kills, ended }: Fleet): string[] {
+  const failed = history.calls.filter((call) => isFailed(call) && !wasKilled(call, kills));
+  const described = failed.map(({ kind, startMs, endMs, answer, traceId }) => {
+    const times = `${Math.round(startMs)} to ${Math.round(endMs)} ms`;
+    return `failed: ${kind} ${times} ${answer?.status ?? "no answer"} ${answer?.code ?? ""} trace ${traceId}`;
+  });
+  const broken = Object.entries(judge(history)).flatMap(([rule, found]) =>
+    found.slice(0, SHOWN).map((what) => `broken: ${rule}: ${what}`),
+  );
+  return [
+    ...described.slice(0, SHOWN),
+    ...(failed.length > SHOWN ? [`failed: ${failed.length} calls in all`] : []),
+    ...broken,
+    ...ended.map((process) => `ended by itself: ${process}`),
+  ];
+}
+
+/** For whoever has to find out: `ROLLING_KEEP` names a folder. */
+async function keepLogs({ home }: Fleet): Promise<void> {
+  const folder = process.env.ROLLING_KEEP;
+  if (folder !== undefined) await cp(join(home, "logs"), folder, { recursive: true });
+}
+
+/** So that nothing is left behind. */
+async function interrupted(): Promise<never> {
+  await Promise.race(["SIGINT", "SIGTERM"].map((signal) => once(process, signal)));
+  throw new Error("interrupted");
 }
 
 function endedEarly(): never {
-  throw new Error("the load has ended");
+  throw new Error("the load has ended by itself");
 }
 
 function say(text: string): void {

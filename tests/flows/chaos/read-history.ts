@@ -72,7 +72,7 @@ async function recordedEvents(sql: Sql): Promise<string[]> {
 }
 
 /** Until audit-service has all that waits on disks and in memory. */
-export async function untilDrained(system: Pick<HistoricSystem, "metrics">): Promise<void> {
+async function untilDrained(system: Pick<HistoricSystem, "metrics">): Promise<void> {
   const waiting = /^gatehouse_audit_(?:queued_entries|spool_bytes)\{[^}]*\} (?!0$)/m;
   for (
     const endMs = performance.now() + PATIENCE_MS;
