@@ -156,4 +156,5 @@ function say(text: string): void {
 }
 
 if (values.help) say(USAGE);
-else process.exitCode = (await main()) ? 0 : 1;
+// Connections of the clients are still kept alive.
+else process.exit((await main()) ? 0 : 1);
