@@ -30,6 +30,8 @@ const AUDIT_AWAY_MS = 10_000;
 /** Entries that are on their way under load; thousands wait while audit-service is away. */
 const FEW = 50;
 const EVICTION_PAUSE_MS = 1_000;
+/** CoreDNS' cache and one look-up: until then callers may not know the replica that took the place of the one before. */
+const FOUND_BY_DNS_MS = 36_000;
 const HPA_REPLICAS = { least: 2, most: 3 };
 
 /** By the words that `--only` takes. */
@@ -67,7 +69,11 @@ export function disturbances(
       podsGone(workload, ({ name }) => kubectl(["delete", "pod", name, "--wait=false"])),
     ),
     force: forEach("each pod deleted by force", (workload) =>
-      podsGone(workload, ({ name }) => kubectl(["delete", "pod", name, "--force", "--grace-period=0"])),
+      podsGone(workload, async ({ name }) => {
+        await kubectl(["delete", "pod", name, "--force", "--grace-period=0"]);
+        await settled(kubectl, workload);
+        await sleep(FOUND_BY_DNS_MS);
+      }),
     ),
     kill: forEach("each process killed (SIGKILL)", async (workload) => {
       const { killWith } = settings;
