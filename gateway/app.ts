@@ -26,10 +26,10 @@ import { registerSessionRoutes } from "./auth/session-routes.ts";
 import { registerStepUpRoutes } from "./auth/step-up-routes.ts";
 import type { Backends } from "./backends/backends.ts";
 import { createAuditTrail } from "./edge/audit.ts";
-import { answerClientError } from "./edge/client-error.ts";
+import { createClientErrorHandler } from "./edge/client-error.ts";
 import { createCompletion } from "./edge/completion.ts";
 import { createErrorHandler } from "./edge/error-handler.ts";
-import { createHttpServer, type EndingConnections } from "./edge/http-server.ts";
+import { createHttpServer, type EndingConnections, type ReceivedRequests } from "./edge/http-server.ts";
 import { registerJsonParser } from "./edge/json-parser.ts";
 import { createNotFoundHandler } from "./edge/not-found.ts";
 import type { NoteReading } from "./edge/note-reading.ts";
@@ -92,6 +92,7 @@ const BODY_LIMIT_BYTES = 16 * 1024;
 export function buildApp(deps: GatewayDeps): GatewayApp {
   const handleError = createErrorHandler(deps.logger);
   const ending: EndingConnections = new WeakSet();
+  const received: ReceivedRequests = new WeakMap();
   const app: GatewayApp = fastify({
     loggerInstance: deps.logger,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: "requestId" }),
@@ -106,6 +107,7 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
       createHttpServer(
         serve,
         ending,
+        received,
         (request) => asksForWebSocket(request, deps.proxies),
         () => deps.isDraining(),
       ),
@@ -114,7 +116,7 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
       ending.add(request.raw.socket);
       handleError(error, request, reply.header("connection", "close"));
     },
-    clientErrorHandler: answerClientError,
+    clientErrorHandler: createClientErrorHandler(received),
   }).withTypeProvider();
   const paths = createKnownPaths();
 

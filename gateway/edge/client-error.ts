@@ -4,16 +4,35 @@ import { v7 as uuidv7 } from "uuid";
 import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
 import { failure } from "./envelope.ts";
 import { HTTP_STATUS } from "./http-errors.ts";
+import type { ReceivedRequests } from "./http-server.ts";
 import { STANDARD_HEADERS } from "./standard-headers.ts";
 
+const TOO_LATE = "ERR_HTTP_REQUEST_TIMEOUT";
 const PARSER_CODES: Readonly<Record<string, ErrorCode>> = {
-  ERR_HTTP_REQUEST_TIMEOUT: "request_timeout",
+  [TOO_LATE]: "request_timeout",
   HPE_HEADER_OVERFLOW: "headers_too_large",
   HPE_CHUNK_EXTENSIONS_OVERFLOW: "payload_too_large",
 };
 
+type ClientError = Error & { code?: string };
+
+/**
+ * After a stall of this process, the request that is missed may wait in the kernel: Node looks for late ones before it reads.
+ * So the answer waits until all has been read that has come.
+ */
+export function createClientErrorHandler(received: ReceivedRequests) {
+  return (error: ClientError, socket: Socket): void => {
+    const before = received.get(socket);
+    const answer = () => {
+      if (received.get(socket) === before) answerClientError(error, socket);
+    };
+    if (error.code === TOO_LATE) setImmediate(answer);
+    else answer();
+  };
+}
+
 /** Closes the connection, because the end of the unparsable request is unknown. */
-export function answerClientError(error: Error & { code?: string }, socket: Socket): void {
+export function answerClientError(error: ClientError, socket: Socket): void {
   if (error.code === "ECONNRESET" || socket.destroyed) return;
   if (socket.writable && !isAnswering(socket)) {
     socket.write(rawFailure(PARSER_CODES[error.code ?? ""] ?? "bad_request"));

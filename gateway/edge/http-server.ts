@@ -23,9 +23,13 @@ const KNOWN_METHODS: ReadonlySet<string> = new Set(METHODS);
 /** Connections on which further requests are not trusted. */
 export type EndingConnections = WeakSet<Socket>;
 
+/** How many requests have come on a connection. */
+export type ReceivedRequests = WeakMap<Socket, number>;
+
 export function createHttpServer(
   serve: RequestListener,
   ending: EndingConnections,
+  received: ReceivedRequests,
   shouldUpgradeCallback: NonNullable<ServerOptions["shouldUpgradeCallback"]>,
   isDraining: () => boolean,
 ): Server {
@@ -42,6 +46,7 @@ export function createHttpServer(
   server.setTimeout(SILENT_CONNECTION_MS);
   server.maxRequestsPerSocket = MAX_REQUESTS_PER_SOCKET;
   const receive: RequestListener = (request, response) => {
+    received.set(request.socket, (received.get(request.socket) ?? 0) + 1);
     // Clients reconnect elsewhere before idle connections are closed (RFC 9112 §9.6).
     if (isDraining()) response.shouldKeepAlive = false;
     if (KNOWN_METHODS.has(request.method ?? "")) serve(request, response);

@@ -1,5 +1,6 @@
-import type { AddressInfo } from "node:net";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { once } from "node:events";
+import { type AddressInfo, connect, type Socket } from "node:net";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { exchange, statuses } from "../testing/raw-socket.ts";
 import { ada, completedLogin, HOST, testGateway } from "../testing/test-gateway.ts";
 
@@ -163,6 +164,56 @@ test("a request line that stops half-way is 408 after a few seconds", async () =
   expect(statuses(text)).toEqual([408]);
   expect(text).toContain('"code":"request_timeout"');
   expect(closed).toBe(true);
+});
+
+/**
+ * What Node does after a stall of this process: it misses a request that the kernel already has.
+ * @param early sent before, as bytes that Node has read.
+ */
+async function missedAfterStall(bytes: string, early = ""): Promise<string> {
+  const { server } = gateway.app;
+  const { headersTimeout } = server;
+  server.headersTimeout = 0;
+  onTestFinished(() => {
+    server.headersTimeout = headersTimeout;
+  });
+  const accepted = once(server, "connection") as Promise<[Socket]>;
+  const client = connect({ port, host: "127.0.0.1" });
+  let text = "";
+  client.on("data", (chunk) => (text += chunk.toString()));
+  const [[socket]] = await Promise.all([accepted, once(client, "connect")]);
+  if (early !== "") {
+    client.write(early);
+    await expect.poll(() => socket.bytesRead).toBe(early.length);
+  }
+  const closed = once(client, "close");
+  // In the phase of timers, as Node's own.
+  setTimeout(() => {
+    if (bytes !== "") client.write(bytes);
+    server.emit(
+      "clientError",
+      Object.assign(new Error("late"), { code: "ERR_HTTP_REQUEST_TIMEOUT" }),
+      socket,
+    );
+  }, 0);
+  await closed;
+  return text;
+}
+
+test.each([
+  ["a whole request", marker, ""],
+  ["the end of its head", marker.slice(20), marker.slice(0, 20)],
+])("%s that came while this process stood still is served, not 408", async (_what, bytes, early) => {
+  const closing = (text: string) => text.replace("Content-Type", "Connection: close\r\nContent-Type");
+  expect(statuses(await missedAfterStall(closing(bytes), early))).toEqual([200]);
+});
+
+test.each([
+  ["nothing", "", ""],
+  ["a part of a head", "GET /auth/me HTTP/1.1\r\n", ""],
+  ["more of a head that stays unfinished", "Host: ", "GET /auth/me HTTP/1.1\r\n"],
+])("after a stall, %s is 408", async (_what, bytes, early) => {
+  expect(statuses(await missedAfterStall(bytes, early))).toEqual([408]);
 });
 
 test("100-continue is answered; another expectation is refused in the documented shape", async () => {

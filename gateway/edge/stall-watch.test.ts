@@ -1,7 +1,8 @@
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import { type AddressInfo, connect } from "node:net";
-import { expect, test } from "vitest";
+import type { FastifyRequest } from "fastify";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { StallWatch } from "./stall-watch.ts";
 
 test("a client that takes nothing of its answer is cut off, one that goes on is not", async () => {
@@ -39,6 +40,40 @@ test("a client that takes its answer a little at a time is cut off once its aver
   clearInterval(goOn);
   stalls.close();
   close();
+});
+
+test.each([
+  ["that came while this process stood still is taken", "body", 200],
+  ["that has not come in ten seconds is 408", "", 408],
+])("a body %s", async (_what, late, expected) => {
+  vi.useFakeTimers({ toFake: ["setInterval", "performance"] });
+  const stalls = new StallWatch();
+  const server = createServer((raw, response) => {
+    stalls.watchBody({ raw, state: { exchange: null, phase: "open" } } as unknown as FastifyRequest);
+    raw.resume().once("end", () => response.end());
+  }).listen(0, "127.0.0.1");
+  onTestFinished(() => {
+    vi.useRealTimers();
+    stalls.close();
+    server.close();
+  });
+  await once(server, "listening");
+  const client = connect({ port: (server.address() as AddressInfo).port, host: "127.0.0.1" });
+  let text = "";
+  client.on("data", (chunk) => {
+    text += chunk.toString();
+  });
+  const asked = once(server, "request");
+  client.write("POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 4\r\n\r\n");
+  await asked;
+  const closed = once(client, "close");
+  // In the phase of timers, before what the kernel has is read.
+  setTimeout(() => {
+    if (late !== "") client.write(late);
+    vi.advanceTimersByTime(11_000);
+  }, 0);
+  await closed;
+  expect(text).toMatch(new RegExp(`^HTTP/1.1 ${expected} `));
 });
 
 /** Two answers whose clients read nothing. */

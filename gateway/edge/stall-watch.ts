@@ -43,7 +43,8 @@ export class StallWatch {
 
   constructor(readerMs = READER_MS) {
     this.#readerMs = readerMs;
-    this.#timer = setInterval(() => this.#sweep(performance.now()), SWEEP_MS);
+    // After a stall of this process, what has come meanwhile is read first.
+    this.#timer = setInterval(() => setImmediate(() => this.#sweep(performance.now())), SWEEP_MS);
     this.#timer.unref();
   }
 

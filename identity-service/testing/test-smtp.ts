@@ -31,7 +31,10 @@ export async function startTestSmtp(options: SMTPServerOptions = {}, port = 0): 
       callback(refusal && Object.assign(new Error(refusal.text), { responseCode: refusal.code }));
     },
     async onData(stream, session, callback) {
-      const raw = (await text(stream)).replace(/(?<!\?)=\r\n/g, "");
+      // Undefined: the client has gone in the middle of a mail, and nobody waits for an answer.
+      const whole = await text(stream).catch(() => undefined);
+      if (whole === undefined) return;
+      const raw = whole.replace(/(?<!\?)=\r\n/g, "");
       const { mailFrom, rcptTo } = session.envelope;
       const mail = {
         from: mailFrom === false ? "" : mailFrom.address,

@@ -11,21 +11,35 @@ export interface Disturbed {
   redis: TestRedis | undefined;
 }
 
+/** On the clock of the calls. */
+export interface MadeFault extends Pick<PlannedFault, "deed" | "whom"> {
+  startMs: number;
+  endMs: number;
+}
+
 /**
- * Makes the faults of a plan at their times, and ends each. A fault waits until the one before it at the same part has
+ * Makes the faults of a plan at their times, ends each, and notes when it was. A fault waits until the one before it at the same part has
  * ended: a slow machine makes the run longer, and leaves nothing out.
  */
-export async function carryOut(plan: readonly PlannedFault[], disturbed: Disturbed): Promise<void> {
+export async function carryOut(plan: readonly PlannedFault[], disturbed: Disturbed): Promise<MadeFault[]> {
+  const faults: MadeFault[] = [];
   const startMs = performance.now();
   const busy = new Map<string, Promise<void>>();
   for (const fault of plan) {
     await sleep(Math.max(0, startMs + fault.atMs - performance.now()));
     const before = busy.get(fault.whom) ?? Promise.resolve();
-    const made = before.then(() => make(fault, disturbed));
+    const made = before.then(async () => {
+      const { deed, whom } = fault;
+      const noted = { deed, whom, startMs: performance.now(), endMs: Number.POSITIVE_INFINITY };
+      faults.push(noted);
+      await make(fault, disturbed);
+      noted.endMs = performance.now();
+    });
     made.catch(() => undefined); // told of below
     busy.set(fault.whom, made);
   }
   await Promise.all(busy.values());
+  return faults;
 }
 
 async function make({ deed, whom, forMs }: PlannedFault, { system, edges, redis }: Disturbed): Promise<void> {

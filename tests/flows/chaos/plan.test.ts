@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { NETWORKS, planFaults, planText } from "./plan.ts";
+import { CI_SECONDS, CI_SEED, NETWORKS, planFaults, planText } from "./plan.ts";
 
 test("the same seed gives the same plan, and another seed another", () => {
   expect(planFaults(7, 600)).toEqual(planFaults(7, 600));
@@ -21,6 +21,21 @@ test("ten minutes reach every process and every network, in every way", () => {
   expect(deedsOf("redis")).toEqual(new Set(["empty", "freeze"]));
   const networkDeeds = plans.filter((fault) => NETWORKS.includes(fault.whom)).map(({ deed }) => deed);
   expect(new Set(networkDeeds)).toEqual(new Set(["silent", "refused", "slow"]));
+});
+
+test("the plan of CI has a fault of each kind, and freezes a gateway and a token-service for longer than any deadline", () => {
+  const plan = planFaults(CI_SEED, CI_SECONDS);
+  const partOf = (whom: string) => (whom.includes(">") ? "network" : whom.replace(/-2$/, ""));
+  const done = new Set(plan.map(({ deed, whom }) => `${deed} ${partOf(whom)}`));
+  const services = ["gateway", "identity-service", "token-service", "audit-service", "postgres"];
+  const wanted = services.flatMap((service) => [`kill ${service}`, `freeze ${service}`]);
+  const ofNetworks = ["silent", "refused", "slow"].map((deed) => `${deed} network`);
+  expect([...wanted, ...ofNetworks].filter((fault) => !done.has(fault))).toEqual([]);
+  expect([...done].some((fault) => fault.endsWith(" redis"))).toBe(true);
+  for (const service of ["gateway", "token-service"]) {
+    const freezes = plan.filter(({ deed, whom }) => deed === "freeze" && partOf(whom) === service);
+    expect(Math.max(...freezes.map(({ forMs }) => forMs))).toBeGreaterThan(3_000);
+  }
 });
 
 test("no part has two faults at a time, and none lasts beyond the end", () => {

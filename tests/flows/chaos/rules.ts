@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import type { Call, CallKind, Entry, History, Received } from "./history.ts";
+import { described } from "./report.ts";
 
 /** A revocation is felt everywhere at the latest this long after its answer: the verifiers' trust in memory. */
 export const REVOCATION_BOUND_MS = 3_000;
@@ -404,8 +405,3 @@ function repeated(keys: readonly string[]): string[] {
   const seen = new Set<string>();
   return keys.filter((key) => seen.size === seen.add(key).size);
 }
-
-const described = ({ answer, ...call }: Call) =>
-  `${call.kind} ${Math.round(call.startMs)}-${Math.round(call.endMs)} ms ${answer?.status ?? "no answer"} ${answer?.code ?? ""} ` +
-  `trace ${call.traceId} user ${call.userId} session ${call.sessionId ?? call.presented?.sessionId ?? ""} ` +
-  `${call.presented === undefined ? "" : `generation ${call.presented.generation} `}${call.value ?? ""}`;
