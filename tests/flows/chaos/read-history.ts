@@ -4,7 +4,7 @@ import type { System } from "../../support/system.ts";
 import { databaseOfSystem } from "../../support/system-database.ts";
 import type { Approval, Entry, History } from "./history.ts";
 
-const PATIENCE_MS = 120_000;
+const PATIENCE_MS = 300_000;
 
 interface HistoricSystem extends Pick<System, "home" | "ports"> {
   /** Of all gateways, as text. */
