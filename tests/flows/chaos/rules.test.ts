@@ -409,6 +409,19 @@ const DAMAGES: Record<RuleName, Record<string, Damage>> = {
     "a thief gets a token": (life) => altered(life, life.second, { isAttack: true }),
     "a link was used by nobody before": (life) =>
       plus(life, call("reset", [1, 2], { secrets: ["link 2"], answer: refused("reset_token_invalid", 400) })),
+    "of all who used a link, nobody was heard": (life) =>
+      plus(
+        life,
+        ...[1, 2].map(() =>
+          call("reset", [1, 2], { secrets: ["link 2"], answer: refused("reset_token_invalid", 400) }),
+        ),
+      ),
+    "an approval was given, and used by nobody": (life) =>
+      plus(
+        life,
+        call("approve", [1, 2], { value: "other", answer: ok() }),
+        call("approved", [3, 4], { value: "other", answer: refused("approval_used", 403) }),
+      ),
     "a challenge was used by nobody before": (life) =>
       plus(life, call("verify", [1, 2], { secrets: ["challenge 2"], answer: refused("mfa_token_invalid") })),
     "an authorization code was used by nobody before": (life) =>
@@ -468,4 +481,26 @@ test("what a client may meet while something is away breaks no rule", () => {
     numbered: { count: log.length, last: log.length },
   });
   expect(verdict).toEqual(Object.fromEntries(NAMES.map((name) => [name, []])));
+});
+
+test.each<[string, Call[]]>([
+  [
+    "a link that another mail has replaced",
+    [
+      call("forgot", [0, 9]),
+      call("forgot", [9, 10], { answer: ok() }),
+      call("reset", [20, 30], { secrets: ["link 2"], answer: refused("reset_token_invalid", 400) }),
+    ],
+  ],
+  [
+    "a login at a provider that ended half-way",
+    [
+      call("return", [0, 9], { secrets: ["state 2"], answer: refused("service_unavailable", 302) }),
+      call("return", [20, 30], { secrets: ["state 2"], answer: refused("oauth_state_invalid", 400) }),
+    ],
+  ],
+])("%s may be refused", (_what, more) => {
+  const life = goodLife();
+  const verdict = judge({ ...life.history, ...plus(life, ...more) });
+  expect(verdict["our own fault is never the client's"]).toEqual([]);
 });

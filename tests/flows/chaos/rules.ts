@@ -312,12 +312,18 @@ function isExplained(view: View, call: Call & { answer: NonNullable<Call["answer
   const usedBefore = (kind: CallKind) =>
     view
       .sharing(call)
-      .some((other) => other.traceId !== call.traceId && other.kind === kind && other.startMs < call.endMs);
+      .some(
+        (other) =>
+          other.traceId !== call.traceId &&
+          other.kind === kind &&
+          other.startMs < call.endMs &&
+          mayHaveCounted(other),
+      );
   switch (code) {
     case "approval_required":
       return call.kind === "ask" || (call.kind === "approved" && !wasApprovedBefore(view, call));
     case "approval_used":
-      return usedBefore("approved") || usedBefore("approve");
+      return ["approve", "approved"].includes(call.kind) && usedBefore(call.kind);
     case "email_already_registered":
       return call.kind === "register" && usedBefore("register");
     case "mfa_code_invalid":
@@ -328,11 +334,22 @@ function isExplained(view: View, call: Call & { answer: NonNullable<Call["answer
     case "oauth_state_invalid":
       return call.kind === "return" && usedBefore("return");
     case "reset_token_invalid":
-      return call.kind === "reset" && usedBefore("reset");
+      return call.kind === "reset" && (usedBefore("reset") || isReplaced(view, call));
     default:
       return false;
   }
 }
+
+/** A refusal uses nothing up, and so explains no other. */
+const mayHaveCounted = (call: Call) =>
+  isSuccess(call) ||
+  (call.answer?.status ?? 500) >= 500 ||
+  UNAVAILABLE_CODES.includes(call.answer?.code ?? "");
+
+/** Of links to a new password only the newest is good, and one may have been asked for without the client's knowing. */
+const isReplaced = (view: View, { userId }: Call) =>
+  view.calls.filter((call) => call.kind === "forgot" && call.userId === userId && mayHaveCounted(call))
+    .length > 1;
 
 const wasApprovedBefore = (view: View, call: Call) =>
   view
