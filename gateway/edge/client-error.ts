@@ -24,7 +24,10 @@ export function createClientErrorHandler(received: ReceivedRequests) {
   return (error: ClientError, socket: Socket): void => {
     const before = received.get(socket);
     const answer = () => {
-      if (received.get(socket) === before) answerClientError(error, socket);
+      if (received.get(socket) !== before) return;
+      // Nobody has asked: an answer would be taken for that of a request that is just coming (RFC 9110 §15.5.9).
+      if (error.code === TOO_LATE && socket.bytesRead === 0) socket.destroy();
+      else answerClientError(error, socket);
     };
     if (error.code === TOO_LATE) setImmediate(answer);
     else answer();

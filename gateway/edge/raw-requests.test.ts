@@ -209,11 +209,14 @@ test.each([
 });
 
 test.each([
-  ["nothing", "", ""],
   ["a part of a head", "GET /auth/me HTTP/1.1\r\n", ""],
   ["more of a head that stays unfinished", "Host: ", "GET /auth/me HTTP/1.1\r\n"],
 ])("after a stall, %s is 408", async (_what, bytes, early) => {
   expect(statuses(await missedAfterStall(bytes, early))).toEqual([408]);
+});
+
+test("a connection on which nothing was asked is closed without an answer", async () => {
+  expect(await missedAfterStall("")).toBe("");
 });
 
 test("100-continue is answered; another expectation is refused in the documented shape", async () => {

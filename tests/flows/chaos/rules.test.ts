@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import type { Approval, Call, Entry, History, Leaf, Received } from "./history.ts";
-import { judge, REVOCATION_BOUND_MS, RULES, type RuleName } from "./rules.ts";
+import { APPROVAL_LIFE_MS, judge, REVOCATION_BOUND_MS, RULES, type RuleName } from "./rules.ts";
 
 const NAMES = Object.keys(RULES) as RuleName[];
 const ok = (status = 200) => ({ status, requestId: "request" });
@@ -416,6 +416,12 @@ const DAMAGES: Record<RuleName, Record<string, Damage>> = {
           call("reset", [1, 2], { secrets: ["link 2"], answer: refused("reset_token_invalid", 400) }),
         ),
       ),
+    "an approval ends too soon": (life) =>
+      plus(
+        life,
+        call("ask", [1, 2], { value: "other", answer: refused("approval_required", 403) }),
+        call("approve", [9, APPROVAL_LIFE_MS], { value: "other", answer: refused("approval_expired", 403) }),
+      ),
     "an approval was given, and used by nobody": (life) =>
       plus(
         life,
@@ -490,6 +496,16 @@ test.each<[string, Call[]]>([
       call("forgot", [0, 9]),
       call("forgot", [9, 10], { answer: ok() }),
       call("reset", [20, 30], { secrets: ["link 2"], answer: refused("reset_token_invalid", 400) }),
+    ],
+  ],
+  [
+    "an approval that nobody gave in its time",
+    [
+      call("ask", [1, 2], { value: "other", answer: refused("approval_required", 403) }),
+      call("approve", [9, 2 + APPROVAL_LIFE_MS], {
+        value: "other",
+        answer: refused("approval_expired", 403),
+      }),
     ],
   ],
   [

@@ -5,6 +5,8 @@ import { described } from "./report.ts";
 /** A revocation is felt everywhere at the latest this long after its answer: the verifiers' trust in memory. */
 export const REVOCATION_BOUND_MS = 3_000;
 const CODES_OF_USER = 10;
+/** Unless the route says otherwise. */
+export const APPROVAL_LIFE_MS = 300_000;
 const NEVER = Number.POSITIVE_INFINITY;
 
 /** A login at a provider goes on, or fails, by redirects. */
@@ -322,6 +324,10 @@ function isExplained(view: View, call: Call & { answer: NonNullable<Call["answer
   switch (code) {
     case "approval_required":
       return call.kind === "ask" || (call.kind === "approved" && !wasApprovedBefore(view, call));
+    case "approval_expired":
+      return view
+        .sharing(call)
+        .some(({ kind, startMs }) => kind === "ask" && startMs + APPROVAL_LIFE_MS < call.endMs);
     case "approval_used":
       return ["approve", "approved"].includes(call.kind) && usedBefore(call.kind);
     case "email_already_registered":
