@@ -8,7 +8,10 @@ const SIGNATURE = Buffer.alloc(64, 1).toString("base64url");
 const token = (header: unknown, signature = SIGNATURE, payload: unknown = { gen: 1 }) =>
   `${part(header)}.${part(payload)}.${signature}`;
 
-test("what token-service signs has the form of a refresh token, whichever key signed it", () => {
+const MAC = Buffer.alloc(32, 1).toString("base64url");
+
+test("what token-service makes has the form of a refresh token, whichever key it is of", () => {
+  expect(isRefreshTokenForm(token({ ...HEADER, alg: "HS256" }, MAC))).toBe(true);
   expect(isRefreshTokenForm(token(HEADER))).toBe(true);
   expect(isRefreshTokenForm(token({ ...HEADER, alg: "ES256", kid: "B".repeat(43) }))).toBe(true);
 });
@@ -17,7 +20,10 @@ test.each([
   ["no token", "garbage"],
   ["empty objects", "e30.e30.e30"],
   ["an access token", token({ ...HEADER, typ: "at+jwt" })],
-  ["another algorithm", token({ ...HEADER, alg: "HS256" })],
+  ["another algorithm", token({ ...HEADER, alg: "HS512" }, MAC)],
+  ["a code that is too long", token({ ...HEADER, alg: "HS256" })],
+  ["a code that is too short", token({ ...HEADER, alg: "HS256" }, Buffer.alloc(31, 1).toString("base64url"))],
+  ["a signature of the length of a code", token(HEADER, MAC)],
   ["a key name that is none", token({ ...HEADER, kid: "../../keys" })],
   ["another member in the header", token({ ...HEADER, jwk: {} })],
   ["a signature that is too short", token(HEADER, Buffer.alloc(63, 1).toString("base64url"))],
@@ -52,6 +58,8 @@ test.each([
   ["no end", access({}, { exp: undefined }), "invalid"],
   ["an end that is no number", access({}, { exp: "1000" }), "invalid"],
   ["another algorithm than its key's", access({ alg: "ES256" }), "invalid"],
+  ["a code", access({ alg: "HS256" }, {}, MAC), "invalid"],
+  ["a code of the length of a signature", access({ alg: "HS256" }), "invalid"],
   ["a key that was not told", access({ kid: "C".repeat(43) }), "unknown_key"],
   ["a key that was not told, with ES256", access({ kid: "C".repeat(43), alg: "ES256" }), "unknown_key"],
   [

@@ -23,6 +23,8 @@ export const ACCESS_TOKEN_TYPE = "at+jwt";
 export const REFRESH_TOKEN_TYPE = "rt+jwt";
 /** Length for both algorithms, in base64url. */
 const SIGNATURE_CHARACTERS = 86;
+/** HS256, in base64url. */
+const MAC_CHARACTERS = 43;
 /** Exceeds the leeway of token-service (5 s) plus the uncertainty of its time (3 s). */
 const EXPIRED_FOR_CERTAIN_MS = 10_000;
 
@@ -87,7 +89,8 @@ export function isRefreshTokenForm(text: string): boolean {
     typeof jws !== "string" &&
     jws.header.typ === REFRESH_TOKEN_TYPE &&
     isKeyId(jws.header.kid) &&
-    isAlgorithm(jws.header.alg) &&
-    text.length - text.lastIndexOf(".") - 1 === SIGNATURE_CHARACTERS
+    (isAlgorithm(jws.header.alg) || jws.header.alg === "HS256") &&
+    text.length - text.lastIndexOf(".") - 1 ===
+      (jws.header.alg === "HS256" ? MAC_CHARACTERS : SIGNATURE_CHARACTERS)
   );
 }

@@ -19,6 +19,11 @@ export function isSignedBy(text: string, key: PublicSigningKey): boolean {
   const end = text.lastIndexOf(".");
   const signature = Buffer.from(text.slice(end + 1), "base64url");
   if (signature.length !== 64) return false; // Length for both algorithms.
-  const options = { key: key.publicKey, dsaEncoding: "ieee-p1363" } as const;
-  return verify(DIGEST[key.algorithm], Buffer.from(text.slice(0, end)), options, signature);
+  const publicKey = forNode(key.algorithm, key.publicKey);
+  return verify(DIGEST[key.algorithm], Buffer.from(text.slice(0, end)), publicKey, signature);
+}
+
+/** An Ed25519 key alone takes 12 µs less than one with options (Node 24). */
+export function forNode(algorithm: Algorithm, key: KeyObject) {
+  return algorithm === "EdDSA" ? key : ({ key, dsaEncoding: "ieee-p1363" } as const);
 }

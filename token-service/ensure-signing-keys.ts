@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { decrypt, type EncryptionKey, encrypt } from "../service-kit/key-cipher.ts";
 import { type Sql, type TransactionSql, transaction } from "../service-kit/postgres.ts";
 import type { Algorithm } from "../token-client/token-signature.ts";
@@ -8,9 +9,10 @@ import {
   listKeys,
   lockKeys,
   replaceEncryptedKey,
+  replaceRefreshSecret,
   type SigningKeyRow,
 } from "./key-store.ts";
-import { generateSigningKey } from "./signing-key.ts";
+import { generateSigningKey, refreshSecretContext } from "./signing-key.ts";
 
 export interface SigningKeyDeps {
   sql: Sql;
@@ -57,14 +59,30 @@ async function addKey(tx: TransactionSql, deps: SigningKeyDeps, state: "active" 
     publicJwk,
     privateEncrypted: encrypt(encryptionKey, Buffer.from(JSON.stringify(privateJwk)), id),
     encryptionKeyId: encryptionKey.id,
+    refreshSecretEncrypted: encrypt(encryptionKey, randomBytes(32), refreshSecretContext(id)),
   });
 }
 
 async function encryptAnew(tx: TransactionSql, deps: SigningKeyDeps, key: SigningKeyRow): Promise<void> {
+  const { id } = key;
   const [present] = deps.encryptionKeys;
-  if (key.privateEncrypted === null || key.encryptionKeyId === present.id) return;
-  const old = deps.encryptionKeys.find(({ id }) => id === key.encryptionKeyId);
-  if (old === undefined) return; // The key ring reports this.
-  const privateJwk = decrypt(old, key.privateEncrypted, key.id);
-  await replaceEncryptedKey(tx, key.id, encrypt(present, privateJwk, key.id), present.id);
+  const privateJwk = underPresentKey(deps, key.privateEncrypted, key.encryptionKeyId, id);
+  if (privateJwk !== undefined) await replaceEncryptedKey(tx, id, privateJwk, present.id);
+  const context = refreshSecretContext(id);
+  const secret = underPresentKey(deps, key.refreshSecretEncrypted, key.refreshSecretKeyId, context);
+  if (secret !== undefined) await replaceRefreshSecret(tx, id, secret, present.id);
+}
+
+/** Undefined if there is nothing to change. */
+function underPresentKey(
+  { encryptionKeys }: SigningKeyDeps,
+  encrypted: Buffer | null,
+  encryptionKeyId: string | null,
+  context: string,
+): Buffer | undefined {
+  const [present] = encryptionKeys;
+  if (encrypted === null || encryptionKeyId === present.id) return undefined;
+  const old = encryptionKeys.find(({ id }) => id === encryptionKeyId);
+  // The key ring reports a key that is missing.
+  return old && encrypt(present, decrypt(old, encrypted, context), context);
 }

@@ -1,8 +1,8 @@
-import { generateKeyPairSync, sign } from "node:crypto";
+import { createSecretKey, generateKeyPairSync, randomBytes, sign } from "node:crypto";
 import { CompactSign, compactVerify } from "jose";
 import { describe, expect, test } from "vitest";
 import { type Algorithm, isSignedBy } from "../token-client/token-signature.ts";
-import { signCompactJws } from "./jws-signature.ts";
+import { authenticateCompactJws, isAuthenticatedBy, signCompactJws } from "./jws-signature.ts";
 import { checkSignature } from "./verify-token.ts";
 
 // jose is the independent implementation: it judges what this code signs, and signs what this code judges.
@@ -26,6 +26,39 @@ const judge = (algorithm: Algorithm) => ({ algorithm, publicKey: KEYS[algorithm]
 const withSignature = (token: string, bytes: Uint8Array) =>
   `${token.slice(0, token.lastIndexOf("."))}.${Buffer.from(bytes).toString("base64url")}`;
 const signatureOf = (token: string) => Buffer.from(token.split(".")[2] ?? "", "base64url");
+
+describe("HS256", () => {
+  const secret = createSecretKey(randomBytes(32));
+  const make = (payload: Record<string, unknown>) =>
+    authenticateCompactJws({ id: "kid", secret }, "rt+jwt", payload);
+
+  test.each(PAYLOADS)("jose and we agree, both ways: %j", async (payload) => {
+    const token = make(payload);
+    const verified = await compactVerify(token, secret);
+    expect(verified.protectedHeader).toEqual({ alg: "HS256", typ: "rt+jwt", kid: "kid" });
+    expect(JSON.parse(Buffer.from(verified.payload).toString("utf8"))).toEqual(payload);
+    const theirs = await new CompactSign(Buffer.from(JSON.stringify(payload)))
+      .setProtectedHeader({ alg: "HS256", typ: "rt+jwt", kid: "kid" })
+      .sign(secret);
+    expect(isAuthenticatedBy(theirs, secret)).toBe(true);
+  });
+
+  test("a code with any one bit changed, of another length, text or secret is refused", () => {
+    const token = make({ sub: "a" });
+    const code = signatureOf(token);
+    const changed = Array.from({ length: 256 }, (_, bit) => {
+      const bytes = Buffer.from(code);
+      bytes[bit >> 3] = (bytes[bit >> 3] ?? 0) ^ (1 << (bit & 7));
+      return bytes;
+    });
+    const lengths = [0, 16, 31].map((length) => code.subarray(0, length));
+    for (const bytes of [...changed, ...lengths, Buffer.concat([code, code.subarray(0, 1)])])
+      expect(isAuthenticatedBy(withSignature(token, bytes), secret)).toBe(false);
+    expect(isAuthenticatedBy(withSignature(make({ sub: "b" }), code), secret)).toBe(false);
+    expect(isAuthenticatedBy(token, createSecretKey(randomBytes(32)))).toBe(false);
+    expect(isAuthenticatedBy(token, secret)).toBe(true);
+  });
+});
 
 describe.each(ALGORITHMS)("%s", (algorithm) => {
   test.each(PAYLOADS)("jose verifies what we sign, and reads what we wrote: %j", async (payload) => {

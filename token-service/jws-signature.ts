@@ -1,5 +1,8 @@
-import { type KeyObject, sign } from "node:crypto";
-import { type Algorithm, DIGEST } from "../token-client/token-signature.ts";
+import { createHmac, type KeyObject, sign, timingSafeEqual } from "node:crypto";
+import { type Algorithm, DIGEST, forNode } from "../token-client/token-signature.ts";
+
+/** RFC 7518 §3.2: for tokens that token-service alone reads. */
+export const MAC_ALGORITHM = "HS256";
 
 /** jose needs three times the CPU: docs/decisions/0008-signatures-by-node-crypto.md. */
 export function signCompactJws(
@@ -7,10 +10,35 @@ export function signCompactJws(
   type: string,
   claims: Record<string, unknown>,
 ): string {
-  const header = encode({ alg: key.algorithm, typ: type, kid: key.id });
-  const input = `${header}.${encode(claims)}`;
-  const options = { key: key.privateKey, dsaEncoding: "ieee-p1363" } as const;
-  return `${input}.${sign(DIGEST[key.algorithm], Buffer.from(input), options).toString("base64url")}`;
+  const input = signingInput({ alg: key.algorithm, typ: type, kid: key.id }, claims);
+  const signature = sign(DIGEST[key.algorithm], Buffer.from(input), forNode(key.algorithm, key.privateKey));
+  return `${input}.${signature.toString("base64url")}`;
+}
+
+/** @param key `secret` has 32 bytes. */
+export function authenticateCompactJws(
+  key: { id: string; secret: KeyObject },
+  type: string,
+  claims: Record<string, unknown>,
+): string {
+  const input = signingInput({ alg: MAC_ALGORITHM, typ: type, kid: key.id }, claims);
+  return `${input}.${mac(input, key.secret).toString("base64url")}`;
+}
+
+/** In constant time. The caller has checked the form. */
+export function isAuthenticatedBy(text: string, secret: KeyObject): boolean {
+  const end = text.lastIndexOf(".");
+  const given = Buffer.from(text.slice(end + 1), "base64url");
+  const expected = mac(text.slice(0, end), secret);
+  return given.length === expected.length && timingSafeEqual(given, expected);
+}
+
+function mac(input: string, secret: KeyObject): Buffer {
+  return createHmac("sha256", secret).update(input).digest();
+}
+
+function signingInput(header: Record<string, string>, claims: Record<string, unknown>): string {
+  return `${encode(header)}.${encode(claims)}`;
 }
 
 function encode(value: unknown): string {

@@ -27,6 +27,8 @@ async function keyRow(state: KeyState): Promise<SigningKeyRow> {
     activatedAt: null,
     retiredAt: null,
     publishedForS: 0,
+    refreshSecretEncrypted: null,
+    refreshSecretKeyId: null,
     activeForS: null,
   };
 }

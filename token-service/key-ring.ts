@@ -1,4 +1,4 @@
-import type { KeyObject } from "node:crypto";
+import { createSecretKey, type KeyObject } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { JWK } from "jose";
 import { DomainError } from "../service-kit/errors.ts";
@@ -6,7 +6,7 @@ import { decrypt, type EncryptionKey } from "../service-kit/key-cipher.ts";
 import type { Logger } from "../service-kit/logger.ts";
 import type { Sql } from "../service-kit/postgres.ts";
 import { listKeys, type SigningKeyRow } from "./key-store.ts";
-import { importPrivateKey, importPublicKey, type SigningKey } from "./signing-key.ts";
+import { importPrivateKey, importPublicKey, refreshSecretContext, type SigningKey } from "./signing-key.ts";
 
 export interface KeyRingOptions {
   sql: Sql;
@@ -119,19 +119,33 @@ export class KeyRing {
     const { id, algorithm, publicJwk, createdAt, activatedAt, retiredAt } = row;
     const isBanned = this.#banned.has(id);
     const state = isBanned ? "revoked" : row.state;
-    const key = { id, algorithm, state, publicJwk, publicKey, createdAt, activatedAt, retiredAt };
+    const refreshSecret = known?.refreshSecret ?? this.#decryptRefreshSecret(row);
+    const key = {
+      ...{ id, algorithm, state, publicJwk, publicKey, createdAt, activatedAt, retiredAt },
+      ...(refreshSecret && { refreshSecret }),
+    };
     if (row.privateEncrypted === null || isBanned) return key;
-    const privateKey = known?.privateKey ?? importPrivateKey(this.#decryptJwk(row));
+    const privateKey = known?.privateKey ?? importPrivateKey(this.#decryptJwk(row, row.privateEncrypted));
     return { ...key, privateKey };
   }
 
-  #decryptJwk(row: SigningKeyRow): JWK {
-    const encryptionKey = this.#options.encryptionKeys.find((key) => key.id === row.encryptionKeyId);
-    if (encryptionKey === undefined || row.privateEncrypted === null) {
+  #decryptJwk({ id, encryptionKeyId }: SigningKeyRow, encrypted: Buffer): JWK {
+    return JSON.parse(this.#decrypt(id, encryptionKeyId, encrypted, id).toString("utf8")) as JWK;
+  }
+
+  #decryptRefreshSecret(row: SigningKeyRow): KeyObject | undefined {
+    const { id, refreshSecretEncrypted: encrypted, refreshSecretKeyId } = row;
+    if (encrypted === null || refreshSecretKeyId === null) return undefined;
+    return createSecretKey(this.#decrypt(id, refreshSecretKeyId, encrypted, refreshSecretContext(id)));
+  }
+
+  #decrypt(keyId: string, encryptionKeyId: string, encrypted: Buffer, context: string): Buffer {
+    const encryptionKey = this.#options.encryptionKeys.find(({ id }) => id === encryptionKeyId);
+    if (encryptionKey === undefined) {
       throw new Error(
-        `signing key ${row.id} is encrypted with key ${row.encryptionKeyId}, which is not configured`,
+        `signing key ${keyId} is encrypted with key ${encryptionKeyId}, which is not configured`,
       );
     }
-    return JSON.parse(decrypt(encryptionKey, row.privateEncrypted, row.id).toString("utf8")) as JWK;
+    return decrypt(encryptionKey, encrypted, context);
   }
 }

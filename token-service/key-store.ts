@@ -10,6 +10,9 @@ export interface SigningKeyRow {
   publicJwk: JWK;
   privateEncrypted: Buffer | null;
   encryptionKeyId: string;
+  /** Null for a key of the version before. */
+  refreshSecretEncrypted: Buffer | null;
+  refreshSecretKeyId: string | null;
   createdAt: Date;
   activatedAt: Date | null;
   retiredAt: Date | null;
@@ -30,7 +33,8 @@ export async function lockKeys(tx: TransactionSql): Promise<void> {
 export async function listKeys(sql: Sql | TransactionSql): Promise<SigningKeyRow[]> {
   return sql<SigningKeyRow[]>`
     select id, algorithm, state, public_jwk as "publicJwk", private_encrypted as "privateEncrypted",
-           encryption_key_id as "encryptionKeyId", created_at as "createdAt", activated_at as "activatedAt",
+           encryption_key_id as "encryptionKeyId", refresh_secret_encrypted as "refreshSecretEncrypted",
+           refresh_secret_key_id as "refreshSecretKeyId", created_at as "createdAt", activated_at as "activatedAt",
            retired_at as "retiredAt",
            extract(epoch from clock_timestamp() - created_at)::float8 as "publishedForS",
            extract(epoch from clock_timestamp() - activated_at)::float8 as "activeForS"
@@ -44,13 +48,15 @@ export async function insertKey(
   key: Pick<SigningKeyRow, "id" | "algorithm" | "publicJwk" | "encryptionKeyId"> & {
     state: "active" | "next";
     privateEncrypted: Buffer;
+    refreshSecretEncrypted: Buffer;
   },
 ): Promise<void> {
   await tx`
     insert into signing_keys
-      (id, algorithm, state, public_jwk, private_encrypted, encryption_key_id, created_at, activated_at)
+      (id, algorithm, state, public_jwk, private_encrypted, encryption_key_id, refresh_secret_encrypted,
+       refresh_secret_key_id, created_at, activated_at)
     values (${key.id}, ${key.algorithm}, ${key.state}, ${tx.json(key.publicJwk as never)}, ${key.privateEncrypted},
-            ${key.encryptionKeyId}, clock_timestamp(), case when ${key.state} = 'active' then clock_timestamp() end)
+            ${key.encryptionKeyId}, ${key.refreshSecretEncrypted}, ${key.encryptionKeyId}, clock_timestamp(), case when ${key.state} = 'active' then clock_timestamp() end)
   `;
 }
 
@@ -65,7 +71,7 @@ export async function activateNextKey(tx: TransactionSql): Promise<void> {
   await tx`update signing_keys set state = 'active', activated_at = clock_timestamp() where state = 'next'`;
 }
 
-/** The public key stays, because refresh tokens that it signed are still accepted. */
+/** The public key and the refresh secret stay, because its refresh tokens are still accepted. */
 export async function markKeyRevoked(tx: TransactionSql, keyId: string): Promise<void> {
   await tx`
     update signing_keys
@@ -96,5 +102,18 @@ export async function replaceEncryptedKey(
     update signing_keys
     set private_encrypted = ${privateEncrypted}, encryption_key_id = ${encryptionKeyId}
     where id = ${keyId} and private_encrypted is not null
+  `;
+}
+
+export async function replaceRefreshSecret(
+  tx: TransactionSql,
+  keyId: string,
+  refreshSecretEncrypted: Buffer,
+  encryptionKeyId: string,
+): Promise<void> {
+  await tx`
+    update signing_keys
+    set refresh_secret_encrypted = ${refreshSecretEncrypted}, refresh_secret_key_id = ${encryptionKeyId}
+    where id = ${keyId}
   `;
 }

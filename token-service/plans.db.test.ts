@@ -55,6 +55,7 @@ const key = {
   publicJwk: {},
   encryptionKeyId: "k",
   privateEncrypted: Buffer.alloc(8),
+  refreshSecretEncrypted: Buffer.alloc(8),
 } as const;
 const session = {
   ...{ id: plantedId(99_999), userId: USER, role: "USER", amr: ["pwd"], acr: 1 as const, authTime: now },
@@ -86,6 +87,7 @@ const CALLS: StoreCalls = {
   deleteNextKey: (tx) => keys.deleteNextKey(tx),
   deleteRetiredKeys: (tx) => keys.deleteRetiredKeys(tx, 60),
   replaceEncryptedKey: (tx) => keys.replaceEncryptedKey(tx, "k", Buffer.alloc(8), "k"),
+  replaceRefreshSecret: (tx) => keys.replaceRefreshSecret(tx, "k", Buffer.alloc(8), "k"),
   appendRevocations: (tx) => revocations.appendRevocations(tx, [{ sessionId: SESSION }], 910),
   "appendRevocations: none": (tx) => revocations.appendRevocations(tx, [], 910),
   readRevocations: (tx) => revocations.readRevocations(tx, { sequence: PLANTED_ROWS - LIMIT, tip: "" }),
@@ -101,7 +103,8 @@ const CALLS: StoreCalls = {
   lockSession: (tx) => sessions.lockSession(tx, SESSION),
   lockLiveSessions: (tx) => sessions.lockLiveSessions(tx, USER),
   listLiveSessions: (tx) => sessions.listLiveSessions(tx, USER),
-  advanceGeneration: (tx) => sessions.advanceGeneration(tx, SESSION, session),
+  readSession: (tx) => sessions.readSession(tx, SESSION),
+  advanceLiveGeneration: (tx) => sessions.advanceLiveGeneration(tx, session, session),
   raiseAssurance: (tx) => sessions.raiseAssurance(tx, SESSION, session),
   noteSigning: (tx) => sessions.noteSigning(tx, SESSION),
   markSessionsRevoked: (tx) => sessions.markSessionsRevoked(tx, [SESSION], "logout", now),

@@ -1,4 +1,4 @@
-import { randomUUID } from "node:crypto";
+import { createSecretKey, type KeyObject, randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { withCallDeadline } from "../service-kit/call-deadline.ts";
 import { DomainError } from "../service-kit/errors.ts";
@@ -11,11 +11,12 @@ import {
   type TokenReplicaOptions,
 } from "../tests/support/token-service.ts";
 import { parseCompactJws } from "../token-client/compact-jws.ts";
-import { signCompactJws } from "./jws-signature.ts";
+import { authenticateCompactJws, signCompactJws } from "./jws-signature.ts";
 import { refreshSession } from "./refresh-session.ts";
 import type { RevocationBell } from "./revocation-bell.ts";
 import { revokeSession, revokeUserSessions } from "./revoke-session.ts";
-import { advanceGeneration, lockSession, markSessionsRevoked } from "./session-store.ts";
+import { rotateSigningKey } from "./rotate-signing-key.ts";
+import { advanceLiveGeneration, lockSession, markSessionsRevoked } from "./session-store.ts";
 import { verifyToken } from "./verify-token.ts";
 
 let database: TestDatabase;
@@ -230,10 +231,7 @@ test("a clock that is found wrong while a call waits for the database signs noth
 
 test("a refresh token that is not yet one is refused", async () => {
   const { pair, refresh, replica } = await seedSession();
-  const jws = parseCompactJws(pair.refreshToken);
-  if (typeof jws === "string") throw new Error(jws);
-  const signed = (nbf: number) =>
-    signCompactJws(replica.deps.keys.active(), "rt+jwt", { ...jws.payload, nbf });
+  const signed = (nbf: number) => reauthenticated(replica, pair.refreshToken, { nbf });
   const nowS = Math.floor(Date.now() / 1_000);
   await expect(refresh(signed(nowS + 60))).rejects.toMatchObject({ code: "refresh_token_invalid" });
   await expect(refresh(signed(nowS))).resolves.toBeDefined();
@@ -358,7 +356,6 @@ async function refreshWhile(
 test("a refresh that had to wait decides by what the other has committed, not by what it saw before", async () => {
   const { pair, refresh } = await seedSession();
   const later = {
-    generation: 3,
     rotatedAt: new Date(),
     idleEnd: new Date(Date.now() + 60_000),
     ip: "",
@@ -367,7 +364,10 @@ test("a refresh that had to wait decides by what the other has committed, not by
   const result = await refreshWhile(
     pair.sessionId,
     () => refresh(pair.refreshToken),
-    (tx) => advanceGeneration(tx, pair.sessionId, later),
+    async (tx) => {
+      for (const generation of [1, 2])
+        await advanceLiveGeneration(tx, { id: pair.sessionId, generation }, later);
+    },
   );
   expect(result).toMatchObject({ code: "refresh_token_reused" });
   expect(await rowOf(pair.sessionId)).toMatchObject({ generation: 3, revokedReason: "refresh_reuse" });
@@ -382,6 +382,19 @@ test("a refresh that had to wait for a logout gets nothing", async () => {
   );
   expect(result).toMatchObject({ code: "refresh_token_invalid" });
   expect(await rowOf(pair.sessionId)).toMatchObject({ generation: 1, revokedReason: "logout" });
+});
+
+test("a refresh that had to wait for longer than the session rests gets nothing", async () => {
+  const { pair, refresh } = await seedSession();
+  const result = await refreshWhile(
+    pair.sessionId,
+    () => refresh(pair.refreshToken),
+    async (tx) => {
+      await tx`update sessions set idle_end = now() - interval '1 second' where id = ${pair.sessionId}`;
+    },
+  );
+  expect(result).toMatchObject({ code: "refresh_token_invalid" });
+  expect(await rowOf(pair.sessionId)).toMatchObject({ generation: 1 });
 });
 
 /** On a busy machine a part may be unavailable for a moment, which says nothing of what is decided. */
@@ -489,33 +502,92 @@ test("a reuse leaves word of whose session it was and where it came from, and sa
   expect([...rows]).toEqual([{ type: "refresh_reuse", sessionId, keyId: null, reason: "", ...origin }]);
 });
 
-/** A refresh token with changed claims, signed by our own key. */
+type Make = typeof resigned;
+
+/** A refresh token with changed claims, signed by our own key, as the version before does. */
 function resigned(replica: TokenReplica, token: string, changes: object, type = "rt+jwt"): string {
-  const jws = parseCompactJws(token);
-  if (typeof jws === "string") throw new Error(jws);
-  return signCompactJws(replica.deps.keys.active(), type, { ...jws.payload, ...changes });
+  return signCompactJws(replica.deps.keys.active(), type, { ...payloadOf(token), ...changes });
 }
 
-test("a refresh token is bound to its user, its session, its generation, its type and its signature", async () => {
+/** The same under the secret of our own key. */
+function reauthenticated(replica: TokenReplica, token: string, changes: object, type = "rt+jwt"): string {
+  const { id, refreshSecret: secret } = replica.deps.keys.active();
+  if (secret === undefined) throw new Error("the key has no secret");
+  return authenticateCompactJws({ id, secret }, type, { ...payloadOf(token), ...changes });
+}
+
+function payloadOf(token: string): Record<string, unknown> {
+  const jws = parseCompactJws(token);
+  if (typeof jws === "string") throw new Error(jws);
+  return jws.payload;
+}
+
+test.each<[string, Make]>([
+  ["authenticated", reauthenticated],
+  ["signed", resigned],
+])(
+  "a refresh token that is %s is bound to its user, its session, its generation, its type and all its text",
+  async (_, make) => {
+    const { pair, refresh, replica } = await seedSession();
+    const other = await seedSession();
+    const { refreshToken } = pair;
+    const end = refreshToken.lastIndexOf(".") + 1;
+    const ofAnother = other.pair.refreshToken;
+    const forged = [
+      make(replica, refreshToken, { sub: other.userId }),
+      make(replica, refreshToken, { sid: other.pair.sessionId }),
+      make(replica, refreshToken, { sid: randomUUID() }),
+      make(replica, refreshToken, { gen: 2 }),
+      make(replica, refreshToken, {}, "at+jwt"),
+      refreshToken.slice(0, end) + ofAnother.slice(ofAnother.lastIndexOf(".") + 1),
+    ];
+    for (const token of forged) {
+      await expect(refresh(token)).rejects.toMatchObject({ code: "refresh_token_invalid" });
+    }
+    expect(await rowOf(pair.sessionId)).toMatchObject({ generation: 1, revokedReason: null });
+    await expect(refresh(make(replica, refreshToken, {}))).resolves.toBeDefined();
+  },
+);
+
+test("a refresh token is authenticated by a secret that no other key has, and that is no public key", async () => {
   const { pair, refresh, replica } = await seedSession();
-  const other = await seedSession();
-  const { refreshToken } = pair;
-  const end = refreshToken.lastIndexOf(".") + 1;
-  const ofAnother = other.pair.refreshToken;
-  const forged = [
-    resigned(replica, refreshToken, { sub: other.userId }),
-    resigned(replica, refreshToken, { sid: other.pair.sessionId }),
-    resigned(replica, refreshToken, { sid: randomUUID() }),
-    resigned(replica, refreshToken, { gen: 2 }),
-    resigned(replica, refreshToken, {}, "at+jwt"),
-    refreshToken.slice(0, end) + ofAnother.slice(ofAnother.lastIndexOf(".") + 1),
+  const { id, publicKey } = replica.deps.keys.active();
+  expect(headerOf(pair.refreshToken)).toEqual({ alg: "HS256", typ: "rt+jwt", kid: id });
+  expect(headerOf(pair.accessToken)).toEqual({ alg: "EdDSA", typ: "at+jwt", kid: id });
+  const next = replica.deps.keys.list().find(({ state }) => state === "next")?.refreshSecret;
+  const known = [
+    publicKey.export({ format: "der", type: "spki" }),
+    Buffer.from(String(publicKey.export({ format: "jwk" }).x), "base64url"),
+    Buffer.from(id, "base64url"),
+    Buffer.alloc(32),
   ];
-  for (const token of forged) {
-    await expect(refresh(token)).rejects.toMatchObject({ code: "refresh_token_invalid" });
+  for (const secret of [next as KeyObject, ...known.map((bytes) => createSecretKey(bytes))]) {
+    const forged = authenticateCompactJws({ id, secret }, "rt+jwt", payloadOf(pair.refreshToken));
+    await expect(refresh(forged)).rejects.toMatchObject({ code: "refresh_token_invalid" });
   }
-  expect(await rowOf(pair.sessionId)).toMatchObject({ generation: 1, revokedReason: null });
-  await expect(refresh(resigned(replica, refreshToken, {}))).resolves.toBeDefined();
+  await expect(refresh(pair.refreshToken)).resolves.toBeDefined();
 });
+
+test("a key of the version before signs its refresh tokens, which stay valid after it and beside it", async () => {
+  await database.ownerSql`delete from signing_keys`;
+  await startTokenReplica(database.sql).then(({ stop }) => stop());
+  // As the version before has made them.
+  await database.ownerSql`update signing_keys set refresh_secret_encrypted = null, refresh_secret_key_id = null`;
+  const { pair, refresh, replica } = await seedSession();
+  expect(headerOf(pair.refreshToken)).toMatchObject({ alg: "EdDSA", typ: "rt+jwt" });
+  const second = await refresh(pair.refreshToken);
+  // The next key is of that version, too; the one after it is not.
+  for (const alg of ["EdDSA", "HS256"]) {
+    await rotateSigningKey(replica.deps, { force: true }, { reason: "test", requestId: "", traceId: "" });
+    await replica.deps.keys.reload();
+    const repeated = await refresh(pair.refreshToken);
+    expect(headerOf(repeated.refreshToken)).toMatchObject({ alg });
+  }
+  await expect(refresh(second.refreshToken)).resolves.toBeDefined();
+});
+
+const headerOf = (token: string) =>
+  JSON.parse(Buffer.from(token.split(".")[0] ?? "", "base64url").toString()) as object;
 
 test("a malformed key name causes no look-up of a key", async () => {
   const { pair, replica } = await seedSession();

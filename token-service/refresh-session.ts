@@ -3,23 +3,26 @@ import type { Confirmation } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Logger } from "../service-kit/logger.ts";
 import { type Sql, type TransactionSql, transaction } from "../service-kit/postgres.ts";
-import { isKeyId, parseCompactJws } from "../token-client/compact-jws.ts";
+import { type CompactJws, isKeyId, parseCompactJws } from "../token-client/compact-jws.ts";
 import { REFRESH_TOKEN_TYPE } from "../token-client/token-rules.ts";
 import { isProven } from "./confirmation.ts";
+import { isAuthenticatedBy, MAC_ALGORITHM } from "./jws-signature.ts";
 import type { KeyRing } from "./key-ring.ts";
 import { checkRefreshClaims, type RefreshClaims } from "./refresh-token.ts";
 import type { RevocationFeed } from "./revocation-feed.ts";
 import { appendRevocations } from "./revocation-store.ts";
 import { insertSecurityEvent } from "./security-event-store.ts";
 import {
-  advanceGeneration,
+  advanceLiveGeneration,
   lockSession,
   markSessionsRevoked,
+  type NextGeneration,
   noteSigning,
+  readSession,
   type SessionRow,
 } from "./session-store.ts";
 import { assertMaySign, refreshPurpose, type SignPairDeps, signPair, type TokenPair } from "./sign-pair.ts";
-import { logName } from "./signing-key.ts";
+import { logName, type SigningKey } from "./signing-key.ts";
 import { isTokenId } from "./token-id.ts";
 import { accessTokenLifeS } from "./token-lifetimes.ts";
 import { checkSignature } from "./verify-token.ts";
@@ -67,7 +70,8 @@ export async function refreshSession(
   const outcome: Outcome =
     claims === undefined
       ? { kind: "invalid" }
-      : await transaction(deps.sql, (tx) => rotateOrEnd(tx, deps, claims, origin));
+      : ((await rotateAtOnce(deps, claims, origin)) ??
+        (await transaction(deps.sql, (tx) => rotateOrEnd(tx, deps, claims, origin))));
   deps.countRefresh(outcome.kind);
   if (outcome.kind === "unproven")
     deps.logger.warn({ session: logName(claims?.sid ?? "") }, "refresh without the session's key");
@@ -92,8 +96,44 @@ export async function verifyRefreshToken(
   if (typeof jws === "string" || jws.header.typ !== REFRESH_TOKEN_TYPE || !isKeyId(jws.header.kid))
     return undefined;
   const key = deps.keys.find(jws.header.kid) ?? (await deps.keys.findAgain(jws.header.kid));
-  if (key === undefined || checkSignature(jws, key) !== undefined) return undefined;
+  if (key === undefined || !isGenuine(jws, key)) return undefined;
   return checkRefreshClaims(jws.payload, deps.issuer, Math.floor(deps.now().getTime() / 1_000));
+}
+
+/** Replicas of the version before sign what they make, also with a key that has a secret. */
+function isGenuine(jws: CompactJws, key: SigningKey): boolean {
+  if (jws.header.alg !== MAC_ALGORITHM) return checkSignature(jws, key) === undefined;
+  return key.refreshSecret !== undefined && isAuthenticatedBy(jws.text, key.refreshSecret);
+}
+
+/**
+ * The newest token of a live session, as nearly always. One statement decides whether it still is, without a transaction.
+ * Undefined otherwise: `rotateOrEnd` finds out why.
+ */
+async function rotateAtOnce(
+  deps: RefreshSessionDeps,
+  claims: RefreshClaims,
+  { proven, ...origin }: RefreshOrigin,
+): Promise<Outcome | undefined> {
+  const session = await readSession(deps.sql, claims.sid);
+  const now = deps.now();
+  if (session === undefined || claims.gen !== session.generation) return undefined;
+  if (refusalOf(session, claims, proven, now) !== undefined) return undefined;
+  const rotated = await advanceLiveGeneration(deps.sql, session, nextOf(deps, session, origin, now));
+  return rotated && { kind: "rotated", session: rotated };
+}
+
+function refusalOf(
+  session: SessionRow,
+  claims: RefreshClaims,
+  proven: Confirmation | undefined,
+  now: Date,
+): "invalid" | "unproven" | undefined {
+  const isOurs =
+    session.userId === claims.sub &&
+    isTokenId(claims.jti, session.tokenSecret, refreshPurpose(claims.gen, session));
+  if (!isOurs || session.revokedAt !== null || session.idleEnd <= now) return "invalid";
+  return isProven(session, proven) ? undefined : "unproven";
 }
 
 /** Generations decide. The clock only ends sessions and the grace period. */
@@ -105,13 +145,12 @@ async function rotateOrEnd(
 ): Promise<Outcome> {
   const session = await lockSession(tx, claims.sid);
   const now = deps.now(); // Read after the wait for the lock.
-  const isOurs =
-    session?.userId === claims.sub &&
-    isTokenId(claims.jti, session.tokenSecret, refreshPurpose(claims.gen, session));
-  if (!isOurs || session.revokedAt !== null || session.idleEnd <= now) return { kind: "invalid" };
-  if (!isProven(session, proven)) return { kind: "unproven" };
+  if (session === undefined) return { kind: "invalid" };
+  const refusal = refusalOf(session, claims, proven, now);
+  if (refusal !== undefined) return { kind: refusal };
   if (claims.gen === session.generation) {
-    return { kind: "rotated", session: await rotate(tx, deps, session, origin, now) };
+    const rotated = await advanceLiveGeneration(tx, session, nextOf(deps, session, origin, now));
+    return rotated === undefined ? { kind: "invalid" } : { kind: "rotated", session: rotated };
   }
   if (claims.gen === session.generation - 1 && mayRepeat(deps, session, now)) {
     // A hundred racing tabs cause one write. `SIGNING_ROOM_MS` covers the delay.
@@ -140,21 +179,13 @@ function mayRepeat(deps: RefreshSessionDeps, session: SessionRow, now: Date): bo
   return !session.leafSeen || sinceRotationMs < deps.lifetimes.refreshGraceS * 1_000;
 }
 
-async function rotate(
-  tx: TransactionSql,
-  deps: RefreshSessionDeps,
+function nextOf(
+  { lifetimes }: RefreshSessionDeps,
   session: SessionRow,
-  origin: RefreshOrigin,
+  { ip, userAgent }: Pick<RefreshOrigin, "ip" | "userAgent">,
   now: Date,
-): Promise<SessionRow> {
-  const idleEndMs = now.getTime() + (session.idleS ?? deps.lifetimes.refreshIdleTtlS) * 1_000;
-  const next = {
-    generation: session.generation + 1,
-    rotatedAt: now,
-    idleEnd: new Date(Math.min(idleEndMs, session.absoluteEnd.getTime())),
-    ip: origin.ip,
-    userAgent: origin.userAgent,
-  };
-  await advanceGeneration(tx, session.id, next);
-  return { ...session, ...next, leafSeen: false };
+): NextGeneration {
+  const idleEndMs = now.getTime() + (session.idleS ?? lifetimes.refreshIdleTtlS) * 1_000;
+  const idleEnd = new Date(Math.min(idleEndMs, session.absoluteEnd.getTime()));
+  return { rotatedAt: now, idleEnd, ip, userAgent };
 }

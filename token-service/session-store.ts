@@ -61,6 +61,14 @@ export type LockedSession = SessionRow & {
   signedLongAgo: boolean;
 };
 
+export async function readSession(
+  sql: Sql | TransactionSql,
+  sessionId: string,
+): Promise<SessionRow | undefined> {
+  const [row] = await sql<SessionRow[]>`select ${columns(sql)} from sessions where id = ${sessionId}`;
+  return row;
+}
+
 /** Every end of one session begins here. */
 export async function lockSession(tx: TransactionSql, sessionId: string): Promise<LockedSession | undefined> {
   const [row] = await tx<LockedSession[]>`
@@ -90,25 +98,29 @@ export async function listLiveSessions(sql: Sql, userId: string): Promise<Sessio
 }
 
 /** Replicas of the version before, which would sign bearer tokens, do not note it for bound sessions. */
-function noteOfSigning(tx: TransactionSql) {
-  return tx`
+function noteOfSigning(sql: Sql | TransactionSql) {
+  return sql`
     (last_signed_at, bound_signed_at) =
       (select at, case when num_nonnulls(jkt, x5t_s256) > 0 then at end from clock_timestamp() as at)
   `;
 }
 
-/** The caller holds the row lock. */
-export async function advanceGeneration(
-  tx: TransactionSql,
-  sessionId: string,
-  next: Pick<SessionRow, "generation" | "rotatedAt" | "idleEnd" | "ip" | "userAgent">,
-): Promise<void> {
-  await tx`
+export type NextGeneration = Pick<SessionRow, "rotatedAt" | "idleEnd" | "ip" | "userAgent">;
+
+/** @returns the session as it is then; undefined if it has ended, or another refresh has come first. */
+export async function advanceLiveGeneration(
+  sql: Sql | TransactionSql,
+  { id, generation }: Pick<SessionRow, "id" | "generation">,
+  next: NextGeneration,
+): Promise<SessionRow | undefined> {
+  const [row] = await sql<SessionRow[]>`
     update sessions
-    set generation = ${next.generation}, rotated_at = ${next.rotatedAt}, leaf_seen = false, idle_end = ${next.idleEnd},
-        last_used_at = ${next.rotatedAt}, ip = ${next.ip}, user_agent = ${next.userAgent}, ${noteOfSigning(tx)}
-    where id = ${sessionId}
+    set generation = ${generation + 1}, rotated_at = ${next.rotatedAt}, leaf_seen = false, idle_end = ${next.idleEnd},
+        last_used_at = ${next.rotatedAt}, ip = ${next.ip}, user_agent = ${next.userAgent}, ${noteOfSigning(sql)}
+    where id = ${id} and generation = ${generation} and revoked_at is null and idle_end > ${next.rotatedAt}
+    returning ${columns(sql)}
   `;
+  return row;
 }
 
 /** The caller holds the row lock. */

@@ -2,7 +2,7 @@ import type { Confirmation } from "../service-kit/call-context.ts";
 import { acrOf } from "../token-client/assurance.ts";
 import { ACCESS_TOKEN_TYPE, REFRESH_TOKEN_TYPE } from "../token-client/token-rules.ts";
 import { type Binding, cnfOf, confirmationOf } from "./confirmation.ts";
-import { signCompactJws } from "./jws-signature.ts";
+import { authenticateCompactJws, signCompactJws } from "./jws-signature.ts";
 import type { KeyRing } from "./key-ring.ts";
 import { refreshAudience } from "./refresh-token.ts";
 import type { SessionRow } from "./session-store.ts";
@@ -48,8 +48,7 @@ export function signPair(deps: SignPairDeps, session: SessionRow, now: Date): To
 
   const { id, userId, generation } = session;
   const idleEndS = secondsOf(session.idleEnd);
-  const key = deps.keys.active();
-  const refreshToken = signCompactJws(key, REFRESH_TOKEN_TYPE, {
+  const refreshToken = makeRefreshToken(deps.keys.active(), {
     iss: deps.issuer,
     aud: refreshAudience(deps.issuer),
     sub: userId,
@@ -62,6 +61,16 @@ export function signPair(deps: SignPairDeps, session: SessionRow, now: Date): To
   const refreshExpiresInS = Math.max(idleEndS - nowS, 0);
   const confirmation = confirmationOf(session);
   return { ...access, refreshToken, refreshExpiresInS, sessionId: id, userId, confirmation };
+}
+
+/** docs/decisions/0103-refresh-tokens-are-authenticated-not-signed.md */
+function makeRefreshToken(
+  { id, refreshSecret: secret, ...key }: ReturnType<SignPairDeps["keys"]["active"]>,
+  claims: Record<string, unknown>,
+): string {
+  return secret === undefined
+    ? signCompactJws({ id, ...key }, REFRESH_TOKEN_TYPE, claims)
+    : authenticateCompactJws({ id, secret }, REFRESH_TOKEN_TYPE, claims);
 }
 
 /** Of the session's live generation. Times are in epoch seconds. */

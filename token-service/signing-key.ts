@@ -18,6 +18,8 @@ export interface SigningKey {
   publicJwk: JWK;
   publicKey: KeyObject;
   privateKey?: KeyObject;
+  /** Authenticates refresh tokens. Stays as long as the public key. Undefined for a key of the version before. */
+  refreshSecret?: KeyObject;
   createdAt: Date;
   activatedAt: Date | null;
   retiredAt: Date | null;
@@ -52,6 +54,11 @@ export function importPublicKey(jwk: JWK, algorithm: Algorithm): KeyObject {
 
 export function importPrivateKey(jwk: JWK): KeyObject {
   return createPrivateKey({ key: jwk as never, format: "jwk" });
+}
+
+/** What the encrypted secret is for: it does not open as a private key, nor as the secret of another key. */
+export function refreshSecretContext(keyId: string): string {
+  return `refresh secret ${keyId}`;
 }
 
 /** For logs: 12 hexadecimal digits of the SHA-256. */

@@ -227,6 +227,43 @@ test("after a change of the encryption key, everything is under the new one and 
   expect(ring.active().id).toBe(deps.keys.active().id);
 });
 
+test("secrets of refresh tokens are under the new key, too, also those of keys that sign no more", async () => {
+  const { deps } = await start();
+  await rotateSigningKey(deps, { force: true }, cause);
+  const [old] = deps.encryptionKeys;
+  const fresh = parseEncryptionKey(randomBytes(32).toString("base64"));
+  if (fresh === undefined) throw new Error("unreachable");
+  await deps.keys.reload();
+  const before = deps.keys
+    .list()
+    .map(({ id, refreshSecret }) => [id, refreshSecret?.export().toString("hex")]);
+  const ids = async () => {
+    const rows = await database.sql`select distinct refresh_secret_key_id as id from signing_keys`;
+    return rows.map(({ id }) => id as string);
+  };
+  expect(await ids()).toEqual([old.id]);
+  await ensureSigningKeys({ ...deps, encryptionKeys: [fresh, old] });
+  expect(await ids()).toEqual([fresh.id]);
+  const ring = new KeyRing({ sql: database.sql, encryptionKeys: [fresh], logger: deps.logger });
+  await ring.reload();
+  expect(ring.list().map(({ id, refreshSecret }) => [id, refreshSecret?.export().toString("hex")])).toEqual(
+    before,
+  );
+  expect(new Set(before.map(([, secret]) => secret)).size).toBe(3);
+});
+
+test.each([
+  ["of another key", "refresh_secret_encrypted = b.refresh_secret_encrypted"],
+  ["that is a private key", "refresh_secret_encrypted = a.private_encrypted"],
+])("a refresh secret %s is noticed", async (_, change) => {
+  const { deps } = await start();
+  await database.ownerSql.unsafe(
+    `update signing_keys as a set ${change} from signing_keys as b where a.id <> b.id and a.private_encrypted is not null`,
+  );
+  const ring = new KeyRing({ sql: database.sql, encryptionKeys: deps.encryptionKeys, logger: deps.logger });
+  await expect(ring.reload()).rejects.toThrow();
+});
+
 test("a private key swapped for another in the database is noticed", async () => {
   const { deps } = await start();
   await database.sql`update signing_keys as a set private_encrypted = b.private_encrypted from signing_keys as b where a.id <> b.id`;
