@@ -308,11 +308,13 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
   };
 
   try {
+    const provided = specOf("demo-provider");
+    others.push(spawnOf(next, provided, "demo-provider", {}));
+    const silence = await untilReady(provided.readyUrl, 120_000);
+    if (silence !== undefined) throw new Error(`demo-provider: ${silence}`);
     await migrate(old);
     await Promise.all(places.flatMap((place) => SERVICES.map((part) => start(part, place, old))));
     await Promise.all(places.map((place) => start("gateway", place, old)));
-    const provided = specOf("demo-provider");
-    others.push(spawnOf(next, provided, "demo-provider", {}));
     const verifiers = [old, next].map(async (version) => {
       const [own, operations] = [`127.0.0.1:${await freePort()}`, `127.0.0.1:${await freePort()}`];
       others.push(
@@ -327,8 +329,6 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
       if (problem !== undefined) throw new Error(`payments-service of ${version.name}: ${problem}`);
       return `http://${own}`;
     });
-    const problem = await untilReady(provided.readyUrl, 120_000);
-    if (problem !== undefined) throw new Error(`demo-provider: ${problem}`);
     return { ...fleet, verifiers: await Promise.all(verifiers) };
   } catch (error) {
     const logs = [...SERVICES, "gateway"].map((name) => `${name}:\n${lastLines(home.logs, `${name}-0`)}`);
