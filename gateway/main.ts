@@ -5,6 +5,7 @@ import { createAuditRecorder } from "../audit-client/audit-recorder.ts";
 import { openConfiguredSpool } from "../audit-client/audit-spool.ts";
 import { loadConfig, splitAddress } from "../service-kit/config.ts";
 import { bufferedOutput } from "../service-kit/logger.ts";
+import { redisSettings } from "../service-kit/redis-connection.ts";
 import { startProcess } from "../service-kit/service-process.ts";
 import { openSharedRedis } from "../service-kit/shared-redis.ts";
 import { createTokenVerifier } from "../token-client/token-verifier.ts";
@@ -79,9 +80,7 @@ const redis =
   redisUrl === undefined
     ? undefined
     : openSharedRedis({
-        url: redisUrl,
-        password: config.REDIS_PASSWORD_FILE,
-        caFile: config.REDIS_CA_FILE,
+        ...redisSettings(config, redisUrl),
         name: "gatehouse-limits",
         what: "calls are limited",
         logger,

@@ -19,6 +19,7 @@ import { TokenServiceClient } from "../proto/gen/gatehouse/token/v1/token_servic
 import { type CallContext, newCallContext } from "../service-kit/call-context.ts";
 import { loadConfig } from "../service-kit/config.ts";
 import { connectPostgres } from "../service-kit/postgres.ts";
+import { redisSettings } from "../service-kit/redis-connection.ts";
 import { repeat, untilSuccess } from "../service-kit/repeat.ts";
 import { callUnary, createRpcClient } from "../service-kit/rpc-client.ts";
 import { serveRpc, startProcess } from "../service-kit/service-process.ts";
@@ -198,9 +199,7 @@ const throttle =
   redisUrl === undefined
     ? createMemoryThrottle({ limits: shareOf(limits, replicas), now: Date.now })
     : createRedisThrottle({
-        url: redisUrl,
-        password: config.REDIS_PASSWORD_FILE,
-        caFile: config.REDIS_CA_FILE,
+        ...redisSettings(config, redisUrl),
         limits,
         secret: config.DEVICE_KEY_FILE.bytes,
         replicas,

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { databaseHosts } from "./database-hosts.ts";
 import { parseEncryptionKey } from "./key-cipher.ts";
 import { isLoopback } from "./loopback.ts";
+import { parseRedisUrl } from "./redis-url.ts";
 import { type FileContent, readAnyFile, readPrivateFile, secretProblem } from "./secret-file.ts";
 
 /** BSD `EX_CONFIG`: a restart does not help. */
@@ -77,17 +78,24 @@ function unencryptedConnections(config: Record<string, unknown>): string[] {
     lines.push(
       "  DATABASE_URL: names another host: set DATABASE_CA_FILE, or DATABASE_PLAINTEXT=true to allow plaintext",
     );
-  const isRedisPlain = typeof config.REDIS_URL === "string" && config.REDIS_URL.startsWith("redis:");
-  if (isRedisPlain && isElsewhere(config.REDIS_URL) && config.REDIS_PLAINTEXT !== true)
+  const redis = typeof config.REDIS_URL === "string" ? parseRedisUrl(config.REDIS_URL) : undefined;
+  if (redis === undefined || redis.isEncrypted || config.REDIS_PLAINTEXT === true) return lines;
+  if (redis.primaryName !== undefined)
+    lines.push(
+      "  REDIS_URL: sentinels may name any host: use rediss+sentinel://, or set REDIS_PLAINTEXT=true to allow plaintext",
+    );
+  else if (isAnotherHost(redis.hosts[0].host))
     lines.push(
       "  REDIS_URL: names another host: use rediss://, or set REDIS_PLAINTEXT=true to allow plaintext",
     );
   return lines;
 }
 
-function isElsewhere(url: unknown): boolean {
-  if (typeof url !== "string") return false;
-  const host = new URL(url).hostname.replace(/^\[|\]$/g, "");
+function isElsewhere(url: string): boolean {
+  return isAnotherHost(new URL(url).hostname.replace(/^\[|\]$/g, ""));
+}
+
+function isAnotherHost(host: string): boolean {
   return host !== "localhost" && !isLoopback(host);
 }
 
@@ -256,22 +264,32 @@ export const databaseConfig = {
 
 /** The schema must also check `redisConfigProblem`. */
 export const redisConfig = {
-  /** `redis://[user@]host[:port]`, or `rediss://` for TLS, without the password. */
+  /** See `parseRedisUrl`. `rediss` for TLS, without the password. */
   REDIS_URL: z
-    .url({ protocol: /^rediss?$/ })
-    .refine(
-      (text) => URL.canParse(text) && new URL(text).password === "",
-      "put the password into REDIS_PASSWORD_FILE",
-    )
+    .string()
+    .refine((text) => parseRedisUrl(text) !== undefined, {
+      message:
+        "must be redis://host:port or rediss://host:port, or redis+sentinel://host:port,host:port/name or " +
+        "rediss+sentinel:// with up to nine sentinels and the name of the primary",
+      abort: true,
+    })
+    .refine((text) => parseRedisUrl(text)?.hasPassword === false, "put the password into REDIS_PASSWORD_FILE")
     .optional(),
   REDIS_PASSWORD_FILE: secretFileSchema.optional(),
+  /** Of the sentinels. */
+  REDIS_SENTINEL_PASSWORD_FILE: secretFileSchema.optional(),
   /** PEM, for `rediss://`. Defaults to the system's authorities. */
   REDIS_CA_FILE: readableFileSchema.optional(),
   REDIS_PLAINTEXT: booleanSchema.default(false),
 };
 
-export function redisConfigProblem(config: z.output<z.ZodObject<typeof redisConfig>>): string | undefined {
-  const isEncrypted = config.REDIS_URL?.startsWith("rediss:") === true;
-  if (config.REDIS_CA_FILE === undefined || isEncrypted) return undefined;
-  return "must be rediss:// when REDIS_CA_FILE is set: otherwise nothing is encrypted";
+export type RedisConfig = z.output<z.ZodObject<typeof redisConfig>>;
+
+export function redisConfigProblem(config: RedisConfig): string | undefined {
+  const target = parseRedisUrl(config.REDIS_URL ?? "");
+  if (config.REDIS_CA_FILE !== undefined && target?.isEncrypted !== true)
+    return "must be rediss:// or rediss+sentinel:// when REDIS_CA_FILE is set: otherwise nothing is encrypted";
+  if (config.REDIS_SENTINEL_PASSWORD_FILE !== undefined && target?.primaryName === undefined)
+    return "must name sentinels when REDIS_SENTINEL_PASSWORD_FILE is set";
+  return undefined;
 }

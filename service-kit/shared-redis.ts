@@ -1,12 +1,16 @@
 import { createHash } from "node:crypto";
 import type { Redis } from "ioredis";
 import type { Logger } from "./logger.ts";
-import { openRedis, type RedisSettings } from "./redis-connection.ts";
+import { openRedis, type RedisSettings, watchPrimary } from "./redis-connection.ts";
+import { hostText } from "./redis-url.ts";
 
 /** Callers must have a fallback. */
 export interface SharedRedis {
   readonly isConnected: boolean;
-  /** Milliseconds of `performance.now()` at which the present connection was made. Undefined without one. */
+  /**
+   * Milliseconds of `performance.now()` since when this server is used without a break: over the same connection and, with
+   * sentinels, as the primary of most of them. Undefined without one.
+   */
   readonly connectedAtMs: number | undefined;
   /** @returns undefined without an answer in time. Never throws. */
   ask<T>(work: (redis: Redis) => Promise<T>): Promise<T | undefined>;
@@ -30,7 +34,8 @@ const CLUSTER_ERROR = /^(?:MOVED|ASK|CLUSTERDOWN|CROSSSLOT)\b/;
 
 export function openSharedRedis(options: SharedRedisOptions): SharedRedis {
   const { what, logger, onAnswer = () => undefined, answerTimeoutMs = ANSWER_TIMEOUT_MS } = options;
-  const redis = openRedis(options, options.name);
+  const watch = watchPrimary(options, options.name);
+  const redis = openRedis(options, options.name, watch);
   let known: "nothing" | "connected" | "away" = "nothing";
   let leftAloneUntilMs = 0;
   let connectedAtMs: number | undefined;
@@ -40,7 +45,12 @@ export function openSharedRedis(options: SharedRedisOptions): SharedRedis {
     if (works) onAnswer();
     if (isClosed || known === (works ? "connected" : "away")) return;
     known = works ? "connected" : "away";
-    if (works) logger.info(`Redis connected: ${what} by all replicas together`);
+    const primary = watch?.primary;
+    if (works)
+      logger.info(
+        { ...(primary && { primary: hostText(primary) }) },
+        `Redis connected: ${what} by all replicas together`,
+      );
     else if (error instanceof Error && CLUSTER_ERROR.test(error.message))
       logger.error(
         { err: error },
@@ -59,6 +69,10 @@ export function openSharedRedis(options: SharedRedisOptions): SharedRedis {
     leftAloneUntilMs = 0;
     note(true);
   });
+  watch?.onChange(() => {
+    if (watch.primary === undefined) note(false, watch.problem);
+    else if (redis.status === "ready") note(true);
+  });
   redis.connect().catch(() => undefined); // The event handlers report it.
 
   return {
@@ -66,10 +80,13 @@ export function openSharedRedis(options: SharedRedisOptions): SharedRedis {
       return known === "connected";
     },
     get connectedAtMs() {
-      return connectedAtMs;
+      if (watch === undefined || connectedAtMs === undefined) return connectedAtMs;
+      return watch.sinceMs === undefined ? undefined : Math.max(connectedAtMs, watch.sinceMs);
     },
     async ask(work) {
       if (redis.status !== "ready" || performance.now() < leftAloneUntilMs) return undefined;
+      // It may be a former primary.
+      if (watch !== undefined && watch.primary === undefined) return undefined;
       try {
         const answer = await inTime(work(redis), answerTimeoutMs);
         note(true);
@@ -83,6 +100,7 @@ export function openSharedRedis(options: SharedRedisOptions): SharedRedis {
     close() {
       isClosed = true;
       redis.disconnect();
+      watch?.close();
     },
   };
 }

@@ -8,6 +8,7 @@ import { atMost } from "../service-kit/at-most.ts";
 import { boundedCache } from "../service-kit/bounded-cache.ts";
 import { loadConfig } from "../service-kit/config.ts";
 import { connectPostgres } from "../service-kit/postgres.ts";
+import { redisSettings } from "../service-kit/redis-connection.ts";
 import { repeat, untilSuccess } from "../service-kit/repeat.ts";
 import { serveRpc, startProcess } from "../service-kit/service-process.ts";
 import { watchDatabase } from "../service-kit/watch-database.ts";
@@ -68,9 +69,7 @@ const bell =
   config.REDIS_URL === undefined
     ? createMemoryBell()
     : createRedisBell({
-        url: config.REDIS_URL,
-        password: config.REDIS_PASSWORD_FILE,
-        caFile: config.REDIS_CA_FILE,
+        ...redisSettings(config, config.REDIS_URL),
         logger,
         metrics,
       });

@@ -1,6 +1,6 @@
 import type { Logger } from "../service-kit/logger.ts";
 import type { Metrics } from "../service-kit/metrics.ts";
-import { openRedis, type RedisSettings } from "../service-kit/redis-connection.ts";
+import { openRedis, type RedisSettings, watchPrimary } from "../service-kit/redis-connection.ts";
 import type { RevocationBell } from "./revocation-bell.ts";
 
 export interface RedisBellOptions extends RedisSettings {
@@ -15,8 +15,9 @@ type Part = "publisher" | "subscriber";
 
 /** The sender hears its own rings. */
 export function createRedisBell(options: RedisBellOptions): RevocationBell {
-  const publisher = openRedis(options, "gatehouse-revocations-publisher");
-  const subscriber = openRedis(options, "gatehouse-revocations-subscriber");
+  const watch = watchPrimary(options, "gatehouse-revocations");
+  const publisher = openRedis(options, "gatehouse-revocations-publisher", watch);
+  const subscriber = openRedis(options, "gatehouse-revocations-subscriber", watch);
   const listeners: (() => void)[] = [];
   const working: Record<Part, boolean> = { publisher: false, subscriber: false };
   let known: "nothing" | "connected" | "away" = "nothing";
@@ -107,6 +108,7 @@ export function createRedisBell(options: RedisBellOptions): RevocationBell {
       listeners.length = 0;
       publisher.disconnect();
       subscriber.disconnect();
+      watch?.close();
     },
   };
 }

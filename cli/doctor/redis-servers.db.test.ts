@@ -34,7 +34,7 @@ describe.skipIf(program === undefined)("Redis", () => {
   }
 
   async function set(name: string, value: string): Promise<void> {
-    const client = openRedis({ url: redis.url.replace("//", "//:a-redis-password@") }, "test");
+    const client = openRedis({ url: redis.url.replace("//", "//:a-redis-password@") }, "test", undefined);
     client.options.password = "a-redis-password";
     await client.connect();
     await client.config("SET", name, value);

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { ConfigError, parseConfig, redisConfig } from "../../service-kit/config.ts";
-import { openRedis } from "../../service-kit/redis-connection.ts";
+import { openRedis, redisSettings, watchPrimary } from "../../service-kit/redis-connection.ts";
+import { redisAddressText } from "../../service-kit/redis-url.ts";
 import { clockFinding, offsetOf } from "./clocks.ts";
 import { checking, type Finding, failed, ok, reasonOf, unchecked, warning } from "./finding.ts";
 import type { Environment, KnownSystem } from "./known-system.ts";
@@ -35,8 +36,11 @@ async function checkServer(subject: string, environment: Environment, now: () =>
     if (!(error instanceof ConfigError)) throw error;
     return [unchecked("redis", subject, error.message.split("\n").slice(1).join(" ").trim())];
   }
-  const { REDIS_URL: url = "", REDIS_PASSWORD_FILE: password, REDIS_CA_FILE: caFile } = config;
-  const redis = openRedis({ url, password, caFile }, "doctor");
+  const { REDIS_URL: url = "" } = config;
+  const settings = redisSettings(config, url);
+  const where = redisAddressText(url);
+  const watch = watchPrimary(settings, "doctor");
+  const redis = openRedis(settings, "doctor", watch);
   let problem: unknown;
   redis.on("error", (error) => {
     problem ??= error;
@@ -44,19 +48,16 @@ async function checkServer(subject: string, environment: Environment, now: () =>
   try {
     await redis.connect();
     const clock = await measureClock(redis, subject, now);
-    return [
-      ok("port", subject, `answers at ${new URL(url).host}`),
-      clock,
-      ...(await readState(redis, subject)),
-    ];
+    return [ok("port", subject, `answers at ${where}`), clock, ...(await readState(redis, subject))];
   } catch (error) {
     const why = reasonOf(problem ?? error);
     return [
-      failed("port", subject, `${new URL(url).host} cannot be used (${why})`, AWAY),
+      failed("port", subject, `${where} cannot be used (${why})`, AWAY),
       unchecked("redis", subject, "it does not answer"),
     ];
   } finally {
     redis.disconnect();
+    watch?.close();
   }
 }
 

@@ -54,6 +54,7 @@ export async function prepareRedis(settings: Settings, home: Home): Promise<void
       ...(caFile && { caFile }),
     },
     "npm start",
+    undefined,
   );
   let cause: unknown;
   redis.on("error", (error) => {
