@@ -5,9 +5,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 /**
  * What a TCP edge does. `open`: everything passes. `refused`: nobody listens, open connections are reset. `silent`: connections
  * are taken and stay, and nothing passes, as when a host is gone without a word. `slow`: each piece comes late.
- * A port: new connections lead there instead, and open ones are reset.
+ * A port: new connections lead there instead, and open ones are reset. `silentFor`: `silent` for addresses that begin so.
  */
-export type EdgeState = "open" | "refused" | "silent" | "slow" | { port: number };
+export type EdgeState = "open" | "refused" | "silent" | "slow" | { port: number } | { silentFor: string };
 
 /** A registration takes about thirty statements, and a transaction has 3 s, also on a busy machine. */
 const SLOW_MS = 20;
@@ -17,6 +17,13 @@ export interface FaultyEdge {
   port: number;
   set(state: EdgeState): Promise<void>;
   close(): Promise<void>;
+}
+
+const isElsewhere = (state: EdgeState) => typeof state === "object" && "port" in state;
+
+function isSilent(state: EdgeState, client: string): boolean {
+  if (typeof state !== "object") return state === "silent";
+  return "silentFor" in state && client.startsWith(state.silentFor);
 }
 
 /** @param port where the edge listens; 0: a free one. */
@@ -30,15 +37,16 @@ export async function openEdge(target: number, port = 0): Promise<FaultyEdge> {
     socket.on("close", () => sockets.delete(socket)).on("error", () => undefined);
   }
   function take(client: Socket): void {
-    const onward = connect({ host: "127.0.0.1", port: typeof state === "object" ? state.port : target });
+    const onward = connect({ host: "127.0.0.1", port: isElsewhere(state) ? state.port : target });
+    const { remoteAddress = "" } = client;
     for (const socket of [client, onward]) admit(socket);
-    void carry(client, onward);
-    void carry(onward, client);
+    void carry(client, onward, remoteAddress);
+    void carry(onward, client, remoteAddress);
   }
-  async function carry(from: Socket, to: Socket): Promise<void> {
+  async function carry(from: Socket, to: Socket, client: string): Promise<void> {
     try {
       for await (const piece of from) {
-        while (state === "silent") await sleep(SLOW_MS);
+        while (isSilent(state, client)) await sleep(SLOW_MS);
         if (state === "slow") await sleep(SLOW_MS);
         if (!to.write(piece)) await once(to, "drain");
       }
@@ -62,7 +70,7 @@ export async function openEdge(target: number, port = 0): Promise<FaultyEdge> {
   return {
     port: own,
     async set(next) {
-      const isReset = next === "refused" || typeof next === "object" || typeof state === "object";
+      const isReset = next === "refused" || isElsewhere(next) || isElsewhere(state);
       state = next;
       if (isReset) await endAll();
       if (next !== "refused" && server === undefined) await listen(own);

@@ -151,8 +151,13 @@ function guard(child: ChildProcess, folder: string): void {
   child.once("exit", () => watcher.stdin?.end("done\n"));
 }
 
-/** @throws with what the program said, if it does not listen in time. */
-async function launch(program: string, args: string[], port: number, folder: string): Promise<ChildProcess> {
+/** It ends with this process. @throws with what the program said, if it does not listen in time. */
+export async function launch(
+  program: string,
+  args: string[],
+  port: number,
+  folder: string,
+): Promise<ChildProcess> {
   const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"] });
   guard(child, folder);
   let output = "";
