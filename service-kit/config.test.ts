@@ -16,10 +16,12 @@ import {
   parseConfig,
   privateFileSchema,
   redisConfig,
+  redisConfigProblem,
   Secret,
   secretFileSchema,
   splitAddress,
 } from "./config.ts";
+import { parseRedisUrl } from "./redis-url.ts";
 
 const schema = z.object({
   LISTEN_ADDRESS: addressSchema,
@@ -213,6 +215,57 @@ test.each([
   const read = () => parseConfig(z.object(redisConfig), { REDIS_URL: url, ...more });
   if (isGood) expect(read).not.toThrow();
   else expect(read).toThrow("REDIS_URL: names another host");
+});
+
+const SENTINELS = "rediss+sentinel://gatehouse@a:26379,b,[::1]:26380/gatehouse";
+test.each([
+  [SENTINELS, {}, undefined],
+  [SENTINELS.replace("rediss", "redis"), { REDIS_PLAINTEXT: "true" }, undefined],
+  [SENTINELS.replace("rediss", "redis"), {}, "REDIS_URL: sentinels may name any host"],
+  ["redis+sentinel://127.0.0.1:26379/gatehouse", {}, "REDIS_URL: sentinels may name any host"],
+  [SENTINELS.replace("@", ":secret@"), {}, "REDIS_URL: put the password into REDIS_PASSWORD_FILE"],
+  ["rediss+sentinel://a:26379,b:26379", {}, "REDIS_URL: must be"],
+  ["rediss+sentinel://a:26379,b:26379/", {}, "REDIS_URL: must be"],
+  ["rediss+sentinel://a:26379,b:26379/two/names", {}, "REDIS_URL: must be"],
+  ["rediss+sentinel://a:26379,,b:26379/gatehouse", {}, "REDIS_URL: must be"],
+  ["rediss+sentinel://a,a:26379/gatehouse", {}, "REDIS_URL: must be"],
+  [`rediss+sentinel://${[..."abcdefghij"].join()}/gatehouse`, {}, "REDIS_URL: must be"],
+  ["rediss://a:6379,b:6379", {}, "REDIS_URL: must be"],
+  ["sentinel://a:26379/gatehouse", {}, "REDIS_URL: must be"],
+])("sentinels are named as %s with %j", (url, more, problem) => {
+  const read = () => parseConfig(z.object(redisConfig), { REDIS_URL: url, ...more });
+  if (problem === undefined) expect(read).not.toThrow();
+  else expect(read).toThrow(problem);
+});
+
+test("the address of each sentinel, the user and the name of the primary are read from REDIS_URL", () => {
+  expect(parseRedisUrl(SENTINELS)).toEqual({
+    username: "gatehouse",
+    hasPassword: false,
+    isEncrypted: true,
+    hosts: [
+      { host: "a", port: 26_379 },
+      { host: "b", port: 26_379 },
+      { host: "::1", port: 26_380 },
+    ],
+    primaryName: "gatehouse",
+  });
+  expect(parseRedisUrl("redis://us%3Aer@[::1]/7?db=9")).toMatchObject({
+    username: "us:er",
+    hosts: [{ host: "::1", port: 6_379 }],
+    primaryName: undefined,
+  });
+});
+
+test("a password for sentinels without sentinels is a mistake", () => {
+  const of = (url: string) =>
+    redisConfigProblem({
+      REDIS_URL: url,
+      REDIS_SENTINEL_PASSWORD_FILE: new Secret("a-sentinel-password"),
+      REDIS_PLAINTEXT: false,
+    });
+  expect(of("rediss://a:6379")).toContain("must name sentinels");
+  expect(of(SENTINELS)).toBeUndefined();
 });
 
 test.each(["20.20.2", "22.21.0", "24.8.0"])("no process runs on Node.js %s", (version) => {

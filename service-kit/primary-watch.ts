@@ -2,7 +2,7 @@ import { Redis, type RedisOptions } from "ioredis";
 import { hostText, type RedisHost } from "./redis-url.ts";
 
 /** What a sentinel has said counts for this time after it was asked. Shorter than an election takes. */
-export const ANSWER_COUNTS_MS = 3_000;
+const ANSWER_COUNTS_MS = 3_000;
 const ASK_EVERY_MS = 500;
 const SENTINEL_TIMEOUT_MS = 1_000;
 const MAX_PAUSE_MS = 1_000;
