@@ -33,7 +33,7 @@ export class PrimaryWatch {
   readonly #listeners = new Set<() => void>();
   readonly #timer: NodeJS.Timeout;
   #problem: unknown;
-  #known: string | undefined;
+  #primary: RedisHost | undefined;
   #sinceMs: number | undefined;
 
   constructor({ sentinels, primaryName, connection }: PrimaryWatchOptions) {
@@ -45,10 +45,8 @@ export class PrimaryWatch {
 
   /** Undefined while most of the sentinels name none together. */
   get primary(): RedisHost | undefined {
-    const sinceMs = performance.now() - ANSWER_COUNTS_MS;
-    const valid = [...this.#said.values()].filter(({ atMs }) => atMs > sinceMs);
-    const byName = Map.groupBy(valid, ({ primary }) => hostText(primary));
-    return [...byName.values()].find((same) => same.length > this.#sentinels.length / 2)?.[0]?.primary;
+    this.#note();
+    return this.#primary;
   }
 
   /** Milliseconds of `performance.now()` since when `primary` is what it is. */
@@ -117,15 +115,24 @@ export class PrimaryWatch {
     this.#note();
   }
 
+  /** Answers also become too old without any event, so whoever asks for the primary looks first. */
   #note(): void {
-    const { primary } = this;
-    const known = primary && hostText(primary);
-    if (known === this.#known) return;
-    this.#known = known;
-    this.#sinceMs = known === undefined ? undefined : performance.now();
+    const primary = this.#named();
+    if (textOf(primary) === textOf(this.#primary)) return;
+    this.#primary = primary;
+    this.#sinceMs = performance.now();
     for (const listener of [...this.#listeners]) listener();
   }
+
+  #named(): RedisHost | undefined {
+    const sinceMs = performance.now() - ANSWER_COUNTS_MS;
+    const valid = [...this.#said.values()].filter(({ atMs }) => atMs > sinceMs);
+    const byName = Map.groupBy(valid, ({ primary }) => hostText(primary));
+    return [...byName.values()].find((same) => same.length > this.#sentinels.length / 2)?.[0]?.primary;
+  }
 }
+
+const textOf = (primary: RedisHost | undefined) => primary && hostText(primary);
 
 /** A sentinel that does not know the name answers nothing. */
 function hostOf(answer: unknown): RedisHost | undefined {

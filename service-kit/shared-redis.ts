@@ -59,6 +59,9 @@ export function openSharedRedis(options: SharedRedisOptions): SharedRedis {
     else logger.warn({ err: error }, `Redis away: ${what} by each replica for itself`);
   }
 
+  /** Without one, that of the connection may be a former primary. */
+  const hasPrimary = () => watch === undefined || watch.primary !== undefined;
+
   redis.on("error", (error) => note(false, error));
   redis.on("close", () => {
     connectedAtMs = undefined;
@@ -77,7 +80,7 @@ export function openSharedRedis(options: SharedRedisOptions): SharedRedis {
 
   return {
     get isConnected() {
-      return known === "connected";
+      return known === "connected" && hasPrimary();
     },
     get connectedAtMs() {
       if (watch === undefined || connectedAtMs === undefined) return connectedAtMs;
@@ -85,8 +88,7 @@ export function openSharedRedis(options: SharedRedisOptions): SharedRedis {
     },
     async ask(work) {
       if (redis.status !== "ready" || performance.now() < leftAloneUntilMs) return undefined;
-      // It may be a former primary.
-      if (watch !== undefined && watch.primary === undefined) return undefined;
+      if (!hasPrimary()) return undefined;
       try {
         const answer = await inTime(work(redis), answerTimeoutMs);
         note(true);
