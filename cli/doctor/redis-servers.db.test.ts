@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openRedis } from "../../service-kit/redis-connection.ts";
+import { startFakeSentinel } from "../../tests/support/fake-sentinel.ts";
 import { findRedisProgram, startRedis, type TestRedis } from "../../tests/support/redis.ts";
 import { checkRedisServers } from "./redis-servers.ts";
 
@@ -50,6 +51,20 @@ describe.skipIf(program === undefined)("Redis", () => {
     await set("maxmemory", "1mb");
     expect(await check()).toEqual([expect.stringMatching(/^warning redis \d+ of 1048576 bytes are used/)]);
     await set("maxmemory", "0");
+  });
+
+  test("the primary that sentinels name is looked at; without a majority nothing is", async () => {
+    await set("maxmemory-policy", "noeviction");
+    const sentinels = [await startFakeSentinel(redis.port), await startFakeSentinel(redis.port)];
+    const hosts = sentinels.map(({ port }) => `127.0.0.1:${port}`);
+    const named = { REDIS_URL: `redis+sentinel://${hosts.join()}/gatehouse`, REDIS_PLAINTEXT: "true" };
+    expect(await check(named)).toEqual([]);
+    for (const sentinel of sentinels.slice(1)) sentinel.says = undefined;
+    expect(await check(named)).toEqual([
+      `failed port gatehouse of the sentinels ${hosts.join(", ")} cannot be used (most of the sentinels do not name gatehouse together)`,
+      "warning redis not checked: it does not answer",
+    ]);
+    for (const sentinel of sentinels) sentinel.close();
   });
 
   test("its clock is compared with ours", async () => {
