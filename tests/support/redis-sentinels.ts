@@ -18,7 +18,7 @@ const PEERS = "127.0.7.";
 const PATIENCE_MS = 120_000;
 const POLL_MS = 50;
 
-interface SentinelNode {
+export interface SentinelNode {
   name: (typeof NAMES)[number];
   /** Where everybody reaches it: over an edge that can be cut. */
   port: number;
