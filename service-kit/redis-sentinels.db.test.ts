@@ -1,6 +1,8 @@
+import { readFileSync } from "node:fs";
 import { Redis } from "ioredis";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { createTestCertificates } from "../tests/support/certificates.ts";
 import { type FakeSentinel, startFakeSentinel } from "../tests/support/fake-sentinel.ts";
 import {
   findRedisProgram,
@@ -8,6 +10,8 @@ import {
   startRedis,
   type TestRedis,
 } from "../tests/support/redis.ts";
+import { Secret } from "./config.ts";
+import type { RedisSettings } from "./redis-connection.ts";
 import { openSharedRedis, type SharedRedis } from "./shared-redis.ts";
 
 const program = findRedisProgram();
@@ -18,14 +22,17 @@ afterEach(async () => {
   for (const undo of cleanUp.splice(0).reverse()) await undo();
 });
 
-function open(url: string): SharedRedis {
+const AWAY = "Redis away: calls are limited by each replica for itself";
+
+function open(url: string, settings: Partial<RedisSettings> = {}, lines: string[] = []): SharedRedis {
   const shared = openSharedRedis({
+    ...settings,
     url,
     name: "gatehouse-test",
     what: "calls are limited",
     // A slow machine is no missing Redis.
     answerTimeoutMs: 30_000,
-    logger: pino({ enabled: false }),
+    logger: pino({ level: "info" }, { write: (line: string) => void lines.push(JSON.parse(line).msg) }),
   });
   cleanUp.push(() => shared.close());
   return shared;
@@ -132,6 +139,45 @@ describe.skipIf(program === undefined)("what the sentinels say", () => {
     expect(await countAt(old)).toBe(0);
   });
 });
+
+test.skipIf(program === undefined)(
+  "the password and the certificate of the sentinels are checked",
+  async () => {
+    const [ours, strangers] = await Promise.all([createTestCertificates(), createTestCertificates()]);
+    cleanUp.push(ours.remove, strangers.remove);
+    const files = ours.environmentOf("token-service");
+    const [certFile, keyFile, caFile] = [files.TLS_CERT_FILE, files.TLS_KEY_FILE, files.TLS_CA_FILE];
+    const server = await startRedis(program ?? "", {
+      tls: { certFile, keyFile, caFile },
+      password: "a-redis-password",
+    });
+    cleanUp.push(() => server.remove());
+    const sentinel = await startFakeSentinel(server.port, {
+      password: "a-sentinel-password",
+      tls: { cert: readFileSync(certFile), key: readFileSync(keyFile) },
+    });
+    cleanUp.push(sentinel.close);
+    const url = `rediss+sentinel://127.0.0.1:${sentinel.port}/gatehouse`;
+    const right = {
+      password: new Secret("a-redis-password"),
+      sentinelPassword: new Secret("a-sentinel-password"),
+      caFile,
+    };
+    await connected(open(url, right));
+
+    const isAway = async (shared: SharedRedis, lines: string[]) => {
+      await expect.poll(() => lines, { timeout: 30_000 }).toEqual([AWAY]);
+      expect(shared.connectedAtMs).toBeUndefined();
+    };
+    for (const wrong of [
+      { ...right, sentinelPassword: new Secret("another-password") },
+      { ...right, caFile: strangers.environmentOf("token-service").TLS_CA_FILE },
+    ]) {
+      const lines: string[] = [];
+      await isAway(open(url, wrong, lines), lines);
+    }
+  },
+);
 
 describe.skipIf(program === undefined)("a server that has become a replica", () => {
   test("is left: its name may lead to another one by now", async () => {

@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
+import { createServer as createTlsServer } from "node:tls";
 
 /** Says of every primary what the test wants. */
 export interface FakeSentinel {
@@ -9,9 +10,20 @@ export interface FakeSentinel {
   close(): void;
 }
 
-export async function startFakeSentinel(says: FakeSentinel["says"]): Promise<FakeSentinel> {
+export interface FakeSentinelOptions {
+  /** Of the user `default`. */
+  password?: string;
+  /** PEM; then it speaks only TLS. */
+  tls?: { cert: Buffer; key: Buffer };
+}
+
+export async function startFakeSentinel(
+  says: FakeSentinel["says"],
+  { password, tls }: FakeSentinelOptions = {},
+): Promise<FakeSentinel> {
   const sockets = new Set<Socket>();
-  const server = createServer((socket) => {
+  const serve = (socket: Socket) => {
+    let isLoggedIn = password === undefined;
     sockets.add(socket);
     socket.on("error", () => undefined).on("close", () => sockets.delete(socket));
     let text = "";
@@ -19,10 +31,13 @@ export async function startFakeSentinel(says: FakeSentinel["says"]): Promise<Fak
       text += piece.toString();
       for (let command = firstOf(text); command !== undefined; command = firstOf(text)) {
         text = text.slice(command.length);
-        if (sentinel.says !== "silent") socket.write(answerTo(command, sentinel.says));
+        if (sentinel.says === "silent") continue;
+        isLoggedIn ||= command.endsWith(`\r\n$${password?.length}\r\n${password}\r\n`) && isAuth(command);
+        socket.write(isLoggedIn || isHello(command) ? answerTo(command, sentinel.says) : REFUSAL);
       }
     });
-  });
+  };
+  const server = tls === undefined ? createServer(serve) : createTlsServer(tls, serve);
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const sentinel: FakeSentinel = {
@@ -36,6 +51,10 @@ export async function startFakeSentinel(says: FakeSentinel["says"]): Promise<Fak
   return sentinel;
 }
 
+const REFUSAL = "-NOAUTH Authentication required.\r\n";
+const isAuth = (command: string) => /^\*2\r\n\$4\r\nauth\r\n/i.test(command);
+const isHello = (command: string) => /^\*\d+\r\n\$5\r\nhello\r\n/i.test(command);
+
 /** The first whole command of what has come: `*2`, then a length and a text for each part. */
 function firstOf(text: string): string | undefined {
   const [head, count] = /^\*(\d+)\r\n/.exec(text) ?? [];
@@ -45,7 +64,7 @@ function firstOf(text: string): string | undefined {
 }
 
 function answerTo(command: string, port: number | undefined): string {
-  if (/\r\nhello\r\n/i.test(command)) return "-ERR unknown command 'HELLO'\r\n";
+  if (isHello(command)) return "-ERR unknown command 'HELLO'\r\n";
   if (!/\r\nget-master-addr-by-name\r\n/i.test(command)) return "+OK\r\n";
   return port === undefined ? "*-1\r\n" : `*2\r\n$9\r\n127.0.0.1\r\n$${`${port}`.length}\r\n${port}\r\n`;
 }
