@@ -198,8 +198,10 @@ test.each([0, 2 ** 31, 2 ** 32 - 1])("no row has the number %d", async (firstRow
 test("an identity that somebody links in the moment of the import refuses its row and no other", async () => {
   const { id } = await begin();
   const google = { identities: [{ provider: "google", subject: "1" }] };
+  const linked = Promise.withResolvers<void>();
   const link = transaction(database.ownerSql as never, async (tx) => {
     await tx`insert into external_identities values ('https://accounts.google.com', '1', ${anna}, 'google', null, now())`;
+    linked.resolve();
     await expect
       .poll(async () => {
         const waits = await database.ownerSql`
@@ -209,6 +211,7 @@ test("an identity that somebody links in the moment of the import refuses its ro
       })
       .toBe(1);
   });
+  await Promise.race([linked.promise, link]);
   const sent = send(id, 1, user("a@example.com", google), user("b@example.com"));
   await Promise.all([link, sent]);
   expect((await rowsOf(id)).map(({ refusal }) => refusal)).toEqual(["identity_taken", ""]);
