@@ -120,15 +120,16 @@ const MAINTENANCE: StoreCalls = {
   selectCut: (tx) => retention.selectCut(tx, daysAgo(30)),
   isCleanCut: (tx) =>
     retention.isCleanCut(tx, { last: 7_000, ending: daysAgo(30), floorPosition: BigInt(NUMBERED) }),
+  // The oldest month with entries: nearly all checkpoints are newer.
   detachPartition: async (tx) => {
-    const [name = ""] = await retention.selectPartitions(tx);
-    await retention.insertRemoval(tx, {
-      firstSequence: 1,
-      lastSequence: NUMBERED,
-      partitionName: name,
-      note: "",
-    });
-    await retention.detachPartition(tx, name);
+    const [oldest] = await tx<{ name: string; last: string }[]>`
+      select 'log_entries_' || to_char(month, 'YYYY_MM') as name, last_sequence as last from log_months order by month limit 1
+    `;
+    if (oldest === undefined) throw new Error("no month has entries");
+    const partitionName = oldest.name;
+    const removal = { firstSequence: 1, lastSequence: Number(oldest.last), partitionName, note: "" };
+    await retention.insertRemoval(tx, removal);
+    await retention.detachPartition(tx, partitionName);
   },
   selectUncleanRemovals: (tx) => retention.selectUncleanRemovals(tx),
   deleteClaims: (tx) => retention.deleteClaims(tx, { before: daysAgo(30), after: 0n, limit: LIMIT }),
