@@ -62,7 +62,7 @@ import { passkeyPartyOf } from "./passkeys/passkey-config.ts";
 import { type BreachLookup, createBreachLookup } from "./passwords/breach-lookup.ts";
 import { commonPasswords } from "./passwords/common-passwords.ts";
 import { createHashQueue } from "./passwords/hash-queue.ts";
-import { createHashShare, hashSharesOf } from "./passwords/hash-share.ts";
+import { countShareRefusals, createHashShare, hashSharesOf } from "./passwords/hash-share.ts";
 import { createPasswordHasher } from "./passwords/password-hasher.ts";
 import { createPepper } from "./passwords/pepper.ts";
 import { sampleUsedCosts } from "./passwords/used-cost-store.ts";
@@ -253,7 +253,10 @@ const deps = {
   sql,
   passwords,
   throttle,
-  hashShare: createHashShare(hashSharesOf(hashesAtOnce + config.HASH_QUEUE_MAX)),
+  hashShare: createHashShare({
+    ...hashSharesOf(hashesAtOnce + config.HASH_QUEUE_MAX),
+    onRefusal: countShareRefusals(metrics),
+  }),
   digestNetwork: createNetworkDigests(config.DEVICE_KEY_FILE.bytes),
   deviceTokens: createDeviceTokens(config.DEVICE_KEY_FILE.bytes, now),
   passwordPolicy: {

@@ -173,6 +173,10 @@ export const DASHBOARDS: Readonly<Record<string, Dashboard>> = {
               ["sum(gatehouse_password_hashes_running)", "running"],
               ["sum(gatehouse_password_hashes_waiting)", "waiting"],
               [RATE("gatehouse_password_hashes_rejected_total", "reason"), "refused a second: {{reason}}"],
+              [
+                RATE("gatehouse_password_hash_share_refusals_total", "share"),
+                "refused a second: share of {{share}}",
+              ],
             ],
           },
           {

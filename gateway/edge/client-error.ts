@@ -4,7 +4,6 @@ import { v7 as uuidv7 } from "uuid";
 import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
 import { failure } from "./envelope.ts";
 import { HTTP_STATUS } from "./http-errors.ts";
-import type { ReceivedRequests } from "./http-server.ts";
 import { STANDARD_HEADERS } from "./standard-headers.ts";
 
 const TOO_LATE = "ERR_HTTP_REQUEST_TIMEOUT";
@@ -13,6 +12,9 @@ const PARSER_CODES: Readonly<Record<string, ErrorCode>> = {
   HPE_HEADER_OVERFLOW: "headers_too_large",
   HPE_CHUNK_EXTENSIONS_OVERFLOW: "payload_too_large",
 };
+
+/** How many requests have come on a connection. */
+export type ReceivedRequests = WeakMap<Socket, number>;
 
 type ClientError = Error & { code?: string };
 

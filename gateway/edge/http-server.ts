@@ -7,7 +7,7 @@ import {
   type ServerResponse,
 } from "node:http";
 import type { Socket } from "node:net";
-import { refuseRequest, refuseTunnel } from "./client-error.ts";
+import { type ReceivedRequests, refuseRequest, refuseTunnel } from "./client-error.ts";
 
 const HEADERS_TIMEOUT_MS = 3_000;
 /** Must exceed a balancer's. */
@@ -22,9 +22,6 @@ const KNOWN_METHODS: ReadonlySet<string> = new Set(METHODS);
 
 /** Connections on which further requests are not trusted. */
 export type EndingConnections = WeakSet<Socket>;
-
-/** How many requests have come on a connection. */
-export type ReceivedRequests = WeakMap<Socket, number>;
 
 export function createHttpServer(
   serve: RequestListener,

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { createHashShare, type HashCaller, hashSharesOf } from "./hash-share.ts";
+import { createMetrics } from "../../service-kit/metrics.ts";
+import { countShareRefusals, createHashShare, type HashCaller, hashSharesOf } from "./hash-share.ts";
 
 const BUSY = { code: "busy", retryAfterMs: 1_000 };
 
@@ -44,6 +45,24 @@ test("strangers of all networks leave a part to known callers, and their places 
   await release();
   const again = held(share, strangers);
   await again();
+});
+
+test("refusals are counted by whose share was used up", async () => {
+  const metrics = createMetrics("test");
+  const share = createHashShare({
+    maxOfNetwork: 1,
+    maxOfStrangers: 2,
+    onRefusal: countShareRefusals(metrics),
+  });
+  const release = held(share, [{ clientIp: "192.0.2.1" }, { clientIp: "192.0.2.2" }]);
+  const refused = ["192.0.2.1", "192.0.2.3", "192.0.2.4"].map((clientIp) =>
+    share.run({ clientIp }, async () => "in"),
+  );
+  for (const call of refused) await expect(call).rejects.toMatchObject(BUSY);
+  await release();
+  const text = await metrics.render();
+  expect(text).toMatch(/^gatehouse_password_hash_share_refusals_total\{share="network",.*\} 1$/m);
+  expect(text).toMatch(/^gatehouse_password_hash_share_refusals_total\{share="strangers",.*\} 2$/m);
 });
 
 test("work that fails gives its place back", async () => {

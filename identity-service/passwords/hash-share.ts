@@ -1,4 +1,5 @@
 import { DomainError } from "../../service-kit/errors.ts";
+import type { Metrics } from "../../service-kit/metrics.ts";
 import { networksOf } from "../../service-kit/network-of.ts";
 
 /** Limits the queue entries of each network, and of all unknown callers. */
@@ -19,9 +20,18 @@ export interface HashShares {
   maxOfStrangers: number;
 }
 
+export interface HashShareOptions extends HashShares {
+  /** Whose share was used up. */
+  onRefusal?: (share: "network" | "strangers") => void;
+}
+
 const STRANGERS = "strangers";
 
-export function createHashShare({ maxOfNetwork, maxOfStrangers }: HashShares): HashShare {
+export function createHashShare({
+  maxOfNetwork,
+  maxOfStrangers,
+  onRefusal = () => undefined,
+}: HashShareOptions): HashShare {
   const running = new Map<string, number>();
   const add = (key: string, change: number) => {
     const next = (running.get(key) ?? 0) + change;
@@ -35,7 +45,11 @@ export function createHashShare({ maxOfNetwork, maxOfStrangers }: HashShares): H
       const keys = isKnown ? networks.slice(0, 1) : [...networks, STRANGERS];
       const isFull = (key: string) =>
         (running.get(key) ?? 0) >= (key === STRANGERS ? maxOfStrangers : maxOfNetwork);
-      if (keys.some(isFull)) throw new DomainError("busy", undefined, { retryAfterMs: 1_000 });
+      const full = keys.find(isFull);
+      if (full !== undefined) {
+        onRefusal(full === STRANGERS ? "strangers" : "network");
+        throw new DomainError("busy", undefined, { retryAfterMs: 1_000 });
+      }
       for (const key of keys) add(key, 1);
       try {
         return await work();
@@ -44,6 +58,15 @@ export function createHashShare({ maxOfNetwork, maxOfStrangers }: HashShares): H
       }
     },
   };
+}
+
+export function countShareRefusals(metrics: Metrics): NonNullable<HashShareOptions["onRefusal"]> {
+  const refusals = metrics.counter(
+    "gatehouse_password_hash_share_refusals_total",
+    "Password hashes refused as busy because their network, or all strangers, had as many as they may.",
+    ["share"],
+  );
+  return (share) => refusals.inc({ share });
 }
 
 export function hashSharesOf(places: number): HashShares {
