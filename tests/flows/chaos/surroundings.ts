@@ -24,7 +24,7 @@ export const PLENTY = JSON.stringify(
 export function keepResetTokens(smtp: TestSmtp): (email: string) => string | undefined {
   const tokens = new Map<string, string>();
   smtp.onMail = async ({ to, raw }) => {
-    const [, token] = /reset-password\?token=(?:3D)?([\w-]+)/.exec(raw.replaceAll("=3D", "=")) ?? [];
+    const [, token] = /reset-password\?token=([\w-]+)/.exec(raw.replaceAll("=3D", "=")) ?? [];
     if (token !== undefined) tokens.set(to[0] ?? "", token);
   };
   return (email) => tokens.get(email);
