@@ -31,6 +31,9 @@ export interface Ceremony {
   signedWith: KeyObject;
 }
 
+/** RFC 9053 §2, RFC 8812 §2. */
+const ALGORITHMS: Record<TestAlgorithm, number> = { ES256: -7, ES384: -35, EdDSA: -8, RS256: -257 };
+
 const RP_ID = "gatehouse.example";
 const ORIGIN = "https://gatehouse.example";
 
@@ -70,7 +73,7 @@ export class TestAuthenticator {
     const signed = Buffer.concat([authData, createHash("sha256").update(clientData(said)).digest()]);
     const object = new Map<unknown, unknown>([
       ["fmt", said.fmt],
-      ["attStmt", said.fmt === "packed" ? selfAttestation(signed, said.signedWith) : said.attStmt],
+      ["attStmt", said.fmt === "packed" ? this.#selfAttestation(signed, said) : said.attStmt],
       ["authData", authData],
     ]);
     return {
@@ -86,14 +89,26 @@ export class TestAuthenticator {
     const data = authenticatorData(said);
     const clientDataJson = clientData(said);
     const signed = Buffer.concat([data, createHash("sha256").update(clientDataJson).digest()]);
-    const digest = this.#algorithm === "EdDSA" ? null : this.#algorithm === "ES384" ? "sha384" : "sha256";
     return {
       credentialId: said.credentialId,
       clientDataJson: clientDataJson.toString("base64url"),
       authenticatorData: data.toString("base64url"),
-      signature: sign(digest, signed, said.signedWith).toString("base64url"),
+      signature: sign(this.#digest, signed, said.signedWith).toString("base64url"),
       userHandle: said.userHandle,
     };
+  }
+
+  get #digest(): "sha256" | "sha384" | null {
+    return this.#algorithm === "EdDSA" ? null : this.#algorithm === "ES384" ? "sha384" : "sha256";
+  }
+
+  /** WebAuthn Level 3 §8.2, with what `attStmt` says instead. */
+  #selfAttestation(signed: Buffer, { signedWith, attStmt }: Ceremony): Map<unknown, unknown> {
+    return new Map<unknown, unknown>([
+      ["alg", ALGORITHMS[this.#algorithm]],
+      ["sig", sign(this.#digest, signed, signedWith)],
+      ...attStmt,
+    ]);
   }
 
   #ceremony(type: string, challenge: string, changes: Partial<Ceremony>): Ceremony {
@@ -133,14 +148,6 @@ function clientData({ type, challenge, origin, crossOrigin = false, topOrigin }:
   );
 }
 
-/** Of ES256. WebAuthn Level 3 §8.2. */
-function selfAttestation(signed: Buffer, key: KeyObject): Map<unknown, unknown> {
-  return new Map<unknown, unknown>([
-    ["alg", -7],
-    ["sig", sign("sha256", signed, key)],
-  ]);
-}
-
 /** Behind the public key, with the flag ED: an extension that nobody knows. */
 export function extensionOf(size: number): Buffer {
   return cbor(new Map([["x", Buffer.alloc(size)]]));
@@ -159,27 +166,27 @@ function coseKey(algorithm: TestAlgorithm, key: KeyObject): Map<unknown, unknown
   const entries: Record<TestAlgorithm, [number, unknown][]> = {
     ES256: [
       [1, 2],
-      [3, -7],
+      [3, ALGORITHMS.ES256],
       [-1, 1],
       [-2, part("x")],
       [-3, part("y")],
     ],
     ES384: [
       [1, 2],
-      [3, -35],
+      [3, ALGORITHMS.ES384],
       [-1, 2],
       [-2, part("x")],
       [-3, part("y")],
     ],
     EdDSA: [
       [1, 1],
-      [3, -8],
+      [3, ALGORITHMS.EdDSA],
       [-1, 6],
       [-2, part("x")],
     ],
     RS256: [
       [1, 3],
-      [3, -257],
+      [3, ALGORITHMS.RS256],
       [-1, part("n")],
       [-2, part("e")],
     ],

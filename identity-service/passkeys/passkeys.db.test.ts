@@ -141,6 +141,17 @@ describe("registration", () => {
     },
   );
 
+  test.each(["ES256", "EdDSA", "RS256"] as const)(
+    "the self attestation of a software authenticator (%s) is verified and accepted",
+    async (algorithm) => {
+      authenticator = new TestAuthenticator(algorithm);
+      const options = await beginPasskeyRegistration(deps, owner);
+      const attestation = authenticator.create(options, { fmt: "packed" });
+      await registerPasskey(deps, { owner, name: "Vault", attestation }, context());
+      expect(await logIn()).toMatchObject({ kind: "completed", user: { id: userId } });
+    },
+  );
+
   const WRONG: [string, Partial<Ceremony>, TestAlgorithm?][] = [
     ["another origin", { origin: "https://gatehouse.example.evil" }],
     ["another RP id", { rpId: "evil.example" }],
@@ -153,7 +164,15 @@ describe("registration", () => {
     ["an unknown algorithm", {}, "ES384"],
     ["an oversized attestation", { flags: UP | UV | ED, padding: extensionOf(4_096) }],
     ["bytes behind the key", { padding: Buffer.alloc(1) }],
-    ["an attestation in a format of certificates", { fmt: "packed" }],
+    ["an attestation in a format of certificates", { fmt: "fido-u2f" }],
+    ["an attestation with certificates", { fmt: "packed", attStmt: new Map([["x5c", Buffer.alloc(9)]]) }],
+    [
+      "an attestation with another key",
+      { fmt: "packed", attStmt: new Map([["ecdaaKeyId", Buffer.alloc(9)]]) },
+    ],
+    ["a self attestation of another key", { fmt: "packed", signedWith: new TestAuthenticator().privateKey }],
+    ["a self attestation that names another algorithm", { fmt: "packed", attStmt: new Map([["alg", -257]]) }],
+    ["a self attestation without a signature", { fmt: "packed", attStmt: new Map([["sig", Buffer.of()]]) }],
     ["a statement in the format none", { attStmt: new Map([["alg", -7]]) }],
     ["a backed-up credential that cannot be", { flags: UP | UV | BS }],
     ["another credential id outside", { credentialId: Buffer.alloc(32).toString("base64url") }],
@@ -300,6 +319,17 @@ describe("login", () => {
     ]);
     expect(await codeOf(logIn(synced))).toBe("passkey_invalid");
   });
+
+  test.each(["ES256", "EdDSA", "RS256"] as const)(
+    "the self attestation of a software authenticator (%s) is verified and accepted",
+    async (algorithm) => {
+      authenticator = new TestAuthenticator(algorithm);
+      const options = await beginPasskeyRegistration(deps, owner);
+      const attestation = authenticator.create(options, { fmt: "packed" });
+      await registerPasskey(deps, { owner, name: "Vault", attestation }, context());
+      expect(await logIn()).toMatchObject({ kind: "completed", user: { id: userId } });
+    },
+  );
 
   const WRONG: [string, Partial<Ceremony>][] = [
     ["another origin", { origin: "http://gatehouse.example" }],

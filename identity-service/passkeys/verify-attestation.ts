@@ -1,5 +1,10 @@
 import { verifyRegistrationResponse } from "@simplewebauthn/server";
-import { cose, decodeAttestationObject } from "@simplewebauthn/server/helpers";
+import {
+  type AttestationStatement,
+  cose,
+  decodeAttestationObject,
+  decodeCredentialPublicKey,
+} from "@simplewebauthn/server/helpers";
 import type { NewPasskey } from "./passkey-store.ts";
 import type { PasskeyParty } from "./passkeys-deps.ts";
 
@@ -35,8 +40,10 @@ export async function verifyAttestation(
   const { credentialId: id, clientDataJson: clientDataJSON, attestationObject } = attestation;
   if (attestationObject.length > MAX_ATTESTATION_CHARACTERS) return undefined;
   try {
-    // Certificates in other formats are not parsed, because nothing would depend on them.
-    if (decodeAttestationObject(bytesOf(attestationObject)).get("fmt") !== "none") return undefined;
+    const attested = decodeAttestationObject(bytesOf(attestationObject));
+    const statement = attested.get("attStmt");
+    const isSelfAttested = attested.get("fmt") === "packed" && isSelfAttestation(statement);
+    if (attested.get("fmt") !== "none" && !isSelfAttested) return undefined;
     const { verified, registrationInfo } = await verifyRegistrationResponse({
       response: {
         id,
@@ -58,6 +65,8 @@ export async function verifyAttestation(
     // The library compares it with nothing.
     if (credential.id !== id || credentialId.length < MIN_CREDENTIAL_ID_BYTES) return undefined;
     if (publicKey.length > MAX_PUBLIC_KEY_BYTES) return undefined;
+    // WebAuthn Level 3 §8.2: the library verifies by whichever algorithm the statement names.
+    if (isSelfAttested && statement.get("alg") !== algorithmOf(credential.publicKey)) return undefined;
     return {
       credentialId,
       publicKey,
@@ -70,6 +79,19 @@ export async function verifyAttestation(
     // The library throws plain errors for what it refuses.
     return undefined;
   }
+}
+
+/**
+ * WebAuthn Level 3 §5.1.3: browsers that were asked for no attestation pass this one on unchanged. It is signed by the
+ * credential itself. Certificates (`x5c`) are not parsed, because nothing would depend on them.
+ */
+function isSelfAttestation(statement: AttestationStatement): boolean {
+  // `alg` and `sig`, which the library demands.
+  return statement.size === 2;
+}
+
+function algorithmOf(publicKey: Uint8Array<ArrayBuffer>): number | undefined {
+  return decodeCredentialPublicKey(publicKey).get(cose.COSEKEYS.alg);
 }
 
 function bytesOf(base64url: string): Uint8Array<ArrayBuffer> {

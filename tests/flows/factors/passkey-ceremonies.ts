@@ -231,7 +231,8 @@ test("a registration that is wrong in one thing is refused alike", async () => {
     "a frame of another site": { crossOrigin: true },
     "another type of ceremony": { type: "webauthn.get" },
     "another challenge": { challenge: "A".repeat(43) },
-    "a format with certificates": { fmt: "packed" },
+    "a format with certificates": { fmt: "fido-u2f" },
+    "a self attestation of another key": { fmt: "packed", signedWith: newDevice().privateKey },
     "an oversized attestation": { flags: UP | UV | ED, padding: extensionOf(5_000) },
     "another credential id beside it": { credentialId: "A".repeat(43) },
   };
