@@ -39,6 +39,9 @@ beforeEach(async () => {
     text,
     table,
     metrics,
+    assertFits({ roles }) {
+      if ("MISFIT" in roles) throw new Error("MFA_REQUIRED_ROLES: must be a comma list of roles");
+    },
     logger: createLogger("gateway", "info", { write: (line) => void lines.push(line) }),
   });
 });
@@ -65,4 +68,11 @@ test("a wrong file is refused whole: every problem is in the log, the last good 
   await publish("v3", "roles: { ADMIN: ['*'], USER: [] }\ndefaultRole: USER");
   await expect.poll(isRefused).toBe(0);
   expect(table.holds("USER", "payments:read")).toBe(false);
+});
+
+test("a file that would stop the next start is refused by the running service", async () => {
+  await publish("v2", "roles: { ADMIN: ['*'], USER: [], MISFIT: [audit:read] }\ndefaultRole: USER");
+  await expect.poll(isRefused).toBe(1);
+  expect(log()).toContain("MFA_REQUIRED_ROLES: must be a comma list of roles");
+  expect([table.isDefined("MISFIT"), table.holds("USER", "payments:read")]).toEqual([false, true]);
 });

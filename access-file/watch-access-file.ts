@@ -2,7 +2,7 @@ import type { Logger } from "../service-kit/logger.ts";
 import type { Metrics } from "../service-kit/metrics.ts";
 import type { Repetition } from "../service-kit/repeat.ts";
 import { watchTextFile } from "../service-kit/watch-text-file.ts";
-import { parseAccessFile } from "./access-file.ts";
+import { type AccessFile, parseAccessFile } from "./access-file.ts";
 import type { AccessTable } from "./access-rules.ts";
 
 /** A change is in force within a second. */
@@ -14,6 +14,8 @@ export interface AccessWatchOptions {
   table: Pick<AccessTable, "replace">;
   logger: Logger;
   metrics: Metrics;
+  /** @throws as a start with this file would. */
+  assertFits?: (access: AccessFile) => void;
   lookEveryMs?: number;
 }
 
@@ -24,6 +26,7 @@ export function watchAccessFile({
   table,
   logger,
   metrics,
+  assertFits,
   ...options
 }: AccessWatchOptions): Repetition {
   const reloads = metrics.counter("gatehouse_access_reloads_total", "Changes of the access file by result.", [
@@ -38,7 +41,11 @@ export function watchAccessFile({
     path,
     text,
     what: "access file",
-    take: (changed) => table.replace(parseAccessFile(changed)),
+    take(changed) {
+      const access = parseAccessFile(changed);
+      assertFits?.(access);
+      table.replace(access);
+    },
     onLook: (result) => {
       reloads.inc({ result });
       refused.set(result === "refused" ? 1 : 0);

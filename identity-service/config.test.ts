@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { encodeHeader, HEADER_BYTES } from "../breach-list/list-format.ts";
 import { ConfigError, parseConfig } from "../service-kit/config.ts";
-import { configSchema, hashConcurrency } from "./config.ts";
+import { assertAccessFits, configSchema, hashConcurrency } from "./config.ts";
 import { BUILT_IN_MAIL_TEMPLATES } from "./mail/mail-templates.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "gatehouse-identity-config-"));
@@ -118,6 +118,15 @@ test("the roles that need a second factor are a list, and may be none", () => {
   expect(() => rolesOf("ADMIN,ADMN")).toThrow("MFA_REQUIRED_ROLES: must be a comma list of roles");
   expect(rolesOf("AUDITOR, ADMIN")).toEqual(["AUDITOR", "ADMIN"]);
   expect(parseConfig(configSchema, MINIMAL).MFA_REQUIRED_ROLES).toBeUndefined();
+});
+
+test("a changed access file has the roles that need a second factor, as one at the start", () => {
+  const config = parseConfig(configSchema, { ...MINIMAL, MFA_REQUIRED_ROLES: "ADMIN,AUDITOR" });
+  const { roles } = config.ACCESS_FILE.access;
+  const { AUDITOR: _, ...others } = roles;
+  expect(() => assertAccessFits(config, { roles })).not.toThrow();
+  expect(() => assertAccessFits(config, { roles: others })).toThrow(ConfigError);
+  expect(() => assertAccessFits({ MFA_REQUIRED_ROLES: undefined }, { roles: others })).not.toThrow();
 });
 
 test("a registration without disclosure needs a login without disclosure", () => {

@@ -1,11 +1,13 @@
 import { z } from "zod";
 import { accessConfig } from "../access-file/access-config.ts";
+import type { AccessFile } from "../access-file/access-file.ts";
 import { BreachListError } from "../breach-list/list-format.ts";
 import { readListHeader } from "../breach-list/open-breach-list.ts";
 import { canonicalEmail } from "../service-kit/canonical-email.ts";
 import {
   addressSchema,
   booleanSchema,
+  ConfigError,
   databaseConfig,
   encryptionKeyFileSchema,
   integerSchema,
@@ -32,6 +34,23 @@ const originSchema = z.url({ protocol: /^https?$/ }).refine((text) => new URL(te
 const rolesSchema = z
   .string()
   .transform((text) => (text === "" ? [] : text.split(",").map((name) => name.trim())));
+
+function requiredRolesProblem(
+  required: readonly string[] | undefined,
+  { roles }: Pick<AccessFile, "roles">,
+): string | undefined {
+  const isUnknown = (role: string) => !Object.hasOwn(roles, role);
+  return required?.some(isUnknown) ? "must be a comma list of roles of the access file" : undefined;
+}
+
+/** For a file that has changed. @throws {ConfigError} if the service could not start with it. */
+export function assertAccessFits(
+  { MFA_REQUIRED_ROLES: required }: Pick<Config, "MFA_REQUIRED_ROLES">,
+  access: Pick<AccessFile, "roles">,
+): void {
+  const problem = requiredRolesProblem(required, access);
+  if (problem !== undefined) throw new ConfigError(`MFA_REQUIRED_ROLES: ${problem}`);
+}
 
 /** Plain HTTP would expose the start of a password's hash. */
 function isPrivateOnTheWay(text: string): boolean {
@@ -122,12 +141,9 @@ export const configSchema = z
     THROTTLE_CALL_GLOBAL_BUDGET: integerSchema(1, 100_000_000).default(CALLS),
   })
   .superRefine((config, context) => {
-    const unknownRoles = config.MFA_REQUIRED_ROLES?.filter(
-      (role) => !Object.hasOwn(config.ACCESS_FILE.access.roles, role),
-    );
-    if (unknownRoles !== undefined && unknownRoles.length > 0) {
-      const message = "must be a comma list of roles of the access file";
-      context.addIssue({ code: "custom", path: ["MFA_REQUIRED_ROLES"], message });
+    const rolesProblem = requiredRolesProblem(config.MFA_REQUIRED_ROLES, config.ACCESS_FILE.access);
+    if (rolesProblem !== undefined) {
+      context.addIssue({ code: "custom", path: ["MFA_REQUIRED_ROLES"], message: rolesProblem });
     }
     const redisProblem = redisConfigProblem(config);
     if (redisProblem !== undefined) {

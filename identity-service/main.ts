@@ -40,7 +40,7 @@ import { createIssuerCheck } from "./clients/check-issuer.ts";
 import { createClientLimits } from "./clients/client-limits.ts";
 import { createClientEndWorker } from "./clients/end-client-tokens.ts";
 import { createOwnerlessCount, deleteOldAssertions } from "./clients/managed-clients.ts";
-import { configSchema, hashConcurrency } from "./config.ts";
+import { assertAccessFits, configSchema, hashConcurrency } from "./config.ts";
 import { createIdentityRpc, IDENTITY_CALLERS } from "./identity-rpc.ts";
 import { deleteOldImports } from "./imports/list-imported-rows.ts";
 import { createCountLogin } from "./login/count-logins.ts";
@@ -245,7 +245,13 @@ if (breachListFile !== undefined) {
 if (breachLookupUrl !== undefined)
   breaches.push(createBreachLookup({ url: breachLookupUrl, logger, metrics }));
 const access = new AccessTable(config.ACCESS_FILE.access);
-const accessWatch = watchAccessFile({ ...config.ACCESS_FILE, table: access, logger, metrics });
+const accessWatch = watchAccessFile({
+  ...config.ACCESS_FILE,
+  table: access,
+  assertFits: (changed) => assertAccessFits(config, changed),
+  logger,
+  metrics,
+});
 process.on("SIGHUP", () => accessWatch.runSoon());
 lifecycle.onStop("access file", () => accessWatch.stop());
 const newId = () => uuidv7();
