@@ -64,6 +64,32 @@ test("a password is compared as it was typed, because other systems do not norma
   expect(await hash?.verify("caf\u00e9")).toBe(false);
 });
 
+const bcrypt4 = (password: string) => bcryptjs.hashSync(password, 4);
+const pbkdf2Of = (password: string) =>
+  `$pbkdf2-sha256$i=100$${b64(SALT)}$${b64(pbkdf2(sha256, password, SALT, { c: 100, dkLen: 32 }))}`;
+const scryptOf = (password: string) =>
+  `$scrypt$ln=10,r=8,p=1$${b64(SALT)}$${b64(scrypt(password, SALT, { N: 1_024, r: 8, p: 1, dkLen: 64 }))}`;
+
+test.each([
+  ["bcrypt, another end after 72 bytes", bcrypt4("x".repeat(80)), `${"x".repeat(72)}mistyped`],
+  ["bcrypt, two bytes a letter", bcrypt4("é".repeat(40)), `${"é".repeat(36)}à`],
+  ["bcrypt, repeated after a NUL", bcrypt4("abc"), "abc\0abc"],
+  ["PBKDF2, a NUL at the end", pbkdf2Of("abc"), "abc\0"],
+  ["scrypt, a NUL at the end", scryptOf("abc"), "abc\0\0"],
+])("%s: another text with the same hash is known as such", async (_what, text, other) => {
+  const hash = readForeignHash(text);
+  expect(await hash?.verify(other)).toBe(true);
+  expect(hash?.readsWhole(other)).toBe(false);
+});
+
+test("a text that no other one stands for is known as such", () => {
+  expect(readForeignHash(bcrypt4("x"))?.readsWhole("x".repeat(72))).toBe(true);
+  expect(readForeignHash(bcrypt4("x"))?.readsWhole("x".repeat(73))).toBe(false);
+  for (const [what, text] of HASHES)
+    expect(readForeignHash(text)?.readsWhole(what.startsWith("bcrypt") ? "x" : "x".repeat(128))).toBe(true);
+  expect(readForeignHash(HASHES[8]?.[1] ?? "")?.readsWhole("abc\0")).toBe(true);
+});
+
 test("unused bits in a bcrypt salt, as old libraries left them, do not lock anybody out", async () => {
   const text = bcryptjs.hashSync(PASSWORD, 4);
   const dirty = `${text.slice(0, 28)}${{ ".": "/", O: "P", e: "f", u: "v" }[text.charAt(28)]}${text.slice(29)}`;

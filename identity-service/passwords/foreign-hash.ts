@@ -14,6 +14,8 @@ export interface ForeignHash {
   memoryKib: number;
   /** The password as typed: other systems do not normalise it. */
   verify(password: string): Promise<boolean>;
+  /** Whether no other text has the same hash. One that has must not become the password. */
+  readsWhole(password: string): boolean;
 }
 
 type HashProblem =
@@ -37,6 +39,12 @@ const MIB_BYTES = 2 ** 20;
 
 const [MIN_SALT_BYTES, MAX_SALT_BYTES] = [8, 64];
 const [MIN_OUTPUT_BYTES, MAX_OUTPUT_BYTES] = [16, 64];
+
+/** bcrypt repeats the text with a NUL at its end, up to 72 bytes. HMAC (RFC 2104 §2) fills its key up with NULs. */
+const MAX_BCRYPT_BYTES = 72;
+const hasNoNul = (password: string) => !password.includes("\0");
+const fitsBcrypt = (password: string) =>
+  Buffer.byteLength(password) <= MAX_BCRYPT_BYTES && hasNoNul(password);
 
 const BCRYPT = /^\$(2[aby])\$(\d\d)\$([./A-Za-z0-9]{22})([./A-Za-z0-9]{31})$/;
 const BCRYPT_ALPHABET = "./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
@@ -83,7 +91,13 @@ function bcryptHash(cost: string, log2Rounds: number, salt: string, output: stri
   if (log2Rounds > MAX_BCRYPT_COST) return "bcrypt_cost_too_high";
   // Some libraries leave unused bits in the last characters. The verifier would refuse them.
   const text = `${cost}$${withoutSpareBits(salt, 4)}${withoutSpareBits(output, 2)}`;
-  return { text, cost, memoryKib: 4, verify: (password) => bcrypt.verify(password, text) };
+  return {
+    text,
+    cost,
+    memoryKib: 4,
+    verify: (password) => bcrypt.verify(password, text),
+    readsWhole: fitsBcrypt,
+  };
 }
 
 function withoutSpareBits(encoded: string, count: number): string {
@@ -104,7 +118,13 @@ function argon2Hash(algorithm: string, { cost, salt, output }: Parts): Reading {
   if (isTooHigh) return "argon2_cost_too_high";
   const costText = `$${algorithm}$v=19$m=${memoryKib},t=${iterations},p=${parallelism}`;
   const text = phc(costText, salt, output);
-  return { text, cost: costText, memoryKib, verify: (password) => argon2.verify(text, password) };
+  return {
+    text,
+    cost: costText,
+    memoryKib,
+    verify: (password) => argon2.verify(text, password),
+    readsWhole: () => true,
+  };
 }
 
 function scryptHash({ cost, salt, output }: Parts): Reading {
@@ -123,6 +143,7 @@ function scryptHash({ cost, salt, output }: Parts): Reading {
     cost: costText,
     memoryKib,
     verify: async (password) => timingSafeEqual(await derive(password, salt, output.length, options), output),
+    readsWhole: hasNoNul,
   };
 }
 
@@ -148,6 +169,7 @@ function pbkdf2Hash(digest: keyof typeof DIGEST_BYTES, { cost, salt, output }: P
     memoryKib: 0,
     verify: async (password) =>
       timingSafeEqual(await promisify(pbkdf2)(password, salt, iterations, block.length, digest), block),
+    readsWhole: hasNoNul,
   };
 }
 

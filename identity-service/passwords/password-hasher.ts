@@ -48,7 +48,8 @@ export interface PasswordHasher {
 interface ReadableHash {
   /** All before the salt. */
   cost: string;
-  isOutdated: boolean;
+  /** And the password may be hashed anew. */
+  isOutdated(password: string): boolean;
   verify(password: string): Promise<boolean>;
 }
 
@@ -89,13 +90,13 @@ export function createPasswordHasher(options: PasswordHasherOptions): PasswordHa
     const own = readStoredHash(stored);
     if (own === undefined) {
       const foreign = readForeignHash(stored);
-      return foreign && { cost: foreign.cost, isOutdated: true, verify: foreign.verify };
+      return foreign && { cost: foreign.cost, isOutdated: foreign.readsWhole, verify: foreign.verify };
     }
     const applied = peppers.find(({ id }) => id === own.pepperId);
     if (own.pepperId !== undefined && applied === undefined) return undefined;
     return {
       cost: costText(own),
-      isOutdated: isCheaper(own, parameters) || own.pepperId !== pepper?.id,
+      isOutdated: () => isCheaper(own, parameters) || own.pepperId !== pepper?.id,
       verify: (password) => argon2.verify(withoutPepperId(stored), seasoned(password, applied)),
     };
   }
@@ -129,7 +130,7 @@ export function createPasswordHasher(options: PasswordHasherOptions): PasswordHa
         return "mismatch";
       }
       if (!(await queue.run(() => hash.verify(password), deadlineMs))) return "mismatch";
-      return hash.isOutdated ? "match_outdated" : "match";
+      return hash.isOutdated(password) ? "match_outdated" : "match";
     },
   };
 }
