@@ -18,15 +18,16 @@ export interface NewChallenge extends ChallengeBinding {
   expiresAt: Date;
 }
 
+/** Of one purpose. A password alone opens `second_factor`, and must not push out what a session has begun. */
 const MAX_OPEN_OF_USER = 20;
 
-/** Replaces an earlier one of the same binding, and the oldest beyond 20 of a user. */
+/** Replaces an earlier one of the same binding, and the user's oldest beyond 20 of its purpose. */
 export async function insertPasskeyChallenge(
   sql: Sql | TransactionSql,
   challenge: NewChallenge,
 ): Promise<void> {
   const { challengeHash, purpose, boundTo, user, createdAt, expiresAt } = challenge;
-  if (user !== null) await deleteOldest(sql, user.id);
+  if (user !== null) await deleteOldest(sql, user.id, purpose);
   await sql`
     insert into passkey_challenges (challenge_hash, purpose, bound_to, user_id, session_epoch, created_at, expires_at)
     values (${challengeHash}, ${purpose}, ${boundTo}, ${user?.id ?? null}, ${user?.sessionEpoch ?? null}, ${createdAt},
@@ -37,10 +38,14 @@ export async function insertPasskeyChallenge(
   `;
 }
 
-async function deleteOldest(sql: Sql | TransactionSql, userId: string): Promise<void> {
+async function deleteOldest(
+  sql: Sql | TransactionSql,
+  userId: string,
+  purpose: PasskeyPurpose,
+): Promise<void> {
   await sql`
     delete from passkey_challenges where challenge_hash in (
-      select challenge_hash from passkey_challenges where user_id = ${userId}
+      select challenge_hash from passkey_challenges where user_id = ${userId} and purpose = ${purpose}
       order by created_at desc, challenge_hash offset ${MAX_OPEN_OF_USER - 1}
     )
   `;

@@ -517,7 +517,30 @@ describe("ceremonies of other purposes", () => {
     expect(await finish("step_up", await answer())).toBeDefined();
   });
 
-  test("a user has at most twenty open challenges, and a token one", async () => {
+  test("challenges of twenty logins push out no step-up, approval or registration", async () => {
+    await enrol();
+    const approval = Buffer.alloc(32, 200);
+    const stepUp = await begin("step_up");
+    const user = { id: userId, sessionEpoch: 0 };
+    await beginPasskeyCeremony(database.sql, deps, { purpose: "approval", boundTo: approval, user });
+    await beginPasskeyRegistration(deps, owner);
+    for (let count = 0; count < 25; count += 1) {
+      nowMs += 1;
+      const boundTo = Buffer.alloc(32, count);
+      await beginPasskeyCeremony(database.sql, deps, { purpose: "second_factor", boundTo, user });
+    }
+    expect(
+      await database.ownerSql`select purpose, count(*)::int from passkey_challenges group by purpose order by purpose`,
+    ).toEqual([
+      { purpose: "approval", count: 1 },
+      { purpose: "registration", count: 1 },
+      { purpose: "second_factor", count: 20 },
+      { purpose: "step_up", count: 1 },
+    ]);
+    expect(await finish("step_up", authenticator.get(stepUp ?? { challenge: "" }))).toBeDefined();
+  });
+
+  test("a user has at most twenty open challenges of a purpose, and a token one", async () => {
     await enrol();
     for (let count = 0; count < 25; count += 1) {
       const user = { id: userId, sessionEpoch: 0 };
