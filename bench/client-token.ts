@@ -49,7 +49,7 @@ const deps = {
   apiKeyIds,
   tokenIssuer: ISSUER,
   // No limit is measured here.
-  clientLimits: { begin: () => ({ succeeded: () => undefined }) },
+  clientLimits: { begin: () => ({ succeeded: () => undefined, giveBack: () => undefined }) },
   tokenService: {
     issueClientToken: async (client: Parameters<typeof issueClientToken>[1]) =>
       issueClientToken(replica.deps, client),

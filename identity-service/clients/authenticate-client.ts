@@ -2,6 +2,7 @@ import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { validate as isUuid } from "uuid";
 import { DomainError } from "../../service-kit/errors.ts";
 import type { Sql } from "../../service-kit/postgres.ts";
+import { judgeTry } from "../throttle/count-guess.ts";
 import type { ClientLimits } from "./client-limits.ts";
 import { type LiveCredential, noteCredentialUse, selectLiveCredentials } from "./credential-store.ts";
 import { readAssertion, type VerifyAssertionDeps, verifyAssertion } from "./verify-assertion.ts";
@@ -34,10 +35,11 @@ export async function authenticateClient(
   if (proof.kind === "assertion" && claimed === undefined) throw new DomainError("invalid_client");
   const clientId = proof.kind === "secret" ? proof.clientId : (claimed?.clientId ?? "");
   const attempt = deps.clientLimits.begin({ clientId: isUuid(clientId) ? clientId : NOBODY, clientIp });
-  const credential =
+  const verify = () =>
     claimed === undefined
-      ? await verifySecret(deps, proof as Extract<ClientProof, { kind: "secret" }>)
-      : await verifyAssertion(deps, claimed);
+      ? verifySecret(deps, proof as Extract<ClientProof, { kind: "secret" }>)
+      : verifyAssertion(deps, claimed);
+  const credential = await judgeTry(verify, attempt.giveBack);
   if (credential === undefined) throw new DomainError("invalid_client");
   attempt.succeeded(credential.clientId);
   await noteUse(deps, credential);

@@ -13,13 +13,15 @@ const PROOFS = limitOf(1_200, MINUTE_MS);
 const MAX_KNOWN = 20_000;
 
 export interface ClientLimits {
-  /** Counts an attempt as failed until `succeeded`. @throws {DomainError} `too_many_requests`. */
+  /** Counts an attempt as failed until `succeeded` or `giveBack`. @throws {DomainError} `too_many_requests`. */
   begin(attempt: { clientId: string; clientIp: string }): Attempt;
 }
 
 interface Attempt {
   /** @throws {DomainError} `too_many_requests` if the client proves itself too often. */
   succeeded(clientId: string): void;
+  /** Without a verdict. */
+  giveBack(): void;
 }
 
 /** Per replica. @param now milliseconds. */
@@ -47,6 +49,7 @@ export function createClientLimits(now: () => number): ClientLimits {
           known.set(`${provenId} ${networks[0].name}`, true);
           spend([{ kind: "proofs", name: provenId, limit: PROOFS }]);
         },
+        giveBack: () => source.refund(buckets),
       };
     },
   };

@@ -491,3 +491,21 @@ test("a client proves itself 1,200 times a minute, whoever else does", async () 
   expect(() => prove("a")).toThrow(expect.objectContaining({ code: "too_many_requests" }));
   expect(() => prove("b")).not.toThrow();
 });
+
+test.each(["a secret", "an assertion"])(
+  "an outage is no wrong proof: %s is good after any number",
+  async (what) => {
+    deps = { ...deps, clientLimits: createClientLimits(() => 0) };
+    const { client, assertion } = await withKey();
+    const { secret } = await add(client.id, "secret");
+    const proof = async () => (what === "a secret" ? bySecret(client.id, secret) : assertion());
+    await authenticate(await proof());
+    const lost = () => {
+      throw new Error("connection lost");
+    };
+    const away = { ...deps, sql: lost as never };
+    for (let index = 0; index < 400; index += 1)
+      await expect(authenticateClient(away, await proof(), "192.0.2.1")).rejects.toThrow("connection lost");
+    expect(await codeOf(authenticate(await proof()))).toBe("done");
+  },
+);

@@ -406,6 +406,18 @@ test("one network has its share of the hashes here too, with a session or withou
   expect(await codeOf(changePassword(deps, { ...own, ...FROM }, context()))).toBe("busy");
 });
 
+test("a new password that could not be hashed costs no try", async () => {
+  await demand();
+  const tempToken = await asked();
+  const busy = { ...deps, hashShare: { run: () => Promise.reject(new DomainError("busy")) } };
+  const attempt = { tempToken, newPassword: NEW, ...NEW_DEVICE };
+  for (let tries = 0; tries < 10; tries += 1)
+    expect(await codeOf(changePasswordAtLogin(busy, attempt, context()))).toBe("busy");
+  for (let tries = 0; tries < 4; tries += 1)
+    expect(await codeOf(change(tempToken, PASSWORD))).toBe("password_unchanged");
+  expect(await codeOf(change(tempToken))).toBe("done");
+});
+
 test("five look-ups of breaches for a login, and no more", async () => {
   await demand();
   const tempToken = await asked();

@@ -6,6 +6,7 @@ import { checkPassword, refuseBreached } from "../passwords/password-policy.ts";
 import { replacePassword } from "../passwords/replace-password.ts";
 import { endSessions } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
+import { judgeTry } from "../throttle/count-guess.ts";
 import type { Account } from "../users/account.ts";
 import { findAccountById, lockAccount } from "../users/account-store.ts";
 import { completeLogin } from "./complete-login.ts";
@@ -16,6 +17,7 @@ import {
   consumePasswordChange,
   countPasswordChangeTry,
   findOpenPasswordChange,
+  givePasswordChangeTryBack,
   type OpenPasswordChange,
 } from "./password-change-store.ts";
 import type { LoginOrigin } from "./remember-device.ts";
@@ -29,7 +31,7 @@ const MAX_TRIES = 5;
 const REFUSAL = "password_change_token_invalid";
 
 /**
- * Five attempts; a violation of the policy does not count.
+ * Five attempts; a violation of the policy does not count, nor does an attempt without a verdict.
  * @throws {DomainError} `password_change_token_invalid`, `password_unchanged`, or as `checkPassword`.
  */
 export function changePasswordAtLogin(
@@ -53,10 +55,12 @@ async function attemptChange(
   if (open === undefined) throw refused();
   checkPassword(deps.passwordPolicy, newPassword, open.email, "newPassword");
   if (!(await countPasswordChangeTry(deps.sql, which))) throw refused();
-  await refuseBreached(deps.passwordPolicy, newPassword);
   const account = { id: open.userId, passwordHash: open.passwordHash, mustChangePassword: true };
-  const next = { newPassword, clientIp };
-  const passwordHash = await hashNewPassword(deps, account, next, context.deadlineMs);
+  const check = async () => {
+    await refuseBreached(deps.passwordPolicy, newPassword);
+    return hashNewPassword(deps, account, { newPassword, clientIp }, context.deadlineMs);
+  };
+  const passwordHash = await judgeTry(check, () => givePasswordChangeTryBack(deps.sql, which));
   const changed = { tokenHash, open, passwordHash, attempt };
   const { user, end } = await change(deps, changed, context);
   deps.wakeMailWorker();

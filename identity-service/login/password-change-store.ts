@@ -58,6 +58,15 @@ export async function countPasswordChangeTry(
   return result.count === 1;
 }
 
+export async function givePasswordChangeTryBack(
+  sql: Sql,
+  { tokenHash }: Pick<NewPasswordChange, "tokenHash">,
+): Promise<void> {
+  await sql`
+    update password_change_challenges set attempts = attempts - 1 where token_hash = ${tokenHash} and attempts > 0
+  `;
+}
+
 /** Requires the account lock. Returns false if the challenge has ended. */
 export async function consumePasswordChange(
   tx: TransactionSql,

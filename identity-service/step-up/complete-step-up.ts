@@ -10,9 +10,10 @@ import { finishPasskeyCeremony, type UsedPasskey } from "../passkeys/passkey-cer
 import type { Assertion } from "../passkeys/verify-assertion.ts";
 import { isStill, reauthenticate } from "../passwords/reauthenticate.ts";
 import type { RaisedAccess } from "../sessions/token-service-client.ts";
+import { judgeTry } from "../throttle/count-guess.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
 import type { StepUpDeps } from "./step-up-deps.ts";
-import { consumeStepUp, countStepUpTry, type OpenStepUp } from "./step-up-store.ts";
+import { consumeStepUp, countStepUpTry, giveStepUpTryBack, type OpenStepUp } from "./step-up-store.ts";
 
 const MAX_TRIES = 5;
 
@@ -157,11 +158,14 @@ async function proveByPassword(
   // Counted before the password is checked: parallel guesses share the five attempts.
   await transaction(deps.sql, (tx) => countTry(tx, deps, which, 1));
   const claim = { userId, password: proof.text, clientIp };
-  const checked = await reauthenticate(deps, claim, context.deadlineMs).catch(async (error: unknown) => {
-    const isWrong = error instanceof DomainError && error.code === "invalid_credentials";
-    if (isWrong) await transaction(deps.sql, (tx) => tellFailure(tx, deps, request, context));
-    throw error;
-  });
+  const check = () => reauthenticate(deps, claim, context.deadlineMs);
+  const checked = await judgeTry(check, () => giveStepUpTryBack(deps.sql, which)).catch(
+    async (error: unknown) => {
+      const isWrong = error instanceof DomainError && error.code === "invalid_credentials";
+      if (isWrong) await transaction(deps.sql, (tx) => tellFailure(tx, deps, request, context));
+      throw error;
+    },
+  );
   await transaction(deps.sql, async (tx) => {
     const user = await lockAccountForMfa(tx, userId);
     if (!isStill(checked, user)) throw new DomainError("invalid_credentials");

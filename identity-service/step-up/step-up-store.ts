@@ -42,6 +42,13 @@ export async function countStepUpTry(
   return row?.acr;
 }
 
+export async function giveStepUpTryBack(
+  sql: Sql,
+  { tokenHash }: Pick<OpenStepUp, "tokenHash">,
+): Promise<void> {
+  await sql`update step_ups set attempts = attempts - 1 where token_hash = ${tokenHash} and attempts > 0`;
+}
+
 /** Returns false if the step-up has ended. */
 export async function consumeStepUp(tx: TransactionSql, which: OpenStepUp): Promise<boolean> {
   const result = await tx`

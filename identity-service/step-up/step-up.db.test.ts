@@ -324,6 +324,33 @@ test("a token has five attempts, by code or by password", async () => {
   expect(deps.tokenService.raiseSession).not.toHaveBeenCalled();
 });
 
+test("a password that could not be checked costs no attempt", async () => {
+  const token = await begun();
+  const busy = { ...deps, hashShare: { run: () => Promise.reject(new DomainError("busy")) } };
+  for (let tries = 0; tries < 10; tries += 1)
+    expect(
+      await outcomeOf(
+        completeStepUp(
+          busy,
+          { userId, sessionId: SESSION, stepUpToken: token, proof: password(), ...FROM },
+          context(),
+        ),
+      ),
+    ).toBe("busy");
+  const broken = { ...deps, hashShare: { run: () => Promise.reject(new Error("connection lost")) } };
+  for (let tries = 0; tries < 10; tries += 1)
+    await expect(
+      completeStepUp(
+        broken,
+        { userId, sessionId: SESSION, stepUpToken: token, proof: password(), ...FROM },
+        context(),
+      ),
+    ).rejects.toThrow("lost");
+  for (let tries = 0; tries < 4; tries += 1)
+    expect(await outcomeOf(complete(token, password("wrong")))).toBe("invalid_credentials");
+  expect(await outcomeOf(complete(token, password()))).toBe("done");
+});
+
 test("wrong codes of step-ups and of logins count together", async () => {
   const { secret } = await enrolled();
   for (let token = 0; token < 2; token += 1) {

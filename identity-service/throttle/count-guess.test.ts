@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { countGuess, type GuessVerdict } from "./count-guess.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { countGuess, type GuessVerdict, judgeTry } from "./count-guess.ts";
 import type { Admission } from "./throttle.ts";
 
 const GUESS = { account: "anna@example.com", clientIp: "192.0.2.1" };
@@ -94,3 +95,28 @@ test.each(["take", "succeed", "giveBack"] as const)(
     expect(hasEnded).toBe(true);
   },
 );
+
+test.each([
+  "busy",
+  "too_many_requests",
+  "service_unavailable",
+  "audit_unavailable",
+  "internal_error",
+] as const)("a try that ends as %s has no verdict and is given back", async (code) => {
+  const giveBack = vi.fn(() => Promise.reject(new Error("away")));
+  const work = () => Promise.reject(new DomainError(code));
+  await expect(judgeTry(work, giveBack)).rejects.toMatchObject({ code });
+  expect(giveBack).toHaveBeenCalledOnce();
+});
+
+test("a try that was judged stays counted, and one that a defect ended does not", async () => {
+  const giveBack = vi.fn();
+  await expect(
+    judgeTry(() => Promise.reject(new DomainError("invalid_credentials")), giveBack),
+  ).rejects.toThrow();
+  expect(await judgeTry(async () => "right", giveBack)).toBe("right");
+  expect(giveBack).not.toHaveBeenCalled();
+  const broken = () => Promise.reject(new Error("connection lost"));
+  await expect(judgeTry(broken, giveBack)).rejects.toThrow("connection lost");
+  expect(giveBack).toHaveBeenCalledOnce();
+});

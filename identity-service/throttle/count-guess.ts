@@ -1,3 +1,4 @@
+import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
 import { type Guess, type Throttle, tooManyRequests } from "./throttle.ts";
 
 /** For the attempt, after its turn. */
@@ -37,6 +38,32 @@ export async function countGuess(
     return { isLocked: false, end: (verdict) => settle(verdict).finally(endTurn) };
   } catch (error) {
     endTurn();
+    throw error;
+  }
+}
+
+const WITHOUT_VERDICT: ReadonlySet<ErrorCode> = new Set([
+  "busy",
+  "too_many_requests",
+  "service_unavailable",
+  "audit_unavailable",
+  "internal_error",
+]);
+
+/**
+ * For tries that are counted before the proof is checked, so that parallel ones share them. A try that ends without a
+ * verdict, for example in an outage, is given back.
+ */
+export async function judgeTry<T>(work: () => Promise<T>, giveBack: () => unknown): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    const hasVerdict = error instanceof DomainError && !WITHOUT_VERDICT.has(error.code);
+    // In an outage of the database the try stays counted; the first error says why.
+    if (!hasVerdict)
+      await Promise.resolve()
+        .then(giveBack)
+        .catch(() => undefined);
     throw error;
   }
 }
