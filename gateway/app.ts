@@ -26,6 +26,7 @@ import { registerSessionRoutes } from "./auth/session-routes.ts";
 import { registerStepUpRoutes } from "./auth/step-up-routes.ts";
 import type { Backends } from "./backends/backends.ts";
 import { createAuditTrail } from "./edge/audit.ts";
+import { normalizeRequest } from "./edge/authority.ts";
 import { createClientErrorHandler, type ReceivedRequests } from "./edge/client-error.ts";
 import { createCompletion } from "./edge/completion.ts";
 import { createErrorHandler } from "./edge/error-handler.ts";
@@ -98,6 +99,7 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: "requestId" }),
     genReqId: (request) => requestIdOf(request, deps.isTrustedProxy),
     trustProxy: deps.isTrustedProxy,
+    rewriteUrl: normalizeRequest,
     bodyLimit: BODY_LIMIT_BYTES,
     // A child logger would only repeat the request id.
     childLoggerFactory: (logger) => logger,

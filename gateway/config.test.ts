@@ -14,6 +14,12 @@ test("hosts are compared without case", () => {
   );
 });
 
+test("hosts are written in their normal form, and a default port may be named", () => {
+  expect(ALLOWED_HOSTS.parse("a.example., [0:0::1]:08080, b.example:443")).toEqual(
+    new Set(["a.example", "[::1]:8080", "b.example:443"]),
+  );
+});
+
 test.each(["", " , ", "http://a", "a/b", "*", "a:b"])("%j names no hosts", (text) => {
   expect(ALLOWED_HOSTS.safeParse(text).success).toBe(false);
 });

@@ -18,6 +18,7 @@ import {
 } from "../service-kit/config.ts";
 import { TOKEN_DELIVERIES } from "./auth/oauth-redirect.ts";
 import { parseReturnTarget } from "./auth/return-to.ts";
+import { isAllowedHost, normalAuthority } from "./edge/authority.ts";
 import { limitClassesSchema } from "./limits/limit-class.ts";
 import { parseIntrospectionClients } from "./oauth-server/introspection-clients.ts";
 import type { PageLink } from "./pages/index-page.ts";
@@ -27,7 +28,7 @@ const HOST = /^(?:\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::\d{1,5})?$/;
 
 /** Comma-separated `host[:port]` as in `Host`, without the scheme's default port. */
 const hostListSchema = z.string().transform((text, context) => {
-  const hosts = splitList(text.toLowerCase());
+  const hosts = splitList(text).map((host) => normalAuthority(host, ""));
   for (const host of hosts) {
     if (!HOST.test(host))
       context.addIssue({ code: "custom", message: "must be a comma list of host[:port]" });
@@ -152,6 +153,11 @@ const returnTargetsSchema = z.string().transform((text, context) =>
   }),
 );
 
+function isAllowedOrigin(origin: string, hosts: ReadonlySet<string>): boolean {
+  const { host, protocol } = new URL(origin);
+  return isAllowedHost(hosts, host, protocol.slice(0, -1));
+}
+
 function configProblem(error: unknown): string {
   if (error instanceof ConfigError) return error.message;
   throw error;
@@ -218,7 +224,7 @@ export const configSchema = z
     const message = redisConfigProblem(config);
     if (message !== undefined) context.addIssue({ code: "custom", path: ["REDIS_URL"], message });
     const { ROUTES_FILE: file, ALLOWED_HOSTS: hosts, PUBLIC_ORIGIN: publicOrigin } = config;
-    if (publicOrigin !== undefined && !hosts.has(new URL(publicOrigin).host)) {
+    if (publicOrigin !== undefined && !isAllowedOrigin(publicOrigin, hosts)) {
       context.addIssue({ code: "custom", path: ["PUBLIC_ORIGIN"], message: "is none of ALLOWED_HOSTS" });
     }
     try {

@@ -2,6 +2,7 @@ import { fastifyCookie } from "@fastify/cookie";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Confirmation } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
+import { normalOrigin } from "./authority.ts";
 import { cookiesOf } from "./cookies.ts";
 import { tokenTypeOf } from "./proofs-of-keys.ts";
 
@@ -43,8 +44,8 @@ export function guardBrowserSession(request: FastifyRequest, allowedOrigins: Rea
 function isFromAllowedOrigin({ headers, protocol }: FastifyRequest, allowed: ReadonlySet<string>): boolean {
   const { origin, host = "", "sec-fetch-site": site } = headers;
   if (origin === undefined) return site === "same-origin";
-  if (origin === `${protocol}://${host.toLowerCase()}`) return true;
-  return origin !== "*" && allowed.has(origin) && site !== "cross-site";
+  if (normalOrigin(origin) === `${protocol}://${host}`) return true;
+  return origin !== "*" && allowed.has(normalOrigin(origin)) && site !== "cross-site";
 }
 
 /** RFC 6749 §5.1, in camelCase. In a browser session, the refresh token becomes its cookie. */

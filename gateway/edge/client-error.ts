@@ -81,6 +81,7 @@ function rawParts(code: ErrorCode) {
   const text = JSON.stringify(body);
   const headers = {
     connection: "close",
+    date: new Date().toUTCString(),
     "content-type": contentType,
     "content-length": Buffer.byteLength(text),
     "cache-control": "no-store",

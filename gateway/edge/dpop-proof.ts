@@ -2,6 +2,7 @@ import { createPublicKey, hash, type KeyObject, verify } from "node:crypto";
 import { boundedCache } from "../../service-kit/bounded-cache.ts";
 import { parseStrictJson } from "../../service-kit/strict-json.ts";
 import { decodeSegment } from "../../token-client/compact-jws.ts";
+import { normalOrigin } from "./authority.ts";
 
 /** RFC 7518, RFC 8037 and, for `Ed25519`, RFC 9864. */
 export const DPOP_ALGORITHMS = ["ES256", "EdDSA", "Ed25519"] as const;
@@ -166,7 +167,7 @@ function isSameUrl(given: string, called: string): boolean {
 function normalized(text: string): string | undefined {
   const url = URL_TEXT.test(text) ? URL.parse(text) : null;
   if (url === null || url.username !== "" || url.password !== "") return undefined;
-  return url.origin + url.pathname.replace(/%[0-9a-f]{2}/gi, normalizedEscape);
+  return normalOrigin(url.origin) + url.pathname.replace(/%[0-9a-f]{2}/gi, normalizedEscape);
 }
 
 function normalizedEscape(written: string): string {

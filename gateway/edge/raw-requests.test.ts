@@ -49,6 +49,20 @@ test("while the process drains, an answer ends its connection, so that no client
   }
 });
 
+/** RFC 9110 §5.6.7. */
+function datesIn(text: string): string[] {
+  return text.match(/^date: \w{3}, \d\d \w{3} \d{4} [\d:]{8} GMT\r$/gim) ?? [];
+}
+
+test.each(["FOO / HTTP/1.1", "DESCRIBE / RTSP/1.0", "CONNECT a:1 HTTP/1.1"])(
+  "the refusal of %s has one Date (RFC 9110 §6.6.1)",
+  async (line) => {
+    const { text } = await exchange(port, `${line}\r\nHost: ${HOST}\r\n\r\n`);
+    expect(text).toMatch(/^HTTP\/1\.1 [45]/);
+    expect(datesIn(text)).toHaveLength(1);
+  },
+);
+
 const length = `Content-Length: ${json.length}`;
 const chunked = `${json.length.toString(16)}\r\n${json}\r\n0\r\n\r\n`;
 
@@ -92,7 +106,9 @@ test.each<{ what: string; bytes: string }>([
     what: "two Authorizations",
     bytes: post(["Authorization: Bearer a", "authorization: Bearer b", length], json),
   },
-  { what: "an absolute target", bytes: `GET http://${HOST}/auth/me HTTP/1.1\r\nHost: ${HOST}\r\n\r\n` },
+  { what: "a target with a user", bytes: `GET http://a@${HOST}/auth/me HTTP/1.1\r\nHost: ${HOST}\r\n\r\n` },
+  { what: "a target of no host", bytes: `GET http:///auth/me HTTP/1.1\r\nHost: ${HOST}\r\n\r\n` },
+  { what: "an absolute target without Host", bytes: `GET http://${HOST}/auth/me HTTP/1.1\r\n\r\n` },
   { what: "a body on GET", bytes: `GET /auth/me HTTP/1.1\r\nHost: ${HOST}\r\nContent-Length: 1\r\n\r\nx` },
   { what: "an encoded slash", bytes: `GET /auth%2fme HTTP/1.1\r\nHost: ${HOST}\r\n\r\n` },
   { what: "a NUL in the path", bytes: `GET /auth/me\0 HTTP/1.1\r\nHost: ${HOST}\r\n\r\n` },
@@ -135,6 +151,7 @@ test.each<{ what: string; bytes: string }>([
   expect(closed).toBe(true);
   expect(gateway.entries.length).toBe(before);
   expect(text).toMatch(/^x-request-id: [0-9a-f-]{36}\r$/im);
+  expect(datesIn(text)).toHaveLength(1);
   expect(text).toContain('"code":"bad_request"');
 });
 
@@ -144,6 +161,7 @@ test("headers without end are 431 in the documented shape", async () => {
     `GET / HTTP/1.1\r\nHost: ${HOST}\r\nX-A: ${"a".repeat(20_000)}`,
   );
   expect(statuses(text)).toEqual([431]);
+  expect(datesIn(text)).toHaveLength(1);
   expect(text).toContain('"code":"headers_too_large"');
   expect(closed).toBe(true);
 });

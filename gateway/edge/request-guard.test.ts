@@ -9,9 +9,19 @@ interface Sent {
   url?: string;
   httpVersion?: string;
   headers?: [string, string][];
+  /** Before it was brought to origin form. */
+  target?: string;
+  scheme?: string;
 }
 
-function verdict({ method = "GET", url = "/", httpVersion = "1.1", headers }: Sent): string {
+function verdict({
+  method = "GET",
+  url = "/",
+  httpVersion = "1.1",
+  headers,
+  target,
+  scheme = "http",
+}: Sent): string {
   const pairs: [string, string][] = headers ?? [["Host", "api.example.com"]];
   try {
     guardRequest(
@@ -22,6 +32,7 @@ function verdict({ method = "GET", url = "/", httpVersion = "1.1", headers }: Se
         rawHeaders: pairs.flat(),
         headers: Object.fromEntries(pairs.map(([name, value]) => [name.toLowerCase(), value])),
       },
+      { target: target ?? url, scheme },
       HOSTS,
     );
     return "passes";
@@ -68,7 +79,8 @@ test.each([
   "/a\x7f",
   "/a?b#c",
   "/a?b c",
-  "http://api.example.com/",
+  "http://x@api.example.com/",
+  "ftp://api.example.com/",
   "api.example.com:443",
   "*",
   "",
@@ -98,7 +110,7 @@ test.each<{ what: string; headers: [string, string][]; expected: string }>([
   expect(verdict({ headers })).toBe(expected);
 });
 
-test.each(["Authorization", "Content-Type", "Content-Length", "Origin", "Cookie", "Transfer-Encoding"])(
+test.each(["Authorization", "Content-Type", "Content-Length", "Origin", "Transfer-Encoding"])(
   "two %s headers are refused, equal or not",
   (name) => {
     const value = name === "Transfer-Encoding" ? "chunked" : "0";
@@ -108,6 +120,26 @@ test.each(["Authorization", "Content-Type", "Content-Length", "Origin", "Cookie"
     expect(verdict({ method: "POST", headers: [host, once, again] })).toBe("bad_request");
   },
 );
+
+test.each([
+  ["http://api.example.com/", "http", "passes"],
+  ["HTTP://API.example.com:80?x", "http", "passes"],
+  ["https://api.example.com.:443/", "https", "passes"],
+  ["https://api.example.com/", "http", "misdirected_request"],
+  ["http://api.example.com/", "https", "misdirected_request"],
+  ["http://evil.example/", "http", "misdirected_request"],
+  ["http://api.example.com:443/", "https", "misdirected_request"],
+])("the target %s over %s: %s, whatever Host says", (target, scheme, expected) => {
+  for (const value of ["api.example.com", "evil.example"]) {
+    expect(verdict({ target, scheme, headers: [["Host", value]] })).toBe(expected);
+  }
+  expect(verdict({ target, scheme, headers: [] })).toBe("bad_request");
+  expect(verdict({ target, scheme, headers: [host, host] })).toBe("bad_request");
+});
+
+test("several Cookie lines are one", () => {
+  expect(verdict({ headers: [host, ["Cookie", "a=1"], ["cookie", "b=2"]] })).toBe("passes");
+});
 
 test("a hundred headers pass, one more does not", () => {
   const others = Array.from({ length: 99 }, (_, index): [string, string] => [`X-${index}`, "1"]);

@@ -1,19 +1,12 @@
 import type { IncomingMessage } from "node:http";
 import { DomainError } from "../../service-kit/errors.ts";
+import { authorityOf, isAllowedHost, normalAuthority } from "./authority.ts";
 
 const MAX_HEADERS = 100;
 const MAX_HEADER_NAME_CHARACTERS = 256;
 const MAX_URL_CHARACTERS = 8_192;
 /** Servers pick different values of duplicates. */
-const SINGLE = [
-  "host",
-  "authorization",
-  "content-type",
-  "content-length",
-  "transfer-encoding",
-  "origin",
-  "cookie",
-];
+const SINGLE = ["host", "authorization", "content-type", "content-length", "transfer-encoding", "origin"];
 const BIT = new Map(SINGLE.map((name, index) => [name, 1 << index]));
 const NOT_PRINTABLE_ASCII = /[^\x21-\x7e]/;
 /** Slash, backslash, dot or control character. Other servers may decode it before routing. */
@@ -30,16 +23,34 @@ const BODYLESS = new Set(["GET", "HEAD", "TRACE"]);
 
 export type RawRequest = Pick<IncomingMessage, "method" | "url" | "httpVersion" | "rawHeaders" | "headers">;
 
-/** @see RFC 9112 §3.2, §6.1 and §11.2, RFC 9110 §15.6. */
-export function guardRequest(request: RawRequest, allowedHosts: ReadonlySet<string>): void {
+/** How the client has reached the gateway. */
+interface Reached {
+  /** The target as it was sent. */
+  target: string;
+  scheme: string;
+}
+
+/**
+ * Writes the authority that was asked for to `Host`, in its normal form.
+ * @see RFC 9112 §3.2, §6.1 and §11.2, RFC 9110 §15.6.
+ */
+export function guardRequest(
+  request: RawRequest,
+  { target, scheme }: Reached,
+  allowedHosts: ReadonlySet<string>,
+): void {
   // The parser accepts further versions.
   if (!VERSIONS.has(request.httpVersion)) throw new DomainError("http_version_not_supported");
   guardHeaders(request.rawHeaders);
   guardFraming(request);
   guardTarget(request.url ?? "");
-  if (!allowedHosts.has((request.headers.host ?? "").toLowerCase())) {
+  // The authority of the target replaces `Host` (RFC 9112 §3.2.2).
+  const asked = authorityOf(target) ?? { scheme, authority: request.headers.host ?? "" };
+  const host = normalAuthority(asked.authority, scheme);
+  if (asked.scheme !== scheme || !isAllowedHost(allowedHosts, host, scheme)) {
     throw new DomainError("misdirected_request");
   }
+  request.headers.host = host;
 }
 
 function guardHeaders(rawHeaders: readonly string[]): void {
@@ -103,7 +114,8 @@ function folds(decoded: string): boolean {
 
 function guardTarget(url: string): void {
   if (url.length > MAX_URL_CHARACTERS) throw new DomainError("uri_too_long");
-  if (!url.startsWith("/")) throw new DomainError("bad_request", "The request target must be a path.");
+  if (!url.startsWith("/"))
+    throw new DomainError("bad_request", "The request target must be a path, or an http or https URL.");
   if (NOT_PRINTABLE_ASCII.test(url) || url.includes("#")) {
     throw new DomainError("bad_request", "The request target has characters that a URL cannot have.");
   }

@@ -202,7 +202,7 @@ function createGuard(
   return (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void => {
     try {
       if (ending.has(request.raw.socket)) throw new DomainError("bad_request");
-      guardRequest(request.raw, allowedHosts);
+      guardRequest(request.raw, { target: request.originalUrl, scheme: request.protocol }, allowedHosts);
       if (request.state.target?.route.strictPaths) guardUpstreamPath(pathOf(request));
       if (request.raw.headers.upgrade !== undefined && request.state.upgrade === null) {
         // The parser drops the data after an upgrade, even if refused.

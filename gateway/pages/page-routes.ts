@@ -46,7 +46,7 @@ export function registerPageRoutes(app: GatewayApp, { webPages, publicOrigin, in
   if (webPages.length === 0) return;
   const publicHost = publicOrigin && new URL(publicOrigin).host;
   const isElsewhere = ({ headers }: FastifyRequest) =>
-    publicHost !== undefined && headers.host?.toLowerCase() !== publicHost;
+    publicHost !== undefined && headers.host !== publicHost;
   const index = encodedPage(indexPage([...webPages.map(({ path }) => path)], indexLinks));
   app.get("/", { config: policy }, async (request, reply) => {
     reply.header("vary", "Accept");

@@ -89,15 +89,19 @@ export function upstreamHeaders(
   allowed: ReadonlySet<string>,
 ): string[] {
   const headers: string[] = [];
+  const cookies: string[] = [];
   const named = connectionNames(rawHeaders);
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const written = rawHeaders[index] ?? "";
     const name = passableUp(written) || allowedName(written, allowed);
     if (name === "" || named?.has(name) === true) continue;
     const value = rawHeaders[index + 1] ?? "";
-    const passed = name === "cookie" ? withoutOwnCookies(value) : value;
-    if (passed !== "" || value === "") headers.push(name, passed);
+    if (name === "cookie") cookies.push(withoutOwnCookies(value));
+    else headers.push(name, value);
   }
+  // One field, because clients of HTTP/2 split it (RFC 9113 §8.2.3).
+  const cookie = cookies.filter((each) => each !== "").join("; ");
+  if (cookie !== "") headers.push("cookie", cookie);
   if (authorization !== null) headers.push("authorization", authorization);
   if (access !== null) headers.push(...identityHeaders(access.principal));
   if (approval !== null) {

@@ -176,6 +176,8 @@ test.each([
 test("a page of an origin that is not listed opens none", async () => {
   const connection = open("/chat", "user", "Origin: https://evil.example.com");
   await expect.poll(() => statuses(connection.text)).toEqual([403]);
+  await expect.poll(() => connection.text).toContain('"code":"origin_not_allowed"');
+  expect(connection.text).toMatch(/^date: /im);
   const good = open("/chat", "user", "Origin: https://app.example.com");
   await expect.poll(() => statuses(good.text)).toEqual([101]);
   good.socket.destroy();

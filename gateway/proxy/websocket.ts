@@ -5,6 +5,7 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Dispatcher } from "undici";
 import { DomainError } from "../../service-kit/errors.ts";
 import type { Metrics } from "../../service-kit/metrics.ts";
+import { originForm } from "../edge/authority.ts";
 import { isAnswerOwed } from "../edge/client-error.ts";
 import { ClientGone } from "../edge/client-gone.ts";
 import type { Completion } from "../edge/completion.ts";
@@ -38,7 +39,7 @@ export function asksForWebSocket(
   proxies: ProxyTable,
 ): boolean {
   if (method !== "GET" || headers.upgrade?.toLowerCase() !== "websocket") return false;
-  const [path = ""] = url.split("?", 1);
+  const [path = ""] = originForm(url).split("?", 1);
   return proxies.find(path)?.route.websocket === true;
 }
 
@@ -85,7 +86,9 @@ export class WebSockets {
     if (upgrade.socket.destroyed) throw new ClientGone();
     const { route } = target;
     if (route.allowedOrigins.length > 0 && request.headers.origin !== undefined) {
-      if (!isOriginAllowed(request)) throw new DomainError("forbidden");
+      if (!isOriginAllowed(request)) {
+        throw new DomainError("origin_not_allowed", "WebSockets of this route are for listed origins only.");
+      }
     }
     const { maxWebSockets, exchanges, completion } = this.#deps;
     const free = maxWebSockets - this.#open.size;
