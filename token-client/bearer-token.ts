@@ -1,7 +1,7 @@
 import { DomainError } from "../service-kit/errors.ts";
+import { MAX_TOKEN_CHARACTERS } from "./compact-jws.ts";
 import type { Principal, RequestVerifier, Verification } from "./principal.ts";
 
-const MAX_TOKEN_CHARACTERS = 4_096;
 const BEARER = /^bearer(?: |$)/i;
 const SCHEME = /^(?:bearer|dpop)(?: |$)/i;
 const CREDENTIALS = /^(?:(bearer)|dpop) ([A-Za-z0-9\-._~+/]+=*)$/i;

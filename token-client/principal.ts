@@ -19,6 +19,8 @@ export interface Principal {
   tokenId: string;
   /** `tokenId` of the token that this one was exchanged for, and whose revocation ends it. Absent for others. */
   originTokenId?: string | undefined;
+  /** `kid` of that token. Absent also if it was an API key. */
+  originKeyId?: string | undefined;
   /** `kid` of the signing key. Empty for an API key. */
   keyId: string;
   /** Authentication methods (RFC 8176). */

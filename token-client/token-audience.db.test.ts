@@ -127,6 +127,7 @@ test("the principal is the original's, and says which token it came from", async
     ...principal,
     tokenId: expect.stringMatching(/^1\./),
     originTokenId: tokenId,
+    originKeyId: principal.keyId,
   });
   expect(exchanged.principal.tokenId).not.toBe(tokenId);
 });

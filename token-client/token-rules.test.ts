@@ -61,6 +61,7 @@ test.each([
   ["a code", access({ alg: "HS256" }, {}, MAC), "invalid"],
   ["a code of the length of a signature", access({ alg: "HS256" }), "invalid"],
   ["a key that was not told", access({ kid: "C".repeat(43) }), "unknown_key"],
+  ["a key that has left, whose end is past", access({ kid: "C".repeat(43) }, { exp: 1 }), "expired"],
   ["a key that was not told, with ES256", access({ kid: "C".repeat(43), alg: "ES256" }), "unknown_key"],
   [
     "a key that was not told, with a strange algorithm",

@@ -61,10 +61,10 @@ export function screenToken(
   const { iss, aud, exp } = jws.payload;
   if (iss !== rules.issuer || aud !== audience || typeof exp !== "number") return "invalid";
   const key = rules.keys.get(jws.header.kid);
-  if (key === undefined) return isAlgorithm(jws.header.alg) ? "unknown_key" : "invalid";
-  if (key.algorithm !== jws.header.alg) return "invalid";
-  const isOver = serverNowMs !== undefined && exp * 1_000 + EXPIRED_FOR_CERTAIN_MS <= serverNowMs;
-  return isOver ? "expired" : "plausible";
+  if (key === undefined ? !isAlgorithm(jws.header.alg) : key.algorithm !== jws.header.alg) return "invalid";
+  // Before the key: a key leaves when its last token has ended.
+  if (serverNowMs !== undefined && exp * 1_000 + EXPIRED_FOR_CERTAIN_MS <= serverNowMs) return "expired";
+  return key === undefined ? "unknown_key" : "plausible";
 }
 
 /**

@@ -636,7 +636,7 @@ test("a wrong signature under a key that was told is refused at once, counts for
   expect(await verdictOf(() => verifier.verify(tokenOf(), "192.0.2.1"))).toBe("active");
 });
 
-const INSIDE = ["a.b.c", `${"a".repeat(1_024)}.${"b".repeat(3_072)}.${"c".repeat(256)}`, "-_0.Az9.x"];
+const INSIDE = ["a.b.c", `${"a".repeat(1_000)}.${"b".repeat(2_838)}.${"c".repeat(256)}`, "-_0.Az9.x"];
 const OUTSIDE = [
   "",
   "a.b",
@@ -651,9 +651,7 @@ const OUTSIDE = [
   "a.b/.c",
   "axb.c",
   "a.bxc",
-  `${"a".repeat(1_025)}.b.c`,
-  `a.${"b".repeat(3_073)}.c`,
-  `a.b.${"c".repeat(257)}`,
+  `a.${"b".repeat(4_093)}.c`,
 ];
 
 test("from a service that tells no rules, only what has no token's shape is refused without a call", async () => {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { assuranceOf, checkAccessClaims, generationOf, type UserClaims } from "./access-token.ts";
+import { assuranceOf, checkAccessClaims, generationOf, isOfClient, type UserClaims } from "./access-token.ts";
 
 const UUID = "018f4a2e-0000-7000-8000-00000000000a";
 const RULES = { issuer: "https://auth.example", audience: "https://auth.example", accessTtlS: 900 };
@@ -8,6 +8,7 @@ const CLAIMS = {
   iss: RULES.issuer,
   aud: RULES.issuer,
   sub: UUID,
+  client_id: "gatehouse",
   sid: UUID,
   jti: `12.${"A".repeat(22)}`,
   iat: NOW_S,
@@ -24,6 +25,26 @@ const outcome = (changes: object) => {
 
 test("the claims of a valid token are returned", () => {
   expect(check()).toEqual(CLAIMS);
+});
+
+test.each([
+  ["the gateway's", {}, "good"],
+  ["none (RFC 9068 §2.2)", { client_id: undefined }, "claims"],
+  ["a client's", { client_id: UUID }, "claims"],
+  [
+    "a client's, with a scope and without a role",
+    { client_id: UUID, scope: "a", role: undefined, jti: UUID },
+    "good",
+  ],
+  ["a client's, with a scope and a role", { client_id: UUID, scope: "a", jti: UUID }, "claims"],
+  ["the gateway's, with a client's claims", { scope: "a", role: undefined, jti: UUID }, "claims"],
+])("the client of a token is %s", (_what, changes, expected) => {
+  expect(outcome(changes)).toBe(expected);
+});
+
+test("a user's token is no client's, whatever its scope says", () => {
+  const claims = check({ scope: "admin:all" });
+  expect(typeof claims === "string" || isOfClient(claims)).toBe(false);
 });
 
 test.each([

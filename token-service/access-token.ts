@@ -7,7 +7,7 @@ import {
   levelFromAmr,
   parseAcr,
 } from "../token-client/assurance.ts";
-import type { CompactJws } from "../token-client/compact-jws.ts";
+import { type CompactJws, isKeyId } from "../token-client/compact-jws.ts";
 import { cnfClaim } from "./confirmation.ts";
 import { CLOCK_SKEW_S } from "./token-lifetimes.ts";
 
@@ -25,12 +25,17 @@ const commonClaims = {
   cnf: cnfClaim.optional(),
   /** Of a token for one upstream: the `jti` of the token that it was exchanged for, or the id of an API key. */
   origin_jti: z.string().max(64).optional(),
+  /** The `kid` of that token, whose key's ban ends this one too. */
+  origin_kid: z.string().refine(isKeyId).optional(),
 };
+
+/** RFC 9068 §2.2: users' tokens are for the gateway, which is no client of the access file. No client's id, a UUID, is the same. */
+export const GATEWAY_CLIENT_ID = "gatehouse";
 
 /** RFC 9068 §2.2. Unknown claims pass, for newer versions. */
 const userClaims = z.object({
   ...commonClaims,
-  client_id: z.undefined().optional(),
+  client_id: z.literal(GATEWAY_CLIENT_ID),
   /** `<session generation>.<unguessable value>`. */
   jti: z.string().regex(/^[1-9]\d{0,9}\.[A-Za-z0-9_-]{22}$/),
   role: z.string().regex(ROLE_NAME),
@@ -54,7 +59,7 @@ export type ClientClaims = z.output<typeof clientClaims>;
 export type AccessClaims = UserClaims | ClientClaims;
 
 export function isOfClient(claims: AccessClaims): claims is ClientClaims {
-  return claims.client_id !== undefined;
+  return claims.client_id !== GATEWAY_CLIENT_ID;
 }
 
 export interface AccessTokenRules {
@@ -71,7 +76,7 @@ export function checkAccessClaims(
   rules: AccessTokenRules,
   nowS: number,
 ): AccessClaims | ClaimsFailure {
-  const schema = payload.client_id === undefined ? userClaims : clientClaims;
+  const schema = payload.client_id === GATEWAY_CLIENT_ID ? userClaims : clientClaims;
   const { data: claims } = schema.safeParse(payload);
   if (claims === undefined) return "claims";
   if (isOfClient(claims) && claims.sub !== claims.client_id) return "claims";

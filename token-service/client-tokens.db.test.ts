@@ -133,6 +133,34 @@ test.each([
   expect(() => issue(client)).toThrow(expect.objectContaining({ code: "service_unavailable" }));
 });
 
+test.each([
+  ["too old", -31_000],
+  ["from the future", 7_000],
+])("a proof of an API key that is %s says nothing of the key: 503, and asked again", async (_what, ms) => {
+  const publicId = randomUUID().replaceAll("-", "");
+  const text = `gh_${publicId}_${"S".repeat(43)}`;
+  const proven = { ...newClient(), publicId };
+  apiKeys.set(text, { ...proven, provenAt: new Date(clock.ms + ms) });
+  await expect(verdictOf(text)).rejects.toMatchObject({ code: "service_unavailable" });
+  apiKeys.set(text, { ...proven, provenAt: new Date(clock.ms) });
+  expect(await verdictOf(text)).toMatchObject({ active: true });
+  apiKeys.delete(text);
+});
+
+test("a revoked API key stays refused when the log has forgotten its revocation, also if the clock of identity-service is ahead", async () => {
+  const text = `gh_${"c3".repeat(16)}_${"S".repeat(43)}`;
+  const client = { ...newClient(), provenAt: new Date(clock.ms + 4_000) };
+  apiKeys.set(text, { ...client, publicId: "c3".repeat(16) });
+  expect(await verdictOf(text)).toMatchObject({ active: true });
+  await revokeClientTokens(replica.deps, [client.credentialId]);
+  apiKeys.delete(text);
+  await replica.deps.revocations.refresh();
+  await expectRefusal(text, "api_key");
+  expect(replica.deps.verified.has(text)).toBe(false);
+  await pass(911_000);
+  await expectRefusal(text, "api_key");
+});
+
 const API_KEY = `gh_${"a1".repeat(16)}_${"S".repeat(43)}`;
 
 test("an API key counts as a token of its client, is asked for once, and again after its life", async () => {

@@ -19,7 +19,7 @@ export interface SigningKeyDeps {
   /** The current key comes first. */
   encryptionKeys: readonly [EncryptionKey, ...EncryptionKey[]];
   algorithm: Algorithm;
-  /** Longest life of a token after its key stopped signing. */
+  /** Longest life of a refresh token after its key stopped signing. */
   longestTokenS: number;
   now: () => Date;
 }

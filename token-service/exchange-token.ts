@@ -9,7 +9,7 @@ import { signCompactJws } from "./jws-signature.ts";
 import type { KeyRing } from "./key-ring.ts";
 import { refreshAudience } from "./refresh-token.ts";
 import { tokenId } from "./token-id.ts";
-import { refusedAtMs, type VerifyTokenDeps, verifyToken } from "./verify-token.ts";
+import { refusedAtMs, type VerifiedToken, type VerifyTokenDeps, verifyToken } from "./verify-token.ts";
 
 export interface ExchangeTokenDeps extends Omit<VerifyTokenDeps, "keys"> {
   keys: Pick<KeyRing, "find" | "findAgain" | "active">;
@@ -40,7 +40,7 @@ export async function exchangeToken(
   const verdict = await verifyToken(deps, token, { acceptsBound: true });
   if (!verdict.active) throw new DomainError(verdict.refusal === "exp" ? "token_expired" : "token_invalid");
   const key = deps.keys.active();
-  const claims = claimsFor(verdict.token.claims, audience);
+  const claims = claimsFor(verdict.token, audience);
   const accessToken = signCompactJws(key, ACCESS_TOKEN_TYPE, claims);
   if (accessToken.length > MAX_TOKEN_CHARACTERS)
     throw new DomainError("validation_failed", "The token for this audience would be too long");
@@ -49,18 +49,19 @@ export async function exchangeToken(
 }
 
 /** What a token does not name here, it does not pass on. */
-function claimsFor(claims: AccessClaims, aud: string): AccessClaims {
+function claimsFor({ claims, keyId }: VerifiedToken, aud: string): AccessClaims {
   const { iss, sub, sid, jti, iat, exp } = claims;
-  const common = { iss, aud, sub, sid, iat, exp, origin_jti: jti };
+  const common = { iss, aud, sub, sid, iat, exp, origin_jti: jti, ...(keyId && { origin_kid: keyId }) };
   if (isOfClient(claims)) {
     const { client_id, scope } = claims;
     return { ...common, client_id, jti: uuidv5(`${jti} ${iat} ${aud}`, client_id), scope };
   }
-  const { role, amr, acr, auth_time } = claims;
+  const { client_id, role, amr, acr, auth_time } = claims;
   const ownId = tokenId(Buffer.from(jti), `audience ${aud}`);
   return {
     ...common,
     jti: `${generationOf(claims)}.${ownId}`,
+    client_id,
     role,
     amr,
     ...(acr && { acr }),

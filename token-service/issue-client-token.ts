@@ -4,9 +4,9 @@ import { DomainError } from "../service-kit/errors.ts";
 import { ACCESS_TOKEN_TYPE } from "../token-client/token-rules.ts";
 import { bindingTo, cnfOf } from "./confirmation.ts";
 import { signCompactJws } from "./jws-signature.ts";
+import { assertProvenNow } from "./proven-now.ts";
 import type { RevocationFeed } from "./revocation-feed.ts";
 import { assertMaySign, type SignedAccessToken, type SignPairDeps, secondsOf } from "./sign-pair.ts";
-import { CLOCK_SKEW_S } from "./token-lifetimes.ts";
 
 export interface ProvenClient {
   clientId: string;
@@ -24,9 +24,6 @@ export interface IssueClientTokenDeps extends SignPairDeps {
   now: () => Date;
 }
 
-/** A call takes at most 8 s. */
-const MAX_PROOF_AGE_S = 30;
-
 /**
  * The token's life counts from the proof, not from now: a revocation that was committed after the proof outlives it,
  * however long this call was under way. @throws {DomainError} `invalid_client` if the credential is known to be
@@ -37,9 +34,7 @@ export function issueClientToken(deps: IssueClientTokenDeps, client: ProvenClien
   const { clientId, credentialId, scopes, provenAt } = client;
   if (deps.revocations.isSessionRevoked(credentialId)) throw new DomainError("invalid_client");
   const nowS = secondsOf(deps.now());
-  const issuedAtS = secondsOf(provenAt);
-  if (nowS - issuedAtS > MAX_PROOF_AGE_S || issuedAtS > nowS + CLOCK_SKEW_S)
-    throw new DomainError("service_unavailable", "The proof of the client is not of this moment");
+  const issuedAtS = assertProvenNow(provenAt, deps.now());
   const expiresAtS = issuedAtS + deps.lifetimes.accessTtlS;
   const accessToken = signCompactJws(deps.keys.active(), ACCESS_TOKEN_TYPE, {
     iss: deps.issuer,

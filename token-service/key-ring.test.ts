@@ -35,7 +35,7 @@ async function keyRow(state: KeyState): Promise<SigningKeyRow> {
 
 /** A key ring on an array of rows that the test changes. */
 async function ringOf(...rows: SigningKeyRow[]) {
-  const stored = { rows, reads: 0, wait: Promise.resolve() };
+  const stored = { rows, nowMs: 0, reads: 0, wait: Promise.resolve() };
   const sql = (async () => {
     stored.reads += 1;
     await stored.wait;
@@ -45,6 +45,8 @@ async function ringOf(...rows: SigningKeyRow[]) {
   const ring = new KeyRing({
     sql,
     encryptionKeys: [encryptionKey as never],
+    accessTtlS: 900,
+    now: () => new Date(stored.nowMs),
     logger: { warn } as unknown as Logger,
   });
   await ring.reload();
@@ -80,6 +82,18 @@ test("when the active key is banned the next one signs, and the banned one is re
   await ring.reload();
   expect(ring.find(active.id)).toMatchObject({ state: "revoked" });
   expect(ring.find(active.id)).not.toHaveProperty("privateKey");
+});
+
+test("a retired key is shown until the last access token that it may have signed has ended", async () => {
+  const retired = { ...(await keyRow("retired")), retiredAt: new Date(1_000_000) };
+  const { ring, stored } = await ringOf(await keyRow("active"), retired);
+  const shown = () => ring.publicJwks().keys.map(({ kid }) => kid);
+  stored.nowMs = 1_000_000 + (60 + 900 + 10) * 1_000 - 1;
+  expect(shown()).toContain(retired.id);
+  stored.nowMs += 1;
+  expect(shown()).toHaveLength(1);
+  // For refresh tokens of the session.
+  expect(ring.find(retired.id)?.id).toBe(retired.id);
 });
 
 test("a ban of a key that is not known yet holds when the key is read", async () => {

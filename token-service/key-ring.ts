@@ -7,11 +7,14 @@ import type { Logger } from "../service-kit/logger.ts";
 import type { Sql } from "../service-kit/postgres.ts";
 import { listKeys, type SigningKeyRow } from "./key-store.ts";
 import { importPrivateKey, importPublicKey, refreshSecretContext, type SigningKey } from "./signing-key.ts";
+import { retiredKeyLifeS } from "./token-lifetimes.ts";
 
 export interface KeyRingOptions {
   sql: Sql;
   /** The current key comes first. */
   encryptionKeys: readonly EncryptionKey[];
+  accessTtlS: number;
+  now: () => Date;
   logger: Logger;
 }
 
@@ -97,7 +100,7 @@ export class KeyRing {
 
   /** Reloads if another replica has changed the keys. Never throws. */
   follow(keyIds: readonly string[]): void {
-    const usable = this.list().filter(({ state }) => state !== "revoked");
+    const usable = this.#published();
     if (usable.length === keyIds.length && usable.every(({ id }) => keyIds.includes(id))) return;
     this.reload().catch((error: unknown) => {
       this.#options.logger.warn({ err: error }, "the signing keys cannot be read");
@@ -105,7 +108,16 @@ export class KeyRing {
   }
 
   publicJwks(): { keys: JWK[] } {
-    return { keys: this.list().flatMap((key) => (key.state === "revoked" ? [] : [key.publicJwk])) };
+    return { keys: this.#published().map(({ publicJwk }) => publicJwk) };
+  }
+
+  /** Those that may have signed an access token that is still accepted. */
+  #published(): SigningKey[] {
+    const { now, accessTtlS } = this.#options;
+    const endedMs = now().getTime() - retiredKeyLifeS(accessTtlS) * 1_000;
+    return this.list().filter(
+      ({ state, retiredAt }) => state !== "revoked" && (retiredAt === null || retiredAt.getTime() > endedMs),
+    );
   }
 
   async #load(): Promise<void> {

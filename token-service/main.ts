@@ -59,6 +59,7 @@ const keyDeps = {
   sql,
   encryptionKeys: [config.KEY_ENCRYPTION_KEY_FILE, ...(previousKey ? [previousKey] : [])] as const,
   algorithm: config.SIGNING_ALGORITHM,
+  accessTtlS: lifetimes.accessTtlS,
   longestTokenS: Math.max(lifetimes.refreshIdleTtlS, lifetimes.accessTtlS) + 60,
   jwksMaxAgeS: config.JWKS_MAX_AGE_S,
   maxAgeS: config.SIGNING_KEY_MAX_AGE_S,
@@ -150,16 +151,8 @@ lifecycle.addReadinessCheck("revocation log", () => revocations.assertFresh());
 await serveRpc(service, config, (server) => {
   server.add(TokenServiceService, tokenCallers(config.VERIFIERS), createTokenRpc(deps), ["watchRevocations"]);
   server.add(AuthorizationService, envoyCallers(config.ENVOYS), createEnvoyAuthRpc(deps));
-  server.add(
-    SessionServiceService,
-    sessionCallers,
-    createSessionRpc({ ...deps, ...keyDeps, accessTtlS: lifetimes.accessTtlS }, recordReading),
-  );
-  server.add(
-    KeyServiceService,
-    keyCallers,
-    createKeyRpc({ ...deps, ...keyDeps, accessTtlS: lifetimes.accessTtlS }, recordReading),
-  );
+  server.add(SessionServiceService, sessionCallers, createSessionRpc({ ...deps, ...keyDeps }, recordReading));
+  server.add(KeyServiceService, keyCallers, createKeyRpc({ ...deps, ...keyDeps }, recordReading));
 });
 
 await untilSuccess("database clock", () => database.look(), logger);

@@ -12,7 +12,7 @@ import {
   readRevocations,
   type VerificationKey,
 } from "./revocation-store.ts";
-import { accessTokenLifeS, MAX_ACCESS_TTL_S } from "./token-lifetimes.ts";
+import { accessTokenLifeS, MAX_ACCESS_TTL_S, retiredKeyLifeS } from "./token-lifetimes.ts";
 
 export interface RevocationBatch {
   revocations: readonly Revocation[];
@@ -176,7 +176,9 @@ export class RevocationFeed {
   async #read(): Promise<void> {
     const startedMs = this.#nowMs();
     // A silent connection must not block later reads.
-    const read = await withinDeadline(readRevocations(this.#options.sql, this.#head), READ_TIMEOUT_MS);
+    const { sql, accessTtlS } = this.#options;
+    const reading = readRevocations(sql, this.#head, retiredKeyLifeS(accessTtlS));
+    const read = await withinDeadline(reading, READ_TIMEOUT_MS);
     this.#take(read);
     this.#readAtMs = startedMs;
     this.#options.onKeys(this.#keys);

@@ -79,7 +79,8 @@ type Row =
       expiresAt: Date;
     };
 
-export async function readRevocations(sql: Sql, after: LogPosition): Promise<LogRead> {
+/** @param keyLifeS how long after its end a key is still in `keys`. */
+export async function readRevocations(sql: Sql, after: LogPosition, keyLifeS: number): Promise<LogRead> {
   const rows = await sql<Row[]>`
     with head as materialized (
       select h.sequence, coalesce(r.tip::text, '') as tip
@@ -94,7 +95,9 @@ export async function readRevocations(sql: Sql, after: LogPosition): Promise<Log
            null::float8 as "remainingS",
            json_build_object('isContinued', start.is_continued, 'keys', (
              select json_agg(json_build_object('keyId', id, 'algorithm', algorithm, 'publicJwk', public_jwk) order by id)
-             from signing_keys where state <> 'revoked'
+             from signing_keys
+             where state <> 'revoked'
+               and (retired_at is null or retired_at > clock_timestamp() - make_interval(secs => ${keyLifeS}))
            )) as facts
     from head, start
     union all

@@ -64,6 +64,7 @@ test("a pair has the claims and the lifetimes of its session", () => {
     iss: ISSUER,
     aud: ISSUER,
     sub: UUID,
+    client_id: "gatehouse",
     sid: UUID,
     jti: expect.stringMatching(/^3\.[A-Za-z0-9_-]{22}$/),
     iat: ROTATED_S,

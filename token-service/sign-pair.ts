@@ -1,6 +1,7 @@
 import type { Confirmation } from "../service-kit/call-context.ts";
 import { acrOf } from "../token-client/assurance.ts";
 import { ACCESS_TOKEN_TYPE, REFRESH_TOKEN_TYPE } from "../token-client/token-rules.ts";
+import { GATEWAY_CLIENT_ID } from "./access-token.ts";
 import { type Binding, cnfOf, confirmationOf } from "./confirmation.ts";
 import { authenticateCompactJws, signCompactJws } from "./jws-signature.ts";
 import type { KeyRing } from "./key-ring.ts";
@@ -90,6 +91,7 @@ export function signAccessToken(
     iss: deps.issuer,
     aud: deps.issuer,
     sub: userId,
+    client_id: GATEWAY_CLIENT_ID,
     sid: id,
     jti: `${generation}.${tokenId(tokenSecret, purpose)}`,
     iat: issuedAtS,

@@ -10,12 +10,17 @@ import {
   type TokenReplica,
   type TokenReplicaOptions,
 } from "../tests/support/token-service.ts";
+import { parseCompactJws } from "../token-client/compact-jws.ts";
 import { ensureSigningKeys } from "./ensure-signing-keys.ts";
+import { exchangeToken } from "./exchange-token.ts";
+import { signCompactJws } from "./jws-signature.ts";
 import { KeyRing } from "./key-ring.ts";
 import { listKeys, lockKeys } from "./key-store.ts";
 import { refreshSession } from "./refresh-session.ts";
+import { LOG_BEGIN, readRevocations } from "./revocation-store.ts";
 import { revokeSigningKey } from "./revoke-signing-key.ts";
 import { promoteNextKey, rotateSigningKey, rotateSigningKeyWhenDue } from "./rotate-signing-key.ts";
+import { retiredKeyLifeS } from "./token-lifetimes.ts";
 import { verifyToken } from "./verify-token.ts";
 
 let database: TestDatabase;
@@ -222,7 +227,13 @@ test("after a change of the encryption key, everything is under the new one and 
   const fresh = parseEncryptionKey(randomBytes(32).toString("base64"));
   if (fresh === undefined) throw new Error("unreachable");
   await ensureSigningKeys({ ...deps, encryptionKeys: [fresh, old] });
-  const ring = new KeyRing({ sql: database.sql, encryptionKeys: [fresh], logger: deps.logger });
+  const ring = new KeyRing({
+    accessTtlS: 900,
+    now: () => new Date(),
+    sql: database.sql,
+    encryptionKeys: [fresh],
+    logger: deps.logger,
+  });
   await ring.reload();
   expect(ring.active().id).toBe(deps.keys.active().id);
 });
@@ -244,7 +255,13 @@ test("secrets of refresh tokens are under the new key, too, also those of keys t
   expect(await ids()).toEqual([old.id]);
   await ensureSigningKeys({ ...deps, encryptionKeys: [fresh, old] });
   expect(await ids()).toEqual([fresh.id]);
-  const ring = new KeyRing({ sql: database.sql, encryptionKeys: [fresh], logger: deps.logger });
+  const ring = new KeyRing({
+    accessTtlS: 900,
+    now: () => new Date(),
+    sql: database.sql,
+    encryptionKeys: [fresh],
+    logger: deps.logger,
+  });
   await ring.reload();
   expect(ring.list().map(({ id, refreshSecret }) => [id, refreshSecret?.export().toString("hex")])).toEqual(
     before,
@@ -260,14 +277,26 @@ test.each([
   await database.ownerSql.unsafe(
     `update signing_keys as a set ${change} from signing_keys as b where a.id <> b.id and a.private_encrypted is not null`,
   );
-  const ring = new KeyRing({ sql: database.sql, encryptionKeys: deps.encryptionKeys, logger: deps.logger });
+  const ring = new KeyRing({
+    accessTtlS: 900,
+    now: () => new Date(),
+    sql: database.sql,
+    encryptionKeys: deps.encryptionKeys,
+    logger: deps.logger,
+  });
   await expect(ring.reload()).rejects.toThrow();
 });
 
 test("a private key swapped for another in the database is noticed", async () => {
   const { deps } = await start();
   await database.sql`update signing_keys as a set private_encrypted = b.private_encrypted from signing_keys as b where a.id <> b.id`;
-  const ring = new KeyRing({ sql: database.sql, encryptionKeys: deps.encryptionKeys, logger: deps.logger });
+  const ring = new KeyRing({
+    accessTtlS: 900,
+    now: () => new Date(),
+    sql: database.sql,
+    encryptionKeys: deps.encryptionKeys,
+    logger: deps.logger,
+  });
   await expect(ring.reload()).rejects.toThrow();
 });
 
@@ -281,6 +310,66 @@ test("a key is rotated by age, once, however many replicas look", async () => {
   `;
   const rotated = await Promise.all(all.map(({ deps }) => rotateSigningKeyWhenDue(deps)));
   expect(rotated.filter(Boolean)).toHaveLength(1);
+});
+
+test("a token that was made with a key after its end is refused everywhere, one of a minute after is the last", async () => {
+  const { deps } = await start();
+  const stolen = deps.keys.active();
+  await rotateSigningKey(deps, { force: true }, cause);
+  await deps.keys.reload();
+  const retiredAtS = Math.floor((deps.keys.find(stolen.id)?.retiredAt?.getTime() ?? 0) / 1_000);
+  const { accessToken } = await logIn({ deps } as TokenReplica, randomUUID());
+  const jws = parseCompactJws(accessToken);
+  if (typeof jws === "string") throw new Error(jws);
+  const made = (iat: number) =>
+    signCompactJws(stolen, "at+jwt", { ...jws.payload, role: "ADMIN", iat, exp: iat + 900 });
+  const later = { ...deps, now: () => new Date((retiredAtS + 61) * 1_000) };
+  const [last, late] = [made(retiredAtS + 60), made(retiredAtS + 61)];
+  expect(await verifyToken(later, last)).toMatchObject({ active: true });
+  expect(await verifyToken(later, late)).toEqual({ active: false, refusal: "kid" });
+  await expect(exchangeToken(later, { token: late, audience: "ledger" })).rejects.toMatchObject({
+    code: "token_invalid",
+  });
+  // Also from memory: the replica had not noticed the end of the key.
+  deps.verified.set(late, { claims: { ...jws.payload, iat: retiredAtS + 61 } as never, keyId: stolen.id });
+  expect(await verifyToken(later, late)).toEqual({ active: false, refusal: "kid" });
+});
+
+test("a retired key leaves the stream when the last access token that it may have signed has ended, and stays for refresh tokens", async () => {
+  const { deps } = await start();
+  const { id } = deps.keys.active();
+  await rotateSigningKey(deps, { force: true }, cause);
+  const told = async () => {
+    const read = await readRevocations(deps.sql, LOG_BEGIN, retiredKeyLifeS(900));
+    return read.keys.map(({ keyId }) => keyId);
+  };
+  await database.ownerSql`update signing_keys set retired_at = retired_at - make_interval(secs => 960)`;
+  expect(await told()).toContain(id);
+  await database.ownerSql`update signing_keys set retired_at = retired_at - make_interval(secs => 10)`;
+  expect(await told()).not.toContain(id);
+  await ensureSigningKeys(deps);
+  expect(await statesOf()).toEqual(["active", "next", "retired"]);
+});
+
+test("a token that was exchanged for one of a key is refused when that key is banned", async () => {
+  const replica = await start();
+  const { deps } = replica;
+  const old = deps.keys.active().id;
+  const { accessToken } = await logIn(replica, randomUUID());
+  await rotateSigningKey(deps, { force: true }, cause);
+  await deps.keys.reload();
+  const { accessToken: exchanged, keyId } = await exchangeToken(deps, {
+    token: accessToken,
+    audience: "ledger",
+  });
+  expect(keyId).not.toBe(old);
+  expect(await verifyToken(deps, exchanged, { audience: "ledger" })).toMatchObject({ active: true });
+  await revokeSigningKey(deps, old, cause);
+  await deps.revocations.refresh();
+  expect(await verifyToken(deps, exchanged, { audience: "ledger" })).toEqual({
+    active: false,
+    refusal: "revoked",
+  });
 });
 
 test("a retired key is kept until the last token it signed has expired, then deleted", async () => {

@@ -105,6 +105,7 @@ function toPrincipalMessage({ claims, keyId = "" }: VerifiedToken): Principal {
     confirmation: confirmationOf(bindingIn(claims.cnf)),
     audience: claims.aud,
     originTokenId: claims.origin_jti,
+    originKeyId: claims.origin_kid,
   };
   if (isOfClient(claims)) {
     return {

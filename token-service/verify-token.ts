@@ -12,9 +12,10 @@ import {
 } from "./access-token.ts";
 import type { KeyRing } from "./key-ring.ts";
 import type { LeafMarker } from "./leaf-marker.ts";
+import { assertProvenNow } from "./proven-now.ts";
 import type { RevocationFeed } from "./revocation-feed.ts";
-import { logName } from "./signing-key.ts";
-import { CLOCK_SKEW_S, type TokenLifetimes } from "./token-lifetimes.ts";
+import { logName, type SigningKey } from "./signing-key.ts";
+import { CLOCK_SKEW_S, KEY_HANDOVER_S, type TokenLifetimes } from "./token-lifetimes.ts";
 
 /** For logs and metrics, not for the caller. */
 export type Refusal =
@@ -48,7 +49,7 @@ export interface ProvenApiKey {
   credentialId: string;
   publicId: string;
   scopes: readonly string[];
-  /** When the key was live. */
+  /** Time of identity-service's database at which the key was live. */
   provenAt: Date;
 }
 
@@ -94,7 +95,10 @@ export async function verifyToken(
   // A revoked API key may be live again under another id of its credential.
   const isOutdated = known !== undefined && isApiKey(text) && refusalNow(deps, known) !== undefined;
   const result = known === undefined || isOutdated ? await verifyAnew(deps, text, audience) : known;
-  if (typeof result === "string") return refuse(deps, result);
+  if (typeof result === "string") {
+    deps.verified.delete(text);
+    return refuse(deps, result);
+  }
   const refusal = refusalNow(deps, result);
   if (refusal !== undefined) {
     deps.verified.delete(text);
@@ -114,9 +118,16 @@ function refusalNow(deps: VerifyTokenDeps, { claims, keyId }: VerifiedToken): Re
   if (deps.revocations.isSessionRevoked(claims.sid)) return "revoked";
   if (isOfClient(claims) && isTokenRevoked(deps, claims)) return "revoked";
   if (keyId === undefined) return undefined;
+  const { origin_kid: originKeyId } = claims;
   if (deps.revocations.isKeyRevoked(keyId)) return "revoked";
+  if (originKeyId !== undefined && deps.revocations.isKeyRevoked(originKeyId)) return "revoked";
   const key = deps.keys.find(keyId);
-  return key === undefined || key.state === "revoked" ? "kid" : undefined;
+  return key === undefined || key.state === "revoked" || isAfterEndOf(key, claims) ? "kid" : undefined;
+}
+
+/** The key has signed nothing since: somebody else has it. */
+function isAfterEndOf({ retiredAt }: SigningKey, { iat }: AccessClaims): boolean {
+  return retiredAt !== null && iat * 1_000 > retiredAt.getTime() + KEY_HANDOVER_S * 1_000;
 }
 
 function isTokenRevoked(
@@ -151,12 +162,12 @@ async function verifyAnew(
   return typeof claims === "string" ? claims : { claims, keyId: key.id };
 }
 
-/** Counts like a token that was issued when the key was asked for. */
+/** Counts like a token that was issued when the key was asked for. @throws {DomainError} `service_unavailable`. */
 async function verifyApiKey(deps: VerifyTokenDeps, text: string): Promise<VerifiedToken | Refusal> {
   const proven = await deps.askForApiKey(text);
   if (proven === undefined) return "api_key";
-  const { clientId, credentialId, publicId, scopes, provenAt } = proven;
-  const iat = Math.floor(provenAt.getTime() / 1_000);
+  const { clientId, credentialId, publicId, scopes } = proven;
+  const iat = assertProvenNow(proven.provenAt, deps.now());
   const claims: ClientClaims = {
     iss: deps.issuer,
     aud: deps.issuer,

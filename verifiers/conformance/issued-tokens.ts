@@ -53,6 +53,7 @@ export function issueToken(wishes: TokenWishes, wallNowMs: number): IssuedToken 
     confirmation: undefined,
     audience,
     originTokenId: undefined,
+    originKeyId: undefined,
     ...wishes.principal,
   };
   const text = isApiKey
@@ -96,6 +97,7 @@ export function change(text: string, changes: { header?: object; claims?: object
 function jwtOf({ userId, sessionId, tokenId, roleName, expiresAt }: Principal, aud: string, kid: string) {
   const header = { alg: "EdDSA", typ: "at+jwt", kid };
   const exp = Math.floor((expiresAt?.getTime() ?? 0) / 1_000);
-  const claims = { iss: ISSUER, aud, sub: userId, sid: sessionId, jti: tokenId, role: roleName, exp };
+  const subject = { sub: userId, client_id: roleName === "" ? userId : "gatehouse" };
+  const claims = { iss: ISSUER, aud, ...subject, sid: sessionId, jti: tokenId, role: roleName, exp };
   return `${encode(header)}.${encode(claims)}.${randomBytes(64).toString("base64url")}`;
 }

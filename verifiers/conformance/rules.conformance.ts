@@ -93,6 +93,23 @@ describe("the verifier", () => {
       expect(caller).toEqual({ kind: "user", userId, sessionId, role: "USER", clientId: "", scopes: [] });
     });
 
+    test("of a user that names the gateway as its client is a user's, and no client's", async () => {
+      await start();
+      const principal = { clientId: "gatehouse", scopes: ["payments:read"] };
+      const { text, principal: issued } = service.issue({ principal });
+      const { userId, sessionId } = issued;
+      const { caller } = await ask(text);
+      expect(caller).toEqual({ kind: "user", userId, sessionId, role: "USER", clientId: "", scopes: [] });
+    });
+
+    test("of a client is invalid if its client is the gateway, or another than its subject", async () => {
+      await start();
+      for (const clientId of ["gatehouse", "", "0199a000-0000-7000-8000-000000000001"]) {
+        const principal = { ...clientPrincipal(["payments:read"]), clientId };
+        expect(await verdict(service.issue({ principal }).text), clientId).toBe("token_invalid");
+      }
+    });
+
     test("is missing if there is none, or another scheme", async () => {
       await start();
       const { text } = service.issue();
@@ -158,7 +175,11 @@ describe("the verifier", () => {
         expect(await verdict(token), what).toBe("token_invalid");
       const over = change(text, { claims: { exp: minuteAgo } });
       expect(await verdict(over)).toBe("token_expired");
-      for (const token of [...Object.values(bad), over]) expect(service.callsOf(token), token).toBe(0);
+      // Its key has left with its last token.
+      const ofOldKey = change(over, { header: { kid: "X".repeat(43) } });
+      expect(await verdict(ofOldKey)).toBe("token_expired");
+      for (const token of [...Object.values(bad), over, ofOldKey])
+        expect(service.callsOf(token), token).toBe(0);
     });
 
     test("of an unknown key waits for the next message, because the key may be new", async () => {
@@ -324,6 +345,19 @@ describe("the verifier", () => {
       service.banKey(KEY_ID);
       await becomes(gone.text, "token_invalid");
       expect(await verdict(service.issue({ keyId: KEY_ID }).text)).toBe("token_invalid");
+      await remembers(other.text);
+    });
+
+    test("of a key ends the tokens that were exchanged for those that it signed", async () => {
+      await start();
+      const principal = clientPrincipal(["payments:read"]);
+      const exchanged = [
+        await remembered({ keyId: OTHER_KEY_ID, principal: { originKeyId: KEY_ID } }),
+        await remembered({ keyId: OTHER_KEY_ID, principal: { ...principal, originKeyId: KEY_ID } }),
+      ];
+      const other = await remembered({ keyId: OTHER_KEY_ID, principal: { originKeyId: OTHER_KEY_ID } });
+      service.banKey(KEY_ID);
+      for (const { text } of exchanged) await becomes(text, "token_invalid");
       await remembers(other.text);
     });
 

@@ -25,20 +25,21 @@ const (
 
 // Principal is who a verified access token or API key speaks for.
 type Principal struct {
-	Kind      Kind      `json:"kind"`
-	UserID    string    `json:"userId"`    // of a client: its id
-	SessionID string    `json:"sessionId"` // of a client: its credential's id
-	Role      Role      `json:"role"`      // empty for clients
-	ClientID  string    `json:"clientId"`  // empty for users
-	Scopes    []string  `json:"scopes"`    // permissions that a client was granted; empty for users
-	TokenID   string    `json:"tokenId"`
-	OriginID  string    `json:"originId"` // of the token that this one was exchanged for, and that ends it; empty for others
-	KeyID     string    `json:"keyId"`    // empty for an API key
-	AMR       []string  `json:"amr"`      // RFC 8176
-	ACR       Level     `json:"acr"`      // level of assurance
-	AuthTime  time.Time `json:"authTime"` // the last moment at which the session reached ACR
-	IssuedAt  time.Time `json:"issuedAt"`
-	ExpiresAt time.Time `json:"expiresAt"`
+	Kind        Kind      `json:"kind"`
+	UserID      string    `json:"userId"`    // of a client: its id
+	SessionID   string    `json:"sessionId"` // of a client: its credential's id
+	Role        Role      `json:"role"`      // empty for clients
+	ClientID    string    `json:"clientId"`  // empty for users
+	Scopes      []string  `json:"scopes"`    // permissions that a client was granted; empty for users
+	TokenID     string    `json:"tokenId"`
+	OriginID    string    `json:"originId"`    // of the token that this one was exchanged for, and that ends it; empty for others
+	KeyID       string    `json:"keyId"`       // empty for an API key
+	OriginKeyID string    `json:"originKeyId"` // of the token that this one was exchanged for; empty for others, and if it was an API key
+	AMR         []string  `json:"amr"`         // RFC 8176
+	ACR         Level     `json:"acr"`         // level of assurance
+	AuthTime    time.Time `json:"authTime"`    // the last moment at which the session reached ACR
+	IssuedAt    time.Time `json:"issuedAt"`
+	ExpiresAt   time.Time `json:"expiresAt"`
 }
 
 var roles = map[tokenv1.Role]Role{
@@ -81,18 +82,19 @@ func decodeClient(message *tokenv1.Principal) (Principal, error) {
 		return Principal{}, ErrInvalid
 	}
 	return Principal{
-		Kind:      KindClient,
-		UserID:    message.GetUserId(),
-		SessionID: message.GetSessionId(),
-		ClientID:  message.GetClientId(),
-		Scopes:    message.GetScopes(),
-		TokenID:   message.GetTokenId(),
-		OriginID:  message.GetOriginTokenId(),
-		KeyID:     message.GetKeyId(),
-		ACR:       OneFactor,
-		AuthTime:  message.GetIssuedAt().AsTime(),
-		IssuedAt:  message.GetIssuedAt().AsTime(),
-		ExpiresAt: message.GetExpiresAt().AsTime(),
+		Kind:        KindClient,
+		UserID:      message.GetUserId(),
+		SessionID:   message.GetSessionId(),
+		ClientID:    message.GetClientId(),
+		Scopes:      message.GetScopes(),
+		TokenID:     message.GetTokenId(),
+		OriginID:    message.GetOriginTokenId(),
+		KeyID:       message.GetKeyId(),
+		OriginKeyID: message.GetOriginKeyId(),
+		ACR:         OneFactor,
+		AuthTime:    message.GetIssuedAt().AsTime(),
+		IssuedAt:    message.GetIssuedAt().AsTime(),
+		ExpiresAt:   message.GetExpiresAt().AsTime(),
 	}, nil
 }
 
@@ -106,17 +108,18 @@ func decodeUser(message *tokenv1.Principal) (Principal, error) {
 		return Principal{}, ErrInvalid
 	}
 	return Principal{
-		Kind:      KindUser,
-		UserID:    message.GetUserId(),
-		SessionID: message.GetSessionId(),
-		Role:      role,
-		TokenID:   message.GetTokenId(),
-		OriginID:  message.GetOriginTokenId(),
-		KeyID:     message.GetKeyId(),
-		AMR:       message.GetAmr(),
-		ACR:       level,
-		AuthTime:  message.GetAuthTime().AsTime(),
-		IssuedAt:  message.GetIssuedAt().AsTime(),
-		ExpiresAt: message.GetExpiresAt().AsTime(),
+		Kind:        KindUser,
+		UserID:      message.GetUserId(),
+		SessionID:   message.GetSessionId(),
+		Role:        role,
+		TokenID:     message.GetTokenId(),
+		OriginID:    message.GetOriginTokenId(),
+		KeyID:       message.GetKeyId(),
+		OriginKeyID: message.GetOriginKeyId(),
+		AMR:         message.GetAmr(),
+		ACR:         level,
+		AuthTime:    message.GetAuthTime().AsTime(),
+		IssuedAt:    message.GetIssuedAt().AsTime(),
+		ExpiresAt:   message.GetExpiresAt().AsTime(),
 	}, nil
 }

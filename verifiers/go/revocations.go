@@ -160,7 +160,7 @@ func (r *revocations) has(sessionID, keyID string) bool {
 
 // hasAny says whether the principal's session, credential or key is revoked, or this one token of a client (RFC 7009).
 func (r *revocations) hasAny(principal Principal) bool {
-	return r.has(principal.SessionID, principal.KeyID) ||
+	return r.has(principal.SessionID, principal.KeyID) || r.has("", principal.OriginKeyID) ||
 		principal.Kind == KindClient && (r.has(principal.TokenID, "") || r.has(principal.OriginID, ""))
 }
 

@@ -77,12 +77,13 @@ func (rules *tokenRules) screen(segments []string, audience string, serverNow ti
 	}
 	algorithm, isKnown := rules.algorithms[keyID]
 	switch {
-	case !isKnown && (header["alg"] == "EdDSA" || header["alg"] == "ES256"):
-		return hasUnknownKey
-	case !isKnown || header["alg"] != algorithm:
+	case !isKnown && header["alg"] != "EdDSA" && header["alg"] != "ES256", isKnown && header["alg"] != algorithm:
 		return isInvalid
+	// Before the key: a key leaves when its last token has ended.
 	case !serverNow.IsZero() && expiresAt+expiredForCertain.Seconds() <= float64(serverNow.UnixMilli())/1_000:
 		return isExpired
+	case !isKnown:
+		return hasUnknownKey
 	default:
 		return isPlausible
 	}

@@ -89,7 +89,8 @@ class Revocations:
         sessions = [principal.session_id]
         if principal.kind == "client":
             sessions += [principal.token_id, principal.origin_token_id]
-        return ("key_id", principal.key_id) in self._until or any(("session_id", id) in self._until for id in sessions)
+        keys = [principal.key_id, principal.origin_key_id]
+        return any(("key_id", id) in self._until for id in keys) or any(("session_id", id) in self._until for id in sessions)
 
     def apply(self, message: WatchRevocationsResponse, opened_s: float) -> bool:
         """False if the stream is to be opened anew. `opened_s`: when it was opened, monotonic."""

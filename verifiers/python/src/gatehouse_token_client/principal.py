@@ -31,6 +31,8 @@ class Principal:
     """Of the token that this one was exchanged for, and whose revocation ends it. Empty for others."""
     key_id: str
     """Empty for an API key."""
+    origin_key_id: str
+    """`key_id` of the token that this one was exchanged for. Empty for others, and if it was an API key."""
     amr: tuple[str, ...]
     """How the user authenticated (RFC 8176)."""
     acr: int

@@ -40,7 +40,8 @@ _CHANNEL_OPTIONS: Final = (
     (
         "grpc.service_config",
         json.dumps({
-            "retryThrottling": {"maxTokens": 10, "tokenRatio": 0.1},
+            # 100 at once: as many as may be under way at a replica that is killed.
+            "retryThrottling": {"maxTokens": 200, "tokenRatio": 0.1},
             "methodConfig": [{
                 "name": [{"service": "gatehouse.token.v1.TokenService", "method": "VerifyToken"}],
                 "retryPolicy": {

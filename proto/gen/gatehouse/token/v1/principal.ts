@@ -103,7 +103,14 @@ export interface Principal {
    * `origin_jti`: `token_id` of the token that this one was exchanged for, whose revocation is this one's too. Absent from
    * a token that a client was given.
    */
-  originTokenId?: string | undefined;
+  originTokenId?:
+    | string
+    | undefined;
+  /**
+   * `origin_kid`: `key_id` of the token that this one was exchanged for; a ban of that key is this token's too. Absent from a
+   * token that a client was given, and from one that came of an API key.
+   */
+  originKeyId?: string | undefined;
 }
 
 /** What a client receives for a session. */
@@ -202,6 +209,7 @@ function createBasePrincipal(): Principal {
     confirmation: undefined,
     audience: undefined,
     originTokenId: undefined,
+    originKeyId: undefined,
   };
 }
 
@@ -257,6 +265,9 @@ export const Principal: MessageFns<Principal> = {
     }
     if (message.originTokenId !== undefined) {
       writer.uint32(138).string(message.originTokenId);
+    }
+    if (message.originKeyId !== undefined) {
+      writer.uint32(146).string(message.originKeyId);
     }
     return writer;
   },
@@ -408,6 +419,14 @@ export const Principal: MessageFns<Principal> = {
             }
 
             message.originTokenId = reader.string();
+            continue;
+          }
+          case 18: {
+            if (tag !== 146) {
+              break;
+            }
+
+            message.originKeyId = reader.string();
             continue;
           }
         }

@@ -39,7 +39,7 @@ class Confirmation(_message.Message):
     def __init__(self, jkt: _Optional[str] = ..., x5t_s256: _Optional[str] = ...) -> None: ...
 
 class Principal(_message.Message):
-    __slots__ = ("user_id", "session_id", "role", "token_id", "key_id", "amr", "auth_time", "issued_at", "expires_at", "acr", "role_name", "kind", "client_id", "scopes", "confirmation", "audience", "origin_token_id")
+    __slots__ = ("user_id", "session_id", "role", "token_id", "key_id", "amr", "auth_time", "issued_at", "expires_at", "acr", "role_name", "kind", "client_id", "scopes", "confirmation", "audience", "origin_token_id", "origin_key_id")
     USER_ID_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
@@ -57,6 +57,7 @@ class Principal(_message.Message):
     CONFIRMATION_FIELD_NUMBER: _ClassVar[int]
     AUDIENCE_FIELD_NUMBER: _ClassVar[int]
     ORIGIN_TOKEN_ID_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_KEY_ID_FIELD_NUMBER: _ClassVar[int]
     user_id: str
     session_id: str
     role: Role
@@ -74,7 +75,8 @@ class Principal(_message.Message):
     confirmation: Confirmation
     audience: str
     origin_token_id: str
-    def __init__(self, user_id: _Optional[str] = ..., session_id: _Optional[str] = ..., role: _Optional[_Union[Role, str]] = ..., token_id: _Optional[str] = ..., key_id: _Optional[str] = ..., amr: _Optional[_Iterable[str]] = ..., auth_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., issued_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., acr: _Optional[str] = ..., role_name: _Optional[str] = ..., kind: _Optional[_Union[PrincipalKind, str]] = ..., client_id: _Optional[str] = ..., scopes: _Optional[_Iterable[str]] = ..., confirmation: _Optional[_Union[Confirmation, _Mapping]] = ..., audience: _Optional[str] = ..., origin_token_id: _Optional[str] = ...) -> None: ...
+    origin_key_id: str
+    def __init__(self, user_id: _Optional[str] = ..., session_id: _Optional[str] = ..., role: _Optional[_Union[Role, str]] = ..., token_id: _Optional[str] = ..., key_id: _Optional[str] = ..., amr: _Optional[_Iterable[str]] = ..., auth_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., issued_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., acr: _Optional[str] = ..., role_name: _Optional[str] = ..., kind: _Optional[_Union[PrincipalKind, str]] = ..., client_id: _Optional[str] = ..., scopes: _Optional[_Iterable[str]] = ..., confirmation: _Optional[_Union[Confirmation, _Mapping]] = ..., audience: _Optional[str] = ..., origin_token_id: _Optional[str] = ..., origin_key_id: _Optional[str] = ...) -> None: ...
 
 class TokenPair(_message.Message):
     __slots__ = ("access_token", "refresh_token", "expires_in_s", "session_id", "user_id", "confirmation", "refresh_expires_in_s")

@@ -222,6 +222,9 @@ type Principal struct {
 	// `origin_jti`: `token_id` of the token that this one was exchanged for, whose revocation is this one's too. Absent from
 	// a token that a client was given.
 	OriginTokenId *string `protobuf:"bytes,17,opt,name=origin_token_id,json=originTokenId,proto3,oneof" json:"origin_token_id,omitempty"`
+	// `origin_kid`: `key_id` of the token that this one was exchanged for; a ban of that key is this token's too. Absent from a
+	// token that a client was given, and from one that came of an API key.
+	OriginKeyId   *string `protobuf:"bytes,18,opt,name=origin_key_id,json=originKeyId,proto3,oneof" json:"origin_key_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -375,6 +378,13 @@ func (x *Principal) GetOriginTokenId() string {
 	return ""
 }
 
+func (x *Principal) GetOriginKeyId() string {
+	if x != nil && x.OriginKeyId != nil {
+		return *x.OriginKeyId
+	}
+	return ""
+}
+
 // What a client receives for a session.
 type TokenPair struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -482,7 +492,7 @@ const file_gatehouse_tokenclient_v1_principal_proto_rawDesc = "" +
 	"(gatehouse/tokenclient/v1/principal.proto\x12\x18gatehouse.tokenclient.v1\x1a\x1fgoogle/protobuf/timestamp.proto\";\n" +
 	"\fConfirmation\x12\x10\n" +
 	"\x03jkt\x18\x01 \x01(\tR\x03jkt\x12\x19\n" +
-	"\bx5t_s256\x18\x02 \x01(\tR\ax5tS256\"\xc4\x05\n" +
+	"\bx5t_s256\x18\x02 \x01(\tR\ax5tS256\"\xff\x05\n" +
 	"\tPrincipal\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x1d\n" +
 	"\n" +
@@ -503,9 +513,11 @@ const file_gatehouse_tokenclient_v1_principal_proto_rawDesc = "" +
 	"\x06scopes\x18\x0e \x03(\tR\x06scopes\x12J\n" +
 	"\fconfirmation\x18\x0f \x01(\v2&.gatehouse.tokenclient.v1.ConfirmationR\fconfirmation\x12\x1f\n" +
 	"\baudience\x18\x10 \x01(\tH\x00R\baudience\x88\x01\x01\x12+\n" +
-	"\x0forigin_token_id\x18\x11 \x01(\tH\x01R\roriginTokenId\x88\x01\x01B\v\n" +
+	"\x0forigin_token_id\x18\x11 \x01(\tH\x01R\roriginTokenId\x88\x01\x01\x12'\n" +
+	"\rorigin_key_id\x18\x12 \x01(\tH\x02R\voriginKeyId\x88\x01\x01B\v\n" +
 	"\t_audienceB\x12\n" +
-	"\x10_origin_token_id\"\xde\x02\n" +
+	"\x10_origin_token_idB\x10\n" +
+	"\x0e_origin_key_id\"\xde\x02\n" +
 	"\tTokenPair\x12!\n" +
 	"\faccess_token\x18\x01 \x01(\tR\vaccessToken\x12#\n" +
 	"\rrefresh_token\x18\x02 \x01(\tR\frefreshToken\x12 \n" +

@@ -14,6 +14,7 @@ import java.util.Set;
  * @param scopes permissions that a client was granted; empty for users
  * @param originTokenId of the token that this one was exchanged for, and whose revocation ends it; empty for others
  * @param keyId empty for an API key
+ * @param originKeyId {@code keyId} of the token that this one was exchanged for; empty for others, and if it was an API key
  * @param amr how the user authenticated (RFC 8176)
  * @param acr level of assurance: 1 one factor, 2 two factors, 3 a passkey with user verification
  * @param authTime the last moment at which the session reached {@code acr}
@@ -28,6 +29,7 @@ public record Principal(
     String tokenId,
     String originTokenId,
     String keyId,
+    String originKeyId,
     List<String> amr,
     int acr,
     Instant authTime,

@@ -99,7 +99,8 @@ final class Revocations {
 
   /** Ends by its session or credential, its key, or, of a client, this one token (RFC 7009). */
   boolean end(Principal principal) {
-    if (sessionsUntil.containsKey(principal.sessionId()) || keysUntil.containsKey(principal.keyId())) return true;
+    if (sessionsUntil.containsKey(principal.sessionId())) return true;
+    if (keysUntil.containsKey(principal.keyId()) || keysUntil.containsKey(principal.originKeyId())) return true;
     return principal.isClient()
         && (sessionsUntil.containsKey(principal.tokenId()) || sessionsUntil.containsKey(principal.originTokenId()));
   }

@@ -436,8 +436,9 @@ public final class TokenVerifier implements AutoCloseable {
             "backoffMultiplier", 2.0,
             "retryableStatusCodes", List.of("UNAVAILABLE"));
     Map<String, ?> name = Map.of("service", TokenServiceMethods.SERVICE, "method", "VerifyToken");
+    // 100 at once: as many as may be under way at a replica that is killed.
     return Map.of(
-        "retryThrottling", Map.of("maxTokens", 10.0, "tokenRatio", 0.1),
+        "retryThrottling", Map.of("maxTokens", 200.0, "tokenRatio", 0.1),
         "methodConfig", List.of(Map.of("name", List.of(name), "retryPolicy", retry)));
   }
 }
