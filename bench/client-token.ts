@@ -132,7 +132,7 @@ for (let index = 0; index < API_KEYS / 2; index += 1) {
 }
 const firstCpu = startCpu();
 const firstS = await runMany(API_KEYS, IN_PARALLEL, async (number) => {
-  const verdict = await verifier.verify(keys[number - 1] as string);
+  const verdict = await verifier.verify(keys[number - 1] as string, undefined);
   if (verdict.kind !== "active") throw new Error(`an API key is ${verdict.kind}`);
 });
 console.log(
@@ -145,7 +145,7 @@ for (let round = 0; round < ROUNDS; round += 1) {
   const texts = keys.map((key) => Buffer.from(key));
   const cpu = startCpu();
   for (let index = 0; index < KNOWN_CALLS; index += 1) {
-    const verdict = verifier.verify((texts[index % API_KEYS] as Buffer).toString("latin1"));
+    const verdict = verifier.verify((texts[index % API_KEYS] as Buffer).toString("latin1"), undefined);
     if (verdict instanceof Promise || verdict.kind !== "active") throw new Error("not answered from memory");
   }
   knownUs.push(cpu() / KNOWN_CALLS);

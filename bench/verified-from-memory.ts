@@ -31,7 +31,7 @@ const verifier = createTokenVerifier({
 for (let index = 0; index < REVOKED; index += 1) verifier.refuseSession(randomUUID());
 const tokens: string[] = [];
 await runMany(TOKENS, 8, async () => void tokens.push((await logIn(replica, randomUUID())).accessToken));
-for (const token of tokens) await verifier.verify(token);
+for (const token of tokens) await verifier.verify(token, undefined);
 
 const cpuUs: number[] = [];
 for (let round = -1; round < ROUNDS; round += 1) {
@@ -39,7 +39,10 @@ for (let round = -1; round < ROUNDS; round += 1) {
   const texts = Array.from({ length: CALLS / 100 }, (_, index) => Buffer.from(tokens[index % TOKENS] ?? ""));
   const cpu = startCpu();
   for (let index = 0; index < CALLS; index += 1) {
-    const verdict = verifier.verify((texts[index % texts.length] ?? Buffer.alloc(0)).toString("latin1"));
+    const verdict = verifier.verify(
+      (texts[index % texts.length] ?? Buffer.alloc(0)).toString("latin1"),
+      undefined,
+    );
     if (verdict instanceof Promise || verdict.kind !== "active") throw new Error("not answered from memory");
   }
   if (round >= 0) cpuUs.push(cpu() / CALLS);

@@ -57,7 +57,7 @@ upstream.on("upgrade", (request, socket) => {
 
 async function judge({ headers: { authorization = "" } }: IncomingMessage): Promise<string> {
   if (authorization === "") return "none";
-  const verdict = await payments.verify(authorization.slice("Bearer ".length));
+  const verdict = await payments.verify(authorization.slice("Bearer ".length), undefined);
   return verdict.kind === "active" ? verdict.principal.userId : verdict.reason;
 }
 
@@ -219,7 +219,7 @@ test("who refuses whose token", async () => {
       VerifyToken: await asked(token),
       "VerifyToken for A": await asked(token, A),
       "VerifyToken for B": await asked(token, B),
-      "token-client of A": (await payments.verify(token)).kind === "active",
+      "token-client of A": (await payments.verify(token, undefined)).kind === "active",
     };
     accepted[name] = Object.entries(verdicts).flatMap(([who, isAccepted]) => (isAccepted ? [who] : []));
   }
@@ -236,7 +236,7 @@ test("the upstream's token ends with its session, its credential and its signing
   const passed = (await call("/payments", user.accessToken)).token;
   await revokeSession(replica.deps, { sessionId: user.sessionId, userId: user.userId, reason: "logout" });
   const verdictOf = async (token: string) => {
-    const verdict = await payments.verify(token);
+    const verdict = await payments.verify(token, undefined);
     return verdict.kind === "active" ? "active" : verdict.reason;
   };
   await expect.poll(() => verdictOf(passed)).toBe("revoked");

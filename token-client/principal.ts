@@ -47,7 +47,7 @@ export type Subject = Pick<Principal, "userId" | "sessionId" | "role" | "scopes"
 
 export interface TokenVerifier {
   /** @throws {DomainError} `service_unavailable` without a certain verdict, or `too_many_requests`. */
-  verify(token: string, clientIp?: string): Verification | Promise<Verification>;
+  verify(token: string, clientIp: string | undefined): Verification | Promise<Verification>;
   /** Takes effect before the revocation stream reports the end. */
   refuseSession(sessionId: string): void;
   /**

@@ -62,7 +62,7 @@ async function createVerifier(options: Partial<TokenVerifierOptions>): Promise<T
 const tokenFor = async (token: string, audience = A) =>
   (await exchangeToken(replica.deps, { token, audience })).accessToken;
 const verdictOf = async (verifier: TokenVerifier, token: string) => {
-  const verdict = await verifier.verify(token);
+  const verdict = await verifier.verify(token, undefined);
   return verdict.kind === "active" ? "active" : verdict.reason;
 };
 const newClient = () => ({
@@ -120,7 +120,10 @@ test("a token for somebody else is refused without a call", async () => {
 test("the principal is the original's, and says which token it came from", async () => {
   const { accessToken } = await logIn(replica, randomUUID(), "ADMIN");
   const token = await tokenFor(accessToken);
-  const [original, exchanged] = [await verifiers.issuer.verify(accessToken), await verifiers.a.verify(token)];
+  const [original, exchanged] = [
+    await verifiers.issuer.verify(accessToken, undefined),
+    await verifiers.a.verify(token, undefined),
+  ];
   if (original.kind !== "active" || exchanged.kind !== "active") throw new Error("not active");
   const { tokenId, ...principal } = original.principal;
   expect(exchanged.principal).toEqual({

@@ -77,19 +77,21 @@ test("a token is verified by one call, and then from memory without waiting", as
   const verifier = await createVerifier();
   const userId = randomUUID();
   const { accessToken, sessionId } = await logIn(replica, userId, "ADMIN");
-  expect(await verifier.verify(accessToken)).toMatchObject({
+  expect(await verifier.verify(accessToken, undefined)).toMatchObject({
     kind: "active",
     principal: { userId, sessionId, role: "ADMIN", amr: ["pwd"] },
   });
   for (let index = 0; index < 100; index += 1)
-    expect(verifier.verify(accessToken)).toMatchObject({ kind: "active" });
+    expect(verifier.verify(accessToken, undefined)).toMatchObject({ kind: "active" });
   expect(server.calls.verifyToken).toBe(1);
 });
 
 test("a hundred concurrent verifications of a new token cause one call", async () => {
   const verifier = await createVerifier();
   const { accessToken } = await logIn(replica, randomUUID());
-  const verdicts = await Promise.all(Array.from({ length: 100 }, () => verifier.verify(accessToken)));
+  const verdicts = await Promise.all(
+    Array.from({ length: 100 }, () => verifier.verify(accessToken, undefined)),
+  );
   expect(new Set(verdicts.map(({ kind }) => kind))).toEqual(new Set(["active"]));
   expect(server.calls.verifyToken).toBe(1);
 });
@@ -173,10 +175,10 @@ test.each(["EdDSA", "ES256"] as const)("a signature that is forged causes no cal
   server = await startTokenServer(replica, certificates);
   const verifier = await createVerifier();
   for (let index = 0; index < 10; index += 1)
-    expect(await verdictOf(verifier.verify(forge({ header: { alg } })))).toBe("invalid");
+    expect(await verdictOf(verifier.verify(forge({ header: { alg } }), undefined))).toBe("invalid");
   expect(server.calls.verifyToken).toBe(0);
   const { accessToken } = await logIn(replica, randomUUID());
-  expect(await verdictOf(verifier.verify(accessToken))).toBe("active");
+  expect(await verdictOf(verifier.verify(accessToken, undefined))).toBe("active");
 });
 
 test("a key of a kind that token-service does not know ends no stream, and a token that names it is asked for", async () => {
@@ -186,9 +188,9 @@ test("a key of a kind that token-service does not know ends no stream, and a tok
   `;
   await replica.deps.revocations.refresh();
   const verifier = await createVerifier();
-  expect(await verdictOf(verifier.verify(forge({ header: { kid: id } })))).toBe("invalid");
+  expect(await verdictOf(verifier.verify(forge({ header: { kid: id } }), undefined))).toBe("invalid");
   expect(server.calls.verifyToken).toBe(1);
-  expect(await verdictOf(verifier.verify(accessToken))).toBe("active");
+  expect(await verdictOf(verifier.verify(accessToken, undefined))).toBe("active");
 });
 
 test("a network with forged tokens is refused without calls; other networks and known tokens are not", async () => {
@@ -228,8 +230,8 @@ test("a token of a new active key is accepted at once, without a call for the ke
   await other.deps.keys.reload();
   const { accessToken } = await logIn(other, randomUUID());
   const [verdict, strange] = await Promise.all([
-    verdictOf(verifier.verify(accessToken)),
-    verdictOf(verifier.verify(forge({ header: { kid: strangeKey() } }))),
+    verdictOf(verifier.verify(accessToken, undefined)),
+    verdictOf(verifier.verify(forge({ header: { kid: strangeKey() } }), undefined)),
   ]);
   other.stop();
   expect([verdict, strange]).toEqual(["active", "invalid"]);
@@ -239,11 +241,11 @@ test("a token of a new active key is accepted at once, without a call for the ke
 test("a set of revocations that cannot keep all is not trusted: every token is asked for", async () => {
   const verifier = await createVerifier({ maxRevocations: 2 });
   const { accessToken } = await logIn(replica, randomUUID());
-  await verifier.verify(accessToken);
+  await verifier.verify(accessToken, undefined);
   for (const sessionId of ["a", "b"]) verifier.refuseSession(sessionId);
-  expect(verifier.verify(accessToken)).toMatchObject({ kind: "active" });
+  expect(verifier.verify(accessToken, undefined)).toMatchObject({ kind: "active" });
   verifier.refuseSession("c");
-  expect(await verdictOf(verifier.verify(accessToken))).toBe("active");
+  expect(await verdictOf(verifier.verify(accessToken, undefined))).toBe("active");
   expect(server.calls.verifyToken).toBe(2);
 });
 
@@ -251,9 +253,11 @@ test("a clock that steps ahead by 20 minutes and back brings no revoked token ba
   const verifier = await createVerifier();
   const userId = randomUUID();
   const { accessToken, sessionId } = await logIn(replica, userId);
-  await verifier.verify(accessToken);
+  await verifier.verify(accessToken, undefined);
   await revokeSession(replica.deps, { sessionId, userId, reason: "logout" });
-  await expect.poll(() => verdictOf(verifier.verify(accessToken)), { interval: 5 }).toBe("revoked");
+  await expect
+    .poll(() => verdictOf(verifier.verify(accessToken, undefined)), { interval: 5 })
+    .toBe("revoked");
   vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 1_200_000 });
   try {
     // Longer than a poll and a heartbeat.
@@ -267,20 +271,20 @@ test("a clock that steps ahead by 20 minutes and back brings no revoked token ba
   expect(replica.deps.revocations.isSessionRevoked(sessionId)).toBe(true);
   const later = await createVerifier();
   for (const each of [verifier, later]) {
-    expect(await verdictOf(each.verify(accessToken))).toBe("revoked");
+    expect(await verdictOf(each.verify(accessToken, undefined))).toBe("revoked");
   }
 });
 
 test("a verifier whose clock is ahead calls token-service, and refuses no valid token", async () => {
   const verifier = await createVerifier();
   const { accessToken } = await logIn(replica, randomUUID());
-  await verifier.verify(accessToken);
+  await verifier.verify(accessToken, undefined);
   const nowMs = Date.now();
   replica.deps.now = () => new Date(nowMs);
   vi.useFakeTimers({ toFake: ["Date"], now: nowMs + 1_200_000 });
   try {
-    expect(await verdictOf(verifier.verify(accessToken))).toBe("active");
-    expect(await verdictOf(verifier.verify(accessToken))).toBe("active");
+    expect(await verdictOf(verifier.verify(accessToken, undefined))).toBe("active");
+    expect(await verdictOf(verifier.verify(accessToken, undefined))).toBe("active");
   } finally {
     vi.useRealTimers();
   }
@@ -293,11 +297,12 @@ test("a token is accepted each time within the clock tolerance, and never after 
   vi.useFakeTimers({ toFake: ["Date"], now: expiresAtMs + 2_000 });
   try {
     const verdicts = [];
-    for (let sight = 0; sight < 4; sight += 1) verdicts.push(await verdictOf(verifier.verify(accessToken)));
+    for (let sight = 0; sight < 4; sight += 1)
+      verdicts.push(await verdictOf(verifier.verify(accessToken, undefined)));
     expect(verdicts).toEqual(["active", "active", "active", "active"]);
     vi.setSystemTime(expiresAtMs + 6_000);
-    expect(await verdictOf(verifier.verify(accessToken))).toBe("expired");
-    expect(await verdictOf(verifier.verify(accessToken))).toBe("expired");
+    expect(await verdictOf(verifier.verify(accessToken, undefined))).toBe("expired");
+    expect(await verdictOf(verifier.verify(accessToken, undefined))).toBe("expired");
   } finally {
     vi.useRealTimers();
   }
@@ -307,10 +312,12 @@ test("a revocation reaches a token in memory by the stream", async () => {
   const verifier = await createVerifier();
   const userId = randomUUID();
   const { accessToken, sessionId } = await logIn(replica, userId);
-  await verifier.verify(accessToken);
+  await verifier.verify(accessToken, undefined);
   const asked = server.calls.verifyToken;
   await revokeSession(replica.deps, { sessionId, userId, reason: "logout" });
-  await expect.poll(() => verdictOf(verifier.verify(accessToken)), { interval: 2 }).toBe("revoked");
+  await expect
+    .poll(() => verdictOf(verifier.verify(accessToken, undefined)), { interval: 2 })
+    .toBe("revoked");
   expect(server.calls.verifyToken).toBe(asked);
 });
 
@@ -319,7 +326,7 @@ test("an answer from before a revocation that arrives after it is ignored", asyn
   const { accessToken, sessionId } = await logIn(replica, randomUUID());
   const { promise, resolve } = Promise.withResolvers<void>();
   server.hold.answers = promise;
-  const verdict = verdictOf(verifier.verify(accessToken));
+  const verdict = verdictOf(verifier.verify(accessToken, undefined));
   await expect.poll(() => server.calls.verifyToken, { interval: 2 }).toBe(1);
   verifier.refuseSession(sessionId);
   resolve();
@@ -329,21 +336,23 @@ test("an answer from before a revocation that arrives after it is ignored", asyn
 test("refuseSession() takes effect without waiting for the stream", async () => {
   const verifier = await createVerifier();
   const { accessToken, sessionId } = await logIn(replica, randomUUID());
-  await verifier.verify(accessToken);
+  await verifier.verify(accessToken, undefined);
   verifier.refuseSession(sessionId);
-  expect(verifier.verify(accessToken)).toMatchObject({ kind: "inactive", reason: "revoked" });
+  expect(verifier.verify(accessToken, undefined)).toMatchObject({ kind: "inactive", reason: "revoked" });
 });
 
 test("a banned key refuses every token it signed", async () => {
   const verifier = await createVerifier();
   const { accessToken } = await logIn(replica, randomUUID());
-  await verifier.verify(accessToken);
+  await verifier.verify(accessToken, undefined);
   await revokeSigningKey(replica.deps, replica.deps.keys.active().id, {
     reason: "test",
     requestId: "",
     traceId: "",
   });
-  await expect.poll(() => verdictOf(verifier.verify(accessToken)), { interval: 2 }).not.toBe("active");
+  await expect
+    .poll(() => verdictOf(verifier.verify(accessToken, undefined)), { interval: 2 })
+    .not.toBe("active");
 });
 
 test("a verifier that starts late knows what was revoked before", async () => {
@@ -351,7 +360,7 @@ test("a verifier that starts late knows what was revoked before", async () => {
   const { accessToken, sessionId } = await logIn(replica, userId);
   await revokeSession(replica.deps, { sessionId, userId, reason: "logout" });
   const verifier = await createVerifier();
-  expect(await verdictOf(verifier.verify(accessToken))).toBe("revoked");
+  expect(await verdictOf(verifier.verify(accessToken, undefined))).toBe("revoked");
 });
 
 test("without token-service: memory for three seconds, then no verdict; it recovers automatically", {
@@ -359,15 +368,15 @@ test("without token-service: memory for three seconds, then no verdict; it recov
 }, async () => {
   const verifier = await createVerifier();
   const { accessToken } = await logIn(replica, randomUUID());
-  await verifier.verify(accessToken);
+  await verifier.verify(accessToken, undefined);
   const { port } = server;
   await server.stop();
 
-  expect(await verdictOf(verifier.verify(accessToken))).toBe("active");
+  expect(await verdictOf(verifier.verify(accessToken, undefined))).toBe("active");
   const seen = new Set<string>();
   await expect
     .poll(async () => {
-      const verdict = await verdictOf(verifier.verify(accessToken));
+      const verdict = await verdictOf(verifier.verify(accessToken, undefined));
       seen.add(verdict);
       return verdict;
     })
@@ -377,29 +386,29 @@ test("without token-service: memory for three seconds, then no verdict; it recov
 
   server = await startTokenServer(replica, certificates, port);
   await expect.poll(() => isReady(verifier)).toBe(true);
-  expect(await verdictOf(verifier.verify(accessToken))).toBe("active");
+  expect(await verdictOf(verifier.verify(accessToken, undefined))).toBe("active");
 });
 
 test("a session revoked while this process was cut off is refused as soon as it is back", async () => {
   const verifier = await createVerifier();
   const userId = randomUUID();
   const { accessToken, sessionId } = await logIn(replica, userId);
-  await verifier.verify(accessToken);
+  await verifier.verify(accessToken, undefined);
   const { port } = server;
   await server.stop();
   await revokeSession(replica.deps, { sessionId, userId, reason: "logout" });
   server = await startTokenServer(replica, certificates, port);
-  await expect.poll(() => verdictOf(verifier.verify(accessToken))).toBe("revoked");
+  await expect.poll(() => verdictOf(verifier.verify(accessToken, undefined))).toBe("revoked");
 });
 
 test("token-service without its database is silent, and silence is not trusted", async () => {
   const verifier = await createVerifier();
   const { accessToken } = await logIn(replica, randomUUID());
-  await verifier.verify(accessToken);
+  await verifier.verify(accessToken, undefined);
   await database.ownerSql`alter table revocation_head rename to gone`;
-  await expect.poll(() => verdictOf(verifier.verify(accessToken))).toBe("service_unavailable");
+  await expect.poll(() => verdictOf(verifier.verify(accessToken, undefined))).toBe("service_unavailable");
   await database.ownerSql`alter table gone rename to revocation_head`;
-  await expect.poll(() => verdictOf(verifier.verify(accessToken))).toBe("active");
+  await expect.poll(() => verdictOf(verifier.verify(accessToken, undefined))).toBe("active");
 });
 
 test("memory is bounded: the longest unused token is forgotten, and asked for again", async () => {
@@ -407,7 +416,7 @@ test("memory is bounded: the longest unused token is forgotten, and asked for ag
   const tokens = [];
   for (let index = 0; index < 3; index += 1) tokens.push((await logIn(replica, randomUUID())).accessToken);
   for (const token of [...tokens, tokens[0] ?? ""])
-    expect(await verdictOf(verifier.verify(token))).toBe("active");
+    expect(await verdictOf(verifier.verify(token, undefined))).toBe("active");
   expect(server.calls.verifyToken).toBe(4);
 });
 
@@ -420,5 +429,5 @@ test("a caller whose certificate is not listed learns nothing of the token", asy
   });
   verifiers.push(verifier);
   const { accessToken } = await logIn(replica, randomUUID());
-  expect(await verdictOf(verifier.verify(accessToken))).toBe("service_unavailable");
+  expect(await verdictOf(verifier.verify(accessToken, undefined))).toBe("service_unavailable");
 });

@@ -184,7 +184,7 @@ test.each([
   const verifier = await createVerifier();
   const expiresAt = soon();
   answer = () => active({ role, expiresAt });
-  expect(await verifier.verify(tokenOf())).toEqual({
+  expect(await verifier.verify(tokenOf(), undefined)).toEqual({
     kind: "active",
     principal: { ...principal(), kind: "user", clientId: "", role: expected, acr: 1, expiresAt },
   });
@@ -199,7 +199,7 @@ test("an answer that does not repeat the audience was not checked for it, and is
     ["payments", "active"],
   ]) {
     answer = () => active({ audience });
-    expect(await verdictOf(() => verifier.verify(tokenOf({ aud: "payments" })))).toBe(verdict);
+    expect(await verdictOf(() => verifier.verify(tokenOf({ aud: "payments" }), undefined))).toBe(verdict);
   }
 });
 
@@ -213,7 +213,10 @@ test.each([
 ])("the context %j with the methods %j is the level %i", async (acr, amr, level) => {
   const verifier = await createVerifier();
   answer = () => active({ acr, amr });
-  expect(await verifier.verify(tokenOf())).toMatchObject({ kind: "active", principal: { acr: level } });
+  expect(await verifier.verify(tokenOf(), undefined)).toMatchObject({
+    kind: "active",
+    principal: { acr: level },
+  });
 });
 
 test.each([
@@ -231,7 +234,7 @@ test.each([
 ])("an answer without %s is a refusal", async (_what, changes) => {
   const verifier = await createVerifier();
   answer = () => active(changes);
-  expect(await verifier.verify(tokenOf())).toEqual({ kind: "inactive", reason: "invalid" });
+  expect(await verifier.verify(tokenOf(), undefined)).toEqual({ kind: "inactive", reason: "invalid" });
 });
 
 test("a verifier that says that keys are checked gets the key with the principal, from memory too", async () => {
@@ -240,9 +243,12 @@ test("a verifier that says that keys are checked gets the key with the principal
   answer = () => active({ confirmation });
   const token = tokenOf();
   for (const _time of ["asked", "from memory"])
-    expect(await verifier.verify(token)).toMatchObject({ kind: "active", principal: { confirmation } });
+    expect(await verifier.verify(token, undefined)).toMatchObject({
+      kind: "active",
+      principal: { confirmation },
+    });
   answer = () => active({ confirmation: { jkt: "", x5tS256: "" } });
-  expect(await verifier.verify(tokenOf())).toEqual({ kind: "inactive", reason: "invalid" });
+  expect(await verifier.verify(tokenOf(), undefined)).toEqual({ kind: "inactive", reason: "invalid" });
 });
 
 const client = {
@@ -257,7 +263,7 @@ const API_KEY = `gh_${"0f".repeat(16)}_${"k".repeat(43)}`;
 test("a client is a principal without a role, with its scopes", async () => {
   const verifier = await createVerifier();
   answer = () => active({ ...client, keyId: "" });
-  expect(await verifier.verify(API_KEY)).toMatchObject({
+  expect(await verifier.verify(API_KEY, undefined)).toMatchObject({
     kind: "active",
     principal: {
       kind: "client",
@@ -279,7 +285,7 @@ test.each([
 ])("a principal %s is refused", async (_what, changes) => {
   const verifier = await createVerifier();
   answer = () => active(changes);
-  expect(await verdictOf(() => verifier.verify(tokenOf()))).toBe("invalid");
+  expect(await verdictOf(() => verifier.verify(tokenOf(), undefined))).toBe("invalid");
 });
 
 test("a client's token is refused from memory once its credential or the token itself is revoked", async () => {
@@ -287,7 +293,7 @@ test("a client's token is refused from memory once its credential or the token i
   for (const target of ["credential", "token"]) {
     const token = tokenOf();
     answer = () => active({ ...client, sessionId: `${target} credential`, tokenId: `${target} token` });
-    expect(await verdictOf(() => verifier.verify(token))).toBe("active");
+    expect(await verdictOf(() => verifier.verify(token, undefined))).toBe("active");
     const calls = asked.length;
     const revocation = {
       sequence: 1,
@@ -295,7 +301,9 @@ test("a client's token is refused from memory once its credential or the token i
       target: { $case: "sessionId", value: `${target} ${target}` },
     };
     tell({ revocations: [revocation as never], sequence: 1 });
-    await expect.poll(() => verdictOf(() => verifier.verify(token)), { interval: 2 }).toBe("revoked");
+    await expect
+      .poll(() => verdictOf(() => verifier.verify(token, undefined)), { interval: 2 })
+      .toBe("revoked");
     expect(asked).toHaveLength(calls);
   }
 });
@@ -304,12 +312,12 @@ test("an API key is asked for once; a revoked one again, and then refused withou
   const verifier = await createVerifier();
   answer = () => active({ ...client, keyId: "" });
   for (let call = 0; call < 3; call += 1)
-    expect(await verdictOf(() => verifier.verify(API_KEY))).toBe("active");
+    expect(await verdictOf(() => verifier.verify(API_KEY, undefined))).toBe("active");
   expect(asked).toEqual([API_KEY]);
   answer = () => ({ active: false, reason: InactiveReason.REVOKED });
   verifier.refuseSession("s");
   for (let call = 0; call < 3; call += 1)
-    expect(await verdictOf(() => verifier.verify(API_KEY))).toBe("revoked");
+    expect(await verdictOf(() => verifier.verify(API_KEY, undefined))).toBe("revoked");
   expect(asked).toEqual([API_KEY, API_KEY]);
 });
 
@@ -329,7 +337,7 @@ test("a network's random API keys are asked for within its share, other networks
 test("an answer without a principal is a refusal", async () => {
   const verifier = await createVerifier();
   answer = () => ({ active: true });
-  expect(await verifier.verify(tokenOf())).toEqual({ kind: "inactive", reason: "invalid" });
+  expect(await verifier.verify(tokenOf(), undefined)).toEqual({ kind: "inactive", reason: "invalid" });
 });
 
 test.each([
@@ -346,8 +354,8 @@ test.each([
       reason: expected,
       subject: { userId: "u", sessionId: "s", role: "ADMIN" },
     };
-    expect(await verifier.verify(token)).toEqual(refusal);
-    expect(verifier.verify(token)).toEqual(refusal);
+    expect(await verifier.verify(token, undefined)).toEqual(refusal);
+    expect(verifier.verify(token, undefined)).toEqual(refusal);
     expect(asked).toHaveLength(1);
   },
 );
@@ -360,7 +368,7 @@ test.each([
 ])("a subject's role is a name: %s", async (role, expected) => {
   const verifier = await createVerifier();
   answer = () => ({ reason: InactiveReason.REVOKED });
-  const verdict = await verifier.verify(tokenOf({ role }));
+  const verdict = await verifier.verify(tokenOf({ role }), undefined);
   expect(verdict).toMatchObject({ reason: "revoked" });
   expect("subject" in verdict && verdict.subject?.role).toBe(expected);
 });
@@ -368,7 +376,7 @@ test.each([
 test.each([{ sub: 1 }, { sid: 1 }])("a token with %j has no subject", async (payload) => {
   const verifier = await createVerifier();
   answer = () => ({ reason: InactiveReason.REVOKED });
-  expect(await verifier.verify(tokenOf(payload))).toEqual({ kind: "inactive", reason: "revoked" });
+  expect(await verifier.verify(tokenOf(payload), undefined)).toEqual({ kind: "inactive", reason: "revoked" });
 });
 
 test.each([InactiveReason.INVALID, InactiveReason.UNSPECIFIED, 99 as InactiveReason])(
@@ -376,17 +384,17 @@ test.each([InactiveReason.INVALID, InactiveReason.UNSPECIFIED, 99 as InactiveRea
   async (reason) => {
     const verifier = await createVerifier();
     answer = () => ({ reason });
-    expect(await verifier.verify(tokenOf())).toEqual({ kind: "inactive", reason: "invalid" });
+    expect(await verifier.verify(tokenOf(), undefined)).toEqual({ kind: "inactive", reason: "invalid" });
   },
 );
 
 test("a session refused here is refused with its subject, also during a call", async () => {
   const verifier = await createVerifier();
   const known = tokenOf();
-  await verifier.verify(known);
+  await verifier.verify(known, undefined);
   const held = Promise.withResolvers<Partial<VerifyTokenResponse>>();
   answer = () => held.promise;
-  const underWay = verifier.verify(tokenOf());
+  const underWay = verifier.verify(tokenOf(), undefined);
   verifier.refuseSession("s");
   held.resolve(active());
   const refusal = {
@@ -394,7 +402,7 @@ test("a session refused here is refused with its subject, also during a call", a
     reason: "revoked",
     subject: { userId: "u", sessionId: "s", role: "ADMIN" },
   };
-  expect(verifier.verify(known)).toEqual(refusal);
+  expect(verifier.verify(known, undefined)).toEqual(refusal);
   expect(await underWay).toEqual(refusal);
 });
 
@@ -402,11 +410,11 @@ test("tokens of a banned key are refused from memory, and the ban is reported", 
   const banned: string[] = [];
   const verifier = await createVerifier({ onKeyBanned: (keyId) => banned.push(keyId) });
   const token = tokenOf();
-  await verifier.verify(token);
+  await verifier.verify(token, undefined);
   const target = { $case: "keyId" as const, value: KEY_ID };
   tell({ revocations: [{ sequence: 1, target, expiresAt: undefined }], sequence: 1 });
   await vi.waitFor(() => expect(banned).toEqual([KEY_ID]), { interval: 2, timeout: 60_000 });
-  expect(verifier.verify(token)).toMatchObject({ kind: "inactive", reason: "revoked" });
+  expect(verifier.verify(token, undefined)).toMatchObject({ kind: "inactive", reason: "revoked" });
 });
 
 test("the keys are reported", async () => {
@@ -421,11 +429,11 @@ test("a token in memory is asked for again when its time is over by the clock th
   const verifier = await createVerifier();
   answer = () => ({ ...active(), expiresInMs: 1_000 });
   const token = tokenOf();
-  await verifier.verify(token);
+  await verifier.verify(token, undefined);
   nowMs += 999;
-  expect(verifier.verify(token)).toMatchObject({ kind: "active" });
+  expect(verifier.verify(token, undefined)).toMatchObject({ kind: "active" });
   nowMs += 1;
-  expect(await verdictOf(() => verifier.verify(token))).toBe("active");
+  expect(await verdictOf(() => verifier.verify(token, undefined))).toBe("active");
   expect(asked).toHaveLength(2);
 });
 
@@ -433,11 +441,11 @@ test("a token in memory that turns out to be over is then refused from memory", 
   const verifier = await createVerifier();
   answer = () => ({ ...active(), expiresInMs: 1_000 });
   const token = tokenOf();
-  await verifier.verify(token);
+  await verifier.verify(token, undefined);
   setUptime((ms) => ms + 1_000);
   answer = () => ({ reason: InactiveReason.EXPIRED });
   for (let sight = 0; sight < 3; sight += 1)
-    expect(await verdictOf(() => verifier.verify(token))).toBe("expired");
+    expect(await verdictOf(() => verifier.verify(token, undefined))).toBe("expired");
   expect(asked).toHaveLength(2);
 });
 
@@ -446,11 +454,11 @@ test("no token stays in memory longer than any may live, whatever the answer sai
   const expiresAt = new Date(Date.now() + 86_400_000);
   answer = () => ({ ...active({ expiresAt }), expiresInMs: 86_400_000 });
   const token = tokenOf();
-  await verifier.verify(token);
+  await verifier.verify(token, undefined);
   setUptime((ms) => ms + 3_610_000);
   tell();
   await vi.waitFor(() => verifier.assertReady(), { interval: 2, timeout: 60_000 });
-  await verifier.verify(token);
+  await verifier.verify(token, undefined);
   expect(asked).toHaveLength(2);
 });
 
@@ -467,40 +475,40 @@ test.each([
   answer = () => ({ ...active({ expiresAt: new Date(nowMs + leftMs) }), expiresInMs });
   const token = tokenOf();
   for (let sight = 0; sight < 2; sight += 1)
-    expect(await verdictOf(() => verifier.verify(token))).toBe("active");
+    expect(await verdictOf(() => verifier.verify(token, undefined))).toBe("active");
   expect(asked).toHaveLength(calls);
 });
 
 test("after three seconds of silence memory is not trusted", async () => {
   const verifier = await createVerifier();
   const token = tokenOf();
-  await verifier.verify(token);
+  await verifier.verify(token, undefined);
   setUptime((ms) => ms + 3_001);
   expect(() => verifier.assertReady()).toThrow(expect.objectContaining({ code: "service_unavailable" }));
-  expect(await verdictOf(() => verifier.verify(token))).toBe("active");
+  expect(await verdictOf(() => verifier.verify(token, undefined))).toBe("active");
   expect(asked).toHaveLength(2);
 });
 
 test("a token that a call refuses in silence is not remembered when the stream is back", async () => {
   const verifier = await createVerifier();
   const token = tokenOf();
-  await verifier.verify(token);
+  await verifier.verify(token, undefined);
   setUptime((ms) => ms + 3_001);
   answer = () => ({ reason: InactiveReason.INVALID });
-  expect(await verdictOf(() => verifier.verify(token))).toBe("invalid");
+  expect(await verdictOf(() => verifier.verify(token, undefined))).toBe("invalid");
   tell();
   await vi.waitFor(() => verifier.assertReady(), { interval: 2, timeout: 60_000 });
-  expect(await verdictOf(() => verifier.verify(token))).toBe("invalid");
+  expect(await verdictOf(() => verifier.verify(token, undefined))).toBe("invalid");
 });
 
 test("after a revocation of an unknown kind every token needs a call, and the verifier stays ready", async () => {
   const verifier = await createVerifier();
   const token = tokenOf();
-  await verifier.verify(token);
+  await verifier.verify(token, undefined);
   tell({ revocations: [{ sequence: 1, target: undefined, expiresAt: soon() }], sequence: 1 });
   await expect
     .poll(async () => {
-      await verifier.verify(token);
+      await verifier.verify(token, undefined);
       return asked.length;
     })
     .toBeGreaterThan(2);
@@ -520,7 +528,7 @@ test("a verifier is not ready before it knows the log, and ends its stream when 
   await vi.waitFor(() => expect(watchers).toBe(1), { interval: 2, timeout: 60_000 });
   verifier.close();
   await vi.waitFor(() => expect(watchers).toBe(0), { interval: 2, timeout: 60_000 });
-  expect(await verdictOf(() => verifier.verify(tokenOf()))).not.toBe("active");
+  expect(await verdictOf(() => verifier.verify(tokenOf(), undefined))).not.toBe("active");
   expect(asked).toEqual([]);
 });
 
@@ -530,7 +538,7 @@ test("a call that finds token-service unavailable is made once more", async () =
     if (asked.length === 1) throw new DomainError("service_unavailable");
     return active();
   };
-  expect(await verdictOf(() => verifier.verify(tokenOf()))).toBe("active");
+  expect(await verdictOf(() => verifier.verify(tokenOf(), undefined))).toBe("active");
   expect(asked).toHaveLength(2);
 });
 
@@ -539,7 +547,7 @@ test("when to ask again is what token-service says", async () => {
   answer = () => {
     throw new DomainError("busy", undefined, { retryAfterMs: 7_000 });
   };
-  await expect(verifier.verify(tokenOf())).rejects.toMatchObject({
+  await expect(verifier.verify(tokenOf(), undefined)).rejects.toMatchObject({
     code: "service_unavailable",
     retryAfterMs: 7_000,
   });
@@ -580,7 +588,7 @@ test.each([
   [5_000, 1_000, 5_000],
 ])("with %j a call has its time", async (callTimeoutMs, leastMs, mostMs) => {
   const verifier = await createVerifier(callTimeoutMs === undefined ? DEFAULTS : { callTimeoutMs });
-  await verifier.verify(tokenOf());
+  await verifier.verify(tokenOf(), undefined);
   expect(budgetMs).toBeGreaterThan(leastMs);
   expect(budgetMs).toBeLessThanOrEqual(mostMs);
 });
@@ -588,9 +596,9 @@ test.each([
 test("lookups are counted by where the answer came from, and how old the knowledge is", async () => {
   const verifier = await createVerifier();
   const token = tokenOf();
-  for (let sight = 0; sight < 3; sight += 1) await verifier.verify(token);
-  verifier.verify("garbage");
-  for (const late of [1, 2, 3, 4]) verifier.verify(tokenOf({ exp: late }));
+  for (let sight = 0; sight < 3; sight += 1) await verifier.verify(token, undefined);
+  verifier.verify("garbage", undefined);
+  for (const late of [1, 2, 3, 4]) verifier.verify(tokenOf({ exp: late }), undefined);
   const text = await metrics.render();
   const count = (from: string) =>
     new RegExp(`^gatehouse_token_lookups_total\\{from="${from}",service="gateway"\\} (\\d+)`, "m").exec(
@@ -604,8 +612,8 @@ test("lookups are counted by where the answer came from, and how old the knowled
 
 test("a token that is over is refused as such without a call, and a forged one as invalid", async () => {
   const verifier = await createVerifier();
-  expect(verifier.verify(tokenOf({ exp: 1 }))).toEqual({ kind: "inactive", reason: "expired" });
-  expect(verifier.verify(tokenOf({ iss: "https://other.example" }))).toEqual({
+  expect(verifier.verify(tokenOf({ exp: 1 }), undefined)).toEqual({ kind: "inactive", reason: "expired" });
+  expect(verifier.verify(tokenOf({ iss: "https://other.example" }), undefined)).toEqual({
     kind: "inactive",
     reason: "invalid",
   });
@@ -658,9 +666,10 @@ test("from a service that tells no rules, only what has no token's shape is refu
   first = { rules: undefined };
   const verifier = await createVerifier();
   answer = () => ({ reason: InactiveReason.INVALID });
-  for (const text of OUTSIDE) expect(verifier.verify(text)).toEqual({ kind: "inactive", reason: "invalid" });
+  for (const text of OUTSIDE)
+    expect(verifier.verify(text, undefined)).toEqual({ kind: "inactive", reason: "invalid" });
   expect(asked).toEqual([]);
-  for (const text of INSIDE) await verifier.verify(text);
+  for (const text of INSIDE) await verifier.verify(text, undefined);
   expect(asked).toEqual(INSIDE);
 });
 
@@ -668,14 +677,14 @@ test("the refusal of an unreadable token has no subject", async () => {
   first = { rules: undefined };
   const verifier = await createVerifier();
   answer = () => ({ reason: InactiveReason.REVOKED });
-  expect(await verifier.verify("a.b.c")).toEqual({ kind: "inactive", reason: "revoked" });
+  expect(await verifier.verify("a.b.c", undefined)).toEqual({ kind: "inactive", reason: "revoked" });
 });
 
 test("tokens of an unknown key wait for the next read: then they are verified by a call, or refused without one", async () => {
   const verifier = await createVerifier();
   const token = tokenOf({}, NEW_KEY_ID);
-  const good = verifier.verify(token);
-  const strange = verifier.verify(tokenOf({}, "X".repeat(43)));
+  const good = verifier.verify(token, undefined);
+  const strange = verifier.verify(tokenOf({}, "X".repeat(43)), undefined);
   tell({
     rules: { ...RULES, keys: [{ keyId: NEW_KEY_ID, algorithm: "EdDSA", publicKey: Buffer.alloc(0) }] },
   });

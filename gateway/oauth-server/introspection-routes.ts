@@ -6,6 +6,7 @@ import { acrOf } from "../../token-client/assurance.ts";
 import type { Principal, TokenVerifier } from "../../token-client/principal.ts";
 import { idField, roleField } from "../auth/answer-fields.ts";
 import type { Backends } from "../backends/backends.ts";
+import { clientIp } from "../edge/caller.ts";
 import { registerFormParser } from "../edge/form-parser.ts";
 import { tokenTypeOf } from "../edge/proofs-of-keys.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
@@ -95,7 +96,7 @@ export function registerIntrospectionRoutes(app: GatewayApp, deps: Introspection
       proof: { hook: "onRequest", prove: authenticateClient },
       handler: async (request) => {
         const { token } = request.body;
-        const verification = await verifier.verify(token);
+        const verification = await verifier.verify(token, clientIp(request));
         // The reason is not disclosed (RFC 7662 §2.2).
         if (verification.kind === "inactive") return { active: false };
         const { principal } = verification;

@@ -139,7 +139,7 @@ export class OpenExchanges {
   #verify(accessToken: string): Verification | DomainError | Promise<Verification | DomainError> {
     const unknown = (cause: unknown) => new DomainError("service_unavailable", undefined, { cause });
     try {
-      const verdict = this.#verifier.verify(accessToken);
+      const verdict = this.#verifier.verify(accessToken, undefined);
       return verdict instanceof Promise ? verdict.catch(unknown) : verdict;
     } catch (error) {
       return unknown(error);
