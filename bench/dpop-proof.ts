@@ -29,7 +29,7 @@ for (const alg of ["ES256", "EdDSA"] as const) {
   const proofs = new DpopProofs(() => Date.now());
   const costs: Record<"proof" | "signature", number[]> = { proof: [], signature: [] };
   for (let round = -1; round < ROUNDS; round += 1) {
-    // As many as one key may use, of which each round has its own memory.
+    // As many as one user may use, of which each round has its own memory.
     const used = new UsedProofs({
       redis: undefined,
       nowMs: () => performance.now(),
@@ -50,7 +50,7 @@ for (const alg of ["ES256", "EdDSA"] as const) {
     const token = { text: TOKEN, jkt: first.jkt };
     const ofProofs = measure(texts, (text) => {
       const proof = proofs.check(text.toString("latin1"), { method: "POST", url: URL_OF_CALL, token });
-      return typeof proof !== "string" && used.use(proof, true) === "first";
+      return typeof proof !== "string" && used.use(proof, "user") === "first";
     });
     const ofSignatures = measure(made, ({ input, signature }) =>
       verify(digest, Buffer.from(input), ieee(publicKey), signature),

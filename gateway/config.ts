@@ -194,8 +194,8 @@ export const configSchema = z
     TRUSTED_PROXIES: networkListSchema.default(() => new BlockList()),
     /** Of clients, to the certificate in `Client-Cert`. */
     CERTIFICATE_BOUND_TOKENS: booleanSchema.default(false),
-    /** Further ones are closed at once. */
     CALL_BUDGET_MS: integerSchema(500, 10_000).default(CALL_BUDGET_MS),
+    /** Further ones are closed at once. */
     MAX_CONNECTIONS: integerSchema(1, 100_000).default(10_000),
     /** Per IPv4 address or IPv6 /64. Trusted proxies are exempt. */
     MAX_CONNECTIONS_PER_ADDRESS: integerSchema(1, 100_000).default(1_000),

@@ -8,7 +8,7 @@ import type { TokenDelivery } from "./oauth-redirect.ts";
 export interface AuthDeps extends Pick<Backends, "identity" | "sessions"> {
   verifier: Pick<TokenVerifier, "verify" | "refuseSession">;
   access: Pick<AccessRules, "permissionsOf">;
-  proofsOfKeys: Pick<ProofsOfKeys, "ofCall">;
+  proofsOfKeys: Pick<ProofsOfKeys, "ofCall" | "useOfCall">;
   /** After a login at an identity provider. */
   tokenDelivery: TokenDelivery;
 }

@@ -253,8 +253,9 @@ async function verifySessionUser(
   if (authorization === undefined) return "";
   try {
     const presented = presentedToken(authorization);
-    const principal = verifiedPrincipal(await verifier.verify(presented.text));
-    await proofsOfKeys.ofCall(request, presented, principal);
+    const principal = verifiedPrincipal(await verifier.verify(presented.text, clientIp(request)));
+    const proof = proofsOfKeys.ofCall(request, presented, principal);
+    if (proof !== undefined) await proofsOfKeys.useOfCall(request, proof, principal);
     return principal.userId;
   } catch (error) {
     const isRefused = error instanceof DomainError && REFUSED_TOKENS.has(error.code);

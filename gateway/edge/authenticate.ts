@@ -48,6 +48,30 @@ function finish(
   else running.then(done, failed);
 }
 
+/** After the limits of the user: a refused call takes no place in the memory of proofs. */
+export function createUseProof({ proofsOfKeys }: Pick<AuthenticateDeps, "proofsOfKeys">) {
+  return (request: FastifyRequest, _reply: FastifyReply, done: HookHandlerDoneFunction): void => {
+    const state = writableState(request);
+    const { access, unusedProof } = state;
+    if (access === null || unusedProof === null) {
+      done();
+      return;
+    }
+    const { principal } = access;
+    state.unusedProof = null;
+    finish(
+      () => proofsOfKeys.useOfCall(request, unusedProof, principal),
+      done,
+      (error) => {
+        state.access = null;
+        delete state.call.actor;
+        noteRefusal(request, error, principal);
+        done(error);
+      },
+    );
+  };
+}
+
 /** The session may have ended during a slow body. */
 export function createSecondLook(deps: AuthenticateDeps) {
   const authenticateAgain = createAuthenticate(deps);
@@ -73,9 +97,10 @@ function authenticate(request: FastifyRequest, deps: AuthenticateDeps): Promise<
   if (policy.auth === "public") return proveForTokens(request, deps);
   const presented = presentedToken(request.headers.authorization);
   const verification = deps.verifier.verify(presented.text, clientIp(request));
-  return verification instanceof Promise
-    ? verification.then((verified) => admit(request, deps, presented, verified))
-    : admit(request, deps, presented, verification);
+  if (verification instanceof Promise)
+    return verification.then((verified) => admit(request, deps, presented, verified));
+  admit(request, deps, presented, verification);
+  return undefined;
 }
 
 function proveForTokens(
@@ -92,27 +117,26 @@ function admit(
   deps: AuthenticateDeps,
   presented: PresentedToken,
   verification: Verification,
-): Promise<void> | undefined {
-  const refuse = (error: unknown): never => {
-    const subject = verification.kind === "active" ? verification.principal : verification.subject;
-    // The first call of many clients needs a nonce: that is no event.
-    const isExpected = error instanceof DomainError && error.code === "token_proof_needs_nonce";
-    const actor = subject === undefined || isExpected ? null : actorOf(subject);
-    writableState(request).refusal = { error: error as Error, actor };
-    throw error;
-  };
+): void {
   try {
     const principal = verifiedPrincipal(verification);
     // A second look has the proof of the first.
     const isProven = request.state.access !== null;
-    const proving = isProven ? undefined : deps.proofsOfKeys.ofCall(request, presented, principal);
-    if (proving !== undefined)
-      return proving.then(() => allow(request, deps, presented, principal)).catch(refuse);
+    const proof = isProven ? undefined : deps.proofsOfKeys.ofCall(request, presented, principal);
     allow(request, deps, presented, principal);
-    return undefined;
+    writableState(request).unusedProof = proof ?? null;
   } catch (error) {
-    return refuse(error);
+    const subject = verification.kind === "active" ? verification.principal : verification.subject;
+    noteRefusal(request, error as Error, subject);
+    throw error;
   }
+}
+
+function noteRefusal(request: FastifyRequest, error: Error, subject: Subject | undefined): void {
+  // The first call of many clients needs a nonce: that is no event.
+  const isExpected = error instanceof DomainError && error.code === "token_proof_needs_nonce";
+  const actor = subject === undefined || isExpected ? null : actorOf(subject);
+  writableState(request).refusal = { error, actor };
 }
 
 function allow(

@@ -4,6 +4,7 @@ import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { type DpopClient, dpopClient, type ProofParts } from "../../tests/support/dpop-client.ts";
 import type { Verification } from "../../token-client/principal.ts";
+import { defaultLimitClasses } from "../limits/limit-class.ts";
 import {
   completedLogin,
   HOST,
@@ -173,6 +174,56 @@ describe("a call with a token of a key", () => {
     await send(app, { url: "/auth/sessions", token: BOUND });
     await expect.poll(() => entries.length).toBeGreaterThan(0);
     expect(entries[0]).toMatchObject({ actor: { userId: tokens.userId }, errorCode: "token_proof_missing" });
+  });
+});
+
+/** Redis, as far as proofs need it. */
+function redisThatKnows(names: Set<string>) {
+  const set = async (name: string) => {
+    if (names.has(name)) return null;
+    names.add(name);
+    return "OK";
+  };
+  const redis = { connectedAtMs: 0, ask: <T>(work: (client: never) => Promise<T>) => work({ set } as never) };
+  return new UsedProofs({ redis, nowMs: () => 1e9, wallMs: () => Date.now() });
+}
+
+describe.each(["in memory", "in Redis"])("%s", (where) => {
+  test("calls that the user's limit refuses leave no proof, whatever the keys", async () => {
+    const names = new Set<string>();
+    if (where === "in Redis") usedProofs = redisThatKnows(names);
+    const keys = await Promise.all(Array.from({ length: 20 }, () => dpopClient()));
+    const verdicts = new Map<string, Verification>();
+    for (const { jkt } of keys) {
+      const principal = { ...principalWith("USER"), confirmation: { jkt, x5tS256: "" } };
+      verdicts.set(`bound.${jkt}`, { kind: "active", principal });
+    }
+    const limitClasses = defaultLimitClasses();
+    limitClasses.account.user = { calls: 5, perSeconds: 60 };
+    const { app } = gateway({ verifier: verifierOfUsers(verdicts), limitClasses });
+    const statuses: number[] = [];
+    for (const key of keys) {
+      const token = `bound.${key.jkt}`;
+      statuses.push((await call(app, await proofOf({ token }, key), { token })).statusCode);
+    }
+    expect(statuses).toEqual([...Array(5).fill(200), ...Array(15).fill(429)]);
+    expect(where === "in Redis" ? names.size : usedProofs.size).toBe(5);
+  });
+
+  test("of equal calls that race one is served, and the others are recorded as the user's", async () => {
+    if (where === "in Redis") usedProofs = redisThatKnows(new Set());
+    let served = 0;
+    const listSessions = async () => {
+      served += 1;
+      return { sessions: [] };
+    };
+    const { app, entries } = gateway({ sessions: { listSessions } });
+    const proof = await proofOf();
+    const answers = await Promise.all(Array.from({ length: 5 }, () => call(app, proof)));
+    expect(answers.map(({ statusCode }) => statusCode).sort()).toEqual([200, 401, 401, 401, 401]);
+    expect(served).toBe(1);
+    await expect.poll(() => entries.length).toBe(4);
+    expect(entries[0]).toMatchObject({ actor: { userId: tokens.userId }, errorCode: "token_proof_invalid" });
   });
 });
 

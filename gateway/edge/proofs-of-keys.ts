@@ -69,7 +69,7 @@ export class ProofsOfKeys {
     const text = textOf(request);
     if (text === undefined) return undefined;
     const proof = this.#check(request, text, undefined, REFUSAL.request);
-    return this.#useOnce(request, proof, REFUSAL.request);
+    return this.#useOnce(request, proof, undefined);
   }
 
   /** As `ClientCertificates.thumbprint`. */
@@ -77,12 +77,8 @@ export class ProofsOfKeys {
     return this.#certificates.thumbprint(request);
   }
 
-  /** Of a call with an access token. @throws {DomainError} */
-  ofCall(
-    request: FastifyRequest,
-    presented: PresentedToken,
-    principal: Principal,
-  ): Promise<void> | undefined {
+  /** Of a call with an access token. `useOfCall` remembers the proof that it returns. @throws {DomainError} */
+  ofCall(request: FastifyRequest, presented: PresentedToken, principal: Principal): DpopProof | undefined {
     assertScheme(presented, principal);
     const { x5tS256 = "" } = principal.confirmation ?? {};
     if (x5tS256 !== "" && this.#certificates.thumbprint(request) !== x5tS256)
@@ -95,7 +91,13 @@ export class ProofsOfKeys {
     if (text === undefined) throw new DomainError("token_proof_missing");
     const token = { text: presented.text, jkt: principal.confirmation?.jkt ?? "" };
     const proof = this.#check(request, text, token, REFUSAL.call);
-    return this.#useOnce(request, proof, REFUSAL.call);
+    this.#settle(request, proof, this.#used.look(proof), REFUSAL.call);
+    return proof;
+  }
+
+  /** When the limit of the user has been asked, so that refused calls take no memory. @throws {DomainError} */
+  useOfCall(request: FastifyRequest, proof: DpopProof, { userId }: Principal): Promise<void> | undefined {
+    return this.#useOnce(request, proof, userId);
   }
 
   #check(request: FastifyRequest, text: string, token: ProvenCall["token"], refusal: Refusal): DpopProof {
@@ -108,18 +110,22 @@ export class ProofsOfKeys {
     throw new DomainError(refusal.invalid, `The DPoP proof is not valid: ${PROOF_FAILURES[proof]}.`);
   }
 
-  #useOnce(request: FastifyRequest, proof: DpopProof, refusal: Refusal): Promise<void> | undefined {
+  #useOnce(request: FastifyRequest, proof: DpopProof, userId: string | undefined): Promise<void> | undefined {
     const settle = (use: ProofUse) => {
-      this.#offerNonce(request, proof, use);
-      if (use !== "first") this.#countRefusal(use);
-      if (use === "needs_nonce") throw new DomainError(refusal.needsNonce);
-      if (use === "again") throw new DomainError(refusal.invalid, "The DPoP proof was used before.");
+      this.#settle(request, proof, use, userId === undefined ? REFUSAL.request : REFUSAL.call);
       writableState(request).call.proven = { jkt: proof.jkt, x5tS256: "" };
     };
-    const use = this.#used.use(proof, refusal === REFUSAL.call);
+    const use = this.#used.use(proof, userId);
     if (use instanceof Promise) return use.then(settle);
     settle(use);
     return undefined;
+  }
+
+  #settle(request: FastifyRequest, proof: DpopProof, use: ProofUse, refusal: Refusal): void {
+    this.#offerNonce(request, proof, use);
+    if (use !== "first") this.#countRefusal(use);
+    if (use === "needs_nonce") throw new DomainError(refusal.needsNonce);
+    if (use === "again") throw new DomainError(refusal.invalid, "The DPoP proof was used before.");
   }
 
   /** Also with an answer, before the nonce of the proof is too old (RFC 9449 §8.2). */

@@ -10,7 +10,12 @@ import type { KnownPaths } from "../routing/known-paths.ts";
 import type { ProxyTable } from "../routing/proxy-table.ts";
 import type { RequestPolicy } from "../routing/route-policy.ts";
 import type { AuditTrail } from "./audit.ts";
-import { type AuthenticateDeps, createAuthenticate, createSecondLook } from "./authenticate.ts";
+import {
+  type AuthenticateDeps,
+  createAuthenticate,
+  createSecondLook,
+  createUseProof,
+} from "./authenticate.ts";
 import { guardBrowserSession } from "./browser-session.ts";
 import type { Completion, OnCompleted } from "./completion.ts";
 import { corsHeadersFor } from "./cors.ts";
@@ -60,6 +65,7 @@ export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
   app.addHook("onRequest", limits.beforeLogin);
   app.addHook("onRequest", createAuthenticate(deps));
   app.addHook("onRequest", limits.afterLogin);
+  app.addHook("onRequest", createUseProof(deps));
   app.addHook("onRequest", (request, reply, done) => {
     // Before its body is read.
     if (request.state.policy === null) deps.notFound(request, reply);

@@ -12,6 +12,7 @@ import type { Place } from "../limits/stranger-places.ts";
 import type { ProxyTarget } from "../routing/proxy-table.ts";
 import type { RouteDocs } from "../routing/route-docs.ts";
 import type { RequestPolicy, RoutePolicy } from "../routing/route-policy.ts";
+import type { DpopProof } from "./dpop-proof.ts";
 
 declare module "fastify" {
   /** Own routes must have `auth`, `limitClass` and `docs`. */
@@ -54,7 +55,7 @@ interface Proof {
 /** The user's approval that lets this call through, as its upstream and the audit log see it. */
 export interface UsedApproval {
   readonly id: string;
-  /** `totp`, `recovery_code`. */
+  /** `totp`, `recovery_code`, `passkey`. */
   readonly method: string;
   /** SHA-256 in hexadecimal. */
   readonly digest: string;
@@ -98,6 +99,8 @@ export class RequestState {
   /** A token in the body may still prove the caller. */
   refusal: TokenRefusal | null = null;
   proof: Proof | null = null;
+  /** Of a call whose limits have not been asked yet. */
+  unusedProof: DpopProof | null = null;
   /** For the client's next DPoP proof. */
   dpopNonce: string | null = null;
   /** Null if the call needs none. */

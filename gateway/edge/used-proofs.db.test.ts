@@ -39,6 +39,7 @@ const gatewayWith = (redis: SharedRedis) =>
     nowMs: () => performance.now() + clock.aheadMs,
     wallMs: () => Date.now(),
   });
+const USER = "ada";
 const proofOf = (jti: string, nonce?: string) => ({ jkt: "k", jti, nonce });
 
 describe.skipIf(program === undefined)("gateways with one Redis", () => {
@@ -52,16 +53,16 @@ describe.skipIf(program === undefined)("gateways with one Redis", () => {
   test("fifty calls with one proof race over two gateways: one passes", async () => {
     const gateways = [gatewayWith(await connect(redis)), gatewayWith(await connect(redis))];
     clock.aheadMs = 120_000;
-    const uses = Array.from({ length: 50 }, (_, nth) => gateways[nth % 2]?.use(proofOf("j"), true));
+    const uses = Array.from({ length: 50 }, (_, nth) => gateways[nth % 2]?.use(proofOf("j"), USER));
     expect((await Promise.all(uses)).filter((use) => use === "first")).toHaveLength(1);
-    expect(await gateways[0]?.use(proofOf("other"), true)).toBe("first");
+    expect(await gateways[0]?.use(proofOf("other"), USER)).toBe("first");
   });
 
   test("what is remembered ends, and not before a proof does", async () => {
     const shared = await connect(redis);
     const gateway = gatewayWith(shared);
     clock.aheadMs = 120_000;
-    await gateway.use(proofOf("j"), true);
+    await gateway.use(proofOf("j"), USER);
     const lives = await shared.ask(async (client) => {
       const [key = ""] = await client.keys("gatehouse:dpop:*");
       return client.pttl(key);
@@ -74,17 +75,17 @@ describe.skipIf(program === undefined)("gateways with one Redis", () => {
     const shared = await connect(redis);
     const gateway = gatewayWith(shared);
     clock.aheadMs = 120_000;
-    expect(await gateway.use(proofOf("j"), true)).toBe("first");
+    expect(await gateway.use(proofOf("j"), USER)).toBe("first");
     const before = shared.connectedAtMs ?? 0;
     await redis.restart();
     await expect
       .poll(() => shared.connectedAtMs ?? 0, { interval: 5, timeout: 30_000 })
       .toBeGreaterThan(before);
     clock.aheadMs = 0;
-    expect(await gateway.use(proofOf("j"), true)).toBe("needs_nonce");
+    expect(await gateway.use(proofOf("j"), USER)).toBe("needs_nonce");
     const { nonce } = gateway;
-    expect(await gateway.use(proofOf("j", nonce), true)).toBe("first");
-    expect(await gatewayWith(shared).use(proofOf("j", nonce), true)).toBe("needs_nonce");
+    expect(await gateway.use(proofOf("j", nonce), USER)).toBe("first");
+    expect(await gatewayWith(shared).use(proofOf("j", nonce), USER)).toBe("needs_nonce");
   });
 
   test("without Redis' answer a proof needs a nonce", async () => {
@@ -93,7 +94,7 @@ describe.skipIf(program === undefined)("gateways with one Redis", () => {
     clock.aheadMs = 120_000;
     await redis.kill();
     await expect.poll(() => shared.connectedAtMs, { interval: 5, timeout: 30_000 }).toBeUndefined();
-    expect(await gateway.use(proofOf("j"), true)).toBe("needs_nonce");
-    expect(await gateway.use(proofOf("j", gateway.nonce), true)).toBe("first");
+    expect(await gateway.use(proofOf("j"), USER)).toBe("needs_nonce");
+    expect(await gateway.use(proofOf("j", gateway.nonce), USER)).toBe("first");
   });
 });

@@ -28,7 +28,7 @@ const SHARED_NONCE = "shared";
 
 /** About 120 bytes each. */
 const MAX_REMEMBERED = 400_000;
-const MAX_SHARE_OF_KEY = 0.05;
+const MAX_SHARE_OF_ONE = 0.05;
 const RETRY_AFTER_MS = 1_000;
 
 /**
@@ -65,18 +65,28 @@ export class UsedProofs {
     return this.#ofCalls.size + this.#ofTokenRequests.size;
   }
 
+  /** What is known of a call's valid proof before its caller's limit is asked. Remembers nothing. */
+  look(proof: DpopProof): ProofUse {
+    const { nonce = SHARED_NONCE } = proof;
+    if (nonce === SHARED_NONCE) return this.#trustedRedis() === undefined ? "needs_nonce" : "first";
+    if (!this.#ownNonces().includes(nonce)) return "needs_nonce";
+    return this.#ofCalls.has(nameOf(proof)) ? "again" : "first";
+  }
+
   /**
-   * @param proof that is valid. @param isOfCall its key is the one of a valid access token.
+   * @param proof that is valid. @param userId or client id of the valid access token whose key it proves, when its limit
+   * has been asked. Undefined in a request for tokens, which only networks are bounded in.
    * @throws {DomainError} `too_many_requests`, `service_unavailable`.
    */
-  use(proof: DpopProof, isOfCall: boolean): ProofUse | Promise<ProofUse> {
-    const { jkt, jti, nonce = SHARED_NONCE } = proof;
-    const name = hash("sha256", `${jkt} ${jti}`, "base64url");
+  use(proof: DpopProof, userId: string | undefined): ProofUse | Promise<ProofUse> {
+    const { jkt, nonce = SHARED_NONCE } = proof;
+    const name = nameOf(proof);
     if (nonce === SHARED_NONCE) return this.#useOnce(name);
     if (!this.#ownNonces().includes(nonce)) return "needs_nonce";
-    // A stranger fills the memory of requests for tokens, where a replay gives tokens of the same key.
-    if (!isOfCall) this.#ofTokenRequests.forgetIfFull();
-    return (isOfCall ? this.#ofCalls : this.#ofTokenRequests).add(jkt, name) ? "first" : "again";
+    if (userId !== undefined) return this.#ofCalls.add(userId, name) ? "first" : "again";
+    // A stranger fills this memory, where a replay gives tokens of the same key.
+    this.#ofTokenRequests.forgetIfFull();
+    return this.#ofTokenRequests.add(jkt, name) ? "first" : "again";
   }
 
   async #useOnce(name: string): Promise<ProofUse> {
@@ -99,7 +109,10 @@ export class UsedProofs {
     return isTrusted ? this.#redis : undefined;
   }
 
-  /** The present one and the one before, both younger than two minutes. */
+  /**
+   * The present one and the one before. Each call that finds the present one older than a minute changes it, so one is
+   * accepted for up to three minutes.
+   */
   #ownNonces(): [string, string] {
     const ageMs = this.#nowMs() - this.#nonceSinceMs;
     if (ageMs >= NONCE_CHANGES_MS) {
@@ -113,42 +126,55 @@ export class UsedProofs {
   }
 }
 
+function nameOf({ jkt, jti }: DpopProof): string {
+  return hash("sha256", `${jkt} ${jti}`, "base64url");
+}
+
 function newNonce(): string {
   return randomBytes(16).toString("base64url");
 }
 
 interface Generation {
   proofs: Set<string>;
-  countOfKey: Map<string, number>;
+  /** By user or client, so that many keys of one are one; of requests for tokens by key. */
+  countOf: Map<string, number>;
 }
 
 /** As long as the two nonces, so that a proof is remembered while its nonce is accepted. */
 class ProofMemory {
   readonly #max: number;
-  readonly #maxOfKey: number;
+  readonly #maxOfOne: number;
   #newer = emptyGeneration();
   #older = emptyGeneration();
 
   constructor(max: number) {
     this.#max = max;
-    this.#maxOfKey = Math.max(1, Math.floor(max * MAX_SHARE_OF_KEY));
+    this.#maxOfOne = Math.max(1, Math.floor(max * MAX_SHARE_OF_ONE));
   }
 
   get size(): number {
     return this.#newer.proofs.size + this.#older.proofs.size;
   }
 
-  /** @returns whether it is new. @throws {DomainError} */
-  add(jkt: string, name: string): boolean {
+  has(name: string): boolean {
+    return this.#newer.proofs.has(name) || this.#older.proofs.has(name);
+  }
+
+  /**
+   * One caller has at most as many as are free: many greedy ones still leave room for the next.
+   * @returns whether it is new. @throws {DomainError}
+   */
+  add(caller: string, name: string): boolean {
     const [newer, older] = [this.#newer, this.#older];
-    if (newer.proofs.has(name) || older.proofs.has(name)) return false;
-    const ofKey = newer.countOfKey.get(jkt) ?? 0;
-    if (ofKey + (older.countOfKey.get(jkt) ?? 0) >= this.#maxOfKey)
+    if (this.has(name)) return false;
+    const count = newer.countOf.get(caller) ?? 0;
+    const free = Math.max(this.#max - this.size, 1);
+    if (count + (older.countOf.get(caller) ?? 0) >= Math.min(this.#maxOfOne, free))
       throw new DomainError("too_many_requests", undefined, { retryAfterMs: RETRY_AFTER_MS });
     if (this.size >= this.#max)
       throw new DomainError("service_unavailable", "Too many proofs", { retryAfterMs: RETRY_AFTER_MS });
     newer.proofs.add(name);
-    newer.countOfKey.set(jkt, ofKey + 1);
+    newer.countOf.set(caller, count + 1);
     return true;
   }
 
@@ -163,5 +189,5 @@ class ProofMemory {
 }
 
 function emptyGeneration(): Generation {
-  return { proofs: new Set(), countOfKey: new Map() };
+  return { proofs: new Set(), countOf: new Map() };
 }
