@@ -77,7 +77,7 @@ export const ERROR_CATALOGUE = {
     "Without it, the account would have no login left: set a password or link another provider first.",
   last_factor:
     "Without this passkey, the account would have no login left: set a password or add another one first.",
-  last_admin: "The only active administrator can be neither demoted, disabled nor deleted.",
+  last_admin: "The only active administrator who can log in can be neither demoted, disabled nor deleted.",
   conflict: "The call contradicts the present state.",
   request_timeout: "The request did not arrive completely in time.",
   payload_too_large: "The request body is larger than the route allows.",

@@ -467,11 +467,35 @@ test.each([
   expect(error).not.toContain("secret");
 });
 
+test("a file without users ends with 66, and no import begins", async () => {
+  const partial = JSON.stringify({ realm: "shop", roles: {} });
+  const { code, error } = await importOf("realm.json", partial, "--from", "keycloak");
+  expect([code, JSON.parse(error).error.message]).toEqual([66, expect.stringContaining("has no users")]);
+  expect(await database.ownerSql`select from imports`).toHaveLength(0);
+});
+
+test("of realms with users the one of --realm is imported", async () => {
+  const realms = ["a", "b"].map((name) => ({ realm: name, users: [{ email: `${name}@example.com` }] }));
+  const { summary } = await importOf(
+    "all.json",
+    JSON.stringify(realms),
+    "--from",
+    "keycloak",
+    "--realm",
+    "b",
+  );
+  expect(summary.imported).toBe(1);
+  expect((await database.ownerSql`select email from users`).map(({ email }) => email)).toEqual([
+    "b@example.com",
+  ]);
+});
+
 test.each([
   ["--from okta", "--from must be one of keycloak, auth0, supabase, ndjson"],
   ["--from ndjson --role a=B", "--role for keycloak"],
   ["--from keycloak --role ADMIN", "--role must be two names"],
   ["--from supabase --passwords x", "--passwords is for auth0"],
+  ["--from ndjson --realm shop", "--passwords is for auth0"],
 ])("%s calls no service", async (options, problem) => {
   const { code, error } = await gatehouse(["users", "import", "f", "--output", "o", ...options.split(" ")]);
   expect({ code, error }).toEqual({ code: 64, error: expect.stringContaining(problem) });

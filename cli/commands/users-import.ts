@@ -39,6 +39,11 @@ export const usersImport: Command = {
     output: { type: "string", value: "file", description: "write what became of each row", required: true },
     check: { type: "boolean", description: "only say which rows would be refused" },
     passwords: { type: "string", value: "file", description: "auth0: the export of password hashes" },
+    realm: {
+      type: "string",
+      value: "name",
+      description: "keycloak: the realm, if the file has users of several",
+    },
     role: {
       type: "string",
       value: "name=ROLE",
@@ -109,13 +114,17 @@ function fileFrom({ positionals: [path = ""], values, lists }: CommandInput): Us
   );
   const passwords = values.get("passwords");
   const [roles, providers] = [pairs(lists, "role"), pairs(lists, "provider")];
+  const realm = values.get("realm");
   const isMisplaced =
+    (realm !== undefined && source !== "keycloak") ||
     (passwords !== undefined && source !== "auth0") ||
     (roles.size > 0 && source !== "keycloak") ||
     (providers.size > 0 && source === "ndjson");
   if (isMisplaced)
-    throw new UsageError("--passwords is for auth0, --role for keycloak, --provider not for ndjson");
-  return { path, source, passwords, roles, providers };
+    throw new UsageError(
+      "--passwords is for auth0, --role for keycloak and --realm too, --provider not for ndjson",
+    );
+  return { path, source, realm, passwords, roles, providers };
 }
 
 function pairs(lists: CommandInput["lists"], option: string): Map<string, string> {
@@ -150,8 +159,10 @@ async function checkFile({ server, file, report, signal, progress, tally }: Job)
 async function importFile(job: Job): Promise<string> {
   const { server, file, signal } = job;
   const { client } = server;
+  await assertUsers(file);
   const fileSha256 = await digestFile(file, signal);
-  const settings = JSON.stringify({ roles: [...file.roles], providers: [...file.providers] });
+  const { realm } = file;
+  const settings = JSON.stringify({ roles: [...file.roles], providers: [...file.providers], realm });
   const begun = await patiently(server, client.beginImport, { fileSha256, source: file.source, settings });
   if (!begun.completed) {
     const rows = await sendRows(job, begun);
@@ -161,6 +172,11 @@ async function importFile(job: Job): Promise<string> {
   }
   await reportRows(job, begun.importId);
   return begun.importId;
+}
+
+/** So that no import begins for a file of another kind. */
+async function assertUsers(file: UserFile): Promise<void> {
+  for await (const _first of readUsers(file)) return;
 }
 
 /** Sends the rows that are not stored. The service says which one is next. @returns how many the file has. */

@@ -1,10 +1,20 @@
 import { z } from "zod";
-import { type Mapping, mappedIdentities, NO_USER, readRecord, text, type UserRecord } from "./user-record.ts";
+import {
+  flag,
+  type Mapping,
+  mappedIdentities,
+  NO_USER,
+  optional,
+  readRecord,
+  subject,
+  text,
+  type UserRecord,
+} from "./user-record.ts";
 
 const identifier = z.looseObject({
   type: z.string(),
-  value: z.string(),
-  verified: z.boolean().default(false),
+  value: text,
+  verified: flag,
 });
 
 const schema = z.looseObject({
@@ -12,18 +22,18 @@ const schema = z.looseObject({
   _id: z.looseObject({ $oid: z.string() }).optional(),
   alt_id: text,
   email: text,
-  email_verified: z.boolean().optional(),
-  identifiers: z.array(identifier).default([]),
+  email_verified: optional(z.boolean()),
+  identifiers: optional(z.array(identifier)),
   given_name: text,
   family_name: text,
   name: text,
-  blocked: z.boolean().default(false),
-  identities: z
-    .array(z.looseObject({ provider: z.string(), user_id: z.union([z.string(), z.int()]) }))
-    .default([]),
+  blocked: flag,
+  identities: optional(
+    z.array(z.looseObject({ provider: z.string(), user_id: z.union([subject, z.int().positive()]) })),
+  ),
   passwordHash: text,
   password_hash: text,
-  custom_password_hash: z.looseObject({ hash: z.looseObject({ value: z.string() }) }).nullish(),
+  custom_password_hash: z.looseObject({ hash: z.looseObject({ value: text }) }).nullish(),
   /** Of the file for bulk imports. */
   mfa_factors: z.array(z.unknown()).nullish(),
   /** Of a user's profile: names of second factors. */
@@ -43,18 +53,20 @@ export function auth0User(value: unknown, mapping: Mapping, hashes: ReadonlyMap<
     const sourceId = idOf(told);
     const factors = [...(told.mfa_factors ?? []), ...(told.multifactor ?? [])];
     if (factors.length > 0) return { sourceId, leftOut: [], refusal: "second_factor_unsupported" };
-    const address = told.identifiers.find(({ type }) => type === "email");
+    const address = told.identifiers?.find(({ type }) => type === "email");
+    const email = told.email || (address?.value ?? "");
+    const isVerified = address !== undefined && address.value === email && address.verified;
     const name = told.name === told.email ? "" : told.name;
     const { identities, leftOut } = mappedIdentities(
-      told.identities
+      (told.identities ?? [])
         .filter(({ provider }) => provider !== OWN_PROVIDER)
-        .map(({ provider, user_id: subject }) => ({ provider, subject: String(subject) })),
+        .map(({ provider, user_id }) => ({ provider, subject: String(user_id) })),
       mapping,
     );
     const user = {
       ...NO_USER,
-      email: told.email || (address?.value ?? ""),
-      emailVerified: told.email_verified ?? address?.verified ?? false,
+      email,
+      emailVerified: told.email_verified ?? isVerified,
       firstName: told.given_name,
       lastName: told.family_name,
       name,

@@ -2,40 +2,59 @@ import { base32nopad } from "@scure/base";
 import { z } from "zod";
 import type { ImportedUser } from "../../proto/gen/gatehouse/identity/v1/user_import_service.ts";
 import {
+  flag,
   jsonText,
   type Mapping,
   mappedIdentities,
   NO_USER,
+  optional,
   readRecord,
+  subject,
   text,
   type UserRecord,
 } from "./user-record.ts";
 
-const credential = z.looseObject({ type: z.string(), secretData: text, credentialData: text });
+/** Since Keycloak 12 secret and cost are JSON as text; before, they are members. `value` is a password in plain text. */
+const credential = z.looseObject({
+  type: z.string(),
+  secretData: text,
+  credentialData: text,
+  value: text,
+  hashedSaltedValue: text,
+});
 type Credential = z.infer<typeof credential>;
+
+const list = <S extends z.ZodType>(schema: S) =>
+  optional(z.array(schema)).transform((value): z.output<S>[] => value ?? []);
 
 const schema = z.looseObject({
   id: text,
   email: text,
-  emailVerified: z.boolean().default(false),
+  emailVerified: flag,
   firstName: text,
   lastName: text,
   enabled: z.boolean().default(true),
   serviceAccountClientId: text,
-  credentials: z.array(credential).default([]),
-  requiredActions: z.array(z.string()).default([]),
-  federatedIdentities: z
-    .array(z.looseObject({ identityProvider: z.string(), userId: z.string() }))
-    .default([]),
-  realmRoles: z.array(z.string()).default([]),
+  credentials: list(credential),
+  requiredActions: list(z.string()),
+  federatedIdentities: list(z.looseObject({ identityProvider: z.string(), userId: subject })),
+  realmRoles: list(z.string()),
 });
 
-const hashSchema = z.looseObject({ value: z.string(), salt: z.string() });
+const hashSchema = z.looseObject({ value: z.string(), salt: text });
 const costSchema = z.looseObject({
   hashIterations: z.int().positive(),
   algorithm: z.string(),
   additionalParameters: z.record(z.string(), z.array(z.string())).default({}),
 });
+const oldPassword = z
+  .looseObject({
+    hashedSaltedValue: z.string(),
+    salt: z.string(),
+    hashIterations: z.int().positive(),
+    algorithm: z.enum(["pbkdf2", "pbkdf2-sha256", "pbkdf2-sha512"]),
+  })
+  .transform(({ hashedSaltedValue: value, ...others }) => ({ ...others, value, additionalParameters: {} }));
 const totpSchema = z.looseObject({
   subType: z.literal("totp"),
   digits: z.literal(6),
@@ -50,16 +69,17 @@ const BUILT_IN_ROLE = /^(?:default-roles-.*|offline_access|uma_authorization)$/;
 const DISPENSABLE = ["webauthn-passwordless", "recovery-authn-codes", "password-history"];
 
 /**
- * A user of a realm export of Keycloak 12 or newer.
+ * A user of a realm export of Keycloak.
  * @see https://www.keycloak.org/docs-api/latest/rest-api/#UserRepresentation
  */
 export function keycloakUser(value: unknown, mapping: Mapping): UserRecord {
   return readRecord(value, schema, (told) => {
-    const { id: sourceId, email, emailVerified, firstName, lastName, credentials } = told;
+    const { id: sourceId, email, emailVerified, firstName, lastName } = told;
+    const credentials = told.credentials.map(asNow);
     const { identities, leftOut } = mappedIdentities(
-      told.federatedIdentities.map(({ identityProvider: provider, userId: subject }) => ({
+      told.federatedIdentities.map(({ identityProvider: provider, userId }) => ({
         provider,
-        subject,
+        subject: userId,
       })),
       mapping,
     );
@@ -96,19 +116,36 @@ function readCredentials(credentials: readonly Credential[]): Secrets | { refusa
   const [otp, ...otherOtps] = credentials.filter(({ type }) => type === "otp");
   if (otherPasswords.length > 0) return { refusal: "several_passwords" };
   if (otherOtps.length > 0) return { refusal: "several_totp" };
+  if (password !== undefined && password.value !== "") return { refusal: "password_in_plain_text" };
   const passwordHash = password === undefined ? "" : readPassword(password);
   if (passwordHash === undefined) return { refusal: "hash_format_unknown" };
   const totpSecret = otp === undefined ? new Uint8Array(0) : readTotp(otp);
   return totpSecret === undefined ? { refusal: "totp_unsupported" } : { passwordHash, totpSecret };
 }
 
-/** A PHC string. */
-function readPassword({ secretData, credentialData }: Credential): string | undefined {
-  const hash = jsonText(hashSchema).safeParse(secretData).data;
-  const cost = jsonText(costSchema).safeParse(credentialData).data;
-  if (hash === undefined || cost === undefined) return undefined;
-  const { algorithm, hashIterations, additionalParameters } = cost;
-  const end = `${withoutPadding(hash.salt)}$${withoutPadding(hash.value)}`;
+/** Keycloak before 12 calls a TOTP by another name. */
+function asNow(told: Credential): Credential {
+  if (told.type !== "totp" || told.hashedSaltedValue === "") return told;
+  const { hashedSaltedValue: value, digits, period, algorithm } = told;
+  return {
+    ...told,
+    type: "otp",
+    secretData: JSON.stringify({ value }),
+    credentialData: JSON.stringify({ subType: "totp", digits, period, algorithm }),
+  };
+}
+
+/** A PHC string, or bcrypt's format. */
+function readPassword(told: Credential): string | undefined {
+  const hash = jsonText(hashSchema).safeParse(told.secretData).data;
+  const cost = jsonText(costSchema).safeParse(told.credentialData).data;
+  const now = hash === undefined || cost === undefined ? undefined : { ...hash, ...cost };
+  const parts = now ?? oldPassword.safeParse(told).data;
+  if (parts === undefined) return undefined;
+  const { algorithm, hashIterations, additionalParameters } = parts;
+  // Of a widely used extension, which leaves the salt in the value.
+  if (algorithm === "bcrypt") return parts.value;
+  const end = `${withoutPadding(parts.salt)}$${withoutPadding(parts.value)}`;
   if (algorithm !== "argon2") {
     const name = algorithm === "pbkdf2" ? "pbkdf2-sha1" : algorithm;
     return `$${name}$i=${hashIterations}$${end}`;
@@ -127,16 +164,17 @@ function withoutPadding(base64: string): string {
 
 /** The key is the text itself, unless it says that it is Base32. */
 function readTotp({ secretData, credentialData }: Credential): Uint8Array | undefined {
-  const secret = jsonText(z.looseObject({ value: z.string() })).safeParse(secretData).data;
+  const secret = jsonText(z.looseObject({ value: subject })).safeParse(secretData).data;
   const form = jsonText(totpSchema).safeParse(credentialData).data;
   if (secret === undefined || form === undefined) return undefined;
   return form.secretEncoding === "BASE32" ? base32Bytes(secret.value) : Buffer.from(secret.value);
 }
 
-/** Undefined for other text. */
+/** Undefined for other text, and for none. */
 export function base32Bytes(encoded: string): Uint8Array | undefined {
   try {
-    return base32nopad.decode(encoded.toUpperCase().replace(/=+$/, ""));
+    const bytes = base32nopad.decode(encoded.toUpperCase().replace(/=+$/, ""));
+    return bytes.length === 0 ? undefined : bytes;
   } catch {
     return undefined;
   }

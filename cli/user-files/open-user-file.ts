@@ -4,9 +4,10 @@ import { canonicalEmail } from "../../service-kit/canonical-email.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT } from "../exit-code.ts";
 import { auth0Password, auth0User } from "./auth0-user.ts";
+import { findUsersOfRealm, NO_USERS_OF_REALM } from "./keycloak-realms.ts";
 import { keycloakUser } from "./keycloak-user.ts";
 import { plainUser } from "./plain-user.ts";
-import { type FileRecord, readArray, readCsvRecords, readJsonRecords } from "./read-records.ts";
+import { FileProblem, type FileRecord, readArray, readCsvRecords, readJsonRecords } from "./read-records.ts";
 import { supabaseUser } from "./supabase-user.ts";
 import type { Mapping, UserRecord } from "./user-record.ts";
 
@@ -16,6 +17,8 @@ export type Source = (typeof SOURCES)[number];
 export interface UserFile extends Mapping {
   path: string;
   source: Source;
+  /** Of Keycloak, if users of several realms are in the file. */
+  realm?: string | undefined;
   /** Of Auth0: the export of password hashes. */
   passwords?: string | undefined;
 }
@@ -29,18 +32,42 @@ export async function* readUsers(file: UserFile): AsyncGenerator<UserRow> {
     const hashes =
       file.passwords === undefined ? new Map<string, string>() : await readHashes(file.passwords);
     const addresses = new Set<string>();
+    let isFirst = true;
     for await (const { at, value } of openRecords(file)) {
+      if (isFirst) assertSystem(value, file.source);
+      isFirst = false;
       yield { at, ...withoutRepetition(addresses, read(file, value, hashes)) };
     }
+    if (isFirst) throw new FileProblem(file.source === "keycloak" ? NO_USERS_OF_REALM : "has no users");
   } catch (error) {
     throw unreadable(file, error);
   }
 }
 
-/** A parser's message may have a part of the file: only codes and names are told. */
+/** Members by which records of a system are known. */
+const SIGNS: readonly (readonly [member: string, system: string])[] = [
+  ["localId", "Firebase"],
+  ["encrypted_password", "supabase"],
+  ["user_id", "auth0"],
+  ["realm", "keycloak"],
+  ["username", "keycloak"],
+];
+
+/** @throws {FileProblem} for a record of another system. */
+function assertSystem(value: unknown, source: Source): void {
+  if (typeof value !== "object" || value === null) return;
+  const [, system = source] = SIGNS.find(([member]) => Object.hasOwn(value, member)) ?? [];
+  if (system === source) return;
+  const isKnown = (SOURCES as readonly string[]).includes(system);
+  const advice = isKnown ? `use --from ${system}` : "make lines of JSON of it (docs/migrate/README.md)";
+  throw new FileProblem(`has users of ${system}, not of ${source}: ${advice}`);
+}
+
+/** A parser's message may have a part of the file: only codes are told. */
 function unreadable(file: UserFile, error: unknown): CliError {
-  const { code, name } = error as NodeJS.ErrnoException;
-  return userFileError(file, `cannot be read as a file of ${file.source} (${code ?? name})`);
+  if (error instanceof FileProblem) return userFileError(file, error.message);
+  const { code } = error as NodeJS.ErrnoException;
+  return userFileError(file, `cannot be read as a file of ${file.source} (${code ?? "not valid JSON"})`);
 }
 
 export function userFileError({ path, passwords }: UserFile, problem: string): CliError {
@@ -48,9 +75,10 @@ export function userFileError({ path, passwords }: UserFile, problem: string): C
   return new CliError(`${names} ${problem}`, { exitCode: EXIT.input, code: "user_file_invalid" });
 }
 
-function openRecords({ path, source }: UserFile): AsyncGenerator<FileRecord> {
-  if (source === "keycloak") return readArray(path, "users");
-  return source === "supabase" && path.endsWith(".csv") ? readCsvRecords(path) : readJsonRecords(path);
+async function* openRecords({ path, source, realm }: UserFile): AsyncGenerator<FileRecord> {
+  if (source === "keycloak") return yield* readArray(path, await findUsersOfRealm(path, realm));
+  const isCsv = source === "supabase" && path.endsWith(".csv");
+  yield* isCsv ? readCsvRecords(path, ["id", "email"]) : readJsonRecords(path);
 }
 
 function read(file: UserFile, value: unknown, hashes: ReadonlyMap<string, string>): UserRecord {
@@ -84,6 +112,7 @@ async function readHashes(path: string): Promise<Map<string, string>> {
     const found = auth0Password(value);
     if (found !== undefined) hashes.set(found.sourceId, found.hash);
   }
+  if (hashes.size === 0) throw new FileProblem("has no hash of a password, for which --passwords is");
   return hashes;
 }
 

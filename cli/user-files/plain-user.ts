@@ -1,21 +1,23 @@
 import { z } from "zod";
 import { base32Bytes } from "./keycloak-user.ts";
-import { NO_USER, readRecord, type UserRecord } from "./user-record.ts";
+import { flag, NO_USER, optional, readRecord, subject, text, type UserRecord } from "./user-record.ts";
 
 /** An unknown field is refused: it may be a misspelt one. */
 const schema = z.strictObject({
-  id: z.string().default(""),
+  id: text,
   email: z.string(),
-  emailVerified: z.boolean().default(false),
-  firstName: z.string().default(""),
-  lastName: z.string().default(""),
-  name: z.string().default(""),
-  passwordHash: z.string().default(""),
-  role: z.string().default(""),
-  disabled: z.boolean().default(false),
-  mustChangePassword: z.boolean().default(false),
-  identities: z.array(z.strictObject({ provider: z.string(), subject: z.string() })).default([]),
-  totpSecret: z.string().default(""),
+  emailVerified: flag,
+  firstName: text,
+  lastName: text,
+  name: text,
+  passwordHash: text,
+  role: text,
+  disabled: flag,
+  mustChangePassword: flag,
+  identities: optional(z.array(z.strictObject({ provider: z.string(), subject }))).transform(
+    (value) => value ?? [],
+  ),
+  totpSecret: text,
 });
 
 /** A line of our own format: see docs/migrate/README.md. */

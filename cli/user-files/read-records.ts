@@ -13,18 +13,24 @@ export interface FileRecord {
   value: unknown;
 }
 
+/** Why a whole file cannot be imported. Its message holds nothing of the file but names of columns and realms. */
+export class FileProblem extends Error {
+  override readonly name = "FileProblem";
+}
+
 const READ_BYTES = 1024 * 1024;
 
 /** Who reads the last stream gets the errors of all. */
 const ignore = () => undefined;
 
-/** JSON in lines, or one array of JSON. @throws errors of the file system, and of an array that is not JSON. */
+/** JSON in lines, or one array of JSON. @throws {FileProblem}; errors of the file system, and of an array that is not JSON. */
 export async function* readJsonRecords(path: string): AsyncGenerator<FileRecord> {
-  yield* (await firstCharacter(path)) === "[" ? readArray(path) : readJsonLines(path);
+  yield* (await jsonBracket(path)) === "[" ? readArray(path) : readJsonLines(path);
 }
 
 async function* readJsonLines(path: string): AsyncGenerator<FileRecord> {
   let at = 0;
+  let isFirst = true;
   for await (const lines of readLines(path)) {
     for (const line of lines) {
       at += 1;
@@ -32,7 +38,12 @@ async function* readJsonLines(path: string): AsyncGenerator<FileRecord> {
         .toString("utf8")
         .replace(/^\uFEFF/, "")
         .trim();
-      if (text !== "") yield { at, value: parsedOrUndefined(text) };
+      if (text === "") continue;
+      const value = parsedOrUndefined(text);
+      if (value === undefined && isFirst)
+        throw new FileProblem("has no JSON in its first line: each line must be one user");
+      isFirst = false;
+      yield { at, value };
     }
   }
 }
@@ -62,11 +73,15 @@ export async function* readArray(path: string, member?: string): AsyncGenerator<
   }
 }
 
-/** Rows of CSV with a head line. @throws errors of the file system, and of a file that is not CSV. */
-export async function* readCsvRecords(path: string): AsyncGenerator<FileRecord> {
+/** Rows of CSV with a head line. @throws {FileProblem}; errors of the file system, and of a file that is not CSV. */
+export async function* readCsvRecords(path: string, needed: readonly string[]): AsyncGenerator<FileRecord> {
+  if (/[[{]/.test(await firstCharacter(path))) {
+    throw new FileProblem("is JSON, but its name ends with .csv: rename it to .ndjson");
+  }
+  const columns = (head: string[]) => checkedHead(head, needed);
   const rows = pipeline(
     createReadStream(path, { highWaterMark: READ_BYTES }),
-    parse({ columns: true, info: true, bom: true, max_record_size: READ_BYTES }),
+    parse({ columns, info: true, bom: true, max_record_size: READ_BYTES }),
     ignore,
   );
   for await (const { record, info } of rows as AsyncIterable<{ record: unknown; info: { lines: number } }>) {
@@ -74,15 +89,56 @@ export async function* readCsvRecords(path: string): AsyncGenerator<FileRecord> 
   }
 }
 
+function checkedHead(head: string[], needed: readonly string[]): string[] {
+  const missing = needed.filter((name) => !head.includes(name));
+  if (missing.length > 0) {
+    throw new FileProblem(
+      `has no column ${missing.join(" and no column ")} in its first line, which must name the columns, separated by commas`,
+    );
+  }
+  if (new Set(head).size < head.length) throw new FileProblem("names a column twice in its first line");
+  return head;
+}
+
+/** Of JSON, whatever it holds. @throws {FileProblem}. */
+export async function jsonBracket(path: string): Promise<"{" | "["> {
+  const first = await firstCharacter(path);
+  if (first === "{" || first === "[") return first;
+  throw new FileProblem(
+    "is not JSON, which begins with { or [. The name of a CSV of Supabase ends with .csv",
+  );
+}
+
+/** The first characters of files that are no text in UTF-8, and what to do. */
+const OTHER_FORMS: readonly (readonly [start: string, problem: string])[] = [
+  ["\xff\xfe", "is text in UTF-16, as PowerShell writes it: save it as UTF-8"],
+  ["\xfe\xff", "is text in UTF-16: save it as UTF-8"],
+  ["\x1f\x8b", "is compressed (gzip): unpack it first"],
+  ["PK", "is an archive (ZIP): unpack it first"],
+  ["BZh", "is compressed (bzip2): unpack it first"],
+  ["\xfd7zXZ", "is compressed (xz): unpack it first"],
+  ["7z\xbc\xaf", "is an archive (7z): unpack it first"],
+  ["\x28\xb5\x2f\xfd", "is compressed (zstd): unpack it first"],
+];
+
+/** After a byte order mark and spaces. @throws {FileProblem} for an empty file, and for one that is no text in UTF-8. */
 async function firstCharacter(path: string): Promise<string> {
   const file = await open(path, "r");
   try {
     const { buffer, bytesRead } = await file.read(Buffer.alloc(1_024), 0, 1_024, 0);
-    return buffer
-      .toString("utf8", 0, bytesRead)
+    const start = buffer.subarray(0, bytesRead);
+    const bytes = start.toString("latin1");
+    const [, problem] = OTHER_FORMS.find(([beginning]) => bytes.startsWith(beginning)) ?? [];
+    if (problem !== undefined) throw new FileProblem(problem);
+    if (start.includes(0)) throw new FileProblem("is not text in UTF-8: save it as UTF-8");
+    const first = start
+      .toString("utf8")
       .replace(/^\uFEFF/, "")
       .trimStart()
       .charAt(0);
+    if (first === "") throw new FileProblem("is empty");
+    if (first === "<") throw new FileProblem("is HTML or XML: download the export itself");
+    return first;
   } finally {
     await file.close();
   }

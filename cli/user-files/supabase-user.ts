@@ -5,34 +5,60 @@ import {
   type Mapping,
   mappedIdentities,
   NO_USER,
+  optional,
   readRecord,
+  subject,
   text,
   type UserRecord,
 } from "./user-record.ts";
 
 /** PostgreSQL writes `t` and `f` in CSV. */
-const flag = z
-  .union([z.boolean(), z.enum(["t", "true", "f", "false", ""])])
-  .nullish()
-  .transform((value) => value === true || value === "t" || value === "true");
+const flag = optional(z.union([z.boolean(), z.enum(["t", "true", "f", "false"])])).transform(
+  (value) => value === true || value === "t" || value === "true",
+);
+
+/** What PostgreSQL and clients of SQL write for a `timestamptz`, as RFC 3339. Without a zone it is UTC. */
+function asRfc3339(written: string): string {
+  const [, day, time, zone = ""] = /^(\S{10})[ T](\S+?) ?(Z|[+-]\d\d(?::?\d\d)?)?$/.exec(written) ?? [];
+  const digits = zone.replaceAll(/[^\d]/g, "").padEnd(4, "0");
+  const offset = zone === "" || zone === "Z" ? "Z" : `${zone[0]}${digits.slice(0, 2)}:${digits.slice(2)}`;
+  return `${day}T${time}${offset}`;
+}
+
+/** Milliseconds since the epoch. Undefined: no value. Systems write the epoch, and years before it, for no time. */
+const time = optional(
+  z
+    .string()
+    .transform(asRfc3339)
+    .pipe(z.iso.datetime({ offset: true }))
+    .transform(Date.parse)
+    .pipe(z.number().positive()),
+).transform((value) => value ?? undefined);
+
+const END_OF_TIME = Number.POSITIVE_INFINITY;
+const endOrTime = z.union([z.literal("infinity").transform(() => END_OF_TIME), time]);
+
+/** Clocks differ. */
+const MAX_AHEAD_MS = 24 * 3_600_000;
+const pastTime = time.refine((value) => value === undefined || value <= Date.now() + MAX_AHEAD_MS);
 
 /** A value of JSON, or its text in CSV. */
 function json<S extends z.ZodType>(schema: S) {
-  return z.union([jsonText(schema), schema]);
+  return optional(z.union([jsonText(schema), schema]));
 }
 
 const schema = z.looseObject({
-  id: z.string(),
+  id: text,
   email: text,
   encrypted_password: text,
-  email_confirmed_at: text,
-  banned_until: text,
-  deleted_at: text,
+  email_confirmed_at: pastTime,
+  banned_until: endOrTime,
+  deleted_at: time,
   is_anonymous: flag,
   is_sso_user: flag,
-  raw_user_meta_data: json(z.record(z.string(), z.unknown()).nullish()),
-  identities: json(z.array(z.looseObject({ provider: z.string(), provider_id: z.string() })).nullish()),
-  factors: json(z.array(z.looseObject({ factor_type: z.string(), secret: text })).nullish()),
+  raw_user_meta_data: json(z.record(z.string(), z.unknown())),
+  identities: json(z.array(z.looseObject({ provider: z.string(), provider_id: subject }))),
+  factors: json(z.array(z.looseObject({ factor_type: z.string(), secret: text }))),
 });
 
 /** Of Supabase itself, whose identities are the address and the number. */
@@ -44,11 +70,11 @@ export function supabaseUser(value: unknown, mapping: Mapping): UserRecord {
     const { id: sourceId, email } = told;
     const external = (told.identities ?? []).filter(({ provider }) => !OWN_PROVIDERS.includes(provider));
     const { identities, leftOut } = mappedIdentities(
-      external.map(({ provider, provider_id: subject }) => ({ provider, subject })),
+      external.map(({ provider, provider_id }) => ({ provider, subject: provider_id })),
       mapping,
     );
     const refuse = (refusal: string) => ({ sourceId, leftOut, refusal });
-    if (told.deleted_at !== "") return refuse("deleted");
+    if (told.deleted_at !== undefined) return refuse("deleted");
     if (told.is_anonymous) return refuse("anonymous");
     if (told.is_sso_user) return refuse("sso_user");
     const totpSecret = readFactors(told.factors ?? []);
@@ -57,12 +83,12 @@ export function supabaseUser(value: unknown, mapping: Mapping): UserRecord {
     const user = {
       ...NO_USER,
       email,
-      emailVerified: told.email_confirmed_at !== "",
+      emailVerified: told.email_confirmed_at !== undefined,
       firstName: nameIn(names, "first_name", "given_name"),
       lastName: nameIn(names, "last_name", "family_name"),
       name: nameIn(names, "full_name", "name"),
       passwordHash: told.encrypted_password,
-      disabled: told.banned_until !== "" && !(Date.parse(told.banned_until) <= Date.now()),
+      disabled: told.banned_until !== undefined && told.banned_until > Date.now(),
       identities,
       totpSecret,
     };
@@ -79,6 +105,5 @@ function readFactors(factors: readonly { factor_type: string; secret: string }[]
 }
 
 function nameIn(names: Readonly<Record<string, unknown>>, ...keys: string[]): string {
-  const found = keys.map((key) => names[key]).find((name) => typeof name === "string" && name !== "");
-  return typeof found === "string" ? found : "";
+  return keys.map((key) => text.safeParse(names[key]).data ?? "").find((name) => name !== "") ?? "";
 }

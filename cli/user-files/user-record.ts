@@ -44,11 +44,24 @@ export function readRecord<T>(
   return { sourceId: "", leftOut: [], refusal: "row_invalid", field: path?.join(".") ?? "" };
 }
 
-/** Null and a missing field are empty. */
-export const text = z
-  .string()
-  .nullish()
-  .transform((value) => value ?? "");
+/** How clients of SQL write null into a file of text. */
+const NULLS = ["", "null", "NULL", "\\N"];
+
+const valueOrNull = (value: unknown) => (typeof value === "string" && NULLS.includes(value) ? null : value);
+
+/** A value that says nothing is null, whatever the format. */
+export function optional<S extends z.ZodType>(schema: S) {
+  return z.preprocess(valueOrNull, schema.nullish());
+}
+
+/** Without a value it is empty. */
+export const text = optional(z.string()).transform((value) => value ?? "");
+
+/** Without a value it is false. Text is no boolean of JSON: `"false"` must not become true. */
+export const flag = optional(z.boolean()).transform((value) => value === true);
+
+/** The id of an identity, which must have a value. */
+export const subject = z.string().refine((value) => valueOrNull(value) !== null);
 
 /** JSON as text, as databases and Keycloak write it inside of other formats. Empty: null. */
 export function jsonText<S extends z.ZodType>(schema: S) {

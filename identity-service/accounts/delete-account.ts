@@ -6,7 +6,7 @@ import { releaseAddress } from "../mail/mail-budget-store.ts";
 import { isStill, type Reauthentication, reauthenticate } from "../passwords/reauthenticate.ts";
 import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import { forgetGuesses } from "../throttle/throttle.ts";
-import { eraseUser, lockAccount, lockActiveAdmins } from "../users/account-store.ts";
+import { eraseUser, isLastAdmin, lockAccount, lockActiveAdmins } from "../users/account-store.ts";
 import { tellErasure } from "../users/tell-erasure.ts";
 import { lockAddresses } from "../users/user-store.ts";
 import type { AccountsDeps } from "./accounts-deps.ts";
@@ -25,8 +25,7 @@ export async function deleteAccount(
   const checked = await reauthenticate(deps, request, context.deadlineMs);
   const end = await transaction(deps.sql, async (tx) => {
     if (checked.role === "ADMIN") {
-      const admins = await lockActiveAdmins(tx);
-      if (admins.length === 1 && admins[0] === userId) throw new DomainError("last_admin");
+      if (isLastAdmin(await lockActiveAdmins(tx), userId)) throw new DomainError("last_admin");
     }
     const account = await lockAccount(tx, userId);
     // The role may have changed since.

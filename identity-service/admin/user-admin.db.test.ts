@@ -36,8 +36,8 @@ const context = asOperator;
 async function plant(role: Role, index = 0, status = "active"): Promise<string> {
   const id = deps.newId();
   await database.ownerSql`
-    insert into users (id, email, first_name, last_name, role, status, email_verified, created_at, updated_at)
-    values (${id}, ${`${role.toLowerCase()}${index}@example.com`}, 'Ada', ${`Nr ${index}`}, ${role}, ${status}, true, now(), now())`;
+    insert into users (id, email, first_name, last_name, role, status, email_verified, password_hash, created_at, updated_at)
+    values (${id}, ${`${role.toLowerCase()}${index}@example.com`}, 'Ada', ${`Nr ${index}`}, ${role}, ${status}, true, '$argon2id$', now(), now())`;
   return id;
 }
 const access = (userId: string, change: { role?: Role; status?: "active" | "disabled" }) =>
@@ -214,6 +214,34 @@ test("the only active administrator stays one", async () => {
   expect(await codeOf(access(admin, { role: "ADMIN", status: "active" }))).toBe("done");
 });
 
+test("an administrator who cannot log in is no other administrator", async () => {
+  const admin = await plant("ADMIN", 1);
+  const other = await plant("ADMIN", 2);
+  await database.ownerSql`update users set password_hash = null where id = ${other}`;
+  expect(await codeOf(access(admin, { role: "USER" }))).toBe("last_admin");
+  expect(await codeOf(access(admin, { status: "disabled" }))).toBe("last_admin");
+  expect(await codeOf(deleteUser(deps, admin, context()))).toBe("last_admin");
+  await database.ownerSql`
+    insert into external_identities (issuer, subject, user_id, provider, linked_at)
+    values ('https://id.example', '1', ${other}, 'google', now())`;
+  expect(await codeOf(access(admin, { status: "disabled" }))).toBe("done");
+  expect(await codeOf(access(admin, { status: "active" }))).toBe("done");
+  await database.ownerSql`delete from external_identities`;
+  await database.ownerSql`
+    insert into passkeys (id, user_id, credential_id, public_key, sign_count, transports, is_backup_eligible, is_backed_up,
+      name, created_at)
+    values (${deps.newId()}, ${other}, ${Buffer.alloc(16)}, ${Buffer.alloc(1)}, 0, '{}', false, false, 'key', now())`;
+  expect(await codeOf(access(admin, { role: "USER" }))).toBe("done");
+});
+
+test("an administrator who cannot log in can be removed while another one can", async () => {
+  await plant("ADMIN", 1);
+  const other = await plant("ADMIN", 2);
+  await database.ownerSql`update users set password_hash = null where id = ${other}`;
+  expect(await codeOf(access(other, { status: "disabled" }))).toBe("done");
+  expect(await codeOf(deleteUser(deps, other, context()))).toBe("done");
+});
+
 test("two administrators who demote, disable or delete each other at once: one stays, 20 times", async () => {
   const demote = (id: string) => access(id, { role: "USER" });
   const disable = (id: string) => access(id, { status: "disabled" });
@@ -333,6 +361,10 @@ test("a user who becomes an administrator during a change is not changed", () =>
   expect(() => assertOtherAdmin(undefined, "x")).toThrow(
     expect.objectContaining({ code: "service_unavailable" }),
   );
-  expect(() => assertOtherAdmin(["x"], "x")).toThrow(expect.objectContaining({ code: "last_admin" }));
-  expect(() => assertOtherAdmin(["x", "y"], "x")).not.toThrow();
+  const admin = (id: string, canLogIn = true) => ({ id, canLogIn });
+  const last = expect.objectContaining({ code: "last_admin" });
+  expect(() => assertOtherAdmin([admin("x")], "x")).toThrow(last);
+  expect(() => assertOtherAdmin([admin("x"), admin("y", false)], "x")).toThrow(last);
+  expect(() => assertOtherAdmin([admin("x"), admin("y")], "x")).not.toThrow();
+  expect(() => assertOtherAdmin([admin("y", false)], "x")).not.toThrow();
 });

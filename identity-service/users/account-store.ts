@@ -203,12 +203,31 @@ export async function isAdmin(tx: TransactionSql, userId: string): Promise<boole
   return rows.length > 0;
 }
 
+export interface ActiveAdmin {
+  id: string;
+  /** False for one who was imported without any way to log in. */
+  canLogIn: boolean;
+}
+
 /** In a fixed order, so that concurrent removals see each other. */
-export async function lockActiveAdmins(tx: TransactionSql): Promise<string[]> {
+export async function lockActiveAdmins(tx: TransactionSql): Promise<ActiveAdmin[]> {
   const rows = await tx<{ id: string }[]>`
     select id from users where role = 'ADMIN' and status = 'active' order by id for update
   `;
-  return rows.map(({ id }) => id);
+  // After a wait, subqueries of the locking statement would be older than the lock.
+  return tx<ActiveAdmin[]>`
+    select id, password_hash is not null
+      or exists (select from external_identities where user_id = users.id)
+      or exists (select from passkeys where user_id = users.id) as "canLogIn"
+    from users where id = any(${rows.map(({ id }) => id)}::uuid[])
+  `;
+}
+
+/** Who cannot log in is no other administrator. */
+export function isLastAdmin(admins: readonly ActiveAdmin[], userId: string): boolean {
+  return (
+    admins.some(({ id }) => id === userId) && !admins.some(({ id, canLogIn }) => id !== userId && canLogIn)
+  );
 }
 
 export async function lockUnusedAccounts(

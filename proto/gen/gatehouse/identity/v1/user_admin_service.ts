@@ -2176,7 +2176,7 @@ export const UserAdminServiceService = {
    * Changes role and status, and whether the password must be changed, together. A change of role, a disable and
    * the wish for another password end the user's sessions; ACTIVE
    * also clears the failures that slow its logins down. Errors: not_found, validation_failed, last_admin (the
-   * only active administrator must stay one), conflict (more than 100 clients to disable).
+   * only active administrator who can log in must stay one), conflict (more than 100 clients to disable).
    */
   setUserAccess: {
     path: "/gatehouse.identity.v1.UserAdminService/SetUserAccess" as const,
@@ -2257,7 +2257,7 @@ export interface UserAdminServiceServer extends UntypedServiceImplementation {
    * Changes role and status, and whether the password must be changed, together. A change of role, a disable and
    * the wish for another password end the user's sessions; ACTIVE
    * also clears the failures that slow its logins down. Errors: not_found, validation_failed, last_admin (the
-   * only active administrator must stay one), conflict (more than 100 clients to disable).
+   * only active administrator who can log in must stay one), conflict (more than 100 clients to disable).
    */
   setUserAccess: handleUnaryCall<SetUserAccessRequest, SetUserAccessResponse>;
   /**
@@ -2312,7 +2312,7 @@ export interface UserAdminServiceClient extends Client {
    * Changes role and status, and whether the password must be changed, together. A change of role, a disable and
    * the wish for another password end the user's sessions; ACTIVE
    * also clears the failures that slow its logins down. Errors: not_found, validation_failed, last_admin (the
-   * only active administrator must stay one), conflict (more than 100 clients to disable).
+   * only active administrator who can log in must stay one), conflict (more than 100 clients to disable).
    */
   setUserAccess(
     request: SetUserAccessRequest,
