@@ -97,7 +97,7 @@ export const configSchema = z
       .string()
       .regex(
         /^[\p{L}\p{N}][\p{L}\p{N} ._-]{0,63}$/u,
-        "must be 1 to 64 letters, digits, spaces, dots and dashes",
+        "must be 1 to 64 letters, digits, spaces, dots, underscores and dashes, a letter or digit first",
       )
       .default("Gatehouse"),
     /** Comma-separated. */

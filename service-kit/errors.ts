@@ -66,7 +66,8 @@ export const ERROR_CATALOGUE = {
   provider_not_found: "There is no identity provider of this name.",
   not_found: "There is nothing here, or nothing that the caller may see.",
   method_not_allowed: "The path exists, but not with this method; see `Allow`.",
-  email_already_registered: "An account with this e-mail address exists.",
+  email_already_registered:
+    "An account with this e-mail address exists, or was deleted within the last hour before it was confirmed.",
   mfa_already_enabled: "The account has a second factor already.",
   mfa_required: "The role of the account requires a second factor, and this is its last one.",
   link_required:

@@ -10,9 +10,8 @@ export const pageQuery = {
   ),
   limit: z
     .string()
-    .regex(/^[1-9]\d{0,2}$/, "must be a whole number")
+    .regex(/^([1-9]\d?|100)$/, "must be a whole number from 1 to 100")
     .transform(Number)
-    .pipe(z.number().max(100))
     .default(50)
     // A number for clients, although a query is text.
     .meta({ type: "integer", pattern: undefined, minimum: 1, maximum: 100, default: 50 }),

@@ -23,7 +23,7 @@ const USE_NOTED_EVERY_MS = 60_000;
 const DECOY = randomBytes(32);
 
 /**
- * Whatever is wrong, the caller learns the same, after the same work. @throws {DomainError} `invalid_client`,
+ * Whatever is wrong with the proof, the caller learns the same, after the same work. @throws {DomainError} `invalid_client`,
  * `too_many_requests`.
  */
 export async function authenticateClient(
@@ -31,8 +31,7 @@ export async function authenticateClient(
   proof: ClientProof,
   clientIp: string,
 ): Promise<LiveCredential> {
-  const claimed = proof.kind === "assertion" ? readAssertion(proof.assertion) : undefined;
-  if (proof.kind === "assertion" && claimed === undefined) throw new DomainError("invalid_client");
+  const claimed = proof.kind === "assertion" ? readAssertion(proof.assertion, deps) : undefined;
   const clientId = proof.kind === "secret" ? proof.clientId : (claimed?.clientId ?? "");
   const attempt = deps.clientLimits.begin({ clientId: isUuid(clientId) ? clientId : NOBODY, clientIp });
   const verify = () =>

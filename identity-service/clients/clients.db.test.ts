@@ -281,6 +281,16 @@ test.each([
   expect(await codeOf(authenticate(await assertion()))).toBe("done");
 });
 
+test.each([
+  [{ aud: "https://gatehouse.example/oauth/token" }, "aud must be https://gatehouse.example alone"],
+  [{ exp: soonS(320) }, "exp must be at most 300 s away"],
+  [{ iat: soonS(60) }, "iat is in the future"],
+  [{ jti: "" }, "jti must be text of 1 to 255 characters"],
+])("a refusal says which claim of the assertion no key can make valid: %j", async (change, words) => {
+  const { assertion } = await withKey();
+  await expect(authenticate(await assertion(change))).rejects.toThrow(words);
+});
+
 test("an assertion by another key, with another kid or algorithm, or of a disabled client is refused", async () => {
   const { client, credential, assertion } = await withKey();
   const { privateKey } = await generateKeyPair("EdDSA");

@@ -1,6 +1,14 @@
 import { createHash, generateKeyPairSync } from "node:crypto";
-import { decodeJwt, decodeProtectedHeader, type JWK, type JWTPayload, jwtVerify } from "jose";
+import {
+  decodeJwt,
+  decodeProtectedHeader,
+  type JWK,
+  type JWTPayload,
+  jwtVerify,
+  type ProtectedHeaderParameters,
+} from "jose";
 import { validate as isUuid } from "uuid";
+import { DomainError } from "../../service-kit/errors.ts";
 import type { Sql } from "../../service-kit/postgres.ts";
 import { algorithmsOf, CLIENT_ALGORITHMS, importClientKey } from "./client-key.ts";
 import { insertAssertion, type LiveCredential, selectLiveCredentials } from "./credential-store.ts";
@@ -18,7 +26,7 @@ const CLOCK_SKEW_S = 5;
 const MAX_KEYS = 2;
 const NOBODY = "00000000-0000-0000-0000-000000000000";
 
-/** Who an assertion says that it is of; nothing is proven. Undefined for what no key can make valid. */
+/** Who an assertion says that it is of; nothing is proven. */
 export interface ClaimedAssertion {
   text: string;
   clientId: string;
@@ -26,17 +34,46 @@ export interface ClaimedAssertion {
   keyId: string | undefined;
 }
 
-export function readAssertion(text: string): ClaimedAssertion | undefined {
-  if (text.length > MAX_ASSERTION_CHARACTERS) return undefined;
-  try {
-    const { alg = "", kid } = decodeProtectedHeader(text);
-    const { iss, sub } = decodeJwt(text);
-    if (!CLIENT_ALGORITHMS.includes(alg) || typeof sub !== "string" || sub !== iss) return undefined;
-    if (kid !== undefined && typeof kid !== "string") return undefined;
-    return { text, clientId: sub, algorithm: alg, keyId: kid };
-  } catch {
-    return undefined;
+/**
+ * Nothing is proven yet, so the refusal may say which claim no key can make valid.
+ * @throws {DomainError} `invalid_client`.
+ */
+export function readAssertion(
+  text: string,
+  { tokenIssuer, now }: Pick<VerifyAssertionDeps, "tokenIssuer" | "now">,
+): ClaimedAssertion {
+  const { header, payload } = decoded(text);
+  const { alg = "", kid } = header;
+  const { iss, sub } = payload;
+  const problem = CLIENT_ALGORITHMS.includes(alg)
+    ? problemOf(payload, now().getTime() / 1_000, tokenIssuer)
+    : `alg must be one of ${CLIENT_ALGORITHMS.join(", ")}`;
+  if (problem !== undefined) throw new DomainError("invalid_client", `The assertion is refused: ${problem}.`);
+  if (typeof sub !== "string" || sub !== iss || (kid !== undefined && typeof kid !== "string")) {
+    throw new DomainError("invalid_client");
   }
+  return { text, clientId: sub, algorithm: alg, keyId: kid };
+}
+
+function decoded(text: string): { header: ProtectedHeaderParameters; payload: JWTPayload } {
+  if (text.length > MAX_ASSERTION_CHARACTERS) throw new DomainError("invalid_client");
+  try {
+    return { header: decodeProtectedHeader(text), payload: decodeJwt(text) };
+  } catch (error) {
+    throw new DomainError("invalid_client", undefined, { cause: error });
+  }
+}
+
+function problemOf({ aud, exp, iat, jti }: JWTPayload, nowS: number, issuer: string): string | undefined {
+  const audience = Array.isArray(aud) && aud.length === 1 ? aud[0] : aud;
+  if (audience !== issuer) return `aud must be ${issuer} alone`;
+  if (typeof exp !== "number" || exp > nowS + MAX_LIFE_S + CLOCK_SKEW_S) {
+    return `exp must be at most ${MAX_LIFE_S} s away`;
+  }
+  if (iat !== undefined && !(iat <= nowS + CLOCK_SKEW_S)) return "iat is in the future";
+  if (typeof jti !== "string" || jti === "" || jti.length > 255)
+    return "jti must be text of 1 to 255 characters";
+  return undefined;
 }
 
 /**
@@ -80,29 +117,20 @@ async function payloadBy(
   { text, clientId, algorithm }: ClaimedAssertion,
   { tokenIssuer, now }: VerifyAssertionDeps,
 ): Promise<JWTPayload | undefined> {
-  const currentDate = now();
   try {
     const { payload } = await jwtVerify(text, await importClientKey(jwk, algorithm), {
       algorithms: [algorithm],
       issuer: clientId,
       subject: clientId,
       audience: tokenIssuer,
-      currentDate,
+      currentDate: now(),
       clockTolerance: CLOCK_SKEW_S,
       requiredClaims: ["exp", "jti"],
     });
-    return areTimely(payload, currentDate, tokenIssuer) ? payload : undefined;
+    return payload;
   } catch {
     return undefined;
   }
-}
-
-function areTimely({ aud, exp, iat, jti }: JWTPayload, now: Date, issuer: string): boolean {
-  const nowS = now.getTime() / 1_000;
-  const isForUsAlone = aud === issuer || (Array.isArray(aud) && aud.length === 1);
-  const isShort = exp !== undefined && exp <= nowS + MAX_LIFE_S + CLOCK_SKEW_S;
-  const isIssued = iat === undefined || iat <= nowS + CLOCK_SKEW_S;
-  return isForUsAlone && isShort && isIssued && typeof jti === "string" && jti !== "" && jti.length <= 255;
 }
 
 /** Public keys whose private halves nobody has. */

@@ -211,10 +211,11 @@ test("a first login makes the account, without a password; the next ones find it
   expect(victim.id).not.toBe(id);
 });
 
-test("`emailVerified` is what the provider says, as a boolean", async () => {
-  provider.lie({ claims: { email_verified: "true" } });
+test.each(["true", 1, null])("an address is not verified by %j, and the log says why", async (verified) => {
+  provider.lie({ claims: { email_verified: verified } });
   await flow();
   expect(await users()).toMatchObject([{ email_verified: false, password_hash: null }]);
+  expect(logLines.join("")).toContain("is not a boolean, so the address counts as not verified");
 });
 
 test("an address that only the userinfo endpoint sends is found there", async () => {

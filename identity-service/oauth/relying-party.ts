@@ -125,7 +125,7 @@ export function createRelyingParty(options: RelyingPartyOptions): RelyingParty {
       const configuration = configurationOf(await known(nowMs() + timeoutMs), signal);
       useKeys(configuration, keys, nowMs());
       try {
-        return await exchange(configuration, settings, answerUrl(redirectUri, answer), proof);
+        return await exchange(configuration, settings, answerUrl(redirectUri, answer), proof, logger);
       } catch (error) {
         throw failure(error, name, logger);
       } finally {
@@ -140,6 +140,7 @@ async function exchange(
   settings: ProviderSettings,
   answer: URL,
   { state, nonce, verifier }: FlowProof,
+  logger: Logger,
 ): Promise<ExternalPerson> {
   const checks = { expectedState: state, pkceCodeVerifier: verifier };
   if (settings.protocol === "github") {
@@ -157,7 +158,17 @@ async function exchange(
   const isTold = claims[settings.claims.email] !== undefined || !hasUserinfo;
   // Some providers send the address only there. `sub` must match.
   const more = isTold ? {} : await oidc.fetchUserInfo(configuration, tokens.access_token, claims.sub);
-  return personOfClaims({ ...claims, ...more }, claims.sub, settings);
+  const all: Record<string, unknown> = { ...claims, ...more };
+  if (
+    !["boolean", "undefined"].includes(typeof all[settings.claims.emailVerified]) &&
+    !settings.takesBooleanText
+  ) {
+    logger.warn(
+      { provider: settings.name, claim: settings.claims.emailVerified },
+      "a provider's claim is not a boolean, so the address counts as not verified",
+    );
+  }
+  return personOfClaims(all, claims.sub, settings);
 }
 
 function answerUrl(redirectUri: string, answer: ProviderAnswer): URL {

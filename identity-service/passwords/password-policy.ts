@@ -20,7 +20,8 @@ export interface PasswordPolicy {
 }
 
 /**
- * No composition rules, no truncation (NIST SP 800-63B-4 §3.1.1.2, OWASP ASVS 5.0 §6.2).
+ * No composition rules, no truncation (NIST SP 800-63B-4 §3.1.1.2, OWASP ASVS 5.0 §6.2). Its 15 characters for a password
+ * that is the only factor are met by `minLength` 15, not by the default: see decision 0010.
  * @throws {DomainError} `password_too_short`, `password_too_common`, `password_contains_email`; `validation_failed`
  * above 128 code points.
  */
