@@ -22,13 +22,32 @@ const DEFAULT_CONNECT_TIMEOUT_MS = 2_000;
 /** The gateway sets these, or they end at each hop. */
 const GATEWAY_HEADERS =
   /^(?:host|authorization|proxy-.*|connection|keep-alive|te|trailer|transfer-encoding|upgrade|http2-settings|expect|content-length|forwarded|traceparent|tracestate|baggage|x-request-id|gatehouse-approval|dpop|client-cert(?:-chain)?|x-auth-(?:context|time)|x-client-id|x-scope|x-(?:user|session|forwarded|actor|approval)(?:-.*)?)$/;
+/**
+ * No upstream sends these to a client: browsers apply them to the whole origin, the gateway sets them, a server in front of
+ * it obeys them, or they end at each hop.
+ */
+const NEVER_DOWNSTREAM =
+  /^(?:accept-ch(?:-.*)?|access-control-.*|activate-storage-access|ad-auction-.*|alt-svc|attribution-reporting-.*|clear-site-data|connection|critical-ch|dpop-nonce|expect-.*|gatehouse-.*|http2-settings|keep-alive|nel|observe-browsing-topics|origin-.*|proxy-.*|public-key-pins(?:-.*)?|ratelimit(?:-.*)?|report-to|reporting-endpoints|sec-(?!websocket-).*|secure-session-.*|server|service-worker-allowed|set-cookie2|set-login|shared-storage-.*|strict-transport-security|supports-loading-mode|te|trailer|transfer-encoding|upgrade|use-as-dictionary|via|x-accel-(?!buffering$).*|x-allow-fledge|x-permitted-cross-domain-policies|x-powered-by|x-request-id|x-reproxy-.*|x-sendfile(?:-.*)?)$/;
+
+/** @param name in lower case. */
+export function mayPassDownstream(name: string): boolean {
+  return !NEVER_DOWNSTREAM.test(name);
+}
+
 /** Excludes `_`, because many servers treat it as `-`. */
-const requestHeader = z
+const headerName = z
   .string()
   .max(100)
   .toLowerCase()
-  .regex(/^[a-z0-9-]+$/, "must be a header's name of letters, digits and -")
-  .refine((name) => !GATEWAY_HEADERS.test(name), "is set by the gateway, or ends at each hop");
+  .regex(/^[a-z0-9-]+$/, "must be a header's name of letters, digits and -");
+const requestHeader = headerName.refine(
+  (name) => !GATEWAY_HEADERS.test(name),
+  "is set by the gateway, or ends at each hop",
+);
+const responseHeader = headerName.refine(
+  mayPassDownstream,
+  "speaks for the whole origin or for the gateway, or ends at each hop",
+);
 
 const roles = z
   .array(z.string().regex(ROLE_NAME, "must be a role such as USER"))
@@ -234,6 +253,11 @@ const upstreamRoute = z
       .refine((origins) => origins.length === 1 || !origins.includes("*"), "* must stand alone")
       .default([]),
     allowRequestHeaders: z.array(requestHeader).max(100).default([]),
+    allowResponseHeaders: z.array(responseHeader).max(100).default([]),
+    /** Trusted: HTML and the like run in the gateway's origin, beside the portal. */
+    pages: z.enum(["sandboxed", "trusted"]).default("sandboxed"),
+    /** Origin: the upstream's cookies keep their `Path` and `Domain`. */
+    cookies: z.enum(["prefix", "origin"]).default("prefix"),
     /** The upstream gets a token that only it accepts. */
     audience: z.string().refine(isAudience, AUDIENCE_FORM).optional(),
     /** False: the upstream gets no token. */
@@ -281,6 +305,9 @@ export interface UpstreamRoute {
   /** `*` alone allows all origins. */
   allowedOrigins: readonly string[];
   allowRequestHeaders: readonly string[];
+  allowResponseHeaders: readonly string[];
+  pages: "sandboxed" | "trusted";
+  cookies: "prefix" | "origin";
   /** `aud` of the token for the upstream. Undefined: the caller's own token. */
   audience?: string | undefined;
   passToken: boolean;

@@ -75,8 +75,11 @@ export function stepUpDemandOf({ code, details }: DomainError): AssuranceDemand 
   return code === "step_up_required" ? (details as StepUpDemand | undefined) : undefined;
 }
 
-/** `WWW-Authenticate` (RFC 9470 §3). */
-export function stepUpChallenge({ acr, maxAgeSeconds }: AssuranceDemand): string {
+/** `WWW-Authenticate` (RFC 9470 §3). @param scheme of the call's token (RFC 9449 §7.1). */
+export function stepUpChallenge(
+  { acr, maxAgeSeconds }: AssuranceDemand,
+  scheme: "Bearer" | "DPoP" = "Bearer",
+): string {
   const age = maxAgeSeconds === undefined ? "" : `, max_age=${maxAgeSeconds}`;
-  return `Bearer error="insufficient_user_authentication", acr_values="${acrOf(acr)}"${age}`;
+  return `${scheme} error="insufficient_user_authentication", acr_values="${acrOf(acr)}"${age}`;
 }

@@ -71,8 +71,9 @@ export function registerApprovalRoutes(app: GatewayApp, { identity }: Pick<AuthD
   route("verifyApproval", "POST", "/auth/approvals/verify", {
     summary: "Approve a transaction",
     description:
-      "For a call that was answered `approval_required`: show its `details` to the user, and send a TOTP code, a recovery " +
-      "code, or the passkey's answer to that challenge, which has one try (401 `passkey_invalid`). Then repeat the call with `Gatehouse-Approval: <token>`. Only the same session can approve it.",
+      "For a call that was answered `approval_required` by the gateway itself (`Gatehouse-Answer`): show the user what " +
+      "`GET /auth/me/approvals/{id}` tells of its `id`, and send that `approvalId` with a TOTP code, a recovery code, or the " +
+      "passkey's answer to the options from there, whose challenge has one try (401 `passkey_invalid`). Then repeat the call with `Gatehouse-Approval: <token>`. Only the same session can approve it.",
     policy: { auth: "authenticated", limitClass: "account", action: "auth.approval.verify" },
     schema: {
       body: z.union([

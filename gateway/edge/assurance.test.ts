@@ -1,7 +1,8 @@
 import { expect, onTestFinished, test, vi } from "vitest";
-import type { AssuranceLevel } from "../../token-client/assurance.ts";
+import { type AssuranceLevel, stepUpChallenge } from "../../token-client/assurance.ts";
 import type { Verification } from "../../token-client/principal.ts";
 import { principalWith, routesOf, send, testGateway, verifierOfUsers } from "../testing/test-gateway.ts";
+import { challengeOf } from "./http-errors.ts";
 
 interface Demand {
   acr: AssuranceLevel;
@@ -126,6 +127,28 @@ test.each([-10_000, 10_000])(
     expect(statuses).toEqual([200, 200, 401, 401]);
   },
 );
+
+test("a caller with DPoP is challenged for DPoP, any other one for Bearer", async () => {
+  const { app } = gatewayFor(1, 0, { adminAssurance: { acr: 2 } });
+  for (const [authorization, scheme] of [
+    ["Bearer token", "Bearer"],
+    ["DPoP token", "DPoP"],
+    ["dpop token", "DPoP"],
+  ] as const) {
+    const answer = await send(app, { method: "GET", url: "/admin/audit", headers: { authorization } });
+    expect(answer.statusCode).toBe(401);
+    expect(String(answer.headers["www-authenticate"])).toMatch(new RegExp(`^${scheme} `));
+  }
+  for (const scheme of ["Bearer", "DPoP"] as const) {
+    const error = "insufficient_user_authentication";
+    expect(stepUpChallenge({ acr: 3 }, scheme)).toBe(
+      `${scheme} error="${error}", acr_values="urn:gatehouse:acr:3"`,
+    );
+    expect(challengeOf("step_up_required", `${scheme} token`)).toMatch(
+      new RegExp(`^${scheme} error="${error}", max_age=300`),
+    );
+  }
+});
 
 test("problem details tell the demand too", async () => {
   const { app } = gatewayFor(1, 0, { adminAssurance: { acr: 2 } });

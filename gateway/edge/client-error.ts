@@ -4,7 +4,7 @@ import { v7 as uuidv7 } from "uuid";
 import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
 import { failure } from "./envelope.ts";
 import { HTTP_STATUS } from "./http-errors.ts";
-import { STANDARD_HEADERS } from "./standard-headers.ts";
+import { ANSWER_MARK, STANDARD_HEADERS } from "./standard-headers.ts";
 
 const TOO_LATE = "ERR_HTTP_REQUEST_TIMEOUT";
 const PARSER_CODES: Readonly<Record<string, ErrorCode>> = {
@@ -87,6 +87,7 @@ function rawParts(code: ErrorCode) {
     "cache-control": "no-store",
     "x-request-id": requestId,
     ...STANDARD_HEADERS,
+    ...ANSWER_MARK,
   };
   return { status: HTTP_STATUS[code], headers, text };
 }

@@ -7,7 +7,7 @@ const CREDENTIALS = ["access-control-allow-credentials", "true"];
 const BROWSER_HEADER = /(?:^|, *)gatehouse-client(?= *(?:,|$))/i;
 const EXPOSED =
   "x-request-id, retry-after, ratelimit-limit, ratelimit-remaining, ratelimit-reset, location, gatehouse-device, " +
-  "dpop-nonce, www-authenticate";
+  "dpop-nonce, www-authenticate, gatehouse-answer";
 const PREFLIGHT_MAX_AGE_S = 600;
 const HEADER_NAMES = /^[a-z0-9-]+(?: *, *[a-z0-9-]+)*$/i;
 const MAX_HEADER_NAMES_CHARACTERS = 1_000;

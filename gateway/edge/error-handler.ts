@@ -7,7 +7,7 @@ import { acceptsHtml } from "./caller.ts";
 import { ClientGone } from "./client-gone.ts";
 import { failure, publicMessage } from "./envelope.ts";
 import { isForm } from "./form-parser.ts";
-import { challengeOf, HTTP_CLIENT_GONE, HTTP_STATUS, INTERNAL_ONLY } from "./http-errors.ts";
+import { challengeOf, HTTP_CLIENT_GONE, HTTP_STATUS, INTERNAL_ONLY, schemeOf } from "./http-errors.ts";
 import { PAGE_HEADERS } from "./link-pages.ts";
 import { oauthFailure } from "./oauth-failure.ts";
 import { writableState } from "./request-state.ts";
@@ -82,8 +82,11 @@ function sendFailure(error: DomainError, request: FastifyRequest, reply: Fastify
   const status = HTTP_STATUS[code];
   const { contentType, body } = failure(error, request.id, request.headers.accept);
   const demand = stepUpDemandOf(error);
+  const { authorization } = request.headers;
   const challenge =
-    demand === undefined ? challengeOf(code, request.headers.authorization) : stepUpChallenge(demand);
+    demand === undefined
+      ? challengeOf(code, authorization)
+      : stepUpChallenge(demand, schemeOf(authorization));
   setStandardHeaders(request, reply);
   for (const name of RATE_LIMIT_HEADERS) reply.removeHeader(name);
   if (challenge !== undefined) reply.header("www-authenticate", challenge);

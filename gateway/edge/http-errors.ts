@@ -119,11 +119,16 @@ const CHALLENGE: Partial<Record<ErrorCode, string>> = {
 };
 
 const DPOP_SCHEME = /^dpop /i;
-const OF_TOKENS: ReadonlySet<ErrorCode> = new Set(["token_invalid", "token_expired"]);
+const OF_TOKENS: ReadonlySet<ErrorCode> = new Set(["token_invalid", "token_expired", "step_up_required"]);
+
+/** The scheme that the client used. */
+export function schemeOf(authorization: string | undefined): "Bearer" | "DPoP" {
+  return DPOP_SCHEME.test(authorization ?? "") ? "DPoP" : "Bearer";
+}
 
 /** Names the scheme that the client used. Undefined for codes without a challenge. */
 export function challengeOf(code: ErrorCode, authorization: string | undefined): string | undefined {
   const challenge = CHALLENGE[code];
-  const isDpop = OF_TOKENS.has(code) && DPOP_SCHEME.test(authorization ?? "");
+  const isDpop = OF_TOKENS.has(code) && schemeOf(authorization) === "DPoP";
   return isDpop ? challenge?.replace("Bearer", "DPoP").replace(REALM, DPOP_REALM) : challenge;
 }

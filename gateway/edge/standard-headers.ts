@@ -6,6 +6,9 @@ export const STANDARD_HEADERS = {
   "referrer-policy": "no-referrer",
 } as const;
 
+/** Says that the gateway itself speaks: no upstream can send this field. */
+export const ANSWER_MARK = { "gatehouse-answer": "gateway" } as const;
+
 const STRICT_TRANSPORT = "max-age=31536000";
 
 /** Names and values in turn. */
@@ -19,7 +22,7 @@ export function answerHeaders(request: FastifyRequest): string[] {
 
 /** No `Strict-Transport-Security` over plain HTTP (RFC 6797 §7.2). */
 export function setStandardHeaders(request: FastifyRequest, reply: FastifyReply): void {
-  reply.headers(STANDARD_HEADERS);
+  reply.headers(STANDARD_HEADERS).headers(ANSWER_MARK);
   reply.header("x-request-id", request.id);
   // The router itself refused a request without a state.
   const corsHeaders = request.state?.corsHeaders ?? [];

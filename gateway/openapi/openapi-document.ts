@@ -70,7 +70,7 @@ Go by \`code\`, which is stable, never by \`message\`. The schema \`ErrorCode\` 
 
 **Other APIs.** Whatever else this gateway serves goes to the API behind the path, with the same access token, and is
 documented by that API. The gateway adds these failures: 401 without a valid token, 403 \`forbidden\`, 404, 405, 413, 429,
-502 \`upstream_unavailable\`, 503, 504 \`upstream_timeout\`.`;
+502 \`upstream_unavailable\`, 503, 504 \`upstream_timeout\`. These have \`Gatehouse-Answer: gateway\`, which no API behind it can send.`;
 
 const SECURITY_SCHEMES = {
   accessToken: {
@@ -91,6 +91,10 @@ const HEADERS = {
     description: "Names the call in logs and in the audit log.",
     schema: { type: "string", format: "uuid" },
   },
+  "Gatehouse-Answer": {
+    description: "The gateway itself has answered, and no API behind it: act on refusals with it only.",
+    schema: { type: "string", const: "gateway" },
+  },
   "DPoP-Nonce": { description: "For the next DPoP proof (RFC 9449, section 8).", ...headerText },
   "WWW-Authenticate": { description: "RFC 9110, section 11.6.1.", ...headerText },
   "Retry-After": { description: "When to try again, in seconds.", ...headerNumber },
@@ -101,7 +105,7 @@ const HEADERS = {
   "RateLimit-Remaining": { description: "How many are left.", ...headerNumber },
   "RateLimit-Reset": { description: "When the budget is full again, in seconds.", ...headerNumber },
 };
-/** In addition to `X-Request-Id`. */
+/** In addition to `X-Request-Id` and `Gatehouse-Answer`. */
 const HEADERS_OF_STATUS: Readonly<Record<number, readonly (keyof typeof HEADERS)[]>> = {
   400: ["DPoP-Nonce"],
   401: ["WWW-Authenticate", "DPoP-Nonce"],
@@ -235,6 +239,6 @@ function failureResponse(
 }
 
 function headerReferences(names: readonly (keyof typeof HEADERS)[]): Record<string, object> {
-  const all = ["X-Request-Id", ...names];
+  const all = ["X-Request-Id", "Gatehouse-Answer", ...names];
   return Object.fromEntries(all.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 }

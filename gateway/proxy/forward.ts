@@ -13,10 +13,11 @@ import { answerHeaders } from "../edge/standard-headers.ts";
 import { leavesUnread } from "../edge/unread-body.ts";
 import type { ProxyRoute, ProxyTarget } from "../routing/proxy-table.ts";
 import type { CallEnd, Upstream } from "../routing/upstream.ts";
+import { addDownstreamHeaders, passableTrailers } from "./downstream-headers.ts";
 import { limitedBody } from "./limited-body.ts";
 import { callersOf, type OpenExchange, type OpenExchanges } from "./open-exchanges.ts";
 import { isClosedBeforeAnswer, upstreamFailure } from "./upstream-error.ts";
-import { addDownstreamHeaders, passableTrailers, upstreamHeaders } from "./upstream-headers.ts";
+import { upstreamHeaders } from "./upstream-headers.ts";
 
 /** Larger chunks get a write of their own, without a copy. */
 const MAX_COPIED_BYTES = 16_384;
@@ -103,6 +104,7 @@ type State =
 class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandler {
   readonly #request: FastifyRequest;
   readonly #reply: FastifyReply;
+  readonly #target: ProxyTarget;
   readonly #route: ProxyRoute;
   readonly #deps: ForwardDeps;
   readonly #options: Dispatcher.DispatchOptions;
@@ -124,6 +126,7 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     const { route } = target;
     this.#request = request;
     this.#reply = reply;
+    this.#target = target;
     this.#route = route;
     this.#deps = deps;
     this.#triesLeft = route.origins.length - 1;
@@ -242,7 +245,7 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
       return;
     }
     const headers = answerHeaders(request);
-    addDownstreamHeaders(headers, controller.rawHeaders as Buffer[]);
+    addDownstreamHeaders(headers, controller.rawHeaders as Buffer[], this.#target);
     if (leavesUnread(request)) headers.push("connection", "close");
     raw.writeHead(status, headers);
     this.#reply.hijack();
@@ -285,7 +288,7 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     const last = this.#state.kind === "ended" ? this.#state.last : undefined;
     if (last !== undefined) endWith(raw, last);
     else if (!raw.writableEnded) {
-      if (raw.chunkedEncoding) raw.addTrailers(passableTrailers(trailers));
+      if (raw.chunkedEncoding) raw.addTrailers(passableTrailers(trailers, this.#route));
       raw.end();
     }
     if (raw.writableNeedDrain) this.#deps.stalls.watchReader(raw, this.minBytesPerS);

@@ -130,6 +130,40 @@ async function outcome(): Promise<AuditOutcome | undefined> {
   return found();
 }
 
+test("only the gateway's own answers have its mark: no upstream can send it, in an answer, a hint or a trailer", async () => {
+  serve = (_request, response) => {
+    const mark = { "gatehouse-answer": "gateway" };
+    response.writeEarlyHints({ link: "</a.css>; rel=preload; as=style", ...mark });
+    response.writeHead(403, { ...mark, "Gatehouse-ANSWER": "gateway", trailer: "gatehouse-answer" });
+    response.write('{"error":{"code":"approval_required"}}');
+    response.addTrailers(mark);
+    response.end();
+  };
+  const hints: IncomingMessage["headers"][] = [];
+  const request = begin({ token: "user-token" });
+  request.on("information", ({ headers }) => hints.push(headers));
+  request.end();
+  const [answer] = (await once(request, "response")) as [IncomingMessage];
+  await answer.resume().toArray();
+  expect([answer.statusCode, hints.length]).toEqual([403, 1]);
+  for (const seen of [...hints, answer.headers, answer.trailers])
+    expect(Object.keys(seen)).not.toContain("gatehouse-answer");
+  const own: Sent[] = [
+    { token: "" },
+    { token: "unknown" },
+    { method: "DELETE" },
+    { method: "PATCH" },
+    { path: "/gone" },
+    { path: "/nothing" },
+    { path: "/openapi.json", token: "" },
+    { headers: { host: "other.example" } },
+  ];
+  for (const sent of own) {
+    const { status, headers } = await call(sent);
+    expect([sent, status, headers["gatehouse-answer"]]).toEqual([sent, status, "gateway"]);
+  }
+});
+
 test("a call goes on with the verified identity, and its answer comes back", async () => {
   serve = (_request, response) => {
     response.writeHead(201, {
@@ -156,7 +190,7 @@ test("a call goes on with the verified identity, and its answer comes back", asy
   expect(answer.headers).toMatchObject({
     "content-type": "text/x",
     "x-own": "1",
-    "set-cookie": ["a=1", "b=2"],
+    "set-cookie": ["a=1; Path=/payments", "b=2; Path=/payments"],
     "x-content-type-options": "nosniff",
   });
   expect(answer.headers.server).toBeUndefined();

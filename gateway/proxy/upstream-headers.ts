@@ -1,10 +1,8 @@
-import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http";
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { acrOf } from "../../token-client/assurance.ts";
 import type { Principal } from "../../token-client/principal.ts";
-import { setsOwnCookie, withoutOwnCookies } from "../edge/cookies.ts";
+import { withoutOwnCookies } from "../edge/cookies.ts";
 import type { UsedApproval } from "../edge/request-state.ts";
-import { STANDARD_HEADERS } from "../edge/standard-headers.ts";
 
 /** RFC 9110 §7.6.1, and names of older peers. */
 const HOP_BY_HOP = new Set([
@@ -127,17 +125,16 @@ function authTimeOf({ authTime }: Pick<Principal, "authTime">): string {
 }
 
 const passableUp = remembered((name) => ORDINARY.has(name) || ORDINARY_FAMILY.test(name));
-const passableDown = remembered((name) => !NOT_DOWNSTREAM.has(name) && !CORS.test(name));
 
 /** Empty if not allowed. Routes cannot allow headers that the gateway sets. */
-function allowedName(written: string, allowed: ReadonlySet<string>): string {
+export function allowedName(written: string, allowed: ReadonlySet<string>): string {
   if (allowed.size === 0) return "";
   const name = written.toLowerCase();
   return allowed.has(name) ? name : "";
 }
 
 /** Caches the name to forward, empty for a dropped header. */
-function remembered(isPassable: (name: string) => boolean): (written: string) => string {
+export function remembered(isPassable: (name: string) => boolean): (written: string) => string {
   const known = new Map<string, string>();
   return (written) => {
     const before = known.get(written);
@@ -150,7 +147,7 @@ function remembered(isPassable: (name: string) => boolean): (written: string) =>
   };
 }
 
-function connectionNames(rawHeaders: readonly (string | Buffer)[]): Set<string> | undefined {
+export function connectionNames(rawHeaders: readonly (string | Buffer)[]): Set<string> | undefined {
   let names: Set<string> | undefined;
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const written = rawHeaders[index] ?? "";
@@ -166,50 +163,6 @@ function connectionNames(rawHeaders: readonly (string | Buffer)[]): Set<string> 
 const CONNECTION = "connection";
 
 /** Node and undici use Latin-1 for header bytes. */
-function text(value: string | Buffer): string {
+export function text(value: string | Buffer): string {
   return typeof value === "string" ? value : value.toString("latin1");
-}
-
-/** They disclose the upstream, or the gateway sets them. */
-const NOT_DOWNSTREAM = new Set([
-  "server",
-  "x-powered-by",
-  "x-request-id",
-  "strict-transport-security",
-  "via",
-  "dpop-nonce",
-]);
-/** The routes file defines CORS. */
-const CORS = /^access-control-/;
-const STANDARD = Object.entries(STANDARD_HEADERS);
-const STANDARD_NAMES = Object.keys(STANDARD_HEADERS);
-
-/** Names and values are in turn. Adds missing standard headers. */
-export function addDownstreamHeaders(headers: string[], rawHeaders: readonly (string | Buffer)[]): void {
-  const named = connectionNames(rawHeaders);
-  let present = 0;
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    const name = passableDown(text(rawHeaders[index] ?? ""));
-    if (name === "" || named?.has(name)) continue;
-    const value = text(rawHeaders[index + 1] ?? "");
-    if (name === "set-cookie" && setsOwnCookie(value)) continue;
-    headers.push(name, value);
-    const standard = STANDARD_NAMES.indexOf(name);
-    if (standard !== -1) present |= 1 << standard;
-  }
-  for (let index = 0; index < STANDARD.length; index += 1) {
-    const [name, value] = STANDARD[index] as [string, string];
-    if ((present & (1 << index)) === 0) headers.push(name, value);
-  }
-}
-
-/** Fields that change how the message is read (RFC 9110 §6.5.1). */
-const NOT_IN_TRAILERS =
-  /^(?:content-|host$|set-cookie$|authorization$|www-authenticate$|cache-control$|vary$)/;
-
-export function passableTrailers(trailers: IncomingHttpHeaders): OutgoingHttpHeaders {
-  const passed = Object.entries(trailers).filter(
-    ([name]) => passableDown(name) !== "" && !NOT_IN_TRAILERS.test(name),
-  );
-  return Object.fromEntries(passed);
 }

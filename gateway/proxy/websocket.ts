@@ -21,10 +21,11 @@ import {
 import { answerHeaders } from "../edge/standard-headers.ts";
 import type { ProxyTable, ProxyTarget } from "../routing/proxy-table.ts";
 import type { Upstream } from "../routing/upstream.ts";
+import { addDownstreamHeaders } from "./downstream-headers.ts";
 import { breakerCaller, enterUpstream, upstreamPath } from "./forward.ts";
 import { callersOf, type OpenExchange, type OpenExchanges } from "./open-exchanges.ts";
 import { upstreamFailure } from "./upstream-error.ts";
-import { addDownstreamHeaders, upstreamHeaders } from "./upstream-headers.ts";
+import { upstreamHeaders } from "./upstream-headers.ts";
 
 export interface WebSocketDeps {
   completion: Completion;
@@ -239,7 +240,7 @@ class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHa
     const request = this.#request;
     const { raw } = this.#reply.hijack();
     const headers = answerHeaders(request);
-    addDownstreamHeaders(headers, rawHeaders);
+    addDownstreamHeaders(headers, rawHeaders, this.#target);
     raw.detachSocket(client);
     raw.statusCode = HTTP_SWITCHING_PROTOCOLS;
     client.write(switchingProtocols(headers));

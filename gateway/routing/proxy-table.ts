@@ -16,6 +16,7 @@ export interface ProxyRoute extends UpstreamRoute {
   allow: readonly string[];
   allowedOriginSet: ReadonlySet<string>;
   allowedHeaderSet: ReadonlySet<string>;
+  allowedResponseHeaderSet: ReadonlySet<string>;
   limitKinds: Readonly<Record<Exclude<LimitScope, "device">, string>>;
   limits: { address: Limit; user: Limit; total: Limit | undefined };
   webSocketKind: string;
@@ -130,6 +131,7 @@ function withUpstreams(
     allow: [...methods, ...(methods.includes("GET") ? ["HEAD"] : [])].sort(),
     allowedOriginSet: new Set(route.allowedOrigins),
     allowedHeaderSet: new Set(route.allowRequestHeaders),
+    allowedResponseHeaderSet: new Set(route.allowResponseHeaders),
     limitKinds: {
       address: `proxied ${route.prefix} address`,
       user: `proxied ${route.prefix} user`,

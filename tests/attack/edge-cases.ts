@@ -127,6 +127,31 @@ export const EDGE_CASES: readonly AttackCase[] = [
     },
   },
   {
+    name: "edge: refusals of the gateway have its mark, and answers of an upstream have none of its headers",
+    run: async (target) => {
+      const { accessToken } = await newAccount(target);
+      for (const path of ["/payments", "/auth/me", "/nothing"]) {
+        const { status, headers } = await call(target, "GET", path);
+        must(
+          status >= 400 && headers["gatehouse-answer"] === "gateway",
+          `${path} without a token: ${status}`,
+        );
+      }
+      const forged = { "gatehouse-answer": "gateway" };
+      const { status, headers } = await call(target, "GET", "/payments", {
+        token: accessToken,
+        headers: forged,
+      });
+      must(status === 200, `GET /payments: ${status}`);
+      const found = Object.keys(headers).filter((name) =>
+        /^(?:gatehouse-|ratelimit|nel$|report-to$|clear-site-data$|service-worker-allowed$|alt-svc$)/.test(
+          name,
+        ),
+      );
+      must(found.length === 0, `the upstream's answer has ${found.join(", ")}`);
+    },
+  },
+  {
     name: "edge: a method that a forwarded route does not know is 405 with Allow",
     run: async (target) => {
       const { accessToken } = await newAccount(target);

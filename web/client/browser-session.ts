@@ -56,7 +56,8 @@ export interface BrowserSession {
   logout(scope?: "session" | "others" | "all"): Promise<void>;
   /**
    * As `fetch`, for paths and addresses of the gateway. The call is of the session in which it began: if that ends meanwhile,
-   * it is not repeated in another one. @throws TypeError for another origin.
+   * it is not repeated in another one. With a token it follows no redirect: `redirect: "manual"` shows one.
+   * @throws TypeError for another origin, and for a redirect.
    */
   fetch(input: string | URL | Request, init?: CallInit): Promise<Response>;
   /** A token that has not expired, for WebSockets and the like. Undefined while nobody is logged in. */
@@ -77,6 +78,13 @@ export interface BrowserSession {
 interface Tokens {
   accessToken: string;
   expiresIn: number;
+}
+interface Approval extends Offer {
+  id: string;
+  details: Record<string, unknown>;
+  state: string;
+  /** Whether this session has asked for it. */
+  current: boolean;
 }
 type Data = Partial<Tokens> & { user?: User; tokenType?: string };
 /** Of a session; undefined: of none. */
@@ -237,7 +245,7 @@ export function createSession(options: SessionOptions): BrowserSession {
   async function sendIn(of: Id, request: Request): Promise<Response> {
     let token = of === undefined ? undefined : await renewed(of);
     for (let isRenewed = false; ; isRenewed = true) {
-      const sent = request.clone();
+      const sent = token === undefined ? request.clone() : stayingHere(request.clone());
       if (token !== undefined) sent.headers.set("authorization", `Bearer ${token}`);
       const response = await fetch(sent);
       if (token === undefined || isRenewed) return response;
@@ -248,9 +256,13 @@ export function createSession(options: SessionOptions): BrowserSession {
     }
   }
 
-  async function authorized<T>(of: Id, path: string, body: object): Promise<T> {
+  /** A GET without a body. */
+  async function authorized<T>(of: Id, path: string, body?: object): Promise<T> {
     if (!isNow(of)) throw new GatehouseError(401, { code: "token_missing" }, "The session has ended.");
-    return readData<T>(await sendIn(of, jsonRequest(base + path, body, { isBrowser: false })));
+    const request = jsonRequest(base + path, body, { isBrowser: false });
+    return readData<T>(
+      await sendIn(of, body === undefined ? new Request(request, { method: "GET" }) : request),
+    );
   }
 
   async function stepUp(
@@ -301,16 +313,21 @@ export function createSession(options: SessionOptions): BrowserSession {
     tabs.tell({ kind: "token", access: next, user });
   }
 
+  /** Shown and given is what the gateway tells of this id: the refusal is believed in nothing else. */
   async function approve(
     of: Id,
-    { token, details, ...offer }: Offer & { token: string; details: Record<string, unknown> },
+    { id, token }: { id: string; token: string },
     ask: NonNullable<typeof onApproval>,
   ): Promise<string | undefined> {
+    const path = `/auth/me/approvals/${encodeURIComponent(id)}`;
+    const { approval } = await authorized<{ approval: Approval }>(of, path);
+    const { details, state, current, methods, passkey } = approval;
+    if (approval.id !== id || state !== "pending" || !current) return undefined;
     const given = await prove(
-      offer,
+      { methods, ...(passkey && { passkey }) },
       askPasskey,
       (request) => ask({ ...request, details }),
-      (proof) => authorized(of, "/auth/approvals/verify", { token, ...proof }),
+      (proof) => authorized(of, "/auth/approvals/verify", { approvalId: id, ...proof }),
     );
     return given === undefined ? undefined : token;
   }
@@ -329,7 +346,7 @@ export function createSession(options: SessionOptions): BrowserSession {
       if (code === "step_up_required" && onStepUp !== undefined) {
         if (!(await steppedUp(of, details as StepUpRequest, onStepUp))) return response;
       } else if (code === "approval_required" && onApproval !== undefined) {
-        const { approval } = details as { approval: Parameters<typeof approve>[1] };
+        const { approval } = details as { approval: { id: string; token: string } };
         const approved = await approve(of, approval, onApproval);
         if (approved === undefined) return response;
         request.headers.set("gatehouse-approval", approved);
@@ -380,9 +397,14 @@ function subscribe<T>(listeners: Set<T>, listener: T): () => void {
   return () => void listeners.delete(listener);
 }
 
+/** No redirect is followed: some browsers send `Authorization` on to another origin. */
+function stayingHere(request: Request): Request {
+  return request.redirect === "follow" ? new Request(request, { redirect: "error" }) : request;
+}
+
 /** There is no session any more. */
 function unlessRefused(error: unknown): undefined {
-  if (!(error instanceof GatehouseError) || error.status !== 401) throw error;
+  if (!(error instanceof GatehouseError) || error.status !== 401 || error.code === "") throw error;
 }
 
 /** Not verified: the gateway has just sent it. */

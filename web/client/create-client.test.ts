@@ -101,7 +101,19 @@ class FakeGateway {
 const token = (sid: string, generation: number) =>
   `e30.${Buffer.from(JSON.stringify({ sid })).toString("base64url")}.${generation}`;
 const json = (status: number, body: object) =>
-  new Response(JSON.stringify(body), { status, headers: { "content-type": "application/json" } });
+  new Response(JSON.stringify(body), {
+    status,
+    headers: { "content-type": "application/json", "gatehouse-answer": "gateway" },
+  });
+/** Whatever it says: the gateway lets no upstream send its mark. */
+const upstreams = (answer: Response) => {
+  answer.headers.delete("gatehouse-answer");
+  return answer;
+};
+const pending = {
+  ...{ id: "i", state: "pending", current: true, methods: ["totp"] },
+  details: { "/amount": 25_000, "/payee": "ACME" },
+};
 const failure = (status: number, code: string, details?: object) =>
   json(status, {
     success: false,
@@ -279,7 +291,7 @@ test("many calls of an expired token share one refresh, and one that fails ends 
   }
   gateway.next("/auth/refresh", () => {
     const broken = new ReadableStream({ start: (body) => body.error(new TypeError("cut")) });
-    return new Response(broken, { headers: { "content-type": "application/json" } });
+    return new Response(broken, { headers: { "gatehouse-answer": "gateway" } });
   });
   await expect(client.fetch("me")).rejects.toThrow("cut");
   const responses = await Promise.all(Array.from({ length: 20 }, () => client.fetch("me")));
@@ -516,7 +528,8 @@ test.each(["step-up", "approval"])(
     };
     const [here, there] = [tab({ onStepUp: ask, onApproval: ask }), tab()];
     await here.login(credentials);
-    const approval = { token: "a", details: { "/amount": 1 }, methods: ["totp"] };
+    const approval = { id: "i", token: "a" };
+    gateway.next("/auth/me/approvals/i", () => json(200, { data: { approval: pending } }));
     gateway.next("/pay", () =>
       what === "step-up"
         ? failure(401, "step_up_required", demand)
@@ -547,7 +560,8 @@ test.each([
   const prove = async () => ({ code: "123456" });
   const [here, there] = [tab({ onStepUp: prove, onApproval: prove }), tab()];
   await here.login(credentials);
-  const approval = { token: "a", details: { "/amount": 1 }, methods: ["totp"] };
+  const approval = { id: "i", token: "a" };
+  gateway.next("/auth/me/approvals/i", () => json(200, { data: { approval: pending } }));
   gateway.next("/pay", () =>
     what === "step-up"
       ? failure(401, "step_up_required", demand)
@@ -740,8 +754,10 @@ test("an approval shows what it is for, and the call is repeated with it, with t
     },
   });
   await client.login(credentials);
-  const details = { "/amount": 25_000, "/payee": "ACME" };
-  const approval = { token: "a", expiresIn: 300, details, methods: ["totp"] };
+  const { details } = pending;
+  const told = { details: { "/amount": 0 }, methods: ["passkey"], passkey: { challenge: "other" } };
+  const approval = { id: "i", token: "a", expiresIn: 300, ...told };
+  gateway.next("/auth/me/approvals/i", () => json(200, { data: { approval: pending } }));
   gateway.next("/payments", () => failure(403, "approval_required", { approval }));
   gateway.next("/auth/approvals/verify", () => json(200, { data: { approvalId: "i" } }));
   const response = await client.fetch("payments", { method: "POST", body: '{"amount":25000}' });
@@ -754,8 +770,103 @@ test("an approval shows what it is for, and the call is repeated with it, with t
   ]);
   expect(second?.body).toBe(first?.body);
   expect(gateway.seen.find(({ path }) => path === "/auth/approvals/verify")?.body).toBe(
-    '{"token":"a","code":"123456"}',
+    '{"approvalId":"i","code":"123456"}',
   );
+});
+
+test("the passkey of an approval is asked by the options that the gateway tells of it", async () => {
+  const asked: (object | undefined)[] = [];
+  const client = tab({
+    onApproval: async ({ passkey }) => {
+      asked.push(passkey);
+      return { passkey: { id: "answer" } };
+    },
+  });
+  await client.login(credentials);
+  const [mine, other] = [{ challenge: "mine" }, { challenge: "other" }];
+  gateway.next("/payments", () =>
+    failure(403, "approval_required", { approval: { id: "i", token: "a", passkey: other } }),
+  );
+  gateway.next("/auth/me/approvals/i", () =>
+    json(200, { data: { approval: { ...pending, passkey: mine } } }),
+  );
+  gateway.next("/auth/approvals/verify", () => json(200, { data: { approvalId: "i" } }));
+  expect((await client.fetch("payments", { method: "POST", body: "{}" })).status).toBe(200);
+  expect(asked).toEqual([mine]);
+});
+
+test.each<[string, object]>([
+  ["of another session", { current: false }],
+  ["already refused", { state: "refused" }],
+  ["already given", { state: "given" }],
+  ["another one", { id: "j" }],
+])("an approval that is %s is neither shown nor given", async (_what, differs) => {
+  const asked: object[] = [];
+  const client = tab({
+    onApproval: async (request) => {
+      asked.push(request);
+      return { code: "123456" };
+    },
+  });
+  await client.login(credentials);
+  gateway.next("/payments", () =>
+    failure(403, "approval_required", { approval: { ...pending, token: "a" } }),
+  );
+  gateway.next("/auth/me/approvals/i", () => json(200, { data: { approval: { ...pending, ...differs } } }));
+  const response = await client.fetch("payments", { method: "POST", body: "{}" });
+  expect([response.status, await codeOf(response), asked]).toEqual([403, "approval_required", []]);
+  expect(gateway.pathsSeen()).not.toContain("/auth/approvals/verify");
+});
+
+test.each<[number, string, object | undefined]>([
+  [403, "approval_required", { approval: { token: "t", ...pending } }],
+  [401, "step_up_required", { acr: 2, methods: ["totp"] }],
+  [401, "token_expired", undefined],
+  [401, "token_invalid", undefined],
+])(
+  "an upstream's %i %s is its own: the application gets it, and nothing is asked or done",
+  async (status, code, details) => {
+    const asked: object[] = [];
+    const ask = async (request: object) => {
+      asked.push(request);
+      return { code: "123456" };
+    };
+    const client = tab({ onStepUp: ask, onApproval: ask });
+    await client.login(credentials);
+    const before = gateway.seen.length;
+    gateway.next("/newsletter", () => upstreams(failure(status, code, details)));
+    const response = await client.fetch("newsletter", { method: "POST", body: "{}" });
+    expect([response.status, await codeOf(response)]).toEqual([status, code]);
+    expect([asked, gateway.pathsSeen().slice(before), client.user]).toEqual([[], ["/newsletter"], ada]);
+  },
+);
+
+test("an answer that is not the gateway's begins no session and ends none", async () => {
+  const client = tab();
+  gateway.next("/shop/login", () => upstreams(json(200, { data: { ...gateway.tokens(), user: grace } })));
+  await expect(client.step("/shop/login", {})).rejects.toMatchObject({ status: 200, code: "" });
+  expect(client.user).toBeUndefined();
+  await client.login(credentials);
+  const ends = endsOf(client);
+  expire();
+  gateway.next("/auth/refresh", () => upstreams(failure(401, "refresh_token_invalid")));
+  await expect(client.fetch("me")).rejects.toMatchObject({ status: 401, code: "" });
+  expect([ends, client.user]).toEqual([[], ada]);
+});
+
+test("with a token no redirect is followed; a call without one, and an application's own choice, stay as they are", async () => {
+  const seen: string[] = [];
+  const { fetch: send } = globalThis;
+  vi.stubGlobal("fetch", (request: Request) => {
+    if (request.url.endsWith("/me")) seen.push(request.redirect);
+    return send(request);
+  });
+  const client = tab();
+  await client.fetch("me");
+  await client.login(credentials);
+  await client.fetch("me");
+  await client.fetch("me", { redirect: "manual" });
+  expect(seen).toEqual(["follow", "error", "manual"]);
 });
 
 test("without Web Locks a race of tabs is one refresh in most cases, and never a logout while the gateway forgives it", async () => {

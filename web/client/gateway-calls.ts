@@ -63,8 +63,15 @@ export function jsonRequest(
   });
 }
 
-/** @returns `data`. @throws {GatehouseError} and what `fetch` throws for an answer that breaks off. */
+/** No upstream can send this field: an answer without it is not the gateway's, whatever it says. */
+const isGateways = ({ headers }: Response): boolean => headers.get("gatehouse-answer") === "gateway";
+
+/**
+ * Of a call of the gateway itself. @returns `data`. @throws {GatehouseError}, without a code for an answer that is not the
+ * gateway's, and what `fetch` throws for an answer that breaks off.
+ */
 export async function readData<T>(response: Response): Promise<T> {
+  if (!isGateways(response)) throw new GatehouseError(response.status, {}, "The answer is not Gatehouse's.");
   if (response.ok) return ((await response.json()) as { data: T }).data;
   const { error = {}, message = response.statusText } = await readEnvelope(response);
   const retryAfterS = Number(response.headers.get("retry-after"));
@@ -73,11 +80,10 @@ export async function readData<T>(response: Response): Promise<T> {
 
 /** @returns why the gateway has refused a call, if it has. The body stays readable. */
 export async function readFailure(response: Response): Promise<Failure> {
-  if (response.status !== 401 && response.status !== 403) return {};
+  if ((response.status !== 401 && response.status !== 403) || !isGateways(response)) return {};
   return (await readEnvelope(response.clone())).error ?? {};
 }
 
-/** An upstream's failure may be anything. */
 async function readEnvelope(response: Response): Promise<Envelope> {
   const envelope: unknown = await response.json().catch(() => undefined);
   return typeof envelope === "object" && envelope !== null ? envelope : {};

@@ -4,6 +4,7 @@ import { useSession } from "../session/session.ts";
 import { deviceOf, localeOf } from "../ui/format.ts";
 import { hasText, type Language } from "../ui/text.ts";
 import { visible } from "../ui/visible.ts";
+import { distinctNames } from "./distinct-names.ts";
 import { currencyBeside, moneyText } from "./money.ts";
 import { type TextKey, useText } from "./text.ts";
 
@@ -34,12 +35,18 @@ export function summaryOf(details: Details, language: Language): string {
   return shown.map(({ sent, money }) => money ?? sent).join(" · ");
 }
 
-/** The name of a field; of one that is not known here, its pointer. */
-export function useFieldName(): (pointer: string) => string {
+/**
+ * The names of these fields in their order. One that is not known here is named by its pointer, and of those with equal names
+ * each has its pointer beside it.
+ */
+export function useFieldNames(): (pointers: readonly string[]) => string[] {
   const t = useText();
-  return (pointer) => {
-    const key = `approval.fields.${pointer.split("/").at(-1) ?? ""}`;
-    return hasText(key) ? t(key as TextKey) : visible(pointer.slice(1));
+  return (pointers) => {
+    const names = pointers.map((pointer) => {
+      const key = `approval.fields.${pointer.split("/").at(-1) ?? ""}`;
+      return hasText(key) ? t(key as TextKey) : visible(pointer.slice(1));
+    });
+    return distinctNames(names, pointers);
   };
 }
 

@@ -16,7 +16,7 @@ import { Notice } from "../../ui/notice.tsx";
 import { Found } from "../../ui/states.tsx";
 import { useLanguage } from "../../ui/text.ts";
 import { visible } from "../../ui/visible.ts";
-import { AskedBy, fieldsOf, useFieldName } from "../approval-fields.tsx";
+import { AskedBy, fieldsOf, useFieldNames } from "../approval-fields.tsx";
 import { findReturn } from "../next-page.ts";
 import { type TextKey, useText } from "../text.ts";
 
@@ -60,12 +60,13 @@ export function ApprovalPage() {
 function Facts({ approval }: { approval: Approval }) {
   const t = useText();
   const language = useLanguage();
-  const nameOf = useFieldName();
+  const fields = fieldsOf(approval.details, language);
+  const names = useFieldNames()(fields.map(({ pointer }) => pointer));
   return (
     <dl className="facts">
-      {fieldsOf(approval.details, language).map(({ pointer, sent, money }) => (
+      {fields.map(({ pointer, sent, money }, index) => (
         <div key={pointer}>
-          <dt>{nameOf(pointer)}</dt>
+          <dt>{names[index]}</dt>
           <dd>
             <strong>{money ?? sent}</strong>
             {money !== undefined && (
