@@ -4,13 +4,13 @@ import { z } from "zod";
 import { filterText } from "../../audit-client/record-reading.ts";
 import { Outcome } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
 import { DomainError } from "../../service-kit/errors.ts";
-import type { AssuranceDemand } from "../../token-client/assurance.ts";
 import type { Backends } from "../backends/backends.ts";
 import { principalOf } from "../edge/caller.ts";
 import type { NoteReading } from "../edge/note-reading.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
 import { textLike } from "../routing/fields.ts";
+import type { AdminPolicy } from "./admin-policy.ts";
 import { type auditEntryAnswer, OUTCOMES, toAuditEntry } from "./audit-entry-answer.ts";
 import { auditFilterFields, auditTimeField } from "./audit-query-fields.ts";
 
@@ -36,12 +36,12 @@ const ExportQuery = z.strictObject({
 
 interface ExportDeps extends Pick<Backends, "auditQuery"> {
   noteReading: NoteReading;
-  adminAssurance?: AssuranceDemand | undefined;
+  adminPolicy: AdminPolicy;
 }
 
 export function registerAuditExportRoutes(
   app: GatewayApp,
-  { auditQuery, noteReading, adminAssurance }: ExportDeps,
+  { auditQuery, noteReading, adminPolicy }: ExportDeps,
 ): void {
   const route = routeIn(app, "Audit log");
   /** Sessions with an open export. */
@@ -54,12 +54,7 @@ export function registerAuditExportRoutes(
       '`{"end":{"entries":…,"complete":…}}`, and `complete` is false if there are more. Without it, and in CSV if the connection breaks, ' +
       `the export is not whole. One at a time for a session, ${MAX_OPEN} at a gateway, for at most a minute. Not proven: ` +
       "`gatehouse audit export` is. Each call leaves one entry, `audit.exported`, with its filter.",
-    policy: {
-      auth: "authenticated",
-      permissions: ["audit:read"],
-      limitClass: "admin",
-      ...(adminAssurance && { assurance: adminAssurance }),
-    },
+    policy: adminPolicy("audit:read"),
     schema: { querystring: ExportQuery },
     answers: {
       200: {

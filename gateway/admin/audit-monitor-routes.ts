@@ -3,7 +3,6 @@ import { createFollowingRecorder } from "../../audit-client/record-following.ts"
 import { filterText } from "../../audit-client/record-reading.ts";
 import { SummaryInterval } from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
 import { Outcome } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
-import type { AssuranceDemand } from "../../token-client/assurance.ts";
 import { timeField } from "../auth/answer-fields.ts";
 import type { Backends } from "../backends/backends.ts";
 import { principalOf } from "../edge/caller.ts";
@@ -13,7 +12,7 @@ import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
 import { intLike, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
-import type { RoutePolicy } from "../routing/route-policy.ts";
+import type { AdminPolicy } from "./admin-policy.ts";
 import { auditEntryAnswer, OUTCOMES, toAuditEntry } from "./audit-entry-answer.ts";
 import { auditFilterFields, auditTimeField, sequenceField } from "./audit-query-fields.ts";
 
@@ -39,20 +38,15 @@ const summary = z.strictObject({
 
 interface MonitorDeps extends Pick<Backends, "auditQuery"> {
   noteReading: NoteReading;
-  adminAssurance?: AssuranceDemand | undefined;
+  adminPolicy: AdminPolicy;
   monotonicMs?: () => number;
 }
 
 export function registerAuditMonitorRoutes(
   app: GatewayApp,
-  { auditQuery, noteReading, adminAssurance, monotonicMs = () => performance.now() }: MonitorDeps,
+  { auditQuery, noteReading, adminPolicy, monotonicMs = () => performance.now() }: MonitorDeps,
 ): void {
-  const policy: RoutePolicy = {
-    auth: "authenticated",
-    permissions: ["audit:read"],
-    limitClass: "admin",
-    ...(adminAssurance && { assurance: adminAssurance }),
-  };
+  const policy = adminPolicy("audit:read");
   const route = routeIn(app, "Audit log");
   const recordFollowing = createFollowingRecorder(monotonicMs);
 

@@ -1,11 +1,9 @@
 import { validate as isUuid } from "uuid";
 import { z } from "zod";
-import type { BuiltInPermission } from "../../access-file/access-file.ts";
 import { type AccessRules, holdsPermission } from "../../access-file/access-rules.ts";
 import { filterText } from "../../audit-client/record-reading.ts";
 import { Outcome } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
 import { DomainError } from "../../service-kit/errors.ts";
-import type { AssuranceDemand } from "../../token-client/assurance.ts";
 import { nextCursorField, toUser } from "../auth/answer-fields.ts";
 import type { Backends } from "../backends/backends.ts";
 import { principalOf } from "../edge/caller.ts";
@@ -15,7 +13,7 @@ import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
 import { textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
-import type { RoutePolicy } from "../routing/route-policy.ts";
+import type { AdminPolicy } from "./admin-policy.ts";
 import { auditEntryAnswer, OUTCOMES, toAuditEntry } from "./audit-entry-answer.ts";
 import { auditFilterFields, auditTimeField, sequenceField } from "./audit-query-fields.ts";
 import { pageQuery } from "./page-query.ts";
@@ -54,20 +52,14 @@ const provenEntry = z.strictObject({
 interface AuditRouteDeps extends Pick<Backends, "auditQuery" | "users"> {
   access: AccessRules;
   noteReading: NoteReading;
-  adminAssurance?: AssuranceDemand | undefined;
+  adminPolicy: AdminPolicy;
 }
 
 export function registerAuditRoutes(
   app: GatewayApp,
-  { auditQuery, users, access, noteReading, adminAssurance }: AuditRouteDeps,
+  { auditQuery, users, access, noteReading, adminPolicy }: AuditRouteDeps,
 ): void {
-  const policyFor = (permission: BuiltInPermission): RoutePolicy => ({
-    auth: "authenticated",
-    permissions: [permission],
-    limitClass: "admin",
-    ...(adminAssurance && { assurance: adminAssurance }),
-  });
-  const policy = policyFor("audit:read");
+  const policy = adminPolicy("audit:read");
   const route = routeIn(app, "Audit log");
 
   route("searchAuditLog", "GET", "/admin/audit", {
@@ -78,7 +70,7 @@ export function registerAuditRoutes(
       "caller with `audit:read:user` only must name a user as `actor`, and does not see what that user did in a role that may " +
       "administer more than the caller, or that has gone. With `users:read` too, `action=user.login_failed` and a user's id as `resource` " +
       "show why that user's logins failed, unless the user may administer more than the caller.",
-    policy: policyFor("audit:read:user"),
+    policy: adminPolicy("audit:read:user"),
     schema: { querystring: AuditQuery },
     answers: answersWith(
       "A page of entries, newest first.",

@@ -1,5 +1,4 @@
 import { z } from "zod";
-import type { BuiltInPermission } from "../../access-file/access-file.ts";
 import { filterText } from "../../audit-client/record-reading.ts";
 import {
   type ClientCredential,
@@ -7,7 +6,6 @@ import {
   CredentialKind,
   type MachineClient,
 } from "../../proto/gen/gatehouse/identity/v1/client_service.ts";
-import type { AssuranceDemand } from "../../token-client/assurance.ts";
 import type { TokenVerifier } from "../../token-client/principal.ts";
 import { idField, nextCursorField, statusField, timeField } from "../auth/answer-fields.ts";
 import type { Backends } from "../backends/backends.ts";
@@ -18,7 +16,7 @@ import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
 import { optional, textField, textLike } from "../routing/fields.ts";
 import { answer, answersWith } from "../routing/route-docs.ts";
-import type { RoutePolicy } from "../routing/route-policy.ts";
+import type { AdminPolicy } from "./admin-policy.ts";
 import { pageQuery } from "./page-query.ts";
 import { changeWithReason, reasonField } from "./reason-field.ts";
 
@@ -94,25 +92,19 @@ const NewCredential = z.union([
 interface ClientAdminDeps extends Pick<Backends, "clientAdmin"> {
   noteReading: NoteReading;
   verifier: Pick<TokenVerifier, "refuseSession">;
-  adminAssurance?: AssuranceDemand | undefined;
+  adminPolicy: AdminPolicy;
 }
 
 /** The verifier refuses a revoked credential before the revocation stream does. */
 export function registerClientAdminRoutes(
   app: GatewayApp,
-  { clientAdmin, noteReading, verifier, adminAssurance }: ClientAdminDeps,
+  { clientAdmin, noteReading, verifier, adminPolicy }: ClientAdminDeps,
 ): void {
-  const policyFor = (permission: BuiltInPermission): RoutePolicy => ({
-    auth: "authenticated",
-    permissions: [permission],
-    limitClass: "admin",
-    ...(adminAssurance && { assurance: adminAssurance }),
-  });
   const route = routeIn(app, "Clients");
 
   route("listClients", "GET", "/admin/clients", {
     summary: "List clients",
-    policy: policyFor("clients:read"),
+    policy: adminPolicy("clients:read"),
     schema: { querystring: ClientQuery },
     answers: answersWith(
       "A page of clients, newest first.",
@@ -132,7 +124,7 @@ export function registerClientAdminRoutes(
   route("createClient", "POST", "/admin/clients", {
     summary: "Make a client",
     description: "It has no credential yet. Nobody gives a client a permission that they do not hold.",
-    policy: { ...policyFor("clients:write"), action: "admin.clients.create" },
+    policy: { ...adminPolicy("clients:write"), action: "admin.clients.create" },
     schema: { body: NewClient },
     answers: { [HTTP_CREATED]: answer("The client.", z.strictObject({ client: clientAnswer })) },
     handler: async (request, reply) => {
@@ -148,7 +140,7 @@ export function registerClientAdminRoutes(
 
   route("getClient", "GET", "/admin/clients/:id", {
     summary: "Show a client with its credentials",
-    policy: policyFor("clients:read"),
+    policy: adminPolicy("clients:read"),
     schema: { params: ClientParams },
     answers: answersWith("The client.", z.strictObject({ client: clientWithCredentials })),
     codes: ["not_found", "audit_unavailable"],
@@ -165,7 +157,7 @@ export function registerClientAdminRoutes(
     description:
       "What is absent stays. A disabled client and one with fewer permissions lose the tokens that they have; " +
       "their credentials get new ids.",
-    policy: { ...policyFor("clients:write"), action: "admin.clients.update" },
+    policy: { ...adminPolicy("clients:write"), action: "admin.clients.update" },
     schema: { params: ClientParams, body: ClientChange },
     answers: answersWith("The client as it is now.", z.strictObject({ client: clientAnswer })),
     codes: ["not_found"],
@@ -186,7 +178,7 @@ export function registerClientAdminRoutes(
 
   route("deleteClient", "DELETE", "/admin/clients/:id", {
     summary: "Delete a client",
-    policy: { ...policyFor("clients:write"), action: "admin.clients.delete" },
+    policy: { ...adminPolicy("clients:write"), action: "admin.clients.delete" },
     schema: { params: ClientParams, body: ClientAct },
     answers: answersWith("The client is gone, and its tokens are refused."),
     codes: ["not_found"],
@@ -200,7 +192,7 @@ export function registerClientAdminRoutes(
   route("addClientCredential", "POST", "/admin/clients/:id/credentials", {
     summary: "Add a public key, a secret or an API key",
     description: "At most two of each kind live at a time. A secret and an API key are shown this once.",
-    policy: { ...policyFor("clients:write"), action: "admin.clients.credential_add" },
+    policy: { ...adminPolicy("clients:write"), action: "admin.clients.credential_add" },
     schema: { params: ClientParams, body: NewCredential },
     answers: {
       [HTTP_CREATED]: answer(
@@ -227,7 +219,7 @@ export function registerClientAdminRoutes(
 
   route("removeClientCredential", "DELETE", "/admin/clients/:id/credentials/:credentialId", {
     summary: "Revoke a credential",
-    policy: { ...policyFor("clients:write"), action: "admin.clients.credential_remove" },
+    policy: { ...adminPolicy("clients:write"), action: "admin.clients.credential_remove" },
     schema: { params: CredentialParams, body: ClientAct },
     answers: answersWith("It proves nothing any more, and its tokens are refused."),
     codes: ["not_found"],

@@ -1,6 +1,5 @@
 import { z } from "zod";
 import { type AccessRules, holdsPermission } from "../../access-file/access-rules.ts";
-import type { AssuranceDemand } from "../../token-client/assurance.ts";
 import { roleField } from "../auth/answer-fields.ts";
 import { principalOf } from "../edge/caller.ts";
 import { success } from "../edge/envelope.ts";
@@ -8,6 +7,7 @@ import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
 import { textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
+import type { AdminPolicy } from "./admin-policy.ts";
 
 const roleAnswer = z
   .strictObject({
@@ -20,20 +20,15 @@ const roleAnswer = z
 
 interface RoleDeps {
   access: AccessRules;
-  adminAssurance?: AssuranceDemand | undefined;
+  adminPolicy: AdminPolicy;
 }
 
-export function registerRoleRoutes(app: GatewayApp, { access, adminAssurance }: RoleDeps): void {
+export function registerRoleRoutes(app: GatewayApp, { access, adminPolicy }: RoleDeps): void {
   const route = routeIn(app, "Administration");
 
   route("listRoles", "GET", "/admin/roles", {
     summary: "List the roles",
-    policy: {
-      auth: "authenticated",
-      permissions: ["users:read"],
-      limitClass: "admin",
-      ...(adminAssurance && { assurance: adminAssurance }),
-    },
+    policy: adminPolicy("users:read"),
     answers: answersWith("The roles, in the file's order.", z.strictObject({ roles: z.array(roleAnswer) })),
     handler: async (request) => {
       const caller = principalOf(request);

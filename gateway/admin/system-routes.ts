@@ -2,7 +2,6 @@ import { z } from "zod";
 import { SigningKeyState } from "../../proto/gen/gatehouse/token/v1/key_service.ts";
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
-import type { AssuranceDemand } from "../../token-client/assurance.ts";
 import { timeField } from "../auth/answer-fields.ts";
 import type { Backends } from "../backends/backends.ts";
 import { success } from "../edge/envelope.ts";
@@ -11,7 +10,7 @@ import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
 import { intLike, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
-import type { RoutePolicy } from "../routing/route-policy.ts";
+import type { AdminPolicy } from "./admin-policy.ts";
 
 /** Of the call's second: a service that is away must not keep the answer about the others. */
 const PROBE_BUDGET_MS = 700;
@@ -45,19 +44,14 @@ const serviceAnswer = z.strictObject({
 
 interface SystemDeps extends Pick<Backends, "keys" | "users" | "sessions" | "auditQuery"> {
   noteReading: NoteReading;
-  adminAssurance?: AssuranceDemand | undefined;
+  adminPolicy: AdminPolicy;
 }
 
 export function registerSystemRoutes(
   app: GatewayApp,
-  { keys, users, sessions, auditQuery, noteReading, adminAssurance }: SystemDeps,
+  { keys, users, sessions, auditQuery, noteReading, adminPolicy }: SystemDeps,
 ): void {
-  const policy: RoutePolicy = {
-    auth: "authenticated",
-    permissions: ["system:read"],
-    limitClass: "admin",
-    ...(adminAssurance && { assurance: adminAssurance }),
-  };
+  const policy = adminPolicy("system:read");
   const route = routeIn(app, "Administration");
 
   route("listSigningKeys", "GET", "/admin/keys", {

@@ -1,12 +1,10 @@
 import { z } from "zod";
-import type { BuiltInPermission } from "../../access-file/access-file.ts";
 import { filterText, lookedFor } from "../../audit-client/record-reading.ts";
 import {
   type ManagedUser,
   type OwnedClients,
   UserStatus,
 } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
-import type { AssuranceDemand } from "../../token-client/assurance.ts";
 import type { TokenVerifier } from "../../token-client/principal.ts";
 import {
   idField,
@@ -26,7 +24,7 @@ import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
 import { intLike, optional, textField, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
-import type { RoutePolicy } from "../routing/route-policy.ts";
+import type { AdminPolicy } from "./admin-policy.ts";
 import { pageQuery } from "./page-query.ts";
 import { changeWithReason, reasonField as reason } from "./reason-field.ts";
 import { toUserDetails, userDetailsAnswer } from "./user-details-answer.ts";
@@ -75,20 +73,14 @@ const described = z.strictObject({
 interface UserAdminDeps extends Pick<Backends, "users" | "sessions"> {
   noteReading: NoteReading;
   verifier: Pick<TokenVerifier, "refuseSession">;
-  adminAssurance?: AssuranceDemand | undefined;
+  adminPolicy: AdminPolicy;
 }
 
 /** The verifier refuses ended sessions before the revocation stream does. */
 export function registerUserAdminRoutes(
   app: GatewayApp,
-  { users, sessions, noteReading, verifier, adminAssurance }: UserAdminDeps,
+  { users, sessions, noteReading, verifier, adminPolicy }: UserAdminDeps,
 ): void {
-  const policyFor = (...permissions: BuiltInPermission[]): RoutePolicy => ({
-    auth: "authenticated",
-    permissions,
-    limitClass: "admin",
-    ...(adminAssurance && { assurance: adminAssurance }),
-  });
   const route = routeIn(app, "Administration");
   const refuse = ({ endedSessionIds }: { endedSessionIds: readonly string[] }) => {
     for (const id of endedSessionIds) verifier.refuseSession(id);
@@ -96,7 +88,7 @@ export function registerUserAdminRoutes(
 
   route("listUsers", "GET", "/admin/users", {
     summary: "List users",
-    policy: policyFor("users:read"),
+    policy: adminPolicy("users:read"),
     schema: { querystring: UserQuery },
     answers: answersWith(
       "A page of users, newest first.",
@@ -120,7 +112,7 @@ export function registerUserAdminRoutes(
 
   route("getUser", "GET", "/admin/users/:id", {
     summary: "Show a user",
-    policy: policyFor("users:read"),
+    policy: adminPolicy("users:read"),
     schema: { params: UserParams },
     answers: answersWith("The user.", described),
     codes: ["not_found", "audit_unavailable"],
@@ -137,7 +129,7 @@ export function registerUserAdminRoutes(
     description:
       "What is absent stays. A new role, a disabled account and a password that must be changed end the user's " +
       "sessions.",
-    policy: { ...policyFor("users:write"), action: "admin.users.update" },
+    policy: { ...adminPolicy("users:write"), action: "admin.users.update" },
     schema: { params: UserParams, body: UserChange },
     answers: answersWith(
       "The user as it is now.",
@@ -171,7 +163,7 @@ export function registerUserAdminRoutes(
 
   route("deleteUser", "DELETE", "/admin/users/:id", {
     summary: "Delete a user",
-    policy: { ...policyFor("users:delete"), action: "admin.users.delete" },
+    policy: { ...adminPolicy("users:delete"), action: "admin.users.delete" },
     schema: { params: UserParams, body: UserEnd },
     answers: answersWith("The account is gone.", z.strictObject({ clients: leftClients })),
     codes: ["not_found", "last_admin", "conflict"],
@@ -186,7 +178,7 @@ export function registerUserAdminRoutes(
   route("unlockUser", "POST", "/admin/users/:id/unlock", {
     summary: "Forget a user's failed logins",
     description: "They slow further logins down. A disabled user stays so.",
-    policy: { ...policyFor("users:unlock"), action: "admin.users.unlock" },
+    policy: { ...adminPolicy("users:unlock"), action: "admin.users.unlock" },
     schema: { params: UserParams, body: UserAct },
     answers: answersWith("They are forgotten."),
     codes: ["not_found"],
@@ -198,7 +190,7 @@ export function registerUserAdminRoutes(
 
   route("listUserSessions", "GET", "/admin/users/:id/sessions", {
     summary: "List a user's sessions",
-    policy: policyFor("sessions:read"),
+    policy: adminPolicy("sessions:read"),
     schema: { params: UserParams },
     answers: answersWith(
       "The live sessions, newest first.",
@@ -218,7 +210,7 @@ export function registerUserAdminRoutes(
 
   route("endUserSessions", "POST", "/admin/users/:id/sessions/revoke", {
     summary: "End a user's sessions",
-    policy: { ...policyFor("sessions:end"), action: "admin.users.revoke_sessions" },
+    policy: { ...adminPolicy("sessions:end"), action: "admin.users.revoke_sessions" },
     schema: { params: UserParams, body: UserAct },
     answers: answersWith("They have ended.", z.strictObject({ ended: intLike(2, "How many.") })),
     codes: ["not_found"],
@@ -232,7 +224,7 @@ export function registerUserAdminRoutes(
   route("resetUserMfa", "POST", "/admin/users/:id/mfa/reset", {
     summary: "Take a user's second factor away",
     description: "The user's sessions end.",
-    policy: { ...policyFor("mfa:reset"), action: "admin.users.reset_mfa" },
+    policy: { ...adminPolicy("mfa:reset"), action: "admin.users.reset_mfa" },
     schema: { params: UserParams, body: UserAct },
     answers: answersWith("The user no longer has one."),
     codes: ["not_found"],

@@ -158,6 +158,27 @@ test("problem details tell the demand too", async () => {
   expect(answer.json().details).toEqual({ acr: 2, methods: CODES });
 });
 
+test("every route under /admin demands the level of the setting", async () => {
+  const { app } = gatewayFor(1, 0, { adminAssurance: { acr: 2 } });
+  const { paths } = (await send(app, { method: "GET", url: "/openapi.json" })).json();
+  const routes = Object.entries<object>(paths)
+    .filter(([path]) => path.startsWith("/admin"))
+    .flatMap(([path, methods]) =>
+      Object.keys(methods).map((method) => ({ path, method: method.toUpperCase() })),
+    );
+  expect(routes.length).toBeGreaterThan(25);
+  const open: string[] = [];
+  for (const { path, method } of routes.filter(
+    ({ method }) => /^[A-Z]+$/.test(method) && method !== "PARAMETERS",
+  )) {
+    const url = path.replace(/\{[^}]+\}/g, "019a0000-0000-7000-8000-00000000000a");
+    const answer = await send(app, { method: method as "GET", url, ...CALL });
+    if (answer.statusCode !== 401 || answer.json().error.code !== "step_up_required")
+      open.push(`${method} ${path}`);
+  }
+  expect(open).toEqual([]);
+});
+
 test("without a setting, administration needs no second factor", async () => {
   const { app } = gatewayFor(1, 86_400, {
     users: { listUsers: async () => ({ users: [], nextCursor: "" }) },
