@@ -215,6 +215,6 @@ await serveRpc(
       }),
     );
   },
-  MAX_RECEIVE_BYTES,
+  { maxReceiveBytes: MAX_RECEIVE_BYTES },
 );
 lifecycle.ready();

@@ -22,6 +22,7 @@ import { connectPostgres } from "../service-kit/postgres.ts";
 import { redisSettings } from "../service-kit/redis-connection.ts";
 import { repeat, untilSuccess } from "../service-kit/repeat.ts";
 import { callUnary, createRpcClient } from "../service-kit/rpc-client.ts";
+import type { RpcServer } from "../service-kit/rpc-server.ts";
 import { serveRpc, startProcess } from "../service-kit/service-process.ts";
 import { watchDatabase } from "../service-kit/watch-database.ts";
 import { deleteUnusedAccounts } from "./accounts/delete-unused-accounts.ts";
@@ -99,11 +100,19 @@ const config = loadConfig(configSchema, process.env);
 const service = await startProcess("identity-service", config);
 const { logger, metrics, lifecycle, certificate } = service;
 const now = () => new Date();
+/** Milliseconds since the epoch by a clock that never steps: for limits in memory. After the process was suspended it is late. */
+const steadyNow = () => performance.timeOrigin + performance.now();
 
 const sql = connectPostgres(config, "identity-service", logger);
 lifecycle.onStop("database", () => sql.end({ timeout: 1 }));
 lifecycle.addReadinessCheck("database", () => readUsersTable(sql));
-watchDatabase({ sql, poolSize: config.DATABASE_POOL_SIZE, metrics, lifecycle, logger });
+const database = watchDatabase({
+  sql,
+  poolSize: config.DATABASE_POOL_SIZE,
+  metrics,
+  lifecycle,
+  logger,
+});
 
 const sessions = createRpcClient(SessionServiceClient, {
   address: config.TOKEN_SERVICE_ADDRESS,
@@ -197,13 +206,14 @@ const limits = throttleLimits({
 const { REDIS_URL: redisUrl, THROTTLE_REPLICAS: replicas } = config;
 const throttle =
   redisUrl === undefined
-    ? createMemoryThrottle({ limits: shareOf(limits, replicas), now: Date.now })
+    ? createMemoryThrottle({ limits: shareOf(limits, replicas), now: steadyNow })
     : createRedisThrottle({
         ...redisSettings(config, redisUrl),
         limits,
         secret: config.DEVICE_KEY_FILE.bytes,
         replicas,
         now: Date.now,
+        localNow: steadyNow,
         logger,
         metrics,
       });
@@ -310,7 +320,7 @@ const deps = {
   mfaChallengeTtlS: config.MFA_CHALLENGE_TTL_S,
   trustedDeviceDays: config.TRUSTED_DEVICE_DAYS,
   apiKeyIds: createApiKeyIds(sql),
-  clientLimits: createClientLimits(Date.now),
+  clientLimits: createClientLimits(steadyNow),
   tokenIssuer: config.PUBLIC_ORIGIN,
   hashMemoryKib: config.ARGON2_MEMORY_KIB,
   logger,
@@ -376,7 +386,7 @@ const costSampling = repeat(
 costSampling.runSoon();
 lifecycle.onStop("cost sampling", () => costSampling.stop());
 
-await serveRpc(service, config, (server) => {
+const register = (server: RpcServer) => {
   server.add(IdentityServiceService, IDENTITY_CALLERS, withCheckedIds(createIdentityRpc(deps)));
   server.add(ClientServiceService, CLIENT_CALLERS, createClientRpc(deps));
   server.add(
@@ -394,7 +404,8 @@ await serveRpc(service, config, (server) => {
     USER_IMPORT_CALLERS,
     withCheckedIds(createUserImportRpc(deps, createReadingRecorder(recorder, now))),
   );
-});
+};
+await serveRpc(service, config, register, { assertClock: database.assertClock });
 
 const { BOOTSTRAP_ADMIN_EMAIL: email, BOOTSTRAP_ADMIN_PASSWORD_FILE: password } = config;
 if (email !== undefined && password !== undefined) {

@@ -55,6 +55,8 @@ export interface RpcServerOptions {
   metrics: Metrics;
   /** Their calls are refused, and their streams end with their next answer. */
   refusedPeople?: RefusedPeople;
+  /** Before each call. @throws {DomainError} `service_unavailable` while the clock is known to be wrong. */
+  assertClock?: (() => void) | undefined;
   maxReceiveBytes?: number;
   /** Endless streams end at a random age. Defaults to 60 to 120 s. */
   streamAgeMs?: { min: number; max: number };
@@ -130,6 +132,7 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
     const deadlineMs = Number(call.getDeadline());
     if (needsDeadline && !Number.isFinite(deadlineMs)) throw new DomainError("deadline_missing");
     if (deadlineMs <= now) throw new DomainError("service_unavailable", "The deadline has passed");
+    options.assertClock?.();
     const believesCaller = peer.name === AUTHENTICATING_CALLER;
     const context = fromMetadata(values, Math.min(deadlineMs, now + MAX_UNARY_MS), believesCaller);
     return { ...context, caller: peer.name, ...(peer.person !== undefined && { person: peer.person }) };

@@ -6,7 +6,7 @@ import { createMetrics, type Metrics } from "./metrics.ts";
 import { startOperationsServer } from "./operations-server.ts";
 import { addReflection } from "./reflection.ts";
 import { type PeopleFile, watchRefusedPeople } from "./refused-people.ts";
-import { createRpcServer, type RpcServer } from "./rpc-server.ts";
+import { createRpcServer, type RpcServer, type RpcServerOptions } from "./rpc-server.ts";
 import { ProcessCertificate, tlsFilesOf } from "./rpc-tls.ts";
 import { startTraceExport, type TraceExportConfig, type TraceOrigin } from "./trace-export.ts";
 
@@ -73,7 +73,7 @@ export async function serveRpc(
     GRPC_REFLECTION: boolean;
   },
   register: (server: RpcServer) => void,
-  maxReceiveBytes?: number,
+  { maxReceiveBytes, assertClock }: Pick<RpcServerOptions, "maxReceiveBytes" | "assertClock"> = {},
 ): Promise<void> {
   const { lifecycle, logger, metrics, certificate } = service;
   const refusedPeople = watchRefusedPeople(config.REFUSED_PEOPLE_FILE, { logger, metrics });
@@ -84,6 +84,7 @@ export async function serveRpc(
     logger,
     metrics,
     refusedPeople,
+    assertClock,
     ...(maxReceiveBytes === undefined ? {} : { maxReceiveBytes }),
   });
   register(server);

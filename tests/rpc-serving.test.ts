@@ -202,6 +202,20 @@ function isListening(): Promise<boolean> {
   });
 }
 
+test("while the clock is wrong a call is unavailable before anything is done, and then works again", async () => {
+  const verifyToken = vi.fn(async () => ANSWER);
+  let isWrong = true;
+  const assertClock = () => {
+    if (isWrong) throw new DomainError("service_unavailable", "The clock is wrong");
+  };
+  await start({ verifyToken }, { assertClock });
+  const client = clientOf();
+  await expect(verify(client)).rejects.toMatchObject({ code: "service_unavailable" });
+  expect(verifyToken).not.toHaveBeenCalled();
+  isWrong = false;
+  expect(await verify(client)).toEqual(ANSWER);
+});
+
 test("who serves no more ends its streams, lets calls under way end and takes no connection; then it serves again at its port", async () => {
   const goOn = Promise.withResolvers<void>();
   const begun = Promise.withResolvers<void>();

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { startTokenReplica, type TokenReplica } from "../tests/support/token-service.ts";
 import { parseCompactJws } from "../token-client/compact-jws.ts";
+import { exchangeToken } from "./exchange-token.ts";
 import { issueClientToken } from "./issue-client-token.ts";
 import { deleteExpiredRevocations } from "./revocation-store.ts";
 import { revokeClientTokens } from "./revoke-session.ts";
@@ -159,6 +160,26 @@ test("a revoked API key stays refused when the log has forgotten its revocation,
   expect(replica.deps.verified.has(text)).toBe(false);
   await pass(911_000);
   await expectRefusal(text, "api_key");
+});
+
+test("the most that a client can be granted fits into its token and into those for upstreams, whatever the issuer", async () => {
+  const deps = { ...replica.deps, issuer: `https://${"i".repeat(248)}` };
+  const scopes = Array.from(
+    { length: 20 },
+    (_, index) => `${"x".repeat(97)}:${"abcdefghijklmnopqrst"[index]}`,
+  );
+  expect(scopes.join(" ")).toHaveLength(1_999);
+  const client = { ...newClient(), scopes, proven: { jkt: "", x5tS256: "A".repeat(43) } };
+  const { accessToken } = issueClientToken(deps, client);
+  expect(await verifyToken(deps, accessToken, { acceptsBound: true })).toMatchObject({ active: true });
+  const audience = `urn:${"a".repeat(196)}`;
+  const { accessToken: exchanged } = await exchangeToken(deps, { token: accessToken, audience });
+  expect(await verifyToken(deps, exchanged, { audience })).toMatchObject({ active: true });
+});
+
+test("a scope that no token can carry is refused, and no token is made that every verifier refuses", () => {
+  const scopes = Array.from({ length: 40 }, (_, index) => `a:${"x".repeat(90)}-${"abcdefghij"[index % 10]}`);
+  expect(() => issue({ ...newClient(), scopes })).toThrow(expect.objectContaining({ code: "invalid_scope" }));
 });
 
 const API_KEY = `gh_${"a1".repeat(16)}_${"S".repeat(43)}`;

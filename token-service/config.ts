@@ -20,7 +20,8 @@ export const configSchema = z
     /** Notifies users of refresh token reuse. */
     IDENTITY_SERVICE_ADDRESS: addressSchema,
     /** `iss` and `aud`: the gateway's public origin. */
-    TOKEN_ISSUER: z.url({ protocol: /^https?$/ }),
+    /** Beside 2,000 characters of permissions it fits into a token. */
+    TOKEN_ISSUER: z.url({ protocol: /^https?$/ }).max(256),
     KEY_ENCRYPTION_KEY_FILE: encryptionKeyFileSchema,
     KEY_ENCRYPTION_KEY_PREVIOUS_FILE: encryptionKeyFileSchema.optional(),
     SIGNING_ALGORITHM: z.enum(["EdDSA", "ES256"]).default("EdDSA"),

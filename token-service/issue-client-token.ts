@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Confirmation } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
+import { MAX_TOKEN_CHARACTERS } from "../token-client/compact-jws.ts";
 import { ACCESS_TOKEN_TYPE } from "../token-client/token-rules.ts";
 import { bindingTo, cnfOf } from "./confirmation.ts";
 import { signCompactJws } from "./jws-signature.ts";
@@ -27,7 +28,7 @@ export interface IssueClientTokenDeps extends SignPairDeps {
 /**
  * The token's life counts from the proof, not from now: a revocation that was committed after the proof outlives it,
  * however long this call was under way. @throws {DomainError} `invalid_client` if the credential is known to be
- * revoked; `service_unavailable` if the proof is too old or from the future.
+ * revoked; `invalid_scope` for a scope that no token can carry; `service_unavailable` if the proof is too old or from the future.
  */
 export function issueClientToken(deps: IssueClientTokenDeps, client: ProvenClient): SignedAccessToken {
   assertMaySign(deps);
@@ -48,5 +49,7 @@ export function issueClientToken(deps: IssueClientTokenDeps, client: ProvenClien
     scope: scopes.join(" "),
     ...cnfOf(bindingTo(client.proven)),
   });
+  if (accessToken.length > MAX_TOKEN_CHARACTERS)
+    throw new DomainError("invalid_scope", "The token for this scope would be too long");
   return { accessToken, expiresInS: Math.max(expiresAtS - nowS, 0) };
 }

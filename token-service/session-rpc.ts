@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { RecordReading } from "../audit-client/record-reading.ts";
 import type { TokenPair as TokenPairMessage } from "../proto/gen/gatehouse/token/v1/principal.ts";
 import type { Session, SessionServiceServer } from "../proto/gen/gatehouse/token/v1/session_service.ts";
+import { PERMISSION_NAME } from "../service-kit/access-names.ts";
 import { AUDIENCE_FORM, isAudience } from "../service-kit/audience.ts";
 import { traceIdOf } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
@@ -79,14 +80,12 @@ const newSession = z
   });
 const newProof = z.object({ sessionId: uuid, userId: uuid, acr: level, amr: methods });
 
-/** `scope-token` of RFC 6749 §3.3. */
-const scopeName = z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]{1,64}$/);
 const provenClient = z
   .object({
     confirmation: provenField,
     clientId: uuid,
     credentialId: uuid,
-    scopes: z.array(scopeName).min(1).max(100),
+    scopes: z.array(z.string().regex(PERMISSION_NAME)).min(1).max(100),
     provenAt: z.date(),
   })
   .transform(({ confirmation: proven, ...client }) => ({ ...client, proven }));

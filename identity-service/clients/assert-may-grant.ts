@@ -1,4 +1,5 @@
 import { type AccessRules, holdsPermission } from "../../access-file/access-rules.ts";
+import { MAX_GRANT_CHARACTERS } from "../../service-kit/access-names.ts";
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 
@@ -22,16 +23,17 @@ export function assertMayGrant(
 
 /** @throws {DomainError} `validation_failed`. */
 export function assertPermissionNames({ access }: AuthorizeGrantDeps, names: readonly string[]): void {
-  const unknown = names.filter((name) => !access.isPermission(name));
-  if (
-    unknown.length === 0 &&
-    new Set(names).size === names.length &&
-    names.length >= 1 &&
-    names.length <= 100
-  )
-    return;
-  const message =
-    unknown.length === 0 ? "must be 1 to 100 different names" : "must be names of the access file";
+  const message = problemOf(access, names);
+  if (message === undefined) return;
   const fields = [{ field: "permissions", code: "invalid_format", message }];
   throw new DomainError("validation_failed", undefined, { fields });
+}
+
+function problemOf(access: AuthorizeGrantDeps["access"], names: readonly string[]): string | undefined {
+  if (!names.every((name) => access.isPermission(name))) return "must be names of the access file";
+  if (names.length < 1 || names.length > 100 || new Set(names).size !== names.length)
+    return "must be 1 to 100 different names";
+  if (names.join(" ").length > MAX_GRANT_CHARACTERS)
+    return `must have at most ${MAX_GRANT_CHARACTERS} characters together`;
+  return undefined;
 }

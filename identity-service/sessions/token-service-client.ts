@@ -145,7 +145,9 @@ export function createTokenServiceClient(client: SessionServiceClient): TokenSer
     async issueClientToken({ scopes, ...proven }, context) {
       const request = { ...proven, scopes: [...scopes] };
       return callUnary(client, client.issueClientToken, request, context).catch((error: unknown) => {
-        if (error instanceof DomainError && error.code === "invalid_client") throw error;
+        const isOfClient =
+          error instanceof DomainError && (error.code === "invalid_client" || error.code === "invalid_scope");
+        if (isOfClient) throw error;
         return refuseOthers(error);
       });
     },

@@ -25,6 +25,8 @@ export interface RedisThrottleOptions extends RedisSettings {
   replicas: number;
   /** Milliseconds since the epoch. */
   now: () => number;
+  /** As `now`, of a clock that never steps: for what is counted here while Redis is away. Default: `now`. */
+  localNow?: () => number;
   logger: Logger;
   metrics: Metrics;
   /** Default: 150. */
@@ -49,7 +51,10 @@ const END_TURN =
 export function createRedisThrottle(options: RedisThrottleOptions): Throttle {
   const { limits, now } = options;
   const counters = createCounters(limits, options.secret);
-  const local = createMemoryThrottle({ limits: shareOf(limits, options.replicas), now });
+  const local = createMemoryThrottle({
+    limits: shareOf(limits, options.replicas),
+    now: options.localNow ?? now,
+  });
   const turns = createTurns();
   const unsent = new Set<string>();
   const redis = openSharedRedis({

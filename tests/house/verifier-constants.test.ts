@@ -1,0 +1,64 @@
+import { readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { expect, test } from "vitest";
+
+const ROOT = resolve(import.meta.dirname, "..", "..");
+const JAVA = "verifiers/java/src/main/java/example/gatehouse/tokenclient";
+const PYTHON = "verifiers/python/src/gatehouse_token_client";
+
+test.each<[string, number, [string, RegExp][]]>([
+  [
+    "retry budget (gRFC A6)",
+    200,
+    [
+      ["verifiers/go/transport.go", /"maxTokens": (\d+)/],
+      [`${PYTHON}/verifier.py`, /"maxTokens": (\d+)/],
+      [`${JAVA}/TokenVerifier.java`, /"maxTokens", (\d+)/],
+    ],
+  ],
+  [
+    "longest token in characters",
+    4096,
+    [
+      ["token-client/compact-jws.ts", /MAX_TOKEN_CHARACTERS = ([\d_]+)/],
+      ["verifiers/go/rules.go", /maxTokenBytes\s+= (\d+)/],
+      [`${PYTHON}/_rules.py`, /MAX_TOKEN_CHARACTERS: Final = (\d+)/],
+      [`${JAVA}/TokenRules.java`, /MAX_TOKEN_CHARACTERS = (\d+)/],
+    ],
+  ],
+  [
+    "clock skew in seconds",
+    5,
+    [
+      ["token-service/token-lifetimes.ts", /CLOCK_SKEW_S = (\d+)/],
+      ["identity-service/clients/verify-assertion.ts", /CLOCK_SKEW_S = (\d+)/],
+      ["verifiers/go/memory.go", /clockSkew = (\d+) \* time\.Second/],
+      [`${PYTHON}/principal.py`, /CLOCK_SKEW_S: Final = (\d+)/],
+      [`${JAVA}/TokenVerifier.java`, /CLOCK_SKEW_S = (\d+)/],
+      [`${JAVA}/Demand.java`, /CLOCK_SKEW = Duration\.ofSeconds\((\d+)\)/],
+    ],
+  ],
+  [
+    "silence in seconds after which memory is not trusted",
+    3,
+    [
+      ["verifiers/go/revocations.go", /staleAfter = (\d+) \* time\.Second/],
+      [`${PYTHON}/_revocations.py`, /STALE_AFTER_S: Final = (\d+)/],
+      [`${JAVA}/Revocations.java`, /STALE_AFTER_S = (\d+)/],
+    ],
+  ],
+])("the %s is the same in every language: %i", (_what, expected, places) => {
+  for (const [file, pattern] of places) {
+    const found = pattern.exec(readFileSync(join(ROOT, file), "utf8"))?.[1];
+    expect(Number(found?.replace("_", "")), file).toBe(expected);
+  }
+});
+
+test.each([
+  ["token-client/revocation-watch.ts", /STALE_AFTER_MS = 3_000;/],
+  ["token-service/revocation-feed.ts", /STALE_AFTER_MS = 3_000;/],
+  ["service-kit/rpc-client.ts", /MAX_RETRIES = 100;[\s\S]*maxTokens: 2 \* MAX_RETRIES/],
+  ["token-client/assurance.ts", /CLOCK_SKEW_MS = 5_000;/],
+])("%s has the same, in its own unit", (file, pattern) => {
+  expect(readFileSync(join(ROOT, file), "utf8")).toMatch(pattern);
+});
