@@ -262,7 +262,7 @@ const CALLS: StoreCalls = {
   countApprovalTry: (tx) => approvals.countApprovalTry(tx, approvalKey, { now, maxTries: 5 }),
   giveApproval: (tx) => approvals.giveApproval(tx, id, { method: "totp", now }),
   consumeApproval: (tx) =>
-    approvals.consumeApproval(tx, { ...approvalKey, digest: tokenHash, idempotencyHash: null, now }),
+    approvals.consumeApproval(tx, { ...approvalKey, digest: tokenHash, acr: 2, idempotencyHash: null, now }),
   "selectUsedApprovals: all": (tx) =>
     approvals.selectUsedApprovals(tx, { after: undefined, from: undefined, to: undefined, limit: LIMIT }),
   "selectUsedApprovals: a later page": (tx) =>

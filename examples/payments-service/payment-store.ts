@@ -4,8 +4,8 @@ const MAX_PAYEES_PER_USER = 100;
 
 /** In memory, for this example only. */
 export interface PaymentStore {
-  /** Returns the payment that the user has ordered with the same idempotency key before, if there is one. */
-  add(payment: Payment, idempotencyKey?: string): Payment;
+  /** Returns the payment that the user has ordered under one of these names before, if there is one. */
+  add(payment: Payment, names?: readonly string[]): Payment;
   find(id: string): Payment | undefined;
   /** Newest first. All users' without `userId`. */
   list(userId?: string): Payment[];
@@ -20,19 +20,20 @@ export interface PaymentStore {
 /** The oldest payments, and payees of the users who added none for the longest time, are dropped above `maxPayments`. */
 export function createPaymentStore(maxPayments: number): PaymentStore {
   const payments = new Map<string, Payment>();
-  /** By user and idempotency key. */
+  /** By user and name. */
   const ordered = new Map<string, Payment>();
   const payeesOf = new Map<string, Set<string>>();
   return {
-    add(payment, idempotencyKey) {
-      const order =
-        idempotencyKey === undefined ? undefined : JSON.stringify([payment.userId, idempotencyKey]);
-      const earlier = order === undefined ? undefined : ordered.get(order);
+    add(payment, names = []) {
+      const orders = names.map((name) => JSON.stringify([payment.userId, name]));
+      const earlier = orders.map((order) => ordered.get(order)).find((found) => found !== undefined);
       if (earlier !== undefined) return earlier;
       payments.set(payment.id, payment);
-      if (order !== undefined) ordered.set(order, payment);
       dropOldest(payments, maxPayments);
-      dropOldest(ordered, maxPayments);
+      for (const order of orders) {
+        ordered.set(order, payment);
+        dropOldest(ordered, maxPayments);
+      }
       return payment;
     },
     find: (id) => payments.get(id),

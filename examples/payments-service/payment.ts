@@ -34,3 +34,5 @@ export const Payee = z.strictObject({ name: text(MAX_NAME_CHARACTERS) });
 
 /** A client's `Idempotency-Key`. */
 export const IdempotencyKey = text(MAX_KEY_CHARACTERS);
+/** The gateway's `X-Approval-Id`. */
+export const ApprovalId = z.uuid();

@@ -209,6 +209,23 @@ test("one idempotency key is one payment of one user, and never another one", as
   expect((await call("GET", "/payments", "admin")).json().data.payments).toHaveLength(3);
 });
 
+test("one approval is one payment, with the same key, another one or none; a key is one payment, too", async () => {
+  const { call } = await service();
+  const pay = async (approval: number, key?: string, body: object = order) => {
+    const headers = { "x-approval-id": `019a0000-0000-7000-8000-00000000000${approval}` };
+    const sent = { ...headers, ...(key !== undefined && { "idempotency-key": key }) };
+    return (await call("POST", "/payments", "ada", body, sent)).json();
+  };
+  const { payment } = (await pay(1, "k")).data;
+  expect((await pay(1, "k")).data.payment).toEqual(payment);
+  expect((await pay(1)).data.payment).toEqual(payment);
+  expect((await pay(1, "other")).data.payment).toEqual(payment);
+  expect((await pay(2, "k")).data.payment).toEqual(payment);
+  expect((await pay(1, undefined, { ...order, amount: 1 })).error.code).toBe("conflict");
+  expect((await pay(3)).data.payment.id).not.toBe(payment.id);
+  expect((await call("GET", "/payments", "admin")).json().data.payments).toHaveLength(2);
+});
+
 test.each([
   ["reader", 200, 403],
   ["writer", 403, 201],

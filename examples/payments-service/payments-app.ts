@@ -9,7 +9,14 @@ import { fastifyBearerAuth, principalIn } from "../../token-client/fastify-beare
 import type { RequestVerifier } from "../../token-client/principal.ts";
 import type { RouteAuth } from "../../token-client/route-auth.ts";
 import { failure, success } from "./answers.ts";
-import { IdempotencyKey, MAX_TO_ANYBODY_MINOR, Payee, type Payment, PaymentOrder } from "./payment.ts";
+import {
+  ApprovalId,
+  IdempotencyKey,
+  MAX_TO_ANYBODY_MINOR,
+  Payee,
+  type Payment,
+  PaymentOrder,
+} from "./payment.ts";
 import type { PaymentStore } from "./payment-store.ts";
 
 export interface PaymentsDeps {
@@ -81,7 +88,13 @@ export async function buildPaymentsApp({
     const order = inputAs(PaymentOrder, request.body, "body");
     if (order.amount > MAX_TO_ANYBODY_MINOR && !store.payees(userId).has(order.payee)) throw unknownPayee();
     const key = inputAs(IdempotencyKey.optional(), request.headers["idempotency-key"], "Idempotency-Key");
-    const payment = store.add({ id: uuidv7(), ...order, userId, createdAt: now() }, key);
+    const approval = inputAs(ApprovalId.optional(), request.headers["x-approval-id"], "X-Approval-Id");
+    // One approval is one payment, whatever key comes with it.
+    const names = [
+      ...(approval === undefined ? [] : [`approval ${approval}`]),
+      ...(key === undefined ? [] : [`key ${key}`]),
+    ];
+    const payment = store.add({ id: uuidv7(), ...order, userId, createdAt: now() }, names);
     if (!isSameOrder(payment, order)) throw new DomainError("conflict");
     reply.code(HTTP_CREATED);
     return success({ payment }, "The payment is ordered.");

@@ -110,16 +110,61 @@ test.each<{ what: string; headers: [string, string][]; expected: string }>([
   expect(verdict({ headers })).toBe(expected);
 });
 
-test.each(["Authorization", "Content-Type", "Content-Length", "Origin", "Transfer-Encoding"])(
-  "two %s headers are refused, equal or not",
-  (name) => {
-    const value = name === "Transfer-Encoding" ? "chunked" : "0";
-    const once: [string, string] = [name, value];
-    const again: [string, string] = [name.toUpperCase(), value];
-    expect(verdict({ method: "POST", headers: [host, once] })).toBe("passes");
-    expect(verdict({ method: "POST", headers: [host, once, again] })).toBe("bad_request");
-  },
-);
+test.each([
+  "Connection",
+  "close",
+  "keep-alive",
+  "Upgrade, HTTP2-Settings",
+  "TE, close",
+  "Keep-Alive, Upgrade",
+  "trailer,transfer-encoding , Proxy-Connection",
+  "proxy-authenticate, proxy-authorization",
+  "",
+  ", close,,",
+])("a Connection of %j names only what ends at this hop, and passes", (value) => {
+  expect(verdict({ headers: [host, ["connection", value]] })).toBe("passes");
+});
+
+test.each([
+  "Idempotency-Key",
+  "close, idempotency-key",
+  "keep-alive,\tIDEMPOTENCY-KEY",
+  "Content-Type",
+  "Content-Length",
+  "Authorization",
+  "Cookie",
+  "Origin",
+  "Host",
+  "DPoP",
+  "Gatehouse-Approval",
+  "X-Approval-Id",
+  "X-User-Id",
+  "X-Request-Id",
+  "If-Match",
+  "X-Anything",
+  "close;idempotency-key",
+])("a Connection of %j would keep a field from the next hop, and is refused", (value) => {
+  expect(verdict({ headers: [host, ["CONNECTION", value]] })).toBe("bad_request");
+  expect(verdict({ headers: [host, ["Connection", "close"], ["Connection", value]] })).toBe("bad_request");
+});
+
+test.each([
+  "Authorization",
+  "Content-Type",
+  "Content-Length",
+  "Origin",
+  "Transfer-Encoding",
+  "Content-Encoding",
+  "Idempotency-Key",
+  "Gatehouse-Approval",
+  "Gatehouse-Client",
+])("two %s headers are refused, equal or not", (name) => {
+  const value = name === "Transfer-Encoding" ? "chunked" : "0";
+  const once: [string, string] = [name, value];
+  const again: [string, string] = [name.toUpperCase(), value];
+  expect(verdict({ method: "POST", headers: [host, once] })).toBe("passes");
+  expect(verdict({ method: "POST", headers: [host, once, again] })).toBe("bad_request");
+});
 
 test.each([
   ["http://api.example.com/", "http", "passes"],

@@ -5,8 +5,32 @@ import { authorityOf, isAllowedHost, normalAuthority } from "./authority.ts";
 const MAX_HEADERS = 100;
 const MAX_HEADER_NAME_CHARACTERS = 256;
 const MAX_URL_CHARACTERS = 8_192;
-/** Servers pick different values of duplicates. */
-const SINGLE = ["host", "authorization", "content-type", "content-length", "transfer-encoding", "origin"];
+/** They end at each hop (RFC 9110 §7.6.1), also under names of older peers. */
+export const HOP_BY_HOP: ReadonlySet<string> = new Set([
+  "connection",
+  "keep-alive",
+  "proxy-authenticate",
+  "proxy-authorization",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+  "http2-settings",
+]);
+/** Servers pick different values of duplicates, or join them. */
+const SINGLE = [
+  "host",
+  "authorization",
+  "content-type",
+  "content-length",
+  "transfer-encoding",
+  "origin",
+  "content-encoding",
+  "idempotency-key",
+  "gatehouse-approval",
+  "gatehouse-client",
+];
 const BIT = new Map(SINGLE.map((name, index) => [name, 1 << index]));
 const NOT_PRINTABLE_ASCII = /[^\x21-\x7e]/;
 /** Slash, backslash, dot or control character. Other servers may decode it before routing. */
@@ -64,9 +88,22 @@ function guardHeaders(rawHeaders: readonly string[]): void {
     if ((seen & bit) !== 0)
       throw new DomainError("bad_request", `The header ${name} appears more than once.`);
     seen |= bit;
+    if (name === "connection") guardConnection(rawHeaders[index + 1] ?? "");
   }
   if ((seen & (BIT.get("host") ?? 0)) === 0)
     throw new DomainError("bad_request", "The header host is missing.");
+}
+
+/** A sender must not name end-to-end fields, by which this gateway may decide and which the next hop would not get. */
+function guardConnection(value: string): void {
+  for (const option of value.split(",")) {
+    const name = option.trim().toLowerCase();
+    if (name !== "" && name !== "close" && !HOP_BY_HOP.has(name))
+      throw new DomainError(
+        "bad_request",
+        "The header connection names a field that does not end at this hop.",
+      );
+  }
 }
 
 function guardFraming({ method, httpVersion, headers }: RawRequest): void {

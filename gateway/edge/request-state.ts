@@ -57,6 +57,8 @@ export interface UsedApproval {
   readonly id: string;
   /** `totp`, `recovery_code`, `passkey`. */
   readonly method: string;
+  /** The same call has passed before, so that the upstream may have carried it out. */
+  readonly isRepeated: boolean;
   /** SHA-256 in hexadecimal. */
   readonly digest: string;
 }

@@ -63,19 +63,19 @@ export async function passApproval(
   }
 }
 
-/** False if the user has not given it yet. */
+/** False if the user has not given it yet, or below the level that is demanded now. */
 async function isUsed(
   request: FastifyRequest,
-  { user: userId, session: sessionId, text }: ApprovedCall,
+  { user: userId, session: sessionId, text, demand: { acr } }: ApprovedCall,
   token: string,
   { identity }: ApprovalServices,
 ): Promise<boolean> {
   const digest = transactionDigest(text);
   const idempotencyHash = idempotencyHashOf(request);
-  const use = { userId, sessionId, token, digest, idempotencyHash, ...clientOf(request) };
+  const use = { userId, sessionId, token, digest, acr, idempotencyHash, ...clientOf(request) };
   try {
-    const { approvalId, method } = await identity.useApproval(use, request.state.call);
-    noteApproval(request, { id: approvalId, method, digest: digest.toString("hex") });
+    const { approvalId: id, method, isRepeated } = await identity.useApproval(use, request.state.call);
+    noteApproval(request, { id, method, isRepeated, digest: digest.toString("hex") });
     return true;
   } catch (error) {
     if (error instanceof DomainError && error.code === "approval_required") return false;

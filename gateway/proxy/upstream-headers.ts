@@ -2,21 +2,9 @@ import type { CallContext } from "../../service-kit/call-context.ts";
 import { acrOf } from "../../token-client/assurance.ts";
 import type { Principal } from "../../token-client/principal.ts";
 import { withoutOwnCookies } from "../edge/cookies.ts";
+import { HOP_BY_HOP } from "../edge/request-guard.ts";
 import type { UsedApproval } from "../edge/request-state.ts";
 
-/** RFC 9110 §7.6.1, and names of older peers. */
-const HOP_BY_HOP = new Set([
-  "connection",
-  "keep-alive",
-  "proxy-authenticate",
-  "proxy-authorization",
-  "proxy-connection",
-  "te",
-  "trailer",
-  "transfer-encoding",
-  "upgrade",
-  "http2-settings",
-]);
 /**
  * Upstreams may trust any header for identity, address, path or method, and no deny list is complete.
  * @see https://www.iana.org/assignments/http-fields/http-fields.xhtml
@@ -78,7 +66,7 @@ export interface Caller {
 
 /**
  * Sets the verified identity.
- * @param rawHeaders names and values in turn. @param authorization for this upstream. @param allowed lower-case names.
+ * @param rawHeaders of a guarded request: names and values in turn. @param authorization for this upstream. @param allowed lower-case names.
  */
 export function upstreamHeaders(
   rawHeaders: readonly string[],
@@ -88,11 +76,10 @@ export function upstreamHeaders(
 ): string[] {
   const headers: string[] = [];
   const cookies: string[] = [];
-  const named = connectionNames(rawHeaders);
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const written = rawHeaders[index] ?? "";
     const name = passableUp(written) || allowedName(written, allowed);
-    if (name === "" || named?.has(name) === true) continue;
+    if (name === "") continue;
     const value = rawHeaders[index + 1] ?? "";
     if (name === "cookie") cookies.push(withoutOwnCookies(value));
     else headers.push(name, value);
@@ -105,6 +92,7 @@ export function upstreamHeaders(
   if (approval !== null) {
     headers.push("x-approval-id", approval.id, "x-approval-method", approval.method);
     headers.push("x-approval-digest", approval.digest);
+    headers.push("x-approval-use", approval.isRepeated ? "repeated" : "first");
   }
   headers.push("x-request-id", call.requestId, "traceparent", call.traceparent);
   return headers;

@@ -1,6 +1,8 @@
 import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
 
 export type ApprovalLevel = 2 | 3;
+/** A passkey reaches each level. */
+export const MAX_LEVEL_OF_CODES = 2;
 
 export interface NewApproval {
   id: string;
@@ -46,6 +48,8 @@ export interface ApprovalUse {
   userId: string;
   sessionId: string;
   digest: Buffer;
+  /** The level that is demanded. */
+  acr: number;
   /** Null without a key. */
   idempotencyHash: Buffer | null;
   now: Date;
@@ -162,6 +166,7 @@ export async function consumeApproval(tx: TransactionSql, use: ApprovalUse): Pro
     update approvals set used_at = ${use.now}, idempotency_hash = ${use.idempotencyHash}
     where ${ofKey(tx, use)} and digest = ${use.digest} and given_at is not null and used_at is null
       and refused_at is null and expires_at > ${use.now}
+      and (method = 'passkey' or ${use.acr} <= ${MAX_LEVEL_OF_CODES}::integer)
     returning ${columns(tx)}
   `;
   return row;

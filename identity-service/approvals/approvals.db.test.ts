@@ -75,7 +75,8 @@ const ask = (change: Partial<Parameters<typeof askApproval>[1]> = {}) =>
 const verify = (token: string, code = codeNow(), change: { userId?: string; sessionId?: string } = {}) =>
   verifyApproval(deps, { userId, sessionId: SESSION, token, code, ...FROM, ...change }, context());
 const consume = (token: string, change: Partial<Parameters<typeof useApproval>[1]> = {}) => {
-  const use = { userId, sessionId: SESSION, digest: sha256(TRANSACTION), idempotencyHash: NO_KEY, ...FROM };
+  const digest = sha256(TRANSACTION);
+  const use = { userId, sessionId: SESSION, digest, acr: 2, idempotencyHash: NO_KEY, ...FROM };
   return useApproval(deps, { ...use, token, ...change }, context());
 };
 const codeOf = (attempt: Promise<unknown>) =>
@@ -105,7 +106,7 @@ test("asked, given by a code, used once", async () => {
   pass(100);
   const { approvalId, ...rest } = await verify(asked.token);
   expect(rest).toEqual({ method: "totp", expiresInS: 200 });
-  expect(await consume(asked.token)).toEqual({ approvalId, method: "totp" });
+  expect(await consume(asked.token)).toEqual({ approvalId, method: "totp", isRepeated: false });
   expect(await codeOf(consume(asked.token))).toBe("approval_used");
 
   const digest = sha256(TRANSACTION).toString("hex");
@@ -198,7 +199,8 @@ test("the same idempotency key repeats the use for 10 minutes, and nothing else 
   const key = { idempotencyHash: sha256("key") };
   const first = await consume(token, key);
   pass(600);
-  expect(await consume(token, key)).toEqual(first);
+  expect(first.isRepeated).toBe(false);
+  expect(await consume(token, key)).toEqual({ ...first, isRepeated: true });
   expect(await codeOf(consume(token))).toBe("approval_used");
   expect(await codeOf(consume(token, { idempotencyHash: sha256("other") }))).toBe("approval_used");
   expect(await codeOf(consume(token, { ...key, digest: sha256("{}") }))).toBe("approval_mismatch");
@@ -209,6 +211,15 @@ test("the same idempotency key repeats the use for 10 minutes, and nothing else 
   const withoutKey = await given();
   await consume(withoutKey);
   expect(await codeOf(consume(withoutKey, key))).toBe("approval_used");
+});
+
+test("an approval by a code is not used for a call that demands level 3 by now, nor repeated", async () => {
+  const key = { idempotencyHash: sha256("key") };
+  const token = await given();
+  expect(await codeOf(consume(token, { ...key, acr: 3 }))).toBe("approval_required");
+  await consume(token, { ...key, acr: 2 });
+  expect(await codeOf(consume(token, { ...key, acr: 3 }))).toBe("approval_required");
+  expect(await consume(token, { ...key, acr: 2 })).toMatchObject({ isRepeated: true });
 });
 
 test("of a hundred uses at once, one passes", async () => {
@@ -492,7 +503,9 @@ test("a passkey signs the transaction, and what it signed is kept, though the pa
   expect(passkey.challenge).toBe(signed.toString("base64url"));
   const assertion = device.get(passkey);
   const { approvalId } = await sign(token, assertion);
-  expect(await consume(token)).toEqual({ approvalId, method: "passkey" });
+  // It reaches the higher level, too.
+  const passkeyUse = { approvalId, method: "passkey", isRepeated: false };
+  expect(await consume(token, { acr: 3 })).toEqual(passkeyUse);
   const digest = sha256(TRANSACTION).toString("hex");
   expect((await told()).map(({ reason }) => reason)).toEqual([
     `approval ${approvalId} - ${digest}`,

@@ -3,7 +3,13 @@ import { DomainError } from "../../service-kit/errors.ts";
 import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
 import { tellApproval } from "./approval-events.ts";
-import { type Approval, type ApprovalUse, consumeApproval, findApproval } from "./approval-store.ts";
+import {
+  type Approval,
+  type ApprovalUse,
+  consumeApproval,
+  findApproval,
+  MAX_LEVEL_OF_CODES,
+} from "./approval-store.ts";
 import { approvalTokenHash } from "./approval-token.ts";
 import type { ApprovalDeps } from "./ask-approval.ts";
 
@@ -17,6 +23,8 @@ export interface UseApproval extends ClientOrigin {
   token: string;
   /** SHA-256 of the transaction that is about to be carried out. */
   digest: Uint8Array;
+  /** The level that the call demands now. */
+  acr: number;
   /** SHA-256. Empty without a key. */
   idempotencyHash: Uint8Array;
 }
@@ -24,7 +32,7 @@ export interface UseApproval extends ClientOrigin {
 type Refusal = "approval_required" | "approval_mismatch" | "approval_expired" | "approval_used";
 
 type Verdict =
-  | { approval: Approval; refusal?: never }
+  | { approval: Approval; isRepeated: boolean; refusal?: never }
   | { approval?: Approval | undefined; refusal: Refusal };
 
 /** @throws {DomainError} `approval_required` if it was not given, `approval_mismatch`, `approval_expired`, `approval_used`. */
@@ -32,7 +40,7 @@ export async function useApproval(
   deps: Pick<ApprovalDeps, "sql" | "now" | "newId">,
   request: UseApproval,
   context: CallContext,
-): Promise<{ approvalId: string; method: string }> {
+): Promise<{ approvalId: string; method: string; isRepeated: boolean }> {
   const { userId, clientIp, userAgent } = request;
   const verdict = await transaction(deps.sql, async (tx) => {
     const reached = await decide(tx, request, deps.now());
@@ -50,33 +58,42 @@ export async function useApproval(
   });
   // After the commit, so that the refusal is recorded.
   if (verdict.refusal !== undefined) throw new DomainError(verdict.refusal);
-  return { approvalId: verdict.approval.id, method: verdict.approval.method ?? "" };
+  const { approval, isRepeated } = verdict;
+  return { approvalId: approval.id, method: approval.method ?? "", isRepeated };
 }
 
 async function decide(tx: TransactionSql, request: UseApproval, now: Date): Promise<Verdict> {
-  const { userId, sessionId, idempotencyHash } = request;
+  const { userId, sessionId, acr, idempotencyHash } = request;
   const tokenHash = approvalTokenHash(request.token);
   const digest = Buffer.from(request.digest);
   if (tokenHash === undefined || digest.length !== DIGEST_BYTES) return { refusal: "approval_mismatch" };
   const use: ApprovalUse = {
-    ...{ tokenHash, userId, sessionId, digest, now },
+    ...{ tokenHash, userId, sessionId, digest, acr, now },
     idempotencyHash: idempotencyHash.length === DIGEST_BYTES ? Buffer.from(idempotencyHash) : null,
   };
   const used = await consumeApproval(tx, use);
-  if (used !== undefined) return { approval: used };
+  if (used !== undefined) return { approval: used, isRepeated: false };
   const approval = await findApproval(tx, use);
   if (approval === undefined) return { refusal: "approval_mismatch" };
   if (!approval.digest.equals(digest)) return { approval, refusal: "approval_mismatch" };
   if (approval.usedAt !== null) {
-    return isRepeated(approval, use) ? { approval } : { approval, refusal: "approval_used" };
+    if (!isRepetition(approval, use)) return { approval, refusal: "approval_used" };
+    return isGivenAt(approval, acr)
+      ? { approval, isRepeated: true }
+      : { approval, refusal: "approval_required" };
   }
   if (approval.refusedAt !== null || approval.expiresAt <= now)
     return { approval, refusal: "approval_expired" };
   return { approval, refusal: "approval_required" };
 }
 
+/** As in the statement of `consumeApproval`. */
+function isGivenAt({ method }: Approval, acr: number): boolean {
+  return method === "passkey" || acr <= MAX_LEVEL_OF_CODES;
+}
+
 /** The same call again: its approval was used, and its answer may have been lost. */
-function isRepeated({ usedAt, idempotencyHash }: Approval, use: ApprovalUse): boolean {
+function isRepetition({ usedAt, idempotencyHash }: Approval, use: ApprovalUse): boolean {
   if (usedAt === null || idempotencyHash === null || use.idempotencyHash === null) return false;
   return idempotencyHash.equals(use.idempotencyHash) && use.now.getTime() - usedAt.getTime() <= REPEATABLE_MS;
 }

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
   type AttackAccount,
@@ -13,7 +14,7 @@ import {
 } from "./account.ts";
 import { type AttackCase, must, NotPossible } from "./attack-case.ts";
 import { callbackOf, PlainBrowser } from "./demo-login.ts";
-import { accountWithFactor, challengeOf, enableFactor, needsFactor } from "./factor.ts";
+import { accountWithFactor, challengeOf, enableFactor, type Factor, needsFactor } from "./factor.ts";
 import { call, freshAddress, mailedToken, type Target } from "./target.ts";
 
 /** How long a revocation may take until every gateway knows it. */
@@ -62,7 +63,59 @@ async function mustBeOut(target: Target, { email, accessToken, refreshToken }: A
   must(refreshed.status === 401, "the old refresh token still works");
 }
 
+/** Large enough to need an approval. @returns a payment of this user's, and an approval of it that was given. */
+async function approvedPayment(target: Target, account: AttackAccount & Factor) {
+  const { from, recoveryCodes } = account;
+  const begun = await call(target, "POST", "/auth/step-up", {
+    token: account.accessToken,
+    from,
+    body: { acr: 2 },
+  });
+  must(begun.status === 200, `step-up: ${begun.status} ${begun.body.error?.code}`);
+  const step = { stepUpToken: begun.body.data.stepUpToken, code: recoveryCodes[1] };
+  const raised = await call(target, "POST", "/auth/step-up/verify", {
+    token: account.accessToken,
+    from,
+    body: step,
+  });
+  must(raised.status === 200, `step-up/verify: ${raised.status} ${raised.body.error?.code}`);
+  const token = raised.body.data.accessToken as string;
+  const payee = { name: "ACME Ltd" };
+  const saved = await call(target, "POST", "/payees", { token, from, body: payee });
+  if (saved.status === 404) throw new NotPossible("there is no payments-service");
+  must(saved.status === 201, `payees: ${saved.status} ${saved.body.error?.code}`);
+  const body = { amount: 25_000, currency: "EUR", payee: payee.name, reference: randomUUID() };
+  const asked = await call(target, "POST", "/payments", { token, from, body });
+  must(asked.body.error?.code === "approval_required", `a payment without its approval: ${asked.status}`);
+  const { token: approval } = asked.body.error.details.approval as { token: string };
+  const proof = { token: approval, code: recoveryCodes[0] };
+  const given = await call(target, "POST", "/auth/approvals/verify", { token, from, body: proof });
+  must(given.status === 200, `approvals/verify: ${given.status} ${given.body.error?.code}`);
+  return { token, body, approval };
+}
+
 export const TAKEOVER_CASES: readonly AttackCase[] = [
+  {
+    name: "payments: one approval pays once, however its idempotency key is kept from the upstream",
+    run: async (target) => {
+      const account = await accountWithFactor(target);
+      const { from } = account;
+      const { token, body, approval } = await approvedPayment(target, account);
+      const tries = [
+        { "idempotency-key": "a, b" },
+        { "idempotency-key": "a, b" },
+        { "idempotency-key": "a, b", connection: "Idempotency-Key" },
+        { "idempotency-key": "a, b", connection: "close, idempotency-key" },
+        { "idempotency-key": ["a", "b"] },
+      ];
+      for (const key of tries) {
+        const headers = { ...key, "gatehouse-approval": approval };
+        await call(target, "POST", "/payments", { token, from, body, headers });
+      }
+      const { payments } = (await call(target, "GET", "/payments", { token, from })).body.data;
+      must(payments.length === 1, `${payments.length} payments`);
+    },
+  },
   {
     name: "accounts: who registers somebody's address can plant no second factor and no provider before it is proven",
     run: async (target) => {

@@ -17,7 +17,7 @@ export interface Call {
   from?: string;
   token?: string;
   body?: unknown;
-  headers?: Record<string, string>;
+  headers?: Record<string, string | string[]>;
 }
 
 /** Where the attacked system listens. Only loopback: nobody attacks somebody else's system with this. */

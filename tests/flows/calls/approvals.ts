@@ -201,6 +201,7 @@ test("asked, approved with a code, carried out with the same bytes, recorded", a
     "x-approval-id": approvalId,
     "x-approval-method": "totp",
     "x-approval-digest": expect.stringMatching(/^[0-9a-f]{64}$/),
+    "x-approval-use": "first",
   });
   expect(received[0]?.headers).not.toHaveProperty("gatehouse-approval");
   expect(code(await pay(body, withToken(token)))).toBe("403 approval_used");
@@ -329,6 +330,7 @@ test("an answer that was lost can be repeated with the same idempotency key, and
   const answers = [await pay(PAYMENT, headers), await pay(PAYMENT, headers)];
   expect(answers.map(({ status }) => status)).toEqual([201, 201]);
   expect(received.map(({ headers: sent }) => sent["idempotency-key"])).toEqual([key, key]);
+  expect(received.map(({ headers: sent }) => sent["x-approval-use"])).toEqual(["first", "repeated"]);
   expect(code(await pay({ ...PAYMENT, amount: 12_501 }, headers))).toBe("403 approval_mismatch");
   expect(code(await pay(PAYMENT, withToken(token, { "idempotency-key": "other" })))).toBe(
     "403 approval_used",

@@ -1302,6 +1302,8 @@ export interface UseApprovalRequest {
   clientIp: string;
   /** The client's User-Agent. May be empty. */
   userAgent: string;
+  /** The level that the call demands: 2 or 3. An approval that was given below it is approval_required. */
+  acr: number;
 }
 
 /** It may be carried out. */
@@ -1310,6 +1312,8 @@ export interface UseApprovalResponse {
   approvalId: string;
   /** What gave it: `passkey`, `totp`, `recovery_code`. */
   method: string;
+  /** It was used before with the same idempotency key, so that the call may have been carried out already. */
+  isRepeated: boolean;
 }
 
 function createBaseRegisterRequest(): RegisterRequest {
@@ -9160,6 +9164,7 @@ function createBaseUseApprovalRequest(): UseApprovalRequest {
     idempotencyHash: new Uint8Array(0),
     clientIp: "",
     userAgent: "",
+    acr: 0,
   };
 }
 
@@ -9185,6 +9190,9 @@ export const UseApprovalRequest: MessageFns<UseApprovalRequest> = {
     }
     if (message.userAgent !== "") {
       writer.uint32(58).string(message.userAgent);
+    }
+    if (message.acr !== 0) {
+      writer.uint32(64).uint32(message.acr);
     }
     return writer;
   },
@@ -9258,6 +9266,14 @@ export const UseApprovalRequest: MessageFns<UseApprovalRequest> = {
             message.userAgent = reader.string();
             continue;
           }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.acr = reader.uint32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -9272,7 +9288,7 @@ export const UseApprovalRequest: MessageFns<UseApprovalRequest> = {
 };
 
 function createBaseUseApprovalResponse(): UseApprovalResponse {
-  return { approvalId: "", method: "" };
+  return { approvalId: "", method: "", isRepeated: false };
 }
 
 export const UseApprovalResponse: MessageFns<UseApprovalResponse> = {
@@ -9282,6 +9298,9 @@ export const UseApprovalResponse: MessageFns<UseApprovalResponse> = {
     }
     if (message.method !== "") {
       writer.uint32(18).string(message.method);
+    }
+    if (message.isRepeated !== false) {
+      writer.uint32(24).bool(message.isRepeated);
     }
     return writer;
   },
@@ -9313,6 +9332,14 @@ export const UseApprovalResponse: MessageFns<UseApprovalResponse> = {
             }
 
             message.method = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.isRepeated = reader.bool();
             continue;
           }
         }
@@ -10012,8 +10039,8 @@ export const IdentityServiceService = {
   },
   /**
    * Uses a given approval for its transaction, once. Not idempotent: only the same idempotency key and the same digest
-   * pass again within 10 minutes. Errors: approval_required (not given yet), approval_mismatch, approval_expired,
-   * approval_used.
+   * pass again within 10 minutes. Errors: approval_required (not given yet, or below the level that is demanded),
+   * approval_mismatch, approval_expired, approval_used.
    */
   useApproval: {
     path: "/gatehouse.identity.v1.IdentityService/UseApproval" as const,
@@ -10242,8 +10269,8 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
   refuseApproval: handleUnaryCall<RefuseApprovalRequest, RefuseApprovalResponse>;
   /**
    * Uses a given approval for its transaction, once. Not idempotent: only the same idempotency key and the same digest
-   * pass again within 10 minutes. Errors: approval_required (not given yet), approval_mismatch, approval_expired,
-   * approval_used.
+   * pass again within 10 minutes. Errors: approval_required (not given yet, or below the level that is demanded),
+   * approval_mismatch, approval_expired, approval_used.
    */
   useApproval: handleUnaryCall<UseApprovalRequest, UseApprovalResponse>;
 }
@@ -11141,8 +11168,8 @@ export interface IdentityServiceClient extends Client {
   ): ClientUnaryCall;
   /**
    * Uses a given approval for its transaction, once. Not idempotent: only the same idempotency key and the same digest
-   * pass again within 10 minutes. Errors: approval_required (not given yet), approval_mismatch, approval_expired,
-   * approval_used.
+   * pass again within 10 minutes. Errors: approval_required (not given yet, or below the level that is demanded),
+   * approval_mismatch, approval_expired, approval_used.
    */
   useApproval(
     request: UseApprovalRequest,
