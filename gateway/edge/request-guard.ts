@@ -118,7 +118,12 @@ function guardFraming({ method, httpVersion, headers }: RawRequest): void {
   if (hasBody && BODYLESS.has(method ?? "")) {
     throw new DomainError("bad_request", `${method} takes no body.`);
   }
-  if (headers.expect !== undefined && headers.expect.toLowerCase() !== "100-continue") {
+  // HTTP/1.0 has no expectations: RFC 9110 §10.1.1.
+  if (
+    httpVersion !== "1.0" &&
+    headers.expect !== undefined &&
+    headers.expect.toLowerCase() !== "100-continue"
+  ) {
     throw new DomainError("bad_request", "Only 100-continue can be expected.");
   }
 }

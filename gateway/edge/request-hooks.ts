@@ -27,7 +27,7 @@ import { createRequestLog } from "./request-log.ts";
 import { type GatewayApp, RequestState, type Upgrade, writableState } from "./request-state.ts";
 import type { StallWatch } from "./stall-watch.ts";
 import { setStandardHeaders } from "./standard-headers.ts";
-import { closeIfUnread } from "./unread-body.ts";
+import { askForBody, closeIfUnread } from "./unread-body.ts";
 
 export interface HookDeps extends RateLimitDeps, AuthenticateDeps {
   audit: AuditTrail;
@@ -76,7 +76,7 @@ export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
     const { target, policy } = request.state;
     if (target === null || policy?.approval !== undefined) {
       assertReadable(request);
-      if (request.headers.expect !== undefined) reply.raw.writeContinue();
+      askForBody(request, reply);
     }
     done();
   });

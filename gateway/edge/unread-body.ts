@@ -3,6 +3,11 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 /** Smaller bodies are discarded to reuse the connection. */
 const MAX_DISCARDED_BYTES = 64 * 1024;
 
+/** If the client waits for that. HTTP/1.0 has no interim answers (RFC 9110 §10.1.1, §15.2). */
+export function askForBody({ raw, headers }: FastifyRequest, reply: FastifyReply): void {
+  if (headers.expect !== undefined && raw.httpVersion !== "1.0") reply.raw.writeContinue();
+}
+
 export function closeIfUnread(request: FastifyRequest, reply: FastifyReply): void {
   if (leavesUnread(request)) reply.header("connection", "close");
 }

@@ -61,7 +61,7 @@ const NEVER = `
 test.each(NEVER)("an upstream's %s does not reach the client, and no route can allow it", (name) => {
   const sent = [name, "theirs", name.toLowerCase(), "again", "X-Total-Count", "1"];
   expect(passed(sent)).toEqual(["x-total-count", "1", ...STANDARD]);
-  expect(passableTrailers({ [name.toLowerCase()]: "theirs" }, targetOf().route)).toEqual({});
+  expect(passableTrailers([name, "theirs"], targetOf().route)).toEqual([]);
   expect(() => targetOf(`allowResponseHeaders: [${name}],`)).toThrow("speaks for the whole origin");
 });
 
@@ -83,7 +83,7 @@ test.each([
   expect(passed([name, "1"], targetOf("allowResponseHeaders: [X-Other],"))).toEqual(STANDARD);
   const allowing = targetOf(`allowResponseHeaders: [${name}],`);
   expect(passed([name, "1"], allowing)).toEqual([lower, "1", ...STANDARD]);
-  expect(passableTrailers({ [lower]: "1" }, allowing.route)).toEqual({ [lower]: "1" });
+  expect(passableTrailers([name, "1"], allowing.route)).toEqual([[lower, "1"]]);
 });
 
 const ORDINARY = `
@@ -239,5 +239,6 @@ test("trailers that say how to read the body do not pass; names of applications 
     location: "/",
   };
   const wanted = { "x-checksum": "1", "x-content-sum": "1", "server-timing": "a", "repr-digest": "a" };
-  expect(passableTrailers({ ...withheld, ...wanted }, targetOf().route)).toEqual(wanted);
+  const trailers = Object.entries({ ...withheld, ...wanted }).flat(2);
+  expect(passableTrailers(trailers, targetOf().route)).toEqual(Object.entries(wanted));
 });

@@ -1,4 +1,3 @@
-import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http";
 import { mayPassDownstream } from "../../routes-file/routes-file.ts";
 import { setsOwnCookie } from "../edge/cookies.ts";
 import { STANDARD_HEADERS } from "../edge/standard-headers.ts";
@@ -151,12 +150,31 @@ class ConfinedCookies {
 const NOT_IN_TRAILERS =
   /^(?:content-|set-cookie$|www-authenticate$|cache-control$|vary$|location$|refresh$|referrer-policy$)/;
 
+/** @param rawTrailers names and values in turn. */
 export function passableTrailers(
-  trailers: IncomingHttpHeaders,
+  rawTrailers: readonly (string | Buffer)[],
   { allowedResponseHeaderSet: allowed }: Pick<ProxyRoute, "allowedResponseHeaderSet">,
-): OutgoingHttpHeaders {
-  const passed = Object.entries(trailers).filter(
-    ([name]) => (passableDown(name) || allowedName(name, allowed)) !== "" && !NOT_IN_TRAILERS.test(name),
-  );
-  return Object.fromEntries(passed);
+): [string, string][] {
+  const passed: [string, string][] = [];
+  for (let index = 0; index < rawTrailers.length; index += 2) {
+    const written = text(rawTrailers[index] ?? "");
+    const name = passableDown(written) || allowedName(written, allowed);
+    if (name !== "" && !NOT_IN_TRAILERS.test(name)) passed.push([name, text(rawTrailers[index + 1] ?? "")]);
+  }
+  return passed;
+}
+
+/** As `writeEarlyHints` of Node takes it: no quoted text with spaces. */
+const HINT = /^<[\x21-\x3d\x3f-\x7e]*>(?: *; *[!#-:<-~]+(?:=(")?[!#-:<-~]*\1)?)*$/;
+const NEXT_LINK = /[ \t]*,[ \t]*(?=<)/;
+
+/** The links of a 103 (RFC 8297, RFC 8288 §3) that can be passed. */
+export function passableHints(rawHeaders: readonly (string | Buffer)[]): string[] {
+  const hints: string[] = [];
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    if (text(rawHeaders[index] ?? "").toLowerCase() !== "link") continue;
+    const links = text(rawHeaders[index + 1] ?? "").split(NEXT_LINK);
+    hints.push(...links.filter((link) => HINT.test(link)));
+  }
+  return hints;
 }

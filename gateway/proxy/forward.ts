@@ -10,10 +10,11 @@ import { breakOff } from "../edge/http-server.ts";
 import { type Exchange, noteBreakOff, noteExchange, noteUncertainEffect } from "../edge/request-state.ts";
 import type { StallWatch } from "../edge/stall-watch.ts";
 import { answerHeaders } from "../edge/standard-headers.ts";
-import { leavesUnread } from "../edge/unread-body.ts";
+import { askForBody, leavesUnread } from "../edge/unread-body.ts";
 import type { ProxyRoute, ProxyTarget } from "../routing/proxy-table.ts";
 import type { CallEnd, Upstream } from "../routing/upstream.ts";
-import { addDownstreamHeaders, passableTrailers } from "./downstream-headers.ts";
+import { addDownstreamHeaders, passableHints, passableTrailers } from "./downstream-headers.ts";
+import { guarded } from "./guarded-handler.ts";
 import { limitedBody } from "./limited-body.ts";
 import { callersOf, type OpenExchange, type OpenExchanges } from "./open-exchanges.ts";
 import { isClosedBeforeAnswer, upstreamFailure } from "./upstream-error.ts";
@@ -158,10 +159,9 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
       const { body } = this.#request;
       // Already read, for its approval: the upstream gets the bytes that were digested.
       this.#options.body = Buffer.isBuffer(body) ? body : limitedBody(this.#request.raw, bodyLimitBytes);
-      if (!Buffer.isBuffer(body) && this.#request.headers.expect !== undefined)
-        this.#reply.raw.writeContinue();
+      if (!Buffer.isBuffer(body)) askForBody(this.#request, this.#reply);
     }
-    upstream.dispatch(this.#options, this);
+    upstream.dispatch(this.#options, guarded(this));
   }
 
   #allowSilence(): void {
@@ -235,13 +235,16 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
   onResponseStart(
     controller: Dispatcher.DispatchController,
     status: number,
-    { link, "content-length": length }: IncomingHttpHeaders,
+    { "content-length": length }: IncomingHttpHeaders,
   ): void {
     const request = this.#request;
     const { raw } = this.#reply;
     this.#mayRepeat = false;
     if (status < 200) {
-      if (status === HTTP_EARLY_HINTS && link !== undefined) raw.writeEarlyHints({ link });
+      if (status === HTTP_EARLY_HINTS && request.raw.httpVersion !== "1.0") {
+        const link = passableHints(controller.rawHeaders as Buffer[]);
+        if (link.length > 0) raw.writeEarlyHints({ link });
+      }
       return;
     }
     const headers = answerHeaders(request);
@@ -276,14 +279,15 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     });
   }
 
-  onResponseEnd(_controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
+  onResponseEnd(controller: Dispatcher.DispatchController): void {
     this.#leave("answered");
+    const trailers = (controller.rawTrailers ?? []) as Buffer[];
     const durable = this.#deps.audit.recordOutcome(this.#request, this.#reply);
     if (durable === undefined) this.#end(trailers);
-    else void durable.then(() => this.#end(trailers));
+    else durable.then(() => this.#end(trailers)).catch(() => breakOff(this.#reply.raw));
   }
 
-  #end(trailers: IncomingHttpHeaders): void {
+  #end(trailers: readonly Buffer[]): void {
     const { raw } = this.#reply;
     const last = this.#state.kind === "ended" ? this.#state.last : undefined;
     if (last !== undefined) endWith(raw, last);
@@ -295,15 +299,15 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, thrown: Error): void {
-    const failure = upstreamFailure(thrown);
+    const wasSent = this.#wasSent;
+    const failure = upstreamFailure(thrown, this.#state.kind !== "waiting");
     const isOurs = this.#failure !== undefined || thrown instanceof DomainError;
     if (!isOurs && failure.isUnsent && this.#tryNext()) return;
     if (!isOurs && this.#mayRepeat && isClosedBeforeAnswer(thrown) && this.#repeat()) return;
-    const wasSent = this.#wasSent;
     this.#leave(isOurs ? "abandoned" : "failed", failure.isUnsent);
     if (!this.isWaiting) {
       // An ended response was complete.
-      if (!this.#reply.raw.writableEnded) this.#breakOff();
+      if (!this.#reply.raw.writableEnded) this.#breakOff(failure.error);
       return;
     }
     const isEffectUncertain = this.#failure === undefined ? failure.isEffectUncertain : wasSent;
@@ -311,8 +315,9 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     this.#reply.send(this.#failure ?? failure.error);
   }
 
-  #breakOff(): void {
-    if (this.#failure instanceof DomainError) noteBreakOff(this.#request, this.#failure);
+  #breakOff(thrown: unknown): void {
+    const error = this.#failure ?? thrown;
+    if (error instanceof DomainError) noteBreakOff(this.#request, error);
     breakOff(this.#reply.raw);
   }
 
@@ -332,7 +337,7 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
       const next = enterUpstream(this.#route, except);
       this.#upstream?.leave(end);
       this.#state = { kind: "waiting", upstream: next, wasSent: this.#wasSent };
-      next.dispatch(this.#options, this);
+      next.dispatch(this.#options, guarded(this));
       return true;
     } catch {
       return false;

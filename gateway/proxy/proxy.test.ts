@@ -182,7 +182,7 @@ test("a call goes on with the verified identity, and its answer comes back", asy
       "x-user-id": "forged",
       "x-user_role": "ADMIN",
       "x-auth-context": "urn:gatehouse:acr:3",
-      connection: "close, x-user-role, x-session-id",
+      connection: "close, te",
     },
     body: '{"a":1,"a":2}',
   });

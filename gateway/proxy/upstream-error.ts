@@ -6,27 +6,18 @@ const TIMEOUT = new Set([
   "UND_ERR_CONNECT_TIMEOUT",
   "ETIMEDOUT",
 ]);
-/** The call cannot have reached the upstream. */
-const NOT_SENT = new Set([
-  "UND_ERR_CONNECT_TIMEOUT",
-  "ECONNREFUSED",
-  "ENOTFOUND",
-  "EAI_AGAIN",
-  "EHOSTUNREACH",
-  "ENETUNREACH",
-]);
 const DEFECT = new Set(["UND_ERR_INVALID_ARG", "UND_ERR_NOT_SUPPORTED", "UND_ERR_INVALID_RETURN_VALUE"]);
 
 export interface UpstreamFailure {
   error: unknown;
   /** Whether the upstream may have executed the call. */
   isEffectUncertain: boolean;
-  /** Another upstream may be tried. */
+  /** There was no connection: another upstream may be tried. */
   isUnsent: boolean;
 }
 
-/** Maps undici's errors to `upstream_timeout` or `upstream_unavailable`. */
-export function upstreamFailure(thrown: unknown): UpstreamFailure {
+/** Maps undici's errors to `upstream_timeout` or `upstream_unavailable`. @param wasBegun on a connection. */
+export function upstreamFailure(thrown: unknown, wasBegun: boolean): UpstreamFailure {
   // The request body was too large, so the upstream received a part.
   if (thrown instanceof DomainError) {
     return { error: thrown, isEffectUncertain: false, isUnsent: false };
@@ -36,9 +27,8 @@ export function upstreamFailure(thrown: unknown): UpstreamFailure {
     return { error: thrown, isEffectUncertain: true, isUnsent: false };
   }
   const code = codes.some((each) => TIMEOUT.has(each)) ? "upstream_timeout" : "upstream_unavailable";
-  const isUnsent = codes.some((each) => NOT_SENT.has(each));
   const error = new DomainError(code, undefined, { cause: thrown });
-  return { error, isEffectUncertain: !isUnsent, isUnsent };
+  return { error, isEffectUncertain: wasBegun, isUnsent: !wasBegun };
 }
 
 const CLOSED = new Set(["UND_ERR_SOCKET", "ECONNRESET", "EPIPE"]);

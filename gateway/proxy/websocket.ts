@@ -23,6 +23,7 @@ import type { ProxyTable, ProxyTarget } from "../routing/proxy-table.ts";
 import type { Upstream } from "../routing/upstream.ts";
 import { addDownstreamHeaders } from "./downstream-headers.ts";
 import { breakerCaller, enterUpstream, upstreamPath } from "./forward.ts";
+import { guarded } from "./guarded-handler.ts";
 import { callersOf, type OpenExchange, type OpenExchanges } from "./open-exchanges.ts";
 import { upstreamFailure } from "./upstream-error.ts";
 import { upstreamHeaders } from "./upstream-headers.ts";
@@ -36,9 +37,11 @@ export interface WebSocketDeps {
 
 /** Other upgrades are refused. */
 export function asksForWebSocket(
-  { method, headers, url = "" }: IncomingMessage,
+  { method, headers, httpVersion, url = "" }: IncomingMessage,
   proxies: ProxyTable,
 ): boolean {
+  // RFC 9110 §7.8.
+  if (httpVersion === "1.0") return false;
   if (method !== "GET" || headers.upgrade?.toLowerCase() !== "websocket") return false;
   const [path = ""] = originForm(url).split("?", 1);
   return proxies.find(path)?.route.websocket === true;
@@ -172,7 +175,7 @@ class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHa
         upgrade: "websocket",
         headersTimeout: route.headersTimeoutMs,
       },
-      this,
+      guarded(this),
     );
   }
 
@@ -226,7 +229,7 @@ class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHa
 
   onResponseError(_controller: Dispatcher.DispatchController, thrown: Error): void {
     if (this.#state !== "handshake") return;
-    const { error, isEffectUncertain, isUnsent } = upstreamFailure(thrown);
+    const { error, isEffectUncertain, isUnsent } = upstreamFailure(thrown, this.#controller !== undefined);
     const isFailed = this.#failure === undefined;
     const caller = isFailed && !isUnsent ? breakerCaller(this.#request) : undefined;
     this.#upstream?.leave(isFailed ? "failed" : "abandoned", caller);
@@ -238,12 +241,6 @@ class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHa
   #join(rawHeaders: readonly (string | Buffer)[], upstream: Duplex): void {
     const { socket: client, head } = this.#upgrade;
     const request = this.#request;
-    const { raw } = this.#reply.hijack();
-    const headers = answerHeaders(request);
-    addDownstreamHeaders(headers, rawHeaders, this.#target);
-    raw.detachSocket(client);
-    raw.statusCode = HTTP_SWITCHING_PROTOCOLS;
-    client.write(switchingProtocols(headers));
     const end = () => {
       this.#end();
       client.destroy();
@@ -252,6 +249,12 @@ class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHa
     client.setTimeout(this.#target.route.idleTimeoutMs, end);
     client.once("close", end);
     upstream.once("close", end).on("error", end);
+    const { raw } = this.#reply.hijack();
+    const headers = answerHeaders(request);
+    addDownstreamHeaders(headers, rawHeaders, this.#target);
+    raw.detachSocket(client);
+    raw.statusCode = HTTP_SWITCHING_PROTOCOLS;
+    client.write(switchingProtocols(headers), "latin1");
     if (head.length > 0) upstream.write(head);
     client.pipe(upstream).pipe(client);
     this.#completion.decided(request, this.#reply);
