@@ -44,11 +44,18 @@ export function createReadingRecorder(
   };
 }
 
+/** `name=value`. A value that is no plain word is a string of JSON, so that it cannot be read as another filter. */
 export function filterText(fields: Readonly<Record<string, string | number | Date | undefined>>): string {
   return Object.entries(fields)
     .filter(([, value]) => value !== undefined && value !== "")
-    .map(([name, value]) => `${name}=${value instanceof Date ? value.toISOString() : value}`)
+    .map(([name, value]) => `${name}=${value instanceof Date ? value.toISOString() : wordOf(String(value))}`)
     .join(" ");
+}
+
+const WORD = /^[\w.:/-]+$/;
+
+function wordOf(value: string): string {
+  return WORD.test(value) ? value : JSON.stringify(value);
 }
 
 /** Returns a canonical address, or the length of any other query. */

@@ -39,6 +39,11 @@ test.each([
   expect(clean({ userAgent: "x".repeat(length) }).userAgent).toBe(kept);
 });
 
+test.each([..."\u061c\u034f\u200b\u206a\u206f\u2066\u2800\u3164\ufe0f\u{e0001}"])(
+  "%j, which nobody sees, is replaced in the log",
+  (unseen) => expect(cleanText(`AC${unseen}ME`, 100)).toBe("AC\ufffdME"),
+);
+
 test("a cut inside a surrogate pair leaves no lone surrogate", () => {
   expect(cleanText("👩".repeat(10), 4)).toBe("👩\ufffd…");
 });

@@ -1,9 +1,13 @@
 import { createHash } from "node:crypto";
 import { MAX_LENGTH } from "../../audit-client/audit-entry.ts";
+import { UNSEEN_CLASS } from "../../service-kit/unseen.ts";
 import type { Entry, EntryOrigin, ProducedEntry } from "./entry.ts";
 
-/** Bidirectional marks can falsify text. PostgreSQL cannot store NUL. */
-const UNPRINTABLE = /[\p{Cc}\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
+/** What is unseen can falsify text, but for what makes one emoji of several characters. PostgreSQL cannot store NUL. */
+const UNPRINTABLE = new RegExp(
+  `(?!(?<=[\\p{Extended_Pictographic}\\p{Emoji_Modifier}\uFE0F])[\u200D\uFE0F])[${UNSEEN_CLASS}]`,
+  "gu",
+);
 const REPLACEMENT = "\ufffd";
 const ELLIPSIS = "…";
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;

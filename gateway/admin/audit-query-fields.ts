@@ -2,7 +2,11 @@ import { z } from "zod";
 import { textField } from "../routing/fields.ts";
 import { outcomeField } from "./audit-entry-answer.ts";
 
-const text = textField(1, 200);
+/** What was searched for is noted in the log, which forgets nothing. */
+const text = textField(1, 200).regex(
+  /^[^@]*$/,
+  "must not have an @: search for a user's id, not for an address",
+);
 
 export const auditTimeField = z.iso
   .datetime({ offset: true, message: "must be an RFC 3339 time" })

@@ -31,8 +31,9 @@ import { toUserDetails, userDetailsAnswer } from "./user-details-answer.ts";
 
 const UserQuery = z.strictObject({
   query: optional(
-    textField(3, 254, {
-      description: "Three characters or more of a name or an address.",
+    textField(1, 254, {
+      description:
+        "A part of an address or of a name, first and last name in either order, without regard to case and accents. Of two characters, or one of a script such as Chinese: the beginning of a word.",
       examples: ["ada"],
     }),
   ),

@@ -1,12 +1,10 @@
 import { z } from "zod";
+import { PERSONAL_NAME } from "../../service-kit/unseen.ts";
 import { textField } from "../routing/fields.ts";
 
 /** Allows international addresses. identity-service decides. */
 const EMAIL =
   /^(?!\.)(?!.*\.\.)[^\s@"\p{C}]{1,64}(?<!\.)@(?:[\p{L}\p{N}](?:[\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}])?\.)+[\p{L}\p{N}][\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}]$/u;
-/** Printable text with at least one visible character. */
-const NAME = /^(?=.*[^\p{Z}])\P{C}+$/u;
-
 /** Six digits, or a recovery code of 16 letters and digits with optional spaces and dashes. */
 const CODE = /^(?:[0-9]{6}|[A-Za-z2-7](?:[ \p{Pd}]{0,3}[A-Za-z2-7]){15})$/u;
 
@@ -34,7 +32,7 @@ export const nameField = z
   .string()
   .min(1)
   .max(100)
-  .regex(NAME, "must be printable text")
+  .regex(PERSONAL_NAME, "must be printable text")
   .meta({ examples: ["Ada"] });
 export const codeField = z
   .string()

@@ -7,8 +7,10 @@ import { selectUsers, type UserFilter } from "./user-admin-store.ts";
 
 const MAX_LIMIT = 100;
 const MAX_QUERY_CHARACTERS = 254;
-/** For the trigram index. Less would scan the table. */
-const MIN_QUERY_CHARACTERS = 3;
+/** Of one character are names only in scripts that write a syllable or a word by it. */
+const SHORT_QUERY = /^.$/u;
+const SYLLABLE =
+  /^[\p{Script=Han}\p{Script=Hangul}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Bopomofo}\p{Script=Yi}]$/u;
 
 export interface ListUsersRequest extends Omit<UserFilter, "before" | "email"> {
   cursor?: string | undefined;
@@ -53,11 +55,17 @@ function problemsOf({ cursor, limit, query = "" }: ListUsersRequest): FieldProbl
       : [problem("limit", `must be 1 to ${MAX_LIMIT}`)]),
     ...(query === "" || isSearchable(query)
       ? []
-      : [problem("query", `must be text of ${MIN_QUERY_CHARACTERS} to ${MAX_QUERY_CHARACTERS} characters`)]),
+      : [
+          problem(
+            "query",
+            `must be text of 2 to ${MAX_QUERY_CHARACTERS} characters, or one of a script such as Chinese`,
+          ),
+        ]),
   ];
 }
 
 function isSearchable(query: string): boolean {
   if (query.length > MAX_QUERY_CHARACTERS || query.includes("\0")) return false;
-  return [...query.normalize("NFC").trim()].length >= MIN_QUERY_CHARACTERS;
+  const text = query.normalize("NFC").trim();
+  return text !== "" && (!SHORT_QUERY.test(text) || SYLLABLE.test(text));
 }

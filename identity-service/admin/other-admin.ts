@@ -1,6 +1,7 @@
 import { DomainError } from "../../service-kit/errors.ts";
 import type { TransactionSql } from "../../service-kit/postgres.ts";
-import { type ActiveAdmin, isAdmin, isLastAdmin, lockActiveAdmins } from "../users/account-store.ts";
+import { type ActiveAdmin, isAdmin, lockActiveAdmins } from "../users/account-store.ts";
+import { isLastAdmin } from "../users/last-admin.ts";
 
 /** Call before locking the account. Locks only for an administrator, so that others do not wait. */
 export async function lockAdminsFor(

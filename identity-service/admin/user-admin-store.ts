@@ -1,9 +1,10 @@
+import { domainToASCII } from "node:url";
 import { type Sql, type TransactionSql, transaction } from "../../service-kit/postgres.ts";
 import type { Account, Role, UserStatus } from "../users/account.ts";
 import { asKnown, columnsWithoutHash } from "../users/account-store.ts";
 
 export interface UserFilter {
-  /** Part of address or name, in any case. */
+  /** Part of address or name, in any case, with accents or without. One or two characters: the beginning of a word. */
   query?: string | undefined;
   /** Canonical. */
   email?: string | undefined;
@@ -14,9 +15,24 @@ export interface UserFilter {
   limit: number;
 }
 
-/** Equals the index expression. ICU folds the case of every script. */
-const searchedText = (sql: TransactionSql) =>
-  sql`lower((email || ' ' || first_name || ' ' || last_name) collate "und-x-icu")`;
+/** Equals the index expression. */
+const searchedText = (sql: TransactionSql) => sql`folded(
+  ' ' || email || ' ' || first_name || ' ' || last_name || ' ' || first_name || ' '
+  || replace(last_name || first_name || last_name, ' ', ''))`;
+
+/** Shorter texts have no trigram but at the beginning of a word. */
+const TRIGRAM_CHARACTERS = 3;
+
+/** Patterns of `like`, one of which fits. */
+function patternsOf(query: string): string[] {
+  const text = query.normalize("NFC").trim().replaceAll(/\s+/gu, " ");
+  const isShort = [...text].length < TRIGRAM_CHARACTERS;
+  const pattern = `%${isShort ? " " : ""}${text.replaceAll(/[\\%_]/g, "\\$&")}%`;
+  // Addresses are stored with the ASCII form of their domain.
+  const [domain = "", localPart] = text.split("@").toReversed();
+  const ascii = /[^\p{ASCII}]/u.test(domain) ? domainToASCII(domain) : "";
+  return ascii === "" ? [pattern] : [pattern, `%${localPart === undefined ? "" : `${localPart}@`}${ascii}%`];
+}
 
 /** Newest first: ids are UUIDv7. */
 export async function selectUsers(sql: Sql, filter: UserFilter): Promise<Omit<Account, "passwordHash">[]> {
@@ -32,9 +48,7 @@ function selectPage(
   tx: TransactionSql,
   { query, email, role, status, before, limit }: UserFilter,
 ): Promise<Omit<Account, "passwordHash">[]> {
-  // Normalised as in `personal-name.ts`.
-  const wanted =
-    query === undefined ? undefined : `%${query.normalize("NFC").replaceAll(/[\\%_]/g, "\\$&")}%`;
+  const [wanted, ofDomain] = query === undefined ? [] : patternsOf(query);
   // The page first: for more rows the planner would read the second factors of all users.
   return tx<Omit<Account, "passwordHash">[]>`
     select ${columnsWithoutHash(tx)}
@@ -45,7 +59,7 @@ function selectPage(
         ${email === undefined ? tx`` : tx`and email = ${email}`}
         ${role === undefined ? tx`` : tx`and role = ${role}`}
         ${status === undefined ? tx`` : tx`and status = ${status}`}
-        ${wanted === undefined ? tx`` : tx`and ${searchedText(tx)} like lower(${wanted} collate "und-x-icu")`}
+        ${wanted === undefined ? tx`` : tx`and (${searchedText(tx)} like folded(${wanted}) ${ofDomain === undefined ? tx`` : tx`or ${searchedText(tx)} like folded(${ofDomain})`})`}
       order by id desc
       limit ${limit}
     ) as users

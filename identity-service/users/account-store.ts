@@ -223,13 +223,6 @@ export async function lockActiveAdmins(tx: TransactionSql): Promise<ActiveAdmin[
   `;
 }
 
-/** Who cannot log in is no other administrator. */
-export function isLastAdmin(admins: readonly ActiveAdmin[], userId: string): boolean {
-  return (
-    admins.some(({ id }) => id === userId) && !admins.some(({ id, canLogIn }) => id !== userId && canLogIn)
-  );
-}
-
 export async function lockUnusedAccounts(
   tx: TransactionSql,
   madeBefore: Date,

@@ -1,20 +1,19 @@
 import { localPartOf } from "../../service-kit/canonical-email.ts";
 import type { FieldProblem } from "../../service-kit/errors.ts";
+import { PERSONAL_NAME, UNSEEN_IN_NAMES } from "../../service-kit/unseen.ts";
 
 const MAX_NAME_CODE_POINTS = 100;
 
-/** Control characters, line separators and bidirectional overrides (Unicode TR #36 §2.6). */
-const FORBIDDEN = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u202A-\u202E\u2066-\u2069]/u;
-
-/** Trims and normalises to NFC. */
+/** Trims, makes every space an ordinary one, and normalises to NFC. */
 export function personalName(
   field: "firstName" | "lastName",
   typed: string,
 ): { name: string; problem?: never } | { problem: FieldProblem; name?: never } {
-  const name = typed.normalize("NFC").trim();
+  const name = withOrdinarySpaces(typed);
   if (name === "") return { problem: { field, code: "too_short", message: "must not be empty" } };
-  if (FORBIDDEN.test(name)) {
-    return { problem: { field, code: "invalid_format", message: "must not contain control characters" } };
+  if (!PERSONAL_NAME.test(name)) {
+    const message = "must be printable text, without invisible characters";
+    return { problem: { field, code: "invalid_format", message } };
   }
   // UTF-16 units are an upper bound of code points.
   if (name.length > MAX_NAME_CODE_POINTS && [...name].length > MAX_NAME_CODE_POINTS) {
@@ -23,6 +22,13 @@ export function personalName(
     };
   }
   return { name };
+}
+
+function withOrdinarySpaces(typed: string): string {
+  return typed
+    .normalize("NFC")
+    .replaceAll(/\p{Zs}+/gu, " ")
+    .trim();
 }
 
 /** For a missing family name, which the database requires. */
@@ -45,6 +51,7 @@ export function toldNames(told: {
 }
 
 function nameOf(field: "firstName" | "lastName", told: string): string {
-  const short = [...told.normalize("NFC").trim()].slice(0, MAX_NAME_CODE_POINTS).join("");
+  const seen = withOrdinarySpaces(told).replaceAll(UNSEEN_IN_NAMES, "");
+  const short = [...seen].slice(0, MAX_NAME_CODE_POINTS).join("");
   return personalName(field, short).name ?? NO_NAME;
 }

@@ -1,5 +1,8 @@
-/** Controls, marks of direction, joiners, separators of lines, halves of pairs, and what no font knows. */
-const UNSEEN = /[\p{C}\p{Zl}\p{Zp}]/gu;
+/** Characters that show nothing, or change how others are shown. `service-kit/unseen.ts` has the same. */
+export const UNSEEN_CLASS = String.raw`\p{C}\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}\u2800`;
+
+/** Of spaces only a single ordinary one, between others, is seen as what it is: HTML collapses a row of them. */
+const UNSEEN = new RegExp(`[${UNSEEN_CLASS}]|(?! )\\p{Zs}|(?<=^| ) | $`, "gu");
 
 /** Text of strangers as it is: what would be invisible, or turn the text around, is named by its code point. */
 export const visible = (text: string): string =>

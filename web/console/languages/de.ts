@@ -23,7 +23,7 @@ export const de: SameTexts<typeof en> = {
   },
   problems: {
     reason: "Lassen Sie E-Mail-Adressen, Nummern mit neun oder mehr Ziffern und Geheimnisse weg.",
-    query: "Geben Sie mindestens drei Zeichen ein.",
+    query: "Geben Sie mindestens zwei Zeichen ein.",
     typed: "Geben Sie es genau so ein, wie es darüber steht.",
     owner: "Es gibt kein aktives Konto mit dieser Adresse.",
     publicKey:

@@ -22,7 +22,7 @@ export const en = {
   },
   problems: {
     reason: "Leave out e-mail addresses, numbers of nine digits or more, and secrets.",
-    query: "Enter three characters or more.",
+    query: "Enter two characters or more.",
     typed: "Type it exactly as it stands above.",
     owner: "There is no active account with this address.",
     publicKey: "This is not a public key in the form of a JWK (Ed25519, P-256 or RSA of at least 2048 bits).",
