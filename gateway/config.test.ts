@@ -140,6 +140,16 @@ test("a route whose audience is the gateway itself stops the start", () => {
   expect(problems("https://payments.example")).toEqual([]);
 });
 
+test("the origin of the pages is one of a host that is served, and not where the routes are", () => {
+  const problems = (origin: string) =>
+    problemsOf(PUBLIC_ROUTE, { PAGES_ORIGIN: origin, PUBLIC_ORIGIN: "https://auth.example" });
+  expect(problems("https://evil.example")).toEqual(["PAGES_ORIGIN: is none of ALLOWED_HOSTS"]);
+  expect(problems("https://auth.example")).toEqual([
+    "PAGES_ORIGIN: is PUBLIC_ORIGIN, where the routes are served",
+  ]);
+  expect(problems("auth.example")).toEqual(["PAGES_ORIGIN: must be scheme://host[:port]"]);
+});
+
 test("the public origin is an origin, of a host that is served", () => {
   const problems = (origin: string) => problemsOf(PUBLIC_ROUTE, { PUBLIC_ORIGIN: origin });
   expect(problems("https://auth.example")).toEqual([]);

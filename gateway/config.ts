@@ -190,6 +190,11 @@ export const configSchema = z
       .string()
       .refine(isWebOrigin, { error: "must be scheme://host[:port]", abort: true })
       .optional(),
+    /** A host of their own for the pages: no route of the routes file is served there, and no page anywhere else. */
+    PAGES_ORIGIN: z
+      .string()
+      .refine(isWebOrigin, { error: "must be scheme://host[:port]", abort: true })
+      .optional(),
     /** Their `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Request-Id` and `Client-Cert` are trusted. */
     TRUSTED_PROXIES: networkListSchema.default(() => new BlockList()),
     /** Of clients, to the certificate in `Client-Cert`. */
@@ -223,9 +228,15 @@ export const configSchema = z
   .superRefine((config, context) => {
     const message = redisConfigProblem(config);
     if (message !== undefined) context.addIssue({ code: "custom", path: ["REDIS_URL"], message });
-    const { ROUTES_FILE: file, ALLOWED_HOSTS: hosts, PUBLIC_ORIGIN: publicOrigin } = config;
-    if (publicOrigin !== undefined && !isAllowedOrigin(publicOrigin, hosts)) {
-      context.addIssue({ code: "custom", path: ["PUBLIC_ORIGIN"], message: "is none of ALLOWED_HOSTS" });
+    const { ROUTES_FILE: file, ALLOWED_HOSTS: hosts } = config;
+    for (const name of ["PUBLIC_ORIGIN", "PAGES_ORIGIN"] as const) {
+      const origin = config[name];
+      if (origin === undefined || isAllowedOrigin(origin, hosts)) continue;
+      context.addIssue({ code: "custom", path: [name], message: "is none of ALLOWED_HOSTS" });
+    }
+    if (config.PAGES_ORIGIN !== undefined && config.PAGES_ORIGIN === config.PUBLIC_ORIGIN) {
+      const message = "is PUBLIC_ORIGIN, where the routes are served";
+      context.addIssue({ code: "custom", path: ["PAGES_ORIGIN"], message });
     }
     try {
       // The hosts decide which audiences are the gateway's own.

@@ -141,6 +141,7 @@ const app = buildApp({
   isDraining: () => lifecycle.isDraining,
   webPages: config.WEB,
   publicOrigin: config.PUBLIC_ORIGIN,
+  pagesOrigin: config.PAGES_ORIGIN,
   indexLinks: config.WEB_LINKS ?? [],
   returnTargets: config.PORTAL_RETURN_TO ?? [],
   limitClasses: config.RATE_LIMITS ?? defaultLimitClasses(),

@@ -82,6 +82,8 @@ export const configSchema = z
     TOKEN_SERVICE_ADDRESS: addressSchema,
     AUDIT_SERVICE_ADDRESS: addressSchema,
     PUBLIC_ORIGIN: originSchema,
+    /** Where people are sent: links in mails, callbacks of providers, passkeys. Default: `PUBLIC_ORIGIN`. */
+    PAGES_ORIGIN: originSchema.optional(),
     LINK_KEY_FILE: encryptionKeyFileSchema,
     REGISTRATION_DISCLOSES: booleanSchema.default(true),
     LOGIN_REQUIRES_VERIFIED_EMAIL: booleanSchema.default(false),

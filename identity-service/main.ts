@@ -177,7 +177,8 @@ const mailSender =
 if (mailSender === undefined) logger.warn("SMTP_URL is not set: no mail is sent, mails wait in the outbox");
 else lifecycle.onStop("mail sender", () => mailSender.close());
 
-const linkTokens = createLinkTokens(config.LINK_KEY_FILE.bytes, config.PUBLIC_ORIGIN);
+const pagesOrigin = config.PAGES_ORIGIN ?? config.PUBLIC_ORIGIN;
+const linkTokens = createLinkTokens(config.LINK_KEY_FILE.bytes, pagesOrigin);
 const mailWorker = createMailWorker({
   sql,
   templates: config.MAIL_TEMPLATES_DIR,
@@ -221,7 +222,7 @@ lifecycle.onStop("throttle", () => throttle.close());
 
 const { OAUTH_PROVIDERS_FILE: providersFile, OAUTH_RETURN_TO: returnTo = [] } = config;
 const relyingParties = new RelyingPartyTable(providersFile?.providers ?? [], {
-  publicOrigin: config.PUBLIC_ORIGIN,
+  publicOrigin: pagesOrigin,
   nowMs: Date.now,
   logger,
 });
@@ -234,7 +235,7 @@ if (providersFile !== undefined) {
   const providersWatch = watchProvidersFile({
     file: providersFile,
     table: relyingParties,
-    publicOrigin: config.PUBLIC_ORIGIN,
+    publicOrigin: pagesOrigin,
     returnTo,
     logger,
     metrics,
@@ -297,7 +298,7 @@ const deps = {
   relyingParties,
   flowSecrets: createFlowSecrets(config.LINK_KEY_FILE.bytes),
   returnTo,
-  isPublicOriginSecure: config.PUBLIC_ORIGIN.startsWith("https:"),
+  isPublicOriginSecure: pagesOrigin.startsWith("https:"),
   afterAnswer,
   now,
   newId,

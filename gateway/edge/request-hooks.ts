@@ -34,6 +34,8 @@ export interface HookDeps extends RateLimitDeps, AuthenticateDeps {
   proxies: ProxyTable;
   allowedHosts: ReadonlySet<string>;
   allowedOrigins: ReadonlySet<string>;
+  /** No route of the routes file is served on its host. */
+  pagesOrigin?: string | undefined;
   stalls: StallWatch;
   completion: Completion;
   upgradeOf: (request: IncomingMessage) => Upgrade | null;
@@ -56,7 +58,7 @@ export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
     done();
   });
   const limits = createRateLimits(deps);
-  app.addHook("onRequest", createGuard(deps.allowedHosts, deps.ending, limits));
+  app.addHook("onRequest", createGuard(deps, limits));
   app.addHook("onRequest", limits.enter);
   app.addHook("onRequest", (request, _reply, done) => {
     guardBrowserSession(request, deps.allowedOrigins);
@@ -201,14 +203,16 @@ function assertReadable({ headers, routeOptions }: FastifyRequest): void {
 }
 
 function createGuard(
-  allowedHosts: ReadonlySet<string>,
-  ending: EndingConnections,
+  { allowedHosts, pagesOrigin, ending }: Pick<HookDeps, "allowedHosts" | "pagesOrigin" | "ending">,
   limits: Pick<RateLimits, "refusedByGuard">,
 ) {
+  const pagesHost = pagesOrigin && new URL(pagesOrigin).host;
   return (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void => {
     try {
       if (ending.has(request.raw.socket)) throw new DomainError("bad_request");
       guardRequest(request.raw, { target: request.originalUrl, scheme: request.protocol }, allowedHosts);
+      if (request.state.target !== null && request.headers.host === pagesHost)
+        throw new DomainError("misdirected_request");
       if (request.state.target?.route.strictPaths) guardUpstreamPath(pathOf(request));
       if (request.raw.headers.upgrade !== undefined && request.state.upgrade === null) {
         // The parser drops the data after an upgrade, even if refused.

@@ -1,7 +1,7 @@
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { cacheable } from "../edge/cacheable.ts";
-import { send, testGateway } from "../testing/test-gateway.ts";
+import { routesOf, send, testGateway } from "../testing/test-gateway.ts";
 import { encodedPage, type WebPages } from "./web-pages.ts";
 
 const DOCUMENT = "<!doctype html><title>Account</title>";
@@ -125,6 +125,39 @@ test("a page that is opened on another host is the one of the public origin; fil
   for (const url of ["/", "/account"]) expect((await open(url, "PAGES.test:8443")).statusCode).toBe(200);
   expect((await open("/account/assets/main-1.js")).statusCode).toBe(200);
   expect((await send(app, { url: "/", headers: { accept: "*/*" } })).statusCode).toBe(404);
+});
+
+test("with a host of their own, pages and their files are there only, and the routes everywhere else", async () => {
+  const upstream = { upstream: "http://127.0.0.1:1", methods: { GET: { auth: "public" } } };
+  const { app } = testGateway({
+    webPages: [account],
+    publicOrigin: "https://gateway.test",
+    pagesOrigin: "https://pages.test",
+    allowedHosts: new Set(["gateway.test", "pages.test"]),
+    routes: routesOf([{ ...upstream, prefix: "/shop" }]),
+  });
+  const open = (url: string, host: string) => send(app, { url, headers: { host, accept: "text/html" } });
+  for (const url of ["/", "/account", "/account/login?next=/x"]) {
+    const { statusCode, headers } = await open(url, "gateway.test");
+    expect([statusCode, headers.location]).toEqual([302, `https://pages.test${url}`]);
+    expect((await open(url, "pages.test")).statusCode).toBe(200);
+  }
+  const script = "/account/assets/main-1.js";
+  expect((await open(script, "gateway.test")).statusCode).toBe(404);
+  expect((await open(script, "pages.test")).statusCode).toBe(200);
+  for (const url of ["/shop", "/shop/x", "/v1/shop/x"]) {
+    expect((await open(url, "gateway.test")).statusCode).toBe(502);
+    for (const host of ["pages.test", "PAGES.test", "pages.test."]) {
+      const refused = await open(url, host);
+      expect([host, refused.statusCode, refused.json().error.code]).toEqual([
+        host,
+        421,
+        "misdirected_request",
+      ]);
+    }
+  }
+  for (const host of ["gateway.test", "pages.test"])
+    expect((await open("/auth/me", host)).statusCode).toBe(401);
 });
 
 test("with WEB=off there is no page", async () => {

@@ -37,26 +37,29 @@ export interface PagesDeps {
   webPages: readonly WebPages[];
   /** Where browsers are sent that open a page on another host. Undefined: no other one. */
   publicOrigin?: string | undefined;
+  /** In its place: on other hosts there are no files of the pages either. */
+  pagesOrigin?: string | undefined;
   /** Further ones for the page at `/`. */
   indexLinks: readonly PageLink[];
 }
 
 /** Outside of versions, and not in the API document: nothing here has rights of its own. */
-export function registerPageRoutes(app: GatewayApp, { webPages, publicOrigin, indexLinks }: PagesDeps): void {
+export function registerPageRoutes(app: GatewayApp, deps: PagesDeps): void {
+  const { webPages, publicOrigin, pagesOrigin, indexLinks } = deps;
   if (webPages.length === 0) return;
-  const publicHost = publicOrigin && new URL(publicOrigin).host;
-  const isElsewhere = ({ headers }: FastifyRequest) =>
-    publicHost !== undefined && headers.host !== publicHost;
+  const home = pagesOrigin ?? publicOrigin;
+  const homeHost = home && new URL(home).host;
+  const isElsewhere = ({ headers }: FastifyRequest) => homeHost !== undefined && headers.host !== homeHost;
   const index = encodedPage(indexPage([...webPages.map(({ path }) => path)], indexLinks));
   app.get("/", { config: policy }, async (request, reply) => {
     reply.header("vary", "Accept");
     if (!acceptsHtml(request)) throw new DomainError("not_found");
-    if (isElsewhere(request)) return reply.redirect(`${publicOrigin}/`);
+    if (isElsewhere(request)) return reply.redirect(`${home}/`);
     return sendPage(request, reply.headers(INDEX_HEADERS), index, REVALIDATED);
   });
   for (const { path, document, files } of webPages) {
     const page = async (request: FastifyRequest, reply: FastifyReply) => {
-      if (isElsewhere(request)) return reply.redirect(`${publicOrigin}${request.url}`);
+      if (isElsewhere(request)) return reply.redirect(`${home}${request.url}`);
       return sendPage(request, reply.headers(DOCUMENT_HEADERS), document, REVALIDATED);
     };
     app.get(path, { config: policy }, page);
@@ -64,7 +67,8 @@ export function registerPageRoutes(app: GatewayApp, { webPages, publicOrigin, in
     app.get(`${path}/assets/*`, { config: policy }, async (request, reply) => {
       const [name = ""] = (request.raw.url ?? "").split("?", 1);
       const file = files.get(name);
-      if (file === undefined) throw new DomainError("not_found");
+      if (file === undefined || (pagesOrigin !== undefined && isElsewhere(request)))
+        throw new DomainError("not_found");
       return sendPage(request, reply.header("cross-origin-resource-policy", "same-origin"), file, IMMUTABLE);
     });
   }

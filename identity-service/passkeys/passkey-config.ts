@@ -30,7 +30,10 @@ export const passkeyConfig = {
   PASSKEY_ORIGINS: originsSchema.optional(),
 };
 
-type PasskeyConfig = z.output<z.ZodObject<typeof passkeyConfig>> & { PUBLIC_ORIGIN: string };
+type PasskeyConfig = z.output<z.ZodObject<typeof passkeyConfig>> & {
+  PUBLIC_ORIGIN: string;
+  PAGES_ORIGIN?: string | undefined;
+};
 
 /** Browsers refuse an origin outside of the relying party's domain (WebAuthn Level 3 §5.1.3 step 8). */
 export function passkeyConfigProblems(
@@ -49,9 +52,10 @@ function isWithin(host: string, domain: string): boolean {
 }
 
 export function passkeyPartyOf(config: PasskeyConfig & { MFA_ISSUER: string }): PasskeyParty {
+  const { PAGES_ORIGIN: origin = config.PUBLIC_ORIGIN } = config;
   return {
-    id: config.PASSKEY_RP_ID ?? new URL(config.PUBLIC_ORIGIN).hostname,
+    id: config.PASSKEY_RP_ID ?? new URL(origin).hostname,
     name: config.MFA_ISSUER,
-    origins: config.PASSKEY_ORIGINS ?? [config.PUBLIC_ORIGIN],
+    origins: config.PASSKEY_ORIGINS ?? [origin],
   };
 }

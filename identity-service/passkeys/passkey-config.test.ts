@@ -1,0 +1,16 @@
+import { expect, test } from "vitest";
+import { passkeyPartyOf } from "./passkey-config.ts";
+
+const config = { PUBLIC_ORIGIN: "https://api.example.com", MFA_ISSUER: "Example" };
+const partyOf = (settings: object) => passkeyPartyOf({ ...config, ...settings } as never);
+
+test("passkeys are of the pages' own host, if they have one, unless the settings name another", () => {
+  expect(partyOf({})).toMatchObject({ id: "api.example.com", origins: ["https://api.example.com"] });
+  const PAGES_ORIGIN = "https://id.example.com";
+  expect(partyOf({ PAGES_ORIGIN })).toMatchObject({ id: "id.example.com", origins: [PAGES_ORIGIN] });
+  const named = { PASSKEY_RP_ID: "example.com", PASSKEY_ORIGINS: ["https://example.com"] };
+  expect(partyOf({ PAGES_ORIGIN, ...named })).toMatchObject({
+    id: "example.com",
+    origins: ["https://example.com"],
+  });
+});
