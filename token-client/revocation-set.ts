@@ -40,16 +40,20 @@ export class RevocationSet {
     if (nowMs - this.#forgottenAtMs < 1_000) return;
     this.#forgottenAtMs = nowMs;
     for (const map of [this.#sessions, this.#keys]) {
+      // In order of receipt, so the first that lives is nearly always older than all that live.
       for (const [id, untilMs] of map) {
-        if (untilMs < nowMs) map.delete(id);
+        if (untilMs >= nowMs) break;
+        map.delete(id);
       }
     }
   }
 
   #add(map: Map<string, number>, id: string, untilMs: number): void {
     const knownMs = map.get(id);
-    if (knownMs !== undefined) map.set(id, Math.max(untilMs, knownMs));
-    else if (this.size < this.#maxEntries) map.set(id, untilMs);
+    if (knownMs !== undefined) {
+      map.delete(id);
+      map.set(id, Math.max(untilMs, knownMs));
+    } else if (this.size < this.#maxEntries) map.set(id, untilMs);
     else this.#incompleteUntilMs = Math.max(untilMs, this.#incompleteUntilMs);
   }
 }

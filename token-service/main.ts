@@ -7,7 +7,7 @@ import { TokenServiceService } from "../proto/gen/gatehouse/token/v1/token_servi
 import { atMost } from "../service-kit/at-most.ts";
 import { boundedCache } from "../service-kit/bounded-cache.ts";
 import { loadConfig } from "../service-kit/config.ts";
-import { connectPostgres } from "../service-kit/postgres.ts";
+import { connectPostgres, transaction } from "../service-kit/postgres.ts";
 import { redisSettings } from "../service-kit/redis-connection.ts";
 import { repeat, untilSuccess } from "../service-kit/repeat.ts";
 import { serveRpc, startProcess } from "../service-kit/service-process.ts";
@@ -26,10 +26,12 @@ import { LeafMarker } from "./leaf-marker.ts";
 import { createRedisBell } from "./redis-bell.ts";
 import { createMemoryBell } from "./revocation-bell.ts";
 import { RevocationFeed } from "./revocation-feed.ts";
+import { readRevocations } from "./revocation-store.ts";
 import { rotateSigningKeyWhenDue } from "./rotate-signing-key.ts";
 import { toAuditEvent } from "./security-event-audit.ts";
 import { createSessionRpc, sessionCallers } from "./session-rpc.ts";
 import { markLeavesSeen } from "./session-store.ts";
+import { retiredKeyLifeS } from "./token-lifetimes.ts";
 import { createTokenRpc, tokenCallers } from "./token-rpc.ts";
 import type { VerifiedToken } from "./verify-token.ts";
 
@@ -76,7 +78,8 @@ const bell =
       });
 lifecycle.onStop("revocation bell", () => bell.close());
 const revocations = new RevocationFeed({
-  sql,
+  read: (known) =>
+    transaction(sql, (tx) => readRevocations(tx, known, retiredKeyLifeS(lifetimes.accessTtlS))),
   bell,
   logger,
   accessTtlS: lifetimes.accessTtlS,

@@ -90,7 +90,12 @@ const CALLS: StoreCalls = {
   replaceRefreshSecret: (tx) => keys.replaceRefreshSecret(tx, "k", Buffer.alloc(8), "k"),
   appendRevocations: (tx) => revocations.appendRevocations(tx, [{ sessionId: SESSION }], 910),
   "appendRevocations: none": (tx) => revocations.appendRevocations(tx, [], 910),
-  readRevocations: (tx) => revocations.readRevocations(tx, { sequence: PLANTED_ROWS - LIMIT, tip: "" }, 970),
+  readRevocations: (tx) =>
+    revocations.readRevocations(
+      tx,
+      [{ sequence: PLANTED_ROWS - LIMIT, tip: "" }, revocations.LOG_BEGIN],
+      970,
+    ),
   deleteExpiredRevocations: (tx) => revocations.deleteExpiredRevocations(tx, LIMIT),
   "deleteExpiredRevocations: fewer than asked for": (tx) => revocations.deleteExpiredRevocations(tx, 1_000),
   claimDueEvents: (tx) => events.claimDueEvents(tx, { leaseMs: 1, limit: LIMIT }),

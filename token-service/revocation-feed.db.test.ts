@@ -11,7 +11,7 @@ import {
 import { cleanUp } from "./housekeeping.ts";
 import { createMemoryBell, type RevocationBell } from "./revocation-bell.ts";
 import type { RevocationBatch } from "./revocation-feed.ts";
-import { LOG_BEGIN } from "./revocation-store.ts";
+import { LOG_BEGIN, readRevocations } from "./revocation-store.ts";
 import { revokeSession, revokeUserSessions } from "./revoke-session.ts";
 import { verifyToken } from "./verify-token.ts";
 
@@ -318,4 +318,44 @@ test("a replica that starts does not read what no token can match any more, and 
   await cleanUp({ ...first.deps, sql: database.sql });
   const rows = await database.sql<{ sequence: string }[]>`select sequence from revocations order by sequence`;
   expect(rows.map(({ sequence }) => Number(sequence))).toEqual([2, 3]);
+});
+
+test("pages of the log follow each other to the head, whether their entries have ended or not", async () => {
+  await database.ownerSql`
+    insert into revocations (sequence, session_id, expires_at)
+    select n, gen_random_uuid(), now() + case when n <= 4 then interval '-2 hours' when n <= 8 then interval '-30 minutes' else interval '10 minutes' end
+    from generate_series(1, 14) as n`;
+  await database.ownerSql`update revocation_head set sequence = 14`;
+  const pages: number[][] = [];
+  const marks: boolean[] = [];
+  let position = LOG_BEGIN;
+  for (let isHead = false; !isHead; ) {
+    const page = await transaction(database.sql, (tx) => readRevocations(tx, [position, LOG_BEGIN], 970, 3));
+    expect(page.after).toBe(position.sequence);
+    pages.push(page.revocations.map(({ sequence }) => sequence));
+    marks.push(page.position.tip !== "");
+    ({ position, isHead } = page);
+  }
+  expect(pages).toEqual([[], [], [9], [10, 11, 12], [13, 14]]);
+  // Clean-up may delete the last entry of the first page at any time.
+  expect(marks).toEqual([false, true, true, true, true]);
+});
+
+test("a page that cannot be read in time leaves no statement behind", async () => {
+  const sql = database.sql;
+  await transaction(sql, (tx) => readRevocations(tx, [LOG_BEGIN], 970));
+  const held = Promise.withResolvers<void>();
+  const holding = Promise.withResolvers<void>();
+  const lock = transaction(database.ownerSql, async (tx) => {
+    await tx`lock table revocation_head in access exclusive mode`;
+    held.resolve();
+    await holding.promise;
+  });
+  await held.promise;
+  await expect(transaction(sql, (tx) => readRevocations(tx, [LOG_BEGIN], 970))).rejects.toMatchObject({
+    code: "service_unavailable",
+  });
+  expect(await database.waitingForLocks()).toBe(0);
+  holding.resolve();
+  await lock;
 });

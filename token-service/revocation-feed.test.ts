@@ -1,9 +1,14 @@
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import type { Sql } from "../service-kit/postgres.ts";
 import type { RevocationBell } from "./revocation-bell.ts";
 import { RevocationFeed } from "./revocation-feed.ts";
-import { LOG_BEGIN, type LogPosition } from "./revocation-store.ts";
+import {
+  LOG_BEGIN,
+  type LogPosition,
+  type LogRead,
+  type Revocation,
+  type VerificationKey,
+} from "./revocation-store.ts";
 
 /** The log in memory; `revocation-feed.db.test.ts` uses the real one. */
 interface Entry {
@@ -39,6 +44,9 @@ function open(entries: Entry[] = []) {
     entries,
     keys: [{ keyId: "k", algorithm: "EdDSA" }],
     reads: 0,
+    /** Numbers, in the order in which they were read. */
+    read: [] as number[],
+    page: 5_000,
     isAway: false,
     wait: Promise.resolve(),
   };
@@ -52,26 +60,37 @@ function open(entries: Entry[] = []) {
     onRing: (listener) => void rings.push(listener),
     close: async () => undefined,
   };
-  const sql = (async (_strings: TemplateStringsArray, ...values: unknown[]) => {
+  const read = async (known: readonly LogPosition[]): Promise<LogRead> => {
     log.reads += 1;
     await log.wait;
     if (log.isAway) throw new Error("away");
-    const [after, tip] = values as [number, string];
     const head = log.entries.at(-1) ?? { sequence: 0, tip: "" };
-    const known = log.entries.find(({ sequence }) => sequence === after);
-    const isContinued = after <= head.sequence && (tip === "" || tip === known?.tip);
-    const news = log.entries.filter(({ sequence }) => sequence > (isContinued ? after : 0));
-    const facts = { isContinued, keys: log.keys };
-    return [
-      { facts, sequence: String(head.sequence), tip: head.tip, expiresAt: READ_AT },
-      ...news.map((each) => ({ ...each, facts: null, sequence: String(each.sequence), expiresAt: READ_AT })),
-    ];
-  }) as unknown as Sql;
+    const tipOf = new Map(log.entries.map(({ sequence, tip }) => [sequence, tip]));
+    const kept = known.filter(
+      ({ sequence, tip }) => sequence <= head.sequence && (tip === "" || tip === tipOf.get(sequence)),
+    );
+    const after = Math.max(...kept.map(({ sequence }) => sequence));
+    const news = log.entries.filter(({ sequence }) => sequence > after);
+    const page = news.slice(0, log.page);
+    const isHead = page.length === news.length;
+    log.read.push(...page.map(({ sequence }) => sequence));
+    return {
+      after,
+      position: isHead ? { sequence: head.sequence, tip: head.tip } : (page.at(-1) as LogPosition),
+      isHead,
+      revocations: page.map(
+        ({ remainingS, ...each }) =>
+          ({ ...each, expiresAtMs: READ_AT.getTime() + remainingS * 1_000 }) as Revocation,
+      ),
+      keys: structuredClone(log.keys) as unknown as VerificationKey[],
+      readAt: READ_AT,
+    };
+  };
   const banned: string[] = [];
   const keySets: (readonly unknown[])[] = [];
   const logged: { msg: string }[] = [];
   const feed = new RevocationFeed({
-    sql,
+    read,
     bell,
     logger: pino({ base: null }, { write: (line) => void logged.push(JSON.parse(line)) }),
     accessTtlS: 900,
@@ -295,8 +314,79 @@ test("a log that lost entries is reread and logged; lost revocations still apply
     entry(3, { tip: "newer", sessionId: "newer" }),
   ];
   await feed.refresh();
-  expect(logged).toMatchObject([{ level: 40, known: 3, head: 3 }]);
+  expect(logged).toMatchObject([{ level: 40, known: 3, continued: 0 }]);
   expect(await told(feed, LOG_BEGIN)).toEqual([[1, 2, 3]]);
   const sessions = ["session 1", "session 2", "session 3", "new", "newer"];
   expect(sessions.map((session) => feed.isSessionRevoked(session))).toEqual(sessions.map(() => true));
+});
+
+test("a long log is read page by page, and counts as read at its head only", async () => {
+  const { feed, log, uptime } = open(many(12));
+  log.page = 5;
+  const reading = feed.refresh();
+  uptime.ms += 100;
+  await reading;
+  expect(log.reads).toBe(3);
+  expect(log.read).toEqual(many(12).map(({ sequence }) => sequence));
+  expect(feed.lagMs).toBe(0); // Since the begin of the last page.
+  expect((await told(feed, LOG_BEGIN)).flat()).toEqual(log.read);
+});
+
+test("while a log is read only in part, it is not fresh, and no watcher is told that it has all", async () => {
+  const { feed, log } = open(many(4));
+  log.page = 2;
+  const pages = [Promise.resolve(), Promise.reject(new Error("the second page"))];
+  pages[1]?.catch(() => undefined);
+  Object.defineProperty(log, "wait", { get: () => pages.shift() ?? Promise.resolve() });
+  await expect(feed.refresh()).rejects.toThrow("the second page");
+  expect(() => feed.assertFresh()).toThrow();
+  pages.push(Promise.reject(new Error("the second page, again")));
+  pages[0]?.catch(() => undefined);
+  const batches = feed.watch(LOG_BEGIN, new AbortController().signal);
+  await expect(batches.next()).rejects.toThrow("again");
+  expect(await told(feed, LOG_BEGIN)).toEqual([[1, 2, 3, 4]]);
+  expect(log.read).toEqual([1, 2, 3, 4]);
+});
+
+test("after a loss of entries as many are read again, and not the whole log; watchers go on there", async () => {
+  const { feed, log } = open(many(1_000));
+  await feed.refresh();
+  const abort = new AbortController();
+  const batches = feed.watch({ sequence: 1_000, tip: "tip 1000" }, abort.signal);
+  await batches.next();
+  const fresh = Array.from({ length: 10 }, (_, index) =>
+    entry(991 + index, { tip: `new ${index}`, sessionId: `new ${index}` }),
+  );
+  log.entries = [...many(990), ...fresh];
+  log.read = [];
+  const next = batches.next();
+  await feed.refresh();
+  expect(log.read[0]).toBeGreaterThan(980);
+  expect(log.read.at(-1)).toBe(1_000);
+  const batch = (await next).value;
+  expect(batch).toMatchObject({ caughtUp: true, position: { sequence: 1_000, tip: "new 9" } });
+  expect(batch?.revocations.map(({ sequence }: { sequence: number }) => sequence)).toEqual(log.read);
+  // Another watcher that knew a lost entry, and one with a mark of nobody's.
+  expect((await told(feed, { sequence: 995, tip: "tip 995" })).flat()).toEqual(log.read);
+  expect((await told(feed, { sequence: 995, tip: "unknown" })).flat()).toHaveLength(1_000);
+  abort.abort();
+});
+
+test("after a second loss, further back, a watcher of the first goes on at the second", async () => {
+  const { feed, log } = open(many(100));
+  await feed.refresh();
+  log.entries = [
+    ...many(98),
+    entry(99, { tip: "b", sessionId: "b" }),
+    entry(100, { tip: "c", sessionId: "c" }),
+  ];
+  await feed.refresh();
+  log.entries = [
+    ...many(50),
+    ...Array.from({ length: 50 }, (_, i) => entry(51 + i, { tip: `d${i}`, sessionId: `d${i}` })),
+  ];
+  await feed.refresh();
+  const sequences = (await told(feed, { sequence: 100, tip: "tip 100" })).flat();
+  expect(sequences[0]).toBeLessThanOrEqual(51);
+  expect(sequences.at(-1)).toBe(100);
 });

@@ -1,6 +1,6 @@
+import { withCallDeadline } from "../service-kit/call-deadline.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Logger } from "../service-kit/logger.ts";
-import type { Sql } from "../service-kit/postgres.ts";
 import { withinDeadline } from "../service-kit/within-deadline.ts";
 import { RevocationSet } from "../token-client/revocation-set.ts";
 import type { RevocationBell } from "./revocation-bell.ts";
@@ -9,10 +9,9 @@ import {
   type LogPosition,
   type LogRead,
   type Revocation,
-  readRevocations,
   type VerificationKey,
 } from "./revocation-store.ts";
-import { accessTokenLifeS, MAX_ACCESS_TTL_S, retiredKeyLifeS } from "./token-lifetimes.ts";
+import { accessTokenLifeS, MAX_ACCESS_TTL_S } from "./token-lifetimes.ts";
 
 export interface RevocationBatch {
   revocations: readonly Revocation[];
@@ -28,7 +27,8 @@ export interface RevocationBatch {
 }
 
 export interface RevocationFeedOptions {
-  sql: Sql;
+  /** The page that follows the newest of the known positions that the log has. */
+  read: (known: readonly LogPosition[]) => Promise<LogRead>;
   bell: RevocationBell;
   logger: Logger;
   accessTtlS: number;
@@ -43,7 +43,9 @@ export interface RevocationFeedOptions {
 const POLL_INTERVAL_MS = 500;
 /** Without a read. */
 const STALE_AFTER_MS = 3_000;
-const READ_TIMEOUT_MS = 1_000;
+const PAGE_TIMEOUT_MS = 1_000;
+/** Of entries that a fail-over lost: their watchers go on where the log was cut. */
+const MAX_LOST = 10_000;
 const MAX_BATCH = 500;
 /** Limits the effect of a wrong `expires_at`. */
 const MAX_KEEP_S = accessTokenLifeS(MAX_ACCESS_TTL_S);
@@ -54,7 +56,11 @@ export class RevocationFeed {
   readonly #nowMs: () => number;
   readonly #known = new RevocationSet(Number.POSITIVE_INFINITY);
   #entries: { revocation: Revocation; untilMs: number }[] = [];
-  #head = LOG_BEGIN;
+  /** The log is known up to here: its head, if `#isComplete`. */
+  #position = LOG_BEGIN;
+  #isComplete = false;
+  /** By tip: the number that its log was cut to. */
+  readonly #lost = new Map<string, number>();
   #keys: readonly VerificationKey[] = [];
   #readAt = new Date(0);
   #readAtMs = Number.NEGATIVE_INFINITY;
@@ -128,26 +134,29 @@ export class RevocationFeed {
     await this.refresh();
     let position = after;
     while (!signal.aborted) {
-      // A restore or fail-over lost entries.
-      if (!this.#continues(position)) position = LOG_BEGIN;
+      position = this.#continued(position);
       const index = this.#indexAfter(position.sequence);
       const revocations = this.#entries.slice(index, index + MAX_BATCH).map(({ revocation }) => revocation);
       const last = revocations.at(-1);
-      const caughtUp = last === undefined || revocations.length < MAX_BATCH;
-      position = caughtUp ? this.#head : { sequence: last.sequence, tip: last.tip };
+      const isEnd = last === undefined || revocations.length < MAX_BATCH;
+      position = isEnd ? this.#position : { sequence: last.sequence, tip: last.tip };
+      const caughtUp = isEnd && this.#isComplete;
       const elapsedMs = Math.max(0, this.#readAtMs - beganMs);
       yield { revocations, position, caughtUp, elapsedMs, readAt: this.#readAt, keys: this.#keys };
-      if (caughtUp) await this.#nextRead(signal);
+      if (isEnd) await this.#nextRead(signal);
     }
   }
 
-  /** Deleted entries count as missing. */
-  #continues({ sequence, tip }: LogPosition): boolean {
-    if (sequence > this.#head.sequence) return false;
-    if (tip === "") return true;
-    if (sequence === this.#head.sequence) return tip === this.#head.tip;
+  /** After a restore or fail-over that lost entries: where the log was cut, or its begin. Deleted entries count as missing. */
+  #continued(position: LogPosition): LogPosition {
+    const { sequence, tip } = position;
+    const cutTo = this.#lost.get(tip);
+    if (cutTo !== undefined) return { sequence: cutTo, tip: "" };
+    if (sequence > this.#position.sequence) return LOG_BEGIN;
+    if (tip === "") return position;
+    if (sequence === this.#position.sequence) return tip === this.#position.tip ? position : LOG_BEGIN;
     const entry = this.#entries[this.#indexAfter(sequence) - 1]?.revocation;
-    return entry?.sequence === sequence && entry.tip === tip;
+    return entry?.sequence === sequence && entry.tip === tip ? position : LOG_BEGIN;
   }
 
   #indexAfter(sequence: number): number {
@@ -173,37 +182,61 @@ export class RevocationFeed {
     });
   }
 
+  /** Page by page, each with a deadline of its own. */
   async #read(): Promise<void> {
-    const startedMs = this.#nowMs();
-    // A silent connection must not block later reads.
-    const { sql, accessTtlS } = this.#options;
-    const reading = readRevocations(sql, this.#head, retiredKeyLifeS(accessTtlS));
-    const read = await withinDeadline(reading, READ_TIMEOUT_MS);
-    this.#take(read);
+    let startedMs: number;
+    do {
+      startedMs = this.#nowMs();
+      // The call's deadline takes it out of the pool's queue; a silent connection must not block later reads.
+      const page = withCallDeadline(Date.now() + PAGE_TIMEOUT_MS, () => this.#options.read(this.#marks()));
+      this.#take(await withinDeadline(page, PAGE_TIMEOUT_MS));
+    } while (!this.#isComplete);
     this.#readAtMs = startedMs;
     this.#options.onKeys(this.#keys);
     for (const wake of [...this.#waiting]) wake();
   }
 
-  #take({ head, isContinued, revocations, keys, readAt }: LogRead): void {
-    if (!isContinued) {
-      this.#options.logger.warn(
-        { head: head.sequence, known: this.#head.sequence },
-        "the revocation log has lost entries: it was read from the beginning",
-      );
-      this.#entries = [];
+  /** Ever further apart: if the newest entries are lost, at most as many others are read again. */
+  #marks(): LogPosition[] {
+    const marks = [this.#position];
+    for (let back = 1; back <= this.#entries.length; back *= 2) {
+      const entry = this.#entries.at(-back)?.revocation;
+      if (entry && entry.tip !== "") marks.push({ sequence: entry.sequence, tip: entry.tip });
     }
+    return [...marks, LOG_BEGIN];
+  }
+
+  #take({ after, position, isHead, revocations, keys, readAt }: LogRead): void {
     const nowMs = this.#nowMs();
+    if (after < this.#position.sequence) this.#cut(after);
     this.#forgetEnded(nowMs);
-    for (const revocation of revocations) this.#apply(revocation, nowMs);
-    this.#head = head;
+    for (const revocation of revocations)
+      this.#apply(revocation, nowMs, (revocation.expiresAtMs - readAt.getTime()) / 1_000);
+    this.#position = position;
+    this.#isComplete = isHead;
     this.#readAt = readAt;
     if (JSON.stringify(keys) !== JSON.stringify(this.#keys)) this.#keys = keys;
   }
 
-  #apply(revocation: Revocation, nowMs: number): void {
+  /** Their sessions and keys stay refused. */
+  #cut(after: number): void {
+    const lost = this.#entries.splice(this.#indexAfter(after));
+    const facts = { known: this.#position.sequence, continued: after };
+    this.#options.logger.warn(
+      facts,
+      "the revocation log has lost entries: it is read again from before them",
+    );
+    const tips = [...lost.slice(-MAX_LOST).map(({ revocation }) => revocation.tip), this.#position.tip];
+    for (const tip of tips) if (tip !== "") this.#lost.set(tip, after);
+    for (const [tip, cutTo] of this.#lost) {
+      if (this.#lost.size > MAX_LOST) this.#lost.delete(tip);
+      else if (cutTo > after) this.#lost.set(tip, after);
+    }
+  }
+
+  #apply(revocation: Revocation, nowMs: number, remainingS: number): void {
     const leastS = accessTokenLifeS(this.#options.accessTtlS);
-    const keepS = Math.min(Math.max(leastS, revocation.remainingS), MAX_KEEP_S);
+    const keepS = Math.min(Math.max(leastS, remainingS), MAX_KEEP_S);
     const untilMs = nowMs + keepS * 1_000;
     this.#entries.push({ revocation, untilMs });
     if (revocation.sessionId !== null) {
@@ -218,7 +251,7 @@ export class RevocationFeed {
     this.#known.forgetEnded(nowMs);
     // Entries are in order of receipt.
     const firstLiving = this.#entries.findIndex(({ untilMs }) => untilMs >= nowMs);
-    if (firstLiving !== 0) this.#entries = firstLiving < 0 ? [] : this.#entries.slice(firstLiving);
+    this.#entries.splice(0, firstLiving < 0 ? this.#entries.length : firstLiving);
   }
 
   #refreshQuietly(): void {

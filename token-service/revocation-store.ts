@@ -6,10 +6,8 @@ export type Revocation = {
   sequence: number;
   /** Random. Empty for entries older than tips. */
   tip: string;
-  /** Database time. */
-  expiresAt: Date;
-  /** Seconds from the read to `expiresAt`. */
-  remainingS: number;
+  /** Milliseconds since the epoch, database time, up to a second late. */
+  expiresAtMs: number;
 } & ({ sessionId: string; keyId: null } | { sessionId: null; keyId: string });
 
 type Target = { sessionId: string } | { keyId: string };
@@ -27,10 +25,14 @@ export interface VerificationKey {
   publicJwk: JWK;
 }
 
+/** One page of the log. */
 export interface LogRead {
-  head: LogPosition;
-  /** Otherwise `revocations` is the whole log. */
-  isContinued: boolean;
+  /** The known position that the page follows. */
+  after: number;
+  /** The log is known up to here. */
+  position: LogPosition;
+  /** Whether that is the head. */
+  isHead: boolean;
   /** Unexpired, in order. */
   revocations: Revocation[];
   keys: VerificationKey[];
@@ -70,70 +72,102 @@ async function readHead(tx: TransactionSql): Promise<number> {
   return Number(head?.sequence);
 }
 
-type Row =
-  | ({ facts: null; sequence: string } & Omit<Revocation, "sequence">)
-  | {
-      facts: { isContinued: boolean; keys: VerificationKey[] | null };
-      sequence: string;
-      tip: string;
-      expiresAt: Date;
-    };
+/** So that a page takes some ten milliseconds. */
+const PAGE = 5_000;
+/** Below the deadline of the caller, so that no statement runs on beside the next. */
+const STATEMENT_TIMEOUT_MS = 900;
+/** Exceeds any difference of clocks. */
+const KEEP_EXPIRED = "1 hour";
+/** Clean-up cannot reach the last entry of a page before the next page is read. */
+const KEEP_MARK = "59 minutes";
 
-/** @param keyLifeS how long after its end a key is still in `keys`. */
-export async function readRevocations(sql: Sql, after: LogPosition, keyLifeS: number): Promise<LogRead> {
-  const rows = await sql<Row[]>`
+interface Row {
+  sequence: string;
+  tip: string;
+  sessionId: string | null;
+  keyId: string | null;
+  remainingS: number;
+  facts: {
+    after: number;
+    position: LogPosition;
+    isHead: boolean;
+    keys: VerificationKey[] | null;
+    readAt: string;
+  } | null;
+}
+
+/**
+ * Reads what follows the newest of the `known` positions that the log still has. Expired entries count for the size of a page.
+ * @param known contains `LOG_BEGIN`. @param keyLifeS how long after its end a key is still in `keys`.
+ */
+export async function readRevocations(
+  tx: TransactionSql,
+  known: readonly LogPosition[],
+  keyLifeS: number,
+  limit = PAGE,
+): Promise<LogRead> {
+  const sequences = known.map(({ sequence }) => sequence);
+  const tips = known.map(({ tip }) => tip);
+  await tx`select set_config('statement_timeout', ${String(STATEMENT_TIMEOUT_MS)}, true)`;
+  const rows = await tx<Row[]>`
     with head as materialized (
       select h.sequence, coalesce(r.tip::text, '') as tip
       from revocation_head as h left join revocations as r on r.sequence = h.sequence
     ), start as materialized (
-      select ${after.sequence} <= head.sequence and (${after.tip} = '' or ${after.tip} = coalesce(
-        (select r.tip::text from revocations as r where r.sequence = ${after.sequence}), ''
-      )) as is_continued
-      from head
+      select max(k.sequence) as sequence
+      from head, unnest(${sequences}::bigint[], ${tips}::text[]) as k (sequence, tip)
+      where k.sequence <= head.sequence and (k.tip = '' or k.tip = coalesce(
+        (select r.tip::text from revocations as r where r.sequence = k.sequence), ''
+      ))
+    ), page as materialized (
+      select r.sequence, r.tip, r.session_id, r.key_id, r.expires_at
+      from revocations as r
+      where r.sequence > (select sequence from start)
+      order by r.sequence limit ${limit}
+    ), last as materialized (
+      select sequence, case when expires_at > now() - ${KEEP_MARK}::interval then tip::text end as tip
+      from page order by sequence offset ${limit - 1} limit 1
     )
-    select head.sequence, head.tip, null::uuid as "sessionId", null::text as "keyId", clock_timestamp() as "expiresAt",
-           null::float8 as "remainingS",
-           json_build_object('isContinued', start.is_continued, 'keys', (
-             select json_agg(json_build_object('keyId', id, 'algorithm', algorithm, 'publicJwk', public_jwk) order by id)
-             from signing_keys
-             where state <> 'revoked'
-               and (retired_at is null or retired_at > clock_timestamp() - make_interval(secs => ${keyLifeS}))
-           )) as facts
-    from head, start
+    select head.sequence, head.tip, null::uuid as "sessionId", null::text as "keyId", 0 as "remainingS",
+           json_build_object(
+             'after', start.sequence, 'isHead', last is null, 'readAt', clock_timestamp(),
+             'position', json_build_object(
+               'sequence', coalesce(last.sequence, head.sequence),
+               'tip', case when last is null then head.tip else coalesce(last.tip, '') end
+             ),
+             'keys', (
+               select json_agg(json_build_object('keyId', id, 'algorithm', algorithm, 'publicJwk', public_jwk) order by id)
+               from signing_keys
+               where state <> 'revoked'
+                 and (retired_at is null or retired_at > clock_timestamp() - make_interval(secs => ${keyLifeS}))
+             )
+           ) as facts
+    from head cross join start left join last on true
     union all
-    select r.sequence, coalesce(r.tip::text, ''), r.session_id, r.key_id, r.expires_at,
-           extract(epoch from r.expires_at - now())::float8, null
-    from revocations as r
-    where r.sequence > (select case when is_continued then ${after.sequence}::bigint else 0 end from start)
-      and r.expires_at > now()
+    select p.sequence, coalesce(p.tip::text, ''), p.session_id, p.key_id,
+           least(ceil(extract(epoch from p.expires_at - now())), 86400)::integer, null
+    from page as p
+    where p.expires_at > now()
     order by sequence
   `;
   return toLogRead(rows);
 }
 
 function toLogRead(rows: readonly Row[]): LogRead {
-  const read: LogRead = {
-    head: LOG_BEGIN,
-    isContinued: false,
-    revocations: [],
-    keys: [],
-    readAt: new Date(0),
-  };
-  for (const { facts, sequence, ...row } of rows) {
-    if (facts === null) {
-      read.revocations.push({ ...row, sequence: Number(sequence) } as Revocation);
-      continue;
-    }
-    read.head = { sequence: Number(sequence), tip: row.tip };
-    read.isContinued = facts.isContinued;
-    read.keys = facts.keys ?? [];
-    read.readAt = row.expiresAt;
-  }
-  return read;
+  const facts = rows.find((row) => row.facts !== null)?.facts;
+  if (!facts) throw new Error("the revocation log has no head");
+  const readAt = new Date(facts.readAt);
+  const revocations = rows
+    .filter((row) => row.facts === null)
+    .map(
+      ({ sequence, tip, sessionId, keyId, remainingS }) =>
+        ({
+          ...{ sequence: Number(sequence), tip, sessionId, keyId },
+          expiresAtMs: readAt.getTime() + remainingS * 1_000,
+        }) as Revocation,
+    );
+  return { ...facts, revocations, keys: facts.keys ?? [], readAt };
 }
-
-/** Exceeds any difference of clocks. */
-const KEEP_EXPIRED = "1 hour";
 
 /** The newest entry stays, because readers compare its tip. */
 export async function deleteExpiredRevocations(sql: Sql, limit: number): Promise<number> {

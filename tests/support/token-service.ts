@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import { pino } from "pino";
 import { parseEncryptionKey } from "../../service-kit/key-cipher.ts";
-import type { Sql } from "../../service-kit/postgres.ts";
+import { type Sql, transaction } from "../../service-kit/postgres.ts";
 import type { Algorithm } from "../../token-client/token-signature.ts";
 import { ensureSigningKeys } from "../../token-service/ensure-signing-keys.ts";
 import { issueSession } from "../../token-service/issue-session.ts";
@@ -11,7 +11,9 @@ import { LeafMarker } from "../../token-service/leaf-marker.ts";
 import type { RefreshResult } from "../../token-service/refresh-session.ts";
 import { createMemoryBell, type RevocationBell } from "../../token-service/revocation-bell.ts";
 import { RevocationFeed } from "../../token-service/revocation-feed.ts";
+import { readRevocations } from "../../token-service/revocation-store.ts";
 import { markLeavesSeen } from "../../token-service/session-store.ts";
+import { retiredKeyLifeS } from "../../token-service/token-lifetimes.ts";
 import type { ProvenApiKey, Refusal, VerifiedToken } from "../../token-service/verify-token.ts";
 
 export interface TokenReplicaOptions {
@@ -62,7 +64,8 @@ export async function startTokenReplica(sql: Sql, options: TokenReplicaOptions =
   const keys = new KeyRing({ ...keyDeps, logger: silent });
   await keys.reload();
   const revocations = new RevocationFeed({
-    sql,
+    read: (known) =>
+      transaction(sql, (tx) => readRevocations(tx, known, retiredKeyLifeS(lifetimes.accessTtlS))),
     bell: options.bell ?? createMemoryBell(),
     logger: silent,
     accessTtlS: lifetimes.accessTtlS,

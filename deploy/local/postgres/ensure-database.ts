@@ -24,7 +24,8 @@ export function connectTo(
     connectTimeoutMs: 10_000,
     maxWaitMs: 60_000,
     maxWaiting: 10_000,
-    driver: { password, onnotice: () => {} },
+    // As the services: without statistics of a new table a read of 1 ms is compiled for seconds, where the server has LLVM.
+    driver: { password, connection: { jit: "off" }, onnotice: () => {} },
   });
 }
 
