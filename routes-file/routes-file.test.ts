@@ -47,6 +47,7 @@ test("what is not said has a default", () => {
       prefix: "/a",
       upstreams: ["http://a:8080"],
       stripPrefix: false,
+      forwarded: true,
       connectTimeoutMs: 2_000,
       headersTimeoutMs: 10_000,
       idleTimeoutMs: 10_000,

@@ -21,7 +21,7 @@ const DEFAULT_CONNECT_TIMEOUT_MS = 2_000;
 
 /** The gateway sets these, or they end at each hop. */
 const GATEWAY_HEADERS =
-  /^(?:host|authorization|proxy-.*|connection|keep-alive|te|trailer|transfer-encoding|upgrade|http2-settings|expect|content-length|forwarded|traceparent|tracestate|baggage|x-request-id|gatehouse-.*|dpop|client-cert(?:-chain)?|x-auth-(?:context|time)|x-client-id|x-scope|x-(?:user|session|forwarded|actor|approval)(?:-.*)?)$/;
+  /^(?:host|authorization|proxy-.*|connection|keep-alive|te|trailer|transfer-encoding|upgrade|http2-settings|expect|content-length|forwarded|via|x-real-ip|x-(?:original|rewrite)-.*|traceparent|tracestate|baggage|x-request-id|gatehouse-.*|dpop|client-cert(?:-chain)?|x-auth-(?:context|time)|x-client-id|x-scope|x-(?:user|session|forwarded|actor|approval)(?:-.*)?)$/;
 /**
  * No upstream sends these to a client: browsers apply them to the whole origin, the gateway sets them, a server in front of
  * it obeys them, or they end at each hop.
@@ -233,6 +233,8 @@ const upstreamRoute = z
     upstream: upstreamUrl.optional(),
     upstreams: z.array(upstreamUrl).min(1, "must name an upstream").max(MAX_UPSTREAMS).optional(),
     stripPrefix: z.boolean().default(false),
+    /** The upstream learns who called the gateway, and how. */
+    forwarded: z.boolean().default(true),
     /** Default for the other time-outs. */
     timeoutMs: timeoutMs.default(DEFAULT_TIMEOUT_MS),
     connectTimeoutMs: timeoutMs.optional(),
@@ -293,6 +295,8 @@ export interface UpstreamRoute {
   prefix: string;
   upstreams: readonly string[];
   stripPrefix: boolean;
+  /** `X-Forwarded-*` and `Forwarded`, made by the gateway. */
+  forwarded: boolean;
   connectTimeoutMs: number;
   headersTimeoutMs: number;
   idleTimeoutMs: number;

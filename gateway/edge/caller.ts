@@ -9,8 +9,13 @@ const MAPPED_IPV4 = /^::ffff:(?=\d+\.\d+\.\d+\.\d+$)/i;
 /** The rightmost untrusted entry of `X-Forwarded-For`, or the peer if that entry is not an address. */
 export function clientIp(request: FastifyRequest): string {
   const peer = request.socket.remoteAddress ?? "";
-  const ip = request.headers["x-forwarded-for"] === undefined ? peer : withoutPort(request.ip);
-  return (isIP(ip) === 0 ? peer : ip).replace(MAPPED_IPV4, "");
+  const ip = plainAddress(request.headers["x-forwarded-for"] === undefined ? peer : request.ip);
+  return isIP(ip) === 0 ? plainAddress(peer) : ip;
+}
+
+/** Of an entry of `X-Forwarded-For`. */
+export function plainAddress(entry: string): string {
+  return withoutPort(entry).replace(MAPPED_IPV4, "");
 }
 
 export function clientOf(request: FastifyRequest): { clientIp: string; userAgent: string } {

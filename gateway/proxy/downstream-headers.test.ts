@@ -194,6 +194,8 @@ test.each([
 test.each([
   ["a=1; Path=/", "a=1; Path=/v1/shop"],
   ["a=1; Path=/cart", "a=1; Path=/v1/shop/cart"],
+  ["a=1; Path=/v1/shop/cart", "a=1; Path=/v1/shop/cart"],
+  ["a=1; Path=/shop", "a=1; Path=/shop"],
   ["a=1", "a=1; Path=/v1/shop"],
 ])(
   "behind stripPrefix, and under /v1, the cookie %j is written as the client sees its path",

@@ -2,6 +2,7 @@ import { mayPassDownstream } from "../../routes-file/routes-file.ts";
 import { setsOwnCookie } from "../edge/cookies.ts";
 import { STANDARD_HEADERS } from "../edge/standard-headers.ts";
 import type { ProxyRoute, ProxyTarget } from "../routing/proxy-table.ts";
+import { publicPath, publicValue } from "./public-references.ts";
 import { allowedName, connectionNames, remembered, text } from "./upstream-headers.ts";
 
 /** What concerns this answer alone. */
@@ -84,7 +85,7 @@ export function addDownstreamHeaders(
       cookies.add(headers, value);
       continue;
     }
-    headers.push(name, value);
+    headers.push(name, publicValue(name, value, target));
     if (name === "content-type") isActive ||= ACTIVE_TYPE.test(value);
     else if (name === "content-security-policy") hasPolicy = true;
     else if (name === "referrer-policy") hasReferrerPolicy = true;
@@ -140,7 +141,7 @@ class ConfinedCookies {
     const { prefix, stripPrefix } = route;
     if (written.length > MAX_PATH_CHARACTERS || !written.startsWith("/") || written === "/")
       return version + prefix;
-    if (stripPrefix) return version + prefix + written;
+    if (stripPrefix) return publicPath(written, this.#target);
     const isBelow = written === prefix || written.startsWith(`${prefix}/`);
     return version + (isBelow ? written : prefix);
   }

@@ -14,9 +14,11 @@ import { askForBody, leavesUnread } from "../edge/unread-body.ts";
 import type { ProxyRoute, ProxyTarget } from "../routing/proxy-table.ts";
 import type { CallEnd, Upstream } from "../routing/upstream.ts";
 import { addDownstreamHeaders, passableHints, passableTrailers } from "./downstream-headers.ts";
+import { forwardedHeaders } from "./forwarded-headers.ts";
 import { guarded } from "./guarded-handler.ts";
 import { limitedBody } from "./limited-body.ts";
 import { callersOf, type OpenExchange, type OpenExchanges } from "./open-exchanges.ts";
+import { publicValue } from "./public-references.ts";
 import { isClosedBeforeAnswer, upstreamFailure } from "./upstream-error.ts";
 import { upstreamHeaders } from "./upstream-headers.ts";
 
@@ -136,7 +138,12 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     this.#options = {
       path: upstreamPath(target, request.raw.url ?? ""),
       method: request.method as Dispatcher.HttpMethod,
-      headers: upstreamHeaders(request.raw.rawHeaders, request.state, authorization, route.allowedHeaderSet),
+      headers: upstreamHeaders(
+        request.raw.rawHeaders,
+        request.state,
+        authorization,
+        route.allowedHeaderSet,
+      ).concat(forwardedHeaders(request, target)),
       body: null,
       headersTimeout: route.headersTimeoutMs,
       bodyTimeout: route.idleTimeoutMs,
@@ -243,7 +250,8 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     if (status < 200) {
       if (status === HTTP_EARLY_HINTS && request.raw.httpVersion !== "1.0") {
         const link = passableHints(controller.rawHeaders as Buffer[]);
-        if (link.length > 0) raw.writeEarlyHints({ link });
+        if (link.length > 0)
+          raw.writeEarlyHints({ link: link.map((each) => publicValue("link", each, this.#target)) });
       }
       return;
     }

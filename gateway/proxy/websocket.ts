@@ -23,6 +23,7 @@ import type { ProxyTable, ProxyTarget } from "../routing/proxy-table.ts";
 import type { Upstream } from "../routing/upstream.ts";
 import { addDownstreamHeaders } from "./downstream-headers.ts";
 import { breakerCaller, enterUpstream, upstreamPath } from "./forward.ts";
+import { forwardedHeaders } from "./forwarded-headers.ts";
 import { guarded } from "./guarded-handler.ts";
 import { callersOf, type OpenExchange, type OpenExchanges } from "./open-exchanges.ts";
 import { upstreamFailure } from "./upstream-error.ts";
@@ -171,7 +172,9 @@ class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHa
       {
         path: upstreamPath(this.#target, raw.url ?? ""),
         method: "GET",
-        headers: upstreamHeaders(raw.rawHeaders, state, this.#authorization, route.allowedHeaderSet),
+        headers: upstreamHeaders(raw.rawHeaders, state, this.#authorization, route.allowedHeaderSet).concat(
+          forwardedHeaders(this.#request, this.#target),
+        ),
         upgrade: "websocket",
         headersTimeout: route.headersTimeoutMs,
       },
