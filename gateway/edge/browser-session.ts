@@ -45,7 +45,7 @@ function isFromAllowedOrigin({ headers, protocol }: FastifyRequest, allowed: Rea
   const { origin, host = "", "sec-fetch-site": site } = headers;
   if (origin === undefined) return site === "same-origin";
   if (normalOrigin(origin) === `${protocol}://${host}`) return true;
-  return origin !== "*" && allowed.has(normalOrigin(origin)) && site !== "cross-site";
+  return origin !== "*" && allowed.has(origin) && site !== "cross-site";
 }
 
 /** RFC 6749 §5.1, in camelCase. In a browser session, the refresh token becomes its cookie. */

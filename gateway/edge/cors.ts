@@ -1,5 +1,4 @@
 import type { FastifyRequest } from "fastify";
-import { normalOrigin } from "./authority.ts";
 
 const NOTHING: readonly string[] = [];
 const VARY = ["vary", "origin"];
@@ -26,7 +25,7 @@ export function corsHeadersFor(
   if (allowed.has("*")) {
     return ["access-control-allow-origin", "*", "access-control-expose-headers", EXPOSED];
   }
-  if (origin === undefined || !allowed.has(normalOrigin(origin))) return VARY;
+  if (origin === undefined || !allowed.has(origin)) return VARY;
   return [
     ...VARY,
     "access-control-allow-origin",

@@ -132,7 +132,8 @@ test.each([
   [`https://${HOST}`, `${HOST}:443`, 401],
   [`https://${HOST}:443`, HOST, 401],
   [`https://${HOST}.`, `${HOST}.`, 401],
-  ["https://app.gateway.test.:443", HOST, 401],
+  ["https://app.gateway.test", HOST, 401],
+  ["https://app.gateway.test.:443", HOST, 403],
   [`http://${HOST}`, HOST, 403],
   [`https://${HOST}:80`, HOST, 403],
 ])("a page of %s at Host %s refreshes its session: %d", async (origin, host, expected) => {
