@@ -390,3 +390,29 @@ test("after a second loss, further back, a watcher of the first goes on at the s
   expect(sequences[0]).toBeLessThanOrEqual(51);
   expect(sequences.at(-1)).toBe(100);
 });
+
+test("a watcher that is behind while a lost log is read again only in part is not told that it has all", async () => {
+  const { feed, log } = open(many(600));
+  const abort = new AbortController();
+  const batches = feed.watch(LOG_BEGIN, abort.signal);
+  expect((await batches.next()).value).toMatchObject({ caughtUp: false });
+  log.entries = [
+    ...many(100),
+    ...Array.from({ length: 500 }, (_, i) => entry(101 + i, { tip: `new ${i}`, sessionId: `new ${i}` })),
+  ];
+  log.page = 10;
+  const second = Promise.reject(new Error("the second page"));
+  second.catch(() => undefined);
+  const pages = [Promise.resolve(), second];
+  Object.defineProperty(log, "wait", { get: () => pages.shift() ?? Promise.resolve() });
+  await expect(feed.refresh()).rejects.toThrow("the second page");
+  const partly = (await batches.next()).value;
+  expect(partly?.revocations).toHaveLength(10);
+  expect(partly).toMatchObject({ caughtUp: false });
+  const rest = batches.next();
+  await feed.refresh();
+  expect((await rest).value).toMatchObject({ caughtUp: false });
+  const last = { position: { sequence: 600, tip: "new 499" }, caughtUp: true };
+  expect((await batches.next()).value).toMatchObject(last);
+  abort.abort();
+});
