@@ -13,6 +13,7 @@ import { type EndedSessions, resetPassword } from "./accounts/reset-password.ts"
 import { undoAccessChange } from "./accounts/undo-access-change.ts";
 import { undoEmailChange } from "./accounts/undo-email-change.ts";
 import { verifyEmail } from "./accounts/verify-email.ts";
+import { decodeOwner } from "./ownership/owner-rpc.ts";
 import { endOwnSessions } from "./sessions/end-sessions.ts";
 import type { Account } from "./users/account.ts";
 
@@ -65,14 +66,16 @@ export function createAccountRpc(
       return {};
     },
     resetPassword: async (request, context) => encodeEnded(await resetPassword(deps, request, context)),
-    changePassword: async (request, context) => encodeEnded(await changePassword(deps, request, context)),
+    changePassword: async (request, context) =>
+      encodeEnded(await changePassword(deps, decodeOwner(request), context)),
     updateProfile: async (request, context) => ({
       user: await encodeUser(await updateProfile(deps, request, context)),
     }),
-    deleteAccount: async (request, context) => encodeEnded(await deleteAccount(deps, request, context)),
+    deleteAccount: async (request, context) =>
+      encodeEnded(await deleteAccount(deps, decodeOwner(request), context)),
     endOwnSessions: async (request, context) => encodeEnded(await endOwnSessions(deps, request, context)),
     changeEmail: async (request, context) => {
-      await changeEmail(deps, request, context.deadlineMs);
+      await changeEmail(deps, decodeOwner(request), context.deadlineMs);
       return {};
     },
     confirmEmailChange: async (request, context) => ({

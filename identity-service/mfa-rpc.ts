@@ -5,6 +5,7 @@ import { confirmTotpEnrollment } from "./mfa/confirm-totp-enrollment.ts";
 import { disableTotp } from "./mfa/disable-totp.ts";
 import type { MfaDeps } from "./mfa/mfa-deps.ts";
 import { regenerateRecoveryCodes } from "./mfa/regenerate-recovery-codes.ts";
+import { decodeOwner } from "./ownership/owner-rpc.ts";
 
 type MfaMethods = "beginTotpEnrollment" | "confirmTotpEnrollment" | "disableTotp" | "regenerateRecoveryCodes";
 
@@ -17,16 +18,21 @@ export const MFA_CALLERS: Pick<Callers<IdentityServiceServer>, MfaMethods> = {
 
 export function createMfaRpc(deps: MfaDeps): Pick<Implementation<IdentityServiceServer>, MfaMethods> {
   return {
-    beginTotpEnrollment: (request, context) => beginTotpEnrollment(deps, request, context.deadlineMs),
+    beginTotpEnrollment: (request, context) =>
+      beginTotpEnrollment(deps, decodeOwner(request), context.deadlineMs),
     confirmTotpEnrollment: async (request, context) => {
-      const { recoveryCodes, endedSessionIds } = await confirmTotpEnrollment(deps, request, context);
+      const { recoveryCodes, endedSessionIds } = await confirmTotpEnrollment(
+        deps,
+        decodeOwner(request),
+        context,
+      );
       return { recoveryCodes, endedSessionIds: [...endedSessionIds] };
     },
     disableTotp: async (request, context) => ({
-      endedSessionIds: [...(await disableTotp(deps, request, context))],
+      endedSessionIds: [...(await disableTotp(deps, decodeOwner(request), context))],
     }),
     regenerateRecoveryCodes: async (request, context) => ({
-      recoveryCodes: await regenerateRecoveryCodes(deps, request, context),
+      recoveryCodes: await regenerateRecoveryCodes(deps, decodeOwner(request), context),
     }),
   };
 }

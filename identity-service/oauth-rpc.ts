@@ -3,9 +3,7 @@ import type {
   CompleteOAuthLoginResponse,
   IdentityServiceServer,
   LinkedIdentity as ProtoIdentity,
-  IdentityOwner as ProtoOwner,
 } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
-import { DomainError } from "../service-kit/errors.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
 import type { LinkedIdentity } from "./identities/external-identity-store.ts";
 import { encodeLoginResult } from "./login-rpc.ts";
@@ -13,8 +11,8 @@ import { beginOAuthLogin, listProviders } from "./oauth/begin-oauth-login.ts";
 import { completeOAuthLogin, type OAuthResult } from "./oauth/complete-oauth-login.ts";
 import { exchangeOAuthCode } from "./oauth/exchange-oauth-code.ts";
 import type { OAuthDeps } from "./oauth/oauth-deps.ts";
-import type { IdentityOwner } from "./oauth/prove-owner.ts";
 import { listLinkedIdentities, unlinkIdentity } from "./oauth/unlink-identity.ts";
+import { decodeOwner } from "./ownership/owner-rpc.ts";
 
 type OAuthMethods =
   | "listProviders"
@@ -72,11 +70,4 @@ function encodeIdentity({ provider, email, linkedAt, userId }: LinkedIdentity): 
 
 function decodeBeginning({ linkTo, ...request }: BeginOAuthLoginRequest) {
   return { ...request, linkTo: linkTo === undefined ? undefined : decodeOwner(linkTo) };
-}
-
-/** Without the time of the login, an owner proves nothing. */
-function decodeOwner(owner: ProtoOwner | undefined): IdentityOwner {
-  if (owner?.authTime === undefined)
-    throw new DomainError("validation_failed", "owner and its auth_time are required");
-  return { ...owner, authTime: owner.authTime };
 }

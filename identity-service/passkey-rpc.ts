@@ -1,11 +1,9 @@
 import type {
   IdentityServiceServer,
-  PasskeyOwner as ProtoOwner,
   Passkey as ProtoPasskey,
 } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
-import { parseAcr } from "../token-client/assurance.ts";
 import {
   beginPasskeyRegistrationAtLogin,
   completePasskeyRegistrationAtLogin,
@@ -13,11 +11,11 @@ import {
 import { beginPasskeyLogin, logInWithPasskey } from "./login/log-in-with-passkey.ts";
 import type { LoginDeps } from "./login/login-deps.ts";
 import { encodeLoginResult } from "./login-rpc.ts";
+import { decodeOwner } from "./ownership/owner-rpc.ts";
 import { beginPasskeyRegistration } from "./passkeys/begin-passkey-registration.ts";
 import { deletePasskey } from "./passkeys/delete-passkey.ts";
 import { optionsJson } from "./passkeys/options-json.ts";
 import { listOwnPasskeys, renamePasskey } from "./passkeys/own-passkeys.ts";
-import type { PasskeyOwner } from "./passkeys/passkey-owner.ts";
 import type { Passkey } from "./passkeys/passkey-store.ts";
 import { registerPasskey } from "./passkeys/register-passkey.ts";
 
@@ -84,12 +82,6 @@ export function createPasskeyRpc(
       return { result: { result: encodeLoginResult(await logInWithPasskey(deps, attempt, context)) } };
     },
   };
-}
-
-/** Without the time of the login, an owner proves nothing. */
-function decodeOwner(owner: ProtoOwner | undefined): PasskeyOwner {
-  const { authTime, acr, ...rest } = required(owner);
-  return { ...rest, acr: parseAcr(acr) ?? 1, authTime: required(authTime) };
 }
 
 function required<T>(part: T | undefined): T {

@@ -2,6 +2,7 @@ import type { IdentityServiceServer } from "../proto/gen/gatehouse/identity/v1/i
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
 import type { LoginDeps } from "./login/login-deps.ts";
 import { listTrustedDevices, removeTrustedDevice } from "./login/own-trusted-devices.ts";
+import { decodeOwner } from "./ownership/owner-rpc.ts";
 
 type TrustedDeviceMethods = "listTrustedDevices" | "removeTrustedDevice";
 
@@ -16,7 +17,7 @@ export function createTrustedDeviceRpc(
   return {
     listTrustedDevices: async ({ userId }) => ({ trustedDevices: await listTrustedDevices(deps, userId) }),
     removeTrustedDevice: async (request, context) => {
-      await removeTrustedDevice(deps, request, context);
+      await removeTrustedDevice(deps, decodeOwner(request), context);
       return {};
     },
   };

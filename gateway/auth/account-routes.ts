@@ -1,6 +1,6 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
-import { clientIp, clientOf, principalOf } from "../edge/caller.ts";
+import { clientIp, clientOf, ownerOf, principalOf } from "../edge/caller.ts";
 import { deviceTokenOf } from "../edge/device-cookie.ts";
 import { success } from "../edge/envelope.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
@@ -13,6 +13,7 @@ import {
   nameField,
   newPasswordCodes,
   newPasswordField,
+  OWN_LEVEL,
   passwordField,
   tempTokenField,
 } from "./body-fields.ts";
@@ -59,14 +60,13 @@ export function registerAccountRoutes(app: GatewayApp, deps: AuthDeps): void {
 
   route("changePassword", "POST", "/auth/change-password", {
     summary: "Change one's password",
-    description: "Every other session ends.",
+    description: `Every other session ends. ${OWN_LEVEL}`,
     policy: { auth: "authenticated", limitClass: "account", action: "auth.change_password" },
     schema: { body: z.strictObject({ currentPassword: passwordField, newPassword: newPasswordField }) },
     answers: answersWith("It was changed."),
-    codes: ["invalid_credentials", ...newPasswordCodes, "busy"],
+    codes: ["step_up_required", "invalid_credentials", ...newPasswordCodes, "busy"],
     handler: async (request) => {
-      const { userId, sessionId } = principalOf(request);
-      const change = { ...request.body, userId, sessionId, clientIp: clientIp(request) };
+      const change = { ...request.body, ...ownerOf(request) };
       const { endedSessionIds } = await identity.changePassword(change, request.state.call);
       for (const id of endedSessionIds) verifier.refuseSession(id);
       return success({}, "The password was changed; your other sessions have ended.");
@@ -116,14 +116,14 @@ export function registerAccountRoutes(app: GatewayApp, deps: AuthDeps): void {
 
   route("deleteAccount", "DELETE", "/auth/me", {
     summary: "Delete one's account",
-    description: "Its sessions end.",
+    description: `Its sessions end. ${OWN_LEVEL}`,
     policy: { auth: "authenticated", limitClass: "account", action: "auth.delete_account" },
     schema: { body: z.strictObject({ password: passwordField }) },
     answers: answersWith("It is gone."),
-    codes: ["invalid_credentials", "last_admin", "busy"],
+    codes: ["step_up_required", "invalid_credentials", "last_admin", "busy"],
     handler: async (request) => {
-      const { userId, sessionId } = principalOf(request);
-      const deletion = { ...request.body, userId, clientIp: clientIp(request) };
+      const { sessionId, ...owner } = ownerOf(request);
+      const deletion = { ...request.body, ...owner };
       const { endedSessionIds } = await identity.deleteAccount(deletion, request.state.call);
       for (const id of [...endedSessionIds, sessionId]) verifier.refuseSession(id);
       return success({}, "The account was deleted.");
@@ -132,14 +132,13 @@ export function registerAccountRoutes(app: GatewayApp, deps: AuthDeps): void {
 
   route("changeEmail", "POST", "/auth/change-email", {
     summary: "Ask for another address",
-    description: "A mail goes to the new address; it changes when that is confirmed.",
+    description: `A mail goes to the new address; it changes when that is confirmed. ${OWN_LEVEL}`,
     policy: { auth: "authenticated", limitClass: "account", action: "auth.change_email" },
     schema: { body: z.strictObject({ newEmail: emailField, password: passwordField }) },
     answers: answersWith("A mail is on its way."),
-    codes: ["invalid_credentials", "busy"],
+    codes: ["step_up_required", "invalid_credentials", "busy"],
     handler: async (request) => {
-      const { userId, sessionId } = principalOf(request);
-      const change = { ...request.body, userId, sessionId, clientIp: clientIp(request) };
+      const change = { ...request.body, ...ownerOf(request) };
       await identity.changeEmail(change, request.state.call);
       return success({}, "A mail is on its way to the new address; it changes when it is confirmed.");
     },

@@ -331,7 +331,8 @@ test("the trusted devices are listed with the sessions, and the trust in each ca
   const url = `/auth/trusted-devices/${SESSION_ID}`;
   const removed = await send(app, { method: "DELETE", url, token: "user-token" });
   expect(removed.statusCode).toBe(200);
-  expect(asked).toEqual([{ userId: USER_ID }, { userId: USER_ID, trustedDeviceId: SESSION_ID }]);
+  const removal = { userId: USER_ID, trustedDeviceId: SESSION_ID, acr: "urn:gatehouse:acr:1" };
+  expect(asked).toEqual([{ userId: USER_ID }, expect.objectContaining(removal)]);
   expect(entries[0]).toMatchObject({ action: "auth.trusted_device_remove" });
 });
 

@@ -53,3 +53,7 @@ export const returnToField = textField(1, 2_048, {
   description: "Where the browser goes at the end: exactly one of those that the operator allows.",
   examples: ["https://app.example.com/signed-in"],
 });
+
+/** Decision 0104. */
+export const OWN_LEVEL =
+  "A user with a second factor needs a session at level 2, proven within five minutes: else 401 `step_up_required`.";

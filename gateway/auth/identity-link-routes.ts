@@ -1,10 +1,6 @@
-import type { FastifyRequest } from "fastify";
 import { z } from "zod";
-import type {
-  IdentityOwner,
-  LinkedIdentity,
-} from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
-import { clientOf, principalOf } from "../edge/caller.ts";
+import type { LinkedIdentity } from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
+import { ownerOf, principalOf } from "../edge/caller.ts";
 import { success } from "../edge/envelope.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
@@ -12,7 +8,7 @@ import { optional, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
 import { timeField } from "./answer-fields.ts";
 import type { AuthDeps } from "./auth-deps.ts";
-import { passwordField, returnToField } from "./body-fields.ts";
+import { OWN_LEVEL, passwordField, returnToField } from "./body-fields.ts";
 import { browserTokenOf, keepBrowserToken } from "./oauth-cookie.ts";
 import { ProviderParams } from "./oauth-routes.ts";
 
@@ -34,7 +30,7 @@ const identityAnswer = z
 const departureAnswer = z.strictObject({ url: textLike("https://accounts.example.com/authorize?state=x") });
 
 /** Errors of `proveOwner` in identity-service. */
-const ownerCodes = ["reauthentication_required", "invalid_credentials", "busy"] as const;
+const ownerCodes = ["step_up_required", "reauthentication_required", "invalid_credentials", "busy"] as const;
 
 export function registerIdentityLinkRoutes(app: GatewayApp, { identity, verifier }: AuthDeps): void {
   const route = routeIn(app, "Identity providers");
@@ -58,7 +54,8 @@ export function registerIdentityLinkRoutes(app: GatewayApp, { identity, verifier
     description:
       "Needs the password; of an account without one, a login in the last ten minutes. Send the browser to `url`: it " +
       "comes back to `returnTo` with `#linked=` and the provider, or with `#error=` and a code. 403 `email_not_verified` " +
-      "while the account's credentials are not proven: see `POST /auth/verify-email`.",
+      "while the account's credentials are not proven: see `POST /auth/verify-email`. " +
+      OWN_LEVEL,
     policy: { auth: "authenticated", limitClass: "account", action: "auth.identity.link" },
     schema: { params: ProviderParams, body: LinkBody },
     answers: answersWith("Where to send the browser.", departureAnswer, {
@@ -68,7 +65,7 @@ export function registerIdentityLinkRoutes(app: GatewayApp, { identity, verifier
     codes: ["provider_not_found", "not_found", "already_linked", "email_not_verified", ...ownerCodes],
     handler: async (request, reply) => {
       const { password = "", returnTo = "" } = request.body;
-      const linkTo = ownerOf(request, password);
+      const linkTo = { ...ownerOf(request), password };
       const { clientIp } = linkTo;
       // The session identifies the caller.
       const asked = { ...request.params, returnTo, codeChallenge: "", clientIp, deviceToken: "" };
@@ -82,13 +79,14 @@ export function registerIdentityLinkRoutes(app: GatewayApp, { identity, verifier
   route("unlinkIdentity", "DELETE", "/auth/me/identities/:provider", {
     summary: "Take an account at an identity provider away",
     description:
-      "Needs the password; of an account without one, a login in the last ten minutes. Every other session ends.",
+      "Needs the password; of an account without one, a login in the last ten minutes. Every other session ends. " +
+      OWN_LEVEL,
     policy: { auth: "authenticated", limitClass: "account", action: "auth.identity.unlink" },
     schema: { params: ProviderParams, body: UnlinkBody },
     answers: answersWith("It opens the account no more."),
     codes: ["not_found", "last_credential", ...ownerCodes],
     handler: async (request) => {
-      const owner = ownerOf(request, request.body?.password ?? "");
+      const owner = { ...ownerOf(request), password: request.body?.password ?? "" };
       const { endedSessionIds } = await identity.unlinkIdentity(
         { owner, ...request.params },
         request.state.call,
@@ -97,11 +95,6 @@ export function registerIdentityLinkRoutes(app: GatewayApp, { identity, verifier
       return success({}, "Unlinked; your other sessions have ended.");
     },
   });
-}
-
-function ownerOf(request: FastifyRequest, password: string): IdentityOwner {
-  const { userId, sessionId, authTime } = principalOf(request);
-  return { userId, sessionId, authTime, password, ...clientOf(request) };
 }
 
 function toIdentity({ provider, email, linkedAt }: LinkedIdentity) {

@@ -1,11 +1,13 @@
 import { expect, test } from "vitest";
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
+import type { Verification } from "../../token-client/principal.ts";
 import type { Backends } from "../backends/backends.ts";
 import {
   ada,
   adaJson,
   completedLogin,
+  principalWith,
   SESSION_ID,
   send,
   testGateway,
@@ -100,12 +102,41 @@ test.each([
   else expect(response.headers["retry-after"]).toBe("61");
 });
 
+test("a token that expires while the body comes is refused, also where a token in the body could replace it", async () => {
+  let looks = 0;
+  const { app } = testGateway({
+    verifier: {
+      verify: () =>
+        (looks++ === 0
+          ? { kind: "active", principal: principalWith("USER") }
+          : { kind: "inactive", reason: "expired" }) as Verification,
+      refuseSession: () => undefined,
+      nowMs: () => Date.now(),
+      assertReady: () => undefined,
+      close: () => undefined,
+    },
+  });
+  for (const [url, body] of [
+    ["/auth/mfa/enable", { code: CODE }],
+    ["/auth/mfa/setup", { password: "p" }],
+    ["/auth/passkeys/options", {}],
+    ["/auth/logout", {}],
+  ] as const) {
+    looks = 0;
+    const answer = await send(app, { method: "POST", url, token: "user-token", body });
+    expect([url, answer.statusCode, answer.json().error.code]).toEqual([url, 401, "token_expired"]);
+  }
+});
+
 test("setting up is for the caller's own account", async () => {
   const enrollment = { secret: "S", otpauthUrl: "otpauth://totp/x", qrCode: "data:image/svg+xml;base64,x" };
   const { app, entries, asked } = withMfa({ beginTotpEnrollment: enrollment });
   const call = { method: "POST", url: "/auth/mfa/setup", body: { password: "p" } } as const;
   expect((await send(app, { ...call, token: "user-token" })).json().data).toEqual(enrollment);
-  expect(asked).toEqual([{ userId: USER_ID, password: "p", clientIp: "127.0.0.1" }]);
+  const session = { acr: "urn:gatehouse:acr:1", authTime: expect.any(Date) };
+  expect(asked).toEqual([
+    expect.objectContaining({ userId: USER_ID, password: "p", clientIp: "127.0.0.1", ...session }),
+  ]);
   expect(entries[0]).toMatchObject({ action: "auth.mfa.setup", actor: { userId: USER_ID } });
 });
 

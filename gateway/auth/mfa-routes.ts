@@ -3,7 +3,7 @@ import type {
   BeginTotpEnrollmentResponse,
   CompleteTotpEnrollmentAtLoginResponse,
 } from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
-import { clientIp, clientOf, principalOf } from "../edge/caller.ts";
+import { clientOf, ownerOf } from "../edge/caller.ts";
 import { deviceTokenOf } from "../edge/device-cookie.ts";
 import { success } from "../edge/envelope.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
@@ -18,7 +18,7 @@ import {
   recoveryCodesField,
 } from "./answer-fields.ts";
 import type { AuthDeps } from "./auth-deps.ts";
-import { codeField, passwordField, tempTokenField } from "./body-fields.ts";
+import { codeField, OWN_LEVEL, passwordField, tempTokenField } from "./body-fields.ts";
 import { loginAnswer, resultOf, toCompletedLogin } from "./login-answer.ts";
 import { assertionField, toAssertion } from "./passkey-fields.ts";
 import { endReplacedSession } from "./replaced-session.ts";
@@ -100,7 +100,7 @@ export function registerMfaRoutes(app: GatewayApp, deps: AuthDeps): void {
     description:
       "With an access token and the password: 403 `email_not_verified` while the account's credentials are not proven, see " +
       "`POST /auth/verify-email`. Without an access token, for a login that answered `requireMfaEnrollment`: its " +
-      "`tempToken` instead of the password.",
+      `\`tempToken\` instead of the password. ${OWN_LEVEL}`,
     policy: {
       auth: "authenticated",
       limitClass: "account",
@@ -109,15 +109,21 @@ export function registerMfaRoutes(app: GatewayApp, deps: AuthDeps): void {
     },
     schema: { body: SetUpBody },
     answers: answersWith("For an authenticator app. Nothing is on yet.", enrollmentAnswer),
-    codes: ["invalid_credentials", "mfa_token_invalid", "email_not_verified", "mfa_already_enabled", "busy"],
+    codes: [
+      "step_up_required",
+      "invalid_credentials",
+      "mfa_token_invalid",
+      "email_not_verified",
+      "mfa_already_enabled",
+      "busy",
+    ],
     identify: async (request) => {
       const { body, state } = request;
       if ("tempToken" in body) {
         const { userId, ...begun } = await identity.beginTotpEnrollmentAtLogin(body, state.call);
         return { body: setUpAnswer(begun), actor: { userId } };
       }
-      const { userId } = principalOf(request);
-      const enrollment = { userId, ...body, clientIp: clientIp(request) };
+      const enrollment = { ...body, ...ownerOf(request) };
       return { body: setUpAnswer(await identity.beginTotpEnrollment(enrollment, state.call)), actor: null };
     },
   });
@@ -126,7 +132,7 @@ export function registerMfaRoutes(app: GatewayApp, deps: AuthDeps): void {
     summary: "Turn the second factor on",
     description:
       "Every other session ends. With the `tempToken` of a login that answered `requireMfaEnrollment`, in place of an access " +
-      "token, the login is complete: the answer has its tokens too.",
+      `token, the login is complete: the answer has its tokens too. Only the first second factor gives recovery codes. ${OWN_LEVEL}`,
     policy: {
       auth: "authenticated",
       limitClass: "account",
@@ -137,17 +143,21 @@ export function registerMfaRoutes(app: GatewayApp, deps: AuthDeps): void {
     headers: deviceHeader,
     schema: { body: EnableBody },
     answers: answersWith("It is on.", z.union([recoveryCodesAnswer, enrolledLoginAnswer]), loginHeaders),
-    codes: ["mfa_code_invalid", "mfa_token_invalid", "email_not_verified", "mfa_already_enabled"],
+    codes: [
+      "step_up_required",
+      "mfa_code_invalid",
+      "mfa_token_invalid",
+      "email_not_verified",
+      "mfa_already_enabled",
+    ],
     identify: async (request) => {
       const { body, state } = request;
-      const client = clientOf(request);
       if ("tempToken" in body) {
-        const attempt = { ...body, ...client, deviceToken: deviceTokenOf(request) };
+        const attempt = { ...body, ...clientOf(request), deviceToken: deviceTokenOf(request) };
         const enrolled = await identity.completeTotpEnrollmentAtLogin(attempt, state.call);
         return endReplacedSession(deps, request, enrolledAnswer(enrolled));
       }
-      const { userId, sessionId } = principalOf(request);
-      const confirmation = { userId, sessionId, ...body, ...client };
+      const confirmation = { ...body, ...ownerOf(request) };
       const confirmed = await identity.confirmTotpEnrollment(confirmation, state.call);
       for (const id of confirmed.endedSessionIds) verifier.refuseSession(id);
       const { recoveryCodes } = confirmed;
@@ -163,8 +173,7 @@ export function registerMfaRoutes(app: GatewayApp, deps: AuthDeps): void {
     answers: answersWith("It is off."),
     codes: ["invalid_credentials", "mfa_code_invalid", "mfa_required", "busy"],
     handler: async (request) => {
-      const { userId, sessionId } = principalOf(request);
-      const proof = { userId, sessionId, ...request.body, ...clientOf(request) };
+      const proof = { ...request.body, ...ownerOf(request) };
       const { endedSessionIds } = await identity.disableTotp(proof, request.state.call);
       for (const id of endedSessionIds) verifier.refuseSession(id);
       return success({}, "The second factor is off.");
@@ -178,8 +187,7 @@ export function registerMfaRoutes(app: GatewayApp, deps: AuthDeps): void {
     answers: answersWith("The old ones are no longer valid.", recoveryCodesAnswer),
     codes: ["mfa_code_invalid"],
     handler: async (request) => {
-      const { userId } = principalOf(request);
-      const proof = { userId, ...request.body, ...clientOf(request) };
+      const proof = { ...request.body, ...ownerOf(request) };
       const { recoveryCodes } = await identity.regenerateRecoveryCodes(proof, request.state.call);
       return success({ recoveryCodes }, "Keep the recovery codes.");
     },

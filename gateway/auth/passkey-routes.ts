@@ -1,12 +1,9 @@
-import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import type {
   CompletePasskeyRegistrationAtLoginResponse,
   Passkey,
-  PasskeyOwner,
 } from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
-import { acrOf } from "../../token-client/assurance.ts";
-import { clientIp, clientOf, principalOf } from "../edge/caller.ts";
+import { clientIp, clientOf, ownerOf, principalOf } from "../edge/caller.ts";
 import { deviceTokenOf } from "../edge/device-cookie.ts";
 import { success } from "../edge/envelope.ts";
 import { HTTP_CREATED } from "../edge/http-errors.ts";
@@ -132,7 +129,7 @@ function registerManagement(app: GatewayApp, deps: AuthDeps): void {
     answers: {
       201: answer("It can log in.", z.union([addedAnswer, enrolledPasskeyAnswer]), loginHeaders),
     },
-    codes: ["passkey_invalid", "mfa_token_invalid", "email_not_verified", "conflict"],
+    codes: ["step_up_required", "passkey_invalid", "mfa_token_invalid", "email_not_verified", "conflict"],
     identify: async (request, reply) => {
       const { tempToken, name, response } = request.body;
       const { call } = request.state;
@@ -254,11 +251,6 @@ function registerLogin(app: GatewayApp, deps: AuthDeps): void {
       return endReplacedSession(deps, request, loginAnswer(result?.result));
     },
   });
-}
-
-function ownerOf(request: FastifyRequest): PasskeyOwner {
-  const { userId, sessionId, authTime, acr } = principalOf(request);
-  return { userId, sessionId, authTime, acr: acrOf(acr), ...clientOf(request) };
 }
 
 function creationAnswer(optionsJson: string) {

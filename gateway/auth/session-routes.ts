@@ -4,7 +4,7 @@ import type { TrustedDevice } from "../../proto/gen/gatehouse/identity/v1/identi
 import type { Session } from "../../proto/gen/gatehouse/token/v1/session_service.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { dropRefreshToken, isBrowserSession, keptRefreshToken } from "../edge/browser-session.ts";
-import { principalOf } from "../edge/caller.ts";
+import { ownerOf, principalOf } from "../edge/caller.ts";
 import { success } from "../edge/envelope.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
@@ -12,6 +12,7 @@ import { optional, textField, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
 import { idField, sessionCookieHeader, timeField } from "./answer-fields.ts";
 import type { AuthDeps } from "./auth-deps.ts";
+import { OWN_LEVEL } from "./body-fields.ts";
 
 const scope = z.enum(["session", "others", "all"]).default("session");
 const LogoutBody = z
@@ -157,14 +158,13 @@ export function registerSessionRoutes(app: GatewayApp, { identity, sessions, ver
 
   route("removeTrustedDevice", "DELETE", "/auth/trusted-devices/:id", {
     summary: "End the trust in a device",
-    description: "Its next login needs a code again. Its sessions go on.",
+    description: `Its next login needs a code again. Its sessions go on. ${OWN_LEVEL}`,
     policy: { auth: "authenticated", limitClass: "account", action: "auth.trusted_device_remove" },
     schema: { params: idParams },
     answers: answersWith("It is not trusted any more."),
-    codes: ["not_found"],
+    codes: ["step_up_required", "not_found"],
     handler: async (request) => {
-      const { userId } = principalOf(request);
-      const which = { userId, trustedDeviceId: request.params.id };
+      const which = { ...ownerOf(request), trustedDeviceId: request.params.id };
       await identity.removeTrustedDevice(which, request.state.call);
       return success({}, "The device is not trusted any more.");
     },

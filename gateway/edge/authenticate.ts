@@ -72,12 +72,12 @@ export function createUseProof({ proofsOfKeys }: Pick<AuthenticateDeps, "proofsO
   };
 }
 
-/** The session may have ended during a slow body. */
+/** The session may have ended, or its token expired, during a slow body. No body replaces a token that came. */
 export function createSecondLook(deps: AuthenticateDeps) {
-  const authenticateAgain = createAuthenticate(deps);
-  return (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void => {
+  return (request: FastifyRequest, _reply: FastifyReply, done: HookHandlerDoneFunction): void => {
     // Of forwarded calls, only those that need an approval have a body yet.
-    if (request.state.access !== null && request.body !== undefined) authenticateAgain(request, reply, done);
+    if (request.state.access !== null && request.body !== undefined)
+      finish(() => authenticate(request, deps), done, done);
     else done();
   };
 }

@@ -1,5 +1,6 @@
 import { isIP } from "node:net";
 import type { FastifyRequest } from "fastify";
+import { acrOf } from "../../token-client/assurance.ts";
 import type { Principal } from "../../token-client/principal.ts";
 import { withoutPort } from "./trusted-proxies.ts";
 import { userAgent } from "./user-agent.ts";
@@ -27,6 +28,12 @@ export function principalOf(request: FastifyRequest): Principal {
   const { access } = request.state;
   if (access === null) throw new Error(`${request.routeOptions.url} is public and has no principal`);
   return access.principal;
+}
+
+/** For identity-service, which asks the account's own level of a change of how one logs in. */
+export function ownerOf(request: FastifyRequest) {
+  const { userId, sessionId, authTime, acr } = principalOf(request);
+  return { userId, sessionId, authTime, acr: acrOf(acr), ...clientOf(request) };
 }
 
 /** Browsers name it when they open a page. */

@@ -10,7 +10,14 @@ import { createAfterAnswer } from "../mail/after-answer.ts";
 import type { MailName } from "../mail/mail.ts";
 import { makeLink } from "../mail/make-link.ts";
 import { openLink } from "../mail/use-link.ts";
-import { ANNA, proveCredentials, soon, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
+import {
+  ANNA,
+  proveCredentials,
+  sessionAt,
+  soon,
+  startWithAnna,
+  type TestDeps,
+} from "../testing/test-deps.ts";
 import { readOutbox, tokensIn } from "../testing/test-mails.ts";
 import { lockAddresses } from "../users/user-store.ts";
 import { changeEmail } from "./change-email.ts";
@@ -53,12 +60,16 @@ const addressOf = async (id: string) =>
   (await database.ownerSql<{ email: string }[]>`select email from users where id = ${id}`)[0]?.email;
 
 const change = (currentPassword: string, newPassword = NEW, sessionId = SESSION) =>
-  changePassword(deps, { userId, sessionId, currentPassword, newPassword, clientIp: IP }, context());
+  changePassword(
+    deps,
+    { ...sessionAt(deps), userId, sessionId, currentPassword, newPassword, clientIp: IP },
+    context(),
+  );
 const erase = (password: string, id = userId) =>
-  deleteAccount(deps, { userId: id, password, clientIp: IP }, context());
+  deleteAccount(deps, { ...sessionAt(deps), userId: id, password, clientIp: IP }, context());
 
 async function wantAddress(newEmail: string, password = ANNA.password, with_ = deps): Promise<string> {
-  await changeEmail(with_, { userId, newEmail, password, clientIp: IP }, soon());
+  await changeEmail(with_, { ...sessionAt(deps), userId, newEmail, password, clientIp: IP }, soon());
   await deps.afterAnswer.drained();
   return last("confirm-email-change");
 }
@@ -213,7 +224,7 @@ test("an address that got an account in the meantime is not taken over, and the 
 
 test("a change of address ends with the session in which it began, in whatever way that ended", async () => {
   const wanted = { userId, newEmail: "anna@new.example", password: ANNA.password, clientIp: IP };
-  await changeEmail(deps, { ...wanted, sessionId: SESSION }, soon());
+  await changeEmail(deps, { ...sessionAt(deps), ...wanted, sessionId: SESSION }, soon());
   await deps.afterAnswer.drained();
   const token = await last("confirm-email-change");
   deps.tokenService.isSessionLive.mockResolvedValueOnce(false);
@@ -225,7 +236,7 @@ test("a change of address ends with the session in which it began, in whatever w
 
 test("while the state of that session is unknown, the address does not change and the link stays", async () => {
   const wanted = { userId, newEmail: "anna@new.example", password: ANNA.password, clientIp: IP };
-  await changeEmail(deps, { ...wanted, sessionId: SESSION }, soon());
+  await changeEmail(deps, { ...sessionAt(deps), ...wanted, sessionId: SESSION }, soon());
   await deps.afterAnswer.drained();
   const token = await last("confirm-email-change");
   deps.tokenService.isSessionLive.mockRejectedValueOnce(new DomainError("service_unavailable"));

@@ -17,7 +17,7 @@ import type { ExternalPerson } from "../oauth/external-person.ts";
 import { challengeOf } from "../oauth/oauth-flow-secrets.ts";
 import type { RelyingParty } from "../oauth/relying-party.ts";
 import type { SessionTokens } from "../sessions/token-service-client.ts";
-import { proveCredentials, soon, testDeps } from "../testing/test-deps.ts";
+import { proveCredentials, sessionAt, soon, testDeps } from "../testing/test-deps.ts";
 import { readOutbox } from "../testing/test-mails.ts";
 import { createMemoryThrottle } from "../throttle/memory-throttle.ts";
 import { throttleLimits } from "../throttle/throttle.ts";
@@ -93,7 +93,13 @@ const earlier = () => new Date(deps.now().getTime() - 60_000);
 
 /** A browser that goes to a provider. @returns what ends the flow there. */
 async function depart({ name = "demo", codeChallenge = "", linkTo }: FlowOptions = {}) {
-  const owner = linkTo && { ...linkTo, ...FROM, sessionId: deps.newId(), authTime: earlier() };
+  const owner = linkTo && {
+    ...linkTo,
+    ...FROM,
+    sessionId: deps.newId(),
+    acr: 2 as const,
+    authTime: earlier(),
+  };
   const beginning = { provider: name, returnTo: "", codeChallenge, linkTo: owner, clientIp: FROM.clientIp };
   const browser = { browserToken: "", isBrowserTokenSecure: true };
   const { authorizationUrl, browserToken } = await beginOAuthLogin(
@@ -141,9 +147,17 @@ async function enableMfa(
   userId: string,
   password: string,
 ): Promise<{ secret: string; recoveryCodes: string[] }> {
-  const { secret } = await beginTotpEnrollment(deps, { userId, password, clientIp: FROM.clientIp }, soon());
+  const { secret } = await beginTotpEnrollment(
+    deps,
+    { ...sessionAt(deps, 2), userId, password, clientIp: FROM.clientIp },
+    soon(),
+  );
   const request = { userId, sessionId: deps.newId(), code: totp(secret, -1), ...FROM };
-  return { secret, recoveryCodes: (await confirmTotpEnrollment(deps, request, context())).recoveryCodes };
+  return {
+    secret,
+    recoveryCodes: (await confirmTotpEnrollment(deps, { ...sessionAt(deps, 2), ...request }, context()))
+      .recoveryCodes,
+  };
 }
 const logIn = (email: string, password: string) =>
   logInWith(deps, { email, password, ...NEW_DEVICE }, context());
@@ -214,7 +228,11 @@ const ATTACKS = {
     leftovers.push(["a second factor", async () => hasFactor(userId)]);
   },
   async change({ userId, evil, leftovers }: Squatted) {
-    await changeEmail(deps, { userId, newEmail: evil, password: THEIRS, clientIp: FROM.clientIp }, soon());
+    await changeEmail(
+      deps,
+      { ...sessionAt(deps, 2), userId, newEmail: evil, password: THEIRS, clientIp: FROM.clientIp },
+      soon(),
+    );
     const token = await mailed(evil, "confirm-email-change");
     const proof = { token, sessionUserId: userId, password: "", clientIp: "" };
     leftovers.push(["a change of address", () => isIn(confirmEmailChange(deps, proof, context()))]);
@@ -407,7 +425,11 @@ describe("an account of the attacker's own that is to become the victim's", () =
     const { victim: attackers, evil: address, userId } = await squatted();
     const token = await mailed(attackers, "verify-email");
     await verifyEmail(deps, { token, sessionUserId: userId, password: "", clientIp: "" }, context());
-    await changeEmail(deps, { userId, newEmail: address, password: THEIRS, clientIp: "" }, soon());
+    await changeEmail(
+      deps,
+      { ...sessionAt(deps, 2), userId, newEmail: address, password: THEIRS, clientIp: "" },
+      soon(),
+    );
     const click = { token: await mailed(address, "confirm-email-change"), clientIp: "" };
     const clicked = confirmEmailChange(deps, { ...click, sessionUserId: "", password: "" }, context());
     expect(await codeOf(clicked)).toBe("reauthentication_required");
@@ -422,7 +444,11 @@ describe("an account of the attacker's own that is to become the victim's", () =
     const { victim: attackers, evil: address, userId } = await squatted();
     const token = await mailed(attackers, "verify-email");
     await verifyEmail(deps, { token, sessionUserId: userId, password: "", clientIp: "" }, context());
-    await changeEmail(deps, { userId, newEmail: address, password: THEIRS, clientIp: "" }, soon());
+    await changeEmail(
+      deps,
+      { ...sessionAt(deps, 2), userId, newEmail: address, password: THEIRS, clientIp: "" },
+      soon(),
+    );
     const proof = { token: await mailed(address, "confirm-email-change"), sessionUserId: userId };
     await confirmEmailChange(deps, { ...proof, password: "", clientIp: "" }, context());
     // That version changes the address only.
@@ -439,7 +465,11 @@ describe("an account of the attacker's own that is to become the victim's", () =
     const { victim, evil, userId } = account;
     await ATTACKS.click(account);
     await ATTACKS.session(account);
-    await changeEmail(deps, { userId, newEmail: evil, password: THEIRS, clientIp: "" }, soon());
+    await changeEmail(
+      deps,
+      { ...sessionAt(deps, 2), userId, newEmail: evil, password: THEIRS, clientIp: "" },
+      soon(),
+    );
     const proof = { token: await mailed(evil, "confirm-email-change"), sessionUserId: userId };
     await confirmEmailChange(deps, { ...proof, password: "", clientIp: "" }, context());
     await ATTACKS.link(account);

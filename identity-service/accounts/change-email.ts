@@ -5,17 +5,18 @@ import { inUtc } from "../mail/in-utc.ts";
 import { enqueueStrangersMail } from "../mail/mail-budget.ts";
 import { hasHadEnough, makeLink } from "../mail/make-link.ts";
 import { noticeId } from "../mail/notice-id.ts";
-import { isStill, type Reauthentication, reauthenticate } from "../passwords/reauthenticate.ts";
+import { type OwnerSession, proveOwner } from "../ownership/prove-owner.ts";
+import { isStill, type Reauthentication } from "../passwords/reauthenticate.ts";
 import { findAccountByEmail, isAddressTaken, lockAccount } from "../users/account-store.ts";
 import type { AccountsDeps } from "./accounts-deps.ts";
 
 /**
  * Looks the address up after the answer, against account enumeration; only the owner of a taken address is informed.
- * @throws {DomainError} `validation_failed`, `invalid_credentials`.
+ * @throws {DomainError} `validation_failed`, `step_up_required`, `invalid_credentials`.
  */
 export async function changeEmail(
   deps: AccountsDeps,
-  request: Reauthentication & { newEmail: string; sessionId?: string },
+  request: Reauthentication & OwnerSession & { newEmail: string; sessionId?: string },
   deadlineMs: number,
 ): Promise<void> {
   const { userId } = request;
@@ -24,7 +25,7 @@ export async function changeEmail(
     const problem = { field: "newEmail", code: "invalid_format", message: "must be an e-mail address" };
     throw new DomainError("validation_failed", undefined, { fields: [problem] });
   }
-  const checked = await reauthenticate(deps, request, deadlineMs);
+  const checked = await proveOwner(deps, "changeEmail", request, deadlineMs);
   const work = async () => {
     const isMade = await transaction(deps.sql, async (tx) => {
       const now = deps.now();

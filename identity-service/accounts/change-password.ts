@@ -1,19 +1,20 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { transaction } from "../../service-kit/postgres.ts";
+import { type OwnerSession, proveOwner } from "../ownership/prove-owner.ts";
 import { hashNewPassword } from "../passwords/hash-new-password.ts";
 import { checkPassword, refuseBreached } from "../passwords/password-policy.ts";
-import { isStill, reauthenticate } from "../passwords/reauthenticate.ts";
+import { isStill } from "../passwords/reauthenticate.ts";
 import { replacePassword } from "../passwords/replace-password.ts";
 import { endSessions } from "../sessions/end-sessions.ts";
 import { lockAccount } from "../users/account-store.ts";
 import type { AccountsDeps } from "./accounts-deps.ts";
 import type { EndedSessions } from "./reset-password.ts";
 
-/** Keeps the caller's session. @throws {DomainError} `invalid_credentials`, `password_unchanged`, or as `checkPassword`. */
+/** Keeps the caller's session. @throws {DomainError} `step_up_required`, `invalid_credentials`, `password_unchanged`, or as `checkPassword`. */
 export async function changePassword(
   deps: AccountsDeps,
-  request: {
+  request: OwnerSession & {
     userId: string;
     sessionId: string;
     currentPassword: string;
@@ -23,8 +24,8 @@ export async function changePassword(
   context: CallContext,
 ): Promise<EndedSessions> {
   const { userId, sessionId: exceptSessionId, currentPassword, newPassword } = request;
-  const claim = { userId, password: currentPassword, clientIp: request.clientIp };
-  const checked = await reauthenticate(deps, claim, context.deadlineMs);
+  const claim = { ...request, password: currentPassword };
+  const checked = await proveOwner(deps, "changePassword", claim, context.deadlineMs);
   checkPassword(deps.passwordPolicy, newPassword, checked.email, "newPassword");
   await refuseBreached(deps.passwordPolicy, newPassword);
   const passwordHash = await hashNewPassword(deps, checked, request, context.deadlineMs);

@@ -6,13 +6,14 @@ import { findOwnUndo, killLinks } from "../mail/link-store.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
 import { makeLink } from "../mail/make-link.ts";
 import { linkRefused, openLink, useLink } from "../mail/use-link.ts";
+import { type LinkReader, proveReader } from "../ownership/prove-owner.ts";
+import { isStill } from "../passwords/reauthenticate.ts";
 import { isStillLoggedIn } from "../sessions/is-still-logged-in.ts";
 import type { Account } from "../users/account.ts";
 import { setCredentialsProven, setEmail } from "../users/account-store.ts";
 import { getAccount } from "../users/get-account.ts";
 import { lockAddresses } from "../users/user-store.ts";
 import type { AccountsDeps } from "./accounts-deps.ts";
-import { assertStillShown, type ProvenLink, showCredentials } from "./link-proof.ts";
 
 /**
  * The link alone is not enough: an attacker could give an account to the owner of a mailbox. A verified old address
@@ -22,16 +23,16 @@ import { assertStillShown, type ProvenLink, showCredentials } from "./link-proof
  */
 export async function confirmEmailChange(
   deps: AccountsDeps,
-  request: ProvenLink,
+  request: LinkReader,
   context: CallContext,
 ): Promise<Account> {
   const link = await openLink(deps, "confirm_email_change", request.token);
   // The end of the session that began the change cancels it.
   if (!(await isStillLoggedIn(deps, link, context))) throw linkRefused("confirm_email_change");
-  const shown = await showCredentials(deps, link, request, context.deadlineMs);
+  const shown = await proveReader(deps, link, request, context.deadlineMs);
   if (shown === undefined) throw new DomainError("reauthentication_required");
   await useLink(deps, "confirm_email_change", link, async (tx, account) => {
-    assertStillShown(shown, account);
+    if (!isStill(shown, account)) throw new DomainError("invalid_credentials");
     const { id: userId, email: oldEmail } = account;
     const now = deps.now();
     const { newEmail } = link;

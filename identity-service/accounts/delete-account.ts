@@ -3,7 +3,8 @@ import { DomainError } from "../../service-kit/errors.ts";
 import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
 import { leaveClients } from "../clients/clients-of-user.ts";
 import { releaseAddress } from "../mail/mail-budget-store.ts";
-import { isStill, type Reauthentication, reauthenticate } from "../passwords/reauthenticate.ts";
+import { type OwnerSession, proveOwner } from "../ownership/prove-owner.ts";
+import { isStill, type Reauthentication } from "../passwords/reauthenticate.ts";
 import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import { forgetGuesses } from "../throttle/throttle.ts";
 import { eraseUser, lockAccount, lockActiveAdmins } from "../users/account-store.ts";
@@ -16,14 +17,14 @@ import type { EndedSessions } from "./reset-password.ts";
 /** An unverified address cannot register meanwhile. */
 const RELEASED_FOR_MS = 3_600_000;
 
-/** The audit log keeps id and client data. @throws {DomainError} `invalid_credentials`, `last_admin`. */
+/** The audit log keeps id and client data. @throws {DomainError} `step_up_required`, `invalid_credentials`, `last_admin`. */
 export async function deleteAccount(
   deps: AccountsDeps,
-  request: Reauthentication,
+  request: Reauthentication & OwnerSession,
   context: CallContext,
 ): Promise<EndedSessions> {
   const { userId } = request;
-  const checked = await reauthenticate(deps, request, context.deadlineMs);
+  const checked = await proveOwner(deps, "deleteAccount", request, context.deadlineMs);
   const end = await transaction(deps.sql, async (tx) => {
     if (checked.role === "ADMIN") {
       if (isLastAdmin(await lockActiveAdmins(tx), userId)) throw new DomainError("last_admin");

@@ -4,7 +4,14 @@ import { transaction } from "../../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { enqueueMfaNotice } from "../mfa/mfa-notice.ts";
 import { tellIdentityChange } from "../oauth/tell-identity-change.ts";
-import { ANNA, proveCredentials, soon, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
+import {
+  ANNA,
+  proveCredentials,
+  sessionAt,
+  soon,
+  startWithAnna,
+  type TestDeps,
+} from "../testing/test-deps.ts";
 import { readOutbox, tokensIn } from "../testing/test-mails.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
 import { changeEmail } from "./change-email.ts";
@@ -73,7 +80,7 @@ async function turnFactorOn(agoMs = 0): Promise<void> {
 
 async function thiefTakesTheAddress(): Promise<void> {
   const wanted = { userId, newEmail: "thief@evil.example", password: ANNA.password, clientIp: "" };
-  await changeEmail(deps, wanted, soon());
+  await changeEmail(deps, { ...sessionAt(deps, 2), ...wanted }, soon());
   await deps.afterAnswer.drained();
   const token = (await tokensIn(database.ownerSql, deps.linkTokens, "confirm-email-change")).at(-1) ?? "";
   const proof = { token, sessionUserId: userId, password: "", clientIp: "" };

@@ -6,7 +6,7 @@ import { createTestDatabase, type TestDatabase } from "../../tests/support/postg
 import type { MailName } from "../mail/mail.ts";
 import { beginTotpEnrollment } from "../mfa/begin-totp-enrollment.ts";
 import { confirmTotpEnrollment } from "../mfa/confirm-totp-enrollment.ts";
-import { ANNA, soon, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
+import { ANNA, sessionAt, soon, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
 import { tokensIn } from "../testing/test-mails.ts";
 import { changeEmail } from "./change-email.ts";
 import { confirmEmailChange } from "./confirm-email-change.ts";
@@ -43,7 +43,7 @@ const codeOf = (work: Promise<unknown>) =>
     (error: DomainError) => error.code,
   );
 const setUp = (password = ANNA.password) =>
-  beginTotpEnrollment(deps, { userId, password, clientIp: FROM.clientIp }, soon());
+  beginTotpEnrollment(deps, { ...sessionAt(deps, 2), userId, password, clientIp: FROM.clientIp }, soon());
 const account = async () => {
   const [row] = await database.ownerSql`
     select email, email_verified as verified, credentials_proven_email as proof, password_hash as hash from users`;
@@ -51,7 +51,7 @@ const account = async () => {
 };
 async function wantAddress(newEmail: string): Promise<string> {
   const request = { userId, newEmail, password: ANNA.password, clientIp: FROM.clientIp };
-  await changeEmail(deps, request, soon());
+  await changeEmail(deps, { ...sessionAt(deps, 2), ...request }, soon());
   await deps.afterAnswer.drained();
   return last("confirm-email-change");
 }
@@ -114,7 +114,9 @@ describe("without the proof of the credentials", () => {
     await database.ownerSql`update users set email = 'other@example.com'`;
     const code = generateSync({ secret, epoch: Math.floor(deps.now().getTime() / 1_000) });
     const request = { userId, sessionId: STRANGER, code, ...FROM };
-    expect(await codeOf(confirmTotpEnrollment(deps, request, context()))).toBe("email_not_verified");
+    expect(await codeOf(confirmTotpEnrollment(deps, { ...sessionAt(deps, 2), ...request }, context()))).toBe(
+      "email_not_verified",
+    );
     expect(await database.ownerSql`select from totp_credentials where confirmed_at is not null`).toEqual([]);
   });
 });
@@ -147,7 +149,11 @@ describe("a new address", () => {
     await confirm(await wantAddress("squatter@evil.example"));
     const { secret } = await setUp();
     const code = generateSync({ secret, epoch: Math.floor(deps.now().getTime() / 1_000) });
-    await confirmTotpEnrollment(deps, { userId, sessionId: STRANGER, code, ...FROM }, context());
+    await confirmTotpEnrollment(
+      deps,
+      { ...sessionAt(deps, 2), userId, sessionId: STRANGER, code, ...FROM },
+      context(),
+    );
     // Of before the change, as far as the clock tells.
     await database.ownerSql`update totp_credentials set created_at = created_at - interval '8 days',
       confirmed_at = confirmed_at - interval '8 days'`;
@@ -160,7 +166,11 @@ describe("a new address", () => {
     await verify({ password: ANNA.password });
     const { secret } = await setUp();
     const code = generateSync({ secret, epoch: Math.floor(deps.now().getTime() / 1_000) });
-    await confirmTotpEnrollment(deps, { userId, sessionId: STRANGER, code, ...FROM }, context());
+    await confirmTotpEnrollment(
+      deps,
+      { ...sessionAt(deps, 2), userId, sessionId: STRANGER, code, ...FROM },
+      context(),
+    );
     await database.ownerSql`update totp_credentials set created_at = created_at - interval '8 days',
       confirmed_at = confirmed_at - interval '8 days'`;
     await confirm(await wantAddress("thief@evil.example"));

@@ -1,12 +1,14 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
+import { DomainError } from "../../service-kit/errors.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { openLink, useLink } from "../mail/use-link.ts";
+import { type LinkReader, proveReader } from "../ownership/prove-owner.ts";
+import { isStill } from "../passwords/reauthenticate.ts";
 import { clearGuesses } from "../throttle/throttle.ts";
 import type { Account } from "../users/account.ts";
 import { setCredentialsProven, setEmailVerified } from "../users/account-store.ts";
 import { getAccount } from "../users/get-account.ts";
 import type { AccountsDeps } from "./accounts-deps.ts";
-import { assertStillShown, type ProvenLink, showCredentials } from "./link-proof.ts";
 
 /**
  * Without session or password the credentials stay unproven, because anyone can register any address.
@@ -14,17 +16,17 @@ import { assertStillShown, type ProvenLink, showCredentials } from "./link-proof
  */
 export async function verifyEmail(
   deps: AccountsDeps,
-  request: ProvenLink,
+  request: LinkReader,
   context: CallContext,
 ): Promise<Account> {
   const link = await openLink(deps, "verify_email", request.token);
-  const shown = await showCredentials(deps, link, request, context.deadlineMs);
+  const shown = await proveReader(deps, link, request, context.deadlineMs);
   await useLink(deps, "verify_email", link, async (tx, account) => {
     const { id: userId } = account;
     if (shown === undefined) {
       await setEmailVerified(tx, userId, deps.now());
     } else {
-      assertStillShown(shown, account);
+      if (!isStill(shown, account)) throw new DomainError("invalid_credentials");
       await setCredentialsProven(tx, userId, deps.now());
     }
     const reason = shown === undefined ? "by the link alone" : "with the credentials";

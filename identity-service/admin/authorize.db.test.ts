@@ -103,6 +103,26 @@ test("a call without an actor, and one of a role that has gone, may do nothing; 
   }
 });
 
+test("nobody acts on themselves through the administrators' methods, whatever their role; they may read", async () => {
+  await plant("ADMIN");
+  for (const role of ["SUPPORT", "ADMIN"]) {
+    const userId = await plant(role);
+    const self = { ...contextOf({ role }), actor: { userId, sessionId: deps.newId(), role } };
+    const reason = "";
+    const acts = {
+      unlockUser: () => rpc().unlockUser({ userId, reason }, self),
+      endUserSessions: () => rpc().endUserSessions({ userId: userId.toUpperCase(), reason }, self),
+      resetUserMfa: () => rpc().resetUserMfa({ userId, reason }, self),
+      setUserAccess: () => rpc().setUserAccess({ ...STAYS, userId, mustChangePassword: false }, self),
+      deleteUser: () => rpc().deleteUser({ userId, reason, disableClients: false }, self),
+    };
+    for (const [name, act] of Object.entries(acts))
+      expect([role, name, await codeOf(Promise.resolve().then(act))]).toEqual([role, name, "forbidden"]);
+    const read = Promise.resolve().then(() => rpc().getManagedUser({ userId }, self));
+    expect(await codeOf(read)).toBe("done");
+  }
+});
+
 test("SUPPORT helps users, and nobody who may administer more", async () => {
   const support = { role: "SUPPORT" };
   expect(await unlock(await plant("USER"), support)).toBe("done");

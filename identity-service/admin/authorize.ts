@@ -27,14 +27,19 @@ export function assertHolds(
   if (!holdsPermission(access, actor, permission)) throw new DomainError("forbidden");
 }
 
-/** Call under the account lock. @throws {DomainError} `forbidden` for a user who may administer more than the actor. */
+/**
+ * Call under the account lock.
+ * @throws {DomainError} `forbidden` for a user who may administer more than the actor, and for the actor themselves: that
+ * would go around what changes of one's own account demand (`ownership/prove-owner.ts`).
+ */
 export function assertMayActOn(
   { access }: AuthorizeDeps,
   context: CallContext,
-  user: Pick<Account, "role">,
+  user: Pick<Account, "id" | "role">,
 ): void {
   const actor = limitedActor(context);
-  if (actor !== undefined && !access.mayActOn(actor, user.role)) throw new DomainError("forbidden");
+  if (actor === undefined) return;
+  if (actor.userId === user.id || !access.mayActOn(actor, user.role)) throw new DomainError("forbidden");
 }
 
 /** @throws {DomainError} `validation_failed` for a role that is not defined, `forbidden` for one that holds more. */

@@ -15,7 +15,14 @@ import { deletePasskey } from "../passkeys/delete-passkey.ts";
 import { registerPasskey } from "../passkeys/register-passkey.ts";
 import { beginStepUp } from "../step-up/begin-step-up.ts";
 import { completeStepUp } from "../step-up/complete-step-up.ts";
-import { ANNA, proveCredentials, soon, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
+import {
+  ANNA,
+  proveCredentials,
+  sessionAt,
+  soon,
+  startWithAnna,
+  type TestDeps,
+} from "../testing/test-deps.ts";
 import { tellApproval } from "./approval-events.ts";
 import { askApproval } from "./ask-approval.ts";
 import { deleteOldApprovals } from "./delete-old-approvals.ts";
@@ -51,10 +58,10 @@ beforeEach(async () => {
   userId = anna.userId;
   await proveCredentials(database.ownerSql, userId);
   const { password } = ANNA;
-  ({ secret } = await beginTotpEnrollment(deps, { userId, password, ...FROM }, soon()));
+  ({ secret } = await beginTotpEnrollment(deps, { ...sessionAt(deps), userId, password, ...FROM }, soon()));
   const code = codeNow();
   const confirmed = { userId, sessionId: SESSION, code, ...FROM };
-  ({ recoveryCodes } = await confirmTotpEnrollment(deps, confirmed, context()));
+  ({ recoveryCodes } = await confirmTotpEnrollment(deps, { ...sessionAt(deps), ...confirmed }, context()));
   pass(60);
   await emptyTables(database.ownerSql, "security_events", "mail_outbox");
 });

@@ -25,7 +25,7 @@ import { createNoteFailedLogin } from "../login/note-failed-login.ts";
 import { beginTotpEnrollment } from "../mfa/begin-totp-enrollment.ts";
 import { confirmTotpEnrollment } from "../mfa/confirm-totp-enrollment.ts";
 import { openAccount } from "../oauth/open-account.ts";
-import { proveCredentials, soon, testDeps } from "../testing/test-deps.ts";
+import { proveCredentials, sessionAt, soon, testDeps } from "../testing/test-deps.ts";
 import { createUserAdminRpc } from "../user-admin-rpc.ts";
 import { setEmail } from "../users/account-store.ts";
 import { toAuditEvent } from "./security-event-audit.ts";
@@ -203,10 +203,18 @@ test("a call without a change records no event", async () => {
 
 test("the second factor, its recovery codes and its wrong codes name whose they are", async () => {
   await proveCredentials(database.ownerSql, userId);
-  const { secret } = await beginTotpEnrollment(deps, { userId, password: PASSWORD, ...FROM }, soon());
+  const { secret } = await beginTotpEnrollment(
+    deps,
+    { ...sessionAt(deps), userId, password: PASSWORD, ...FROM },
+    soon(),
+  );
   const code = () => generateSync({ secret, epoch: Math.floor(nowMs / 1_000) });
   const confirmation = { userId, sessionId: deps.newId(), code: code(), ...FROM };
-  const { recoveryCodes } = await confirmTotpEnrollment(deps, confirmation, context());
+  const { recoveryCodes } = await confirmTotpEnrollment(
+    deps,
+    { ...sessionAt(deps), ...confirmation },
+    context(),
+  );
   const result = await logInWith(deps, { email: EMAIL, password: PASSWORD, ...NEW_DEVICE }, context());
   if (result.kind !== "mfaChallenge") throw new Error("not asked for a code");
   const { tempToken } = result;
@@ -244,7 +252,9 @@ test("an event is there with its effect or not at all", async () => {
       currentPassword: PASSWORD,
       newPassword: "quite another one",
     };
-    await expect(changePassword(deps, { ...change, clientIp: "" }, context())).rejects.toThrow();
+    await expect(
+      changePassword(deps, { ...sessionAt(deps, 2), ...change, clientIp: "" }, context()),
+    ).rejects.toThrow();
     await expect(setUserAccess(deps, { userId, status: "disabled" }, asAdmin())).rejects.toThrow();
   } finally {
     await database.ownerSql`grant insert on security_events to gatehouse_identity`;
@@ -353,9 +363,17 @@ test("the first administrator is recorded once, whatever the number of replicas"
 
 test("the event of a wrong second factor has no actor", async () => {
   await proveCredentials(database.ownerSql, userId);
-  const { secret } = await beginTotpEnrollment(deps, { userId, password: PASSWORD, ...FROM }, soon());
+  const { secret } = await beginTotpEnrollment(
+    deps,
+    { ...sessionAt(deps), userId, password: PASSWORD, ...FROM },
+    soon(),
+  );
   const code = generateSync({ secret, epoch: Math.floor(nowMs / 1_000) });
-  await confirmTotpEnrollment(deps, { userId, sessionId: ADMIN.sessionId, code, ...FROM }, context());
+  await confirmTotpEnrollment(
+    deps,
+    { ...sessionAt(deps), userId, sessionId: ADMIN.sessionId, code, ...FROM },
+    context(),
+  );
   await emptyTables(database.ownerSql, "security_events");
   const pending = await logInWith(deps, { email: EMAIL, password: PASSWORD, ...NEW_DEVICE }, context());
   if (pending.kind !== "mfaChallenge") throw new Error("no second factor was asked for");

@@ -12,7 +12,7 @@ import { deleteUnusedAccounts } from "../accounts/delete-unused-accounts.ts";
 import { register } from "../accounts/register.ts";
 import { deleteUser } from "../admin/delete-user.ts";
 import { setUserAccess } from "../admin/set-user-access.ts";
-import { ANNA, soon, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
+import { ANNA, sessionAt, soon, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
 import { addCredential } from "./add-credential.ts";
 import { verifyApiKey } from "./api-keys.ts";
 import { createClient } from "./create-client.ts";
@@ -162,7 +162,7 @@ test("a user who leaves by themselves leaves a trace at each client; one who nev
     update users set email_verified = false, first_login_at = null, created_at = now() - interval '1 year'`;
   await deleteUnusedAccounts({ ...deps, unusedAccountDays: 90 });
   expect((await getClient(deps, id)).client.ownerId).toBe(ownerId);
-  await deleteAccount(deps, request, newCallContext({ budgetMs: 60_000 }));
+  await deleteAccount(deps, { ...sessionAt(deps), ...request }, newCallContext({ budgetMs: 60_000 }));
   expect((await getClient(deps, id)).client).toMatchObject({ ownerId: null, status: "active" });
   expect(await told(id)).toEqual(["owner leaves"]);
 });

@@ -19,7 +19,7 @@ import { confirmTotpEnrollment } from "../mfa/confirm-totp-enrollment.ts";
 import { createHashShare } from "../passwords/hash-share.ts";
 import { reauthenticate } from "../passwords/reauthenticate.ts";
 import { asOperator } from "../testing/as-operator.ts";
-import { proveCredentials, soon, testDeps } from "../testing/test-deps.ts";
+import { proveCredentials, sessionAt, soon, testDeps } from "../testing/test-deps.ts";
 import { knownDevice } from "../throttle/known-device.ts";
 import type { NewAccount } from "../users/account.ts";
 import { changePasswordAtLogin } from "./change-password-at-login.ts";
@@ -84,10 +84,14 @@ const mails = async () =>
 async function enrolled(): Promise<string> {
   const request = { userId: anna.id, password: PASSWORD, ...FROM };
   await proveCredentials(database.ownerSql, anna.id);
-  const { secret } = await beginTotpEnrollment(deps, request, soon());
+  const { secret } = await beginTotpEnrollment(deps, { ...sessionAt(deps), ...request }, soon());
   const sessionId = deps.newId();
   const code = generateSync({ secret, epoch: Math.floor(nowMs / 1_000) });
-  await confirmTotpEnrollment(deps, { userId: anna.id, sessionId, code, ...FROM }, context());
+  await confirmTotpEnrollment(
+    deps,
+    { ...sessionAt(deps), userId: anna.id, sessionId, code, ...FROM },
+    context(),
+  );
   nowMs += 30_000;
   return secret;
 }
@@ -217,6 +221,7 @@ const ENDS: [string, () => Promise<unknown>][] = [
       changePassword(
         deps,
         {
+          ...sessionAt(deps, 2),
           userId: anna.id,
           sessionId: deps.newId(),
           currentPassword: PASSWORD,
@@ -403,7 +408,9 @@ test("one network has its share of the hashes here too, with a session or withou
     run: (ip, work) =>
       (taken++ === 0 ? share : createHashShare({ maxOfNetwork: 0, maxOfStrangers: 1_000 })).run(ip, work),
   };
-  expect(await codeOf(changePassword(deps, { ...own, ...FROM }, context()))).toBe("busy");
+  expect(await codeOf(changePassword(deps, { ...sessionAt(deps, 2), ...own, ...FROM }, context()))).toBe(
+    "busy",
+  );
 });
 
 test("a new password that could not be hashed costs no try", async () => {

@@ -14,7 +14,14 @@ import { disableTotp } from "../mfa/disable-totp.ts";
 import { regenerateRecoveryCodes } from "../mfa/regenerate-recovery-codes.ts";
 import { beginStepUp } from "../step-up/begin-step-up.ts";
 import { completeStepUp } from "../step-up/complete-step-up.ts";
-import { ANNA, proveCredentials, soon, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
+import {
+  ANNA,
+  proveCredentials,
+  sessionAt,
+  soon,
+  startWithAnna,
+  type TestDeps,
+} from "../testing/test-deps.ts";
 import { readOutbox, tokensIn } from "../testing/test-mails.ts";
 import { completeMfaLogin } from "./complete-mfa-login.ts";
 import { logIn } from "./log-in.ts";
@@ -41,9 +48,13 @@ beforeEach(async () => {
   deps = { ...started.deps, now: () => new Date(nowMs) };
   userId = started.userId;
   await proveCredentials(database.ownerSql, userId);
-  ({ secret } = await beginTotpEnrollment(deps, { userId, password: ANNA.password, ...FROM }, soon()));
+  ({ secret } = await beginTotpEnrollment(
+    deps,
+    { ...sessionAt(deps), userId, password: ANNA.password, ...FROM },
+    soon(),
+  ));
   const confirmation = { userId, sessionId: SESSION, code: validCodes()[0], ...FROM };
-  ({ recoveryCodes } = await confirmTotpEnrollment(deps, confirmation, context()));
+  ({ recoveryCodes } = await confirmTotpEnrollment(deps, { ...sessionAt(deps), ...confirmation }, context()));
   nowMs += 60_000;
 });
 afterAll(() => database.drop());
@@ -89,10 +100,11 @@ const inSession = {
     const { token } = await askApproval(deps, asked, context());
     return verifyApproval(deps, { userId, sessionId: SESSION, token, code, ...FROM }, context());
   },
-  "new recovery codes": (code: string) => regenerateRecoveryCodes(deps, { userId, code, ...FROM }, context()),
+  "new recovery codes": (code: string) =>
+    regenerateRecoveryCodes(deps, { ...sessionAt(deps), userId, code, ...FROM }, context()),
   "turning it off": (code: string) => {
     const proof = { userId, sessionId: SESSION, password: ANNA.password, code, ...FROM };
-    return disableTotp(deps, proof, context());
+    return disableTotp(deps, { ...sessionAt(deps), ...proof }, context());
   },
 } satisfies Record<string, WayIn>;
 

@@ -11,7 +11,7 @@ import { setUserAccess } from "../admin/set-user-access.ts";
 import { createIdentityRpc } from "../identity-rpc.ts";
 import { disableTotp } from "../mfa/disable-totp.ts";
 import { asOperator } from "../testing/as-operator.ts";
-import { ANNA, proveCredentials, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
+import { ANNA, proveCredentials, sessionAt, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
 import type { Role } from "../users/account.ts";
 import { findAccountById } from "../users/account-store.ts";
 import { changePasswordAtLogin } from "./change-password-at-login.ts";
@@ -241,7 +241,7 @@ test("the last factor of such a user cannot be removed; of another user it can",
   nowMs += 30_000;
   const disable = () => {
     const proof = { userId, sessionId: SESSION, password: ANNA.password, code: codeOf(secret), ...FROM };
-    return disableTotp(deps, proof, context());
+    return disableTotp(deps, { ...sessionAt(deps), ...proof }, context());
   };
   expect(await failure(disable())).toBe("mfa_required");
   expect(await isEnabled()).toBe(true);

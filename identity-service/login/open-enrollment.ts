@@ -29,6 +29,8 @@ export async function openEnrollment(
   if (tokenHash === undefined || found === undefined || user?.status !== "active") {
     throw new DomainError("mfa_token_invalid");
   }
+  // The login has not proven the factor that was added since.
+  if (user.mfaEnabled) throw new DomainError("mfa_token_invalid");
   const now = deps.now();
   const { sessionEpoch } = user;
   const isOpen = await countEnrollmentTry(tx, { tokenHash, sessionEpoch, now, maxTries: MAX_TRIES });

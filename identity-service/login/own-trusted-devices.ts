@@ -2,7 +2,9 @@ import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { transaction } from "../../service-kit/postgres.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
+import { assertOwner, type OwnerSession } from "../ownership/prove-owner.ts";
 import { deleteTrust, listTrusts, type TrustedDevice } from "../throttle/trusted-device-store.ts";
+import { lockAccountForMfa } from "../users/account-store.ts";
 import type { LoginDeps } from "./login-deps.ts";
 import { trustPeriod } from "./trust-device.ts";
 
@@ -14,13 +16,16 @@ export function listTrustedDevices(
   return listTrusts(deps.sql, { userId, ...trustPeriod(deps) });
 }
 
-/** Its sessions go on. @throws {DomainError} `not_found`, also for another user's. */
+/** Its sessions go on. @throws {DomainError} `step_up_required`; `not_found`, also for another user's. */
 export async function removeTrustedDevice(
   deps: Pick<LoginDeps, "sql" | "now" | "newId">,
-  { userId, trustedDeviceId: id }: { userId: string; trustedDeviceId: string },
+  { userId, trustedDeviceId: id, ...session }: OwnerSession & { userId: string; trustedDeviceId: string },
   context: CallContext,
 ): Promise<void> {
   await transaction(deps.sql, async (tx) => {
+    const user = await lockAccountForMfa(tx, userId);
+    if (user?.status !== "active") throw new DomainError("not_found");
+    assertOwner(deps, "removeTrustedDevice", session, user);
     if (!(await deleteTrust(tx, { userId, id }))) throw new DomainError("not_found");
     const event = { type: "trusted_device_removed", userId, reason: `device ${id}` } as const;
     await tellAudit(tx, deps, event, context);

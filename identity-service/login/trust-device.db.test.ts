@@ -21,7 +21,14 @@ import { beginPasskeyRegistration } from "../passkeys/begin-passkey-registration
 import { registerPasskey } from "../passkeys/register-passkey.ts";
 import { endOwnSessions } from "../sessions/end-sessions.ts";
 import { asOperator } from "../testing/as-operator.ts";
-import { ANNA, proveCredentials, soon, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
+import {
+  ANNA,
+  proveCredentials,
+  sessionAt,
+  soon,
+  startWithAnna,
+  type TestDeps,
+} from "../testing/test-deps.ts";
 import { readOutbox, tokensIn } from "../testing/test-mails.ts";
 import { createDeviceTokens } from "../throttle/device-token.ts";
 import type { Role } from "../users/account.ts";
@@ -69,9 +76,13 @@ const codeNow = (of = secret) => {
   return generateSync({ secret: of, epoch: Math.floor(nowMs / 1_000) });
 };
 async function enrol(who: string): Promise<string> {
-  const begun = await beginTotpEnrollment(deps, { userId: who, password: ANNA.password, ...FROM }, soon());
+  const begun = await beginTotpEnrollment(
+    deps,
+    { ...sessionAt(deps), userId: who, password: ANNA.password, ...FROM },
+    soon(),
+  );
   const confirmation = { userId: who, sessionId: SESSION, code: codeNow(begun.secret), ...FROM };
-  await confirmTotpEnrollment(deps, confirmation, context());
+  await confirmTotpEnrollment(deps, { ...sessionAt(deps), ...confirmation }, context());
   return begun.secret;
 }
 const logIn = (deviceToken: string, from = FROM, { email, password } = ANNA) =>
@@ -250,7 +261,11 @@ test("a device that is taken back while it logs in gets no session without a cod
   const deviceToken = await trust();
   const [device] = await listed();
   deps.tokenService.issueSession.mockImplementationOnce(async () => {
-    await removeTrustedDevice(deps, { userId, trustedDeviceId: device?.id ?? "" }, context());
+    await removeTrustedDevice(
+      deps,
+      { ...sessionAt(deps, 2), userId, trustedDeviceId: device?.id ?? "" },
+      context(),
+    );
     return { accessToken: "a", refreshToken: "r", expiresInS: 900, sessionId: SESSION, userId };
   });
   expect(await logIn(deviceToken)).toMatchObject({ kind: "mfaChallenge" });
@@ -262,12 +277,20 @@ test("what was taken back opens nothing any more, and the next secret of it neit
   const first = await trust();
   const deviceToken = tokenIn(await logIn(first));
   const [device] = await listed();
-  await removeTrustedDevice(deps, { userId, trustedDeviceId: device?.id ?? "" }, context());
+  await removeTrustedDevice(
+    deps,
+    { ...sessionAt(deps, 2), userId, trustedDeviceId: device?.id ?? "" },
+    context(),
+  );
   expect(await listed()).toEqual([]);
   for (const token of [deviceToken, first])
     expect(await logIn(token)).toMatchObject({ kind: "mfaChallenge" });
   expect(await events()).toContain(`trusted_device_removed device ${device?.id}`);
-  const again = removeTrustedDevice(deps, { userId, trustedDeviceId: device?.id ?? "" }, context());
+  const again = removeTrustedDevice(
+    deps,
+    { ...sessionAt(deps, 2), userId, trustedDeviceId: device?.id ?? "" },
+    context(),
+  );
   expect(await failure(again)).toBe("not_found");
 });
 
@@ -297,7 +320,11 @@ describe("another user", () => {
     await trust();
     const [device] = await listed();
     expect(await listTrustedDevices(deps, ben)).toEqual([]);
-    const foreign = removeTrustedDevice(deps, { userId: ben, trustedDeviceId: device?.id ?? "" }, context());
+    const foreign = removeTrustedDevice(
+      deps,
+      { ...sessionAt(deps, 2), userId: ben, trustedDeviceId: device?.id ?? "" },
+      context(),
+    );
     expect(await failure(foreign)).toBe("not_found");
     expect(await listed()).toHaveLength(1);
   });
@@ -405,7 +432,11 @@ describe("the trust ends with", () => {
   const ends: Record<string, () => Promise<unknown>> = {
     "a new password": () => {
       const change = { currentPassword: ANNA.password, newPassword: NEW_PASSWORD, clientIp: FROM.clientIp };
-      return changePassword(deps, { userId, sessionId: SESSION, ...change }, context());
+      return changePassword(
+        deps,
+        { ...sessionAt(deps, 2), userId, sessionId: SESSION, ...change },
+        context(),
+      );
     },
     "a password reset": async () => {
       await forgotPassword(deps, { email: ANNA.email });
@@ -415,11 +446,11 @@ describe("the trust ends with", () => {
     },
     "a second factor that is turned off and on": async () => {
       const proof = { userId, sessionId: SESSION, password: ANNA.password, code: codeNow(), ...FROM };
-      await disableTotp(deps, proof, context());
+      await disableTotp(deps, { ...sessionAt(deps), ...proof }, context());
       secret = await enrol(userId);
     },
     "new recovery codes": () =>
-      regenerateRecoveryCodes(deps, { userId, code: codeNow(), ...FROM }, context()),
+      regenerateRecoveryCodes(deps, { ...sessionAt(deps), userId, code: codeNow(), ...FROM }, context()),
     "a new passkey": async () => {
       const owner = { userId, sessionId: SESSION, acr: 2, authTime: deps.now(), ...FROM } as const;
       const attestation = new TestAuthenticator().create(await beginPasskeyRegistration(deps, owner));

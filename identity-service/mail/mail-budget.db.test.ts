@@ -8,7 +8,7 @@ import { changePassword } from "../accounts/change-password.ts";
 import { deleteAccount } from "../accounts/delete-account.ts";
 import { forgotPassword, resendVerification } from "../accounts/mail-a-link.ts";
 import { register } from "../accounts/register.ts";
-import { soon, testDeps } from "../testing/test-deps.ts";
+import { sessionAt, soon, testDeps } from "../testing/test-deps.ts";
 import { lockAccount } from "../users/account-store.ts";
 import type { MailName } from "./mail.ts";
 import { deleteOldMailCounts } from "./mail-budget.ts";
@@ -59,7 +59,7 @@ test("a hundred rounds of registering and deleting mail a stranger five times, h
 
 test("an owner who deletes an account that was never proven mails its address once an hour at most", async () => {
   const { id: userId } = await signUp(VICTIM);
-  await deleteAccount(deps, { userId, password: PASSWORD, clientIp: "" }, context());
+  await deleteAccount(deps, { ...sessionAt(deps), userId, password: PASSWORD, clientIp: "" }, context());
   for (let round = 0; round < 100; round += 1) {
     await expect(signUp(VICTIM)).rejects.toMatchObject({ code: "email_already_registered" });
   }
@@ -71,7 +71,7 @@ test("an owner who deletes an account that was never proven mails its address on
 
 test("a registration that says nothing treats such an address like any other", async () => {
   const { id: userId } = await signUp(VICTIM);
-  await deleteAccount(deps, { userId, password: PASSWORD, clientIp: "" }, context());
+  await deleteAccount(deps, { ...sessionAt(deps), userId, password: PASSWORD, clientIp: "" }, context());
   deps = { ...deps, registrationDiscloses: false };
   await signUp(VICTIM);
   expect(await database.ownerSql`select from users`).toHaveLength(0);
@@ -103,7 +103,7 @@ test("any number of accounts that want an address as theirs mail it five times a
   const want = async (index: number) => {
     const { id: userId } = await signUp(`a${index}@example.com`);
     const request = { userId, password: PASSWORD, newEmail: VICTIM, clientIp: "" };
-    await changeEmail(deps, request, soon());
+    await changeEmail(deps, { ...sessionAt(deps), ...request }, soon());
     await deps.afterAnswer.drained();
   };
   for (let index = 0; index < 10; index += 1) await want(index);
@@ -126,7 +126,11 @@ test("thirty registrations of one address at once: five mails", async () => {
   await Promise.all(
     Array.from({ length: 30 }, async (_, index) => {
       const { id: userId } = await signUp(`b${index}@example.com`);
-      await changeEmail(deps, { userId, password: PASSWORD, newEmail: VICTIM, clientIp: "" }, soon());
+      await changeEmail(
+        deps,
+        { ...sessionAt(deps), userId, password: PASSWORD, newEmail: VICTIM, clientIp: "" },
+        soon(),
+      );
     }),
   );
   await deps.afterAnswer.drained();
@@ -140,7 +144,7 @@ test("notices about an account reach an address without bound once it is proven,
     for (let index = 0; index < times; index += 1) {
       const newPassword = `a long password ${password.length}${index}`;
       const request = { userId, sessionId: deps.newId(), currentPassword: password, newPassword };
-      await changePassword(deps, { ...request, clientIp: "" }, context());
+      await changePassword(deps, { ...sessionAt(deps), ...request, clientIp: "" }, context());
       password = newPassword;
     }
   };
@@ -197,7 +201,7 @@ test("the limit of reset links by day holds over accounts of an address", async 
 
 test("counts are deleted after a day, and a reservation when it ends", async () => {
   const { id: userId } = await signUp(VICTIM);
-  await deleteAccount(deps, { userId, password: PASSWORD, clientIp: "" }, context());
+  await deleteAccount(deps, { ...sessionAt(deps), userId, password: PASSWORD, clientIp: "" }, context());
   await deleteOldMailCounts(deps);
   expect(await database.ownerSql`select from counted_mails`).toHaveLength(1);
   expect(await database.ownerSql`select from released_addresses`).toHaveLength(1);

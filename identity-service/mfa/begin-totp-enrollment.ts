@@ -1,7 +1,8 @@
 import encodeQR from "qr";
 import { DomainError } from "../../service-kit/errors.ts";
 import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
-import { isStill, type Reauthentication, reauthenticate } from "../passwords/reauthenticate.ts";
+import { type OwnerSession, proveOwner } from "../ownership/prove-owner.ts";
+import { isStill, type Reauthentication } from "../passwords/reauthenticate.ts";
 import type { Account, Locked } from "../users/account.ts";
 import { lockAccount } from "../users/account-store.ts";
 import type { MfaDeps } from "./mfa-deps.ts";
@@ -20,14 +21,14 @@ export interface TotpEnrollment {
 
 /**
  * Requires proven credentials, so that a registration cannot lock the owner of its address out.
- * @throws {DomainError} `invalid_credentials`, `email_not_verified`, `mfa_already_enabled`.
+ * @throws {DomainError} `step_up_required`, `invalid_credentials`, `email_not_verified`, `mfa_already_enabled`.
  */
 export async function beginTotpEnrollment(
   deps: MfaDeps,
-  request: Reauthentication,
+  request: Reauthentication & OwnerSession,
   deadlineMs: number,
 ): Promise<TotpEnrollment> {
-  const checked = await reauthenticate(deps, request, deadlineMs);
+  const checked = await proveOwner(deps, "beginTotp", request, deadlineMs);
   return transaction(deps.sql, async (tx) => {
     const account = await lockAccount(tx, request.userId);
     if (!isStill(checked, account)) throw new DomainError("invalid_credentials");

@@ -2,6 +2,7 @@ import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
+import { assertOwner, type OwnerSession } from "../ownership/prove-owner.ts";
 import { owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import { endWrongRows } from "../throttle/mfa-guessing-store.ts";
@@ -9,7 +10,7 @@ import { assertTriesLeft, noteWrongCode } from "../throttle/mfa-tries.ts";
 import type { Account, Locked } from "../users/account.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
 import { endSessionsOfMfaChange } from "./end-sessions-of-mfa-change.ts";
-import { giveRecoveryCodes } from "./give-recovery-codes.ts";
+import { giveFirstRecoveryCodes } from "./give-recovery-codes.ts";
 import type { MfaDeps, TypedCode } from "./mfa-deps.ts";
 import { enqueueMfaNotice } from "./mfa-notice.ts";
 import { confirmTotpCredential, consumeTotpStep, findTotpCredential } from "./mfa-store.ts";
@@ -19,18 +20,21 @@ import { parseCode } from "./typed-code.ts";
 
 const ENROLLMENT_TTL_MS = 15 * 60_000;
 
-export interface EnrollmentConfirmation extends TypedCode {
+export interface EnrollmentConfirmation extends TypedCode, OwnerSession {
   userId: string;
   sessionId: string;
 }
 
 export interface ConfirmedEnrollment {
-  /** Never logged. */
+  /** Empty unless it is the first second factor. Never logged. */
   recoveryCodes: string[];
   endedSessionIds: readonly string[];
 }
 
-/** Ends the other sessions. @throws {DomainError} `mfa_code_invalid`, `email_not_verified`, `mfa_already_enabled`. */
+/**
+ * Ends the other sessions.
+ * @throws {DomainError} `step_up_required`, `mfa_code_invalid`, `email_not_verified`, `mfa_already_enabled`.
+ */
 export async function confirmTotpEnrollment(
   deps: MfaDeps,
   request: EnrollmentConfirmation,
@@ -53,6 +57,7 @@ async function enable(
 ): Promise<EnabledTotp | undefined> {
   const user = await lockAccountForMfa(tx, request.userId);
   if (user?.status !== "active") throw new DomainError("mfa_code_invalid");
+  assertOwner(deps, "confirmTotp", request, user);
   // May have been revoked since.
   if (user.credentialsProvenAt === null) throw new DomainError("email_not_verified");
   return enableTotp(tx, deps, user, { ...request, exceptSessionId: request.sessionId }, context);
@@ -101,7 +106,7 @@ export async function enableTotp(
   await endWrongRows(tx, userId);
   // First, so that the codes are not older than the link that takes them back.
   await enqueueMfaNotice(tx, deps, user, "mfa-enabled", request);
-  const recoveryCodes = await giveRecoveryCodes(tx, deps, userId);
+  const recoveryCodes = await giveFirstRecoveryCodes(tx, deps, user);
   const { clientIp, userAgent } = request;
   await tellAudit(tx, deps, { type: "mfa_enabled", userId, byOwner: true, clientIp, userAgent }, context);
   const end = await owesSessionEnd(tx, deps, {

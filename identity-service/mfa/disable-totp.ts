@@ -2,7 +2,8 @@ import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
-import { isStill, reauthenticate } from "../passwords/reauthenticate.ts";
+import { type OwnerSession, proveOwner } from "../ownership/prove-owner.ts";
+import { isStill } from "../passwords/reauthenticate.ts";
 import { owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import type { Account } from "../users/account.ts";
@@ -14,7 +15,7 @@ import { enqueueMfaNotice } from "./mfa-notice.ts";
 import { assertFactorRemovable } from "./mfa-requirement.ts";
 import { deleteIdleRecoveryCodes, deleteTotp } from "./mfa-store.ts";
 
-export interface DisableRequest extends TypedCode {
+export interface DisableRequest extends TypedCode, OwnerSession {
   userId: string;
   sessionId: string;
   password: string;
@@ -26,7 +27,7 @@ export async function disableTotp(
   request: DisableRequest,
   context: CallContext,
 ): Promise<readonly string[]> {
-  const checked = await reauthenticate(deps, request, context.deadlineMs);
+  const checked = await proveOwner(deps, "disableTotp", request, context.deadlineMs);
   const end = await transaction(deps.sql, (tx) => disable(tx, deps, { request, checked, context }));
   // After the commit, so that the attempt counts.
   if (end === undefined) refuseWrongCode(deps);

@@ -1,11 +1,29 @@
 import type { TransactionSql } from "../../service-kit/postgres.ts";
+import type { Account, Locked } from "../users/account.ts";
 import { replaceRecoveryCodes } from "./mfa-store.ts";
 import { newRecoveryCodes, normalCode, recoveryCodeHash } from "./recovery-code.ts";
+
+interface GiveDeps {
+  now: () => Date;
+  randomBytes: (count: number) => Buffer;
+}
+
+/**
+ * Those of an earlier factor stay: a new one must not take the owner's away. Returns none then.
+ * @param user as they were before the factor.
+ */
+export async function giveFirstRecoveryCodes(
+  tx: TransactionSql,
+  deps: GiveDeps,
+  user: Locked<Account>,
+): Promise<string[]> {
+  return user.mfaEnabled ? [] : giveRecoveryCodes(tx, deps, user.id);
+}
 
 /** Returns the plaintext, which is not stored. */
 export async function giveRecoveryCodes(
   tx: TransactionSql,
-  deps: { now: () => Date; randomBytes: (count: number) => Buffer },
+  deps: GiveDeps,
   userId: string,
 ): Promise<string[]> {
   const codes = newRecoveryCodes(deps.randomBytes);

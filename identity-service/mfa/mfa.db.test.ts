@@ -16,7 +16,7 @@ import { completeMfaLogin } from "../login/complete-mfa-login.ts";
 import { deleteEndedLogins } from "../login/delete-ended-logins.ts";
 import { logIn as logInWith } from "../login/log-in.ts";
 import { rememberDevice } from "../login/remember-device.ts";
-import { newTestKey, proveCredentials, soon, testDeps } from "../testing/test-deps.ts";
+import { newTestKey, proveCredentials, sessionAt, soon, testDeps } from "../testing/test-deps.ts";
 import { createDeviceTokens } from "../throttle/device-token.ts";
 import { deleteOldWrongCodes } from "../throttle/mfa-tries.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
@@ -73,12 +73,14 @@ const codeOf = (secret: string, shiftS = 0) =>
 /** No code of any step, nor, but once in 2^80, a recovery code. */
 const WRONG = "AAAA-AAAA-AAAA-AAAA";
 
-const setUp = (password = PASSWORD) => beginTotpEnrollment(deps, { userId, password, ...FROM }, soon());
+const setUp = (password = PASSWORD) =>
+  beginTotpEnrollment(deps, { ...sessionAt(deps, 2), userId, password, ...FROM }, soon());
 const enable = (code: string) =>
-  confirmTotpEnrollment(deps, { userId, sessionId: SESSION, code, ...FROM }, context());
+  confirmTotpEnrollment(deps, { ...sessionAt(deps, 2), userId, sessionId: SESSION, code, ...FROM }, context());
 const disable = (code: string, password = PASSWORD) =>
-  disableTotp(deps, { userId, sessionId: SESSION, password, code, ...FROM }, context());
-const renew = (code: string) => regenerateRecoveryCodes(deps, { userId, code, ...FROM }, context());
+  disableTotp(deps, { ...sessionAt(deps, 2), userId, sessionId: SESSION, password, code, ...FROM }, context());
+const renew = (code: string) =>
+  regenerateRecoveryCodes(deps, { ...sessionAt(deps, 2), userId, code, ...FROM }, context());
 async function verify(tempToken: string, code: string, deviceToken = "") {
   const result = await completeMfaLogin(deps, { tempToken, code, deviceToken, ...FROM }, context());
   if (result.kind !== "completed") throw new Error("asked for another password");
@@ -503,7 +505,7 @@ test("after a hundred wrong codes in a row the app's codes are no more tried, un
 
   expect(await guessUntilShut()).toBe(100);
   const change = { userId, sessionId: SESSION, currentPassword: PASSWORD, newPassword: "another long one" };
-  await changePassword(deps, { ...change, clientIp: "" }, context());
+  await changePassword(deps, { ...sessionAt(deps, 2), ...change, clientIp: "" }, context());
   expect(await tryCode(codeOf(secret), UNKNOWN)).toBe("totp");
 });
 
@@ -519,7 +521,7 @@ test("a new password gives the day's tries back, at most once a day", async () =
   };
   const change = async (currentPassword: string, newPassword: string) => {
     const request = { userId, sessionId: SESSION, currentPassword, newPassword, clientIp: "" };
-    await changePassword(deps, request, context());
+    await changePassword(deps, { ...sessionAt(deps, 2), ...request }, context());
   };
   expect(await spend()).toBe(20);
   await change(PASSWORD, "another long one");

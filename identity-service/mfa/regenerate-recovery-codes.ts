@@ -1,6 +1,7 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { transaction } from "../../service-kit/postgres.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
+import { assertOwner, type OwnerSession } from "../ownership/prove-owner.ts";
 import { deleteTrustsOfUser } from "../throttle/trusted-device-store.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
 import { checkMfaCode, refuseWrongCode } from "./check-mfa-code.ts";
@@ -11,13 +12,14 @@ import { enqueueMfaNotice } from "./mfa-notice.ts";
 /** @throws {DomainError} `mfa_code_invalid`. */
 export async function regenerateRecoveryCodes(
   deps: MfaDeps,
-  request: TypedCode & { userId: string },
+  request: TypedCode & OwnerSession & { userId: string },
   context: CallContext,
 ): Promise<string[]> {
   const { userId, clientIp, userAgent } = request;
   const codes = await transaction(deps.sql, async (tx) => {
     const user = await lockAccountForMfa(tx, userId);
     if (user?.status !== "active") return undefined;
+    assertOwner(deps, "renewRecoveryCodes", request, user);
     const method = await checkMfaCode(tx, deps, user, request, "session", context);
     if (method === undefined) return undefined;
     // First, so that the codes are not older than the link that takes them back.

@@ -2,11 +2,11 @@ import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { listIdentities } from "../identities/external-identity-store.ts";
 import { insertFlow, type OAuthFlow } from "../identities/oauth-store.ts";
+import { type PasswordOwner, proveOwner } from "../ownership/prove-owner.ts";
 import { findSessionEpoch } from "../sessions/session-end-store.ts";
 import { spendOrRefuse } from "../throttle/spend-call.ts";
 import type { OAuthDeps } from "./oauth-deps.ts";
 import { handleHash, newHandle } from "./oauth-flow-secrets.ts";
-import { type IdentityOwner, proveOwner } from "./prove-owner.ts";
 import type { RelyingParty } from "./relying-party.ts";
 
 const FLOW_LIFETIME_S = 600;
@@ -22,7 +22,7 @@ export interface OAuthBeginning {
   /** It came in a cookie that only this origin can set. */
   isBrowserTokenSecure: boolean;
   /** Undefined for a login. */
-  linkTo: IdentityOwner | undefined;
+  linkTo: PasswordOwner | undefined;
   clientIp: string;
   deviceToken?: string;
 }
@@ -96,15 +96,15 @@ function allowedReturnTo({ returnTo: [first = "", ...others] }: OAuthDeps, wante
 }
 
 async function prepareLink(
-  deps: OAuthDeps & OAuthDeps,
+  deps: OAuthDeps,
   party: RelyingParty,
-  owner: IdentityOwner | undefined,
+  owner: PasswordOwner | undefined,
   context: CallContext,
 ): Promise<Pick<OAuthFlow, "linkUserId" | "linkSessionEpoch" | "linkSessionId">> {
   if (owner === undefined) return { linkUserId: null, linkSessionEpoch: null, linkSessionId: null };
   // Before the proof, so that a later session end cancels the flow too.
   const linkSessionEpoch = await findSessionEpoch(deps.sql, owner.userId);
-  const account = await proveOwner(deps, owner, context.deadlineMs);
+  const account = await proveOwner(deps, "linkIdentity", owner, context.deadlineMs);
   if (linkSessionEpoch === undefined) throw new DomainError("invalid_credentials");
   if (account.credentialsProvenAt === null) throw new DomainError("email_not_verified");
   const linked = await listIdentities(deps.sql, owner.userId);

@@ -27,9 +27,10 @@ import { createCountLogin } from "../login/count-logins.ts";
 import { logIn as logInWith } from "../login/log-in.ts";
 import { beginTotpEnrollment } from "../mfa/begin-totp-enrollment.ts";
 import { confirmTotpEnrollment } from "../mfa/confirm-totp-enrollment.ts";
+import type { PasswordOwner } from "../ownership/prove-owner.ts";
 import { createHashShare } from "../passwords/hash-share.ts";
 import { asOperator } from "../testing/as-operator.ts";
-import { proveCredentials, soon, testDeps } from "../testing/test-deps.ts";
+import { proveCredentials, sessionAt, soon, testDeps } from "../testing/test-deps.ts";
 import { createMemoryThrottle } from "../throttle/memory-throttle.ts";
 import { throttleLimits } from "../throttle/throttle.ts";
 import { beginOAuthLogin } from "./begin-oauth-login.ts";
@@ -38,7 +39,6 @@ import { deleteExpiredOAuth } from "./delete-expired-oauth.ts";
 import { exchangeOAuthCode } from "./exchange-oauth-code.ts";
 import { partyOf, settingsOf } from "./oauth.fixture.ts";
 import { challengeOf } from "./oauth-flow-secrets.ts";
-import type { IdentityOwner } from "./prove-owner.ts";
 import { unlinkIdentity } from "./unlink-identity.ts";
 
 const RETURN_TO = "https://app.example/signed-in";
@@ -94,7 +94,7 @@ interface Beginning {
   codeChallenge?: string;
   returnTo?: string;
   browserToken?: string;
-  linkTo?: IdentityOwner;
+  linkTo?: PasswordOwner;
   clientIp?: string;
 }
 const begin = ({
@@ -151,7 +151,8 @@ async function setPasswordByMail(): Promise<void> {
 const told = () =>
   database.ownerSql`
     select type, reason, user_id, actor_id, ip from security_events where type like 'identity_%' order by id`;
-const ownerOf = (userId: string, overrides: Partial<IdentityOwner> = {}): IdentityOwner => ({
+const ownerOf = (userId: string, overrides: Partial<PasswordOwner> = {}): PasswordOwner => ({
+  acr: 1,
   userId,
   sessionId: deps.newId(),
   authTime: deps.now(),
@@ -755,14 +756,14 @@ test("a second factor is asked for here too, and the session says how it began",
   const user = await registered();
   const enrollment = await beginTotpEnrollment(
     deps,
-    { userId: user.id, password: PASSWORD, clientIp: "" },
+    { ...sessionAt(deps), userId: user.id, password: PASSWORD, clientIp: "" },
     soon(),
   );
   const code = (shiftS: number) =>
     generateSync({ secret: enrollment.secret, epoch: Math.floor(deps.now().getTime() / 1_000) + shiftS });
   await confirmTotpEnrollment(
     deps,
-    { userId: user.id, sessionId: deps.newId(), code: code(-30), ...from },
+    { ...sessionAt(deps), userId: user.id, sessionId: deps.newId(), code: code(-30), ...from },
     context(),
   );
   const result = await flow();
@@ -894,7 +895,7 @@ describe("linking and unlinking", () => {
     expect(await told()).toMatchObject([{ type: "identity_linked", reason: "demo", user_id: user.id }]);
   });
 
-  test.each<[string, Partial<IdentityOwner>, string]>([
+  test.each<[string, Partial<PasswordOwner>, string]>([
     ["no password", { password: "" }, "reauthentication_required"],
     ["a wrong password", { password: "wrong" }, "invalid_credentials"],
   ])("with %s nothing is linked or unlinked", async (_name, overrides, code) => {

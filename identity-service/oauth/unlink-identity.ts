@@ -6,6 +6,7 @@ import {
   type LinkedIdentity,
   listIdentities,
 } from "../identities/external-identity-store.ts";
+import { type PasswordOwner, proveOwner } from "../ownership/prove-owner.ts";
 import { listPasskeys } from "../passkeys/passkey-store.ts";
 import { isStill } from "../passwords/reauthenticate.ts";
 import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
@@ -13,16 +14,15 @@ import type { SessionEnd } from "../sessions/session-end-store.ts";
 import type { Account } from "../users/account.ts";
 import { lockAccount } from "../users/account-store.ts";
 import type { OAuthDeps } from "./oauth-deps.ts";
-import { type IdentityOwner, proveOwner } from "./prove-owner.ts";
 import { tellIdentityChange } from "./tell-identity-change.ts";
 
 /** Ends the other sessions, which may have begun with it. @throws {DomainError} `not_found`, `last_credential`. */
 export async function unlinkIdentity(
   deps: OAuthDeps,
-  { owner, provider }: { owner: IdentityOwner; provider: string },
+  { owner, provider }: { owner: PasswordOwner; provider: string },
   context: CallContext,
 ): Promise<readonly string[]> {
-  const checked = await proveOwner(deps, owner, context.deadlineMs);
+  const checked = await proveOwner(deps, "unlinkIdentity", owner, context.deadlineMs);
   const end = await transaction(deps.sql, (tx) => unlink(tx, deps, { owner, provider, checked }, context));
   deps.wakeMailWorker();
   return endSessions(deps, end, context);
@@ -31,7 +31,7 @@ export async function unlinkIdentity(
 async function unlink(
   tx: TransactionSql,
   deps: OAuthDeps,
-  { owner, provider, checked }: { owner: IdentityOwner; provider: string; checked: Account },
+  { owner, provider, checked }: { owner: PasswordOwner; provider: string; checked: Account },
   context: CallContext,
 ): Promise<SessionEnd> {
   const { userId, sessionId: exceptSessionId } = owner;

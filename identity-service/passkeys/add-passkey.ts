@@ -2,7 +2,7 @@ import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import type { TransactionSql } from "../../service-kit/postgres.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
-import { giveRecoveryCodes } from "../mfa/give-recovery-codes.ts";
+import { giveFirstRecoveryCodes } from "../mfa/give-recovery-codes.ts";
 import { owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import type { Account, Locked } from "../users/account.ts";
@@ -50,7 +50,7 @@ export async function addPasskey(
   if (!(await insertPasskey(tx, passkey))) return undefined;
   // First, so that the codes are not older than the link that takes them back.
   await tellPasskeyAdded(tx, deps, { user, from: answer }, context);
-  const recoveryCodes = user.mfaEnabled ? [] : await giveRecoveryCodes(tx, deps, userId);
+  const recoveryCodes = await giveFirstRecoveryCodes(tx, deps, user);
   const end = await owesSessionEnd(tx, deps, {
     userId,
     reason: "passkey_added",

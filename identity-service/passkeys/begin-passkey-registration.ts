@@ -1,13 +1,14 @@
+import { createHash } from "node:crypto";
 import {
   generateRegistrationOptions,
   type PublicKeyCredentialCreationOptionsJSON,
 } from "@simplewebauthn/server";
 import { DomainError } from "../../service-kit/errors.ts";
 import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
+import { assertOwner, type Owner } from "../ownership/prove-owner.ts";
 import type { Account } from "../users/account.ts";
 import { findAccountById } from "../users/account-store.ts";
 import { CHALLENGE_LIFETIME_MS, describeCredential, keepChallenge } from "./passkey-ceremony.ts";
-import { assertFresh, type PasskeyOwner, sessionBinding } from "./passkey-owner.ts";
 import { listPasskeys } from "./passkey-store.ts";
 import type { PasskeyDeps } from "./passkeys-deps.ts";
 import { userHandleOf } from "./user-handle.ts";
@@ -22,13 +23,18 @@ export const MAX_PASSKEYS_OF_USER = 20;
  */
 export async function beginPasskeyRegistration(
   deps: PasskeyDeps & { sql: Sql },
-  owner: PasskeyOwner,
+  owner: Owner,
 ): Promise<PublicKeyCredentialCreationOptionsJSON> {
   const account = await findAccountById(deps.sql, owner.userId);
   if (account?.status !== "active") throw new DomainError("token_invalid");
-  assertFresh(deps.now(), owner, account);
+  assertOwner(deps, "beginPasskey", owner, account);
   if (account.credentialsProvenAt === null) throw new DomainError("email_not_verified");
   return creationOptions(deps.sql, deps, account, sessionBinding(owner.sessionId));
+}
+
+/** To what a registration's challenge is bound. */
+export function sessionBinding(sessionId: string): Buffer {
+  return createHash("sha256").update(sessionId).digest();
 }
 
 /** @param boundTo with what the answer has to come. @throws {DomainError} `conflict` beyond 20. */

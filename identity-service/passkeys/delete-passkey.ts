@@ -4,11 +4,11 @@ import { type TransactionSql, transaction } from "../../service-kit/postgres.ts"
 import { listIdentities } from "../identities/external-identity-store.ts";
 import { assertFactorRemovable } from "../mfa/mfa-requirement.ts";
 import { deleteIdleRecoveryCodes } from "../mfa/mfa-store.ts";
+import { assertOwner, type Owner } from "../ownership/prove-owner.ts";
 import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import { lockAccount } from "../users/account-store.ts";
 import { tellPasskeyRemoved } from "./passkey-notice.ts";
-import { assertFresh, type PasskeyOwner } from "./passkey-owner.ts";
 import { deletePasskey as deleteRow, listPasskeys } from "./passkey-store.ts";
 import type { PasskeyDeps } from "./passkeys-deps.ts";
 
@@ -18,7 +18,7 @@ import type { PasskeyDeps } from "./passkeys-deps.ts";
  */
 export async function deletePasskey(
   deps: PasskeyDeps,
-  request: { owner: PasskeyOwner; passkeyId: string },
+  request: { owner: Owner; passkeyId: string },
   context: CallContext,
 ): Promise<readonly string[]> {
   const end = await transaction(deps.sql, (tx) => remove(tx, deps, request, context));
@@ -29,13 +29,13 @@ export async function deletePasskey(
 async function remove(
   tx: TransactionSql,
   deps: PasskeyDeps,
-  { owner, passkeyId: id }: { owner: PasskeyOwner; passkeyId: string },
+  { owner, passkeyId: id }: { owner: Owner; passkeyId: string },
   context: CallContext,
 ): Promise<SessionEnd> {
   const { userId, sessionId: exceptSessionId } = owner;
   const user = await lockAccount(tx, userId);
   if (user?.status !== "active") throw new DomainError("not_found");
-  assertFresh(deps.now(), owner, user);
+  assertOwner(deps, "deletePasskey", owner, user);
   const passkeys = await listPasskeys(tx, userId);
   const passkey = passkeys.find((candidate) => candidate.id === id);
   if (passkey === undefined) throw new DomainError("not_found");

@@ -9,6 +9,7 @@ import { register } from "../accounts/register.ts";
 import { setUserAccess } from "../admin/set-user-access.ts";
 import { createIdentityRpc } from "../identity-rpc.ts";
 import { beginPasskeyLogin, logInWithPasskey } from "../login/log-in-with-passkey.ts";
+import type { Owner } from "../ownership/prove-owner.ts";
 import { asOperator } from "../testing/as-operator.ts";
 import { proveCredentials, soon, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
 import { createMemoryThrottle } from "../throttle/memory-throttle.ts";
@@ -31,7 +32,6 @@ import { deletePasskey } from "./delete-passkey.ts";
 import { renamePasskey } from "./own-passkeys.ts";
 import { beginPasskeyCeremony, finishPasskeyCeremony } from "./passkey-ceremony.ts";
 import type { PasskeyPurpose } from "./passkey-challenge-store.ts";
-import type { PasskeyOwner } from "./passkey-owner.ts";
 import { listPasskeys } from "./passkey-store.ts";
 import { registerPasskey } from "./register-passkey.ts";
 
@@ -43,7 +43,7 @@ let database: TestDatabase;
 let deps: TestDeps;
 let userId: string;
 let nowMs: number;
-let owner: PasskeyOwner;
+let owner: Owner;
 let authenticator: TestAuthenticator;
 
 beforeAll(async () => {
@@ -61,7 +61,7 @@ beforeEach(async () => {
 });
 afterAll(() => database.drop());
 
-const ownerOf = (id: string): PasskeyOwner => ({
+const ownerOf = (id: string): Owner => ({
   userId: id,
   sessionId: deps.newId(),
   acr: 3,
@@ -223,7 +223,7 @@ describe("registration", () => {
 
   test("it belongs to its session, its user and five minutes", async () => {
     const attestation = authenticator.create(await beginPasskeyRegistration(deps, owner));
-    const attempt = (who: PasskeyOwner) =>
+    const attempt = (who: Owner) =>
       codeOf(registerPasskey(deps, { owner: who, name: "x", attestation }, context()));
     expect(await attempt(ownerOf(userId))).toBe("passkey_invalid");
     const { id } = await ben();
@@ -570,7 +570,7 @@ describe("the list", () => {
 
   test("a removal ends the other sessions and is told; a stranger's, a repeated and a late one are refused", async () => {
     const { id: passkeyId } = await enrol();
-    const remove = (who: PasskeyOwner) => codeOf(deletePasskey(deps, { owner: who, passkeyId }, context()));
+    const remove = (who: Owner) => codeOf(deletePasskey(deps, { owner: who, passkeyId }, context()));
     expect(await remove(ownerOf((await ben()).id))).toBe("not_found");
     await forget();
     expect(await remove({ ...owner, authTime: new Date(nowMs - 300_001) })).toBe("step_up_required");

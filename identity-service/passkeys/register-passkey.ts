@@ -2,16 +2,17 @@ import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
 import { endSessionsOfMfaChange } from "../mfa/end-sessions-of-mfa-change.ts";
+import { assertOwner, type Owner } from "../ownership/prove-owner.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
 import { type AddedPasskey, addPasskey } from "./add-passkey.ts";
+import { sessionBinding } from "./begin-passkey-registration.ts";
 import { passkeyName } from "./own-passkeys.ts";
-import { type PasskeyOwner, sessionBinding } from "./passkey-owner.ts";
 import type { Passkey } from "./passkey-store.ts";
 import type { PasskeyDeps } from "./passkeys-deps.ts";
 import type { Attestation } from "./verify-attestation.ts";
 
 export interface PasskeyRegistration {
-  owner: PasskeyOwner;
+  owner: Owner;
   name: string;
   attestation: Attestation;
 }
@@ -25,7 +26,7 @@ export interface RegisteredPasskey {
 
 /**
  * Ends the other sessions.
- * @throws {DomainError} `passkey_invalid`, `email_not_verified`, `conflict` beyond 20, `validation_failed`.
+ * @throws {DomainError} `step_up_required`, `passkey_invalid`, `email_not_verified`, `conflict` beyond 20, `validation_failed`.
  */
 export async function registerPasskey(
   deps: PasskeyDeps,
@@ -52,6 +53,7 @@ async function register(
   const { userId, sessionId: exceptSessionId, clientIp, userAgent } = owner;
   const user = await lockAccountForMfa(tx, userId);
   if (user?.status !== "active") return undefined;
+  assertOwner(deps, "addPasskey", owner, user);
   // May have been revoked since.
   if (user.credentialsProvenAt === null) throw new DomainError("email_not_verified");
   const boundTo = sessionBinding(exceptSessionId);

@@ -47,7 +47,8 @@ export async function reauthenticate(
   }
 }
 
-/** A rehash counts as a change. */
+/** A rehash counts as a change, and so does a first second factor, which the proof did not have. */
 export function isStill(checked: Account, now: Locked<Account> | undefined): now is Locked<Account> {
-  return now?.status === "active" && now.passwordHash === checked.passwordHash;
+  const hasNewFactor = now?.mfaEnabled === true && !checked.mfaEnabled;
+  return now?.status === "active" && now.passwordHash === checked.passwordHash && !hasNewFactor;
 }

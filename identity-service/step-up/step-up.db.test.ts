@@ -17,7 +17,7 @@ import { beginPasskeyRegistration } from "../passkeys/begin-passkey-registration
 import { registerPasskey } from "../passkeys/register-passkey.ts";
 import { endOwnSessions } from "../sessions/end-sessions.ts";
 import { asOperator } from "../testing/as-operator.ts";
-import { proveCredentials, soon, testDeps } from "../testing/test-deps.ts";
+import { proveCredentials, sessionAt, soon, testDeps } from "../testing/test-deps.ts";
 import { getAccount } from "../users/get-account.ts";
 import { beginStepUp } from "./begin-step-up.ts";
 import { completeStepUp, type StepUpProof } from "./complete-step-up.ts";
@@ -61,9 +61,17 @@ const context = () => ({
 });
 const codeOf = (secret: string) => generateSync({ secret, epoch: Math.floor(nowMs / 1_000) });
 async function enrolled() {
-  const { secret } = await beginTotpEnrollment(deps, { userId, password: PASSWORD, ...FROM }, soon());
+  const { secret } = await beginTotpEnrollment(
+    deps,
+    { ...sessionAt(deps), userId, password: PASSWORD, ...FROM },
+    soon(),
+  );
   const confirmation = { userId, sessionId: SESSION, code: codeOf(secret), ...FROM };
-  const { recoveryCodes } = await confirmTotpEnrollment(deps, confirmation, context());
+  const { recoveryCodes } = await confirmTotpEnrollment(
+    deps,
+    { ...sessionAt(deps), ...confirmation },
+    context(),
+  );
   nowMs += 30_000;
   return { secret, recoveryCodes };
 }
@@ -425,7 +433,7 @@ const ENDS: [string, () => Promise<unknown>][] = [
         currentPassword: PASSWORD,
         newPassword: "another good one",
       };
-      return changePassword(deps, { ...change, clientIp: "" }, context());
+      return changePassword(deps, { ...sessionAt(deps, 2), ...change, clientIp: "" }, context());
     },
   ],
   ["a disable", () => setUserAccess(deps, { userId, status: "disabled" }, asOperator())],

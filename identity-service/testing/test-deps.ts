@@ -10,6 +10,7 @@ import { type EncryptionKey, parseEncryptionKey } from "../../service-kit/key-ci
 import { createLogger } from "../../service-kit/logger.ts";
 import { createMetrics } from "../../service-kit/metrics.ts";
 import type { Sql } from "../../service-kit/postgres.ts";
+import type { AssuranceLevel } from "../../token-client/assurance.ts";
 import { register } from "../accounts/register.ts";
 import { createApiKeyIds } from "../clients/api-keys.ts";
 import { createClientLimits } from "../clients/client-limits.ts";
@@ -20,6 +21,7 @@ import { createLinkTokens } from "../mail/links.ts";
 import type { MfaKeys } from "../mfa/totp-secret.ts";
 import type { RelyingParties } from "../oauth/oauth-deps.ts";
 import { createFlowSecrets } from "../oauth/oauth-flow-secrets.ts";
+import type { OwnerSession } from "../ownership/prove-owner.ts";
 import type { PasskeyParty } from "../passkeys/passkeys-deps.ts";
 import { commonPasswords } from "../passwords/common-passwords.ts";
 import { createHashQueue } from "../passwords/hash-queue.ts";
@@ -80,6 +82,12 @@ export async function startWithAnna(database: {
   const deps = await testDeps(database.sql);
   return { deps, userId: (await register(deps, ANNA, soon())).id };
 }
+
+/** A session whose user has just proven who they are. */
+export const sessionAt = ({ now }: { now: () => Date }, acr: AssuranceLevel = 1): OwnerSession => ({
+  acr,
+  authTime: now(),
+});
 
 export const soon = () => Date.now() + 60_000;
 

@@ -136,6 +136,19 @@ export const ACCOUNT_CASES: readonly AttackCase[] = [
     },
   },
   {
+    name: "accounts: an administrator does not reset their own second factor",
+    run: async (target) => {
+      if (target.adminPassword === undefined)
+        throw new NotPossible("the first administrator's password is not readable");
+      const admin = await logIn(target, "admin@gatehouse.example", target.adminPassword);
+      must(admin.status === 200, `the administrator's login: ${admin.status}`);
+      const { accessToken: token, user } = admin.body.data as { accessToken: string; user: { id: string } };
+      const path = `/admin/users/${user.id}/mfa/reset`;
+      const { status, body } = await call(target, "POST", path, { token, body: {} });
+      must(status === 403, `POST ${path}: ${status} ${body.error?.code}`);
+    },
+  },
+  {
     name: "accounts: a stranger's guesses do not keep the owner out, nor the owner's network",
     run: async (target) => {
       const email = freshEmail();

@@ -39,6 +39,16 @@ export async function enableFactor(target: Target, account: AttackAccount): Prom
   return { codeAt, recoveryCodes: enabled.body.data.recoveryCodes as string[] };
 }
 
+/** Raises the session to level 2. @returns its new access token. */
+export async function stepUp(target: Target, { accessToken: token, from }: AttackAccount, code = "") {
+  const begun = await call(target, "POST", "/auth/step-up", { token, from, body: { acr: 2 } });
+  must(begun.status === 200, `step-up: ${begun.status} ${begun.body.error?.code}`);
+  const body = { stepUpToken: begun.body.data.stepUpToken as string, code };
+  const raised = await call(target, "POST", "/auth/step-up/verify", { token, from, body });
+  must(raised.status === 200, `step-up/verify: ${raised.status} ${raised.body.error?.code}`);
+  return raised.body.data.accessToken as string;
+}
+
 /** A proven account with a second factor. */
 export async function accountWithFactor(target: Target): Promise<AttackAccount & Factor> {
   const account = await provenAccount(target);

@@ -14,7 +14,7 @@ import {
 } from "./account.ts";
 import { type AttackCase, must, NotPossible } from "./attack-case.ts";
 import { callbackOf, PlainBrowser } from "./demo-login.ts";
-import { accountWithFactor, challengeOf, enableFactor, type Factor, needsFactor } from "./factor.ts";
+import { accountWithFactor, challengeOf, enableFactor, type Factor, needsFactor, stepUp } from "./factor.ts";
 import { call, freshAddress, mailedToken, type Target } from "./target.ts";
 
 /** How long a revocation may take until every gateway knows it. */
@@ -167,10 +167,11 @@ export const TAKEOVER_CASES: readonly AttackCase[] = [
     name: "accounts: taking the address back takes away a second factor that the thief of the password enabled before",
     run: async (target) => {
       const account = await provenAccount(target);
-      const { email, accessToken: token, from } = account;
+      const { email, from } = account;
       const factor = await enableFactor(target, account);
       if (factor === undefined) throw new Error("a proven account may not enable a second factor");
-      const mailed = await beginAddressChange(target, account, freshEmail());
+      const token = await stepUp(target, account, factor.recoveryCodes[0]);
+      const mailed = await beginAddressChange(target, { ...account, accessToken: token }, freshEmail());
       const body = { token: mailed };
       const changed = await call(target, "POST", "/auth/confirm-email-change", { token, from, body });
       must(changed.status === 200, `confirm-email-change: ${changed.status} ${changed.body.error?.code}`);
@@ -180,6 +181,28 @@ export const TAKEOVER_CASES: readonly AttackCase[] = [
       // The undo mails it.
       await useResetLink(target, email);
       must(!(await needsFactor(target, email, NEW_PASSWORD)), "the owner is asked for the thief's factor");
+    },
+  },
+  {
+    name: "accounts: with the password alone, a session of level 1 changes nothing of how a user with a second factor logs in",
+    run: async (target) => {
+      const { accessToken: token, from } = await accountWithFactor(target);
+      const password = PASSWORD;
+      const changes: [string, string, object][] = [
+        ["POST", "/auth/mfa/setup", { password }],
+        ["POST", "/auth/mfa/enable", { code: "000000" }],
+        ["POST", "/auth/passkeys/options", {}],
+        ["POST", "/auth/change-email", { password, newEmail: freshEmail() }],
+        ["POST", "/auth/change-password", { currentPassword: password, newPassword: NEW_PASSWORD }],
+        ["POST", "/auth/me/identities/demo", { password }],
+        ["DELETE", "/auth/me", { password }],
+      ];
+      for (const [method, path, body] of changes) {
+        const { status, body: said } = await call(target, method, path, { token, from, body });
+        const isRefused =
+          said.error?.code === "step_up_required" || said.error?.code === "provider_not_found";
+        must(isRefused, `${method} ${path}: ${status} ${said.error?.code}`);
+      }
     },
   },
   {

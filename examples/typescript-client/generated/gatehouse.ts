@@ -137,7 +137,7 @@ export type EnrolledLogin = {
     /** Of the access token, in seconds. */
     expiresIn: number;
     user: User;
-    /** Ten, each good once, and shown only here. */
+    /** Ten, each good once, and shown only here. None if the user had a second factor before. */
     recoveryCodes: string[];
 };
 export type PasskeyCreationOptions = {
@@ -187,7 +187,7 @@ export type Passkey = {
 };
 export type AddedPasskey = {
     passkey: Passkey;
-    /** Ten, each good once, and shown only here. */
+    /** Ten, each good once, and shown only here. None if the user had a second factor before. */
     recoveryCodes?: string[];
 };
 export type EnrolledPasskeyLogin = {
@@ -201,7 +201,7 @@ export type EnrolledPasskeyLogin = {
     /** Of the access token, in seconds. */
     expiresIn: number;
     user: User;
-    /** Ten, each good once, and shown only here. */
+    /** Ten, each good once, and shown only here. None if the user had a second factor before. */
     recoveryCodes: string[];
 };
 export type PendingApproval = {
@@ -1235,7 +1235,7 @@ export function deleteAccount(body: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "invalid_credentials";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required" | "invalid_credentials";
             };
         };
     } | {
@@ -1715,7 +1715,7 @@ export function removeTrustedDevice(id: string, opts?: Oazapfts.RequestOpts) {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required";
             };
         };
     } | {
@@ -1989,7 +1989,7 @@ export function setUpMfa(body: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "invalid_credentials" | "mfa_token_invalid";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required" | "invalid_credentials" | "mfa_token_invalid";
             };
         };
     } | {
@@ -2106,7 +2106,7 @@ export function enableMfa(body: {
         data: {
             success: true;
             data: {
-                /** Ten, each good once, and shown only here. */
+                /** Ten, each good once, and shown only here. None if the user had a second factor before. */
                 recoveryCodes: string[];
             } | EnrolledLogin;
             /** For people; not part of the API. */
@@ -2123,7 +2123,7 @@ export function enableMfa(body: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "mfa_code_invalid" | "mfa_token_invalid";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required" | "mfa_code_invalid" | "mfa_token_invalid";
             };
         };
     } | {
@@ -2364,7 +2364,7 @@ export function renewRecoveryCodes(body: {
         data: {
             success: true;
             data: {
-                /** Ten, each good once, and shown only here. */
+                /** Ten, each good once, and shown only here. None if the user had a second factor before. */
                 recoveryCodes: string[];
             };
             /** For people; not part of the API. */
@@ -2640,7 +2640,7 @@ export function addPasskey(body: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "mfa_token_invalid" | "passkey_invalid";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required" | "mfa_token_invalid" | "passkey_invalid";
             };
         };
     } | {
@@ -4452,7 +4452,7 @@ export function changePassword(body: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "invalid_credentials";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required" | "invalid_credentials";
             };
         };
     } | {
@@ -4697,7 +4697,7 @@ export function changeEmail(body: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "invalid_credentials";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required" | "invalid_credentials";
             };
         };
     } | {
@@ -5426,7 +5426,7 @@ export function linkIdentity(provider: string, body: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "invalid_credentials";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required" | "invalid_credentials";
             };
         };
     } | {
@@ -5558,7 +5558,7 @@ export function unlinkIdentity(provider: string, body?: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "invalid_credentials";
+                code: "token_missing" | "token_invalid" | "token_expired" | "token_proof_missing" | "token_proof_invalid" | "token_proof_needs_nonce" | "step_up_required" | "invalid_credentials";
             };
         };
     } | {

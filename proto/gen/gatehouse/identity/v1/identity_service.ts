@@ -215,6 +215,12 @@ export interface BeginTotpEnrollmentRequest {
   password: string;
   /** The client's address as the gateway sees it. */
   clientIp: string;
+  /** When the session's user proved who they are. Absent: long ago. */
+  authTime:
+    | Date
+    | undefined;
+  /** `acr` of the session. Empty counts as level 1. */
+  acr: string;
 }
 
 /** What goes into an authenticator app. Shown once, never logged. */
@@ -239,6 +245,12 @@ export interface ConfirmTotpEnrollmentRequest {
   clientIp: string;
   /** The client's User-Agent. May be empty. */
   userAgent: string;
+  /** When the session's user proved who they are. Absent: long ago. */
+  authTime:
+    | Date
+    | undefined;
+  /** `acr` of the session. Empty counts as level 1. */
+  acr: string;
 }
 
 /** The second factor is on. */
@@ -305,6 +317,12 @@ export interface DisableTotpRequest {
   clientIp: string;
   /** The client's User-Agent. May be empty. */
   userAgent: string;
+  /** When the session's user proved who they are. Absent: long ago. */
+  authTime:
+    | Date
+    | undefined;
+  /** `acr` of the session. Empty counts as level 1. */
+  acr: string;
 }
 
 /** The second factor is off. */
@@ -323,6 +341,12 @@ export interface RegenerateRecoveryCodesRequest {
   clientIp: string;
   /** The client's User-Agent. May be empty. */
   userAgent: string;
+  /** When the session's user proved who they are. Absent: long ago. */
+  authTime:
+    | Date
+    | undefined;
+  /** `acr` of the session. Empty counts as level 1. */
+  acr: string;
 }
 
 /** The codes that count from now on. */
@@ -371,6 +395,12 @@ export interface RemoveTrustedDeviceRequest {
   userId: string;
   /** UUID. */
   trustedDeviceId: string;
+  /** When the session's user proved who they are. Absent: long ago. */
+  authTime:
+    | Date
+    | undefined;
+  /** `acr` of the session. Empty counts as level 1. */
+  acr: string;
 }
 
 /** The trust has ended. */
@@ -557,6 +587,12 @@ export interface ChangePasswordRequest {
   newPassword: string;
   /** The client's address as the gateway sees it. */
   clientIp: string;
+  /** When the session's user proved who they are. Absent: long ago. */
+  authTime:
+    | Date
+    | undefined;
+  /** `acr` of the session. Empty counts as level 1. */
+  acr: string;
 }
 
 /** The password is set. */
@@ -593,6 +629,12 @@ export interface DeleteAccountRequest {
   password: string;
   /** The client's address as the gateway sees it. */
   clientIp: string;
+  /** When the session's user proved who they are. Absent: long ago. */
+  authTime:
+    | Date
+    | undefined;
+  /** `acr` of the session. Empty counts as level 1. */
+  acr: string;
 }
 
 /** The account is gone. */
@@ -615,6 +657,12 @@ export interface ChangeEmailRequest {
   clientIp: string;
   /** UUID of the session in which the change begins, and with which it ends. Empty from a version that does not tell it. */
   sessionId: string;
+  /** When the session's user proved who they are. Absent: long ago. */
+  authTime:
+    | Date
+    | undefined;
+  /** `acr` of the session. Empty counts as level 1. */
+  acr: string;
 }
 
 /** There may be a mail on its way. */
@@ -759,6 +807,8 @@ export interface IdentityOwner {
   clientIp: string;
   /** The client's User-Agent. May be empty. */
   userAgent: string;
+  /** `acr` of the session. Empty counts as level 1. */
+  acr: string;
 }
 
 /** The way to the provider. */
@@ -2329,7 +2379,7 @@ export const ChangePasswordAtLoginResponse: MessageFns<ChangePasswordAtLoginResp
 };
 
 function createBaseBeginTotpEnrollmentRequest(): BeginTotpEnrollmentRequest {
-  return { userId: "", password: "", clientIp: "" };
+  return { userId: "", password: "", clientIp: "", authTime: undefined, acr: "" };
 }
 
 export const BeginTotpEnrollmentRequest: MessageFns<BeginTotpEnrollmentRequest> = {
@@ -2342,6 +2392,12 @@ export const BeginTotpEnrollmentRequest: MessageFns<BeginTotpEnrollmentRequest> 
     }
     if (message.clientIp !== "") {
       writer.uint32(26).string(message.clientIp);
+    }
+    if (message.authTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.authTime), writer.uint32(34).fork()).join();
+    }
+    if (message.acr !== "") {
+      writer.uint32(42).string(message.acr);
     }
     return writer;
   },
@@ -2381,6 +2437,22 @@ export const BeginTotpEnrollmentRequest: MessageFns<BeginTotpEnrollmentRequest> 
             }
 
             message.clientIp = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.authTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.acr = reader.string();
             continue;
           }
         }
@@ -2465,7 +2537,7 @@ export const BeginTotpEnrollmentResponse: MessageFns<BeginTotpEnrollmentResponse
 };
 
 function createBaseConfirmTotpEnrollmentRequest(): ConfirmTotpEnrollmentRequest {
-  return { userId: "", sessionId: "", code: "", clientIp: "", userAgent: "" };
+  return { userId: "", sessionId: "", code: "", clientIp: "", userAgent: "", authTime: undefined, acr: "" };
 }
 
 export const ConfirmTotpEnrollmentRequest: MessageFns<ConfirmTotpEnrollmentRequest> = {
@@ -2484,6 +2556,12 @@ export const ConfirmTotpEnrollmentRequest: MessageFns<ConfirmTotpEnrollmentReque
     }
     if (message.userAgent !== "") {
       writer.uint32(42).string(message.userAgent);
+    }
+    if (message.authTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.authTime), writer.uint32(50).fork()).join();
+    }
+    if (message.acr !== "") {
+      writer.uint32(58).string(message.acr);
     }
     return writer;
   },
@@ -2539,6 +2617,22 @@ export const ConfirmTotpEnrollmentRequest: MessageFns<ConfirmTotpEnrollmentReque
             }
 
             message.userAgent = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.authTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.acr = reader.string();
             continue;
           }
         }
@@ -2884,7 +2978,16 @@ export const CompleteTotpEnrollmentAtLoginResponse: MessageFns<CompleteTotpEnrol
 };
 
 function createBaseDisableTotpRequest(): DisableTotpRequest {
-  return { userId: "", sessionId: "", password: "", code: "", clientIp: "", userAgent: "" };
+  return {
+    userId: "",
+    sessionId: "",
+    password: "",
+    code: "",
+    clientIp: "",
+    userAgent: "",
+    authTime: undefined,
+    acr: "",
+  };
 }
 
 export const DisableTotpRequest: MessageFns<DisableTotpRequest> = {
@@ -2906,6 +3009,12 @@ export const DisableTotpRequest: MessageFns<DisableTotpRequest> = {
     }
     if (message.userAgent !== "") {
       writer.uint32(50).string(message.userAgent);
+    }
+    if (message.authTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.authTime), writer.uint32(58).fork()).join();
+    }
+    if (message.acr !== "") {
+      writer.uint32(66).string(message.acr);
     }
     return writer;
   },
@@ -2971,6 +3080,22 @@ export const DisableTotpRequest: MessageFns<DisableTotpRequest> = {
             message.userAgent = reader.string();
             continue;
           }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.authTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.acr = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3031,7 +3156,7 @@ export const DisableTotpResponse: MessageFns<DisableTotpResponse> = {
 };
 
 function createBaseRegenerateRecoveryCodesRequest(): RegenerateRecoveryCodesRequest {
-  return { userId: "", code: "", clientIp: "", userAgent: "" };
+  return { userId: "", code: "", clientIp: "", userAgent: "", authTime: undefined, acr: "" };
 }
 
 export const RegenerateRecoveryCodesRequest: MessageFns<RegenerateRecoveryCodesRequest> = {
@@ -3047,6 +3172,12 @@ export const RegenerateRecoveryCodesRequest: MessageFns<RegenerateRecoveryCodesR
     }
     if (message.userAgent !== "") {
       writer.uint32(34).string(message.userAgent);
+    }
+    if (message.authTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.authTime), writer.uint32(42).fork()).join();
+    }
+    if (message.acr !== "") {
+      writer.uint32(50).string(message.acr);
     }
     return writer;
   },
@@ -3094,6 +3225,22 @@ export const RegenerateRecoveryCodesRequest: MessageFns<RegenerateRecoveryCodesR
             }
 
             message.userAgent = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.authTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.acr = reader.string();
             continue;
           }
         }
@@ -3349,7 +3496,7 @@ export const TrustedDevice: MessageFns<TrustedDevice> = {
 };
 
 function createBaseRemoveTrustedDeviceRequest(): RemoveTrustedDeviceRequest {
-  return { userId: "", trustedDeviceId: "" };
+  return { userId: "", trustedDeviceId: "", authTime: undefined, acr: "" };
 }
 
 export const RemoveTrustedDeviceRequest: MessageFns<RemoveTrustedDeviceRequest> = {
@@ -3359,6 +3506,12 @@ export const RemoveTrustedDeviceRequest: MessageFns<RemoveTrustedDeviceRequest> 
     }
     if (message.trustedDeviceId !== "") {
       writer.uint32(18).string(message.trustedDeviceId);
+    }
+    if (message.authTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.authTime), writer.uint32(26).fork()).join();
+    }
+    if (message.acr !== "") {
+      writer.uint32(34).string(message.acr);
     }
     return writer;
   },
@@ -3390,6 +3543,22 @@ export const RemoveTrustedDeviceRequest: MessageFns<RemoveTrustedDeviceRequest> 
             }
 
             message.trustedDeviceId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.authTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.acr = reader.string();
             continue;
           }
         }
@@ -4509,7 +4678,15 @@ export const ResetPasswordResponse: MessageFns<ResetPasswordResponse> = {
 };
 
 function createBaseChangePasswordRequest(): ChangePasswordRequest {
-  return { userId: "", sessionId: "", currentPassword: "", newPassword: "", clientIp: "" };
+  return {
+    userId: "",
+    sessionId: "",
+    currentPassword: "",
+    newPassword: "",
+    clientIp: "",
+    authTime: undefined,
+    acr: "",
+  };
 }
 
 export const ChangePasswordRequest: MessageFns<ChangePasswordRequest> = {
@@ -4528,6 +4705,12 @@ export const ChangePasswordRequest: MessageFns<ChangePasswordRequest> = {
     }
     if (message.clientIp !== "") {
       writer.uint32(42).string(message.clientIp);
+    }
+    if (message.authTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.authTime), writer.uint32(50).fork()).join();
+    }
+    if (message.acr !== "") {
+      writer.uint32(58).string(message.acr);
     }
     return writer;
   },
@@ -4583,6 +4766,22 @@ export const ChangePasswordRequest: MessageFns<ChangePasswordRequest> = {
             }
 
             message.clientIp = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.authTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.acr = reader.string();
             continue;
           }
         }
@@ -4770,7 +4969,7 @@ export const UpdateProfileResponse: MessageFns<UpdateProfileResponse> = {
 };
 
 function createBaseDeleteAccountRequest(): DeleteAccountRequest {
-  return { userId: "", password: "", clientIp: "" };
+  return { userId: "", password: "", clientIp: "", authTime: undefined, acr: "" };
 }
 
 export const DeleteAccountRequest: MessageFns<DeleteAccountRequest> = {
@@ -4783,6 +4982,12 @@ export const DeleteAccountRequest: MessageFns<DeleteAccountRequest> = {
     }
     if (message.clientIp !== "") {
       writer.uint32(26).string(message.clientIp);
+    }
+    if (message.authTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.authTime), writer.uint32(34).fork()).join();
+    }
+    if (message.acr !== "") {
+      writer.uint32(42).string(message.acr);
     }
     return writer;
   },
@@ -4822,6 +5027,22 @@ export const DeleteAccountRequest: MessageFns<DeleteAccountRequest> = {
             }
 
             message.clientIp = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.authTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.acr = reader.string();
             continue;
           }
         }
@@ -4895,7 +5116,7 @@ export const DeleteAccountResponse: MessageFns<DeleteAccountResponse> = {
 };
 
 function createBaseChangeEmailRequest(): ChangeEmailRequest {
-  return { userId: "", newEmail: "", password: "", clientIp: "", sessionId: "" };
+  return { userId: "", newEmail: "", password: "", clientIp: "", sessionId: "", authTime: undefined, acr: "" };
 }
 
 export const ChangeEmailRequest: MessageFns<ChangeEmailRequest> = {
@@ -4914,6 +5135,12 @@ export const ChangeEmailRequest: MessageFns<ChangeEmailRequest> = {
     }
     if (message.sessionId !== "") {
       writer.uint32(42).string(message.sessionId);
+    }
+    if (message.authTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.authTime), writer.uint32(50).fork()).join();
+    }
+    if (message.acr !== "") {
+      writer.uint32(58).string(message.acr);
     }
     return writer;
   },
@@ -4969,6 +5196,22 @@ export const ChangeEmailRequest: MessageFns<ChangeEmailRequest> = {
             }
 
             message.sessionId = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.authTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.acr = reader.string();
             continue;
           }
         }
@@ -5860,7 +6103,7 @@ export const EndOwnSessionsResponse: MessageFns<EndOwnSessionsResponse> = {
 };
 
 function createBaseIdentityOwner(): IdentityOwner {
-  return { userId: "", sessionId: "", authTime: undefined, password: "", clientIp: "", userAgent: "" };
+  return { userId: "", sessionId: "", authTime: undefined, password: "", clientIp: "", userAgent: "", acr: "" };
 }
 
 export const IdentityOwner: MessageFns<IdentityOwner> = {
@@ -5882,6 +6125,9 @@ export const IdentityOwner: MessageFns<IdentityOwner> = {
     }
     if (message.userAgent !== "") {
       writer.uint32(50).string(message.userAgent);
+    }
+    if (message.acr !== "") {
+      writer.uint32(58).string(message.acr);
     }
     return writer;
   },
@@ -5945,6 +6191,14 @@ export const IdentityOwner: MessageFns<IdentityOwner> = {
             }
 
             message.userAgent = reader.string();
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.acr = reader.string();
             continue;
           }
         }
@@ -9418,7 +9672,8 @@ export const IdentityServiceService = {
   },
   /**
    * Makes a TOTP secret, which counts for nothing until it is confirmed; an earlier one that was not is
-   * gone. Errors: invalid_credentials, email_not_verified (the credentials are not proven), mfa_already_enabled, busy.
+   * gone. Errors: step_up_required (a user with a second factor), invalid_credentials, email_not_verified (the
+   * credentials are not proven), mfa_already_enabled, busy.
    */
   beginTotpEnrollment: {
     path: "/gatehouse.identity.v1.IdentityService/BeginTotpEnrollment" as const,
@@ -9432,8 +9687,9 @@ export const IdentityServiceService = {
     responseDeserialize: (value: Buffer): BeginTotpEnrollmentResponse => BeginTotpEnrollmentResponse.decode(value),
   },
   /**
-   * Turns the second factor on and ends the user's other sessions. Errors: mfa_code_invalid (also without
-   * an enrollment of the last 15 minutes), email_not_verified, mfa_already_enabled, too_many_requests.
+   * Turns the second factor on and ends the user's other sessions. Errors: step_up_required (a user with a
+   * passkey), mfa_code_invalid (also without an enrollment of the last 15 minutes), email_not_verified,
+   * mfa_already_enabled, too_many_requests.
    */
   confirmTotpEnrollment: {
     path: "/gatehouse.identity.v1.IdentityService/ConfirmTotpEnrollment" as const,
@@ -9518,7 +9774,7 @@ export const IdentityServiceService = {
       Buffer.from(ListTrustedDevicesResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): ListTrustedDevicesResponse => ListTrustedDevicesResponse.decode(value),
   },
-  /** Ends the trust in a device; its sessions go on. Errors: not_found. */
+  /** Ends the trust in a device; its sessions go on. Errors: step_up_required, not_found. */
   removeTrustedDevice: {
     path: "/gatehouse.identity.v1.IdentityService/RemoveTrustedDevice" as const,
     requestStream: false as const,
@@ -9639,7 +9895,7 @@ export const IdentityServiceService = {
     responseDeserialize: (value: Buffer): ResetPasswordResponse => ResetPasswordResponse.decode(value),
   },
   /**
-   * Replaces a user's password and ends the user's other sessions. Errors: invalid_credentials,
+   * Replaces a user's password and ends the user's other sessions. Errors: step_up_required, invalid_credentials,
    * password_too_short, password_too_common, password_contains_email, validation_failed, busy.
    */
   changePassword: {
@@ -9664,7 +9920,7 @@ export const IdentityServiceService = {
       Buffer.from(UpdateProfileResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): UpdateProfileResponse => UpdateProfileResponse.decode(value),
   },
-  /** Erases an account and ends its sessions. Errors: invalid_credentials, last_admin, busy. */
+  /** Erases an account and ends its sessions. Errors: step_up_required, invalid_credentials, last_admin, busy. */
   deleteAccount: {
     path: "/gatehouse.identity.v1.IdentityService/DeleteAccount" as const,
     requestStream: false as const,
@@ -9692,7 +9948,7 @@ export const IdentityServiceService = {
   },
   /**
    * Mails a link to the address that a user wants to have. The answer says nothing about the address.
-   * Errors: invalid_credentials, validation_failed, busy.
+   * Errors: step_up_required, invalid_credentials, validation_failed, busy.
    */
   changeEmail: {
     path: "/gatehouse.identity.v1.IdentityService/ChangeEmail" as const,
@@ -9777,7 +10033,7 @@ export const IdentityServiceService = {
   },
   /**
    * Begins a login at an identity provider, or the linking of an account there. Errors: provider_not_found,
-   * validation_failed (return_to is not on the list), and for linking already_linked, invalid_credentials,
+   * validation_failed (return_to is not on the list), and for linking step_up_required, already_linked, invalid_credentials,
    * email_not_verified (the credentials are not proven), reauthentication_required, too_many_requests, busy.
    */
   beginOAuthLogin: {
@@ -9833,7 +10089,7 @@ export const IdentityServiceService = {
   },
   /**
    * Takes one of them away and ends the user's other sessions. Errors: not_found, last_credential,
-   * invalid_credentials, reauthentication_required, too_many_requests, busy.
+   * step_up_required, invalid_credentials, reauthentication_required, too_many_requests, busy.
    */
   unlinkIdentity: {
     path: "/gatehouse.identity.v1.IdentityService/UnlinkIdentity" as const,
@@ -9864,7 +10120,7 @@ export const IdentityServiceService = {
       BeginPasskeyRegistrationResponse.decode(value),
   },
   /**
-   * Registers the passkey that the browser has made. Errors: passkey_invalid (whatever is wrong with it),
+   * Registers the passkey that the browser has made. Errors: step_up_required, passkey_invalid (whatever is wrong with it),
    * email_not_verified, conflict (there are 20), validation_failed (the name).
    */
   registerPasskey: {
@@ -10078,12 +10334,14 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
   changePasswordAtLogin: handleUnaryCall<ChangePasswordAtLoginRequest, ChangePasswordAtLoginResponse>;
   /**
    * Makes a TOTP secret, which counts for nothing until it is confirmed; an earlier one that was not is
-   * gone. Errors: invalid_credentials, email_not_verified (the credentials are not proven), mfa_already_enabled, busy.
+   * gone. Errors: step_up_required (a user with a second factor), invalid_credentials, email_not_verified (the
+   * credentials are not proven), mfa_already_enabled, busy.
    */
   beginTotpEnrollment: handleUnaryCall<BeginTotpEnrollmentRequest, BeginTotpEnrollmentResponse>;
   /**
-   * Turns the second factor on and ends the user's other sessions. Errors: mfa_code_invalid (also without
-   * an enrollment of the last 15 minutes), email_not_verified, mfa_already_enabled, too_many_requests.
+   * Turns the second factor on and ends the user's other sessions. Errors: step_up_required (a user with a
+   * passkey), mfa_code_invalid (also without an enrollment of the last 15 minutes), email_not_verified,
+   * mfa_already_enabled, too_many_requests.
    */
   confirmTotpEnrollment: handleUnaryCall<ConfirmTotpEnrollmentRequest, ConfirmTotpEnrollmentResponse>;
   /** Makes a TOTP secret for a login that waits for the user's first second factor. Errors: mfa_token_invalid. */
@@ -10108,7 +10366,7 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
   regenerateRecoveryCodes: handleUnaryCall<RegenerateRecoveryCodesRequest, RegenerateRecoveryCodesResponse>;
   /** The devices of a user whose logins need no code. Errors: validation_failed. */
   listTrustedDevices: handleUnaryCall<ListTrustedDevicesRequest, ListTrustedDevicesResponse>;
-  /** Ends the trust in a device; its sessions go on. Errors: not_found. */
+  /** Ends the trust in a device; its sessions go on. Errors: step_up_required, not_found. */
   removeTrustedDevice: handleUnaryCall<RemoveTrustedDeviceRequest, RemoveTrustedDeviceResponse>;
   /** Begins to prove a higher, or a fresh, level of assurance in a session. Errors: mfa_enrollment_required, token_invalid. */
   beginStepUp: handleUnaryCall<BeginStepUpRequest, BeginStepUpResponse>;
@@ -10147,13 +10405,13 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
    */
   resetPassword: handleUnaryCall<ResetPasswordRequest, ResetPasswordResponse>;
   /**
-   * Replaces a user's password and ends the user's other sessions. Errors: invalid_credentials,
+   * Replaces a user's password and ends the user's other sessions. Errors: step_up_required, invalid_credentials,
    * password_too_short, password_too_common, password_contains_email, validation_failed, busy.
    */
   changePassword: handleUnaryCall<ChangePasswordRequest, ChangePasswordResponse>;
   /** Changes the names of a user. Errors: not_found, validation_failed. */
   updateProfile: handleUnaryCall<UpdateProfileRequest, UpdateProfileResponse>;
-  /** Erases an account and ends its sessions. Errors: invalid_credentials, last_admin, busy. */
+  /** Erases an account and ends its sessions. Errors: step_up_required, invalid_credentials, last_admin, busy. */
   deleteAccount: handleUnaryCall<DeleteAccountRequest, DeleteAccountResponse>;
   /**
    * Ends all sessions of a user, or all but one, and every login that is under way. Idempotent.
@@ -10162,7 +10420,7 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
   endOwnSessions: handleUnaryCall<EndOwnSessionsRequest, EndOwnSessionsResponse>;
   /**
    * Mails a link to the address that a user wants to have. The answer says nothing about the address.
-   * Errors: invalid_credentials, validation_failed, busy.
+   * Errors: step_up_required, invalid_credentials, validation_failed, busy.
    */
   changeEmail: handleUnaryCall<ChangeEmailRequest, ChangeEmailResponse>;
   /**
@@ -10190,7 +10448,7 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
   listProviders: handleUnaryCall<ListProvidersRequest, ListProvidersResponse>;
   /**
    * Begins a login at an identity provider, or the linking of an account there. Errors: provider_not_found,
-   * validation_failed (return_to is not on the list), and for linking already_linked, invalid_credentials,
+   * validation_failed (return_to is not on the list), and for linking step_up_required, already_linked, invalid_credentials,
    * email_not_verified (the credentials are not proven), reauthentication_required, too_many_requests, busy.
    */
   beginOAuthLogin: handleUnaryCall<BeginOAuthLoginRequest, BeginOAuthLoginResponse>;
@@ -10206,7 +10464,7 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
   listLinkedIdentities: handleUnaryCall<ListLinkedIdentitiesRequest, ListLinkedIdentitiesResponse>;
   /**
    * Takes one of them away and ends the user's other sessions. Errors: not_found, last_credential,
-   * invalid_credentials, reauthentication_required, too_many_requests, busy.
+   * step_up_required, invalid_credentials, reauthentication_required, too_many_requests, busy.
    */
   unlinkIdentity: handleUnaryCall<UnlinkIdentityRequest, UnlinkIdentityResponse>;
   /**
@@ -10215,7 +10473,7 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
    */
   beginPasskeyRegistration: handleUnaryCall<BeginPasskeyRegistrationRequest, BeginPasskeyRegistrationResponse>;
   /**
-   * Registers the passkey that the browser has made. Errors: passkey_invalid (whatever is wrong with it),
+   * Registers the passkey that the browser has made. Errors: step_up_required, passkey_invalid (whatever is wrong with it),
    * email_not_verified, conflict (there are 20), validation_failed (the name).
    */
   registerPasskey: handleUnaryCall<RegisterPasskeyRequest, RegisterPasskeyResponse>;
@@ -10356,7 +10614,8 @@ export interface IdentityServiceClient extends Client {
   ): ClientUnaryCall;
   /**
    * Makes a TOTP secret, which counts for nothing until it is confirmed; an earlier one that was not is
-   * gone. Errors: invalid_credentials, email_not_verified (the credentials are not proven), mfa_already_enabled, busy.
+   * gone. Errors: step_up_required (a user with a second factor), invalid_credentials, email_not_verified (the
+   * credentials are not proven), mfa_already_enabled, busy.
    */
   beginTotpEnrollment(
     request: BeginTotpEnrollmentRequest,
@@ -10374,8 +10633,9 @@ export interface IdentityServiceClient extends Client {
     callback: (error: ServiceError | null, response: BeginTotpEnrollmentResponse) => void,
   ): ClientUnaryCall;
   /**
-   * Turns the second factor on and ends the user's other sessions. Errors: mfa_code_invalid (also without
-   * an enrollment of the last 15 minutes), email_not_verified, mfa_already_enabled, too_many_requests.
+   * Turns the second factor on and ends the user's other sessions. Errors: step_up_required (a user with a
+   * passkey), mfa_code_invalid (also without an enrollment of the last 15 minutes), email_not_verified,
+   * mfa_already_enabled, too_many_requests.
    */
   confirmTotpEnrollment(
     request: ConfirmTotpEnrollmentRequest,
@@ -10481,7 +10741,7 @@ export interface IdentityServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ListTrustedDevicesResponse) => void,
   ): ClientUnaryCall;
-  /** Ends the trust in a device; its sessions go on. Errors: not_found. */
+  /** Ends the trust in a device; its sessions go on. Errors: step_up_required, not_found. */
   removeTrustedDevice(
     request: RemoveTrustedDeviceRequest,
     callback: (error: ServiceError | null, response: RemoveTrustedDeviceResponse) => void,
@@ -10646,7 +10906,7 @@ export interface IdentityServiceClient extends Client {
     callback: (error: ServiceError | null, response: ResetPasswordResponse) => void,
   ): ClientUnaryCall;
   /**
-   * Replaces a user's password and ends the user's other sessions. Errors: invalid_credentials,
+   * Replaces a user's password and ends the user's other sessions. Errors: step_up_required, invalid_credentials,
    * password_too_short, password_too_common, password_contains_email, validation_failed, busy.
    */
   changePassword(
@@ -10680,7 +10940,7 @@ export interface IdentityServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: UpdateProfileResponse) => void,
   ): ClientUnaryCall;
-  /** Erases an account and ends its sessions. Errors: invalid_credentials, last_admin, busy. */
+  /** Erases an account and ends its sessions. Errors: step_up_required, invalid_credentials, last_admin, busy. */
   deleteAccount(
     request: DeleteAccountRequest,
     callback: (error: ServiceError | null, response: DeleteAccountResponse) => void,
@@ -10717,7 +10977,7 @@ export interface IdentityServiceClient extends Client {
   ): ClientUnaryCall;
   /**
    * Mails a link to the address that a user wants to have. The answer says nothing about the address.
-   * Errors: invalid_credentials, validation_failed, busy.
+   * Errors: step_up_required, invalid_credentials, validation_failed, busy.
    */
   changeEmail(
     request: ChangeEmailRequest,
@@ -10829,7 +11089,7 @@ export interface IdentityServiceClient extends Client {
   ): ClientUnaryCall;
   /**
    * Begins a login at an identity provider, or the linking of an account there. Errors: provider_not_found,
-   * validation_failed (return_to is not on the list), and for linking already_linked, invalid_credentials,
+   * validation_failed (return_to is not on the list), and for linking step_up_required, already_linked, invalid_credentials,
    * email_not_verified (the credentials are not proven), reauthentication_required, too_many_requests, busy.
    */
   beginOAuthLogin(
@@ -10901,7 +11161,7 @@ export interface IdentityServiceClient extends Client {
   ): ClientUnaryCall;
   /**
    * Takes one of them away and ends the user's other sessions. Errors: not_found, last_credential,
-   * invalid_credentials, reauthentication_required, too_many_requests, busy.
+   * step_up_required, invalid_credentials, reauthentication_required, too_many_requests, busy.
    */
   unlinkIdentity(
     request: UnlinkIdentityRequest,
@@ -10938,7 +11198,7 @@ export interface IdentityServiceClient extends Client {
     callback: (error: ServiceError | null, response: BeginPasskeyRegistrationResponse) => void,
   ): ClientUnaryCall;
   /**
-   * Registers the passkey that the browser has made. Errors: passkey_invalid (whatever is wrong with it),
+   * Registers the passkey that the browser has made. Errors: step_up_required, passkey_invalid (whatever is wrong with it),
    * email_not_verified, conflict (there are 20), validation_failed (the name).
    */
   registerPasskey(
