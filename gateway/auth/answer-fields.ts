@@ -128,11 +128,9 @@ export const loginAnswers = {
   afterPasswordChange: z.union([completedAnswer, enrollmentRequiredAnswer]),
 };
 
-export const recoveryCodesField = z
-  .array(textLike("4kzq-8m2p-xw7c"))
-  .meta({
-    description: "Ten, each good once, and shown only here. None if the user had a second factor before.",
-  });
+export const recoveryCodesField = z.array(textLike("4kzq-8m2p-xw7c")).meta({
+  description: "Ten, each good once, and shown only here. None if the user had a second factor before.",
+});
 
 export const enrolledFields = { ...completedFields, recoveryCodes: recoveryCodesField };
 
