@@ -76,9 +76,17 @@ const WRONG = "AAAA-AAAA-AAAA-AAAA";
 const setUp = (password = PASSWORD) =>
   beginTotpEnrollment(deps, { ...sessionAt(deps, 2), userId, password, ...FROM }, soon());
 const enable = (code: string) =>
-  confirmTotpEnrollment(deps, { ...sessionAt(deps, 2), userId, sessionId: SESSION, code, ...FROM }, context());
+  confirmTotpEnrollment(
+    deps,
+    { ...sessionAt(deps, 2), userId, sessionId: SESSION, code, ...FROM },
+    context(),
+  );
 const disable = (code: string, password = PASSWORD) =>
-  disableTotp(deps, { ...sessionAt(deps, 2), userId, sessionId: SESSION, password, code, ...FROM }, context());
+  disableTotp(
+    deps,
+    { ...sessionAt(deps, 2), userId, sessionId: SESSION, password, code, ...FROM },
+    context(),
+  );
 const renew = (code: string) =>
   regenerateRecoveryCodes(deps, { ...sessionAt(deps, 2), userId, code, ...FROM }, context());
 async function verify(tempToken: string, code: string, deviceToken = "") {
