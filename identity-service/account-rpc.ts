@@ -13,7 +13,7 @@ import { type EndedSessions, resetPassword } from "./accounts/reset-password.ts"
 import { undoAccessChange } from "./accounts/undo-access-change.ts";
 import { undoEmailChange } from "./accounts/undo-email-change.ts";
 import { verifyEmail } from "./accounts/verify-email.ts";
-import { decodeOwner } from "./ownership/owner-rpc.ts";
+import { decodeOwner } from "./passwords/owner-rpc.ts";
 import { endOwnSessions } from "./sessions/end-sessions.ts";
 import type { Account } from "./users/account.ts";
 

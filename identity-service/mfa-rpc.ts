@@ -5,7 +5,7 @@ import { confirmTotpEnrollment } from "./mfa/confirm-totp-enrollment.ts";
 import { disableTotp } from "./mfa/disable-totp.ts";
 import type { MfaDeps } from "./mfa/mfa-deps.ts";
 import { regenerateRecoveryCodes } from "./mfa/regenerate-recovery-codes.ts";
-import { decodeOwner } from "./ownership/owner-rpc.ts";
+import { decodeOwner } from "./passwords/owner-rpc.ts";
 
 type MfaMethods = "beginTotpEnrollment" | "confirmTotpEnrollment" | "disableTotp" | "regenerateRecoveryCodes";
 
@@ -21,11 +21,8 @@ export function createMfaRpc(deps: MfaDeps): Pick<Implementation<IdentityService
     beginTotpEnrollment: (request, context) =>
       beginTotpEnrollment(deps, decodeOwner(request), context.deadlineMs),
     confirmTotpEnrollment: async (request, context) => {
-      const { recoveryCodes, endedSessionIds } = await confirmTotpEnrollment(
-        deps,
-        decodeOwner(request),
-        context,
-      );
+      const confirmation = decodeOwner(request);
+      const { recoveryCodes, endedSessionIds } = await confirmTotpEnrollment(deps, confirmation, context);
       return { recoveryCodes, endedSessionIds: [...endedSessionIds] };
     },
     disableTotp: async (request, context) => ({

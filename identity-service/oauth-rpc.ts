@@ -12,7 +12,7 @@ import { completeOAuthLogin, type OAuthResult } from "./oauth/complete-oauth-log
 import { exchangeOAuthCode } from "./oauth/exchange-oauth-code.ts";
 import type { OAuthDeps } from "./oauth/oauth-deps.ts";
 import { listLinkedIdentities, unlinkIdentity } from "./oauth/unlink-identity.ts";
-import { decodeOwner } from "./ownership/owner-rpc.ts";
+import { decodeOwner } from "./passwords/owner-rpc.ts";
 
 type OAuthMethods =
   | "listProviders"

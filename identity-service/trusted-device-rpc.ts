@@ -2,7 +2,7 @@ import type { IdentityServiceServer } from "../proto/gen/gatehouse/identity/v1/i
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
 import type { LoginDeps } from "./login/login-deps.ts";
 import { listTrustedDevices, removeTrustedDevice } from "./login/own-trusted-devices.ts";
-import { decodeOwner } from "./ownership/owner-rpc.ts";
+import { decodeOwner } from "./passwords/owner-rpc.ts";
 
 type TrustedDeviceMethods = "listTrustedDevices" | "removeTrustedDevice";
 

@@ -5,7 +5,7 @@ import { inUtc } from "../mail/in-utc.ts";
 import { enqueueStrangersMail } from "../mail/mail-budget.ts";
 import { hasHadEnough, makeLink } from "../mail/make-link.ts";
 import { noticeId } from "../mail/notice-id.ts";
-import { type OwnerSession, proveOwner } from "../ownership/prove-owner.ts";
+import { type OwnerSession, proveOwner } from "../passwords/prove-owner.ts";
 import { isStill, type Reauthentication } from "../passwords/reauthenticate.ts";
 import { findAccountByEmail, isAddressTaken, lockAccount } from "../users/account-store.ts";
 import type { AccountsDeps } from "./accounts-deps.ts";

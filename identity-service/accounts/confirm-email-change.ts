@@ -6,7 +6,7 @@ import { findOwnUndo, killLinks } from "../mail/link-store.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
 import { makeLink } from "../mail/make-link.ts";
 import { linkRefused, openLink, useLink } from "../mail/use-link.ts";
-import { type LinkReader, proveReader } from "../ownership/prove-owner.ts";
+import { type LinkReader, proveReader } from "../passwords/prove-owner.ts";
 import { isStill } from "../passwords/reauthenticate.ts";
 import { isStillLoggedIn } from "../sessions/is-still-logged-in.ts";
 import type { Account } from "../users/account.ts";

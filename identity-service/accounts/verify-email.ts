@@ -2,7 +2,7 @@ import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { openLink, useLink } from "../mail/use-link.ts";
-import { type LinkReader, proveReader } from "../ownership/prove-owner.ts";
+import { type LinkReader, proveReader } from "../passwords/prove-owner.ts";
 import { isStill } from "../passwords/reauthenticate.ts";
 import { clearGuesses } from "../throttle/throttle.ts";
 import type { Account } from "../users/account.ts";

@@ -30,7 +30,7 @@ export function assertHolds(
 /**
  * Call under the account lock.
  * @throws {DomainError} `forbidden` for a user who may administer more than the actor, and for the actor themselves: that
- * would go around what changes of one's own account demand (`ownership/prove-owner.ts`).
+ * would go around what changes of one's own account demand (`passwords/prove-owner.ts`).
  */
 export function assertMayActOn(
   { access }: AuthorizeDeps,

@@ -2,7 +2,7 @@ import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { transaction } from "../../service-kit/postgres.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
-import { assertOwner, type OwnerSession } from "../ownership/prove-owner.ts";
+import { assertOwner, type OwnerSession } from "../passwords/prove-owner.ts";
 import { deleteTrust, listTrusts, type TrustedDevice } from "../throttle/trusted-device-store.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
 import type { LoginDeps } from "./login-deps.ts";

@@ -1,7 +1,7 @@
 import encodeQR from "qr";
 import { DomainError } from "../../service-kit/errors.ts";
 import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
-import { type OwnerSession, proveOwner } from "../ownership/prove-owner.ts";
+import { type OwnerSession, proveOwner } from "../passwords/prove-owner.ts";
 import { isStill, type Reauthentication } from "../passwords/reauthenticate.ts";
 import type { Account, Locked } from "../users/account.ts";
 import { lockAccount } from "../users/account-store.ts";

@@ -1,12 +1,8 @@
 import type { TransactionSql } from "../../service-kit/postgres.ts";
 import type { Account, Locked } from "../users/account.ts";
+import type { MfaDeps } from "./mfa-deps.ts";
 import { replaceRecoveryCodes } from "./mfa-store.ts";
 import { newRecoveryCodes, normalCode, recoveryCodeHash } from "./recovery-code.ts";
-
-interface GiveDeps {
-  now: () => Date;
-  randomBytes: (count: number) => Buffer;
-}
 
 /**
  * Those of an earlier factor stay: a new one must not take the owner's away. Returns none then.
@@ -14,7 +10,7 @@ interface GiveDeps {
  */
 export async function giveFirstRecoveryCodes(
   tx: TransactionSql,
-  deps: GiveDeps,
+  deps: Pick<MfaDeps, "now" | "randomBytes">,
   user: Locked<Account>,
 ): Promise<string[]> {
   return user.mfaEnabled ? [] : giveRecoveryCodes(tx, deps, user.id);
@@ -23,7 +19,7 @@ export async function giveFirstRecoveryCodes(
 /** Returns the plaintext, which is not stored. */
 export async function giveRecoveryCodes(
   tx: TransactionSql,
-  deps: GiveDeps,
+  deps: Pick<MfaDeps, "now" | "randomBytes">,
   userId: string,
 ): Promise<string[]> {
   const codes = newRecoveryCodes(deps.randomBytes);

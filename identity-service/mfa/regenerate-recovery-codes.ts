@@ -1,7 +1,7 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { transaction } from "../../service-kit/postgres.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
-import { assertOwner, type OwnerSession } from "../ownership/prove-owner.ts";
+import { assertOwner, type OwnerSession } from "../passwords/prove-owner.ts";
 import { deleteTrustsOfUser } from "../throttle/trusted-device-store.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
 import { checkMfaCode, refuseWrongCode } from "./check-mfa-code.ts";

@@ -2,7 +2,7 @@ import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { listIdentities } from "../identities/external-identity-store.ts";
 import { insertFlow, type OAuthFlow } from "../identities/oauth-store.ts";
-import { type PasswordOwner, proveOwner } from "../ownership/prove-owner.ts";
+import { type PasswordOwner, proveOwner } from "../passwords/prove-owner.ts";
 import { findSessionEpoch } from "../sessions/session-end-store.ts";
 import { spendOrRefuse } from "../throttle/spend-call.ts";
 import type { OAuthDeps } from "./oauth-deps.ts";

@@ -6,8 +6,8 @@ import {
   type LinkedIdentity,
   listIdentities,
 } from "../identities/external-identity-store.ts";
-import { type PasswordOwner, proveOwner } from "../ownership/prove-owner.ts";
 import { listPasskeys } from "../passkeys/passkey-store.ts";
+import { type PasswordOwner, proveOwner } from "../passwords/prove-owner.ts";
 import { isStill } from "../passwords/reauthenticate.ts";
 import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";

@@ -5,7 +5,7 @@ import {
 } from "@simplewebauthn/server";
 import { DomainError } from "../../service-kit/errors.ts";
 import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
-import { assertOwner, type Owner } from "../ownership/prove-owner.ts";
+import { assertOwner, type Owner } from "../passwords/prove-owner.ts";
 import type { Account } from "../users/account.ts";
 import { findAccountById } from "../users/account-store.ts";
 import { CHALLENGE_LIFETIME_MS, describeCredential, keepChallenge } from "./passkey-ceremony.ts";

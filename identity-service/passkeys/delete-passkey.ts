@@ -4,7 +4,7 @@ import { type TransactionSql, transaction } from "../../service-kit/postgres.ts"
 import { listIdentities } from "../identities/external-identity-store.ts";
 import { assertFactorRemovable } from "../mfa/mfa-requirement.ts";
 import { deleteIdleRecoveryCodes } from "../mfa/mfa-store.ts";
-import { assertOwner, type Owner } from "../ownership/prove-owner.ts";
+import { assertOwner, type Owner } from "../passwords/prove-owner.ts";
 import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import { lockAccount } from "../users/account-store.ts";

@@ -9,7 +9,7 @@ import { register } from "../accounts/register.ts";
 import { setUserAccess } from "../admin/set-user-access.ts";
 import { createIdentityRpc } from "../identity-rpc.ts";
 import { beginPasskeyLogin, logInWithPasskey } from "../login/log-in-with-passkey.ts";
-import type { Owner } from "../ownership/prove-owner.ts";
+import type { Owner } from "../passwords/prove-owner.ts";
 import { asOperator } from "../testing/as-operator.ts";
 import { proveCredentials, soon, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
 import { createMemoryThrottle } from "../throttle/memory-throttle.ts";

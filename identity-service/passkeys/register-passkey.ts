@@ -2,7 +2,7 @@ import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
 import { endSessionsOfMfaChange } from "../mfa/end-sessions-of-mfa-change.ts";
-import { assertOwner, type Owner } from "../ownership/prove-owner.ts";
+import { assertOwner, type Owner } from "../passwords/prove-owner.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
 import { type AddedPasskey, addPasskey } from "./add-passkey.ts";
 import { sessionBinding } from "./begin-passkey-registration.ts";

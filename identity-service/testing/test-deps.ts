@@ -21,12 +21,12 @@ import { createLinkTokens } from "../mail/links.ts";
 import type { MfaKeys } from "../mfa/totp-secret.ts";
 import type { RelyingParties } from "../oauth/oauth-deps.ts";
 import { createFlowSecrets } from "../oauth/oauth-flow-secrets.ts";
-import type { OwnerSession } from "../ownership/prove-owner.ts";
 import type { PasskeyParty } from "../passkeys/passkeys-deps.ts";
 import { commonPasswords } from "../passwords/common-passwords.ts";
 import { createHashQueue } from "../passwords/hash-queue.ts";
 import { createHashShare } from "../passwords/hash-share.ts";
 import { createPasswordHasher } from "../passwords/password-hasher.ts";
+import type { OwnerSession } from "../passwords/prove-owner.ts";
 import type { Argon2Parameters } from "../passwords/stored-hash.ts";
 import type {
   ClientToken,

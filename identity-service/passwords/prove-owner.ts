@@ -2,13 +2,9 @@ import { DomainError } from "../../service-kit/errors.ts";
 import { type AssuranceLevel, assertAssured } from "../../token-client/assurance.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
 import type { OpenLink } from "../mail/link-store.ts";
-import {
-  type ReauthenticateDeps,
-  type Reauthentication,
-  reauthenticate,
-} from "../passwords/reauthenticate.ts";
 import type { Account } from "../users/account.ts";
 import { findAccountById } from "../users/account-store.ts";
+import { type ReauthenticateDeps, type Reauthentication, reauthenticate } from "./reauthenticate.ts";
 
 /** What the token says of the session in which a user changes how they log in. */
 export interface OwnerSession {
