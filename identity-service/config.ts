@@ -21,7 +21,7 @@ import { mailConfig, mailConfigProblems } from "./mail/mail-config.ts";
 import { oauthConfig, oauthConfigProblems } from "./oauth/oauth-config.ts";
 import { passkeyConfig, passkeyConfigProblems } from "./passkeys/passkey-config.ts";
 import { ARGON2_CEILING } from "./passwords/stored-hash.ts";
-import { CALLS, CALLS_OF_NETWORK } from "./throttle/throttle.ts";
+import { CALLS, CALLS_OF_NETWORK, LOGINS } from "./throttle/throttle.ts";
 
 /** Threads of libuv for DNS lookups and files. */
 const SPARE_THREADS = 2;
@@ -141,6 +141,8 @@ export const configSchema = z
     /** Calls of one kind in 15 minutes. */
     THROTTLE_CALL_NETWORK_BUDGET: integerSchema(1, 1_000_000).default(CALLS_OF_NETWORK),
     THROTTLE_CALL_GLOBAL_BUDGET: integerSchema(1, 100_000_000).default(CALLS),
+    /** Right logins of one account from one place in an hour. */
+    THROTTLE_LOGIN_BUDGET: integerSchema(1, 1_000_000).default(LOGINS),
   })
   .superRefine((config, context) => {
     const rolesProblem = requiredRolesProblem(config.MFA_REQUIRED_ROLES, config.ACCESS_FILE.access);

@@ -203,6 +203,7 @@ const limits = throttleLimits({
   everything: config.THROTTLE_GLOBAL_BUDGET,
   callsOfNetwork: config.THROTTLE_CALL_NETWORK_BUDGET,
   calls: config.THROTTLE_CALL_GLOBAL_BUDGET,
+  logins: config.THROTTLE_LOGIN_BUDGET,
 });
 const { REDIS_URL: redisUrl, THROTTLE_REPLICAS: replicas } = config;
 const throttle =

@@ -387,7 +387,7 @@ const CALLS: StoreCalls = {
   deleteTotp: (tx) => mfa.deleteTotp(tx, userId),
   findChallenge: (tx) => mfa.findChallenge(tx, tokenHash),
   countChallengeTry: (tx) => mfa.countChallengeTry(tx, aTry),
-  consumeChallenge: (tx) => mfa.consumeChallenge(tx, tokenHash, now),
+  consumeChallenge: (tx) => mfa.consumeChallenge(tx, tokenHash),
   deleteEndedChallenges: (tx) => mfa.deleteEndedChallenges(tx, now, ALL),
   insertPasskeyChallenge: (tx) =>
     challenges.insertPasskeyChallenge(tx, {

@@ -40,6 +40,7 @@ export async function identityDeps(sql: Sql, concurrency: number) {
     everything: 100_000_000,
     callsOfNetwork: 1_000_000,
     calls: 100_000_000,
+    logins: 1_000_000,
   });
   const key = parseEncryptionKey(randomBytes(32).toString("base64"));
   if (key === undefined) throw new Error("not an encryption key");

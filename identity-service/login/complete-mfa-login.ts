@@ -89,7 +89,7 @@ async function pass(
     await tellFailure(tx, deps, user.id, attempt, context);
     return undefined;
   }
-  await consumeChallenge(tx, tokenHash, now);
+  await consumeChallenge(tx, tokenHash);
   return { user, firstFactor: challenge.firstFactor, amr };
 }
 

@@ -23,6 +23,8 @@ import {
   type TestDeps,
 } from "../testing/test-deps.ts";
 import { readOutbox, tokensIn } from "../testing/test-mails.ts";
+import { createMemoryThrottle } from "../throttle/memory-throttle.ts";
+import { throttleLimits } from "../throttle/throttle.ts";
 import { completeMfaLogin } from "./complete-mfa-login.ts";
 import { logIn } from "./log-in.ts";
 
@@ -45,7 +47,9 @@ beforeAll(async () => {
 beforeEach(async () => {
   const started = await startWithAnna(database);
   nowMs = Date.parse("2031-01-02T00:04:05.678Z");
-  deps = { ...started.deps, now: () => new Date(nowMs) };
+  const limits = throttleLimits({ network: 10_000, everything: 100_000 });
+  const throttle = createMemoryThrottle({ limits, now: () => nowMs });
+  deps = { ...started.deps, throttle, now: () => new Date(nowMs) };
   userId = started.userId;
   await proveCredentials(database.ownerSql, userId);
   ({ secret } = await beginTotpEnrollment(
@@ -150,6 +154,14 @@ test("who has password, known device and session guesses for a day on every way 
   const [token = ""] = await tokensIn(database.ownerSql, deps.linkTokens, "reset-password");
   await resetPassword(deps, { token, newPassword: NEW_PASSWORD }, context());
   expect(await outcomeOf(loginOn("", NEW_PASSWORD)(validCodes()[0]))).toBe("in");
+});
+
+test("who has only the password uses up no code of the owner's step-ups and approvals", async () => {
+  expect(await spend(loginOn(""))).toBe(10);
+  expect(await outcomeOf(loginOn("")(validCodes()[0]))).toBe("too_many_requests");
+  expect(await outcomeOf(inSession["a step-up"](validCodes()[0]))).toBe("in");
+  nowMs += 30_000;
+  expect(await outcomeOf(inSession["an approval"](validCodes()[0]))).toBe("in");
 });
 
 test.each<[string, () => WayIn]>([

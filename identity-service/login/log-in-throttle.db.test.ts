@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { newCallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { transaction } from "../../service-kit/postgres.ts";
@@ -504,4 +504,47 @@ test("a known device or own network counts as known in the hash share, and the t
     [undefined, "used_network"],
   ]);
   expect(known).toEqual([false, true, true, false]);
+});
+
+describe("right logins of one account", () => {
+  const limitLogins = (logins: number) => {
+    const limits = throttleLimits({ network: 1_000, everything: 1_000, logins });
+    deps.throttle = createMemoryThrottle({ limits, now: () => nowMs });
+  };
+  const home = { clientIp: "203.0.113.7" };
+
+  test("beyond the budget of their place they are refused before a session begins, with the time to wait", async () => {
+    limitLogins(3);
+    for (let time = 0; time < 3; time += 1) expect(await codeOf({})).toBe("in");
+    deps.tokenService.issueSession.mockClear();
+    await expect(logIn()).rejects.toMatchObject({
+      code: "too_many_requests",
+      retryAfterMs: 1_200_000,
+      limit: 3,
+    });
+    expect(deps.tokenService.issueSession).not.toHaveBeenCalled();
+    expect(await codeOf({ password: "wrong" })).toBe("invalid_credentials");
+    nowMs += 1_200_000;
+    expect(await codeOf({})).toBe("in");
+  });
+
+  test("a thief of the password keeps the owner neither from a known device nor from a network of the account", async () => {
+    limitLogins(2);
+    const result = await logIn(home);
+    const deviceToken = result.kind === "completed" ? result.deviceToken : "";
+    const thief: string[] = [];
+    for (let index = 0; index < 12; index += 1) thief.push(await codeOf({ clientIp: `192.0.2.${index}` }));
+    expect(thief.slice(7)).toEqual(Array.from({ length: 5 }, () => "too_many_requests"));
+    expect(await codeOf({ clientIp: "198.51.100.1", deviceToken })).toBe("in");
+    expect(await codeOf(home)).toBe("in");
+    expect(await codeOf({ clientIp: "198.51.100.2" })).toBe("too_many_requests");
+  });
+
+  test("a login that the budget refuses is no wrong password", async () => {
+    limitLogins(1);
+    expect(await codeOf({})).toBe("in");
+    for (let time = 0; time < 10; time += 1) expect(await codeOf({})).toBe("too_many_requests");
+    nowMs += 3_600_000;
+    expect(await codeOf({})).toBe("in");
+  });
 });

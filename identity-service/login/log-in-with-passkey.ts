@@ -11,6 +11,7 @@ import { completeLogin, type ProvenUser } from "./complete-login.ts";
 import type { LoginDeps } from "./login-deps.ts";
 import type { LoginResult } from "./login-result.ts";
 import { mfaTokenHash, newMfaToken } from "./mfa-token.ts";
+import { recogniseCaller, spendLogin } from "./recognise-caller.ts";
 import type { LoginOrigin } from "./remember-device.ts";
 
 export interface PasskeyLoginBeginning {
@@ -40,7 +41,7 @@ export async function beginPasskeyLogin(
 
 /**
  * A locked account is let in: the lock is against guesses, and a signature cannot be guessed.
- * @throws {DomainError} `passkey_invalid`, whatever the reason is.
+ * @throws {DomainError} `passkey_invalid`, whatever the reason is; `too_many_requests`.
  */
 export function logInWithPasskey(
   deps: LoginDeps,
@@ -64,7 +65,9 @@ async function attemptLogin(
     deps.wakeMailWorker();
     throw new DomainError(REFUSAL);
   }
-  return completeLogin(deps, proven, attempt, REFUSAL, context);
+  const caller = await recogniseCaller(deps, attempt, proven.user.email);
+  await spendLogin(deps, "passkey", caller);
+  return completeLogin(deps, proven, { ...attempt, device: caller.device }, REFUSAL, context);
 }
 
 /** Undefined for a refused answer. */

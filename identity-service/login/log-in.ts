@@ -4,16 +4,13 @@ import { DomainError } from "../../service-kit/errors.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
 import type { Verdict } from "../passwords/password-hasher.ts";
 import { countGuess, type GuessVerdict } from "../throttle/count-guess.ts";
-import type { KnownDevice } from "../throttle/device-token.ts";
-import { knownDevice } from "../throttle/known-device.ts";
-import { networkStanding } from "../throttle/known-network.ts";
-import type { Guess } from "../throttle/throttle.ts";
 import type { Account } from "../users/account.ts";
 import { findAccountForLogin } from "../users/account-store.ts";
 import { replacePasswordHash } from "../users/user-store.ts";
 import { completeLogin } from "./complete-login.ts";
 import type { LoginDeps, LoginRefusal } from "./login-deps.ts";
 import type { LoginResult } from "./login-result.ts";
+import { type Caller, recogniseCaller, spendLogin } from "./recognise-caller.ts";
 
 export interface LoginAttempt extends ClientOrigin {
   email: string;
@@ -21,18 +18,11 @@ export interface LoginAttempt extends ClientOrigin {
   deviceToken: string;
 }
 
-interface Caller {
-  guess: Guess;
-  device: KnownDevice | undefined;
-  /** Has logged in from this device or network before. */
-  isKnown: boolean;
-}
-
 /**
  * Each attempt counts first and costs one verification. Unknown, disabled and locked accounts fail like a wrong
  * password, even with the right one, so that the answer does not
  * reveal them.
- * @throws {DomainError} `invalid_credentials`; `email_not_verified` if the password is right and
+ * @throws {DomainError} `invalid_credentials`; `too_many_requests`; `email_not_verified` if the password is right and
  * `registrationDiscloses`.
  */
 export function logIn(deps: LoginDeps, attempt: LoginAttempt, context: CallContext): Promise<LoginResult> {
@@ -58,6 +48,7 @@ async function attemptLogin(
       shown = judged.code === "invalid_credentials" ? "wrong" : "right";
       throw new DomainError(judged.code);
     }
+    await spendLogin(deps, "password", caller);
     if (verdict === "match_outdated") await renewHash(deps, judged, attempt, context);
     const proven = { user: judged, amr: ["pwd"], authTime: deps.now() } as const;
     const origin = { ...attempt, device: caller.device };
@@ -67,20 +58,6 @@ async function attemptLogin(
   } finally {
     await counted.end(shown);
   }
-}
-
-async function recogniseCaller(
-  deps: LoginDeps,
-  { clientIp, deviceToken }: LoginAttempt,
-  email: string,
-): Promise<Caller> {
-  const device = await knownDevice(deps, deviceToken, email);
-  const standing = device === undefined ? await networkStanding(deps, email, clientIp) : undefined;
-  return {
-    guess: { account: email, clientIp, deviceId: device?.id, standing },
-    device,
-    isKnown: device !== undefined || standing === "own_network",
-  };
 }
 
 function verifyPassword(

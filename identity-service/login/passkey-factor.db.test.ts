@@ -23,6 +23,8 @@ import {
   startWithAnna,
   type TestDeps,
 } from "../testing/test-deps.ts";
+import { createMemoryThrottle } from "../throttle/memory-throttle.ts";
+import { throttleLimits } from "../throttle/throttle.ts";
 import type { Role } from "../users/account.ts";
 import { getAccount } from "../users/get-account.ts";
 import { completeLogin } from "./complete-login.ts";
@@ -194,6 +196,21 @@ describe("the second factor of a login", () => {
     if (passkey === undefined) throw new Error("no options");
     expect(await failure(answer(first.tempToken, device.get(passkey)))).toBe("passkey_invalid");
     expect(await failure(answer(first.tempToken, device.get(first.passkey)))).toBe("done");
+  });
+
+  test("a thief of the password pushes the owner's challenge out by no number of logins, and has a budget", async () => {
+    const { device } = await withPasskey();
+    const { tempToken, passkey } = await askedForPasskey();
+    const limits = throttleLimits({ network: 1_000, everything: 1_000 });
+    deps.throttle = createMemoryThrottle({ limits, now: () => nowMs });
+    const thief = { email: ANNA.email, password: ANNA.password, ...NEW_DEVICE, clientIp: "198.51.100.9" };
+    const outcomes: string[] = [];
+    for (let count = 0; count < 61; count += 1) {
+      nowMs += 1;
+      outcomes.push(await failure(logInWith(deps, thief, context())));
+    }
+    expect(outcomes).toEqual([...Array.from({ length: 60 }, () => "done"), "too_many_requests"]);
+    expect(await failure(answer(tempToken, device.get(passkey)))).toBe("done");
   });
 
   test("twenty answers at once: one logs in", async () => {

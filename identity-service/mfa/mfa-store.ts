@@ -228,14 +228,14 @@ export async function countChallengeTry(
   const result = await tx`
     update mfa_challenges set attempts = attempts + 1
     where token_hash = ${which.tokenHash} and session_epoch = ${which.sessionEpoch}
-      and consumed_at is null and expires_at > ${which.now} and attempts < ${which.maxTries}
+      and expires_at > ${which.now} and attempts < ${which.maxTries}
   `;
   return result.count === 1;
 }
 
 /** Requires the lock of `countChallengeTry`. */
-export async function consumeChallenge(tx: TransactionSql, tokenHash: Buffer, now: Date): Promise<void> {
-  await tx`update mfa_challenges set consumed_at = ${now} where token_hash = ${tokenHash}`;
+export async function consumeChallenge(tx: TransactionSql, tokenHash: Buffer): Promise<void> {
+  await tx`delete from mfa_challenges where token_hash = ${tokenHash}`;
 }
 
 export async function deleteEndedChallenges(sql: Sql, endedBefore: Date, limit: number): Promise<number> {

@@ -313,7 +313,7 @@ test("this step and the one before are accepted, no other", async () => {
   expect(await verify(await logIn(), codeOf(secret))).toMatchObject({ user: { id: userId } });
 });
 
-test("fifty uses of one challenge at once: one session", async () => {
+test("fifty uses of one challenge at once: one session, and no row is left of it", async () => {
   const { secret, recoveryCodes } = await enrolled();
   const token = await logIn();
   const codes = [codeOf(secret), ...recoveryCodes];
@@ -321,6 +321,7 @@ test("fifty uses of one challenge at once: one session", async () => {
     Array.from({ length: 50 }, (_, index) => verify(token, codes[index % codes.length] ?? "")),
   );
   expect(result).toEqual({ success: 1, mfa_token_invalid: 49 });
+  expect(await database.ownerSql`select from mfa_challenges`).toHaveLength(0);
 });
 
 test("fifty logins use one recovery code at once: one succeeds, and the owner gets a mail", async () => {

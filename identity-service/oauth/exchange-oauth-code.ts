@@ -3,6 +3,7 @@ import { DomainError } from "../../service-kit/errors.ts";
 import { takeCode } from "../identities/oauth-store.ts";
 import { completeLogin } from "../login/complete-login.ts";
 import type { LoginResult } from "../login/login-result.ts";
+import { recogniseCaller, spendLogin } from "../login/recognise-caller.ts";
 import type { LoginOrigin } from "../login/remember-device.ts";
 import { findAccountById } from "../users/account-store.ts";
 import { assertMayLogIn, type OAuthDeps } from "./oauth-deps.ts";
@@ -17,7 +18,7 @@ export interface CodeExchange extends LoginOrigin {
   codeVerifier: string;
 }
 
-/** A wrong verifier consumes the code too. @throws {DomainError} `oauth_code_invalid`, `email_not_verified`. */
+/** A wrong verifier consumes the code too. @throws {DomainError} `oauth_code_invalid`, `email_not_verified`, `too_many_requests`. */
 export function exchangeOAuthCode(
   deps: OAuthDeps,
   request: CodeExchange,
@@ -36,6 +37,8 @@ async function exchange(deps: OAuthDeps, request: CodeExchange, context: CallCon
   const user = await findAccountById(deps.sql, userId);
   if (user?.status !== "active" || user.sessionEpoch !== sessionEpoch) throw new DomainError(REFUSAL);
   assertMayLogIn(deps, user);
+  const caller = await recogniseCaller(deps, request, user.email);
+  await spendLogin(deps, "provider", caller);
   const proven = { user, amr: ["fed"], authTime };
-  return completeLogin(deps, proven, request, REFUSAL, context);
+  return completeLogin(deps, proven, { ...request, device: caller.device }, REFUSAL, context);
 }

@@ -611,6 +611,14 @@ describe("the one-time code", () => {
     expect(await codeOf(exchange(code))).toBe("oauth_code_invalid");
   });
 
+  test("logins of one account at providers have a budget", async () => {
+    const limits = throttleLimits({ network: 10, everything: 10, logins: 2 });
+    deps.throttle = createMemoryThrottle({ limits, now: () => deps.now().getTime() });
+    const codes: string[] = [];
+    for (let login = 0; login < 3; login += 1) codes.push(await codeOf(exchange(await newCode())));
+    expect(codes).toEqual(["done", "done", "too_many_requests"]);
+  });
+
   test("fifty exchanges at once: one session", async () => {
     const code = await newCode();
     const codes = await Promise.all(Array.from({ length: 50 }, () => codeOf(exchange(code))));

@@ -18,16 +18,19 @@ export interface NewChallenge extends ChallengeBinding {
   expiresAt: Date;
 }
 
-/** Of one purpose. A password alone opens `second_factor`, and must not push out what a session has begun. */
+/** Of one purpose, so that none pushes out what proved more. */
 const MAX_OPEN_OF_USER = 20;
 
-/** Replaces an earlier one of the same binding, and the user's oldest beyond 20 of its purpose. */
+/**
+ * Replaces an earlier one of the same binding, and the user's oldest beyond 20 of its purpose. Those of logins are bounded
+ * by the budgets of logins: who has only the password must not push out the owner's.
+ */
 export async function insertPasskeyChallenge(
   sql: Sql | TransactionSql,
   challenge: NewChallenge,
 ): Promise<void> {
   const { challengeHash, purpose, boundTo, user, createdAt, expiresAt } = challenge;
-  if (user !== null) await deleteOldest(sql, user.id, purpose);
+  if (user !== null && purpose !== "second_factor") await deleteOldest(sql, user.id, purpose);
   await sql`
     insert into passkey_challenges (challenge_hash, purpose, bound_to, user_id, session_epoch, created_at, expires_at)
     values (${challengeHash}, ${purpose}, ${boundTo}, ${user?.id ?? null}, ${user?.sessionEpoch ?? null}, ${createdAt},

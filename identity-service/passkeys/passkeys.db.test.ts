@@ -452,6 +452,14 @@ describe("login", () => {
   });
 });
 
+test("logins of one account with a passkey have a budget of their own", async () => {
+  await enrol();
+  const limits = throttleLimits({ network: 10, everything: 10, logins: 2 });
+  deps.throttle = createMemoryThrottle({ limits, now: () => nowMs });
+  const codes = [await codeOf(logIn()), await codeOf(logIn()), await codeOf(logIn())];
+  expect(codes).toEqual(["done", "done", "too_many_requests"]);
+});
+
 describe("ceremonies of other purposes", () => {
   const PURPOSES = ["second_factor", "step_up", "approval"] as const;
   type Purpose = Exclude<PasskeyPurpose, "registration">;
@@ -517,7 +525,7 @@ describe("ceremonies of other purposes", () => {
     expect(await finish("step_up", await answer())).toBeDefined();
   });
 
-  test("challenges of twenty logins push out no step-up, approval or registration", async () => {
+  test("challenges of many logins push out no other, not even that of an earlier login", async () => {
     await enrol();
     const approval = Buffer.alloc(32, 200);
     const stepUp = await begin("step_up");
@@ -534,7 +542,7 @@ describe("ceremonies of other purposes", () => {
     ).toEqual([
       { purpose: "approval", count: 1 },
       { purpose: "registration", count: 1 },
-      { purpose: "second_factor", count: 20 },
+      { purpose: "second_factor", count: 25 },
       { purpose: "step_up", count: 1 },
     ]);
     expect(await finish("step_up", authenticator.get(stepUp ?? { challenge: "" }))).toBeDefined();

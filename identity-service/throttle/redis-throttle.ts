@@ -7,14 +7,7 @@ import type { RedisSettings } from "../../service-kit/redis-connection.ts";
 import { openSharedRedis } from "../../service-kit/shared-redis.ts";
 import { createMemoryThrottle } from "./memory-throttle.ts";
 import { giveBackScript, ladderArguments, takeScript } from "./redis-ladders.ts";
-import {
-  type CostlyCall,
-  LADDER_MEMORY_MS,
-  refusalOf,
-  shareOf,
-  type Throttle,
-  type ThrottleLimits,
-} from "./throttle.ts";
+import { LADDER_MEMORY_MS, refusalOf, shareOf, type Throttle, type ThrottleLimits } from "./throttle.ts";
 import { budgetKey, type CountedBudget, createCounters } from "./throttle-counters.ts";
 import { createTurns, tooLong } from "./turns.ts";
 
@@ -109,7 +102,7 @@ export function createRedisThrottle(options: RedisThrottleOptions): Throttle {
       }
       return () => void redis.ask((client) => client.eval(END_TURN, 1, stored(turn), id)).finally(done);
     },
-    async spend(call: CostlyCall) {
+    async spend(call) {
       const budgets = counters.ofCall(call);
       const decisions = await source.spend(budgets);
       if (decisions === undefined) return local.spend(call);

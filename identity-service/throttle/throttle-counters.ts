@@ -1,13 +1,15 @@
 import { createHmac, createSecretKey } from "node:crypto";
 import { type Limit, type LimitedBucket, limitTimes } from "../../rate-limit/gcra.ts";
 import { type Network, networksOf } from "../../service-kit/network-of.ts";
-import type { CostlyCall, Guess, Ladder, ThrottleLimits } from "./throttle.ts";
+import type { CostlyCall, Guess, Ladder, RightLogin, ThrottleLimits } from "./throttle.ts";
 
 /** These logins are cheap at first, and offices begin many at once. */
 const CHEAP_LOGINS: ReadonlySet<CostlyCall["kind"]> = new Set(["oauth_login", "passkey_login"]);
 const CHEAP_LOGIN_TIMES = 10;
 /** Shared by all devices of a user. */
 const DEVICES_OF_USER = 4;
+/** Shared by all unknown networks of an account. */
+const STRANGERS_OF_ACCOUNT = 4;
 const DOMAIN = "gatehouse throttle";
 
 export interface CountedBudget extends LimitedBucket {
@@ -27,7 +29,7 @@ interface GuessCounters {
 
 export interface Counters {
   ofGuess(guess: Guess): GuessCounters;
-  ofCall(call: CostlyCall): CountedBudget[];
+  ofCall(call: CostlyCall | RightLogin): CountedBudget[];
   epochOf(account: string): string;
   /** The ladder of unknown devices and networks, and the epoch. */
   ofAccount(account: string): [ladder: string, epoch: string];
@@ -69,6 +71,16 @@ export function createCounters(limits: ThrottleLimits, secret: Buffer): Counters
     return standing === "own_network" ? budgets.slice(0, 1) : budgets;
   }
 
+  /** Known devices and the account's own networks share nothing with strangers, who may have the password. */
+  function budgetsOfLogin({ kind, account, clientIp, deviceId, standing }: RightLogin): CountedBudget[] {
+    const place = deviceId ?? networksOf(clientIp)[0].name;
+    const name = digest(`${account}\n${place}`);
+    const own = { kind: `R:${kind}:`, name, limit: limits.logins, isNetwork: true };
+    if (deviceId !== undefined || standing === "own_network") return [own];
+    const limit = limitTimes(limits.logins, STRANGERS_OF_ACCOUNT);
+    return [own, { kind: `S:${kind}:`, name: digest(account), limit }];
+  }
+
   return {
     ofGuess(guess) {
       const { account, clientIp, deviceId, standing } = guess;
@@ -94,7 +106,9 @@ export function createCounters(limits: ThrottleLimits, secret: Buffer): Counters
       };
     },
 
-    ofCall({ kind, clientIp = "", isKnown = false, device }) {
+    ofCall(call) {
+      if ("account" in call) return budgetsOfLogin(call);
+      const { kind, clientIp = "", isKnown = false, device } = call;
       const times = CHEAP_LOGINS.has(kind) ? CHEAP_LOGIN_TIMES : 1;
       if (device !== undefined) {
         const each = limitTimes(limits.callsOfDevice, times);

@@ -3,6 +3,7 @@ import {
   type Admission,
   type CostlyCall,
   type Guess,
+  type RightLogin,
   type Standing,
   type Throttle,
   type ThrottleLimits,
@@ -265,6 +266,47 @@ export function testThrottleContract(
       expect(
         (await throttle.spend({ kind: "resend_verification", device: { id: "phone", userId: "ada" } })).kind,
       ).toBe("admitted");
+    });
+
+    test("right logins of one account have a budget for each device and network, an hour long", async () => {
+      ({ throttle, pass } = await open(throttleLimits({ network: 100, everything: 100, logins: 5 })));
+      opened.push(throttle);
+      const refused = async (count: number, login: Partial<RightLogin>) => {
+        const all = { kind: "password", account: "ada", clientIp: "192.0.2.1", ...login } as const;
+        const spendings = await Promise.all(Array.from({ length: count }, () => throttle.spend(all)));
+        return spendings.filter(({ kind }) => kind === "refused").length;
+      };
+      expect(await refused(8, {})).toBe(3);
+      expect(await throttle.spend({ kind: "password", account: "ada", clientIp: "192.0.2.1" })).toEqual({
+        kind: "refused",
+        retryAfterMs: 720 * SECOND,
+        limit: 5,
+      });
+      expect(await refused(1, { account: "ben" })).toBe(0);
+      expect(await refused(1, { kind: "passkey" })).toBe(0);
+      expect(await refused(1, { kind: "provider" })).toBe(0);
+      expect(await refused(8, { deviceId: "phone" })).toBe(3);
+      expect(await refused(8, { deviceId: "laptop" })).toBe(3);
+      pass(720 * SECOND);
+      expect(await refused(2, {})).toBe(1);
+      expect(await refused(2, { deviceId: "phone" })).toBe(1);
+    });
+
+    test("who has the password uses up what strangers share of it: no device and no network of the account's own", async () => {
+      ({ throttle, pass } = await open(throttleLimits({ network: 100, everything: 100, logins: 5 })));
+      opened.push(throttle);
+      const login = (clientIp: string, more: Partial<RightLogin> = {}) =>
+        throttle.spend({ kind: "password", account: "ada", clientIp, ...more });
+      const thief = await Promise.all(Array.from({ length: 200 }, (_, index) => login(`192.0.2.${index}`)));
+      expect(refusedOf(thief)).toBe(180);
+      expect(await login("198.51.100.1", { standing: "used_network" })).toEqual({
+        kind: "refused",
+        retryAfterMs: 180 * SECOND,
+      });
+      expect((await login("192.0.2.1", { deviceId: "phone" })).kind).toBe("admitted");
+      expect((await login("203.0.113.1", { standing: "own_network" })).kind).toBe("admitted");
+      expect((await login("198.51.100.1", { kind: "passkey" })).kind).toBe("admitted");
+      expect((await login("198.51.100.1", { account: "ben" })).kind).toBe("admitted");
     });
 
     test("calls from a /48 are counted together", async () => {

@@ -23,6 +23,8 @@ export interface ThrottleLimits {
   callsOfNetwork: Limit;
   calls: Limit;
   callsOfDevice: Limit;
+  /** Right logins of one account from one place. */
+  logins: Limit;
 }
 
 const LADDER: Ladder = { freeFailures: 4, maxFailures: 100, firstWaitMs: 30_000, maxWaitMs: 3_600_000 };
@@ -34,13 +36,17 @@ export const CALLS_OF_NETWORK = 60;
 export const CALLS = 20_000;
 /** Limits what a botnet can do with a copied token. */
 const CALLS_OF_DEVICE = 5;
+/** An hour. */
+export const LOGINS = 60;
+const HOUR_MS = 3_600_000;
 
-/** Per 15 minutes, as in `ThrottleLimits`. */
+/** Per 15 minutes, `logins` an hour, as in `ThrottleLimits`. */
 export interface Budgets {
   network: number;
   everything: number;
   callsOfNetwork?: number;
   calls?: number;
+  logins?: number;
 }
 
 /** @see NIST SP 800-63B-4 §3.2.2 for the hundred. */
@@ -54,11 +60,19 @@ export function throttleLimits(budgets: Budgets): ThrottleLimits {
     callsOfNetwork: limitOf(budgets.callsOfNetwork ?? CALLS_OF_NETWORK, WINDOW_MS),
     calls: limitOf(budgets.calls ?? CALLS, WINDOW_MS),
     callsOfDevice: limitOf(CALLS_OF_DEVICE, WINDOW_MS),
+    logins: limitOf(budgets.logins ?? LOGINS, HOUR_MS),
   };
 }
 
 /** A day's typing errors must not lock the owner out. */
-const LEAST = { freeFailures: 2, maxFailures: 25, network: 25, callsOfNetwork: 15, callsOfDevice: 2 };
+const LEAST = {
+  freeFailures: 2,
+  maxFailures: 25,
+  network: 25,
+  callsOfNetwork: 15,
+  callsOfDevice: 2,
+  logins: 15,
+};
 
 /** With very many replicas, the minimum lets distributed guesses exceed the whole. */
 export function shareOf(limits: ThrottleLimits, replicas: number): ThrottleLimits {
@@ -79,6 +93,7 @@ export function shareOf(limits: ThrottleLimits, replicas: number): ThrottleLimit
     callsOfNetwork: limit(limits.callsOfNetwork, LEAST.callsOfNetwork),
     calls: limit(limits.calls),
     callsOfDevice: limit(limits.callsOfDevice, LEAST.callsOfDevice),
+    logins: limit(limits.logins, LEAST.logins),
   };
 }
 
@@ -129,6 +144,14 @@ export interface CostlyCall {
   device?: { id: string; userId: string } | undefined;
 }
 
+/**
+ * A login whose first factor was right. Ways have budgets of their own: a stolen password spends nothing of a passkey's
+ * or a provider's.
+ */
+export interface RightLogin extends Guess {
+  kind: "password" | "passkey" | "provider";
+}
+
 export interface Refusal {
   kind: "refused";
   retryAfterMs: number;
@@ -154,7 +177,7 @@ export interface Throttle {
    */
   turn(guess: Guess, waitMs: number): Promise<() => void>;
   /** Counts in all budgets, or in none if one is used up. */
-  spend(call: CostlyCall): Promise<{ kind: "admitted" } | Refusal>;
+  spend(call: CostlyCall | RightLogin): Promise<{ kind: "admitted" } | Refusal>;
   /** Counts in the shared budgets, then in the account's counters, each atomically. */
   take(guess: Guess): Promise<Admission>;
   /** Clears the counts of account, network and device. */

@@ -198,7 +198,11 @@ async function detoured(name: string, environment: Record<string, string>): Prom
   const changed: Record<string, string> = {
     ...(name.startsWith("gateway") ? { CALL_BUDGET_MS: "3000", RATE_LIMITS: UNLIMITED } : {}),
     ...(name.startsWith("identity")
-      ? { THROTTLE_CALL_NETWORK_BUDGET: "1000000", THROTTLE_NETWORK_BUDGET: "1000000" }
+      ? {
+          THROTTLE_CALL_NETWORK_BUDGET: "1000000",
+          THROTTLE_NETWORK_BUDGET: "1000000",
+          THROTTLE_LOGIN_BUDGET: "1000000",
+        }
       : {}),
   };
   const over = async (callee: string, port: number) => {

@@ -111,6 +111,7 @@ describe.skipIf(ROUNDS === 0 || program === undefined)("three Redis under three 
         THROTTLE_REPLICAS: "2",
         THROTTLE_CALL_NETWORK_BUDGET: "1000000",
         THROTTLE_NETWORK_BUDGET: "1000000",
+        THROTTLE_LOGIN_BUDGET: "1000000",
       }),
     };
   }

@@ -213,6 +213,7 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
             DRAIN_DELAY_MS: String(KNOWN_MS),
             THROTTLE_CALL_NETWORK_BUDGET: "1000000",
             THROTTLE_NETWORK_BUDGET: "1000000",
+            THROTTLE_LOGIN_BUDGET: "1000000",
             ...(part === "identity-service" ? { SMTP_URL: `smtp://127.0.0.1:${options.smtpPort}` } : {}),
           };
     const label = `${part}-${place}`;

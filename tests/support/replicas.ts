@@ -109,6 +109,7 @@ export async function startThreeOfEach(system: System, redisUrl: string | undefi
   };
   const identity = await startReplica(system, "identity-service", {
     TOKEN_SERVICE_ADDRESS: tokens[0]?.address ?? "",
+    THROTTLE_LOGIN_BUDGET: "1000000",
   });
   const gateways = await Promise.all(
     tokens.map(({ address }) =>
