@@ -14,8 +14,8 @@ export interface AccessWatchOptions {
   table: Pick<AccessTable, "replace">;
   logger: Logger;
   metrics: Metrics;
-  /** @throws as a start with this file would. */
-  assertFits?: (access: AccessFile) => void;
+  /** @throws as a start with this file would. Undefined where every valid file fits. */
+  assertFits: ((access: AccessFile) => void) | undefined;
   lookEveryMs?: number;
 }
 

@@ -102,7 +102,13 @@ lifecycle.onStop("rate limits", () => {
 const proxies = new ProxyTable(config.ROUTES_FILE.routes, metrics);
 const access = new AccessTable(config.ACCESS_FILE.access);
 const checked = checkNames(config.ROUTES_FILE.routes, { proxies, access, logger });
-const accessWatch = watchAccessFile({ ...config.ACCESS_FILE, table: checked.access, logger, metrics });
+const accessWatch = watchAccessFile({
+  ...config.ACCESS_FILE,
+  table: checked.access,
+  assertFits: undefined,
+  logger,
+  metrics,
+});
 lifecycle.onStop("access file", () => accessWatch.stop());
 const isTrustedProxy = trustedProxies(config.TRUSTED_PROXIES);
 const routesWatch = watchRoutesFile({
