@@ -69,7 +69,7 @@ export async function readSession(
   return row;
 }
 
-/** Whoever ends, raises or proves one session, or refreshes it against a second call, holds this lock. */
+/** Every end of one session begins here. */
 export async function lockSession(tx: TransactionSql, sessionId: string): Promise<LockedSession | undefined> {
   const [row] = await tx<LockedSession[]>`
     select ${columns(tx)}, coalesce(last_signed_at < clock_timestamp() - interval '10 seconds', true) as "signedLongAgo"
@@ -78,11 +78,14 @@ export async function lockSession(tx: TransactionSql, sessionId: string): Promis
   return row;
 }
 
+/** The database ends a session by its clock, a refresh by the process's, and access tokens outlive it by their skew. */
+const CLOCK_ROOM = "1 minute";
+
 /** Oldest first. The caller holds `lockUser`. */
 export async function lockLiveSessions(tx: TransactionSql, userId: string): Promise<SessionRow[]> {
   return tx<SessionRow[]>`
     select ${columns(tx)} from sessions
-    where user_id = ${userId} and revoked_at is null and idle_end > now()
+    where user_id = ${userId} and revoked_at is null and idle_end > now() - ${CLOCK_ROOM}::interval
     order by created_at, id
     for update
   `;
@@ -174,7 +177,7 @@ export async function revokeNextSessions(
     with live as materialized (
       select id from sessions
       where id > ${after} and id <= ${last} and created_at < ${which.issuedBefore} and revoked_at is null
-        and idle_end > now()
+        and idle_end > now() - ${CLOCK_ROOM}::interval
       order by created_at, id
       for update
     )
@@ -222,7 +225,7 @@ export async function markLeavesSeen(sql: Sql, leaves: readonly SeenLeaf[], now:
   `;
 }
 
-/** Retention after the idle end. */
+/** After the idle end, or the revocation: tokens of a session without a row are refused as those of a revoked one. */
 const KEEP_ENDED = "1 day";
 
 /**
@@ -240,7 +243,7 @@ export async function sweepSessions(
       where id > ${cursor ?? "00000000-0000-0000-0000-000000000000"} order by id limit ${limit}
     ), ended as (
       select id from sessions
-      where id in (select id from looked) and idle_end < now() - ${KEEP_ENDED}::interval
+      where id in (select id from looked) and least(idle_end, revoked_at) < now() - ${KEEP_ENDED}::interval
       for update skip locked
     ), gone as (
       delete from sessions where id in (select id from ended) returning 1
