@@ -27,6 +27,18 @@ export function withCallDeadline<T>(
   });
 }
 
+/** The statements of one caller's calls hold one database connection at a time. */
+const turns = new AsyncLocalStorage<string | undefined>();
+
+export function withTurn<T>(key: string | undefined, work: () => Promise<T>): Promise<T> {
+  return turns.run(key, work);
+}
+
+/** Undefined for work that outlives its call. */
+export function callTurn(): string | undefined {
+  return calls.getStore()?.isOpen === false ? undefined : turns.getStore();
+}
+
 /** Negative after the deadline or without a caller, undefined outside of a call. */
 export function callTimeLeftMs(): number | undefined {
   const call = calls.getStore();

@@ -2,9 +2,9 @@ import { type AddressInfo, connect, createServer, type Server } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterEach, expect, onTestFinished, test, vi } from "vitest";
 import { type FakePostgres, SELECTED, startFakePostgres } from "../tests/support/fake-postgres.ts";
-import { withCallDeadline } from "./call-deadline.ts";
+import { withCallDeadline, withTurn } from "./call-deadline.ts";
 import type { PooledConnection } from "./connection-pool.ts";
-import { openConnections, openPool, type PoolOptions, type Sql, transaction } from "./postgres.ts";
+import { openConnections, openPool, type PoolOptions, type Sql, transaction, warmUp } from "./postgres.ts";
 
 let server: FakePostgres;
 let sql: Sql;
@@ -98,7 +98,11 @@ function hold() {
 
 const unavailable = (cause: { code: string; message?: string }) => ({ code: "service_unavailable", cause });
 const CLOSED = { code: "CONNECTION_CLOSED", message: "the database closed the connection" };
-const TOO_LATE = { code: "CONNECTION_TOO_LATE", message: "connecting to the database took too long" };
+const DEADLINE_PASSED = {
+  code: "CONNECTION_TOO_LATE",
+  message: "the call's deadline has passed, or its caller has gone",
+};
+const TOO_LATE = { code: "CONNECTION_TOO_LATE", message: "no database connection became free in time" };
 
 test("a server that refuses connections is retried after 50 ms, doubling to at most a second", async () => {
   let letsIn = false;
@@ -333,7 +337,7 @@ test.each([
   await start();
   await ask();
   const late = withCallDeadline(Date.now() - lateMs, async () => sql`insert late`);
-  await expect(soon(late)).rejects.toMatchObject(unavailable(TOO_LATE));
+  await expect(soon(late)).rejects.toMatchObject(unavailable(DEADLINE_PASSED));
 });
 
 test("a caller beyond the queue's limit fails as busy", async () => {
@@ -532,4 +536,44 @@ test.for([
   });
   skip(!isListening, "this machine has no such address, or something else listens there");
   await expect(sql`select 1`.then(() => "answered")).resolves.toBe("answered");
+});
+
+test("the calls of one user hold one connection, however many they are; a stranger finds another", async () => {
+  await start({ maxConnections: 3 });
+  const held = Promise.withResolvers<void>();
+  const ofUser = (work: () => Promise<unknown>) => withTurn("ada", () => sql.pool.hold(work));
+  const first = ofUser(() => held.promise);
+  const others = Array.from({ length: 100 }, () => watch(ofUser(async () => undefined)));
+  await expect(soon(ofUser(async () => undefined))).rejects.toMatchObject({
+    code: "too_many_requests",
+    retryAfterMs: 1_000,
+  });
+  expect(sql.pool.openCount).toBe(1);
+  expect(await ask()).toBe("answered");
+  expect(sql.pool.openCount).toBe(2);
+  held.resolve();
+  await soon(first);
+  await until(() => others.every(({ state }) => state === "resolved"));
+});
+
+test("what a user's call does beside the connection that it holds does not wait for it", async () => {
+  await start({ maxConnections: 2 });
+  const both = withTurn("ada", () => sql.pool.hold(() => ask()));
+  expect(await soon(both)).toBe("answered");
+});
+
+test("a user's call waits for its turn no longer than the pool allows", async () => {
+  await start({ maxConnections: 2, maxWaitMs: 500 });
+  void withTurn("ada", () => sql.pool.hold(() => new Promise(() => undefined)));
+  const late = watch(withTurn("ada", () => sql.pool.hold(async () => undefined)));
+  await vi.advanceTimersByTimeAsync(499);
+  expect(late.state).toBe("waiting");
+  await vi.advanceTimersByTimeAsync(1);
+  expect(late).toMatchObject({ state: "rejected", error: { code: "too_many_requests" } });
+});
+
+test("what is warmed up is open before the first call", async () => {
+  await start({ maxConnections: 3 });
+  await soon(warmUp(sql));
+  expect(openConnections(sql)).toBe(2);
 });

@@ -1,8 +1,9 @@
 import type { Socket } from "node:net";
 import postgres from "postgres";
-import { callTimeLeftMs } from "./call-deadline.ts";
+import { callTimeLeftMs, callTurn, withTurn } from "./call-deadline.ts";
 import { databaseHosts } from "./database-hosts.ts";
 import { openDatabaseSocket } from "./database-socket.ts";
+import { createTurns, tooManyAtOnce } from "./turns.ts";
 
 export interface ConnectionPoolOptions {
   /** Of several hosts, the primary is used: a standby is refused. */
@@ -29,6 +30,8 @@ const DEFAULT_PORT = 5_432;
 const MIN_RECONNECT_PAUSE_MS = 50;
 const MAX_RECONNECT_PAUSE_MS = 1_000;
 const CLOSE_TIMEOUT_S = 1;
+/** Of one caller. */
+const MAX_WAITING_FOR_A_TURN = 100;
 
 type PoolFailure =
   | "CONNECTION_BUSY"
@@ -186,6 +189,7 @@ export class ConnectionPool {
   /** A stack: surplus connections become idle and are closed. */
   readonly #idle: PooledConnection[] = [];
   readonly #waiting = new Set<Waiter>();
+  readonly #turns = createTurns(MAX_WAITING_FOR_A_TURN, tooManyAtOnce);
   #failedConnects = 0;
   #connectAtMs = 0;
   #isEnded = false;
@@ -207,8 +211,22 @@ export class ConnectionPool {
     return this.#waiting.size;
   }
 
-  /** @throws errors of the work, or a `PoolFailure` before it begins. */
+  /** @throws errors of the work; before it begins a `PoolFailure`, or {DomainError} `too_many_requests`. */
   async hold<T>(work: (connection: PooledConnection) => Promise<T>): Promise<T> {
+    const key = callTurn();
+    if (key === undefined) return this.#hold(work);
+    // Before a connection is taken, so that others find one.
+    const { maxWaitMs } = this.#options;
+    const release = await this.#turns.take(key, Math.min(maxWaitMs, callTimeLeftMs() ?? maxWaitMs));
+    try {
+      // What this work does with other connections must not wait for itself.
+      return await withTurn(undefined, () => this.#hold(work));
+    } finally {
+      release();
+    }
+  }
+
+  async #hold<T>(work: (connection: PooledConnection) => Promise<T>): Promise<T> {
     const connection =
       this.#opening === undefined ? (this.#take() ?? (await this.#turn())) : await this.#opened();
     try {
@@ -292,7 +310,7 @@ export class ConnectionPool {
         fail: (error) => end(() => reject(error)),
         isInTime: () => performance.now() < untilMs,
       };
-      const timer = setTimeout(() => waiter.fail(tooLate()), untilMs - performance.now());
+      const timer = setTimeout(() => waiter.fail(allBusy()), untilMs - performance.now());
       this.#waiting.add(waiter);
     });
   }
@@ -300,7 +318,7 @@ export class ConnectionPool {
   #serve(): void {
     for (const waiter of this.#waiting) {
       if (!waiter.isInTime()) {
-        waiter.fail(tooLate());
+        waiter.fail(allBusy());
         continue;
       }
       const connection = this.#idleConnection() ?? this.#newConnection();
@@ -384,7 +402,11 @@ function hostsOf({ url }: ConnectionPoolOptions): [URL, ...URL[]] {
 }
 
 function tooLate(): Error {
-  return poolFailure("CONNECTION_TOO_LATE", "connecting to the database took too long");
+  return poolFailure("CONNECTION_TOO_LATE", "the call's deadline has passed, or its caller has gone");
+}
+
+function allBusy(): Error {
+  return poolFailure("CONNECTION_TOO_LATE", "no database connection became free in time");
 }
 
 function poolFailure(code: PoolFailure, message: string): Error {

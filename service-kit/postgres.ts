@@ -40,6 +40,8 @@ export interface DatabaseConfig {
 const CONNECT_TIMEOUT_MS = 2_000;
 const CONNECTION_LIFETIME_MS = 30 * 60_000;
 const IDLE_TIMEOUT_MS = 10_000;
+/** A transaction, and a statement beside it. */
+const CONNECTIONS_AT_START = 2;
 /** Longer than the other time-outs, so only a dead connection is silent this long. */
 const SILENT_CONNECTION_MS = 15_000;
 const STATEMENT_TIMEOUT_MS = 2_000;
@@ -137,6 +139,11 @@ export function onOneConnection<T>(sql: Sql, work: (session: Session) => Promise
     sql.pool.hold((connection) => work(checked(connection, connection.driver))),
     undefined,
   );
+}
+
+/** Before the service is ready, so that no call spends its time on connecting. */
+export async function warmUp(sql: Sql): Promise<void> {
+  await Promise.all(Array.from({ length: CONNECTIONS_AT_START }, () => sql`select`));
 }
 
 export function openConnections(sql: Sql): number {

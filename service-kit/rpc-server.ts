@@ -14,7 +14,7 @@ import {
 } from "@grpc/grpc-js";
 import { atMost } from "./at-most.ts";
 import { type CallContext, traceIdOf } from "./call-context.ts";
-import { withCallDeadline } from "./call-deadline.ts";
+import { withCallDeadline, withTurn } from "./call-deadline.ts";
 import { DomainError } from "./errors.ts";
 import type { Logger } from "./logger.ts";
 import type { Metrics } from "./metrics.ts";
@@ -57,6 +57,8 @@ export interface RpcServerOptions {
   refusedPeople?: RefusedPeople;
   /** Before each call. @throws {DomainError} `service_unavailable` while the clock is known to be wrong. */
   assertClock?: (() => void) | undefined;
+  /** All unary calls of one user or client hold one database connection at a time. */
+  actorsTakeTurns?: boolean;
   maxReceiveBytes?: number;
   /** Endless streams end at a random age. Defaults to 60 to 120 s. */
   streamAgeMs?: { min: number; max: number };
@@ -94,7 +96,7 @@ type StreamCall = ServerWritableStream<unknown, unknown> | ServerDuplexStream<un
 type AnyCall = ServerUnaryCall<unknown, unknown> | StreamCall;
 
 export function createRpcServer(options: RpcServerOptions): RpcServer {
-  const { logger } = options;
+  const { logger, actorsTakeTurns = false } = options;
   const server = new Server({
     "grpc.max_receive_message_length": options.maxReceiveBytes ?? DEFAULT_MAX_RECEIVE_BYTES,
     "grpc.keepalive_time_ms": 30_000,
@@ -182,7 +184,11 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
         span = startSpan("server", path.slice(1), context.traceparent);
         context.traceparent = span.traceparent;
         const received = context;
-        const serve = () => method(call.request, received);
+        // Only whom the gateway has authenticated: by any other name a stranger could make a user wait.
+        const serve = () =>
+          withTurn(actorsTakeTurns ? received.actor?.userId : undefined, () =>
+            method(call.request, received),
+          );
         withCallDeadline(received.deadlineMs, serve, gone.signal).then((response) => {
           ok.observe((performance.now() - startedMs) / 1_000);
           span?.end();

@@ -73,7 +73,7 @@ export async function serveRpc(
     GRPC_REFLECTION: boolean;
   },
   register: (server: RpcServer) => void,
-  { maxReceiveBytes, assertClock }: Pick<RpcServerOptions, "maxReceiveBytes" | "assertClock"> = {},
+  options: Pick<RpcServerOptions, "actorsTakeTurns" | "maxReceiveBytes" | "assertClock"> = {},
 ): Promise<void> {
   const { lifecycle, logger, metrics, certificate } = service;
   const refusedPeople = watchRefusedPeople(config.REFUSED_PEOPLE_FILE, { logger, metrics });
@@ -84,8 +84,7 @@ export async function serveRpc(
     logger,
     metrics,
     refusedPeople,
-    assertClock,
-    ...(maxReceiveBytes === undefined ? {} : { maxReceiveBytes }),
+    ...options,
   });
   register(server);
   if (config.GRPC_REFLECTION) addReflection(server);

@@ -10,7 +10,7 @@ import {
   TokenServiceService,
 } from "../proto/gen/gatehouse/token/v1/token_service.ts";
 import { newCallContext } from "../service-kit/call-context.ts";
-import { callTimeLeftMs } from "../service-kit/call-deadline.ts";
+import { callTimeLeftMs, callTurn } from "../service-kit/call-deadline.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { createMetrics } from "../service-kit/metrics.ts";
 import { callUnary, createRpcClient, openServerStream } from "../service-kit/rpc-client.ts";
@@ -50,7 +50,7 @@ const implementation: Implementation<TokenServiceServer> = {
         userId: context.caller,
         sessionId: context.requestId,
         role: 0,
-        tokenId: "",
+        tokenId: callTurn() ?? "",
         keyId: "",
         amr: [context.actor?.userId ?? "no actor", context.person ?? "no person"],
         acr: "",
@@ -164,6 +164,7 @@ test.each([
     certificate: certificates.of("token-service"),
     logger,
     metrics: createMetrics("test"),
+    actorsTakeTurns: true,
   });
   const callers = { verifyToken: [name], watchRevocations: [], getJwks: [] };
   who.add(TokenServiceService, callers, implementation);
@@ -180,8 +181,17 @@ test.each([
     { ...newCallContext({ budgetMs: 60_000 }), actor },
   );
   expect(answer.principal?.amr).toEqual(expected);
+  expect(answer.principal?.tokenId).toBe(name === "gateway" ? "user-1" : "");
   client.close();
   await who.close(1_000);
+});
+
+test("calls of one actor take no turns where the server does not say so", async () => {
+  const client = clientOf("gateway");
+  const actor = { userId: "user-1", role: "ADMIN", sessionId: "session-1" };
+  const context = { ...newCallContext({ budgetMs: 60_000 }), actor };
+  const answer = await callUnary(client, client.verifyToken, { token: "t" }, context);
+  expect(answer.principal).toMatchObject({ amr: ["user-1", "no person"], tokenId: "" });
 });
 
 test.each(["audit-service", "operator"] as const)(

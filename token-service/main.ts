@@ -7,10 +7,12 @@ import { TokenServiceService } from "../proto/gen/gatehouse/token/v1/token_servi
 import { atMost } from "../service-kit/at-most.ts";
 import { boundedCache } from "../service-kit/bounded-cache.ts";
 import { loadConfig } from "../service-kit/config.ts";
-import { connectPostgres, transaction } from "../service-kit/postgres.ts";
+import { connectPostgres, transaction, warmUp } from "../service-kit/postgres.ts";
 import { redisSettings } from "../service-kit/redis-connection.ts";
 import { repeat, untilSuccess } from "../service-kit/repeat.ts";
+import type { RpcServer } from "../service-kit/rpc-server.ts";
 import { serveRpc, startProcess } from "../service-kit/service-process.ts";
+import { createSharedTurns } from "../service-kit/turns.ts";
 import { watchDatabase } from "../service-kit/watch-database.ts";
 import { createApiKeyClient } from "./api-key-client.ts";
 import { configSchema } from "./config.ts";
@@ -39,6 +41,8 @@ const KEY_RELOAD_INTERVAL_MS = 1_000;
 const CLEAN_UP_INTERVAL_MS = 60_000;
 const EVENT_RECORD_TIMEOUT_MS = 3_000;
 const AUDIT_GRACE_MS = 1_000;
+/** Of one session, with different tokens. */
+const MAX_WAITING_REFRESHES = 32;
 /** All refusals are counted. */
 const MAX_REFUSALS_LOGGED_PER_S = 10;
 
@@ -139,6 +143,7 @@ const deps = {
   assertClock: database.assertClock,
   verified: boundedCache<string, VerifiedToken>(Math.max(config.VERIFIED_TOKENS_MAX, 1)),
   askForApiKey: apiKeys.ask,
+  refreshTurns: createSharedTurns(MAX_WAITING_REFRESHES),
   maxSessionsPerUser: config.MAX_SESSIONS_PER_USER,
   jwksMaxAgeS: config.JWKS_MAX_AGE_S,
   countRefusal: (reason: string) => refusals.inc({ reason }),
@@ -151,13 +156,15 @@ const deps = {
 
 lifecycle.onStop("revocation feed", () => revocations.stop());
 lifecycle.addReadinessCheck("revocation log", () => revocations.assertFresh());
-await serveRpc(service, config, (server) => {
+const register = (server: RpcServer) => {
   server.add(TokenServiceService, tokenCallers(config.VERIFIERS), createTokenRpc(deps), ["watchRevocations"]);
   server.add(AuthorizationService, envoyCallers(config.ENVOYS), createEnvoyAuthRpc(deps));
   server.add(SessionServiceService, sessionCallers, createSessionRpc({ ...deps, ...keyDeps }, recordReading));
   server.add(KeyServiceService, keyCallers, createKeyRpc({ ...deps, ...keyDeps }, recordReading));
-});
+};
+await serveRpc(service, config, register, { actorsTakeTurns: true });
 
+await untilSuccess("database connections", () => warmUp(sql), logger);
 await untilSuccess("database clock", () => database.look(), logger);
 await untilSuccess("signing keys", () => ensureSigningKeys(keyDeps), logger);
 await untilSuccess("signing keys", () => keys.reload(), logger);

@@ -109,6 +109,36 @@ test("a repeated refresh after the access token has expired returns a new one", 
   expect(await use(again.accessToken)).toMatchObject({ active: true });
 });
 
+test("refreshes of one session hold one connection, and a stranger's goes through at once", async () => {
+  const { replica, pair } = await seedSession();
+  const stranger = await logIn(replica, randomUUID());
+  const refreshes: Promise<unknown>[] = [];
+  // The test's pool has three connections.
+  await database.ownerSql.pool.hold((connection) =>
+    connection.driver.begin(async (tx) => {
+      await lockSession(tx, pair.sessionId);
+      for (let call = 0; call < 100; call += 1) {
+        const proven = { jkt: `key ${call % 10}`, x5tS256: "" };
+        refreshes.push(
+          refreshSession(replica.deps, pair.refreshToken, { ...origin, proven }).catch(() => undefined),
+        );
+      }
+      await expect.poll(() => database.waitingForLocks()).toBe(1);
+      const next = await refreshSession(replica.deps, stranger.refreshToken, origin);
+      expect(next.sessionId).toBe(stranger.sessionId);
+      expect(await database.waitingForLocks()).toBe(1);
+    }),
+  );
+  await Promise.all(refreshes);
+});
+
+test("100 parallel refreshes of one session are all answered, with the same pair", async () => {
+  const { pair, refresh } = await seedSession();
+  const next = await Promise.all(Array.from({ length: 100 }, () => refresh(pair.refreshToken)));
+  expect(new Set(next.map(({ refreshToken }) => refreshToken)).size).toBe(1);
+  expect(await rowOf(pair.sessionId)).toMatchObject({ generation: 2 });
+});
+
 test("a parent presented after its leaf was used and the grace is over ends the session", async () => {
   const clock = { ms: Date.now() };
   const { pair, refresh, use, replica } = await seedSession({ clock });

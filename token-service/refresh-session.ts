@@ -3,6 +3,7 @@ import type { Confirmation } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Logger } from "../service-kit/logger.ts";
 import { type Sql, type TransactionSql, transaction } from "../service-kit/postgres.ts";
+import type { SharedTurns } from "../service-kit/turns.ts";
 import { type CompactJws, isKeyId, parseCompactJws } from "../token-client/compact-jws.ts";
 import { REFRESH_TOKEN_TYPE } from "../token-client/token-rules.ts";
 import { isProven } from "./confirmation.ts";
@@ -43,6 +44,7 @@ export interface RefreshSessionDeps extends SignPairDeps {
   keys: Pick<KeyRing, "active" | "find" | "findAgain">;
   revocations: Pick<RevocationFeed, "announce">;
   now: () => Date;
+  refreshTurns: SharedTurns;
   countRefresh: (result: RefreshResult) => void;
   /** Called after the commit. */
   onSecurityEvent: () => void;
@@ -68,10 +70,7 @@ export async function refreshSession(
   assertMaySign(deps);
   const claims = await verifyRefreshToken(deps, presented);
   const outcome: Outcome =
-    claims === undefined
-      ? { kind: "invalid" }
-      : ((await rotateAtOnce(deps, claims, origin)) ??
-        (await transaction(deps.sql, (tx) => rotateOrEnd(tx, deps, claims, origin))));
+    claims === undefined ? { kind: "invalid" } : await rotateInTurn(deps, presented, claims, origin);
   deps.countRefresh(outcome.kind);
   if (outcome.kind === "unproven")
     deps.logger.warn({ session: logName(claims?.sid ?? "") }, "refresh without the session's key");
@@ -85,6 +84,20 @@ export async function refreshSession(
     throw new DomainError("refresh_token_reused");
   }
   return signPair(deps, outcome.session, deps.now());
+}
+
+/** Before a connection is taken. Calls that wait with the same token share an answer: one after the other they would get the same. */
+function rotateInTurn(
+  deps: RefreshSessionDeps,
+  presented: string,
+  claims: RefreshClaims,
+  origin: RefreshOrigin,
+): Promise<Outcome> {
+  const rotate = async () =>
+    (await rotateAtOnce(deps, claims, origin)) ??
+    (await transaction(deps.sql, (tx) => rotateOrEnd(tx, deps, claims, origin)));
+  const { jkt = "", x5tS256 = "" } = origin.proven ?? {};
+  return deps.refreshTurns.share(claims.sid, `${presented} ${jkt} ${x5tS256}`, rotate);
 }
 
 /** Accepts tokens of banned keys: the key alone cannot make a `jti`. */

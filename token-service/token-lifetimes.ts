@@ -1,5 +1,3 @@
-import { CLOCK_SKEW_S } from "../token-client/assurance.ts";
-
 /** In seconds. */
 export interface TokenLifetimes {
   accessTtlS: number;
@@ -7,6 +5,9 @@ export interface TokenLifetimes {
   sessionAbsoluteTtlS: number;
   refreshGraceS: number;
 }
+
+/** Tolerated difference of two clocks (RFC 7519 §4.1.4). */
+export const CLOCK_SKEW_S = 5;
 
 export const MAX_ACCESS_TTL_S = 3_600;
 

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { MemorySource } from "../../rate-limit/memory-source.ts";
 import { boundedCache } from "../../service-kit/bounded-cache.ts";
+import { createTurns } from "../../service-kit/turns.ts";
 import {
   type Admission,
   ladderMemoryMs,
@@ -10,7 +11,6 @@ import {
   type ThrottleLimits,
 } from "./throttle.ts";
 import { type CountedBudget, createCounters } from "./throttle-counters.ts";
-import { createTurns } from "./turns.ts";
 
 /** About 50 MB when full. */
 const MAX_KEYS = 200_000;

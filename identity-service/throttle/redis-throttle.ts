@@ -5,11 +5,11 @@ import type { Logger } from "../../service-kit/logger.ts";
 import type { Metrics } from "../../service-kit/metrics.ts";
 import type { RedisSettings } from "../../service-kit/redis-connection.ts";
 import { openSharedRedis } from "../../service-kit/shared-redis.ts";
+import { createTurns, tooLong } from "../../service-kit/turns.ts";
 import { createMemoryThrottle } from "./memory-throttle.ts";
 import { giveBackScript, ladderArguments, takeScript } from "./redis-ladders.ts";
 import { LADDER_MEMORY_MS, refusalOf, shareOf, type Throttle, type ThrottleLimits } from "./throttle.ts";
 import { budgetKey, type CountedBudget, createCounters } from "./throttle-counters.ts";
-import { createTurns, tooLong } from "./turns.ts";
 
 export interface RedisThrottleOptions extends RedisSettings {
   limits: ThrottleLimits;

@@ -60,13 +60,10 @@ export async function openEdge(target: number, port = 0): Promise<FaultyEdge> {
     await once(server, "listening");
     return (server.address() as AddressInfo).port;
   }
-  function resetAll(): void {
-    for (const socket of sockets) socket.resetAndDestroy();
-  }
   async function endAll(): Promise<void> {
     server?.close();
     server = undefined;
-    resetAll();
+    for (const socket of sockets) socket.resetAndDestroy();
   }
 
   const own = await listen(port);
@@ -75,8 +72,7 @@ export async function openEdge(target: number, port = 0): Promise<FaultyEdge> {
     async set(next) {
       const isReset = next === "refused" || isElsewhere(next) || isElsewhere(state);
       state = next;
-      if (next === "refused") await endAll();
-      else if (isReset) resetAll();
+      if (isReset) await endAll();
       if (next !== "refused" && server === undefined) await listen(own);
     },
     close: endAll,

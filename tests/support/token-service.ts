@@ -3,6 +3,7 @@ import { LRUCache } from "lru-cache";
 import { pino } from "pino";
 import { parseEncryptionKey } from "../../service-kit/key-cipher.ts";
 import { type Sql, transaction } from "../../service-kit/postgres.ts";
+import { createSharedTurns } from "../../service-kit/turns.ts";
 import type { Algorithm } from "../../token-client/token-signature.ts";
 import { ensureSigningKeys } from "../../token-service/ensure-signing-keys.ts";
 import { issueSession } from "../../token-service/issue-session.ts";
@@ -88,6 +89,7 @@ export async function startTokenReplica(sql: Sql, options: TokenReplicaOptions =
     verified: new LRUCache<string, VerifiedToken>({ max: 1_000 }),
     askForApiKey: async (text: string) => options.apiKeys?.get(text),
     maxSessionsPerUser: options.maxSessionsPerUser ?? 20,
+    refreshTurns: createSharedTurns(32),
     countRefusal: (refusal: Refusal) => void refusals.push(refusal),
     onSecurityEvent: () => undefined,
     assertClock: options.assertClock ?? (() => undefined),

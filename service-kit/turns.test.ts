@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { createTurns } from "./turns.ts";
+import { createSharedTurns, createTurns } from "./turns.ts";
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -116,4 +116,47 @@ test("1000 wait in all, no more; those that gave up or had their turn are not co
     expect(given).toHaveLength(500);
     for (let key = 1; key < 51; key += 2) releases[key]?.();
   }
+});
+
+test("the same work waits once, and callers who come after it has begun share the next", async () => {
+  const turns = createSharedTurns(1);
+  const begun: { end: (result: string) => void }[] = [];
+  const share = (what: string) =>
+    turns.share("ada", what, () => new Promise<string>((end) => void begun.push({ end })));
+  const first = share("token");
+  await settled();
+  const others = Array.from({ length: 99 }, () => share("token"));
+  await settled();
+  expect(begun).toHaveLength(1);
+  await expect(share("another token")).rejects.toMatchObject({
+    code: "too_many_requests",
+    retryAfterMs: 1_000,
+  });
+  begun[0]?.end("one");
+  expect(await first).toBe("one");
+  await settled();
+  expect(begun).toHaveLength(2);
+  begun[1]?.end("two");
+  expect(new Set(await Promise.all(others))).toEqual(new Set(["two"]));
+  const last = share("token");
+  await settled();
+  begun[2]?.end("three");
+  expect(await last).toBe("three");
+});
+
+test("shared work that fails or waits too long is not remembered, and lets the next begin", async () => {
+  const turns = createSharedTurns(5);
+  await expect(turns.share("ada", "t", () => Promise.reject(new Error("its own")))).rejects.toThrow(
+    "its own",
+  );
+  const first = Promise.withResolvers<string>();
+  const running = turns.share("ada", "t", () => first.promise);
+  await settled();
+  const late = turns.share("ada", "t", async () => "never");
+  const refused = expect(late).rejects.toMatchObject({ code: "too_many_requests" });
+  await vi.advanceTimersByTimeAsync(1_000);
+  await refused;
+  first.resolve("first");
+  expect(await running).toBe("first");
+  expect(await turns.share("ada", "t", async () => "again")).toBe("again");
 });

@@ -1,0 +1,106 @@
+import { DomainError } from "./errors.ts";
+
+const MAX_WAITING = 1_000;
+const MAX_WAITING_FOR_ONE = 32;
+const MAX_WAIT_MS = 1_000;
+
+/** A FIFO mutex per key. */
+export interface Turns {
+  /** Returns the release function. Waits at most a second. @throws {DomainError} */
+  take(key: string, waitMs: number): Promise<() => void>;
+}
+
+/** @param refuse when the queue is full, or the wait too long. */
+export function createTurns(maxWaitingForOne = MAX_WAITING_FOR_ONE, refuse = tooLong): Turns {
+  const queues = new Map<string, (() => void)[]>();
+  let waiting = 0;
+
+  function done(key: string): void {
+    const next = queues.get(key)?.shift();
+    if (next === undefined) queues.delete(key);
+    else next();
+  }
+
+  return {
+    async take(key, waitMs) {
+      const release = () => done(key);
+      const queue = queues.get(key);
+      if (queue === undefined) {
+        queues.set(key, []);
+        return release;
+      }
+      if (waitMs <= 0 || queue.length >= maxWaitingForOne || waiting >= MAX_WAITING) throw refuse();
+      waiting += 1;
+      try {
+        await inQueue(queue, Math.min(waitMs, MAX_WAIT_MS), refuse);
+      } finally {
+        waiting -= 1;
+      }
+      return release;
+    },
+  };
+}
+
+function inQueue(queue: (() => void)[], waitMs: number, refuse: () => DomainError): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const begin = () => {
+      clearTimeout(timer);
+      resolve();
+    };
+    const timer = setTimeout(() => {
+      queue.splice(queue.indexOf(begin), 1);
+      reject(refuse());
+    }, waitMs);
+    queue.push(begin);
+  });
+}
+
+/** The same answer for existing and unknown accounts. */
+export function tooLong(): DomainError {
+  return new DomainError("busy", undefined, { retryAfterMs: 1_000 });
+}
+
+/** The caller's own calls are in its way, and nobody else's: no failure of a service. */
+export function tooManyAtOnce(): DomainError {
+  return new DomainError("too_many_requests", "Too many calls of one caller at once", {
+    retryAfterMs: 1_000,
+  });
+}
+
+/** A FIFO mutex per key, in which the same work waits once. */
+export interface SharedTurns {
+  /**
+   * Runs within the deadline of its first caller. Work that has begun is not shared any more: what happened meanwhile
+   * counts for those who come later. @throws {DomainError} `too_many_requests`.
+   */
+  share<T>(key: string, what: string, work: () => Promise<T>): Promise<T>;
+}
+
+export function createSharedTurns(maxWaitingForOne: number): SharedTurns {
+  const turns = createTurns(maxWaitingForOne, tooManyAtOnce);
+  const waiting = new Map<string, Promise<unknown>>();
+
+  async function begin<T>(key: string, what: string, work: () => Promise<T>): Promise<T> {
+    const release = await turns.take(key, MAX_WAIT_MS);
+    waiting.delete(what);
+    try {
+      return await work();
+    } finally {
+      release();
+    }
+  }
+
+  return {
+    share<T>(key: string, what: string, work: () => Promise<T>) {
+      const shared = waiting.get(what) as Promise<T> | undefined;
+      if (shared !== undefined) return shared;
+      const own = begin(key, what, work);
+      waiting.set(what, own);
+      const forget = () => {
+        if (waiting.get(what) === own) waiting.delete(what);
+      };
+      own.then(forget, forget);
+      return own;
+    },
+  };
+}
