@@ -47,8 +47,8 @@ export function stepUpTarget(wanted: AssuranceLevel, current: AssuranceLevel): A
   return wanted > current ? wanted : current;
 }
 
-/** Of the clocks of services. A proof further ahead is not of this world, and not fresh. */
-const CLOCK_SKEW_MS = 5_000;
+/** Tolerated difference of two clocks (RFC 7519 §4.1.4). A proof further ahead is not fresh. */
+export const CLOCK_SKEW_S = 5;
 
 /**
  * By the claims alone.
@@ -64,7 +64,8 @@ export function assertAssured(
   if (kind === "client") throw new DomainError("user_required");
   const { maxAgeSeconds } = demand;
   const ageMs = nowMs - authTime.getTime();
-  const isFresh = maxAgeSeconds === undefined || (ageMs >= -CLOCK_SKEW_MS && ageMs <= maxAgeSeconds * 1_000);
+  const isFresh =
+    maxAgeSeconds === undefined || (ageMs >= -CLOCK_SKEW_S * 1_000 && ageMs <= maxAgeSeconds * 1_000);
   if (acr >= demand.acr && isFresh) return;
   const methods = stepUpMethods(stepUpTarget(demand.acr, acr));
   throw new DomainError("step_up_required", undefined, { details: { ...demand, methods } });

@@ -417,6 +417,21 @@ test("tokens of a banned key are refused from memory, and the ban is reported", 
   expect(verifier.verify(token, undefined)).toMatchObject({ kind: "inactive", reason: "revoked" });
 });
 
+test.each(["user", "client"])(
+  "the token of a %s that was exchanged for one of a banned key is refused from memory",
+  async (kind) => {
+    const verifier = await createVerifier();
+    answer = () => active({ originKeyId: "B".repeat(43), ...(kind === "client" && client) });
+    const token = tokenOf();
+    expect(await verdictOf(() => verifier.verify(token, undefined))).toBe("active");
+    const target = { $case: "keyId" as const, value: "B".repeat(43) };
+    tell({ revocations: [{ sequence: 1, target, expiresAt: soon() }], sequence: 1 });
+    const reason = () => verifier.verify(token, undefined);
+    await expect.poll(reason, { interval: 2, timeout: 60_000 }).toMatchObject({ reason: "revoked" });
+    expect(asked).toHaveLength(1);
+  },
+);
+
 test("the keys are reported", async () => {
   const told: string[][] = [];
   await createVerifier({ onKeys: (keyIds) => told.push([...keyIds]) });

@@ -17,7 +17,7 @@ import { DomainError } from "../service-kit/errors.ts";
 import { callUnary, createRpcClient } from "../service-kit/rpc-client.ts";
 import type { ProcessCertificate } from "../service-kit/rpc-tls.ts";
 import { isApiKey } from "./api-key.ts";
-import { levelFromAmr, parseAcr } from "./assurance.ts";
+import { CLOCK_SKEW_S, levelFromAmr, parseAcr } from "./assurance.ts";
 import { CallShares, type Place } from "./call-shares.ts";
 import { MAX_TOKEN_CHARACTERS, parseCompactJws } from "./compact-jws.ts";
 import type { Principal, RequestVerifier, Role, Subject, TokenVerifier, Verification } from "./principal.ts";
@@ -78,7 +78,6 @@ const KEY_WAIT_SHARES = {
 const MAX_REFUSED_TOKENS = 2_000;
 /** A refusal may be temporary: clock skew, or a new key. */
 const KEEP_REFUSED_MS = 10_000;
-const CLOCK_SKEW_MS = 5_000;
 
 const TOKEN_SHAPE = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/;
 
@@ -304,7 +303,7 @@ function toKnownToken(
   return {
     answer,
     untilMs: askedMs + Math.min(leftMs, MAX_KEEP_MS),
-    untilWallMs: expiresAtMs + CLOCK_SKEW_MS,
+    untilWallMs: expiresAtMs + CLOCK_SKEW_S * 1_000,
   };
 }
 

@@ -4,12 +4,12 @@ import {
   ASSURANCE_LEVELS,
   type AssuranceLevel,
   acrOf,
+  CLOCK_SKEW_S,
   levelFromAmr,
   parseAcr,
 } from "../token-client/assurance.ts";
 import { type CompactJws, isKeyId } from "../token-client/compact-jws.ts";
 import { cnfClaim } from "./confirmation.ts";
-import { CLOCK_SKEW_S } from "./token-lifetimes.ts";
 
 const uuid = z.string().regex(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/);
 const seconds = z.int().min(0);

@@ -3,6 +3,7 @@ import { v7 as uuidv7 } from "uuid";
 import type { Confirmation } from "../service-kit/call-context.ts";
 import { type Sql, transaction } from "../service-kit/postgres.ts";
 import { bindingTo } from "./confirmation.ts";
+import { assertNotAhead } from "./proven-now.ts";
 import type { RevocationFeed } from "./revocation-feed.ts";
 import { appendRevocations } from "./revocation-store.ts";
 import {
@@ -35,9 +36,11 @@ export interface IssueSessionDeps extends SignPairDeps {
   now: () => Date;
 }
 
+/** @throws {DomainError} `service_unavailable`: no key may sign, or a clock is wrong. */
 export async function issueSession(deps: IssueSessionDeps, request: NewSession): Promise<TokenPair> {
   assertMaySign(deps);
   const now = deps.now();
+  assertNotAhead(request.authTime, now);
   const session = newSession(deps, request, now);
   const ended = await transaction(deps.sql, async (tx) => {
     await lockUser(tx, session.userId);

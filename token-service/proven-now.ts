@@ -1,5 +1,6 @@
 import { DomainError } from "../service-kit/errors.ts";
-import { CLOCK_SKEW_S } from "./token-lifetimes.ts";
+import { CLOCK_SKEW_S } from "../token-client/assurance.ts";
+import { secondsOf } from "./sign-pair.ts";
 
 /** A call takes at most 8 s. */
 const MAX_PROOF_AGE_S = 30;
@@ -9,9 +10,21 @@ const MAX_PROOF_AGE_S = 30;
  * epoch. @throws {DomainError} `service_unavailable` if the two clocks disagree, or the proof is old.
  */
 export function assertProvenNow(provenAt: Date, now: Date): number {
-  const provenAtS = Math.floor(provenAt.getTime() / 1_000);
-  const nowS = Math.floor(now.getTime() / 1_000);
-  if (nowS - provenAtS > MAX_PROOF_AGE_S || provenAtS > nowS + CLOCK_SKEW_S)
-    throw new DomainError("service_unavailable", "The proof of the client is not of this moment");
+  const provenAtS = assertNotAhead(provenAt, now);
+  if (secondsOf(now) - provenAtS > MAX_PROOF_AGE_S) throw notOfThisMoment();
   return provenAtS;
+}
+
+/**
+ * Of a login, whose first factor may be minutes old: an older proof grants less. @returns seconds since the epoch.
+ * @throws {DomainError} `service_unavailable` if the other service's clock is ahead.
+ */
+export function assertNotAhead(provenAt: Date, now: Date): number {
+  const provenAtS = secondsOf(provenAt);
+  if (provenAtS > secondsOf(now) + CLOCK_SKEW_S) throw notOfThisMoment();
+  return provenAtS;
+}
+
+function notOfThisMoment(): DomainError {
+  return new DomainError("service_unavailable", "The proof is not of this moment");
 }

@@ -48,6 +48,20 @@ test("the 21st session of a user ends the user's oldest, and no session of other
   expect(await verifyToken(replica.deps, bystander.accessToken)).toMatchObject({ active: true });
 });
 
+test("a login that was proven more than 5 s ahead of this service's clock begins no session", async () => {
+  const userId = randomUUID();
+  const now = new Date(Math.floor(Date.now() / 1_000) * 1_000);
+  const provenAt = (ms: number) =>
+    issueSession(
+      { ...replica.deps, now: () => now },
+      { ...NEW, userId, authTime: new Date(now.getTime() + ms) },
+    );
+  await expect(provenAt(6_000)).rejects.toMatchObject({ code: "service_unavailable" });
+  expect(await liveOf(userId)).toEqual([]);
+  // A provider's answer or a change of password may follow the first factor by minutes.
+  for (const ms of [5_999, -600_000]) expect(await provenAt(ms)).toMatchObject({ userId });
+});
+
 test("logins that race never leave more sessions than allowed", async () => {
   const userId = randomUUID();
   await Promise.all(Array.from({ length: 40 }, () => logIn(replica, userId)));

@@ -121,3 +121,20 @@ test("nothing is signed with a wrong clock or without a key", () => {
   expect(() => assertMaySign({ ...deps, keys: { active: fail } })).toThrow(refusal);
   expect(() => signPair({ ...deps, assertClock: fail }, session, new Date())).toThrow(refusal);
 });
+
+test("the longest token of a user fits, and one that everybody would refuse is an error", () => {
+  const longest = {
+    role: "R".repeat(32),
+    amr: Array.from({ length: 8 }, (_, index) => `${index}`.repeat(32)),
+    generation: 9_999_999_999,
+    x5tS256: "A".repeat(43),
+  };
+  const now = new Date(ROTATED_S * 1_000);
+  const signedFor = (issuer: string) =>
+    signPair({ ...deps, issuer }, { ...session, ...longest }, now).accessToken;
+  const issuer = `https://${"i".repeat(248)}`;
+  expect(signedFor(issuer).length).toBeLessThanOrEqual(4_096);
+  const room = () => Math.floor((4_096 - signedFor(issuer).length) / (8 / 3));
+  expect(signedFor(issuer + "i".repeat(room())).length).toBeGreaterThan(4_090);
+  expect(() => signedFor(issuer + "i".repeat(room() + 4))).toThrow("The token would be too long");
+});

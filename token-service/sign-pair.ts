@@ -1,5 +1,6 @@
 import type { Confirmation } from "../service-kit/call-context.ts";
 import { acrOf } from "../token-client/assurance.ts";
+import { MAX_TOKEN_CHARACTERS } from "../token-client/compact-jws.ts";
 import { ACCESS_TOKEN_TYPE, REFRESH_TOKEN_TYPE } from "../token-client/token-rules.ts";
 import { GATEWAY_CLIENT_ID } from "./access-token.ts";
 import { type Binding, cnfOf, confirmationOf } from "./confirmation.ts";
@@ -102,6 +103,7 @@ export function signAccessToken(
     auth_time: authTimeS,
     ...cnfOf(session),
   });
+  if (accessToken.length > MAX_TOKEN_CHARACTERS) throw new Error("The token would be too long");
   return { accessToken, expiresInS: Math.max(expiresAtS - nowS, 0) };
 }
 

@@ -1,3 +1,5 @@
+import { CLOCK_SKEW_S } from "../token-client/assurance.ts";
+
 /** In seconds. */
 export interface TokenLifetimes {
   accessTtlS: number;
@@ -5,9 +7,6 @@ export interface TokenLifetimes {
   sessionAbsoluteTtlS: number;
   refreshGraceS: number;
 }
-
-/** Tolerated difference of two clocks (RFC 7519 §4.1.4). */
-export const CLOCK_SKEW_S = 5;
 
 export const MAX_ACCESS_TTL_S = 3_600;
 

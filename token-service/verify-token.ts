@@ -1,5 +1,6 @@
 import type { LRUCache } from "lru-cache";
 import { isApiKey } from "../token-client/api-key.ts";
+import { CLOCK_SKEW_S } from "../token-client/assurance.ts";
 import { type CompactJws, isKeyId, parseCompactJws } from "../token-client/compact-jws.ts";
 import { ACCESS_TOKEN_TYPE } from "../token-client/token-rules.ts";
 import { isAlgorithm, isSignedBy, type PublicSigningKey } from "../token-client/token-signature.ts";
@@ -15,7 +16,7 @@ import type { LeafMarker } from "./leaf-marker.ts";
 import { assertProvenNow } from "./proven-now.ts";
 import type { RevocationFeed } from "./revocation-feed.ts";
 import { logName, type SigningKey } from "./signing-key.ts";
-import { CLOCK_SKEW_S, KEY_HANDOVER_S, type TokenLifetimes } from "./token-lifetimes.ts";
+import { KEY_HANDOVER_S, type TokenLifetimes } from "./token-lifetimes.ts";
 
 /** For logs and metrics, not for the caller. */
 export type Refusal =
@@ -92,7 +93,7 @@ export async function verifyToken(
   deps.assertClock();
   const known = deps.verified.get(text);
   if (known !== undefined && known.claims.aud !== audience) return refuse(deps, "aud", known);
-  // A revoked API key may be live again under another id of its credential.
+  // A revoked API key may be live again under another id of its credential; what is refused is forgotten.
   const isOutdated = known !== undefined && isApiKey(text) && refusalNow(deps, known) !== undefined;
   const result = known === undefined || isOutdated ? await verifyAnew(deps, text, audience) : known;
   if (typeof result === "string") {

@@ -48,7 +48,7 @@ test("each person and each filter has records of its own, however the filter's t
   await follow({ afterSequence: 5, action: "a", resource: "b" }, "auditor:eve");
   expect(reasons()).toEqual([
     "operator:ada action=a resource=b after=5",
-    "operator:ada action=a resource=b after=5",
+    'operator:ada action="a resource=b" after=5',
     "auditor:eve action=a resource=b after=5",
   ]);
 });

@@ -165,17 +165,33 @@ export function passableTrailers(
   return passed;
 }
 
-/** As `writeEarlyHints` of Node takes it: no quoted text with spaces. */
-const HINT = /^<[\x21-\x3d\x3f-\x7e]*>(?: *; *[!#-:<-~]+(?:=(")?[!#-:<-~]*\1)?)*$/;
-const NEXT_LINK = /[ \t]*,[ \t]*(?=<)/;
-
 /** The links of a 103 (RFC 8297, RFC 8288 §3) that can be passed. */
 export function passableHints(rawHeaders: readonly (string | Buffer)[]): string[] {
   const hints: string[] = [];
   for (let index = 0; index < rawHeaders.length; index += 2) {
     if (text(rawHeaders[index] ?? "").toLowerCase() !== "link") continue;
-    const links = text(rawHeaders[index + 1] ?? "").split(NEXT_LINK);
-    hints.push(...links.filter((link) => HINT.test(link)));
+    hints.push(...linksOf(text(rawHeaders[index + 1] ?? "")).filter(isHint));
   }
   return hints;
+}
+
+function linksOf(list: string): string[] {
+  const links: string[] = [];
+  for (const part of list.split(",")) {
+    if (part.trimStart().startsWith("<")) links.push(part.trim());
+    // A comma within a link.
+    else links.push(`${links.pop() ?? ""},${part}`);
+  }
+  return links;
+}
+
+const HINT_TARGET = /^<[\x21-\x3d\x3f-\x7e]*$/;
+const HINT_PARAMETER = /^[!#-:<>-~]+(?:=(?:"[!#-:<-~]*"|[!#-:<-~]*))?$/;
+
+/** As `writeEarlyHints` of Node takes it: no quoted text with spaces. */
+function isHint(link: string): boolean {
+  const end = link.indexOf(">");
+  const [between, ...parameters] = link.slice(end + 1).split(";");
+  const isTarget = end !== -1 && HINT_TARGET.test(link.slice(0, end)) && between?.trim() === "";
+  return isTarget && parameters.every((parameter) => HINT_PARAMETER.test(parameter.trim()));
 }

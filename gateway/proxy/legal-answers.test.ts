@@ -57,15 +57,29 @@ afterAll(async () => {
   upstream.close();
 });
 
+/** The next answer of this gateway: other servers of the process go on. */
+function failOnce(method: "writeHead" | "write" | "addTrailers"): void {
+  const real = ServerResponse.prototype[method] as (...args: unknown[]) => unknown;
+  let isDone = false;
+  vi.spyOn(ServerResponse.prototype, method).mockImplementation(function (
+    this: ServerResponse,
+    ...args: unknown[]
+  ) {
+    if (isDone || this.req.socket.localPort !== port) return real.apply(this, args) as never;
+    isDone = true;
+    throw new TypeError("refused by Node");
+  });
+}
+
 async function ask(method = "GET", path = "/a", version = "1.1", ...headers: string[]) {
   const lines = [
     `${method} ${path} HTTP/${version}`,
     `Host: ${HOST}`,
     "Authorization: Bearer user-token",
     ...(method === "POST" ? ["Content-Length: 0"] : []),
-    ...headers,
+    ...(headers.some((line) => line.startsWith("Connection")) ? headers : ["Connection: close", ...headers]),
   ];
-  return exchange(port, `${lines.join("\r\n")}\r\n\r\n`, 200);
+  return exchange(port, `${lines.join("\r\n")}\r\n\r\n`, 20_000);
 }
 
 const outcome = () => gateway.entries.find((entry) => entry.kind === "outcome") as AuditOutcome | undefined;
@@ -140,6 +154,7 @@ test.each([
   isEndedAfter = true;
   const { text, closed } = await ask("POST");
   expect({ statuses: statuses(text), closed }).toEqual({ statuses: [200], closed: true });
+  expect(text.endsWith("0\r\n\r\n")).toBe(false);
   await expect
     .poll(outcome)
     .toMatchObject({ outcome: "unknown", errorCode: "upstream_unavailable", httpStatus: 200 });
@@ -154,9 +169,7 @@ test.each([
   async ({ method, expected }) => {
     answer = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 1\r\n\r\n";
     for (let count = 0; count < CALLS; count += 1) {
-      vi.spyOn(ServerResponse.prototype, method).mockImplementationOnce(() => {
-        throw new TypeError("refused by Node");
-      });
+      failOnce(method);
       const { text } = await ask("POST");
       expect(statuses(text).slice(0, 1)).toEqual(expected[0] === 502 ? [502] : statuses(text).slice(0, 1));
       expect(text.endsWith("0\r\n\r\n")).toBe(false);

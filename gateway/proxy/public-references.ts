@@ -8,27 +8,42 @@ export interface Place {
 
 /** `//host` or `scheme://host`, also with the backslashes that browsers take for slashes. */
 const WITH_AUTHORITY = /^(?:https?:)?[/\\]{2}[^/\\?#]*/i;
-/** https://html.spec.whatwg.org/#shared-declarative-refresh-steps */
-const REFRESH = /^([\d.]+(?:\s*[;,]|\s)\s*(?:url\s*=\s*)?["']?)(.*)$/i;
-const LINK_TARGET = /((?:^|,)\s*<)([^>]*)(?=>)/g;
 
 /** Headers of an answer whose value names a place of the upstream. */
 const REWRITERS = new Map<string, (value: string, place: Place) => string>([
   ["location", publicReference],
   ["content-location", publicReference],
-  [
-    "refresh",
-    (value, place) => value.replace(REFRESH, (_, start, url) => start + publicReference(url, place)),
-  ],
-  [
-    "link",
-    (value, place) => value.replace(LINK_TARGET, (_, start, url) => start + publicReference(url, place)),
-  ],
+  ["refresh", publicRefresh],
+  ["link", publicLinks],
 ]);
 
 /** As clients can use it. @param name in lower case. */
 export function publicValue(name: string, value: string, place: Place): string {
   return REWRITERS.get(name)?.(value, place) ?? value;
+}
+
+/** https://html.spec.whatwg.org/#shared-declarative-refresh-steps */
+function publicRefresh(value: string, place: Place): string {
+  const [time = ""] = /^[\d.]+/.exec(value) ?? [];
+  const rest = value.slice(time.length);
+  const target = rest.trimStart().replace(/^[;,]/, "").trimStart();
+  if (time === "" || target === rest) return value;
+  const url = target.replace(/^url\s*=\s*/i, "").replace(/^["']/, "");
+  return value.slice(0, value.length - url.length) + publicReference(url, place);
+}
+
+/** RFC 8288 §3: a target stands at the beginning, or behind a comma. */
+function publicLinks(value: string, place: Place): string {
+  const parts = value.split("<");
+  const before = (index: number) => parts[index - 1]?.trimEnd();
+  return parts
+    .map((part, index) => {
+      const isTarget = before(index)?.endsWith(",") || (index === 1 && before(index) === "");
+      const end = part.indexOf(">");
+      if (!isTarget || end === -1) return part;
+      return publicReference(part.slice(0, end), place) + part.slice(end);
+    })
+    .join("<");
 }
 
 /** Relative references and those to other origins stay as they are. */

@@ -264,8 +264,8 @@ test.each([
   ["for another beside us", () => ({ aud: ["https://gatehouse.example", "https://other.example"] })],
   ["for the token endpoint", () => ({ aud: "https://gatehouse.example/oauth/token" })],
   ["without an audience", () => ({ aud: undefined })],
-  ["that lives longer than five minutes", () => ({ exp: soonS(320) })],
-  ["that has expired", () => ({ exp: soonS(-6) })],
+  ["that lives longer than five minutes", () => ({ exp: soonS(345) })],
+  ["that has expired", () => ({ exp: soonS(-31) })],
   ["without an end", () => ({ exp: undefined })],
   ["without a jti", () => ({ jti: undefined })],
   ["with an empty jti", () => ({ jti: "" })],
@@ -282,8 +282,21 @@ test.each([
 });
 
 test.each([
+  ["ahead", { iat: soonS(25), nbf: soonS(25), exp: soonS(325) }],
+  ["behind", { iat: soonS(-80), exp: soonS(-20) }],
+])(
+  "an assertion of a client whose clock is %s by less than 30 s is accepted, once",
+  async (_what, claims) => {
+    const { assertion } = await withKey();
+    const proof = await assertion(claims);
+    expect(await codeOf(authenticate(proof))).toBe("done");
+    expect(await codeOf(authenticate(proof))).toBe("invalid_client");
+  },
+);
+
+test.each([
   [{ aud: "https://gatehouse.example/oauth/token" }, "aud must be https://gatehouse.example alone"],
-  [{ exp: soonS(320) }, "exp must be at most 300 s away"],
+  [{ exp: soonS(345) }, "exp must be at most 300 s away"],
   [{ iat: soonS(60) }, "iat is in the future"],
   [{ jti: "" }, "jti must be text of 1 to 255 characters"],
 ])("a refusal says which claim of the assertion no key can make valid: %j", async (change, words) => {

@@ -120,6 +120,16 @@ test("the gateway gets the challenge, the secret, and the session with the recov
   });
 });
 
+test("a factor that came after the first step of the login is not passed by: its enrollment is void", async () => {
+  const tempToken = await asked();
+  await database.ownerSql`
+    insert into passkeys (id, user_id, credential_id, public_key, sign_count, name, transports, is_backup_eligible,
+      is_backed_up, created_at)
+    values (${SESSION}, ${userId}, ${Buffer.alloc(16)}, ${Buffer.alloc(32)}, 0, 'Phone', '{}', true, true, now())`;
+  expect(await failure(setUp(tempToken))).toBe("mfa_token_invalid");
+  expect(await failure(complete(tempToken, "000000"))).toBe("mfa_token_invalid");
+});
+
 test("other roles log in without one", async () => {
   await setRole("USER");
   expect(await logIn()).toMatchObject({ kind: "completed" });

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { ACCOUNT_CASES } from "./account-cases.ts";
 import { type AttackCase, NotPossible } from "./attack-case.ts";
+import { CLIENT_CASES } from "./client-cases.ts";
 import { EDGE_CASES } from "./edge-cases.ts";
 import { RESOURCE_CASES } from "./resource-cases.ts";
 import { TAKEOVER_CASES } from "./takeover-cases.ts";
@@ -43,9 +44,13 @@ async function main(parts: readonly string[]): Promise<void> {
   await call(target, "GET", "/auth/providers").catch((error: unknown) => {
     throw new Error(`nothing answers at ${target.url.origin}: start it with npm start`, { cause: error });
   });
-  const cases = [...TAKEOVER_CASES, ...ACCOUNT_CASES, ...EDGE_CASES, ...RESOURCE_CASES].filter(
-    ({ name }) => parts.length === 0 || parts.some((part) => name.includes(part)),
-  );
+  const cases = [
+    ...TAKEOVER_CASES,
+    ...ACCOUNT_CASES,
+    ...CLIENT_CASES,
+    ...EDGE_CASES,
+    ...RESOURCE_CASES,
+  ].filter(({ name }) => parts.length === 0 || parts.some((part) => name.includes(part)));
   const words: string[] = [];
   for (const attack of cases) {
     const { word, why } = await outcomeOf(attack, target);

@@ -4,20 +4,44 @@ import { expect, test } from "vitest";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 const DECISION = "docs/decisions/0042-clocks.md";
-const FOLDERS =
-  "{access-file,audit-client,audit-service,breach-list,gateway,identity-service,rate-limit,service-kit,token-client,token-service}";
-const WALL_CLOCK = /\bDate\.now\b|new Date\(\)/;
+const TS_FOLDERS =
+  "{access-file,audit-client,audit-service,breach-list,cli,gateway,identity-service,rate-limit,routes-file,service-kit,token-client,token-service,verifiers/node}";
+const NO_PRODUCTION_CODE =
+  /\.(?:test|fixture|contract)\.ts$|_test\.go$|\/testing\/|node_modules|\/internal\/|conformance-driver/;
 
-test("every file that reads the wall clock is in the table of decision 0042, which says what the time decides", () => {
-  const files = globSync(`${FOLDERS}/**/*.ts`, { cwd: ROOT }).filter(
-    (path) =>
-      !/\.(?:test|fixture|contract)\.ts$|\/testing\/|node_modules/.test(path) &&
-      readFileSync(join(ROOT, path), "utf8")
-        .split("\n")
-        .some((line) => WALL_CLOCK.test(line) && !/^\s*(?:\/\/|\/?\*)/.test(line)),
+/** Sources by language, and how they read the wall clock. */
+const LANGUAGES: readonly [string, RegExp][] = [
+  [`${TS_FOLDERS}/**/*.ts`, /\bDate\.now\b|\bnew Date\(\)/],
+  ["verifiers/go/**/*.go", /\btime\.Now\b/],
+  ["verifiers/python/src/**/*.py", /\btime\.time(?:_ns)?\b|\bdatetime\.(?:now|utcnow|today)\b/],
+  [
+    "verifiers/java/src/main/**/*.java",
+    /\bInstant\.now\b|\bSystem\.currentTimeMillis\b|\bnew Date\(\)|\b(?:Local|Offset|Zoned)DateTime\.now\b/,
+  ],
+];
+
+test("every file that reads the wall clock, of any language, is in the table of decision 0042, which says what the time decides", () => {
+  const files = LANGUAGES.flatMap(([sources, wallClock]) =>
+    globSync(sources, { cwd: ROOT }).filter(
+      (path) =>
+        !NO_PRODUCTION_CODE.test(path) &&
+        readFileSync(join(ROOT, path), "utf8")
+          .split("\n")
+          .some((line) => wallClock.test(line) && !/^\s*(?:\/\/|\/?\*|#)/.test(line)),
+    ),
   );
   const [, table = ""] = readFileSync(join(ROOT, DECISION), "utf8").split("## Who reads the wall clock");
-  const named = [...table.matchAll(/`([a-z-]+\/[a-z/-]+\.ts)`/g)].map(([, path]) => path);
-  expect(files.length).toBeGreaterThan(15);
+  const named = [...table.matchAll(/`([a-z-]+\/[\w/-]+\.(?:ts|go|py|java))`/g)].map(([, path]) => path);
+  expect(files.length).toBeGreaterThan(25);
   expect(named.sort()).toEqual(files.sort());
+});
+
+test("identity-service and token-service ask whether their clock is right before a call, and limits in memory never go by it", () => {
+  const mainOf = (service: string) => readFileSync(join(ROOT, service, "main.ts"), "utf8");
+  const main = mainOf("identity-service");
+  expect(main).toMatch(/serveRpc\(service, config, register, \{ assertClock: database\.assertClock \}\)/);
+  expect(main).toMatch(/createClientLimits\(steadyNow\)/);
+  expect(main).toMatch(/createMemoryThrottle\(\{[^}]*now: steadyNow \}\)/);
+  expect(main).toMatch(/localNow: steadyNow/);
+  expect(mainOf("token-service")).toMatch(/^ {2}assertClock: database\.assertClock,$/m);
 });

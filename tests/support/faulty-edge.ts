@@ -60,10 +60,13 @@ export async function openEdge(target: number, port = 0): Promise<FaultyEdge> {
     await once(server, "listening");
     return (server.address() as AddressInfo).port;
   }
+  function resetAll(): void {
+    for (const socket of sockets) socket.resetAndDestroy();
+  }
   async function endAll(): Promise<void> {
     server?.close();
     server = undefined;
-    for (const socket of sockets) socket.resetAndDestroy();
+    resetAll();
   }
 
   const own = await listen(port);
@@ -72,7 +75,8 @@ export async function openEdge(target: number, port = 0): Promise<FaultyEdge> {
     async set(next) {
       const isReset = next === "refused" || isElsewhere(next) || isElsewhere(state);
       state = next;
-      if (isReset) await endAll();
+      if (next === "refused") await endAll();
+      else if (isReset) resetAll();
       if (next !== "refused" && server === undefined) await listen(own);
     },
     close: endAll,

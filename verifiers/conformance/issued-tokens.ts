@@ -1,12 +1,11 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { type Principal, PrincipalKind, Role } from "../../proto/gen/gatehouse/token/v1/principal.ts";
 import type { VerifyTokenResponse } from "../../proto/gen/gatehouse/token/v1/token_service.ts";
+import { CLOCK_SKEW_S } from "../../token-client/assurance.ts";
 
 export const ISSUER = "https://auth.example";
 export const KEY_ID = "K".repeat(43);
 export const OTHER_KEY_ID = "L".repeat(43);
-/** As token-service allows. */
-const CLOCK_SKEW_MS = 5_000;
 
 export interface IssuedToken {
   text: string;
@@ -34,7 +33,7 @@ const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("
 export function issueToken(wishes: TokenWishes, wallNowMs: number): IssuedToken {
   const { audience = ISSUER, keyId = KEY_ID, livesMs = 900_000, answer = {}, isApiKey = false } = wishes;
   const issuedAt = new Date(Math.floor(wallNowMs / 1_000) * 1_000);
-  const expiresAt = new Date(wallNowMs + livesMs - CLOCK_SKEW_MS);
+  const expiresAt = new Date(wallNowMs + livesMs - CLOCK_SKEW_S * 1_000);
   const principal: Principal = {
     userId: randomUUID(),
     sessionId: randomUUID(),

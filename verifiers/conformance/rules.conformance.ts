@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from "vitest";
 import { type PrincipalKind, Role } from "../../proto/gen/gatehouse/token/v1/principal.ts";
 import { InactiveReason } from "../../proto/gen/gatehouse/token/v1/token_service.ts";
+import { openEdge } from "../../tests/support/faulty-edge.ts";
 import { type ConformanceCertificates, createConformanceCertificates } from "./certificates.ts";
 import type { Answer, Route } from "./doors.ts";
 import { type DriverProcess, startDriver } from "./driver-process.ts";
@@ -541,6 +542,25 @@ describe("the verifier", () => {
       const { text } = service.issue();
       expect(await verdict(text)).toBe("admitted");
       expect(service.callsOf(text)).toBe(2);
+    });
+
+    test("is killed with 50 calls under way, and another replica takes them: all are answered", async () => {
+      const edge = await openEdge(service.port);
+      try {
+        await start({ ...PATIENT, TOKEN_SERVICE_ADDRESS: `127.0.0.1:${edge.port}` });
+        await remembered();
+        const tokens = Array.from({ length: 50 }, () => service.issue().text);
+        service.manner = "hangs";
+        const answers = tokens.map((text) => verdict(text));
+        await expect.poll(() => tokens.filter((text) => service.callsOf(text) === 1)).toHaveLength(50);
+        // Calls under way are not told.
+        service.manner = "answers";
+        await edge.set({ port: service.port });
+        expect(await Promise.all(answers)).toEqual(tokens.map(() => "admitted"));
+        expect(tokens.filter((text) => service.callsOf(text) === 2)).toHaveLength(50);
+      } finally {
+        await edge.close();
+      }
     });
 
     test("does not answer: the call ends by its deadline of at most a second", async () => {

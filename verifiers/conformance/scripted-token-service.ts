@@ -64,6 +64,10 @@ export class ScriptedTokenService {
     this.#certificate = certificate;
   }
 
+  get port(): number {
+    return this.#port;
+  }
+
   get address(): string {
     return `127.0.0.1:${this.#port}`;
   }

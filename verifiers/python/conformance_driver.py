@@ -85,7 +85,7 @@ def watch(_request: Empty, _context: grpc.ServicerContext) -> Any:
 
 def listen_rpc() -> str:
     methods = {f"/{SERVICE}/WhoAmI": ANYBODY, f"/{SERVICE}/Admin": ADMIN, f"/{SERVICE}/Watch": ANYBODY}
-    server = grpc.server(ThreadPoolExecutor(40), interceptors=[rpc.BearerAuth(verifier, methods)])
+    server = grpc.server(ThreadPoolExecutor(64), interceptors=[rpc.BearerAuth(verifier, methods)])
     codec = (Empty.FromString, StringValue.SerializeToString)
     handlers = {
         "WhoAmI": grpc.unary_unary_rpc_method_handler(who_am_i, *codec),

@@ -82,14 +82,22 @@ const attestationJson = ({ credentialId: id, clientDataJson: clientDataJSON, ...
   response: { clientDataJSON, ...response },
 });
 
+/** Raises a session to level 2. @returns its new token. */
+async function raised(token: string, code: string): Promise<string> {
+  const { stepUpToken } = (await api.post("/auth/step-up", { acr: 2 }, { token })).body.data;
+  const proven = await api.post("/auth/step-up/verify", { stepUpToken, code }, { token });
+  expect(proven.status).toBe(200);
+  return proven.body.data.accessToken;
+}
+
 async function registration(token: string) {
   const options = await api.post("/auth/passkeys/options", undefined, { token });
   expect(options.status).toBe(200);
   return {
     options: options.body.data as Options & { user: { id: string } },
-    send: (attestation: Attestation) => {
+    send: (attestation: Attestation, session = token) => {
       const body = { response: attestationJson(attestation), name: "Key" };
-      return api.post("/auth/passkeys", body, { token });
+      return api.post("/auth/passkeys", body, { token: session });
     },
   };
 }
@@ -253,8 +261,11 @@ test("a registration that is wrong in one thing is refused alike", async () => {
   const login = { ...begun.options, ...options };
   expect(told(await begun.send(newDevice().create(login))), "purpose").toEqual(REFUSED);
   const good = newDevice().create(begun.options);
-  expect((await begun.send(good)).status).toBe(201);
-  expect(told(await begun.send(good)), "replay").toEqual(REFUSED);
+  const added = await begun.send(good);
+  expect(added.status).toBe(201);
+  expect(told(await begun.send(good)).code, "now with a second factor").toBe("step_up_required");
+  const owner = await raised(token, added.body.data.recoveryCodes[0]);
+  expect(told(await begun.send(good, owner)), "replay").toEqual(REFUSED);
 });
 
 test("what a passkey approved names it to the upstream's audit, and another amount stays unapproved", async () => {

@@ -15,7 +15,7 @@ public record Demand(int acr, Duration maxAge) {
   static final String ACR_PREFIX = "urn:gatehouse:acr:";
 
   /** Of the clocks of services. A proof further ahead is not fresh. */
-  private static final Duration CLOCK_SKEW = Duration.ofSeconds(5);
+  static final Duration CLOCK_SKEW = Duration.ofSeconds(5);
 
   private record Method(String name, int reaches) {}
 

@@ -42,7 +42,6 @@ public final class TokenVerifier implements AutoCloseable {
   /** A refusal may be temporary: clock skew, or a new key. */
   private static final double KEEP_REFUSED_S = 10;
 
-  private static final double CLOCK_SKEW_S = 5;
 
   /** Servers have few threads, and a token of an unknown key costs nothing to make. */
   static final int MAX_KEY_WAITING_THREADS = 4;
@@ -401,7 +400,7 @@ public final class TokenVerifier implements AutoCloseable {
       long leftMs = Integer.toUnsignedLong(response.getExpiresInMs());
       double leftS = leftMs == 0 ? expiresAtS - clock.wallS() : leftMs / 1e3;
       double untilS = askedS + Math.min(leftS, Revocations.MAX_KEEP_S);
-      known.put(token, new Known(principal, untilS, expiresAtS + CLOCK_SKEW_S));
+      known.put(token, new Known(principal, untilS, expiresAtS + Demand.CLOCK_SKEW.toSeconds()));
       return principal;
     }
   }
