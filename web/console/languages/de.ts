@@ -59,6 +59,8 @@ export const de: SameTexts<typeof en> = {
     noClients: "Keine.",
     acts: "Aktionen",
     noActs: "Ihre Rolle darf hier lesen, aber nichts ändern.",
+    yourself:
+      "Das ist Ihr eigenes Konto. Ändern Sie es unter „Ihr Konto“, oder fragen Sie jemand anderen mit Ihrer Rolle.",
     notYours:
       "Die Rolle {{role}} darf mehr verwalten als Ihre. Deshalb können Sie an diesem Konto nichts ändern.",
     clientsToo: "Auch die Clients deaktivieren, für die diese Person verantwortlich ist",

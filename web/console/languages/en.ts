@@ -57,6 +57,8 @@ export const en = {
     noClients: "None.",
     acts: "Actions",
     noActs: "Your role may look, and change nothing here.",
+    yourself:
+      "This is your own account. Change it at “Your account”, or ask somebody else who has your role.",
     notYours: "The role {{role}} may administer more than yours, so you cannot act on this account.",
     clientsToo: "Disable the clients that this person answers for, too",
   },

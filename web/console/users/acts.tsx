@@ -25,6 +25,7 @@ export function Acts(props: Props) {
   const role = props.roles.find(({ name }) => name === props.user.role);
   if (account === undefined) return null;
   const allowed = (...permissions: string[]) => permissions.every((name) => may(account, name));
+  if (account.user.id === props.user.id) return <p className="muted small">{t("user.yourself")}</p>;
   // A role that is gone from the file stops nobody.
   if (role?.actable === false)
     return <p className="muted small">{t("user.notYours", { role: role.name })}</p>;
