@@ -21,7 +21,7 @@ const DEFAULT_CONNECT_TIMEOUT_MS = 2_000;
 
 /** The gateway sets these, or they end at each hop. */
 const GATEWAY_HEADERS =
-  /^(?:host|authorization|proxy-.*|connection|keep-alive|te|trailer|transfer-encoding|upgrade|http2-settings|expect|content-length|forwarded|via|x-real-ip|x-(?:original|rewrite)-.*|traceparent|tracestate|baggage|x-request-id|gatehouse-.*|dpop|client-cert(?:-chain)?|x-auth-(?:context|time)|x-client-id|x-scope|x-(?:user|session|forwarded|actor|approval)(?:-.*)?)$/;
+  /^(?:host|authorization|proxy-.*|connection|keep-alive|te|trailer|transfer-encoding|upgrade|http2-settings|expect|content-length|forwarded|via|x-real-ip|x-(?:original|rewrite)-.*|x-(?:http-)?method(?:-override)?|traceparent|tracestate|baggage|x-request-id|gatehouse-.*|dpop|client-cert(?:-chain)?|x-auth-(?:context|time)|x-client-id|x-scope|x-(?:user|session|forwarded|actor|approval)(?:-.*)?)$/;
 /**
  * No upstream sends these to a client: browsers apply them to the whole origin, the gateway sets them, a server in front of
  * it obeys them, or they end at each hop.

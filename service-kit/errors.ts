@@ -84,7 +84,7 @@ export const ERROR_CATALOGUE = {
   payload_too_large: "The request body is larger than the route allows.",
   uri_too_long: "The URL is longer than the gateway reads.",
   unsupported_media_type: "The request body is not of a type that the route reads.",
-  misdirected_request: "The Host header names a host that this gateway does not serve.",
+  misdirected_request: "The request names a host that this gateway does not serve.",
   headers_too_large: "The request's headers are larger or more than the gateway reads.",
   too_many_requests: "The caller is over a rate limit; see `Retry-After`.",
   not_implemented: "The request has a method or a transfer coding that the gateway does not know.",

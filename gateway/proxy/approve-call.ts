@@ -93,9 +93,7 @@ async function askFor(
   const answer = await identity.askApproval(asked, request.state.call);
   const { approvalId, token, expiresInS: expiresIn, methods, passkeyOptionsJson } = answer;
   const passkey = passkeyOptionsJson !== undefined && { passkey: JSON.parse(passkeyOptionsJson) };
-  // An identity-service of the version before sends no id.
-  const id = approvalId !== "" && { id: approvalId };
-  const approval = { ...id, token, expiresIn, details: fields, methods, ...passkey };
+  const approval = { id: approvalId, token, expiresIn, details: fields, methods, ...passkey };
   return new DomainError("approval_required", undefined, { details: { approval } });
 }
 

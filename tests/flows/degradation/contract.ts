@@ -71,7 +71,8 @@ const CLOCKS = { "clock ahead": {}, "clock behind": {} };
 const FAULTS = {
   gateway: { "full disk": {}, "full disk, and audit-service killed": WITHOUT_RECORDS, ...CLOCKS },
   "identity-service": {
-    ...CLOCKS,
+    "clock ahead": WITHOUT_ACCOUNTS,
+    "clock behind": WITHOUT_ACCOUNTS,
     killed: WITHOUT_ACCOUNTS,
     frozen: WITHOUT_ACCOUNTS,
     "behind a silent network": WITHOUT_ACCOUNTS,
