@@ -5,14 +5,11 @@ import type { AccountsDeps } from "./accounts/accounts-deps.ts";
 import { getOwnAccount } from "./accounts/own-account.ts";
 import { register } from "./accounts/register.ts";
 import { APPROVAL_CALLERS, createApprovalRpc } from "./approval-rpc.ts";
-import type { LoginDeps } from "./login/login-deps.ts";
 import { createLoginRpc, LOGIN_CALLERS } from "./login-rpc.ts";
-import type { MfaDeps } from "./mfa/mfa-deps.ts";
 import { createMfaRpc, MFA_CALLERS } from "./mfa-rpc.ts";
 import type { OAuthDeps } from "./oauth/oauth-deps.ts";
 import { createOAuthRpc, OAUTH_CALLERS } from "./oauth-rpc.ts";
 import { createPasskeyRpc, PASSKEY_CALLERS } from "./passkey-rpc.ts";
-import type { PasskeyDeps } from "./passkeys/passkeys-deps.ts";
 import { type NotifyDeps, notifyRefreshReuse } from "./sessions/notify-refresh-reuse.ts";
 import type { StepUpDeps } from "./step-up/step-up-deps.ts";
 import { createStepUpRpc, STEP_UP_CALLERS } from "./step-up-rpc.ts";
@@ -35,7 +32,7 @@ export const IDENTITY_CALLERS: Callers<IdentityServiceServer> = {
 
 /** Any method may also throw `busy`, `too_many_requests` or `service_unavailable`. */
 export function createIdentityRpc(
-  deps: AccountsDeps & NotifyDeps & LoginDeps & MfaDeps & StepUpDeps & OAuthDeps & PasskeyDeps & LoginDeps,
+  deps: AccountsDeps & NotifyDeps & StepUpDeps & OAuthDeps,
 ): Implementation<IdentityServiceServer> {
   return {
     register: async (request, context) => ({

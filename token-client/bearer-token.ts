@@ -27,13 +27,14 @@ export function bearerToken(authorization: string | undefined): string {
   return text;
 }
 
-export function isDpopBound({ confirmation }: Pick<Principal, "confirmation">): boolean {
-  return confirmation !== undefined && confirmation.jkt !== "";
+/** RFC 9449 §5. A token of a certificate is sent as a bearer token (RFC 8705 §3). */
+export function tokenTypeOf(confirmation: Principal["confirmation"]): "Bearer" | "DPoP" {
+  return confirmation !== undefined && confirmation.jkt !== "" ? "DPoP" : "Bearer";
 }
 
 /** RFC 9449 §7.1, §7.2. @throws {DomainError} */
 export function assertScheme({ isDpop }: PresentedToken, principal: Pick<Principal, "confirmation">): void {
-  const isBound = isDpopBound(principal);
+  const isBound = tokenTypeOf(principal.confirmation) === "DPoP";
   if (isBound && !isDpop) throw new DomainError("token_proof_missing");
   if (isDpop && !isBound)
     throw new DomainError(

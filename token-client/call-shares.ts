@@ -11,6 +11,9 @@ export interface CallSharesOptions {
   nowMs: () => number;
 }
 
+/** Of a network: 100 at once, then 10 a second. */
+export const FORGERIES = { maxRefusals: 100, refusalsPerS: 10 };
+
 const MAX_NETWORKS = 20_000;
 
 export interface Place {

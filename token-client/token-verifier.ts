@@ -18,7 +18,7 @@ import { callUnary, createRpcClient } from "../service-kit/rpc-client.ts";
 import type { ProcessCertificate } from "../service-kit/rpc-tls.ts";
 import { isApiKey } from "./api-key.ts";
 import { CLOCK_SKEW_S, levelFromAmr, parseAcr } from "./assurance.ts";
-import { CallShares, type Place } from "./call-shares.ts";
+import { CallShares, FORGERIES, type Place } from "./call-shares.ts";
 import { MAX_TOKEN_CHARACTERS, parseCompactJws } from "./compact-jws.ts";
 import type { Principal, RequestVerifier, Role, Subject, TokenVerifier, Verification } from "./principal.ts";
 import { RevocationSet } from "./revocation-set.ts";
@@ -66,8 +66,7 @@ export interface TokenVerifierOptions {
 const DEFAULT_MAX_CACHED_TOKENS = 50_000;
 const DEFAULT_CALL_TIMEOUT_MS = 800;
 const DEFAULT_MAX_REVOCATIONS = 1_000_000;
-/** Forged tokens of a network: 100 at once, then 10 a second. */
-const CALL_SHARES = { maxInFlight: 1_000, maxInFlightPerNetwork: 100, maxRefusals: 100, refusalsPerS: 10 };
+const CALL_SHARES = { maxInFlight: 1_000, maxInFlightPerNetwork: 100, ...FORGERIES };
 /** Tokens of unknown keys wait for the next heartbeat. */
 const KEY_WAIT_SHARES = {
   maxInFlight: 5_000,

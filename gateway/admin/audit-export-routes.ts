@@ -2,7 +2,6 @@ import { addAbortSignal, Readable } from "node:stream";
 import { stringify } from "csv-stringify/sync";
 import { z } from "zod";
 import { filterText } from "../../audit-client/record-reading.ts";
-import { Outcome } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import type { Backends } from "../backends/backends.ts";
 import { principalOf } from "../edge/caller.ts";
@@ -11,8 +10,8 @@ import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
 import { textLike } from "../routing/fields.ts";
 import type { AdminPolicy } from "./admin-policy.ts";
-import { type auditEntryAnswer, OUTCOMES, toAuditEntry } from "./audit-entry-answer.ts";
-import { auditFilterFields, auditTimeField } from "./audit-query-fields.ts";
+import { type auditEntryAnswer, toAuditEntry } from "./audit-entry-answer.ts";
+import { auditFilterFields, auditTimeField, toEntryFilter } from "./audit-query-fields.ts";
 
 type AuditEntry = z.output<typeof auditEntryAnswer>;
 
@@ -88,9 +87,7 @@ export function registerAuditExportRoutes(
           action: "audit.exported",
           filter: filterText({ ...filter, request: requestId, from, to, format }),
         });
-        const { actor: actorUserId = "", action = "", resource = "", outcome: word } = filter;
-        const outcome = word === undefined ? Outcome.UNSPECIFIED : OUTCOMES[word];
-        const wanted = { actorUserId, action, resource, requestId, outcome, from, to, limit: PAGE };
+        const wanted = { ...toEntryFilter(filter), requestId, from, to, limit: PAGE };
         const search = (cursor: string) =>
           auditQuery.searchEntries(
             { ...wanted, cursor },

@@ -2,7 +2,6 @@ import { z } from "zod";
 import { createFollowingRecorder } from "../../audit-client/record-following.ts";
 import { filterText } from "../../audit-client/record-reading.ts";
 import { SummaryInterval } from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
-import { Outcome } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
 import { timeField } from "../auth/answer-fields.ts";
 import type { Backends } from "../backends/backends.ts";
 import { principalOf } from "../edge/caller.ts";
@@ -13,8 +12,8 @@ import { routeIn } from "../edge/route.ts";
 import { intLike, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
 import type { AdminPolicy } from "./admin-policy.ts";
-import { auditEntryAnswer, OUTCOMES, toAuditEntry } from "./audit-entry-answer.ts";
-import { auditFilterFields, auditTimeField, sequenceField } from "./audit-query-fields.ts";
+import { auditEntryAnswer, toAuditEntry } from "./audit-entry-answer.ts";
+import { auditFilterFields, auditTimeField, sequenceField, toEntryFilter } from "./audit-query-fields.ts";
 
 const DAY_MS = 24 * 3_600_000;
 
@@ -111,16 +110,14 @@ export function registerAuditMonitorRoutes(
     ),
     codes: ["audit_unavailable"],
     handler: async (request) => {
-      const { after, actor = "", action = "", resource = "", outcome: word } = request.query;
+      const { after, ...filter } = request.query;
       if (after !== undefined) {
-        const filter = { actor, action, resource, outcome: word };
         const { sessionId } = principalOf(request);
         await recordFollowing({ sessionId, ...filter }, after, () =>
           noteReading(request, { action: "audit.followed", filter: filterText({ ...filter, after }) }),
         );
       }
-      const outcome = word === undefined ? Outcome.UNSPECIFIED : OUTCOMES[word];
-      const wanted = { afterSequence: after, actorUserId: actor, action, resource, outcome };
+      const wanted = { afterSequence: after, ...toEntryFilter(filter) };
       const followed = await auditQuery.followEntries(wanted, request.state.call);
       const { nextAfterSequence: nextAfter, size } = followed;
       return success({ entries: followed.entries.map(toAuditEntry), nextAfter, size }, "The entries since.");

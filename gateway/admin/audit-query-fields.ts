@@ -1,6 +1,7 @@
 import { z } from "zod";
+import { Outcome } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
 import { textField } from "../routing/fields.ts";
-import { outcomeField } from "./audit-entry-answer.ts";
+import { OUTCOMES, outcomeField } from "./audit-entry-answer.ts";
 
 /** What was searched for is noted in the log, which forgets nothing. */
 const text = textField(1, 200).regex(
@@ -29,6 +30,23 @@ export const auditFilterFields = {
   resource: text.optional(),
   outcome: outcomeField.optional(),
 };
+
+interface AuditFilter {
+  actor?: string | undefined;
+  action?: string | undefined;
+  resource?: string | undefined;
+  outcome?: z.output<typeof outcomeField> | undefined;
+}
+
+/** As audit-service reads it. */
+export function toEntryFilter({ actor: actorUserId = "", action = "", resource = "", outcome }: AuditFilter) {
+  return {
+    actorUserId,
+    action,
+    resource,
+    outcome: outcome === undefined ? Outcome.UNSPECIFIED : OUTCOMES[outcome],
+  };
+}
 
 export function sequenceField(min: 0 | 1) {
   return (

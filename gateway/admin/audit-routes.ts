@@ -2,7 +2,6 @@ import { validate as isUuid } from "uuid";
 import { z } from "zod";
 import { type AccessRules, holdsPermission } from "../../access-file/access-rules.ts";
 import { filterText } from "../../audit-client/record-reading.ts";
-import { Outcome } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { nextCursorField, toUser } from "../auth/answer-fields.ts";
 import type { Backends } from "../backends/backends.ts";
@@ -14,8 +13,8 @@ import { routeIn } from "../edge/route.ts";
 import { textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
 import type { AdminPolicy } from "./admin-policy.ts";
-import { auditEntryAnswer, OUTCOMES, toAuditEntry } from "./audit-entry-answer.ts";
-import { auditFilterFields, auditTimeField, sequenceField } from "./audit-query-fields.ts";
+import { auditEntryAnswer, toAuditEntry } from "./audit-entry-answer.ts";
+import { auditFilterFields, auditTimeField, sequenceField, toEntryFilter } from "./audit-query-fields.ts";
 import { pageQuery } from "./page-query.ts";
 
 const AuditQuery = z.strictObject({
@@ -184,10 +183,8 @@ function assertOneUser(actor: string | undefined): void {
 }
 
 function toSearch(query: z.output<typeof AuditQuery>) {
-  const { actor: actorUserId = "", action = "", resource = "", requestId = "", cursor = "" } = query;
-  const outcome = query.outcome === undefined ? Outcome.UNSPECIFIED : OUTCOMES[query.outcome];
-  const { from, to, limit } = query;
-  return { actorUserId, action, resource, requestId, outcome, from, to, cursor, limit };
+  const { requestId = "", from, to, cursor = "", limit } = query;
+  return { ...toEntryFilter(query), requestId, from, to, cursor, limit };
 }
 
 function base64(bytes: Uint8Array): string {

@@ -12,7 +12,12 @@ import { answersWith } from "../routing/route-docs.ts";
 import { idField, timeField } from "./answer-fields.ts";
 import type { AuthDeps } from "./auth-deps.ts";
 import { codeField } from "./body-fields.ts";
-import { assertionField, readRequestOptions, requestOptionsAnswer, toAssertion } from "./passkey-fields.ts";
+import {
+  assertionField,
+  readRequestOptions,
+  requestOptionsAnswer,
+  toCodeOrPasskey,
+} from "./passkey-fields.ts";
 
 /** Longer than any token. Another text has its own error code. */
 const tokenField = textField(1, 200, {
@@ -92,10 +97,7 @@ export function registerApprovalRoutes(app: GatewayApp, { identity }: Pick<AuthD
         "approvalId" in body
           ? { token: "", approvalId: body.approvalId }
           : { token: body.token, approvalId: undefined };
-      const proof =
-        "passkey" in body
-          ? { code: "", passkey: toAssertion(body.passkey) }
-          : { code: body.code, passkey: undefined };
+      const proof = toCodeOrPasskey(body);
       const attempt = { userId, sessionId, ...which, ...proof, ...clientOf(request) };
       const given = await identity.verifyApproval(attempt, request.state.call);
       const { approvalId, method, expiresInS: expiresIn } = given;

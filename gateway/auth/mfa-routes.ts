@@ -20,7 +20,7 @@ import {
 import type { AuthDeps } from "./auth-deps.ts";
 import { codeField, OWN_LEVEL, passwordField, tempTokenField } from "./body-fields.ts";
 import { loginAnswer, resultOf, toCompletedLogin } from "./login-answer.ts";
-import { assertionField, toAssertion } from "./passkey-fields.ts";
+import { assertionField, toCodeOrPasskey } from "./passkey-fields.ts";
 import { endReplacedSession } from "./replaced-session.ts";
 
 const CodeBody = z.strictObject({ code: codeField });
@@ -84,10 +84,7 @@ export function registerMfaRoutes(app: GatewayApp, deps: AuthDeps): void {
     identify: async (request) => {
       const { body } = request;
       const { tempToken, trustDevice = false } = body;
-      const proof =
-        "passkey" in body
-          ? { code: "", passkey: toAssertion(body.passkey) }
-          : { code: body.code, passkey: undefined };
+      const proof = toCodeOrPasskey(body);
       const origin = { ...clientOf(request), deviceToken: deviceTokenOf(request) };
       const attempt = { tempToken, ...proof, ...origin, trustDevice };
       const answer = await identity.completeMfaLogin(attempt, request.state.call);

@@ -69,6 +69,12 @@ export function toAssertion({ id, response }: z.output<typeof assertionField>) {
   };
 }
 
+/** One of both is the proof. */
+export function toCodeOrPasskey(proof: { code: string } | { passkey: z.output<typeof assertionField> }) {
+  if ("passkey" in proof) return { code: "", passkey: toAssertion(proof.passkey) };
+  return { code: proof.code, passkey: undefined };
+}
+
 const typeField = z.literal("public-key");
 const challengeField = textLike(CHALLENGE, "256 bits, good for five minutes and one answer.");
 const credentialAnswer = z.strictObject({

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { acrOf, parseAcr } from "../../token-client/assurance.ts";
+import { tokenTypeOf } from "../../token-client/bearer-token.ts";
 import { clientOf, principalOf } from "../edge/caller.ts";
 import { success } from "../edge/envelope.ts";
-import { tokenTypeOf } from "../edge/proofs-of-keys.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
 import { intLike, textField, textLike } from "../routing/fields.ts";

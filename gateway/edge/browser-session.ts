@@ -2,9 +2,9 @@ import { fastifyCookie } from "@fastify/cookie";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Confirmation } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
+import { tokenTypeOf } from "../../token-client/bearer-token.ts";
 import { normalOrigin } from "./authority.ts";
 import { cookiesOf } from "./cookies.ts";
-import { tokenTypeOf } from "./proofs-of-keys.ts";
 
 const HEADER = "gatehouse-client";
 /** Browsers accept this prefix only from this very origin, with `Secure` and for every path (RFC 6265bis §4.1.3.2). */

@@ -1,9 +1,8 @@
 import type { FastifyRequest } from "fastify";
-import type { Confirmation } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import type { Metrics } from "../../service-kit/metrics.ts";
-import { assertScheme, isDpopBound, type PresentedToken } from "../../token-client/bearer-token.ts";
-import { CallShares } from "../../token-client/call-shares.ts";
+import { assertScheme, type PresentedToken } from "../../token-client/bearer-token.ts";
+import { CallShares, FORGERIES } from "../../token-client/call-shares.ts";
 import type { Principal } from "../../token-client/principal.ts";
 import { clientIp } from "./caller.ts";
 import { ClientCertificates } from "./client-certificate.ts";
@@ -18,12 +17,11 @@ import { writableState } from "./request-state.ts";
 import type { IsTrustedProxy } from "./trusted-proxies.ts";
 import type { ProofUse, UsedProofs } from "./used-proofs.ts";
 
-/** Wrong signatures of a network: 100 at once, then 10 a second, as of unknown tokens. */
+/** Only wrong signatures count. */
 const SHARES = {
   maxInFlight: Number.POSITIVE_INFINITY,
   maxInFlightPerNetwork: Number.POSITIVE_INFINITY,
-  maxRefusals: 100,
-  refusalsPerS: 10,
+  ...FORGERIES,
 };
 
 /** Codes of a request for tokens (RFC 9449 §5), and of a call with one (§7.1). */
@@ -135,11 +133,6 @@ export class ProofsOfKeys {
     if (nonce === proof.nonce) return;
     writableState(request).dpopNonce = nonce;
   }
-}
-
-/** RFC 9449 §5. A token of a certificate is sent as a bearer token (RFC 8705 §3). */
-export function tokenTypeOf(confirmation: Confirmation | undefined): "Bearer" | "DPoP" {
-  return isDpopBound({ confirmation }) ? "DPoP" : "Bearer";
 }
 
 /** Node joins two headers by a comma, which no JWS has. */

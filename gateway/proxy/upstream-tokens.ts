@@ -4,7 +4,7 @@ import { newCallContext } from "../../service-kit/call-context.ts";
 import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
 import type { Logger } from "../../service-kit/logger.ts";
 import type { Metrics } from "../../service-kit/metrics.ts";
-import { isDpopBound } from "../../token-client/bearer-token.ts";
+import { tokenTypeOf } from "../../token-client/bearer-token.ts";
 import { CallShares } from "../../token-client/call-shares.ts";
 import type { Backends } from "../backends/backends.ts";
 import { clientIp } from "../edge/caller.ts";
@@ -85,7 +85,7 @@ export class UpstreamTokens {
     if (access === null || !passToken) return null;
     const { accessToken, principal } = access;
     // The proof of a bound token was for the gateway.
-    if (audience === undefined) return `${isDpopBound(principal) ? "DPoP" : "Bearer"} ${accessToken}`;
+    if (audience === undefined) return `${tokenTypeOf(principal.confirmation)} ${accessToken}`;
     const known = this.#known.get(accessToken)?.get(audience);
     if (known?.sessionId === principal.sessionId && this.#isAlive(known)) return known.authorization;
     return this.#askOnce({ token: accessToken, audience, ...principal }, clientIp(request));
