@@ -27,6 +27,7 @@ const deps = {
   passwordPolicy: { minLength: 8, common: commonPasswords(8) },
   mailLimits: { strangersPerHour: 5, strangersPerDay: 10, resetsPerDay: 60 },
   registrationDiscloses: false,
+  smtpUtf8: true,
 };
 const hash = await deps.passwords.hash("correct horse battery", Date.now() + 60_000);
 

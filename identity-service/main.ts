@@ -285,6 +285,7 @@ const deps = {
   tokenService: createTokenServiceClient(sessions),
   loginRequiresVerifiedEmail: config.LOGIN_REQUIRES_VERIFIED_EMAIL,
   registrationDiscloses: config.REGISTRATION_DISCLOSES,
+  smtpUtf8: config.SMTP_UTF8,
   // So that one network cannot take all of a provider's connections.
   providerShare: createHashShare({ maxOfNetwork: 8, maxOfStrangers: Number.POSITIVE_INFINITY }),
   access,

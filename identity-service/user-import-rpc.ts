@@ -35,7 +35,7 @@ export function createUserImportRpc(
         action: "user.import_checked",
         filter: filterText({ rows: rows.length }),
       });
-      return { refusals: await checkRows(deps, rows.map(decodeRow)) };
+      return checkRows(deps, rows.map(decodeRow));
     },
     importRows: async ({ importId, firstRow, rows }, context) => ({
       nextRow: await importRows(deps, { importId, firstRow, rows: rows.map(decodeRow) }, context),

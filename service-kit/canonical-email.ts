@@ -39,3 +39,8 @@ export function isLookAlike(email: string): boolean {
 export function localPartOf(email: string): string {
   return email.slice(0, email.lastIndexOf("@"));
 }
+
+/** Whether any mail server takes it. Others need SMTPUTF8 (RFC 6531). The domain has an ASCII form. */
+export function isAsciiMailbox(email: string): boolean {
+  return /^\p{ASCII}*$/u.test(localPartOf(email));
+}

@@ -296,6 +296,20 @@ test("--check stores nothing and says what the import then does", async () => {
   expect(done.summary).toMatchObject({ imported: 1, refused: 1, refusals: { email_invalid: 1 } });
 });
 
+test("--check names addresses that no mail can be sent to, if the mail server is said not to take them", async () => {
+  const users = ["jürgen@example.com", "anna@bücher.example", "ü@x"].map((email) => ({ email }));
+  const check = () => importOf("users.ndjson", ndjson(...users), "--from", "ndjson", "--check");
+  expect((await check()).summary).toMatchObject({ imported: 2, warnings: {} });
+  deps.smtpUtf8 = false;
+  const { report, summary } = await check();
+  expect(summary).toMatchObject({ imported: 2, refused: 1, warnings: { email_needs_smtputf8: 1 } });
+  expect(report).toEqual([
+    { at: 1, id: "", warning: "email_needs_smtputf8" },
+    { at: 2, id: "" },
+    { at: 3, id: "", refused: "email_invalid" },
+  ]);
+});
+
 test("the same command again imports nothing twice and writes the same report", async () => {
   const users = Array.from({ length: 250 }, (_, index) => ({
     id: `u${index}`,
@@ -396,7 +410,7 @@ test.each([
   });
   const complete = createUserImportRpc(deps, recordReading);
   const empty = {
-    checkRows: async () => ({ refusals: [] }),
+    checkRows: async () => ({ refusals: [], warnings: [] }),
     listImportedRows: async () => ({ firstRow: 1, rows: [] }),
   };
   const silent = { ...complete, [method]: empty[method] } as typeof complete;

@@ -141,13 +141,13 @@ async function checkFile({ server, file, report, signal, progress, tally }: Job)
   let rows = 0;
   for await (const batch of packed(readUsers(file))) {
     signal.throwIfAborted();
-    const { refusals } = await patiently(server, server.client.checkRows, {
+    const { refusals, warnings } = await patiently(server, server.client.checkRows, {
       rows: batch.map(({ row }) => row),
     });
     const lines = batch.map(({ told }, index) => {
       const refusal = refusals[index];
       if (refusal === undefined) throw noResult(told);
-      return tally.add(told, { refusal });
+      return tally.add(told, { refusal, warning: warnings[index] });
     });
     await report.writeFile(lines.join(""));
     rows += batch.length;
@@ -264,15 +264,18 @@ class Tally {
   #imported = 0;
   readonly #refusals = new Map<string, number>();
   readonly #leftOut = new Map<string, number>();
+  readonly #warnings = new Map<string, number>();
 
   /** @returns its line. */
-  add(told: UserRow, result: { userId?: string; refusal: string }): string {
+  add(told: UserRow, result: { userId?: string; refusal: string; warning?: string | undefined }): string {
     const { at, sourceId: id } = told;
     const { userId, refusal } = result;
+    const warning = result.warning || undefined;
     for (const name of told.leftOut) increment(this.#leftOut, name);
     if (refusal === "") {
       this.#imported += 1;
-      return `${JSON.stringify({ at, id, ...(userId !== undefined && { userId }) })}\n`;
+      if (warning !== undefined) increment(this.#warnings, warning);
+      return `${JSON.stringify({ at, id, userId, warning })}\n`;
     }
     this.refused += 1;
     increment(this.#refusals, refusal);
@@ -282,7 +285,12 @@ class Tally {
 
   text(isCheck: boolean): string {
     const counts = `${isCheck ? "Would import" : "Imported"} ${inEnglish(this.#imported)}, refused ${inEnglish(this.refused)}.`;
-    return [counts, ...listed("Refused", this.#refusals), ...listed("Left out", this.#leftOut)].join("\n");
+    return [
+      counts,
+      ...listed("Refused", this.#refusals),
+      ...listed("Left out", this.#leftOut),
+      ...listed("Warnings", this.#warnings),
+    ].join("\n");
   }
 
   json() {
@@ -291,6 +299,7 @@ class Tally {
       refused: this.refused,
       refusals: Object.fromEntries(this.#refusals),
       leftOut: Object.fromEntries(this.#leftOut),
+      warnings: Object.fromEntries(this.#warnings),
     };
   }
 }

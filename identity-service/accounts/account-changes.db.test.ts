@@ -244,6 +244,16 @@ test("while the state of that session is unknown, the address does not change an
   expect((await confirmEmailChange(deps, token)).email).toBe("anna@new.example");
 });
 
+test("with SMTP_UTF8=false no address can be taken that no mail can be sent to", async () => {
+  const wanted = { userId, newEmail: "jürgen@example.com", password: ANNA.password, clientIp: IP };
+  const asked = changeEmail({ ...deps, smtpUtf8: false }, { ...sessionAt(deps), ...wanted }, soon());
+  await expect(asked).rejects.toMatchObject({
+    code: "validation_failed",
+    fields: [{ field: "newEmail", code: "invalid_format", message: expect.stringContaining("ASCII") }],
+  });
+  expect(await wantAddress("jürgen@example.com")).not.toBe("");
+});
+
 test("fifty confirmations race: one succeeds, and one mail goes to the old address", async () => {
   const token = await wantAddress("anna@new.example");
   const results = await Promise.allSettled(Array.from({ length: 50 }, () => confirmEmailChange(deps, token)));

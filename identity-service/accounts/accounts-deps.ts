@@ -19,6 +19,7 @@ export interface AccountsDeps
   throttle: Throttle;
   passwordPolicy: PasswordPolicy;
   registrationDiscloses: boolean;
+  smtpUtf8: boolean;
   access: Pick<AccessRules, "defaultRole">;
   /** 0: unused accounts are kept. */
   unusedAccountDays: number;

@@ -1,4 +1,3 @@
-import { canonicalEmail, isLookAlike } from "../../service-kit/canonical-email.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { transaction } from "../../service-kit/postgres.ts";
 import { inUtc } from "../mail/in-utc.ts";
@@ -8,6 +7,7 @@ import { noticeId } from "../mail/notice-id.ts";
 import { type OwnerSession, proveOwner } from "../passwords/prove-owner.ts";
 import { isStill, type Reauthentication } from "../passwords/reauthenticate.ts";
 import { findAccountByEmail, isAddressTaken, lockAccount } from "../users/account-store.ts";
+import { typedEmail } from "../users/typed-email.ts";
 import type { AccountsDeps } from "./accounts-deps.ts";
 
 /**
@@ -20,11 +20,8 @@ export async function changeEmail(
   deadlineMs: number,
 ): Promise<void> {
   const { userId } = request;
-  const newEmail = canonicalEmail(request.newEmail);
-  if (newEmail === undefined || isLookAlike(newEmail)) {
-    const problem = { field: "newEmail", code: "invalid_format", message: "must be an e-mail address" };
-    throw new DomainError("validation_failed", undefined, { fields: [problem] });
-  }
+  const { email: newEmail, problem } = typedEmail("newEmail", request.newEmail, deps.smtpUtf8);
+  if (problem !== undefined) throw new DomainError("validation_failed", undefined, { fields: [problem] });
   const checked = await proveOwner(deps, "changeEmail", request, deadlineMs);
   const work = async () => {
     const isMade = await transaction(deps.sql, async (tx) => {

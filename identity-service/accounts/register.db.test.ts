@@ -159,6 +159,26 @@ test("every failing field is listed, and nothing is hashed", async () => {
   expect(deps.argon2.hash).not.toHaveBeenCalled();
 });
 
+test("with SMTP_UTF8=false an address that no mail can be sent to is refused, taken or not, and nothing is made", async () => {
+  await register(deps, { ...ANNA, email: "jürgen@example.com" }, soon());
+  const [withoutUtf8, before] = [{ ...deps, smtpUtf8: false }, await rows()];
+  for (const email of ["jürgen@example.com", "JÜRGEN@example.com", "田中@example.com"]) {
+    await expect(register(withoutUtf8, { ...ANNA, email }, soon())).rejects.toMatchObject({
+      code: "validation_failed",
+      fields: [
+        {
+          field: "email",
+          code: "invalid_format",
+          message: expect.stringContaining("ASCII characters before"),
+        },
+      ],
+    });
+  }
+  expect(await rows()).toEqual(before);
+  const { email } = await register(withoutUtf8, { ...ANNA, email: "anna@bücher.example" }, soon());
+  expect(email).toBe("anna@xn--bcher-kva.example");
+});
+
 test.each([
   ["short", "password_too_short"],
   ["password1", "password_too_common"],

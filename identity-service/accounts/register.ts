@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type CallContext, newCallContext } from "../../service-kit/call-context.ts";
-import { canonicalEmail, isLookAlike } from "../../service-kit/canonical-email.ts";
-import { DomainError, type FieldProblem } from "../../service-kit/errors.ts";
+import { DomainError } from "../../service-kit/errors.ts";
 import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { inUtc } from "../mail/in-utc.ts";
@@ -15,6 +14,7 @@ import { spendOrRefuse } from "../throttle/spend-call.ts";
 import type { NewAccount } from "../users/account.ts";
 import { findAccountByEmail } from "../users/account-store.ts";
 import { personalName } from "../users/personal-name.ts";
+import { typedEmail } from "../users/typed-email.ts";
 import { insertUser, lockAddresses } from "../users/user-store.ts";
 import type { AccountsDeps } from "./accounts-deps.ts";
 
@@ -40,7 +40,7 @@ export async function register(
   deadlineMs: number,
   context: CallContext = newCallContext(),
 ): Promise<NewAccount> {
-  const person = validated(typed);
+  const person = validated(typed, deps.smtpUtf8);
   checkPassword(deps.passwordPolicy, typed.password, person.email);
   await spendOrRefuse(deps, { kind: "register", clientIp: typed.clientIp });
   await refuseBreached(deps.passwordPolicy, typed.password);
@@ -99,21 +99,16 @@ function mailNotice(tx: TransactionSql, deps: AccountsDeps, userId: string, emai
   return enqueueStrangersMail(tx, deps, { ...mail, template: "registration-attempt", data });
 }
 
-function validated(typed: Registration): Pick<NewAccount, "email" | "firstName" | "lastName"> {
-  const canonical = canonicalEmail(typed.email);
-  const email = canonical !== undefined && isLookAlike(canonical) ? undefined : canonical;
+function validated(
+  typed: Registration,
+  smtpUtf8: boolean,
+): Pick<NewAccount, "email" | "firstName" | "lastName"> {
+  const { email, problem } = typedEmail("email", typed.email, smtpUtf8);
   const first = personalName("firstName", typed.firstName);
   const last = personalName("lastName", typed.lastName);
-  if (email !== undefined && first.problem === undefined && last.problem === undefined) {
+  if (problem === undefined && first.problem === undefined && last.problem === undefined) {
     return { email, firstName: first.name, lastName: last.name };
   }
-  const badEmail: FieldProblem = {
-    field: "email",
-    code: "invalid_format",
-    message: "must be an e-mail address",
-  };
-  const fields = [email === undefined ? badEmail : undefined, first.problem, last.problem];
-  throw new DomainError("validation_failed", undefined, {
-    fields: fields.filter((problem) => problem !== undefined),
-  });
+  const fields = [problem, first.problem, last.problem].filter((found) => found !== undefined);
+  throw new DomainError("validation_failed", undefined, { fields });
 }

@@ -5,6 +5,7 @@ import type { MfaKeys } from "../mfa/totp-secret.ts";
 
 export interface ImportsDeps extends TellAuditDeps {
   sql: Sql;
+  smtpUtf8: boolean;
   access: Pick<AccessRules, "defaultRole" | "isDefined">;
   mfaKeys: MfaKeys;
   /** By the provider's name. */

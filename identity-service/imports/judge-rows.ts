@@ -1,3 +1,4 @@
+import { isAsciiMailbox } from "../../service-kit/canonical-email.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
 import { findLinkedIdentities } from "../identities/external-identity-store.ts";
@@ -20,10 +21,18 @@ export function judgeRows(deps: ImportsDeps, rows: readonly ImportRow[]): Judged
   return rows.map((row) => (typeof row === "string" ? row : judgeRow(deps, row)));
 }
 
-/** Why each row would be refused now. Empty: it would not. @throws {DomainError} `validation_failed`. */
-export async function checkRows(deps: ImportsDeps, rows: readonly ImportRow[]): Promise<string[]> {
+/** Why each row would be refused now, or needs a look. Empty: it would not. @throws {DomainError} `validation_failed`. */
+export async function checkRows(
+  deps: ImportsDeps,
+  rows: readonly ImportRow[],
+): Promise<{ refusals: string[]; warnings: string[] }> {
   const settled = await refuseTaken(deps.sql, judgeRows(deps, rows), deps.now());
-  return settled.map((user) => (typeof user === "string" ? user : ""));
+  const isUnmailable = (user: Judged) =>
+    typeof user !== "string" && !deps.smtpUtf8 && !isAsciiMailbox(user.account.email);
+  return {
+    refusals: settled.map((user) => (typeof user === "string" ? user : "")),
+    warnings: settled.map((user) => (isUnmailable(user) ? "email_needs_smtputf8" : "")),
+  };
 }
 
 /** Refuses addresses and identities that somebody has, an earlier row included. */

@@ -83,6 +83,8 @@ export const mailConfig = {
   SMTP_PASSWORD_FILE: secretFileSchema.optional(),
   SMTP_REQUIRE_TLS: booleanSchema.optional(),
   SMTP_CA_FILE: readableFileSchema.optional(),
+  /** False: addresses that need SMTPUTF8 are refused. The sender asks the server in any case. */
+  SMTP_UTF8: booleanSchema.default(true),
   /** `Name <address>` or an address. Message-ID and EHLO use its domain. */
   MAIL_FROM: mailAddressSchema.optional(),
   MAIL_TEMPLATES_DIR: z.string().default(BUILT_IN_MAIL_TEMPLATES).pipe(mailTemplatesSchema),

@@ -1,5 +1,5 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer, type Socket } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { SMTPServerOptions } from "smtp-server";
@@ -106,22 +106,27 @@ test("mails share at most five connections", async () => {
 test("a refusal is reported with the server's codes, without its text, which repeats the address", async () => {
   const smtp = await serve();
   const sender = senderTo(smtp.port);
-  for (const [code, text, reason, isUnknownAddress] of [
-    [550, "5.1.1 <anna@example.com> unknown", "EENVELOPE 550 5.1.1", true],
-    [550, "5.1.10 <anna@example.com> null MX", "EENVELOPE 550 5.1.10", true],
-    [550, "5.1.8 <no-reply@gatehouse.example> sender's domain unknown", "EENVELOPE 550 5.1.8", false],
-    [554, "5.7.1 <anna@example.com> relay denied", "EENVELOPE 554 5.7.1", false],
-    [550, "anna@example.com: no", "EENVELOPE 550", false],
-    [451, "4.1.1 <anna@example.com> later", "EENVELOPE 451", false],
+  const unknown = "the address does not exist";
+  const utf8 = expect.stringContaining("SMTPUTF8");
+  for (const [code, text, reason, finality] of [
+    [550, "5.1.1 <anna@example.com> unknown", "EENVELOPE 550 5.1.1", unknown],
+    [550, "5.1.10 <anna@example.com> null MX", "EENVELOPE 550 5.1.10", unknown],
+    [553, "5.6.7 <anna@example.com> SMTPUTF8 needed", "EENVELOPE 553 5.6.7", utf8],
+    [550, "5.6.9 <anna@example.com> no UTF-8", "EENVELOPE 550 5.6.9", utf8],
+    [550, "5.6.8 <anna@example.com> no UTF-8 in the answer", "EENVELOPE 550 5.6.8", undefined],
+    [550, "5.1.8 <no-reply@gatehouse.example> sender's domain unknown", "EENVELOPE 550 5.1.8", undefined],
+    [554, "5.7.1 <anna@example.com> relay denied", "EENVELOPE 554 5.7.1", undefined],
+    [550, "anna@example.com: no", "EENVELOPE 550", undefined],
+    [451, "4.1.1 <anna@example.com> later", "EENVELOPE 451", undefined],
   ] as const) {
     smtp.refuseRecipients({ code, text });
-    const refused = { name: "MailNotSent", message: reason, reason, isUnknownAddress };
+    const refused = { name: "MailNotSent", message: reason, reason, finality };
     await expect(sender.send(MAIL, never)).rejects.toMatchObject(refused);
   }
 });
 
 test("an unreachable server fails at once", async () => {
-  const refused = { reason: "ECONNREFUSED", isUnknownAddress: false };
+  const refused = { reason: "ECONNREFUSED", finality: undefined };
   await expect(senderTo(await freePort()).send(MAIL, never)).rejects.toMatchObject(refused);
 });
 
@@ -224,5 +229,208 @@ test("on this machine STARTTLS is not asked for, so that any local relay will do
   const stranger = await tlsFor("stranger");
   const smtp = await serve({ ...stranger.server, disabledCommands: ["AUTH"] });
   await senderTo(smtp.port).send(MAIL, never);
+  expect(smtp.mails).toHaveLength(1);
+});
+
+const JÜRGEN = { ...MAIL, recipient: "jürgen@example.com" };
+const utf8Needed = {
+  name: "MailNotSent",
+  reason: "no SMTPUTF8",
+  finality: expect.stringContaining("SMTP_UTF8"),
+};
+
+/** Counts the mails that a client begins, with whatever recipient. */
+async function counting(options: SMTPServerOptions = {}) {
+  const begun: string[] = [];
+  const smtp = await serve({
+    onMailFrom({ address, args }, _session, callback) {
+      begun.push(`${address} ${"SMTPUTF8" in (args || {})}`);
+      callback();
+    },
+    ...options,
+  });
+  return { smtp, begun };
+}
+
+test("an address with letters beyond ASCII before its @ goes to a server that offers SMTPUTF8, and is marked so", async () => {
+  const { smtp, begun } = await counting();
+  await senderTo(smtp.port).send(JÜRGEN, never);
+  expect(smtp.mails).toMatchObject([{ to: ["jürgen@example.com"] }]);
+  expect(smtp.mails[0]?.raw).toMatch(/^To: jürgen@example.com\r$/m);
+  expect(begun).toEqual(["no-reply@gatehouse.example true"]);
+});
+
+test.each([
+  "jürgen@example.com",
+  "田中@example.com",
+  "иван@example.com",
+  "josé.o'neil+a@example.com",
+  "jürgen@bücher.example",
+])("%s never goes to a server without SMTPUTF8, over a connection in use neither", async (recipient) => {
+  const { smtp, begun } = await counting({ hideSMTPUTF8: true });
+  const sender = senderTo(smtp.port);
+  await sender.send(MAIL, never);
+  const sent = sender.send({ ...MAIL, recipient }, never);
+  await expect(sent).rejects.toMatchObject(utf8Needed);
+  await sender.send(MAIL, never);
+  expect(begun).toEqual(["no-reply@gatehouse.example false", "no-reply@gatehouse.example false"]);
+  expect(smtp.mails.map(({ to }) => to)).toEqual([["anna@example.com"], ["anna@example.com"]]);
+});
+
+test("a sender's address with letters beyond ASCII before its @ never goes to a server without SMTPUTF8 either", async () => {
+  const { smtp, begun } = await counting({ hideSMTPUTF8: true });
+  const sender = senderTo(smtp.port, { from: { name: "", address: "grüße@gatehouse.example" } });
+  await expect(sender.send(MAIL, never)).rejects.toMatchObject(utf8Needed);
+  expect(begun).toEqual([]);
+  smtp.offerUtf8(true);
+  await sender.send(MAIL, never);
+  expect(begun).toEqual(["grüße@gatehouse.example true"]);
+});
+
+test("what a server offered once counts no more when it does not offer it now, and the other way round", async () => {
+  const { smtp, begun } = await counting();
+  const sender = senderTo(smtp.port);
+  await sender.send(JÜRGEN, never);
+  smtp.offerUtf8(false);
+  await expect(sender.send(JÜRGEN, never)).rejects.toMatchObject(utf8Needed);
+  smtp.offerUtf8(true);
+  await sender.send(JÜRGEN, never);
+  expect(begun).toHaveLength(2);
+  expect(smtp.mails).toHaveLength(2);
+});
+
+test("a server that knows HELO only is sent no address beyond ASCII", async () => {
+  const { smtp, begun } = await counting({ disabledCommands: ["EHLO", "STARTTLS", "AUTH"] });
+  const sender = senderTo(smtp.port);
+  await sender.send(MAIL, never);
+  await expect(sender.send(JÜRGEN, never)).rejects.toMatchObject(utf8Needed);
+  expect(begun).toHaveLength(1);
+});
+
+test.each([
+  { plain: true, withinTls: false, mails: 0 },
+  { plain: false, withinTls: true, mails: 1 },
+])(
+  "with STARTTLS the answer within TLS counts: SMTPUTF8 $plain, then $withinTls",
+  async ({ plain, withinTls, mails }) => {
+    const { caFile, server } = await tlsFor("relay");
+    const logins: string[] = [];
+    const { smtp, begun } = await counting({
+      ...server,
+      hideSMTPUTF8: !plain,
+      disabledCommands: [],
+      onAuth(auth, _session, callback) {
+        logins.push(auth.username ?? "");
+        callback(null, { user: auth.username });
+      },
+      onSecure(_socket, _session, callback) {
+        smtp.offerUtf8(withinTls);
+        callback();
+      },
+    });
+    const sender = senderTo(smtp.port, {
+      server: { host: "localhost", port: smtp.port, isTlsFromStart: false, user: "gatehouse" },
+      password: new Secret("a password"),
+      requireTls: true,
+      caFile,
+    });
+    const sent = sender.send(JÜRGEN, never).catch((error: unknown) => error);
+    if (mails === 0) expect(await sent).toMatchObject(utf8Needed);
+    else expect(await sent).toBeUndefined();
+    expect(begun).toHaveLength(mails);
+    expect(smtp.mails).toHaveLength(mails);
+    expect(logins).toHaveLength(mails);
+  },
+);
+
+test("an international domain goes as punycode, to a server without SMTPUTF8 too", async () => {
+  const { smtp } = await counting({ hideSMTPUTF8: true });
+  // The test's server decodes punycode.
+  let bytes = "";
+  const tap = createServer((client) => {
+    const server = connect(smtp.port, "127.0.0.1");
+    client.on("data", (chunk) => {
+      bytes += chunk.toString("latin1");
+    });
+    client.pipe(server).pipe(client);
+    for (const socket of [client, server]) socket.on("error", () => undefined);
+  }).listen(0, "127.0.0.1");
+  endings.push(() => tap.close());
+  await new Promise((resolve) => tap.once("listening", resolve));
+  const sender = senderTo((tap.address() as { port: number }).port);
+  await sender.send({ ...MAIL, recipient: "anna@bücher.example" }, never);
+  expect(bytes).toContain("RCPT TO:<anna@xn--bcher-kva.example>");
+  expect(bytes).toMatch(/^[\0-\x7f]*$/);
+});
+
+test("mails to addresses beyond ASCII share five connections, and what one of them meets is told of it alone", async () => {
+  let most = 0;
+  let open = 0;
+  const smtp = await serve({
+    onConnect(_session, callback) {
+      open += 1;
+      most = Math.max(most, open);
+      callback();
+    },
+    onClose() {
+      open -= 1;
+    },
+    onRcptTo({ address }, _session, callback) {
+      callback(address.startsWith("ö3") ? Object.assign(new Error("5.1.1 no"), { responseCode: 550 }) : null);
+    },
+  });
+  const sender = senderTo(smtp.port);
+  const sent = await Promise.allSettled(
+    Array.from({ length: 20 }, (_, index) =>
+      sender.send({ ...MAIL, recipient: `ö${index}@example.com` }, never),
+    ),
+  );
+  const refused = sent.flatMap((result) => (result.status === "rejected" ? [result.reason] : []));
+  expect(refused).toMatchObject([{ reason: "EENVELOPE 550 5.1.1", finality: "the address does not exist" }]);
+  expect(smtp.mails).toHaveLength(19);
+  expect(most).toBeLessThanOrEqual(5);
+});
+
+test("for addresses beyond ASCII too: an absent server and a wrong password are failures, and the signal aborts all", async () => {
+  const absent = senderTo(await freePort()).send(JÜRGEN, never);
+  await expect(absent).rejects.toMatchObject({ reason: "ECONNREFUSED", finality: undefined });
+
+  const { caFile, server: pair } = await tlsFor("relay");
+  const secure = await serve({
+    ...pair,
+    secure: true,
+    disabledCommands: [],
+    onAuth: (auth, _session, callback) => callback(new Error(`wrong: ${auth.password}`)),
+  });
+  const server = { host: "127.0.0.1", port: secure.port, isTlsFromStart: true, user: "gatehouse" };
+  const wrong = senderTo(secure.port, { server, password: new Secret("a password"), caFile });
+  await expect(wrong.send(JÜRGEN, never)).rejects.toMatchObject({ message: "EAUTH 535" });
+
+  const sockets: Socket[] = [];
+  const silent = createServer((socket) => void sockets.push(socket)).listen(0, "127.0.0.1");
+  await new Promise((resolve) => silent.once("listening", resolve));
+  endings.push(() => {
+    for (const socket of sockets) socket.destroy();
+    silent.close();
+  });
+  const sender = senderTo((silent.address() as { port: number }).port);
+  const leaving = new AbortController();
+  const sent = Promise.allSettled(Array.from({ length: 8 }, () => sender.send(JÜRGEN, leaving.signal)));
+  await expect.poll(() => sockets.length).toBe(5);
+  leaving.abort();
+  expect((await sent).map(({ status }) => status)).toEqual(Array.from({ length: 8 }, () => "rejected"));
+  expect(sockets).toHaveLength(5);
+});
+
+test("a connection that the server ends is a failure of a mail to an address beyond ASCII, and is not repeated here", async () => {
+  const smtp = await serve();
+  smtp.onMail = async () => {
+    smtp.cut();
+    await new Promise(() => undefined);
+  };
+  await expect(senderTo(smtp.port).send(JÜRGEN, never)).rejects.toMatchObject({
+    name: "MailNotSent",
+    finality: undefined,
+  });
   expect(smtp.mails).toHaveLength(1);
 });

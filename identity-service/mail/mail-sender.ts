@@ -1,8 +1,10 @@
 import { readFileSync } from "node:fs";
 import { createTransport, type NodemailerError } from "nodemailer";
+import { isAsciiMailbox } from "../../service-kit/canonical-email.ts";
 import type { Secret } from "../../service-kit/config.ts";
 import type { MailContent } from "./mail.ts";
 import { isLoopback, type MailAddress, type SmtpServer } from "./mail-config.ts";
+import { createUtf8Transport, SmtpUtf8NotOffered } from "./utf8-transport.ts";
 
 export interface MailSenderOptions {
   server: SmtpServer;
@@ -30,13 +32,13 @@ export class MailNotSent extends Error {
   override readonly name = "MailNotSent";
   /** Such as `EENVELOPE 550 5.1.1`, at most 64 characters. */
   readonly reason: string;
-  /** A permanent failure (RFC 3463 §3.2). */
-  readonly isUnknownAddress: boolean;
+  /** Why it is of no use to try again. Undefined: it may be. */
+  readonly finality: string | undefined;
 
-  constructor(reason: string, message: string, isUnknownAddress: boolean) {
+  constructor(reason: string, message: string, finality: string | undefined) {
     super(message);
     this.reason = reason;
-    this.isUnknownAddress = isUnknownAddress;
+    this.finality = finality;
   }
 }
 
@@ -53,7 +55,7 @@ export function createMailSender(options: MailSenderOptions): MailSender {
   const { server, from } = options;
   const requireTls = options.requireTls ?? !isLoopback(server.host);
   const domain = from.address.slice(from.address.lastIndexOf("@") + 1);
-  const transport = createTransport({
+  const settings = {
     host: server.host,
     port: server.port,
     secure: server.isTlsFromStart,
@@ -61,26 +63,32 @@ export function createMailSender(options: MailSenderOptions): MailSender {
     // A local relay's certificate rarely matches.
     ignoreTLS: !requireTls && isLoopback(server.host),
     tls: {
-      minVersion: "TLSv1.2",
+      minVersion: "TLSv1.2" as const,
       ...(options.caFile !== undefined && { ca: readFileSync(options.caFile) }),
     },
     ...(server.user !== undefined && { auth: { user: server.user, pass: options.password?.reveal() ?? "" } }),
     name: domain,
-    pool: true,
     maxConnections: MAX_CONNECTIONS,
-    maxMessages: MAX_MAILS_PER_CONNECTION,
-    maxRequeues: 0, // The outbox retries.
-    idleTimeout: IDLE_TIMEOUT_MS,
     connectionTimeout: CONNECT_TIMEOUT_MS,
     dnsTimeout: CONNECT_TIMEOUT_MS,
     greetingTimeout: CONNECT_TIMEOUT_MS,
     socketTimeout: SILENCE_TIMEOUT_MS,
     maxResponseSize: MAX_REPLY_BYTES,
-    disableFileAccess: true,
-    disableUrlAccess: true,
+  };
+  const noAccess = { disableFileAccess: true, disableUrlAccess: true };
+  const pool = createTransport({
+    ...settings,
+    ...noAccess,
+    pool: true,
+    maxMessages: MAX_MAILS_PER_CONNECTION,
+    maxRequeues: 0, // The outbox retries.
+    idleTimeout: IDLE_TIMEOUT_MS,
   });
+  const utf8 = createTransport(createUtf8Transport(settings), noAccess);
   return {
     async send(mail, signal) {
+      const isAscii = isAsciiMailbox(mail.recipient) && isAsciiMailbox(from.address);
+      const transport = isAscii ? pool : utf8;
       try {
         await transport.sendMail({
           messageId: `<${mail.id}@${domain}>`,
@@ -99,7 +107,7 @@ export function createMailSender(options: MailSenderOptions): MailSender {
         throw notSent(error as NodemailerError);
       }
     },
-    close: () => transport.close(),
+    close: () => pool.close(),
   };
 }
 
@@ -108,14 +116,25 @@ const BEFORE_THE_MAIL = new Set(["ECONNECTION", "EDNS", "ESOCKET", "ETIMEDOUT", 
 
 /** RFC 3463 §3.2 and RFC 7505 §5. Other 5.1 codes concern the sender. */
 const NO_SUCH_RECIPIENT = /^5\.1\.(?:1|2|3|6|10)$/;
+/** RFC 6531 §4.3. */
+const NO_UTF8 = /^5\.6\.[79]$/;
 
 function notSent(error: NodemailerError): MailNotSent {
+  if (error instanceof SmtpUtf8NotOffered) return new MailNotSent("no SMTPUTF8", error.name, UTF8_NEEDED);
   const enhancedCode = /^5\d\d[ -](5\.\d{1,3}\.\d{1,3})\b/.exec(error.response ?? "")?.[1];
   const reason = [error.originalCode ?? error.code ?? error.name, error.responseCode, enhancedCode]
     .filter((part) => part !== undefined)
     .join(" ")
     .slice(0, 64);
   const isHarmless = error.response === undefined && BEFORE_THE_MAIL.has(error.code ?? "");
-  const isUnknownAddress = error.command === "RCPT TO" && NO_SUCH_RECIPIENT.test(enhancedCode ?? "");
-  return new MailNotSent(reason, isHarmless ? error.message : reason, isUnknownAddress);
+  return new MailNotSent(reason, isHarmless ? error.message : reason, finalityOf(error, enhancedCode));
+}
+
+const UTF8_NEEDED =
+  "the address has letters beyond ASCII before its @, which the mail server does not take (SMTPUTF8): see SMTP_UTF8";
+
+function finalityOf({ command }: NodemailerError, enhancedCode = ""): string | undefined {
+  if (NO_UTF8.test(enhancedCode)) return UTF8_NEEDED;
+  const isUnknown = command === "RCPT TO" && NO_SUCH_RECIPIENT.test(enhancedCode);
+  return isUnknown ? "the address does not exist" : undefined;
 }

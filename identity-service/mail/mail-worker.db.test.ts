@@ -39,7 +39,9 @@ const passS = (seconds: number) => {
 };
 const rows = () => database.ownerSql<Record<string, unknown>[]>`select * from mail_outbox order by id`;
 
-async function enqueue(change: { data?: object; template?: string } = {}): Promise<string> {
+async function enqueue(
+  change: { data?: object; template?: string; recipient?: string } = {},
+): Promise<string> {
   const mail = {
     id: uuidv7(),
     userId: uuidv7(),
@@ -262,6 +264,22 @@ test("a server that refuses for now, or by its own rules, is tried again; an add
   const problems = logLines.filter((line) => JSON.parse(line).level === "error");
   expect(problems).toEqual([expect.stringContaining("the address does not exist")]);
   expect(logLines.join()).not.toContain("anna");
+});
+
+test("a mail to an address that needs SMTPUTF8 is given up at once if the server lacks it, and the log names the setting", async () => {
+  const smtp = await startSmtp();
+  smtp.offerUtf8(false);
+  const { worker, logLines, metric } = replica(senderTo(smtp.port));
+  await enqueue({ recipient: "jürgen@example.com" });
+  await worker.poll();
+  expect(await rows()).toMatchObject([
+    { given_up_at: now(), last_error: "no SMTPUTF8", recipient: null, data: null, attempts: 1 },
+  ]);
+  expect(await metric('gatehouse_mails_total{template="refresh-reuse",result="given_up"')).toEqual([1]);
+  const problems = logLines.filter((line) => JSON.parse(line).level === "error");
+  expect(problems).toEqual([expect.stringMatching(/mail given up.*SMTP_UTF8/)]);
+  expect(logLines.join()).not.toContain("jürgen");
+  expect(smtp.mails).toEqual([]);
 });
 
 test("after three days a mail is given up: logged as an error, counted, forgotten, never sent", async () => {

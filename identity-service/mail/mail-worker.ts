@@ -64,9 +64,9 @@ export function createMailWorker(deps: {
     const isExpected = error instanceof MailNotSent;
     const reason = isExpected ? error.reason : "not rendered";
     const details = { mailId: id, template, attempts, reason };
-    if (isExpected && error.isUnknownAddress) {
+    if (isExpected && error.finality !== undefined) {
       mails.inc({ template, result: "given_up" });
-      logger.error(details, "mail given up: the address does not exist");
+      logger.error(details, `mail given up: ${error.finality}`);
       return giveUpMail(sql, mail, { now: now(), reason });
     }
     mails.inc({ template, result: "failed" });

@@ -149,6 +149,7 @@ export async function testDeps(sql: Sql, parameters = QUICK) {
     tokenIssuer: "https://gatehouse.example",
     loginRequiresVerifiedEmail: false,
     registrationDiscloses: true,
+    smtpUtf8: true,
     access: new AccessTable(parseAccessFile(readFileSync(SHIPPED_ACCESS_FILE, "utf8"))),
     unusedAccountDays: 90,
     linkTokens: createLinkTokens(randomBytes(32), "https://gatehouse.example"),

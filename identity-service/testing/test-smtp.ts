@@ -13,6 +13,8 @@ export interface TestSmtp {
   port: number;
   mails: ReceivedMail[];
   refuseRecipients(reply: { code: number; text: string } | undefined): void;
+  /** In later answers to EHLO. True at first. */
+  offerUtf8(isOffered: boolean): void;
   onMail: (mail: ReceivedMail) => Promise<void>;
   /** Not with TLS: Node crashes in the middle of a handshake. */
   cut(): void;
@@ -59,6 +61,9 @@ export async function startTestSmtp(options: SMTPServerOptions = {}, port = 0): 
     mails: [],
     refuseRecipients: (reply) => {
       refusal = reply;
+    },
+    offerUtf8: (isOffered) => {
+      server.options.hideSMTPUTF8 = !isOffered;
     },
     onMail: async () => undefined,
     cut: () => {

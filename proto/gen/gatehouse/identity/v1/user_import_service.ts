@@ -100,6 +100,8 @@ export interface CheckRowsRequest {
 export interface CheckRowsResponse {
   /** Empty: it would be imported. */
   refusals: string[];
+  /** `email_needs_smtputf8`: no mail can be sent to the address. Empty: none. */
+  warnings: string[];
 }
 
 /** At most 100 rows. */
@@ -625,13 +627,16 @@ export const CheckRowsRequest: MessageFns<CheckRowsRequest> = {
 };
 
 function createBaseCheckRowsResponse(): CheckRowsResponse {
-  return { refusals: [] };
+  return { refusals: [], warnings: [] };
 }
 
 export const CheckRowsResponse: MessageFns<CheckRowsResponse> = {
   encode(message: CheckRowsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     for (const v of message.refusals) {
       writer.uint32(10).string(v!);
+    }
+    for (const v of message.warnings) {
+      writer.uint32(18).string(v!);
     }
     return writer;
   },
@@ -655,6 +660,14 @@ export const CheckRowsResponse: MessageFns<CheckRowsResponse> = {
             }
 
             message.refusals.push(reader.string());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.warnings.push(reader.string());
             continue;
           }
         }
