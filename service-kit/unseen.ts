@@ -10,7 +10,7 @@ const VIRAMA =
 const CURSIVE = String.raw`(?=[\p{L}\p{M}])[\p{Script_Extensions=Arabic}\p{Script=Syriac}\p{Script=Nko}\p{Script=Mongolian}\p{Script=Adlam}\p{Script=Hanifi_Rohingya}]`;
 
 /** Where an unseen character is spelling: joiners at a virama or within cursive words (RFC 5892 A.1 and A.2, UAX #31), variants of Han and Mongolian. */
-const SPELLING = [
+export const SPELLING = [
   `(?<=${VIRAMA})[\\u200C\\u200D]`,
   `\\u200D(?=${VIRAMA})`,
   `(?<=${CURSIVE})\\u200C(?=${CURSIVE})`,

@@ -44,6 +44,21 @@ test.each([..."\u061c\u034f\u200b\u206a\u206f\u2066\u2800\u3164\ufe0f\u{e0001}"]
   (unseen) => expect(cleanText(`AC${unseen}ME`, 100)).toBe("AC\ufffdME"),
 );
 
+test.each([
+  ["Persian", "علی\u200cرضا"],
+  ["Sinhala", "ශ්\u200dරී"],
+  ["Malayalam", "ന\u0d4d\u200d"],
+  ["a variant of Han", "葛\u{e0100}"],
+  ["Mongolian", "ᠮᠣᠩᠭᠣᠯ\u180e"],
+])("what is spelling in a name is kept in the log: %s", (_script, name) => {
+  expect(cleanText(`for ${name}, by phone`, 100)).toBe(`for ${name}, by phone`);
+});
+
+test.each(["a\u200cb", "علی\u200d رضا", "क\u200cख", "\u200cعلی", "x\u{e0100}"])(
+  "%j has the same characters where they are no spelling, and they are replaced",
+  (text) => expect(cleanText(text, 100)).toBe(text.replace(/\u200c|\u200d|\u{e0100}/u, "\ufffd")),
+);
+
 test("a cut inside a surrogate pair leaves no lone surrogate", () => {
   expect(cleanText("👩".repeat(10), 4)).toBe("👩\ufffd…");
 });

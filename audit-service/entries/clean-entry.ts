@@ -1,12 +1,12 @@
 import { createHash } from "node:crypto";
 import { MAX_LENGTH } from "../../audit-client/audit-entry.ts";
-import { UNSEEN_CLASS } from "../../service-kit/unseen.ts";
+import { SPELLING, UNSEEN_CLASS } from "../../service-kit/unseen.ts";
 import type { Entry, EntryOrigin, ProducedEntry } from "./entry.ts";
 
-/** What is unseen can falsify text, but for what makes one emoji of several characters. PostgreSQL cannot store NUL. */
+/** What is unseen can falsify text, but for spelling and what makes one emoji of several characters. PostgreSQL cannot store NUL. */
 const UNPRINTABLE = new RegExp(
-  `(?!(?<=[\\p{Extended_Pictographic}\\p{Emoji_Modifier}\uFE0F])[\u200D\uFE0F])[${UNSEEN_CLASS}]`,
-  "gu",
+  `(?!${SPELLING}|(?<=[\\p{Extended_Pictographic}\\p{Emoji_Modifier}\uFE0F])[\u200D\uFE0F])[${UNSEEN_CLASS}]`,
+  "gv",
 );
 const REPLACEMENT = "\ufffd";
 const ELLIPSIS = "…";

@@ -110,6 +110,28 @@ test.each(["client:ledger", "operator:ada", "auditor:ada.l"])(
   },
 );
 
+test.each([
+  "action=anna@example.com",
+  "resource=anna@example.com",
+  "resource=%40",
+  "action=user.created%20anna%40example.com",
+])("an address is no filter of the log, which notes what was searched for: %s", async (query) => {
+  const noted: AuditEvent[] = [];
+  const searchEntries = vi.fn(async () => ({ entries: [], nextCursor: "" }));
+  const noteReading = createNoteReading(
+    { recordEvent: async (event) => void noted.push(event) },
+    () => new Date(1_000),
+  );
+  const { app } = testGateway({ auditQuery: { ...PROOFS, searchEntries }, noteReading });
+  const answer = await send(app, { url: `/admin/audit?${query}`, token: "auditor-token" });
+  expect(answer.statusCode).toBe(400);
+  expect(answer.json().error.details).toMatchObject([
+    { field: query.split("=")[0], message: expect.stringContaining("must not have an @") },
+  ]);
+  expect(searchEntries).not.toHaveBeenCalled();
+  expect(noted).toEqual([]);
+});
+
 test("searches and reads are in the audit log before the answer, one entry a call", async () => {
   const durable = Promise.withResolvers<void>();
   const readings: AuditEvent[] = [];
