@@ -16,7 +16,8 @@ import { ADMIN, type System } from "../../support/system.ts";
 
 /** What HTML, a template and a reader's eye could take for something else than text. */
 const HOSTILE = "<img src onerror=x()>\u200b{{w}}";
-const SHOWN = HOSTILE.replace("\u200b", "⟨U+200B⟩");
+/** What is unseen is replaced where the log stores it. */
+const SHOWN = HOSTILE.replace("\u200b", "\ufffd");
 const ENTRY = /\/admin\/audit\/[0-9a-f-]{36}$/;
 /** Of charts, in the page. */
 const CUT_LABELS = `[...document.querySelectorAll(".chart text")]

@@ -99,9 +99,9 @@ describe.skipIf(CHROMIUM === undefined)("a support agent in the console", () => 
     await page.getByLabel("Password", { exact: true }).fill(PORTAL_PASSWORD);
     await page.getByRole("button", { name: "Log in", exact: true }).click();
     await heading(page, "Users").waitFor();
-    await page.getByLabel("Address or name").fill("ad");
+    await page.getByLabel("Address or name").fill("a");
     await page.getByRole("button", { name: "Search" }).click();
-    await page.getByText("Enter three characters or more.").waitFor();
+    await page.getByText("Enter two characters or more.").waitFor();
     await page.getByLabel("Address or name").fill("ADA.cons");
     await page.keyboard.press("Enter");
     await expect.poll(() => page.getByRole("row").count()).toBe(2);
