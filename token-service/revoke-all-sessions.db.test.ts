@@ -266,7 +266,7 @@ test("an expired or revoked session is left unchanged", async () => {
   const [idle, revoked] = [await logIn(replica, randomUUID()), await logIn(replica, userId)];
   const open = await logIn(replica, randomUUID());
   await revokeUserSessions(replica.deps, { userId, reason: "logout" });
-  await live.ownerSql`update sessions set idle_end = now() - interval '1 second' where id = ${idle.sessionId}`;
+  await live.ownerSql`update sessions set idle_end = now() - interval '61 seconds' where id = ${idle.sessionId}`;
   expect(await endAll(replica, await readDatabaseClock(live.sql))).toBe(1);
   const rows = await live.ownerSql`select id, revoked_reason as reason from sessions`;
   expect(new Map(rows.map(({ id, reason }) => [id, reason]))).toEqual(
