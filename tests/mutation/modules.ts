@@ -129,15 +129,14 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
     tests: testsIn("identity-service", "oauth", "outbound-http", "open-account"),
   },
   throttle: {
-    mutate: identity("hash-share", "memory-throttle", "throttle", "throttle-counters", "turns"),
-    tests: tests(
-      "identity-service",
-      "hash-share",
-      "memory-throttle",
-      "throttle",
-      "throttle-counters",
-      "turns",
-    ),
+    mutate: [
+      ...identity("hash-share", "memory-throttle", "throttle", "throttle-counters"),
+      "service-kit/turns.ts",
+    ],
+    tests: [
+      ...tests("identity-service", "hash-share", "memory-throttle", "throttle", "throttle-counters"),
+      "service-kit/turns.test.ts",
+    ],
   },
   guard: {
     mutate: gateway("mask-secrets", "request-guard"),
