@@ -545,7 +545,7 @@ test("the calls of one user hold one connection, however many they are; a strang
   const first = ofUser(() => held.promise);
   const others = Array.from({ length: 100 }, () => watch(ofUser(async () => undefined)));
   await expect(soon(ofUser(async () => undefined))).rejects.toMatchObject({
-    code: "too_many_requests",
+    code: "service_unavailable",
     retryAfterMs: 1_000,
   });
   expect(sql.pool.openCount).toBe(1);
@@ -569,7 +569,7 @@ test("a user's call waits for its turn no longer than the pool allows", async ()
   await vi.advanceTimersByTimeAsync(499);
   expect(late.state).toBe("waiting");
   await vi.advanceTimersByTimeAsync(1);
-  expect(late).toMatchObject({ state: "rejected", error: { code: "too_many_requests" } });
+  expect(late).toMatchObject({ state: "rejected", error: { code: "service_unavailable" } });
 });
 
 test("what is warmed up is open before the first call", async () => {

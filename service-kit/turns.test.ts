@@ -129,7 +129,7 @@ test("the same work waits once, and callers who come after it has begun share th
   await settled();
   expect(begun).toHaveLength(1);
   await expect(share("another token")).rejects.toMatchObject({
-    code: "too_many_requests",
+    code: "service_unavailable",
     retryAfterMs: 1_000,
   });
   begun[0]?.end("one");
@@ -153,7 +153,7 @@ test("shared work that fails or waits too long is not remembered, and lets the n
   const running = turns.share("ada", "t", () => first.promise);
   await settled();
   const late = turns.share("ada", "t", async () => "never");
-  const refused = expect(late).rejects.toMatchObject({ code: "too_many_requests" });
+  const refused = expect(late).rejects.toMatchObject({ code: "service_unavailable" });
   await vi.advanceTimersByTimeAsync(1_000);
   await refused;
   first.resolve("first");

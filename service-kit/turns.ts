@@ -60,9 +60,9 @@ export function tooLong(): DomainError {
   return new DomainError("busy", undefined, { retryAfterMs: 1_000 });
 }
 
-/** The caller's own calls are in its way, and nobody else's: no failure of a service. */
+/** A slow service makes one wait for oneself, too, so it is not the caller's fault. */
 export function tooManyAtOnce(): DomainError {
-  return new DomainError("too_many_requests", "Too many calls of one caller at once", {
+  return new DomainError("service_unavailable", "Earlier calls of the same caller are not done", {
     retryAfterMs: 1_000,
   });
 }
@@ -71,7 +71,7 @@ export function tooManyAtOnce(): DomainError {
 export interface SharedTurns {
   /**
    * Runs within the deadline of its first caller. Work that has begun is not shared any more: what happened meanwhile
-   * counts for those who come later. @throws {DomainError} `too_many_requests`.
+   * counts for those who come later. @throws {DomainError} `service_unavailable`.
    */
   share<T>(key: string, what: string, work: () => Promise<T>): Promise<T>;
 }

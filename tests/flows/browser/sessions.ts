@@ -335,7 +335,7 @@ test("an upstream neither sees the cookie nor sets it", async () => {
   const headers = { cookie: `theme=light; ${cookie}; gatehouse_device=1.a.b.c`, origin: system.url };
   const answer = await api.get("/cookies/seen", { token, headers });
   expect([answer.status, received.get("/cookies/seen")]).toEqual([200, "theme=light"]);
-  expect(answer.headers.getSetCookie()).toEqual(["theme=dark"]);
+  expect(answer.headers.getSetCookie()).toEqual(["theme=dark; Path=/cookies"]);
   await api.get("/cookies/alone", { token, headers: { cookie } });
   expect(received.get("/cookies/alone")).toBeUndefined();
 });

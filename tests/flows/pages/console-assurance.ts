@@ -204,7 +204,12 @@ async function provenLongAgo(page: Page, userId: string): Promise<void> {
   const error = { code: "token_expired", message: "The token has expired.", requestId: "" };
   await page.route(
     /\/admin\/users\//,
-    (route) => route.fulfill({ status: 401, json: { success: false, error } }),
+    (route) =>
+      route.fulfill({
+        status: 401,
+        headers: { "gatehouse-answer": "gateway" },
+        json: { success: false, error },
+      }),
     {
       times: 1,
     },

@@ -219,7 +219,7 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
 
   test("a device is trusted and forgotten, recovery codes are renewed, the app is turned off, the owner says it was another", async () => {
     const person = await newPerson();
-    const [first = "", second = "", third = ""] = await giveApp(person);
+    const [first = "", second = "", third = "", fourth = ""] = await giveApp(person);
     const visit = await openVisit(browser, system);
     const { page } = visit;
     await logInToPortal(page, origin, person.email, person.password);
@@ -235,6 +235,10 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
     await page.getByText(/^Until /).waitFor();
     await expectSound(page, "a trusted device");
     await press(page, /^Remove Chrome/);
+    // The trusted device alone is no second factor.
+    const proof = page.getByRole("dialog", { name: "Is it you?" });
+    await proof.getByLabel("Code", { exact: true }).fill(fourth);
+    await proof.getByRole("button", { name: "Continue" }).click();
     await page.getByText("You trust no device.").waitFor();
 
     await room(page, "Security");
