@@ -83,7 +83,7 @@ describe.skipIf(CHROMIUM === undefined)("an account from its first day", () => {
     // Nobody touches a button: the browser offers the passkey in the field, and the person takes it.
     await authenticator.present(false);
     await page.getByRole("button", { name: "Log out" }).click();
-    await expect.poll(() => asked(page)).toEqual(["conditional"]);
+    await expect.poll(async () => (await asked(page)).at(-1)).toBe("conditional");
     await heading(page, "Log in").waitFor();
     await expectSound(page, "login with an offer of a passkey");
     await authenticator.present(true);
