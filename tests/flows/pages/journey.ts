@@ -160,4 +160,4 @@ async function noteWhatAsksForPasskeys(page: Page): Promise<void> {
     };
   `);
 }
-const asked = (page: Page): Promise<unknown> => page.evaluate("window.asked");
+const asked = (page: Page): Promise<string[]> => page.evaluate("window.asked");
