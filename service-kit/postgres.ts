@@ -46,17 +46,17 @@ const CONNECTIONS_AT_START = 2;
 const SILENT_CONNECTION_MS = 15_000;
 const STATEMENT_TIMEOUT_MS = 2_000;
 const ANSWER_GRACE_MS = 500;
-const MAX_WAIT_MS = 2_000;
 /** A caller further back would time out. */
 const MAX_WAITING_PER_CONNECTION = 100;
 const END_TIMEOUT_S = 5;
 
-/** @param session run-time parameters. */
+/** @param session run-time parameters. @param connectTimeoutMs also for the wait for a connection. */
 export function connectPostgres(
   config: DatabaseConfig,
   name: string,
   logger: Logger,
   session: Readonly<Record<string, string | number>> = {},
+  connectTimeoutMs = CONNECT_TIMEOUT_MS,
 ): Sql {
   const parameters = {
     statement_timeout: STATEMENT_TIMEOUT_MS,
@@ -72,11 +72,11 @@ export function connectPostgres(
     prelude: isPooler ? settingStatements(parameters) : undefined,
     ca: config.DATABASE_CA_FILE === undefined ? undefined : readFileSync(config.DATABASE_CA_FILE),
     maxConnections: config.DATABASE_POOL_SIZE,
-    connectTimeoutMs: CONNECT_TIMEOUT_MS,
+    connectTimeoutMs,
     maxSilenceMs: SILENT_CONNECTION_MS,
     idleTimeoutMs: IDLE_TIMEOUT_MS,
     lifetimeMs: CONNECTION_LIFETIME_MS,
-    maxWaitMs: MAX_WAIT_MS,
+    maxWaitMs: connectTimeoutMs,
     maxWaiting: MAX_WAITING_PER_CONNECTION * config.DATABASE_POOL_SIZE,
     answerTimeoutMs: Number(parameters.statement_timeout) + ANSWER_GRACE_MS,
     driver: {

@@ -50,6 +50,9 @@ export async function checkDatabases(known: KnownSystem, now: () => number): Pro
   return [...found, ...connectionFindings(measured)];
 }
 
+/** The doctor's other checks keep its process busy meanwhile, on a small machine for seconds. */
+const PATIENCE_MS = 8_000;
+
 async function checkDatabase(
   service: ConfiguredService,
   environment: Environment,
@@ -69,6 +72,8 @@ async function checkDatabase(
     { ...config, DATABASE_POOL_SIZE: 1 },
     "doctor",
     createLogger("doctor", "silent"),
+    { statement_timeout: PATIENCE_MS },
+    PATIENCE_MS,
   );
   try {
     const clock = await measureClock(sql, `PostgreSQL of ${service}`, now);
