@@ -20,6 +20,11 @@ export function presentedToken(authorization: string | undefined): PresentedToke
   return { text, isDpop: bearer === undefined };
 }
 
+/** Of the call, for its challenge (RFC 9449 §7.1). */
+export function schemeOf(authorization: string | undefined): "Bearer" | "DPoP" {
+  return /^dpop /i.test(authorization ?? "") ? "DPoP" : "Bearer";
+}
+
 /** A token of another scheme is missing. @throws {DomainError} `token_missing` or `token_invalid`. */
 export function bearerToken(authorization: string | undefined): string {
   const { text, isDpop } = presentedToken(authorization);

@@ -76,6 +76,27 @@ test.each([
   expect(answer.headers.get("retry-after")).toBe(retryAfter);
 });
 
+test.each([
+  [
+    "bound",
+    "step_up_required",
+    'DPoP error="insufficient_user_authentication", acr_values="urn:gatehouse:acr:2"',
+  ],
+  ["expired", "token_expired", 'DPoP error="invalid_token"'],
+])("the challenge of a token that came by DPoP (%s) names DPoP", async (token, code, challenge) => {
+  const bound = { kind: "active", principal: { ...ADA, confirmation: { jkt: "k", x5tS256: "" } } } as const;
+  const ofKeys = {
+    ...verifier,
+    verify: (text: string) => (text === "bound" ? bound : verifier.verify(text)),
+    acceptsBound: true,
+  };
+  const url = await serve(
+    expressBearerAuth({ verifier: ofKeys, auth: "authenticated", assurance: { acr: 2 } }),
+  );
+  const answer = await fetch(url, { headers: { authorization: `DPoP ${token}` } });
+  expect([await answer.text(), answer.headers.get("www-authenticate")]).toEqual([code, challenge]);
+});
+
 test("a route demands roles, scopes and a level, and names what is missing", async () => {
   const auth = { roles: ["ADMIN"], scopes: ["payments:read"] };
   const url = await serve(expressBearerAuth({ verifier, auth }));

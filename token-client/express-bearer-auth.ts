@@ -40,7 +40,12 @@ export function expressBearerAuth({
   return (request, response, next) => {
     admit(request).then(
       () => next(),
-      (error: unknown) => next(toHttpRefusal(error, (name, value) => response.setHeader(name, value))),
+      (error: unknown) =>
+        next(
+          toHttpRefusal(error, request.headers.authorization, (name, value) =>
+            response.setHeader(name, value),
+          ),
+        ),
     );
   };
 

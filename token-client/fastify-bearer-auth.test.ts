@@ -193,7 +193,7 @@ test("a token of a key, which the verifier accepts because its proof is checked,
   const instance = await app();
   const call = (authorization: string) => instance.inject({ url: "/any", headers: { authorization } });
   expect((await call("DPoP bound")).statusCode).toBe(200);
-  for (const authorization of ["Bearer bound", "DPoP user"]) {
+  for (const authorization of ["Bearer bound", "DPoP user", "DPoP expired"]) {
     const answer = await call(authorization);
     expect([answer.statusCode, answer.headers["www-authenticate"]]).toEqual([
       401,

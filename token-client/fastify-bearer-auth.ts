@@ -51,7 +51,7 @@ export const fastifyBearerAuth = fastifyPlugin<BearerAuthOptions>(
         assertAllowed(auth, request.principal);
         assertAssured(assurance, request.principal, verifier.nowMs());
       } catch (error) {
-        throw toHttpRefusal(error, (name, value) => reply.header(name, value));
+        throw toHttpRefusal(error, request.headers.authorization, (name, value) => reply.header(name, value));
       }
     });
   },

@@ -1,4 +1,5 @@
 import type { ErrorCode } from "../../service-kit/errors.ts";
+import { schemeOf } from "../../token-client/bearer-token.ts";
 import { DPOP_ALGORITHMS } from "./dpop-proof.ts";
 
 export const HTTP_STATUS: Record<ErrorCode, number> = {
@@ -118,13 +119,7 @@ const CHALLENGE: Partial<Record<ErrorCode, string>> = {
   refresh_token_reused: INVALID_GRANT,
 };
 
-const DPOP_SCHEME = /^dpop /i;
 const OF_TOKENS: ReadonlySet<ErrorCode> = new Set(["token_invalid", "token_expired", "step_up_required"]);
-
-/** The scheme that the client used. */
-export function schemeOf(authorization: string | undefined): "Bearer" | "DPoP" {
-  return DPOP_SCHEME.test(authorization ?? "") ? "DPoP" : "Bearer";
-}
 
 /** Names the scheme that the client used. Undefined for codes without a challenge. */
 export function challengeOf(code: ErrorCode, authorization: string | undefined): string | undefined {
