@@ -195,6 +195,33 @@ test("the document has every own route", () => {
   expect(new Set(operations.map(({ operationId }) => operationId)).size).toBe(operations.length);
 });
 
+/** Of a user who is logged in, under /auth. */
+const OWN_WRITES = operations.filter(
+  ({ path, method, ways, permissions }) =>
+    path.startsWith("/auth/") && method !== "get" && ways.includes("accessToken") && permissions.length === 0,
+);
+
+/** Ends, names or proves something, or asks for the second factor itself (decision 0104). */
+const CHANGES_NO_LOGIN = [
+  "delete /auth/sessions/{id}",
+  "patch /auth/me",
+  "patch /auth/passkeys/{id}",
+  "post /auth/approvals/verify",
+  "post /auth/confirm-email-change",
+  "post /auth/logout",
+  "post /auth/me/approvals/{id}/refuse",
+  "post /auth/mfa/disable",
+  "post /auth/mfa/recovery-codes",
+  "post /auth/step-up",
+  "post /auth/step-up/verify",
+  "post /auth/verify-email",
+];
+
+test("each write of a user's own that changes how one logs in says that it may ask for a step-up", () => {
+  const quiet = OWN_WRITES.filter(({ codes }) => !codes.includes("step_up_required"));
+  expect(quiet.map(({ method, path }) => `${method} ${path}`).sort()).toEqual(CHANGES_NO_LOGIN);
+});
+
 test("the document is OpenAPI 3.1", async () => {
   const copy = structuredClone(document) as unknown as Parameters<typeof SwaggerParser.validate>[0];
   await expect(SwaggerParser.validate(copy)).resolves.toMatchObject({ openapi: "3.1.1" });
