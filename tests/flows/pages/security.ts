@@ -217,6 +217,52 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
     await closeVisit(visit);
   });
 
+  test("with a second factor, password, address and deletion ask for a code, and keep what was typed", async () => {
+    const person = await newPerson();
+    const recoveryCodes = await giveApp(person);
+    const visit = await openVisit(browser, system);
+    const { page } = visit;
+    await logInToPortal(page, origin, person.email, person.password);
+    await heading(page, "One more step").waitFor();
+    const prove = async (at: Pick<Page, "getByLabel" | "getByRole">) => {
+      await at.getByLabel("Code", { exact: true }).fill(recoveryCodes.pop() ?? "");
+      await at.getByRole("button", { name: "Continue" }).click();
+    };
+    await prove(page);
+    await heading(page, "Your account").waitFor();
+    const proof = page.getByRole("dialog", { name: "Is it you?" });
+
+    await provenLongAgo(person);
+    await page.goto(`${origin}/account/security`);
+    await page.getByLabel("Present password").fill(person.password);
+    await page.getByLabel("New password").fill(NEW);
+    await press(page, "Change the password");
+    await prove(proof);
+    await page.getByText("The password was changed.").waitFor();
+
+    await provenLongAgo(person);
+    await page.goto(`${origin}/account`);
+    await press(page, "Change the address");
+    const change = page.getByRole("dialog", { name: "Change the address" });
+    await change.getByLabel("New e-mail address").fill(`new-${person.email}`);
+    await change.getByLabel("Your password").fill(NEW);
+    await change.getByRole("button", { name: "Send the link" }).click();
+    await proof.waitFor();
+    await expectSound(page, "step-up over a dialog");
+    await prove(proof);
+    await page.getByText(`A mail is on its way to new-${person.email}.`).waitFor();
+
+    await provenLongAgo(person);
+    await page.reload();
+    await press(page, "Delete the account");
+    const deletion = page.getByRole("dialog", { name: "Delete your account?" });
+    await deletion.getByLabel("Your password").fill(NEW);
+    await deletion.getByRole("button", { name: "Delete for good" }).click();
+    await prove(proof);
+    await heading(page, "Log in").waitFor();
+    await closeVisit(visit);
+  });
+
   test("a device is trusted and forgotten, recovery codes are renewed, the app is turned off, the owner says it was another", async () => {
     const person = await newPerson();
     const [first = "", second = "", third = "", fourth = ""] = await giveApp(person);
