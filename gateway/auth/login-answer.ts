@@ -45,6 +45,17 @@ export function resultOf(
   return answer.completed && { $case: "completed", value: answer.completed };
 }
 
+/** Of a factor that was set up at a login. @throws without a session, so that an unknown result does not log in. */
+export function enrolledAnswer(
+  { result, recoveryCodes }: { result: LoginResult | undefined; recoveryCodes: string[] },
+  message: string,
+  more: object = {},
+): IdentifiedAnswer {
+  if (result?.result?.$case !== "completed") throw new Error("the enrollment did not complete the login");
+  const { tokens, user, actor, deviceToken } = toCompletedLogin(result.result.value);
+  return { body: success({ ...more, user, recoveryCodes }, message), tokens, actor, deviceToken };
+}
+
 /** @throws without a session, so that an unknown result does not log in. */
 export function toCompletedLogin(message: CompletedLogin | undefined) {
   if (message?.tokens === undefined) {

@@ -1,13 +1,10 @@
 import { z } from "zod";
-import type {
-  BeginTotpEnrollmentResponse,
-  CompleteTotpEnrollmentAtLoginResponse,
-} from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
+import type { BeginTotpEnrollmentResponse } from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import { clientOf, ownerOf } from "../edge/caller.ts";
 import { deviceTokenOf } from "../edge/device-cookie.ts";
 import { success } from "../edge/envelope.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
-import { type IdentifiedAnswer, routeIn } from "../edge/route.ts";
+import { routeIn } from "../edge/route.ts";
 import { optional, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
 import {
@@ -19,7 +16,7 @@ import {
 } from "./answer-fields.ts";
 import type { AuthDeps } from "./auth-deps.ts";
 import { codeField, OWN_LEVEL, passwordField, tempTokenField } from "./body-fields.ts";
-import { loginAnswer, resultOf, toCompletedLogin } from "./login-answer.ts";
+import { enrolledAnswer, loginAnswer, resultOf } from "./login-answer.ts";
 import { assertionField, toCodeOrPasskey } from "./passkey-fields.ts";
 import { endReplacedSession } from "./replaced-session.ts";
 
@@ -42,13 +39,6 @@ const recoveryCodesAnswer = z.strictObject({ recoveryCodes: recoveryCodesField }
 
 function setUpAnswer({ secret, otpauthUrl, qrCode }: BeginTotpEnrollmentResponse) {
   return success({ secret, otpauthUrl, qrCode }, "Confirm with a code of your authenticator app.");
-}
-
-/** @throws without a session, so that an unknown result does not log in. */
-function enrolledAnswer({ result, recoveryCodes }: CompleteTotpEnrollmentAtLoginResponse): IdentifiedAnswer {
-  if (result?.result?.$case !== "completed") throw new Error("the enrollment did not complete the login");
-  const { tokens, user, actor, deviceToken } = toCompletedLogin(result.result.value);
-  return { body: success({ user, recoveryCodes }, ENABLED), tokens, actor, deviceToken };
 }
 
 export function registerMfaRoutes(app: GatewayApp, deps: AuthDeps): void {
@@ -152,7 +142,7 @@ export function registerMfaRoutes(app: GatewayApp, deps: AuthDeps): void {
       if ("tempToken" in body) {
         const attempt = { ...body, ...clientOf(request), deviceToken: deviceTokenOf(request) };
         const enrolled = await identity.completeTotpEnrollmentAtLogin(attempt, state.call);
-        return endReplacedSession(deps, request, enrolledAnswer(enrolled));
+        return endReplacedSession(deps, request, enrolledAnswer(enrolled, ENABLED));
       }
       const confirmation = { ...body, ...ownerOf(request) };
       const confirmed = await identity.confirmTotpEnrollment(confirmation, state.call);

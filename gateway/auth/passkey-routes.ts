@@ -1,14 +1,11 @@
 import { z } from "zod";
-import type {
-  CompletePasskeyRegistrationAtLoginResponse,
-  Passkey,
-} from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
+import type { Passkey } from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import { clientIp, clientOf, ownerOf, principalOf } from "../edge/caller.ts";
 import { deviceTokenOf } from "../edge/device-cookie.ts";
 import { success } from "../edge/envelope.ts";
 import { HTTP_CREATED } from "../edge/http-errors.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
-import { type IdentifiedAnswer, routeIn } from "../edge/route.ts";
+import { routeIn } from "../edge/route.ts";
 import { optional, textField, textLike } from "../routing/fields.ts";
 import { answer, answersWith } from "../routing/route-docs.ts";
 import {
@@ -22,7 +19,7 @@ import {
 } from "./answer-fields.ts";
 import type { AuthDeps } from "./auth-deps.ts";
 import { tempTokenField } from "./body-fields.ts";
-import { loginAnswer, toCompletedLogin } from "./login-answer.ts";
+import { enrolledAnswer, loginAnswer } from "./login-answer.ts";
 import {
   assertionField,
   attestationField,
@@ -139,7 +136,11 @@ function registerManagement(app: GatewayApp, deps: AuthDeps): void {
         const origin = { ...clientOf(request), deviceToken: deviceTokenOf(request) };
         const enrollment = { tempToken, ...credential, ...origin };
         const enrolled = await identity.completePasskeyRegistrationAtLogin(enrollment, call);
-        return endReplacedSession(deps, request, enrolledAnswer(enrolled));
+        return endReplacedSession(
+          deps,
+          request,
+          enrolledAnswer(enrolled, ADDED, { passkey: toPasskey(enrolled.passkey) }),
+        );
       }
       const added = await identity.registerPasskey({ owner: ownerOf(request), ...credential }, call);
       for (const id of added.endedSessionIds) verifier.refuseSession(id);
@@ -255,15 +256,6 @@ function registerLogin(app: GatewayApp, deps: AuthDeps): void {
 
 function creationAnswer(optionsJson: string) {
   return success(readOptions(creationOptionsAnswer, optionsJson), "Make a passkey with them.");
-}
-
-/** @throws without a session, so that an unknown result does not log in. */
-function enrolledAnswer(enrolled: CompletePasskeyRegistrationAtLoginResponse): IdentifiedAnswer {
-  const { result, recoveryCodes, passkey } = enrolled;
-  if (result?.result?.$case !== "completed") throw new Error("the enrollment did not complete the login");
-  const { tokens, user, actor, deviceToken } = toCompletedLogin(result.result.value);
-  const data = { passkey: toPasskey(passkey), user, recoveryCodes };
-  return { body: success(data, ADDED), tokens, actor, deviceToken };
 }
 
 /** @throws without a time. */
