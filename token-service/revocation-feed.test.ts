@@ -80,7 +80,7 @@ function open(entries: Entry[] = []) {
       isHead,
       revocations: page.map(
         ({ remainingS, ...each }) =>
-          ({ ...each, expiresAtMs: READ_AT.getTime() + remainingS * 1_000 }) as Revocation,
+          ({ ...each, expiresAtS: READ_AT.getTime() / 1_000 + remainingS }) as Revocation,
       ),
       keys: structuredClone(log.keys) as unknown as VerificationKey[],
       readAt: READ_AT,
@@ -330,6 +330,28 @@ test("a long log is read page by page, and counts as read at its head only", asy
   expect(log.read).toEqual(many(12).map(({ sequence }) => sequence));
   expect(feed.lagMs).toBe(0); // Since the begin of the last page.
   expect((await told(feed, LOG_BEGIN)).flat()).toEqual(log.read);
+});
+
+test("while many pages of new entries come, a replica stays ready and refuses at once what it has read", async () => {
+  const { feed, log, uptime } = open(many(1));
+  await feed.refresh();
+  log.entries = many(20);
+  log.page = 1;
+  const seen: [number, boolean, boolean][] = [];
+  Object.defineProperty(log, "wait", {
+    get: async () => {
+      feed.assertFresh();
+      const last = log.read.length;
+      seen.push([
+        last,
+        feed.isSessionRevoked(`session ${last}`),
+        feed.isSessionRevoked(`session ${last + 1}`),
+      ]);
+      uptime.ms += 100;
+    },
+  });
+  await feed.refresh();
+  expect(seen).toEqual(Array.from({ length: 19 }, (_, index) => [index + 1, true, false]));
 });
 
 test("while a log is read only in part, it is not fresh, and no watcher is told that it has all", async () => {

@@ -55,7 +55,8 @@ export class RevocationFeed {
   readonly #options: RevocationFeedOptions;
   readonly #nowMs: () => number;
   readonly #known = new RevocationSet(Number.POSITIVE_INFINITY);
-  #entries: { revocation: Revocation; untilMs: number }[] = [];
+  /** In order of receipt, and of their numbers. */
+  #entries: Revocation[] = [];
   /** The log is known up to here: its head, if `#isComplete`. */
   #position = LOG_BEGIN;
   #isComplete = false;
@@ -136,7 +137,7 @@ export class RevocationFeed {
     while (!signal.aborted) {
       position = this.#continued(position);
       const index = this.#indexAfter(position.sequence);
-      const revocations = this.#entries.slice(index, index + MAX_BATCH).map(({ revocation }) => revocation);
+      const revocations = this.#entries.slice(index, index + MAX_BATCH);
       const last = revocations.at(-1);
       const isEnd = last === undefined || revocations.length < MAX_BATCH;
       position = isEnd ? this.#position : { sequence: last.sequence, tip: last.tip };
@@ -155,7 +156,7 @@ export class RevocationFeed {
     if (sequence > this.#position.sequence) return LOG_BEGIN;
     if (tip === "") return position;
     if (sequence === this.#position.sequence) return tip === this.#position.tip ? position : LOG_BEGIN;
-    const entry = this.#entries[this.#indexAfter(sequence) - 1]?.revocation;
+    const entry = this.#entries[this.#indexAfter(sequence) - 1];
     return entry?.sequence === sequence && entry.tip === tip ? position : LOG_BEGIN;
   }
 
@@ -164,7 +165,7 @@ export class RevocationFeed {
     let high = this.#entries.length;
     while (low < high) {
       const middle = (low + high) >>> 1;
-      if ((this.#entries[middle]?.revocation.sequence ?? 0) > sequence) high = middle;
+      if ((this.#entries[middle]?.sequence ?? 0) > sequence) high = middle;
       else low = middle + 1;
     }
     return low;
@@ -200,7 +201,7 @@ export class RevocationFeed {
   #marks(): LogPosition[] {
     const marks = [this.#position];
     for (let back = 1; back <= this.#entries.length; back *= 2) {
-      const entry = this.#entries.at(-back)?.revocation;
+      const entry = this.#entries.at(-back);
       if (entry && entry.tip !== "") marks.push({ sequence: entry.sequence, tip: entry.tip });
     }
     return [...marks, LOG_BEGIN];
@@ -211,7 +212,7 @@ export class RevocationFeed {
     if (after < this.#position.sequence) this.#cut(after);
     this.#forgetEnded(nowMs);
     for (const revocation of revocations)
-      this.#apply(revocation, nowMs, (revocation.expiresAtMs - readAt.getTime()) / 1_000);
+      this.#apply(revocation, nowMs, revocation.expiresAtS - readAt.getTime() / 1_000);
     this.#position = position;
     this.#isComplete = isHead;
     this.#readAt = readAt;
@@ -226,7 +227,7 @@ export class RevocationFeed {
       facts,
       "the revocation log has lost entries: it is read again from before them",
     );
-    const tips = [...lost.slice(-MAX_LOST).map(({ revocation }) => revocation.tip), this.#position.tip];
+    const tips = [...lost.slice(-MAX_LOST).map(({ tip }) => tip), this.#position.tip];
     for (const tip of tips) if (tip !== "") this.#lost.set(tip, after);
     for (const [tip, cutTo] of this.#lost) {
       if (this.#lost.size > MAX_LOST) this.#lost.delete(tip);
@@ -238,7 +239,7 @@ export class RevocationFeed {
     const leastS = accessTokenLifeS(this.#options.accessTtlS);
     const keepS = Math.min(Math.max(leastS, remainingS), MAX_KEEP_S);
     const untilMs = nowMs + keepS * 1_000;
-    this.#entries.push({ revocation, untilMs });
+    this.#entries.push(revocation);
     if (revocation.sessionId !== null) {
       this.#known.addSession(revocation.sessionId, untilMs);
       return;
@@ -249,8 +250,9 @@ export class RevocationFeed {
 
   #forgetEnded(nowMs: number): void {
     this.#known.forgetEnded(nowMs);
-    // Entries are in order of receipt.
-    const firstLiving = this.#entries.findIndex(({ untilMs }) => untilMs >= nowMs);
+    const firstLiving = this.#entries.findIndex(({ sessionId, keyId }) =>
+      sessionId === null ? this.#known.hasKey(keyId) : this.#known.hasSession(sessionId),
+    );
     this.#entries.splice(0, firstLiving < 0 ? this.#entries.length : firstLiving);
   }
 

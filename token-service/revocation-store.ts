@@ -6,8 +6,8 @@ export type Revocation = {
   sequence: number;
   /** Random. Empty for entries older than tips. */
   tip: string;
-  /** Milliseconds since the epoch, database time, up to a second late. */
-  expiresAtMs: number;
+  /** Seconds since the epoch, database time. A small integer, because a million entries are kept. */
+  expiresAtS: number;
 } & ({ sessionId: string; keyId: null } | { sessionId: null; keyId: string });
 
 type Target = { sessionId: string } | { keyId: string };
@@ -81,20 +81,12 @@ const KEEP_EXPIRED = "1 hour";
 /** Clean-up cannot reach the last entry of a page before the next page is read. */
 const KEEP_MARK = "59 minutes";
 
-interface Row {
-  sequence: string;
-  tip: string;
-  sessionId: string | null;
-  keyId: string | null;
-  remainingS: number;
-  facts: {
-    after: number;
-    position: LogPosition;
-    isHead: boolean;
-    keys: VerificationKey[] | null;
-    readAt: string;
-  } | null;
-}
+/** As PostgreSQL sends it, in one value: one row for each entry takes both sides longer. */
+type Page = Omit<LogRead, "revocations" | "keys" | "readAt"> & {
+  revocations: Revocation[] | null;
+  keys: VerificationKey[] | null;
+  readAt: string;
+};
 
 /**
  * Reads what follows the newest of the `known` positions that the log still has. Expired entries count for the size of a page.
@@ -109,7 +101,7 @@ export async function readRevocations(
   const sequences = known.map(({ sequence }) => sequence);
   const tips = known.map(({ tip }) => tip);
   await tx`select set_config('statement_timeout', ${String(STATEMENT_TIMEOUT_MS)}, true)`;
-  const rows = await tx<Row[]>`
+  const [row] = await tx<{ page: Page }[]>`
     with head as materialized (
       select h.sequence, coalesce(r.tip::text, '') as tip
       from revocation_head as h left join revocations as r on r.sequence = h.sequence
@@ -126,47 +118,32 @@ export async function readRevocations(
       order by r.sequence limit ${limit}
     ), last as materialized (
       select sequence, case when expires_at > now() - ${KEEP_MARK}::interval then tip::text end as tip
-      from page order by sequence offset ${limit - 1} limit 1
+      from page offset ${limit - 1} limit 1
+    ), live as (
+      select sequence, coalesce(tip::text, '') as tip, session_id as "sessionId", key_id as "keyId",
+             ceil(extract(epoch from least(expires_at, now() + interval '1 day')))::bigint as "expiresAtS"
+      from page
+      where expires_at > now()
     )
-    select head.sequence, head.tip, null::uuid as "sessionId", null::text as "keyId", 0 as "remainingS",
-           json_build_object(
-             'after', start.sequence, 'isHead', last is null, 'readAt', clock_timestamp(),
-             'position', json_build_object(
-               'sequence', coalesce(last.sequence, head.sequence),
-               'tip', case when last is null then head.tip else coalesce(last.tip, '') end
-             ),
-             'keys', (
-               select json_agg(json_build_object('keyId', id, 'algorithm', algorithm, 'publicJwk', public_jwk) order by id)
-               from signing_keys
-               where state <> 'revoked'
-                 and (retired_at is null or retired_at > clock_timestamp() - make_interval(secs => ${keyLifeS}))
-             )
-           ) as facts
+    select json_build_object(
+      'after', start.sequence, 'isHead', last is null, 'readAt', clock_timestamp(),
+      'position', json_build_object(
+        'sequence', coalesce(last.sequence, head.sequence),
+        'tip', case when last is null then head.tip else coalesce(last.tip, '') end
+      ),
+      'revocations', (select json_agg(live) from live),
+      'keys', (
+        select json_agg(json_build_object('keyId', id, 'algorithm', algorithm, 'publicJwk', public_jwk) order by id)
+        from signing_keys
+        where state <> 'revoked'
+          and (retired_at is null or retired_at > clock_timestamp() - make_interval(secs => ${keyLifeS}))
+      )
+    ) as page
     from head cross join start left join last on true
-    union all
-    select p.sequence, coalesce(p.tip::text, ''), p.session_id, p.key_id,
-           least(ceil(extract(epoch from p.expires_at - now())), 86400)::integer, null
-    from page as p
-    where p.expires_at > now()
-    order by sequence
   `;
-  return toLogRead(rows);
-}
-
-function toLogRead(rows: readonly Row[]): LogRead {
-  const facts = rows.find((row) => row.facts !== null)?.facts;
-  if (!facts) throw new Error("the revocation log has no head");
-  const readAt = new Date(facts.readAt);
-  const revocations = rows
-    .filter((row) => row.facts === null)
-    .map(
-      ({ sequence, tip, sessionId, keyId, remainingS }) =>
-        ({
-          ...{ sequence: Number(sequence), tip, sessionId, keyId },
-          expiresAtMs: readAt.getTime() + remainingS * 1_000,
-        }) as Revocation,
-    );
-  return { ...facts, revocations, keys: facts.keys ?? [], readAt };
+  if (row === undefined) throw new Error("the revocation log has no head");
+  const { revocations, keys, readAt, ...page } = row.page;
+  return { ...page, revocations: revocations ?? [], keys: keys ?? [], readAt: new Date(readAt) };
 }
 
 /** The newest entry stays, because readers compare its tip. */

@@ -133,10 +133,10 @@ function toPrincipalMessage({ claims, keyId = "" }: VerifiedToken): Principal {
   };
 }
 
-function toRevocationMessage({ sequence, expiresAtMs, sessionId, keyId }: Revocation): RevocationMessage {
+function toRevocationMessage({ sequence, expiresAtS, sessionId, keyId }: Revocation): RevocationMessage {
   const target =
     sessionId === null
       ? ({ $case: "keyId", value: keyId } as const)
       : ({ $case: "sessionId", value: sessionId } as const);
-  return { sequence, expiresAt: new Date(expiresAtMs), target };
+  return { sequence, expiresAt: new Date(expiresAtS * 1_000), target };
 }
