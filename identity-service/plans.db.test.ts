@@ -456,7 +456,13 @@ const CALLS: StoreCalls = {
   setNames: (tx) => accounts.setNames(tx, { userId, firstName: "A", lastName: undefined, at }),
   isAdmin: (tx) => accounts.isAdmin(tx, userId),
   lockActiveAdmins: (tx) => accounts.lockActiveAdmins(tx),
-  lockUnusedAccounts: (tx) => accounts.lockUnusedAccounts(tx, now, "USER", ALL),
+  listUnusedAccounts: (tx) =>
+    accounts.listUnusedAccounts(
+      tx,
+      { madeBefore: now, role: "USER", after: { createdAt: daysAgo(400).toISOString(), id } },
+      ALL,
+    ),
+  lockUnusedAccounts: (tx) => accounts.lockUnusedAccounts(tx, [userId, plantedId(7)], "USER"),
   eraseUser: (tx) => accounts.eraseUser(tx, userId),
   insertUser: (tx) => users.insertUser(tx, account),
   findTakenAddresses: (tx) => users.findTakenAddresses(tx, [email, "nobody@example.com"], now),

@@ -46,6 +46,26 @@ test("accounts that were never proven, used or linked are deleted after 90 days,
   ).toEqual([{ actor_id: null, reason: "never proven, never used", erased_email: "unused@example.com" }]);
 });
 
+test("a run goes on behind the accounts that stay, page by page, and does not read them again", async () => {
+  const deps = await testDeps(database.sql);
+  const ids: string[] = [];
+  for (const name of ["a", "b", "c", "d", "e"]) {
+    const person = { email: `${name}@example.com`, password: "Password123!", firstName: "A", lastName: "B" };
+    ids.push((await register(deps, person, soon())).id);
+  }
+  // All at the same microsecond, so that their ids decide the order.
+  await database.ownerSql`update users set created_at = '2026-01-01 00:00:00.000001Z'`;
+  const stay = ids.toSorted().slice(1, 4);
+  for (const id of stay)
+    await database.ownerSql`
+      insert into external_identities (issuer, subject, user_id, provider, linked_at)
+      values ('https://i.example', ${id}, ${id}, 'demo', now())`;
+  const inAYear = () => new Date(deps.now().getTime() + 366 * DAY_MS);
+  await deleteUnusedAccounts({ ...deps, now: inAYear, unusedAccountDays: 90 }, 1);
+  const left = await database.ownerSql<{ id: string }[]>`select id from users order by id`;
+  expect(left.map(({ id }) => id)).toEqual(stay);
+});
+
 test("the session of a login that was under way while its unused account was deleted is ended", async () => {
   const deps = await testDeps(database.sql);
   const person = { email: "late@example.com", password: "Password123!", firstName: "A", lastName: "B" };

@@ -3,30 +3,41 @@ import type { TransactionSql } from "../../service-kit/postgres.ts";
 import { transaction } from "../../service-kit/postgres.ts";
 import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
-import { eraseUser, lockUnusedAccounts } from "../users/account-store.ts";
+import {
+  BEFORE_ALL_ACCOUNTS,
+  eraseUser,
+  listUnusedAccounts,
+  lockUnusedAccounts,
+  type UnusedPage,
+} from "../users/account-store.ts";
 import { tellErasure } from "../users/tell-erasure.ts";
 import type { AccountsDeps } from "./accounts-deps.ts";
 
 const DAY_MS = 24 * 3_600_000;
-const MAX_BATCH = 100;
+const MAX_PAGE = 100;
 
 /** Frees the addresses for their owners. */
-export async function deleteUnusedAccounts(deps: AccountsDeps): Promise<void> {
+export async function deleteUnusedAccounts(deps: AccountsDeps, maxPage = MAX_PAGE): Promise<void> {
   if (deps.unusedAccountDays === 0) return;
   const madeBefore = new Date(deps.now().getTime() - deps.unusedAccountDays * DAY_MS);
-  const eraseBatch = (tx: TransactionSql) => erase(tx, deps, madeBefore);
-  let ends: SessionEnd[];
+  const role = deps.access.defaultRole;
+  let after: UnusedPage["next"] = BEFORE_ALL_ACCOUNTS;
   do {
-    ends = await transaction(deps.sql, eraseBatch);
-    // Per batch, so that other session ends do not wait.
+    const { ids, next }: UnusedPage = await listUnusedAccounts(
+      deps.sql,
+      { madeBefore, role, after },
+      maxPage,
+    );
+    const ends = ids.length === 0 ? [] : await transaction(deps.sql, (tx) => erase(tx, deps, ids));
+    // Per page, so that other session ends do not wait.
     for (const end of ends) await endSessions(deps, end, newCallContext());
-  } while (ends.length === MAX_BATCH);
+    after = next;
+  } while (after !== undefined);
 }
 
-/** A login may have begun meanwhile. */
-async function erase(tx: TransactionSql, deps: AccountsDeps, madeBefore: Date): Promise<SessionEnd[]> {
+async function erase(tx: TransactionSql, deps: AccountsDeps, ids: readonly string[]): Promise<SessionEnd[]> {
   const ends: SessionEnd[] = [];
-  for (const account of await lockUnusedAccounts(tx, madeBefore, deps.access.defaultRole, MAX_BATCH)) {
+  for (const account of await lockUnusedAccounts(tx, ids, deps.access.defaultRole)) {
     await tellErasure(tx, deps, account, { reason: "never proven, never used" }, newCallContext());
     ends.push(await owesSessionEnd(tx, deps, { userId: account.id, reason: "account_deleted" }));
     await eraseUser(tx, account.id);

@@ -223,19 +223,63 @@ export async function lockActiveAdmins(tx: TransactionSql): Promise<ActiveAdmin[
   `;
 }
 
+export interface UnusedPage {
+  /** Of accounts that nobody proved, used or owns anything with. */
+  ids: string[];
+  /** The last account that was looked at. Undefined at the end. */
+  next: AccountPosition | undefined;
+}
+
+/** Text, because a `Date` has no microseconds. */
+interface AccountPosition {
+  createdAt: string;
+  id: string;
+}
+
+export const BEFORE_ALL_ACCOUNTS: AccountPosition = {
+  createdAt: "-infinity",
+  id: "00000000-0000-0000-0000-000000000000",
+};
+
+/** Looks at `limit` accounts after `after`, so that those which stay are not read again. */
+export async function listUnusedAccounts(
+  sql: Sql,
+  { madeBefore, role, after }: { madeBefore: Date; role: Role; after: AccountPosition },
+  limit: number,
+): Promise<UnusedPage> {
+  const rows = await sql<{ id: string; createdAt: string; isUnused: boolean }[]>`
+    with page as materialized (
+      select id, created_at from users
+      where role = ${role} and not email_verified and first_login_at is null and status = 'active'
+        and created_at < ${madeBefore}
+        and (created_at, id) > (${after.createdAt}::text::timestamptz, ${after.id}::uuid)
+      order by created_at, id limit ${limit}
+    )
+    select id, created_at::text as "createdAt",
+           not exists (select from external_identities where user_id = page.id)
+             and not exists (select from clients where owner_id = page.id) as "isUnused"
+    from page order by created_at, id
+  `;
+  const last = rows.length < limit ? undefined : rows.at(-1);
+  return {
+    ids: rows.filter(({ isUnused }) => isUnused).map(({ id }) => id),
+    next: last && { createdAt: last.createdAt, id: last.id },
+  };
+}
+
+/** Those of them that are still unused: a login may have begun meanwhile. */
 export async function lockUnusedAccounts(
   tx: TransactionSql,
-  madeBefore: Date,
+  ids: readonly string[],
   role: Role,
-  limit: number,
 ): Promise<Locked<Pick<Account, "id" | "email">>[]> {
   return tx<Locked<Pick<Account, "id" | "email">>[]>`
     select id, email from users
-    where not email_verified and first_login_at is null and created_at < ${madeBefore}
-      and role = ${role} and status = 'active'
+    where id = any(${ids}::uuid[])
+      and role = ${role} and not email_verified and first_login_at is null and status = 'active'
       and not exists (select from external_identities where user_id = users.id)
       and not exists (select from clients where owner_id = users.id)
-    order by created_at limit ${limit} for update skip locked
+    for update skip locked
   `;
 }
 
