@@ -18,11 +18,11 @@ export const SPELLING = [
   String.raw`(?<=\p{Script=Mongolian})[\u180B-\u180F]`,
 ].join("|");
 
+const NAME_TEXT = `(?:${SPELLING}|[^${UNSEEN_CLASS}])`;
 /** A name of a person: one rule for every way in. */
-export const PERSONAL_NAME = new RegExp(
-  `^(?=.*[^\\p{Z}${UNSEEN_CLASS}])(?:${SPELLING}|[^${UNSEEN_CLASS}])+$`,
-  "u",
-);
+export const PERSONAL_NAME = new RegExp(`^(?=.*[^\\p{Z}${UNSEEN_CLASS}])${NAME_TEXT}+$`, "u");
+/** The same, or none: empty, or spaces. Decision 0107. */
+export const OPTIONAL_NAME = new RegExp(`^${NAME_TEXT}*$`, "u");
 
 /** What a name must not have. */
 export const UNSEEN_IN_NAMES = new RegExp(`(?!${SPELLING})[${UNSEEN_CLASS}]`, "gu");

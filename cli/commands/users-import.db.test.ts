@@ -169,6 +169,29 @@ test("users of a Keycloak realm log in with their passwords, whose hashes are ou
   }
 });
 
+const email = "suharto@example.com";
+test.each<[string, object, [string, string]]>([
+  ["keycloak", { email, firstName: "Suharto", lastName: "" }, ["Suharto", ""]],
+  ["keycloak", { email, firstName: "Suharto", lastName: null }, ["Suharto", ""]],
+  ["keycloak", { email, firstName: "Suharto" }, ["Suharto", ""]],
+  ["keycloak", { email, lastName: "Suharto" }, ["Suharto", ""]],
+  ["keycloak", { email }, ["suharto", ""]],
+  ["auth0", { email, given_name: "Suharto", name: "Suharto" }, ["Suharto", ""]],
+  ["auth0", { email, name: "Suharto" }, ["Suharto", ""]],
+  ["auth0", { email, family_name: "Suharto", name: "Suharto" }, ["Suharto", ""]],
+  ["auth0", { email, given_name: "Ada", name: "Ada Lovelace" }, ["Ada", "Lovelace"]],
+  ["supabase", { email, raw_user_meta_data: { full_name: "Suharto" } }, ["Suharto", ""]],
+  ["ndjson", { email, name: "Suharto" }, ["Suharto", ""]],
+  ["ndjson", { email, firstName: "Suharto", lastName: " " }, ["Suharto", ""]],
+])("a person with one name is imported with one: %s, %j", async (from, user, [first_name, last_name]) => {
+  const text = from === "keycloak" ? keycloak({ id: "k1", ...user }) : ndjson({ ...user });
+  const { summary } = await importOf("one-name", text, "--from", from);
+  expect(summary).toMatchObject({ imported: 1 });
+  expect(await database.ownerSql`select first_name, last_name from users`).toEqual([
+    { first_name, last_name },
+  ]);
+});
+
 test("roles, second factors, identities, and what else Keycloak knows of a user", async () => {
   const users = [
     {
@@ -217,7 +240,7 @@ test("roles, second factors, identities, and what else Keycloak knows of a user"
       email: "ben@example.com",
       email_verified: false,
       first_name: "ben",
-      last_name: "-",
+      last_name: "",
       role: "USER",
       status: "active",
       must_change_password: false,

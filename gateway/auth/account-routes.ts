@@ -10,6 +10,7 @@ import { accountAnswer, deviceHeader, loginAnswers, loginHeaders, toUser } from 
 import type { AuthDeps } from "./auth-deps.ts";
 import {
   emailField,
+  lastNameField,
   nameField,
   newPasswordCodes,
   newPasswordField,
@@ -102,9 +103,9 @@ export function registerAccountRoutes(app: GatewayApp, deps: AuthDeps): void {
 
   route("updateAccount", "PATCH", "/auth/me", {
     summary: "Change one's names",
-    description: "What is absent stays.",
+    description: "What is absent stays. An empty `lastName` takes it away.",
     policy: { auth: "authenticated", limitClass: "account", action: "auth.update_profile" },
-    schema: { body: z.strictObject({ firstName: nameField.optional(), lastName: nameField.optional() }) },
+    schema: { body: z.strictObject({ firstName: nameField.optional(), lastName: lastNameField.optional() }) },
     answers: answersWith("The account as it is now.", accountAnswer),
     codes: ["not_found"],
     handler: async (request) => {

@@ -25,7 +25,7 @@ const userFields = {
   id: idField,
   email: textLike("ada@example.com"),
   firstName: textLike("Ada"),
-  lastName: textLike("Lovelace"),
+  lastName: textLike("Lovelace", "Empty for a person with one name."),
   role: roleField,
   emailVerified: z.boolean(),
   mfaEnabled: z.boolean(),

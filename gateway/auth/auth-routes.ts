@@ -20,7 +20,14 @@ import {
   userAnswer,
 } from "./answer-fields.ts";
 import type { AuthDeps } from "./auth-deps.ts";
-import { emailField, nameField, newPasswordCodes, newPasswordField, passwordField } from "./body-fields.ts";
+import {
+  emailField,
+  lastNameField,
+  nameField,
+  newPasswordCodes,
+  newPasswordField,
+  passwordField,
+} from "./body-fields.ts";
 import { loginAnswer } from "./login-answer.ts";
 import { endReplacedSession } from "./replaced-session.ts";
 
@@ -28,7 +35,7 @@ const RegisterBody = z.strictObject({
   email: emailField,
   password: newPasswordField,
   firstName: nameField,
-  lastName: nameField.meta({ examples: ["Lovelace"] }),
+  lastName: lastNameField.default(""),
 });
 /** Longer than any refresh token. Another text is `refresh_token_invalid`, not `validation_failed`. */
 const RefreshBody = z.strictObject({

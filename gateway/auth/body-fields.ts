@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { PERSONAL_NAME } from "../../service-kit/unseen.ts";
+import { OPTIONAL_NAME, PERSONAL_NAME } from "../../service-kit/unseen.ts";
 import { textField } from "../routing/fields.ts";
 
 /** Allows international addresses. identity-service decides. */
@@ -34,6 +34,11 @@ export const nameField = z
   .max(100)
   .regex(PERSONAL_NAME, "must be printable text")
   .meta({ examples: ["Ada"] });
+export const lastNameField = z
+  .string()
+  .max(100)
+  .regex(OPTIONAL_NAME, "must be printable text")
+  .meta({ description: "Empty for a person with one name.", examples: ["Lovelace"] });
 export const codeField = z
   .string()
   .max(64, { abort: true })

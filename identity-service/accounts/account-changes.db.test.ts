@@ -130,6 +130,10 @@ test("names change one by one or together, and are held to the same rules as at 
     lastName: "O'Brien",
   });
   expect(await updateProfile(deps, { userId }, context())).toMatchObject({ firstName: "Anne" });
+  expect(await updateProfile(deps, { userId, lastName: " " }, context())).toMatchObject({
+    firstName: "Anne",
+    lastName: "",
+  });
   await expect(
     updateProfile(deps, { userId, firstName: " ", lastName: "a\u0000" }, context()),
   ).rejects.toMatchObject({

@@ -256,13 +256,21 @@ test.each(["\uff41nna.smith@example.com", "u\u017fer@example.com"])(
 
 test.each([
   ["firstName", { firstName: "" }],
-  ["lastName", { lastName: "" }],
+  ["lastName", { lastName: "a\u200b" }],
   ["email", { email: "anna" }],
 ])("a registration whose %s alone is bad names it alone", async (field, bad) => {
   await expect(register(deps, { ...ANNA, ...bad }, soon())).rejects.toMatchObject({
     code: "validation_failed",
     fields: [{ field }],
   });
+});
+
+test.each(["", "  "])("a person with one name registers with it: the last name is %j", async (lastName) => {
+  expect(await register(deps, { ...ANNA, lastName }, soon())).toMatchObject({
+    firstName: "Anna",
+    lastName: "",
+  });
+  expect(await rows()).toMatchObject([{ first_name: "Anna", last_name: "" }]);
 });
 
 const released = (email: string, ms: number) =>

@@ -40,7 +40,7 @@ export function externalPerson(told: {
   isEmailVerified: boolean;
   firstName: string;
   lastName: string;
-  /** Split if the other names are empty. */
+  /** Tells what the other names do not. */
   name: string;
 }): ExternalPerson {
   const { subject } = told;

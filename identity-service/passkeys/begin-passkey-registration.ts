@@ -8,6 +8,7 @@ import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
 import { assertOwner, type Owner } from "../passwords/prove-owner.ts";
 import type { Account } from "../users/account.ts";
 import { findAccountById } from "../users/account-store.ts";
+import { fullName } from "../users/personal-name.ts";
 import { CHALLENGE_LIFETIME_MS, describeCredential, keepChallenge } from "./passkey-ceremony.ts";
 import { listPasskeys } from "./passkey-store.ts";
 import type { PasskeyDeps } from "./passkeys-deps.ts";
@@ -51,7 +52,7 @@ export async function creationOptions(
     rpName: deps.passkeyParty.name,
     rpID: deps.passkeyParty.id,
     userName: account.email,
-    userDisplayName: `${account.firstName} ${account.lastName}`,
+    userDisplayName: fullName(account),
     userID: new Uint8Array(userHandleOf(account.id)),
     challenge: new Uint8Array(challenge),
     timeout: CHALLENGE_LIFETIME_MS,

@@ -104,6 +104,14 @@ async function ben(): Promise<{ device: TestAuthenticator; id: string }> {
 }
 
 describe("registration", () => {
+  test.each([
+    ["Smith", "Anna Smith"],
+    ["", "Anna"],
+  ])("with the last name %j an authenticator shows the user as %j", async (lastName, displayName) => {
+    await database.ownerSql`update users set last_name = ${lastName} where id = ${userId}`;
+    expect((await beginPasskeyRegistration(deps, owner)).user).toMatchObject({ displayName });
+  });
+
   test("the options ask for a discoverable credential with user verification, and name the user by 16 bytes", async () => {
     const options = await beginPasskeyRegistration(deps, owner);
     expect(options).toMatchObject({

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { PERSONAL_NAME } from "../../service-kit/unseen.ts";
-import { personalName, toldNames } from "./personal-name.ts";
+import { OPTIONAL_NAME, PERSONAL_NAME } from "../../service-kit/unseen.ts";
+import { fullName, personalName, toldNames } from "./personal-name.ts";
 
 test.each([
   ["Anna", "Anna"],
@@ -24,8 +24,6 @@ test.each([
 });
 
 test.each([
-  ["", "too_short"],
-  [" \t\u00a0", "too_short"],
   ["a".repeat(101), "too_long"],
   ["𠮷".repeat(101), "too_long"],
   ["An\u0000na", "invalid_format"],
@@ -57,7 +55,51 @@ test("a name of another system loses only what nobody sees", () => {
   expect(toldNames(told)).toEqual({ firstName: "Ada", lastName: "علی\u200cرضا" });
 });
 
+test.each(["", " ", " \t\u00a0", "\u3000"])("no last name is %j, and no first name is refused", (typed) => {
+  expect(personalName("lastName", typed)).toEqual({ name: "" });
+  expect(personalName("firstName", typed)).toMatchObject({ problem: { code: "too_short" } });
+});
+
+const UNSEEN = "\u200b";
+test.each([
+  ["Suharto", "", "", "Suharto", ""],
+  ["Suharto", "", "Suharto", "Suharto", ""],
+  ["Sri Lestari", "", "Sri Lestari", "Sri Lestari", ""],
+  ["Suharto", "", "suharto21", "Suharto", ""],
+  ["Suharto", " ", "", "Suharto", ""],
+  ["Suharto", UNSEEN, "", "Suharto", ""],
+  ["Suharto", "-", "", "Suharto", "-"],
+  ["", "Suharto", "", "Suharto", ""],
+  [UNSEEN, "Suharto", "Suharto", "Suharto", ""],
+  ["", "", "Suharto", "Suharto", ""],
+  ["", "", "Ada  King Lovelace", "Ada", "King Lovelace"],
+  ["Ada", "", "Ada King Lovelace", "Ada", "King Lovelace"],
+  ["Ada", "Lovelace", "Countess", "Ada", "Lovelace"],
+  ["", "Lovelace", "Ada Lovelace", "Ada", "Lovelace"],
+  ["", "Lovelace", "Ada", "Ada", "Lovelace"],
+  ["", "", "", "s.h", ""],
+  ["", UNSEEN, UNSEEN, "s.h", ""],
+  [`${"a".repeat(99)} b`, "", "", "a".repeat(99), ""],
+  [`${"ع".repeat(99)}\u200cع`, "", "", "ع".repeat(99), ""],
+])("of %j, %j and %j the first name is %j and the last one %j", (firstName, lastName, name, first, last) => {
+  const names = { firstName: first, lastName: last };
+  expect(toldNames({ firstName, lastName, name, email: "s.h@example.com" })).toEqual(names);
+});
+
+test("an address without a letter that can be seen before its @ is the first name as a whole", () => {
+  const told = { firstName: "", lastName: "", name: "", email: "\u034f@example.com" };
+  expect(toldNames(told)).toEqual({ firstName: "@example.com", lastName: "" });
+  expect(toldNames({ ...told, email: undefined })).toEqual({ firstName: "", lastName: "" });
+});
+
+test("one name is shown without a space", () => {
+  expect(fullName({ firstName: "Suharto", lastName: "" })).toBe("Suharto");
+  expect(fullName({ firstName: "Ada", lastName: "Lovelace" })).toBe("Ada Lovelace");
+});
+
 test("the gateway's rule is the same, and asks for something to be seen", () => {
   for (const name of ["Ada", "علی\u200cرضا", "ශ්\u200dරී"]) expect(PERSONAL_NAME.test(name)).toBe(true);
   for (const name of ["", " ", "\u3000", "A\u200bda", "\u3164"]) expect(PERSONAL_NAME.test(name)).toBe(false);
+  for (const name of ["", " ", "\u3000", "Ada", "علی\u200cرضا"]) expect(OPTIONAL_NAME.test(name)).toBe(true);
+  for (const name of ["A\u200bda", "\u3164", "\t"]) expect(OPTIONAL_NAME.test(name)).toBe(false);
 });

@@ -4,12 +4,13 @@ import { PERSONAL_NAME, UNSEEN_IN_NAMES } from "../../service-kit/unseen.ts";
 
 const MAX_NAME_CODE_POINTS = 100;
 
-/** Trims, makes every space an ordinary one, and normalises to NFC. */
+/** Trims, makes every space an ordinary one, and normalises to NFC. The last name may be empty: decision 0107. */
 export function personalName(
   field: "firstName" | "lastName",
   typed: string,
 ): { name: string; problem?: never } | { problem: FieldProblem; name?: never } {
   const name = withOrdinarySpaces(typed);
+  if (name === "" && field === "lastName") return { name };
   if (name === "") return { problem: { field, code: "too_short", message: "must not be empty" } };
   if (!PERSONAL_NAME.test(name)) {
     const message = "must be printable text, without invisible characters";
@@ -31,27 +32,42 @@ function withOrdinarySpaces(typed: string): string {
     .trim();
 }
 
-/** For a missing family name, which the database requires. */
-const NO_NAME = "-";
-
-/** Names as another system tells them: shortened, and never empty. `name` is split where the others are empty. */
+/**
+ * Names as another system tells them: shortened, and only what it says. `name` tells what the other two do not. A single name
+ * is the first one, wherever it stands. Without any, the address gives the first name.
+ */
 export function toldNames(told: {
   firstName: string;
   lastName: string;
   name: string;
-  /** Canonical. */
+  /** Canonical. Without one there is no account. */
   email: string | undefined;
 }): { firstName: string; lastName: string } {
-  const [first = "", ...rest] = told.name.trim().split(/\s+/);
-  const localPart = told.email === undefined ? "" : localPartOf(told.email);
-  return {
-    firstName: nameOf("firstName", told.firstName || first || localPart),
-    lastName: nameOf("lastName", told.lastName || rest.join(" ")),
-  };
+  const [first, last, name] = [usable(told.firstName), usable(told.lastName), usable(told.name)];
+  if (first !== "") {
+    const rest = name.startsWith(`${first} `) ? name.slice(first.length) : "";
+    return { firstName: first, lastName: last || usable(rest) };
+  }
+  if (last !== "") {
+    const rest = usable(name.endsWith(` ${last}`) ? name.slice(0, -last.length) : name);
+    return rest === "" || rest === last
+      ? { firstName: last, lastName: "" }
+      : { firstName: rest, lastName: last };
+  }
+  const [word = "", ...rest] = name.split(" ");
+  const { email = "" } = told;
+  return { firstName: word || usable(localPartOf(email)) || usable(email), lastName: rest.join(" ") };
 }
 
-function nameOf(field: "firstName" | "lastName", told: string): string {
+/** Empty if nothing of it can be seen. */
+function usable(told: string): string {
   const seen = withOrdinarySpaces(told).replaceAll(UNSEEN_IN_NAMES, "");
   const short = [...seen].slice(0, MAX_NAME_CODE_POINTS).join("");
-  return personalName(field, short).name ?? NO_NAME;
+  // The end may have been a joiner between letters.
+  return withOrdinarySpaces(short.replaceAll(UNSEEN_IN_NAMES, ""));
+}
+
+/** As it is shown. */
+export function fullName({ firstName, lastName }: { firstName: string; lastName: string }): string {
+  return `${firstName} ${lastName}`.trim();
 }

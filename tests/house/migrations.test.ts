@@ -17,6 +17,8 @@ const ACCEPTED: Readonly<Record<string, readonly string[]>> = {
   "identity-service/migrations/0056_refused_approvals.sql": ["constrains what the version before writes"],
   // Takes all that the constraint before it took.
   "identity-service/migrations/0087_imports.sql": ["constrains what the version before writes"],
+  // The same.
+  "identity-service/migrations/0095_one_name.sql": ["constrains what the version before writes"],
 };
 
 /** The first line of a migration that takes away what an older version needs. */

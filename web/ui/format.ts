@@ -56,3 +56,8 @@ export function deviceOf(userAgent: string): { browser: string; system: string }
   const browser = named(BROWSERS);
   return { browser: browser === "" ? userAgent.slice(0, MAX_CHARACTERS) : browser, system: named(SYSTEMS) };
 }
+
+/** As it is shown. */
+export function fullName({ firstName, lastName }: { firstName: string; lastName: string }): string {
+  return `${firstName} ${lastName}`.trim();
+}

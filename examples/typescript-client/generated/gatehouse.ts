@@ -46,6 +46,7 @@ export type User = {
     id: string;
     email: string;
     firstName: string;
+    /** Empty for a person with one name. */
     lastName: string;
     role: string;
     emailVerified: boolean;
@@ -308,6 +309,7 @@ export type ManagedUser = {
     id: string;
     email: string;
     firstName: string;
+    /** Empty for a person with one name. */
     lastName: string;
     role: string;
     emailVerified: boolean;
@@ -615,7 +617,8 @@ export function register(body: {
     email: string;
     password: string;
     firstName: string;
-    lastName: string;
+    /** Empty for a person with one name. */
+    lastName?: string;
 }, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 201;
@@ -1087,6 +1090,7 @@ export function getAccount(opts?: Oazapfts.RequestOpts) {
  */
 export function updateAccount(body: {
     firstName?: string;
+    /** Empty for a person with one name. */
     lastName?: string;
 }, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{

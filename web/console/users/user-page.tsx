@@ -3,6 +3,7 @@ import { type ReactNode, useState } from "react";
 import type { ManagedUser, UserDetails } from "../../../examples/typescript-client/generated/gatehouse.ts";
 import { useReading } from "../../session/reading.tsx";
 import { useAccount } from "../../session/session.ts";
+import { fullName } from "../../ui/format.ts";
 import { PageTitle } from "../../ui/frame.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { Found } from "../../ui/states.tsx";
@@ -65,7 +66,7 @@ function Person({ user, details, onDeleted }: Described & { onDeleted: () => voi
   const account = useAccount();
   const roles = useRoles();
   const allowed = (permission: string) => account !== undefined && may(account, permission);
-  const name = `${user.firstName} ${user.lastName}`.trim();
+  const name = fullName(user);
   return (
     <>
       <PageTitle

@@ -5,6 +5,7 @@ import { useReading } from "../../session/reading.tsx";
 import { useSession } from "../../session/session.ts";
 import { Field, SelectField } from "../../ui/field.tsx";
 import { ActionForm } from "../../ui/form.tsx";
+import { fullName } from "../../ui/format.ts";
 import { PageTitle } from "../../ui/frame.tsx";
 import { Found } from "../../ui/states.tsx";
 import { More, pages } from "../more.tsx";
@@ -83,15 +84,14 @@ export function UsersPage() {
   );
 }
 
-function Person({ user: { id, email, firstName, lastName } }: { user: ManagedUser }) {
+function Person({ user }: { user: ManagedUser }) {
+  const { id, email } = user;
   return (
     <>
       <Link to="/users/$id" params={{ id }}>
         {email}
       </Link>
-      <span className="muted small">
-        {firstName} {lastName}
-      </span>
+      <span className="muted small">{fullName(user)}</span>
     </>
   );
 }

@@ -69,6 +69,7 @@ export const laterDe: SameTexts<typeof laterEn> = {
     names: "Name",
     firstName: "Vorname",
     lastName: "Nachname",
+    oneName: "Bei nur einem Namen leer lassen.",
   },
   email: {
     title: "E-Mail-Adresse",

@@ -66,6 +66,7 @@ export const laterEn = {
     names: "Name",
     firstName: "First name",
     lastName: "Last name",
+    oneName: "Leave it empty if you have one name.",
   },
   email: {
     title: "E-mail address",

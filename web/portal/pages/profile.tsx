@@ -57,9 +57,9 @@ function Names() {
           <Field
             name="lastName"
             label={t("profile.lastName")}
+            hint={t("profile.oneName")}
             defaultValue={lastName}
             autoComplete="family-name"
-            required
             maxLength={100}
           />
         </div>

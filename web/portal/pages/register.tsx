@@ -46,8 +46,8 @@ export function RegisterPage() {
           <Field
             name="lastName"
             label={t("profile.lastName")}
+            hint={t("profile.oneName")}
             autoComplete="family-name"
-            required
             maxLength={100}
           />
         </div>

@@ -34,7 +34,7 @@ export interface RegisterRequest {
   password: string;
   /** 1 to 100 characters. */
   firstName: string;
-  /** 1 to 100 characters. */
+  /** At most 100 characters; empty for a person with one name. */
   lastName: string;
   /** The client's address; empty from a gateway of an earlier version. */
   clientIp: string;
@@ -611,7 +611,7 @@ export interface UpdateProfileRequest {
   firstName?:
     | string
     | undefined;
-  /** 1 to 100 characters. */
+  /** At most 100 characters; empty for a person with one name. */
   lastName?: string | undefined;
 }
 

@@ -21,7 +21,7 @@ export interface User {
   email: string;
   /** First name. */
   firstName: string;
-  /** Last name. */
+  /** Last name; empty for a person with one name. */
   lastName: string;
   /** UNSPECIFIED for roles that `access.yaml` adds. */
   role: Role;

@@ -64,7 +64,7 @@ export interface ImportedUser {
   emailVerified: boolean;
   /** May be empty: then `name` or the address says it. */
   firstName: string;
-  /** May be empty: then `name` says it, or it is `-`. */
+  /** May be empty: then `name` says it, or there is none. */
   lastName: string;
   /** Bcrypt, or a PHC string of argon2, PBKDF2 or scrypt. Empty: no password. Never logged. */
   passwordHash: string;
