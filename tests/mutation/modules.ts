@@ -82,6 +82,10 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
       "count-guess",
     ),
   },
+  owner: {
+    mutate: identity("other-admin", "prove-owner", "reauthenticate"),
+    tests: testsIn("identity-service", "prove-owner", "user-admin", "account-changes", "account-ownership"),
+  },
   links: {
     mutate: identity(
       "change-email",
@@ -139,23 +143,36 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
     ],
   },
   guard: {
-    mutate: gateway("mask-secrets", "request-guard"),
-    tests: tests("gateway", "mask-secrets", "request-guard"),
+    mutate: gateway("authority", "mask-secrets", "request-guard"),
+    tests: tests("gateway", "authority", "mask-secrets", "request-guard"),
   },
   "client-ip": {
     mutate: gateway("caller", "trusted-proxies"),
     tests: tests("gateway", "caller", "trusted-proxies"),
   },
   "upstream-headers": {
-    mutate: gateway("upstream-headers"),
-    tests: tests("gateway", "upstream-headers"),
+    mutate: gateway("downstream-headers", "forwarded-headers", "public-references", "upstream-headers"),
+    tests: tests(
+      "gateway",
+      "downstream-headers",
+      "forwarded-headers",
+      "public-references",
+      "upstream-headers",
+    ),
   },
   "rate-limit": {
     mutate: ["rate-limit/gcra.ts", "rate-limit/memory-source.ts", "rate-limit/redis-source.ts"],
     tests: ["rate-limit/*.test.ts"],
   },
   limits: {
-    mutate: gateway("bucket", "call-limiter", "connection-limit", "known-callers"),
+    mutate: gateway(
+      "bucket",
+      "call-limiter",
+      "connection-limit",
+      "known-callers",
+      "stranger-places",
+      "used-proofs",
+    ),
     tests: tests(
       "gateway",
       "bucket",
@@ -163,6 +180,9 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
       "connection-limit",
       "known-callers",
       "shared-limits.db",
+      "stranger-places",
+      "used-proofs",
+      "used-proofs.db",
     ),
   },
   "limit-classes": {
