@@ -245,6 +245,21 @@ test("a token that is not valid is challenged by the scheme that it came with", 
   expect(await challenge("Bearer")).toMatch(/^Bearer error="invalid_token"/);
 });
 
+test("a step-up is asked for by the scheme that the call came by", async () => {
+  const upstream = "http://127.0.0.1:9";
+  const demand = { auth: "authenticated", assurance: { acr: 2 } } as const;
+  const { app } = gateway({ routes: routesOf([{ prefix: "/cards", upstream, methods: { GET: demand } }]) });
+  for (const scheme of ["DPoP", "Bearer"] as const) {
+    const isDpop = scheme === "DPoP";
+    const proof = isDpop ? await proofOf({ url: "/cards" }) : undefined;
+    const answer = await call(app, proof, { scheme, url: "/cards", token: isDpop ? BOUND : "user" });
+    expect(answer.json().error.code).toBe("step_up_required");
+    expect(answer.headers["www-authenticate"]).toBe(
+      `${scheme} error="insufficient_user_authentication", acr_values="urn:gatehouse:acr:2"`,
+    );
+  }
+});
+
 test("wrong signatures of a network are refused after a hundred, without another check; others' calls pass", async () => {
   const { app } = gateway({ isTrustedProxy: () => true });
   const forger = await dpopClient();
