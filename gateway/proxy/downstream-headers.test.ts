@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { parseRoutesFile } from "../../routes-file/routes-file.ts";
 import { STANDARD_HEADERS } from "../edge/standard-headers.ts";
 import type { ProxyTarget } from "../routing/proxy-table.ts";
-import { addDownstreamHeaders, passableTrailers } from "./downstream-headers.ts";
+import { addDownstreamHeaders, passableHints, passableTrailers } from "./downstream-headers.ts";
 
 const STANDARD = Object.entries(STANDARD_HEADERS).flat();
 const [NO_SNIFFING, POLICY, REFERRER] = Object.entries(STANDARD_HEADERS);
@@ -243,4 +243,42 @@ test("trailers that say how to read the body do not pass; names of applications 
   const wanted = { "x-checksum": "1", "x-content-sum": "1", "server-timing": "a", "repr-digest": "a" };
   const trailers = Object.entries({ ...withheld, ...wanted }).flat(2);
   expect(passableTrailers(trailers, targetOf().route)).toEqual(Object.entries(wanted));
+});
+
+test.each([
+  ["</a.css>; rel=preload", ["</a.css>; rel=preload"]],
+  [" </a>;rel=preload ,\t</b> ; rel = preload", ["</a>;rel=preload"]],
+  ["</a>; rel=preload, <>; rel=preload", ["</a>; rel=preload", "<>; rel=preload"]],
+  ['</a,b>; rel="preload"; as=style; nopush', ['</a,b>; rel="preload"; as=style; nopush']],
+  ["</a>", ["</a>"]],
+  ["/a; rel=preload", []],
+  ["x, </a>; rel=preload", ["</a>; rel=preload"]],
+  ["</a b>; rel=preload", []],
+  ["</a; rel=preload", []],
+  ["<</a>; rel=preload", ["<</a>; rel=preload"]],
+  ["</a>x; rel=preload", []],
+  ["</a>; rel=preload; =x", []],
+  ['</a>; title="two words"', []],
+  ['</a>; title="open', []],
+  ["</a>; title=a b", []],
+])("of the early hints %j pass %j", (link, hints) => {
+  expect(passableHints(["Link", link])).toEqual(hints);
+  expect(passableHints(["X-Link", link, "X", "1"])).toEqual([]);
+});
+
+test("a trailer that changes how the message is read is none; names that only begin alike are", () => {
+  const names = [
+    "set-cookie",
+    "www-authenticate",
+    "cache-control",
+    "vary",
+    "location",
+    "refresh",
+    "referrer-policy",
+  ];
+  const target = { allowedResponseHeaderSet: new Set(names.map((name) => `${name}s`)) };
+  const trailers = [...names, "content-digest"].flatMap((name) => [name, "x"]);
+  expect(passableTrailers(trailers, target)).toEqual([]);
+  const others = names.flatMap((name) => [`${name}s`, "x"]);
+  expect(passableTrailers(others, target)).toEqual(names.map((name) => [`${name}s`, "x"]));
 });

@@ -67,6 +67,14 @@ test("every target of a Link is rewritten, and nothing else in it", () => {
   );
 });
 
+test.each(["x </a>; rel=next", ", </a>", "</a", "x, y </a>"])(
+  "what is no target of a Link stays: %j",
+  (value) => {
+    const rewritten = value === ", </a>" ? ", </shop/a>" : value;
+    expect(publicValue("link", value, stripped)).toBe(rewritten);
+  },
+);
+
 test("a call of version 1 by its name gets references of that name", () => {
   const v1 = { ...stripped, version: "/v1" };
   expect(publicValue("location", "/login", v1)).toBe("/v1/shop/login");
@@ -83,6 +91,9 @@ test.each(["etag", "set-cookie", "x-location", "constructor", "__proto__"])(
   },
 );
 
-test.each(["5", "x; url=/a", "; url=/a", "url=/a"])("the Refresh %j stays as it is", (value) => {
-  expect(publicValue("refresh", value, stripped)).toBe(value);
-});
+test.each(["5", "x; url=/a", "; url=/a", "url=/a", "x5; url=/a", "5/a", "5; x;/a", "5; x url=/a", '5; x"/a'])(
+  "the Refresh %j stays as it is",
+  (value) => {
+    expect(publicValue("refresh", value, stripped)).toBe(value);
+  },
+);

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createTransport } from "nodemailer";
 import type { SMTPServerOptions } from "smtp-server";
 import { afterEach, expect, test } from "vitest";
 import { createAuthority, issueCertificate } from "../../deploy/certificate-pair.ts";
@@ -9,6 +10,7 @@ import { Secret } from "../../service-kit/config.ts";
 import { freePort } from "../../tests/support/free-port.ts";
 import { startTestSmtp, type TestSmtp } from "../testing/test-smtp.ts";
 import { createMailSender, type MailSenderOptions } from "./mail-sender.ts";
+import { createUtf8Transport } from "./utf8-transport.ts";
 
 const endings: (() => unknown)[] = [];
 afterEach(async () => {
@@ -132,7 +134,10 @@ test("an unreachable server fails at once", async () => {
 
 test("the signal aborts a send to a silent server, and a send that waits for a connection", async () => {
   const sockets: Socket[] = [];
-  const silent = createServer((socket) => void sockets.push(socket)).listen(0, "127.0.0.1");
+  const silent = createServer((socket) => {
+    socket.resume().write("220 silent from here on\r\n");
+    sockets.push(socket);
+  }).listen(0, "127.0.0.1");
   await new Promise((resolve) => silent.once("listening", resolve));
   endings.push(() => {
     for (const socket of sockets) socket.destroy();
@@ -407,18 +412,25 @@ test("for addresses beyond ASCII too: an absent server and a wrong password are 
   await expect(wrong.send(JÜRGEN, never)).rejects.toMatchObject({ message: "EAUTH 535" });
 
   const sockets: Socket[] = [];
-  const silent = createServer((socket) => void sockets.push(socket)).listen(0, "127.0.0.1");
+  const silent = createServer((socket) => {
+    socket.resume().write("220 silent from here on\r\n");
+    sockets.push(socket);
+  }).listen(0, "127.0.0.1");
   await new Promise((resolve) => silent.once("listening", resolve));
   endings.push(() => {
     for (const socket of sockets) socket.destroy();
     silent.close();
   });
-  const sender = senderTo((silent.address() as { port: number }).port);
+  const { port } = silent.address() as { port: number };
+  // No deadline ends these connections.
+  const utf8 = createTransport(createUtf8Transport({ port, maxConnections: 5, socketTimeout: 600_000 }));
   const leaving = new AbortController();
-  const sent = Promise.allSettled(Array.from({ length: 8 }, () => sender.send(JÜRGEN, leaving.signal)));
+  const mail = { from: "gatehouse@example.com", to: JÜRGEN.recipient, signal: leaving.signal };
+  const sent = Promise.allSettled(Array.from({ length: 8 }, () => utf8.sendMail(mail)));
   await expect.poll(() => sockets.length).toBe(5);
   leaving.abort();
   expect((await sent).map(({ status }) => status)).toEqual(Array.from({ length: 8 }, () => "rejected"));
+  await expect.poll(() => sockets.filter(({ readableEnded }) => readableEnded).length).toBe(5);
   expect(sockets).toHaveLength(5);
 });
 
