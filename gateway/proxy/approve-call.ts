@@ -7,7 +7,7 @@ import { DomainError } from "../../service-kit/errors.ts";
 import type { Backends } from "../backends/backends.ts";
 import { clientOf, principalOf } from "../edge/caller.ts";
 import { noteApproval } from "../edge/request-state.ts";
-import type { ProxyTarget } from "../routing/proxy-table.ts";
+import type { ProxyRoute, ProxyTarget } from "../routing/proxy-table.ts";
 import {
   type ApprovedFields,
   needsApproval,
@@ -15,7 +15,9 @@ import {
   transactionDigest,
   transactionText,
 } from "./approved-transaction.ts";
+import { shareOf } from "./forward.ts";
 import { limitedBody } from "./limited-body.ts";
+import { exchangeCallOf, type OpenExchanges } from "./open-exchanges.ts";
 
 const MAX_BODY_BYTES = 64 * 1024;
 const APPROVAL_HEADER = "gatehouse-approval";
@@ -25,10 +27,32 @@ export interface ApprovalServices {
   identity: Pick<Backends["identity"], "askApproval" | "useApproval">;
 }
 
-/** @throws {DomainError} `unsupported_media_type`, `payload_too_large`. */
-export async function readApprovedBody(request: FastifyRequest, payload: Readable): Promise<Buffer> {
+/**
+ * Meanwhile the call has its place among its user's and ends with its token, like one that is forwarded.
+ * @throws {DomainError} `unsupported_media_type`, `payload_too_large`, `too_many_requests`; why the token ended.
+ */
+export async function readApprovedBody(
+  request: FastifyRequest,
+  payload: Readable,
+  route: ProxyRoute,
+  exchanges: OpenExchanges,
+): Promise<Buffer> {
   if (!JSON_TYPE.test(request.headers["content-type"] ?? "")) throw new DomainError("unsupported_media_type");
-  return buffer(limitedBody(payload, MAX_BODY_BYTES));
+  const reading = {
+    call: exchangeCallOf(request),
+    isWaiting: true,
+    // The body fails when its client leaves.
+    isGone: false,
+    abandon: () => undefined,
+    fail: (error: DomainError) => void body.destroy(error),
+  };
+  exchanges.enter(reading, shareOf(request, route));
+  const body = limitedBody(payload, MAX_BODY_BYTES);
+  try {
+    return await buffer(body);
+  } finally {
+    exchanges.leave(reading);
+  }
 }
 
 interface ApprovedCall {

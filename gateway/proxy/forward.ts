@@ -11,13 +11,20 @@ import { type Exchange, noteBreakOff, noteExchange, noteUncertainEffect } from "
 import type { StallWatch } from "../edge/stall-watch.ts";
 import { answerHeaders } from "../edge/standard-headers.ts";
 import { askForBody, leavesUnread } from "../edge/unread-body.ts";
+import type { Share } from "../limits/share-counts.ts";
 import type { ProxyRoute, ProxyTarget } from "../routing/proxy-table.ts";
 import type { CallEnd, Upstream } from "../routing/upstream.ts";
 import { addDownstreamHeaders, passableHints, passableTrailers } from "./downstream-headers.ts";
 import { forwardedHeaders } from "./forwarded-headers.ts";
 import { guarded } from "./guarded-handler.ts";
 import { limitedBody } from "./limited-body.ts";
-import { callersOf, type OpenExchange, type OpenExchanges } from "./open-exchanges.ts";
+import {
+  callersOf,
+  type ExchangeCall,
+  exchangeCallOf,
+  type OpenExchange,
+  type OpenExchanges,
+} from "./open-exchanges.ts";
 import { publicValue } from "./public-references.ts";
 import { isClosedBeforeAnswer, upstreamFailure } from "./upstream-error.ts";
 import { upstreamHeaders } from "./upstream-headers.ts";
@@ -77,10 +84,12 @@ export function enterUpstream(route: ProxyRoute, except?: Upstream): Upstream {
   throw new DomainError(isFull ? "service_unavailable" : "upstream_unavailable");
 }
 
-function freePlaces({ origins }: ProxyRoute): number {
+/** Of a caller, in the route's calls. */
+export function shareOf(request: FastifyRequest, route: ProxyRoute): Share {
+  const { origins, limitKinds, maxOpenPerCaller: max } = route;
   let free = 0;
   for (const upstream of origins) free += upstream.freePlaces;
-  return free;
+  return { kind: limitKinds.user, callers: callersOf(request), max, free };
 }
 
 /** The widest network of an address counts. */
@@ -105,6 +114,7 @@ type State =
   | { kind: "ended"; isAnswered: boolean; last: Buffer | undefined };
 
 class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandler {
+  readonly call: ExchangeCall;
   readonly #request: FastifyRequest;
   readonly #reply: FastifyReply;
   readonly #target: ProxyTarget;
@@ -127,6 +137,7 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     deps: ForwardDeps,
   ) {
     const { route } = target;
+    this.call = exchangeCallOf(request);
     this.#request = request;
     this.#reply = reply;
     this.#target = target;
@@ -152,10 +163,8 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
 
   /** @throws {DomainError} */
   begin(): void {
-    const { totalTimeoutMs, bodyLimitBytes, limitKinds, maxOpenPerCaller: max } = this.#route;
-    const callers = callersOf(this.#request);
-    const free = freePlaces(this.#route);
-    this.#deps.exchanges.enter(this, { kind: limitKinds.user, callers, max, free });
+    const { totalTimeoutMs, bodyLimitBytes } = this.#route;
+    this.#deps.exchanges.enter(this, shareOf(this.#request, this.#route));
     const upstream = enterUpstream(this.#route);
     this.#state = { kind: "waiting", upstream, wasSent: false };
     this.#allowSilence();
@@ -186,18 +195,6 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
 
   get minBytesPerS(): number {
     return this.#route.minBodyBytesPerS;
-  }
-
-  get accessToken(): string {
-    return this.#request.state.access?.accessToken ?? "";
-  }
-
-  get policy(): OpenExchange["policy"] {
-    return this.#request.state.policy ?? { auth: { roles: [] } };
-  }
-
-  get startedMs(): number {
-    return this.#request.state.startedMs;
   }
 
   get isWaiting(): boolean {

@@ -22,6 +22,7 @@ const EXPIRED: Verification = { kind: "inactive", reason: "expired" };
 
 let serve: (request: IncomingMessage, response: ServerResponse) => void;
 let gateway: ReturnType<typeof testGateway>;
+let metricsOfGateway: Metrics;
 let port = 0;
 const verdicts = new Map<string, Verification | Error>();
 const users = verifierOfUsers(verdicts);
@@ -46,10 +47,14 @@ beforeEach(async () => {
     perUser: { calls: 100_000, perSeconds: 1 },
     perAddress: { calls: 100_000, perSeconds: 1 },
   };
+  const approved = { roles: ["USER", "ADMIN"], action: "a.make", approval: { fields: ["/amount"], acr: 3 } };
+  metricsOfGateway = createMetrics("gateway");
   gateway = testGateway({
+    metrics: metricsOfGateway,
     routes: routesOf([
       { ...route, prefix: "/a", rateLimit, timeoutMs: 60_000, streaming: true, minBodyBytesPerS: 0 },
       { ...route, prefix: "/few", rateLimit, maxOpenPerCaller: 2 },
+      { ...route, prefix: "/approved", rateLimit, maxOpenPerCaller: 2, methods: { POST: approved } },
       { ...route, prefix: "/open", rateLimit, methods: { GET: { auth: "public" } }, maxOpenPerCaller: 2 },
     ]),
     verifier: {
@@ -97,11 +102,49 @@ function call(method: string, path: string, user: string, ...headers: string[]) 
   return connection;
 }
 
+async function openExchanges(): Promise<number> {
+  return Number(/^gatehouse_open_exchanges\b.* (\d+)$/m.exec(await metricsOfGateway.render())?.[1]);
+}
+
 async function answerTo(user: string): Promise<string> {
   const connection = call("GET", "/few", user, "Connection: close");
   await expect.poll(() => connection.isClosed).toBe(true);
   return connection.text;
 }
+
+describe("a body that is read before its call is forwarded", () => {
+  const APPROVED = ["Content-Type: application/json", "Transfer-Encoding: chunked"];
+
+  test("ends with its session, and gives its place back", async () => {
+    const reading = call("POST", "/approved", "user", ...APPROVED);
+    reading.socket.write("1\r\n{\r\n");
+    await expect.poll(() => looks.length).toBeGreaterThan(1);
+    expect(reading.isClosed).toBe(false);
+    verdicts.set("user", REVOKED);
+    await expect.poll(() => reading.isClosed).toBe(true);
+    expect(statuses(reading.text)).toEqual([401]);
+    expect(reading.text).toContain('"token_invalid"');
+    verdicts.delete("user");
+    for (const text of ["whole", "gone"]) {
+      const next = [1, 2].map(() => call("POST", "/approved", "user", ...APPROVED));
+      await expect.poll(async () => openExchanges()).toBe(2);
+      for (const { socket } of next)
+        if (text === "whole") socket.write("2\r\n{}\r\n0\r\n\r\n");
+        else socket.destroy();
+      await expect.poll(async () => openExchanges()).toBe(0);
+    }
+  });
+
+  test("has a place among its user's calls of the route", async () => {
+    const readings = ["user", "user", "user", "admin"].map((name) => {
+      const reading = call("POST", "/approved", name, ...APPROVED);
+      reading.socket.write("1\r\n{\r\n");
+      return reading;
+    });
+    await expect.poll(() => readings.filter(({ isClosed }) => isClosed).length).toBe(1);
+    expect(readings.flatMap(({ text }) => statuses(text))).toEqual([429]);
+  });
+});
 
 describe("an answer that streams ends with its token", () => {
   test.each([
@@ -333,12 +376,10 @@ describe("the sweep over what is open", () => {
     vi.useRealTimers();
   });
 
-  const enter = (name: string, own: Partial<OpenExchange> = {}) =>
+  const enter = (name: string, own: Partial<OpenExchange> = {}, permissions: string[] = []) =>
     open.enter(
       {
-        accessToken: name,
-        policy: { auth: "authenticated" },
-        startedMs: 0,
+        call: { accessToken: name, policy: { auth: "authenticated", permissions }, startedMs: 0 },
         isWaiting: false,
         isGone: false,
         abandon: () => undefined,
@@ -365,11 +406,8 @@ describe("the sweep over what is open", () => {
   });
 
   test("ends what the access file does not allow any more", async () => {
-    const permissions = (permission: string) => ({
-      policy: { auth: "authenticated", permissions: [permission] } as const,
-    });
-    enter("allowed", permissions("payments:read"));
-    enter("withdrawn", permissions("audit:read"));
+    enter("allowed", {}, ["payments:read"]);
+    enter("withdrawn", {}, ["audit:read"]);
     await vi.advanceTimersByTimeAsync(1_000);
     await answerAll(active);
     expect(ended).toEqual(["withdrawn forbidden"]);

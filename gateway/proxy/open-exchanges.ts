@@ -16,12 +16,17 @@ const MAY_OUTLIVE_TOKEN_MS = 10_000;
 /** Half of a verifier's concurrent requests. The other half is for new calls. */
 const MAX_ASKED_AT_ONCE = 500;
 
-export interface OpenExchange {
+/** What the call is allowed by. */
+export interface ExchangeCall {
   /** Empty on public routes. */
   readonly accessToken: string;
   readonly policy: Pick<RequestPolicy, "auth" | "permissions">;
   /** Milliseconds of `performance.now()`. */
   readonly startedMs: number;
+}
+
+export interface OpenExchange {
+  readonly call: ExchangeCall;
   /** The upstream has not begun to answer. */
   readonly isWaiting: boolean;
   /** Polled, because Node does not notify a response that waits for an earlier one. */
@@ -40,6 +45,11 @@ export interface OpenExchangesOptions {
 export function callersOf(request: FastifyRequest): readonly Network[] {
   const { access } = request.state;
   return access === null ? networksOf(clientIp(request)) : [{ name: access.principal.userId, times: 1 }];
+}
+
+export function exchangeCallOf({ state }: FastifyRequest): ExchangeCall {
+  const { access, policy, startedMs } = state;
+  return { accessToken: access?.accessToken ?? "", policy: policy ?? { auth: { roles: [] } }, startedMs };
 }
 
 /**
@@ -118,12 +128,12 @@ export class OpenExchanges {
     const ending = this.#ended.get(exchange);
     if (exchange.isGone) exchange.abandon();
     else if (ending !== undefined) exchange.fail(ending);
-    else if (exchange.accessToken !== "") this.#check(exchange, asked, failures);
+    else if (exchange.call.accessToken !== "") this.#check(exchange, asked, failures);
   }
 
   /** A remote verification stays in `asked` until it settles. It never rejects. */
   #check(exchange: OpenExchange, asked: Set<Promise<void>>, failures: unknown[]): void {
-    const verdict = this.#verify(exchange.accessToken);
+    const verdict = this.#verify(exchange.call.accessToken);
     if (!(verdict instanceof Promise)) {
       this.#settle(exchange, verdict);
       return;
@@ -152,12 +162,12 @@ export class OpenExchanges {
       return;
     }
     if (verdict.kind === "active") {
-      const refusal = refusalOf(() => assertMayCall(this.#access, exchange.policy, verdict.principal));
+      const refusal = refusalOf(() => assertMayCall(this.#access, exchange.call.policy, verdict.principal));
       if (refusal !== undefined) this.#end(exchange, refusal);
       return;
     }
     const isExpired = verdict.reason === "expired";
-    const ageMs = performance.now() - exchange.startedMs;
+    const ageMs = performance.now() - exchange.call.startedMs;
     if (isExpired && exchange.isWaiting && ageMs < MAY_OUTLIVE_TOKEN_MS) return;
     this.#end(exchange, new DomainError(isExpired ? "token_expired" : "token_invalid"));
   }

@@ -21,8 +21,10 @@ export interface ProxyDeps extends ForwardDeps {
 export function registerProxyRoutes(app: GatewayApp, deps: ProxyDeps): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", (request, payload, done) => {
-    if (request.state.policy?.approval === undefined) done(null);
-    else readApprovedBody(request, payload).then((body) => done(null, body), done);
+    const { policy, target } = request.state;
+    if (policy?.approval === undefined || target === null) done(null);
+    else
+      readApprovedBody(request, payload, target.route, deps.exchanges).then((body) => done(null, body), done);
   });
   app.route({
     method: METHODS,

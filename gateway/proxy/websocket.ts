@@ -25,7 +25,13 @@ import { addDownstreamHeaders } from "./downstream-headers.ts";
 import { breakerCaller, enterUpstream, upstreamPath } from "./forward.ts";
 import { forwardedHeaders } from "./forwarded-headers.ts";
 import { guarded } from "./guarded-handler.ts";
-import { callersOf, type OpenExchange, type OpenExchanges } from "./open-exchanges.ts";
+import {
+  callersOf,
+  type ExchangeCall,
+  exchangeCallOf,
+  type OpenExchange,
+  type OpenExchanges,
+} from "./open-exchanges.ts";
 import { upstreamFailure } from "./upstream-error.ts";
 import { upstreamHeaders } from "./upstream-headers.ts";
 
@@ -122,9 +128,7 @@ export class WebSockets {
 class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHandler {
   readonly idleTimeoutMs = 0;
   readonly minBytesPerS = 0;
-  readonly accessToken: string;
-  readonly policy: OpenExchange["policy"];
-  readonly startedMs: number;
+  readonly call: ExchangeCall;
   readonly #request: FastifyRequest;
   readonly #reply: FastifyReply;
   readonly #target: ProxyTarget;
@@ -146,9 +150,7 @@ class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHa
     completion: Completion,
     onEnd: () => void,
   ) {
-    this.accessToken = request.state.access?.accessToken ?? "";
-    this.policy = request.state.policy ?? { auth: { roles: [] } };
-    this.startedMs = request.state.startedMs;
+    this.call = exchangeCallOf(request);
     this.#request = request;
     this.#reply = reply;
     this.#target = target;
