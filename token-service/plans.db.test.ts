@@ -39,8 +39,8 @@ beforeAll(async () => {
     },
     security_events: {
       type: "'session_revoked'",
-      recorded_at: `case when n <= ${PLANTED_ROWS - 10} then now() - interval '1 day' + (n - 20) * interval '1 second' end`,
-      notified_at: `case when n <= ${PLANTED_ROWS - 10} then now() - interval '1 day' + (n - 20) * interval '1 second' end`,
+      recorded_at: `case when n <= ${PLANTED_ROWS / 2} then now() - interval '1 day' + (n - 20) * interval '1 second' end`,
+      notified_at: `case when n <= ${PLANTED_ROWS / 2} then now() - interval '1 day' + (n - 20) * interval '1 second' end`,
     },
   };
   database = await createPlantedDatabase("token-service", {
