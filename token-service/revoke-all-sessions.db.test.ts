@@ -214,6 +214,17 @@ test("this replica gives sessions again as soon as the command has answered", as
   expect(await isActive(replica, pair.accessToken)).toBe(true);
 });
 
+test("now is of token-service: it ends what a replica whose clock is ahead has begun, and nothing later", async () => {
+  const replica = await start(live);
+  await logIn(replica, randomUUID());
+  const begin = (by: string) => live.ownerSql`update sessions set created_at = now() + ${by}::interval`;
+  const all = () => revokeAllSessions(replica.deps, { reason: "r", cursor: undefined }, CALL);
+  await begin("1 minute");
+  expect((await all()).ended).toBe(0);
+  await begin("2 seconds");
+  expect((await all()).ended).toBe(1);
+});
+
 test("a moment in the future is refused before anything is banned", async () => {
   const replica = await start(live);
   const issuedBefore = new Date(replica.deps.now().getTime() + 120_000);

@@ -1,6 +1,7 @@
 import { readDatabaseClock } from "../service-kit/clock-store.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { transaction } from "../service-kit/postgres.ts";
+import { CLOCK_SKEW_S } from "../token-client/assurance.ts";
 import type { KeyRing } from "./key-ring.ts";
 import { listKeys } from "./key-store.ts";
 import { insertRevocationEvent, type RevocationCause } from "./revocation-event.ts";
@@ -21,7 +22,8 @@ export interface SweepPosition {
 }
 
 export interface RevokeAllRequest {
-  issuedBefore: Date;
+  /** Undefined: all that have begun when the first part begins, whatever the operator's clock says. */
+  issuedBefore?: Date | undefined;
   reason: string;
   /** Undefined to begin. */
   cursor: SweepPosition | undefined;
@@ -46,15 +48,17 @@ export async function revokeAllSessions(
   cause: RevocationCause,
 ): Promise<{ ended: number; next: SweepPosition | undefined; bannedKeyIds: string[] }> {
   const startedMs = performance.now();
-  if (request.issuedBefore.getTime() > deps.now().getTime() + CLOCK_ROOM_MS) {
+  if ((request.issuedBefore?.getTime() ?? 0) > deps.now().getTime() + CLOCK_ROOM_MS) {
     throw new DomainError("validation_failed", "issued_before is in the future");
   }
   const beganAt = request.cursor?.beganAt ?? (await readDatabaseClock(deps.sql));
   const bannedKeyIds = request.cursor === undefined ? await banEveryKey(deps, request.reason, cause) : [];
+  // A replica whose clock is ahead gave its sessions a later begin.
+  const issuedBefore = request.issuedBefore ?? new Date(beganAt.getTime() + CLOCK_SKEW_S * 1_000);
   let sessionId = request.cursor?.sessionId;
   let ended = 0;
   do {
-    const part = await endNext(deps, { issuedBefore: request.issuedBefore, beganAt, cursor: sessionId });
+    const part = await endNext(deps, { issuedBefore, beganAt, cursor: sessionId });
     ended += part.ended;
     sessionId = part.cursor;
   } while (sessionId !== undefined && performance.now() - startedMs < WORK_MS);

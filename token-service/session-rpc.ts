@@ -99,7 +99,7 @@ const exchange = z.object({
 const revokedIds = z.object({ ids: z.array(uuid).min(1).max(20) });
 
 const allSessions = z.object({
-  issuedBefore: z.date(),
+  issuedBefore: z.date().optional(),
   reason: z
     .string()
     .max(200)

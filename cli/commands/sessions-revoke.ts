@@ -59,14 +59,14 @@ export const sessionsRevokeAll: Command = {
     const sessions = `${ended} session${ended === 1 ? " has" : "s have"} ended`;
     return {
       text: `${sessions}; ${bannedKeyIds.length} signing keys are banned: ${bannedKeyIds.join(" ")}`,
-      json: { issuedBefore: issuedBefore.toISOString(), ended, bannedKeyIds },
+      json: { issuedBefore: issuedBefore?.toISOString() ?? "now", ended, bannedKeyIds },
     };
   },
 };
 
-/** Requires a time zone, so that the result is the same on every machine. */
-function momentOf(text: string): Date {
-  if (text === "now") return new Date();
+/** Requires a time zone, so that the result is the same on every machine. Undefined: now, by token-service's clock. */
+function momentOf(text: string): Date | undefined {
+  if (text === "now") return undefined;
   const moment = new Date(text);
   const isWhole = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,3})?(?:Z|[+-]\d{2}:\d{2})$/.test(text);
   if (!isWhole || Number.isNaN(moment.getTime())) {

@@ -169,7 +169,7 @@ export interface RevokeUserSessionsResponse {
 
 /** Which sessions to end. */
 export interface RevokeAllSessionsRequest {
-  /** Sessions that began before; not in the future. */
+  /** Sessions that began before; not in the future. Absent: all that have begun when the first part begins. */
   issuedBefore:
     | Date
     | undefined;
