@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 
-interface OpenCall {
+export interface OpenCall {
   /** Milliseconds of `Date.now()`. */
   deadlineMs: number;
   isOpen: boolean;
@@ -8,7 +8,7 @@ interface OpenCall {
   gone: AbortSignal | undefined;
 }
 
-const calls = new AsyncLocalStorage<OpenCall>();
+const calls = new AsyncLocalStorage<readonly OpenCall[]>();
 
 /** Work that outlives the call has no deadline. A caller that has gone ends it at once. */
 export function withCallDeadline<T>(
@@ -20,11 +20,21 @@ export function withCallDeadline<T>(
   const close = () => {
     call.isOpen = false;
   };
-  return calls.run(call, () => {
+  return calls.run([call], () => {
     const served = serve();
     served.then(close, close);
     return served;
   });
+}
+
+/** @param waiting may grow: the work is in time as long as one of these calls is. */
+export function withCalls<T>(waiting: readonly OpenCall[], work: () => Promise<T>): Promise<T> {
+  return calls.run(waiting, work);
+}
+
+/** One, or those that share the work. Empty outside of a call, and for work that outlives it. */
+export function openCalls(): readonly OpenCall[] {
+  return (calls.getStore() ?? []).filter(({ isOpen }) => isOpen);
 }
 
 /** The statements of one caller's calls hold one database connection at a time. */
@@ -36,12 +46,15 @@ export function withTurn<T>(key: string | undefined, work: () => Promise<T>): Pr
 
 /** Undefined for work that outlives its call. */
 export function callTurn(): string | undefined {
-  return calls.getStore()?.isOpen === false ? undefined : turns.getStore();
+  return calls.getStore() !== undefined && openCalls().length === 0 ? undefined : turns.getStore();
 }
 
 /** Negative after the deadline or without a caller, undefined outside of a call. */
 export function callTimeLeftMs(): number | undefined {
-  const call = calls.getStore();
-  if (call?.isOpen !== true) return undefined;
-  return call.gone?.aborted ? Number.NEGATIVE_INFINITY : call.deadlineMs - Date.now();
+  const open = openCalls();
+  if (open.length === 0) return undefined;
+  const lastMs = Math.max(
+    ...open.map(({ gone, deadlineMs }) => (gone?.aborted ? Number.NEGATIVE_INFINITY : deadlineMs)),
+  );
+  return lastMs - Date.now();
 }

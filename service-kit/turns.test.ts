@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { callTimeLeftMs, withCallDeadline } from "./call-deadline.ts";
 import { createSharedTurns, createTurns } from "./turns.ts";
 
 beforeEach(() => {
@@ -142,6 +143,26 @@ test("the same work waits once, and callers who come after it has begun share th
   await settled();
   begun[2]?.end("three");
   expect(await last).toBe("three");
+});
+
+test("shared work is in time as long as one of its callers waits", async () => {
+  const turns = createSharedTurns(1);
+  const caller = new AbortController();
+  const nowMs = Date.now();
+  const call = (deadlineMs: number, gone?: AbortSignal) =>
+    withCallDeadline(
+      nowMs + deadlineMs,
+      () => turns.share("ada", "token", async () => callTimeLeftMs()),
+      gone,
+    );
+  const first = Promise.withResolvers<void>();
+  const running = turns.share("ada", "other", () => first.promise);
+  const shared = [call(8_000, caller.signal), call(5_000), call(3_000)];
+  caller.abort();
+  first.resolve();
+  await running;
+  expect(await Promise.all(shared)).toEqual([5_000, 5_000, 5_000]);
+  expect(await call(8_000, caller.signal)).toBeLessThan(0);
 });
 
 test("shared work that fails or waits too long is not remembered, and lets the next begin", async () => {

@@ -1,3 +1,4 @@
+import { type OpenCall, openCalls, withCalls } from "./call-deadline.ts";
 import { DomainError } from "./errors.ts";
 
 const MAX_WAITING = 1_000;
@@ -70,15 +71,15 @@ export function tooManyAtOnce(): DomainError {
 /** A FIFO mutex per key, in which the same work waits once. */
 export interface SharedTurns {
   /**
-   * Runs within the deadline of its first caller. Work that has begun is not shared any more: what happened meanwhile
-   * counts for those who come later. @throws {DomainError} `service_unavailable`.
+   * Runs as long as one of its callers waits. Work that has begun is not shared any more: what happened meanwhile counts
+   * for those who come later. @throws {DomainError} `service_unavailable`.
    */
   share<T>(key: string, what: string, work: () => Promise<T>): Promise<T>;
 }
 
 export function createSharedTurns(maxWaitingForOne: number): SharedTurns {
   const turns = createTurns(maxWaitingForOne, tooManyAtOnce);
-  const waiting = new Map<string, Promise<unknown>>();
+  const waiting = new Map<string, { done: Promise<unknown>; callers: OpenCall[] }>();
 
   async function begin<T>(key: string, what: string, work: () => Promise<T>): Promise<T> {
     const release = await turns.take(key, MAX_WAIT_MS);
@@ -92,15 +93,20 @@ export function createSharedTurns(maxWaitingForOne: number): SharedTurns {
 
   return {
     share<T>(key: string, what: string, work: () => Promise<T>) {
-      const shared = waiting.get(what) as Promise<T> | undefined;
-      if (shared !== undefined) return shared;
-      const own = begin(key, what, work);
+      const shared = waiting.get(what);
+      if (shared !== undefined) {
+        shared.callers.push(...openCalls());
+        return shared.done as Promise<T>;
+      }
+      const callers = [...openCalls()];
+      const done = withCalls(callers, () => begin(key, what, work));
+      const own = { done, callers };
       waiting.set(what, own);
       const forget = () => {
         if (waiting.get(what) === own) waiting.delete(what);
       };
-      own.then(forget, forget);
-      return own;
+      done.then(forget, forget);
+      return done;
     },
   };
 }

@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { v7 as uuidv7 } from "uuid";
 import type { Confirmation } from "../service-kit/call-context.ts";
-import { type Sql, transaction } from "../service-kit/postgres.ts";
+import { withTurn } from "../service-kit/call-deadline.ts";
+import { type Sql, type TransactionSql, transaction } from "../service-kit/postgres.ts";
 import { bindingTo } from "./confirmation.ts";
 import { assertNotAhead } from "./proven-now.ts";
 import type { RevocationFeed } from "./revocation-feed.ts";
@@ -42,7 +43,7 @@ export async function issueSession(deps: IssueSessionDeps, request: NewSession):
   const now = deps.now();
   assertNotAhead(request.authTime, now);
   const session = newSession(deps, request, now);
-  const ended = await transaction(deps.sql, async (tx) => {
+  const begin = async (tx: TransactionSql) => {
     await lockUser(tx, session.userId);
     const held = await lockLiveSessions(tx, session.userId);
     const live = held.filter(({ idleEnd }) => idleEnd > now);
@@ -55,7 +56,8 @@ export async function issueSession(deps: IssueSessionDeps, request: NewSession):
       await appendRevocations(tx, targets, accessTokenLifeS(deps.lifetimes.accessTtlS));
     }
     return surplus.length;
-  });
+  };
+  const ended = await withTurn(session.userId, () => transaction(deps.sql, begin));
   if (ended > 0) deps.revocations.announce();
   return signPair(deps, session, now);
 }

@@ -1,9 +1,8 @@
 import type { Confirmation } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
-import { transaction } from "../service-kit/postgres.ts";
 import { isProven } from "./confirmation.ts";
 import { type RefreshSessionDeps, verifyRefreshToken } from "./refresh-session.ts";
-import { lockSession } from "./session-store.ts";
+import { readSession } from "./session-store.ts";
 import { refreshPurpose } from "./sign-pair.ts";
 import { isTokenId } from "./token-id.ts";
 
@@ -18,7 +17,7 @@ export async function proveRefreshToken(
 ): Promise<{ userId: string; sessionId: string }> {
   const claims = await verifyRefreshToken(deps, presented);
   if (claims === undefined) throw new DomainError("refresh_token_invalid");
-  const session = await transaction(deps.sql, (tx) => lockSession(tx, claims.sid));
+  const session = await readSession(deps.sql, claims.sid);
   const isProof =
     session?.userId === claims.sub &&
     isTokenId(claims.jti, session.tokenSecret, refreshPurpose(claims.gen, session)) &&

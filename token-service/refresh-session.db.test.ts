@@ -119,9 +119,8 @@ test("refreshes of one session hold one connection, and a stranger's goes throug
       await lockSession(tx, pair.sessionId);
       for (let call = 0; call < 100; call += 1) {
         const proven = { jkt: `key ${call % 10}`, x5tS256: "" };
-        refreshes.push(
-          refreshSession(replica.deps, pair.refreshToken, { ...origin, proven }).catch(() => undefined),
-        );
+        const refreshing = refreshSession(replica.deps, pair.refreshToken, { ...origin, proven });
+        refreshes.push(refreshing.catch(() => undefined));
       }
       await expect.poll(() => database.waitingForLocks()).toBe(1);
       const next = await refreshSession(replica.deps, stranger.refreshToken, origin);
@@ -130,6 +129,56 @@ test("refreshes of one session hold one connection, and a stranger's goes throug
     }),
   );
   await Promise.all(refreshes);
+});
+
+test("however many calls are refused for want of the session's key, its owner has a place", async () => {
+  const replica = await start();
+  const owner = { jkt: "o".repeat(43), x5tS256: "" };
+  const pair = await logIn(replica, randomUUID(), "USER", owner);
+  const refresh = (proven?: typeof owner) =>
+    refreshSession(replica.deps, pair.refreshToken, { ...origin, proven });
+  const thefts: Promise<unknown>[] = [];
+  const { owned } = await database.ownerSql.pool.hold((connection) =>
+    connection.driver.begin(async (tx) => {
+      await lockSession(tx, pair.sessionId);
+      // One refresh has begun, so that everybody else waits in the queue.
+      const owned = [refresh(owner)];
+      await expect.poll(() => database.waitingForLocks()).toBe(1);
+      for (let key = 0; key < 100; key += 1) {
+        const proven = { jkt: String(key).padStart(43, "k"), x5tS256: "" };
+        thefts.push(refresh(key === 0 ? undefined : proven).catch((error: unknown) => error));
+      }
+      owned.push(refresh(owner));
+      await new Promise(setImmediate);
+      expect(await database.waitingForLocks()).toBe(1);
+      return { owned: Promise.all(owned) };
+    }),
+  );
+  const [first, second] = await owned;
+  expect(second?.refreshToken).toBe(first?.refreshToken);
+  for (const theft of await Promise.all(thefts))
+    expect(theft).toMatchObject({ code: "refresh_token_invalid" });
+  expect(await rowOf(pair.sessionId)).toMatchObject({ generation: 2, revokedReason: null });
+});
+
+test("a call that goes away takes nobody along who shares its work", async () => {
+  const { replica, pair, refresh } = await seedSession();
+  const calls: Promise<unknown>[] = [];
+  const caller = new AbortController();
+  await database.ownerSql.pool.hold((connection) =>
+    connection.driver.begin(async (tx) => {
+      await lockSession(tx, pair.sessionId);
+      calls.push(refresh(pair.refreshToken));
+      await expect.poll(() => database.waitingForLocks()).toBe(1);
+      const isOpen = [new AbortController().signal, caller.signal].reverse();
+      for (const gone of isOpen)
+        calls.push(withCallDeadline(Date.now() + 60_000, () => refresh(pair.refreshToken), gone));
+      caller.abort();
+    }),
+  );
+  const [first, , last] = (await Promise.all(calls)) as { refreshToken: string }[];
+  expect(last?.refreshToken).toBe(first?.refreshToken);
+  expect(replica.refreshes).toEqual(["rotated", "repeated", "shared"]);
 });
 
 test("100 parallel refreshes of one session are all answered, with the same pair", async () => {
@@ -510,6 +559,31 @@ test("every refresh is counted by what came of it", async () => {
   await refresh(pair.refreshToken).catch(() => undefined);
   await refresh("garbage").catch(() => undefined);
   expect(replica.refreshes).toEqual(["rotated", "repeated", "rotated", "reused", "invalid"]);
+});
+
+test("of the calls that share a rotation one counts as the rotation", async () => {
+  const { pair, refresh, replica } = await seedSession();
+  await Promise.all(Array.from({ length: 100 }, () => refresh(pair.refreshToken)));
+  const counted = (result: string) => replica.refreshes.filter((each) => each === result).length;
+  expect([counted("rotated"), counted("shared")]).toEqual([1, 99]);
+});
+
+test("a reuse that is presented many times at once is announced once, and all are refused for it", async () => {
+  const { pair, refresh, replica } = await seedSession();
+  await refresh((await refresh(pair.refreshToken)).refreshToken);
+  replica.refreshes.length = 0;
+  const announced: string[] = [];
+  const deps = {
+    ...replica.deps,
+    onSecurityEvent: () => void announced.push("event"),
+    revocations: { announce: () => void announced.push("revocation") },
+    logger: { ...replica.deps.logger, warn: () => void announced.push("log") } as never,
+  };
+  const all = Array.from({ length: 20 }, () => refreshSession(deps, pair.refreshToken, origin));
+  for (const result of await Promise.allSettled(all))
+    expect(result).toMatchObject({ reason: { code: "refresh_token_reused" } });
+  expect(announced.toSorted()).toEqual(["event", "log", "revocation"]);
+  expect(replica.refreshes.toSorted()).toEqual(["reused", ...Array(19).fill("shared")]);
 });
 
 test("a reuse leaves word of whose session it was and where it came from, and says that there is an event", async () => {

@@ -37,7 +37,8 @@ export interface RefreshOrigin {
   proven?: Confirmation | undefined;
 }
 
-export type RefreshResult = "rotated" | "repeated" | "reused" | "unproven" | "invalid";
+/** Shared: the answer to another call with the same token, which is counted by what came of it. */
+export type RefreshResult = Outcome["kind"] | "shared";
 
 export interface RefreshSessionDeps extends SignPairDeps {
   sql: Sql;
@@ -69,35 +70,55 @@ export async function refreshSession(
 ): Promise<TokenPair> {
   assertMaySign(deps);
   const claims = await verifyRefreshToken(deps, presented);
-  const outcome: Outcome =
-    claims === undefined ? { kind: "invalid" } : await rotateInTurn(deps, presented, claims, origin);
-  deps.countRefresh(outcome.kind);
+  const { outcome, isShared } =
+    claims === undefined ? refused("invalid") : await rotateInTurn(deps, presented, claims, origin);
+  deps.countRefresh(isShared ? "shared" : outcome.kind);
   if (outcome.kind === "unproven")
     deps.logger.warn({ session: logName(claims?.sid ?? "") }, "refresh without the session's key");
   if (outcome.kind === "invalid" || outcome.kind === "unproven")
     throw new DomainError("refresh_token_invalid");
   if (outcome.kind === "reused") {
-    deps.revocations.announce();
-    deps.onSecurityEvent();
-    deps.logger.warn({ session: logName(claims?.sid ?? "") }, "refresh token reused: session ended");
+    if (!isShared) {
+      deps.revocations.announce();
+      deps.onSecurityEvent();
+      deps.logger.warn({ session: logName(claims?.sid ?? "") }, "refresh token reused: session ended");
+    }
     // Thrown after the commit: inside, it would roll back the end of the session.
     throw new DomainError("refresh_token_reused");
   }
   return signPair(deps, outcome.session, deps.now());
 }
 
-/** Before a connection is taken. Calls that wait with the same token share an answer: one after the other they would get the same. */
-function rotateInTurn(
+/**
+ * Before a connection is taken. All calls wait for one reading of the row, and only those that it does not refuse take a
+ * place in the queue: a thief without the session's key has none. Calls that wait with the same token share an answer: one
+ * after the other they would get the same.
+ */
+async function rotateInTurn(
   deps: RefreshSessionDeps,
   presented: string,
   claims: RefreshClaims,
   origin: RefreshOrigin,
-): Promise<Outcome> {
-  const rotate = async () =>
-    (await rotateAtOnce(deps, claims, origin)) ??
-    (await transaction(deps.sql, (tx) => rotateOrEnd(tx, deps, claims, origin)));
-  const { jkt = "", x5tS256 = "" } = origin.proven ?? {};
-  return deps.refreshTurns.share(claims.sid, `${presented} ${jkt} ${x5tS256}`, rotate);
+): Promise<{ outcome: Outcome; isShared: boolean }> {
+  const { sid } = claims;
+  const { session, now } = await deps.refreshTurns.share(sid, `read ${sid}`, async () => {
+    const now = deps.now(); // Before the reading: another refresh may move the idle end.
+    return { session: await readSession(deps.sql, sid), now };
+  });
+  if (session === undefined) return refused("invalid");
+  const refusal = refusalOf(session, claims, origin.proven, now);
+  if (refusal !== undefined) return refused(refusal);
+  let isShared = true;
+  const outcome = await deps.refreshTurns.share(sid, presented, async () => {
+    isShared = false;
+    const rotated = claims.gen === session.generation && (await rotateAtOnce(deps, session, origin));
+    return rotated || transaction(deps.sql, (tx) => rotateOrEnd(tx, deps, claims, origin));
+  });
+  return { outcome, isShared };
+}
+
+function refused(kind: "invalid" | "unproven"): { outcome: Outcome; isShared: boolean } {
+  return { outcome: { kind }, isShared: false };
 }
 
 /** Accepts tokens of banned keys: the key alone cannot make a `jti`. */
@@ -125,14 +146,10 @@ function isGenuine(jws: CompactJws, key: SigningKey): boolean {
  */
 async function rotateAtOnce(
   deps: RefreshSessionDeps,
-  claims: RefreshClaims,
-  { proven, ...origin }: RefreshOrigin,
+  session: SessionRow,
+  origin: RefreshOrigin,
 ): Promise<Outcome | undefined> {
-  const session = await readSession(deps.sql, claims.sid);
-  const now = deps.now();
-  if (session === undefined || claims.gen !== session.generation) return undefined;
-  if (refusalOf(session, claims, proven, now) !== undefined) return undefined;
-  const rotated = await advanceLiveGeneration(deps.sql, session, nextOf(deps, session, origin, now));
+  const rotated = await advanceLiveGeneration(deps.sql, session, nextOf(deps, session, origin, deps.now()));
   return rotated && { kind: "rotated", session: rotated };
 }
 

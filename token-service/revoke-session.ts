@@ -1,5 +1,6 @@
+import { withTurn } from "../service-kit/call-deadline.ts";
 import { DomainError } from "../service-kit/errors.ts";
-import { type Sql, transaction } from "../service-kit/postgres.ts";
+import { type Sql, type TransactionSql, transaction } from "../service-kit/postgres.ts";
 import { insertRevocationEvent, type RevocationCause } from "./revocation-event.ts";
 import type { RevocationFeed } from "./revocation-feed.ts";
 import { appendRevocations } from "./revocation-store.ts";
@@ -43,7 +44,7 @@ export async function revokeSession(
   deps: RevokeSessionDeps,
   request: { sessionId: string; userId: string; reason: string; recordedAs?: RevocationCause },
 ): Promise<number> {
-  const sequence = await transaction(deps.sql, async (tx) => {
+  const end = async (tx: TransactionSql) => {
     const session = await lockSession(tx, request.sessionId);
     const now = deps.now();
     if (session?.userId !== request.userId) throw new DomainError("not_found");
@@ -53,7 +54,8 @@ export async function revokeSession(
     if (request.recordedAs)
       await insertRevocationEvent(tx, "session_revoked", { ...request, ...request.recordedAs }, now);
     return appendRevocations(tx, [{ sessionId: session.id }], accessTokenLifeS(deps.lifetimes.accessTtlS));
-  });
+  };
+  const sequence = await withTurn(request.userId, () => transaction(deps.sql, end));
   deps.revocations.announce();
   if (request.recordedAs) deps.onSecurityEvent();
   return sequence;
@@ -64,7 +66,7 @@ export async function revokeUserSessions(
   deps: RevokeSessionDeps,
   request: UserSessionsEnd,
 ): Promise<{ sessionIds: string[]; sequence: number }> {
-  const result = await transaction(deps.sql, async (tx) => {
+  const end = async (tx: TransactionSql) => {
     await lockUser(tx, request.userId);
     const live = await lockLiveSessions(tx, request.userId);
     const now = deps.now();
@@ -74,7 +76,8 @@ export async function revokeUserSessions(
     const targets = sessionIds.map((sessionId) => ({ sessionId }));
     const lifeS = accessTokenLifeS(deps.lifetimes.accessTtlS);
     return { sessionIds, sequence: await appendRevocations(tx, targets, lifeS) };
-  });
+  };
+  const result = await withTurn(request.userId, () => transaction(deps.sql, end));
   deps.revocations.announce();
   return result;
 }

@@ -69,7 +69,7 @@ export async function readSession(
   return row;
 }
 
-/** Whoever ends, raises or proves one session, or refreshes it against a second call, holds this lock. */
+/** Whoever ends or raises one session, or refreshes it against a second call, holds this lock. */
 export async function lockSession(tx: TransactionSql, sessionId: string): Promise<LockedSession | undefined> {
   const [row] = await tx<LockedSession[]>`
     select ${columns(tx)}, coalesce(last_signed_at < clock_timestamp() - interval '10 seconds', true) as "signedLongAgo"

@@ -8,6 +8,7 @@ import { createTestDatabase, type TestDatabase } from "../tests/support/postgres
 import { logIn, startTokenReplica, type TokenReplica } from "../tests/support/token-service.ts";
 import { cleanUp } from "./housekeeping.ts";
 import { issueSession } from "./issue-session.ts";
+import { proveRefreshToken } from "./prove-refresh-token.ts";
 import { refreshSession } from "./refresh-session.ts";
 import { revokeSession, revokeUserSessions } from "./revoke-session.ts";
 import { createSessionRpc } from "./session-rpc.ts";
@@ -66,6 +67,33 @@ test("logins that race never leave more sessions than allowed", async () => {
   const userId = randomUUID();
   await Promise.all(Array.from({ length: 40 }, () => logIn(replica, userId)));
   expect(await liveOf(userId)).toHaveLength(20);
+});
+
+test("logins and ends of one user's sessions hold one connection, and proofs of them wait for no lock", async () => {
+  const userId = randomUUID();
+  const pair = await logIn(replica, userId);
+  const { sessionId, refreshToken } = pair;
+  const end = { userId, sessionId, reason: "logout" };
+  const waiting: Promise<unknown>[] = [];
+  // The test's pool has three connections.
+  await database.ownerSql.pool.hold((connection) =>
+    connection.driver.begin(async (tx) => {
+      await lockUser(tx, userId);
+      await lockSession(tx, sessionId);
+      for (let call = 0; call < 10; call += 1) {
+        waiting.push(
+          logIn(replica, userId),
+          revokeSession(replica.deps, end),
+          revokeUserSessions(replica.deps, end),
+        );
+      }
+      await expect.poll(() => database.waitingForLocks()).toBe(1);
+      expect(await proveRefreshToken(replica.deps, refreshToken)).toEqual({ userId, sessionId });
+      expect((await logIn(replica, randomUUID())).refreshToken).not.toBe("");
+      expect(await database.waitingForLocks()).toBe(1);
+    }),
+  );
+  await Promise.all(waiting);
 });
 
 test("ending the others leaves the present one; ending all leaves none; a login meanwhile is not lost between", async () => {

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import { pino } from "pino";
+import type { Confirmation } from "../../service-kit/call-context.ts";
 import { parseEncryptionKey } from "../../service-kit/key-cipher.ts";
 import { type Sql, transaction } from "../../service-kit/postgres.ts";
 import { createSharedTurns } from "../../service-kit/turns.ts";
@@ -105,7 +106,12 @@ export async function startTokenReplica(sql: Sql, options: TokenReplicaOptions =
 export type TokenReplica = Awaited<ReturnType<typeof startTokenReplica>>;
 
 /** A user who has just logged in. */
-export function logIn({ deps }: TokenReplica, userId: string, role: "USER" | "ADMIN" | "AUDITOR" = "USER") {
+export function logIn(
+  { deps }: TokenReplica,
+  userId: string,
+  role: "USER" | "ADMIN" | "AUDITOR" = "USER",
+  proven?: Confirmation,
+) {
   return issueSession(deps, {
     userId,
     role,
@@ -114,5 +120,6 @@ export function logIn({ deps }: TokenReplica, userId: string, role: "USER" | "AD
     authTime: deps.now(),
     ip: "192.0.2.1",
     userAgent: "test",
+    proven,
   });
 }
