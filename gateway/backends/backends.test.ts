@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newCallContext } from "../../service-kit/call-context.ts";
 import { createTestCertificates, type TestCertificates } from "../../tests/support/certificates.ts";
-import { type Backends, openBackends } from "./backends.ts";
+import { type Backends, guardedSessions, openBackends } from "./backends.ts";
 
 let certificates: TestCertificates;
 let sessions: Backends["sessions"];
@@ -48,4 +48,34 @@ test("the same where a refresh token proves a logout", async () => {
   await expect(sessions.proveRefreshToken({ refreshToken: plausible }, context())).rejects.toMatchObject({
     code: "service_unavailable",
   });
+});
+
+test("equal refreshes at the same moment are one call with one answer or failure; any other one is a call of its own", async () => {
+  const asked: PromiseWithResolvers<{ tokens: undefined }>[] = [];
+  const guarded = guardedSessions({
+    ...sessions,
+    refreshSession: () => {
+      const call = Promise.withResolvers<{ tokens: undefined }>();
+      asked.push(call);
+      return call.promise;
+    },
+  });
+  const one = { refreshToken: plausible, ip: "192.0.2.1", userAgent: "A", confirmation: undefined };
+  const ask = (own: Partial<Parameters<typeof guarded.refreshSession>[0]> = {}) =>
+    guarded.refreshSession({ ...one, ...own }, context());
+  const answers = Promise.allSettled([ask(), ask(), ask()]);
+  const others = Promise.all([
+    ask({ ip: "192.0.2.2" }),
+    ask({ userAgent: "B" }),
+    ask({ confirmation: { jkt: "key", x5tS256: "" } }),
+  ]);
+  expect(asked).toHaveLength(4);
+  for (const call of asked.slice(1)) call.resolve({ tokens: undefined });
+  await others;
+  asked[0]?.reject(new Error("away"));
+  expect((await answers).map(({ status }) => status)).toEqual(["rejected", "rejected", "rejected"]);
+  const later = ask();
+  expect(asked).toHaveLength(5);
+  asked[4]?.resolve({ tokens: undefined });
+  expect(await later).toEqual({ tokens: undefined });
 });

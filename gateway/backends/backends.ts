@@ -6,7 +6,10 @@ import {
 import { IdentityServiceService } from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import { UserAdminServiceService } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
 import { KeyServiceService } from "../../proto/gen/gatehouse/token/v1/key_service.ts";
-import { SessionServiceService } from "../../proto/gen/gatehouse/token/v1/session_service.ts";
+import {
+  type RefreshSessionResponse,
+  SessionServiceService,
+} from "../../proto/gen/gatehouse/token/v1/session_service.ts";
 import { TokenServiceService } from "../../proto/gen/gatehouse/token/v1/token_service.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { openRpcChannel, type RpcMethods } from "../../service-kit/rpc-methods.ts";
@@ -84,7 +87,7 @@ export function openBackends(
       users: identity.methodsOf(UserAdminServiceService),
       clients: identity.methodsOf(ClientServiceService),
       clientAdmin: identity.methodsOf(ClientAdminServiceService),
-      sessions: refusingMalformedTokens(token.methodsOf(SessionServiceService)),
+      sessions: guardedSessions(token.methodsOf(SessionServiceService)),
       tokens: token.methodsOf(TokenServiceService),
       keys: token.methodsOf(KeyServiceService),
       auditQuery: audit.methodsOf(AuditQueryServiceService),
@@ -95,16 +98,23 @@ export function openBackends(
   };
 }
 
-/** Malformed refresh tokens are not sent to token-service. */
-function refusingMalformedTokens(sessions: Backends["sessions"]): Backends["sessions"] {
+/** Malformed refresh tokens are not sent to token-service, and equal ones at the same moment once. */
+export function guardedSessions(sessions: Backends["sessions"]): Backends["sessions"] {
   const assertForm = ({ refreshToken }: { refreshToken: string }) => {
     if (!isRefreshTokenForm(refreshToken)) throw new DomainError("refresh_token_invalid");
   };
+  const underWay = new Map<string, Promise<RefreshSessionResponse>>();
   return {
     ...sessions,
+    // The tabs of a browser refresh at the same moment: that is one call. It has the same answer as they would have one by one.
     async refreshSession(request, context) {
       assertForm(request);
-      return sessions.refreshSession(request, context);
+      const key = JSON.stringify(request);
+      const known = underWay.get(key);
+      if (known !== undefined) return known;
+      const answer = sessions.refreshSession(request, context).finally(() => underWay.delete(key));
+      underWay.set(key, answer);
+      return answer;
     },
     async proveRefreshToken(request, context) {
       assertForm(request);
