@@ -16,6 +16,7 @@ import { verifyEmail } from "./accounts/verify-email.ts";
 import { decodeOwner } from "./passwords/owner-rpc.ts";
 import { endOwnSessions } from "./sessions/end-sessions.ts";
 import type { Account } from "./users/account.ts";
+import type { LoginRules } from "./users/can-log-in.ts";
 
 type AccountMethod =
   | "verifyEmail"
@@ -49,7 +50,7 @@ export const ACCOUNT_CALLERS: Pick<Callers<IdentityServiceServer>, AccountMethod
 };
 
 export function createAccountRpc(
-  deps: AccountsDeps,
+  deps: AccountsDeps & LoginRules,
   encodeUser: (account: Account) => ProtoUser | Promise<ProtoUser>,
 ): Pick<Implementation<IdentityServiceServer>, AccountMethod> {
   return {

@@ -176,6 +176,10 @@ test("the last active administrator who can log in stays, and of two that leave 
   await database.ownerSql`update users set password_hash = null where id = ${ben}`;
   await expect(erase(ANNA.password)).rejects.toMatchObject({ code: "last_admin" });
   await database.ownerSql`update users set password_hash = ${kept?.hash} where id = ${ben}`;
+  deps.loginRequiresVerifiedEmail = true;
+  await database.ownerSql`update users set email_verified = (id <> ${ben})`;
+  await expect(erase(ANNA.password)).rejects.toMatchObject({ code: "last_admin" });
+  deps.loginRequiresVerifiedEmail = false;
   const results = await Promise.allSettled([erase(ANNA.password), erase(ANNA.password, ben)]);
   const codes = results.map((result) =>
     result.status === "fulfilled" ? "gone" : (result.reason as DomainError).code,

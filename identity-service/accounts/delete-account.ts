@@ -7,8 +7,9 @@ import { type OwnerSession, proveOwner } from "../passwords/prove-owner.ts";
 import { isStill, type Reauthentication } from "../passwords/reauthenticate.ts";
 import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import { forgetGuesses } from "../throttle/throttle.ts";
-import { eraseUser, lockAccount, lockActiveAdmins } from "../users/account-store.ts";
-import { isLastAdmin } from "../users/last-admin.ts";
+import { eraseUser, lockAccount } from "../users/account-store.ts";
+import type { LoginRules } from "../users/can-log-in.ts";
+import { isLastAdmin, lockAdmins } from "../users/last-admin.ts";
 import { tellErasure } from "../users/tell-erasure.ts";
 import { lockAddresses } from "../users/user-store.ts";
 import type { AccountsDeps } from "./accounts-deps.ts";
@@ -19,7 +20,7 @@ const RELEASED_FOR_MS = 3_600_000;
 
 /** The audit log keeps id and client data. @throws {DomainError} `step_up_required`, `invalid_credentials`, `last_admin`. */
 export async function deleteAccount(
-  deps: AccountsDeps,
+  deps: AccountsDeps & LoginRules,
   request: Reauthentication & OwnerSession,
   context: CallContext,
 ): Promise<EndedSessions> {
@@ -27,7 +28,7 @@ export async function deleteAccount(
   const checked = await proveOwner(deps, "deleteAccount", request, context.deadlineMs);
   const end = await transaction(deps.sql, async (tx) => {
     if (checked.role === "ADMIN") {
-      if (isLastAdmin(await lockActiveAdmins(tx), userId)) throw new DomainError("last_admin");
+      if (isLastAdmin(await lockAdmins(tx, deps), userId)) throw new DomainError("last_admin");
     }
     const account = await lockAccount(tx, userId);
     // The role may have changed since.

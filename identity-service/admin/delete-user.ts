@@ -22,7 +22,7 @@ export async function deleteUser(
   if (!isUuid(userId)) throw new DomainError("not_found");
   if (disableClients) assertHolds(deps, context, "clients:write");
   const { end, erased, left } = await transaction(deps.sql, async (tx) => {
-    const admins = await lockAdminsFor(tx, userId);
+    const admins = await lockAdminsFor(tx, deps, userId);
     const account = await lockAccount(tx, userId);
     if (account === undefined) throw new DomainError("not_found");
     assertMayActOn(deps, context, account);

@@ -1,14 +1,16 @@
 import { DomainError } from "../../service-kit/errors.ts";
 import type { TransactionSql } from "../../service-kit/postgres.ts";
-import { type ActiveAdmin, isAdmin, lockActiveAdmins } from "../users/account-store.ts";
-import { isLastAdmin } from "../users/last-admin.ts";
+import { isAdmin } from "../users/account-store.ts";
+import type { LoginRules } from "../users/can-log-in.ts";
+import { type ActiveAdmin, isLastAdmin, lockAdmins } from "../users/last-admin.ts";
 
 /** Call before locking the account. Locks only for an administrator, so that others do not wait. */
 export async function lockAdminsFor(
   tx: TransactionSql,
+  deps: LoginRules,
   userId: string,
 ): Promise<readonly ActiveAdmin[] | undefined> {
-  return (await isAdmin(tx, userId)) ? lockActiveAdmins(tx) : undefined;
+  return (await isAdmin(tx, userId)) ? lockAdmins(tx, deps) : undefined;
 }
 
 /** @throws {DomainError} `last_admin`; `service_unavailable` if the role changed since `lockAdminsFor`. */

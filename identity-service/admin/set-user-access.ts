@@ -48,7 +48,7 @@ export async function setUserAccess(
   if (!isUuid(userId)) throw new DomainError("not_found");
   assertMayLeave(deps, access, context);
   const { user, end, left } = await transaction(deps.sql, async (tx) => {
-    const admins = await lockAdminsFor(tx, userId);
+    const admins = await lockAdminsFor(tx, deps, userId);
     const before = await lockAccount(tx, userId);
     if (before === undefined) throw new DomainError("not_found");
     assertMayActOn(deps, context, before);

@@ -7,6 +7,7 @@ import { emptyTables } from "../../tests/support/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { register } from "../accounts/register.ts";
 import { logIn as logInWith } from "../login/log-in.ts";
+import type { RelyingParty } from "../oauth/relying-party.ts";
 import { createSessionEndWorker } from "../sessions/session-end-worker.ts";
 import { asOperator } from "../testing/as-operator.ts";
 import { soon, testDeps } from "../testing/test-deps.ts";
@@ -31,13 +32,15 @@ beforeEach(async () => {
 afterAll(() => database.drop());
 
 const context = asOperator;
+const set = (changes: Partial<typeof deps>) => Object.assign(deps, changes);
 
+const READABLE_HASH = `$argon2id$v=19$m=8192,t=1,p=1$${"A".repeat(22)}$${"A".repeat(43)}`;
 /** Planted: what a password would cost has no part in it. */
 async function plant(role: Role, index = 0, status = "active"): Promise<string> {
   const id = deps.newId();
   await database.ownerSql`
     insert into users (id, email, first_name, last_name, role, status, email_verified, password_hash, created_at, updated_at)
-    values (${id}, ${`${role.toLowerCase()}${index}@example.com`}, 'Ada', ${`Nr ${index}`}, ${role}, ${status}, true, '$argon2id$', now(), now())`;
+    values (${id}, ${`${role.toLowerCase()}${index}@example.com`}, 'Ada', ${`Nr ${index}`}, ${role}, ${status}, true, ${READABLE_HASH}, now(), now())`;
   return id;
 }
 const access = (userId: string, change: { role?: Role; status?: "active" | "disabled" }) =>
@@ -256,24 +259,70 @@ test("the only active administrator stays one", async () => {
   expect(await codeOf(access(admin, { role: "ADMIN", status: "active" }))).toBe("done");
 });
 
-test("an administrator who cannot log in is no other administrator", async () => {
+const GOOGLE = "https://id.example";
+const isGoogle = () => new Map([["google", { issuer: GOOGLE } as RelyingParty]]);
+const setHash = (id: string, hash: string | null) =>
+  database.ownerSql`update users set password_hash = ${hash} where id = ${id}`;
+const unverify = (id: string) => database.ownerSql`update users set email_verified = false where id = ${id}`;
+const link = (id: string) => database.ownerSql`
+  insert into external_identities (issuer, subject, user_id, provider, linked_at)
+  values (${GOOGLE}, '1', ${id}, 'google', now())`;
+const addPasskey = (id: string) => database.ownerSql`
+  insert into passkeys (id, user_id, credential_id, public_key, sign_count, transports, is_backup_eligible, is_backed_up,
+    name, created_at)
+  values (${deps.newId()}, ${id}, ${Buffer.alloc(16)}, ${Buffer.alloc(1)}, 0, '{}', false, false, 'key', now())`;
+const lock = async (id: string) => {
+  const { email } = await getAccount(deps, id);
+  const attempt = { email, password: "wrong", clientIp: "192.0.2.1", userAgent: "", deviceToken: "" };
+  for (let count = 0; count < 6; count += 1) await logInWith(deps, attempt, context()).catch(() => undefined);
+  expect(await deps.throttle.lockedUntil(email)).toBeDefined();
+};
+
+test.each<[string, "done" | "last_admin", (other: string) => unknown]>([
+  ["has a password", "done", () => undefined],
+  ["is locked for wrong passwords, which anybody can do", "done", lock],
+  ["has an unverified address that no login asks about", "done", unverify],
+  ["has a passkey alone", "done", (id) => [setHash(id, null), addPasskey(id)]],
+  [
+    "has an identity of a provider alone",
+    "done",
+    (id) => [setHash(id, null), link(id), set({ relyingParties: isGoogle() })],
+  ],
+  ["has a passkey beside an unreadable hash", "done", (id) => [setHash(id, "$argon2id$"), addPasskey(id)]],
+  ["has no way in", "last_admin", (id) => setHash(id, null)],
+  ["has a hash that is cut off", "last_admin", (id) => setHash(id, "$argon2id$")],
+  [
+    "has a hash of an unknown pepper",
+    "last_admin",
+    (id) => setHash(id, READABLE_HASH.replace("p=1", "p=1,keyid=AAAAAAAAAAA")),
+  ],
+  [
+    "has only an identity of a provider that is not configured",
+    "last_admin",
+    (id) => [setHash(id, null), link(id)],
+  ],
+  [
+    "has an unverified address where logins ask for a verified one",
+    "last_admin",
+    (id) => [unverify(id), set({ loginRequiresVerifiedEmail: true })],
+  ],
+  [
+    "has a passkey and an unverified address where logins ask",
+    "last_admin",
+    (id) => [unverify(id), addPasskey(id), set({ loginRequiresVerifiedEmail: true })],
+  ],
+  ["is disabled", "last_admin", (id) => access(id, { status: "disabled" })],
+  ["is deleted", "last_admin", (id) => deleteUser(deps, id, context())],
+])("whether another administrator remains who %s: %s", async (_, expected, make) => {
   const admin = await plant("ADMIN", 1);
   const other = await plant("ADMIN", 2);
-  await database.ownerSql`update users set password_hash = null where id = ${other}`;
-  expect(await codeOf(access(admin, { role: "USER" }))).toBe("last_admin");
-  expect(await codeOf(access(admin, { status: "disabled" }))).toBe("last_admin");
-  expect(await codeOf(deleteUser(deps, admin, context()))).toBe("last_admin");
-  await database.ownerSql`
-    insert into external_identities (issuer, subject, user_id, provider, linked_at)
-    values ('https://id.example', '1', ${other}, 'google', now())`;
-  expect(await codeOf(access(admin, { status: "disabled" }))).toBe("done");
-  expect(await codeOf(access(admin, { status: "active" }))).toBe("done");
-  await database.ownerSql`delete from external_identities`;
-  await database.ownerSql`
-    insert into passkeys (id, user_id, credential_id, public_key, sign_count, transports, is_backup_eligible, is_backed_up,
-      name, created_at)
-    values (${deps.newId()}, ${other}, ${Buffer.alloc(16)}, ${Buffer.alloc(1)}, 0, '{}', false, false, 'key', now())`;
-  expect(await codeOf(access(admin, { role: "USER" }))).toBe("done");
+  await Promise.all([make(other)].flat());
+  const demoted = await codeOf(access(admin, { role: "USER" }));
+  await access(admin, { role: "ADMIN" });
+  const disabled = await codeOf(access(admin, { status: "disabled" }));
+  await access(admin, { status: "active" });
+  const deleted = await codeOf(deleteUser(deps, admin, context()));
+  expect([demoted, disabled, deleted]).toEqual([expected, expected, expected]);
 });
 
 test("an administrator who cannot log in can be removed while another one can", async () => {

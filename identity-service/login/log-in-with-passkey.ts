@@ -7,6 +7,7 @@ import { findPasskey } from "../passkeys/passkey-store.ts";
 import type { Assertion } from "../passkeys/verify-assertion.ts";
 import { spendOrRefuse } from "../throttle/spend-call.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
+import { needsVerifiedEmail } from "../users/can-log-in.ts";
 import { completeLogin, type ProvenUser } from "./complete-login.ts";
 import type { LoginDeps } from "./login-deps.ts";
 import type { LoginResult } from "./login-result.ts";
@@ -81,6 +82,6 @@ async function prove(
   const user = named && (await lockAccountForMfa(tx, named.userId));
   const used = await finishPasskeyCeremony(tx, deps, user, { ...attempt, purpose: "login" }, context);
   if (used === undefined || user === undefined) return undefined;
-  if (deps.loginRequiresVerifiedEmail && !user.emailVerified) return undefined;
+  if (needsVerifiedEmail(deps, user)) return undefined;
   return { user, amr: used.amr, authTime: deps.now() };
 }

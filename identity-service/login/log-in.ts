@@ -6,6 +6,7 @@ import type { Verdict } from "../passwords/password-hasher.ts";
 import { countGuess, type GuessVerdict } from "../throttle/count-guess.ts";
 import type { Account } from "../users/account.ts";
 import { findAccountForLogin } from "../users/account-store.ts";
+import { needsVerifiedEmail } from "../users/can-log-in.ts";
 import { replacePasswordHash } from "../users/user-store.ts";
 import { completeLogin } from "./complete-login.ts";
 import type { LoginDeps, LoginRefusal } from "./login-deps.ts";
@@ -87,7 +88,7 @@ function judge(
   if (account === undefined) return { reason: "unknown_account", code };
   if (account.status !== "active") return { reason: "account_disabled", code };
   if (verdict === "mismatch") return { reason: "wrong_password", code };
-  if (deps.loginRequiresVerifiedEmail && !account.emailVerified) {
+  if (needsVerifiedEmail(deps, account)) {
     // After a registration, it would reveal that the address was free.
     return { reason: "email_not_verified", code: deps.registrationDiscloses ? "email_not_verified" : code };
   }

@@ -2,6 +2,7 @@ import { DomainError } from "../../service-kit/errors.ts";
 import type { LoginDeps } from "../login/login-deps.ts";
 import type { HashShare } from "../passwords/hash-share.ts";
 import type { Account } from "../users/account.ts";
+import { needsVerifiedEmail } from "../users/can-log-in.ts";
 import type { FlowSecrets } from "./oauth-flow-secrets.ts";
 import type { RelyingParty } from "./relying-party.ts";
 
@@ -21,9 +22,6 @@ export interface OAuthDeps extends LoginDeps {
 }
 
 /** @throws {DomainError} `email_not_verified`. */
-export function assertMayLogIn(
-  deps: Pick<OAuthDeps, "loginRequiresVerifiedEmail">,
-  { emailVerified }: Account,
-): void {
-  if (deps.loginRequiresVerifiedEmail && !emailVerified) throw new DomainError("email_not_verified");
+export function assertMayLogIn(deps: Pick<OAuthDeps, "loginRequiresVerifiedEmail">, account: Account): void {
+  if (needsVerifiedEmail(deps, account)) throw new DomainError("email_not_verified");
 }

@@ -41,6 +41,8 @@ export interface PasswordHasher {
     deadlineMs: number,
     how?: Verification,
   ): Promise<Verdict>;
+  /** Whether a password can match it: it is whole, and its pepper is here. */
+  isReadable(stored: string): boolean;
   /** Costs of dummies. Default: the current parameters. */
   useCosts(used: readonly UsedCost[]): void;
 }
@@ -110,6 +112,8 @@ export function createPasswordHasher(options: PasswordHasherOptions): PasswordHa
 
   return {
     hash: (password, deadlineMs) => queue.run(() => compute(password), deadlineMs),
+
+    isReadable: (stored) => readable(stored) !== undefined,
 
     useCosts(sample) {
       used = sample;

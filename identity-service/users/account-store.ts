@@ -5,6 +5,7 @@ import {
   type TransactionSql,
 } from "../../service-kit/postgres.ts";
 import { type Account, type Locked, type Role, USER_STATUSES } from "./account.ts";
+import type { WaysIn } from "./can-log-in.ts";
 
 /** All but the password hash. */
 export const columnsWithoutHash = (sql: Sql | TransactionSql) => sql`
@@ -203,22 +204,16 @@ export async function isAdmin(tx: TransactionSql, userId: string): Promise<boole
   return rows.length > 0;
 }
 
-export interface ActiveAdmin {
-  id: string;
-  /** False for one who was imported without any way to log in. */
-  canLogIn: boolean;
-}
-
 /** In a fixed order, so that concurrent removals see each other. */
-export async function lockActiveAdmins(tx: TransactionSql): Promise<ActiveAdmin[]> {
+export async function lockActiveAdmins(tx: TransactionSql): Promise<(WaysIn & { id: string })[]> {
   const rows = await tx<{ id: string }[]>`
     select id from users where role = 'ADMIN' and status = 'active' order by id for update
   `;
   // After a wait, subqueries of the locking statement would be older than the lock.
-  return tx<ActiveAdmin[]>`
-    select id, password_hash is not null
-      or exists (select from external_identities where user_id = users.id)
-      or exists (select from passkeys where user_id = users.id) as "canLogIn"
+  return tx<(WaysIn & { id: string })[]>`
+    select id, email_verified as "emailVerified", password_hash as "passwordHash",
+      exists (select from passkeys where user_id = users.id) as "hasPasskey",
+      array(select issuer from external_identities where user_id = users.id) as issuers
     from users where id = any(${rows.map(({ id }) => id)}::uuid[])
   `;
 }
