@@ -84,7 +84,14 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
   },
   owner: {
     mutate: identity("other-admin", "prove-owner", "reauthenticate"),
-    tests: testsIn("identity-service", "prove-owner", "user-admin", "account-changes", "account-ownership"),
+    tests: testsIn(
+      "identity-service",
+      "prove-owner",
+      "user-admin",
+      "account-changes",
+      "account-ownership",
+      "oauth-login",
+    ),
   },
   links: {
     mutate: identity(
