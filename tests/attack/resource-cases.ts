@@ -112,6 +112,26 @@ export const RESOURCE_CASES: readonly AttackCase[] = [
     },
   },
   {
+    name: "resources: a hundred refreshes of one session at once have one answer, and leave others their refresh and their login",
+    run: async (target) => {
+      const [busy, { email, from, ...other }] = [await newAccount(target), await newAccount(target)];
+      const refresh = (refreshToken: string, at: string) =>
+        call(target, "POST", "/auth/refresh", { body: { refreshToken }, from: at });
+      const all = Promise.all(Array.from({ length: 100 }, () => refresh(busy.refreshToken, busy.from)));
+      for (let count = 0, { refreshToken } = other; count < 5; count += 1) {
+        const { status, body } = await refresh(refreshToken, from);
+        must(status === 200, `the other one's refresh: ${status}`);
+        refreshToken = body.data.refreshToken;
+      }
+      const login = await logIn(target, email, PASSWORD, from);
+      must(login.status === 200, `the other one's login: ${login.status}`);
+      const answers = await all;
+      const right = answers.filter(({ status }) => status === 200);
+      const pairs = new Set(right.map(({ body }) => body.data.refreshToken));
+      must(right.length === 100 && pairs.size === 1, `${right.length} answered, ${pairs.size} successors`);
+    },
+  },
+  {
     name: "resources: one user's slow uploads leave others the upstream",
     run: async (target) => {
       const attacker = await newAccount(target);

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
+import { TestAuthenticator } from "../../identity-service/passkeys/authenticator.fixture.ts";
 import {
   type AttackAccount,
   clickConfirmation,
@@ -16,6 +17,17 @@ import { type AttackCase, must, NotPossible } from "./attack-case.ts";
 import { callbackOf, PlainBrowser } from "./demo-login.ts";
 import { accountWithFactor, challengeOf, enableFactor, type Factor, needsFactor, stepUp } from "./factor.ts";
 import { call, freshAddress, mailedToken, type Target } from "./target.ts";
+
+interface Ceremony {
+  credentialId: string;
+  clientDataJson: string;
+}
+
+/** As a browser's `toJSON` (WebAuthn Level 3 §5.1). */
+const responseOf = ({ credentialId: id, clientDataJson: clientDataJSON, ...response }: Ceremony) => ({
+  ...{ id, rawId: id, type: "public-key", clientExtensionResults: {} },
+  response: { clientDataJSON, ...response },
+});
 
 /** How long a revocation may take until every gateway knows it. */
 const REVOCATION_MS = 1_500;
@@ -203,6 +215,30 @@ export const TAKEOVER_CASES: readonly AttackCase[] = [
           said.error?.code === "step_up_required" || said.error?.code === "provider_not_found";
         must(isRefused, `${method} ${path}: ${status} ${said.error?.code}`);
       }
+    },
+  },
+  {
+    name: "accounts: who has only the password takes no challenge of the owner's passkey away",
+    run: async (target) => {
+      const { email, from, accessToken } = await provenAccount(target);
+      const device = new TestAuthenticator("ES256", {
+        rpId: target.url.hostname,
+        origin: target.url.origin,
+      });
+      const asOwner = (path: string, token: string, body: object) =>
+        call(target, "POST", path, { token, from, body });
+      const options = await asOwner("/auth/passkeys/options", accessToken, {});
+      if (options.status !== 200) throw new NotPossible(`passkeys/options: ${options.status}`);
+      const response = responseOf(device.create(options.body.data));
+      const added = await asOwner("/auth/passkeys", accessToken, { response, name: "Phone" });
+      must(added.status === 201, `passkeys: ${added.status} ${added.body.error?.code}`);
+      const begun = await asOwner("/auth/step-up", accessToken, { acr: 3 });
+      must(begun.status === 200, `step-up: ${begun.status} ${begun.body.error?.code}`);
+      for (let count = 0; count < 21; count += 1) await logIn(target, email, PASSWORD, freshAddress());
+      const { stepUpToken, passkey } = begun.body.data;
+      const proof = { stepUpToken, passkey: responseOf(device.get(passkey)) };
+      const raised = await asOwner("/auth/step-up/verify", accessToken, proof);
+      must(raised.status === 200, `the owner's signature: ${raised.status} ${raised.body.error?.code}`);
     },
   },
   {
