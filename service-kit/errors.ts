@@ -45,7 +45,7 @@ export const ERROR_CATALOGUE = {
   refresh_token_reused: "The refresh token was used before its successor was; the session has been ended.",
   forbidden: "The caller's role, or what the client was granted, does not allow this call.",
   origin_not_allowed:
-    "Browser sessions are for scripts of the gateway's own origin, and of listed origins on its site.",
+    "The page's origin is not allowed: browser sessions are for the gateway's own origin and listed ones on its site, WebSockets for those that the route lists.",
   role_not_defined:
     "The role of the account is not in use any more; an administrator has to give it another one.",
   user_required: "The call needs a stronger proof or an approval, which a user can give and a client cannot.",

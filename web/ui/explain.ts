@@ -43,11 +43,16 @@ function apiText({ code, status, retryAfterS, requestId }: GatehouseError): stri
 
 function fieldTexts(details: unknown): Record<string, string> {
   if (!Array.isArray(details)) return {};
-  const names = details.map((problem: { field?: string; code?: string }) => problem.field ?? "");
   return Object.fromEntries(
-    names.map((name) => [name, textOf(/email/i.test(name) ? "form.email" : problemKey(name))]),
+    details.map(({ field: name = "", message = "" }: { field?: string; message?: string }) => [
+      name,
+      textOf(/email/i.test(name) ? emailKey(message) : problemKey(name)),
+    ]),
   );
 }
+
+/** The code of both is `invalid_format`. A test holds identity-service's message to this. */
+const emailKey = (message: string) => (/\bASCII\b/.test(message) ? "form.emailNeedsAscii" : "form.email");
 
 /** Of a field that was filled in wrongly: the page's own text, if it has one. */
 export const problemKey = (name: string): string =>

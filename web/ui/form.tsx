@@ -128,8 +128,13 @@ function inputsOf(form: HTMLFormElement): Entry[] {
   );
 }
 
+const BEYOND_ASCII = /^(?=[^@]*[^\p{ASCII}])[^@\s]+@[^@\s]+$/u;
+
 function problemsOf(form: HTMLFormElement): Problems {
-  const invalid = inputsOf(form).filter(({ validity }) => !validity.valid);
+  const invalid = inputsOf(form).filter(
+    // Browsers take no letters beyond ASCII before the `@`. Whether they can be had here, the service says.
+    ({ value, validity }) => !validity.valid && !(validity.typeMismatch && BEYOND_ASCII.test(value)),
+  );
   return Object.fromEntries(
     invalid.map((entry) => {
       const key = textKey(entry);

@@ -11,6 +11,8 @@ export const de: SameTexts<typeof en> = {
   form: {
     required: "Bitte ausfüllen.",
     email: "Bitte eine E-Mail-Adresse eingeben, etwa ada@example.com.",
+    emailNeedsAscii:
+      "An diese Adresse können wir keine Mails schicken: Vor dem @ darf sie nur die Buchstaben a bis z, Ziffern und Zeichen wie . und - haben.",
     invalid: "Das ist nicht gültig.",
     show: "Anzeigen",
     hide: "Verbergen",
@@ -100,6 +102,6 @@ export const de: SameTexts<typeof en> = {
     approval_expired: "Die Frist für die Zustimmung ist abgelaufen. Beginnen Sie bitte neu.",
     approval_used: "Diese Zustimmung wurde schon benutzt.",
     approval_mismatch: "Diese Zustimmung gehört nicht zu dieser Sitzung.",
-    origin_not_allowed: "Unter dieser Adresse kann man sich nicht anmelden.",
+    origin_not_allowed: "Seiten unter dieser Adresse dürfen das nicht.",
   },
 };

@@ -10,6 +10,8 @@ export const en = {
   form: {
     required: "Fill in this field.",
     email: "Enter an e-mail address, such as ada@example.com.",
+    emailNeedsAscii:
+      "We cannot send mail to this address: before the @ it may have only the letters a to z, digits, and signs such as . and -.",
     invalid: "This is not valid.",
     show: "Show",
     hide: "Hide",
@@ -92,7 +94,7 @@ export const en = {
     approval_expired: "This approval has expired. Begin again.",
     approval_used: "This approval was used already.",
     approval_mismatch: "This approval does not belong to this session.",
-    origin_not_allowed: "This address may not be used to log in.",
+    origin_not_allowed: "Pages of this address may not do this.",
   },
 };
 

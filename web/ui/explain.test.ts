@@ -1,0 +1,27 @@
+import i18next from "i18next";
+import { beforeAll, expect, test } from "vitest";
+import { typedEmail } from "../../identity-service/users/typed-email.ts";
+import { GatehouseError } from "../client/gateway-calls.ts";
+import { explain } from "./explain.ts";
+import { de } from "./languages/de.ts";
+import { en } from "./languages/en.ts";
+
+beforeAll(async () => {
+  await i18next.init({ lng: "en", resources: { en: { translation: en }, de: { translation: de } } });
+});
+
+test.each([
+  ["en", "email", "jürgen@example.com", en.form.emailNeedsAscii],
+  ["de", "email", "田中@example.com", de.form.emailNeedsAscii],
+  ["en", "newEmail", "jürgen@example.com", en.form.emailNeedsAscii],
+  ["en", "email", "jürgen", en.form.email],
+  ["de", "newEmail", "ada", de.form.email],
+] as const)(
+  "in %s the field %s of %s says why the address is refused",
+  async (language, field, typed, text) => {
+    await i18next.changeLanguage(language);
+    const details = [typedEmail(field, typed, false).problem];
+    const error = new GatehouseError(400, { code: "validation_failed", details });
+    expect(explain(error).fields).toEqual({ [field]: text });
+  },
+);
