@@ -260,7 +260,7 @@ test("the only active administrator stays one", async () => {
 });
 
 const GOOGLE = "https://id.example";
-const isGoogle = () => new Map([["google", { issuer: GOOGLE } as RelyingParty]]);
+const onlyProvider = (issuer: string) => new Map([["google", { issuer } as RelyingParty]]);
 const setHash = (id: string, hash: string | null) =>
   database.ownerSql`update users set password_hash = ${hash} where id = ${id}`;
 const unverify = (id: string) => database.ownerSql`update users set email_verified = false where id = ${id}`;
@@ -286,7 +286,7 @@ test.each<[string, "done" | "last_admin", (other: string) => unknown]>([
   [
     "has an identity of a provider alone",
     "done",
-    (id) => [setHash(id, null), link(id), set({ relyingParties: isGoogle() })],
+    (id) => [setHash(id, null), link(id), set({ relyingParties: onlyProvider(GOOGLE) })],
   ],
   ["has a passkey beside an unreadable hash", "done", (id) => [setHash(id, "$argon2id$"), addPasskey(id)]],
   ["has no way in", "last_admin", (id) => setHash(id, null)],
@@ -299,7 +299,7 @@ test.each<[string, "done" | "last_admin", (other: string) => unknown]>([
   [
     "has only an identity of a provider that is not configured",
     "last_admin",
-    (id) => [setHash(id, null), link(id)],
+    (id) => [setHash(id, null), link(id), set({ relyingParties: onlyProvider("https://other.example") })],
   ],
   [
     "has an unverified address where logins ask for a verified one",
