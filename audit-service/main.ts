@@ -173,6 +173,7 @@ lifecycle.onStop("counting of logins", counting.stop);
 await serveRpc(
   service,
   config,
+  [pools.intake, pools.reads],
   (server) => {
     server.add(
       AuditServiceService,

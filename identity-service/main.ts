@@ -18,7 +18,7 @@ import { SessionServiceClient } from "../proto/gen/gatehouse/token/v1/session_se
 import { TokenServiceClient } from "../proto/gen/gatehouse/token/v1/token_service.ts";
 import { type CallContext, newCallContext } from "../service-kit/call-context.ts";
 import { loadConfig } from "../service-kit/config.ts";
-import { connectPostgres, warmUp } from "../service-kit/postgres.ts";
+import { connectPostgres } from "../service-kit/postgres.ts";
 import { redisSettings } from "../service-kit/redis-connection.ts";
 import { repeat, untilSuccess } from "../service-kit/repeat.ts";
 import { callUnary, createRpcClient } from "../service-kit/rpc-client.ts";
@@ -408,12 +408,12 @@ const register = (server: RpcServer) => {
     withCheckedIds(createUserImportRpc(deps, createReadingRecorder(recorder, now))),
   );
 };
-await serveRpc(service, config, register, {
+await serveRpc(service, config, [sql], register, {
   assertClock: database.assertClock,
   actorsTakeTurns: true,
+  turnFields: ["tempToken", "challengeToken", "token"],
 });
 
-await untilSuccess("database connections", () => warmUp(sql), logger);
 const { BOOTSTRAP_ADMIN_EMAIL: email, BOOTSTRAP_ADMIN_PASSWORD_FILE: password } = config;
 if (email !== undefined && password !== undefined) {
   await untilSuccess("first administrator", () => bootstrapAdmin(deps, { email, password }), logger);

@@ -59,6 +59,11 @@ export interface RpcServerOptions {
   assertClock?: (() => void) | undefined;
   /** All unary calls of one user or client hold one database connection at a time. */
   actorsTakeTurns?: boolean;
+  /**
+   * Fields with a secret. Without an actor the calls with the same secret take turns: who does not know it makes nobody
+   * wait.
+   */
+  turnFields?: readonly string[];
   maxReceiveBytes?: number;
   /** Endless streams end at a random age. Defaults to 60 to 120 s. */
   streamAgeMs?: { min: number; max: number };
@@ -96,7 +101,7 @@ type StreamCall = ServerWritableStream<unknown, unknown> | ServerDuplexStream<un
 type AnyCall = ServerUnaryCall<unknown, unknown> | StreamCall;
 
 export function createRpcServer(options: RpcServerOptions): RpcServer {
-  const { logger, actorsTakeTurns = false } = options;
+  const { logger, actorsTakeTurns = false, turnFields = [] } = options;
   const server = new Server({
     "grpc.max_receive_message_length": options.maxReceiveBytes ?? DEFAULT_MAX_RECEIVE_BYTES,
     "grpc.keepalive_time_ms": 30_000,
@@ -121,6 +126,14 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
 
   function isRefused(person: string | undefined): boolean {
     return person !== undefined && options.refusedPeople?.has(person) === true;
+  }
+
+  /** Only whom the gateway has authenticated: by any other name a stranger could make a user wait. */
+  function turnOf(request: unknown, { actor }: CallContext): string | undefined {
+    if (actor !== undefined) return actorsTakeTurns ? actor.userId : undefined;
+    const fields = request as Record<string, unknown>;
+    const secret = turnFields.map((name) => fields[name]).find(Boolean);
+    return secret === undefined ? undefined : `secret ${secret}`;
   }
 
   function admit(call: AnyCall, callers: readonly string[], needsDeadline: boolean): RpcContext {
@@ -184,11 +197,7 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
         span = startSpan("server", path.slice(1), context.traceparent);
         context.traceparent = span.traceparent;
         const received = context;
-        // Only whom the gateway has authenticated: by any other name a stranger could make a user wait.
-        const serve = () =>
-          withTurn(actorsTakeTurns ? received.actor?.userId : undefined, () =>
-            method(call.request, received),
-          );
+        const serve = () => withTurn(turnOf(call.request, received), () => method(call.request, received));
         withCallDeadline(received.deadlineMs, serve, gone.signal).then((response) => {
           ok.observe((performance.now() - startedMs) / 1_000);
           span?.end();

@@ -4,8 +4,10 @@ import { Lifecycle } from "./lifecycle.ts";
 import { createLogger, type DestinationStream, type Logger } from "./logger.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 import { startOperationsServer } from "./operations-server.ts";
+import { type Sql, warmUp } from "./postgres.ts";
 import { addReflection } from "./reflection.ts";
 import { type PeopleFile, watchRefusedPeople } from "./refused-people.ts";
+import { untilSuccess } from "./repeat.ts";
 import { createRpcServer, type RpcServer, type RpcServerOptions } from "./rpc-server.ts";
 import { ProcessCertificate, tlsFilesOf } from "./rpc-tls.ts";
 import { startTraceExport, type TraceExportConfig, type TraceOrigin } from "./trace-export.ts";
@@ -63,6 +65,7 @@ export async function startProcess(
   return { logger, metrics, lifecycle, certificate };
 }
 
+/** Returns when the connections that the first calls need are open. @param databases that calls wait for. */
 export async function serveRpc(
   service: ServiceProcess,
   config: {
@@ -72,8 +75,9 @@ export async function serveRpc(
     REFUSED_PEOPLE_FILE?: PeopleFile | undefined;
     GRPC_REFLECTION: boolean;
   },
+  databases: readonly Sql[],
   register: (server: RpcServer) => void,
-  options: Pick<RpcServerOptions, "actorsTakeTurns" | "maxReceiveBytes" | "assertClock"> = {},
+  options: Pick<RpcServerOptions, "actorsTakeTurns" | "turnFields" | "maxReceiveBytes" | "assertClock"> = {},
 ): Promise<void> {
   const { lifecycle, logger, metrics, certificate } = service;
   const refusedPeople = watchRefusedPeople(config.REFUSED_PEOPLE_FILE, { logger, metrics });
@@ -94,6 +98,8 @@ export async function serveRpc(
   lifecycle.onStop("health port", () => health.stop());
   lifecycle.onStop("gRPC server", () => server.close(config.SHUTDOWN_GRACE_MS));
   logger.info({ port }, "serving gRPC");
+  const open = () => Promise.all(databases.map(warmUp));
+  await untilSuccess("database connections", open, logger);
 }
 
 /** Short interruptions do not justify moving clients. */

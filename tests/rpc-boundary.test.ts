@@ -186,6 +186,37 @@ test.each([
   await who.close(1_000);
 });
 
+test("calls without an actor take turns by the secret that they present, which is nobody's name", async () => {
+  const who = createRpcServer({
+    address: "127.0.0.1:0",
+    certificate: certificates.of("token-service"),
+    logger,
+    metrics: createMetrics("test"),
+    actorsTakeTurns: true,
+    turnFields: ["absent", "token"],
+  });
+  who.add(
+    TokenServiceService,
+    { verifyToken: ["gateway"], watchRevocations: [], getJwks: [] },
+    implementation,
+  );
+  const client = createRpcClient(TokenServiceClient, {
+    address: `127.0.0.1:${await who.listen()}`,
+    service: "token-service",
+    certificate: certificates.of("gateway"),
+  });
+  const actor = { userId: "user-1", role: "ADMIN", sessionId: "session-1" };
+  const turnOf = async (token: string, caller: object) => {
+    const context = { ...newCallContext({ budgetMs: 60_000 }), ...caller };
+    return (await callUnary(client, client.verifyToken, { token }, context)).principal?.tokenId;
+  };
+  expect(await turnOf("user-1", { actor })).toBe("user-1");
+  expect(await turnOf("user-1", {})).toBe("secret user-1");
+  expect(await turnOf("", {})).toBe("");
+  client.close();
+  await who.close(0);
+});
+
 test("calls of one actor take no turns where the server does not say so", async () => {
   const client = clientOf("gateway");
   const actor = { userId: "user-1", role: "ADMIN", sessionId: "session-1" };

@@ -7,7 +7,7 @@ import { TokenServiceService } from "../proto/gen/gatehouse/token/v1/token_servi
 import { atMost } from "../service-kit/at-most.ts";
 import { boundedCache } from "../service-kit/bounded-cache.ts";
 import { loadConfig } from "../service-kit/config.ts";
-import { connectPostgres, transaction, warmUp } from "../service-kit/postgres.ts";
+import { connectPostgres, transaction } from "../service-kit/postgres.ts";
 import { redisSettings } from "../service-kit/redis-connection.ts";
 import { repeat, untilSuccess } from "../service-kit/repeat.ts";
 import type { RpcServer } from "../service-kit/rpc-server.ts";
@@ -162,9 +162,8 @@ const register = (server: RpcServer) => {
   server.add(SessionServiceService, sessionCallers, createSessionRpc({ ...deps, ...keyDeps }, recordReading));
   server.add(KeyServiceService, keyCallers, createKeyRpc({ ...deps, ...keyDeps }, recordReading));
 };
-await serveRpc(service, config, register, { actorsTakeTurns: true });
+await serveRpc(service, config, [sql], register, { actorsTakeTurns: true });
 
-await untilSuccess("database connections", () => warmUp(sql), logger);
 await untilSuccess("database clock", () => database.look(), logger);
 await untilSuccess("signing keys", () => ensureSigningKeys(keyDeps), logger);
 await untilSuccess("signing keys", () => keys.reload(), logger);
