@@ -65,11 +65,15 @@ const hasIndex = async () => {
 /** Begins to make the index, which waits for the transaction that `end` ends. */
 async function beginIndex() {
   writeFileSync(join(directory, "9999_new.sql"), CONCURRENT);
+  const written = Promise.withResolvers<void>();
   const open = Promise.withResolvers<void>();
   const begun = transaction(database.sql, async (tx) => {
     await write(tx);
+    written.resolve();
     await open.promise;
   });
+  // Otherwise the index may be made before the transaction begins.
+  await Promise.race([written.promise, begun]);
   const migrated = migrateSchema({ owner: database.ownerSql, wanted, root });
   await vi.waitFor(async () => expect(await database.waitingForLocks()).toBe(1), 20_000);
   const end = async () => {
