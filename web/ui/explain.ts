@@ -46,13 +46,13 @@ function fieldTexts(details: unknown): Record<string, string> {
   return Object.fromEntries(
     details.map(({ field: name = "", message = "" }: { field?: string; message?: string }) => [
       name,
-      textOf(/email/i.test(name) ? emailKey(message) : problemKey(name)),
+      // The code of both is `invalid_format`. A test holds identity-service's message to this.
+      textOf(
+        /email/i.test(name) ? (/ASCII/.test(message) ? "form.emailAscii" : "form.email") : problemKey(name),
+      ),
     ]),
   );
 }
-
-/** The code of both is `invalid_format`. A test holds identity-service's message to this. */
-const emailKey = (message: string) => (/\bASCII\b/.test(message) ? "form.emailNeedsAscii" : "form.email");
 
 /** Of a field that was filled in wrongly: the page's own text, if it has one. */
 export const problemKey = (name: string): string =>

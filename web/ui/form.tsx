@@ -128,7 +128,7 @@ function inputsOf(form: HTMLFormElement): Entry[] {
   );
 }
 
-const BEYOND_ASCII = /^(?=[^@]*[^\p{ASCII}])[^@\s]+@[^@\s]+$/u;
+const BEYOND_ASCII = /[^\p{ASCII}].*@./u;
 
 function problemsOf(form: HTMLFormElement): Problems {
   const invalid = inputsOf(form).filter(

@@ -11,8 +11,7 @@ export const de: SameTexts<typeof en> = {
   form: {
     required: "Bitte ausfüllen.",
     email: "Bitte eine E-Mail-Adresse eingeben, etwa ada@example.com.",
-    emailNeedsAscii:
-      "An diese Adresse können wir keine Mails schicken: Vor dem @ darf sie nur die Buchstaben a bis z, Ziffern und Zeichen wie . und - haben.",
+    emailAscii: "Unser Mailserver nimmt vor dem @ nur a bis z, Ziffern, . und - an.",
     invalid: "Das ist nicht gültig.",
     show: "Anzeigen",
     hide: "Verbergen",

@@ -10,8 +10,7 @@ export const en = {
   form: {
     required: "Fill in this field.",
     email: "Enter an e-mail address, such as ada@example.com.",
-    emailNeedsAscii:
-      "We cannot send mail to this address: before the @ it may have only the letters a to z, digits, and signs such as . and -.",
+    emailAscii: "Our mail server takes only a to z, digits, . and - before the @.",
     invalid: "This is not valid.",
     show: "Show",
     hide: "Hide",
