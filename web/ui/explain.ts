@@ -47,12 +47,12 @@ function fieldTexts(details: unknown): Record<string, string> {
     details.map(({ field: name = "", message = "" }: { field?: string; message?: string }) => [
       name,
       // The code of both is `invalid_format`. A test holds identity-service's message to this.
-      textOf(
-        /email/i.test(name) ? (/ASCII/.test(message) ? "form.emailAscii" : "form.email") : problemKey(name),
-      ),
+      textOf(/ASCII/.test(message) ? problemKey("emailAscii") : fieldKey(name)),
     ]),
   );
 }
+
+const fieldKey = (name: string) => (/email/i.test(name) ? "form.email" : problemKey(name));
 
 /** Of a field that was filled in wrongly: the page's own text, if it has one. */
 export const problemKey = (name: string): string =>

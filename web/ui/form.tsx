@@ -128,7 +128,7 @@ function inputsOf(form: HTMLFormElement): Entry[] {
   );
 }
 
-const BEYOND_ASCII = /[^\p{ASCII}].*@./u;
+const BEYOND_ASCII = /[^ -~].*@./;
 
 function problemsOf(form: HTMLFormElement): Problems {
   const invalid = inputsOf(form).filter(

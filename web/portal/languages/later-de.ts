@@ -2,6 +2,10 @@ import type { SameTexts } from "../../ui/languages/en.ts";
 import type { laterEn } from "./later-en.ts";
 
 export const laterDe: SameTexts<typeof laterEn> = {
+  problems: {
+    emailAscii:
+      "An diese Adresse können wir keine Mails schicken: Vor dem @ darf sie nur a bis z, Ziffern und Zeichen wie . und - haben.",
+  },
   register: {
     title: "Konto anlegen",
     submit: "Konto anlegen",

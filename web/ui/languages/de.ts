@@ -11,7 +11,6 @@ export const de: SameTexts<typeof en> = {
   form: {
     required: "Bitte ausfüllen.",
     email: "Bitte eine E-Mail-Adresse eingeben, etwa ada@example.com.",
-    emailAscii: "Unser Mailserver nimmt vor dem @ nur a bis z, Ziffern, . und - an.",
     invalid: "Das ist nicht gültig.",
     show: "Anzeigen",
     hide: "Verbergen",

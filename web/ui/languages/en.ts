@@ -10,7 +10,6 @@ export const en = {
   form: {
     required: "Fill in this field.",
     email: "Enter an e-mail address, such as ada@example.com.",
-    emailAscii: "Our mail server takes only a to z, digits, . and - before the @.",
     invalid: "This is not valid.",
     show: "Show",
     hide: "Hide",
