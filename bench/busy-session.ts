@@ -1,5 +1,5 @@
 /**
- * What strangers notice of one session that refreshes over 200 connections, without a pause, against a running `npm start`;
+ * What strangers notice of one session that refreshes over 200 connections, each of which waits after a 429, against a running `npm start`;
  * then 100 parallel refreshes of one session beside busy processes. It makes accounts: use a home that you can throw away.
  *
  *   npm start -- --detach && npm run bench:busy-session

@@ -60,8 +60,8 @@ export interface RpcServerOptions {
   /** All unary calls of one user or client hold one database connection at a time. */
   actorsTakeTurns?: boolean;
   /**
-   * Fields with a secret. Without an actor the calls with the same secret take turns: who does not know it makes nobody
-   * wait.
+   * Fields that hold a secret. Calls without an actor take turns by it, so that nobody can make others wait whose secret they
+   * do not know.
    */
   turnFields?: readonly string[];
   maxReceiveBytes?: number;

@@ -118,7 +118,7 @@ export async function readRevocations(
       order by r.sequence limit ${limit}
     ), last as materialized (
       select sequence, case when expires_at > now() - ${KEEP_MARK}::interval then tip::text end as tip
-      from page offset ${limit - 1} limit 1
+      from page order by sequence offset ${limit - 1} limit 1
     ), live as (
       select sequence, coalesce(tip::text, '') as tip, session_id as "sessionId", key_id as "keyId",
              ceil(extract(epoch from least(expires_at, now() + interval '1 day')))::bigint as "expiresAtS"
@@ -131,7 +131,7 @@ export async function readRevocations(
         'sequence', coalesce(last.sequence, head.sequence),
         'tip', case when last is null then head.tip else coalesce(last.tip, '') end
       ),
-      'revocations', (select json_agg(live) from live),
+      'revocations', (select json_agg(live order by sequence) from live),
       'keys', (
         select json_agg(json_build_object('keyId', id, 'algorithm', algorithm, 'publicJwk', public_jwk) order by id)
         from signing_keys

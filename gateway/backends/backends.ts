@@ -106,7 +106,7 @@ export function guardedSessions(sessions: Backends["sessions"]): Backends["sessi
   const underWay = new Map<string, Promise<RefreshSessionResponse>>();
   return {
     ...sessions,
-    // The tabs of a browser refresh at the same moment: that is one call. It has the same answer as they would have one by one.
+    // Tabs of a browser refresh at the same moment. One after the other they would get the same answer.
     async refreshSession(request, context) {
       assertForm(request);
       const key = JSON.stringify(request);

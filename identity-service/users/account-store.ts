@@ -219,7 +219,7 @@ export async function lockActiveAdmins(tx: TransactionSql): Promise<(WaysIn & { 
 }
 
 export interface UnusedPage {
-  /** Of accounts that nobody proved, used or owns anything with. */
+  /** Of accounts whose address nobody proved, and that were never logged in to and own nothing. */
   ids: string[];
   /** The last account that was looked at. Undefined at the end. */
   next: AccountPosition | undefined;
