@@ -22,7 +22,8 @@ import { checkCaller, checkRpcPorts } from "./rpc-ports.ts";
 const CONFIGURATION_TIMEOUT_MS = 14_000;
 
 /**
- * Looks at everything at once, so that what is away costs no more than one time limit.
+ * Looks at all places at once, so that what is away costs no more than one time limit. The services' programs
+ * are started after that, one by one: their load must not be taken for slowness of the system.
  * @param now milliseconds since the epoch.
  */
 export async function examine(
@@ -32,7 +33,6 @@ export async function examine(
 ): Promise<readonly Finding[]> {
   const own = ownFiles(backend);
   const parts = await Promise.all([
-    ...[...known.environments].map(([service, environment]) => checkConfiguration(service, environment)),
     "files" in own ? ownCertificate(own.files, now()) : [own.finding],
     [...known.environments].flatMap(([service, environment]) =>
       serviceCertificate(service, environment, now()),
@@ -46,7 +46,11 @@ export async function examine(
     checkDatabases(known, now),
     checkRedisServers(known, now),
   ]);
-  return [...known.findings, ...parts.flat()];
+  const configurations: Finding[] = [];
+  for (const [service, environment] of known.environments) {
+    configurations.push(...(await checkConfiguration(service, environment)));
+  }
+  return [...known.findings, ...configurations, ...parts.flat()];
 }
 
 function checkConfiguration(

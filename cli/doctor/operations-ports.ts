@@ -8,7 +8,7 @@ import { clockFinding, offsetOf } from "./clocks.ts";
 import { type Area, checking, type Finding, failed, ok, reasonOf, unchecked, warning } from "./finding.ts";
 import { type Place, resolvePlaces } from "./places.ts";
 
-const TIMEOUT_MS = 4_000;
+const TIMEOUT_MS = 8_000;
 const MAX_CHARACTERS = 500;
 /** `Date` tells seconds (RFC 9110 §6.6.1). */
 const DATE_RESOLUTION_MS = 1_000;

@@ -5,7 +5,7 @@ import { request } from "undici";
 import { checking, type Finding, failed, ok, reasonOf, unchecked } from "./finding.ts";
 import type { Environment, KnownSystem } from "./known-system.ts";
 
-const TIMEOUT_MS = 4_000;
+const TIMEOUT_MS = 8_000;
 const JWKS = "/.well-known/jwks.json";
 
 /** What clients call, and where mails go. */

@@ -12,7 +12,7 @@ import { nameOf, validityProblems } from "./certificates.ts";
 import { checking, type Finding, failed, ok, reasonOf, unchecked } from "./finding.ts";
 import { type Place, resolvePlaces } from "./places.ts";
 
-const TIMEOUT_MS = 4_000;
+const TIMEOUT_MS = 8_000;
 
 /** The ports that the services call each other on, with the certificates that they show there. */
 export async function checkRpcPorts(backend: Backend, nowMs: number): Promise<readonly Finding[]> {
