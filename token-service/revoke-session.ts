@@ -1,4 +1,4 @@
-import { withTurn } from "../service-kit/call-deadline.ts";
+import { callTurn, withTurn } from "../service-kit/call-deadline.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { type Sql, type TransactionSql, transaction } from "../service-kit/postgres.ts";
 import { insertRevocationEvent, type RevocationCause } from "./revocation-event.ts";
@@ -55,7 +55,7 @@ export async function revokeSession(
       await insertRevocationEvent(tx, "session_revoked", { ...request, ...request.recordedAs }, now);
     return appendRevocations(tx, [{ sessionId: session.id }], accessTokenLifeS(deps.lifetimes.accessTtlS));
   };
-  const sequence = await withTurn(request.userId, () => transaction(deps.sql, end));
+  const sequence = await withTurn(turnOfEnd(request.userId), () => transaction(deps.sql, end));
   deps.revocations.announce();
   if (request.recordedAs) deps.onSecurityEvent();
   return sequence;
@@ -77,9 +77,14 @@ export async function revokeUserSessions(
     const lifeS = accessTokenLifeS(deps.lifetimes.accessTtlS);
     return { sessionIds, sequence: await appendRevocations(tx, targets, lifeS) };
   };
-  const result = await withTurn(request.userId, () => transaction(deps.sql, end));
+  const result = await withTurn(turnOfEnd(request.userId), () => transaction(deps.sql, end));
   deps.revocations.announce();
   return result;
+}
+
+/** What administrators end, and what identity-service owes, waits behind no call of the user's own. */
+function turnOfEnd(userId: string): string {
+  return callTurn() === userId ? userId : `ends of ${userId}`;
 }
 
 function isToEnd({ id, createdAt }: Pick<SessionRow, "id" | "createdAt">, request: UserSessionsEnd): boolean {

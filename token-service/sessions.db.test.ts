@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newCallContext } from "../service-kit/call-context.ts";
+import { withTurn } from "../service-kit/call-deadline.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { transaction } from "../service-kit/postgres.ts";
 import type { RpcContext } from "../service-kit/rpc-server.ts";
@@ -69,7 +70,7 @@ test("logins that race never leave more sessions than allowed", async () => {
   expect(await liveOf(userId)).toHaveLength(20);
 });
 
-test("logins and ends of one user's sessions hold one connection, and proofs of them wait for no lock", async () => {
+test("one user's logins and ends of sessions hold one connection, and proofs of them wait for no lock", async () => {
   const userId = randomUUID();
   const pair = await logIn(replica, userId);
   const { sessionId, refreshToken } = pair;
@@ -83,8 +84,8 @@ test("logins and ends of one user's sessions hold one connection, and proofs of 
       for (let call = 0; call < 10; call += 1) {
         waiting.push(
           logIn(replica, userId),
-          revokeSession(replica.deps, end),
-          revokeUserSessions(replica.deps, end),
+          withTurn(userId, () => revokeSession(replica.deps, end)),
+          withTurn(userId, () => revokeUserSessions(replica.deps, end)),
         );
       }
       await expect.poll(() => database.waitingForLocks()).toBe(1);
@@ -94,6 +95,29 @@ test("logins and ends of one user's sessions hold one connection, and proofs of 
     }),
   );
   await Promise.all(waiting);
+});
+
+test("a user who fills the own places keeps nobody else from ending the sessions", async () => {
+  const userId = randomUUID();
+  const { sessionId } = await logIn(replica, userId);
+  const end = { userId, sessionId, reason: "admin_revoked" };
+  const administrator = randomUUID();
+  const { own, ended } = await database.ownerSql.pool.hold((connection) =>
+    connection.driver.begin(async (tx) => {
+      await lockUser(tx, userId);
+      const own = Array.from({ length: 200 }, () => logIn(replica, userId).catch((error: unknown) => error));
+      await expect.poll(() => database.waitingForLocks()).toBe(1);
+      const ended = Promise.all([
+        withTurn(administrator, () => revokeUserSessions(replica.deps, end)),
+        withTurn(administrator, () => revokeSession(replica.deps, end)),
+        revokeUserSessions(replica.deps, end),
+      ]);
+      await expect.poll(() => database.waitingForLocks()).toBe(2);
+      return { own, ended };
+    }),
+  );
+  expect((await ended)[0].sessionIds).toContain(sessionId);
+  expect((await Promise.all(own)).filter((answer) => answer instanceof DomainError)).not.toEqual([]);
 });
 
 test("ending the others leaves the present one; ending all leaves none; a login meanwhile is not lost between", async () => {
