@@ -189,7 +189,7 @@ export class ConnectionPool {
   /** A stack: surplus connections become idle and are closed. */
   readonly #idle: PooledConnection[] = [];
   readonly #waiting = new Set<Waiter>();
-  readonly #turns = createTurns(MAX_WAITING_FOR_A_TURN, tooManyAtOnce);
+  readonly #turns = createTurns({ maxWaitingForOne: MAX_WAITING_FOR_A_TURN, refuse: tooManyAtOnce });
   #failedConnects = 0;
   #connectAtMs = 0;
   #isEnded = false;

@@ -35,6 +35,22 @@ test("first come, first served, one at a time; another key does not wait", async
   (await turns.take("ada", 0))();
 });
 
+test("as many of one key as are said have their turn at once, and the next one when any of them ends", async () => {
+  const turns = createTurns({ atOnce: 3 });
+  const [first, second, third] = await Promise.all(["1", "2", "3"].map(() => turns.take("ada", 0)));
+  await expect(turns.take("ada", 0)).rejects.toMatchObject(BUSY);
+  const fourth = turns.take("ada", 500);
+  second?.();
+  await fourth;
+  await expect(turns.take("ada", 0)).rejects.toMatchObject(BUSY);
+  first?.();
+  const fifth = await turns.take("ada", 0);
+  await expect(turns.take("ada", 0)).rejects.toMatchObject(BUSY);
+  for (const end of [third, await fourth, fifth]) end?.();
+  for (let times = 0; times < 3; times += 1) await turns.take("ada", 0);
+  await expect(turns.take("ada", 0)).rejects.toMatchObject(BUSY);
+});
+
 test("without time to wait, a turn that is taken is refused at once", async () => {
   const turns = createTurns();
   await turns.take("ada", 500);

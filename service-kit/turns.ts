@@ -5,35 +5,52 @@ const MAX_WAITING = 1_000;
 const MAX_WAITING_FOR_ONE = 32;
 const MAX_WAIT_MS = 1_000;
 
-/** A FIFO mutex per key. */
+/** A FIFO semaphore per key; a mutex if nothing else is said. */
 export interface Turns {
-  /** Returns the release function. Waits at most a second. @throws {DomainError} */
+  /** Returns the release function. @throws {DomainError} */
   take(key: string, waitMs: number): Promise<() => void>;
 }
 
-/** @param refuse when the queue is full, or the wait too long. */
-export function createTurns(maxWaitingForOne = MAX_WAITING_FOR_ONE, refuse = tooLong): Turns {
-  const queues = new Map<string, (() => void)[]>();
+interface TurnsOptions {
+  /** How many of one key have their turn at the same time. */
+  atOnce?: number;
+  maxWaitingForOne?: number;
+  /** However long a caller would wait. */
+  maxWaitMs?: number;
+  /** When the queue is full, or the wait too long. */
+  refuse?: () => DomainError;
+}
+
+export function createTurns(options: TurnsOptions = {}): Turns {
+  const { atOnce = 1, maxWaitingForOne = MAX_WAITING_FOR_ONE, maxWaitMs = MAX_WAIT_MS } = options;
+  const { refuse = tooLong } = options;
+  const lines = new Map<string, { held: number; queue: (() => void)[] }>();
   let waiting = 0;
 
   function done(key: string): void {
-    const next = queues.get(key)?.shift();
-    if (next === undefined) queues.delete(key);
-    else next();
+    const line = lines.get(key);
+    const next = line?.queue.shift();
+    if (next !== undefined) next();
+    else if (line !== undefined && line.held > 1) line.held -= 1;
+    else lines.delete(key);
   }
 
   return {
     async take(key, waitMs) {
       const release = () => done(key);
-      const queue = queues.get(key);
-      if (queue === undefined) {
-        queues.set(key, []);
+      const line = lines.get(key);
+      if (line === undefined) {
+        lines.set(key, { held: 1, queue: [] });
         return release;
       }
-      if (waitMs <= 0 || queue.length >= maxWaitingForOne || waiting >= MAX_WAITING) throw refuse();
+      if (line.held < atOnce) {
+        line.held += 1;
+        return release;
+      }
+      if (waitMs <= 0 || line.queue.length >= maxWaitingForOne || waiting >= MAX_WAITING) throw refuse();
       waiting += 1;
       try {
-        await inQueue(queue, Math.min(waitMs, MAX_WAIT_MS), refuse);
+        await inQueue(line.queue, Math.min(waitMs, maxWaitMs), refuse);
       } finally {
         waiting -= 1;
       }
@@ -78,7 +95,7 @@ export interface SharedTurns {
 }
 
 export function createSharedTurns(maxWaitingForOne: number): SharedTurns {
-  const turns = createTurns(maxWaitingForOne, tooManyAtOnce);
+  const turns = createTurns({ maxWaitingForOne, refuse: tooManyAtOnce });
   const waiting = new Map<string, { done: Promise<unknown>; callers: OpenCall[] }>();
 
   async function begin<T>(key: string, what: string, work: () => Promise<T>): Promise<T> {

@@ -20,6 +20,7 @@ import { guardBrowserSession } from "./browser-session.ts";
 import type { Completion, OnCompleted } from "./completion.ts";
 import { corsHeadersFor } from "./cors.ts";
 import type { EndingConnections } from "./http-server.ts";
+import { createOwnTurns } from "./own-turns.ts";
 import { createRateLimits, type RateLimitDeps, type RateLimits } from "./rate-limits.ts";
 import { createRecordRefusal } from "./refused-calls.ts";
 import { guardRequest, guardUpstreamPath } from "./request-guard.ts";
@@ -82,6 +83,8 @@ export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
     }
     done();
   });
+  const turns = createOwnTurns();
+  app.addHook("preHandler", turns.wait);
   app.addHook("preHandler", createSecondLook(deps));
   app.addHook("preHandler", limits.beforeWork);
   app.addHook("preHandler", createIntentHook(audit, deps.callBudgetMs));
@@ -90,9 +93,13 @@ export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
     completion.decided(request, reply);
     limits.noteAnswer(request, reply);
     if (request.state.dpopNonce !== null) reply.header("dpop-nonce", request.state.dpopNonce);
+    const end = () => {
+      turns.end(request);
+      done();
+    };
     const durable = audit.recordOutcome(request, reply);
-    if (durable === undefined) done();
-    else durable.then(() => done(), done);
+    if (durable === undefined) end();
+    else durable.then(end, done);
   });
 }
 

@@ -92,6 +92,8 @@ export class RequestState {
   exchange: Exchange | null = null;
   /** Ends the concurrent call. */
   leave: (() => void) | null = null;
+  /** Lets the caller's next call begin. */
+  endTurn: (() => void) | null = null;
   /** No recent success of the network or device, on a route where strangers are limited. */
   isStranger = false;
   /** A stranger's, while a login is under way. */
