@@ -19,7 +19,7 @@ const WITHOUT_TRANSACTION = "-- without a transaction\n";
  *
  * A file that begins with `-- without a transaction` runs statement by statement, and after a failure again from its
  * beginning: each statement must be repeatable. An index that was not finished stays and is invalid, so drop it first.
- * @returns the files that ran. @throws if a file that ran was changed.
+ * @returns the files that ran. @throws if a file that ran was changed, or the first one did not run but others did.
  */
 export async function migrate(options: {
   sql: Sql;
@@ -93,15 +93,21 @@ async function record(session: Session, { name, sha256 }: MigrationFile): Promis
   await session`insert into schema_migrations (name, sha256) values (${name}, ${sha256})`;
 }
 
-/** @throws if a file that ran was changed, or `schema_migrations` is missing. */
+/** @throws as `migrate` does, or if `schema_migrations` is missing. */
 export async function pendingMigrations(options: { sql: Sql; directory: string }): Promise<string[]> {
   const pending = await findPending(options.sql, await readMigrations(options.directory));
   return pending.map((file) => file.name);
 }
 
+/** Version 0.1.0 begins with tables of its own. */
+const OF_BEFORE_0_1_0 =
+  "this database was made by a commit before version 0.1.0, which has other tables: export its users, and import them into a new " +
+  "database (docs/migrate/README.md, From a commit of Gatehouse before 0.1.0)";
+
 async function findPending(sql: Session, files: MigrationFile[]): Promise<MigrationFile[]> {
   const ran = await sql<{ name: string; sha256: string }[]>`select name, sha256 from schema_migrations`;
   const known = new Map(ran.map((row) => [row.name, row.sha256]));
+  if (known.size > 0 && files[0] !== undefined && !known.has(files[0].name)) throw new Error(OF_BEFORE_0_1_0);
   for (const file of files) {
     const recorded = known.get(file.name);
     if (recorded !== undefined && recorded !== file.sha256) {

@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { DomainError } from "../../service-kit/errors.ts";
 import { emptyTables } from "../../tests/support/empty-tables.ts";
@@ -90,27 +89,4 @@ test("the session of a login that was under way while its unused account was del
   await deleteUnusedAccounts(inAYear);
   expect(revokeUserSessions).toHaveBeenLastCalledWith({ ...end, userId: anotherId }, expect.anything());
   expect(await owed()).toEqual([]);
-});
-
-test("accounts from before first logins were kept are not deleted: they may have been used", async () => {
-  const deps = await testDeps(database.sql);
-  const signUp = async (name: string) => {
-    const person = { email: `${name}@example.com`, password: "Password123!", firstName: "A", lastName: "B" };
-    return (await register(deps, person, soon())).id;
-  };
-  const since = "(select ran_at from schema_migrations where name = '0005_user_administration.sql')";
-  const madeAt = async (name: string, seconds: number) => {
-    const id = await signUp(name);
-    await database.ownerSql.unsafe(
-      `update users set created_at = ${since} + ${seconds} * interval '1 second' where id = '${id}'`,
-    );
-  };
-  await madeAt("before", -1);
-  await madeAt("since", 1);
-
-  const migration = new URL("../migrations/0042_earlier_logins.sql", import.meta.url);
-  await database.ownerSql.unsafe(readFileSync(migration, "utf8"));
-  const inAYear = () => new Date(Date.now() + 366 * DAY_MS);
-  await deleteUnusedAccounts({ ...deps, now: inAYear, unusedAccountDays: 90 });
-  expect(await database.ownerSql`select email from users`).toEqual([{ email: "before@example.com" }]);
 });

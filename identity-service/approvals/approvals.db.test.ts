@@ -379,18 +379,6 @@ test("a refused approval can neither be given nor used, and another user refuses
   expect(await codeOf(refuse("x"))).toBe("not_found");
 });
 
-test("a replica of the version before, which knows no refusals, neither gives nor uses a refused approval", async () => {
-  const [accepted, pending] = [await ask(), await ask()];
-  await verify(accepted.token);
-  for (const { approvalId } of [accepted, pending]) await refuse(approvalId);
-  const now = deps.now();
-  const used = await database.sql`
-    update approvals set used_at = ${now} where id = ${accepted.approvalId} and given_at is not null and used_at is null`;
-  const tried =
-    await database.sql`update approvals set attempts = attempts + 1 where id = ${pending.approvalId}`;
-  expect([used.count, tried.count]).toEqual([0, 0]);
-});
-
 test("a refusal and fifty uses at once: one of them counts", async () => {
   const { approvalId, token } = await ask();
   await verify(token);

@@ -9,7 +9,7 @@ export interface OAuthFlow {
   codeChallenge: string | null;
   linkUserId: string | null;
   linkSessionEpoch: number | null;
-  /** Null for a login or from an earlier version. */
+  /** Null for a login. */
   linkSessionId: string | null;
   createdAt: Date;
   expiresAt: Date;

@@ -7,7 +7,7 @@ export interface OpenLink {
   newEmail: string | null;
   /** Whether the former address of an undo link had proven them. */
   areCredentialsProven: boolean;
-  /** Null without a session or from an earlier version. */
+  /** Null without a session. */
   sessionId: string | null;
   createdAt: Date;
 }

@@ -25,7 +25,7 @@ test.each(LINK_PURPOSES)("a mail's %s link leads to the configured origin and ha
   });
 });
 
-test("a mail that an older version enqueued without its link leads to the origin, one with a link of tomorrow is not sent", () => {
+test("a mail without a link of its own leads to the origin, one with a link of tomorrow is not sent", () => {
   expect(links.completed({ ip: "::1" })).toEqual({ ip: "::1", link: "https://gatehouse.example" });
   expect(() => links.completed({ link: `something_new:${ID}` })).toThrow("does not know");
 });

@@ -44,7 +44,7 @@ export function createLinkTokens(key: Buffer, origin: string): LinkTokens {
   return {
     tokenOf,
     completed(values) {
-      // An earlier version's mail may lack it.
+      // Not every notice has one of its own.
       if (values.link === undefined) return { ...values, link: origin };
       const [, purpose = "", id = ""] = STORED_LINK.exec(values.link) ?? [];
       const known = LINK_PURPOSES.find((candidate) => candidate === purpose);

@@ -1,5 +1,4 @@
-import { readFileSync } from "node:fs";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { newCallContext } from "../../service-kit/call-context.ts";
 import { transaction } from "../../service-kit/postgres.ts";
 import { emptyTables } from "../../tests/support/empty-tables.ts";
@@ -159,45 +158,4 @@ test("credentials are proven with the address that the account has, and with no 
   // As a version does that knows nothing of the proof.
   await database.ownerSql`update users set email = 'other@example.com'`;
   expect(await proof()).toBeNull();
-});
-
-describe("of the accounts that exist when the proof is introduced", () => {
-  const migration = readFileSync(
-    new URL("../migrations/0010_proven_credentials.sql", import.meta.url),
-    "utf8",
-  );
-  const [, backfill = ""] = migration.split("-- What exists:");
-  const update = backfill.slice(backfill.indexOf("\n"));
-  const SEEDS: Record<string, (sql: TestDatabase["ownerSql"]) => Promise<unknown>> = {
-    "a verified address and nothing else": async () => undefined,
-    "a verified address and a factor that was never confirmed": (sql) => sql`
-      insert into totp_credentials (user_id, secret_encrypted, key_id, created_at)
-      values (${userId}, ${bytes(48)}, ${"a".repeat(16)}, ${at(0)})`,
-    "a verified address and a second factor": (sql) => sql`
-      insert into totp_credentials (user_id, secret_encrypted, key_id, created_at, confirmed_at)
-      values (${userId}, ${bytes(48)}, ${"a".repeat(16)}, ${at(0)}, ${at(0)})`,
-    "a verified address and an identity": (sql) => sql`
-      insert into external_identities (issuer, subject, user_id, provider, linked_at)
-      values ('https://a.example', '1', ${userId}, 'one', ${at(0)})`,
-    "a verified address and a way back to an earlier one": (sql) => sql`
-      insert into links (id, token_hash, purpose, user_id, new_email, created_at, expires_at)
-      values (${deps.newId()}, ${bytes(32)}, 'undo_email_change', ${userId}, 'old@example.com', ${at(0)}, ${at(10)})`,
-  };
-  test.each([
-    ["a verified address and nothing else", false],
-    ["a verified address and a factor that was never confirmed", false],
-    ["a verified address and a second factor", true],
-    ["a verified address and an identity", true],
-    ["a verified address and a way back to an earlier one", true],
-  ])("one with %s counts as proven: %s", async (seed, isProven) => {
-    for (const isVerified of [false, true]) {
-      await database.ownerSql`update users set email_verified = ${isVerified}`;
-      if (isVerified) await SEEDS[seed]?.(database.ownerSql);
-      await database.ownerSql.unsafe(update);
-      expect((await account())?.credentials_proven_email).toBe(isVerified && isProven ? ANNA.email : null);
-    }
-    const ways =
-      await database.ownerSql`select are_credentials_proven from links where purpose = 'undo_email_change'`;
-    expect(ways.every((way) => way.are_credentials_proven)).toBe(true);
-  });
 });
