@@ -36,9 +36,9 @@ await measure(
     from generate_series(1, ${ROWS}::integer) as n`,
 );
 const fillSessions = () => token`
-  insert into sessions (id, user_id, role, amr, auth_time, token_secret, generation, rotated_at, created_at, last_used_at,
-                        idle_end, absolute_end, ip, user_agent)
-  select uuidv7(), gen_random_uuid(), 'USER', '{pwd}', at, sha256(n::text::bytea), 1, at, at, at, at + interval '7 days',
+  insert into sessions (id, user_id, role, amr, acr, auth_time, token_secret, generation, rotated_at, created_at, last_used_at,
+                        last_signed_at, idle_end, absolute_end, ip, user_agent)
+  select uuidv7(), gen_random_uuid(), 'USER', '{pwd}', 1, at, sha256(n::text::bytea), 1, at, at, at, at, at + interval '7 days',
          at + interval '30 days', '203.0.113.' || n % 256,
          'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36'
   from generate_series(1, ${ROWS}::integer) as n, (select now() - interval '1 hour' as at) as begun`;

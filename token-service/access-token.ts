@@ -1,13 +1,6 @@
 import { z } from "zod";
 import { ROLE_NAME } from "../service-kit/access-names.ts";
-import {
-  ASSURANCE_LEVELS,
-  type AssuranceLevel,
-  acrOf,
-  CLOCK_SKEW_S,
-  levelFromAmr,
-  parseAcr,
-} from "../token-client/assurance.ts";
+import { ASSURANCE_LEVELS, acrOf, CLOCK_SKEW_S } from "../token-client/assurance.ts";
 import { type CompactJws, isKeyId } from "../token-client/compact-jws.ts";
 import { cnfClaim } from "./confirmation.ts";
 
@@ -40,8 +33,7 @@ const userClaims = z.object({
   jti: z.string().regex(/^[1-9]\d{0,9}\.[A-Za-z0-9_-]{22}$/),
   role: z.string().regex(ROLE_NAME),
   amr: z.array(z.string().min(1).max(32)).min(1).max(8),
-  /** Absent from tokens of the version before. */
-  acr: z.enum(ASSURANCE_LEVELS.map(acrOf)).optional(),
+  acr: z.enum(ASSURANCE_LEVELS.map(acrOf)),
   auth_time: seconds,
 });
 
@@ -87,10 +79,6 @@ export function checkAccessClaims(
   if (claims.nbf !== undefined && claims.nbf > nowS + CLOCK_SKEW_S) return "nbf";
   if (nowS >= claims.exp + CLOCK_SKEW_S) return "exp";
   return claims;
-}
-
-export function assuranceOf({ acr = "", amr }: Pick<UserClaims, "acr" | "amr">): AssuranceLevel {
-  return parseAcr(acr) ?? levelFromAmr(amr);
 }
 
 export function generationOf(claims: Pick<UserClaims, "jti">): number {

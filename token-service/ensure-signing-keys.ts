@@ -77,7 +77,7 @@ async function encryptAnew(tx: TransactionSql, deps: SigningKeyDeps, key: Signin
 function underPresentKey(
   { encryptionKeys }: SigningKeyDeps,
   encrypted: Buffer | null,
-  encryptionKeyId: string | null,
+  encryptionKeyId: string,
   context: string,
 ): Buffer | undefined {
   const [present] = encryptionKeys;

@@ -7,9 +7,8 @@ import { StatusCode } from "../proto/gen/envoy/type/v3/http_status.ts";
 import { DomainError, ERROR_CATALOGUE, type ErrorCode } from "../service-kit/errors.ts";
 import { toRpcError } from "../service-kit/rpc-errors.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
-import { acrOf } from "../token-client/assurance.ts";
 import { bearerToken } from "../token-client/bearer-token.ts";
-import { type AccessClaims, assuranceOf, isOfClient } from "./access-token.ts";
+import { type AccessClaims, isOfClient } from "./access-token.ts";
 import { type VerifyTokenDeps, verifyToken } from "./verify-token.ts";
 
 export function envoyCallers(envoys: readonly string[]): Callers<AuthorizationServer> {
@@ -85,7 +84,7 @@ function identityOf(claims: AccessClaims): HeaderValueOption[] {
     header("x-user-id", claims.sub),
     header("x-user-role", claims.role),
     session,
-    header("x-auth-context", acrOf(assuranceOf(claims))),
+    header("x-auth-context", claims.acr),
     header("x-auth-time", String(claims.auth_time)),
   ];
 }

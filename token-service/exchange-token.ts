@@ -64,7 +64,7 @@ function claimsFor({ claims, keyId }: VerifiedToken, aud: string): AccessClaims 
     client_id,
     role,
     amr,
-    ...(acr && { acr }),
+    acr,
     auth_time,
   };
 }

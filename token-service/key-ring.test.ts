@@ -5,7 +5,7 @@ import type { Logger } from "../service-kit/logger.ts";
 import type { Sql } from "../service-kit/postgres.ts";
 import { KeyRing } from "./key-ring.ts";
 import type { SigningKeyRow } from "./key-store.ts";
-import { generateSigningKey, type KeyState } from "./signing-key.ts";
+import { generateSigningKey, type KeyState, refreshSecretContext } from "./signing-key.ts";
 
 const encryptionKey = parseEncryptionKey(randomBytes(32).toString("base64"));
 if (encryptionKey === undefined) throw new Error("unreachable");
@@ -27,8 +27,8 @@ async function keyRow(state: KeyState): Promise<SigningKeyRow> {
     activatedAt: null,
     retiredAt: null,
     publishedForS: 0,
-    refreshSecretEncrypted: null,
-    refreshSecretKeyId: null,
+    refreshSecretEncrypted: encrypt(encryptionKey as never, randomBytes(32), refreshSecretContext(id)),
+    refreshSecretKeyId: (encryptionKey as { id: string }).id,
     activeForS: null,
   };
 }

@@ -134,7 +134,7 @@ export class KeyRing {
     const refreshSecret = known?.refreshSecret ?? this.#decryptRefreshSecret(row);
     const key = {
       ...{ id, algorithm, state, publicJwk, publicKey, createdAt, activatedAt, retiredAt },
-      ...(refreshSecret && { refreshSecret }),
+      refreshSecret,
     };
     if (row.privateEncrypted === null || isBanned) return key;
     const privateKey = known?.privateKey ?? importPrivateKey(this.#decryptJwk(row, row.privateEncrypted));
@@ -145,9 +145,11 @@ export class KeyRing {
     return JSON.parse(this.#decrypt(id, encryptionKeyId, encrypted, id).toString("utf8")) as JWK;
   }
 
-  #decryptRefreshSecret(row: SigningKeyRow): KeyObject | undefined {
-    const { id, refreshSecretEncrypted: encrypted, refreshSecretKeyId } = row;
-    if (encrypted === null || refreshSecretKeyId === null) return undefined;
+  #decryptRefreshSecret({
+    id,
+    refreshSecretEncrypted: encrypted,
+    refreshSecretKeyId,
+  }: SigningKeyRow): KeyObject {
     return createSecretKey(this.#decrypt(id, refreshSecretKeyId, encrypted, refreshSecretContext(id)));
   }
 

@@ -10,9 +10,8 @@ export interface SigningKeyRow {
   publicJwk: JWK;
   privateEncrypted: Buffer | null;
   encryptionKeyId: string;
-  /** Null for a key of the version before. */
-  refreshSecretEncrypted: Buffer | null;
-  refreshSecretKeyId: string | null;
+  refreshSecretEncrypted: Buffer;
+  refreshSecretKeyId: string;
   createdAt: Date;
   activatedAt: Date | null;
   retiredAt: Date | null;

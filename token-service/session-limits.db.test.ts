@@ -44,7 +44,7 @@ async function issue(roleName: string, limits: typeof ADMIN | undefined, userId:
       role: Role.UNSPECIFIED,
       roleName,
       amr: ["pwd"],
-      acr: "",
+      acr: "urn:gatehouse:acr:1",
       authTime: new Date(clock.ms),
       userAgent: "test",
       ip: "192.0.2.1",

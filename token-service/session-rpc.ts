@@ -7,7 +7,7 @@ import { AUDIENCE_FORM, isAudience } from "../service-kit/audience.ts";
 import { traceIdOf } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Callers, Implementation, RpcContext } from "../service-kit/rpc-server.ts";
-import { acrOf, levelFromAmr, parseAcr } from "../token-client/assurance.ts";
+import { acrOf, parseAcr } from "../token-client/assurance.ts";
 import { provenField } from "./confirmation.ts";
 import { type ExchangeTokenDeps, exchangeToken } from "./exchange-token.ts";
 import { type IssueClientTokenDeps, issueClientToken } from "./issue-client-token.ts";
@@ -65,19 +65,16 @@ const limits = z.object({
   absoluteS: orDefault(z.int().min(60).max(MAX_TTL_S)),
   atMost: orDefault(z.int().min(1).max(20)),
 });
-/** `acr` is empty from the version before. */
 const newSession = z
   .object({
     confirmation: provenField,
     userId: uuid,
     amr: methods,
-    acr: z.literal("").or(level),
+    acr: level,
     authTime: z.date(),
     limits: limits.optional(),
   })
-  .transform(({ confirmation: proven, ...session }) => {
-    return { ...session, proven, acr: session.acr || levelFromAmr(session.amr) };
-  });
+  .transform(({ confirmation: proven, ...session }) => ({ ...session, proven }));
 const newProof = z.object({ sessionId: uuid, userId: uuid, acr: level, amr: methods });
 
 const provenClient = z

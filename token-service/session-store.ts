@@ -28,8 +28,7 @@ export interface SessionRow extends Binding {
 
 function columns(sql: Sql | TransactionSql) {
   return sql`
-    id, user_id as "userId", role, amr, auth_time as "authTime",
-    coalesce(acr, case when 'mfa' = any(amr) then 2 else 1 end) as acr, token_secret as "tokenSecret", generation,
+    id, user_id as "userId", role, amr, auth_time as "authTime", acr, token_secret as "tokenSecret", generation,
     rotated_at as "rotatedAt", leaf_seen as "leafSeen", created_at as "createdAt", last_used_at as "lastUsedAt",
     idle_s as "idleS", idle_end as "idleEnd", absolute_end as "absoluteEnd", revoked_at as "revokedAt", ip, user_agent as "userAgent",
     jkt, x5t_s256 as "x5tS256"
@@ -43,16 +42,14 @@ export async function lockUser(tx: TransactionSql, userId: string): Promise<void
 
 export async function insertSession(tx: TransactionSql, session: SessionRow): Promise<void> {
   await tx`
-    with signing as materialized (select clock_timestamp() as at)
     insert into sessions
       (id, user_id, role, amr, auth_time, token_secret, generation, rotated_at, leaf_seen, created_at, last_used_at,
-       idle_end, absolute_end, ip, user_agent, acr, idle_s, jkt, x5t_s256, last_signed_at, bound_signed_at)
+       idle_end, absolute_end, ip, user_agent, acr, idle_s, jkt, x5t_s256, last_signed_at)
     values
       (${session.id}, ${session.userId}, ${session.role}, ${session.amr}, ${session.authTime}, ${session.tokenSecret},
        ${session.generation}, ${session.rotatedAt}, ${session.leafSeen}, ${session.createdAt}, ${session.lastUsedAt},
        ${session.idleEnd}, ${session.absoluteEnd}, ${session.ip}, ${session.userAgent},
-       ${session.acr}, ${session.idleS}, ${session.jkt}, ${session.x5tS256}, (select at from signing),
-       ${session.jkt === null && session.x5tS256 === null ? null : tx`(select at from signing)`})
+       ${session.acr}, ${session.idleS}, ${session.jkt}, ${session.x5tS256}, clock_timestamp())
   `;
 }
 
@@ -72,7 +69,7 @@ export async function readSession(
 /** Whoever ends or raises one session, or refreshes it against a second call, holds this lock. */
 export async function lockSession(tx: TransactionSql, sessionId: string): Promise<LockedSession | undefined> {
   const [row] = await tx<LockedSession[]>`
-    select ${columns(tx)}, coalesce(last_signed_at < clock_timestamp() - interval '10 seconds', true) as "signedLongAgo"
+    select ${columns(tx)}, last_signed_at < clock_timestamp() - interval '10 seconds' as "signedLongAgo"
     from sessions where id = ${sessionId} for update
   `;
   return row;
@@ -100,14 +97,6 @@ export async function listLiveSessions(sql: Sql, userId: string): Promise<Sessio
   `;
 }
 
-/** Replicas of the version before, which would sign bearer tokens, do not note it for bound sessions. */
-function noteOfSigning(sql: Sql | TransactionSql) {
-  return sql`
-    (last_signed_at, bound_signed_at) =
-      (select at, case when num_nonnulls(jkt, x5t_s256) > 0 then at end from clock_timestamp() as at)
-  `;
-}
-
 export type NextGeneration = Pick<SessionRow, "rotatedAt" | "idleEnd" | "ip" | "userAgent">;
 
 /** @returns the session as it is then; undefined if it has ended, or another refresh has come first. */
@@ -119,7 +108,7 @@ export async function advanceLiveGeneration(
   const [row] = await sql<SessionRow[]>`
     update sessions
     set generation = ${generation + 1}, rotated_at = ${next.rotatedAt}, leaf_seen = false, idle_end = ${next.idleEnd},
-        last_used_at = ${next.rotatedAt}, ip = ${next.ip}, user_agent = ${next.userAgent}, ${noteOfSigning(sql)}
+        last_used_at = ${next.rotatedAt}, ip = ${next.ip}, user_agent = ${next.userAgent}, last_signed_at = clock_timestamp()
     where id = ${id} and generation = ${generation} and revoked_at is null and idle_end > ${next.rotatedAt}
     returning ${columns(sql)}
   `;
@@ -134,14 +123,14 @@ export async function raiseAssurance(
 ): Promise<void> {
   await tx`
     update sessions
-    set acr = ${acr}, amr = ${amr}, auth_time = ${authTime}, ${noteOfSigning(tx)}
+    set acr = ${acr}, amr = ${amr}, auth_time = ${authTime}, last_signed_at = clock_timestamp()
     where id = ${sessionId}
   `;
 }
 
 /** Runs before tokens are signed again. The caller holds the row lock. */
 export async function noteSigning(tx: TransactionSql, sessionId: string): Promise<void> {
-  await tx`update sessions set ${noteOfSigning(tx)} where id = ${sessionId}`;
+  await tx`update sessions set last_signed_at = clock_timestamp() where id = ${sessionId}`;
 }
 
 /** The caller holds the row locks. */
@@ -183,11 +172,7 @@ export async function revokeNextSessions(
     )
     update sessions as s set revoked_at = now(), revoked_reason = ${reason}
     from live where s.id = live.id
-    returning s.id, (
-      greatest(s.rotated_at, s.last_signed_at) >= ${which.signedSince}
-      -- A replica of the version before signs a repeated refresh without a note, and only while the leaf is unseen.
-      or (s.last_signed_at is null and not s.leaf_seen)
-    ) as "maybeSignedSince"
+    returning s.id, greatest(s.rotated_at, s.last_signed_at) >= ${which.signedSince} as "maybeSignedSince"
   `;
   return { ended, cursor: (looked?.seen ?? 0) < which.limit ? undefined : last };
 }

@@ -286,10 +286,10 @@ test("clean-up removes what has ended, in batches, and waits for no lock", async
   const living = await logIn(replica, userId);
   await database.sql`
     insert into sessions
-      (id, user_id, role, amr, auth_time, token_secret, generation, rotated_at, created_at, last_used_at, idle_end,
-       absolute_end)
-    select gen_random_uuid(), ${userId}, 'USER', '{pwd}', now(), decode(repeat('00', 32), 'hex'), 1, now(),
-           now() - interval '9 days', now(), now() - interval '2 days', now()
+      (id, user_id, role, amr, acr, auth_time, token_secret, generation, rotated_at, created_at, last_used_at, last_signed_at,
+       idle_end, absolute_end)
+    select gen_random_uuid(), ${userId}, 'USER', '{pwd}', 1, now(), decode(repeat('00', 32), 'hex'), 1, now(),
+           now() - interval '9 days', now(), now(), now() - interval '2 days', now()
     from generate_series(1, 2500)
   `;
   const [held] = await database.sql<

@@ -1,3 +1,4 @@
+import { createSecretKey, randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
 import { DomainError } from "../service-kit/errors.ts";
 import { parseCompactJws } from "../token-client/compact-jws.ts";
@@ -13,6 +14,7 @@ const key: SigningKey & { privateKey: NonNullable<SigningKey["privateKey"]> } = 
   publicJwk: made.publicJwk,
   publicKey: importPublicKey(made.publicJwk, "EdDSA"),
   privateKey: importPrivateKey(made.privateJwk),
+  refreshSecret: createSecretKey(randomBytes(32)),
   createdAt: new Date(0),
   activatedAt: null,
   retiredAt: null,

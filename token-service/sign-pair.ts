@@ -50,7 +50,9 @@ export function signPair(deps: SignPairDeps, session: SessionRow, now: Date): To
 
   const { id, userId, generation } = session;
   const idleEndS = secondsOf(session.idleEnd);
-  const refreshToken = makeRefreshToken(deps.keys.active(), {
+  const { id: keyId, refreshSecret: secret } = deps.keys.active();
+  // docs/decisions/0103-refresh-tokens-are-authenticated-not-signed.md
+  const refreshToken = authenticateCompactJws({ id: keyId, secret }, REFRESH_TOKEN_TYPE, {
     iss: deps.issuer,
     aud: refreshAudience(deps.issuer),
     sub: userId,
@@ -63,16 +65,6 @@ export function signPair(deps: SignPairDeps, session: SessionRow, now: Date): To
   const refreshExpiresInS = Math.max(idleEndS - nowS, 0);
   const confirmation = confirmationOf(session);
   return { ...access, refreshToken, refreshExpiresInS, sessionId: id, userId, confirmation };
-}
-
-/** docs/decisions/0103-refresh-tokens-are-authenticated-not-signed.md */
-function makeRefreshToken(
-  { id, refreshSecret: secret, ...key }: ReturnType<SignPairDeps["keys"]["active"]>,
-  claims: Record<string, unknown>,
-): string {
-  return secret === undefined
-    ? signCompactJws({ id, ...key }, REFRESH_TOKEN_TYPE, claims)
-    : authenticateCompactJws({ id, secret }, REFRESH_TOKEN_TYPE, claims);
 }
 
 /** Of the session's live generation. Times are in epoch seconds. */

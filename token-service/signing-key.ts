@@ -18,8 +18,8 @@ export interface SigningKey {
   publicJwk: JWK;
   publicKey: KeyObject;
   privateKey?: KeyObject;
-  /** Authenticates refresh tokens. Stays as long as the public key. Undefined for a key of the version before. */
-  refreshSecret?: KeyObject;
+  /** Authenticates refresh tokens. Stays as long as the public key. */
+  refreshSecret: KeyObject;
   createdAt: Date;
   activatedAt: Date | null;
   retiredAt: Date | null;

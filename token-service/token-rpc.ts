@@ -7,9 +7,8 @@ import {
   type VerificationKey as VerificationKeyMessage,
 } from "../proto/gen/gatehouse/token/v1/token_service.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
-import { acrOf } from "../token-client/assurance.ts";
 import type { Algorithm } from "../token-client/token-signature.ts";
-import { assuranceOf, isOfClient } from "./access-token.ts";
+import { isOfClient } from "./access-token.ts";
 import { bindingIn, confirmationOf } from "./confirmation.ts";
 import type { KeyRing } from "./key-ring.ts";
 import type { RevocationFeed } from "./revocation-feed.ts";
@@ -124,7 +123,7 @@ function toPrincipalMessage({ claims, keyId = "" }: VerifiedToken): Principal {
     ...common,
     role: toRoleMessage(claims.role),
     amr: claims.amr,
-    acr: acrOf(assuranceOf(claims)),
+    acr: claims.acr,
     authTime: new Date(claims.auth_time * 1_000),
     roleName: claims.role,
     kind: PrincipalKind.USER,

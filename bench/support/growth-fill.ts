@@ -107,9 +107,9 @@ async function fillToken(target: Target, { users }: Size): Promise<void> {
       "sessions",
       sessions,
       (from, to) => `
-      insert into sessions (id, user_id, role, amr, acr, auth_time, token_secret, generation, rotated_at, created_at, last_used_at,
+      insert into sessions (id, user_id, role, amr, acr, auth_time, token_secret, generation, rotated_at, created_at, last_used_at, last_signed_at,
         idle_end, absolute_end, revoked_at, revoked_reason, ip, user_agent)
-      select ${id("n")}, ${userOf("n", users)}, 'USER', '{pwd}', 1, at, sha256(n::text::bytea), 1, at, at, at, at + interval '14 days',
+      select ${id("n")}, ${userOf("n", users)}, 'USER', '{pwd}', 1, at, sha256(n::text::bytea), 1, at, at, at, at, at + interval '14 days',
         at + interval '30 days', case when n % 20 = 0 then now() end, case when n % 20 = 0 then 'logout' end, '203.0.113.' || n % 256,
         'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36'
       from (select n, now() - interval '7 days' * (1 - n::float8 / ${sessions}) as at from generate_series(${from}, ${to}) as n) as numbers`,
