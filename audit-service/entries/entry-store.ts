@@ -3,8 +3,8 @@ import { dayOf } from "./clean-entry.ts";
 import type { Entry, LogEntry, ProducedEntry } from "./entry.ts";
 import type { PageEnd } from "./search-cursor.ts";
 
-/** Constraints of the old table and of each day's table. */
-const ENTRY_ID_KEYS = /^(entry_keys_id_key|stored_keys(_default|_\d{4}_\d{2}_\d{2})?_id_(day_)?key)$/;
+/** Constraints of each day's table. */
+const ENTRY_ID_KEYS = /^stored_keys(_default|_\d{4}_\d{2}_\d{2})?_id_(day_)?key$/;
 
 export function isIdTaken(error: unknown): boolean {
   const failure = error as { code?: unknown; constraint_name?: unknown } | null;
@@ -161,17 +161,12 @@ export async function dropKeyPartitions(sql: Sql, keptDays: number): Promise<num
 
 /** Only keys outside the daily tables. */
 export async function deleteOldKeys(sql: Sql, before: Date, limit: number): Promise<number> {
-  const stray = await sql`
+  const { count } = await sql`
     delete from stored_keys_default where ctid = any(array(
       select ctid from stored_keys_default where received_at < ${before} order by received_at limit ${limit}
     ))
   `;
-  const former = await sql`
-    delete from entry_keys where ctid = any(array(
-      select ctid from entry_keys where received_at < ${before} limit ${limit}
-    ))
-  `;
-  return Math.max(stray.count, former.count);
+  return count;
 }
 
 export async function assertReadable(sql: Sql): Promise<void> {

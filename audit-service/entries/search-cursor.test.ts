@@ -40,9 +40,8 @@ test.each([
   ["something skipped by a lenient decoder", `${CURSOR}\n`],
   ["cut", CURSOR.slice(0, -1)],
   ["another deployment's", encodeCursor(Buffer.alloc(32, 8), END)],
-  ["the version before's, signed", signed(1)],
   ["a version's to come, signed", signed(3)],
-  ["the version before's", Buffer.from("1:42").toString("base64url")],
+  ["unsigned", Buffer.from("1:42").toString("base64url")],
 ])("%s is refused as a cursor", (_name, cursor) => {
   expect(decodeCursor(KEY, cursor)).toBeUndefined();
 });

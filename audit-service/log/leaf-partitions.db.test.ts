@@ -1,11 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { cpSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
-import { readFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { migrateSchema } from "../../deploy/migrate-schema.ts";
-import { databaseOf } from "../../deploy/service-databases.ts";
 import { type Sql, transaction } from "../../service-kit/postgres.ts";
 import {
   openTestLog,
@@ -184,75 +178,6 @@ test("in a backlog, numbered entries above the floor are not numbered again", as
   const log = await recomputedLog(database.ownerSql);
   expect(log.every(({ isIntact }) => isIntact)).toBe(true);
 });
-
-test("an upgrade reads no leaves under a lock, and replicas of the previous version continue", async () => {
-  const step = await olderSchema("0007");
-  await testLog.record(40);
-  await sequencer.catchUp();
-  expect(await numberAsBefore(1)).toBe(41);
-  for (const name of ["0008", "0009"]) {
-    await step(name);
-    expect(await numberAsBefore(1)).toBe(name === "0008" ? 42 : 43);
-  }
-  const read = await transaction(database.ownerSql, (tx) =>
-    lookedAt(tx as unknown as Sql, async () => {
-      const file = readdirSync(MIGRATIONS).find((name) => name.startsWith("0010")) ?? "";
-      const swap = await readFile(join(MIGRATIONS, file), "utf8");
-      // Without its last lines, which read the last number and create empty partitions.
-      await tx.unsafe(swap.slice(0, swap.indexOf("select create_leaf_partitions()")));
-    }),
-  );
-  expect(read).toEqual([]);
-  await createLeafPartitions(database.ownerSql);
-  expect(await partitionNames()).toEqual([1, 2, 3].map((count) => `leaves_below_${count * WIDTH}`));
-  // On an existing connection with its prepared statements.
-  expect(await numberAsBefore(1)).toBe(44);
-  await testLog.record(300);
-  await sequencer.stop();
-  await sequencer.catchUp();
-  const log = await recomputedLog(database.ownerSql);
-  expect(log).toHaveLength(344);
-  const last = sequencer.published.at(-1)?.head;
-  expect(last?.size).toBe(344);
-  const { proof, leafHash } = await proveInclusion(database.sql, 40, 344);
-  expect(isIncluded({ index: 39, size: 344, leafHash, proof, root: last?.root ?? Buffer.alloc(0) })).toBe(
-    true,
-  );
-});
-
-const MIGRATIONS = resolve(import.meta.dirname, "..", "migrations");
-
-/** An empty schema of an older version. @returns a function that migrates to a later one. */
-async function olderSchema(last: string): Promise<(last: string) => Promise<void>> {
-  await database.ownerSql.unsafe("drop schema public cascade; create schema public");
-  const migrateTo = async (wanted: string) => {
-    const root = mkdtempSync(join(tmpdir(), "gatehouse-older-"));
-    try {
-      cpSync(MIGRATIONS, join(root, "audit-service", "migrations"), {
-        recursive: true,
-        filter: (path) =>
-          !path.endsWith(".sql") || path.slice(MIGRATIONS.length + 1, MIGRATIONS.length + 5) <= wanted,
-      });
-      await migrateSchema({ owner: database.ownerSql, wanted: databaseOf("audit-service"), root });
-    } finally {
-      rmSync(root, { recursive: true });
-    }
-  };
-  await migrateTo(last);
-  return migrateTo;
-}
-
-/** Numbers entries with the query of the previous version. @returns the last number. */
-async function numberAsBefore(count: number): Promise<number> {
-  await testLog.record(count);
-  const { sql } = sequencer;
-  await sql`
-    insert into leaves (sequence, position, received_at, leaf_hash, chain_hash)
-    select (select max(sequence) from leaves) + row_number() over (order by position), position, received_at, sha256('l'), sha256('c')
-    from log_entries as e where not exists (select from leaves as l where l.position = e.position)`;
-  const [row] = await sql<{ size: number }[]>`select max(sequence)::int as size from leaves`;
-  return row?.size ?? 0;
-}
 
 /** Replaces the empty partitions by small ones, of a few hundred numbers. */
 async function smallPartitions(): Promise<void> {

@@ -1,6 +1,5 @@
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { type Sql, transaction } from "../../service-kit/postgres.ts";
 import { withoutTriggers } from "../../tests/support/audit-log.ts";
 import {
   KEY,
@@ -13,8 +12,7 @@ import {
 import type { TestDatabase } from "../../tests/support/postgres.ts";
 import { isConsistent, isIncluded } from "../../tests/support/verify-proof.ts";
 import { producedEntry, store } from "../entries/entry.fixture.ts";
-import type { EntryOrigin } from "../entries/entry.ts";
-import { isIdTaken, selectEntries } from "../entries/entry-store.ts";
+import { selectEntries } from "../entries/entry-store.ts";
 import { exportEntries } from "../query/export-entries.ts";
 import { proveConsistency, proveInclusion } from "../query/prove.ts";
 import { type CheckpointSigner, createCheckpointSigner } from "./checkpoint.ts";
@@ -100,12 +98,8 @@ test("keys outside the daily tables are deleted by time of receipt, in batches",
     select '1970-01-01', 'gateway', gen_random_uuid(), 1, gen_random_uuid(),
       now() - case when n % 12000 = 0 then interval '30 days' else interval '32 days' end
     from generate_series(1, 12000) as n`;
-  await database.ownerSql`
-    insert into entry_keys (producer_id, producer_sequence, id, received_at)
-    select gen_random_uuid(), 1, gen_random_uuid(), now() - interval '32 days' from generate_series(1, 6000)`;
   await forgetOldKeys({ sql: database.sql, now: new Date(), isStopped: () => false });
   expect(await database.sql`select from stored_keys_default`).toHaveLength(1);
-  expect(await database.sql`select from entry_keys`).toHaveLength(0);
 });
 
 test("a day without a table gets one with its keys, and repetitions are still stored once", async () => {
@@ -114,47 +108,6 @@ test("a day without a table gets one with its keys, and repetitions are still st
   await database.sql`select create_key_partitions(6)`;
   expect(await database.sql`select from stored_keys_default`).toHaveLength(0);
   expect(await store(database.sql, [entry])).toBe(0);
-});
-
-test("entries stored by a replica of the previous version, before or meanwhile, are stored once", async () => {
-  const [first, second, third] = [producedEntry(1), producedEntry(2), producedEntry(3)];
-  await oldKey(first.origin, first.entry.id);
-  expect(await store(database.sql, [first, second])).toBe(1);
-  expect(await oldKey(second.origin, second.entry.id)).toBe(0);
-  // Another entry with an id in the other table.
-  await expect(
-    store(database.sql, [{ ...third, entry: { ...third.entry, id: first.entry.id } }]),
-  ).rejects.toSatisfy(isIdTaken);
-  await expect(oldKey(third.origin, second.entry.id)).rejects.toSatisfy(isIdTaken);
-});
-
-test("an entry sent to replicas of this and the previous version concurrently is stored once, in either order", async () => {
-  for (const isOldFirst of [true, false]) {
-    const { origin, entry } = testLog.nextEntry();
-    const sides = [
-      (sql: Sql) => oldKey(origin, entry.id, sql),
-      (sql: Sql) => store(sql, [{ origin, entry }]),
-    ] as const;
-    const [first, second] = isOldFirst ? sides : sides.toReversed();
-    let isOver = false;
-    const later = await transaction(database.sql, async (tx) => {
-      expect(await first?.(tx as unknown as Sql)).toBe(1);
-      const waiting = second?.(database.sql).finally(() => {
-        isOver = true;
-      });
-      const waits = async () => {
-        const rows = await database.ownerSql`
-          select from pg_locks where locktype = 'advisory' and not granted
-            and database = (select oid from pg_database where datname = current_database())`;
-        return isOver || rows.length > 0;
-      };
-      await expect.poll(waits).toBe(true);
-      return { waiting };
-    });
-    expect(await later.waiting).toBe(0);
-  }
-  const keys = await database.sql`select id from entry_keys union all select id from stored_keys`;
-  expect(keys).toHaveLength(2);
 });
 
 test("retention removes whole months with a signed note, and remaining entries stay provable", async () => {
@@ -479,18 +432,6 @@ async function keyDay(daysAgo: number): Promise<void> {
   await database.ownerSql`
     insert into stored_keys (day, producer_name, producer_id, producer_sequence, id)
     values (${day}, 'gateway', gen_random_uuid(), 1, gen_random_uuid())`;
-}
-
-/** As the version before stores a key. @returns how many were new. */
-async function oldKey(
-  { producerId, sequence }: EntryOrigin,
-  id: string,
-  sql = database.sql,
-): Promise<number> {
-  const rows = await sql`
-    insert into entry_keys (producer_id, producer_sequence, id) values (${producerId}, ${sequence}, ${id})
-    on conflict (producer_id, producer_sequence) do nothing returning position`;
-  return rows.length;
 }
 
 /** @returns what was logged. */

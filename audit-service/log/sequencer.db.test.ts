@@ -301,14 +301,14 @@ test("a log restored into another cluster, with new transaction ids, continues",
   await record(20); // stored, not numbered yet
   const restored = await createTestDatabase("audit-service");
   cleanUps.push(() => restored.drop());
-  for (const table of ["entry_keys", "log_entries", "leaves", "subtrees", "checkpoints", "claimed_emails"]) {
+  for (const table of ["stored_keys", "log_entries", "leaves", "subtrees", "checkpoints", "claimed_emails"]) {
     const rows = await database.ownerSql.unsafe(`select json_agg(t)::text as all from ${table} as t`);
     await restored.ownerSql.unsafe(
       `insert into ${table} overriding system value select * from json_populate_recordset(null::${table}, $1::text::json)`,
       [rows[0]?.all ?? "[]"],
     );
   }
-  await restored.ownerSql`alter table entry_keys alter position restart with 10000`;
+  await restored.ownerSql`alter sequence entry_positions restart with 10000`;
   const second = testSequencer(restored);
   cleanUps.push(() => second.close());
   await second.catchUp();
@@ -421,8 +421,8 @@ async function heldBack() {
   const release = Promise.withResolvers<void>();
   const done = transaction(database.ownerSql, async (tx) => {
     const [key] = await tx<{ position: string }[]>`
-      insert into entry_keys (producer_id, producer_sequence, id)
-      values (gen_random_uuid(), 1, gen_random_uuid()) returning position`;
+      insert into stored_keys (day, producer_name, producer_id, producer_sequence, id)
+      values (now()::date, 'gateway', gen_random_uuid(), 1, gen_random_uuid()) returning position`;
     await tx`
       insert into log_entries
       select ${key?.position ?? ""}, date_trunc('milliseconds', now()), gen_random_uuid(), producer_id, 1, producer_name,

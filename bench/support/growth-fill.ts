@@ -168,7 +168,7 @@ async function fillAudit(target: Target, { entries }: Size): Promise<void> {
   );
   for (let ago = 1; ago <= 31 + KEY_DAYS_TOO_OLD; ago += 1) await fillKeysOfDay(sql, ago, entries / DAYS);
   await sql.unsafe(`
-    select setval('entry_keys_position_seq', ${entries});
+    select setval('entry_positions', ${entries});
     insert into stored_keys_default (position, day, producer_name, producer_id, producer_sequence, id, received_at)
     select n, '2020-01-01', 'gateway', gen_random_uuid(), n, gen_random_uuid(),
       case when n <= 10000 then now() - interval '40 days' else now() end

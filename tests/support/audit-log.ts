@@ -3,7 +3,6 @@ import { type Sql, transaction } from "../../service-kit/postgres.ts";
 
 const APPEND_ONLY = ["log_entries", "leaves", "subtrees", "checkpoints", "removals"];
 const BESIDE = [
-  "entry_keys",
   "stored_keys",
   "log_months",
   "removal_cleanups",
