@@ -99,15 +99,23 @@ export async function pendingMigrations(options: { sql: Sql; directory: string }
   return pending.map((file) => file.name);
 }
 
-/** Version 0.1.0 begins with tables of its own. */
 const OF_BEFORE_0_1_0 =
   "this database was made by a commit before version 0.1.0, which has other tables: export its users, and import them into a new " +
   "database (docs/migrate/README.md, From a commit of Gatehouse before 0.1.0)";
 
+/** Version 0.1.0 begins with tables of its own. */
+export class OlderDatabaseError extends Error {
+  override readonly name = "OlderDatabaseError";
+
+  constructor() {
+    super(OF_BEFORE_0_1_0);
+  }
+}
+
 async function findPending(sql: Session, files: MigrationFile[]): Promise<MigrationFile[]> {
   const ran = await sql<{ name: string; sha256: string }[]>`select name, sha256 from schema_migrations`;
   const known = new Map(ran.map((row) => [row.name, row.sha256]));
-  if (known.size > 0 && files[0] !== undefined && !known.has(files[0].name)) throw new Error(OF_BEFORE_0_1_0);
+  if (known.size > 0 && files[0] !== undefined && !known.has(files[0].name)) throw new OlderDatabaseError();
   for (const file of files) {
     const recorded = known.get(file.name);
     if (recorded !== undefined && recorded !== file.sha256) {

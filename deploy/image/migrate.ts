@@ -1,4 +1,5 @@
 import { causeOfUnavailable } from "../../service-kit/database-failure.ts";
+import { OlderDatabaseError } from "../../service-kit/migrate.ts";
 import { migrateSchema } from "../migrate-schema.ts";
 import { awaitDatabase } from "./await-database.ts";
 import { ROOT, schemaCommand } from "./schema-config.ts";
@@ -15,7 +16,7 @@ try {
   const ran = await migrateSchema({ owner, wanted, root: ROOT, log: console.log });
   console.log(`${wanted.database}: ${ran.length === 0 ? "up to date" : `${ran.length} migrations ran`}`);
 } catch (error) {
-  const cause = causeOfUnavailable(error);
+  const cause = causeOfUnavailable(error) ?? (error instanceof OlderDatabaseError ? error : undefined);
   console.error(cause === undefined ? error : `${wanted.database}: ${cause.message}`);
   process.exitCode = 1;
 } finally {

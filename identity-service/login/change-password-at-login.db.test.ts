@@ -123,7 +123,7 @@ test("a required change ends the sessions, is asked for at the next login, and c
     user: { id: anna.id },
   });
   expect(deps.tokenService.issueSession.mock.calls.map(([session]) => session)).toEqual([
-    { userId: anna.id, role: "USER", amr: ["pwd"], limits: expect.anything(), authTime, ...FROM },
+    { userId: anna.id, role: "USER", amr: ["pwd"], acr: 1, limits: expect.anything(), authTime, ...FROM },
   ]);
   expect(await mails()).toEqual(["password-changed"]);
   expect(await account()).toMatchObject({ must_change_password: false, password_epoch: 1 });

@@ -86,9 +86,10 @@ function askForCode(deps: LoginDeps, { user, amr }: ProvenUser, origin: LoginOri
   return beginMfaChallenge(deps, { user, firstFactor, trustDeviceDays }, origin);
 }
 
-/** Passkeys are used with user verification only. Undefined: token-service derives it. */
-function levelOf(amr: readonly string[]): AssuranceLevel | undefined {
-  return amr.includes("hwk") || amr.includes("swk") ? 3 : undefined;
+/** Passkeys are used with user verification only. */
+function levelOf(amr: readonly string[]): AssuranceLevel {
+  if (amr.includes("hwk") || amr.includes("swk")) return 3;
+  return amr.includes("mfa") ? 2 : 1;
 }
 
 /** Undefined if sessions ended since `epoch`. */

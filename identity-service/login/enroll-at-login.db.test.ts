@@ -89,6 +89,7 @@ test("a role that requires a second factor begins no session without one; enroll
       role: "AUDITOR",
       limits: expect.anything(),
       amr: ["pwd", "otp", "mfa"],
+      acr: 2,
       authTime: deps.now(),
       ...FROM,
     },

@@ -58,7 +58,7 @@ test("the right password begins a session by password, for this user from this c
       userId: anna.id,
       role: "USER",
       amr: ["pwd"],
-      acr: undefined,
+      acr: 1,
       limits: NO_LIMITS,
       authTime: deps.now(),
       ...FROM,

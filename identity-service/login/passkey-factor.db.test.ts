@@ -139,7 +139,7 @@ describe("the second factor of a login", () => {
     const { tempToken, passkey } = await askedForPasskey();
     expect(await answer(tempToken, device.get(passkey))).toMatchObject({ kind: "completed" });
     expect(await byCode((await asked()).tempToken, codeOf(secret))).toMatchObject({ kind: "completed" });
-    expect(deps.tokenService.issueSession.mock.lastCall?.[0].acr).toBeUndefined();
+    expect(deps.tokenService.issueSession.mock.lastCall?.[0].acr).toBe(2);
   });
 
   test("with TOTP alone, there is no passkey to prove", async () => {
@@ -328,7 +328,7 @@ describe("a role that requires a second factor", () => {
     const challenges = await database.ownerSql`select consumed_at from mfa_enrollment_challenges`;
     expect(challenges).toEqual([{ consumed_at: deps.now() }]);
     const session = deps.tokenService.issueSession.mock.lastCall?.[0];
-    expect(session).toMatchObject({ amr: ["pwd", "user", "mfa"], acr: undefined });
+    expect(session).toMatchObject({ amr: ["pwd", "user", "mfa"], acr: 2 });
     expect(await failure(complete(tempToken, attestation))).toBe("mfa_token_invalid");
     const again = await askedForPasskey();
     expect(await answer(again.tempToken, device.get(again.passkey))).toMatchObject({ kind: "completed" });

@@ -134,7 +134,7 @@ test("a trusted device logs in without a code for its time, and such a session h
   deviceToken = tokenIn(await logIn(deviceToken));
   const sessions = deps.tokenService.issueSession.mock.calls.map(([session]) => session);
   expect(sessions).toHaveLength(2);
-  for (const session of sessions) expect(session).toMatchObject({ amr: ["pwd"], acr: undefined });
+  for (const session of sessions) expect(session).toMatchObject({ amr: ["pwd"], acr: 1 });
 
   nowMs = begunMs + DAYS * DAY_MS;
   expect(await logIn(deviceToken)).toMatchObject({ kind: "mfaChallenge" });
@@ -519,7 +519,7 @@ test("a passkey as the second factor makes a device trusted, too", async () => {
   const deviceToken = tokenIn(await completeMfaLogin(deps, attempt, context()));
   deps.tokenService.issueSession.mockClear();
   expect(await logIn(deviceToken)).toMatchObject({ kind: "completed" });
-  expect(deps.tokenService.issueSession.mock.lastCall?.[0]).toMatchObject({ amr: ["pwd"], acr: undefined });
+  expect(deps.tokenService.issueSession.mock.lastCall?.[0]).toMatchObject({ amr: ["pwd"], acr: 1 });
 });
 
 test("ended ones are deleted a day later, the others stay", async () => {

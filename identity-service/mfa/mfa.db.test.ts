@@ -165,6 +165,7 @@ test("set up, confirm, log in with a code: the session says how", async () => {
       role: "USER",
       limits: expect.anything(),
       amr: ["pwd", "otp", "mfa"],
+      acr: 2,
       authTime: deps.now(),
       ...FROM,
     },

@@ -109,6 +109,7 @@ test.each(["a".repeat(43), "~".repeat(128), `${"a".repeat(39)}.-_9`])(
       userId,
       role: "USER",
       amr: ["fed"],
+      acr: 1,
       limits: expect.anything(),
       authTime: inS(-5),
       clientIp: from.clientIp,

@@ -16,8 +16,7 @@ export interface NewSession extends ClientOrigin {
   role: Role;
   /** RFC 8176, at least one. */
   amr: readonly string[];
-  /** Undefined: derived from `amr`. */
-  acr?: AssuranceLevel | undefined;
+  acr: AssuranceLevel;
   authTime: Date;
   /** Of the role. */
   limits: SessionLimits;
@@ -105,7 +104,7 @@ export function createTokenServiceClient(client: SessionServiceClient): TokenSer
         role: toProtoRole(session.role),
         roleName: session.role,
         amr: [...session.amr],
-        acr: session.acr === undefined ? "" : acrOf(session.acr),
+        acr: acrOf(session.acr),
         authTime: session.authTime,
         userAgent: session.userAgent.slice(0, MAX_USER_AGENT_LENGTH).toWellFormed(),
         ip: session.clientIp,

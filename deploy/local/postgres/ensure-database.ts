@@ -1,9 +1,11 @@
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { OlderDatabaseError } from "../../../service-kit/migrate.ts";
 import { openPool, type Sql, transaction } from "../../../service-kit/postgres.ts";
 import { migrateSchema } from "../../migrate-schema.ts";
 import { SERVICE_DATABASES, type ServiceDatabase } from "../../service-databases.ts";
+import { LaunchError } from "../launch-error.ts";
 import { keptSecret, randomPassword } from "../private-file.ts";
 import type { PostgresServer } from "./embedded-postgres.ts";
 
@@ -94,6 +96,10 @@ export async function ensureDatabase(goal: DatabaseGoal): Promise<void> {
   const owner = connectTo(server, name, { username: wanted.ownerRole, password: passwords.owner });
   try {
     await migrateSchema({ owner, wanted, root });
+  } catch (error) {
+    if (!(error instanceof OlderDatabaseError)) throw error;
+    const message = `The databases of this home cannot be used: ${error.message}. Or set GATEHOUSE_HOME to a new directory.`;
+    throw new LaunchError(message, { cause: error });
   } finally {
     await owner.end({ timeout: 1 });
   }
