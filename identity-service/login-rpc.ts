@@ -33,10 +33,12 @@ export const LOGIN_CALLERS: Pick<Callers<IdentityServiceServer>, LoginMethods> =
 export function createLoginRpc(deps: LoginDeps): Pick<Implementation<IdentityServiceServer>, LoginMethods> {
   return {
     login: async (request, context) => ({ result: encodeLoginResult(await logIn(deps, request, context)) }),
-    completeMfaLogin: async (request, context) =>
-      encodeForOlderCallers(await completeMfaLogin(deps, request, context)),
-    changePasswordAtLogin: async (request, context) =>
-      encodeForOlderCallers(await changePasswordAtLogin(deps, request, context)),
+    completeMfaLogin: async (request, context) => ({
+      result: { result: encodeLoginResult(await completeMfaLogin(deps, request, context)) },
+    }),
+    changePasswordAtLogin: async (request, context) => ({
+      result: { result: encodeLoginResult(await changePasswordAtLogin(deps, request, context)) },
+    }),
     beginTotpEnrollmentAtLogin: ({ tempToken }) => beginTotpEnrollmentAtLogin(deps, tempToken),
     completeTotpEnrollmentAtLogin: async (request, context) => {
       const { recoveryCodes, ...login } = await completeTotpEnrollmentAtLogin(deps, request, context);
@@ -71,13 +73,4 @@ export function encodeLoginResult(result: LoginResult): EncodedResult {
       return { $case: kind, value };
     }
   }
-}
-
-function encodeForOlderCallers(result: LoginResult) {
-  const encoded = encodeLoginResult(result);
-  return {
-    result: { result: encoded },
-    completed: encoded.$case === "completed" ? encoded.value : undefined,
-    passwordChange: encoded.$case === "passwordChange" ? encoded.value : undefined,
-  };
 }

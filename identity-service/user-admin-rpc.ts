@@ -8,6 +8,7 @@ import {
   type UserAdminServiceServer,
   UserMailState,
 } from "../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
+import { isRoleName } from "../service-kit/access-names.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
 import type { AdminDeps } from "./admin/admin-deps.ts";
@@ -24,8 +25,7 @@ import { actReason } from "./audit/act-reason.ts";
 import { type MethodPermissions, withPermissions } from "./check-permissions.ts";
 import type { MachineClient } from "./clients/client.ts";
 import type { MailRecord } from "./mail/mail-outbox-store.ts";
-import type { Account, UserStatus } from "./users/account.ts";
-import { fromProtoRole } from "./users/role-rpc.ts";
+import type { Account, Role, UserStatus } from "./users/account.ts";
 import { encodeUser } from "./users/user-rpc.ts";
 
 const administrators = ["gateway", "operator"] as const;
@@ -58,7 +58,7 @@ export function createUserAdminRpc(
 ): Implementation<UserAdminServiceServer> {
   return withPermissions(deps, PERMISSIONS, {
     listUsers: async (request, context) => {
-      const filter = { role: fromProtoRole(request), status: decodeStatus(request.status) };
+      const filter = { role: decodeRole(request.role), status: decodeStatus(request.status) };
       const { cursor, limit } = request;
       const { address, ...query } = lookedFor(request.query);
       await recordReading(context, {
@@ -82,7 +82,7 @@ export function createUserAdminRpc(
     setUserAccess: async (request, context) => {
       const access = {
         userId: request.userId,
-        role: fromProtoRole(request),
+        role: decodeRole(request.role),
         status: decodeStatus(request.status),
         mustChangePassword: request.mustChangePassword,
         disableClients: request.disableClients,
@@ -171,6 +171,13 @@ function encodeManaged(account: Omit<Account, "passwordHash">): ManagedUser {
     firstLoginAt: account.firstLoginAt ?? undefined,
     mustChangePassword: account.mustChangePassword,
   };
+}
+
+/** Undefined: none is named. @throws {DomainError} `validation_failed` for what is no role. */
+function decodeRole(role: string): Role | undefined {
+  if (role === "") return undefined;
+  if (!isRoleName(role)) throw new DomainError("validation_failed", "the role is unknown");
+  return role;
 }
 
 /** Rejects values of newer versions instead of ignoring them. */

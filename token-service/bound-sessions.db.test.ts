@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { Role } from "../proto/gen/gatehouse/token/v1/principal.ts";
 import { type Confirmation, newCallContext } from "../service-kit/call-context.ts";
 import { transaction } from "../service-kit/postgres.ts";
 import type { RpcContext } from "../service-kit/rpc-server.ts";
@@ -41,7 +40,7 @@ afterAll(async () => {
 const rpc = () => createSessionRpc(replica.deps, async () => undefined);
 
 async function issue(confirmation: Confirmation | undefined, userId: string = randomUUID()) {
-  const user = { userId, role: Role.USER, roleName: "USER", amr: ["pwd"], acr: "urn:gatehouse:acr:1" };
+  const user = { userId, role: "USER", amr: ["pwd"], acr: "urn:gatehouse:acr:1" };
   const login = { ...user, authTime: new Date(clock.ms), limits: undefined, confirmation };
   const { tokens } = await rpc().issueSession({ ...login, ...origin }, context());
   if (tokens === undefined) throw new Error("no tokens");

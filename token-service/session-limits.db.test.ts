@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { Role } from "../proto/gen/gatehouse/token/v1/principal.ts";
 import { newCallContext } from "../service-kit/call-context.ts";
 import type { RpcContext } from "../service-kit/rpc-server.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
@@ -36,13 +35,12 @@ afterAll(async () => {
 
 const context = () => newCallContext({ budgetMs: 60_000 }) as RpcContext;
 
-async function issue(roleName: string, limits: typeof ADMIN | undefined, userId: string = randomUUID()) {
+async function issue(role: string, limits: typeof ADMIN | undefined, userId: string = randomUUID()) {
   const rpc = createSessionRpc(replica.deps, async () => undefined);
   const { tokens } = await rpc.issueSession(
     {
       userId,
-      role: Role.UNSPECIFIED,
-      roleName,
+      role,
       amr: ["pwd"],
       acr: "urn:gatehouse:acr:1",
       authTime: new Date(clock.ms),

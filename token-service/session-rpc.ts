@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { RecordReading } from "../audit-client/record-reading.ts";
 import type { TokenPair as TokenPairMessage } from "../proto/gen/gatehouse/token/v1/principal.ts";
 import type { Session, SessionServiceServer } from "../proto/gen/gatehouse/token/v1/session_service.ts";
-import { PERMISSION_NAME } from "../service-kit/access-names.ts";
+import { PERMISSION_NAME, ROLE_NAME } from "../service-kit/access-names.ts";
 import { AUDIENCE_FORM, isAudience } from "../service-kit/audience.ts";
 import { traceIdOf } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
@@ -23,7 +23,6 @@ import {
   revokeSession,
   revokeUserSessions,
 } from "./revoke-session.ts";
-import { fromRoleMessage } from "./role-message.ts";
 import { listLiveSessions, type SessionRow } from "./session-store.ts";
 import type { TokenPair } from "./sign-pair.ts";
 
@@ -69,6 +68,7 @@ const newSession = z
   .object({
     confirmation: provenField,
     userId: uuid,
+    role: z.string().regex(ROLE_NAME),
     amr: methods,
     acr: level,
     authTime: z.date(),
@@ -134,10 +134,7 @@ export function createSessionRpc(
 ): Implementation<SessionServiceServer> {
   return {
     async issueSession(request) {
-      const role = fromRoleMessage(request.role, request.roleName);
-      if (role === undefined) throw new DomainError("validation_failed", "role is unknown");
-      const checked = decode(newSession, request);
-      const tokens = await issueSession(deps, { ...checked, role, ...originOf(request) });
+      const tokens = await issueSession(deps, { ...decode(newSession, request), ...originOf(request) });
       return { tokens: toPairMessage(tokens) };
     },
     async refreshSession(request, context) {

@@ -13,7 +13,6 @@ import { bindingIn, confirmationOf } from "./confirmation.ts";
 import type { KeyRing } from "./key-ring.ts";
 import type { RevocationFeed } from "./revocation-feed.ts";
 import type { Revocation, VerificationKey } from "./revocation-store.ts";
-import { toRoleMessage } from "./role-message.ts";
 import { importPublicKey } from "./signing-key.ts";
 import { accessTokenLifeS } from "./token-lifetimes.ts";
 import {
@@ -23,6 +22,13 @@ import {
   type VerifyTokenDeps,
   verifyToken,
 } from "./verify-token.ts";
+
+/** For verifiers that read the enum; `role_name` has every role. */
+const ROLE = new Map([
+  ["USER", Role.USER],
+  ["ADMIN", Role.ADMIN],
+  ["AUDITOR", Role.AUDITOR],
+]);
 
 export function tokenCallers(verifiers: readonly string[]): Callers<TokenServiceServer> {
   // identity-service asks for the issuer.
@@ -121,7 +127,7 @@ function toPrincipalMessage({ claims, keyId = "" }: VerifiedToken): Principal {
   }
   return {
     ...common,
-    role: toRoleMessage(claims.role),
+    role: ROLE.get(claims.role) ?? Role.UNSPECIFIED,
     amr: claims.amr,
     acr: claims.acr,
     authTime: new Date(claims.auth_time * 1_000),

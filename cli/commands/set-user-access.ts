@@ -4,7 +4,6 @@ import {
   UserAdminServiceClient,
   UserStatus,
 } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
-import { Role } from "../../proto/gen/gatehouse/token/v1/principal.ts";
 import { callUnary } from "../../service-kit/rpc-client.ts";
 import type { Backend } from "../backend.ts";
 import { CliError } from "../cli-error.ts";
@@ -35,8 +34,7 @@ export async function setUserAccess(
   change: Partial<Omit<SetUserAccessRequest, "userId">>,
 ): Promise<ChangedUser> {
   const stays = {
-    role: Role.UNSPECIFIED,
-    roleName: "",
+    role: "",
     status: UserStatus.UNSPECIFIED,
     mustChangePassword: undefined,
     reason: "",
@@ -50,7 +48,7 @@ export async function setUserAccess(
   if ((change.mustChangePassword ?? user.mustChangePassword) !== user.mustChangePassword) {
     throw notSupported("require a new password");
   }
-  if ((change.roleName ?? user.role) !== user.role) throw notSupported("give this role");
+  if ((change.role ?? user.role) !== user.role) throw notSupported("give this role");
   const clients = leftClients(answer.clients, request.disableClients);
   return { user, endedSessionIds: answer.endedSessionIds, clients };
 }

@@ -1,6 +1,5 @@
 import type { User } from "../../proto/gen/gatehouse/identity/v1/user.ts";
 import { type ManagedUser, UserStatus } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
-import { Role } from "../../proto/gen/gatehouse/token/v1/principal.ts";
 import { isRoleName } from "../../service-kit/access-names.ts";
 import { UsageError } from "../usage-error.ts";
 
@@ -25,29 +24,22 @@ const STATUS = new Map<UserStatus, string>([
   [UserStatus.ACTIVE, "active"],
   [UserStatus.DISABLED, "disabled"],
 ]);
-/** All that an identity-service of the version before knows. */
-const ROLES = new Map<string, Role>([
-  ["USER", Role.USER],
-  ["ADMIN", Role.ADMIN],
-  ["AUDITOR", Role.AUDITOR],
-]);
 export const STATUSES = new Map<string, UserStatus>([...STATUS].map(([status, name]) => [name, status]));
 
 /** @throws {UsageError} for what cannot be a role. */
-export function roleNamed(option: string, name: string | undefined): { role: Role; roleName: string } {
+export function roleNamed(option: string, name: string | undefined): string {
   if (!isRoleName(name)) throw new UsageError(`${option} must be a role such as USER`);
-  return { role: ROLES.get(name) ?? Role.UNSPECIFIED, roleName: name };
+  return name;
 }
 
 export function userView(managed: ManagedUser | undefined): UserView {
   const user: Partial<User> = managed?.user ?? {};
-  const [known = "unknown"] = [...ROLES].find(([, value]) => value === user.role) ?? [];
   return {
     id: user.id ?? "",
     email: user.email ?? "",
     firstName: user.firstName ?? "",
     lastName: user.lastName ?? "",
-    role: user.roleName || known,
+    role: user.role || "unknown",
     status: STATUS.get(managed?.status ?? UserStatus.UNSPECIFIED) ?? "unknown",
     emailVerified: user.emailVerified === true,
     mfaEnabled: user.mfaEnabled === true,

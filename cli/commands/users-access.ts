@@ -61,7 +61,7 @@ export const usersSetRole: Command = {
   async run(input, backend) {
     const [userId = "", word] = input.positionals;
     const changed = await setUserAccess(backend, userId, {
-      ...roleNamed("<role>", word),
+      role: roleNamed("<role>", word),
       reason: reasonOf(input),
     });
     const { id, role } = changed.user;

@@ -2,7 +2,6 @@ import {
   UserAdminServiceClient,
   UserStatus,
 } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
-import { Role } from "../../proto/gen/gatehouse/token/v1/principal.ts";
 import { callUnary } from "../../service-kit/rpc-client.ts";
 import type { Command } from "../command.ts";
 import { UsageError } from "../usage-error.ts";
@@ -27,9 +26,7 @@ export const usersList: Command = {
   async run({ values }, backend) {
     const request = {
       query: values.get("query") ?? "",
-      ...(values.has("role")
-        ? roleNamed("--role", values.get("role"))
-        : { role: Role.UNSPECIFIED, roleName: "" }),
+      role: values.has("role") ? roleNamed("--role", values.get("role")) : "",
       status: values.has("status")
         ? oneOf("--status", STATUSES, values.get("status"))
         : UserStatus.UNSPECIFIED,

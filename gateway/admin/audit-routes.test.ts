@@ -187,10 +187,10 @@ test("SUPPORT sees why logins of a user failed, and not those of whoever may adm
   };
   const entry = { ...failed, actor: { ...ENTRY.actor, userId: "" }, outcome: Outcome.FAILURE };
   const searchEntries = vi.fn(async () => ({ entries: [entry], nextCursor: "" }));
-  let roleName = "USER";
+  let role = "USER";
   const getManagedUser = vi.fn(async () => ({
     user: {
-      user: { ...ada, roleName },
+      user: { ...ada, role },
       status: UserStatus.ACTIVE,
       firstLoginAt: undefined,
       mustChangePassword: false,
@@ -203,8 +203,8 @@ test("SUPPORT sees why logins of a user failed, and not those of whoever may adm
   const { data } = (await search(failures)).json();
   expect(data.entries).toMatchObject([{ action: "user.login_failed", reason: "wrong_password" }]);
   expect(readings).toMatchObject([{ action: "audit.searched", actor: { role: "SUPPORT" } }]);
-  for (const role of ["ADMIN", "AUDITOR"]) {
-    roleName = role;
+  for (const other of ["ADMIN", "AUDITOR"]) {
+    role = other;
     expect((await search(failures)).statusCode).toBe(403);
   }
   getManagedUser.mockRejectedValueOnce(new DomainError("forbidden"));

@@ -11,7 +11,6 @@ import {
   managedUserAnswer,
   nextCursorField,
   roleField,
-  roleMessageOf,
   statusField,
   toUser,
 } from "../auth/answer-fields.ts";
@@ -244,7 +243,7 @@ const STATUSES = { active: UserStatus.ACTIVE, disabled: UserStatus.DISABLED } as
 
 function accessOf({ role, status }: Pick<z.output<typeof UserChange>, "role" | "status">) {
   return {
-    ...roleMessageOf(role),
+    role: role ?? "",
     status: status === undefined ? UserStatus.UNSPECIFIED : STATUSES[status],
   };
 }
@@ -267,7 +266,5 @@ function toManagedUser(message: ManagedUser | undefined): z.output<typeof manage
   if (message === undefined || status === undefined) {
     throw new Error("identity-service sent a user or a status that is not known");
   }
-  // Absent in older versions.
-  const { mustChangePassword = false } = message;
-  return { ...toUser(message.user), status, mustChangePassword };
+  return { ...toUser(message.user), status, mustChangePassword: message.mustChangePassword === true };
 }

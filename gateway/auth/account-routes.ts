@@ -18,7 +18,7 @@ import {
   passwordField,
   tempTokenField,
 } from "./body-fields.ts";
-import { loginAnswer, resultOf } from "./login-answer.ts";
+import { loginAnswer } from "./login-answer.ts";
 import { endReplacedSession } from "./replaced-session.ts";
 
 const EmailBody = z.strictObject({ email: emailField });
@@ -97,7 +97,7 @@ export function registerAccountRoutes(app: GatewayApp, deps: AuthDeps): void {
     identify: async (request) => {
       const attempt = { ...request.body, ...clientOf(request), deviceToken: deviceTokenOf(request) };
       const answer = await identity.changePasswordAtLogin(attempt, request.state.call);
-      return endReplacedSession(deps, request, loginAnswer(resultOf(answer)));
+      return endReplacedSession(deps, request, loginAnswer(answer.result?.result));
     },
   });
 

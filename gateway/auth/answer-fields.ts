@@ -1,6 +1,5 @@
 import { z } from "zod";
 import type { User } from "../../proto/gen/gatehouse/identity/v1/user.ts";
-import { Role } from "../../proto/gen/gatehouse/token/v1/principal.ts";
 import { isRoleName, ROLE_NAME } from "../../service-kit/access-names.ts";
 import { intLike, optional, textLike } from "../routing/fields.ts";
 import { requestOptionsAnswer } from "./passkey-fields.ts";
@@ -35,22 +34,12 @@ const userFields = {
 export const userAnswer = z.strictObject(userFields).meta({ id: "User" });
 export const accountAnswer = z.strictObject({ user: userAnswer });
 
-const KNOWN_ROLES = ["USER", "ADMIN", "AUDITOR"] as const;
-
-/** For an identity-service of the version before too. */
-export function roleMessageOf(role: string | undefined): { role: Role; roleName: string } {
-  const known = KNOWN_ROLES.find((name) => name === role);
-  return { role: known === undefined ? Role.UNSPECIFIED : Role[known], roleName: role ?? "" };
-}
-
 /** @throws without a user, or for an unknown role. */
 export function toUser(message: User | undefined): z.output<typeof userAnswer> {
-  // The enum is all that an identity-service of the version before fills.
-  const role = message?.roleName || KNOWN_ROLES.find((name) => Role[name] === message?.role);
-  if (message?.createdAt === undefined || !isRoleName(role)) {
+  if (message?.createdAt === undefined || !isRoleName(message.role)) {
     throw new Error("identity-service sent a user that this gateway cannot read");
   }
-  const { id, email, firstName, lastName, emailVerified, mfaEnabled } = message;
+  const { role, id, email, firstName, lastName, emailVerified, mfaEnabled } = message;
   const createdAt = message.createdAt.toISOString();
   return { id, email, firstName, lastName, role, emailVerified, mfaEnabled, createdAt };
 }

@@ -1,9 +1,4 @@
-import type {
-  ChangePasswordAtLoginResponse,
-  CompletedLogin,
-  CompleteMfaLoginResponse,
-  LoginResult,
-} from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
+import type { CompletedLogin, LoginResult } from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import { success } from "../edge/envelope.ts";
 import type { IdentifiedAnswer } from "../edge/route.ts";
 import { toUser } from "./answer-fields.ts";
@@ -33,16 +28,6 @@ export function loginAnswer(result: LoginResult["result"]): IdentifiedAnswer {
   }
   const { tokens, user, actor, deviceToken } = toCompletedLogin(result?.value);
   return { body: success({ user }, "Logged in."), tokens, actor, deviceToken };
-}
-
-/** The previous version of identity-service uses other fields. */
-export function resultOf(
-  answer: CompleteMfaLoginResponse | ChangePasswordAtLoginResponse,
-): LoginResult["result"] {
-  if (answer.result !== undefined) return answer.result.result;
-  if ("passwordChange" in answer && answer.passwordChange !== undefined)
-    return { $case: "passwordChange", value: answer.passwordChange };
-  return answer.completed && { $case: "completed", value: answer.completed };
 }
 
 /** Of a factor that was set up at a login. @throws without a session, so that an unknown result does not log in. */

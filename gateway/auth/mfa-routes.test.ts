@@ -68,7 +68,7 @@ test("a right password of a user with a second factor gives a tempToken and no t
 
 test("a right code completes the login, and the audit log has who it was and neither token nor code", async () => {
   const { app, entries, asked } = withMfa({
-    completeMfaLogin: { completed: completedLogin("d").result.value },
+    completeMfaLogin: { result: completedLogin("d") },
   });
   const body = { tempToken: TEMP_TOKEN, code: CODE };
   const response = await send(app, { method: "POST", url: "/v1/auth/mfa/verify", body });

@@ -16,7 +16,7 @@ import {
 } from "./answer-fields.ts";
 import type { AuthDeps } from "./auth-deps.ts";
 import { codeField, OWN_LEVEL, passwordField, tempTokenField } from "./body-fields.ts";
-import { enrolledAnswer, loginAnswer, resultOf } from "./login-answer.ts";
+import { enrolledAnswer, loginAnswer } from "./login-answer.ts";
 import { assertionField, toCodeOrPasskey } from "./passkey-fields.ts";
 import { endReplacedSession } from "./replaced-session.ts";
 
@@ -78,7 +78,7 @@ export function registerMfaRoutes(app: GatewayApp, deps: AuthDeps): void {
       const origin = { ...clientOf(request), deviceToken: deviceTokenOf(request) };
       const attempt = { tempToken, ...proof, ...origin, trustDevice };
       const answer = await identity.completeMfaLogin(attempt, request.state.call);
-      return endReplacedSession(deps, request, loginAnswer(resultOf(answer)));
+      return endReplacedSession(deps, request, loginAnswer(answer.result?.result));
     },
   });
 

@@ -223,7 +223,7 @@ const backend = new Proxy(
     },
   },
 ) as never;
-const MANAGED_AUDITOR = { ...MANAGED, user: { ...MANAGED.user, user: { ...ada, roleName: "AUDITOR" } } };
+const MANAGED_AUDITOR = { ...MANAGED, user: { ...MANAGED.user, user: { ...ada, role: "AUDITOR" } } };
 const users = {
   setUserAccess: async () => ((await behaviour.service()) === ANYTHING ? MANAGED_AUDITOR : undefined),
   unlockUser: async () => behaviour.service(),

@@ -195,7 +195,7 @@ export function answeringGateway(overrides: Parameters<typeof testGateway>[0] = 
       forgotPassword: give({}),
       resetPassword: give(ended),
       changePassword: give(ended),
-      changePasswordAtLogin: give({ completed: result.value }, { result: logins[3] }),
+      changePasswordAtLogin: give({ result: { result } }, { result: logins[3] }),
       updateProfile: give(user),
       deleteAccount: give(ended),
       changeEmail: give({}),
@@ -203,7 +203,10 @@ export function answeringGateway(overrides: Parameters<typeof testGateway>[0] = 
       endOwnSessions: give(ended),
       undoAccessChange: give(ended),
       undoEmailChange: give(ended),
-      completeMfaLogin: give({ completed: result.value }, { passwordChange }),
+      completeMfaLogin: give(
+        { result: { result } },
+        { result: { result: { $case: "passwordChange", value: passwordChange } } },
+      ),
       beginTotpEnrollment: give(enrollment),
       beginTotpEnrollmentAtLogin: give({ ...enrollment, userId: USER_ID }),
       completeTotpEnrollmentAtLogin: give({ result: { result }, recoveryCodes: ["a", "b"] }),
@@ -270,9 +273,9 @@ export function answeringGateway(overrides: Parameters<typeof testGateway>[0] = 
     users: {
       listUsers: give({ users: [managed], nextCursor: "" }, { users: [], nextCursor: "next" }),
       getManagedUser: give({ user: managed, details }, { user: managed, details: undefined }),
-      setUserAccess: async ({ mustChangePassword, roleName }: SetUserAccessRequest) =>
+      setUserAccess: async ({ mustChangePassword, role }: SetUserAccessRequest) =>
         give({
-          user: { ...managed, mustChangePassword, user: { ...managed.user, roleName: roleName || "USER" } },
+          user: { ...managed, mustChangePassword, user: { ...managed.user, role: role || "USER" } },
           ...noneEnded,
           clients: leftClients,
         })(),

@@ -5,7 +5,6 @@ import { parseAccessFile } from "../../access-file/access-file.ts";
 import { AccessTable } from "../../access-file/access-rules.ts";
 import type { AuditEntry, AuditEvent } from "../../audit-client/audit-entry.ts";
 import type { User } from "../../proto/gen/gatehouse/identity/v1/user.ts";
-import { Role as RoleMessage } from "../../proto/gen/gatehouse/token/v1/principal.ts";
 import { parseRoutesFile, type UpstreamRoute } from "../../routes-file/routes-file.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { createLogger } from "../../service-kit/logger.ts";
@@ -31,14 +30,13 @@ export const ada: User = {
   email: "ada@example.com",
   firstName: "Ada",
   lastName: "Lovelace",
-  role: RoleMessage.USER,
   emailVerified: false,
   mfaEnabled: false,
   createdAt: new Date("2026-01-02T03:04:05.678Z"),
-  roleName: "USER",
+  role: "USER",
 };
 /** As clients see her. */
-const { roleName: role, ...adaFields } = ada;
+const { role, ...adaFields } = ada;
 export const adaJson = { ...adaFields, role, createdAt: "2026-01-02T03:04:05.678Z" };
 
 export const tokens = {

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { BUILT_IN_PERMISSIONS, parseAccessFile } from "../../access-file/access-file.ts";
 import { UserStatus } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
-import { Role } from "../../proto/gen/gatehouse/token/v1/principal.ts";
 import { newCallContext } from "../../service-kit/call-context.ts";
 import type { RpcContext } from "../../service-kit/rpc-server.ts";
 import { emptyTables } from "../../tests/support/empty-tables.ts";
@@ -12,8 +11,7 @@ import { countUsersOfOtherRoles } from "./user-admin-store.ts";
 
 const STAYS = {
   disableClients: false,
-  role: Role.UNSPECIFIED,
-  roleName: "",
+  role: "",
   status: UserStatus.UNSPECIFIED,
   mustChangePassword: undefined,
   reason: "",
@@ -53,8 +51,8 @@ const codeOf = (work: Promise<unknown>): Promise<string> =>
     () => "done",
     (error: { code: string }) => error.code,
   );
-const assign = (userId: string, roleName: string, who: Who) =>
-  codeOf(rpc().setUserAccess({ ...STAYS, userId, roleName }, contextOf(who)));
+const assign = (userId: string, role: string, who: Who) =>
+  codeOf(rpc().setUserAccess({ ...STAYS, userId, role }, contextOf(who)));
 const unlock = (userId: string, who: Who) => codeOf(rpc().unlockUser({ userId, reason: "" }, contextOf(who)));
 
 const METHODS = {

@@ -1,7 +1,6 @@
 import { generateSync } from "otplib";
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { UserStatus } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
-import { Role } from "../../proto/gen/gatehouse/token/v1/principal.ts";
 import { newCallContext } from "../../service-kit/call-context.ts";
 import { Secret } from "../../service-kit/config.ts";
 import type { DomainError } from "../../service-kit/errors.ts";
@@ -139,14 +138,13 @@ test("why an administrator acts is in the entry of each change, after what the s
   const reason = "ticket 4711";
   const rpc = createUserAdminRpc(deps, async () => undefined);
   const asCaller = () => asAdmin() as unknown as RpcContext;
-  const roleName = "AUDITOR";
+  const role = "AUDITOR";
   const unchanged = {
-    role: Role.UNSPECIFIED,
     mustChangePassword: undefined,
-    roleName: "",
+    role: "",
     disableClients: false,
   };
-  const disabled = { ...unchanged, userId, status: UserStatus.DISABLED, roleName, reason: ` ${reason} ` };
+  const disabled = { ...unchanged, userId, status: UserStatus.DISABLED, role, reason: ` ${reason} ` };
   await rpc.setUserAccess(disabled, asCaller());
   await rpc.setUserAccess({ ...unchanged, userId, status: UserStatus.ACTIVE, reason: "" }, asCaller());
   await rpc.unlockUser({ userId, reason }, asCaller());

@@ -6,7 +6,6 @@ import { callUnary } from "../../service-kit/rpc-client.ts";
 import { type AssuranceLevel, acrOf, parseAcr } from "../../token-client/assurance.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
 import type { Role } from "../users/account.ts";
-import { toProtoRole } from "../users/role-rpc.ts";
 
 const MAX_USER_AGENT_LENGTH = 512;
 
@@ -101,8 +100,7 @@ export function createTokenServiceClient(client: SessionServiceClient): TokenSer
     async issueSession(session, context) {
       const request = {
         userId: session.userId,
-        role: toProtoRole(session.role),
-        roleName: session.role,
+        role: session.role,
         amr: [...session.amr],
         acr: acrOf(session.acr),
         authTime: session.authTime,

@@ -36,7 +36,7 @@ export interface RegisterRequest {
   firstName: string;
   /** At most 100 characters; empty for a person with one name. */
   lastName: string;
-  /** The client's address; empty from a gateway of an earlier version. */
+  /** The client's address; empty if it is not known. */
   clientIp: string;
 }
 
@@ -171,15 +171,7 @@ export interface CompleteMfaLoginRequest {
 
 /** The code was right. */
 export interface CompleteMfaLoginResponse {
-  /** The session, for callers that do not know `result`. */
-  completed:
-    | CompletedLogin
-    | undefined;
-  /** Instead of it, the password has to be changed; for callers that do not know `result`. */
-  passwordChange:
-    | PasswordChangeChallenge
-    | undefined;
-  /** What the login came to. A version that does not know it leaves it out: then one of the fields above says it. */
+  /** What the login came to. */
   result: LoginResult | undefined;
 }
 
@@ -199,11 +191,7 @@ export interface ChangePasswordAtLoginRequest {
 
 /** The password is set. */
 export interface ChangePasswordAtLoginResponse {
-  /** The session, for callers that do not know `result`. */
-  completed:
-    | CompletedLogin
-    | undefined;
-  /** What the login came to. A version that does not know it leaves it out: then `completed` says it. */
+  /** What the login came to. */
   result: LoginResult | undefined;
 }
 
@@ -499,7 +487,7 @@ export interface VerifyEmailRequest {
   sessionUserId: string;
   /** As typed. May be empty. Never logged. */
   password: string;
-  /** The client's address; empty from a gateway of an earlier version. */
+  /** The client's address; empty if it is not known. */
   clientIp: string;
 }
 
@@ -531,7 +519,7 @@ export interface DisownAccountResponse {
 export interface ResendVerificationRequest {
   /** As typed, at most 254 characters. */
   email: string;
-  /** The client's address; empty from a gateway of an earlier version. */
+  /** The client's address; empty if it is not known. */
   clientIp: string;
   /** As an earlier login of this device gave it. May be empty. Never logged. */
   deviceToken: string;
@@ -545,7 +533,7 @@ export interface ResendVerificationResponse {
 export interface ForgotPasswordRequest {
   /** As typed, at most 254 characters. */
   email: string;
-  /** The client's address; empty from a gateway of an earlier version. */
+  /** The client's address; empty if it is not known. */
   clientIp: string;
   /** As an earlier login of this device gave it. May be empty. Never logged. */
   deviceToken: string;
@@ -561,7 +549,7 @@ export interface ResetPasswordRequest {
   token: string;
   /** As typed. Never logged. */
   newPassword: string;
-  /** The client's address; empty from a gateway of an earlier version. */
+  /** The client's address; empty if it is not known. */
   clientIp: string;
   /** Logins at providers that were linked lately stay. By default a reset removes them. */
   keepRecentLogins: boolean;
@@ -655,7 +643,7 @@ export interface ChangeEmailRequest {
   password: string;
   /** The client's address as the gateway sees it. */
   clientIp: string;
-  /** UUID of the session in which the change begins, and with which it ends. Empty from a version that does not tell it. */
+  /** UUID of the session in which the change begins, and with which it ends. */
   sessionId: string;
   /** When the session's user proved who they are. Absent: long ago. */
   authTime:
@@ -677,7 +665,7 @@ export interface ConfirmEmailChangeRequest {
   sessionUserId: string;
   /** As typed. May be empty. Never logged. */
   password: string;
-  /** The client's address; empty from a gateway of an earlier version. */
+  /** The client's address; empty if it is not known. */
   clientIp: string;
 }
 
@@ -769,7 +757,7 @@ export interface BeginOAuthLoginRequest {
   linkTo:
     | IdentityOwner
     | undefined;
-  /** The client's address as the gateway sees it. Empty from a version that does not tell it. */
+  /** The client's address as the gateway sees it. */
   clientIp: string;
   /** As an earlier login of this device gave it. May be empty. Never logged. */
   deviceToken: string;
@@ -1224,7 +1212,7 @@ export interface AskApprovalResponse {
   passkeyOptionsJson?:
     | string
     | undefined;
-  /** UUID, no secret. Empty from an identity-service of the version before. */
+  /** UUID, no secret. */
   approvalId: string;
 }
 
@@ -2164,19 +2152,13 @@ export const CompleteMfaLoginRequest: MessageFns<CompleteMfaLoginRequest> = {
 };
 
 function createBaseCompleteMfaLoginResponse(): CompleteMfaLoginResponse {
-  return { completed: undefined, passwordChange: undefined, result: undefined };
+  return { result: undefined };
 }
 
 export const CompleteMfaLoginResponse: MessageFns<CompleteMfaLoginResponse> = {
   encode(message: CompleteMfaLoginResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
-    if (message.completed !== undefined) {
-      CompletedLogin.encode(message.completed, writer.uint32(10).fork()).join();
-    }
-    if (message.passwordChange !== undefined) {
-      PasswordChangeChallenge.encode(message.passwordChange, writer.uint32(18).fork()).join();
-    }
     if (message.result !== undefined) {
-      LoginResult.encode(message.result, writer.uint32(26).fork()).join();
+      LoginResult.encode(message.result, writer.uint32(10).fork()).join();
     }
     return writer;
   },
@@ -2196,22 +2178,6 @@ export const CompleteMfaLoginResponse: MessageFns<CompleteMfaLoginResponse> = {
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
-              break;
-            }
-
-            message.completed = CompletedLogin.decode(reader, reader.uint32());
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.passwordChange = PasswordChangeChallenge.decode(reader, reader.uint32());
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
               break;
             }
 
@@ -2322,16 +2288,13 @@ export const ChangePasswordAtLoginRequest: MessageFns<ChangePasswordAtLoginReque
 };
 
 function createBaseChangePasswordAtLoginResponse(): ChangePasswordAtLoginResponse {
-  return { completed: undefined, result: undefined };
+  return { result: undefined };
 }
 
 export const ChangePasswordAtLoginResponse: MessageFns<ChangePasswordAtLoginResponse> = {
   encode(message: ChangePasswordAtLoginResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
-    if (message.completed !== undefined) {
-      CompletedLogin.encode(message.completed, writer.uint32(10).fork()).join();
-    }
     if (message.result !== undefined) {
-      LoginResult.encode(message.result, writer.uint32(18).fork()).join();
+      LoginResult.encode(message.result, writer.uint32(10).fork()).join();
     }
     return writer;
   },
@@ -2351,14 +2314,6 @@ export const ChangePasswordAtLoginResponse: MessageFns<ChangePasswordAtLoginResp
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
-              break;
-            }
-
-            message.completed = CompletedLogin.decode(reader, reader.uint32());
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
               break;
             }
 

@@ -7,7 +7,6 @@
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Timestamp } from "../../../google/protobuf/timestamp.ts";
-import { Role } from "../../token/v1/principal.ts";
 
 export const protobufPackage = "gatehouse.identity.v1";
 
@@ -23,18 +22,14 @@ export interface User {
   firstName: string;
   /** Last name; empty for a person with one name. */
   lastName: string;
-  /** UNSPECIFIED for roles that `access.yaml` adds. */
-  role: Role;
+  /** As in `access.yaml`. */
+  role: string;
   /** Whether the address was proven. */
   emailVerified: boolean;
   /** Whether a second factor is active. */
   mfaEnabled: boolean;
   /** When the account was made. */
-  createdAt:
-    | Date
-    | undefined;
-  /** The role's name, as in `access.yaml`. Empty from a service that does not know the field: then `role` says it. */
-  roleName: string;
+  createdAt: Date | undefined;
 }
 
 function createBaseUser(): User {
@@ -43,11 +38,10 @@ function createBaseUser(): User {
     email: "",
     firstName: "",
     lastName: "",
-    role: 0,
+    role: "",
     emailVerified: false,
     mfaEnabled: false,
     createdAt: undefined,
-    roleName: "",
   };
 }
 
@@ -65,8 +59,8 @@ export const User: MessageFns<User> = {
     if (message.lastName !== "") {
       writer.uint32(34).string(message.lastName);
     }
-    if (message.role !== 0) {
-      writer.uint32(40).int32(message.role);
+    if (message.role !== "") {
+      writer.uint32(42).string(message.role);
     }
     if (message.emailVerified !== false) {
       writer.uint32(48).bool(message.emailVerified);
@@ -76,9 +70,6 @@ export const User: MessageFns<User> = {
     }
     if (message.createdAt !== undefined) {
       Timestamp.encode(toTimestamp(message.createdAt), writer.uint32(66).fork()).join();
-    }
-    if (message.roleName !== "") {
-      writer.uint32(74).string(message.roleName);
     }
     return writer;
   },
@@ -129,11 +120,11 @@ export const User: MessageFns<User> = {
             continue;
           }
           case 5: {
-            if (tag !== 40) {
+            if (tag !== 42) {
               break;
             }
 
-            message.role = reader.int32() as any;
+            message.role = reader.string();
             continue;
           }
           case 6: {
@@ -158,14 +149,6 @@ export const User: MessageFns<User> = {
             }
 
             message.createdAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
-            continue;
-          }
-          case 9: {
-            if (tag !== 74) {
-              break;
-            }
-
-            message.roleName = reader.string();
             continue;
           }
         }

@@ -19,7 +19,6 @@ import {
   type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
 import { Timestamp } from "../../../google/protobuf/timestamp.ts";
-import { Role } from "../../token/v1/principal.ts";
 import { User } from "./user.ts";
 
 export const protobufPackage = "gatehouse.identity.v1";
@@ -80,7 +79,7 @@ export interface ManagedUser {
   firstLoginAt:
     | Date
     | undefined;
-  /** Whether the next login gives no session before the password was changed; absent from a version that does not know. */
+  /** Whether the next login gives no session before the password was changed. */
   mustChangePassword?: boolean | undefined;
 }
 
@@ -91,16 +90,14 @@ export interface ListUsersRequest {
    * user alone.
    */
   query: string;
-  /** UNSPECIFIED for all, unless `role_name` is set. */
-  role: Role;
+  /** As in `access.yaml`; empty for all. */
+  role: string;
   /** UNSPECIFIED for all. */
   status: UserStatus;
   /** `next_cursor` of the page before; empty for the first. */
   cursor: string;
   /** 1 to 100. */
   limit: number;
-  /** As in `access.yaml`. Empty: `role` says it. */
-  roleName: string;
 }
 
 /** A page. */
@@ -123,7 +120,7 @@ export interface GetManagedUserResponse {
   user:
     | ManagedUser
     | undefined;
-  /** Absent from a version that does not know. */
+  /** What support needs to help the user. */
   details: UserDetails | undefined;
 }
 
@@ -195,22 +192,17 @@ export interface UserMail {
 export interface SetUserAccessRequest {
   /** UUID. */
   userId: string;
-  /** UNSPECIFIED: stays, unless `role_name` is set. */
-  role: Role;
+  /** As in `access.yaml`; empty: stays. */
+  role: string;
   /** UNSPECIFIED: stays. */
   status: UserStatus;
-  /** Absent: stays. Whoever sets it looks for it in the answer: an older version overlooks it. */
+  /** Absent: stays. */
   mustChangePassword?:
     | boolean
     | undefined;
-  /** As in `access.yaml`. Empty: `role` says it. Whoever sets it looks for it in the answer: an older version overlooks it. */
-  roleName: string;
   /** Why, for the audit log: see `UserAdminService`. Empty: not told. */
   reason: string;
-  /**
-   * With DISABLED: disables the user's clients too. Needs `clients:write`. Whoever sets it looks for `clients` in the answer:
-   * an older version overlooks it.
-   */
+  /** With DISABLED: disables the user's clients too. Needs `clients:write`. */
   disableClients: boolean;
 }
 
@@ -222,7 +214,7 @@ export interface SetUserAccessResponse {
     | undefined;
   /** UUIDs of the sessions that this call ended. */
   endedSessionIds: string[];
-  /** Of a user who was active and is disabled now. Absent from a version that does not know. */
+  /** Of a user who was active and is disabled now. */
   clients: OwnedClients | undefined;
 }
 
@@ -262,10 +254,7 @@ export interface DeleteUserRequest {
   userId: string;
   /** Why, for the audit log: see `UserAdminService`. Empty: not told. */
   reason: string;
-  /**
-   * Disables the user's clients. Needs `clients:write`. Whoever sets it looks for `clients` in the answer: an older version
-   * overlooks it.
-   */
+  /** Disables the user's clients. Needs `clients:write`. */
   disableClients: boolean;
 }
 
@@ -273,7 +262,7 @@ export interface DeleteUserRequest {
 export interface DeleteUserResponse {
   /** UUIDs of the sessions that this call ended. */
   endedSessionIds: string[];
-  /** What the user has left behind. Absent from a version that does not know. */
+  /** What the user has left behind. */
   clients: OwnedClients | undefined;
 }
 
@@ -441,7 +430,7 @@ export const ManagedUser: MessageFns<ManagedUser> = {
 };
 
 function createBaseListUsersRequest(): ListUsersRequest {
-  return { query: "", role: 0, status: 0, cursor: "", limit: 0, roleName: "" };
+  return { query: "", role: "", status: 0, cursor: "", limit: 0 };
 }
 
 export const ListUsersRequest: MessageFns<ListUsersRequest> = {
@@ -449,8 +438,8 @@ export const ListUsersRequest: MessageFns<ListUsersRequest> = {
     if (message.query !== "") {
       writer.uint32(10).string(message.query);
     }
-    if (message.role !== 0) {
-      writer.uint32(16).int32(message.role);
+    if (message.role !== "") {
+      writer.uint32(18).string(message.role);
     }
     if (message.status !== 0) {
       writer.uint32(24).int32(message.status);
@@ -460,9 +449,6 @@ export const ListUsersRequest: MessageFns<ListUsersRequest> = {
     }
     if (message.limit !== 0) {
       writer.uint32(40).uint32(message.limit);
-    }
-    if (message.roleName !== "") {
-      writer.uint32(50).string(message.roleName);
     }
     return writer;
   },
@@ -489,11 +475,11 @@ export const ListUsersRequest: MessageFns<ListUsersRequest> = {
             continue;
           }
           case 2: {
-            if (tag !== 16) {
+            if (tag !== 18) {
               break;
             }
 
-            message.role = reader.int32() as any;
+            message.role = reader.string();
             continue;
           }
           case 3: {
@@ -518,14 +504,6 @@ export const ListUsersRequest: MessageFns<ListUsersRequest> = {
             }
 
             message.limit = reader.uint32();
-            continue;
-          }
-          case 6: {
-            if (tag !== 50) {
-              break;
-            }
-
-            message.roleName = reader.string();
             continue;
           }
         }
@@ -1060,15 +1038,7 @@ export const UserMail: MessageFns<UserMail> = {
 };
 
 function createBaseSetUserAccessRequest(): SetUserAccessRequest {
-  return {
-    userId: "",
-    role: 0,
-    status: 0,
-    mustChangePassword: undefined,
-    roleName: "",
-    reason: "",
-    disableClients: false,
-  };
+  return { userId: "", role: "", status: 0, mustChangePassword: undefined, reason: "", disableClients: false };
 }
 
 export const SetUserAccessRequest: MessageFns<SetUserAccessRequest> = {
@@ -1076,8 +1046,8 @@ export const SetUserAccessRequest: MessageFns<SetUserAccessRequest> = {
     if (message.userId !== "") {
       writer.uint32(10).string(message.userId);
     }
-    if (message.role !== 0) {
-      writer.uint32(16).int32(message.role);
+    if (message.role !== "") {
+      writer.uint32(18).string(message.role);
     }
     if (message.status !== 0) {
       writer.uint32(24).int32(message.status);
@@ -1085,14 +1055,11 @@ export const SetUserAccessRequest: MessageFns<SetUserAccessRequest> = {
     if (message.mustChangePassword !== undefined) {
       writer.uint32(32).bool(message.mustChangePassword);
     }
-    if (message.roleName !== "") {
-      writer.uint32(42).string(message.roleName);
-    }
     if (message.reason !== "") {
-      writer.uint32(50).string(message.reason);
+      writer.uint32(42).string(message.reason);
     }
     if (message.disableClients !== false) {
-      writer.uint32(56).bool(message.disableClients);
+      writer.uint32(48).bool(message.disableClients);
     }
     return writer;
   },
@@ -1119,11 +1086,11 @@ export const SetUserAccessRequest: MessageFns<SetUserAccessRequest> = {
             continue;
           }
           case 2: {
-            if (tag !== 16) {
+            if (tag !== 18) {
               break;
             }
 
-            message.role = reader.int32() as any;
+            message.role = reader.string();
             continue;
           }
           case 3: {
@@ -1147,19 +1114,11 @@ export const SetUserAccessRequest: MessageFns<SetUserAccessRequest> = {
               break;
             }
 
-            message.roleName = reader.string();
-            continue;
-          }
-          case 6: {
-            if (tag !== 50) {
-              break;
-            }
-
             message.reason = reader.string();
             continue;
           }
-          case 7: {
-            if (tag !== 56) {
+          case 6: {
+            if (tag !== 48) {
               break;
             }
 

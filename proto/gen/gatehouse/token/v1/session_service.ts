@@ -19,7 +19,7 @@ import {
   type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
 import { Timestamp } from "../../../google/protobuf/timestamp.ts";
-import { Confirmation, Role, TokenPair } from "./principal.ts";
+import { Confirmation, TokenPair } from "./principal.ts";
 
 export const protobufPackage = "gatehouse.token.v1";
 
@@ -39,8 +39,8 @@ export interface SessionLimits {
 export interface IssueSessionRequest {
   /** UUID. */
   userId: string;
-  /** UNSPECIFIED is refused unless `role_name` is set. */
-  role: Role;
+  /** As `Principal.role_name`. */
+  role: string;
   /** RFC 8176 methods; at least one. */
   amr: string[];
   /** When the user authenticated. */
@@ -51,10 +51,8 @@ export interface IssueSessionRequest {
   userAgent: string;
   /** The client's address. May be empty. */
   ip: string;
-  /** As `Principal.acr`. Empty: 2 if `amr` has `mfa`, else 1. */
+  /** As `Principal.acr`. */
   acr: string;
-  /** As `Principal.role_name`. Empty: `role` says it. */
-  roleName: string;
   /** Of the user's role. Absent: the service's defaults. */
   limits:
     | SessionLimits
@@ -353,13 +351,12 @@ export const SessionLimits: MessageFns<SessionLimits> = {
 function createBaseIssueSessionRequest(): IssueSessionRequest {
   return {
     userId: "",
-    role: 0,
+    role: "",
     amr: [],
     authTime: undefined,
     userAgent: "",
     ip: "",
     acr: "",
-    roleName: "",
     limits: undefined,
     confirmation: undefined,
   };
@@ -370,8 +367,8 @@ export const IssueSessionRequest: MessageFns<IssueSessionRequest> = {
     if (message.userId !== "") {
       writer.uint32(10).string(message.userId);
     }
-    if (message.role !== 0) {
-      writer.uint32(16).int32(message.role);
+    if (message.role !== "") {
+      writer.uint32(18).string(message.role);
     }
     for (const v of message.amr) {
       writer.uint32(26).string(v!);
@@ -388,14 +385,11 @@ export const IssueSessionRequest: MessageFns<IssueSessionRequest> = {
     if (message.acr !== "") {
       writer.uint32(58).string(message.acr);
     }
-    if (message.roleName !== "") {
-      writer.uint32(66).string(message.roleName);
-    }
     if (message.limits !== undefined) {
-      SessionLimits.encode(message.limits, writer.uint32(74).fork()).join();
+      SessionLimits.encode(message.limits, writer.uint32(66).fork()).join();
     }
     if (message.confirmation !== undefined) {
-      Confirmation.encode(message.confirmation, writer.uint32(82).fork()).join();
+      Confirmation.encode(message.confirmation, writer.uint32(74).fork()).join();
     }
     return writer;
   },
@@ -422,11 +416,11 @@ export const IssueSessionRequest: MessageFns<IssueSessionRequest> = {
             continue;
           }
           case 2: {
-            if (tag !== 16) {
+            if (tag !== 18) {
               break;
             }
 
-            message.role = reader.int32() as any;
+            message.role = reader.string();
             continue;
           }
           case 3: {
@@ -474,19 +468,11 @@ export const IssueSessionRequest: MessageFns<IssueSessionRequest> = {
               break;
             }
 
-            message.roleName = reader.string();
+            message.limits = SessionLimits.decode(reader, reader.uint32());
             continue;
           }
           case 9: {
             if (tag !== 74) {
-              break;
-            }
-
-            message.limits = SessionLimits.decode(reader, reader.uint32());
-            continue;
-          }
-          case 10: {
-            if (tag !== 82) {
               break;
             }
 
