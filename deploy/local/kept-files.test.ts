@@ -12,8 +12,7 @@ beforeEach(async () => {
   home = await openHome(path);
 });
 
-const keep = (content: string, wasRewritten = true) =>
-  keepFiles(home, [{ path: home.routesFile, content, wasRewritten }]);
+const keep = (content: string) => keepFiles(home, [{ path: home.routesFile, content }]);
 const read = (ending = "") => readFile(`${home.routesFile}${ending}`, "utf8");
 
 test("an unchanged file follows its default, silently", async () => {
@@ -38,18 +37,6 @@ test("a removed file comes back", async () => {
   await rm(home.routesFile);
   await keep("first");
   expect(await read()).toBe("first");
-});
-
-test("of a home of an earlier version: what was written at each start is replaced and kept beside, what was kept stays", async () => {
-  await writeFile(home.routesFile, "of the earlier version");
-  await writeFile(home.accessFile, "roles of one's own");
-  const notes = await keepFiles(home, [
-    { path: home.routesFile, content: "new", wasRewritten: true },
-    { path: home.accessFile, content: "new", wasRewritten: false },
-  ]);
-  expect(notes).toHaveLength(2);
-  expect([await read(), await read(".old")]).toEqual(["new", "of the earlier version"]);
-  expect(await readFile(home.accessFile, "utf8")).toBe("roles of one's own");
 });
 
 test("a damaged record costs no file of the user", async () => {

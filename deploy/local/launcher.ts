@@ -182,13 +182,11 @@ export class Launcher {
       {
         path: home.routesFile,
         content: routes.replaceAll("127.0.0.1:8081", payments),
-        wasRewritten: true,
       },
-      { path: home.providersFile, content: providers, wasRewritten: true },
+      { path: home.providersFile, content: providers },
       {
         path: home.accessFile,
         content: await readFile(SHIPPED_ACCESS_FILE, "utf8"),
-        wasRewritten: false,
       },
     ];
   }

@@ -80,6 +80,9 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
       "mfa",
       "change-password-at-login",
       "count-guess",
+      "enroll-at-login",
+      "passkey-factor",
+      "trust-device",
     ),
   },
   owner: {
