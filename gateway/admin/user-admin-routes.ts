@@ -66,9 +66,7 @@ const UserEnd = z.strictObject({ reason: optional(reason), clients: clientsField
 
 const described = z.strictObject({
   user: managedUserAnswer,
-  details: userDetailsAnswer.nullable().meta({
-    description: "Null from an identity-service of the version before.",
-  }),
+  details: userDetailsAnswer,
 });
 interface UserAdminDeps extends Pick<Backends, "users" | "sessions"> {
   noteReading: NoteReading;
@@ -119,8 +117,8 @@ export function registerUserAdminRoutes(
     handler: async (request) => {
       await noteReading(request, { action: "user.read" });
       const found = await users.getManagedUser({ userId: request.params.id }, request.state.call);
-      const details = found.details === undefined ? null : toUserDetails(found.details);
-      return success({ user: toManagedUser(found.user), details }, "The user.");
+      if (found.details === undefined) throw new Error("identity-service sent a user without details");
+      return success({ user: toManagedUser(found.user), details: toUserDetails(found.details) }, "The user.");
     },
   });
 

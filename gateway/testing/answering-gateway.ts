@@ -272,7 +272,7 @@ export function answeringGateway(overrides: Parameters<typeof testGateway>[0] = 
     },
     users: {
       listUsers: give({ users: [managed], nextCursor: "" }, { users: [], nextCursor: "next" }),
-      getManagedUser: give({ user: managed, details }, { user: managed, details: undefined }),
+      getManagedUser: give({ user: managed, details }),
       setUserAccess: async ({ mustChangePassword, role }: SetUserAccessRequest) =>
         give({
           user: { ...managed, mustChangePassword, user: { ...managed.user, role: role || "USER" } },

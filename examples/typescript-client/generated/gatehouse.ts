@@ -7053,8 +7053,7 @@ export function getUser(id: string, opts?: Oazapfts.RequestOpts) {
             success: true;
             data: {
                 user: ManagedUser;
-                /** Null from an identity-service of the version before. */
-                details: UserDetails | null;
+                details: UserDetails;
             };
             /** For people; not part of the API. */
             message: string;

@@ -13,7 +13,7 @@ import { useText } from "../text.ts";
 
 interface Props {
   user: ManagedUser;
-  details: UserDetails | null;
+  details: UserDetails;
   roles: readonly Role[];
   onDeleted: () => void;
 }
@@ -128,7 +128,7 @@ function ChangeRole({ user, roles }: Props) {
 function ResetMfa({ user, details }: Props) {
   const t = useText();
   const act = useAct({ user });
-  const count = (details?.passkeys.length ?? 0) + (details?.totpSince == null ? 0 : 1);
+  const count = details.passkeys.length + (details.totpSince === null ? 0 : 1);
   return (
     <Act
       name={t("resetMfa.name")}

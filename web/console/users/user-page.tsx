@@ -22,8 +22,7 @@ import { useRoles } from "./users-page.tsx";
 
 interface Described {
   user: ManagedUser;
-  /** Null from an identity-service of the version before. */
-  details: UserDetails | null;
+  details: UserDetails;
 }
 
 export function UserPage() {
@@ -72,7 +71,7 @@ function Person({ user, details, onDeleted }: Described & { onDeleted: () => voi
       <PageTitle
         lead={
           <span className="tagged">
-            {user.email} <UserTags user={user} isLocked={details?.locked === true} />
+            {user.email} <UserTags user={user} isLocked={details.locked} />
           </span>
         }
       >
@@ -81,10 +80,10 @@ function Person({ user, details, onDeleted }: Described & { onDeleted: () => voi
       <div className="beside">
         <div className="panels">
           {allowed("audit:read:user") && <Failures userId={user.id} />}
-          {details !== null && <SignIn details={details} />}
+          <SignIn details={details} />
           {allowed("sessions:read") && <Sessions userId={user.id} />}
           {allowed("clients:read") && <Clients userId={user.id} />}
-          {details !== null && <Mails mails={details.mails} />}
+          <Mails mails={details.mails} />
         </div>
         <aside className="panels">
           <Facts user={user} details={details} mayAudit={allowed("audit:read:user")} />
@@ -113,7 +112,7 @@ function Facts({ user, details, mayAudit }: Described & { mayAudit: boolean }) {
         <Fact name={t("users.since")}>
           <When time={user.createdAt} />
         </Fact>
-        {details?.locked === true && (
+        {details.locked && (
           <Fact name={t("user.lockedUntil")}>
             {details.lockedUntil === null ? t("user.lockedOpen") : <When time={details.lockedUntil} />}
           </Fact>
