@@ -6,8 +6,6 @@ import {
 } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
 import { callUnary } from "../../service-kit/rpc-client.ts";
 import type { Backend } from "../backend.ts";
-import { CliError } from "../cli-error.ts";
-import { EXIT } from "../exit-code.ts";
 import { table } from "./table.ts";
 import { type UserView, userView } from "./user-view.ts";
 
@@ -27,7 +25,6 @@ export const LEFT_CLIENTS =
   "The user's clients (programs) are listed. They go on working, unless --disable-clients is given.";
 export const DISABLE_CLIENTS = { type: "boolean", description: "disable the user's clients too" } as const;
 
-/** @throws {CliError} also if an older service ignores a part of the change. */
 export async function setUserAccess(
   backend: Backend,
   userId: string,
@@ -44,18 +41,11 @@ export async function setUserAccess(
   const answer = await backend.call("identity-service", UserAdminServiceClient, (client, context) =>
     callUnary(client, client.setUserAccess, request, context),
   );
-  const user = userView(answer.user);
-  if ((change.mustChangePassword ?? user.mustChangePassword) !== user.mustChangePassword) {
-    throw notSupported("require a new password");
-  }
-  if ((change.role ?? user.role) !== user.role) throw notSupported("give this role");
-  const clients = leftClients(answer.clients, request.disableClients);
-  return { user, endedSessionIds: answer.endedSessionIds, clients };
+  const { endedSessionIds } = answer;
+  return { user: userView(answer.user), endedSessionIds, clients: leftClients(answer.clients) };
 }
 
-/** @throws {CliError} if an older service ignores that they were to be disabled. */
-export function leftClients(message: OwnedClients | undefined, areDisabled: boolean): LeftClient[] {
-  if (areDisabled && message === undefined) throw notSupported("disable the clients of a user");
+export function leftClients(message: OwnedClients | undefined): LeftClient[] {
   return (message?.clients ?? []).map(({ id, name, active }) => ({
     id,
     name,
@@ -71,11 +61,6 @@ export function clientsText(clients: readonly LeftClient[]): string {
     ? "\nThey go on working. Give them to another owner: gatehouse clients change <id> --owner <user>"
     : "";
   return `\n\n${table(["CLIENT OF THIS USER", "NAME", "STATUS"], rows)}${hint}`;
-}
-
-function notSupported(what: string): CliError {
-  const message = `the version of identity-service cannot ${what}`;
-  return new CliError(message, { exitCode: EXIT.failed, code: "not_supported" });
 }
 
 export function sessionsEnded({ length }: readonly string[]): string {

@@ -26,7 +26,7 @@ export const usersDelete: Command = {
       callUnary(client, client.deleteUser, request, context),
     );
     const { endedSessionIds } = answer;
-    const clients = leftClients(answer.clients, disableClients);
+    const clients = leftClients(answer.clients);
     return {
       text: `${userId} is deleted; ${sessionsEnded(endedSessionIds)}${clientsText(clients)}`,
       json: { userId, endedSessionIds, clients },
