@@ -329,10 +329,10 @@ test("restarts do not nest directories that were taken over, with or without dam
   expect((await readdir(join(path, ".damaged"))).length).toBeGreaterThanOrEqual(4);
 });
 
-test("directories nested by older versions are flattened, even deeper than the limit of a path", async () => {
+test("nested directories are flattened, even deeper than the limit of a path", async () => {
   let deepest = "";
   for (let level = 0; level < 120; level += 1) {
-    // Older versions moved each directory into a newer one at a restart.
+    // A process that ends between its two steps leaves the former directory within its own.
     const newer = join(path, uuidv4());
     await mkdir(newer, { recursive: true });
     if (deepest !== "") await rename(deepest, join(newer, basename(deepest)));

@@ -80,7 +80,7 @@ export function toAuditEntry(message: EntryMessage | undefined): z.output<typeof
     requestId,
     traceId,
     sequence: sequence === 0 ? null : sequence,
-    receivedAt: (message.receivedAt ?? occurredAt).toISOString(), // Absent in older versions.
+    receivedAt: (message.receivedAt ?? occurredAt).toISOString(),
     producer,
   };
   if (message.kind === EntryKind.INTENT) return { id, kind: "intent", ...call };

@@ -17,7 +17,7 @@ export interface IssuedTokens {
   accessToken: string;
   refreshToken: string;
   expiresInS: number;
-  /** Absent from a token-service of the version before. */
+  /** Without it, the cookie ends with the browser. */
   refreshExpiresInS?: number | undefined;
   /** What they are bound to. */
   confirmation?: Confirmation | undefined;
@@ -72,7 +72,6 @@ export function dropRefreshToken(reply: FastifyReply): void {
   setCookie(reply, "", 0);
 }
 
-/** Without a lifetime the cookie ends with the browser. */
 function setCookie(reply: FastifyReply, value: string, maxAge: number | undefined): void {
   const lifetime = maxAge === undefined ? {} : { maxAge };
   reply.header("set-cookie", fastifyCookie.serialize(NAME, value, { ...ATTRIBUTES, ...lifetime }));

@@ -8,7 +8,7 @@ const MAX_AGE_S = 180 * 86_400;
 const MAX_LENGTH = 256;
 const TOKEN = /^[A-Za-z0-9._-]+$/;
 
-/** An older identity-service sends an empty token. */
+/** Not every login gives one. */
 export function isDeviceToken(token: string): boolean {
   return TOKEN.test(token);
 }

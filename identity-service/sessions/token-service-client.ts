@@ -59,7 +59,6 @@ export interface SessionTokens {
   accessToken: string;
   refreshToken: string;
   expiresInS: number;
-  /** Absent from a token-service of the version before. */
   refreshExpiresInS?: number | undefined;
   sessionId: string;
   userId: string;

@@ -120,7 +120,7 @@ describe("a migration runs while the version before serves", () => {
     ["drop table users", "drops"],
     ["alter table users drop column nick", "drops"],
     ["alter table users\n  add column a text,\n  drop if exists nick", "drops"],
-    ["drop trigger entries_carried_over on entries", "drops"],
+    ["drop trigger months_noted on leaves", "drops"],
     ["alter table users rename to people", "renames"],
     ["alter table users rename column nick to name", "renames"],
     ["alter table users rename nick to name", "renames"],
