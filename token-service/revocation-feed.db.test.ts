@@ -270,7 +270,7 @@ test("a watcher at a lost entry gets all entries again, from any replica", async
   await endNewSession(second);
   await endNewSession(second);
   expect(await collect(second.deps.revocations.watch(known, signal), () => true)).toEqual([1, 2, 3, 4]);
-  // A watcher of the version before names the number alone.
+  // A position after a cut names the number alone.
   expect(await collect(second.deps.revocations.watch({ ...known, tip: "" }, signal), () => true)).toEqual([
     4,
   ]);

@@ -4,7 +4,7 @@ import type { Algorithm } from "../token-client/token-signature.ts";
 
 export type Revocation = {
   sequence: number;
-  /** Random. Empty for entries older than tips. */
+  /** Random. */
   tip: string;
   /** Seconds since the epoch, database time. A small integer, because a million entries are kept. */
   expiresAtS: number;

@@ -7,7 +7,7 @@ create table sessions (
   amr            text[]      not null check (cardinality(amr) > 0),
   acr            smallint    not null check (acr in (1, 2, 3)), -- level of assurance
   auth_time      timestamptz not null,
-  token_secret   bytea       not null check (octet_length(token_secret) = 32), -- proves a refresh token beyond its signature
+  token_secret   bytea       not null check (octet_length(token_secret) = 32), -- proves a refresh token beyond its MAC
   generation     integer     not null check (generation >= 1),                 -- of the live refresh token, the leaf
   rotated_at     timestamptz not null,
   leaf_seen      boolean     not null default false, -- an access token of this generation was verified somewhere
