@@ -115,6 +115,15 @@ test("32 wait for one key, no more; one that got its turn makes room", async () 
   (await last)();
 });
 
+test("as many wait in all as are said", async () => {
+  const turns = createTurns({ maxWaiting: 1 });
+  const [end] = await Promise.all(["ada", "bob"].map((key) => turns.take(key, 0)));
+  const waiting = turns.take("ada", 500);
+  await expect(turns.take("bob", 500)).rejects.toMatchObject(BUSY);
+  end?.();
+  await waiting;
+});
+
 test("1000 wait in all, no more; those that gave up or had their turn are not counted", async () => {
   const turns = createTurns();
   for (let round = 0; round < 2; round += 1) {

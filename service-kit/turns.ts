@@ -15,6 +15,8 @@ interface TurnsOptions {
   /** How many of one key have their turn at the same time. */
   atOnce?: number;
   maxWaitingForOne?: number;
+  /** Of all keys. */
+  maxWaiting?: number;
   /** However long a caller would wait. */
   maxWaitMs?: number;
   /** When the queue is full, or the wait too long. */
@@ -23,7 +25,7 @@ interface TurnsOptions {
 
 export function createTurns(options: TurnsOptions = {}): Turns {
   const { atOnce = 1, maxWaitingForOne = MAX_WAITING_FOR_ONE, maxWaitMs = MAX_WAIT_MS } = options;
-  const { refuse = tooLong } = options;
+  const { maxWaiting = MAX_WAITING, refuse = tooLong } = options;
   const lines = new Map<string, { held: number; queue: (() => void)[] }>();
   let waiting = 0;
 
@@ -47,7 +49,7 @@ export function createTurns(options: TurnsOptions = {}): Turns {
         line.held += 1;
         return release;
       }
-      if (waitMs <= 0 || line.queue.length >= maxWaitingForOne || waiting >= MAX_WAITING) throw refuse();
+      if (waitMs <= 0 || line.queue.length >= maxWaitingForOne || waiting >= maxWaiting) throw refuse();
       waiting += 1;
       try {
         await inQueue(line.queue, Math.min(waitMs, maxWaitMs), refuse);

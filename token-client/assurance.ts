@@ -17,7 +17,7 @@ export function parseAcr(text: string): AssuranceLevel | undefined {
   return ASSURANCE_LEVELS.find((level) => acrOf(level) === text);
 }
 
-/** For sessions, tokens and peers of a version without `acr`. */
+/** Of a login without a passkey. */
 export function levelFromAmr(amr: readonly string[]): AssuranceLevel {
   return amr.includes("mfa") ? 2 : 1;
 }

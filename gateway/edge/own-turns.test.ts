@@ -126,6 +126,28 @@ test("what a client gave up while it waited is not carried out", async () => {
   expect(entries).toHaveLength(2 * (AT_ONCE + 1));
 });
 
+test("a client that leaves while its calls wait or are worked at keeps no turn", async () => {
+  const { app, asked, answerOne } = gatewayWithRefreshes();
+  await app.listen({ port: 0, host: "127.0.0.1" });
+  const { port } = app.server.address() as AddressInfo;
+  const body = JSON.stringify({ refreshToken: "one" });
+  const head = `POST /auth/refresh HTTP/1.1\r\nHost: ${HOST}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}`;
+  // More rounds than turns would last if one of each round were kept.
+  for (let round = 0; round <= AT_ONCE; round += 1) {
+    const sockets = Array.from({ length: 2 * AT_ONCE }, () => connect({ port, host: "127.0.0.1" }));
+    for (const socket of sockets) socket.on("error", () => undefined).write(`${head}\r\n\r\n${body}`);
+    await expect.poll(() => asked.length).toBe(AT_ONCE);
+    for (const socket of sockets) socket.destroy();
+    await expect.poll(() => connectionsOf(app.server)).toBe(0);
+    while (asked.length > 0) answerOne();
+  }
+  const flood = Array.from({ length: 2 * AT_ONCE }, () => send(app, refreshWith("one")));
+  await expect.poll(() => asked.length).toBe(AT_ONCE);
+  const answering = setInterval(answerOne, 0);
+  for (const { statusCode } of await Promise.all(flood)) expect(statusCode).toBe(200);
+  clearInterval(answering);
+});
+
 function connectionsOf(server: Server): Promise<number> {
   return new Promise((resolve, reject) =>
     server.getConnections((error, count) => (error ? reject(error) : resolve(count))),

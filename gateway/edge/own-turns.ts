@@ -8,13 +8,16 @@ import { writableState } from "./request-state.ts";
 
 /** Two hundred at once, each with its entries of the audit log, kept everybody else waiting seven times as long. */
 const AT_ONCE = 8;
-/** Of one caller. As many as a network may have under way. */
-const MAX_WAITING = 300;
+/** Of one caller: as many refreshes as a network may have under way. */
+const MAX_WAITING_FOR_ONE = 300;
+/** Of all callers. So many that the limits of networks end a flood of strangers long before, and nobody is refused because of others. */
+const MAX_WAITING = 100_000;
 const MAX_WAIT_MS = 5_000;
 
 /**
- * Of one caller's changes to own routes, a few are worked at; the others wait here, where they hold nothing that other
- * callers need. Whoever is not known waits for nobody: by any other name a stranger could make a user wait.
+ * The gateway works at a few of one caller's changes to its own routes. The caller's other changes wait here, and hold
+ * nothing that other callers need. A caller is a user, or whoever has the refresh token. Calls without either do not wait:
+ * under a name that they merely claim, a stranger could make its owner wait.
  */
 export interface OwnTurns {
   /** Before the call's own time begins. @throws {DomainError} `service_unavailable`. */
@@ -26,7 +29,8 @@ export interface OwnTurns {
 export function createOwnTurns(): OwnTurns {
   const turns = createTurns({
     atOnce: AT_ONCE,
-    maxWaitingForOne: MAX_WAITING,
+    maxWaitingForOne: MAX_WAITING_FOR_ONE,
+    maxWaiting: MAX_WAITING,
     maxWaitMs: MAX_WAIT_MS,
     refuse: tooManyAtOnce,
   });

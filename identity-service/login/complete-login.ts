@@ -1,6 +1,6 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
-import type { AssuranceLevel } from "../../token-client/assurance.ts";
+import { type AssuranceLevel, levelFromAmr } from "../../token-client/assurance.ts";
 import { isMfaRequired } from "../mfa/mfa-requirement.ts";
 import { findSessionEpoch } from "../sessions/session-end-store.ts";
 import type { NewSession, SessionTokens } from "../sessions/token-service-client.ts";
@@ -88,8 +88,7 @@ function askForCode(deps: LoginDeps, { user, amr }: ProvenUser, origin: LoginOri
 
 /** Passkeys are used with user verification only. */
 function levelOf(amr: readonly string[]): AssuranceLevel {
-  if (amr.includes("hwk") || amr.includes("swk")) return 3;
-  return amr.includes("mfa") ? 2 : 1;
+  return amr.includes("hwk") || amr.includes("swk") ? 3 : levelFromAmr(amr);
 }
 
 /** Undefined if sessions ended since `epoch`. */

@@ -1,7 +1,7 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import type { TokenService } from "./token-service-client.ts";
 
-/** Whether the session that began a change still exists. Null: nobody was logged in. */
+/** Whether the session in which a change began still exists. A change that began outside of a session has none, and goes on. */
 export async function isStillLoggedIn(
   deps: { tokenService: Pick<TokenService, "isSessionLive"> },
   { userId, sessionId }: { userId: string; sessionId: string | null },

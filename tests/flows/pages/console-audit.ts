@@ -211,7 +211,7 @@ describe.skipIf(CHROMIUM === undefined)("the audit log in Chromium", () => {
     const seen = Number(
       await page.evaluate("JSON.parse(localStorage.getItem('gatehouse.audit-log')).last.size"),
     );
-    // A search is an entry; a reading of the checkpoint is none, and nothing else may happen here.
+    // The search leaves an entry, so that the log grows. Reading a checkpoint leaves none.
     await api.get("/admin/audit?action=auth.register&outcome=success", { token: admin });
     // The second line of a checkpoint is its size.
     const size = async () => {
