@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { DomainError } from "../service-kit/errors.ts";
-import { ada, completedLogin, HOST, send, testGateway } from "./testing/test-gateway.ts";
+import { account, ada, completedLogin, HOST, send, testGateway } from "./testing/test-gateway.ts";
 
 const login = { email: ada.email, password: "correct horse" };
 
@@ -75,7 +75,7 @@ test("a known path with another method is 405 and says which there are; OPTIONS 
 
 test("HEAD is answered and protected as GET is", async () => {
   const { app } = testGateway({
-    identity: { getUser: async () => ({ user: ada }) },
+    identity: { getUser: async () => account },
   });
   const anonymous = await send(app, { method: "HEAD", url: "/auth/me" });
   expect(anonymous.statusCode).toBe(401);
@@ -115,7 +115,7 @@ test.each([
 });
 
 test("the scheme's name has no case", async () => {
-  const { app } = testGateway({ identity: { getUser: async () => ({ user: ada }) } });
+  const { app } = testGateway({ identity: { getUser: async () => account } });
   for (const scheme of ["bearer", "BEARER", "Bearer"]) {
     const headers = { authorization: `${scheme} user-token` };
     expect((await send(app, { url: "/auth/me", headers })).statusCode).toBe(200);

@@ -95,13 +95,14 @@ async function startReplica(
           tip: "",
           readAt: undefined,
           keepS: 0,
+          elapsedMs: 0,
           rules: undefined,
         };
         await sleep(10);
       }
     },
     async getJwks() {
-      return { jwksJson: "{}", maxAgeS: 1 };
+      return { jwksJson: "{}", maxAgeS: 1, issuer: "" };
     },
   };
   const callers = { verifyToken: ["gateway"], watchRevocations: ["gateway"], getJwks: [] };

@@ -49,7 +49,7 @@ const implementation: Implementation<TokenServiceServer> = {
       principal: {
         userId: context.caller,
         sessionId: context.requestId,
-        role: 0,
+        role: "",
         tokenId: callTurn() ?? "",
         keyId: "",
         amr: [context.actor?.userId ?? "no actor", context.person ?? "no person"],
@@ -57,11 +57,11 @@ const implementation: Implementation<TokenServiceServer> = {
         authTime: undefined,
         issuedAt: undefined,
         expiresAt: undefined,
-        roleName: "",
         kind: 0,
         clientId: "",
         scopes: [],
         confirmation: undefined,
+        audience: "",
       },
       expiresInMs: 0,
     };
@@ -80,6 +80,7 @@ const implementation: Implementation<TokenServiceServer> = {
           tip: "",
           readAt: undefined,
           keepS: 0,
+          elapsedMs: 0,
           rules: undefined,
         };
         await new Promise((resolve) => setTimeout(resolve, 5));
@@ -89,7 +90,7 @@ const implementation: Implementation<TokenServiceServer> = {
     }
   },
   async getJwks() {
-    return { jwksJson: "{}", maxAgeS: 1 };
+    return { jwksJson: "{}", maxAgeS: 1, issuer: "" };
   },
 };
 

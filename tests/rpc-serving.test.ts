@@ -85,7 +85,7 @@ async function start(
   const all: Methods = {
     verifyToken: async () => ANSWER,
     async *watchRevocations() {},
-    getJwks: async () => ({ jwksJson: "{}", maxAgeS: 1 }),
+    getJwks: async () => ({ jwksJson: "{}", maxAgeS: 1, issuer: "" }),
     ...methods,
   };
   const withoutEnd = endless ? (["watchRevocations"] as const) : [];
@@ -129,7 +129,16 @@ function watch(client: TokenServiceClient, context = newCallContext({ budgetMs: 
 }
 
 function message(sequence: number, tip = ""): WatchRevocationsResponse {
-  return { revocations: [], sequence, caughtUp: true, tip, readAt: undefined, keepS: 0, rules: undefined };
+  return {
+    revocations: [],
+    sequence,
+    caughtUp: true,
+    tip,
+    readAt: undefined,
+    keepS: 0,
+    elapsedMs: 0,
+    rules: undefined,
+  };
 }
 
 /** Without an end of its own, and deaf to its signal. */
@@ -272,7 +281,7 @@ test("a person whose certificate was taken away is refused on the connection tha
     {
       verifyToken: async () => ANSWER,
       watchRevocations: countForEver,
-      getJwks: async () => ({ jwksJson: "{}", maxAgeS: 1 }),
+      getJwks: async () => ({ jwksJson: "{}", maxAgeS: 1, issuer: "" }),
     },
   );
   port = await server.listen();
@@ -335,7 +344,7 @@ test("before it listens and after it is closed a server neither begins nor ends 
 const NOTHING: Methods = {
   verifyToken: async () => ANSWER,
   async *watchRevocations() {},
-  getJwks: async () => ({ jwksJson: "", maxAgeS: 0 }),
+  getJwks: async () => ({ jwksJson: "", maxAgeS: 0, issuer: "" }),
 };
 
 test("close waits for open calls, and no longer", async () => {

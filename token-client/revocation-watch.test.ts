@@ -125,11 +125,13 @@ test("a message of an older read changes nothing", () => {
   expect(watch.isFresh).toBe(true);
 });
 
-test("messages of the previous token-service have no age and count from their arrival", () => {
+test("a message that does not say when its read began counts from the stream's opening, and has no time of the server", () => {
   const { watch, send } = open();
   vi.advanceTimersByTime(1_900);
-  send({ elapsedMs: undefined, readAt: undefined, keepS: 0 });
+  send({ elapsedMs: 0, readAt: undefined, keepS: 0 });
   expect(watch.isFresh).toBe(true);
+  vi.advanceTimersByTime(1_200);
+  expect(watch.isFresh).toBe(false);
   expect(watch.serverNowMs).toBeUndefined();
 });
 
@@ -207,7 +209,7 @@ test("rules hold for the stream that sent them, and only while it is fresh", () 
   expect(watch.rules?.keys.has(KEY_ID)).toBe(true);
   streams.at(-1)?.emit("end");
   vi.advanceTimersByTime(100);
-  send({ elapsedMs: undefined }); // a replica of the version before
+  send({});
   expect(watch.rules).toBeUndefined();
 });
 

@@ -192,7 +192,7 @@ export class RevocationWatch {
     this.#position = { sequence: message.sequence, tip: message.tip };
     if (!message.caughtUp) return true;
     // The read was not earlier, because the stream began after this request.
-    const readAtMs = this.#openedAtMs + (message.elapsedMs ?? receivedMs - this.#openedAtMs);
+    const readAtMs = this.#openedAtMs + message.elapsedMs;
     if (readAtMs > receivedMs + MAX_MESSAGE_AHEAD_MS) return false;
     if (readAtMs >= this.#readAtMs) {
       this.#readAtMs = Math.min(readAtMs, receivedMs);

@@ -2,7 +2,7 @@ import { generateKeyPairSync, sign } from "node:crypto";
 import { EventEmitter, on } from "node:events";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { PrincipalKind, Role } from "../proto/gen/gatehouse/token/v1/principal.ts";
+import { PrincipalKind } from "../proto/gen/gatehouse/token/v1/principal.ts";
 import {
   InactiveReason,
   type TokenServiceServer,
@@ -44,10 +44,17 @@ const message = (changes: Partial<WatchRevocationsResponse>): WatchRevocationsRe
   caughtUp: true,
   readAt: new Date(),
   keepS: 910,
+  elapsedMs: 0,
   rules: undefined,
   ...changes,
 });
 const tell = (changes: Partial<WatchRevocationsResponse> = {}) => messages.emit("tell", changes);
+
+/** Tells it again and again, as heartbeats do: a read counts as made when its stream was opened here, or later. */
+async function tellUntil<T>(isDone: Promise<T>, changes?: Partial<WatchRevocationsResponse>): Promise<T> {
+  const heartbeat = setInterval(() => tell(changes), 5);
+  return isDone.finally(() => clearInterval(heartbeat));
+}
 
 const implementation: Implementation<TokenServiceServer> = {
   async verifyToken({ token }, { deadlineMs }) {
@@ -57,9 +64,12 @@ const implementation: Implementation<TokenServiceServer> = {
   },
   async *watchRevocations(_request, { signal }) {
     watchers += 1;
+    const beganMs = performance.now();
+    const elapsed = () => ({ elapsedMs: Math.floor(performance.now() - beganMs) });
     try {
-      if (first !== undefined) yield message(first);
-      for await (const [changes] of on(messages, "tell", { signal })) yield message(changes);
+      if (first !== undefined) yield message({ ...elapsed(), ...first });
+      for await (const [changes] of on(messages, "tell", { signal }))
+        yield message({ ...elapsed(), ...changes });
     } catch (error) {
       if (!signal.aborted) throw error;
     } finally {
@@ -67,7 +77,7 @@ const implementation: Implementation<TokenServiceServer> = {
     }
   },
   async getJwks() {
-    return { jwksJson: "{}", maxAgeS: 1 };
+    return { jwksJson: "{}", maxAgeS: 1, issuer: "" };
   },
 };
 
@@ -137,11 +147,11 @@ const soon = () => new Date(Date.now() + 600_000);
 const principal = () => ({
   userId: "u",
   sessionId: "s",
-  role: Role.ADMIN,
+  role: "ADMIN",
   tokenId: "t",
   keyId: KEY_ID,
   amr: ["pwd"],
-  acr: "",
+  acr: "urn:gatehouse:acr:1",
   authTime: new Date(1_000),
   issuedAt: new Date(2_000),
   expiresAt: soon(),
@@ -150,11 +160,11 @@ const active = (changes: object = {}): Partial<VerifyTokenResponse> => ({
   active: true,
   principal: {
     ...principal(),
-    roleName: "",
-    kind: 0,
+    kind: PrincipalKind.USER,
     clientId: "",
     scopes: [],
     confirmation: undefined,
+    audience: ISSUER,
     ...changes,
   },
   expiresInMs: 600_000,
@@ -176,24 +186,19 @@ function setUptime(ms: (realMs: number) => number): void {
   vi.spyOn(performance, "now").mockImplementation(() => ms(real()));
 }
 
-test.each([
-  [Role.USER, "USER"],
-  [Role.ADMIN, "ADMIN"],
-  [Role.AUDITOR, "AUDITOR"],
-])("an answer with the role %i names a principal with %s", async (role, expected) => {
+test("an answer with a role is a principal with it", async () => {
   const verifier = await createVerifier();
   const expiresAt = soon();
-  answer = () => active({ role, expiresAt });
+  answer = () => active({ role: "SUPPORT", expiresAt });
   expect(await verifier.verify(tokenOf(), undefined)).toEqual({
     kind: "active",
-    principal: { ...principal(), kind: "user", clientId: "", role: expected, acr: 1, expiresAt },
+    principal: { ...principal(), kind: "user", clientId: "", role: "SUPPORT", acr: 1, expiresAt },
   });
 });
 
 test("an answer that does not repeat the audience was not checked for it, and is refused", async () => {
   const verifier = await createVerifier({ audience: "payments" });
   for (const [audience, verdict] of [
-    [undefined, "invalid"],
     ["", "invalid"],
     [ISSUER, "invalid"],
     ["payments", "active"],
@@ -207,9 +212,6 @@ test.each([
   ["urn:gatehouse:acr:3", ["hwk", "user"], 3],
   ["urn:gatehouse:acr:2", ["pwd", "otp", "mfa"], 2],
   ["urn:gatehouse:acr:1", ["pwd", "otp", "mfa"], 1],
-  // From a service of the version before.
-  ["", ["pwd", "otp", "mfa"], 2],
-  ["", ["pwd"], 1],
 ])("the context %j with the methods %j is the level %i", async (acr, amr, level) => {
   const verifier = await createVerifier();
   answer = () => active({ acr, amr });
@@ -224,8 +226,11 @@ test.each([
   ["a session", { sessionId: "" }],
   ["an id of the token", { tokenId: "" }],
   ["a key", { keyId: "" }],
-  ["a role", { role: 0 }],
-  ["a role that is known here", { role: 99 }],
+  ["a role", { role: "" }],
+  ["a role of a form that is known here", { role: "admin" }],
+  ["a kind", { kind: PrincipalKind.UNSPECIFIED }],
+  ["a kind that is known here", { kind: 99 }],
+  ["a level", { acr: "" }],
   ["a level that is known here", { acr: "urn:gatehouse:acr:4" }],
   ["the time of the login", { authTime: undefined }],
   ["a beginning", { issuedAt: undefined }],
@@ -253,7 +258,7 @@ test("a verifier that says that keys are checked gets the key with the principal
 
 const client = {
   kind: PrincipalKind.CLIENT,
-  role: Role.UNSPECIFIED,
+  role: "",
   userId: "c",
   clientId: "c",
   scopes: ["a:read"],
@@ -481,8 +486,7 @@ test.each([
   ["600 s before its end", 600_000, 600_000, 1],
   ["within the allowance of 5 s for clocks", -4_999, 600_000, 1],
   ["5 s after its end", -5_000, 600_000, 2],
-  ["before its end, from a service that does not say how long it lasts", 600_000, 0, 1],
-  ["after its end, from a service that does not say how long it lasts", -1_000, 0, 2],
+  ["that token-service refuses from now on", 600_000, 0, 2],
 ])("a token seen twice %s", async (_when, leftMs, expiresInMs, calls) => {
   const verifier = await createVerifier();
   const nowMs = Date.now();
@@ -700,9 +704,8 @@ test("tokens of an unknown key wait for the next read: then they are verified by
   const token = tokenOf({}, NEW_KEY_ID);
   const good = verifier.verify(token, undefined);
   const strange = verifier.verify(tokenOf({}, "X".repeat(43)), undefined);
-  tell({
-    rules: { ...RULES, keys: [{ keyId: NEW_KEY_ID, algorithm: "EdDSA", publicKey: Buffer.alloc(0) }] },
-  });
+  const keys = [{ keyId: NEW_KEY_ID, algorithm: "EdDSA", publicKey: Buffer.alloc(0) }];
+  await tellUntil(Promise.all([good, strange]), { rules: { ...RULES, keys } });
   expect(await good).toMatchObject({ kind: "active" });
   expect(await strange).toEqual({ kind: "inactive", reason: "invalid" });
   expect(asked).toEqual([token]);
@@ -713,11 +716,8 @@ test("a network has fifty tokens of unknown keys wait at a time; when they have 
   const wait = () => verdictOf(() => verifier.verify(tokenOf({}, NEW_KEY_ID), "192.0.2.1"));
   const waiting = Array.from({ length: 50 }, wait);
   expect(await wait()).toBe("too_many_requests");
-  tell();
-  expect(new Set(await Promise.all(waiting))).toEqual(new Set(["invalid"]));
-  const next = wait();
-  tell();
-  expect(await next).toBe("invalid");
+  expect(new Set(await tellUntil(Promise.all(waiting)))).toEqual(new Set(["invalid"]));
+  expect(await tellUntil(wait())).toBe("invalid");
   expect(asked).toEqual([]);
 });
 

@@ -2,7 +2,6 @@ import { LRUCache } from "lru-cache";
 import {
   PrincipalKind,
   type Principal as PrincipalMessage,
-  Role as RoleMessage,
 } from "../proto/gen/gatehouse/token/v1/principal.ts";
 import {
   InactiveReason,
@@ -17,10 +16,10 @@ import { DomainError } from "../service-kit/errors.ts";
 import { callUnary, createRpcClient } from "../service-kit/rpc-client.ts";
 import type { ProcessCertificate } from "../service-kit/rpc-tls.ts";
 import { isApiKey } from "./api-key.ts";
-import { CLOCK_SKEW_S, levelFromAmr, parseAcr } from "./assurance.ts";
+import { CLOCK_SKEW_S, parseAcr } from "./assurance.ts";
 import { CallShares, FORGERIES, type Place } from "./call-shares.ts";
 import { MAX_TOKEN_CHARACTERS, parseCompactJws } from "./compact-jws.ts";
-import type { Principal, RequestVerifier, Role, Subject, TokenVerifier, Verification } from "./principal.ts";
+import type { Principal, RequestVerifier, Subject, TokenVerifier, Verification } from "./principal.ts";
 import { RevocationSet } from "./revocation-set.ts";
 import { KEY_WAIT_MS, MAX_KEEP_MS, RevocationWatch, type VerifierLogger } from "./revocation-watch.ts";
 import { isForged, type Screening, screenToken } from "./token-rules.ts";
@@ -79,12 +78,6 @@ const MAX_REFUSED_TOKENS = 2_000;
 const KEEP_REFUSED_MS = 10_000;
 
 const TOKEN_SHAPE = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/;
-
-const ROLE: Partial<Record<RoleMessage, Role>> = {
-  [RoleMessage.USER]: "USER",
-  [RoleMessage.ADMIN]: "ADMIN",
-  [RoleMessage.AUDITOR]: "AUDITOR",
-};
 
 const INVALID: Verification = { kind: "inactive", reason: "invalid" };
 const EXPIRED: Verification = { kind: "inactive", reason: "expired" };
@@ -298,10 +291,9 @@ function toKnownToken(
   askedMs: number,
 ): KnownToken {
   const expiresAtMs = answer.principal.expiresAt.getTime();
-  const leftMs = expiresInMs === 0 ? expiresAtMs - Date.now() : expiresInMs;
   return {
     answer,
-    untilMs: askedMs + Math.min(leftMs, MAX_KEEP_MS),
+    untilMs: askedMs + Math.min(expiresInMs, MAX_KEEP_MS),
     untilWallMs: expiresAtMs + CLOCK_SKEW_S * 1_000,
   };
 }
@@ -320,7 +312,7 @@ function decode(
     return response.reason === InactiveReason.REVOKED ? REVOKED : INVALID;
   }
   const { confirmation } = response.principal ?? {};
-  // A token-service of the version before has not checked the audience.
+  // token-service has checked it. An answer that names another audience is not the answer to this question.
   if (audience !== undefined && response.principal?.audience !== audience) return INVALID;
   const principal = response.principal && decodePrincipal(response.principal);
   if (principal === undefined) return INVALID;
@@ -330,12 +322,10 @@ function decode(
 }
 
 function decodePrincipal(message: PrincipalMessage): Principal | undefined {
-  const { userId, sessionId, tokenId, keyId, amr, authTime, issuedAt, expiresAt } = message;
+  const { userId, sessionId, role, tokenId, keyId, amr, authTime, issuedAt, expiresAt } = message;
   if (message.kind === PrincipalKind.CLIENT) return decodeClient(message);
-  if (message.kind !== PrincipalKind.USER && message.kind !== PrincipalKind.UNSPECIFIED) return undefined;
-  // The enum is all that a token-service of the version before fills.
-  const role = message.roleName === "" ? ROLE[message.role] : message.roleName;
-  const acr = message.acr === "" ? levelFromAmr(amr) : parseAcr(message.acr);
+  if (message.kind !== PrincipalKind.USER) return undefined;
+  const acr = parseAcr(message.acr);
   const isWhole = userId !== "" && sessionId !== "" && tokenId !== "" && keyId !== "";
   if (
     !isWhole ||

@@ -120,7 +120,7 @@ export async function readRevocations(
       select sequence, case when expires_at > now() - ${KEEP_MARK}::interval then tip::text end as tip
       from page order by sequence offset ${limit - 1} limit 1
     ), live as (
-      select sequence, coalesce(tip::text, '') as tip, session_id as "sessionId", key_id as "keyId",
+      select sequence, tip::text as tip, session_id as "sessionId", key_id as "keyId",
              ceil(extract(epoch from least(expires_at, now() + interval '1 day')))::bigint as "expiresAtS"
       from page
       where expires_at > now()

@@ -1,5 +1,5 @@
 import type { JWK } from "jose";
-import { type Principal, PrincipalKind, Role } from "../proto/gen/gatehouse/token/v1/principal.ts";
+import { type Principal, PrincipalKind } from "../proto/gen/gatehouse/token/v1/principal.ts";
 import {
   InactiveReason,
   type Revocation as RevocationMessage,
@@ -22,13 +22,6 @@ import {
   type VerifyTokenDeps,
   verifyToken,
 } from "./verify-token.ts";
-
-/** For verifiers that read the enum; `role_name` has every role. */
-const ROLE = new Map([
-  ["USER", Role.USER],
-  ["ADMIN", Role.ADMIN],
-  ["AUDITOR", Role.AUDITOR],
-]);
 
 export function tokenCallers(verifiers: readonly string[]): Callers<TokenServiceServer> {
   // identity-service asks for the issuer.
@@ -115,8 +108,7 @@ function toPrincipalMessage({ claims, keyId = "" }: VerifiedToken): Principal {
   if (isOfClient(claims)) {
     return {
       ...common,
-      role: Role.UNSPECIFIED,
-      roleName: "",
+      role: "",
       amr: [],
       acr: "",
       authTime: common.issuedAt,
@@ -127,11 +119,10 @@ function toPrincipalMessage({ claims, keyId = "" }: VerifiedToken): Principal {
   }
   return {
     ...common,
-    role: ROLE.get(claims.role) ?? Role.UNSPECIFIED,
+    role: claims.role,
     amr: claims.amr,
     acr: claims.acr,
     authTime: new Date(claims.auth_time * 1_000),
-    roleName: claims.role,
     kind: PrincipalKind.USER,
     clientId: "",
     scopes: [],

@@ -5,7 +5,7 @@ export interface PageEnd {
   position: bigint;
 }
 
-const VERSION = 2;
+const VERSION = 1;
 const BODY_BYTES = 17;
 const TAG_BYTES = 16;
 

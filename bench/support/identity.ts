@@ -44,7 +44,12 @@ export async function identityDeps(sql: Sql, concurrency: number) {
   });
   const key = parseEncryptionKey(randomBytes(32).toString("base64"));
   if (key === undefined) throw new Error("not an encryption key");
-  const tokens = { accessToken: "access", refreshToken: "refresh", expiresInS: 900 };
+  const tokens = {
+    accessToken: "access",
+    refreshToken: "refresh",
+    expiresInS: 900,
+    refreshExpiresInS: 604_800,
+  };
   return {
     sql,
     passwords: createPasswordHasher({ argon2, parameters: FLOOR, costKey: randomBytes(32), queue, logger }),

@@ -36,7 +36,7 @@ const OTHER = "0199a000-0000-7000-8000-0000000000aa";
 function gateway(overrides: Partial<Backends["users"]> = {}) {
   const list = vi.fn(async () => ({ users: [managed], nextCursor: "" }));
   const get = vi.fn(async () => ({ user: managed, details }));
-  const setAccess = vi.fn(async ({ mustChangePassword }: SetUserAccessRequest) => ({
+  const setAccess = vi.fn(async ({ mustChangePassword = false }: SetUserAccessRequest) => ({
     user: { ...managed, mustChangePassword },
     endedSessionIds: ["s1", "s2"],
     clients: undefined,

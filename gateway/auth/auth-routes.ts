@@ -134,12 +134,10 @@ export function registerAuthRoutes(app: GatewayApp, deps: AuthDeps): void {
           description: "What the caller's role holds now. A change of the access file changes them.",
         }),
         recoveryCodesLeft: optional(intLike(10)),
-        totpEnabled: optional(z.boolean().meta({ description: "Whether an authenticator app is set up." })),
-        hasPassword: optional(
-          z
-            .boolean()
-            .meta({ description: "False for an account that has only logins at providers, or passkeys." }),
-        ),
+        totpEnabled: z.boolean().meta({ description: "Whether an authenticator app is set up." }),
+        hasPassword: z
+          .boolean()
+          .meta({ description: "False for an account that has only logins at providers, or passkeys." }),
       }),
     ),
     handler: async (request) => {

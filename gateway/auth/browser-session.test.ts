@@ -164,12 +164,6 @@ function mentionsRefreshToken(document: OpenApiDocument, responses: object): boo
   return names.some((name) => mentionsRefreshToken(document, document.components.schemas[name] ?? {}));
 }
 
-test("a token-service that does not tell a lifetime gets a cookie that ends with the browser", async () => {
-  const { post } = gateway({ sessions: { refreshSession: async () => ({ tokens }) } });
-  const answer = await post("/auth/refresh", { ...browser, cookie });
-  expect(answer.headers["set-cookie"]).toBe(KEPT.replace(" Max-Age=604800;", ""));
-});
-
 test.each([undefined, {}])("a refresh with the body %j uses the cookie and renews it", async (body) => {
   const { post, refreshed } = gateway();
   const answer = await post("/auth/refresh", { ...browser, cookie }, body);

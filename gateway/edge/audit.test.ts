@@ -2,7 +2,15 @@ import { expect, test } from "vitest";
 import type { AuditOutcome, AuditRecorder } from "../../audit-client/audit-entry.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import type { GatewayDeps } from "../app.ts";
-import { ada, completedLogin, SESSION_ID, send, testGateway, USER_ID } from "../testing/test-gateway.ts";
+import {
+  account,
+  ada,
+  completedLogin,
+  SESSION_ID,
+  send,
+  testGateway,
+  USER_ID,
+} from "../testing/test-gateway.ts";
 
 const body = { email: ada.email, password: "correct horse" };
 const call = { method: "POST", url: "/auth/login", body } as const;
@@ -133,7 +141,7 @@ test("a lost outcome does not fail the answer, and is logged", async () => {
 
 test("what is refused before it is carried out leaves no entry, and neither does reading", async () => {
   const { app, entries } = testGateway({
-    identity: { getUser: async () => ({ user: ada }) },
+    identity: { getUser: async () => account },
   });
   await send(app, { method: "POST", url: "/auth/logout" });
   await send(app, { method: "POST", url: "/auth/login", body: {} });

@@ -17,8 +17,7 @@ export interface IssuedTokens {
   accessToken: string;
   refreshToken: string;
   expiresInS: number;
-  /** Without it, the cookie ends with the browser. */
-  refreshExpiresInS?: number | undefined;
+  refreshExpiresInS: number;
   /** What they are bound to. */
   confirmation?: Confirmation | undefined;
 }
@@ -72,7 +71,6 @@ export function dropRefreshToken(reply: FastifyReply): void {
   setCookie(reply, "", 0);
 }
 
-function setCookie(reply: FastifyReply, value: string, maxAge: number | undefined): void {
-  const lifetime = maxAge === undefined ? {} : { maxAge };
-  reply.header("set-cookie", fastifyCookie.serialize(NAME, value, { ...ATTRIBUTES, ...lifetime }));
+function setCookie(reply: FastifyReply, value: string, maxAge: number): void {
+  reply.header("set-cookie", fastifyCookie.serialize(NAME, value, { ...ATTRIBUTES, maxAge }));
 }

@@ -2,7 +2,7 @@ import { METHODS } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exchange, statuses } from "../testing/raw-socket.ts";
-import { ada, completedLogin, HOST, routesOf, testGateway } from "../testing/test-gateway.ts";
+import { account, ada, completedLogin, HOST, routesOf, testGateway } from "../testing/test-gateway.ts";
 
 // Whatever the parser takes is answered by the gateway itself: with a request id, in the documented shape, and never as a
 // defect. Fallbacks of the framework have neither.
@@ -20,7 +20,7 @@ beforeAll(async () => {
   const origin = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`;
   gateway = testGateway({
     identity: {
-      getUser: async () => ({ user: ada }),
+      getUser: async () => account,
       login: async () => completedLogin(),
     },
     routes: routesOf([

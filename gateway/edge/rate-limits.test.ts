@@ -12,6 +12,7 @@ import { parseIntrospectionClients } from "../oauth-server/introspection-clients
 import { encodedPage } from "../pages/web-pages.ts";
 import { ProxyTable } from "../routing/proxy-table.ts";
 import {
+  account,
   ada,
   completedLogin,
   testGateway as gatewayWithClock,
@@ -121,7 +122,7 @@ describe("our own routes", () => {
       limitClasses: limited({ account: { address: many, user: once } }),
       isTrustedProxy: (address) => address === "127.0.0.1",
       identity: {
-        getUser: async () => ({ user: ada }),
+        getUser: async () => account,
       },
     }));
     const me = (token: string | undefined, ip: string) => ({
@@ -239,7 +240,7 @@ describe("calls under way", () => {
       isTrustedProxy: (address) => address === "127.0.0.1",
       identity: {
         login: () => wait().then(() => completedLogin("2.ada.phone.0.1.proof")),
-        getUser: () => wait().then(() => ({ user: ada })),
+        getUser: () => wait().then(() => account),
       },
       sessions: {
         proveRefreshToken: async () => ({ userId: "u", sessionId: "s" }),
@@ -369,7 +370,7 @@ describe("nobody uses up what others need", () => {
       isTrustedProxy: (address) => address === "127.0.0.1",
       identity: {
         login: async () => completedLogin(`${DEVICE}.0.1.proof`),
-        getUser: async () => ({ user: ada }),
+        getUser: async () => account,
       },
       sessions: {
         refreshSession: async ({ refreshToken }) => {

@@ -2,13 +2,13 @@ import { once } from "node:events";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { exchange, statuses } from "../testing/raw-socket.ts";
-import { ada, completedLogin, HOST, testGateway } from "../testing/test-gateway.ts";
+import { account, ada, completedLogin, HOST, testGateway } from "../testing/test-gateway.ts";
 
 let isDraining = false;
 const gateway = testGateway({
   isDraining: () => isDraining,
   identity: {
-    getUser: async () => ({ user: ada }),
+    getUser: async () => account,
     login: async () => completedLogin(),
   },
 });

@@ -39,10 +39,14 @@ export const ada: User = {
 const { role, ...adaFields } = ada;
 export const adaJson = { ...adaFields, role, createdAt: "2026-01-02T03:04:05.678Z" };
 
+/** Of `GetUser`. */
+export const account = { user: ada, hasTotp: false, hasPassword: true };
+
 export const tokens = {
   accessToken: "access.jwt.text",
   refreshToken: "refresh.jwt.text",
   expiresInS: 900,
+  refreshExpiresInS: 604_800,
   sessionId: SESSION_ID,
   userId: USER_ID,
 };

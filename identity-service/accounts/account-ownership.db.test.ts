@@ -51,7 +51,14 @@ beforeAll(async () => {
   deps.tokenService.issueSession.mockImplementation(async ({ userId }): Promise<SessionTokens> => {
     const sessionId = deps.newId();
     sessions.set(sessionId, { userId, isLive: true });
-    return { accessToken: "a", refreshToken: "r", expiresInS: 900, sessionId, userId };
+    return {
+      accessToken: "a",
+      refreshToken: "r",
+      expiresInS: 900,
+      refreshExpiresInS: 604_800,
+      sessionId,
+      userId,
+    };
   });
   deps.tokenService.revokeUserSessions.mockImplementation(async ({ userId, exceptSessionId }) => {
     const ended = [...sessions].filter(

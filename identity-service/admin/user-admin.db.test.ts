@@ -363,6 +363,7 @@ test("a login that read `active` before a disable has no session after it", asyn
       accessToken: "a",
       refreshToken: "r",
       expiresInS: 900,
+      refreshExpiresInS: 604_800,
       sessionId: "late",
       userId: session.userId,
     };

@@ -297,7 +297,14 @@ test("an administrator's end of sessions ends a login under way, and one that wa
   await endUserSessions(deps, anna.id, asOperator());
   expect(await codeOf(change(tempToken))).toBe("password_change_token_invalid");
   await demand(false);
-  const tokens = { accessToken: "a", refreshToken: "r", expiresInS: 1, sessionId: "late", userId: anna.id };
+  const tokens = {
+    accessToken: "a",
+    refreshToken: "r",
+    expiresInS: 1,
+    refreshExpiresInS: 604_800,
+    sessionId: "late",
+    userId: anna.id,
+  };
   deps.tokenService.issueSession.mockImplementationOnce(async () => {
     await endUserSessions(deps, anna.id, asOperator());
     return tokens;
@@ -309,7 +316,14 @@ test("an administrator's end of sessions ends a login under way, and one that wa
 test("an end of sessions between the change and the session takes the session away", async () => {
   await demand();
   const tempToken = await asked();
-  const tokens = { accessToken: "a", refreshToken: "r", expiresInS: 1, sessionId: "late", userId: anna.id };
+  const tokens = {
+    accessToken: "a",
+    refreshToken: "r",
+    expiresInS: 1,
+    refreshExpiresInS: 604_800,
+    sessionId: "late",
+    userId: anna.id,
+  };
   deps.tokenService.issueSession.mockImplementationOnce(async () => {
     await setUserAccess(deps, { userId: anna.id, status: "disabled" }, asOperator());
     return tokens;
@@ -322,7 +336,14 @@ test("an end of sessions between the change and the session takes the session aw
 test("a session that began while its account was erased ends as the account's others did", async () => {
   deps.tokenService.issueSession.mockImplementationOnce(async () => {
     await database.ownerSql`delete from users`;
-    return { accessToken: "a", refreshToken: "r", expiresInS: 1, sessionId: "late", userId: anna.id };
+    return {
+      accessToken: "a",
+      refreshToken: "r",
+      expiresInS: 1,
+      refreshExpiresInS: 604_800,
+      sessionId: "late",
+      userId: anna.id,
+    };
   });
   expect(await codeOf(logIn())).toBe("invalid_credentials");
   const which = { sessionId: "late", userId: anna.id, reason: "account_deleted" };

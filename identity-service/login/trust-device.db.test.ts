@@ -192,7 +192,14 @@ test("a role that requires a second factor and comes while a login begins gets n
   const login = await logIn("");
   deps.tokenService.issueSession.mockImplementationOnce(async () => {
     await database.ownerSql`update users set role = 'AUDITOR' where id = ${userId}`;
-    return { accessToken: "a", refreshToken: "r", expiresInS: 900, sessionId: SESSION, userId };
+    return {
+      accessToken: "a",
+      refreshToken: "r",
+      expiresInS: 900,
+      refreshExpiresInS: 604_800,
+      sessionId: SESSION,
+      userId,
+    };
   });
   deps.mfaRequiredRoles = new Set<Role>(["AUDITOR"]);
   expect(secretOf(tokenIn(await verify(login, { trustDevice: true })))).toBeUndefined();
@@ -250,7 +257,14 @@ test("a login whose secret another login uses meanwhile asks for a code, and its
   const deviceToken = await trust();
   deps.tokenService.issueSession.mockImplementationOnce(async () => {
     expect(await comeFromProvider(deviceToken)).toMatchObject({ kind: "completed" });
-    return { accessToken: "a", refreshToken: "r", expiresInS: 900, sessionId: SESSION, userId };
+    return {
+      accessToken: "a",
+      refreshToken: "r",
+      expiresInS: 900,
+      refreshExpiresInS: 604_800,
+      sessionId: SESSION,
+      userId,
+    };
   });
   expect(await comeFromProvider(deviceToken)).toMatchObject({ kind: "mfaChallenge" });
   const revoked = { sessionId: SESSION, userId, reason: "trust_ended" };
@@ -266,7 +280,14 @@ test("a device that is taken back while it logs in gets no session without a cod
       { ...sessionAt(deps, 2), userId, trustedDeviceId: device?.id ?? "" },
       context(),
     );
-    return { accessToken: "a", refreshToken: "r", expiresInS: 900, sessionId: SESSION, userId };
+    return {
+      accessToken: "a",
+      refreshToken: "r",
+      expiresInS: 900,
+      refreshExpiresInS: 604_800,
+      sessionId: SESSION,
+      userId,
+    };
   });
   expect(await logIn(deviceToken)).toMatchObject({ kind: "mfaChallenge" });
   const revoked = { sessionId: SESSION, userId, reason: "trust_ended" };
@@ -484,7 +505,14 @@ describe("the trust ends with", () => {
 test("a change that ends sessions while a device becomes trusted leaves no trust", async () => {
   const login = await logIn("");
   deps.tokenService.issueSession.mockImplementationOnce(async () => {
-    const session = { accessToken: "a", refreshToken: "r", expiresInS: 900, sessionId: SESSION, userId };
+    const session = {
+      accessToken: "a",
+      refreshToken: "r",
+      expiresInS: 900,
+      refreshExpiresInS: 604_800,
+      sessionId: SESSION,
+      userId,
+    };
     // Between the check of the session's epoch and the trust.
     const { digestNetwork } = deps;
     deps.digestNetwork = (...args) => {

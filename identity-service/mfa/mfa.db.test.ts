@@ -1017,7 +1017,14 @@ test("sessions that are ended while a login's session begins end the login", asy
   const token = await logIn();
   deps.tokenService.issueSession.mockImplementationOnce(async () => {
     await database.ownerSql`update users set session_epoch = session_epoch + 1`;
-    return { accessToken: "a", refreshToken: "r", expiresInS: 900, sessionId: SESSION, userId };
+    return {
+      accessToken: "a",
+      refreshToken: "r",
+      expiresInS: 900,
+      refreshExpiresInS: 604_800,
+      sessionId: SESSION,
+      userId,
+    };
   });
   await expect(verify(token, codeOf(secret))).rejects.toMatchObject({ code: "mfa_token_invalid" });
   expect(deps.tokenService.revokeSession).toHaveBeenCalledOnce();

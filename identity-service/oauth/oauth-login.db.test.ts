@@ -734,7 +734,14 @@ test("sessions that end while the new one begins end it too", async () => {
   const { issueSession } = deps.tokenService;
   deps.tokenService.issueSession = issueSession.mockImplementationOnce(async ({ userId }) => {
     await database.ownerSql`update users set session_epoch = session_epoch + 1`;
-    return { accessToken: "a", refreshToken: "r", expiresInS: 900, sessionId: deps.newId(), userId };
+    return {
+      accessToken: "a",
+      refreshToken: "r",
+      expiresInS: 900,
+      refreshExpiresInS: 604_800,
+      sessionId: deps.newId(),
+      userId,
+    };
   });
   expect(await flow()).toEqual({ kind: "refused", code: "oauth_failed" });
   expect(deps.tokenService.revokeSession).toHaveBeenCalledTimes(1);

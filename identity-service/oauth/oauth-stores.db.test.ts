@@ -134,7 +134,14 @@ test("sessions that are ended while the exchange begins one end the exchange", a
   await plantCode(CODE);
   deps.tokenService.issueSession.mockImplementationOnce(async () => {
     await database.ownerSql`update users set session_epoch = session_epoch + 1`;
-    return { accessToken: "a", refreshToken: "r", expiresInS: 900, sessionId: deps.newId(), userId };
+    return {
+      accessToken: "a",
+      refreshToken: "r",
+      expiresInS: 900,
+      refreshExpiresInS: 604_800,
+      sessionId: deps.newId(),
+      userId,
+    };
   });
   await expect(exchange(CODE)).rejects.toMatchObject({ code: "oauth_code_invalid" });
   expect(deps.tokenService.revokeSession).toHaveBeenCalledOnce();

@@ -11,7 +11,14 @@ import { DomainError } from "../../service-kit/errors.ts";
 import { toRpcError } from "../../service-kit/rpc-errors.ts";
 import { createTokenServiceClient, type NewSession } from "./token-service-client.ts";
 
-const TOKENS = { accessToken: "a", refreshToken: "r", expiresInS: 900, sessionId: "s1", userId: "u1" };
+const TOKENS = {
+  accessToken: "a",
+  refreshToken: "r",
+  expiresInS: 900,
+  refreshExpiresInS: 604_800,
+  sessionId: "s1",
+  userId: "u1",
+};
 const SESSION: NewSession = {
   userId: "u1",
   role: "AUDITOR",

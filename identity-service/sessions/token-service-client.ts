@@ -59,7 +59,7 @@ export interface SessionTokens {
   accessToken: string;
   refreshToken: string;
   expiresInS: number;
-  refreshExpiresInS?: number | undefined;
+  refreshExpiresInS: number;
   sessionId: string;
   userId: string;
   /** What they are bound to. */

@@ -119,7 +119,14 @@ export async function testDeps(sql: Sql, parameters = QUICK) {
     return { accessToken: "raised", expiresInS: 900, acr };
   });
   const issueSession = vi.fn(async ({ userId }: NewSession): Promise<SessionTokens> => {
-    return { accessToken: "access", refreshToken: "refresh", expiresInS: 900, sessionId: uuidv7(), userId };
+    return {
+      accessToken: "access",
+      refreshToken: "refresh",
+      expiresInS: 900,
+      refreshExpiresInS: 604_800,
+      sessionId: uuidv7(),
+      userId,
+    };
   });
   const issueClientToken = vi.fn(async (_client: ProvenClient): Promise<ClientToken> => {
     return { accessToken: "client access", expiresInS: 900 };

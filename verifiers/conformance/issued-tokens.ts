@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from "node:crypto";
-import { type Principal, PrincipalKind, Role } from "../../proto/gen/gatehouse/token/v1/principal.ts";
+import { type Principal, PrincipalKind } from "../../proto/gen/gatehouse/token/v1/principal.ts";
 import type { VerifyTokenResponse } from "../../proto/gen/gatehouse/token/v1/token_service.ts";
 import { CLOCK_SKEW_S } from "../../token-client/assurance.ts";
 
@@ -37,8 +37,7 @@ export function issueToken(wishes: TokenWishes, wallNowMs: number): IssuedToken 
   const principal: Principal = {
     userId: randomUUID(),
     sessionId: randomUUID(),
-    role: Role.USER,
-    roleName: "USER",
+    role: "USER",
     tokenId: randomUUID(),
     keyId: isApiKey ? "" : keyId,
     amr: ["pwd"],
@@ -69,8 +68,7 @@ export function clientPrincipal(scopes: string[]): Partial<Principal> {
     userId: clientId,
     clientId,
     scopes,
-    role: Role.UNSPECIFIED,
-    roleName: "",
+    role: "",
     acr: "",
     amr: [],
     authTime: undefined,
@@ -93,10 +91,10 @@ export function change(text: string, changes: { header?: object; claims?: object
   return `${changed.join(".")}.${signature}`;
 }
 
-function jwtOf({ userId, sessionId, tokenId, roleName, expiresAt }: Principal, aud: string, kid: string) {
+function jwtOf({ userId, sessionId, tokenId, role, expiresAt }: Principal, aud: string, kid: string) {
   const header = { alg: "EdDSA", typ: "at+jwt", kid };
   const exp = Math.floor((expiresAt?.getTime() ?? 0) / 1_000);
-  const subject = { sub: userId, client_id: roleName === "" ? userId : "gatehouse" };
-  const claims = { iss: ISSUER, aud, ...subject, sid: sessionId, jti: tokenId, role: roleName, exp };
+  const subject = { sub: userId, client_id: role === "" ? userId : "gatehouse" };
+  const claims = { iss: ISSUER, aud, ...subject, sid: sessionId, jti: tokenId, role, exp };
   return `${encode(header)}.${encode(claims)}.${randomBytes(64).toString("base64url")}`;
 }

@@ -169,7 +169,7 @@ export class ScriptedTokenService {
         return this.#verdict(request);
       },
       watchRevocations: (request, { signal }) => this.#watch(request, signal),
-      getJwks: async () => ({ jwksJson: "{}", maxAgeS: 1 }),
+      getJwks: async () => ({ jwksJson: "{}", maxAgeS: 1, issuer: "" }),
     };
   }
 

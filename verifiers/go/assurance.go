@@ -3,7 +3,6 @@ package gatehouse
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	tokenv1 "gatehouse.example/gatehouse/internal/gen/gatehouse/tokenclient/v1"
@@ -20,14 +19,8 @@ const (
 
 const acrPrefix = "urn:gatehouse:acr:"
 
-// levelOf derives the level of a token-service without `acr` from the methods. An unknown level means "deny".
+// levelOf reads `acr`. An unknown level means "deny".
 func levelOf(message *tokenv1.Principal) (Level, bool) {
-	if message.GetAcr() == "" {
-		if slices.Contains(message.GetAmr(), "mfa") {
-			return TwoFactors, true
-		}
-		return OneFactor, true
-	}
 	for _, level := range []Level{OneFactor, TwoFactors, Passkey} {
 		if message.GetAcr() == fmt.Sprint(acrPrefix, int(level)) {
 			return level, true

@@ -12,7 +12,7 @@ func (options Options) audienceFor(token string) *string {
 	return &options.Audience
 }
 
-// isFor denies an answer that does not repeat the audience: a token-service of the version before has not checked it.
+// isFor denies an answer that does not repeat the audience: it is not the answer to this question.
 func isFor(answer *tokenv1.VerifyTokenResponse, audience *string) bool {
 	return audience == nil || answer.GetPrincipal().GetAudience() == *audience
 }

@@ -48,9 +48,7 @@ func TestAnAnswerThatDoesNotRepeatTheAudienceIsRefused(t *testing.T) {
 	for number, audience := range []string{"", "https://auth.example", "payments"} {
 		fake.answer(func() (*tokenv1.VerifyTokenResponse, error) {
 			answer := answerFor(time.Hour)
-			if audience != "" {
-				answer.Principal.Audience = &audience
-			}
+			answer.Principal.Audience = audience
 			return answer, nil
 		})
 		_, err := verifier.Verify(t.Context(), tokenFor("payments")+strconv.Itoa(number))

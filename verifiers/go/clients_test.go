@@ -18,7 +18,7 @@ var apiKey = "gh_" + strings.Repeat("0a", 16) + "_" + strings.Repeat("A", 43)
 func answerForClient() *tokenv1.VerifyTokenResponse {
 	answer := answerFor(time.Hour)
 	principal := answer.Principal
-	principal.Kind, principal.Role, principal.AuthTime = tokenv1.PrincipalKind_PRINCIPAL_KIND_CLIENT, 0, nil
+	principal.Kind, principal.Role, principal.AuthTime = tokenv1.PrincipalKind_PRINCIPAL_KIND_CLIENT, "", nil
 	principal.UserId, principal.ClientId, principal.SessionId = "client-1", "client-1", "credential-1"
 	principal.Scopes = []string{"payments:read"}
 	return answer
@@ -31,7 +31,7 @@ func TestAClientIsToldFromAUser(t *testing.T) {
 		t.Fatal(client, err)
 	}
 	named := answerFor(time.Hour)
-	named.Principal.Role, named.Principal.RoleName = 0, "SUPPORT"
+	named.Principal.Role = "SUPPORT"
 	user, err := decode(named)
 	if err != nil || user.Kind != KindUser || user.Role != "SUPPORT" || user.ClientID != "" || len(user.Scopes) != 0 {
 		t.Fatal(user, err)
@@ -43,6 +43,7 @@ func TestWhatIsMissingOrUnknownIsRefused(t *testing.T) {
 		"no scope":       func(p *tokenv1.Principal) { p.Scopes = nil },
 		"another client": func(p *tokenv1.Principal) { p.ClientId = "client-2" },
 		"a new kind":     func(p *tokenv1.Principal) { p.Kind = 9 },
+		"no kind":        func(p *tokenv1.Principal) { p.Kind = 0 },
 		"a bound token":  func(p *tokenv1.Principal) { p.Confirmation = &tokenv1.Confirmation{Jkt: "x"} },
 		"no credential":  func(p *tokenv1.Principal) { p.SessionId = "" },
 	} {

@@ -38,9 +38,11 @@ func (f *fakeTokenService) VerifyToken(_ context.Context, request *tokenv1.Verif
 
 func (f *fakeTokenService) WatchRevocations(request *tokenv1.WatchRevocationsRequest, stream grpc.ServerStreamingServer[tokenv1.WatchRevocationsResponse]) error {
 	f.resumed <- request.GetAfterSequence()
+	began := time.Now()
 	for {
 		select {
 		case message := <-f.tell:
+			message.ElapsedMs = uint32(time.Since(began).Milliseconds())
 			if err := stream.Send(message); err != nil {
 				return err
 			}
@@ -65,8 +67,8 @@ func active() (*tokenv1.VerifyTokenResponse, error) { return answerFor(time.Hour
 
 func answerFor(life time.Duration) *tokenv1.VerifyTokenResponse {
 	now := time.Now()
-	return &tokenv1.VerifyTokenResponse{Active: true, Principal: &tokenv1.Principal{
-		UserId: "user-1", SessionId: "session-1", Role: tokenv1.Role_ROLE_USER, TokenId: "token-1", KeyId: "key-1",
+	return &tokenv1.VerifyTokenResponse{Active: true, ExpiresInMs: uint32(max(life, 0).Milliseconds()), Principal: &tokenv1.Principal{
+		Kind: tokenv1.PrincipalKind_PRINCIPAL_KIND_USER, UserId: "user-1", SessionId: "session-1", Role: "USER", TokenId: "token-1", KeyId: "key-1",
 		Amr: []string{"pwd"}, Acr: "urn:gatehouse:acr:1", AuthTime: timestamppb.New(now), IssuedAt: timestamppb.New(now), ExpiresAt: timestamppb.New(now.Add(life)),
 	}}
 }

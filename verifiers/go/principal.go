@@ -1,6 +1,7 @@
 package gatehouse
 
 import (
+	"regexp"
 	"time"
 
 	tokenv1 "gatehouse.example/gatehouse/internal/gen/gatehouse/tokenclient/v1"
@@ -42,11 +43,7 @@ type Principal struct {
 	ExpiresAt   time.Time `json:"expiresAt"`
 }
 
-var roles = map[tokenv1.Role]Role{
-	tokenv1.Role_ROLE_USER:    RoleUser,
-	tokenv1.Role_ROLE_ADMIN:   RoleAdmin,
-	tokenv1.Role_ROLE_AUDITOR: RoleAuditor,
-}
+var roleName = regexp.MustCompile("^[A-Z][A-Z0-9_]{0,31}$")
 
 // decode turns an answer into a principal or a refusal. What is missing or unknown in it means "deny".
 func decode(answer *tokenv1.VerifyTokenResponse) (Principal, error) {
@@ -70,7 +67,7 @@ func decode(answer *tokenv1.VerifyTokenResponse) (Principal, error) {
 	switch message.GetKind() {
 	case tokenv1.PrincipalKind_PRINCIPAL_KIND_CLIENT:
 		return decodeClient(message)
-	case tokenv1.PrincipalKind_PRINCIPAL_KIND_USER, tokenv1.PrincipalKind_PRINCIPAL_KIND_UNSPECIFIED:
+	case tokenv1.PrincipalKind_PRINCIPAL_KIND_USER:
 		return decodeUser(message)
 	default:
 		return Principal{}, ErrInvalid
@@ -99,12 +96,9 @@ func decodeClient(message *tokenv1.Principal) (Principal, error) {
 }
 
 func decodeUser(message *tokenv1.Principal) (Principal, error) {
-	role := Role(message.GetRoleName())
-	if role == "" { // a token-service of the version before
-		role = roles[message.GetRole()]
-	}
+	role := Role(message.GetRole())
 	level, isLevelKnown := levelOf(message)
-	if role == "" || !isLevelKnown || message.GetKeyId() == "" || !message.GetAuthTime().IsValid() {
+	if !roleName.MatchString(string(role)) || !isLevelKnown || message.GetKeyId() == "" || !message.GetAuthTime().IsValid() {
 		return Principal{}, ErrInvalid
 	}
 	return Principal{

@@ -98,11 +98,8 @@ func (r *revocations) apply(message *tokenv1.WatchRevocationsResponse, openedAt,
 	if !message.GetCaughtUp() {
 		return nil
 	}
-	readAt := now
-	if message.ElapsedMs != nil {
-		// The server began the stream after it was opened here, so it read the log at this moment or later.
-		readAt = openedAt.Add(time.Duration(message.GetElapsedMs()) * time.Millisecond)
-	}
+	// The server began the stream after it was opened here, so it read the log at this moment or later.
+	readAt := openedAt.Add(time.Duration(message.GetElapsedMs()) * time.Millisecond)
 	if readAt.Sub(now) > maxMessageAhead {
 		return errStale
 	}

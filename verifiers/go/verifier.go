@@ -276,14 +276,11 @@ func (v *Verifier) ask(token string) (Principal, error) {
 	if v.revoked.hasAny(principal) {
 		return Principal{}, ErrRevoked
 	}
-	v.known.put(token, cached{principal, v.now(), askedAt.Add(v.lifeOf(answer, principal))})
+	v.known.put(token, cached{principal, v.now(), askedAt.Add(lifeOf(answer))})
 	return principal, nil
 }
 
-// lifeOf counts from the moment of the call. A token-service of the version before tells the end by its wall clock alone.
-func (v *Verifier) lifeOf(answer *tokenv1.VerifyTokenResponse, principal Principal) time.Duration {
-	if told := answer.GetExpiresInMs(); told > 0 {
-		return min(time.Duration(told)*time.Millisecond, maxKeep)
-	}
-	return min(principal.ExpiresAt.Sub(v.now()), maxKeep)
+// lifeOf counts from the moment of the call.
+func lifeOf(answer *tokenv1.VerifyTokenResponse) time.Duration {
+	return min(time.Duration(answer.GetExpiresInMs())*time.Millisecond, maxKeep)
 }

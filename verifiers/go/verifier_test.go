@@ -100,16 +100,15 @@ func TestThreeSecondsCountFromTheReadThatAMessageTellsOf(t *testing.T) {
 	now := openedAt.Add(2100 * time.Millisecond)
 	revoked := newRevocations(10)
 	message := heartbeat(1)
-	message.ElapsedMs = new(uint32)
-	*message.ElapsedMs = 3200
+	message.ElapsedMs = 3200
 	if err := revoked.apply(message, openedAt, now); err != errStale || revoked.isFresh(now) {
 		t.Fatal(err)
 	}
-	*message.ElapsedMs = 0
+	message.ElapsedMs = 0
 	if err := revoked.apply(message, openedAt, now); err != errStale || !revoked.isFresh(openedAt.Add(staleAfter)) {
 		t.Fatal(err)
 	}
-	*message.ElapsedMs = 500
+	message.ElapsedMs = 500
 	if err := revoked.apply(message, openedAt, now); err != nil || !revoked.isFresh(openedAt.Add(3500*time.Millisecond)) {
 		t.Fatal(err)
 	}
@@ -213,8 +212,8 @@ func TestWhatIsMissingOrUnknownInAnAnswerMeansDeny(t *testing.T) {
 		"no principal":   func(answer *tokenv1.VerifyTokenResponse) { answer.Principal = nil },
 		"no user":        func(answer *tokenv1.VerifyTokenResponse) { answer.Principal.UserId = "" },
 		"no session":     func(answer *tokenv1.VerifyTokenResponse) { answer.Principal.SessionId = "" },
-		"no role":        func(answer *tokenv1.VerifyTokenResponse) { answer.Principal.Role = 0 },
-		"unknown role":   func(answer *tokenv1.VerifyTokenResponse) { answer.Principal.Role = 99 },
+		"no role":        func(answer *tokenv1.VerifyTokenResponse) { answer.Principal.Role = "" },
+		"unknown role":   func(answer *tokenv1.VerifyTokenResponse) { answer.Principal.Role = "not a role" },
 		"no expiry":      func(answer *tokenv1.VerifyTokenResponse) { answer.Principal.ExpiresAt = nil },
 		"impossible time": func(answer *tokenv1.VerifyTokenResponse) {
 			answer.Principal.ExpiresAt = &timestamppb.Timestamp{Nanos: -1}

@@ -12,8 +12,8 @@ export interface Account {
   permissions: string[];
   /** Only with a second factor. */
   recoveryCodesLeft?: number;
-  totpEnabled?: boolean;
-  hasPassword?: boolean;
+  totpEnabled: boolean;
+  hasPassword: boolean;
 }
 
 /** Calls wait for it. */

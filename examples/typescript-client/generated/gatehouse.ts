@@ -990,9 +990,9 @@ export function getAccount(opts?: Oazapfts.RequestOpts) {
                 permissions: string[];
                 recoveryCodesLeft?: number;
                 /** Whether an authenticator app is set up. */
-                totpEnabled?: boolean;
+                totpEnabled: boolean;
                 /** False for an account that has only logins at providers, or passkeys. */
-                hasPassword?: boolean;
+                hasPassword: boolean;
             };
             /** For people; not part of the API. */
             message: string;

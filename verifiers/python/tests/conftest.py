@@ -149,7 +149,7 @@ class FakeTokenService:
 
 def make_principal(change: dict[str, Any]) -> principal_pb2.Principal:
     base = principal_pb2.Principal(
-        user_id="user-1", session_id="session-1", role_name="USER", token_id="token-1", key_id="key-1",
+        user_id="user-1", session_id="session-1", role="USER", token_id="token-1", key_id="key-1",
         acr="urn:gatehouse:acr:1", amr=["pwd"], kind=principal_pb2.PRINCIPAL_KIND_USER,
     )  # fmt: skip
     base.auth_time.GetCurrentTime()

@@ -109,9 +109,9 @@ def test_without_an_answer_it_is_503_with_a_time_to_come_back(
 def test_users_are_admitted_by_role_and_clients_by_scopes(verifier: TokenVerifier, service: FakeTokenService) -> None:
     client = {
         "kind": principal_pb2.PRINCIPAL_KIND_CLIENT, "user_id": "c", "client_id": "c", "scopes": ["orders:read"],
-        "role_name": None, "auth_time": None, "acr": None,
+        "role": None, "auth_time": None, "acr": None,
     }  # fmt: skip
-    callers: list[dict[str, Any]] = [{}, {"role_name": "ADMIN"}, client, client | {"scopes": ["orders:write"]}]
+    callers: list[dict[str, Any]] = [{}, {"role": "ADMIN"}, client, client | {"scopes": ["orders:write"]}]
     table: dict[str, list[int]] = {"/orders": [], "/admin": [], "/clients": [], "/all": [], "/nobody": [], "/inside": []}
     for number, service.principal in enumerate(callers):
         for path, statuses in table.items():

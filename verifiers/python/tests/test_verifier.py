@@ -21,7 +21,7 @@ from gatehouse_token_client._gen.token_service_pb2 import TokenRules, Verificati
 
 CLIENT: dict[str, object] = {
     "kind": principal_pb2.PRINCIPAL_KIND_CLIENT, "user_id": "client-1", "client_id": "client-1", "key_id": None,
-    "session_id": "credential-1", "scopes": ["payments:read"], "role_name": None, "auth_time": None, "acr": None,
+    "session_id": "credential-1", "scopes": ["payments:read"], "role": None, "auth_time": None, "acr": None,
 }  # fmt: skip
 
 

@@ -240,7 +240,7 @@ function SecondFactor({ onCodes }: GivesCodes) {
   const { call, loadAgain } = useSession();
   const account = useAccount();
   const [open, setOpen] = useState<"setUp" | "disable" | "renew">();
-  const hasApp = account?.totpEnabled ?? account?.user.mfaEnabled ?? false;
+  const hasApp = account?.totpEnabled ?? false;
   const close = () => setOpen(undefined);
   return (
     <>

@@ -12,11 +12,6 @@ _ROLE_NAME: Final = re.compile(r"[A-Z][A-Z0-9_]{0,31}")
 Refusal = Literal["invalid", "expired", "revoked"]
 
 _REASONS: Final[dict[int, Refusal]] = {INACTIVE_REASON_EXPIRED: "expired", INACTIVE_REASON_REVOKED: "revoked"}
-_ROLES: Final[dict[int, str]] = {
-    principal_pb2.ROLE_USER: "USER",
-    principal_pb2.ROLE_ADMIN: "ADMIN",
-    principal_pb2.ROLE_AUDITOR: "AUDITOR",
-}
 _LEVELS: Final = {f"urn:gatehouse:acr:{level}": level for level in (1, 2, 3)}
 
 
@@ -24,7 +19,7 @@ def decode(response: VerifyTokenResponse, audience: str | None) -> Principal | R
     if not response.active:
         return _REASONS.get(response.reason, "invalid")
     message = response.principal
-    # A token-service of the version before has not checked the audience.
+    # token-service has checked it. An answer that names another audience is not the answer to this question.
     if audience is not None and message.audience != audience:
         return "invalid"
     # The proof of a bound token is not checked here.
@@ -35,22 +30,20 @@ def decode(response: VerifyTokenResponse, audience: str | None) -> Principal | R
         return "invalid"
     if message.kind == principal_pb2.PRINCIPAL_KIND_CLIENT:
         return _client(message)
-    if message.kind in (principal_pb2.PRINCIPAL_KIND_USER, principal_pb2.PRINCIPAL_KIND_UNSPECIFIED):
+    if message.kind == principal_pb2.PRINCIPAL_KIND_USER:
         return _user(message)
     return "invalid"
 
 
 def _user(message: principal_pb2.Principal) -> Principal | Refusal:
-    # A token-service of the version before has the role as a number, and the methods for `acr`.
-    role = message.role_name or _ROLES.get(message.role, "")
-    level = _LEVELS.get(message.acr) if message.acr else (2 if "mfa" in message.amr else 1)
-    if not _ROLE_NAME.fullmatch(role) or level is None or not message.key_id or not message.HasField("auth_time"):
+    level = _LEVELS.get(message.acr)
+    if not _ROLE_NAME.fullmatch(message.role) or level is None or not message.key_id or not message.HasField("auth_time"):
         return "invalid"
     return Principal(
         kind="user",
         user_id=message.user_id,
         session_id=message.session_id,
-        role=role,
+        role=message.role,
         client_id="",
         scopes=(),
         token_id=message.token_id,

@@ -102,7 +102,7 @@ class Revocations:
         if not message.caught_up:
             return True
         # The read was not earlier, because the stream began after this request.
-        read_s = opened_s + message.elapsed_ms / 1000 if message.HasField("elapsed_ms") else received_s
+        read_s = opened_s + message.elapsed_ms / 1000
         if read_s > received_s + MAX_MESSAGE_AHEAD_S:
             return False
         if read_s >= self.read_at:

@@ -328,8 +328,8 @@ class TokenVerifier:
                 self._known.pop(token, None)
                 return "revoked"
             expires_at = outcome.expires_at.timestamp()
-            left_s = response.expires_in_ms / 1000 or expires_at - self._wall()
-            entry = _Known(outcome, asked_s + min(left_s, MAX_KEEP_S), expires_at + CLOCK_SKEW_S)
+            left_s = min(response.expires_in_ms / 1000, MAX_KEEP_S)
+            entry = _Known(outcome, asked_s + left_s, expires_at + CLOCK_SKEW_S)
             _put(self._known, token, entry, self._max_cached_tokens)
             return outcome
 

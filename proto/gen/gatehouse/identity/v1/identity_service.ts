@@ -162,9 +162,7 @@ export interface CompleteMfaLoginRequest {
   /** As an earlier login of this device gave it. May be empty. Never logged. */
   deviceToken: string;
   /** Whether later logins of this device shall need no code for some time. Ignored where the challenge did not offer it. */
-  trustDevice?:
-    | boolean
-    | undefined;
+  trustDevice: boolean;
   /** The signature of a passkey, in place of the code. */
   passkey: PasskeyAssertion | undefined;
 }
@@ -472,11 +470,9 @@ export interface GetUserResponse {
     | number
     | undefined;
   /** Whether an authenticator app is set up. */
-  hasTotp?:
-    | boolean
-    | undefined;
+  hasTotp: boolean;
   /** Whether a password can log in. */
-  hasPassword?: boolean | undefined;
+  hasPassword: boolean;
 }
 
 /** A link that was mailed, and what shows that its reader holds the account's credentials. */
@@ -2038,7 +2034,7 @@ function createBaseCompleteMfaLoginRequest(): CompleteMfaLoginRequest {
     clientIp: "",
     userAgent: "",
     deviceToken: "",
-    trustDevice: undefined,
+    trustDevice: false,
     passkey: undefined,
   };
 }
@@ -2060,7 +2056,7 @@ export const CompleteMfaLoginRequest: MessageFns<CompleteMfaLoginRequest> = {
     if (message.deviceToken !== "") {
       writer.uint32(42).string(message.deviceToken);
     }
-    if (message.trustDevice !== undefined) {
+    if (message.trustDevice !== false) {
       writer.uint32(48).bool(message.trustDevice);
     }
     if (message.passkey !== undefined) {
@@ -3962,7 +3958,7 @@ export const GetUserRequest: MessageFns<GetUserRequest> = {
 };
 
 function createBaseGetUserResponse(): GetUserResponse {
-  return { user: undefined, recoveryCodesLeft: undefined, hasTotp: undefined, hasPassword: undefined };
+  return { user: undefined, recoveryCodesLeft: undefined, hasTotp: false, hasPassword: false };
 }
 
 export const GetUserResponse: MessageFns<GetUserResponse> = {
@@ -3973,10 +3969,10 @@ export const GetUserResponse: MessageFns<GetUserResponse> = {
     if (message.recoveryCodesLeft !== undefined) {
       writer.uint32(16).uint32(message.recoveryCodesLeft);
     }
-    if (message.hasTotp !== undefined) {
+    if (message.hasTotp !== false) {
       writer.uint32(24).bool(message.hasTotp);
     }
-    if (message.hasPassword !== undefined) {
+    if (message.hasPassword !== false) {
       writer.uint32(32).bool(message.hasPassword);
     }
     return writer;

@@ -75,12 +75,12 @@ export interface ManagedUser {
     | undefined;
   /** Whether it may be used. */
   status: UserStatus;
-  /** When it was first logged in to; absent if never, or before this was kept. */
+  /** When it was first logged in to; absent if never. */
   firstLoginAt:
     | Date
     | undefined;
   /** Whether the next login gives no session before the password was changed. */
-  mustChangePassword?: boolean | undefined;
+  mustChangePassword: boolean;
 }
 
 /** Which accounts. */
@@ -351,7 +351,7 @@ export interface PasskeyEvidence {
 }
 
 function createBaseManagedUser(): ManagedUser {
-  return { user: undefined, status: 0, firstLoginAt: undefined, mustChangePassword: undefined };
+  return { user: undefined, status: 0, firstLoginAt: undefined, mustChangePassword: false };
 }
 
 export const ManagedUser: MessageFns<ManagedUser> = {
@@ -365,7 +365,7 @@ export const ManagedUser: MessageFns<ManagedUser> = {
     if (message.firstLoginAt !== undefined) {
       Timestamp.encode(toTimestamp(message.firstLoginAt), writer.uint32(26).fork()).join();
     }
-    if (message.mustChangePassword !== undefined) {
+    if (message.mustChangePassword !== false) {
       writer.uint32(32).bool(message.mustChangePassword);
     }
     return writer;

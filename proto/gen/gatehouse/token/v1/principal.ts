@@ -12,21 +12,8 @@ export const protobufPackage = "gatehouse.token.v1";
 
 export const protobufFileName = "gatehouse/token/v1/principal.proto";
 
-/** What a user may do. UNSPECIFIED and unknown values grant nothing. */
-export const Role = { UNSPECIFIED: 0, USER: 1, ADMIN: 2, AUDITOR: 3 } as const;
-
-export type Role = typeof Role[keyof typeof Role];
-
-export namespace Role {
-  export type UNSPECIFIED = typeof Role.UNSPECIFIED;
-  export type USER = typeof Role.USER;
-  export type ADMIN = typeof Role.ADMIN;
-  export type AUDITOR = typeof Role.AUDITOR;
-}
-
-/** What kind of account a principal is. */
+/** What kind of account a principal is. UNSPECIFIED and unknown values mean "deny". */
 export const PrincipalKind = {
-  /** UNSPECIFIED - Of services that do not know the field: a user. */
   UNSPECIFIED: 0,
   USER: 1,
   /** CLIENT - A program (RFC 6749 section 4.4). */
@@ -55,8 +42,8 @@ export interface Principal {
   userId: string;
   /** UUID of the session (`sid`). Of a client: of the credential. */
   sessionId: string;
-  /** The role at issue; a change of role ends the session. UNSPECIFIED for roles that `access.yaml` adds, and for clients. */
-  role: Role;
+  /** The role at issue, as in `access.yaml`: `USER`, `SUPPORT`, …. A change of role ends the session. Empty for clients. */
+  role: string;
   /** `jti`. Of an API key: its public id. */
   tokenId: string;
   /** `kid` of the key that signed the token. Empty for an API key. */
@@ -77,14 +64,9 @@ export interface Principal {
     | undefined;
   /**
    * Level of assurance: `urn:gatehouse:acr:1` (one factor), `2` (two factors) or `3` (a passkey with user
-   * verification). Empty from a service that does not know the field: then 2 if `amr` has `mfa`, else 1.
+   * verification). Empty for clients.
    */
   acr: string;
-  /**
-   * The role's name, as in `access.yaml`: `USER`, `SUPPORT`, …. Empty for clients, and from a service that does not know
-   * the field: then `role` says it.
-   */
-  roleName: string;
   /** A user or a client. */
   kind: PrincipalKind;
   /** UUID of the client (`client_id`). Empty for users. */
@@ -95,10 +77,8 @@ export interface Principal {
   confirmation:
     | Confirmation
     | undefined;
-  /** `aud`. Absent from a service that does not know the field: then the issuer. */
-  audience?:
-    | string
-    | undefined;
+  /** `aud`. */
+  audience: string;
   /**
    * `origin_jti`: `token_id` of the token that this one was exchanged for, whose revocation is this one's too. Absent from
    * a token that a client was given.
@@ -129,8 +109,8 @@ export interface TokenPair {
   confirmation?:
     | Confirmation
     | undefined;
-  /** Seconds until the session ends if it is not refreshed. Absent from a service that does not know the field. */
-  refreshExpiresInS?: number | undefined;
+  /** Seconds until the session ends if it is not refreshed. */
+  refreshExpiresInS: number;
 }
 
 function createBaseConfirmation(): Confirmation {
@@ -194,7 +174,7 @@ function createBasePrincipal(): Principal {
   return {
     userId: "",
     sessionId: "",
-    role: 0,
+    role: "",
     tokenId: "",
     keyId: "",
     amr: [],
@@ -202,12 +182,11 @@ function createBasePrincipal(): Principal {
     issuedAt: undefined,
     expiresAt: undefined,
     acr: "",
-    roleName: "",
     kind: 0,
     clientId: "",
     scopes: [],
     confirmation: undefined,
-    audience: undefined,
+    audience: "",
     originTokenId: undefined,
     originKeyId: undefined,
   };
@@ -221,8 +200,8 @@ export const Principal: MessageFns<Principal> = {
     if (message.sessionId !== "") {
       writer.uint32(18).string(message.sessionId);
     }
-    if (message.role !== 0) {
-      writer.uint32(24).int32(message.role);
+    if (message.role !== "") {
+      writer.uint32(26).string(message.role);
     }
     if (message.tokenId !== "") {
       writer.uint32(34).string(message.tokenId);
@@ -245,29 +224,26 @@ export const Principal: MessageFns<Principal> = {
     if (message.acr !== "") {
       writer.uint32(82).string(message.acr);
     }
-    if (message.roleName !== "") {
-      writer.uint32(90).string(message.roleName);
-    }
     if (message.kind !== 0) {
-      writer.uint32(96).int32(message.kind);
+      writer.uint32(88).int32(message.kind);
     }
     if (message.clientId !== "") {
-      writer.uint32(106).string(message.clientId);
+      writer.uint32(98).string(message.clientId);
     }
     for (const v of message.scopes) {
-      writer.uint32(114).string(v!);
+      writer.uint32(106).string(v!);
     }
     if (message.confirmation !== undefined) {
-      Confirmation.encode(message.confirmation, writer.uint32(122).fork()).join();
+      Confirmation.encode(message.confirmation, writer.uint32(114).fork()).join();
     }
-    if (message.audience !== undefined) {
-      writer.uint32(130).string(message.audience);
+    if (message.audience !== "") {
+      writer.uint32(122).string(message.audience);
     }
     if (message.originTokenId !== undefined) {
-      writer.uint32(138).string(message.originTokenId);
+      writer.uint32(130).string(message.originTokenId);
     }
     if (message.originKeyId !== undefined) {
-      writer.uint32(146).string(message.originKeyId);
+      writer.uint32(138).string(message.originKeyId);
     }
     return writer;
   },
@@ -302,11 +278,11 @@ export const Principal: MessageFns<Principal> = {
             continue;
           }
           case 3: {
-            if (tag !== 24) {
+            if (tag !== 26) {
               break;
             }
 
-            message.role = reader.int32() as any;
+            message.role = reader.string();
             continue;
           }
           case 4: {
@@ -366,19 +342,19 @@ export const Principal: MessageFns<Principal> = {
             continue;
           }
           case 11: {
-            if (tag !== 90) {
-              break;
-            }
-
-            message.roleName = reader.string();
-            continue;
-          }
-          case 12: {
-            if (tag !== 96) {
+            if (tag !== 88) {
               break;
             }
 
             message.kind = reader.int32() as any;
+            continue;
+          }
+          case 12: {
+            if (tag !== 98) {
+              break;
+            }
+
+            message.clientId = reader.string();
             continue;
           }
           case 13: {
@@ -386,7 +362,7 @@ export const Principal: MessageFns<Principal> = {
               break;
             }
 
-            message.clientId = reader.string();
+            message.scopes.push(reader.string());
             continue;
           }
           case 14: {
@@ -394,7 +370,7 @@ export const Principal: MessageFns<Principal> = {
               break;
             }
 
-            message.scopes.push(reader.string());
+            message.confirmation = Confirmation.decode(reader, reader.uint32());
             continue;
           }
           case 15: {
@@ -402,7 +378,7 @@ export const Principal: MessageFns<Principal> = {
               break;
             }
 
-            message.confirmation = Confirmation.decode(reader, reader.uint32());
+            message.audience = reader.string();
             continue;
           }
           case 16: {
@@ -410,19 +386,11 @@ export const Principal: MessageFns<Principal> = {
               break;
             }
 
-            message.audience = reader.string();
+            message.originTokenId = reader.string();
             continue;
           }
           case 17: {
             if (tag !== 138) {
-              break;
-            }
-
-            message.originTokenId = reader.string();
-            continue;
-          }
-          case 18: {
-            if (tag !== 146) {
               break;
             }
 
@@ -450,7 +418,7 @@ function createBaseTokenPair(): TokenPair {
     sessionId: "",
     userId: "",
     confirmation: undefined,
-    refreshExpiresInS: undefined,
+    refreshExpiresInS: 0,
   };
 }
 
@@ -474,7 +442,7 @@ export const TokenPair: MessageFns<TokenPair> = {
     if (message.confirmation !== undefined) {
       Confirmation.encode(message.confirmation, writer.uint32(50).fork()).join();
     }
-    if (message.refreshExpiresInS !== undefined) {
+    if (message.refreshExpiresInS !== 0) {
       writer.uint32(56).uint32(message.refreshExpiresInS);
     }
     return writer;

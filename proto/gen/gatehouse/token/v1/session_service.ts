@@ -39,7 +39,7 @@ export interface SessionLimits {
 export interface IssueSessionRequest {
   /** UUID. */
   userId: string;
-  /** As `Principal.role_name`. */
+  /** As `Principal.role`. */
   role: string;
   /** RFC 8176 methods; at least one. */
   amr: string[];

@@ -52,8 +52,7 @@ export interface VerifyTokenRequest {
     | undefined;
   /**
    * The `aud` that the token must have: the caller's own name (RFC 7519 section 4.1.3). Absent: the issuer, and then an
-   * API key may be verified too. A service that does not know the field verifies tokens for the issuer, so demand
-   * the same of `Principal.audience`.
+   * API key may be verified too. Demand the same of `Principal.audience`: an answer for another one is none.
    */
   audience?: string | undefined;
 }
@@ -70,8 +69,7 @@ export interface VerifyTokenResponse {
     | undefined;
   /**
    * Set when active: milliseconds until the service refuses the token as expired, its allowance for
-   * clock skew included. Count it from before the call was sent, by a monotonic clock. 0 from a service
-   * that does not know the field.
+   * clock skew included. Count it from before the call was sent, by a monotonic clock.
    */
   expiresInMs: number;
 }
@@ -100,12 +98,9 @@ export interface WatchRevocationsResponse {
   /**
    * Milliseconds, by the server's monotonic clock, from the begin of this stream to the begin of the read
    * of the log that this message tells of. Counted from when the caller opened the stream, it gives a
-   * moment at or before that read: a delayed message does not count as fresh. Absent from a service that
-   * does not know the field.
+   * moment at or before that read: a delayed message does not count as fresh.
    */
-  elapsedMs?:
-    | number
-    | undefined;
+  elapsedMs: number;
   /** The server's time at that read. */
   readAt:
     | Date
@@ -113,7 +108,7 @@ export interface WatchRevocationsResponse {
   /**
    * Seconds from receipt for which the caller keeps what it is told at least, by its own monotonic clock
    * and whatever `expires_at` says: the longest life of an access token and the allowance for clock skew.
-   * 0 from a service that does not know the field: then 3,610.
+   * 0 counts as 3,610.
    */
   keepS: number;
   /** What tokens of this service look like now; absent while it has not changed on this stream. */
@@ -142,7 +137,7 @@ export interface VerificationKey {
   algorithm: string;
   /**
    * SubjectPublicKeyInfo in DER (RFC 5280 section 4.1). A token that names this key and is not signed by it is forged, which
-   * the caller may find without a call. Empty from a service that does not know the field.
+   * the caller may find without a call. Empty where the service has no such form of the key.
    */
   publicKey: Uint8Array;
 }
@@ -177,8 +172,8 @@ export interface GetJwksResponse {
   jwksJson: string;
   /** How long a reader may keep it, in seconds. */
   maxAgeS: number;
-  /** `iss` of access tokens, and `aud` of clients' assertions. Absent from a service that does not know the field. */
-  issuer?: string | undefined;
+  /** `iss` of access tokens, and `aud` of clients' assertions. */
+  issuer: string;
 }
 
 function createBaseVerifyTokenRequest(): VerifyTokenRequest {
@@ -391,7 +386,7 @@ function createBaseWatchRevocationsResponse(): WatchRevocationsResponse {
     sequence: 0,
     caughtUp: false,
     tip: "",
-    elapsedMs: undefined,
+    elapsedMs: 0,
     readAt: undefined,
     keepS: 0,
     rules: undefined,
@@ -412,7 +407,7 @@ export const WatchRevocationsResponse: MessageFns<WatchRevocationsResponse> = {
     if (message.tip !== "") {
       writer.uint32(34).string(message.tip);
     }
-    if (message.elapsedMs !== undefined) {
+    if (message.elapsedMs !== 0) {
       writer.uint32(40).uint32(message.elapsedMs);
     }
     if (message.readAt !== undefined) {
@@ -759,7 +754,7 @@ export const GetJwksRequest: MessageFns<GetJwksRequest> = {
 };
 
 function createBaseGetJwksResponse(): GetJwksResponse {
-  return { jwksJson: "", maxAgeS: 0, issuer: undefined };
+  return { jwksJson: "", maxAgeS: 0, issuer: "" };
 }
 
 export const GetJwksResponse: MessageFns<GetJwksResponse> = {
@@ -770,7 +765,7 @@ export const GetJwksResponse: MessageFns<GetJwksResponse> = {
     if (message.maxAgeS !== 0) {
       writer.uint32(16).uint32(message.maxAgeS);
     }
-    if (message.issuer !== undefined) {
+    if (message.issuer !== "") {
       writer.uint32(26).string(message.issuer);
     }
     return writer;

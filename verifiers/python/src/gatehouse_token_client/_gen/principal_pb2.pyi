@@ -10,22 +10,11 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
-class Role(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-    __slots__ = ()
-    ROLE_UNSPECIFIED: _ClassVar[Role]
-    ROLE_USER: _ClassVar[Role]
-    ROLE_ADMIN: _ClassVar[Role]
-    ROLE_AUDITOR: _ClassVar[Role]
-
 class PrincipalKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     PRINCIPAL_KIND_UNSPECIFIED: _ClassVar[PrincipalKind]
     PRINCIPAL_KIND_USER: _ClassVar[PrincipalKind]
     PRINCIPAL_KIND_CLIENT: _ClassVar[PrincipalKind]
-ROLE_UNSPECIFIED: Role
-ROLE_USER: Role
-ROLE_ADMIN: Role
-ROLE_AUDITOR: Role
 PRINCIPAL_KIND_UNSPECIFIED: PrincipalKind
 PRINCIPAL_KIND_USER: PrincipalKind
 PRINCIPAL_KIND_CLIENT: PrincipalKind
@@ -39,7 +28,7 @@ class Confirmation(_message.Message):
     def __init__(self, jkt: _Optional[str] = ..., x5t_s256: _Optional[str] = ...) -> None: ...
 
 class Principal(_message.Message):
-    __slots__ = ("user_id", "session_id", "role", "token_id", "key_id", "amr", "auth_time", "issued_at", "expires_at", "acr", "role_name", "kind", "client_id", "scopes", "confirmation", "audience", "origin_token_id", "origin_key_id")
+    __slots__ = ("user_id", "session_id", "role", "token_id", "key_id", "amr", "auth_time", "issued_at", "expires_at", "acr", "kind", "client_id", "scopes", "confirmation", "audience", "origin_token_id", "origin_key_id")
     USER_ID_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
@@ -50,7 +39,6 @@ class Principal(_message.Message):
     ISSUED_AT_FIELD_NUMBER: _ClassVar[int]
     EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
     ACR_FIELD_NUMBER: _ClassVar[int]
-    ROLE_NAME_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     SCOPES_FIELD_NUMBER: _ClassVar[int]
@@ -60,7 +48,7 @@ class Principal(_message.Message):
     ORIGIN_KEY_ID_FIELD_NUMBER: _ClassVar[int]
     user_id: str
     session_id: str
-    role: Role
+    role: str
     token_id: str
     key_id: str
     amr: _containers.RepeatedScalarFieldContainer[str]
@@ -68,7 +56,6 @@ class Principal(_message.Message):
     issued_at: _timestamp_pb2.Timestamp
     expires_at: _timestamp_pb2.Timestamp
     acr: str
-    role_name: str
     kind: PrincipalKind
     client_id: str
     scopes: _containers.RepeatedScalarFieldContainer[str]
@@ -76,7 +63,7 @@ class Principal(_message.Message):
     audience: str
     origin_token_id: str
     origin_key_id: str
-    def __init__(self, user_id: _Optional[str] = ..., session_id: _Optional[str] = ..., role: _Optional[_Union[Role, str]] = ..., token_id: _Optional[str] = ..., key_id: _Optional[str] = ..., amr: _Optional[_Iterable[str]] = ..., auth_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., issued_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., acr: _Optional[str] = ..., role_name: _Optional[str] = ..., kind: _Optional[_Union[PrincipalKind, str]] = ..., client_id: _Optional[str] = ..., scopes: _Optional[_Iterable[str]] = ..., confirmation: _Optional[_Union[Confirmation, _Mapping]] = ..., audience: _Optional[str] = ..., origin_token_id: _Optional[str] = ..., origin_key_id: _Optional[str] = ...) -> None: ...
+    def __init__(self, user_id: _Optional[str] = ..., session_id: _Optional[str] = ..., role: _Optional[str] = ..., token_id: _Optional[str] = ..., key_id: _Optional[str] = ..., amr: _Optional[_Iterable[str]] = ..., auth_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., issued_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., acr: _Optional[str] = ..., kind: _Optional[_Union[PrincipalKind, str]] = ..., client_id: _Optional[str] = ..., scopes: _Optional[_Iterable[str]] = ..., confirmation: _Optional[_Union[Confirmation, _Mapping]] = ..., audience: _Optional[str] = ..., origin_token_id: _Optional[str] = ..., origin_key_id: _Optional[str] = ...) -> None: ...
 
 class TokenPair(_message.Message):
     __slots__ = ("access_token", "refresh_token", "expires_in_s", "session_id", "user_id", "confirmation", "refresh_expires_in_s")

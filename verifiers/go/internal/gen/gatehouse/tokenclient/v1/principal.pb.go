@@ -22,64 +22,10 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// What a user may do. UNSPECIFIED and unknown values grant nothing.
-type Role int32
-
-const (
-	Role_ROLE_UNSPECIFIED Role = 0
-	Role_ROLE_USER        Role = 1
-	Role_ROLE_ADMIN       Role = 2
-	Role_ROLE_AUDITOR     Role = 3
-)
-
-// Enum value maps for Role.
-var (
-	Role_name = map[int32]string{
-		0: "ROLE_UNSPECIFIED",
-		1: "ROLE_USER",
-		2: "ROLE_ADMIN",
-		3: "ROLE_AUDITOR",
-	}
-	Role_value = map[string]int32{
-		"ROLE_UNSPECIFIED": 0,
-		"ROLE_USER":        1,
-		"ROLE_ADMIN":       2,
-		"ROLE_AUDITOR":     3,
-	}
-)
-
-func (x Role) Enum() *Role {
-	p := new(Role)
-	*p = x
-	return p
-}
-
-func (x Role) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (Role) Descriptor() protoreflect.EnumDescriptor {
-	return file_gatehouse_tokenclient_v1_principal_proto_enumTypes[0].Descriptor()
-}
-
-func (Role) Type() protoreflect.EnumType {
-	return &file_gatehouse_tokenclient_v1_principal_proto_enumTypes[0]
-}
-
-func (x Role) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Role.Descriptor instead.
-func (Role) EnumDescriptor() ([]byte, []int) {
-	return file_gatehouse_tokenclient_v1_principal_proto_rawDescGZIP(), []int{0}
-}
-
-// What kind of account a principal is.
+// What kind of account a principal is. UNSPECIFIED and unknown values mean "deny".
 type PrincipalKind int32
 
 const (
-	// Of services that do not know the field: a user.
 	PrincipalKind_PRINCIPAL_KIND_UNSPECIFIED PrincipalKind = 0
 	PrincipalKind_PRINCIPAL_KIND_USER        PrincipalKind = 1
 	// A program (RFC 6749 section 4.4).
@@ -111,11 +57,11 @@ func (x PrincipalKind) String() string {
 }
 
 func (PrincipalKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_gatehouse_tokenclient_v1_principal_proto_enumTypes[1].Descriptor()
+	return file_gatehouse_tokenclient_v1_principal_proto_enumTypes[0].Descriptor()
 }
 
 func (PrincipalKind) Type() protoreflect.EnumType {
-	return &file_gatehouse_tokenclient_v1_principal_proto_enumTypes[1]
+	return &file_gatehouse_tokenclient_v1_principal_proto_enumTypes[0]
 }
 
 func (x PrincipalKind) Number() protoreflect.EnumNumber {
@@ -124,7 +70,7 @@ func (x PrincipalKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PrincipalKind.Descriptor instead.
 func (PrincipalKind) EnumDescriptor() ([]byte, []int) {
-	return file_gatehouse_tokenclient_v1_principal_proto_rawDescGZIP(), []int{1}
+	return file_gatehouse_tokenclient_v1_principal_proto_rawDescGZIP(), []int{0}
 }
 
 // The key that a token is bound to (`cnf`, RFC 7800): one field is set. In requests, what a client has proven: one or both.
@@ -189,8 +135,8 @@ type Principal struct {
 	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// UUID of the session (`sid`). Of a client: of the credential.
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// The role at issue; a change of role ends the session. UNSPECIFIED for roles that `access.yaml` adds, and for clients.
-	Role Role `protobuf:"varint,3,opt,name=role,proto3,enum=gatehouse.tokenclient.v1.Role" json:"role,omitempty"`
+	// The role at issue, as in `access.yaml`: `USER`, `SUPPORT`, …. A change of role ends the session. Empty for clients.
+	Role string `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`
 	// `jti`. Of an API key: its public id.
 	TokenId string `protobuf:"bytes,4,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
 	// `kid` of the key that signed the token. Empty for an API key.
@@ -204,27 +150,24 @@ type Principal struct {
 	// `exp`.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// Level of assurance: `urn:gatehouse:acr:1` (one factor), `2` (two factors) or `3` (a passkey with user
-	// verification). Empty from a service that does not know the field: then 2 if `amr` has `mfa`, else 1.
+	// verification). Empty for clients.
 	Acr string `protobuf:"bytes,10,opt,name=acr,proto3" json:"acr,omitempty"`
-	// The role's name, as in `access.yaml`: `USER`, `SUPPORT`, …. Empty for clients, and from a service that does not know
-	// the field: then `role` says it.
-	RoleName string `protobuf:"bytes,11,opt,name=role_name,json=roleName,proto3" json:"role_name,omitempty"`
 	// A user or a client.
-	Kind PrincipalKind `protobuf:"varint,12,opt,name=kind,proto3,enum=gatehouse.tokenclient.v1.PrincipalKind" json:"kind,omitempty"`
+	Kind PrincipalKind `protobuf:"varint,11,opt,name=kind,proto3,enum=gatehouse.tokenclient.v1.PrincipalKind" json:"kind,omitempty"`
 	// UUID of the client (`client_id`). Empty for users.
-	ClientId string `protobuf:"bytes,13,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
+	ClientId string `protobuf:"bytes,12,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
 	// What a client was granted (`scope`): names of permissions. Empty for users.
-	Scopes []string `protobuf:"bytes,14,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	Scopes []string `protobuf:"bytes,13,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	// Absent: a bearer token.
-	Confirmation *Confirmation `protobuf:"bytes,15,opt,name=confirmation,proto3" json:"confirmation,omitempty"`
-	// `aud`. Absent from a service that does not know the field: then the issuer.
-	Audience *string `protobuf:"bytes,16,opt,name=audience,proto3,oneof" json:"audience,omitempty"`
+	Confirmation *Confirmation `protobuf:"bytes,14,opt,name=confirmation,proto3" json:"confirmation,omitempty"`
+	// `aud`.
+	Audience string `protobuf:"bytes,15,opt,name=audience,proto3" json:"audience,omitempty"`
 	// `origin_jti`: `token_id` of the token that this one was exchanged for, whose revocation is this one's too. Absent from
 	// a token that a client was given.
-	OriginTokenId *string `protobuf:"bytes,17,opt,name=origin_token_id,json=originTokenId,proto3,oneof" json:"origin_token_id,omitempty"`
+	OriginTokenId *string `protobuf:"bytes,16,opt,name=origin_token_id,json=originTokenId,proto3,oneof" json:"origin_token_id,omitempty"`
 	// `origin_kid`: `key_id` of the token that this one was exchanged for; a ban of that key is this token's too. Absent from a
 	// token that a client was given, and from one that came of an API key.
-	OriginKeyId   *string `protobuf:"bytes,18,opt,name=origin_key_id,json=originKeyId,proto3,oneof" json:"origin_key_id,omitempty"`
+	OriginKeyId   *string `protobuf:"bytes,17,opt,name=origin_key_id,json=originKeyId,proto3,oneof" json:"origin_key_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -273,11 +216,11 @@ func (x *Principal) GetSessionId() string {
 	return ""
 }
 
-func (x *Principal) GetRole() Role {
+func (x *Principal) GetRole() string {
 	if x != nil {
 		return x.Role
 	}
-	return Role_ROLE_UNSPECIFIED
+	return ""
 }
 
 func (x *Principal) GetTokenId() string {
@@ -329,13 +272,6 @@ func (x *Principal) GetAcr() string {
 	return ""
 }
 
-func (x *Principal) GetRoleName() string {
-	if x != nil {
-		return x.RoleName
-	}
-	return ""
-}
-
 func (x *Principal) GetKind() PrincipalKind {
 	if x != nil {
 		return x.Kind
@@ -365,8 +301,8 @@ func (x *Principal) GetConfirmation() *Confirmation {
 }
 
 func (x *Principal) GetAudience() string {
-	if x != nil && x.Audience != nil {
-		return *x.Audience
+	if x != nil {
+		return x.Audience
 	}
 	return ""
 }
@@ -400,8 +336,8 @@ type TokenPair struct {
 	UserId string `protobuf:"bytes,5,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// What both are bound to. Absent: bearer tokens.
 	Confirmation *Confirmation `protobuf:"bytes,6,opt,name=confirmation,proto3,oneof" json:"confirmation,omitempty"`
-	// Seconds until the session ends if it is not refreshed. Absent from a service that does not know the field.
-	RefreshExpiresInS *uint32 `protobuf:"varint,7,opt,name=refresh_expires_in_s,json=refreshExpiresInS,proto3,oneof" json:"refresh_expires_in_s,omitempty"`
+	// Seconds until the session ends if it is not refreshed.
+	RefreshExpiresInS uint32 `protobuf:"varint,7,opt,name=refresh_expires_in_s,json=refreshExpiresInS,proto3" json:"refresh_expires_in_s,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -479,8 +415,8 @@ func (x *TokenPair) GetConfirmation() *Confirmation {
 }
 
 func (x *TokenPair) GetRefreshExpiresInS() uint32 {
-	if x != nil && x.RefreshExpiresInS != nil {
-		return *x.RefreshExpiresInS
+	if x != nil {
+		return x.RefreshExpiresInS
 	}
 	return 0
 }
@@ -492,12 +428,12 @@ const file_gatehouse_tokenclient_v1_principal_proto_rawDesc = "" +
 	"(gatehouse/tokenclient/v1/principal.proto\x12\x18gatehouse.tokenclient.v1\x1a\x1fgoogle/protobuf/timestamp.proto\";\n" +
 	"\fConfirmation\x12\x10\n" +
 	"\x03jkt\x18\x01 \x01(\tR\x03jkt\x12\x19\n" +
-	"\bx5t_s256\x18\x02 \x01(\tR\ax5tS256\"\xff\x05\n" +
+	"\bx5t_s256\x18\x02 \x01(\tR\ax5tS256\"\xb0\x05\n" +
 	"\tPrincipal\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x1d\n" +
 	"\n" +
-	"session_id\x18\x02 \x01(\tR\tsessionId\x122\n" +
-	"\x04role\x18\x03 \x01(\x0e2\x1e.gatehouse.tokenclient.v1.RoleR\x04role\x12\x19\n" +
+	"session_id\x18\x02 \x01(\tR\tsessionId\x12\x12\n" +
+	"\x04role\x18\x03 \x01(\tR\x04role\x12\x19\n" +
 	"\btoken_id\x18\x04 \x01(\tR\atokenId\x12\x15\n" +
 	"\x06key_id\x18\x05 \x01(\tR\x05keyId\x12\x10\n" +
 	"\x03amr\x18\x06 \x03(\tR\x03amr\x127\n" +
@@ -506,18 +442,16 @@ const file_gatehouse_tokenclient_v1_principal_proto_rawDesc = "" +
 	"\n" +
 	"expires_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x10\n" +
 	"\x03acr\x18\n" +
-	" \x01(\tR\x03acr\x12\x1b\n" +
-	"\trole_name\x18\v \x01(\tR\broleName\x12;\n" +
-	"\x04kind\x18\f \x01(\x0e2'.gatehouse.tokenclient.v1.PrincipalKindR\x04kind\x12\x1b\n" +
-	"\tclient_id\x18\r \x01(\tR\bclientId\x12\x16\n" +
-	"\x06scopes\x18\x0e \x03(\tR\x06scopes\x12J\n" +
-	"\fconfirmation\x18\x0f \x01(\v2&.gatehouse.tokenclient.v1.ConfirmationR\fconfirmation\x12\x1f\n" +
-	"\baudience\x18\x10 \x01(\tH\x00R\baudience\x88\x01\x01\x12+\n" +
-	"\x0forigin_token_id\x18\x11 \x01(\tH\x01R\roriginTokenId\x88\x01\x01\x12'\n" +
-	"\rorigin_key_id\x18\x12 \x01(\tH\x02R\voriginKeyId\x88\x01\x01B\v\n" +
-	"\t_audienceB\x12\n" +
+	" \x01(\tR\x03acr\x12;\n" +
+	"\x04kind\x18\v \x01(\x0e2'.gatehouse.tokenclient.v1.PrincipalKindR\x04kind\x12\x1b\n" +
+	"\tclient_id\x18\f \x01(\tR\bclientId\x12\x16\n" +
+	"\x06scopes\x18\r \x03(\tR\x06scopes\x12J\n" +
+	"\fconfirmation\x18\x0e \x01(\v2&.gatehouse.tokenclient.v1.ConfirmationR\fconfirmation\x12\x1a\n" +
+	"\baudience\x18\x0f \x01(\tR\baudience\x12+\n" +
+	"\x0forigin_token_id\x18\x10 \x01(\tH\x00R\roriginTokenId\x88\x01\x01\x12'\n" +
+	"\rorigin_key_id\x18\x11 \x01(\tH\x01R\voriginKeyId\x88\x01\x01B\x12\n" +
 	"\x10_origin_token_idB\x10\n" +
-	"\x0e_origin_key_id\"\xde\x02\n" +
+	"\x0e_origin_key_id\"\xc0\x02\n" +
 	"\tTokenPair\x12!\n" +
 	"\faccess_token\x18\x01 \x01(\tR\vaccessToken\x12#\n" +
 	"\rrefresh_token\x18\x02 \x01(\tR\frefreshToken\x12 \n" +
@@ -526,16 +460,9 @@ const file_gatehouse_tokenclient_v1_principal_proto_rawDesc = "" +
 	"\n" +
 	"session_id\x18\x04 \x01(\tR\tsessionId\x12\x17\n" +
 	"\auser_id\x18\x05 \x01(\tR\x06userId\x12O\n" +
-	"\fconfirmation\x18\x06 \x01(\v2&.gatehouse.tokenclient.v1.ConfirmationH\x00R\fconfirmation\x88\x01\x01\x124\n" +
-	"\x14refresh_expires_in_s\x18\a \x01(\rH\x01R\x11refreshExpiresInS\x88\x01\x01B\x0f\n" +
-	"\r_confirmationB\x17\n" +
-	"\x15_refresh_expires_in_s*M\n" +
-	"\x04Role\x12\x14\n" +
-	"\x10ROLE_UNSPECIFIED\x10\x00\x12\r\n" +
-	"\tROLE_USER\x10\x01\x12\x0e\n" +
-	"\n" +
-	"ROLE_ADMIN\x10\x02\x12\x10\n" +
-	"\fROLE_AUDITOR\x10\x03*c\n" +
+	"\fconfirmation\x18\x06 \x01(\v2&.gatehouse.tokenclient.v1.ConfirmationH\x00R\fconfirmation\x88\x01\x01\x12/\n" +
+	"\x14refresh_expires_in_s\x18\a \x01(\rR\x11refreshExpiresInSB\x0f\n" +
+	"\r_confirmation*c\n" +
 	"\rPrincipalKind\x12\x1e\n" +
 	"\x1aPRINCIPAL_KIND_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13PRINCIPAL_KIND_USER\x10\x01\x12\x19\n" +
@@ -554,29 +481,27 @@ func file_gatehouse_tokenclient_v1_principal_proto_rawDescGZIP() []byte {
 	return file_gatehouse_tokenclient_v1_principal_proto_rawDescData
 }
 
-var file_gatehouse_tokenclient_v1_principal_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_gatehouse_tokenclient_v1_principal_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_gatehouse_tokenclient_v1_principal_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_gatehouse_tokenclient_v1_principal_proto_goTypes = []any{
-	(Role)(0),                     // 0: gatehouse.tokenclient.v1.Role
-	(PrincipalKind)(0),            // 1: gatehouse.tokenclient.v1.PrincipalKind
-	(*Confirmation)(nil),          // 2: gatehouse.tokenclient.v1.Confirmation
-	(*Principal)(nil),             // 3: gatehouse.tokenclient.v1.Principal
-	(*TokenPair)(nil),             // 4: gatehouse.tokenclient.v1.TokenPair
-	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
+	(PrincipalKind)(0),            // 0: gatehouse.tokenclient.v1.PrincipalKind
+	(*Confirmation)(nil),          // 1: gatehouse.tokenclient.v1.Confirmation
+	(*Principal)(nil),             // 2: gatehouse.tokenclient.v1.Principal
+	(*TokenPair)(nil),             // 3: gatehouse.tokenclient.v1.TokenPair
+	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
 }
 var file_gatehouse_tokenclient_v1_principal_proto_depIdxs = []int32{
-	0, // 0: gatehouse.tokenclient.v1.Principal.role:type_name -> gatehouse.tokenclient.v1.Role
-	5, // 1: gatehouse.tokenclient.v1.Principal.auth_time:type_name -> google.protobuf.Timestamp
-	5, // 2: gatehouse.tokenclient.v1.Principal.issued_at:type_name -> google.protobuf.Timestamp
-	5, // 3: gatehouse.tokenclient.v1.Principal.expires_at:type_name -> google.protobuf.Timestamp
-	1, // 4: gatehouse.tokenclient.v1.Principal.kind:type_name -> gatehouse.tokenclient.v1.PrincipalKind
-	2, // 5: gatehouse.tokenclient.v1.Principal.confirmation:type_name -> gatehouse.tokenclient.v1.Confirmation
-	2, // 6: gatehouse.tokenclient.v1.TokenPair.confirmation:type_name -> gatehouse.tokenclient.v1.Confirmation
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	4, // 0: gatehouse.tokenclient.v1.Principal.auth_time:type_name -> google.protobuf.Timestamp
+	4, // 1: gatehouse.tokenclient.v1.Principal.issued_at:type_name -> google.protobuf.Timestamp
+	4, // 2: gatehouse.tokenclient.v1.Principal.expires_at:type_name -> google.protobuf.Timestamp
+	0, // 3: gatehouse.tokenclient.v1.Principal.kind:type_name -> gatehouse.tokenclient.v1.PrincipalKind
+	1, // 4: gatehouse.tokenclient.v1.Principal.confirmation:type_name -> gatehouse.tokenclient.v1.Confirmation
+	1, // 5: gatehouse.tokenclient.v1.TokenPair.confirmation:type_name -> gatehouse.tokenclient.v1.Confirmation
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_gatehouse_tokenclient_v1_principal_proto_init() }
@@ -591,7 +516,7 @@ func file_gatehouse_tokenclient_v1_principal_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gatehouse_tokenclient_v1_principal_proto_rawDesc), len(file_gatehouse_tokenclient_v1_principal_proto_rawDesc)),
-			NumEnums:      2,
+			NumEnums:      1,
 			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -84,8 +84,7 @@ type VerifyTokenRequest struct {
 	// one that has. Otherwise a token that is bound to a key is not active.
 	AcceptsBound *bool `protobuf:"varint,2,opt,name=accepts_bound,json=acceptsBound,proto3,oneof" json:"accepts_bound,omitempty"`
 	// The `aud` that the token must have: the caller's own name (RFC 7519 section 4.1.3). Absent: the issuer, and then an
-	// API key may be verified too. A service that does not know the field verifies tokens for the issuer, so demand
-	// the same of `Principal.audience`.
+	// API key may be verified too. Demand the same of `Principal.audience`: an answer for another one is none.
 	Audience      *string `protobuf:"bytes,3,opt,name=audience,proto3,oneof" json:"audience,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -152,8 +151,7 @@ type VerifyTokenResponse struct {
 	// Set when active.
 	Principal *Principal `protobuf:"bytes,3,opt,name=principal,proto3" json:"principal,omitempty"`
 	// Set when active: milliseconds until the service refuses the token as expired, its allowance for
-	// clock skew included. Count it from before the call was sent, by a monotonic clock. 0 from a service
-	// that does not know the field.
+	// clock skew included. Count it from before the call was sent, by a monotonic clock.
 	ExpiresInMs   uint32 `protobuf:"varint,4,opt,name=expires_in_ms,json=expiresInMs,proto3" json:"expires_in_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -286,14 +284,13 @@ type WatchRevocationsResponse struct {
 	Tip string `protobuf:"bytes,4,opt,name=tip,proto3" json:"tip,omitempty"`
 	// Milliseconds, by the server's monotonic clock, from the begin of this stream to the begin of the read
 	// of the log that this message tells of. Counted from when the caller opened the stream, it gives a
-	// moment at or before that read: a delayed message does not count as fresh. Absent from a service that
-	// does not know the field.
-	ElapsedMs *uint32 `protobuf:"varint,5,opt,name=elapsed_ms,json=elapsedMs,proto3,oneof" json:"elapsed_ms,omitempty"`
+	// moment at or before that read: a delayed message does not count as fresh.
+	ElapsedMs uint32 `protobuf:"varint,5,opt,name=elapsed_ms,json=elapsedMs,proto3" json:"elapsed_ms,omitempty"`
 	// The server's time at that read.
 	ReadAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=read_at,json=readAt,proto3" json:"read_at,omitempty"`
 	// Seconds from receipt for which the caller keeps what it is told at least, by its own monotonic clock
 	// and whatever `expires_at` says: the longest life of an access token and the allowance for clock skew.
-	// 0 from a service that does not know the field: then 3,610.
+	// 0 counts as 3,610.
 	KeepS uint32 `protobuf:"varint,7,opt,name=keep_s,json=keepS,proto3" json:"keep_s,omitempty"`
 	// What tokens of this service look like now; absent while it has not changed on this stream.
 	Rules         *TokenRules `protobuf:"bytes,8,opt,name=rules,proto3" json:"rules,omitempty"`
@@ -360,8 +357,8 @@ func (x *WatchRevocationsResponse) GetTip() string {
 }
 
 func (x *WatchRevocationsResponse) GetElapsedMs() uint32 {
-	if x != nil && x.ElapsedMs != nil {
-		return *x.ElapsedMs
+	if x != nil {
+		return x.ElapsedMs
 	}
 	return 0
 }
@@ -452,7 +449,7 @@ type VerificationKey struct {
 	// `alg`.
 	Algorithm string `protobuf:"bytes,2,opt,name=algorithm,proto3" json:"algorithm,omitempty"`
 	// SubjectPublicKeyInfo in DER (RFC 5280 section 4.1). A token that names this key and is not signed by it is forged, which
-	// the caller may find without a call. Empty from a service that does not know the field.
+	// the caller may find without a call. Empty where the service has no such form of the key.
 	PublicKey     []byte `protobuf:"bytes,3,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -659,8 +656,8 @@ type GetJwksResponse struct {
 	JwksJson string `protobuf:"bytes,1,opt,name=jwks_json,json=jwksJson,proto3" json:"jwks_json,omitempty"`
 	// How long a reader may keep it, in seconds.
 	MaxAgeS uint32 `protobuf:"varint,2,opt,name=max_age_s,json=maxAgeS,proto3" json:"max_age_s,omitempty"`
-	// `iss` of access tokens, and `aud` of clients' assertions. Absent from a service that does not know the field.
-	Issuer        *string `protobuf:"bytes,3,opt,name=issuer,proto3,oneof" json:"issuer,omitempty"`
+	// `iss` of access tokens, and `aud` of clients' assertions.
+	Issuer        string `protobuf:"bytes,3,opt,name=issuer,proto3" json:"issuer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -710,8 +707,8 @@ func (x *GetJwksResponse) GetMaxAgeS() uint32 {
 }
 
 func (x *GetJwksResponse) GetIssuer() string {
-	if x != nil && x.Issuer != nil {
-		return *x.Issuer
+	if x != nil {
+		return x.Issuer
 	}
 	return ""
 }
@@ -734,18 +731,17 @@ const file_gatehouse_tokenclient_v1_token_service_proto_rawDesc = "" +
 	"\rexpires_in_ms\x18\x04 \x01(\rR\vexpiresInMs\"R\n" +
 	"\x17WatchRevocationsRequest\x12%\n" +
 	"\x0eafter_sequence\x18\x01 \x01(\x04R\rafterSequence\x12\x10\n" +
-	"\x03tip\x18\x02 \x01(\tR\x03tip\"\xe8\x02\n" +
+	"\x03tip\x18\x02 \x01(\tR\x03tip\"\xd4\x02\n" +
 	"\x18WatchRevocationsResponse\x12F\n" +
 	"\vrevocations\x18\x01 \x03(\v2$.gatehouse.tokenclient.v1.RevocationR\vrevocations\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12\x1b\n" +
 	"\tcaught_up\x18\x03 \x01(\bR\bcaughtUp\x12\x10\n" +
-	"\x03tip\x18\x04 \x01(\tR\x03tip\x12\"\n" +
+	"\x03tip\x18\x04 \x01(\tR\x03tip\x12\x1d\n" +
 	"\n" +
-	"elapsed_ms\x18\x05 \x01(\rH\x00R\telapsedMs\x88\x01\x01\x123\n" +
+	"elapsed_ms\x18\x05 \x01(\rR\telapsedMs\x123\n" +
 	"\aread_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x06readAt\x12\x15\n" +
 	"\x06keep_s\x18\a \x01(\rR\x05keepS\x12:\n" +
-	"\x05rules\x18\b \x01(\v2$.gatehouse.tokenclient.v1.TokenRulesR\x05rulesB\r\n" +
-	"\v_elapsed_ms\"c\n" +
+	"\x05rules\x18\b \x01(\v2$.gatehouse.tokenclient.v1.TokenRulesR\x05rules\"c\n" +
 	"\n" +
 	"TokenRules\x12\x16\n" +
 	"\x06issuer\x18\x01 \x01(\tR\x06issuer\x12=\n" +
@@ -764,12 +760,11 @@ const file_gatehouse_tokenclient_v1_token_service_proto_rawDesc = "" +
 	"\n" +
 	"expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAtB\b\n" +
 	"\x06target\"\x10\n" +
-	"\x0eGetJwksRequest\"r\n" +
+	"\x0eGetJwksRequest\"b\n" +
 	"\x0fGetJwksResponse\x12\x1b\n" +
 	"\tjwks_json\x18\x01 \x01(\tR\bjwksJson\x12\x1a\n" +
-	"\tmax_age_s\x18\x02 \x01(\rR\amaxAgeS\x12\x1b\n" +
-	"\x06issuer\x18\x03 \x01(\tH\x00R\x06issuer\x88\x01\x01B\t\n" +
-	"\a_issuer*\x88\x01\n" +
+	"\tmax_age_s\x18\x02 \x01(\rR\amaxAgeS\x12\x16\n" +
+	"\x06issuer\x18\x03 \x01(\tR\x06issuer*\x88\x01\n" +
 	"\x0eInactiveReason\x12\x1f\n" +
 	"\x1bINACTIVE_REASON_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17INACTIVE_REASON_INVALID\x10\x01\x12\x1b\n" +
@@ -837,12 +832,10 @@ func file_gatehouse_tokenclient_v1_token_service_proto_init() {
 	}
 	file_gatehouse_tokenclient_v1_principal_proto_init()
 	file_gatehouse_tokenclient_v1_token_service_proto_msgTypes[0].OneofWrappers = []any{}
-	file_gatehouse_tokenclient_v1_token_service_proto_msgTypes[3].OneofWrappers = []any{}
 	file_gatehouse_tokenclient_v1_token_service_proto_msgTypes[6].OneofWrappers = []any{
 		(*Revocation_SessionId)(nil),
 		(*Revocation_KeyId)(nil),
 	}
-	file_gatehouse_tokenclient_v1_token_service_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

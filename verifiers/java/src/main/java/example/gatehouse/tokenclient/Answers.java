@@ -1,7 +1,6 @@
 package example.gatehouse.tokenclient;
 
 import static gatehouse.token.v1.PrincipalOuterClass.PrincipalKind.PRINCIPAL_KIND_CLIENT;
-import static gatehouse.token.v1.PrincipalOuterClass.PrincipalKind.PRINCIPAL_KIND_UNSPECIFIED;
 import static gatehouse.token.v1.PrincipalOuterClass.PrincipalKind.PRINCIPAL_KIND_USER;
 
 import com.google.protobuf.Timestamp;
@@ -26,7 +25,7 @@ final class Answers {
    */
   static Optional<Principal> principal(VerifyTokenResponse response, String audience) {
     PrincipalOuterClass.Principal message = response.getPrincipal();
-    // A token-service of the version before has not checked the audience.
+    // token-service has checked it. An answer that names another audience is not the answer to this question.
     if (audience != null && !message.getAudience().equals(audience)) return Optional.empty();
     // The proof of a bound token is not checked here.
     if (message.hasConfirmation() || !message.hasIssuedAt() || !message.hasExpiresAt()) return Optional.empty();
@@ -35,11 +34,11 @@ final class Answers {
     if (!hasIds) return Optional.empty();
     PrincipalKind kind = message.getKind();
     if (kind == PRINCIPAL_KIND_CLIENT) return client(message);
-    return kind == PRINCIPAL_KIND_USER || kind == PRINCIPAL_KIND_UNSPECIFIED ? user(message) : Optional.empty();
+    return kind == PRINCIPAL_KIND_USER ? user(message) : Optional.empty();
   }
 
   private static Optional<Principal> user(PrincipalOuterClass.Principal message) {
-    String role = roleOf(message);
+    String role = message.getRole();
     int acr = acrOf(message);
     boolean isWhole = ROLE_NAME.matcher(role).matches() && acr > 0 && message.hasAuthTime();
     if (!isWhole || message.getKeyId().isEmpty()) return Optional.empty();
@@ -83,20 +82,8 @@ final class Answers {
             instant(message.getExpiresAt())));
   }
 
-  /** A token-service of the version before has the role as a number. */
-  private static String roleOf(PrincipalOuterClass.Principal message) {
-    if (!message.getRoleName().isEmpty()) return message.getRoleName();
-    return switch (message.getRole()) {
-      case ROLE_USER -> "USER";
-      case ROLE_ADMIN -> "ADMIN";
-      case ROLE_AUDITOR -> "AUDITOR";
-      default -> "";
-    };
-  }
-
-  /** 0: unknown. A token-service of the version before has only the methods. */
+  /** 0: unknown. */
   private static int acrOf(PrincipalOuterClass.Principal message) {
-    if (message.getAcr().isEmpty()) return message.getAmrList().contains("mfa") ? 2 : 1;
     for (int level = 1; level <= 3; level++) {
       if (message.getAcr().equals(Demand.ACR_PREFIX + level)) return level;
     }

@@ -118,7 +118,7 @@ final class Revocations {
     tip = message.getTip();
     if (!message.getCaughtUp()) return true;
     // The read was not earlier, because the stream began after this request.
-    double readS = message.hasElapsedMs() ? openedS + Integer.toUnsignedLong(message.getElapsedMs()) / 1e3 : receivedS;
+    double readS = openedS + Integer.toUnsignedLong(message.getElapsedMs()) / 1e3;
     if (readS > receivedS + MAX_MESSAGE_AHEAD_S) return false;
     if (readS >= readAtS) {
       readAtS = Math.min(readS, receivedS);

@@ -397,8 +397,7 @@ public final class TokenVerifier implements AutoCloseable {
         throw new AuthException(Reason.TOKEN_INVALID);
       }
       double expiresAtS = principal.expiresAt().toEpochMilli() / 1e3;
-      long leftMs = Integer.toUnsignedLong(response.getExpiresInMs());
-      double leftS = leftMs == 0 ? expiresAtS - clock.wallS() : leftMs / 1e3;
+      double leftS = Integer.toUnsignedLong(response.getExpiresInMs()) / 1e3;
       double untilS = askedS + Math.min(leftS, Revocations.MAX_KEEP_S);
       known.put(token, new Known(principal, untilS, expiresAtS + Demand.CLOCK_SKEW.toSeconds()));
       return principal;

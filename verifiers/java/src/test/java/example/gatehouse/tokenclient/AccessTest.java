@@ -20,7 +20,7 @@ final class AccessTest {
   }
 
   private static final Principal USER = principal(same -> {});
-  private static final Principal ADMIN = principal(user -> user.setRoleName("ADMIN"));
+  private static final Principal ADMIN = principal(user -> user.setRole("ADMIN"));
   private static final Principal CLIENT = principal(FakeTokenService::makeClient);
 
   private static String verdict(Access access, Principal principal) {
@@ -87,12 +87,14 @@ final class AccessTest {
             user -> user.clearSessionId(),
             user -> user.clearTokenId(),
             user -> user.clearKeyId(),
-            user -> user.clearRoleName(),
-            user -> user.setRoleName("not a role"),
+            user -> user.clearRole(),
+            user -> user.setRole("not a role"),
+            user -> user.clearKind(),
             user -> user.setKindValue(9),
             user -> user.clearAuthTime(),
             user -> user.clearIssuedAt(),
             user -> user.clearExpiresAt(),
+            user -> user.clearAcr(),
             user -> user.setAcr("urn:gatehouse:acr:4"),
             user -> user.getConfirmationBuilder().setJkt("x"),
             user -> {

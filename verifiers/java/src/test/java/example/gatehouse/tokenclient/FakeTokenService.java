@@ -125,6 +125,7 @@ final class FakeTokenService implements AutoCloseable {
     ServerCallStreamObserver<WatchRevocationsResponse> stream = (ServerCallStreamObserver<WatchRevocationsResponse>) observer;
     streams.incrementAndGet();
     int sent = (int) request.getAfterSequence();
+    long beganNs = System.nanoTime();
     boolean isFirst = true;
     while (!stream.isCancelled() && !server.isShutdown()) {
       if (!streamStatus.isOk()) {
@@ -138,6 +139,7 @@ final class FakeTokenService implements AutoCloseable {
                 .addAllRevocations(known.subList(sent, known.size()))
                 .setSequence(known.size())
                 .setCaughtUp(true)
+                .setElapsedMs((int) ((System.nanoTime() - beganNs) / 1_000_000))
                 .setReadAt(now());
         if (isFirst && rules != null) message.setRules(rules);
         isFirst = false;
@@ -154,7 +156,7 @@ final class FakeTokenService implements AutoCloseable {
             .setKind(PrincipalKind.PRINCIPAL_KIND_USER)
             .setUserId("user-1")
             .setSessionId("session-1")
-            .setRoleName("USER")
+            .setRole("USER")
             .setTokenId("token-1")
             .setKeyId("key-1")
             .setAcr("urn:gatehouse:acr:1")
@@ -173,7 +175,7 @@ final class FakeTokenService implements AutoCloseable {
         .setClientId("client-1")
         .setSessionId("credential-1")
         .addScopes("orders:read")
-        .clearRoleName()
+        .clearRole()
         .clearAuthTime()
         .clearAcr();
   }

@@ -104,12 +104,6 @@ final class RevocationsTest {
   }
 
   @Test
-  void aMessageWithoutItsReadCountsFromItsArrival() {
-    assertTrue(revoked.apply(message().build(), monotonicS - 60));
-    assertTrue(revoked.isFresh());
-  }
-
-  @Test
   void aWallClockThatWentOnWhileThisMachineSleptEndsTheTrust() {
     revoked.apply(message().build(), monotonicS);
     wallS += 5;
