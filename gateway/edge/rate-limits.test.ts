@@ -13,7 +13,6 @@ import { encodedPage } from "../pages/web-pages.ts";
 import { ProxyTable } from "../routing/proxy-table.ts";
 import {
   account,
-  ada,
   completedLogin,
   testGateway as gatewayWithClock,
   principalWith,
