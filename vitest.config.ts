@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { defineConfig } from "vitest/config";
-import { isLostTypeQuery } from "./service-kit/database-failure.ts";
+import { isLostTypeQuery } from "#kit/database-failure.ts";
 
 // For the workers, and for the processes that they start.
 process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, "node_modules", ".cache", "gatehouse");

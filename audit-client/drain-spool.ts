@@ -1,9 +1,9 @@
 import { v4 as uuidv4 } from "uuid";
-import { AuditServiceClient } from "../proto/gen/gatehouse/audit/v1/audit_service.ts";
-import type { Logger } from "../service-kit/logger.ts";
-import { createMetrics } from "../service-kit/metrics.ts";
-import { createRpcClient } from "../service-kit/rpc-client.ts";
-import type { ProcessCertificate } from "../service-kit/rpc-tls.ts";
+import type { Logger } from "#kit/logger.ts";
+import { createMetrics } from "#kit/metrics.ts";
+import { createRpcClient } from "#kit/rpc-client.ts";
+import type { ProcessCertificate } from "#kit/rpc-tls.ts";
+import { AuditServiceClient } from "#proto/gatehouse/audit/v1/audit_service.ts";
 import { openAuditSpool, type SpoolRemains } from "./audit-spool.ts";
 import { openRecordStream } from "./record-stream.ts";
 

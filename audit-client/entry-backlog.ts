@@ -1,6 +1,6 @@
-import type { SequencedEntry } from "../proto/gen/gatehouse/audit/v1/audit_service.ts";
-import type { Entry } from "../proto/gen/gatehouse/audit/v1/entry.ts";
-import type { DomainError } from "../service-kit/errors.ts";
+import type { DomainError } from "#kit/errors.ts";
+import type { SequencedEntry } from "#proto/gatehouse/audit/v1/audit_service.ts";
+import type { Entry } from "#proto/gatehouse/audit/v1/entry.ts";
 import type { EntrySource } from "./record-connection.ts";
 import { toSequenced } from "./resend-run.ts";
 import type { SpoolQueue } from "./spool-queue.ts";

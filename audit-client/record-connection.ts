@@ -1,6 +1,6 @@
-import type { SequencedEntry } from "../proto/gen/gatehouse/audit/v1/audit_service.ts";
-import { DomainError } from "../service-kit/errors.ts";
-import type { Logger } from "../service-kit/logger.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { Logger } from "#kit/logger.ts";
+import type { SequencedEntry } from "#proto/gatehouse/audit/v1/audit_service.ts";
 import type { RecordStream, RecordStreamHandlers } from "./record-stream.ts";
 import { retryDelayMs } from "./retry-delay.ts";
 

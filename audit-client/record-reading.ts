@@ -1,6 +1,6 @@
 import { v7 as uuidv7 } from "uuid";
-import { type CallContext, traceIdOf } from "../service-kit/call-context.ts";
-import { canonicalEmail } from "../service-kit/canonical-email.ts";
+import { type CallContext, traceIdOf } from "#kit/call-context.ts";
+import { canonicalEmail } from "#kit/canonical-email.ts";
 import type { AuditEventRecorder } from "./audit-entry.ts";
 import { personActor } from "./person-actor.ts";
 

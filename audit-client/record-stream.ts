@@ -1,8 +1,8 @@
-import type { AuditServiceClient, RecordRequest } from "../proto/gen/gatehouse/audit/v1/audit_service.ts";
-import { newCallContext } from "../service-kit/call-context.ts";
-import type { DomainError } from "../service-kit/errors.ts";
-import { openBidiStream } from "../service-kit/rpc-client.ts";
-import { fromRpcError } from "../service-kit/rpc-errors.ts";
+import { newCallContext } from "#kit/call-context.ts";
+import type { DomainError } from "#kit/errors.ts";
+import { openBidiStream } from "#kit/rpc-client.ts";
+import { fromRpcError } from "#kit/rpc-errors.ts";
+import type { AuditServiceClient, RecordRequest } from "#proto/gatehouse/audit/v1/audit_service.ts";
 
 export interface RecordStream {
   /** Returns false if the stream is backed up. */

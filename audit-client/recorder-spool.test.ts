@@ -1,8 +1,8 @@
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import type { RecordRequest } from "../proto/gen/gatehouse/audit/v1/audit_service.ts";
-import { DomainError } from "../service-kit/errors.ts";
-import { createMetrics, type Metrics } from "../service-kit/metrics.ts";
+import { DomainError } from "#kit/errors.ts";
+import { createMetrics, type Metrics } from "#kit/metrics.ts";
+import type { RecordRequest } from "#proto/gatehouse/audit/v1/audit_service.ts";
 import { sampleEvent, sampleIntent, sampleOutcome } from "./entry.fixture.ts";
 import { type FaultyDisk, faultyDisk } from "./faulty-disk.fixture.ts";
 import type { RecordStreamHandlers } from "./record-stream.ts";

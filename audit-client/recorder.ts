@@ -1,7 +1,7 @@
-import { Entry } from "../proto/gen/gatehouse/audit/v1/entry.ts";
-import { DomainError } from "../service-kit/errors.ts";
-import type { Logger } from "../service-kit/logger.ts";
-import type { Metrics } from "../service-kit/metrics.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { Logger } from "#kit/logger.ts";
+import type { Metrics } from "#kit/metrics.ts";
+import { Entry } from "#proto/gatehouse/audit/v1/entry.ts";
 import type { AuditEntry, AuditEvent, AuditEventRecorder } from "./audit-entry.ts";
 import { EntryBacklog, type QueuedEntry } from "./entry-backlog.ts";
 import { RecordConnection, type RecordConnectionDeps } from "./record-connection.ts";

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import type { RecordRequest } from "../proto/gen/gatehouse/audit/v1/audit_service.ts";
-import { Entry } from "../proto/gen/gatehouse/audit/v1/entry.ts";
-import { DomainError } from "../service-kit/errors.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { RecordRequest } from "#proto/gatehouse/audit/v1/audit_service.ts";
+import { Entry } from "#proto/gatehouse/audit/v1/entry.ts";
 import { sampleIntent } from "./entry.fixture.ts";
 import { type FaultyDisk, faultyDisk } from "./faulty-disk.fixture.ts";
 import type { RecordStreamHandlers } from "./record-stream.ts";

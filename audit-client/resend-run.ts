@@ -1,6 +1,6 @@
-import type { RecordRequest } from "../proto/gen/gatehouse/audit/v1/audit_service.ts";
-import { Entry } from "../proto/gen/gatehouse/audit/v1/entry.ts";
-import { DomainError } from "../service-kit/errors.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { RecordRequest } from "#proto/gatehouse/audit/v1/audit_service.ts";
+import { Entry } from "#proto/gatehouse/audit/v1/entry.ts";
 import type { RecordStream, RecordStreamHandlers } from "./record-stream.ts";
 import { retryDelayMs } from "./retry-delay.ts";
 import type { FormerRun } from "./spool-directory.ts";

@@ -6,7 +6,7 @@ import { basename, join } from "node:path";
 import { pino } from "pino";
 import { v4 as uuidv4 } from "uuid";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { createMetrics } from "../service-kit/metrics.ts";
+import { createMetrics } from "#kit/metrics.ts";
 import { openAuditSpool } from "./audit-spool.ts";
 import type { RecordStream, RecordStreamHandlers } from "./record-stream.ts";
 import { Spool } from "./spool.ts";

@@ -1,4 +1,4 @@
-import type { Logger } from "../service-kit/logger.ts";
+import type { Logger } from "#kit/logger.ts";
 import type { RecorderMetrics } from "./recorder-metrics.ts";
 import type { Spool } from "./spool.ts";
 import type { SpoolRecord } from "./spool-record.ts";

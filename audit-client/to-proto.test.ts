@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { RecordRequest } from "../proto/gen/gatehouse/audit/v1/audit_service.ts";
-import { EntryKind, Outcome } from "../proto/gen/gatehouse/audit/v1/entry.ts";
+import { RecordRequest } from "#proto/gatehouse/audit/v1/audit_service.ts";
+import { EntryKind, Outcome } from "#proto/gatehouse/audit/v1/entry.ts";
 import { sampleEvent, sampleIntent, sampleOutcome } from "./entry.fixture.ts";
 import { toProto } from "./to-proto.ts";
 

@@ -1,4 +1,4 @@
-import { type Entry, EntryKind, Outcome } from "../proto/gen/gatehouse/audit/v1/entry.ts";
+import { type Entry, EntryKind, Outcome } from "#proto/gatehouse/audit/v1/entry.ts";
 import { type AuditEntry, type AuditEvent, type AuditOutcome, MAX_LENGTH } from "./audit-entry.ts";
 
 /** 200 entries of 1,700 units of 3 bytes fit into a message of 1 MiB. */

@@ -1,12 +1,6 @@
 import { z } from "zod";
-import {
-  databaseConfig,
-  integerSchema,
-  Secret,
-  secretFileSchema,
-  serviceConfig,
-} from "../service-kit/config.ts";
-import { refusedPeopleConfig } from "../service-kit/refused-people.ts";
+import { databaseConfig, integerSchema, Secret, secretFileSchema, serviceConfig } from "#kit/config.ts";
+import { refusedPeopleConfig } from "#kit/refused-people.ts";
 import { parseCheckpointKey } from "./log/checkpoint.ts";
 
 const checkpointKeyFileSchema = secretFileSchema.transform((pem, context) => {

@@ -1,13 +1,13 @@
 import { v4 as uuidv4 } from "uuid";
-import { createReadingRecorder } from "../audit-client/record-reading.ts";
-import { AuditQueryServiceService } from "../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
-import { AuditServiceService } from "../proto/gen/gatehouse/audit/v1/audit_service.ts";
-import { loadConfig } from "../service-kit/config.ts";
-import { connectPostgres } from "../service-kit/postgres.ts";
-import { repeat } from "../service-kit/repeat.ts";
-import { serveRpc, startProcess } from "../service-kit/service-process.ts";
-import { watchDatabase } from "../service-kit/watch-database.ts";
-import { withinDeadline } from "../service-kit/within-deadline.ts";
+import { createReadingRecorder } from "#audit-client/record-reading.ts";
+import { loadConfig } from "#kit/config.ts";
+import { connectPostgres } from "#kit/postgres.ts";
+import { repeat } from "#kit/repeat.ts";
+import { serveRpc, startProcess } from "#kit/service-process.ts";
+import { watchDatabase } from "#kit/watch-database.ts";
+import { withinDeadline } from "#kit/within-deadline.ts";
+import { AuditQueryServiceService } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
+import { AuditServiceService } from "#proto/gatehouse/audit/v1/audit_service.ts";
 import { configSchema } from "./config.ts";
 import {
   assertReadable,

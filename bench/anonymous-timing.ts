@@ -5,11 +5,11 @@
  *   npm run bench:anonymous-timing
  */
 
-import { forgotPassword, resendVerification } from "../identity-service/accounts/mail-a-link.ts";
-import { register } from "../identity-service/accounts/register.ts";
-import { createAfterAnswer } from "../identity-service/mail/after-answer.ts";
-import { createLinkTokens } from "../identity-service/mail/links.ts";
-import { commonPasswords } from "../identity-service/passwords/common-passwords.ts";
+import { forgotPassword, resendVerification } from "#identity-service/accounts/mail-a-link.ts";
+import { register } from "#identity-service/accounts/register.ts";
+import { createAfterAnswer } from "#identity-service/mail/after-answer.ts";
+import { createLinkTokens } from "#identity-service/mail/links.ts";
+import { commonPasswords } from "#identity-service/passwords/common-passwords.ts";
 import { identityDeps, plantUsers } from "./support/identity.ts";
 import { printTimes, sampleClasses } from "./support/times.ts";
 import { startWorkbench } from "./support/workbench.ts";

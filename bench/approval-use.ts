@@ -13,9 +13,9 @@ import type { AddressInfo } from "node:net";
 import { loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
 import { Pool } from "undici";
-import { apiClient } from "../tests/support/api-client.ts";
-import { startCrashingSystem } from "../tests/support/crashing-system.ts";
-import { databaseOfSystem } from "../tests/support/system-database.ts";
+import { apiClient } from "#tests/support/api-client.ts";
+import { startCrashingSystem } from "#tests/support/crashing-system.ts";
+import { databaseOfSystem } from "#tests/support/system-database.ts";
 import { quantile } from "./support/workbench.ts";
 
 const CALLS = 1_000;

@@ -8,11 +8,11 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { pino } from "pino";
 import postgres from "postgres";
-import { selectEntries } from "../audit-service/entries/entry-store.ts";
-import { type EntrySearch, searchEntries } from "../audit-service/query/search-entries.ts";
-import { countLogins, summarizeLog } from "../audit-service/query/summarize-log.ts";
-import { Secret } from "../service-kit/config.ts";
-import { connectPostgres } from "../service-kit/postgres.ts";
+import { selectEntries } from "#audit-service/entries/entry-store.ts";
+import { type EntrySearch, searchEntries } from "#audit-service/query/search-entries.ts";
+import { countLogins, summarizeLog } from "#audit-service/query/summarize-log.ts";
+import { Secret } from "#kit/config.ts";
+import { connectPostgres } from "#kit/postgres.ts";
 import { quantile, startWorkbench } from "./support/workbench.ts";
 
 const ENTRIES = Number(process.argv[2] ?? 5_000_000);

@@ -16,12 +16,12 @@ import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
 import postgres from "postgres";
-import { createAuditRecorder } from "../audit-client/audit-recorder.ts";
-import { certificateFiles, ensureCertificates } from "../deploy/local/certificates.ts";
-import { makePrivateDirectory } from "../deploy/local/private-file.ts";
-import { createMetrics } from "../service-kit/metrics.ts";
-import { ProcessCertificate } from "../service-kit/rpc-tls.ts";
-import { freePort } from "../tests/support/free-port.ts";
+import { createAuditRecorder } from "#audit-client/audit-recorder.ts";
+import { certificateFiles, ensureCertificates } from "#deploy/local/certificates.ts";
+import { makePrivateDirectory } from "#deploy/local/private-file.ts";
+import { createMetrics } from "#kit/metrics.ts";
+import { ProcessCertificate } from "#kit/rpc-tls.ts";
+import { freePort } from "#tests/support/free-port.ts";
 import { quantile, startWorkbench } from "./support/workbench.ts";
 
 const ROOT = resolve(import.meta.dirname, "..");

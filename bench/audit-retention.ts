@@ -5,10 +5,10 @@
  *   npm run bench:audit-retention -- [rows a day, 200000 unless said]
  */
 import { randomUUID } from "node:crypto";
-import { producedEntry } from "../audit-service/entries/entry.fixture.ts";
-import { insertEntries } from "../audit-service/entries/entry-store.ts";
-import { storeEntries } from "../audit-service/entries/store-entries.ts";
-import { deleteClaims, isCleanCut } from "../audit-service/log/retention-store.ts";
+import { producedEntry } from "#audit-service/entries/entry.fixture.ts";
+import { insertEntries } from "#audit-service/entries/entry-store.ts";
+import { storeEntries } from "#audit-service/entries/store-entries.ts";
+import { deleteClaims, isCleanCut } from "#audit-service/log/retention-store.ts";
 import { startWorkbench } from "./support/workbench.ts";
 
 const ROWS_A_DAY = Number(process.argv[2] ?? 200_000);

@@ -9,9 +9,9 @@ import { createHash } from "node:crypto";
 import { closeSync, mkdtempSync, openSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { type SampleLog, sampleLog, textOf } from "../cli/audit-verifier/log.fixture.ts";
-import { type LoggedEntry, leafDataOf } from "../cli/audit-verifier/logged-entry.ts";
-import { CompactRange, leafHashOf } from "../cli/audit-verifier/merkle.ts";
+import { type SampleLog, sampleLog, textOf } from "#cli/audit-verifier/log.fixture.ts";
+import { type LoggedEntry, leafDataOf } from "#cli/audit-verifier/logged-entry.ts";
+import { CompactRange, leafHashOf } from "#cli/audit-verifier/merkle.ts";
 
 const AIM_S = 30;
 const SMALL_HEAP = "--max-old-space-size=64";

@@ -8,9 +8,9 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { buildBreachList } from "../breach-list/build-breach-list.ts";
-import * as format from "../breach-list/list-format.ts";
-import { type BreachList, openBreachList } from "../breach-list/open-breach-list.ts";
+import { buildBreachList } from "#breach-list/build-breach-list.ts";
+import * as format from "#breach-list/list-format.ts";
+import { type BreachList, openBreachList } from "#breach-list/open-breach-list.ts";
 
 const entries = Number(process.argv[2] ?? 10_000_000);
 const HASH_BYTES = 20;

@@ -8,8 +8,8 @@ import { type ChildProcess, fork, spawn } from "node:child_process";
 import { once } from "node:events";
 import { Agent, request } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type AttackAccount, logIn, newAccount, PASSWORD } from "../tests/attack/account.ts";
-import { type Answer, assertLoopback, call, type Target } from "../tests/attack/target.ts";
+import { type AttackAccount, logIn, newAccount, PASSWORD } from "#tests/attack/account.ts";
+import { type Answer, assertLoopback, call, type Target } from "#tests/attack/target.ts";
 import { quantile } from "./support/workbench.ts";
 
 const CONNECTIONS = 200;

@@ -7,14 +7,14 @@
  */
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { certificateFiles } from "../deploy/local/certificates.ts";
-import { IdentityServiceClient } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
-import { TokenServiceClient } from "../proto/gen/gatehouse/token/v1/token_service.ts";
-import { newCallContext } from "../service-kit/call-context.ts";
-import { DomainError } from "../service-kit/errors.ts";
-import { callUnary, createRpcClient } from "../service-kit/rpc-client.ts";
-import { ProcessCertificate } from "../service-kit/rpc-tls.ts";
-import { startSystem } from "../tests/support/system.ts";
+import { certificateFiles } from "#deploy/local/certificates.ts";
+import { newCallContext } from "#kit/call-context.ts";
+import { DomainError } from "#kit/errors.ts";
+import { callUnary, createRpcClient } from "#kit/rpc-client.ts";
+import { ProcessCertificate } from "#kit/rpc-tls.ts";
+import { IdentityServiceClient } from "#proto/gatehouse/identity/v1/identity_service.ts";
+import { TokenServiceClient } from "#proto/gatehouse/token/v1/token_service.ts";
+import { startSystem } from "#tests/support/system.ts";
 import { quantile } from "./support/workbench.ts";
 
 const AT_ONCE = 60;

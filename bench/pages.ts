@@ -5,8 +5,8 @@
  *   npm run bench:pages
  */
 import { chromium } from "playwright-core";
-import { CHROMIUM } from "../tests/support/chromium.ts";
-import { startSystem } from "../tests/support/system.ts";
+import { CHROMIUM } from "#tests/support/chromium.ts";
+import { startSystem } from "#tests/support/system.ts";
 
 const PAGES = ["/account/login", "/account/register", "/account/forgot-password"];
 const SLOWER = [1, 4, 6];

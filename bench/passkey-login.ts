@@ -5,11 +5,11 @@
  *   npm run bench:passkey-login
  */
 import { createPublicKey, sign, verify } from "node:crypto";
-import { beginPasskeyLogin, logInWithPasskey } from "../identity-service/login/log-in-with-passkey.ts";
-import { TestAuthenticator } from "../identity-service/passkeys/authenticator.fixture.ts";
-import { beginPasskeyRegistration } from "../identity-service/passkeys/begin-passkey-registration.ts";
-import { registerPasskey } from "../identity-service/passkeys/register-passkey.ts";
-import { newCallContext } from "../service-kit/call-context.ts";
+import { beginPasskeyLogin, logInWithPasskey } from "#identity-service/login/log-in-with-passkey.ts";
+import { TestAuthenticator } from "#identity-service/passkeys/authenticator.fixture.ts";
+import { beginPasskeyRegistration } from "#identity-service/passkeys/begin-passkey-registration.ts";
+import { registerPasskey } from "#identity-service/passkeys/register-passkey.ts";
+import { newCallContext } from "#kit/call-context.ts";
 import { identityDeps, plantUsers } from "./support/identity.ts";
 import { quantile, runMany, startCpu, startWorkbench } from "./support/workbench.ts";
 

@@ -6,11 +6,11 @@
  */
 import { randomUUID } from "node:crypto";
 import { pino } from "pino";
-import { createMetrics } from "../service-kit/metrics.ts";
-import { createTestCertificates } from "../tests/support/certificates.ts";
-import { startTokenServer } from "../tests/support/token-server.ts";
-import { logIn, startTokenReplica } from "../tests/support/token-service.ts";
-import { createTokenVerifier } from "../token-client/token-verifier.ts";
+import { createMetrics } from "#kit/metrics.ts";
+import { createTestCertificates } from "#tests/support/certificates.ts";
+import { startTokenServer } from "#tests/support/token-server.ts";
+import { logIn, startTokenReplica } from "#tests/support/token-service.ts";
+import { createTokenVerifier } from "#token-client/token-verifier.ts";
 import { quantile, runMany, startCpu, startWorkbench } from "./support/workbench.ts";
 
 const TOKENS = 2_000;

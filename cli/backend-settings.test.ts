@@ -2,8 +2,8 @@ import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { certificateFiles } from "../deploy/local/certificates.ts";
-import { readSettings, writePorts } from "../deploy/local/settings.ts";
+import { certificateFiles } from "#deploy/local/certificates.ts";
+import { readSettings, writePorts } from "#deploy/local/settings.ts";
 import { backendSettings, type SettingsSources } from "./backend-settings.ts";
 
 let root: string;

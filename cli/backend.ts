@@ -1,11 +1,11 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Client } from "@grpc/grpc-js";
-import { type CallContext, newCallContext } from "../service-kit/call-context.ts";
-import { tlsConfig } from "../service-kit/config.ts";
-import { DomainError } from "../service-kit/errors.ts";
-import { createRpcClient } from "../service-kit/rpc-client.ts";
-import { ProcessCertificate } from "../service-kit/rpc-tls.ts";
+import { type CallContext, newCallContext } from "#kit/call-context.ts";
+import { tlsConfig } from "#kit/config.ts";
+import { DomainError } from "#kit/errors.ts";
+import { createRpcClient } from "#kit/rpc-client.ts";
+import { ProcessCertificate } from "#kit/rpc-tls.ts";
 import {
   type BackendService,
   type BackendSettings,

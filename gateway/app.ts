@@ -1,10 +1,10 @@
 import { fastifyCookie } from "@fastify/cookie";
 import fastify, { LogController } from "fastify";
-import type { AccessRules } from "../access-file/access-rules.ts";
-import type { AuditRecorder } from "../audit-client/audit-entry.ts";
-import type { Logger } from "../service-kit/logger.ts";
-import type { AssuranceDemand } from "../token-client/assurance.ts";
-import type { TokenVerifier } from "../token-client/principal.ts";
+import type { AccessRules } from "#access-file/access-rules.ts";
+import type { AuditRecorder } from "#audit-client/audit-entry.ts";
+import type { Logger } from "#kit/logger.ts";
+import type { AssuranceDemand } from "#token-client/assurance.ts";
+import type { TokenVerifier } from "#token-client/principal.ts";
 import { createAdminPolicy } from "./admin/admin-policy.ts";
 import { registerAuditExportRoutes } from "./admin/audit-export-routes.ts";
 import { registerAuditMonitorRoutes } from "./admin/audit-monitor-routes.ts";

@@ -1,10 +1,9 @@
 import { readFileSync } from "node:fs";
 import { BlockList, isIP } from "node:net";
 import { z } from "zod";
-import { accessConfig } from "../access-file/access-config.ts";
-import { spoolConfig } from "../audit-client/audit-spool.ts";
-import { assuranceSchema, isWebOrigin, parseRoutesFile } from "../routes-file/routes-file.ts";
-import { CALL_BUDGET_MS } from "../service-kit/call-context.ts";
+import { accessConfig } from "#access-file/access-config.ts";
+import { spoolConfig } from "#audit-client/audit-spool.ts";
+import { CALL_BUDGET_MS } from "#kit/call-context.ts";
 import {
   addressSchema,
   booleanSchema,
@@ -15,7 +14,8 @@ import {
   redisConfig,
   redisConfigProblem,
   tlsConfig,
-} from "../service-kit/config.ts";
+} from "#kit/config.ts";
+import { assuranceSchema, isWebOrigin, parseRoutesFile } from "#routes-file/routes-file.ts";
 import { TOKEN_DELIVERIES } from "./auth/oauth-redirect.ts";
 import { parseReturnTarget } from "./auth/return-to.ts";
 import { isAllowedHost, normalAuthority } from "./edge/authority.ts";

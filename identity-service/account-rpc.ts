@@ -1,6 +1,6 @@
-import type { IdentityServiceServer } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
-import type { User as ProtoUser } from "../proto/gen/gatehouse/identity/v1/user.ts";
-import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+import type { Callers, Implementation } from "#kit/rpc-server.ts";
+import type { IdentityServiceServer } from "#proto/gatehouse/identity/v1/identity_service.ts";
+import type { User as ProtoUser } from "#proto/gatehouse/identity/v1/user.ts";
 import type { AccountsDeps } from "./accounts/accounts-deps.ts";
 import { changeEmail } from "./accounts/change-email.ts";
 import { changePassword } from "./accounts/change-password.ts";

@@ -1,5 +1,5 @@
-import type { IdentityServiceServer } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
-import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+import type { Callers, Implementation } from "#kit/rpc-server.ts";
+import type { IdentityServiceServer } from "#proto/gatehouse/identity/v1/identity_service.ts";
 import { type ApprovalDeps, askApproval } from "./approvals/ask-approval.ts";
 import { getApproval } from "./approvals/get-approval.ts";
 import { listPendingApprovals } from "./approvals/list-pending-approvals.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { IdentityServiceService } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
-import { UserAdminServiceService } from "../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
+import { IdentityServiceService } from "#proto/gatehouse/identity/v1/identity_service.ts";
+import { UserAdminServiceService } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import { withCheckedIds } from "./check-ids.ts";
 
 /** What each method is called with when a caller sends nothing at all. */

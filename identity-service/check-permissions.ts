@@ -1,7 +1,7 @@
-import type { BuiltInPermission } from "../access-file/access-file.ts";
-import type { CallContext } from "../service-kit/call-context.ts";
-import { DomainError } from "../service-kit/errors.ts";
-import type { Implementation, RpcContext } from "../service-kit/rpc-server.ts";
+import type { BuiltInPermission } from "#access-file/access-file.ts";
+import type { CallContext } from "#kit/call-context.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { Implementation, RpcContext } from "#kit/rpc-server.ts";
 import { type AuthorizeDeps, assertHolds } from "./admin/authorize.ts";
 
 /** What a user's role must hold, by method. Null: certificates of persons only. */

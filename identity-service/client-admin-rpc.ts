@@ -1,13 +1,13 @@
-import { filterText, type RecordReading } from "../audit-client/record-reading.ts";
+import { filterText, type RecordReading } from "#audit-client/record-reading.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { Callers, Implementation } from "#kit/rpc-server.ts";
 import {
   type ClientAdminServiceServer,
   type MachineClient as ClientMessage,
   type ClientCredential as CredentialMessage,
   CredentialKind as ProtoKind,
   ClientStatus as ProtoStatus,
-} from "../proto/gen/gatehouse/identity/v1/client_service.ts";
-import { DomainError } from "../service-kit/errors.ts";
-import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+} from "#proto/gatehouse/identity/v1/client_service.ts";
 import type { AuthorizeDeps } from "./admin/authorize.ts";
 import { actReason } from "./audit/act-reason.ts";
 import { type MethodPermissions, withPermissions } from "./check-permissions.ts";

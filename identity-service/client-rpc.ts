@@ -1,9 +1,9 @@
+import { DomainError } from "#kit/errors.ts";
+import type { Callers, Implementation } from "#kit/rpc-server.ts";
 import type {
   ClientAuthentication,
   ClientServiceServer,
-} from "../proto/gen/gatehouse/identity/v1/client_service.ts";
-import { DomainError } from "../service-kit/errors.ts";
-import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+} from "#proto/gatehouse/identity/v1/client_service.ts";
 import { type VerifyApiKeyDeps, verifyApiKey } from "./clients/api-keys.ts";
 import { authenticateClient, type ClientProof } from "./clients/authenticate-client.ts";
 import { type GrantClientTokenDeps, grantClientToken } from "./clients/grant-client-token.ts";

@@ -3,8 +3,8 @@ import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { encodeHeader, HEADER_BYTES } from "../breach-list/list-format.ts";
-import { ConfigError, parseConfig } from "../service-kit/config.ts";
+import { encodeHeader, HEADER_BYTES } from "#breach-list/list-format.ts";
+import { ConfigError, parseConfig } from "#kit/config.ts";
 import { assertAccessFits, configSchema, hashConcurrency } from "./config.ts";
 import { BUILT_IN_MAIL_TEMPLATES } from "./mail/mail-templates.ts";
 

@@ -1,5 +1,5 @@
-import type { IdentityServiceServer } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
-import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+import type { Callers, Implementation } from "#kit/rpc-server.ts";
+import type { IdentityServiceServer } from "#proto/gatehouse/identity/v1/identity_service.ts";
 import { ACCOUNT_CALLERS, createAccountRpc } from "./account-rpc.ts";
 import type { AccountsDeps } from "./accounts/accounts-deps.ts";
 import { getOwnAccount } from "./accounts/own-account.ts";

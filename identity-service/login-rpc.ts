@@ -1,11 +1,11 @@
+import type { Callers, Implementation } from "#kit/rpc-server.ts";
 import type {
   CompletedLogin,
   IdentityServiceServer,
   MfaChallenge,
   MfaEnrollmentChallenge,
   PasswordChangeChallenge,
-} from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
-import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+} from "#proto/gatehouse/identity/v1/identity_service.ts";
 import { changePasswordAtLogin } from "./login/change-password-at-login.ts";
 import { completeMfaLogin } from "./login/complete-mfa-login.ts";
 import { beginTotpEnrollmentAtLogin, completeTotpEnrollmentAtLogin } from "./login/enroll-at-login.ts";

@@ -1,5 +1,5 @@
-import type { IdentityServiceServer } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
-import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+import type { Callers, Implementation } from "#kit/rpc-server.ts";
+import type { IdentityServiceServer } from "#proto/gatehouse/identity/v1/identity_service.ts";
 import { beginTotpEnrollment } from "./mfa/begin-totp-enrollment.ts";
 import { confirmTotpEnrollment } from "./mfa/confirm-totp-enrollment.ts";
 import { disableTotp } from "./mfa/disable-totp.ts";

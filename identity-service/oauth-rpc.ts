@@ -1,10 +1,10 @@
+import type { Callers, Implementation } from "#kit/rpc-server.ts";
 import type {
   BeginOAuthLoginRequest,
   CompleteOAuthLoginResponse,
   IdentityServiceServer,
   LinkedIdentity as ProtoIdentity,
-} from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
-import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+} from "#proto/gatehouse/identity/v1/identity_service.ts";
 import type { LinkedIdentity } from "./identities/external-identity-store.ts";
 import { encodeLoginResult } from "./login-rpc.ts";
 import { beginOAuthLogin, listProviders } from "./oauth/begin-oauth-login.ts";

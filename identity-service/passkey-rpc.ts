@@ -1,9 +1,9 @@
+import { DomainError } from "#kit/errors.ts";
+import type { Callers, Implementation } from "#kit/rpc-server.ts";
 import type {
   IdentityServiceServer,
   Passkey as ProtoPasskey,
-} from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
-import { DomainError } from "../service-kit/errors.ts";
-import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+} from "#proto/gatehouse/identity/v1/identity_service.ts";
 import {
   beginPasskeyRegistrationAtLogin,
   completePasskeyRegistrationAtLogin,

@@ -1,10 +1,10 @@
+import { DomainError } from "#kit/errors.ts";
+import type { Callers, Implementation } from "#kit/rpc-server.ts";
 import type {
   CompleteStepUpRequest,
   IdentityServiceServer,
-} from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
-import { DomainError } from "../service-kit/errors.ts";
-import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
-import { acrOf, parseAcr } from "../token-client/assurance.ts";
+} from "#proto/gatehouse/identity/v1/identity_service.ts";
+import { acrOf, parseAcr } from "#token-client/assurance.ts";
 import { optionsJson } from "./passkeys/options-json.ts";
 import { beginStepUp } from "./step-up/begin-step-up.ts";
 import { completeStepUp, type StepUpProof } from "./step-up/complete-step-up.ts";

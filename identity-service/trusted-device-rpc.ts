@@ -1,5 +1,5 @@
-import type { IdentityServiceServer } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
-import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+import type { Callers, Implementation } from "#kit/rpc-server.ts";
+import type { IdentityServiceServer } from "#proto/gatehouse/identity/v1/identity_service.ts";
 import type { LoginDeps } from "./login/login-deps.ts";
 import { listTrustedDevices, removeTrustedDevice } from "./login/own-trusted-devices.ts";
 import { decodeOwner } from "./passwords/owner-rpc.ts";

@@ -1,4 +1,7 @@
-import { filterText, lookedFor, type RecordReading } from "../audit-client/record-reading.ts";
+import { filterText, lookedFor, type RecordReading } from "#audit-client/record-reading.ts";
+import { isRoleName } from "#kit/access-names.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { Callers, Implementation } from "#kit/rpc-server.ts";
 import {
   type ManagedUser,
   type OwnedClients,
@@ -7,10 +10,7 @@ import {
   type UsedApproval as ProtoUsedApproval,
   type UserAdminServiceServer,
   UserMailState,
-} from "../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
-import { isRoleName } from "../service-kit/access-names.ts";
-import { DomainError } from "../service-kit/errors.ts";
-import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+} from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import type { AdminDeps } from "./admin/admin-deps.ts";
 import { deleteUser } from "./admin/delete-user.ts";
 import { describeUser, type UserDetails } from "./admin/describe-user.ts";

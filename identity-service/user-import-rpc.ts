@@ -1,10 +1,10 @@
-import { filterText, type RecordReading } from "../audit-client/record-reading.ts";
+import { filterText, type RecordReading } from "#audit-client/record-reading.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { Callers, Implementation } from "#kit/rpc-server.ts";
 import type {
   ImportRow as ProtoRow,
   UserImportServiceServer,
-} from "../proto/gen/gatehouse/identity/v1/user_import_service.ts";
-import { DomainError } from "../service-kit/errors.ts";
-import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+} from "#proto/gatehouse/identity/v1/user_import_service.ts";
 import { beginImport } from "./imports/begin-import.ts";
 import { completeImport } from "./imports/complete-import.ts";
 import { importRows } from "./imports/import-rows.ts";

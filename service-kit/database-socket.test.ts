@@ -1,7 +1,7 @@
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { TLSSocket } from "node:tls";
 import { afterEach, beforeAll, expect, test, vi } from "vitest";
-import { createAuthority, issueCertificate, type Pair } from "../deploy/certificate-pair.ts";
+import { createAuthority, issueCertificate, type Pair } from "#deploy/certificate-pair.ts";
 import { type DatabaseSocketOptions, openDatabaseSocket } from "./database-socket.ts";
 
 const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]);

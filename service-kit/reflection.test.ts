@@ -1,8 +1,8 @@
 import { Client, status } from "@grpc/grpc-js";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { createTestCertificates, type TestCertificates } from "../tests/support/certificates.ts";
-import { freePort } from "../tests/support/free-port.ts";
+import { createTestCertificates, type TestCertificates } from "#tests/support/certificates.ts";
+import { freePort } from "#tests/support/free-port.ts";
 import { newCallContext } from "./call-context.ts";
 import { serviceConfig } from "./config.ts";
 import { createMetrics } from "./metrics.ts";

@@ -1,7 +1,7 @@
 import { pino } from "pino";
 import { expect, test } from "vitest";
-import { createTestCertificates } from "../tests/support/certificates.ts";
-import { startFakePostgres } from "../tests/support/fake-postgres.ts";
+import { createTestCertificates } from "#tests/support/certificates.ts";
+import { startFakePostgres } from "#tests/support/fake-postgres.ts";
 import { createMetrics } from "./metrics.ts";
 import { openConnections, openPool } from "./postgres.ts";
 import { followReadiness, serveRpc } from "./service-process.ts";

@@ -1,6 +1,6 @@
 import { pino } from "pino";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
 import { Secret } from "./config.ts";
 import { createMetrics } from "./metrics.ts";
 import { connectPostgres } from "./postgres.ts";

@@ -10,11 +10,14 @@ const CLIENTS = ["token-client", "audit-client"];
 const SHARED = ["access-file", "routes-file", "rate-limit", "breach-list"];
 const SOURCE_FOLDERS = ["service-kit", ...CLIENTS, ...SHARED, ...SERVICES, "cli", "examples", "deploy"];
 
+const IMPORT_MAP: Record<string, string> = JSON.parse(
+  readFileSync(join(ROOT, "package.json"), "utf8"),
+).imports;
+
 interface SourceFile {
   /** From the root, with slashes. */
   path: string;
   text: string;
-  /** Our own files as paths from the root, packages by their names. */
   imports: string[];
 }
 
@@ -35,10 +38,15 @@ function sourceFiles(...folders: string[]): SourceFile[] {
 function readSource(path: string): SourceFile {
   const text = readFileSync(join(ROOT, path), "utf8");
   const specifiers = [...text.matchAll(/(?:from|import)\s*\(?\s*"([^"]+)"/g)].map((match) => match[1] ?? "");
-  const imports = specifiers.map((specifier) =>
-    specifier.startsWith(".") ? relative(ROOT, resolve(ROOT, dirname(path), specifier)) : specifier,
-  );
-  return { path, text, imports };
+  return { path, text, imports: specifiers.map((specifier) => importedFrom(path, specifier)) };
+}
+
+/** Our own files as paths from the root, packages by their names. */
+function importedFrom(path: string, specifier: string): string {
+  if (specifier.startsWith(".")) return relative(ROOT, resolve(ROOT, dirname(path), specifier));
+  const [alias = "", ...rest] = specifier.split("/");
+  const target = IMPORT_MAP[`${alias}/*.ts`];
+  return target === undefined ? specifier : join(target.replace("*.ts", ""), ...rest);
 }
 
 const topFolder = (path: string) => path.split("/")[0] ?? "";
@@ -140,6 +148,18 @@ test("what only tests use is imported by tests only", () => {
   expect(found).toEqual([]);
 });
 
+test("an import stays in its folder, or names another one by the import map", () => {
+  const everywhere = typescriptFiles(...SOURCE_FOLDERS, "tests", "bench", "verifiers", "web");
+  const rootOf = (path: string) => topFolder(path);
+  const climbing = everywhere.flatMap(({ path, text }) =>
+    [...text.matchAll(/(?:from|import)\s*\(?\s*"(\.\.[^"]+)"/g)]
+      .map(([, specifier = ""]) => importedFrom(path, specifier))
+      .filter((target) => rootOf(target) !== rootOf(path) && target.includes("/"))
+      .map((target) => `${path} imports ${target}`),
+  );
+  expect(climbing).toEqual([]);
+});
+
 test("no file imports itself in a circle", () => {
   const files = new Map(sourceFiles(...SOURCE_FOLDERS).map((file) => [file.path, file]));
   const circles: string[] = [];
@@ -232,8 +252,8 @@ test("pages import nothing of ours but pages, and of the generated client only t
 
 /** Whether an import of a file is more than types, which are erased. */
 function isValueIn({ path, text }: SourceFile): (target: string) => boolean {
-  const types = [...text.matchAll(/import type [^;]*? from "(\.[^"]+)";/g)].map(([, specifier = ""]) =>
-    relative(ROOT, resolve(ROOT, dirname(path), specifier)),
+  const types = [...text.matchAll(/import type [^;]*? from "([.#][^"]+)";/g)].map(([, specifier = ""]) =>
+    importedFrom(path, specifier),
   );
   return (target) => !types.includes(target);
 }

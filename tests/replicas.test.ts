@@ -2,15 +2,15 @@ import dns from "node:dns";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { newCallContext } from "#kit/call-context.ts";
+import { createMetrics } from "#kit/metrics.ts";
+import { callUnary, createRpcClient, openServerStream } from "#kit/rpc-client.ts";
+import { createRpcServer, type Implementation, type RpcServer } from "#kit/rpc-server.ts";
 import {
   TokenServiceClient,
   type TokenServiceServer,
   TokenServiceService,
-} from "../proto/gen/gatehouse/token/v1/token_service.ts";
-import { newCallContext } from "../service-kit/call-context.ts";
-import { createMetrics } from "../service-kit/metrics.ts";
-import { callUnary, createRpcClient, openServerStream } from "../service-kit/rpc-client.ts";
-import { createRpcServer, type Implementation, type RpcServer } from "../service-kit/rpc-server.ts";
+} from "#proto/gatehouse/token/v1/token_service.ts";
 import { openBlackHole } from "./support/black-hole.ts";
 import { createTestCertificates, type TestCertificates } from "./support/certificates.ts";
 import { openEdge } from "./support/faulty-edge.ts";

@@ -4,17 +4,17 @@ import { connect as connectTls } from "node:tls";
 import { type Client, credentials, Metadata, type ServiceError, status } from "@grpc/grpc-js";
 import { pino } from "pino";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { newCallContext } from "#kit/call-context.ts";
+import { callTimeLeftMs, callTurn } from "#kit/call-deadline.ts";
+import { DomainError } from "#kit/errors.ts";
+import { createMetrics } from "#kit/metrics.ts";
+import { callUnary, createRpcClient, openServerStream } from "#kit/rpc-client.ts";
+import { createRpcServer, type Implementation, type RpcServer } from "#kit/rpc-server.ts";
 import {
   TokenServiceClient,
   type TokenServiceServer,
   TokenServiceService,
-} from "../proto/gen/gatehouse/token/v1/token_service.ts";
-import { newCallContext } from "../service-kit/call-context.ts";
-import { callTimeLeftMs, callTurn } from "../service-kit/call-deadline.ts";
-import { DomainError } from "../service-kit/errors.ts";
-import { createMetrics } from "../service-kit/metrics.ts";
-import { callUnary, createRpcClient, openServerStream } from "../service-kit/rpc-client.ts";
-import { createRpcServer, type Implementation, type RpcServer } from "../service-kit/rpc-server.ts";
+} from "#proto/gatehouse/token/v1/token_service.ts";
 import { createTestCertificates, type TestCertificates } from "./support/certificates.ts";
 
 let certificates: TestCertificates;

@@ -7,31 +7,31 @@ import { type ClientReadableStream, Metadata, type ServiceError, status } from "
 import { type Span, trace } from "@opentelemetry/api";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { issueCertificate } from "../deploy/certificate-pair.ts";
+import { issueCertificate } from "#deploy/certificate-pair.ts";
+import { newCallContext, traceIdOf } from "#kit/call-context.ts";
+import { DomainError } from "#kit/errors.ts";
+import { createMetrics, type Metrics } from "#kit/metrics.ts";
+import { callUnary, createRpcClient, openBidiStream, openServerStream } from "#kit/rpc-client.ts";
+import { fromRpcError } from "#kit/rpc-errors.ts";
+import {
+  createRpcServer,
+  type Implementation,
+  type RpcServer,
+  type RpcServerOptions,
+} from "#kit/rpc-server.ts";
+import { ProcessCertificate } from "#kit/rpc-tls.ts";
 import {
   AuditServiceClient,
   type AuditServiceServer,
   AuditServiceService,
-} from "../proto/gen/gatehouse/audit/v1/audit_service.ts";
+} from "#proto/gatehouse/audit/v1/audit_service.ts";
 import {
   TokenServiceClient,
   type TokenServiceServer,
   TokenServiceService,
   type VerifyTokenResponse,
   type WatchRevocationsResponse,
-} from "../proto/gen/gatehouse/token/v1/token_service.ts";
-import { newCallContext, traceIdOf } from "../service-kit/call-context.ts";
-import { DomainError } from "../service-kit/errors.ts";
-import { createMetrics, type Metrics } from "../service-kit/metrics.ts";
-import { callUnary, createRpcClient, openBidiStream, openServerStream } from "../service-kit/rpc-client.ts";
-import { fromRpcError } from "../service-kit/rpc-errors.ts";
-import {
-  createRpcServer,
-  type Implementation,
-  type RpcServer,
-  type RpcServerOptions,
-} from "../service-kit/rpc-server.ts";
-import { ProcessCertificate } from "../service-kit/rpc-tls.ts";
+} from "#proto/gatehouse/token/v1/token_service.ts";
 import { createTestCertificates, type TestCertificates } from "./support/certificates.ts";
 
 type Methods = Implementation<TokenServiceServer>;

@@ -1,6 +1,6 @@
-import { boundedCache } from "../service-kit/bounded-cache.ts";
-import { DomainError } from "../service-kit/errors.ts";
-import { type Network, networksOf } from "../service-kit/network-of.ts";
+import { boundedCache } from "#kit/bounded-cache.ts";
+import { DomainError } from "#kit/errors.ts";
+import { type Network, networksOf } from "#kit/network-of.ts";
 
 export interface CallSharesOptions {
   maxInFlight: number;

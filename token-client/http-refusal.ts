@@ -1,4 +1,4 @@
-import { DomainError, type ErrorCode } from "../service-kit/errors.ts";
+import { DomainError, type ErrorCode } from "#kit/errors.ts";
 import { stepUpChallenge, stepUpDemandOf } from "./assurance.ts";
 import { schemeOf } from "./bearer-token.ts";
 

@@ -1,14 +1,14 @@
 import { EventEmitter } from "node:events";
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { DomainError, type ErrorCode } from "#kit/errors.ts";
+import type { Logger } from "#kit/logger.ts";
+import { toRpcError } from "#kit/rpc-errors.ts";
 import type {
   TokenServiceClient,
   WatchRevocationsRequest,
   WatchRevocationsResponse,
-} from "../proto/gen/gatehouse/token/v1/token_service.ts";
-import { DomainError, type ErrorCode } from "../service-kit/errors.ts";
-import type { Logger } from "../service-kit/logger.ts";
-import { toRpcError } from "../service-kit/rpc-errors.ts";
+} from "#proto/gatehouse/token/v1/token_service.ts";
 import { RevocationSet } from "./revocation-set.ts";
 import { RevocationWatch, type RevocationWatchOptions } from "./revocation-watch.ts";
 

@@ -1,13 +1,13 @@
 import type { ClientReadableStream } from "@grpc/grpc-js";
+import { newCallContext } from "#kit/call-context.ts";
+import type { ErrorCode } from "#kit/errors.ts";
+import { openServerStream } from "#kit/rpc-client.ts";
+import { fromRpcError } from "#kit/rpc-errors.ts";
 import type {
   TokenServiceClient,
   WatchRevocationsRequest,
   WatchRevocationsResponse,
-} from "../proto/gen/gatehouse/token/v1/token_service.ts";
-import { newCallContext } from "../service-kit/call-context.ts";
-import type { ErrorCode } from "../service-kit/errors.ts";
-import { openServerStream } from "../service-kit/rpc-client.ts";
-import { fromRpcError } from "../service-kit/rpc-errors.ts";
+} from "#proto/gatehouse/token/v1/token_service.ts";
 import type { RevocationSet } from "./revocation-set.ts";
 import { type TokenRules, toTokenRules } from "./token-rules.ts";
 

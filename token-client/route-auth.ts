@@ -1,4 +1,4 @@
-import { DomainError } from "../service-kit/errors.ts";
+import { DomainError } from "#kit/errors.ts";
 import type { Principal, Role } from "./principal.ts";
 
 export type RouteAuth =

@@ -1,5 +1,5 @@
 import { createPublicKey, type KeyObject } from "node:crypto";
-import type { TokenRules as TokenRulesMessage } from "../proto/gen/gatehouse/token/v1/token_service.ts";
+import type { TokenRules as TokenRulesMessage } from "#proto/gatehouse/token/v1/token_service.ts";
 import { isKeyId, parseCompactJws } from "./compact-jws.ts";
 import { isAlgorithm, isSignedBy } from "./token-signature.ts";
 

@@ -2,18 +2,18 @@ import { generateKeyPairSync, sign } from "node:crypto";
 import { EventEmitter, on } from "node:events";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { PrincipalKind } from "../proto/gen/gatehouse/token/v1/principal.ts";
+import { DomainError } from "#kit/errors.ts";
+import { createMetrics, type Metrics } from "#kit/metrics.ts";
+import { createRpcServer, type Implementation, type RpcServer } from "#kit/rpc-server.ts";
+import { PrincipalKind } from "#proto/gatehouse/token/v1/principal.ts";
 import {
   InactiveReason,
   type TokenServiceServer,
   TokenServiceService,
   type VerifyTokenResponse,
   type WatchRevocationsResponse,
-} from "../proto/gen/gatehouse/token/v1/token_service.ts";
-import { DomainError } from "../service-kit/errors.ts";
-import { createMetrics, type Metrics } from "../service-kit/metrics.ts";
-import { createRpcServer, type Implementation, type RpcServer } from "../service-kit/rpc-server.ts";
-import { createTestCertificates, type TestCertificates } from "../tests/support/certificates.ts";
+} from "#proto/gatehouse/token/v1/token_service.ts";
+import { createTestCertificates, type TestCertificates } from "#tests/support/certificates.ts";
 import type { TokenVerifier, Verification } from "./principal.ts";
 import { createTokenVerifier, type TokenVerifierOptions } from "./token-verifier.ts";
 

@@ -1,20 +1,17 @@
 import { LRUCache } from "lru-cache";
-import {
-  PrincipalKind,
-  type Principal as PrincipalMessage,
-} from "../proto/gen/gatehouse/token/v1/principal.ts";
+import { isRoleName } from "#kit/access-names.ts";
+import { AUDIENCE_FORM, isAudience } from "#kit/audience.ts";
+import { boundedCache } from "#kit/bounded-cache.ts";
+import { newCallContext } from "#kit/call-context.ts";
+import { DomainError } from "#kit/errors.ts";
+import { callUnary, createRpcClient } from "#kit/rpc-client.ts";
+import type { ProcessCertificate } from "#kit/rpc-tls.ts";
+import { PrincipalKind, type Principal as PrincipalMessage } from "#proto/gatehouse/token/v1/principal.ts";
 import {
   InactiveReason,
   TokenServiceClient,
   type VerifyTokenResponse,
-} from "../proto/gen/gatehouse/token/v1/token_service.ts";
-import { isRoleName } from "../service-kit/access-names.ts";
-import { AUDIENCE_FORM, isAudience } from "../service-kit/audience.ts";
-import { boundedCache } from "../service-kit/bounded-cache.ts";
-import { newCallContext } from "../service-kit/call-context.ts";
-import { DomainError } from "../service-kit/errors.ts";
-import { callUnary, createRpcClient } from "../service-kit/rpc-client.ts";
-import type { ProcessCertificate } from "../service-kit/rpc-tls.ts";
+} from "#proto/gatehouse/token/v1/token_service.ts";
 import { isApiKey } from "./api-key.ts";
 import { CLOCK_SKEW_S, parseAcr } from "./assurance.ts";
 import { CallShares, FORGERIES, type Place } from "./call-shares.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { parseAcr } from "../token-client/assurance.ts";
+import { parseAcr } from "#token-client/assurance.ts";
 import { checkAccessClaims, generationOf, isOfClient, type UserClaims } from "./access-token.ts";
 
 const UUID = "018f4a2e-0000-7000-8000-00000000000a";

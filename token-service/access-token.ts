@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { ROLE_NAME } from "../service-kit/access-names.ts";
-import { ASSURANCE_LEVELS, acrOf, CLOCK_SKEW_S } from "../token-client/assurance.ts";
-import { type CompactJws, isKeyId } from "../token-client/compact-jws.ts";
+import { ROLE_NAME } from "#kit/access-names.ts";
+import { ASSURANCE_LEVELS, acrOf, CLOCK_SKEW_S } from "#token-client/assurance.ts";
+import { type CompactJws, isKeyId } from "#token-client/compact-jws.ts";
 import { cnfClaim } from "./confirmation.ts";
 
 const uuid = z.string().regex(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/);

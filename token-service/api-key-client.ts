@@ -1,10 +1,10 @@
 import { LRUCache } from "lru-cache";
-import { ClientServiceClient } from "../proto/gen/gatehouse/identity/v1/client_service.ts";
-import { newCallContext } from "../service-kit/call-context.ts";
-import { DomainError } from "../service-kit/errors.ts";
-import { callUnary, createRpcClient } from "../service-kit/rpc-client.ts";
-import type { ProcessCertificate } from "../service-kit/rpc-tls.ts";
-import { publicIdOf } from "../token-client/api-key.ts";
+import { newCallContext } from "#kit/call-context.ts";
+import { DomainError } from "#kit/errors.ts";
+import { callUnary, createRpcClient } from "#kit/rpc-client.ts";
+import type { ProcessCertificate } from "#kit/rpc-tls.ts";
+import { ClientServiceClient } from "#proto/gatehouse/identity/v1/client_service.ts";
+import { publicIdOf } from "#token-client/api-key.ts";
 import type { ProvenApiKey } from "./verify-token.ts";
 
 const CALL_TIMEOUT_MS = 700;

@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { type Confirmation, newCallContext } from "../service-kit/call-context.ts";
-import { transaction } from "../service-kit/postgres.ts";
-import type { RpcContext } from "../service-kit/rpc-server.ts";
-import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
-import { startTokenReplica, type TokenReplica } from "../tests/support/token-service.ts";
-import { parseCompactJws } from "../token-client/compact-jws.ts";
+import { type Confirmation, newCallContext } from "#kit/call-context.ts";
+import { transaction } from "#kit/postgres.ts";
+import type { RpcContext } from "#kit/rpc-server.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { startTokenReplica, type TokenReplica } from "#tests/support/token-service.ts";
+import { parseCompactJws } from "#token-client/compact-jws.ts";
 import { raiseSession } from "./raise-session.ts";
 import { createSessionRpc } from "./session-rpc.ts";
 import { lockSession } from "./session-store.ts";

@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { SignJWT } from "jose";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
-import { startTokenReplica, type TokenReplica } from "../tests/support/token-service.ts";
-import { parseCompactJws } from "../token-client/compact-jws.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { startTokenReplica, type TokenReplica } from "#tests/support/token-service.ts";
+import { parseCompactJws } from "#token-client/compact-jws.ts";
 import { exchangeToken } from "./exchange-token.ts";
 import { issueClientToken } from "./issue-client-token.ts";
 import { deleteExpiredRevocations } from "./revocation-store.ts";

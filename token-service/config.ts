@@ -7,8 +7,8 @@ import {
   redisConfig,
   redisConfigProblem,
   serviceConfig,
-} from "../service-kit/config.ts";
-import { refusedPeopleConfig } from "../service-kit/refused-people.ts";
+} from "#kit/config.ts";
+import { refusedPeopleConfig } from "#kit/refused-people.ts";
 import { MAX_ACCESS_TTL_S } from "./token-lifetimes.ts";
 
 export const configSchema = z

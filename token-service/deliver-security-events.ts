@@ -1,7 +1,7 @@
-import type { Logger } from "../service-kit/logger.ts";
-import type { Metrics } from "../service-kit/metrics.ts";
-import { OutboxWorker } from "../service-kit/outbox.ts";
-import type { Sql } from "../service-kit/postgres.ts";
+import type { Logger } from "#kit/logger.ts";
+import type { Metrics } from "#kit/metrics.ts";
+import { OutboxWorker } from "#kit/outbox.ts";
+import type { Sql } from "#kit/postgres.ts";
 import {
   claimDueEvents,
   type Deliveries,

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { decrypt, type EncryptionKey, encrypt } from "../service-kit/key-cipher.ts";
-import { type Sql, type TransactionSql, transaction } from "../service-kit/postgres.ts";
-import type { Algorithm } from "../token-client/token-signature.ts";
+import { decrypt, type EncryptionKey, encrypt } from "#kit/key-cipher.ts";
+import { type Sql, type TransactionSql, transaction } from "#kit/postgres.ts";
+import type { Algorithm } from "#token-client/token-signature.ts";
 import {
   deleteNextKey,
   deleteRetiredKeys,

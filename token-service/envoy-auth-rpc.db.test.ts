@@ -2,22 +2,22 @@ import { randomUUID } from "node:crypto";
 import { type Client, status } from "@grpc/grpc-js";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { failure } from "../gateway/edge/envelope.ts";
-import { challengeOf, HTTP_STATUS } from "../gateway/edge/http-errors.ts";
-import { HeaderValueOption_HeaderAppendAction as HeaderAppendAction } from "../proto/gen/envoy/config/core/v3/base.ts";
+import { failure } from "#gateway/edge/envelope.ts";
+import { challengeOf, HTTP_STATUS } from "#gateway/edge/http-errors.ts";
+import { newCallContext } from "#kit/call-context.ts";
+import { DomainError, type ErrorCode } from "#kit/errors.ts";
+import { createMetrics } from "#kit/metrics.ts";
+import { callUnary, createRpcClient } from "#kit/rpc-client.ts";
+import { createRpcServer, type RpcServer } from "#kit/rpc-server.ts";
+import { HeaderValueOption_HeaderAppendAction as HeaderAppendAction } from "#proto/envoy/config/core/v3/base.ts";
 import {
   AuthorizationClient,
   AuthorizationService,
   type CheckResponse,
-} from "../proto/gen/envoy/service/auth/v3/external_auth.ts";
-import { newCallContext } from "../service-kit/call-context.ts";
-import { DomainError, type ErrorCode } from "../service-kit/errors.ts";
-import { createMetrics } from "../service-kit/metrics.ts";
-import { callUnary, createRpcClient } from "../service-kit/rpc-client.ts";
-import { createRpcServer, type RpcServer } from "../service-kit/rpc-server.ts";
-import { createTestCertificates, type TestCertificates } from "../tests/support/certificates.ts";
-import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
-import { logIn, startTokenReplica, type TokenReplica } from "../tests/support/token-service.ts";
+} from "#proto/envoy/service/auth/v3/external_auth.ts";
+import { createTestCertificates, type TestCertificates } from "#tests/support/certificates.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { logIn, startTokenReplica, type TokenReplica } from "#tests/support/token-service.ts";
 import { createEnvoyAuthRpc, envoyCallers } from "./envoy-auth-rpc.ts";
 import { exchangeToken } from "./exchange-token.ts";
 import { issueClientToken } from "./issue-client-token.ts";

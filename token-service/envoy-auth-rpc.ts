@@ -1,13 +1,13 @@
+import { DomainError, ERROR_CATALOGUE, type ErrorCode } from "#kit/errors.ts";
+import { toRpcError } from "#kit/rpc-errors.ts";
+import type { Callers, Implementation } from "#kit/rpc-server.ts";
 import {
   HeaderValueOption_HeaderAppendAction as HeaderAppendAction,
   type HeaderValueOption,
-} from "../proto/gen/envoy/config/core/v3/base.ts";
-import type { AuthorizationServer, CheckResponse } from "../proto/gen/envoy/service/auth/v3/external_auth.ts";
-import { StatusCode } from "../proto/gen/envoy/type/v3/http_status.ts";
-import { DomainError, ERROR_CATALOGUE, type ErrorCode } from "../service-kit/errors.ts";
-import { toRpcError } from "../service-kit/rpc-errors.ts";
-import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
-import { bearerToken } from "../token-client/bearer-token.ts";
+} from "#proto/envoy/config/core/v3/base.ts";
+import type { AuthorizationServer, CheckResponse } from "#proto/envoy/service/auth/v3/external_auth.ts";
+import { StatusCode } from "#proto/envoy/type/v3/http_status.ts";
+import { bearerToken } from "#token-client/bearer-token.ts";
 import { type AccessClaims, isOfClient } from "./access-token.ts";
 import { type VerifyTokenDeps, verifyToken } from "./verify-token.ts";
 

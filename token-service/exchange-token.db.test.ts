@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
-import { logIn, startTokenReplica, TEST_ISSUER, type TokenReplica } from "../tests/support/token-service.ts";
-import { parseCompactJws } from "../token-client/compact-jws.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { logIn, startTokenReplica, TEST_ISSUER, type TokenReplica } from "#tests/support/token-service.ts";
+import { parseCompactJws } from "#token-client/compact-jws.ts";
 import { exchangeToken } from "./exchange-token.ts";
 import { issueClientToken } from "./issue-client-token.ts";
 import { issueSession } from "./issue-session.ts";

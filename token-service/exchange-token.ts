@@ -1,9 +1,9 @@
 import { v5 as uuidv5 } from "uuid";
-import { isSameAudience } from "../service-kit/audience.ts";
-import { DomainError } from "../service-kit/errors.ts";
-import { isApiKey } from "../token-client/api-key.ts";
-import { MAX_TOKEN_CHARACTERS } from "../token-client/compact-jws.ts";
-import { ACCESS_TOKEN_TYPE } from "../token-client/token-rules.ts";
+import { isSameAudience } from "#kit/audience.ts";
+import { DomainError } from "#kit/errors.ts";
+import { isApiKey } from "#token-client/api-key.ts";
+import { MAX_TOKEN_CHARACTERS } from "#token-client/compact-jws.ts";
+import { ACCESS_TOKEN_TYPE } from "#token-client/token-rules.ts";
 import { type AccessClaims, generationOf, isOfClient } from "./access-token.ts";
 import { signCompactJws } from "./jws-signature.ts";
 import type { KeyRing } from "./key-ring.ts";

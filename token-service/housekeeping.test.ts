@@ -1,6 +1,6 @@
 import { expect, test, vi } from "vitest";
-import type { Logger } from "../service-kit/logger.ts";
-import type { Sql } from "../service-kit/postgres.ts";
+import type { Logger } from "#kit/logger.ts";
+import type { Sql } from "#kit/postgres.ts";
 import { cleanUp } from "./housekeeping.ts";
 
 /** A fake database: each deletion returns the next count, then the last one for ever. */

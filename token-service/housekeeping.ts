@@ -1,5 +1,5 @@
-import type { Logger } from "../service-kit/logger.ts";
-import type { Sql } from "../service-kit/postgres.ts";
+import type { Logger } from "#kit/logger.ts";
+import type { Sql } from "#kit/postgres.ts";
 import { deleteExpiredRevocations } from "./revocation-store.ts";
 import { deleteDeliveredEvents } from "./security-event-store.ts";
 import { sweepSessions } from "./session-store.ts";

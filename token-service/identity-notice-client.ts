@@ -1,7 +1,7 @@
-import { IdentityServiceClient } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
-import { newCallContext } from "../service-kit/call-context.ts";
-import { callUnary, createRpcClient } from "../service-kit/rpc-client.ts";
-import type { ProcessCertificate } from "../service-kit/rpc-tls.ts";
+import { newCallContext } from "#kit/call-context.ts";
+import { callUnary, createRpcClient } from "#kit/rpc-client.ts";
+import type { ProcessCertificate } from "#kit/rpc-tls.ts";
+import { IdentityServiceClient } from "#proto/gatehouse/identity/v1/identity_service.ts";
 import type { SecurityEvent } from "./security-event-store.ts";
 
 const CALL_TIMEOUT_MS = 3_000;

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
-import type { Confirmation } from "../service-kit/call-context.ts";
-import { DomainError } from "../service-kit/errors.ts";
-import { MAX_TOKEN_CHARACTERS } from "../token-client/compact-jws.ts";
-import { ACCESS_TOKEN_TYPE } from "../token-client/token-rules.ts";
+import type { Confirmation } from "#kit/call-context.ts";
+import { DomainError } from "#kit/errors.ts";
+import { MAX_TOKEN_CHARACTERS } from "#token-client/compact-jws.ts";
+import { ACCESS_TOKEN_TYPE } from "#token-client/token-rules.ts";
 import { bindingTo, cnfOf } from "./confirmation.ts";
 import { signCompactJws } from "./jws-signature.ts";
 import { assertProvenNow } from "./proven-now.ts";

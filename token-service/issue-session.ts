@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { v7 as uuidv7 } from "uuid";
-import type { Confirmation } from "../service-kit/call-context.ts";
-import { withTurn } from "../service-kit/call-deadline.ts";
-import { type Sql, type TransactionSql, transaction } from "../service-kit/postgres.ts";
+import type { Confirmation } from "#kit/call-context.ts";
+import { withTurn } from "#kit/call-deadline.ts";
+import { type Sql, type TransactionSql, transaction } from "#kit/postgres.ts";
 import { bindingTo } from "./confirmation.ts";
 import { assertNotAhead } from "./proven-now.ts";
 import type { RevocationFeed } from "./revocation-feed.ts";

@@ -1,5 +1,5 @@
 import { v7 as uuidv7 } from "uuid";
-import type { TransactionSql } from "../service-kit/postgres.ts";
+import type { TransactionSql } from "#kit/postgres.ts";
 import { insertSecurityEvent } from "./security-event-store.ts";
 
 export interface KeyEventCause {

@@ -1,10 +1,10 @@
 import { createSecretKey, type KeyObject } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { JWK } from "jose";
-import { DomainError } from "../service-kit/errors.ts";
-import { decrypt, type EncryptionKey } from "../service-kit/key-cipher.ts";
-import type { Logger } from "../service-kit/logger.ts";
-import type { Sql } from "../service-kit/postgres.ts";
+import { DomainError } from "#kit/errors.ts";
+import { decrypt, type EncryptionKey } from "#kit/key-cipher.ts";
+import type { Logger } from "#kit/logger.ts";
+import type { Sql } from "#kit/postgres.ts";
 import { listKeys, type SigningKeyRow } from "./key-store.ts";
 import { importPrivateKey, importPublicKey, refreshSecretContext, type SigningKey } from "./signing-key.ts";
 import { retiredKeyLifeS } from "./token-lifetimes.ts";

@@ -1,11 +1,11 @@
-import type { RecordReading } from "../audit-client/record-reading.ts";
+import type { RecordReading } from "#audit-client/record-reading.ts";
+import { traceIdOf } from "#kit/call-context.ts";
+import type { Callers, Implementation, RpcContext } from "#kit/rpc-server.ts";
 import {
   type KeyServiceServer,
   type SigningKey as SigningKeyMessage,
   SigningKeyState,
-} from "../proto/gen/gatehouse/token/v1/key_service.ts";
-import { traceIdOf } from "../service-kit/call-context.ts";
-import type { Callers, Implementation, RpcContext } from "../service-kit/rpc-server.ts";
+} from "#proto/gatehouse/token/v1/key_service.ts";
 import type { KeyEventCause } from "./key-event.ts";
 import type { KeyRing } from "./key-ring.ts";
 import { listKeys, type SigningKeyRow } from "./key-store.ts";

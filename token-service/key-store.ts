@@ -1,6 +1,6 @@
 import type { JWK } from "jose";
-import type { Sql, TransactionSql } from "../service-kit/postgres.ts";
-import type { Algorithm } from "../token-client/token-signature.ts";
+import type { Sql, TransactionSql } from "#kit/postgres.ts";
+import type { Algorithm } from "#token-client/token-signature.ts";
 import type { KeyState } from "./signing-key.ts";
 
 export interface SigningKeyRow {

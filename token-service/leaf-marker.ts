@@ -1,5 +1,5 @@
-import { boundedCache } from "../service-kit/bounded-cache.ts";
-import type { Logger } from "../service-kit/logger.ts";
+import { boundedCache } from "#kit/bounded-cache.ts";
+import type { Logger } from "#kit/logger.ts";
 import type { SeenLeaf } from "./session-store.ts";
 
 export interface LeafMarkerOptions {

@@ -7,7 +7,7 @@ import {
   plantedId,
   type StoreCalls,
   storeFunctions,
-} from "../tests/support/planted-database.ts";
+} from "#tests/support/planted-database.ts";
 import * as keys from "./key-store.ts";
 import * as revocations from "./revocation-store.ts";
 import * as events from "./security-event-store.ts";

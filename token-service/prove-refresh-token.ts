@@ -1,5 +1,5 @@
-import type { Confirmation } from "../service-kit/call-context.ts";
-import { DomainError } from "../service-kit/errors.ts";
+import type { Confirmation } from "#kit/call-context.ts";
+import { DomainError } from "#kit/errors.ts";
 import { isProven } from "./confirmation.ts";
 import { type RefreshSessionDeps, verifyRefreshToken } from "./refresh-session.ts";
 import { readSession } from "./session-store.ts";

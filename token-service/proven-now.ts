@@ -1,5 +1,5 @@
-import { DomainError } from "../service-kit/errors.ts";
-import { CLOCK_SKEW_S } from "../token-client/assurance.ts";
+import { DomainError } from "#kit/errors.ts";
+import { CLOCK_SKEW_S } from "#token-client/assurance.ts";
 import { secondsOf } from "./sign-pair.ts";
 
 /** A call takes at most 8 s. */

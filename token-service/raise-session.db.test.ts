@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
-import { logIn, startTokenReplica, type TokenReplica } from "../tests/support/token-service.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { logIn, startTokenReplica, type TokenReplica } from "#tests/support/token-service.ts";
 import type { UserClaims } from "./access-token.ts";
 import { raiseSession } from "./raise-session.ts";
 import { refreshSession } from "./refresh-session.ts";

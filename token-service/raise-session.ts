@@ -1,6 +1,6 @@
-import { DomainError } from "../service-kit/errors.ts";
-import { type Sql, type TransactionSql, transaction } from "../service-kit/postgres.ts";
-import type { AssuranceLevel } from "../token-client/assurance.ts";
+import { DomainError } from "#kit/errors.ts";
+import { type Sql, type TransactionSql, transaction } from "#kit/postgres.ts";
+import type { AssuranceLevel } from "#token-client/assurance.ts";
 import { lockSession, noteSigning, raiseAssurance, type SessionRow } from "./session-store.ts";
 import {
   assertMaySign,

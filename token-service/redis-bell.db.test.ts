@@ -2,11 +2,11 @@ import { randomUUID } from "node:crypto";
 import { Redis } from "ioredis";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { Secret } from "../service-kit/config.ts";
-import { createMetrics } from "../service-kit/metrics.ts";
-import type { RedisSettings } from "../service-kit/redis-connection.ts";
-import { createTestCertificates } from "../tests/support/certificates.ts";
-import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { Secret } from "#kit/config.ts";
+import { createMetrics } from "#kit/metrics.ts";
+import type { RedisSettings } from "#kit/redis-connection.ts";
+import { createTestCertificates } from "#tests/support/certificates.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
 import {
   findRedis,
   findRedisProgram,
@@ -15,8 +15,8 @@ import {
   startRedis,
   type TestRedis,
   type TestRedisOptions,
-} from "../tests/support/redis.ts";
-import { logIn, startTokenReplica, type TokenReplica } from "../tests/support/token-service.ts";
+} from "#tests/support/redis.ts";
+import { logIn, startTokenReplica, type TokenReplica } from "#tests/support/token-service.ts";
 import { createRedisBell } from "./redis-bell.ts";
 import { testBellContract } from "./revocation-bell.contract.ts";
 import type { RevocationBell } from "./revocation-bell.ts";

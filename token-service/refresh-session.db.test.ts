@@ -1,16 +1,16 @@
 import { createSecretKey, type KeyObject, randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { withCallDeadline } from "../service-kit/call-deadline.ts";
-import { DomainError } from "../service-kit/errors.ts";
-import { type TransactionSql, transaction } from "../service-kit/postgres.ts";
-import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { withCallDeadline } from "#kit/call-deadline.ts";
+import { DomainError } from "#kit/errors.ts";
+import { type TransactionSql, transaction } from "#kit/postgres.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
 import {
   logIn,
   startTokenReplica,
   type TokenReplica,
   type TokenReplicaOptions,
-} from "../tests/support/token-service.ts";
-import { parseCompactJws } from "../token-client/compact-jws.ts";
+} from "#tests/support/token-service.ts";
+import { parseCompactJws } from "#token-client/compact-jws.ts";
 import { authenticateCompactJws, signCompactJws } from "./jws-signature.ts";
 import { refreshSession } from "./refresh-session.ts";
 import type { RevocationBell } from "./revocation-bell.ts";

@@ -1,11 +1,11 @@
 import { v7 as uuidv7 } from "uuid";
-import type { Confirmation } from "../service-kit/call-context.ts";
-import { DomainError } from "../service-kit/errors.ts";
-import type { Logger } from "../service-kit/logger.ts";
-import { type Sql, type TransactionSql, transaction } from "../service-kit/postgres.ts";
-import type { SharedTurns } from "../service-kit/turns.ts";
-import { isKeyId, parseCompactJws } from "../token-client/compact-jws.ts";
-import { REFRESH_TOKEN_TYPE } from "../token-client/token-rules.ts";
+import type { Confirmation } from "#kit/call-context.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { Logger } from "#kit/logger.ts";
+import { type Sql, type TransactionSql, transaction } from "#kit/postgres.ts";
+import type { SharedTurns } from "#kit/turns.ts";
+import { isKeyId, parseCompactJws } from "#token-client/compact-jws.ts";
+import { REFRESH_TOKEN_TYPE } from "#token-client/token-rules.ts";
 import { isProven } from "./confirmation.ts";
 import { isAuthenticatedBy, MAC_ALGORITHM } from "./jws-signature.ts";
 import type { KeyRing } from "./key-ring.ts";

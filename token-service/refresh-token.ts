@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { CLOCK_SKEW_S } from "../token-client/assurance.ts";
-import type { CompactJws } from "../token-client/compact-jws.ts";
+import { CLOCK_SKEW_S } from "#token-client/assurance.ts";
+import type { CompactJws } from "#token-client/compact-jws.ts";
 
 const uuid = z.string().regex(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/);
 

@@ -1,13 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { transaction } from "../service-kit/postgres.ts";
-import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { transaction } from "#kit/postgres.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
 import {
   logIn,
   startTokenReplica,
   type TokenReplica,
   type TokenReplicaOptions,
-} from "../tests/support/token-service.ts";
+} from "#tests/support/token-service.ts";
 import { cleanUp } from "./housekeeping.ts";
 import { createMemoryBell, type RevocationBell } from "./revocation-bell.ts";
 import type { RevocationBatch } from "./revocation-feed.ts";

@@ -1,8 +1,8 @@
-import { withCallDeadline } from "../service-kit/call-deadline.ts";
-import { DomainError } from "../service-kit/errors.ts";
-import type { Logger } from "../service-kit/logger.ts";
-import { withinDeadline } from "../service-kit/within-deadline.ts";
-import { RevocationSet } from "../token-client/revocation-set.ts";
+import { withCallDeadline } from "#kit/call-deadline.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { Logger } from "#kit/logger.ts";
+import { withinDeadline } from "#kit/within-deadline.ts";
+import { RevocationSet } from "#token-client/revocation-set.ts";
 import type { RevocationBell } from "./revocation-bell.ts";
 import {
   LOG_BEGIN,

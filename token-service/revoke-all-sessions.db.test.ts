@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
-import { readDatabaseClock } from "../service-kit/clock-store.ts";
-import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
-import { logIn, startTokenReplica, type TokenReplica } from "../tests/support/token-service.ts";
+import { readDatabaseClock } from "#kit/clock-store.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { logIn, startTokenReplica, type TokenReplica } from "#tests/support/token-service.ts";
 import { refreshSession } from "./refresh-session.ts";
 import { revokeAllSessions, type SweepPosition } from "./revoke-all-sessions.ts";
 import { revokeUserSessions } from "./revoke-session.ts";

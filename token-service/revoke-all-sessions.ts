@@ -1,7 +1,7 @@
-import { readDatabaseClock } from "../service-kit/clock-store.ts";
-import { DomainError } from "../service-kit/errors.ts";
-import { transaction } from "../service-kit/postgres.ts";
-import { CLOCK_SKEW_S } from "../token-client/assurance.ts";
+import { readDatabaseClock } from "#kit/clock-store.ts";
+import { DomainError } from "#kit/errors.ts";
+import { transaction } from "#kit/postgres.ts";
+import { CLOCK_SKEW_S } from "#token-client/assurance.ts";
 import type { KeyRing } from "./key-ring.ts";
 import { listKeys } from "./key-store.ts";
 import { insertRevocationEvent, type RevocationCause } from "./revocation-event.ts";

@@ -1,6 +1,6 @@
-import { callTurn, withTurn } from "../service-kit/call-deadline.ts";
-import { DomainError } from "../service-kit/errors.ts";
-import { type Sql, type TransactionSql, transaction } from "../service-kit/postgres.ts";
+import { callTurn, withTurn } from "#kit/call-deadline.ts";
+import { DomainError } from "#kit/errors.ts";
+import { type Sql, type TransactionSql, transaction } from "#kit/postgres.ts";
 import { insertRevocationEvent, type RevocationCause } from "./revocation-event.ts";
 import type { RevocationFeed } from "./revocation-feed.ts";
 import { appendRevocations } from "./revocation-store.ts";

@@ -1,5 +1,5 @@
-import { DomainError } from "../service-kit/errors.ts";
-import { transaction } from "../service-kit/postgres.ts";
+import { DomainError } from "#kit/errors.ts";
+import { transaction } from "#kit/postgres.ts";
 import { ensureNextKey, type SigningKeyDeps } from "./ensure-signing-keys.ts";
 import { insertKeyEvent, type KeyEventCause } from "./key-event.ts";
 import { listKeys, lockKeys, markKeyRevoked } from "./key-store.ts";

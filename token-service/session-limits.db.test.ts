@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { newCallContext } from "../service-kit/call-context.ts";
-import type { RpcContext } from "../service-kit/rpc-server.ts";
-import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
-import { startTokenReplica, type TokenReplica } from "../tests/support/token-service.ts";
-import { parseCompactJws } from "../token-client/compact-jws.ts";
+import { newCallContext } from "#kit/call-context.ts";
+import type { RpcContext } from "#kit/rpc-server.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { startTokenReplica, type TokenReplica } from "#tests/support/token-service.ts";
+import { parseCompactJws } from "#token-client/compact-jws.ts";
 import { raiseSession } from "./raise-session.ts";
 import { createSessionRpc } from "./session-rpc.ts";
 import { listLiveSessions } from "./session-store.ts";

@@ -1,5 +1,5 @@
-import type { Sql, TransactionSql } from "../service-kit/postgres.ts";
-import type { AssuranceLevel } from "../token-client/assurance.ts";
+import type { Sql, TransactionSql } from "#kit/postgres.ts";
+import type { AssuranceLevel } from "#token-client/assurance.ts";
 import type { Binding } from "./confirmation.ts";
 
 export interface SessionRow extends Binding {

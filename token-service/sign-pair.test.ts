@@ -1,7 +1,7 @@
 import { createSecretKey, randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
-import { DomainError } from "../service-kit/errors.ts";
-import { parseCompactJws } from "../token-client/compact-jws.ts";
+import { DomainError } from "#kit/errors.ts";
+import { parseCompactJws } from "#token-client/compact-jws.ts";
 import type { SessionRow } from "./session-store.ts";
 import { assertMaySign, signPair } from "./sign-pair.ts";
 import { generateSigningKey, importPrivateKey, importPublicKey, type SigningKey } from "./signing-key.ts";

@@ -1,7 +1,7 @@
-import type { Confirmation } from "../service-kit/call-context.ts";
-import { acrOf } from "../token-client/assurance.ts";
-import { MAX_TOKEN_CHARACTERS } from "../token-client/compact-jws.ts";
-import { ACCESS_TOKEN_TYPE, REFRESH_TOKEN_TYPE } from "../token-client/token-rules.ts";
+import type { Confirmation } from "#kit/call-context.ts";
+import { acrOf } from "#token-client/assurance.ts";
+import { MAX_TOKEN_CHARACTERS } from "#token-client/compact-jws.ts";
+import { ACCESS_TOKEN_TYPE, REFRESH_TOKEN_TYPE } from "#token-client/token-rules.ts";
 import { GATEWAY_CLIENT_ID } from "./access-token.ts";
 import { type Binding, cnfOf, confirmationOf } from "./confirmation.ts";
 import { authenticateCompactJws, signCompactJws } from "./jws-signature.ts";

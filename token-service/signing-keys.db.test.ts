@@ -1,16 +1,16 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { DomainError } from "../service-kit/errors.ts";
-import { parseEncryptionKey } from "../service-kit/key-cipher.ts";
-import { transaction } from "../service-kit/postgres.ts";
-import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { DomainError } from "#kit/errors.ts";
+import { parseEncryptionKey } from "#kit/key-cipher.ts";
+import { transaction } from "#kit/postgres.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
 import {
   logIn,
   startTokenReplica,
   type TokenReplica,
   type TokenReplicaOptions,
-} from "../tests/support/token-service.ts";
-import { parseCompactJws } from "../token-client/compact-jws.ts";
+} from "#tests/support/token-service.ts";
+import { parseCompactJws } from "#token-client/compact-jws.ts";
 import { ensureSigningKeys } from "./ensure-signing-keys.ts";
 import { exchangeToken } from "./exchange-token.ts";
 import { signCompactJws } from "./jws-signature.ts";

@@ -1,4 +1,4 @@
-import { CLOCK_SKEW_S } from "../token-client/assurance.ts";
+import { CLOCK_SKEW_S } from "#token-client/assurance.ts";
 
 /** In seconds. */
 export interface TokenLifetimes {

@@ -1,13 +1,13 @@
 import type { JWK } from "jose";
-import { type Principal, PrincipalKind } from "../proto/gen/gatehouse/token/v1/principal.ts";
+import type { Callers, Implementation } from "#kit/rpc-server.ts";
+import { type Principal, PrincipalKind } from "#proto/gatehouse/token/v1/principal.ts";
 import {
   InactiveReason,
   type Revocation as RevocationMessage,
   type TokenServiceServer,
   type VerificationKey as VerificationKeyMessage,
-} from "../proto/gen/gatehouse/token/v1/token_service.ts";
-import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
-import type { Algorithm } from "../token-client/token-signature.ts";
+} from "#proto/gatehouse/token/v1/token_service.ts";
+import type { Algorithm } from "#token-client/token-signature.ts";
 import { isOfClient } from "./access-token.ts";
 import { bindingIn, confirmationOf } from "./confirmation.ts";
 import type { KeyRing } from "./key-ring.ts";

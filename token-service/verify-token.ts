@@ -1,9 +1,9 @@
 import type { LRUCache } from "lru-cache";
-import { isApiKey } from "../token-client/api-key.ts";
-import { CLOCK_SKEW_S } from "../token-client/assurance.ts";
-import { type CompactJws, isKeyId, parseCompactJws } from "../token-client/compact-jws.ts";
-import { ACCESS_TOKEN_TYPE } from "../token-client/token-rules.ts";
-import { isAlgorithm, isSignedBy, type PublicSigningKey } from "../token-client/token-signature.ts";
+import { isApiKey } from "#token-client/api-key.ts";
+import { CLOCK_SKEW_S } from "#token-client/assurance.ts";
+import { type CompactJws, isKeyId, parseCompactJws } from "#token-client/compact-jws.ts";
+import { ACCESS_TOKEN_TYPE } from "#token-client/token-rules.ts";
+import { isAlgorithm, isSignedBy, type PublicSigningKey } from "#token-client/token-signature.ts";
 import {
   type AccessClaims,
   type ClientClaims,

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Outcome, Entry as WireEntry } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
+import { Outcome, Entry as WireEntry } from "#proto/gatehouse/audit/v1/entry.ts";
 import { asSent, loggedEntry } from "./entry.fixture.ts";
 import { fromWireEntry, fromWireOutcome, toWireEntry } from "./entry-rpc.ts";
 

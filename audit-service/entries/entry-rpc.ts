@@ -1,10 +1,10 @@
+import { DomainError } from "#kit/errors.ts";
 import {
   EntryKind,
   Outcome,
   type Actor as WireActor,
   Entry as WireEntry,
-} from "../../proto/gen/gatehouse/audit/v1/entry.ts";
-import { DomainError } from "../../service-kit/errors.ts";
+} from "#proto/gatehouse/audit/v1/entry.ts";
 import type { Entry, LogEntry } from "./entry.ts";
 
 const KINDS: Record<EntryKind, Entry["kind"]> = {

@@ -7,35 +7,35 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import type { AuditOutcome } from "../../audit-client/audit-entry.ts";
-import { type AuditRecorderOptions, createAuditRecorder } from "../../audit-client/audit-recorder.ts";
-import { openAuditSpool } from "../../audit-client/audit-spool.ts";
-import { sampleEvent } from "../../audit-client/entry.fixture.ts";
-import { createReadingRecorder } from "../../audit-client/record-reading.ts";
-import { toProto } from "../../audit-client/to-proto.ts";
-import { certificateFiles, ensureCertificates, type Identity } from "../../deploy/local/certificates.ts";
+import type { AuditOutcome } from "#audit-client/audit-entry.ts";
+import { type AuditRecorderOptions, createAuditRecorder } from "#audit-client/audit-recorder.ts";
+import { openAuditSpool } from "#audit-client/audit-spool.ts";
+import { sampleEvent } from "#audit-client/entry.fixture.ts";
+import { createReadingRecorder } from "#audit-client/record-reading.ts";
+import { toProto } from "#audit-client/to-proto.ts";
+import { certificateFiles, ensureCertificates, type Identity } from "#deploy/local/certificates.ts";
+import { newCallContext } from "#kit/call-context.ts";
+import { Secret } from "#kit/config.ts";
+import { createMetrics } from "#kit/metrics.ts";
+import { connectPostgres, type Sql, transaction } from "#kit/postgres.ts";
+import { callUnary, createRpcClient, openBidiStream } from "#kit/rpc-client.ts";
+import { fromRpcError } from "#kit/rpc-errors.ts";
+import { createRpcServer, type RpcServer } from "#kit/rpc-server.ts";
+import { ProcessCertificate } from "#kit/rpc-tls.ts";
 import {
   AuditQueryServiceClient,
   AuditQueryServiceService,
   type ExportEntriesResponse,
   SearchEntriesRequest,
-} from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
+} from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import {
   AuditServiceClient,
   AuditServiceService,
   type RecordRequest,
-} from "../../proto/gen/gatehouse/audit/v1/audit_service.ts";
-import { Entry as WireEntry } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
-import { newCallContext } from "../../service-kit/call-context.ts";
-import { Secret } from "../../service-kit/config.ts";
-import { createMetrics } from "../../service-kit/metrics.ts";
-import { connectPostgres, type Sql, transaction } from "../../service-kit/postgres.ts";
-import { callUnary, createRpcClient, openBidiStream } from "../../service-kit/rpc-client.ts";
-import { fromRpcError } from "../../service-kit/rpc-errors.ts";
-import { createRpcServer, type RpcServer } from "../../service-kit/rpc-server.ts";
-import { ProcessCertificate } from "../../service-kit/rpc-tls.ts";
-import { testSequencer } from "../../tests/support/audit-sequencer.ts";
-import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
+} from "#proto/gatehouse/audit/v1/audit_service.ts";
+import { Entry as WireEntry } from "#proto/gatehouse/audit/v1/entry.ts";
+import { testSequencer } from "#tests/support/audit-sequencer.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
 import { loggedEntry, sampleEntry, store } from "../entries/entry.fixture.ts";
 import type { Entry } from "../entries/entry.ts";
 import { toWireEntry } from "../entries/entry-rpc.ts";

@@ -1,7 +1,7 @@
-import { MAX_LENGTH } from "../../audit-client/audit-entry.ts";
-import { filterText, type RecordReading } from "../../audit-client/record-reading.ts";
-import type { AuditServiceServer, RecordRequest } from "../../proto/gen/gatehouse/audit/v1/audit_service.ts";
-import type { Callers, Implementation } from "../../service-kit/rpc-server.ts";
+import { MAX_LENGTH } from "#audit-client/audit-entry.ts";
+import { filterText, type RecordReading } from "#audit-client/record-reading.ts";
+import type { Callers, Implementation } from "#kit/rpc-server.ts";
+import type { AuditServiceServer, RecordRequest } from "#proto/gatehouse/audit/v1/audit_service.ts";
 import { cleanEntry } from "../entries/clean-entry.ts";
 import type { ProducedEntry } from "../entries/entry.ts";
 import { emptyWireEntry, fromWireEntry } from "../entries/entry-rpc.ts";

@@ -1,5 +1,5 @@
-import type { Logger } from "../../service-kit/logger.ts";
-import type { Sql } from "../../service-kit/postgres.ts";
+import type { Logger } from "#kit/logger.ts";
+import type { Sql } from "#kit/postgres.ts";
 import type { CheckpointSigner } from "./checkpoint.ts";
 import { selectLastCheckpoint } from "./checkpoint-store.ts";
 import { monthOf, startOfMonth } from "./month.ts";

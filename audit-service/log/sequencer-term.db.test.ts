@@ -1,7 +1,7 @@
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { transaction } from "../../service-kit/postgres.ts";
-import { receiveInMonth } from "../../tests/support/audit-log.ts";
+import { transaction } from "#kit/postgres.ts";
+import { receiveInMonth } from "#tests/support/audit-log.ts";
 import {
   INITIAL_STATUS,
   ORIGIN,
@@ -9,8 +9,8 @@ import {
   type TestLog,
   type TestSequencer,
   type TestSequencerOptions,
-} from "../../tests/support/audit-sequencer.ts";
-import type { TestDatabase } from "../../tests/support/postgres.ts";
+} from "#tests/support/audit-sequencer.ts";
+import type { TestDatabase } from "#tests/support/postgres.ts";
 import type { TreeHead } from "./checkpoint.ts";
 import type { CheckpointFile } from "./checkpoint-file.ts";
 import { monthOf } from "./month.ts";

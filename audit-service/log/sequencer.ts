@@ -1,6 +1,6 @@
-import type { Logger } from "../../service-kit/logger.ts";
-import type { Sql } from "../../service-kit/postgres.ts";
-import { withinDeadline } from "../../service-kit/within-deadline.ts";
+import type { Logger } from "#kit/logger.ts";
+import type { Sql } from "#kit/postgres.ts";
+import { withinDeadline } from "#kit/within-deadline.ts";
 import type { StoredEntry } from "../entries/entry-store.ts";
 import type { CheckpointSigner, TreeHead } from "./checkpoint.ts";
 import type { CheckpointFile } from "./checkpoint-file.ts";

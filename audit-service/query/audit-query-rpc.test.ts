@@ -1,8 +1,8 @@
 import { expect, test, vi } from "vitest";
-import { noteReadings } from "../../audit-client/reading.fixture.ts";
-import { FollowEntriesRequest } from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
-import { newCallContext } from "../../service-kit/call-context.ts";
-import { DomainError } from "../../service-kit/errors.ts";
+import { noteReadings } from "#audit-client/reading.fixture.ts";
+import { newCallContext } from "#kit/call-context.ts";
+import { DomainError } from "#kit/errors.ts";
+import { FollowEntriesRequest } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { createAuditQueryRpc } from "./audit-query-rpc.ts";
 
 const ANY = FollowEntriesRequest.decode(new Uint8Array());

@@ -1,13 +1,13 @@
-import { createFollowingRecorder } from "../../audit-client/record-following.ts";
-import { filterText, type RecordReading } from "../../audit-client/record-reading.ts";
+import { createFollowingRecorder } from "#audit-client/record-following.ts";
+import { filterText, type RecordReading } from "#audit-client/record-reading.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { Callers, Implementation } from "#kit/rpc-server.ts";
 import {
   type AuditQueryServiceServer,
   type ExportEntriesResponse,
   type GetEntryResponse,
   SummaryInterval,
-} from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
-import { DomainError } from "../../service-kit/errors.ts";
-import type { Callers, Implementation } from "../../service-kit/rpc-server.ts";
+} from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { fromWireOutcome, toWireEntry } from "../entries/entry-rpc.ts";
 import type { ExportLine } from "./export-entries.ts";
 import type { Followed, Following } from "./follow-entries.ts";

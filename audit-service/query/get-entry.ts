@@ -1,5 +1,5 @@
-import { DomainError } from "../../service-kit/errors.ts";
-import type { Sql } from "../../service-kit/postgres.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { Sql } from "#kit/postgres.ts";
 import type { LogEntry } from "../entries/entry.ts";
 import { selectEntriesById, selectProvenEntries } from "../entries/entry-store.ts";
 import { refused } from "../entries/refused.ts";

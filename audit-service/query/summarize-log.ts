@@ -1,5 +1,5 @@
-import { DomainError, type FieldProblem } from "../../service-kit/errors.ts";
-import type { Sql } from "../../service-kit/postgres.ts";
+import { DomainError, type FieldProblem } from "#kit/errors.ts";
+import type { Sql } from "#kit/postgres.ts";
 import {
   countNextEntries,
   deleteOldLoginCounts,

@@ -1,33 +1,33 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import * as argon2 from "@node-rs/argon2";
 import { pino } from "pino";
-import { producedEntry, store } from "../../audit-service/entries/entry.fixture.ts";
+import { producedEntry, store } from "#audit-service/entries/entry.fixture.ts";
 import {
   createKeyPartitions,
   deleteOldKeys,
   dropKeyPartitions,
   selectEntries,
-} from "../../audit-service/entries/entry-store.ts";
-import { cleanUpRemovals, removeOldPartitions } from "../../audit-service/log/remove-old-partitions.ts";
-import { selectUncleanRemovals } from "../../audit-service/log/retention-store.ts";
-import { type EntrySearch, searchEntries } from "../../audit-service/query/search-entries.ts";
-import { listUsers } from "../../identity-service/admin/managed-users.ts";
-import { countUsersOfOtherRoles } from "../../identity-service/admin/user-admin-store.ts";
-import { logIn } from "../../identity-service/login/log-in.ts";
-import { reencryptTotpSecrets } from "../../identity-service/mfa/reencrypt-totp-secrets.ts";
-import { sealTotpSecret } from "../../identity-service/mfa/totp-secret.ts";
-import { createPasswordHasher } from "../../identity-service/passwords/password-hasher.ts";
-import { sampleUsedCosts } from "../../identity-service/passwords/used-cost-store.ts";
-import { hasAdmin, readUsersTable } from "../../identity-service/users/user-store.ts";
-import { newCallContext } from "../../service-kit/call-context.ts";
-import { DomainError } from "../../service-kit/errors.ts";
-import { parseEncryptionKey } from "../../service-kit/key-cipher.ts";
-import type { Sql } from "../../service-kit/postgres.ts";
-import { signer, testSequencer } from "../../tests/support/audit-sequencer.ts";
-import { logIn as beginSession, startTokenReplica } from "../../tests/support/token-service.ts";
-import { cleanUp } from "../../token-service/housekeeping.ts";
-import { refreshSession } from "../../token-service/refresh-session.ts";
-import { listLiveSessions } from "../../token-service/session-store.ts";
+} from "#audit-service/entries/entry-store.ts";
+import { cleanUpRemovals, removeOldPartitions } from "#audit-service/log/remove-old-partitions.ts";
+import { selectUncleanRemovals } from "#audit-service/log/retention-store.ts";
+import { type EntrySearch, searchEntries } from "#audit-service/query/search-entries.ts";
+import { listUsers } from "#identity-service/admin/managed-users.ts";
+import { countUsersOfOtherRoles } from "#identity-service/admin/user-admin-store.ts";
+import { logIn } from "#identity-service/login/log-in.ts";
+import { reencryptTotpSecrets } from "#identity-service/mfa/reencrypt-totp-secrets.ts";
+import { sealTotpSecret } from "#identity-service/mfa/totp-secret.ts";
+import { createPasswordHasher } from "#identity-service/passwords/password-hasher.ts";
+import { sampleUsedCosts } from "#identity-service/passwords/used-cost-store.ts";
+import { hasAdmin, readUsersTable } from "#identity-service/users/user-store.ts";
+import { newCallContext } from "#kit/call-context.ts";
+import { DomainError } from "#kit/errors.ts";
+import { parseEncryptionKey } from "#kit/key-cipher.ts";
+import type { Sql } from "#kit/postgres.ts";
+import { signer, testSequencer } from "#tests/support/audit-sequencer.ts";
+import { logIn as beginSession, startTokenReplica } from "#tests/support/token-service.ts";
+import { cleanUp } from "#token-service/housekeeping.ts";
+import { refreshSession } from "#token-service/refresh-session.ts";
+import { listLiveSessions } from "#token-service/session-store.ts";
 import {
   ACTIVE,
   activeNumber,

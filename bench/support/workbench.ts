@@ -1,12 +1,12 @@
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { startEmbeddedPostgres } from "../../deploy/local/postgres/embedded-postgres.ts";
-import { connectTo, provision, servicePasswordFile } from "../../deploy/local/postgres/ensure-database.ts";
-import { makePrivateDirectory, randomPassword } from "../../deploy/local/private-file.ts";
-import { databaseOf, type ServiceName } from "../../deploy/service-databases.ts";
-import { openPool } from "../../service-kit/postgres.ts";
-import { freePort } from "../../tests/support/free-port.ts";
+import { startEmbeddedPostgres } from "#deploy/local/postgres/embedded-postgres.ts";
+import { connectTo, provision, servicePasswordFile } from "#deploy/local/postgres/ensure-database.ts";
+import { makePrivateDirectory, randomPassword } from "#deploy/local/private-file.ts";
+import { databaseOf, type ServiceName } from "#deploy/service-databases.ts";
+import { openPool } from "#kit/postgres.ts";
+import { freePort } from "#tests/support/free-port.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 

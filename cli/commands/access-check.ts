@@ -1,7 +1,7 @@
-import { type AccessFile, parseAccessFile } from "../../access-file/access-file.ts";
-import { AccessTable } from "../../access-file/access-rules.ts";
-import { parseRoutesFile } from "../../routes-file/routes-file.ts";
-import { unknownNames } from "../../routes-file/unknown-names.ts";
+import { type AccessFile, parseAccessFile } from "#access-file/access-file.ts";
+import { AccessTable } from "#access-file/access-rules.ts";
+import { parseRoutesFile } from "#routes-file/routes-file.ts";
+import { unknownNames } from "#routes-file/unknown-names.ts";
 import type { Command } from "../command.ts";
 import { readConfigFile } from "./read-config-file.ts";
 import { table } from "./table.ts";

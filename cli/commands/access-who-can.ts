@@ -1,6 +1,6 @@
-import type { AccessTable } from "../../access-file/access-rules.ts";
-import { readOwnRoutes } from "../../access-file/own-routes.ts";
-import { type MethodPolicy, parseRoutesFile, type UpstreamRoute } from "../../routes-file/routes-file.ts";
+import type { AccessTable } from "#access-file/access-rules.ts";
+import { readOwnRoutes } from "#access-file/own-routes.ts";
+import { type MethodPolicy, parseRoutesFile, type UpstreamRoute } from "#routes-file/routes-file.ts";
 import { CliError } from "../cli-error.ts";
 import type { Command } from "../command.ts";
 import { EXIT } from "../exit-code.ts";

@@ -1,10 +1,10 @@
+import { newCallContext } from "#kit/call-context.ts";
+import { callUnary } from "#kit/rpc-client.ts";
 import {
   type ListUsedApprovalsRequest,
   type UsedApproval,
   UserAdminServiceClient,
-} from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
-import { newCallContext } from "../../service-kit/call-context.ts";
-import { callUnary } from "../../service-kit/rpc-client.ts";
+} from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import { type ApprovalLine, EvidenceWriter } from "../approval-verifier/evidence-file.ts";
 import type { Backend } from "../backend.ts";
 import type { Command } from "../command.ts";

@@ -1,5 +1,5 @@
-import { AuditQueryServiceClient } from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
-import { callUnary } from "../../service-kit/rpc-client.ts";
+import { callUnary } from "#kit/rpc-client.ts";
+import { AuditQueryServiceClient } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { openCheckpoint } from "../audit-verifier/checkpoint.ts";
 import { NoteError, parseVerifierKey } from "../audit-verifier/signed-note.ts";
 import { CliError } from "../cli-error.ts";

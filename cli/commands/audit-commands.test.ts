@@ -3,6 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { DomainError } from "#kit/errors.ts";
+import { createMetrics } from "#kit/metrics.ts";
+import { createRpcServer, type Implementation, type RpcServer } from "#kit/rpc-server.ts";
 import {
   type AuditQueryServiceServer,
   AuditQueryServiceService,
@@ -10,12 +13,9 @@ import {
   type FollowEntriesRequest,
   type FollowEntriesResponse,
   type SearchEntriesRequest,
-} from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
-import { type Entry, EntryKind, Outcome } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
-import { DomainError } from "../../service-kit/errors.ts";
-import { createMetrics } from "../../service-kit/metrics.ts";
-import { createRpcServer, type Implementation, type RpcServer } from "../../service-kit/rpc-server.ts";
-import { createTestCertificates, type TestCertificates } from "../../tests/support/certificates.ts";
+} from "#proto/gatehouse/audit/v1/audit_query_service.ts";
+import { type Entry, EntryKind, Outcome } from "#proto/gatehouse/audit/v1/entry.ts";
+import { createTestCertificates, type TestCertificates } from "#tests/support/certificates.ts";
 import type { EntryLine, ExportLine } from "../audit-verifier/export-line.ts";
 import { sampleKey, sampleLog, textOf } from "../audit-verifier/log.fixture.ts";
 import { run } from "../run.ts";

@@ -2,8 +2,8 @@ import type {
   ExportEntriesResponse,
   ExportedEntry,
   ExportedLog,
-} from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
-import { type Entry, EntryKind, Outcome } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
+} from "#proto/gatehouse/audit/v1/audit_query_service.ts";
+import { type Entry, EntryKind, Outcome } from "#proto/gatehouse/audit/v1/entry.ts";
 import type { EntryLine, ExportLine, LogLine } from "../audit-verifier/export-line.ts";
 import type { LoggedEntry } from "../audit-verifier/logged-entry.ts";
 

@@ -1,7 +1,7 @@
 import {
   AuditQueryServiceClient,
   type ExportEntriesRequest,
-} from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
+} from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import type { ExportLine } from "../audit-verifier/export-line.ts";
 import type { Backend } from "../backend.ts";
 import { CliError } from "../cli-error.ts";

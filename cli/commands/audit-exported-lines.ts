@@ -1,13 +1,13 @@
 import type { ClientReadableStream } from "@grpc/grpc-js";
+import { newCallContext } from "#kit/call-context.ts";
+import { DomainError } from "#kit/errors.ts";
+import { openServerStream } from "#kit/rpc-client.ts";
+import { fromRpcError } from "#kit/rpc-errors.ts";
 import type {
   AuditQueryServiceClient,
   ExportEntriesRequest,
   ExportEntriesResponse,
-} from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
-import { newCallContext } from "../../service-kit/call-context.ts";
-import { DomainError } from "../../service-kit/errors.ts";
-import { openServerStream } from "../../service-kit/rpc-client.ts";
-import { fromRpcError } from "../../service-kit/rpc-errors.ts";
+} from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import type { ExportLine } from "../audit-verifier/export-line.ts";
 import { toExportLine } from "./audit-export-line.ts";
 

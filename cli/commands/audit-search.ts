@@ -1,10 +1,10 @@
+import { newCallContext } from "#kit/call-context.ts";
+import { callUnary } from "#kit/rpc-client.ts";
 import {
   AuditQueryServiceClient,
   type SearchEntriesRequest,
-} from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
-import { type Entry, Outcome } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
-import { newCallContext } from "../../service-kit/call-context.ts";
-import { callUnary } from "../../service-kit/rpc-client.ts";
+} from "#proto/gatehouse/audit/v1/audit_query_service.ts";
+import { type Entry, Outcome } from "#proto/gatehouse/audit/v1/entry.ts";
 import type { Command } from "../command.ts";
 import { UsageError } from "../usage-error.ts";
 import { toLoggedEntry } from "./audit-export-line.ts";

@@ -1,8 +1,5 @@
-import {
-  AuditQueryServiceClient,
-  SummaryInterval,
-} from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
-import { callUnary } from "../../service-kit/rpc-client.ts";
+import { callUnary } from "#kit/rpc-client.ts";
+import { AuditQueryServiceClient, SummaryInterval } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import type { Command } from "../command.ts";
 import { oneOf } from "./one-of.ts";
 import { table } from "./table.ts";

@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from "node:fs";
-import { AuditQueryServiceClient } from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
-import { DomainError } from "../../service-kit/errors.ts";
+import { DomainError } from "#kit/errors.ts";
+import { AuditQueryServiceClient } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import type { Checkpoint } from "../audit-verifier/checkpoint.ts";
 import { type ExportLine, LineError, parseExportLine } from "../audit-verifier/export-line.ts";
 import { NotAnExportError, type Trust } from "../audit-verifier/log-verification.ts";

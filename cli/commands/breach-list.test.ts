@@ -6,8 +6,8 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { openBreachList } from "../../breach-list/open-breach-list.ts";
-import { hashLines, sha1 } from "../../breach-list/test-list.fixture.ts";
+import { openBreachList } from "#breach-list/open-breach-list.ts";
+import { hashLines, sha1 } from "#breach-list/test-list.fixture.ts";
 import { run } from "../run.ts";
 import { COMMANDS } from "./commands.ts";
 

@@ -1,9 +1,9 @@
 import { createReadStream } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { buildBreachList } from "../../breach-list/build-breach-list.ts";
-import { BreachListError, type ListHeader } from "../../breach-list/list-format.ts";
-import { openBreachList } from "../../breach-list/open-breach-list.ts";
+import { buildBreachList } from "#breach-list/build-breach-list.ts";
+import { BreachListError, type ListHeader } from "#breach-list/list-format.ts";
+import { openBreachList } from "#breach-list/open-breach-list.ts";
 import { CliError } from "../cli-error.ts";
 import type { Command, CommandInput, Terminal } from "../command.ts";
 import { EXIT } from "../exit-code.ts";

@@ -1,12 +1,12 @@
 import { readFileSync } from "node:fs";
+import { callUnary } from "#kit/rpc-client.ts";
 import {
   ClientAdminServiceClient,
   type ClientCredential,
   ClientStatus,
   CredentialKind,
   type MachineClient,
-} from "../../proto/gen/gatehouse/identity/v1/client_service.ts";
-import { callUnary } from "../../service-kit/rpc-client.ts";
+} from "#proto/gatehouse/identity/v1/client_service.ts";
 import type { Backend } from "../backend.ts";
 import type { Command } from "../command.ts";
 import { printable } from "../printable.ts";

@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterEach, expect, test } from "vitest";
-import { createMetrics } from "../../service-kit/metrics.ts";
-import { startOperationsServer } from "../../service-kit/operations-server.ts";
+import { createMetrics } from "#kit/metrics.ts";
+import { startOperationsServer } from "#kit/operations-server.ts";
 import { run } from "../run.ts";
 import { COMMANDS } from "./commands.ts";
 

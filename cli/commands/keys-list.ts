@@ -1,5 +1,5 @@
-import { KeyServiceClient } from "../../proto/gen/gatehouse/token/v1/key_service.ts";
-import { callUnary } from "../../service-kit/rpc-client.ts";
+import { callUnary } from "#kit/rpc-client.ts";
+import { KeyServiceClient } from "#proto/gatehouse/token/v1/key_service.ts";
 import type { Command } from "../command.ts";
 import { signingKeyView } from "./signing-key-view.ts";
 import { table } from "./table.ts";

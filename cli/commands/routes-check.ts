@@ -1,5 +1,5 @@
-import { parseRoutesFile, type UpstreamRoute } from "../../routes-file/routes-file.ts";
-import { unknownNames } from "../../routes-file/unknown-names.ts";
+import { parseRoutesFile, type UpstreamRoute } from "#routes-file/routes-file.ts";
+import { unknownNames } from "#routes-file/unknown-names.ts";
 import type { Command } from "../command.ts";
 import { ACCESS_OPTION, readAccess } from "./access-source.ts";
 import { readConfigFile } from "./read-config-file.ts";

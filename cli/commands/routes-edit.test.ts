@@ -2,7 +2,7 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, wr
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest";
-import { parseRoutesFile } from "../../routes-file/routes-file.ts";
+import { parseRoutesFile } from "#routes-file/routes-file.ts";
 import { run } from "../run.ts";
 import { COMMANDS } from "./commands.ts";
 

@@ -5,14 +5,14 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { pino } from "pino";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { createMetrics } from "#kit/metrics.ts";
+import { addReflection } from "#kit/reflection.ts";
+import { createRpcServer, type RpcServer } from "#kit/rpc-server.ts";
 import {
   AuditQueryServiceService,
   type ExportEntriesRequest,
-} from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
-import { createMetrics } from "../../service-kit/metrics.ts";
-import { addReflection } from "../../service-kit/reflection.ts";
-import { createRpcServer, type RpcServer } from "../../service-kit/rpc-server.ts";
-import { createTestCertificates, type TestCertificates } from "../../tests/support/certificates.ts";
+} from "#proto/gatehouse/audit/v1/audit_query_service.ts";
+import { createTestCertificates, type TestCertificates } from "#tests/support/certificates.ts";
 import { run } from "../run.ts";
 import { COMMANDS } from "./commands.ts";
 

@@ -1,5 +1,5 @@
-import { SessionServiceClient } from "../../proto/gen/gatehouse/token/v1/session_service.ts";
-import { callUnary } from "../../service-kit/rpc-client.ts";
+import { callUnary } from "#kit/rpc-client.ts";
+import { SessionServiceClient } from "#proto/gatehouse/token/v1/session_service.ts";
 import type { Command } from "../command.ts";
 import { table } from "./table.ts";
 

@@ -1,10 +1,10 @@
+import { callUnary } from "#kit/rpc-client.ts";
 import {
   type OwnedClients,
   type SetUserAccessRequest,
   UserAdminServiceClient,
   UserStatus,
-} from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
-import { callUnary } from "../../service-kit/rpc-client.ts";
+} from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import type { Backend } from "../backend.ts";
 import { table } from "./table.ts";
 import { type UserView, userView } from "./user-view.ts";

@@ -1,4 +1,4 @@
-import { type SigningKey, SigningKeyState } from "../../proto/gen/gatehouse/token/v1/key_service.ts";
+import { type SigningKey, SigningKeyState } from "#proto/gatehouse/token/v1/key_service.ts";
 
 /** For `--json`. Times are RFC 3339 UTC. */
 export interface SigningKeyView {

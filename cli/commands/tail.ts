@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { type CallContext, newCallContext } from "#kit/call-context.ts";
+import { callUnary } from "#kit/rpc-client.ts";
 import {
   AuditQueryServiceClient,
   type FollowEntriesRequest,
-} from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
-import { type CallContext, newCallContext } from "../../service-kit/call-context.ts";
-import { callUnary } from "../../service-kit/rpc-client.ts";
+} from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { CliError } from "../cli-error.ts";
 import type { Command } from "../command.ts";
 import { EXIT } from "../exit-code.ts";

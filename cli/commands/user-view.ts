@@ -1,6 +1,6 @@
-import type { User } from "../../proto/gen/gatehouse/identity/v1/user.ts";
-import { type ManagedUser, UserStatus } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
-import { isRoleName } from "../../service-kit/access-names.ts";
+import { isRoleName } from "#kit/access-names.ts";
+import type { User } from "#proto/gatehouse/identity/v1/user.ts";
+import { type ManagedUser, UserStatus } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import { UsageError } from "../usage-error.ts";
 
 /** For `--json`. Times are RFC 3339 UTC. */

@@ -1,5 +1,5 @@
-import { UserAdminServiceClient } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
-import { callUnary } from "../../service-kit/rpc-client.ts";
+import { callUnary } from "#kit/rpc-client.ts";
+import { UserAdminServiceClient } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import type { Command } from "../command.ts";
 import { REASON_OPTION, reasonOf } from "./reason-option.ts";
 import { sessionsEnded } from "./set-user-access.ts";

@@ -3,7 +3,7 @@ import {
   type BeginImportResponse,
   ImportRow,
   UserImportServiceClient,
-} from "../../proto/gen/gatehouse/identity/v1/user_import_service.ts";
+} from "#proto/gatehouse/identity/v1/user_import_service.ts";
 import { CliError } from "../cli-error.ts";
 import type { Command, CommandInput, Terminal } from "../command.ts";
 import { EXIT } from "../exit-code.ts";

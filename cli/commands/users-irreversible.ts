@@ -1,5 +1,5 @@
-import { UserAdminServiceClient } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
-import { callUnary } from "../../service-kit/rpc-client.ts";
+import { callUnary } from "#kit/rpc-client.ts";
+import { UserAdminServiceClient } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import type { Command } from "../command.ts";
 import { UsageError } from "../usage-error.ts";
 import { REASON_OPTION, reasonOf } from "./reason-option.ts";

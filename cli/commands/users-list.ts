@@ -1,8 +1,5 @@
-import {
-  UserAdminServiceClient,
-  UserStatus,
-} from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
-import { callUnary } from "../../service-kit/rpc-client.ts";
+import { callUnary } from "#kit/rpc-client.ts";
+import { UserAdminServiceClient, UserStatus } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import type { Command } from "../command.ts";
 import { UsageError } from "../usage-error.ts";
 import { oneOf } from "./one-of.ts";

@@ -1,10 +1,10 @@
-import { ClientAdminServiceClient } from "../../proto/gen/gatehouse/identity/v1/client_service.ts";
+import { callUnary } from "#kit/rpc-client.ts";
+import { ClientAdminServiceClient } from "#proto/gatehouse/identity/v1/client_service.ts";
 import {
   UserAdminServiceClient,
   type UserDetails,
   UserMailState,
-} from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
-import { callUnary } from "../../service-kit/rpc-client.ts";
+} from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import type { Command } from "../command.ts";
 import { printable } from "../printable.ts";
 import { clientView } from "./clients.ts";

@@ -2,7 +2,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { createAuthority, issueCertificate, type Pair } from "../../deploy/certificate-pair.ts";
+import { createAuthority, issueCertificate, type Pair } from "#deploy/certificate-pair.ts";
 import { checkAuthorities, checkCertificate } from "./certificates.ts";
 
 const DAY_MS = 86_400_000;

@@ -1,4 +1,4 @@
-import type { Sql } from "../../service-kit/postgres.ts";
+import type { Sql } from "#kit/postgres.ts";
 
 const SETTINGS = [
   "server_version",

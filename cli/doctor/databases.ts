@@ -1,11 +1,11 @@
 import { z } from "zod";
-import { ConfigError, databaseConfig, parseConfig } from "../../service-kit/config.ts";
-import { causeOfUnavailable } from "../../service-kit/database-failure.ts";
-import { databaseHosts } from "../../service-kit/database-hosts.ts";
-import { createLogger } from "../../service-kit/logger.ts";
-import { isLoopback } from "../../service-kit/loopback.ts";
-import { pendingMigrations } from "../../service-kit/migrate.ts";
-import { connectPostgres, type Sql } from "../../service-kit/postgres.ts";
+import { ConfigError, databaseConfig, parseConfig } from "#kit/config.ts";
+import { causeOfUnavailable } from "#kit/database-failure.ts";
+import { databaseHosts } from "#kit/database-hosts.ts";
+import { createLogger } from "#kit/logger.ts";
+import { isLoopback } from "#kit/loopback.ts";
+import { pendingMigrations } from "#kit/migrate.ts";
+import { connectPostgres, type Sql } from "#kit/postgres.ts";
 import { type ConfiguredService, migrationsOf } from "../service-configuration.ts";
 import { clockFinding, offsetOf } from "./clocks.ts";
 import {

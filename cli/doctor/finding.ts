@@ -1,4 +1,4 @@
-import { withinDeadline } from "../../service-kit/within-deadline.ts";
+import { withinDeadline } from "#kit/within-deadline.ts";
 
 export type Area =
   | "configuration"

@@ -1,6 +1,6 @@
 import { base32nopad } from "@scure/base";
 import { z } from "zod";
-import type { ImportedUser } from "../../proto/gen/gatehouse/identity/v1/user_import_service.ts";
+import type { ImportedUser } from "#proto/gatehouse/identity/v1/user_import_service.ts";
 import {
   flag,
   jsonText,

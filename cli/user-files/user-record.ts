@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { ImportedUser } from "../../proto/gen/gatehouse/identity/v1/user_import_service.ts";
+import type { ImportedUser } from "#proto/gatehouse/identity/v1/user_import_service.ts";
 
 /** What the command line says about names of the other system. */
 export interface Mapping {

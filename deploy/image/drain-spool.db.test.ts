@@ -7,24 +7,20 @@ import { join, resolve } from "node:path";
 import { text } from "node:stream/consumers";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import { openAuditSpool } from "../../audit-client/audit-spool.ts";
-import { sampleOutcome } from "../../audit-client/entry.fixture.ts";
-import { toProto } from "../../audit-client/to-proto.ts";
-import {
-  deleteClaimedEmail,
-  insertEntries,
-  selectEntriesById,
-} from "../../audit-service/entries/entry-store.ts";
-import { storeEntries } from "../../audit-service/entries/store-entries.ts";
-import { AUDIT_CALLERS, createAuditRpc } from "../../audit-service/intake/audit-rpc.ts";
-import { createProducerPresence } from "../../audit-service/intake/producer-presence.ts";
-import { createEntryRecorder } from "../../audit-service/intake/record-entries.ts";
-import { AuditServiceService } from "../../proto/gen/gatehouse/audit/v1/audit_service.ts";
-import { Entry } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
-import { createMetrics } from "../../service-kit/metrics.ts";
-import { createRpcServer, type RpcServer } from "../../service-kit/rpc-server.ts";
-import { ProcessCertificate } from "../../service-kit/rpc-tls.ts";
-import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
+import { openAuditSpool } from "#audit-client/audit-spool.ts";
+import { sampleOutcome } from "#audit-client/entry.fixture.ts";
+import { toProto } from "#audit-client/to-proto.ts";
+import { deleteClaimedEmail, insertEntries, selectEntriesById } from "#audit-service/entries/entry-store.ts";
+import { storeEntries } from "#audit-service/entries/store-entries.ts";
+import { AUDIT_CALLERS, createAuditRpc } from "#audit-service/intake/audit-rpc.ts";
+import { createProducerPresence } from "#audit-service/intake/producer-presence.ts";
+import { createEntryRecorder } from "#audit-service/intake/record-entries.ts";
+import { createMetrics } from "#kit/metrics.ts";
+import { createRpcServer, type RpcServer } from "#kit/rpc-server.ts";
+import { ProcessCertificate } from "#kit/rpc-tls.ts";
+import { AuditServiceService } from "#proto/gatehouse/audit/v1/audit_service.ts";
+import { Entry } from "#proto/gatehouse/audit/v1/entry.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
 import { certificateFiles, ensureCertificates } from "../local/certificates.ts";
 
 const logger = pino({ level: "silent" });

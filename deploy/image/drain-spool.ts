@@ -1,7 +1,7 @@
-import { drainSpool } from "../../audit-client/drain-spool.ts";
-import { loadConfig } from "../../service-kit/config.ts";
-import { createLogger } from "../../service-kit/logger.ts";
-import { ProcessCertificate, tlsFilesOf } from "../../service-kit/rpc-tls.ts";
+import { drainSpool } from "#audit-client/drain-spool.ts";
+import { loadConfig } from "#kit/config.ts";
+import { createLogger } from "#kit/logger.ts";
+import { ProcessCertificate, tlsFilesOf } from "#kit/rpc-tls.ts";
 import { drainConfigSchema } from "./drain-config.ts";
 
 const config = loadConfig(drainConfigSchema, process.env);

@@ -1,5 +1,5 @@
-import { causeOfUnavailable } from "../../service-kit/database-failure.ts";
-import { OlderDatabaseError } from "../../service-kit/migrate.ts";
+import { causeOfUnavailable } from "#kit/database-failure.ts";
+import { OlderDatabaseError } from "#kit/migrate.ts";
 import { migrateSchema } from "../migrate-schema.ts";
 import { awaitDatabase } from "./await-database.ts";
 import { ROOT, schemaCommand } from "./schema-config.ts";

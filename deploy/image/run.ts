@@ -2,15 +2,15 @@ import { USAGE } from "./usage.ts";
 
 /** Programs by the container's first argument. */
 const PROGRAMS: Readonly<Record<string, () => Promise<unknown>>> = {
-  gateway: () => import("../../gateway/main.ts"),
-  "identity-service": () => import("../../identity-service/main.ts"),
-  "token-service": () => import("../../token-service/main.ts"),
-  "audit-service": () => import("../../audit-service/main.ts"),
-  "payments-service": () => import("../../examples/payments-service/main.ts"),
+  gateway: () => import("#gateway/main.ts"),
+  "identity-service": () => import("#identity-service/main.ts"),
+  "token-service": () => import("#token-service/main.ts"),
+  "audit-service": () => import("#audit-service/main.ts"),
+  "payments-service": () => import("#examples/payments-service/main.ts"),
   migrate: () => import("./migrate.ts"),
   "await-schema": () => import("./await-schema.ts"),
   "drain-spool": () => import("./drain-spool.ts"),
-  gatehouse: () => import("../../cli/main.ts"),
+  gatehouse: () => import("#cli/main.ts"),
 };
 
 const EXIT_USAGE = 64;

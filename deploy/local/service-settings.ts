@@ -1,17 +1,17 @@
 import { readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { parseEnv } from "node:util";
-import { nearestNames } from "../../service-kit/nearest-names.ts";
+import { nearestNames } from "#kit/nearest-names.ts";
 import type { Home } from "./home.ts";
 import { readIfPresent } from "./private-file.ts";
 
 /** Loaded only when needed, because all of them take a second. */
 const SCHEMAS = {
-  gateway: () => import("../../gateway/config.ts"),
-  "identity-service": () => import("../../identity-service/config.ts"),
-  "token-service": () => import("../../token-service/config.ts"),
-  "audit-service": () => import("../../audit-service/config.ts"),
-  "payments-service": () => import("../../examples/payments-service/config.ts"),
+  gateway: () => import("#gateway/config.ts"),
+  "identity-service": () => import("#identity-service/config.ts"),
+  "token-service": () => import("#token-service/config.ts"),
+  "audit-service": () => import("#audit-service/config.ts"),
+  "payments-service": () => import("#examples/payments-service/config.ts"),
 };
 
 export type ConfiguredService = keyof typeof SCHEMAS;

@@ -1,9 +1,9 @@
 import { resolve } from "node:path";
 import { z } from "zod";
-import { commonPasswords } from "../../identity-service/passwords/common-passwords.ts";
-import { checkPassword } from "../../identity-service/passwords/password-policy.ts";
-import { canonicalEmail } from "../../service-kit/canonical-email.ts";
-import { DomainError } from "../../service-kit/errors.ts";
+import { commonPasswords } from "#identity-service/passwords/common-passwords.ts";
+import { checkPassword } from "#identity-service/passwords/password-policy.ts";
+import { canonicalEmail } from "#kit/canonical-email.ts";
+import { DomainError } from "#kit/errors.ts";
 import { LaunchError } from "./launch-error.ts";
 import { writePrivateFile } from "./private-file.ts";
 import type { ServiceSettings } from "./service-settings.ts";

@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { isBuilt } from "../../web/sources.ts";
+import { isBuilt } from "#web/sources.ts";
 import { detachedStart, type Start, startDetached, tellStarter } from "./detached-start.ts";
 import { gatherSettings, homePath } from "./gather-settings.ts";
 import { emptyHome, type Home, openHome } from "./home.ts";

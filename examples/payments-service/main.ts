@@ -1,6 +1,6 @@
-import { loadConfig, splitAddress } from "../../service-kit/config.ts";
-import { startProcess } from "../../service-kit/service-process.ts";
-import { createTokenVerifier } from "../../token-client/token-verifier.ts";
+import { loadConfig, splitAddress } from "#kit/config.ts";
+import { startProcess } from "#kit/service-process.ts";
+import { createTokenVerifier } from "#token-client/token-verifier.ts";
 import { configSchema } from "./config.ts";
 import { createPaymentStore } from "./payment-store.ts";
 import { buildPaymentsApp } from "./payments-app.ts";

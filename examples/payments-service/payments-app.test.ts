@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { createLogger } from "../../service-kit/logger.ts";
-import type { Role, Verification } from "../../token-client/principal.ts";
+import { createLogger } from "#kit/logger.ts";
+import type { Role, Verification } from "#token-client/principal.ts";
 import { createPaymentStore } from "./payment-store.ts";
 import { buildPaymentsApp } from "./payments-app.ts";
 

@@ -1,13 +1,13 @@
 import fastify, { type FastifyInstance, type FastifyReply, LogController } from "fastify";
 import { v7 as uuidv7 } from "uuid";
 import type { z } from "zod";
-import { DomainError } from "../../service-kit/errors.ts";
-import { fieldProblems } from "../../service-kit/field-problems.ts";
-import type { Logger } from "../../service-kit/logger.ts";
-import { parseStrictJson } from "../../service-kit/strict-json.ts";
-import { fastifyBearerAuth, principalIn } from "../../token-client/fastify-bearer-auth.ts";
-import type { RequestVerifier } from "../../token-client/principal.ts";
-import type { RouteAuth } from "../../token-client/route-auth.ts";
+import { DomainError } from "#kit/errors.ts";
+import { fieldProblems } from "#kit/field-problems.ts";
+import type { Logger } from "#kit/logger.ts";
+import { parseStrictJson } from "#kit/strict-json.ts";
+import { fastifyBearerAuth, principalIn } from "#token-client/fastify-bearer-auth.ts";
+import type { RequestVerifier } from "#token-client/principal.ts";
+import type { RouteAuth } from "#token-client/route-auth.ts";
 import { failure, success } from "./answers.ts";
 import {
   ApprovalId,

@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { generateSource } from "oazapfts";
-import { answeringGateway } from "../../gateway/testing/answering-gateway.ts";
+import { answeringGateway } from "#gateway/testing/answering-gateway.ts";
 
 // `npm run generate:client` writes the client of the present OpenAPI document.
 

@@ -1,5 +1,5 @@
-import type { BuiltInPermission } from "../../access-file/access-file.ts";
-import type { AssuranceDemand } from "../../token-client/assurance.ts";
+import type { BuiltInPermission } from "#access-file/access-file.ts";
+import type { AssuranceDemand } from "#token-client/assurance.ts";
 import type { RoutePolicy } from "../routing/route-policy.ts";
 
 /** Of a route under `/admin`, which demands all of the permissions. */

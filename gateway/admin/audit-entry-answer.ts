@@ -3,7 +3,7 @@ import {
   EntryKind,
   type Entry as EntryMessage,
   Outcome as OutcomeMessage,
-} from "../../proto/gen/gatehouse/audit/v1/entry.ts";
+} from "#proto/gatehouse/audit/v1/entry.ts";
 import { idField, timeField } from "../auth/answer-fields.ts";
 import { intLike, optional, textLike } from "../routing/fields.ts";
 

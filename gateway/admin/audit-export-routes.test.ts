@@ -1,7 +1,7 @@
 import { expect, test, vi } from "vitest";
-import type { SearchEntriesRequest } from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
-import { type Entry, EntryKind, Outcome } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
-import { DomainError } from "../../service-kit/errors.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { SearchEntriesRequest } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
+import { type Entry, EntryKind, Outcome } from "#proto/gatehouse/audit/v1/entry.ts";
 import { send, testGateway, USER_ID } from "../testing/test-gateway.ts";
 
 const entry = (sequence: number, changes: Partial<Entry> = {}): Entry => ({

@@ -1,8 +1,8 @@
 import { addAbortSignal, Readable } from "node:stream";
 import { stringify } from "csv-stringify/sync";
 import { z } from "zod";
-import { filterText } from "../../audit-client/record-reading.ts";
-import { DomainError } from "../../service-kit/errors.ts";
+import { filterText } from "#audit-client/record-reading.ts";
+import { DomainError } from "#kit/errors.ts";
 import type { Backends } from "../backends/backends.ts";
 import { principalOf } from "../edge/caller.ts";
 import type { NoteReading } from "../edge/note-reading.ts";

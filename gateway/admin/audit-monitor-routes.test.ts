@@ -1,11 +1,11 @@
 import { expect, test, vi } from "vitest";
+import { DomainError } from "#kit/errors.ts";
 import {
   type FollowEntriesRequest,
   type SummarizeLoginsRequest,
   SummaryInterval,
-} from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
-import { Outcome } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
-import { DomainError } from "../../service-kit/errors.ts";
+} from "#proto/gatehouse/audit/v1/audit_query_service.ts";
+import { Outcome } from "#proto/gatehouse/audit/v1/entry.ts";
 import { send, testGateway, USER_ID } from "../testing/test-gateway.ts";
 
 const BEGIN = new Date("2026-03-01T10:00:00Z");

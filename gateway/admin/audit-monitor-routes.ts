@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { createFollowingRecorder } from "../../audit-client/record-following.ts";
-import { filterText } from "../../audit-client/record-reading.ts";
-import { SummaryInterval } from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
+import { createFollowingRecorder } from "#audit-client/record-following.ts";
+import { filterText } from "#audit-client/record-reading.ts";
+import { SummaryInterval } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { timeField } from "../auth/answer-fields.ts";
 import type { Backends } from "../backends/backends.ts";
 import { principalOf } from "../edge/caller.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { Outcome } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
+import { Outcome } from "#proto/gatehouse/audit/v1/entry.ts";
 import { textField } from "../routing/fields.ts";
 import { OUTCOMES, outcomeField } from "./audit-entry-answer.ts";
 

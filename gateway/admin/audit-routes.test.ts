@@ -1,9 +1,9 @@
 import { expect, test, vi } from "vitest";
-import type { AuditEvent } from "../../audit-client/audit-entry.ts";
-import type { SearchEntriesRequest } from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
-import { EntryKind, Outcome } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
-import { UserStatus } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
-import { DomainError } from "../../service-kit/errors.ts";
+import type { AuditEvent } from "#audit-client/audit-entry.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { SearchEntriesRequest } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
+import { EntryKind, Outcome } from "#proto/gatehouse/audit/v1/entry.ts";
+import { UserStatus } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import type { Backends } from "../backends/backends.ts";
 import { createNoteReading } from "../edge/note-reading.ts";
 import { ada, SESSION_ID, send, testGateway, USER_ID } from "../testing/test-gateway.ts";

@@ -1,8 +1,8 @@
 import { validate as isUuid } from "uuid";
 import { z } from "zod";
-import { type AccessRules, holdsPermission } from "../../access-file/access-rules.ts";
-import { filterText } from "../../audit-client/record-reading.ts";
-import { DomainError } from "../../service-kit/errors.ts";
+import { type AccessRules, holdsPermission } from "#access-file/access-rules.ts";
+import { filterText } from "#audit-client/record-reading.ts";
+import { DomainError } from "#kit/errors.ts";
 import { nextCursorField, toUser } from "../auth/answer-fields.ts";
 import type { Backends } from "../backends/backends.ts";
 import { principalOf } from "../edge/caller.ts";

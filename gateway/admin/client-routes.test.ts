@@ -1,5 +1,5 @@
 import { expect, test, vi } from "vitest";
-import type { Principal, Verification } from "../../token-client/principal.ts";
+import type { Principal, Verification } from "#token-client/principal.ts";
 import { clientCredential as credential, machineClient } from "../testing/answering-gateway.ts";
 import { principalWith, send, testGateway, USER_ID } from "../testing/test-gateway.ts";
 

@@ -1,12 +1,12 @@
 import { z } from "zod";
-import { filterText } from "../../audit-client/record-reading.ts";
+import { filterText } from "#audit-client/record-reading.ts";
 import {
   type ClientCredential,
   ClientStatus,
   CredentialKind,
   type MachineClient,
-} from "../../proto/gen/gatehouse/identity/v1/client_service.ts";
-import type { TokenVerifier } from "../../token-client/principal.ts";
+} from "#proto/gatehouse/identity/v1/client_service.ts";
+import type { TokenVerifier } from "#token-client/principal.ts";
 import { idField, nextCursorField, statusField, timeField } from "../auth/answer-fields.ts";
 import type { Backends } from "../backends/backends.ts";
 import { success } from "../edge/envelope.ts";

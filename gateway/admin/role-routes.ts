@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { type AccessRules, holdsPermission } from "../../access-file/access-rules.ts";
+import { type AccessRules, holdsPermission } from "#access-file/access-rules.ts";
 import { roleField } from "../auth/answer-fields.ts";
 import { principalOf } from "../edge/caller.ts";
 import { success } from "../edge/envelope.ts";

@@ -1,7 +1,7 @@
 import { expect, test, vi } from "vitest";
-import { SigningKeyState } from "../../proto/gen/gatehouse/token/v1/key_service.ts";
-import type { CallContext } from "../../service-kit/call-context.ts";
-import { DomainError } from "../../service-kit/errors.ts";
+import type { CallContext } from "#kit/call-context.ts";
+import { DomainError } from "#kit/errors.ts";
+import { SigningKeyState } from "#proto/gatehouse/token/v1/key_service.ts";
 import { send, testGateway, USER_ID } from "../testing/test-gateway.ts";
 
 const AT = new Date("2026-03-01T10:00:00Z");

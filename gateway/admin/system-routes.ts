@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { SigningKeyState } from "../../proto/gen/gatehouse/token/v1/key_service.ts";
-import type { CallContext } from "../../service-kit/call-context.ts";
-import { DomainError } from "../../service-kit/errors.ts";
+import type { CallContext } from "#kit/call-context.ts";
+import { DomainError } from "#kit/errors.ts";
+import { SigningKeyState } from "#proto/gatehouse/token/v1/key_service.ts";
 import { timeField } from "../auth/answer-fields.ts";
 import type { Backends } from "../backends/backends.ts";
 import { success } from "../edge/envelope.ts";

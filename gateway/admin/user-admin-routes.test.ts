@@ -1,12 +1,12 @@
 import { expect, test, vi } from "vitest";
+import { DomainError } from "#kit/errors.ts";
 import {
   type DeleteUserRequest,
   type SetUserAccessRequest,
   type UserDetails,
   UserMailState,
   UserStatus,
-} from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
-import { DomainError } from "../../service-kit/errors.ts";
+} from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import type { Backends } from "../backends/backends.ts";
 import { ada, send, testGateway, USER_ID } from "../testing/test-gateway.ts";
 

@@ -1,11 +1,11 @@
 import { z } from "zod";
-import { filterText, lookedFor } from "../../audit-client/record-reading.ts";
+import { filterText, lookedFor } from "#audit-client/record-reading.ts";
 import {
   type ManagedUser,
   type OwnedClients,
   UserStatus,
-} from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
-import type { TokenVerifier } from "../../token-client/principal.ts";
+} from "#proto/gatehouse/identity/v1/user_admin_service.ts";
+import type { TokenVerifier } from "#token-client/principal.ts";
 import {
   idField,
   managedUserAnswer,

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { type UserDetails, UserMailState } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
+import { type UserDetails, UserMailState } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import { idField, timeField } from "../auth/answer-fields.ts";
 import { intLike, textLike } from "../routing/fields.ts";
 

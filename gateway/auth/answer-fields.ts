@@ -1,6 +1,6 @@
 import { z } from "zod";
-import type { User } from "../../proto/gen/gatehouse/identity/v1/user.ts";
-import { isRoleName, ROLE_NAME } from "../../service-kit/access-names.ts";
+import { isRoleName, ROLE_NAME } from "#kit/access-names.ts";
+import type { User } from "#proto/gatehouse/identity/v1/user.ts";
 import { intLike, optional, textLike } from "../routing/fields.ts";
 import { requestOptionsAnswer } from "./passkey-fields.ts";
 

@@ -1,8 +1,5 @@
 import { z } from "zod";
-import type {
-  GetApprovalResponse,
-  PendingApproval,
-} from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
+import type { GetApprovalResponse, PendingApproval } from "#proto/gatehouse/identity/v1/identity_service.ts";
 import { clientOf, principalOf } from "../edge/caller.ts";
 import { success } from "../edge/envelope.ts";
 import type { GatewayApp } from "../edge/request-state.ts";

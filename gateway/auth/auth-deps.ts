@@ -1,5 +1,5 @@
-import type { AccessRules } from "../../access-file/access-rules.ts";
-import type { TokenVerifier } from "../../token-client/principal.ts";
+import type { AccessRules } from "#access-file/access-rules.ts";
+import type { TokenVerifier } from "#token-client/principal.ts";
 import type { Backends } from "../backends/backends.ts";
 import type { ProofsOfKeys } from "../edge/proofs-of-keys.ts";
 import type { TokenDelivery } from "./oauth-redirect.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { parseAccessFile } from "../../access-file/access-file.ts";
-import type { CallContext } from "../../service-kit/call-context.ts";
-import { DomainError } from "../../service-kit/errors.ts";
+import { parseAccessFile } from "#access-file/access-file.ts";
+import type { CallContext } from "#kit/call-context.ts";
+import { DomainError } from "#kit/errors.ts";
 import type { Backends } from "../backends/backends.ts";
 import {
   ada,

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { DomainError } from "../../service-kit/errors.ts";
+import { DomainError } from "#kit/errors.ts";
 import { keptRefreshToken } from "../edge/browser-session.ts";
 import { clientIp, clientOf, principalOf } from "../edge/caller.ts";
 import { deviceTokenOf } from "../edge/device-cookie.ts";

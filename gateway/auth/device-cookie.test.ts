@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { LoginRequest } from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
+import type { LoginRequest } from "#proto/gatehouse/identity/v1/identity_service.ts";
 import { deviceKeyOf } from "../edge/device-cookie.ts";
 import { completedLogin, send, testGateway } from "../testing/test-gateway.ts";
 

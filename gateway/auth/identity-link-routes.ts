@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { LinkedIdentity } from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
+import type { LinkedIdentity } from "#proto/gatehouse/identity/v1/identity_service.ts";
 import { ownerOf, principalOf } from "../edge/caller.ts";
 import { success } from "../edge/envelope.ts";
 import type { GatewayApp } from "../edge/request-state.ts";

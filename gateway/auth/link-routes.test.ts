@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { describe, expect, test, vi } from "vitest";
-import { DomainError } from "../../service-kit/errors.ts";
+import { DomainError } from "#kit/errors.ts";
 import type { Backends } from "../backends/backends.ts";
 import { LINK_PAGES } from "../edge/link-pages.ts";
 import { encodedPage } from "../pages/web-pages.ts";

@@ -1,7 +1,7 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
-import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
-import { presentedToken, verifiedPrincipal } from "../../token-client/bearer-token.ts";
+import { DomainError, type ErrorCode } from "#kit/errors.ts";
+import { presentedToken, verifiedPrincipal } from "#token-client/bearer-token.ts";
 import { acceptsHtml, clientIp, clientOf } from "../edge/caller.ts";
 import { success } from "../edge/envelope.ts";
 import { addFormParser, isForm } from "../edge/form-parser.ts";

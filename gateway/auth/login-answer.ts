@@ -1,4 +1,4 @@
-import type { CompletedLogin, LoginResult } from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
+import type { CompletedLogin, LoginResult } from "#proto/gatehouse/identity/v1/identity_service.ts";
 import { success } from "../edge/envelope.ts";
 import type { IdentifiedAnswer } from "../edge/route.ts";
 import { toUser } from "./answer-fields.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { BeginTotpEnrollmentResponse } from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
+import type { BeginTotpEnrollmentResponse } from "#proto/gatehouse/identity/v1/identity_service.ts";
 import { clientOf, ownerOf } from "../edge/caller.ts";
 import { deviceTokenOf } from "../edge/device-cookie.ts";
 import { success } from "../edge/envelope.ts";

@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import type {
   BeginOAuthLoginRequest,
   BeginOAuthLoginResponse,
-} from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
+} from "#proto/gatehouse/identity/v1/identity_service.ts";
 import { cookieOf } from "../edge/cookies.ts";
 
 const NAME = "gatehouse_oauth";

@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
-import type { CallContext } from "../../service-kit/call-context.ts";
-import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
+import type { CallContext } from "#kit/call-context.ts";
+import { DomainError, type ErrorCode } from "#kit/errors.ts";
 import { clientIp, clientOf } from "../edge/caller.ts";
 import { deviceTokenOf } from "../edge/device-cookie.ts";
 import { success } from "../edge/envelope.ts";

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test, vi } from "vitest";
-import { DomainError } from "../../service-kit/errors.ts";
-import type { Verification } from "../../token-client/principal.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { Verification } from "#token-client/principal.ts";
 import { creationOptions, passkey, requestOptions } from "../testing/answering-gateway.ts";
 import {
   completedLogin,

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Passkey } from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
+import type { Passkey } from "#proto/gatehouse/identity/v1/identity_service.ts";
 import { clientIp, clientOf, ownerOf, principalOf } from "../edge/caller.ts";
 import { deviceTokenOf } from "../edge/device-cookie.ts";
 import { success } from "../edge/envelope.ts";

@@ -1,5 +1,5 @@
 import type { FastifyRequest } from "fastify";
-import { DomainError } from "../../service-kit/errors.ts";
+import { DomainError } from "#kit/errors.ts";
 import { isBrowserSession, keptRefreshTokens } from "../edge/browser-session.ts";
 import type { IdentifiedAnswer } from "../edge/route.ts";
 import type { AuthDeps } from "./auth-deps.ts";

@@ -1,8 +1,8 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
-import type { TrustedDevice } from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
-import type { Session } from "../../proto/gen/gatehouse/token/v1/session_service.ts";
-import { DomainError } from "../../service-kit/errors.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { TrustedDevice } from "#proto/gatehouse/identity/v1/identity_service.ts";
+import type { Session } from "#proto/gatehouse/token/v1/session_service.ts";
 import { dropRefreshToken, isBrowserSession, keptRefreshToken } from "../edge/browser-session.ts";
 import { ownerOf, principalOf } from "../edge/caller.ts";
 import { success } from "../edge/envelope.ts";

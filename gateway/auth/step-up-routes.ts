@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { acrOf, parseAcr } from "../../token-client/assurance.ts";
-import { tokenTypeOf } from "../../token-client/bearer-token.ts";
+import { acrOf, parseAcr } from "#token-client/assurance.ts";
+import { tokenTypeOf } from "#token-client/bearer-token.ts";
 import { clientOf, principalOf } from "../edge/caller.ts";
 import { success } from "../edge/envelope.ts";
 import type { GatewayApp } from "../edge/request-state.ts";

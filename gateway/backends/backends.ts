@@ -1,20 +1,20 @@
-import { AuditQueryServiceService } from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
+import { DomainError } from "#kit/errors.ts";
+import { openRpcChannel, type RpcMethods } from "#kit/rpc-methods.ts";
+import type { ProcessCertificate } from "#kit/rpc-tls.ts";
+import { AuditQueryServiceService } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import {
   ClientAdminServiceService,
   ClientServiceService,
-} from "../../proto/gen/gatehouse/identity/v1/client_service.ts";
-import { IdentityServiceService } from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
-import { UserAdminServiceService } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
-import { KeyServiceService } from "../../proto/gen/gatehouse/token/v1/key_service.ts";
+} from "#proto/gatehouse/identity/v1/client_service.ts";
+import { IdentityServiceService } from "#proto/gatehouse/identity/v1/identity_service.ts";
+import { UserAdminServiceService } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
+import { KeyServiceService } from "#proto/gatehouse/token/v1/key_service.ts";
 import {
   type RefreshSessionResponse,
   SessionServiceService,
-} from "../../proto/gen/gatehouse/token/v1/session_service.ts";
-import { TokenServiceService } from "../../proto/gen/gatehouse/token/v1/token_service.ts";
-import { DomainError } from "../../service-kit/errors.ts";
-import { openRpcChannel, type RpcMethods } from "../../service-kit/rpc-methods.ts";
-import type { ProcessCertificate } from "../../service-kit/rpc-tls.ts";
-import { isRefreshTokenForm } from "../../token-client/token-rules.ts";
+} from "#proto/gatehouse/token/v1/session_service.ts";
+import { TokenServiceService } from "#proto/gatehouse/token/v1/token_service.ts";
+import { isRefreshTokenForm } from "#token-client/token-rules.ts";
 
 /** Methods throw the service's error as a DomainError. */
 export interface Backends {

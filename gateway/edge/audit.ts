@@ -1,10 +1,10 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { v7 as uuidv7 } from "uuid";
-import type { AuditActor, AuditedCall, AuditOutcome, AuditRecorder } from "../../audit-client/audit-entry.ts";
-import { auditActorOf, traceIdOf } from "../../service-kit/call-context.ts";
-import { canonicalEmail } from "../../service-kit/canonical-email.ts";
-import type { ErrorCode } from "../../service-kit/errors.ts";
-import type { Logger } from "../../service-kit/logger.ts";
+import type { AuditActor, AuditedCall, AuditOutcome, AuditRecorder } from "#audit-client/audit-entry.ts";
+import { auditActorOf, traceIdOf } from "#kit/call-context.ts";
+import { canonicalEmail } from "#kit/canonical-email.ts";
+import type { ErrorCode } from "#kit/errors.ts";
+import type { Logger } from "#kit/logger.ts";
 import { pathBelow } from "../routing/proxy-table.ts";
 import { isMutating } from "../routing/route-policy.ts";
 import { clientIp } from "./caller.ts";

@@ -3,9 +3,9 @@ import { once } from "node:events";
 import { createServer, request as httpRequest, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import type { AuditOutcome } from "../../audit-client/audit-entry.ts";
-import { UserStatus } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
-import { DomainError } from "../../service-kit/errors.ts";
+import type { AuditOutcome } from "#audit-client/audit-entry.ts";
+import { DomainError } from "#kit/errors.ts";
+import { UserStatus } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import { parseIntrospectionClients } from "../oauth-server/introspection-clients.ts";
 import { isMutating } from "../routing/route-policy.ts";
 import {

@@ -1,10 +1,10 @@
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
-import type { AccessRules } from "../../access-file/access-rules.ts";
-import type { Actor } from "../../service-kit/call-context.ts";
-import { DomainError } from "../../service-kit/errors.ts";
-import { assertAssured } from "../../token-client/assurance.ts";
-import { type PresentedToken, presentedToken, verifiedPrincipal } from "../../token-client/bearer-token.ts";
-import type { Principal, Subject, TokenVerifier, Verification } from "../../token-client/principal.ts";
+import type { AccessRules } from "#access-file/access-rules.ts";
+import type { Actor } from "#kit/call-context.ts";
+import { DomainError } from "#kit/errors.ts";
+import { assertAssured } from "#token-client/assurance.ts";
+import { type PresentedToken, presentedToken, verifiedPrincipal } from "#token-client/bearer-token.ts";
+import type { Principal, Subject, TokenVerifier, Verification } from "#token-client/principal.ts";
 import { assertMayCall } from "./authorize.ts";
 import { clientIp } from "./caller.ts";
 import type { ProofsOfKeys } from "./proofs-of-keys.ts";

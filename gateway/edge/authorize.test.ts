@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { parseAccessFile } from "../../access-file/access-file.ts";
-import { AccessTable } from "../../access-file/access-rules.ts";
-import type { Principal } from "../../token-client/principal.ts";
+import { parseAccessFile } from "#access-file/access-file.ts";
+import { AccessTable } from "#access-file/access-rules.ts";
+import type { Principal } from "#token-client/principal.ts";
 import { principalWith, send, testGateway } from "../testing/test-gateway.ts";
 import { assertMayCall } from "./authorize.ts";
 

@@ -1,7 +1,7 @@
-import { type AccessRules, holdsPermission } from "../../access-file/access-rules.ts";
-import { DomainError } from "../../service-kit/errors.ts";
-import type { Principal } from "../../token-client/principal.ts";
-import { assertAllowed } from "../../token-client/route-auth.ts";
+import { type AccessRules, holdsPermission } from "#access-file/access-rules.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { Principal } from "#token-client/principal.ts";
+import { assertAllowed } from "#token-client/route-auth.ts";
 import type { RequestPolicy } from "../routing/route-policy.ts";
 
 /**

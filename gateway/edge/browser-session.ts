@@ -1,8 +1,8 @@
 import { fastifyCookie } from "@fastify/cookie";
 import type { FastifyReply, FastifyRequest } from "fastify";
-import type { Confirmation } from "../../service-kit/call-context.ts";
-import { DomainError } from "../../service-kit/errors.ts";
-import { tokenTypeOf } from "../../token-client/bearer-token.ts";
+import type { Confirmation } from "#kit/call-context.ts";
+import { DomainError } from "#kit/errors.ts";
+import { tokenTypeOf } from "#token-client/bearer-token.ts";
 import { normalOrigin } from "./authority.ts";
 import { cookiesOf } from "./cookies.ts";
 

@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
 import type { FastifyRequest } from "fastify";
-import { acrOf } from "../../token-client/assurance.ts";
-import type { Principal } from "../../token-client/principal.ts";
+import { acrOf } from "#token-client/assurance.ts";
+import type { Principal } from "#token-client/principal.ts";
 import { withoutPort } from "./trusted-proxies.ts";
 import { userAgent } from "./user-agent.ts";
 

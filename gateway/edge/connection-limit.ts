@@ -1,6 +1,6 @@
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
-import { networksOf } from "../../service-kit/network-of.ts";
+import { networksOf } from "#kit/network-of.ts";
 import type { IsTrustedProxy } from "./trusted-proxies.ts";
 
 export interface ConnectionLimits {

@@ -1,7 +1,7 @@
 import { createPublicKey, hash, type KeyObject, verify } from "node:crypto";
-import { boundedCache } from "../../service-kit/bounded-cache.ts";
-import { parseStrictJson } from "../../service-kit/strict-json.ts";
-import { decodeSegment } from "../../token-client/compact-jws.ts";
+import { boundedCache } from "#kit/bounded-cache.ts";
+import { parseStrictJson } from "#kit/strict-json.ts";
+import { decodeSegment } from "#token-client/compact-jws.ts";
 import { normalOrigin } from "./authority.ts";
 
 /** RFC 7518, RFC 8037 and, for `Ed25519`, RFC 9864. */

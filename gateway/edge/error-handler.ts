@@ -1,8 +1,8 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
-import type { Logger } from "../../service-kit/logger.ts";
-import { stepUpChallenge, stepUpDemandOf } from "../../token-client/assurance.ts";
-import { schemeOf } from "../../token-client/bearer-token.ts";
+import { DomainError, type ErrorCode } from "#kit/errors.ts";
+import type { Logger } from "#kit/logger.ts";
+import { stepUpChallenge, stepUpDemandOf } from "#token-client/assurance.ts";
+import { schemeOf } from "#token-client/bearer-token.ts";
 import { dropRefreshToken, isBrowserSession } from "./browser-session.ts";
 import { acceptsHtml } from "./caller.ts";
 import { ClientGone } from "./client-gone.ts";

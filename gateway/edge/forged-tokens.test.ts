@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { expect, test } from "vitest";
-import { CallShares } from "../../token-client/call-shares.ts";
+import { CallShares } from "#token-client/call-shares.ts";
 import { parseIntrospectionClients } from "../oauth-server/introspection-clients.ts";
 import { send, testGateway, verifierOfUsers } from "../testing/test-gateway.ts";
 

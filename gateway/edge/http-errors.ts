@@ -1,5 +1,5 @@
-import type { ErrorCode } from "../../service-kit/errors.ts";
-import { schemeOf } from "../../token-client/bearer-token.ts";
+import type { ErrorCode } from "#kit/errors.ts";
+import { schemeOf } from "#token-client/bearer-token.ts";
 import { DPOP_ALGORITHMS } from "./dpop-proof.ts";
 
 export const HTTP_STATUS: Record<ErrorCode, number> = {

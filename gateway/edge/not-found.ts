@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { DomainError } from "../../service-kit/errors.ts";
+import { DomainError } from "#kit/errors.ts";
 import type { KnownPaths } from "../routing/known-paths.ts";
 import { preflightHeaders } from "./cors.ts";
 import { HTTP_NO_CONTENT } from "./http-errors.ts";

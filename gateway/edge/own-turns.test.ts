@@ -1,7 +1,7 @@
 import { type AddressInfo, connect, type Server } from "node:net";
 import { expect, test } from "vitest";
-import type { AuditEntry } from "../../audit-client/audit-entry.ts";
-import { dpopClient } from "../../tests/support/dpop-client.ts";
+import type { AuditEntry } from "#audit-client/audit-entry.ts";
+import { dpopClient } from "#tests/support/dpop-client.ts";
 import type { Backends } from "../backends/backends.ts";
 import { type CallLimiter, createMemoryLimiter } from "../limits/call-limiter.ts";
 import { HOST, send, testGateway, tokens } from "../testing/test-gateway.ts";

@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
-import { createTurns, tooManyAtOnce } from "../../service-kit/turns.ts";
+import { createTurns, tooManyAtOnce } from "#kit/turns.ts";
 import { isMutating } from "../routing/route-policy.ts";
 import { isBrowserSession, keptRefreshTokens } from "./browser-session.ts";
 import { ClientGone } from "./client-gone.ts";

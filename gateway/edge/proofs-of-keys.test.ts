@@ -1,9 +1,9 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import type { CallContext } from "../../service-kit/call-context.ts";
-import { type DpopClient, dpopClient, type ProofParts } from "../../tests/support/dpop-client.ts";
-import type { Verification } from "../../token-client/principal.ts";
+import type { CallContext } from "#kit/call-context.ts";
+import { type DpopClient, dpopClient, type ProofParts } from "#tests/support/dpop-client.ts";
+import type { Verification } from "#token-client/principal.ts";
 import { defaultLimitClasses } from "../limits/limit-class.ts";
 import {
   completedLogin,

@@ -1,9 +1,9 @@
 import type { FastifyRequest } from "fastify";
-import { DomainError } from "../../service-kit/errors.ts";
-import type { Metrics } from "../../service-kit/metrics.ts";
-import { assertScheme, type PresentedToken } from "../../token-client/bearer-token.ts";
-import { CallShares, FORGERIES } from "../../token-client/call-shares.ts";
-import type { Principal } from "../../token-client/principal.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { Metrics } from "#kit/metrics.ts";
+import { assertScheme, type PresentedToken } from "#token-client/bearer-token.ts";
+import { CallShares, FORGERIES } from "#token-client/call-shares.ts";
+import type { Principal } from "#token-client/principal.ts";
 import { clientIp } from "./caller.ts";
 import { ClientCertificates } from "./client-certificate.ts";
 import {

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { DomainError } from "../../service-kit/errors.ts";
-import { createMetrics } from "../../service-kit/metrics.ts";
-import type { Principal } from "../../token-client/principal.ts";
+import { DomainError } from "#kit/errors.ts";
+import { createMetrics } from "#kit/metrics.ts";
+import type { Principal } from "#token-client/principal.ts";
 import type { Bucket } from "../limits/bucket.ts";
 import { createMemoryLimiter } from "../limits/call-limiter.ts";
 import type { LetIn } from "../limits/known-callers.ts";

@@ -1,8 +1,8 @@
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
-import { type Limit, limitTimes } from "../../rate-limit/gcra.ts";
-import { DomainError } from "../../service-kit/errors.ts";
-import type { Metrics } from "../../service-kit/metrics.ts";
-import { type Network, networkOf, networksOf } from "../../service-kit/network-of.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { Metrics } from "#kit/metrics.ts";
+import { type Network, networkOf, networksOf } from "#kit/network-of.ts";
+import { type Limit, limitTimes } from "#rate-limit/gcra.ts";
 import { type Bucket, type LimitScope, limitFrom, type Verdict } from "../limits/bucket.ts";
 import type { CallLimiter } from "../limits/call-limiter.ts";
 import type { LetInDevice } from "../limits/known-callers.ts";

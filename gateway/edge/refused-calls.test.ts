@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test, vi } from "vitest";
-import { createMetrics } from "../../service-kit/metrics.ts";
-import type { Verification } from "../../token-client/principal.ts";
+import { createMetrics } from "#kit/metrics.ts";
+import type { Verification } from "#token-client/principal.ts";
 import { principalWith, routesOf, SESSION_ID, send, testGateway, USER_ID } from "../testing/test-gateway.ts";
 
 const subject = { userId: USER_ID, sessionId: SESSION_ID, role: "USER" } as const;

@@ -1,9 +1,9 @@
 import type { FastifyRequest } from "fastify";
-import type { AuditActor, AuditRecorder } from "../../audit-client/audit-entry.ts";
-import { limitOf } from "../../rate-limit/gcra.ts";
-import { MemorySource } from "../../rate-limit/memory-source.ts";
-import type { Metrics } from "../../service-kit/metrics.ts";
-import { networkOf } from "../../service-kit/network-of.ts";
+import type { AuditActor, AuditRecorder } from "#audit-client/audit-entry.ts";
+import type { Metrics } from "#kit/metrics.ts";
+import { networkOf } from "#kit/network-of.ts";
+import { limitOf } from "#rate-limit/gcra.ts";
+import { MemorySource } from "#rate-limit/memory-source.ts";
 import { type Bucket, verdictOf } from "../limits/bucket.ts";
 import { isMutating } from "../routing/route-policy.ts";
 import { auditedCall } from "./audit.ts";

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { DomainError } from "../../service-kit/errors.ts";
+import { DomainError } from "#kit/errors.ts";
 import { authorityOf, isAllowedHost, normalAuthority } from "./authority.ts";
 
 const MAX_HEADERS = 100;

@@ -1,11 +1,11 @@
 import type { IncomingMessage } from "node:http";
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
-import type { AuditRecorder } from "../../audit-client/audit-entry.ts";
-import { CALL_BUDGET_MS, newCallContext } from "../../service-kit/call-context.ts";
-import { DomainError } from "../../service-kit/errors.ts";
-import type { Logger } from "../../service-kit/logger.ts";
-import type { Metrics } from "../../service-kit/metrics.ts";
-import { startSpan } from "../../service-kit/tracing.ts";
+import type { AuditRecorder } from "#audit-client/audit-entry.ts";
+import { CALL_BUDGET_MS, newCallContext } from "#kit/call-context.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { Logger } from "#kit/logger.ts";
+import type { Metrics } from "#kit/metrics.ts";
+import { startSpan } from "#kit/tracing.ts";
 import type { KnownPaths } from "../routing/known-paths.ts";
 import type { ProxyTable } from "../routing/proxy-table.ts";
 import type { RequestPolicy } from "../routing/route-policy.ts";

@@ -1,8 +1,8 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Histogram } from "prom-client";
-import { traceIdOf } from "../../service-kit/call-context.ts";
-import type { Logger } from "../../service-kit/logger.ts";
-import type { Metrics } from "../../service-kit/metrics.ts";
+import { traceIdOf } from "#kit/call-context.ts";
+import type { Logger } from "#kit/logger.ts";
+import type { Metrics } from "#kit/metrics.ts";
 import { clientIp } from "./caller.ts";
 
 /** Writes no headers, bodies or raw paths. */

@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest, HTTPMethods } from "fastify";
 import type { z } from "zod";
-import type { AuditActor } from "../../audit-client/audit-entry.ts";
-import type { ErrorCode } from "../../service-kit/errors.ts";
+import type { AuditActor } from "#audit-client/audit-entry.ts";
+import type { ErrorCode } from "#kit/errors.ts";
 import type { RouteDocs } from "../routing/route-docs.ts";
 import type { RoutePolicy } from "../routing/route-policy.ts";
 import { deliverTokens, type IssuedTokens } from "./browser-session.ts";

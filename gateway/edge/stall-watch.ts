@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 import type { FastifyRequest } from "fastify";
-import { DomainError } from "../../service-kit/errors.ts";
+import { DomainError } from "#kit/errors.ts";
 import { answerClientError } from "./client-error.ts";
 import { isClosed } from "./completion.ts";
 import { breakOff } from "./http-server.ts";

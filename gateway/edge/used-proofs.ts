@@ -1,6 +1,6 @@
 import { hash, randomBytes } from "node:crypto";
-import { DomainError } from "../../service-kit/errors.ts";
-import type { SharedRedis } from "../../service-kit/shared-redis.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { SharedRedis } from "#kit/shared-redis.ts";
 import { type DpopProof, MAX_PROOF_AGE_MS } from "./dpop-proof.ts";
 
 export type ProofUse = "first" | "again" | "needs_nonce";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { decide } from "../../rate-limit/gcra.ts";
+import { decide } from "#rate-limit/gcra.ts";
 import { type Bucket, limitFrom, sharesOf, verdictOf } from "./bucket.ts";
 
 const minute = (calls: number) => limitFrom({ calls, perSeconds: 60 });

@@ -1,5 +1,5 @@
-import { type Decision, type Limit, type LimitedBucket, limitOf } from "../../rate-limit/gcra.ts";
-import type { RateLimit } from "../../routes-file/routes-file.ts";
+import { type Decision, type Limit, type LimitedBucket, limitOf } from "#rate-limit/gcra.ts";
+import type { RateLimit } from "#routes-file/routes-file.ts";
 
 /** `device`: a known device on an unknown network. A call beyond its limit is counted as a stranger's. */
 export type LimitScope = "address" | "user" | "device" | "total";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { limitOf } from "../../rate-limit/gcra.ts";
+import { limitOf } from "#rate-limit/gcra.ts";
 import type { Bucket } from "./bucket.ts";
 import { testLimiterContract } from "./call-limiter.contract.ts";
 import { createMemoryLimiter, createRedisLimiter, storedKey } from "./call-limiter.ts";

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
-import { LUA_GCRA, LUA_NOW } from "../../rate-limit/gcra-lua.ts";
-import { MemorySource } from "../../rate-limit/memory-source.ts";
-import { decisionsOf, limitArguments } from "../../rate-limit/redis-source.ts";
-import { redisScript, type SharedRedis } from "../../service-kit/shared-redis.ts";
+import { redisScript, type SharedRedis } from "#kit/shared-redis.ts";
+import { LUA_GCRA, LUA_NOW } from "#rate-limit/gcra-lua.ts";
+import { MemorySource } from "#rate-limit/memory-source.ts";
+import { decisionsOf, limitArguments } from "#rate-limit/redis-source.ts";
 import { type Bucket, sharesOf, type Verdict, verdictOf } from "./bucket.ts";
 import {
   DEVICE_FILTER,

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { type RateLimit, rateLimitSchema } from "../../routes-file/routes-file.ts";
+import { type RateLimit, rateLimitSchema } from "#routes-file/routes-file.ts";
 
 const perMinute = (calls: number): RateLimit => ({ calls, perSeconds: 60 });
 

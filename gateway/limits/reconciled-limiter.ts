@@ -1,6 +1,6 @@
-import { type Entry, MemorySource } from "../../rate-limit/memory-source.ts";
-import { RedisSource } from "../../rate-limit/redis-source.ts";
-import type { SharedRedis } from "../../service-kit/shared-redis.ts";
+import type { SharedRedis } from "#kit/shared-redis.ts";
+import { type Entry, MemorySource } from "#rate-limit/memory-source.ts";
+import { RedisSource } from "#rate-limit/redis-source.ts";
 import { type Bucket, type LimitScope, sharesOf, type Verdict, verdictOf } from "./bucket.ts";
 import { storedKey } from "./call-limiter.ts";
 

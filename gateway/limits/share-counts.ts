@@ -1,5 +1,5 @@
-import { DomainError } from "../../service-kit/errors.ts";
-import type { Network } from "../../service-kit/network-of.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { Network } from "#kit/network-of.ts";
 
 const RETRY_AFTER_MS = 1_000;
 

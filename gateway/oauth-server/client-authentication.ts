@@ -1,7 +1,7 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
-import type { ClientAuthentication } from "../../proto/gen/gatehouse/identity/v1/client_service.ts";
-import { DomainError } from "../../service-kit/errors.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { ClientAuthentication } from "#proto/gatehouse/identity/v1/client_service.ts";
 import { clientIp } from "../edge/caller.ts";
 import { isForm } from "../edge/form-parser.ts";
 import { basicCredentials } from "./introspection-clients.ts";

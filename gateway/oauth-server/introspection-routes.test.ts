@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { expect, test } from "vitest";
-import { DomainError } from "../../service-kit/errors.ts";
-import type { Verification } from "../../token-client/principal.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { Verification } from "#token-client/principal.ts";
 import type { GatewayDeps } from "../app.ts";
 import { principalWith, SESSION_ID, send, testGateway, USER_ID } from "../testing/test-gateway.ts";
 import { parseIntrospectionClients } from "./introspection-clients.ts";

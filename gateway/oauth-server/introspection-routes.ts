@@ -1,10 +1,10 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
-import type { Logger } from "../../service-kit/logger.ts";
-import { isApiKey } from "../../token-client/api-key.ts";
-import { acrOf } from "../../token-client/assurance.ts";
-import { tokenTypeOf } from "../../token-client/bearer-token.ts";
-import type { Principal, TokenVerifier } from "../../token-client/principal.ts";
+import type { Logger } from "#kit/logger.ts";
+import { isApiKey } from "#token-client/api-key.ts";
+import { acrOf } from "#token-client/assurance.ts";
+import { tokenTypeOf } from "#token-client/bearer-token.ts";
+import type { Principal, TokenVerifier } from "#token-client/principal.ts";
 import { idField, roleField } from "../auth/answer-fields.ts";
 import type { Backends } from "../backends/backends.ts";
 import { clientIp } from "../edge/caller.ts";

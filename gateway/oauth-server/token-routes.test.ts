@@ -1,6 +1,6 @@
 import { expect, test, vi } from "vitest";
-import { DomainError } from "../../service-kit/errors.ts";
-import type { Principal } from "../../token-client/principal.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { Principal } from "#token-client/principal.ts";
 import type { GatewayDeps } from "../app.ts";
 import { principalWith, SESSION_ID, send, testGateway } from "../testing/test-gateway.ts";
 

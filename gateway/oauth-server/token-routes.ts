@@ -1,9 +1,9 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
-import { DomainError } from "../../service-kit/errors.ts";
-import { isApiKey } from "../../token-client/api-key.ts";
-import { tokenTypeOf } from "../../token-client/bearer-token.ts";
-import type { TokenVerifier } from "../../token-client/principal.ts";
+import { DomainError } from "#kit/errors.ts";
+import { isApiKey } from "#token-client/api-key.ts";
+import { tokenTypeOf } from "#token-client/bearer-token.ts";
+import type { TokenVerifier } from "#token-client/principal.ts";
 import type { Backends } from "../backends/backends.ts";
 import { clientIp } from "../edge/caller.ts";
 import { registerFormParser } from "../edge/form-parser.ts";

@@ -1,6 +1,6 @@
 import type { FastifyContextConfig, RouteOptions } from "fastify";
 import type { z } from "zod";
-import type { RouteAuth } from "../../token-client/route-auth.ts";
+import type { RouteAuth } from "#token-client/route-auth.ts";
 import type { RouteDocs } from "../routing/route-docs.ts";
 
 export interface DocumentedRoute {

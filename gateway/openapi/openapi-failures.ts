@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { DomainError, ERROR_CATALOGUE, type ErrorCode } from "../../service-kit/errors.ts";
+import { DomainError, ERROR_CATALOGUE, type ErrorCode } from "#kit/errors.ts";
 import { failure, PROBLEM_TYPE } from "../edge/envelope.ts";
 import { HTTP_STATUS, INTERNAL_ONLY } from "../edge/http-errors.ts";
 import { oauthErrorOf, oauthFailure } from "../edge/oauth-failure.ts";

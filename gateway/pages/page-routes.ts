@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { DomainError } from "../../service-kit/errors.ts";
+import { DomainError } from "#kit/errors.ts";
 import { sendCacheable } from "../edge/cacheable.ts";
 import { acceptsHtml } from "../edge/caller.ts";
 import type { GatewayApp } from "../edge/request-state.ts";

@@ -2,7 +2,7 @@ import { readFileSync, statSync } from "node:fs";
 import { extname, join, resolve } from "node:path";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { z } from "zod";
-import { ConfigError } from "../../service-kit/config.ts";
+import { ConfigError } from "#kit/config.ts";
 import { type Cacheable, cacheable } from "../edge/cacheable.ts";
 
 /** By content coding; `identity` always. */

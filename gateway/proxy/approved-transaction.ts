@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import canonicalize from "canonicalize";
-import type { ApprovalDemand } from "../../routes-file/routes-file.ts";
-import { DomainError } from "../../service-kit/errors.ts";
-import { memberOf, pointerTokens } from "../../service-kit/json-pointer.ts";
-import { parseStrictJson } from "../../service-kit/strict-json.ts";
+import { DomainError } from "#kit/errors.ts";
+import { memberOf, pointerTokens } from "#kit/json-pointer.ts";
+import { parseStrictJson } from "#kit/strict-json.ts";
+import type { ApprovalDemand } from "#routes-file/routes-file.ts";
 
 /** Users are shown it, and it must fit into a message between services. */
 const MAX_TRANSACTION_BYTES = 16_384;

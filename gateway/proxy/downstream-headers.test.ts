@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { parseRoutesFile } from "../../routes-file/routes-file.ts";
+import { parseRoutesFile } from "#routes-file/routes-file.ts";
 import { STANDARD_HEADERS } from "../edge/standard-headers.ts";
 import type { ProxyTarget } from "../routing/proxy-table.ts";
 import { addDownstreamHeaders, passableHints, passableTrailers } from "./downstream-headers.ts";

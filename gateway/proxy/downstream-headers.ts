@@ -1,4 +1,4 @@
-import { mayPassDownstream } from "../../routes-file/routes-file.ts";
+import { mayPassDownstream } from "#routes-file/routes-file.ts";
 import { setsOwnCookie } from "../edge/cookies.ts";
 import { STANDARD_HEADERS } from "../edge/standard-headers.ts";
 import type { ProxyRoute, ProxyTarget } from "../routing/proxy-table.ts";

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Dispatcher } from "undici";
-import { DomainError } from "../../service-kit/errors.ts";
+import { DomainError } from "#kit/errors.ts";
 import { type AuditTrail, isOutcomeDue } from "../edge/audit.ts";
 import { ClientGone } from "../edge/client-gone.ts";
 import { type Completion, isClosed } from "../edge/completion.ts";

@@ -3,9 +3,9 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { createLogger } from "../../service-kit/logger.ts";
-import { createMetrics, type Metrics } from "../../service-kit/metrics.ts";
-import type { Verification } from "../../token-client/principal.ts";
+import { createLogger } from "#kit/logger.ts";
+import { createMetrics, type Metrics } from "#kit/metrics.ts";
+import type { Verification } from "#token-client/principal.ts";
 import { statuses } from "../testing/raw-socket.ts";
 import {
   HOST,

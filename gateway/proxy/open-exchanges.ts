@@ -1,10 +1,10 @@
 import type { FastifyRequest } from "fastify";
-import type { AccessRules } from "../../access-file/access-rules.ts";
-import { DomainError } from "../../service-kit/errors.ts";
-import type { Logger } from "../../service-kit/logger.ts";
-import type { Metrics } from "../../service-kit/metrics.ts";
-import { type Network, networksOf } from "../../service-kit/network-of.ts";
-import type { TokenVerifier, Verification } from "../../token-client/principal.ts";
+import type { AccessRules } from "#access-file/access-rules.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { Logger } from "#kit/logger.ts";
+import type { Metrics } from "#kit/metrics.ts";
+import { type Network, networksOf } from "#kit/network-of.ts";
+import type { TokenVerifier, Verification } from "#token-client/principal.ts";
 import { assertMayCall } from "../edge/authorize.ts";
 import { clientIp } from "../edge/caller.ts";
 import { type Share, ShareCounts } from "../limits/share-counts.ts";

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest, HTTPMethods } from "fastify";
-import type { ApprovalDemand } from "../../routes-file/routes-file.ts";
-import { DomainError } from "../../service-kit/errors.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { ApprovalDemand } from "#routes-file/routes-file.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
 import type { ProxyTarget } from "../routing/proxy-table.ts";
 import { type ApprovalServices, passApproval, readApprovedBody } from "./approve-call.ts";

@@ -1,6 +1,6 @@
-import type { CallContext } from "../../service-kit/call-context.ts";
-import { acrOf } from "../../token-client/assurance.ts";
-import type { Principal } from "../../token-client/principal.ts";
+import type { CallContext } from "#kit/call-context.ts";
+import { acrOf } from "#token-client/assurance.ts";
+import type { Principal } from "#token-client/principal.ts";
 import { withoutOwnCookies } from "../edge/cookies.ts";
 import { HOP_BY_HOP } from "../edge/request-guard.ts";
 import type { UsedApproval } from "../edge/request-state.ts";

@@ -2,9 +2,9 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
-import { createMetrics } from "../../service-kit/metrics.ts";
-import type { Verification } from "../../token-client/principal.ts";
+import { DomainError, type ErrorCode } from "#kit/errors.ts";
+import { createMetrics } from "#kit/metrics.ts";
+import type { Verification } from "#token-client/principal.ts";
 import { HOST, principalWith, routesOf, SESSION_ID, send, testGateway } from "../testing/test-gateway.ts";
 
 const A = "https://payments.example";

@@ -1,11 +1,11 @@
 import type { FastifyRequest } from "fastify";
-import { boundedCache } from "../../service-kit/bounded-cache.ts";
-import { newCallContext } from "../../service-kit/call-context.ts";
-import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
-import type { Logger } from "../../service-kit/logger.ts";
-import type { Metrics } from "../../service-kit/metrics.ts";
-import { tokenTypeOf } from "../../token-client/bearer-token.ts";
-import { CallShares } from "../../token-client/call-shares.ts";
+import { boundedCache } from "#kit/bounded-cache.ts";
+import { newCallContext } from "#kit/call-context.ts";
+import { DomainError, type ErrorCode } from "#kit/errors.ts";
+import type { Logger } from "#kit/logger.ts";
+import type { Metrics } from "#kit/metrics.ts";
+import { tokenTypeOf } from "#token-client/bearer-token.ts";
+import { CallShares } from "#token-client/call-shares.ts";
 import type { Backends } from "../backends/backends.ts";
 import { clientIp } from "../edge/caller.ts";
 import type { ProxyRoute } from "../routing/proxy-table.ts";

@@ -1,7 +1,7 @@
-import type { AccessTable } from "../../access-file/access-rules.ts";
-import type { UpstreamRoute } from "../../routes-file/routes-file.ts";
-import { unknownNames } from "../../routes-file/unknown-names.ts";
-import type { Logger } from "../../service-kit/logger.ts";
+import type { AccessTable } from "#access-file/access-rules.ts";
+import type { Logger } from "#kit/logger.ts";
+import type { UpstreamRoute } from "#routes-file/routes-file.ts";
+import { unknownNames } from "#routes-file/unknown-names.ts";
 import type { ProxyTable } from "./proxy-table.ts";
 
 interface CheckedTables {

@@ -1,6 +1,6 @@
-import type { Limit } from "../../rate-limit/gcra.ts";
-import type { MethodPolicy, UpstreamRoute } from "../../routes-file/routes-file.ts";
-import type { Metrics } from "../../service-kit/metrics.ts";
+import type { Metrics } from "#kit/metrics.ts";
+import type { Limit } from "#rate-limit/gcra.ts";
+import type { MethodPolicy, UpstreamRoute } from "#routes-file/routes-file.ts";
 import { type LimitScope, limitFrom } from "../limits/bucket.ts";
 import type { RequestPolicy } from "./route-policy.ts";
 import { Upstream } from "./upstream.ts";

@@ -1,7 +1,7 @@
 import type { RouteOptions } from "fastify";
-import type { ApprovalDemand } from "../../routes-file/routes-file.ts";
-import type { AssuranceDemand } from "../../token-client/assurance.ts";
-import type { RouteAuth } from "../../token-client/route-auth.ts";
+import type { ApprovalDemand } from "#routes-file/routes-file.ts";
+import type { AssuranceDemand } from "#token-client/assurance.ts";
+import type { RouteAuth } from "#token-client/route-auth.ts";
 import type { LimitClass } from "../limits/limit-class.ts";
 
 export interface RoutePolicy {

@@ -1,8 +1,8 @@
-import { parseRoutesFile } from "../../routes-file/routes-file.ts";
-import type { Logger } from "../../service-kit/logger.ts";
-import type { Metrics } from "../../service-kit/metrics.ts";
-import type { Repetition } from "../../service-kit/repeat.ts";
-import { watchTextFile } from "../../service-kit/watch-text-file.ts";
+import type { Logger } from "#kit/logger.ts";
+import type { Metrics } from "#kit/metrics.ts";
+import type { Repetition } from "#kit/repeat.ts";
+import { watchTextFile } from "#kit/watch-text-file.ts";
+import { parseRoutesFile } from "#routes-file/routes-file.ts";
 import type { ProxyTable } from "./proxy-table.ts";
 
 const LOOK_EVERY_MS = 2_000;

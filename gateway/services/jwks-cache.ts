@@ -1,6 +1,6 @@
 import { z } from "zod";
-import type { CallContext } from "../../service-kit/call-context.ts";
-import { DomainError } from "../../service-kit/errors.ts";
+import type { CallContext } from "#kit/call-context.ts";
+import { DomainError } from "#kit/errors.ts";
 
 export interface Jwks {
   /** JSON text of a JWK Set. */

@@ -1,12 +1,9 @@
-import { type Entry, EntryKind, Outcome } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
-import { ClientStatus, CredentialKind } from "../../proto/gen/gatehouse/identity/v1/client_service.ts";
-import type {
-  SetUserAccessRequest,
-  UserDetails,
-} from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
-import { UserMailState, UserStatus } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
-import { SigningKeyState } from "../../proto/gen/gatehouse/token/v1/key_service.ts";
-import type { DomainError } from "../../service-kit/errors.ts";
+import type { DomainError } from "#kit/errors.ts";
+import { type Entry, EntryKind, Outcome } from "#proto/gatehouse/audit/v1/entry.ts";
+import { ClientStatus, CredentialKind } from "#proto/gatehouse/identity/v1/client_service.ts";
+import type { SetUserAccessRequest, UserDetails } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
+import { UserMailState, UserStatus } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
+import { SigningKeyState } from "#proto/gatehouse/token/v1/key_service.ts";
 import { defaultLimitClasses, type LimitClasses } from "../limits/limit-class.ts";
 import type { OpenApiDocument } from "../openapi/openapi-document.ts";
 import { ada, completedLogin, send, testGateway, tokens, USER_ID } from "./test-gateway.ts";

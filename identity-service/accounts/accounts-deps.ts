@@ -1,4 +1,4 @@
-import type { AccessRules } from "../../access-file/access-rules.ts";
+import type { AccessRules } from "#access-file/access-rules.ts";
 import type { AfterAnswer } from "../mail/after-answer.ts";
 import type { MailBudgetDeps } from "../mail/mail-budget.ts";
 import type { MakeLinkDeps } from "../mail/make-link.ts";

@@ -1,5 +1,5 @@
-import { DomainError } from "../../service-kit/errors.ts";
-import { transaction } from "../../service-kit/postgres.ts";
+import { DomainError } from "#kit/errors.ts";
+import { transaction } from "#kit/postgres.ts";
 import { inUtc } from "../mail/in-utc.ts";
 import { enqueueStrangersMail } from "../mail/mail-budget.ts";
 import { hasHadEnough, makeLink } from "../mail/make-link.ts";

@@ -1,6 +1,6 @@
-import { newCallContext } from "../../service-kit/call-context.ts";
-import type { TransactionSql } from "../../service-kit/postgres.ts";
-import { transaction } from "../../service-kit/postgres.ts";
+import { newCallContext } from "#kit/call-context.ts";
+import type { TransactionSql } from "#kit/postgres.ts";
+import { transaction } from "#kit/postgres.ts";
 import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import {

@@ -1,5 +1,5 @@
-import { canonicalEmail } from "../../service-kit/canonical-email.ts";
-import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import { canonicalEmail } from "#kit/canonical-email.ts";
+import { type TransactionSql, transaction } from "#kit/postgres.ts";
 import {
   enqueueResetMail,
   enqueueStrangersMail,

@@ -1,6 +1,6 @@
-import type { CallContext } from "../../service-kit/call-context.ts";
-import { DomainError } from "../../service-kit/errors.ts";
-import { type Sql, transaction } from "../../service-kit/postgres.ts";
+import type { CallContext } from "#kit/call-context.ts";
+import { DomainError } from "#kit/errors.ts";
+import { type Sql, transaction } from "#kit/postgres.ts";
 import { type TellAuditDeps, tellAudit } from "../audit/tell-audit.ts";
 import { countRecoveryCodes } from "../mfa/mfa-store.ts";
 import type { Account } from "../users/account.ts";

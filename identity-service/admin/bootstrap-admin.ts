@@ -1,8 +1,8 @@
-import { newCallContext } from "../../service-kit/call-context.ts";
-import type { Secret } from "../../service-kit/config.ts";
-import { DomainError } from "../../service-kit/errors.ts";
-import type { Logger } from "../../service-kit/logger.ts";
-import { type Sql, transaction } from "../../service-kit/postgres.ts";
+import { newCallContext } from "#kit/call-context.ts";
+import type { Secret } from "#kit/config.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { Logger } from "#kit/logger.ts";
+import { type Sql, transaction } from "#kit/postgres.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import type { PasswordHasher } from "../passwords/password-hasher.ts";
 import { checkPassword, type PasswordPolicy, refuseBreached } from "../passwords/password-policy.ts";

@@ -1,7 +1,7 @@
 import { validate as isUuid } from "uuid";
-import { canonicalEmail } from "../../service-kit/canonical-email.ts";
-import { DomainError, type FieldProblem } from "../../service-kit/errors.ts";
-import type { Sql } from "../../service-kit/postgres.ts";
+import { canonicalEmail } from "#kit/canonical-email.ts";
+import { DomainError, type FieldProblem } from "#kit/errors.ts";
+import type { Sql } from "#kit/postgres.ts";
 import type { Account } from "../users/account.ts";
 import { selectUsers, type UserFilter } from "./user-admin-store.ts";
 

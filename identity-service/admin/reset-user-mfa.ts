@@ -1,7 +1,7 @@
 import { validate as isUuid } from "uuid";
-import type { CallContext } from "../../service-kit/call-context.ts";
-import { DomainError } from "../../service-kit/errors.ts";
-import { transaction } from "../../service-kit/postgres.ts";
+import type { CallContext } from "#kit/call-context.ts";
+import { DomainError } from "#kit/errors.ts";
+import { transaction } from "#kit/postgres.ts";
 import { NO_ORIGIN } from "../audit/client-origin.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { enqueueMfaNotice } from "../mfa/mfa-notice.ts";

@@ -1,7 +1,7 @@
 import { validate as isUuid } from "uuid";
-import type { CallContext } from "../../service-kit/call-context.ts";
-import { DomainError } from "../../service-kit/errors.ts";
-import { transaction } from "../../service-kit/postgres.ts";
+import type { CallContext } from "#kit/call-context.ts";
+import { DomainError } from "#kit/errors.ts";
+import { transaction } from "#kit/postgres.ts";
 import { withReason } from "../audit/act-reason.ts";
 import { type AccountEvent, tellAudit } from "../audit/tell-audit.ts";
 import type { MachineClient } from "../clients/client.ts";

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { Secret } from "../../service-kit/config.ts";
-import { DomainError } from "../../service-kit/errors.ts";
-import { createMetrics } from "../../service-kit/metrics.ts";
-import { connectPostgres, transaction } from "../../service-kit/postgres.ts";
-import { emptyTables } from "../../tests/support/empty-tables.ts";
-import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
+import { Secret } from "#kit/config.ts";
+import { DomainError } from "#kit/errors.ts";
+import { createMetrics } from "#kit/metrics.ts";
+import { connectPostgres, transaction } from "#kit/postgres.ts";
+import { emptyTables } from "#tests/support/empty-tables.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
 import { register } from "../accounts/register.ts";
 import { logIn as logInWith } from "../login/log-in.ts";
 import type { RelyingParty } from "../oauth/relying-party.ts";

@@ -1,5 +1,5 @@
-import { type CallContext, newCallContext } from "../../service-kit/call-context.ts";
-import type { Logger } from "../../service-kit/logger.ts";
+import { type CallContext, newCallContext } from "#kit/call-context.ts";
+import type { Logger } from "#kit/logger.ts";
 
 interface Issuers {
   /** What clients put into `aud`, because the gateway's metadata say so; undefined of a token-service that does not tell. */

@@ -1,8 +1,8 @@
-import { type LimitedBucket, limitOf, limitTimes } from "../../rate-limit/gcra.ts";
-import { MemorySource } from "../../rate-limit/memory-source.ts";
-import { boundedCache } from "../../service-kit/bounded-cache.ts";
-import { DomainError } from "../../service-kit/errors.ts";
-import { networksOf } from "../../service-kit/network-of.ts";
+import { boundedCache } from "#kit/bounded-cache.ts";
+import { DomainError } from "#kit/errors.ts";
+import { networksOf } from "#kit/network-of.ts";
+import { type LimitedBucket, limitOf, limitTimes } from "#rate-limit/gcra.ts";
+import { MemorySource } from "#rate-limit/memory-source.ts";
 
 const MINUTE_MS = 60_000;
 /** Of a network; a signature check each at most. */

@@ -1,8 +1,8 @@
-import { type CallContext, newCallContext } from "../../service-kit/call-context.ts";
-import type { Logger } from "../../service-kit/logger.ts";
-import type { Metrics } from "../../service-kit/metrics.ts";
-import { OutboxWorker } from "../../service-kit/outbox.ts";
-import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
+import { type CallContext, newCallContext } from "#kit/call-context.ts";
+import type { Logger } from "#kit/logger.ts";
+import type { Metrics } from "#kit/metrics.ts";
+import { OutboxWorker } from "#kit/outbox.ts";
+import type { Sql, TransactionSql } from "#kit/postgres.ts";
 import type { TokenService } from "../sessions/token-service-client.ts";
 import {
   type ClientEnd,

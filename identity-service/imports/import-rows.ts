@@ -1,6 +1,6 @@
-import type { CallContext } from "../../service-kit/call-context.ts";
-import { DomainError } from "../../service-kit/errors.ts";
-import { isUniqueViolation, type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import type { CallContext } from "#kit/call-context.ts";
+import { DomainError } from "#kit/errors.ts";
+import { isUniqueViolation, type TransactionSql, transaction } from "#kit/postgres.ts";
 import { selectWaitingEvents } from "../audit/security-event-store.ts";
 import { tellAuditOfMany } from "../audit/tell-audit.ts";
 import { insertIdentities } from "../identities/external-identity-store.ts";

@@ -1,4 +1,4 @@
-import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
+import type { Sql, TransactionSql } from "#kit/postgres.ts";
 
 /** Says which file is read, and how. */
 export interface ImportKey {

@@ -1,8 +1,8 @@
 import bcryptjs from "bcryptjs";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { newCallContext } from "../../service-kit/call-context.ts";
-import { transaction } from "../../service-kit/postgres.ts";
-import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
+import { newCallContext } from "#kit/call-context.ts";
+import { transaction } from "#kit/postgres.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
 import { register } from "../accounts/register.ts";
 import { findTotpCredential } from "../mfa/mfa-store.ts";
 import { openTotpSecret } from "../mfa/totp-secret.ts";

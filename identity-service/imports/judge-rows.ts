@@ -1,6 +1,6 @@
-import { isAsciiMailbox } from "../../service-kit/canonical-email.ts";
-import { DomainError } from "../../service-kit/errors.ts";
-import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
+import { isAsciiMailbox } from "#kit/canonical-email.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { Sql, TransactionSql } from "#kit/postgres.ts";
 import { findLinkedIdentities } from "../identities/external-identity-store.ts";
 import { findTakenAddresses } from "../users/user-store.ts";
 import type { ImportsDeps } from "./imports-deps.ts";

@@ -1,5 +1,5 @@
-import { DomainError } from "../../service-kit/errors.ts";
-import type { Sql } from "../../service-kit/postgres.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { Sql } from "#kit/postgres.ts";
 import { deleteImportsBefore, findImport, selectBatches } from "./import-store.ts";
 
 export interface ImportedRow {

@@ -1,6 +1,6 @@
-import type { CallContext } from "../../service-kit/call-context.ts";
-import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
-import { type AssuranceLevel, levelFromAmr } from "../../token-client/assurance.ts";
+import type { CallContext } from "#kit/call-context.ts";
+import { DomainError, type ErrorCode } from "#kit/errors.ts";
+import { type AssuranceLevel, levelFromAmr } from "#token-client/assurance.ts";
 import { isMfaRequired } from "../mfa/mfa-requirement.ts";
 import { findSessionEpoch } from "../sessions/session-end-store.ts";
 import type { NewSession, SessionTokens } from "../sessions/token-service-client.ts";

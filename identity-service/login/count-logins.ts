@@ -1,5 +1,5 @@
-import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
-import type { Metrics } from "../../service-kit/metrics.ts";
+import { DomainError, type ErrorCode } from "#kit/errors.ts";
+import type { Metrics } from "#kit/metrics.ts";
 import type { LoginResult } from "./login-result.ts";
 
 /** `code`: the one-time code of a login at a provider. */

@@ -1,6 +1,6 @@
-import type { CallContext } from "../../service-kit/call-context.ts";
-import { DomainError } from "../../service-kit/errors.ts";
-import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import type { CallContext } from "#kit/call-context.ts";
+import { DomainError } from "#kit/errors.ts";
+import { type TransactionSql, transaction } from "#kit/postgres.ts";
 import { newTotpSecret, type TotpEnrollment } from "../mfa/begin-totp-enrollment.ts";
 import { enableTotp } from "../mfa/confirm-totp-enrollment.ts";
 import { endSessions } from "../sessions/end-sessions.ts";

@@ -1,7 +1,7 @@
 import type { PublicKeyCredentialCreationOptionsJSON } from "@simplewebauthn/server";
-import type { CallContext } from "../../service-kit/call-context.ts";
-import { DomainError } from "../../service-kit/errors.ts";
-import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import type { CallContext } from "#kit/call-context.ts";
+import { DomainError } from "#kit/errors.ts";
+import { type TransactionSql, transaction } from "#kit/postgres.ts";
 import { type AddedPasskey, addPasskey } from "../passkeys/add-passkey.ts";
 import { creationOptions } from "../passkeys/begin-passkey-registration.ts";
 import { passkeyName } from "../passkeys/own-passkeys.ts";

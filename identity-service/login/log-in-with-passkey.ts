@@ -1,7 +1,7 @@
 import type { PublicKeyCredentialRequestOptionsJSON } from "@simplewebauthn/server";
-import type { CallContext } from "../../service-kit/call-context.ts";
-import { DomainError } from "../../service-kit/errors.ts";
-import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import type { CallContext } from "#kit/call-context.ts";
+import { DomainError } from "#kit/errors.ts";
+import { type TransactionSql, transaction } from "#kit/postgres.ts";
 import { beginPasskeyCeremony, finishPasskeyCeremony } from "../passkeys/passkey-ceremony.ts";
 import { findPasskey } from "../passkeys/passkey-store.ts";
 import type { Assertion } from "../passkeys/verify-assertion.ts";

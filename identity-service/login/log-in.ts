@@ -1,6 +1,6 @@
-import type { CallContext } from "../../service-kit/call-context.ts";
-import { canonicalEmail } from "../../service-kit/canonical-email.ts";
-import { DomainError } from "../../service-kit/errors.ts";
+import type { CallContext } from "#kit/call-context.ts";
+import { canonicalEmail } from "#kit/canonical-email.ts";
+import { DomainError } from "#kit/errors.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
 import type { Verdict } from "../passwords/password-hasher.ts";
 import { countGuess, type GuessVerdict } from "../throttle/count-guess.ts";

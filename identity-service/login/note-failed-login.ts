@@ -1,6 +1,6 @@
-import type { AuditEventRecorder } from "../../audit-client/audit-entry.ts";
-import { traceIdOf } from "../../service-kit/call-context.ts";
-import type { Metrics } from "../../service-kit/metrics.ts";
+import type { AuditEventRecorder } from "#audit-client/audit-entry.ts";
+import { traceIdOf } from "#kit/call-context.ts";
+import type { Metrics } from "#kit/metrics.ts";
 import type { LoginDeps } from "./login-deps.ts";
 
 const TIMEOUT_MS = 30_000;

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import type { CallContext } from "../../service-kit/call-context.ts";
-import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import type { CallContext } from "#kit/call-context.ts";
+import { type TransactionSql, transaction } from "#kit/postgres.ts";
 import { type ClientOrigin, storableOrigin } from "../audit/client-origin.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { describeOrigin } from "../mail/describe-origin.ts";

@@ -1,5 +1,5 @@
-import { DomainError } from "../../service-kit/errors.ts";
-import type { Logger } from "../../service-kit/logger.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { Logger } from "#kit/logger.ts";
 
 /** Runs work after the answer, so that its duration reveals nothing. */
 export interface AfterAnswer {

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { newCallContext } from "../../service-kit/call-context.ts";
-import { transaction } from "../../service-kit/postgres.ts";
-import { emptyTables } from "../../tests/support/empty-tables.ts";
-import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
+import { newCallContext } from "#kit/call-context.ts";
+import { transaction } from "#kit/postgres.ts";
+import { emptyTables } from "#tests/support/empty-tables.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
 import { changeEmail } from "../accounts/change-email.ts";
 import { changePassword } from "../accounts/change-password.ts";
 import { deleteAccount } from "../accounts/delete-account.ts";

@@ -1,12 +1,7 @@
 import { isIPv4 } from "node:net";
 import { z } from "zod";
-import { canonicalEmail } from "../../service-kit/canonical-email.ts";
-import {
-  booleanSchema,
-  integerSchema,
-  readableFileSchema,
-  secretFileSchema,
-} from "../../service-kit/config.ts";
+import { canonicalEmail } from "#kit/canonical-email.ts";
+import { booleanSchema, integerSchema, readableFileSchema, secretFileSchema } from "#kit/config.ts";
 import { BUILT_IN_MAIL_TEMPLATES, loadMailTemplates } from "./mail-templates.ts";
 
 export interface SmtpServer {

@@ -1,7 +1,7 @@
-import type { EncryptionKey } from "../../service-kit/key-cipher.ts";
-import type { Logger } from "../../service-kit/logger.ts";
-import type { Metrics } from "../../service-kit/metrics.ts";
-import { transaction } from "../../service-kit/postgres.ts";
+import type { EncryptionKey } from "#kit/key-cipher.ts";
+import type { Logger } from "#kit/logger.ts";
+import type { Metrics } from "#kit/metrics.ts";
+import { transaction } from "#kit/postgres.ts";
 import type { MfaDeps } from "./mfa-deps.ts";
 import { countSecretsOfKeys, lockReencryption, lockSecretsOfKey, replaceEncryptions } from "./mfa-store.ts";
 import { openTotpSecret, sealTotpSecret } from "./totp-secret.ts";

@@ -1,5 +1,5 @@
-import type { CallContext } from "../../service-kit/call-context.ts";
-import { transaction } from "../../service-kit/postgres.ts";
+import type { CallContext } from "#kit/call-context.ts";
+import { transaction } from "#kit/postgres.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { assertOwner, type OwnerSession } from "../passwords/prove-owner.ts";
 import { deleteTrustsOfUser } from "../throttle/trusted-device-store.ts";

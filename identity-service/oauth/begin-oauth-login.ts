@@ -1,5 +1,5 @@
-import type { CallContext } from "../../service-kit/call-context.ts";
-import { DomainError } from "../../service-kit/errors.ts";
+import type { CallContext } from "#kit/call-context.ts";
+import { DomainError } from "#kit/errors.ts";
 import { listIdentities } from "../identities/external-identity-store.ts";
 import { insertFlow, type OAuthFlow } from "../identities/oauth-store.ts";
 import { type PasswordOwner, proveOwner } from "../passwords/prove-owner.ts";

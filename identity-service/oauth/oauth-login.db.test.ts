@@ -2,10 +2,10 @@ import { randomBytes } from "node:crypto";
 import type { ServerResponse } from "node:http";
 import { generateSync } from "otplib";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { newCallContext } from "../../service-kit/call-context.ts";
-import { DomainError } from "../../service-kit/errors.ts";
-import { createMetrics } from "../../service-kit/metrics.ts";
-import { emptyTables } from "../../tests/support/empty-tables.ts";
+import { newCallContext } from "#kit/call-context.ts";
+import { DomainError } from "#kit/errors.ts";
+import { createMetrics } from "#kit/metrics.ts";
+import { emptyTables } from "#tests/support/empty-tables.ts";
 import {
   type Answer,
   drip,
@@ -15,8 +15,8 @@ import {
   type Lies,
   redirectTo,
   startHostileProvider,
-} from "../../tests/support/hostile-provider.ts";
-import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
+} from "#tests/support/hostile-provider.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
 import { forgotPassword } from "../accounts/mail-a-link.ts";
 import { register } from "../accounts/register.ts";
 import { resetPassword } from "../accounts/reset-password.ts";

@@ -1,7 +1,7 @@
 import * as oidc from "openid-client";
-import { DomainError } from "../../service-kit/errors.ts";
-import type { Logger } from "../../service-kit/logger.ts";
-import { withinDeadline } from "../../service-kit/within-deadline.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { Logger } from "#kit/logger.ts";
+import { withinDeadline } from "#kit/within-deadline.ts";
 import { appleClientSecret } from "./apple-client-secret.ts";
 import { type ExternalPerson, personOfClaims } from "./external-person.ts";
 import { githubPerson } from "./github-person.ts";

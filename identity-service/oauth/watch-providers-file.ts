@@ -1,10 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { dirname } from "node:path";
-import { ConfigError } from "../../service-kit/config.ts";
-import type { Logger } from "../../service-kit/logger.ts";
-import type { Metrics } from "../../service-kit/metrics.ts";
-import type { Repetition } from "../../service-kit/repeat.ts";
-import { watchTextFile } from "../../service-kit/watch-text-file.ts";
+import { ConfigError } from "#kit/config.ts";
+import type { Logger } from "#kit/logger.ts";
+import type { Metrics } from "#kit/metrics.ts";
+import type { Repetition } from "#kit/repeat.ts";
+import { watchTextFile } from "#kit/watch-text-file.ts";
 import { oauthConfigProblems, type ProvidersFile, withSecretMarks } from "./oauth-config.ts";
 import type { ProviderSettings } from "./oauth-provider-settings.ts";
 import { parseProvidersFile } from "./oauth-providers-file.ts";

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { newCallContext } from "../../service-kit/call-context.ts";
-import { transaction } from "../../service-kit/postgres.ts";
-import { emptyTables } from "../../tests/support/empty-tables.ts";
-import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
+import { newCallContext } from "#kit/call-context.ts";
+import { transaction } from "#kit/postgres.ts";
+import { emptyTables } from "#tests/support/empty-tables.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
 import { register } from "../accounts/register.ts";
 import { ANNA, proveCredentials, soon, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
 import { lockAccount } from "../users/account-store.ts";

@@ -3,8 +3,8 @@ import {
   generateRegistrationOptions,
   type PublicKeyCredentialCreationOptionsJSON,
 } from "@simplewebauthn/server";
-import { DomainError } from "../../service-kit/errors.ts";
-import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { Sql, TransactionSql } from "#kit/postgres.ts";
 import { assertOwner, type Owner } from "../passwords/prove-owner.ts";
 import type { Account } from "../users/account.ts";
 import { findAccountById } from "../users/account-store.ts";

@@ -1,6 +1,6 @@
-import type { CallContext } from "../../service-kit/call-context.ts";
-import { DomainError } from "../../service-kit/errors.ts";
-import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import type { CallContext } from "#kit/call-context.ts";
+import { DomainError } from "#kit/errors.ts";
+import { type TransactionSql, transaction } from "#kit/postgres.ts";
 import { listIdentities } from "../identities/external-identity-store.ts";
 import { assertFactorRemovable } from "../mfa/mfa-requirement.ts";
 import { deleteIdleRecoveryCodes } from "../mfa/mfa-store.ts";

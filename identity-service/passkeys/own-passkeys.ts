@@ -1,5 +1,5 @@
-import { DomainError } from "../../service-kit/errors.ts";
-import type { Sql } from "../../service-kit/postgres.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { Sql } from "#kit/postgres.ts";
 import { listPasskeys, type Passkey, setPasskeyName } from "./passkey-store.ts";
 
 const MAX_CODE_POINTS = 64;

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import type { Logger } from "../../service-kit/logger.ts";
-import type { Metrics } from "../../service-kit/metrics.ts";
+import type { Logger } from "#kit/logger.ts";
+import type { Metrics } from "#kit/metrics.ts";
 
 export interface BreachLookup {
   /** False also if unknown. Never throws. */

@@ -1,5 +1,5 @@
-import { DomainError } from "../../service-kit/errors.ts";
-import type { Metrics } from "../../service-kit/metrics.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { Metrics } from "#kit/metrics.ts";
 
 /** For the call, after its turn. */
 const RESERVE_MS = 200;

@@ -1,6 +1,6 @@
-import { DomainError } from "../../service-kit/errors.ts";
-import type { Metrics } from "../../service-kit/metrics.ts";
-import { networksOf } from "../../service-kit/network-of.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { Metrics } from "#kit/metrics.ts";
+import { networksOf } from "#kit/network-of.ts";
 
 /** Limits the queue entries of each network, and of all unknown callers. */
 export interface HashShare {

@@ -1,5 +1,5 @@
-import { DomainError } from "../../service-kit/errors.ts";
-import { parseAcr } from "../../token-client/assurance.ts";
+import { DomainError } from "#kit/errors.ts";
+import { parseAcr } from "#token-client/assurance.ts";
 import type { OwnerSession } from "./prove-owner.ts";
 
 /** A session whose proof is not dated is an old one. @throws {DomainError} `validation_failed` without an owner. */

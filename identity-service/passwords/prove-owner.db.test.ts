@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { newCallContext } from "../../service-kit/call-context.ts";
-import { DomainError } from "../../service-kit/errors.ts";
-import type { RpcContext } from "../../service-kit/rpc-server.ts";
-import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
-import { type AssuranceLevel, acrOf } from "../../token-client/assurance.ts";
+import { newCallContext } from "#kit/call-context.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { RpcContext } from "#kit/rpc-server.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { type AssuranceLevel, acrOf } from "#token-client/assurance.ts";
 import { createAccountRpc } from "../account-rpc.ts";
 import { createMfaRpc } from "../mfa-rpc.ts";
 import { createOAuthRpc } from "../oauth-rpc.ts";

@@ -1,5 +1,5 @@
-import { DomainError } from "../../service-kit/errors.ts";
-import { type AssuranceLevel, assertAssured } from "../../token-client/assurance.ts";
+import { DomainError } from "#kit/errors.ts";
+import { type AssuranceLevel, assertAssured } from "#token-client/assurance.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
 import type { OpenLink } from "../mail/link-store.ts";
 import type { Account } from "../users/account.ts";

@@ -1,5 +1,5 @@
-import { DomainError } from "../../service-kit/errors.ts";
-import type { Sql } from "../../service-kit/postgres.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { Sql } from "#kit/postgres.ts";
 import { countGuess, type GuessVerdict } from "../throttle/count-guess.ts";
 import { reauthenticationOf, type Throttle } from "../throttle/throttle.ts";
 import type { Account, Locked } from "../users/account.ts";

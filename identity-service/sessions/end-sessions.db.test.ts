@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { newCallContext } from "../../service-kit/call-context.ts";
-import { DomainError } from "../../service-kit/errors.ts";
-import { createMetrics } from "../../service-kit/metrics.ts";
-import { transaction } from "../../service-kit/postgres.ts";
-import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
+import { newCallContext } from "#kit/call-context.ts";
+import { DomainError } from "#kit/errors.ts";
+import { createMetrics } from "#kit/metrics.ts";
+import { transaction } from "#kit/postgres.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
 import { completeLogin } from "../login/complete-login.ts";
 import { startWithAnna, type TestDeps } from "../testing/test-deps.ts";
 import type { Account } from "../users/account.ts";

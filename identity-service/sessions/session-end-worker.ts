@@ -1,6 +1,6 @@
-import { newCallContext } from "../../service-kit/call-context.ts";
-import type { Metrics } from "../../service-kit/metrics.ts";
-import { OutboxWorker } from "../../service-kit/outbox.ts";
+import { newCallContext } from "#kit/call-context.ts";
+import type { Metrics } from "#kit/metrics.ts";
+import { OutboxWorker } from "#kit/outbox.ts";
 import type { EndSessionsDeps } from "./end-sessions.ts";
 import {
   claimSessionEnds,

@@ -1,14 +1,14 @@
 import { status } from "@grpc/grpc-js";
 import { expect, test } from "vitest";
+import { newCallContext } from "#kit/call-context.ts";
+import { DomainError } from "#kit/errors.ts";
+import { toRpcError } from "#kit/rpc-errors.ts";
 import type {
   IssueSessionRequest,
   IssueSessionResponse,
   RevokeUserSessionsRequest,
   SessionServiceClient,
-} from "../../proto/gen/gatehouse/token/v1/session_service.ts";
-import { newCallContext } from "../../service-kit/call-context.ts";
-import { DomainError } from "../../service-kit/errors.ts";
-import { toRpcError } from "../../service-kit/rpc-errors.ts";
+} from "#proto/gatehouse/token/v1/session_service.ts";
 import { createTokenServiceClient, type NewSession } from "./token-service-client.ts";
 
 const TOKENS = {

@@ -1,9 +1,9 @@
-import type { SessionLimits } from "../../access-file/access-rules.ts";
-import type { SessionServiceClient } from "../../proto/gen/gatehouse/token/v1/session_service.ts";
-import type { CallContext, Confirmation } from "../../service-kit/call-context.ts";
-import { DomainError } from "../../service-kit/errors.ts";
-import { callUnary } from "../../service-kit/rpc-client.ts";
-import { type AssuranceLevel, acrOf, parseAcr } from "../../token-client/assurance.ts";
+import type { SessionLimits } from "#access-file/access-rules.ts";
+import type { CallContext, Confirmation } from "#kit/call-context.ts";
+import { DomainError } from "#kit/errors.ts";
+import { callUnary } from "#kit/rpc-client.ts";
+import type { SessionServiceClient } from "#proto/gatehouse/token/v1/session_service.ts";
+import { type AssuranceLevel, acrOf, parseAcr } from "#token-client/assurance.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
 import type { Role } from "../users/account.ts";
 

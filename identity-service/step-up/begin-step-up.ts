@@ -1,12 +1,12 @@
 import type { PublicKeyCredentialRequestOptionsJSON } from "@simplewebauthn/server";
-import { DomainError } from "../../service-kit/errors.ts";
-import type { Sql } from "../../service-kit/postgres.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { Sql } from "#kit/postgres.ts";
 import {
   type AssuranceLevel,
   type StepUpMethod,
   stepUpMethods,
   stepUpTarget,
-} from "../../token-client/assurance.ts";
+} from "#token-client/assurance.ts";
 import { newMfaToken } from "../login/mfa-token.ts";
 import { countRecoveryCodes } from "../mfa/mfa-store.ts";
 import { beginPasskeyCeremony } from "../passkeys/passkey-ceremony.ts";

@@ -1,7 +1,7 @@
-import type { CallContext } from "../../service-kit/call-context.ts";
-import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
-import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
-import type { AssuranceLevel, StepUpMethod } from "../../token-client/assurance.ts";
+import type { CallContext } from "#kit/call-context.ts";
+import { DomainError, type ErrorCode } from "#kit/errors.ts";
+import { type TransactionSql, transaction } from "#kit/postgres.ts";
+import type { AssuranceLevel, StepUpMethod } from "#token-client/assurance.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { mfaTokenHash } from "../login/mfa-token.ts";

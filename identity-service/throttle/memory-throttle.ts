@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { MemorySource } from "../../rate-limit/memory-source.ts";
-import { boundedCache } from "../../service-kit/bounded-cache.ts";
-import { createTurns } from "../../service-kit/turns.ts";
+import { boundedCache } from "#kit/bounded-cache.ts";
+import { createTurns } from "#kit/turns.ts";
+import { MemorySource } from "#rate-limit/memory-source.ts";
 import {
   type Admission,
   ladderMemoryMs,

@@ -1,5 +1,5 @@
-import { DomainError } from "../../service-kit/errors.ts";
-import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { Sql, TransactionSql } from "#kit/postgres.ts";
 import type { TellAuditDeps } from "../audit/tell-audit.ts";
 import {
   deleteWrongCodes,

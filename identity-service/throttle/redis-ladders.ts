@@ -1,5 +1,5 @@
-import { LUA_GCRA, LUA_NOW } from "../../rate-limit/gcra-lua.ts";
-import { redisScript } from "../../service-kit/shared-redis.ts";
+import { redisScript } from "#kit/shared-redis.ts";
+import { LUA_GCRA, LUA_NOW } from "#rate-limit/gcra-lua.ts";
 import { LADDER_MEMORY_MS, type Ladder } from "./throttle.ts";
 
 /** A hash of failures `n`, time `at` of the next attempt and account epoch. */

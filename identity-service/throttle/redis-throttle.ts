@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { decisionsOf, limitArguments, RedisSource } from "../../rate-limit/redis-source.ts";
-import type { Logger } from "../../service-kit/logger.ts";
-import type { Metrics } from "../../service-kit/metrics.ts";
-import type { RedisSettings } from "../../service-kit/redis-connection.ts";
-import { openSharedRedis } from "../../service-kit/shared-redis.ts";
-import { createTurns, tooLong } from "../../service-kit/turns.ts";
+import type { Logger } from "#kit/logger.ts";
+import type { Metrics } from "#kit/metrics.ts";
+import type { RedisSettings } from "#kit/redis-connection.ts";
+import { openSharedRedis } from "#kit/shared-redis.ts";
+import { createTurns, tooLong } from "#kit/turns.ts";
+import { decisionsOf, limitArguments, RedisSource } from "#rate-limit/redis-source.ts";
 import { createMemoryThrottle } from "./memory-throttle.ts";
 import { giveBackScript, ladderArguments, takeScript } from "./redis-ladders.ts";
 import { LADDER_MEMORY_MS, refusalOf, shareOf, type Throttle, type ThrottleLimits } from "./throttle.ts";

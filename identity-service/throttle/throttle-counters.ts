@@ -1,6 +1,6 @@
 import { createHmac, createSecretKey } from "node:crypto";
-import { type Limit, type LimitedBucket, limitTimes } from "../../rate-limit/gcra.ts";
-import { type Network, networksOf } from "../../service-kit/network-of.ts";
+import { type Network, networksOf } from "#kit/network-of.ts";
+import { type Limit, type LimitedBucket, limitTimes } from "#rate-limit/gcra.ts";
 import type { CostlyCall, Guess, Ladder, RightLogin, ThrottleLimits } from "./throttle.ts";
 
 /** These logins are cheap at first, and offices begin many at once. */

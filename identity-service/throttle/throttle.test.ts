@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { limitOf } from "../../rate-limit/gcra.ts";
+import { limitOf } from "#rate-limit/gcra.ts";
 import {
   CALLS,
   CALLS_OF_NETWORK,

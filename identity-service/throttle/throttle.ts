@@ -1,5 +1,5 @@
-import { type Decision, type Limit, limitOf } from "../../rate-limit/gcra.ts";
-import { DomainError } from "../../service-kit/errors.ts";
+import { DomainError } from "#kit/errors.ts";
+import { type Decision, type Limit, limitOf } from "#rate-limit/gcra.ts";
 import type { Account } from "../users/account.ts";
 
 /** Each failure after `freeFailures` doubles the wait. After `maxFailures` only a success or a reset opens it. */

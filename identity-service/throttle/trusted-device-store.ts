@@ -1,4 +1,4 @@
-import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
+import type { Sql, TransactionSql } from "#kit/postgres.ts";
 
 /** A browser in which a login needs no code. */
 export interface TrustedDevice {

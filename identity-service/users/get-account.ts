@@ -1,6 +1,6 @@
 import { validate as isUuid } from "uuid";
-import { DomainError } from "../../service-kit/errors.ts";
-import type { Sql } from "../../service-kit/postgres.ts";
+import { DomainError } from "#kit/errors.ts";
+import type { Sql } from "#kit/postgres.ts";
 import type { Account } from "./account.ts";
 import { findAccountById } from "./account-store.ts";
 

@@ -1,6 +1,6 @@
-import { localPartOf } from "../../service-kit/canonical-email.ts";
-import type { FieldProblem } from "../../service-kit/errors.ts";
-import { PERSONAL_NAME, UNSEEN_IN_NAMES } from "../../service-kit/unseen.ts";
+import { localPartOf } from "#kit/canonical-email.ts";
+import type { FieldProblem } from "#kit/errors.ts";
+import { PERSONAL_NAME, UNSEEN_IN_NAMES } from "#kit/unseen.ts";
 
 const MAX_NAME_CODE_POINTS = 100;
 

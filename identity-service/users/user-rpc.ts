@@ -1,4 +1,4 @@
-import type { User } from "../../proto/gen/gatehouse/identity/v1/user.ts";
+import type { User } from "#proto/gatehouse/identity/v1/user.ts";
 import type { Account } from "./account.ts";
 
 export function encodeUser(account: Pick<Account, keyof User>): User {

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { TestAuthenticator } from "../../identity-service/passkeys/authenticator.fixture.ts";
+import { TestAuthenticator } from "#identity-service/passkeys/authenticator.fixture.ts";
 import {
   type AttackAccount,
   clickConfirmation,

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { Sql } from "../../service-kit/postgres.ts";
+import type { Sql } from "#kit/postgres.ts";
 import { type ApiClient, apiClient } from "../support/api-client.ts";
 import {
   type Attempt,

@@ -2,7 +2,7 @@ import { cp, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { startTestSmtp, type TestSmtp } from "../../identity-service/testing/test-smtp.ts";
+import { startTestSmtp, type TestSmtp } from "#identity-service/testing/test-smtp.ts";
 import { seededRandom } from "../support/crash-clients.ts";
 import { type CrashingSystem, startCrashingSystem } from "../support/crashing-system.ts";
 import { type FaultyEdge, openEdge } from "../support/faulty-edge.ts";

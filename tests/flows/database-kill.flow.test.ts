@@ -3,12 +3,9 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import {
-  type EmbeddedPostgres,
-  startEmbeddedPostgres,
-} from "../../deploy/local/postgres/embedded-postgres.ts";
-import { connectTo } from "../../deploy/local/postgres/ensure-database.ts";
-import { randomPassword } from "../../deploy/local/private-file.ts";
+import { type EmbeddedPostgres, startEmbeddedPostgres } from "#deploy/local/postgres/embedded-postgres.ts";
+import { connectTo } from "#deploy/local/postgres/ensure-database.ts";
+import { randomPassword } from "#deploy/local/private-file.ts";
 import { DATA_ROOT } from "../support/data-root.ts";
 import { freePort } from "../support/free-port.ts";
 import type { TransactionCounts } from "../support/transaction-load.ts";

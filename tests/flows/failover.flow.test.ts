@@ -8,7 +8,7 @@ import { join, resolve } from "node:path";
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { connectTo } from "../../deploy/local/postgres/ensure-database.ts";
+import { connectTo } from "#deploy/local/postgres/ensure-database.ts";
 import { apiClient } from "../support/api-client.ts";
 import { seededRandom } from "../support/crash-clients.ts";
 import { type CrashingSystem, startCrashingSystem } from "../support/crashing-system.ts";

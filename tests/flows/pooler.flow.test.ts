@@ -5,7 +5,7 @@ import { chown, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { NOBODY } from "../../deploy/local/postgres/embedded-postgres.ts";
+import { NOBODY } from "#deploy/local/postgres/embedded-postgres.ts";
 import { apiClient } from "../support/api-client.ts";
 import { type CrashingSystem, startCrashingSystem } from "../support/crashing-system.ts";
 import { freePort } from "../support/free-port.ts";

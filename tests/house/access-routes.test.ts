@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { expect, test } from "vitest";
-import { readOwnRoutes } from "../../access-file/own-routes.ts";
+import { readOwnRoutes } from "#access-file/own-routes.ts";
 import { ownRoutesFiles } from "../support/own-routes-files.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");

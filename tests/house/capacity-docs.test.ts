@@ -2,16 +2,12 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { z } from "zod";
-import { configSchema as auditConfig } from "../../audit-service/config.ts";
-import { configSchema as gatewayConfig } from "../../gateway/config.ts";
-import {
-  type ClassLimits,
-  defaultLimitClasses,
-  limitClassesSchema,
-} from "../../gateway/limits/limit-class.ts";
-import { configSchema as identityConfig } from "../../identity-service/config.ts";
-import { parseRoutesFile } from "../../routes-file/routes-file.ts";
-import { configSchema as tokenConfig } from "../../token-service/config.ts";
+import { configSchema as auditConfig } from "#audit-service/config.ts";
+import { configSchema as gatewayConfig } from "#gateway/config.ts";
+import { type ClassLimits, defaultLimitClasses, limitClassesSchema } from "#gateway/limits/limit-class.ts";
+import { configSchema as identityConfig } from "#identity-service/config.ts";
+import { parseRoutesFile } from "#routes-file/routes-file.ts";
+import { configSchema as tokenConfig } from "#token-service/config.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");
 const DOCS = join(ROOT, "docs");

@@ -2,12 +2,12 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { expect, test } from "vitest";
-import { SERVICES } from "../../cli/backend-settings.ts";
-import { COMMANDS } from "../../cli/commands/commands.ts";
-import { EXIT } from "../../cli/exit-code.ts";
-import { OPERATIONS } from "../../cli/operations-addresses.ts";
-import { parseCommandLine } from "../../cli/parse-command-line.ts";
-import { UsageError } from "../../cli/usage-error.ts";
+import { SERVICES } from "#cli/backend-settings.ts";
+import { COMMANDS } from "#cli/commands/commands.ts";
+import { EXIT } from "#cli/exit-code.ts";
+import { OPERATIONS } from "#cli/operations-addresses.ts";
+import { parseCommandLine } from "#cli/parse-command-line.ts";
+import { UsageError } from "#cli/usage-error.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 const page = readFileSync(join(ROOT, "docs", "cli.md"), "utf8");

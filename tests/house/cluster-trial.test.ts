@@ -1,9 +1,9 @@
 import { resolve } from "node:path";
 import { describe, expect, test } from "vitest";
-import { environmentOf, named, ofKind, workloadsOf } from "../../deploy/k8s/manifests.ts";
-import { hasKubectl, type Manifest, renderFolder } from "../../deploy/k8s/render.ts";
-import { loadPod } from "../../deploy/k8s/try/load-pod.ts";
-import { WORKLOADS } from "../../deploy/k8s/try/workloads.ts";
+import { environmentOf, named, ofKind, workloadsOf } from "#deploy/k8s/manifests.ts";
+import { hasKubectl, type Manifest, renderFolder } from "#deploy/k8s/render.ts";
+import { loadPod } from "#deploy/k8s/try/load-pod.ts";
+import { WORKLOADS } from "#deploy/k8s/try/workloads.ts";
 import { POLICIES, type Policy } from "../support/manifest-policies.ts";
 import { schemaProblems, unknownMembers } from "../support/manifest-schemas.ts";
 

@@ -3,14 +3,14 @@ import { BlockList } from "node:net";
 import { relative, resolve, sep } from "node:path";
 import { expect, test } from "vitest";
 import { z } from "zod";
-import { configSchema as auditConfig } from "../../audit-service/config.ts";
-import { drainConfigSchema } from "../../deploy/image/drain-config.ts";
-import { schemaConfigSchema } from "../../deploy/image/schema-config.ts";
-import { settingsSchema } from "../../deploy/local/settings.ts";
-import { configSchema as paymentsConfig } from "../../examples/payments-service/config.ts";
-import { configSchema as gatewayConfig } from "../../gateway/config.ts";
-import { configSchema as identityConfig } from "../../identity-service/config.ts";
-import { configSchema as tokenConfig } from "../../token-service/config.ts";
+import { configSchema as auditConfig } from "#audit-service/config.ts";
+import { drainConfigSchema } from "#deploy/image/drain-config.ts";
+import { schemaConfigSchema } from "#deploy/image/schema-config.ts";
+import { settingsSchema } from "#deploy/local/settings.ts";
+import { configSchema as paymentsConfig } from "#examples/payments-service/config.ts";
+import { configSchema as gatewayConfig } from "#gateway/config.ts";
+import { configSchema as identityConfig } from "#identity-service/config.ts";
+import { configSchema as tokenConfig } from "#token-service/config.ts";
 
 const SCHEMAS: Record<string, z.ZodObject> = {
   gateway: gatewayConfig,

@@ -1,9 +1,9 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { dirname, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
-import { AUDIT_CALLERS } from "../../audit-service/intake/audit-rpc.ts";
-import { drainConfigSchema } from "../../deploy/image/drain-config.ts";
-import { drainJob } from "../../deploy/k8s/drain-job.ts";
+import { AUDIT_CALLERS } from "#audit-service/intake/audit-rpc.ts";
+import { drainConfigSchema } from "#deploy/image/drain-config.ts";
+import { drainJob } from "#deploy/k8s/drain-job.ts";
 import {
   environmentOf,
   mountedFiles,
@@ -12,8 +12,8 @@ import {
   selects,
   type Workload,
   workloadsOf,
-} from "../../deploy/k8s/manifests.ts";
-import { hasKubectl, type Manifest, OVERLAYS, renderOverlay } from "../../deploy/k8s/render.ts";
+} from "#deploy/k8s/manifests.ts";
+import { hasKubectl, type Manifest, OVERLAYS, renderOverlay } from "#deploy/k8s/render.ts";
 import { POLICIES } from "../support/manifest-policies.ts";
 import { schemaProblems, unknownMembers } from "../support/manifest-schemas.ts";
 import { openEdges } from "../support/network-edges.ts";

@@ -5,9 +5,9 @@ import { tmpdir } from "node:os";
 import { dirname, join, relative, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { createLogger } from "../../service-kit/logger.ts";
-import { createMetrics } from "../../service-kit/metrics.ts";
-import { startOperationsServer } from "../../service-kit/operations-server.ts";
+import { createLogger } from "#kit/logger.ts";
+import { createMetrics } from "#kit/metrics.ts";
+import { startOperationsServer } from "#kit/operations-server.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 const text = (path: string) => readFileSync(join(ROOT, path), "utf8");

@@ -4,10 +4,10 @@ import { dirname, join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import type { z } from "zod";
-import { configSchema as auditConfig } from "../../audit-service/config.ts";
-import { AUDIT_CALLERS } from "../../audit-service/intake/audit-rpc.ts";
-import { AUDIT_QUERY_CALLERS } from "../../audit-service/query/audit-query-rpc.ts";
-import { schemaConfigSchema } from "../../deploy/image/schema-config.ts";
+import { configSchema as auditConfig } from "#audit-service/config.ts";
+import { AUDIT_CALLERS } from "#audit-service/intake/audit-rpc.ts";
+import { AUDIT_QUERY_CALLERS } from "#audit-service/query/audit-query-rpc.ts";
+import { schemaConfigSchema } from "#deploy/image/schema-config.ts";
 import {
   type Container,
   containersOf,
@@ -18,24 +18,21 @@ import {
   selects,
   type Workload,
   workloadsOf,
-} from "../../deploy/k8s/manifests.ts";
-import { hasKubectl, type Manifest, OVERLAYS, type Overlay, renderOverlay } from "../../deploy/k8s/render.ts";
-import { type TrialSecret, trialSecrets } from "../../deploy/k8s/trial-secrets.ts";
-import { SERVICE_DATABASES } from "../../deploy/service-databases.ts";
-import { configSchema as paymentsConfig } from "../../examples/payments-service/config.ts";
-import { type Config as GatewayConfig, configSchema as gatewayConfig } from "../../gateway/config.ts";
-import {
-  type Config as IdentityConfig,
-  configSchema as identityConfig,
-} from "../../identity-service/config.ts";
-import { IDENTITY_CALLERS } from "../../identity-service/identity-rpc.ts";
-import { USER_ADMIN_CALLERS } from "../../identity-service/user-admin-rpc.ts";
-import { parseRoutesFile } from "../../routes-file/routes-file.ts";
-import { parseConfig, splitAddress } from "../../service-kit/config.ts";
-import { type Config as TokenConfig, configSchema as tokenConfig } from "../../token-service/config.ts";
-import { keyCallers } from "../../token-service/key-rpc.ts";
-import { sessionCallers } from "../../token-service/session-rpc.ts";
-import { tokenCallers } from "../../token-service/token-rpc.ts";
+} from "#deploy/k8s/manifests.ts";
+import { hasKubectl, type Manifest, OVERLAYS, type Overlay, renderOverlay } from "#deploy/k8s/render.ts";
+import { type TrialSecret, trialSecrets } from "#deploy/k8s/trial-secrets.ts";
+import { SERVICE_DATABASES } from "#deploy/service-databases.ts";
+import { configSchema as paymentsConfig } from "#examples/payments-service/config.ts";
+import { type Config as GatewayConfig, configSchema as gatewayConfig } from "#gateway/config.ts";
+import { type Config as IdentityConfig, configSchema as identityConfig } from "#identity-service/config.ts";
+import { IDENTITY_CALLERS } from "#identity-service/identity-rpc.ts";
+import { USER_ADMIN_CALLERS } from "#identity-service/user-admin-rpc.ts";
+import { parseConfig, splitAddress } from "#kit/config.ts";
+import { parseRoutesFile } from "#routes-file/routes-file.ts";
+import { type Config as TokenConfig, configSchema as tokenConfig } from "#token-service/config.ts";
+import { keyCallers } from "#token-service/key-rpc.ts";
+import { sessionCallers } from "#token-service/session-rpc.ts";
+import { tokenCallers } from "#token-service/token-rpc.ts";
 import { borderEdges, halfOpenEdges, openEdges } from "../support/network-edges.ts";
 
 /** Everything that the image runs in a cluster, by its first argument, and what it reads. */

@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join, relative, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
-import { type Container, named, ofKind, type Workload, workloadsOf } from "../../deploy/k8s/manifests.ts";
-import { hasKubectl, type Manifest, OVERLAYS, renderFolder, renderOverlay } from "../../deploy/k8s/render.ts";
+import { type Container, named, ofKind, type Workload, workloadsOf } from "#deploy/k8s/manifests.ts";
+import { hasKubectl, type Manifest, OVERLAYS, renderFolder, renderOverlay } from "#deploy/k8s/render.ts";
 import { POLICIES, type Policy } from "../support/manifest-policies.ts";
 import { CUSTOM_KINDS, schemaProblems, unknownMembers } from "../support/manifest-schemas.ts";
 

@@ -5,8 +5,8 @@ import { parser } from "@prometheus-io/lezer-promql";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { z } from "zod";
-import { toGrafana } from "../../deploy/monitoring/dashboard.ts";
-import { DASHBOARDS } from "../../deploy/monitoring/dashboards.ts";
+import { toGrafana } from "#deploy/monitoring/dashboard.ts";
+import { DASHBOARDS } from "#deploy/monitoring/dashboards.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 const MONITORING = join(ROOT, "deploy", "monitoring");

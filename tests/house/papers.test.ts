@@ -1,16 +1,16 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { expect, test } from "vitest";
-import { AUDIT_CALLERS } from "../../audit-service/intake/audit-rpc.ts";
-import { AUDIT_QUERY_CALLERS } from "../../audit-service/query/audit-query-rpc.ts";
-import { CLIENT_ADMIN_CALLERS } from "../../identity-service/client-admin-rpc.ts";
-import { CLIENT_CALLERS } from "../../identity-service/client-rpc.ts";
-import { IDENTITY_CALLERS } from "../../identity-service/identity-rpc.ts";
-import { USER_ADMIN_CALLERS } from "../../identity-service/user-admin-rpc.ts";
-import { USER_IMPORT_CALLERS } from "../../identity-service/user-import-rpc.ts";
-import { keyCallers } from "../../token-service/key-rpc.ts";
-import { sessionCallers } from "../../token-service/session-rpc.ts";
-import { tokenCallers } from "../../token-service/token-rpc.ts";
+import { AUDIT_CALLERS } from "#audit-service/intake/audit-rpc.ts";
+import { AUDIT_QUERY_CALLERS } from "#audit-service/query/audit-query-rpc.ts";
+import { CLIENT_ADMIN_CALLERS } from "#identity-service/client-admin-rpc.ts";
+import { CLIENT_CALLERS } from "#identity-service/client-rpc.ts";
+import { IDENTITY_CALLERS } from "#identity-service/identity-rpc.ts";
+import { USER_ADMIN_CALLERS } from "#identity-service/user-admin-rpc.ts";
+import { USER_IMPORT_CALLERS } from "#identity-service/user-import-rpc.ts";
+import { keyCallers } from "#token-service/key-rpc.ts";
+import { sessionCallers } from "#token-service/session-rpc.ts";
+import { tokenCallers } from "#token-service/token-rpc.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 const DECISIONS = join(ROOT, "docs", "decisions");

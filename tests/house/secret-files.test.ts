@@ -3,12 +3,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { z } from "zod";
-import { configSchema as auditConfig } from "../../audit-service/config.ts";
-import { schemaConfigSchema } from "../../deploy/image/schema-config.ts";
-import { configSchema as paymentsConfig } from "../../examples/payments-service/config.ts";
-import { configSchema as gatewayConfig } from "../../gateway/config.ts";
-import { configSchema as identityConfig } from "../../identity-service/config.ts";
-import { configSchema as tokenConfig } from "../../token-service/config.ts";
+import { configSchema as auditConfig } from "#audit-service/config.ts";
+import { schemaConfigSchema } from "#deploy/image/schema-config.ts";
+import { configSchema as paymentsConfig } from "#examples/payments-service/config.ts";
+import { configSchema as gatewayConfig } from "#gateway/config.ts";
+import { configSchema as identityConfig } from "#identity-service/config.ts";
+import { configSchema as tokenConfig } from "#token-service/config.ts";
 
 const SCHEMAS: Record<string, z.ZodObject> = {
   gateway: gatewayConfig,

@@ -3,7 +3,7 @@ import { cp } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { startTestSmtp } from "../../identity-service/testing/test-smtp.ts";
+import { startTestSmtp } from "#identity-service/testing/test-smtp.ts";
 import type { World } from "../flows/chaos/clients.ts";
 import type { Call, History } from "../flows/chaos/history.ts";
 import { readHistory } from "../flows/chaos/read-history.ts";

@@ -1,20 +1,20 @@
 import { generateKeyPairSync } from "node:crypto";
 import { pino } from "pino";
-import { producedEntry, store } from "../../audit-service/entries/entry.fixture.ts";
-import type { Entry, ProducedEntry } from "../../audit-service/entries/entry.ts";
-import { createCheckpointSigner, type TreeHead } from "../../audit-service/log/checkpoint.ts";
-import type { CheckpointFile } from "../../audit-service/log/checkpoint-file.ts";
-import { chainHash, FIRST_CHAIN_HASH, leafData } from "../../audit-service/log/leaf.ts";
-import { hashLeaf } from "../../audit-service/log/merkle-tree.ts";
+import { producedEntry, store } from "#audit-service/entries/entry.fixture.ts";
+import type { Entry, ProducedEntry } from "#audit-service/entries/entry.ts";
+import { createCheckpointSigner, type TreeHead } from "#audit-service/log/checkpoint.ts";
+import type { CheckpointFile } from "#audit-service/log/checkpoint-file.ts";
+import { chainHash, FIRST_CHAIN_HASH, leafData } from "#audit-service/log/leaf.ts";
+import { hashLeaf } from "#audit-service/log/merkle-tree.ts";
 import {
   createSequencer,
   SEQUENCER_SESSION,
   type Sequencer,
   type SequencerStatus,
-} from "../../audit-service/log/sequencer.ts";
-import { Secret } from "../../service-kit/config.ts";
-import type { Logger } from "../../service-kit/logger.ts";
-import { connectPostgres, type Sql } from "../../service-kit/postgres.ts";
+} from "#audit-service/log/sequencer.ts";
+import { Secret } from "#kit/config.ts";
+import type { Logger } from "#kit/logger.ts";
+import { connectPostgres, type Sql } from "#kit/postgres.ts";
 import { receiveInMonth } from "./audit-log.ts";
 import { createTestDatabase, type TestDatabase } from "./postgres.ts";
 

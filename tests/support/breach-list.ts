@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { hashLines, newFolder, writeTestList } from "../../breach-list/test-list.fixture.ts";
+import { hashLines, newFolder, writeTestList } from "#breach-list/test-list.fixture.ts";
 
 /** The only one in the list. */
 export const BREACHED = "a password of a breach";

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { GenericContainer, type StartedTestContainer, Wait } from "testcontainers";
 import { parse } from "yaml";
-import { randomPassword } from "../../deploy/local/private-file.ts";
+import { randomPassword } from "#deploy/local/private-file.ts";
 import type { TestServer } from "./postgres-test-server.ts";
 
 /** Where the images of the servers that services run with are named. */

@@ -3,14 +3,11 @@ import { once } from "node:events";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { readFile, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { openHome } from "../../deploy/local/home.ts";
-import {
-  type EmbeddedPostgres,
-  startEmbeddedPostgres,
-} from "../../deploy/local/postgres/embedded-postgres.ts";
-import { type ProcessSpec, processPlan } from "../../deploy/local/processes.ts";
-import { untilReady } from "../../deploy/local/readiness.ts";
-import { readSettings } from "../../deploy/local/settings.ts";
+import { openHome } from "#deploy/local/home.ts";
+import { type EmbeddedPostgres, startEmbeddedPostgres } from "#deploy/local/postgres/embedded-postgres.ts";
+import { type ProcessSpec, processPlan } from "#deploy/local/processes.ts";
+import { untilReady } from "#deploy/local/readiness.ts";
+import { readSettings } from "#deploy/local/settings.ts";
 import { BARE_ENVIRONMENT } from "./bare-environment.ts";
 import { freePort } from "./free-port.ts";
 import { type PortName, type SystemOptions, startSystem } from "./system.ts";

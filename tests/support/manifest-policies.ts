@@ -6,8 +6,8 @@ import {
   selects,
   type Workload,
   workloadsOf,
-} from "../../deploy/k8s/manifests.ts";
-import type { Manifest } from "../../deploy/k8s/render.ts";
+} from "#deploy/k8s/manifests.ts";
+import type { Manifest } from "#deploy/k8s/render.ts";
 
 /** Says what is wrong with the manifests of an overlay; nothing if all is well. */
 export type Policy = (manifests: readonly Manifest[]) => string[];

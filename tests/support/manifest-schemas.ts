@@ -15,7 +15,7 @@ import {
   Service,
   ServiceAccount,
 } from "kubernetes-models/v1";
-import type { Manifest } from "../../deploy/k8s/render.ts";
+import type { Manifest } from "#deploy/k8s/render.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 

@@ -1,5 +1,5 @@
-import { containersOf, ofKind, selects, type Workload, workloadsOf } from "../../deploy/k8s/manifests.ts";
-import type { Manifest } from "../../deploy/k8s/render.ts";
+import { containersOf, ofKind, selects, type Workload, workloadsOf } from "#deploy/k8s/manifests.ts";
+import type { Manifest } from "#deploy/k8s/render.ts";
 
 interface Peer {
   podSelector?: Parameters<typeof selects>[0];

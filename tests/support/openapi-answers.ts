@@ -1,6 +1,6 @@
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
-import type { OpenApiDocument } from "../../gateway/openapi/openapi-document.ts";
+import type { OpenApiDocument } from "#gateway/openapi/openapi-document.ts";
 
 /** An answer, as far as the document speaks of it. */
 interface DescribedAnswer {

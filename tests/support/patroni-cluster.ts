@@ -5,9 +5,9 @@ import { chmod, chown, copyFile, mkdir, mkdtemp, rm, writeFile } from "node:fs/p
 import { get } from "node:http";
 import { delimiter, join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { NOBODY } from "../../deploy/local/postgres/embedded-postgres.ts";
-import { connectTo } from "../../deploy/local/postgres/ensure-database.ts";
-import { randomPassword } from "../../deploy/local/private-file.ts";
+import { NOBODY } from "#deploy/local/postgres/embedded-postgres.ts";
+import { connectTo } from "#deploy/local/postgres/ensure-database.ts";
+import { randomPassword } from "#deploy/local/private-file.ts";
 import { DATA_ROOT } from "./data-root.ts";
 import { type FaultyEdge, openEdge } from "./faulty-edge.ts";
 import { freePort } from "./free-port.ts";

@@ -2,9 +2,9 @@ import { createHash } from "node:crypto";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { inject } from "vitest";
-import { connectTo } from "../../deploy/local/postgres/ensure-database.ts";
-import type { ServiceName } from "../../deploy/service-databases.ts";
-import { onOneConnection, type Sql, type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import { connectTo } from "#deploy/local/postgres/ensure-database.ts";
+import type { ServiceName } from "#deploy/service-databases.ts";
+import { onOneConnection, type Sql, type TransactionSql, transaction } from "#kit/postgres.ts";
 import { type ExecutedPlan, watchPlans } from "./plans.ts";
 import { createTestDatabase } from "./postgres.ts";
 

@@ -1,9 +1,9 @@
 import { createHmac, randomBytes } from "node:crypto";
 import { resolve } from "node:path";
 import type { TestProject } from "vitest/node";
-import type { PostgresServer } from "../../deploy/local/postgres/embedded-postgres.ts";
-import { connectTo, ensureDatabase } from "../../deploy/local/postgres/ensure-database.ts";
-import { SERVICE_DATABASES } from "../../deploy/service-databases.ts";
+import type { PostgresServer } from "#deploy/local/postgres/embedded-postgres.ts";
+import { connectTo, ensureDatabase } from "#deploy/local/postgres/ensure-database.ts";
+import { SERVICE_DATABASES } from "#deploy/service-databases.ts";
 import { type TestPostgres, templateName } from "./postgres-template.ts";
 import { chooseServer } from "./postgres-test-server.ts";
 

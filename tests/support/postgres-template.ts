@@ -1,4 +1,4 @@
-import type { PostgresServer } from "../../deploy/local/postgres/embedded-postgres.ts";
+import type { PostgresServer } from "#deploy/local/postgres/embedded-postgres.ts";
 
 /** What tests need to make databases of their own; handed from the global set-up to the test workers. */
 export interface TestPostgres {

@@ -1,13 +1,13 @@
 import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { LockHeldError, takeLauncherLock } from "../../deploy/local/launcher-lock.ts";
-import { directoryName, endLeftovers } from "../../deploy/local/leftovers.ts";
+import { LockHeldError, takeLauncherLock } from "#deploy/local/launcher-lock.ts";
+import { directoryName, endLeftovers } from "#deploy/local/leftovers.ts";
 import {
   type EmbeddedPostgres,
   type PostgresServer,
   startEmbeddedPostgres,
-} from "../../deploy/local/postgres/embedded-postgres.ts";
-import { randomPassword } from "../../deploy/local/private-file.ts";
+} from "#deploy/local/postgres/embedded-postgres.ts";
+import { randomPassword } from "#deploy/local/private-file.ts";
 import { DATA_ROOT } from "./data-root.ts";
 import { freePort } from "./free-port.ts";
 

@@ -1,4 +1,4 @@
-import { answeringGateway } from "../../gateway/testing/answering-gateway.ts";
+import { answeringGateway } from "#gateway/testing/answering-gateway.ts";
 
 // Prints the OpenAPI document of the present sources.
 const { app, document } = answeringGateway();

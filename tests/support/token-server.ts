@@ -1,11 +1,11 @@
 import { pino } from "pino";
-import type { RecordReading } from "../../audit-client/record-reading.ts";
-import { SessionServiceService } from "../../proto/gen/gatehouse/token/v1/session_service.ts";
-import { TokenServiceService } from "../../proto/gen/gatehouse/token/v1/token_service.ts";
-import { createMetrics } from "../../service-kit/metrics.ts";
-import { createRpcServer } from "../../service-kit/rpc-server.ts";
-import { createSessionRpc, sessionCallers } from "../../token-service/session-rpc.ts";
-import { createTokenRpc, tokenCallers } from "../../token-service/token-rpc.ts";
+import type { RecordReading } from "#audit-client/record-reading.ts";
+import { createMetrics } from "#kit/metrics.ts";
+import { createRpcServer } from "#kit/rpc-server.ts";
+import { SessionServiceService } from "#proto/gatehouse/token/v1/session_service.ts";
+import { TokenServiceService } from "#proto/gatehouse/token/v1/token_service.ts";
+import { createSessionRpc, sessionCallers } from "#token-service/session-rpc.ts";
+import { createTokenRpc, tokenCallers } from "#token-service/token-rpc.ts";
 import type { TestCertificates } from "./certificates.ts";
 import type { TokenReplica } from "./token-service.ts";
 

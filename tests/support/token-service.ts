@@ -1,22 +1,22 @@
 import { randomBytes } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import { pino } from "pino";
-import type { Confirmation } from "../../service-kit/call-context.ts";
-import { parseEncryptionKey } from "../../service-kit/key-cipher.ts";
-import { type Sql, transaction } from "../../service-kit/postgres.ts";
-import { createSharedTurns } from "../../service-kit/turns.ts";
-import type { Algorithm } from "../../token-client/token-signature.ts";
-import { ensureSigningKeys } from "../../token-service/ensure-signing-keys.ts";
-import { issueSession } from "../../token-service/issue-session.ts";
-import { KeyRing } from "../../token-service/key-ring.ts";
-import { LeafMarker } from "../../token-service/leaf-marker.ts";
-import type { RefreshResult } from "../../token-service/refresh-session.ts";
-import { createMemoryBell, type RevocationBell } from "../../token-service/revocation-bell.ts";
-import { RevocationFeed } from "../../token-service/revocation-feed.ts";
-import { readRevocations } from "../../token-service/revocation-store.ts";
-import { markLeavesSeen } from "../../token-service/session-store.ts";
-import { retiredKeyLifeS } from "../../token-service/token-lifetimes.ts";
-import type { ProvenApiKey, Refusal, VerifiedToken } from "../../token-service/verify-token.ts";
+import type { Confirmation } from "#kit/call-context.ts";
+import { parseEncryptionKey } from "#kit/key-cipher.ts";
+import { type Sql, transaction } from "#kit/postgres.ts";
+import { createSharedTurns } from "#kit/turns.ts";
+import type { Algorithm } from "#token-client/token-signature.ts";
+import { ensureSigningKeys } from "#token-service/ensure-signing-keys.ts";
+import { issueSession } from "#token-service/issue-session.ts";
+import { KeyRing } from "#token-service/key-ring.ts";
+import { LeafMarker } from "#token-service/leaf-marker.ts";
+import type { RefreshResult } from "#token-service/refresh-session.ts";
+import { createMemoryBell, type RevocationBell } from "#token-service/revocation-bell.ts";
+import { RevocationFeed } from "#token-service/revocation-feed.ts";
+import { readRevocations } from "#token-service/revocation-store.ts";
+import { markLeavesSeen } from "#token-service/session-store.ts";
+import { retiredKeyLifeS } from "#token-service/token-lifetimes.ts";
+import type { ProvenApiKey, Refusal, VerifiedToken } from "#token-service/verify-token.ts";
 
 export interface TokenReplicaOptions {
   algorithm?: Algorithm;

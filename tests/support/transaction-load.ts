@@ -4,9 +4,9 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
-import { Secret } from "../../service-kit/config.ts";
-import { DomainError } from "../../service-kit/errors.ts";
-import { connectPostgres, transaction } from "../../service-kit/postgres.ts";
+import { Secret } from "#kit/config.ts";
+import { DomainError } from "#kit/errors.ts";
+import { connectPostgres, transaction } from "#kit/postgres.ts";
 
 export interface TransactionCounts {
   acknowledged: number;

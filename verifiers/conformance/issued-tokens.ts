@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
-import { type Principal, PrincipalKind } from "../../proto/gen/gatehouse/token/v1/principal.ts";
-import type { VerifyTokenResponse } from "../../proto/gen/gatehouse/token/v1/token_service.ts";
-import { CLOCK_SKEW_S } from "../../token-client/assurance.ts";
+import { type Principal, PrincipalKind } from "#proto/gatehouse/token/v1/principal.ts";
+import type { VerifyTokenResponse } from "#proto/gatehouse/token/v1/token_service.ts";
+import { CLOCK_SKEW_S } from "#token-client/assurance.ts";
 
 export const ISSUER = "https://auth.example";
 export const KEY_ID = "K".repeat(43);

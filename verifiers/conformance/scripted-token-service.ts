@@ -2,6 +2,10 @@ import { randomUUID } from "node:crypto";
 import { EventEmitter, once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
+import { DomainError, type ErrorCode } from "#kit/errors.ts";
+import { createMetrics } from "#kit/metrics.ts";
+import { createRpcServer, type Implementation, type RpcServer } from "#kit/rpc-server.ts";
+import type { ProcessCertificate } from "#kit/rpc-tls.ts";
 import {
   InactiveReason,
   type Revocation,
@@ -11,11 +15,7 @@ import {
   type VerifyTokenResponse,
   type WatchRevocationsRequest,
   type WatchRevocationsResponse,
-} from "../../proto/gen/gatehouse/token/v1/token_service.ts";
-import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
-import { createMetrics } from "../../service-kit/metrics.ts";
-import { createRpcServer, type Implementation, type RpcServer } from "../../service-kit/rpc-server.ts";
-import type { ProcessCertificate } from "../../service-kit/rpc-tls.ts";
+} from "#proto/gatehouse/token/v1/token_service.ts";
 import {
   ISSUER,
   type IssuedToken,

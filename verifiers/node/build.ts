@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { copyFile, mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 
@@ -37,14 +37,14 @@ export async function buildPackage(directory: string = DIST): Promise<string> {
   await mkdir(out, { recursive: true });
   const tsc = join(ROOT, "node_modules", ".bin", "tsc");
   await run(tsc, ["-p", join(import.meta.dirname, "tsconfig.json"), "--outDir", join(out, "lib")]);
-  await writeFile(join(out, "package.json"), JSON.stringify(await manifest(), null, 2));
+  await writeFile(join(out, "package.json"), JSON.stringify(await manifest(out), null, 2));
   await copyFile(join(ROOT, "LICENSE"), join(out, "LICENSE"));
   await copyFile(join(import.meta.dirname, "README.md"), join(out, "README.md"));
   const { stdout } = await run("npm", ["pack", out, "--pack-destination", directory, "--silent"]);
   return join(directory, stdout.trim());
 }
 
-async function manifest() {
+async function manifest(out: string) {
   const own = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8"));
   return {
     name: NAME,
@@ -53,6 +53,7 @@ async function manifest() {
     license: own.license,
     type: "module",
     engines: { node: ">=20.9" },
+    imports: await importsIn(join(out, "lib"), own.imports),
     exports: {
       ".": entry("index"),
       "./fastify": entry("fastify"),
@@ -64,6 +65,15 @@ async function manifest() {
     peerDependencies: PEERS,
     peerDependenciesMeta: { express: { optional: true }, fastify: { optional: true } },
   };
+}
+
+/** What of the repository's import map is in the package, as JavaScript. */
+async function importsIn(lib: string, imports: Record<string, string>): Promise<Record<string, string>> {
+  const folders = await readdir(lib);
+  const own = Object.entries(imports).filter(([, path]) => folders.includes(path.split("/")[1] ?? ""));
+  return Object.fromEntries(
+    own.map(([name, path]) => [name, path.replace(/^\.\//, "./lib/").replace(/\.ts$/, ".js")]),
+  );
 }
 
 if (import.meta.main) console.log(await buildPackage());

@@ -3,4 +3,4 @@ export {
   type ExpressBearerAuthOptions,
   expressBearerAuth,
   principalOfRequest as principalIn,
-} from "../../token-client/express-bearer-auth.ts";
+} from "#token-client/express-bearer-auth.ts";

@@ -2,4 +2,4 @@ export {
   type BearerAuthOptions,
   fastifyBearerAuth,
   principalIn,
-} from "../../token-client/fastify-bearer-auth.ts";
+} from "#token-client/fastify-bearer-auth.ts";

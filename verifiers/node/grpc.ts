@@ -2,4 +2,4 @@ export {
   principalInMetadata,
   type RpcBearerAuthOptions,
   rpcBearerAuth,
-} from "../../token-client/rpc-bearer-auth.ts";
+} from "#token-client/rpc-bearer-auth.ts";

@@ -1,27 +1,27 @@
-import { ProcessCertificate, type TlsFiles } from "../../service-kit/rpc-tls.ts";
-import type { RequestVerifier, TokenVerifier as Verifier } from "../../token-client/principal.ts";
-import { createTokenVerifier, type TokenVerifierOptions } from "../../token-client/token-verifier.ts";
+import { ProcessCertificate, type TlsFiles } from "#kit/rpc-tls.ts";
+import type { RequestVerifier, TokenVerifier as Verifier } from "#token-client/principal.ts";
+import { createTokenVerifier, type TokenVerifierOptions } from "#token-client/token-verifier.ts";
 
-export { DomainError, type ErrorCode, type StepUpDemand } from "../../service-kit/errors.ts";
-export type { TlsFiles } from "../../service-kit/rpc-tls.ts";
+export { DomainError, type ErrorCode, type StepUpDemand } from "#kit/errors.ts";
+export type { TlsFiles } from "#kit/rpc-tls.ts";
 export {
   type AssuranceDemand,
   type AssuranceLevel,
   assertAssured,
   stepUpChallenge,
   stepUpDemandOf,
-} from "../../token-client/assurance.ts";
-export { verifyAuthorization } from "../../token-client/bearer-token.ts";
+} from "#token-client/assurance.ts";
+export { verifyAuthorization } from "#token-client/bearer-token.ts";
 export type {
   Principal,
   RequestVerifier,
   Role,
   Subject,
   Verification,
-} from "../../token-client/principal.ts";
-export type { VerifierLogger } from "../../token-client/revocation-watch.ts";
-export { assertAllowed, type RouteAuth } from "../../token-client/route-auth.ts";
-export type { VerifierMetrics } from "../../token-client/token-verifier.ts";
+} from "#token-client/principal.ts";
+export type { VerifierLogger } from "#token-client/revocation-watch.ts";
+export { assertAllowed, type RouteAuth } from "#token-client/route-auth.ts";
+export type { VerifierMetrics } from "#token-client/token-verifier.ts";
 
 export interface TokenVerifier extends Verifier, RequestVerifier {}
 

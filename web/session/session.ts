@@ -1,5 +1,5 @@
 import { createContext, useContext, useSyncExternalStore } from "react";
-import type { User } from "../../examples/typescript-client/generated/gatehouse.ts";
+import type { User } from "#examples/typescript-client/generated/gatehouse.ts";
 import { type BrowserSession, type CallInit, createSession } from "../client/browser-session.ts";
 import { GatehouseError } from "../client/gateway-calls.ts";
 import type { Proof, StepUpRequest } from "../client/proofs.ts";

@@ -1,6 +1,6 @@
 import i18next from "i18next";
 import { beforeAll, expect, test } from "vitest";
-import { typedEmail } from "../../identity-service/users/typed-email.ts";
+import { typedEmail } from "#identity-service/users/typed-email.ts";
 import { GatehouseError } from "../client/gateway-calls.ts";
 import { explain } from "./explain.ts";
 import { de } from "./languages/de.ts";

@@ -1,8 +1,8 @@
 import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { HEADER_BYTES } from "../../../breach-list/list-format.ts";
-import { hashLines, writeTestList } from "../../../breach-list/test-list.fixture.ts";
+import { HEADER_BYTES } from "#breach-list/list-format.ts";
+import { hashLines, writeTestList } from "#breach-list/test-list.fixture.ts";
 import { type Answer, type ApiClient, apiClient } from "../../support/api-client.ts";
 import { BREACHED } from "../../support/breach-list.ts";
 import { linkIn, mailAbout } from "../../support/mailbox.ts";

@@ -8,7 +8,7 @@ import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { generateSync } from "otplib";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { TestAuthenticator } from "../../../identity-service/passkeys/authenticator.fixture.ts";
+import { TestAuthenticator } from "#identity-service/passkeys/authenticator.fixture.ts";
 import { type Answer, type ApiClient, apiClient, type Call } from "../../support/api-client.ts";
 import { expectOneUse } from "../../support/expect-one-use.ts";
 import { oneSystem } from "../../support/one-system.ts";

@@ -5,9 +5,9 @@ import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { Client, credentials, Metadata, type requestCallback, status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, expect, type TestContext, test } from "vitest";
-import { createPythonEnvironment } from "../../../verifiers/conformance/drivers.ts";
-import { MissingToolError, runTool } from "../../../verifiers/conformance/tools.ts";
-import { buildPackage } from "../../../verifiers/node/build.ts";
+import { createPythonEnvironment } from "#verifiers/conformance/drivers.ts";
+import { MissingToolError, runTool } from "#verifiers/conformance/tools.ts";
+import { buildPackage } from "#verifiers/node/build.ts";
 import { freePort } from "../../support/free-port.ts";
 import {
   OUTSIDE_ENVIRONMENT as environment,

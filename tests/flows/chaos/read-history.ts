@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Sql } from "../../../service-kit/postgres.ts";
+import type { Sql } from "#kit/postgres.ts";
 import type { System } from "../../support/system.ts";
 import { databaseOfSystem } from "../../support/system-database.ts";
 import type { Approval, Entry, History } from "./history.ts";

@@ -1,4 +1,4 @@
-import type { TestSmtp } from "../../../identity-service/testing/test-smtp.ts";
+import type { TestSmtp } from "#identity-service/testing/test-smtp.ts";
 import { plainBrowser } from "../../support/plain-browser.ts";
 import type { System } from "../../support/system.ts";
 import { databaseOfSystem } from "../../support/system-database.ts";

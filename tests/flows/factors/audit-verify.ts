@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { beforeAll, expect, test } from "vitest";
-import { transaction } from "../../../service-kit/postgres.ts";
+import { transaction } from "#kit/postgres.ts";
 import { type ApiClient, apiClient } from "../../support/api-client.ts";
 import { oneSystem } from "../../support/one-system.ts";
 import type { System } from "../../support/system.ts";

@@ -6,9 +6,9 @@ import {
   TestAuthenticator,
   UP,
   UV,
-} from "../../../identity-service/passkeys/authenticator.fixture.ts";
-import type { Assertion } from "../../../identity-service/passkeys/verify-assertion.ts";
-import type { Attestation } from "../../../identity-service/passkeys/verify-attestation.ts";
+} from "#identity-service/passkeys/authenticator.fixture.ts";
+import type { Assertion } from "#identity-service/passkeys/verify-assertion.ts";
+import type { Attestation } from "#identity-service/passkeys/verify-attestation.ts";
 import { type Answer, type ApiClient, apiClient } from "../../support/api-client.ts";
 import { oneSystem } from "../../support/one-system.ts";
 import { addRoutes } from "../../support/routes.ts";

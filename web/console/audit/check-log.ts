@@ -1,4 +1,4 @@
-import type { AuditEntry } from "../../../examples/typescript-client/generated/gatehouse.ts";
+import type { AuditEntry } from "#examples/typescript-client/generated/gatehouse.ts";
 import { type ProofProblem, Unproven } from "../../audit-proof/bytes.ts";
 import { type Checkpoint, openCheckpoint } from "../../audit-proof/checkpoint.ts";
 import { hasOnlyGrown } from "../../audit-proof/tree.ts";

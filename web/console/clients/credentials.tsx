@@ -3,7 +3,7 @@ import { useState } from "react";
 import type {
   ClientCredential,
   ClientWithCredentials,
-} from "../../../examples/typescript-client/generated/gatehouse.ts";
+} from "#examples/typescript-client/generated/gatehouse.ts";
 import { GatehouseError } from "../../client/gateway-calls.ts";
 import { useSession } from "../../session/session.ts";
 import { Button } from "../../ui/button.tsx";

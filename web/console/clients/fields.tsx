@@ -1,5 +1,5 @@
 import { useContext, useId } from "react";
-import type { ManagedUser } from "../../../examples/typescript-client/generated/gatehouse.ts";
+import type { ManagedUser } from "#examples/typescript-client/generated/gatehouse.ts";
 import { GatehouseError } from "../../client/gateway-calls.ts";
 import { useAccount, useSession, useUser } from "../../session/session.ts";
 import { EmailField } from "../../ui/field.tsx";
