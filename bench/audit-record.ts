@@ -126,7 +126,7 @@ async function serviceRate(): Promise<number> {
   return (ENTRIES * 1_000) / (performance.now() - startedMs);
 }
 
-/** Each batch waits for the one before, as in `service-kit/outbox.ts`. */
+/** Each batch waits for the one before, as in `packages/service-kit/outbox.ts`. */
 async function outboxRate(sent: typeof events, isAlone: boolean): Promise<number> {
   const startedMs = performance.now();
   for (let from = 0; from < sent.length; from += OUTBOX_BATCH) {

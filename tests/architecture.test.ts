@@ -5,10 +5,11 @@ import { expect, test } from "vitest";
 
 const ROOT = resolve(import.meta.dirname, "..");
 const SERVICES = ["gateway", "identity-service", "token-service", "audit-service"];
-const CLIENTS = ["token-client", "audit-client"];
+const KIT = "packages/service-kit";
+const CLIENTS = ["packages/token-client", "packages/audit-client"];
 /** What some services share, besides the kit. */
-const SHARED = ["access-file", "routes-file", "rate-limit", "breach-list"];
-const SOURCE_FOLDERS = ["service-kit", ...CLIENTS, ...SHARED, ...SERVICES, "cli", "examples", "deploy"];
+const SHARED = ["access-file", "routes-file", "rate-limit", "breach-list"].map((name) => `packages/${name}`);
+const SOURCE_FOLDERS = [KIT, ...CLIENTS, ...SHARED, ...SERVICES, "cli", "examples", "deploy"];
 
 const IMPORT_MAP: Record<string, string> = JSON.parse(
   readFileSync(join(ROOT, "package.json"), "utf8"),
@@ -49,7 +50,8 @@ function importedFrom(path: string, specifier: string): string {
   return target === undefined ? specifier : join(target.replace("*.ts", ""), ...rest);
 }
 
-const topFolder = (path: string) => path.split("/")[0] ?? "";
+/** A package counts as a folder of its own. */
+const topFolder = (path: string) => /^packages\/[^/]+/.exec(path)?.[0] ?? path.split("/")[0] ?? "";
 const baseName = (path: string) => path.split("/").at(-1) ?? "";
 
 function offences(files: SourceFile[], isForbidden: (target: string, file: SourceFile) => boolean): string[] {
@@ -141,20 +143,18 @@ test.each(Object.entries(ROOMS))("the rooms of %s know only those to their right
 });
 
 test("what only tests use is imported by tests only", () => {
-  const found = offences(
-    productionFiles("service-kit", ...CLIENTS, ...SHARED, ...SERVICES, "cli"),
-    (target) => /\.(fixture|contract|test)\.ts$|^[\w-]+\/testing\//.test(target),
+  const found = offences(productionFiles(KIT, ...CLIENTS, ...SHARED, ...SERVICES, "cli"), (target) =>
+    /\.(fixture|contract|test)\.ts$|\/testing\//.test(target),
   );
   expect(found).toEqual([]);
 });
 
 test("an import stays in its folder, or names another one by the import map", () => {
   const everywhere = typescriptFiles(...SOURCE_FOLDERS, "tests", "bench", "verifiers", "web");
-  const rootOf = (path: string) => topFolder(path);
   const climbing = everywhere.flatMap(({ path, text }) =>
     [...text.matchAll(/(?:from|import)\s*\(?\s*"(\.\.[^"]+)"/g)]
       .map(([, specifier = ""]) => importedFrom(path, specifier))
-      .filter((target) => rootOf(target) !== rootOf(path) && target.includes("/"))
+      .filter((target) => topFolder(target) !== topFolder(path) && target.includes("/"))
       .map((target) => `${path} imports ${target}`),
   );
   expect(climbing).toEqual([]);
@@ -205,7 +205,7 @@ test("a file of fewer than 20 lines has several importers, or stands in its only
 
 test("service-kit imports nothing of ours but itself", () => {
   const ours = [...SERVICES, ...CLIENTS, ...SHARED, "proto", "cli", "examples", "deploy", "tests"];
-  expect(offences(sourceFiles("service-kit"), (target) => ours.includes(topFolder(target)))).toEqual([]);
+  expect(offences(sourceFiles(KIT), (target) => ours.includes(topFolder(target)))).toEqual([]);
 });
 
 test.each(CLIENTS)("%s imports service-kit and generated code only", (client) => {
@@ -314,7 +314,11 @@ test("an RPC adapter of identity-service decodes, calls one use case and encodes
 
 test("SQL is in stores only", () => {
   const sql = /(?:sql|tx|connection)(?:<[^`]*>)?`|\.unsafe\(/;
-  const inKit = ["service-kit/migrate.ts", "service-kit/postgres.ts", "service-kit/connection-pool.ts"];
+  const inKit = [
+    "packages/service-kit/migrate.ts",
+    "packages/service-kit/postgres.ts",
+    "packages/service-kit/connection-pool.ts",
+  ];
   const isAllowed = ({ path }: SourceFile) =>
     path.endsWith("-store.ts") ||
     path.includes("/testing/") ||
@@ -325,14 +329,18 @@ test("SQL is in stores only", () => {
 });
 
 test("the database driver is used by the kit's pool alone: its own transactions end the process with their connection", () => {
-  const mayImport = ["service-kit/connection-pool.ts", "service-kit/postgres.ts", "deploy/image/trial.ts"];
+  const mayImport = [
+    "packages/service-kit/connection-pool.ts",
+    "packages/service-kit/postgres.ts",
+    "deploy/image/trial.ts",
+  ];
   const importing = offences(
     sourceFiles(...SOURCE_FOLDERS),
     (target, { path }) => target === "postgres" && !mayImport.includes(path),
   );
   const own = /\.(begin|reserve)\((async )?\(?\w* ?\)? ?=>|\.reserve\(\)/;
   const beginning = sourceFiles(...SOURCE_FOLDERS).filter(
-    ({ path, text }) => own.test(text) && path !== "service-kit/postgres.ts",
+    ({ path, text }) => own.test(text) && path !== "packages/service-kit/postgres.ts",
   );
   expect(importing).toEqual([]);
   expect(beginning.map(({ path }) => path)).toEqual([]);
@@ -342,10 +350,10 @@ test("failures of the database are named by its handle alone: no other file wrap
   const codes =
     /orUnavailable|isUnavailable|nameFailures|"(CONNECTION_[A-Z]+|08\d{3}|53\d{3}|57\w{3}|55P03|40001|40P01|25006)"/;
   const mayName = [
-    "service-kit/database-failure.ts",
-    "service-kit/postgres.ts",
-    "service-kit/connection-pool.ts",
-    "service-kit/database-socket.ts",
+    "packages/service-kit/database-failure.ts",
+    "packages/service-kit/postgres.ts",
+    "packages/service-kit/connection-pool.ts",
+    "packages/service-kit/database-socket.ts",
     "deploy/local/postgres/embedded-postgres.ts", // has a driver of its own
   ];
   const naming = sourceFiles(...SOURCE_FOLDERS, "tests", "bench").filter(
@@ -368,7 +376,7 @@ test("Fastify is imported in gateway, in examples and in token-client's plugin o
     (target, { path }) =>
       /^(@fastify\/.+|fastify(-plugin)?)$/.test(target) &&
       !["gateway", "examples"].includes(topFolder(path)) &&
-      path !== "token-client/fastify-bearer-auth.ts",
+      path !== "packages/token-client/fastify-bearer-auth.ts",
   );
   expect(found).toEqual([]);
 });
@@ -388,7 +396,7 @@ test.each([
   ["nodemailer", ["identity-service"]],
   // identity-service verifies the assertions of clients.
   ["jose", ["token-service", "identity-service"]],
-  ["ioredis", ["service-kit", "token-service", "gateway", "identity-service"]],
+  ["ioredis", ["packages/service-kit", "token-service", "gateway", "identity-service"]],
 ] as const)("%s is imported in %j only", (library, folders) => {
   const found = offences(
     sourceFiles(...SOURCE_FOLDERS),
@@ -398,7 +406,7 @@ test.each([
 });
 
 test("HTTP statuses are chosen in one file of the gateway, gRPC statuses in one file of service-kit", () => {
-  const isRpcFile = (path: string) => /^service-kit\/(rpc-|health-)/.test(path);
+  const isRpcFile = (path: string) => /^packages\/service-kit\/(rpc-|health-)/.test(path);
   const http = sourceFiles("gateway").filter(
     ({ path, text }) => /\b(status|code)\((4|5)\d\d\)/.test(text) && path !== "gateway/edge/http-errors.ts",
   );
@@ -434,8 +442,8 @@ test("the state of a request is written in gateway/edge only, and read-only for 
 
 test("a function whose name ends in `Of` reads something off its argument: it waits for nothing", () => {
   const waiting = /async function (\w+Of)\(|function (\w+Of)\([^{;]*?\): Promise</g;
-  const found = productionFiles("service-kit", ...CLIENTS, ...SHARED, ...SERVICES, "cli").flatMap(
-    ({ path, text }) => [...text.matchAll(waiting)].map(([, name, other]) => `${path}: ${name ?? other}`),
+  const found = productionFiles(KIT, ...CLIENTS, ...SHARED, ...SERVICES, "cli").flatMap(({ path, text }) =>
+    [...text.matchAll(waiting)].map(([, name, other]) => `${path}: ${name ?? other}`),
   );
   expect(found).toEqual([]);
 });

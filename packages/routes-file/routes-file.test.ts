@@ -34,7 +34,7 @@ test("a method demands permissions, roles or nothing of them", () => {
 });
 
 test("the routes of a local Gatehouse can be used", () => {
-  const file = new URL("../deploy/local/routes.yaml", import.meta.url);
+  const file = new URL("../../deploy/local/routes.yaml", import.meta.url);
   const [payments] = parseRoutesFile(readFileSync(file, "utf8"));
   expect(payments?.prefix).toBe("/payments");
   expect(payments?.methods.DELETE?.auth).toEqual({ roles: ["ADMIN"] });

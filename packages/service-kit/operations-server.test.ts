@@ -46,7 +46,9 @@ test.skipIf(outside === undefined)("and not from another host", async () => {
 
 test("says which version runs", async () => {
   const { at } = await operations();
-  const { version } = JSON.parse(readFileSync(resolve(import.meta.dirname, "..", "package.json"), "utf8"));
+  const { version } = JSON.parse(
+    readFileSync(resolve(import.meta.dirname, "..", "..", "package.json"), "utf8"),
+  );
   const answered = await fetch(at("/version"));
   expect(answered.headers.get("content-type")).toBe("application/json");
   // The revision is a file of the image.

@@ -21,7 +21,7 @@ import { RevocationSet } from "./revocation-set.ts";
 import { KEY_WAIT_MS, MAX_KEEP_MS, RevocationWatch, type VerifierLogger } from "./revocation-watch.ts";
 import { isForged, type Screening, screenToken } from "./token-rules.ts";
 
-/** Of `service-kit/metrics.ts`, or of anything that counts. */
+/** Of `packages/service-kit/metrics.ts`, or of anything that counts. */
 export interface VerifierMetrics {
   counter(name: string, help: string, labels: readonly string[]): { labels(value: string): { inc(): void } };
   gauge(

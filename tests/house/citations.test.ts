@@ -11,7 +11,7 @@ const EXCEPTED = ["tests/support/corpora.ts", "tests/house/citations.test.ts"];
 const TEXT = /\.(?:ts|md|sql|proto|ya?ml|sh|py|go|json|env|html|txt)$|(?:^|\/)(?:Dockerfile|\.[\w-]+)$/;
 /** Texts of attacks that tests send. */
 const ATTACKS = [
-  "token-client/token-rules.test.ts: ../../keys",
+  "packages/token-client/token-rules.test.ts: ../../keys",
   "token-service/verify-token.db.test.ts: ../../x",
 ];
 /** Written by programs, or data of others. */

@@ -46,7 +46,7 @@ const SCHEMAS: Readonly<Record<string, z.ZodObject>> = {
   "await-schema": schemaConfigSchema,
 };
 
-/** Longest time to close what is left, of `service-kit/service-process.ts`. */
+/** Longest time to close what is left, of `packages/service-kit/service-process.ts`. */
 const STOP_MARGIN_MS = 3_000;
 const NAME = "app.kubernetes.io/name";
 

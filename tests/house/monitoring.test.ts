@@ -49,17 +49,8 @@ const recorded = new Set(rules.flatMap((rule) => ("record" in rule ? [rule.recor
 const registered = registeredMetrics();
 
 function registeredMetrics(): Set<string> {
-  const folders = [
-    "service-kit",
-    "token-client",
-    "audit-client",
-    "access-file",
-    "gateway",
-    "identity-service",
-    "token-service",
-  ];
   const names = new Set<string>();
-  for (const folder of [...folders, "audit-service"]) {
+  for (const folder of ["packages", "gateway", "identity-service", "token-service", "audit-service"]) {
     for (const name of readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" })) {
       if (!name.endsWith(".ts") || name.endsWith(".test.ts")) continue;
       const text = read(ROOT, folder, name);

@@ -20,7 +20,7 @@ test.each<[string, number, [string, RegExp][]]>([
     "longest token in characters",
     4096,
     [
-      ["token-client/compact-jws.ts", /MAX_TOKEN_CHARACTERS = ([\d_]+)/],
+      ["packages/token-client/compact-jws.ts", /MAX_TOKEN_CHARACTERS = ([\d_]+)/],
       ["verifiers/go/rules.go", /maxTokenBytes\s+= (\d+)/],
       [`${PYTHON}/_rules.py`, /MAX_TOKEN_CHARACTERS: Final = (\d+)/],
       [`${JAVA}/TokenRules.java`, /MAX_TOKEN_CHARACTERS = (\d+)/],
@@ -30,7 +30,7 @@ test.each<[string, number, [string, RegExp][]]>([
     "clock skew in seconds",
     5,
     [
-      ["token-client/assurance.ts", /CLOCK_SKEW_S = (\d+)/],
+      ["packages/token-client/assurance.ts", /CLOCK_SKEW_S = (\d+)/],
       ["verifiers/go/memory.go", /clockSkew = (\d+) \* time\.Second/],
       [`${PYTHON}/principal.py`, /CLOCK_SKEW_S: Final = (\d+)/],
       [`${JAVA}/Demand.java`, /CLOCK_SKEW = Duration\.ofSeconds\((\d+)\)/],
@@ -53,9 +53,9 @@ test.each<[string, number, [string, RegExp][]]>([
 });
 
 test.each([
-  ["token-client/revocation-watch.ts", /STALE_AFTER_MS = 3_000;/],
+  ["packages/token-client/revocation-watch.ts", /STALE_AFTER_MS = 3_000;/],
   ["token-service/revocation-feed.ts", /STALE_AFTER_MS = 3_000;/],
-  ["service-kit/rpc-client.ts", /MAX_RETRIES = 100;[\s\S]*maxTokens: 2 \* MAX_RETRIES/],
+  ["packages/service-kit/rpc-client.ts", /MAX_RETRIES = 100;[\s\S]*maxTokens: 2 \* MAX_RETRIES/],
 ])("%s has the same, in its own unit", (file, pattern) => {
   expect(readFileSync(join(ROOT, file), "utf8")).toMatch(pattern);
 });

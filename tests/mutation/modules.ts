@@ -60,8 +60,12 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
     ),
   },
   "token-client": {
-    mutate: ["token-client/*.ts", "!token-client/*.test.ts", "!token-client/*.fixture.ts"],
-    tests: ["token-client/*.test.ts"],
+    mutate: [
+      "packages/token-client/*.ts",
+      "!packages/token-client/*.test.ts",
+      "!packages/token-client/*.fixture.ts",
+    ],
+    tests: ["packages/token-client/*.test.ts"],
   },
   login: {
     mutate: identity(
@@ -145,11 +149,11 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
   throttle: {
     mutate: [
       ...identity("hash-share", "memory-throttle", "throttle", "throttle-counters"),
-      "service-kit/turns.ts",
+      "packages/service-kit/turns.ts",
     ],
     tests: [
       ...tests("identity-service", "hash-share", "memory-throttle", "throttle", "throttle-counters"),
-      "service-kit/turns.test.ts",
+      "packages/service-kit/turns.test.ts",
     ],
   },
   guard: {
@@ -171,8 +175,12 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
     ),
   },
   "rate-limit": {
-    mutate: ["rate-limit/gcra.ts", "rate-limit/memory-source.ts", "rate-limit/redis-source.ts"],
-    tests: ["rate-limit/*.test.ts"],
+    mutate: [
+      "packages/rate-limit/gcra.ts",
+      "packages/rate-limit/memory-source.ts",
+      "packages/rate-limit/redis-source.ts",
+    ],
+    tests: ["packages/rate-limit/*.test.ts"],
   },
   limits: {
     mutate: gateway(
@@ -201,24 +209,24 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
   },
   recorder: {
     mutate: [
-      "audit-client/entry-backlog.ts",
-      "audit-client/record-connection.ts",
-      "audit-client/recorder.ts",
-      "audit-client/resend-run.ts",
-      "audit-client/retry-delay.ts",
-      "audit-client/spool-queue.ts",
-      "audit-client/unacknowledged-queue.ts",
+      "packages/audit-client/entry-backlog.ts",
+      "packages/audit-client/record-connection.ts",
+      "packages/audit-client/recorder.ts",
+      "packages/audit-client/resend-run.ts",
+      "packages/audit-client/retry-delay.ts",
+      "packages/audit-client/spool-queue.ts",
+      "packages/audit-client/unacknowledged-queue.ts",
     ],
-    tests: testsIn("audit-client", "recorder", "resend-run", "retry-delay", "unacknowledged-queue"),
+    tests: testsIn("packages/audit-client", "recorder", "resend-run", "retry-delay", "unacknowledged-queue"),
   },
   spool: {
     mutate: [
-      "audit-client/spool*.ts",
-      "audit-client/set-aside.ts",
-      "!audit-client/*.test.ts",
-      "!audit-client/*.fixture.ts",
+      "packages/audit-client/spool*.ts",
+      "packages/audit-client/set-aside.ts",
+      "!packages/audit-client/*.test.ts",
+      "!packages/audit-client/*.fixture.ts",
     ],
-    tests: testsIn("audit-client", "spool", "recorder-spool", "resend-run"),
+    tests: testsIn("packages/audit-client", "spool", "recorder-spool", "resend-run"),
   },
   sequencer: {
     mutate: audit("sequencer", "sequencer-store", "number-entries", "merkle-tree", "checkpoint"),
@@ -230,27 +238,30 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
   },
   "rpc-server": {
     mutate: [
-      "service-kit/rpc-server.ts",
-      "service-kit/rpc-errors.ts",
-      "service-kit/rpc-metadata.ts",
-      "service-kit/call-context.ts",
+      "packages/service-kit/rpc-server.ts",
+      "packages/service-kit/rpc-errors.ts",
+      "packages/service-kit/rpc-metadata.ts",
+      "packages/service-kit/call-context.ts",
     ],
     tests: [
-      ...testsIn("service-kit", "rpc", "call-context"),
+      ...testsIn("packages/service-kit", "rpc", "call-context"),
       ...tests("tests", "rpc-boundary", "rpc-serving"),
     ],
   },
-  lifecycle: { mutate: ["service-kit/lifecycle.ts"], tests: testsIn("service-kit", "lifecycle") },
+  lifecycle: {
+    mutate: ["packages/service-kit/lifecycle.ts"],
+    tests: testsIn("packages/service-kit", "lifecycle"),
+  },
   postgres: {
     mutate: [
-      "service-kit/connection-pool.ts",
-      "service-kit/database-socket.ts",
-      "service-kit/database-failure.ts",
-      "service-kit/postgres.ts",
-      "service-kit/within-deadline.ts",
+      "packages/service-kit/connection-pool.ts",
+      "packages/service-kit/database-socket.ts",
+      "packages/service-kit/database-failure.ts",
+      "packages/service-kit/postgres.ts",
+      "packages/service-kit/within-deadline.ts",
     ],
     tests: testsIn(
-      "service-kit",
+      "packages/service-kit",
       "connection-pool",
       "database-failure",
       "database-socket",

@@ -104,7 +104,7 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
   await ensureSecrets(home);
   await ensureCertificates(home.tls, new Date());
   // An operator's files stay what they were for the old version.
-  await copyFile(join(old.root, "access-file", "access.yaml"), home.accessFile);
+  await copyFile(join(old.root, "packages", "access-file", "access.yaml"), home.accessFile);
   const provider = {
     name: "demo",
     displayName: "Demo",

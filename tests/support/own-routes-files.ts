@@ -13,7 +13,7 @@ type Security = readonly Record<string, readonly string[]>[];
 
 /** What must be in which file of the repository, by the API document, the shipped access file and the example routes. */
 export async function ownRoutesFiles(): Promise<
-  Record<"access-file/own-routes.yaml" | "docs/access-routes.md", string>
+  Record<"packages/access-file/own-routes.yaml" | "docs/access-routes.md", string>
 > {
   const gateway = answeringGateway();
   try {
@@ -26,7 +26,7 @@ export async function ownRoutesFiles(): Promise<
       })),
     );
     return {
-      "access-file/own-routes.yaml": listOf(own),
+      "packages/access-file/own-routes.yaml": listOf(own),
       "docs/access-routes.md": pageOf([...own, ...forwarded()]),
     };
   } finally {
