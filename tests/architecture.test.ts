@@ -1,7 +1,8 @@
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
-import { dirname, join, relative, resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { expect, test } from "vitest";
+import { importedFrom } from "./support/imported-from.ts";
 
 const ROOT = resolve(import.meta.dirname, "..");
 const SERVICES = ["gateway", "identity-service", "token-service", "audit-service"];
@@ -10,10 +11,6 @@ const CLIENTS = ["packages/token-client", "packages/audit-client"];
 /** What some services share, besides the kit. */
 const SHARED = ["access-file", "routes-file", "rate-limit", "breach-list"].map((name) => `packages/${name}`);
 const SOURCE_FOLDERS = [KIT, ...CLIENTS, ...SHARED, ...SERVICES, "cli", "examples", "deploy"];
-
-const IMPORT_MAP: Record<string, string> = JSON.parse(
-  readFileSync(join(ROOT, "package.json"), "utf8"),
-).imports;
 
 interface SourceFile {
   /** From the root, with slashes. */
@@ -40,14 +37,6 @@ function readSource(path: string): SourceFile {
   const text = readFileSync(join(ROOT, path), "utf8");
   const specifiers = [...text.matchAll(/(?:from|import)\s*\(?\s*"([^"]+)"/g)].map((match) => match[1] ?? "");
   return { path, text, imports: specifiers.map((specifier) => importedFrom(path, specifier)) };
-}
-
-/** Our own files as paths from the root, packages by their names. */
-function importedFrom(path: string, specifier: string): string {
-  if (specifier.startsWith(".")) return relative(ROOT, resolve(ROOT, dirname(path), specifier));
-  const [alias = "", ...rest] = specifier.split("/");
-  const target = IMPORT_MAP[`${alias}/*.ts`];
-  return target === undefined ? specifier : join(target.replace("*.ts", ""), ...rest);
 }
 
 /** A package counts as a folder of its own. */

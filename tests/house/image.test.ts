@@ -8,6 +8,7 @@ import { expect, test } from "vitest";
 import { createLogger } from "#kit/logger.ts";
 import { createMetrics } from "#kit/metrics.ts";
 import { startOperationsServer } from "#kit/operations-server.ts";
+import { importedFrom } from "../support/imported-from.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 const text = (path: string) => readFileSync(join(ROOT, path), "utf8");
@@ -27,7 +28,8 @@ function loaded(): { files: string[]; packages: string[] } {
     for (const [, typeOnly, specifier = ""] of text(path).matchAll(
       /(import type )?(?:[^"\n]*from |\bimport\(|^import )"([^"]+)"/gm,
     )) {
-      if (specifier.startsWith(".")) queue.push(relative(ROOT, resolve(ROOT, dirname(path), specifier)));
+      const target = importedFrom(path, specifier);
+      if (/^[.#]/.test(specifier)) queue.push(target);
       else if (!specifier.startsWith("node:") && typeOnly === undefined) {
         packages.add(
           specifier
