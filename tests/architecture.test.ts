@@ -10,7 +10,8 @@ const KIT = "packages/service-kit";
 const CLIENTS = ["packages/token-client", "packages/audit-client"];
 /** What some services share, besides the kit. */
 const SHARED = ["access-file", "routes-file", "rate-limit", "breach-list"].map((name) => `packages/${name}`);
-const SOURCE_FOLDERS = [KIT, ...CLIENTS, ...SHARED, ...SERVICES, "cli", "examples", "deploy"];
+const EXAMPLES = "clients/examples";
+const SOURCE_FOLDERS = [KIT, ...CLIENTS, ...SHARED, ...SERVICES, "cli", EXAMPLES, "deploy"];
 
 interface SourceFile {
   /** From the root, with slashes. */
@@ -39,8 +40,9 @@ function readSource(path: string): SourceFile {
   return { path, text, imports: specifiers.map((specifier) => importedFrom(path, specifier)) };
 }
 
-/** A package counts as a folder of its own. */
-const topFolder = (path: string) => /^packages\/[^/]+/.exec(path)?.[0] ?? path.split("/")[0] ?? "";
+/** A package counts as a folder of its own, and what is for one kind of client. */
+const topFolder = (path: string) =>
+  /^(?:packages|clients)\/[^/]+/.exec(path)?.[0] ?? path.split("/")[0] ?? "";
 const baseName = (path: string) => path.split("/").at(-1) ?? "";
 
 function offences(files: SourceFile[], isForbidden: (target: string, file: SourceFile) => boolean): string[] {
@@ -58,7 +60,7 @@ test("every source folder has files, so that no rule below passes by looking at 
 });
 
 test("no service imports another, nor anything that is built on services", () => {
-  const others = [...SERVICES, "cli", "examples", "deploy", "tests"];
+  const others = [...SERVICES, "cli", EXAMPLES, "deploy", "tests"];
   const found = offences(
     sourceFiles(...SERVICES),
     (target, { path }) => others.includes(topFolder(target)) && topFolder(target) !== topFolder(path),
@@ -139,11 +141,12 @@ test("what only tests use is imported by tests only", () => {
 });
 
 test("an import stays in its folder, or names another one by the import map", () => {
-  const everywhere = typescriptFiles(...SOURCE_FOLDERS, "tests", "bench", "verifiers", "web");
+  const everywhere = typescriptFiles(...SOURCE_FOLDERS, "tests", "bench", "clients", "web");
+  const aliasOf = (path: string) => (path.startsWith("clients/") ? "clients" : topFolder(path));
   const climbing = everywhere.flatMap(({ path, text }) =>
     [...text.matchAll(/(?:from|import)\s*\(?\s*"(\.\.[^"]+)"/g)]
       .map(([, specifier = ""]) => importedFrom(path, specifier))
-      .filter((target) => topFolder(target) !== topFolder(path) && target.includes("/"))
+      .filter((target) => aliasOf(target) !== aliasOf(path) && target.includes("/"))
       .map((target) => `${path} imports ${target}`),
   );
   expect(climbing).toEqual([]);
@@ -193,39 +196,42 @@ test("a file of fewer than 20 lines has several importers, or stands in its only
 });
 
 test("service-kit imports nothing of ours but itself", () => {
-  const ours = [...SERVICES, ...CLIENTS, ...SHARED, "proto", "cli", "examples", "deploy", "tests"];
+  const ours = [...SERVICES, ...CLIENTS, ...SHARED, "proto", "cli", EXAMPLES, "deploy", "tests"];
   expect(offences(sourceFiles(KIT), (target) => ours.includes(topFolder(target)))).toEqual([]);
 });
 
 test.each(CLIENTS)("%s imports service-kit and generated code only", (client) => {
-  const ours = [...SERVICES, ...CLIENTS, ...SHARED, "cli", "examples", "deploy", "tests"].filter(
+  const ours = [...SERVICES, ...CLIENTS, ...SHARED, "cli", EXAMPLES, "deploy", "tests"].filter(
     (folder) => folder !== client,
   );
   expect(offences(sourceFiles(client), (target) => ours.includes(topFolder(target)))).toEqual([]);
 });
 
 test.each(SHARED)("%s imports service-kit only", (folder) => {
-  const ours = [...SERVICES, ...CLIENTS, ...SHARED, "proto", "cli", "examples", "deploy", "tests"].filter(
+  const ours = [...SERVICES, ...CLIENTS, ...SHARED, "proto", "cli", EXAMPLES, "deploy", "tests"].filter(
     (other) => other !== folder,
   );
   expect(offences(sourceFiles(folder), (target) => ours.includes(topFolder(target)))).toEqual([]);
 });
 
-test("pages import nothing of ours but pages, and of the generated client only types", () => {
+test("pages import nothing of ours but pages, the library for browsers, and types of the API document", () => {
   const ours = [...SOURCE_FOLDERS, "proto", "tests", "bench"];
   const pages = sourceFiles("web").map((file) => ({
     ...file,
     imports: file.imports.filter(isValueIn(file)),
   }));
+  const isLibrary = (target: string) => target.startsWith("clients/browser/");
+  const isOurs = (target: string) =>
+    (ours.includes(topFolder(target)) || target.startsWith("clients/")) && !isLibrary(target);
   expect(pages.length).toBeGreaterThan(30);
-  expect(offences(pages, (target) => ours.includes(topFolder(target)))).toEqual([]);
-  const typesOf = "examples/typescript-client/generated/gatehouse.ts";
-  const isOutside = (target: string) => ours.includes(topFolder(target)) && target !== typesOf;
+  expect(offences(pages, isOurs)).toEqual([]);
+  const typesOf = "clients/api/generated/gatehouse.ts";
+  const isOutside = (target: string) => isOurs(target) && target !== typesOf;
   const below = {
-    ui: ["client"],
-    session: ["ui", "client"],
-    portal: ["ui", "session", "client"],
-    console: ["ui", "session", "client", "audit-proof"],
+    ui: [],
+    session: ["ui"],
+    portal: ["ui", "session"],
+    console: ["ui", "session", "audit-proof"],
   };
   for (const [folder, allowed] of Object.entries(below)) {
     const files = sourceFiles("web").filter(({ path }) => path.startsWith(`web/${folder}/`));
@@ -248,7 +254,11 @@ function isValueIn({ path, text }: SourceFile): (target: string) => boolean {
 }
 
 test("nothing imports the verifiers of other repositories", () => {
-  expect(offences(sourceFiles(...SOURCE_FOLDERS), (target) => topFolder(target) === "verifiers")).toEqual([]);
+  expect(
+    offences(sourceFiles(...SOURCE_FOLDERS), (target) =>
+      /^clients\/(?:node|go|python|java|conformance)\//.test(target),
+    ),
+  ).toEqual([]);
 });
 
 test("the command line imports no service", () => {
@@ -364,7 +374,7 @@ test("Fastify is imported in gateway, in examples and in token-client's plugin o
     sourceFiles(...SOURCE_FOLDERS),
     (target, { path }) =>
       /^(@fastify\/.+|fastify(-plugin)?)$/.test(target) &&
-      !["gateway", "examples"].includes(topFolder(path)) &&
+      !["gateway", EXAMPLES].includes(topFolder(path)) &&
       path !== "packages/token-client/fastify-bearer-auth.ts",
   );
   expect(found).toEqual([]);

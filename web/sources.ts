@@ -3,6 +3,8 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join, relative, resolve, sep } from "node:path";
 
 const ROOT = resolve(import.meta.dirname, "..");
+/** What the pages have of the clients. */
+const LIBRARY = join(ROOT, "clients", "browser");
 /** What a build writes. */
 export const DIST = join(import.meta.dirname, "dist");
 /** The pages of `web/`, by their folder. */
@@ -25,7 +27,8 @@ export const manifestFile = (folder: string) => join(DIST, `${folder}.json`);
 
 /** A digest of everything that a build depends on: the same after `git clone` on another machine. */
 export function sourcesDigest(): string {
-  const sources = readdirSync(import.meta.dirname, { recursive: true, withFileTypes: true })
+  const sources = [import.meta.dirname, LIBRARY]
+    .flatMap((folder) => readdirSync(folder, { recursive: true, withFileTypes: true }))
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name))
     .filter((path) => !path.startsWith(DIST + sep) && !/\.test\.tsx?$|\.md$/.test(path))

@@ -6,10 +6,10 @@ import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
 import { build, type Rolldown } from "vite";
 
-/** `npm run build:client`: the library as one file, with its types, in `web/dist/client/`. */
+/** `npm run build:client`: the library as one file, with its types, in `clients/dist/browser/`. */
 
 const MAX_GZIPPED_BYTES = 6 * 1024;
-const OUT = resolve(import.meta.dirname, "..", "dist", "client");
+const OUT = resolve(import.meta.dirname, "..", "dist", "browser");
 
 const { version } = JSON.parse(
   readFileSync(resolve(import.meta.dirname, "..", "..", "package.json"), "utf8"),

@@ -7,9 +7,9 @@ import type { DoorName } from "./driver-process.ts";
 import { buildGoDriver } from "./go-driver.ts";
 import { MissingToolError, runTool } from "./tools.ts";
 
-const VERIFIERS = resolve(import.meta.dirname, "..");
-const JAVA_FOLDER = join(VERIFIERS, "java");
-const PYTHON_FOLDER = join(VERIFIERS, "python");
+const CLIENTS = resolve(import.meta.dirname, "..");
+const JAVA_FOLDER = join(CLIENTS, "java");
+const PYTHON_FOLDER = join(CLIENTS, "python");
 
 /** One way into a service that uses a package. */
 export interface DriverCase {
@@ -45,15 +45,15 @@ export function ownNode(): string {
 
 /** Of each framework in a folder of its own: they are built at once. */
 async function buildNodeDriver(framework: string): Promise<readonly string[]> {
-  const folder = join(VERIFIERS, "dist", `conformance-${framework}`);
+  const folder = join(CLIENTS, "dist", `conformance-${framework}`);
   await buildPackage(folder);
-  const driver = join(folder, "node", "lib", "verifiers", "node", "conformance-driver.js");
+  const driver = join(folder, "node", "lib", "clients", "node", "conformance-driver.js");
   return [ownNode(), driver, framework];
 }
 
 /** In an environment with the libraries of the package, which is kept for the next time. */
 async function buildPythonDriver(): Promise<readonly string[]> {
-  const environment = join(VERIFIERS, "dist", "conformance-python");
+  const environment = join(CLIENTS, "dist", "conformance-python");
   await createPythonEnvironment(environment);
   await runTool(join(environment, "bin", "pip"), ["install", "-q", PYTHON_FOLDER, "uvicorn"]);
   return [join(environment, "bin", "python"), join(PYTHON_FOLDER, "conformance_driver.py")];

@@ -2,7 +2,7 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { runTool } from "./tools.ts";
 
-const VERIFIERS = resolve(import.meta.dirname, "..");
+const CLIENTS = resolve(import.meta.dirname, "..");
 
 const READING = "sec, nsec, mono := runtimeNow()";
 const JUMP = `package time
@@ -17,9 +17,9 @@ func JumpWallClock(by Duration) { wallJumpS.Add(int64(by / Second)) }
 
 /** Go reads its clock without the C library, so its `time.Now` is replaced at the build. @returns the driver's command. */
 export async function buildGoDriver(): Promise<readonly string[]> {
-  const folder = join(VERIFIERS, "dist", "conformance-go");
+  const folder = join(CLIENTS, "dist", "conformance-go");
   await mkdir(folder, { recursive: true });
-  const module = join(VERIFIERS, "go");
+  const module = join(CLIENTS, "go");
   await runTool("go", ["vet", "./..."], { cwd: module }); // Its own tests compile, too.
   const goroot = await runTool("go", ["env", "GOROOT"]);
   const time = join(goroot.trim(), "src", "time");

@@ -3,16 +3,16 @@ import { copyFile, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promi
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 
-/** `npm run build:token-client`: the package in `verifiers/dist/node/`, and its tarball beside it. */
+/** `npm run build:token-client`: the package in `clients/dist/node/`, and its tarball beside it. */
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
-const DIST = join(ROOT, "verifiers", "dist");
+const DIST = join(ROOT, "clients", "dist");
 const NAME = "@gatehouse/token-client";
 const run = promisify(execFile);
 
 const entry = (name: string) => ({
-  types: `./lib/verifiers/node/${name}.d.ts`,
-  default: `./lib/verifiers/node/${name}.js`,
+  types: `./lib/clients/node/${name}.d.ts`,
+  default: `./lib/clients/node/${name}.js`,
 });
 /** In the versions with which the tests of the repository run, or newer ones. */
 const DEPENDENCIES = [
@@ -60,7 +60,7 @@ async function manifest(out: string) {
       "./express": entry("express"),
       "./grpc": entry("grpc"),
     },
-    files: ["lib", "!lib/verifiers/node/conformance-driver.*"],
+    files: ["lib", "!lib/clients/node/conformance-driver.*"],
     dependencies: Object.fromEntries(DEPENDENCIES.map((name) => [name, `^${own.dependencies[name]}`])),
     peerDependencies: PEERS,
     peerDependenciesMeta: { express: { optional: true }, fastify: { optional: true } },

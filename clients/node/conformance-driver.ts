@@ -16,7 +16,7 @@ import { fastifyBearerAuth, principalIn } from "./fastify.ts";
 import { principalInMetadata, rpcBearerAuth } from "./grpc.ts";
 import { createVerifier, DomainError, type Principal, type TokenVerifier } from "./index.ts";
 
-/** A service behind the package, for `verifiers/conformance`. Its argument: `fastify` or `express`. */
+/** A service behind the package, for `clients/conformance`. Its argument: `fastify` or `express`. */
 
 const ANYBODY = { roles: ["USER", "ADMIN"], scopes: ["payments:read"] };
 const ADMIN = { roles: ["ADMIN"] };

@@ -1,4 +1,4 @@
-"""A service behind the package, for `verifiers/conformance`."""
+"""A service behind the package, for `clients/conformance`."""
 
 import asyncio
 import json

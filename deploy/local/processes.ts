@@ -128,7 +128,7 @@ function service(
   const tls = certificateFiles(home.tls, name);
   return {
     name,
-    entry: name === "payments-service" ? "examples/payments-service/main.ts" : `${name}/main.ts`,
+    entry: name === "payments-service" ? "clients/examples/payments-service/main.ts" : `${name}/main.ts`,
     address: environment.LISTEN_ADDRESS,
     readyUrl: `http://${local(operationsPort)}/readyz`,
     nodeOptions: ["--max-semi-space-size=2"], // Saves 10 MB.

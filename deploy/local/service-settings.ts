@@ -11,7 +11,7 @@ const SCHEMAS = {
   "identity-service": () => import("#identity-service/config.ts"),
   "token-service": () => import("#token-service/config.ts"),
   "audit-service": () => import("#audit-service/config.ts"),
-  "payments-service": () => import("#examples/payments-service/config.ts"),
+  "payments-service": () => import("#clients/examples/payments-service/config.ts"),
 };
 
 export type ConfiguredService = keyof typeof SCHEMAS;

@@ -14,15 +14,15 @@ const MAVEN_GROUP = process.env.MAVEN_GROUP ?? PLACEHOLDER.mavenGroup;
 /** `npm pack` writes the same bytes for the same files. */
 export async function npmPackages({ root, folder }: Release): Promise<void> {
   await run("npm", ["run", "--silent", "build:client"]);
-  const built = join(root, "web", "dist", "client");
+  const built = join(root, "clients", "dist", "browser");
   await run("npm", ["pack", "--silent", "--pack-destination", folder], { cwd: built });
   const tarball = (await run("npm", ["run", "--silent", "build:token-client"])).trim();
   await copyFile(tarball, join(folder, basename(tarball)));
 }
 
 export async function wheel(release: Release): Promise<void> {
-  await withSources(release, ["verifiers/python"], async (sources) => {
-    const python = join(sources, "verifiers", "python");
+  await withSources(release, ["clients/python"], async (sources) => {
+    const python = join(sources, "clients", "python");
     await copyFile(join(release.root, "LICENSE"), join(python, "LICENSE"));
     const options = ["--quiet", "--no-deps", "--no-cache-dir", "--wheel-dir", release.folder];
     const env = { SOURCE_DATE_EPOCH: String(release.epochS) };
@@ -32,8 +32,8 @@ export async function wheel(release: Release): Promise<void> {
 
 /** As a folder of a module proxy, which `go get` takes the module from. */
 export async function goModule(release: Release): Promise<void> {
-  await withSources(release, ["verifiers/go"], async (sources) => {
-    const module = join(sources, "verifiers", "go");
+  await withSources(release, ["clients/go"], async (sources) => {
+    const module = join(sources, "clients", "go");
     await rename(module, /\.go$|^go\.mod$|\.md$/, PLACEHOLDER.goModule, GO_MODULE);
     await copyFile(join(release.root, "LICENSE"), join(module, "LICENSE"));
     await run("go", ["build", "./..."], { cwd: module });
@@ -48,8 +48,8 @@ export async function goModule(release: Release): Promise<void> {
 
 /** The jar, and the file that tells Maven what it needs. */
 export async function jar(release: Release): Promise<void> {
-  await withSources(release, ["verifiers/java", "proto"], async (sources) => {
-    const java = join(sources, "verifiers", "java");
+  await withSources(release, ["clients/java", "proto"], async (sources) => {
+    const java = join(sources, "clients", "java");
     await rename(java, /^pom\.xml$/, `<groupId>${PLACEHOLDER.mavenGroup}<`, `<groupId>${MAVEN_GROUP}<`);
     const license = join(java, "src", "main", "resources", "META-INF", "LICENSE");
     await mkdir(dirname(license), { recursive: true });

@@ -4,18 +4,17 @@ import { expect, test } from "vitest";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 const DECISION = "docs/decisions/0042-clocks.md";
-const TS_FOLDERS =
-  "{access-file,audit-client,audit-service,breach-list,cli,gateway,identity-service,rate-limit,routes-file,service-kit,token-client,token-service,verifiers/node}";
+const TS_FOLDERS = "{audit-service,cli,gateway,identity-service,packages,token-service,clients/node}";
 const NO_PRODUCTION_CODE =
   /\.(?:test|fixture|contract)\.ts$|_test\.go$|\/testing\/|node_modules|\/internal\/|conformance-driver/;
 
 /** Sources by language, and how they read the wall clock. */
 const LANGUAGES: readonly [string, RegExp][] = [
   [`${TS_FOLDERS}/**/*.ts`, /\bDate\.now\b|\bnew Date\(\)/],
-  ["verifiers/go/**/*.go", /\btime\.Now\b/],
-  ["verifiers/python/src/**/*.py", /\btime\.time(?:_ns)?\b|\bdatetime\.(?:now|utcnow|today)\b/],
+  ["clients/go/**/*.go", /\btime\.Now\b/],
+  ["clients/python/src/**/*.py", /\btime\.time(?:_ns)?\b|\bdatetime\.(?:now|utcnow|today)\b/],
   [
-    "verifiers/java/src/main/**/*.java",
+    "clients/java/src/main/**/*.java",
     /\bInstant\.now\b|\bSystem\.currentTimeMillis\b|\bnew Date\(\)|\b(?:Local|Offset|Zoned)DateTime\.now\b/,
   ],
 ];

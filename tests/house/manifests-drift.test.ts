@@ -7,6 +7,7 @@ import type { z } from "zod";
 import { configSchema as auditConfig } from "#audit-service/config.ts";
 import { AUDIT_CALLERS } from "#audit-service/intake/audit-rpc.ts";
 import { AUDIT_QUERY_CALLERS } from "#audit-service/query/audit-query-rpc.ts";
+import { configSchema as paymentsConfig } from "#clients/examples/payments-service/config.ts";
 import { schemaConfigSchema } from "#deploy/image/schema-config.ts";
 import {
   type Container,
@@ -22,7 +23,6 @@ import {
 import { hasKubectl, type Manifest, OVERLAYS, type Overlay, renderOverlay } from "#deploy/k8s/render.ts";
 import { type TrialSecret, trialSecrets } from "#deploy/k8s/trial-secrets.ts";
 import { SERVICE_DATABASES } from "#deploy/service-databases.ts";
-import { configSchema as paymentsConfig } from "#examples/payments-service/config.ts";
 import { type Config as GatewayConfig, configSchema as gatewayConfig } from "#gateway/config.ts";
 import { type Config as IdentityConfig, configSchema as identityConfig } from "#identity-service/config.ts";
 import { IDENTITY_CALLERS } from "#identity-service/identity-rpc.ts";

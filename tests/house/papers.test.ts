@@ -17,7 +17,7 @@ const DECISIONS = join(ROOT, "docs", "decisions");
 const RUNBOOKS = join(ROOT, "docs", "operations", "runbooks");
 const read = (...path: string[]) => readFileSync(join(...path), "utf8");
 
-const FOLDERS = ["docs", "deploy", "examples", "verifiers"];
+const FOLDERS = ["docs", "deploy", "clients"];
 const papers = [
   ...readdirSync(ROOT).map((name) => join(ROOT, name)),
   ...FOLDERS.flatMap((folder) =>
@@ -92,7 +92,7 @@ const SOURCES = [
   "cli",
   "deploy",
   "tests",
-  "verifiers",
+  "clients",
 ];
 
 test("every folder of the source that a paper names exists, and every file that it names without a folder", () => {

@@ -4,11 +4,11 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
+import { NO_REGISTRY } from "#clients/conformance/tools.ts";
 import { hasKubectl } from "#deploy/k8s/render.ts";
 import type { Release } from "#deploy/release/folder.ts";
 import { PARTS } from "#deploy/release/parts.ts";
 import { sign, writeChecksums } from "#deploy/release/signature.ts";
-import { NO_REGISTRY } from "#verifiers/conformance/tools.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { version: string };

@@ -3,15 +3,15 @@ import { join, resolve } from "node:path";
 import { expect, test } from "vitest";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
-const JAVA = "verifiers/java/src/main/java/example/gatehouse/tokenclient";
-const PYTHON = "verifiers/python/src/gatehouse_token_client";
+const JAVA = "clients/java/src/main/java/example/gatehouse/tokenclient";
+const PYTHON = "clients/python/src/gatehouse_token_client";
 
 test.each<[string, number, [string, RegExp][]]>([
   [
     "retry budget (gRFC A6)",
     200,
     [
-      ["verifiers/go/transport.go", /"maxTokens": (\d+)/],
+      ["clients/go/transport.go", /"maxTokens": (\d+)/],
       [`${PYTHON}/verifier.py`, /"maxTokens": (\d+)/],
       [`${JAVA}/TokenVerifier.java`, /"maxTokens", (\d+)/],
     ],
@@ -21,7 +21,7 @@ test.each<[string, number, [string, RegExp][]]>([
     4096,
     [
       ["packages/token-client/compact-jws.ts", /MAX_TOKEN_CHARACTERS = ([\d_]+)/],
-      ["verifiers/go/rules.go", /maxTokenBytes\s+= (\d+)/],
+      ["clients/go/rules.go", /maxTokenBytes\s+= (\d+)/],
       [`${PYTHON}/_rules.py`, /MAX_TOKEN_CHARACTERS: Final = (\d+)/],
       [`${JAVA}/TokenRules.java`, /MAX_TOKEN_CHARACTERS = (\d+)/],
     ],
@@ -31,7 +31,7 @@ test.each<[string, number, [string, RegExp][]]>([
     5,
     [
       ["packages/token-client/assurance.ts", /CLOCK_SKEW_S = (\d+)/],
-      ["verifiers/go/memory.go", /clockSkew = (\d+) \* time\.Second/],
+      ["clients/go/memory.go", /clockSkew = (\d+) \* time\.Second/],
       [`${PYTHON}/principal.py`, /CLOCK_SKEW_S: Final = (\d+)/],
       [`${JAVA}/Demand.java`, /CLOCK_SKEW = Duration\.ofSeconds\((\d+)\)/],
     ],
@@ -40,7 +40,7 @@ test.each<[string, number, [string, RegExp][]]>([
     "silence in seconds after which memory is not trusted",
     3,
     [
-      ["verifiers/go/revocations.go", /staleAfter = (\d+) \* time\.Second/],
+      ["clients/go/revocations.go", /staleAfter = (\d+) \* time\.Second/],
       [`${PYTHON}/_revocations.py`, /STALE_AFTER_S: Final = (\d+)/],
       [`${JAVA}/Revocations.java`, /STALE_AFTER_S = (\d+)/],
     ],

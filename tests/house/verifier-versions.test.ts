@@ -12,5 +12,5 @@ test.each([
   ["../docs/verify-tokens.md", /<artifactId>token-client<\/artifactId>\s*<version>(.+?)<\/version>/],
 ])("%s has the version of package.json", (file, pattern) => {
   const { version } = JSON.parse(text("package.json"));
-  expect(pattern.exec(text("verifiers", file))?.[1]).toBe(version);
+  expect(pattern.exec(text("clients", file))?.[1]).toBe(version);
 });

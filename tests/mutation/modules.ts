@@ -43,6 +43,9 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
     tests: testsIn(
       "token-service",
       "access-token",
+      "bound-sessions",
+      "client-tokens",
+      "exchange-token",
       "housekeeping",
       "jws-corpora",
       "jws-signature",
@@ -53,6 +56,7 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
       "refresh-token",
       "revocation-feed",
       "revoke-all-sessions",
+      "session-limits",
       "sessions",
       "sign-pair",
       "signing-keys",

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, request, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { BrowserContext, Page } from "playwright-core";
-import type { Client } from "#web/client/create-client.ts";
+import type { Client } from "#clients/browser/create-client.ts";
 import type { System } from "./system.ts";
 
 /** What a page of the tests has. */

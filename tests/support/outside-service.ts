@@ -3,8 +3,8 @@ import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { expect } from "vitest";
+import { ownNode } from "#clients/conformance/drivers.ts";
 import { certificateFiles } from "#deploy/local/certificates.ts";
-import { ownNode } from "#verifiers/conformance/drivers.ts";
 import { apiClient } from "./api-client.ts";
 import { oneSystem } from "./one-system.ts";
 

@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import type { PendingApproval, Session } from "#examples/typescript-client/generated/gatehouse.ts";
+import type { PendingApproval, Session } from "#clients/api/generated/gatehouse.ts";
 import { useSession } from "../session/session.ts";
 import { deviceOf, localeOf } from "../ui/format.ts";
 import { hasText, type Language } from "../ui/text.ts";

@@ -3,7 +3,7 @@ import type {
   MfaEnrollmentRequired,
   MfaRequired,
   PasswordChangeRequired,
-} from "#examples/typescript-client/generated/gatehouse.ts";
+} from "#clients/api/generated/gatehouse.ts";
 
 /** What a step of a login answers: docs/http.md, "Steps of a login". */
 export type LoginAnswer =

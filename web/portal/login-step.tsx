@@ -4,7 +4,7 @@ import type {
   MfaRequired,
   PasskeyCreationOptions,
   PasskeyRequestOptions,
-} from "#examples/typescript-client/generated/gatehouse.ts";
+} from "#clients/api/generated/gatehouse.ts";
 import { askPasskey, canUsePasskeys, makePasskey, thisDevice } from "../session/passkeys.ts";
 import { useSession } from "../session/session.ts";
 import { Button } from "../ui/button.tsx";

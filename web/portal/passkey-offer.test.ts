@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { GatehouseError } from "../client/gateway-calls.ts";
+import { GatehouseError } from "#clients/browser/gateway-calls.ts";
 import { offerPasskeys } from "./passkey-offer.ts";
 
 /** A browser, which has one request for a passkey at a time. */

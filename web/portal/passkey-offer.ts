@@ -1,4 +1,4 @@
-import { GatehouseError } from "../client/gateway-calls.ts";
+import { GatehouseError } from "#clients/browser/gateway-calls.ts";
 
 /** A challenge is good for five minutes. */
 const OFFER_MS = 240_000;

@@ -1,5 +1,5 @@
 import { useEffect, useState } from "react";
-import type { IdentityProvider } from "#examples/typescript-client/generated/gatehouse.ts";
+import type { IdentityProvider } from "#clients/api/generated/gatehouse.ts";
 import { callApi } from "../ui/api.ts";
 import { Button } from "../ui/button.tsx";
 import { useAction } from "../ui/form.tsx";

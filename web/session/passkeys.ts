@@ -1,4 +1,4 @@
-import type { PasskeyCreationOptions } from "#examples/typescript-client/generated/gatehouse.ts";
+import type { PasskeyCreationOptions } from "#clients/api/generated/gatehouse.ts";
 
 /** Whether this browser can use passkeys at this address: never at an IP address. @see WebAuthn Level 3 §5.1.8. */
 export const canUsePasskeys = (): boolean =>

@@ -1,5 +1,5 @@
 import { QueryClient } from "@tanstack/react-query";
-import { GatehouseError } from "../client/gateway-calls.ts";
+import { GatehouseError } from "#clients/browser/gateway-calls.ts";
 
 /** Not what the server has refused, and not a proof that the person has cancelled. */
 const isPassing = (error: Error) =>

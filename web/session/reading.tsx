@@ -14,7 +14,7 @@ import {
   useState,
   useSyncExternalStore,
 } from "react";
-import { GatehouseError } from "../client/gateway-calls.ts";
+import { GatehouseError } from "#clients/browser/gateway-calls.ts";
 import { Button } from "../ui/button.tsx";
 import { textOf, useLanguage } from "../ui/text.ts";
 import { type Call, useSession } from "./session.ts";

@@ -1,8 +1,8 @@
 import { beforeEach, expect, test, vi } from "vitest";
-import type { BrowserSession } from "../client/browser-session.ts";
-import { GatehouseError } from "../client/gateway-calls.ts";
-import type { Proof, StepUpRequest } from "../client/proofs.ts";
-import type { EndReason } from "../client/tabs.ts";
+import type { BrowserSession } from "#clients/browser/browser-session.ts";
+import { GatehouseError } from "#clients/browser/gateway-calls.ts";
+import type { Proof, StepUpRequest } from "#clients/browser/proofs.ts";
+import type { EndReason } from "#clients/browser/tabs.ts";
 import { Session } from "./session.ts";
 
 const stored = new Map<string, string>();

@@ -1,8 +1,8 @@
 import { createContext, useContext, useSyncExternalStore } from "react";
-import type { User } from "#examples/typescript-client/generated/gatehouse.ts";
-import { type BrowserSession, type CallInit, createSession } from "../client/browser-session.ts";
-import { GatehouseError } from "../client/gateway-calls.ts";
-import type { Proof, StepUpRequest } from "../client/proofs.ts";
+import type { User } from "#clients/api/generated/gatehouse.ts";
+import { type BrowserSession, type CallInit, createSession } from "#clients/browser/browser-session.ts";
+import { GatehouseError } from "#clients/browser/gateway-calls.ts";
+import type { Proof, StepUpRequest } from "#clients/browser/proofs.ts";
 import { callApi, offline, type Send } from "../ui/api.ts";
 import { askPasskey } from "./passkeys.ts";
 

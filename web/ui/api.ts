@@ -1,4 +1,4 @@
-import { GatehouseError } from "../client/gateway-calls.ts";
+import { GatehouseError } from "#clients/browser/gateway-calls.ts";
 
 export type Send = (url: string, init: RequestInit) => Promise<Response>;
 const DEADLINE_MS = 20_000;

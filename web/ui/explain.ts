@@ -1,4 +1,4 @@
-import { GatehouseError } from "../client/gateway-calls.ts";
+import { GatehouseError } from "#clients/browser/gateway-calls.ts";
 import { hasText, textOf } from "./text.ts";
 
 export interface Explained {

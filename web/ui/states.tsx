@@ -1,6 +1,6 @@
 import type { UseQueryResult } from "@tanstack/react-query";
 import type { ReactNode } from "react";
-import { GatehouseError } from "../client/gateway-calls.ts";
+import { GatehouseError } from "#clients/browser/gateway-calls.ts";
 import { Button } from "./button.tsx";
 import { explain } from "./explain.ts";
 import { Loading, Notice } from "./notice.tsx";

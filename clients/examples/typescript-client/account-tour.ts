@@ -1,5 +1,5 @@
 import { ok, type RequestOpts } from "@oazapfts/runtime";
-import { getAccount, logIn, logOut, refresh, register, type User } from "./generated/gatehouse.ts";
+import { getAccount, logIn, logOut, refresh, register, type User } from "../../api/generated/gatehouse.ts";
 
 /** For hanging connections. The gateway has its own deadlines. */
 const TIMEOUT_MS = 20_000;

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { accountTour } from "./account-tour.ts";
 
-// node examples/typescript-client/main.ts http://localhost:8080
+// node clients/examples/typescript-client/main.ts http://localhost:8080
 
 const [baseUrl = "http://localhost:8080"] = process.argv.slice(2);
 const newUser = {

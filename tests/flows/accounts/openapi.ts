@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { beforeAll, expect, test } from "vitest";
-import { accountTour } from "#examples/typescript-client/account-tour.ts";
+import { accountTour } from "#clients/examples/typescript-client/account-tour.ts";
 import type { OpenApiDocument } from "#gateway/openapi/openapi-document.ts";
 import { oneSystem } from "../../support/one-system.ts";
 import { type ContractChecker, contractChecker } from "../../support/openapi-answers.ts";

@@ -2,7 +2,7 @@ import type { Server } from "node:http";
 import { generateSync } from "otplib";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import { buildClient } from "#web/client/build.ts";
+import { buildClient } from "#clients/browser/build.ts";
 import { type ApiClient, apiClient } from "../../support/api-client.ts";
 import { serveBlankPage } from "../../support/blank-page.ts";
 import { CHROMIUM } from "../../support/chromium.ts";

@@ -8,7 +8,7 @@ import { apiClient } from "../../support/api-client.ts";
 import { newMachineClient } from "../../support/machine-client.ts";
 import { oneSystem } from "../../support/one-system.ts";
 
-const EXAMPLES = resolve(import.meta.dirname, "..", "..", "..", "examples");
+const EXAMPLES = resolve(import.meta.dirname, "..", "..", "..", "clients", "examples");
 const GO = join(EXAMPLES, "client-go");
 const PYTHON = join(EXAMPLES, "client-python", "client.py");
 
@@ -26,10 +26,12 @@ const canGo = spawnSync("go", ["vet", "."], { cwd: GO, env: offline }).status ==
 const python = process.env.TEST_PYTHON ?? "python3";
 const canPython = spawnSync(python, ["-c", "import authlib, joserfc, requests"]).status === 0;
 if (!canGo)
-  process.stderr.write("skipped: no Go with golang.org/x/oauth2 (go mod download in examples/client-go)\n");
+  process.stderr.write(
+    "skipped: no Go with golang.org/x/oauth2 (go mod download in clients/examples/client-go)\n",
+  );
 if (!canPython)
   process.stderr.write(
-    "skipped: no Python with examples/client-python/requirements.txt (TEST_PYTHON names one)\n",
+    "skipped: no Python with clients/examples/client-python/requirements.txt (TEST_PYTHON names one)\n",
   );
 
 test.skipIf(!canGo)("Go's golang.org/x/oauth2 gets a token with client_secret_basic", async () => {

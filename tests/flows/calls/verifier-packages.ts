@@ -5,9 +5,9 @@ import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { Client, credentials, Metadata, type requestCallback, status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, expect, type TestContext, test } from "vitest";
-import { createPythonEnvironment } from "#verifiers/conformance/drivers.ts";
-import { MissingToolError, runTool } from "#verifiers/conformance/tools.ts";
-import { buildPackage } from "#verifiers/node/build.ts";
+import { createPythonEnvironment } from "#clients/conformance/drivers.ts";
+import { MissingToolError, runTool } from "#clients/conformance/tools.ts";
+import { buildPackage } from "#clients/node/build.ts";
 import { freePort } from "../../support/free-port.ts";
 import {
   OUTSIDE_ENVIRONMENT as environment,
@@ -129,7 +129,7 @@ test(
       const go = (...args: string[]) => runTool("go", args, { cwd: path, env: environment });
       const module = "gatehouse.example/gatehouse";
       await go("mod", "init", "example.com/whoami");
-      const source = join(ROOT, "verifiers", "go");
+      const source = join(ROOT, "clients", "go");
       await go("mod", "edit", "-require", `${module}@v0.0.0`, "-replace", `${module}=${source}`);
       await writeFile(join(path, "main.go"), await programOfPaper("main.go"));
       await go("mod", "tidy");
@@ -153,7 +153,7 @@ test(
       await createPythonEnvironment(join(path, ".venv"));
       const pip = (...args: string[]) => runTool(join(path, ".venv", "bin", "pip"), args);
       const wheels = join(path, "wheels");
-      await pip("wheel", "-q", "--no-deps", "-w", wheels, join(ROOT, "verifiers", "python"));
+      await pip("wheel", "-q", "--no-deps", "-w", wheels, join(ROOT, "clients", "python"));
       const [wheel = ""] = await readdir(wheels);
       await pip("install", "-q", join(wheels, wheel), "fastapi", "uvicorn");
       await writeFile(join(path, "service.py"), await programOfPaper("service.py"));
@@ -171,7 +171,7 @@ test(
       await runTool("java", ["-version"]);
       const mvn = (cwd: string, ...args: string[]) =>
         runTool("mvn", ["-q", "-B", ...args], { cwd, env: environment });
-      await mvn(join(ROOT, "verifiers", "java"), "install", "-DskipTests");
+      await mvn(join(ROOT, "clients", "java"), "install", "-DskipTests");
       const path = await newFolder("java");
       for (const name of ["pom.xml", "Whoami.java"])
         await writeFile(join(path, name), await programOfPaper(name));

@@ -1,7 +1,7 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
-import type { AuditEntry } from "#examples/typescript-client/generated/gatehouse.ts";
+import type { AuditEntry } from "#clients/api/generated/gatehouse.ts";
 import { type Account, useAccount, useSession } from "../../session/session.ts";
 import { Button } from "../../ui/button.tsx";
 import { PageTitle } from "../../ui/frame.tsx";

@@ -1,9 +1,9 @@
-import type { AuditEntry } from "#examples/typescript-client/generated/gatehouse.ts";
+import type { AuditEntry } from "#clients/api/generated/gatehouse.ts";
+import { GatehouseError } from "#clients/browser/gateway-calls.ts";
 import { type ProofProblem, Unproven } from "../../audit-proof/bytes.ts";
 import { type Checkpoint, openCheckpoint } from "../../audit-proof/checkpoint.ts";
 import { hasOnlyGrown } from "../../audit-proof/tree.ts";
 import { type EntryProof, type ShownEntry, verifyEntry } from "../../audit-proof/verify-entry.ts";
-import { GatehouseError } from "../../client/gateway-calls.ts";
 import { type LogMemory, readMemory, rememberCheckpoint, trustKey } from "./log-memory.ts";
 
 type Call = <T>(method: string, path: string) => Promise<T>;

@@ -1,6 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
-import type { AuditEntry } from "#examples/typescript-client/generated/gatehouse.ts";
+import type { AuditEntry } from "#clients/api/generated/gatehouse.ts";
 import { deviceOf } from "../../ui/format.ts";
 import { useLanguage } from "../../ui/text.ts";
 import { useText } from "../text.ts";

@@ -1,5 +1,5 @@
 import { Link, useParams } from "@tanstack/react-router";
-import type { AuditEntry } from "#examples/typescript-client/generated/gatehouse.ts";
+import type { AuditEntry } from "#clients/api/generated/gatehouse.ts";
 import { useReading } from "../../session/reading.tsx";
 import { useAccount } from "../../session/session.ts";
 import { PageTitle, Section } from "../../ui/frame.tsx";

@@ -1,6 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import type { AuditEntry } from "#examples/typescript-client/generated/gatehouse.ts";
+import type { AuditEntry } from "#clients/api/generated/gatehouse.ts";
 import { useAccount } from "../../session/session.ts";
 import { Sheet } from "../../ui/dialog.tsx";
 import { visible } from "../../ui/visible.ts";

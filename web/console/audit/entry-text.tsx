@@ -1,4 +1,4 @@
-import type { AuditEntry } from "#examples/typescript-client/generated/gatehouse.ts";
+import type { AuditEntry } from "#clients/api/generated/gatehouse.ts";
 import { visible } from "../../ui/visible.ts";
 import { useText } from "../text.ts";
 

@@ -1,5 +1,5 @@
+import { GatehouseError } from "#clients/browser/gateway-calls.ts";
 import { parseKey } from "../../audit-proof/checkpoint.ts";
-import { GatehouseError } from "../../client/gateway-calls.ts";
 import { Button } from "../../ui/button.tsx";
 import { Sheet } from "../../ui/dialog.tsx";
 import { Field } from "../../ui/field.tsx";

@@ -1,4 +1,4 @@
-import { GatehouseError } from "../../client/gateway-calls.ts";
+import { GatehouseError } from "#clients/browser/gateway-calls.ts";
 import { readAnswer } from "../../ui/api.ts";
 
 export type Format = "ndjson" | "csv";

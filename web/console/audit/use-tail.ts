@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from "react";
-import type { AuditEntry } from "#examples/typescript-client/generated/gatehouse.ts";
+import type { AuditEntry } from "#clients/api/generated/gatehouse.ts";
 import { stopOf, useStopped } from "../../session/reading.tsx";
 import { useSession } from "../../session/session.ts";
 import { attended } from "../../ui/attended.tsx";

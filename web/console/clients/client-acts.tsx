@@ -1,5 +1,5 @@
 import { useQueryClient } from "@tanstack/react-query";
-import type { ClientWithCredentials } from "#examples/typescript-client/generated/gatehouse.ts";
+import type { ClientWithCredentials } from "#clients/api/generated/gatehouse.ts";
 import { useSession } from "../../session/session.ts";
 import { Field } from "../../ui/field.tsx";
 import { Act } from "../act.tsx";

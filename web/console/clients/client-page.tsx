@@ -1,6 +1,6 @@
 import { Link, useParams } from "@tanstack/react-router";
 import { useState } from "react";
-import type { ClientWithCredentials, ManagedUser } from "#examples/typescript-client/generated/gatehouse.ts";
+import type { ClientWithCredentials, ManagedUser } from "#clients/api/generated/gatehouse.ts";
 import { useReading } from "../../session/reading.tsx";
 import { useAccount } from "../../session/session.ts";
 import { PageTitle } from "../../ui/frame.tsx";

@@ -1,6 +1,6 @@
 import { type UseInfiniteQueryResult, useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import type { Client } from "#examples/typescript-client/generated/gatehouse.ts";
+import type { Client } from "#clients/api/generated/gatehouse.ts";
 import { useSession } from "../../session/session.ts";
 import { Found } from "../../ui/states.tsx";
 import { More, pages } from "../more.tsx";

@@ -1,10 +1,7 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import type {
-  ClientCredential,
-  ClientWithCredentials,
-} from "#examples/typescript-client/generated/gatehouse.ts";
-import { GatehouseError } from "../../client/gateway-calls.ts";
+import type { ClientCredential, ClientWithCredentials } from "#clients/api/generated/gatehouse.ts";
+import { GatehouseError } from "#clients/browser/gateway-calls.ts";
 import { useSession } from "../../session/session.ts";
 import { Button } from "../../ui/button.tsx";
 import { Sheet } from "../../ui/dialog.tsx";

@@ -1,6 +1,6 @@
 import { useContext, useId } from "react";
-import type { ManagedUser } from "#examples/typescript-client/generated/gatehouse.ts";
-import { GatehouseError } from "../../client/gateway-calls.ts";
+import type { ManagedUser } from "#clients/api/generated/gatehouse.ts";
+import { GatehouseError } from "#clients/browser/gateway-calls.ts";
 import { useAccount, useSession, useUser } from "../../session/session.ts";
 import { EmailField } from "../../ui/field.tsx";
 import { FieldProblems } from "../../ui/form.tsx";

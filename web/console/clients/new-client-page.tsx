@@ -1,6 +1,6 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
-import type { Client } from "#examples/typescript-client/generated/gatehouse.ts";
+import type { Client } from "#clients/api/generated/gatehouse.ts";
 import { useSession } from "../../session/session.ts";
 import { Field } from "../../ui/field.tsx";
 import { ActionForm } from "../../ui/form.tsx";

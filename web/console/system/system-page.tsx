@@ -1,4 +1,4 @@
-import type { SigningKey } from "#examples/typescript-client/generated/gatehouse.ts";
+import type { SigningKey } from "#clients/api/generated/gatehouse.ts";
 import { useReading } from "../../session/reading.tsx";
 import { Button } from "../../ui/button.tsx";
 import { PageTitle } from "../../ui/frame.tsx";

@@ -1,5 +1,5 @@
 import { type QueryClient, useQueryClient } from "@tanstack/react-query";
-import type { ManagedUser, Role, UserDetails } from "#examples/typescript-client/generated/gatehouse.ts";
+import type { ManagedUser, Role, UserDetails } from "#clients/api/generated/gatehouse.ts";
 import { useAccount, useSession } from "../../session/session.ts";
 import { SelectField } from "../../ui/field.tsx";
 import { Act } from "../act.tsx";

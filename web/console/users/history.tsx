@@ -1,4 +1,4 @@
-import type { AuditEntry, Session, UserDetails } from "#examples/typescript-client/generated/gatehouse.ts";
+import type { AuditEntry, Session, UserDetails } from "#clients/api/generated/gatehouse.ts";
 import { useReading } from "../../session/reading.tsx";
 import { deviceOf } from "../../ui/format.ts";
 import { Found } from "../../ui/states.tsx";

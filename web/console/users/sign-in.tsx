@@ -1,4 +1,4 @@
-import type { UserDetails } from "#examples/typescript-client/generated/gatehouse.ts";
+import type { UserDetails } from "#clients/api/generated/gatehouse.ts";
 import { Fact, Panel } from "../panel.tsx";
 import { Table } from "../table.tsx";
 import { useText } from "../text.ts";

@@ -1,6 +1,6 @@
 import { Link, useParams } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
-import type { ManagedUser, UserDetails } from "#examples/typescript-client/generated/gatehouse.ts";
+import type { ManagedUser, UserDetails } from "#clients/api/generated/gatehouse.ts";
 import { useReading } from "../../session/reading.tsx";
 import { useAccount } from "../../session/session.ts";
 import { fullName } from "../../ui/format.ts";

@@ -1,4 +1,4 @@
-import type { ManagedUser } from "#examples/typescript-client/generated/gatehouse.ts";
+import type { ManagedUser } from "#clients/api/generated/gatehouse.ts";
 import { useText } from "../text.ts";
 
 /** What is not as usual stands out; an active account with a second factor is quiet. */

@@ -1,6 +1,6 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useLocation, useNavigate } from "@tanstack/react-router";
-import type { ManagedUser, Role } from "#examples/typescript-client/generated/gatehouse.ts";
+import type { ManagedUser, Role } from "#clients/api/generated/gatehouse.ts";
 import { useReading } from "../../session/reading.tsx";
 import { useSession } from "../../session/session.ts";
 import { Field, SelectField } from "../../ui/field.tsx";

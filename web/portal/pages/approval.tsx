@@ -1,6 +1,6 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useParams, useSearch } from "@tanstack/react-router";
-import type { Approval, PasskeyRequestOptions } from "#examples/typescript-client/generated/gatehouse.ts";
+import type { Approval, PasskeyRequestOptions } from "#clients/api/generated/gatehouse.ts";
 import { askPasskey, canUsePasskeys } from "../../session/passkeys.ts";
 import { useReading } from "../../session/reading.tsx";
 import { useSession } from "../../session/session.ts";

@@ -1,5 +1,5 @@
 import { Link } from "@tanstack/react-router";
-import type { PendingApproval } from "#examples/typescript-client/generated/gatehouse.ts";
+import type { PendingApproval } from "#clients/api/generated/gatehouse.ts";
 import { useReading } from "../../session/reading.tsx";
 import { timeText } from "../../ui/format.ts";
 import { PageTitle, Section } from "../../ui/frame.tsx";

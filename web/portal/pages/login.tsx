@@ -1,6 +1,6 @@
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense, useEffect, useRef, useState } from "react";
-import type { PasskeyRequestOptions } from "#examples/typescript-client/generated/gatehouse.ts";
+import type { PasskeyRequestOptions } from "#clients/api/generated/gatehouse.ts";
 import { askPasskey, canOfferPasskeys, canUsePasskeys } from "../../session/passkeys.ts";
 import { type Session, useSession } from "../../session/session.ts";
 import { callApi } from "../../ui/api.ts";

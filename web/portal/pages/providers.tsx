@@ -1,6 +1,6 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import type { LinkedIdentity } from "#examples/typescript-client/generated/gatehouse.ts";
+import type { LinkedIdentity } from "#clients/api/generated/gatehouse.ts";
 import { useSession } from "../../session/session.ts";
 import { Button } from "../../ui/button.tsx";
 import { Sheet } from "../../ui/dialog.tsx";

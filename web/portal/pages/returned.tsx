@@ -1,6 +1,6 @@
 import { Link, useNavigate } from "@tanstack/react-router";
 import { lazy, Suspense, useEffect, useState } from "react";
-import { GatehouseError } from "../../client/gateway-calls.ts";
+import { GatehouseError } from "#clients/browser/gateway-calls.ts";
 import { useSession } from "../../session/session.ts";
 import { explain } from "../../ui/explain.ts";
 import { PageTitle } from "../../ui/frame.tsx";

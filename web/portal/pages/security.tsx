@@ -1,6 +1,6 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import type { Passkey, PasskeyCreationOptions } from "#examples/typescript-client/generated/gatehouse.ts";
+import type { Passkey, PasskeyCreationOptions } from "#clients/api/generated/gatehouse.ts";
 import { canUsePasskeys, makePasskey, thisDevice } from "../../session/passkeys.ts";
 import { useAccount, useSession, useUser } from "../../session/session.ts";
 import { callApi } from "../../ui/api.ts";

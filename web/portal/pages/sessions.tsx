@@ -1,7 +1,7 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import type { Session, TrustedDevice } from "#examples/typescript-client/generated/gatehouse.ts";
+import type { Session, TrustedDevice } from "#clients/api/generated/gatehouse.ts";
 import { useSession } from "../../session/session.ts";
 import { Button } from "../../ui/button.tsx";
 import { useAction } from "../../ui/form.tsx";

@@ -1,4 +1,4 @@
-// A service behind the module, for verifiers/conformance.
+// A service behind the module, for clients/conformance.
 package main
 
 import (

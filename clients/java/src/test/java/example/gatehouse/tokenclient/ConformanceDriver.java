@@ -26,7 +26,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Supplier;
 
-/** A service behind the package, for {@code verifiers/conformance}. */
+/** A service behind the package, for {@code clients/conformance}. */
 final class ConformanceDriver {
   private static final Access ANYBODY = Access.AUTHENTICATED.andClientsWith("payments:read");
   private static final Access ADMIN = Access.ofRoles("ADMIN");
