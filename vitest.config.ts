@@ -8,19 +8,25 @@ process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, "node_modules", ".c
 const ELSEWHERE = ["**/node_modules/**", ".gatehouse/**", ".stryker-tmp/**"];
 /** Against whole systems: each start takes ten seconds of CPU time. */
 const FLOWS = "tests/flows/**/*.flow.test.ts";
+/** By name: `npm run trial`. */
+const TRIALS = "trials/**/*.trial.test.ts";
 
 export default defineConfig({
   test: {
     // `npm test` and `npm run test:flows`.
     projects: [
-      { extends: true, test: { name: "tests", include: ["**/*.test.ts"], exclude: [...ELSEWHERE, FLOWS] } },
+      {
+        extends: true,
+        test: { name: "tests", include: ["**/*.test.ts"], exclude: [...ELSEWHERE, FLOWS, TRIALS] },
+      },
       { extends: true, test: { name: "flows", include: [FLOWS] } },
+      { extends: true, test: { name: "trials", include: [TRIALS] } },
     ],
     globalSetup: ["tests/support/pages-global-setup.ts", "tests/support/postgres-global-setup.ts"],
     tags: [
       {
         name: "exhaustive",
-        description: "Thousands of cases or seconds of waiting: left out by `npm run mutate`.",
+        description: "Thousands of cases or seconds of waiting: left out by `npm run trial -- mutation`.",
       },
     ],
     pool: "forks",

@@ -141,7 +141,7 @@ test("what only tests use is imported by tests only", () => {
 });
 
 test("an import stays in its folder, or names another one by the import map", () => {
-  const everywhere = typescriptFiles(...SOURCE_FOLDERS, "tests", "bench", "clients", "web");
+  const everywhere = typescriptFiles(...SOURCE_FOLDERS, "tests", "trials", "clients", "web");
   const aliasOf = (path: string) => (path.startsWith("clients/") ? "clients" : topFolder(path));
   const climbing = everywhere.flatMap(({ path, text }) =>
     [...text.matchAll(/(?:from|import)\s*\(?\s*"(\.\.[^"]+)"/g)]
@@ -215,7 +215,7 @@ test.each(SHARED)("%s imports service-kit only", (folder) => {
 });
 
 test("pages import nothing of ours but pages, the library for browsers, and types of the API document", () => {
-  const ours = [...SOURCE_FOLDERS, "proto", "tests", "bench"];
+  const ours = [...SOURCE_FOLDERS, "proto", "tests", "trials"];
   const pages = sourceFiles("web").map((file) => ({
     ...file,
     imports: file.imports.filter(isValueIn(file)),
@@ -355,7 +355,7 @@ test("failures of the database are named by its handle alone: no other file wrap
     "packages/service-kit/database-socket.ts",
     "deploy/local/postgres/embedded-postgres.ts", // has a driver of its own
   ];
-  const naming = sourceFiles(...SOURCE_FOLDERS, "tests", "bench").filter(
+  const naming = sourceFiles(...SOURCE_FOLDERS, "tests", "trials").filter(
     ({ path, text }) => codes.test(text) && !mayName.includes(path),
   );
   expect(naming.map(({ path }) => path)).toEqual([]);

@@ -4,7 +4,7 @@ import { join, resolve } from "node:path";
 import { generateSource } from "oazapfts";
 import { answeringGateway } from "#gateway/testing/answering-gateway.ts";
 
-// `npm run generate:client` writes the client of the present OpenAPI document.
+// `npm run generate:api` writes the client of the present OpenAPI document.
 
 const TARGET = resolve(import.meta.dirname, "generated", "gatehouse.ts");
 

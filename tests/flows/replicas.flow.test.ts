@@ -68,7 +68,7 @@ async function programs(kind: "secret" | "api_key"): Promise<() => Promise<Revoc
   };
 }
 
-// bench/revocation.ts measures the time: hundreds of each, with percentiles.
+// trials/bench/revocation.ts measures the time: hundreds of each, with percentiles.
 test.each([
   [
     "a logout",

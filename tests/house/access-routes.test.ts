@@ -6,7 +6,7 @@ import { ownRoutesFiles } from "../support/own-routes-files.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 
-test("the list of own routes and the table of routes and roles are those of the code (npm run generate:access)", async () => {
+test("the list of own routes and the table of routes and roles are those of the code (npm run generate:api)", async () => {
   for (const [file, text] of Object.entries(await ownRoutesFiles()))
     expect(readFileSync(join(ROOT, file), "utf8"), file).toBe(text);
 });

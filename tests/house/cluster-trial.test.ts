@@ -2,12 +2,12 @@ import { resolve } from "node:path";
 import { describe, expect, test } from "vitest";
 import { environmentOf, named, ofKind, workloadsOf } from "#deploy/k8s/manifests.ts";
 import { hasKubectl, type Manifest, renderFolder } from "#deploy/k8s/render.ts";
-import { loadPod } from "#deploy/k8s/try/load-pod.ts";
-import { WORKLOADS } from "#deploy/k8s/try/workloads.ts";
+import { loadPod } from "#trials/cluster/load-pod.ts";
+import { WORKLOADS } from "#trials/cluster/workloads.ts";
 import { POLICIES, type Policy } from "../support/manifest-policies.ts";
 import { schemaProblems, unknownMembers } from "../support/manifest-schemas.ts";
 
-const FOLDER = resolve(import.meta.dirname, "..", "..", "deploy", "k8s", "try");
+const FOLDER = resolve(import.meta.dirname, "..", "..", "trials", "cluster");
 const isHere = hasKubectl();
 
 /** As they are in the cluster while the load runs. */

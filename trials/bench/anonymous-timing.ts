@@ -2,7 +2,7 @@
  * Whether the time of an answer tells if an address has an account: interleaved samples of each class for forgotten
  * passwords, resent verifications, and registrations with REGISTRATION_DISCLOSES=false. AUC as in login-timing.
  *
- *   npm run bench:anonymous-timing
+ *   npm run trial -- anonymous-timing
  */
 
 import { forgotPassword, resendVerification } from "#identity-service/accounts/mail-a-link.ts";

@@ -4,7 +4,7 @@
  * processes and a durable PostgreSQL. The intent alone is what a POST needs longer than a GET until the upstream has it.
  * Then the same with audit-service killed: the spool.
  *
- *   npm run bench:audit-intent
+ *   npm run trial -- audit-intent
  */
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";

@@ -3,8 +3,8 @@
  * bare multi-row insert by postgres.js into a table of the same columns and as many indexes, in the same run. The
  * service's process has one core where `taskset` is there.
  *
- *   npm run bench:audit-record
- *   npm run bench:audit-record -- repeated
+ *   npm run trial -- audit-record
+ *   npm run trial -- audit-record repeated
  *
  * `repeated`: only events that another process sends again, as an outbox does after a lost answer.
  */
@@ -24,7 +24,7 @@ import { ProcessCertificate } from "#kit/rpc-tls.ts";
 import { freePort } from "#tests/support/free-port.ts";
 import { quantile, startWorkbench } from "./support/workbench.ts";
 
-const ROOT = resolve(import.meta.dirname, "..");
+const ROOT = resolve(import.meta.dirname, "..", "..");
 const ROUNDS = 5;
 const ENTRIES = 40_000;
 const PRODUCERS = 4;

@@ -2,7 +2,7 @@
  * How long `gatehouse audit verify` takes for an export, in one process, from its start to its end: entries as a log of payments
  * has them, a checkpoint for every thousand. Once more with a heap of 64 MiB, which no log may outgrow.
  *
- *   npm run bench:audit-verify [-- <entries>]
+ *   npm run trial -- audit-verify [entries]
  */
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -24,7 +24,7 @@ try {
   const checkpoints = join(folder, "checkpoints.jsonl");
   const verifierKey = writeExport(file, checkpoints);
   console.log(`${size} entries, ${(statSync(file).size / 1e6).toFixed(0)} MB`);
-  const program = resolve(import.meta.dirname, "..", "cli", "main.ts");
+  const program = resolve(import.meta.dirname, "..", "..", "cli", "main.ts");
   const args = ["audit", "verify", file, "--key", verifierKey, "--checkpoints", checkpoints, "--json"];
   for (const options of [[], [], [], [SMALL_HEAP]]) {
     const startedMs = performance.now();

@@ -2,14 +2,14 @@
  * What strangers notice of one session that refreshes over 200 connections, each of which waits after a 429, against a running `npm start`;
  * then 100 parallel refreshes of one session beside busy processes. It makes accounts: use a home that you can throw away.
  *
- *   npm start -- --detach && npm run bench:busy-session
+ *   npm start -- --detach && npm run trial -- busy-session
  */
 import { type ChildProcess, fork, spawn } from "node:child_process";
 import { once } from "node:events";
 import { Agent, request } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type AttackAccount, logIn, newAccount, PASSWORD } from "#tests/attack/account.ts";
-import { type Answer, assertLoopback, call, type Target } from "#tests/attack/target.ts";
+import { type AttackAccount, logIn, newAccount, PASSWORD } from "../attack/account.ts";
+import { type Answer, assertLoopback, call, type Target } from "../attack/target.ts";
 import { quantile } from "./support/workbench.ts";
 
 const CONNECTIONS = 200;

@@ -3,7 +3,7 @@
  * run: the proof with its reads and writes, and the token, without the network between the services. Then an API key: at
  * its first sight (three processes' work in one, over mutual TLS), and from memory.
  *
- *   npm run bench:client-token
+ *   npm run trial -- client-token
  */
 import { generateKeyPairSync, randomUUID, sign, verify } from "node:crypto";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";

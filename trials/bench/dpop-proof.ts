@@ -2,7 +2,7 @@
  * What a DPoP proof costs the gateway, in CPU for each call: the whole check, with a memory of proofs as without Redis,
  * beside the bare signature verification of the same bytes by node:crypto. Rounds of both, one after the other.
  *
- *   npm run bench:dpop-proof
+ *   npm run trial -- dpop-proof
  */
 import { createHash, generateKeyPairSync, type KeyObject, randomUUID, sign, verify } from "node:crypto";
 import { DpopProofs } from "#gateway/edge/dpop-proof.ts";

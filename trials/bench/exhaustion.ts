@@ -5,8 +5,8 @@
  * and no user is refused. The gateway, an upstream and the users have two cores, and all else two others, as pods have
  * (Linux with four cores or more): otherwise the figures tell how the scheduler shares the cores.
  *
- *   npm run bench:exhaustion
- *   ROUNDS=1 npm run bench:exhaustion -- "garbage tokens"
+ *   npm run trial -- exhaustion
+ *   ROUNDS=1 npm run trial -- exhaustion "garbage tokens"
  */
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -19,7 +19,7 @@ import type { AttackPlan } from "./support/attack.ts";
 import type { SteadyFigures, SteadyPlan } from "./support/steady-load.ts";
 import { quantile } from "./support/workbench.ts";
 
-const ROOT = resolve(import.meta.dirname, "..");
+const ROOT = resolve(import.meta.dirname, "..", "..");
 const ROUNDS = Number(process.env.ROUNDS ?? 3);
 const USERS = 16;
 const CLOSED_MS = 5_000;
@@ -124,7 +124,7 @@ async function steady(): Promise<SteadyFigures> {
     ratePerS: FIXED_RATE,
     fixedMs: FIXED_MS,
   };
-  return await run("bench/support/steady-load.ts", plan, FRONT).ended;
+  return await run("trials/bench/support/steady-load.ts", plan, FRONT).ended;
 }
 
 /** Logins a second that the system completes. */
@@ -179,7 +179,7 @@ for (const [name, plan] of attacks) {
   let answers = {};
   let quiet = await steady();
   for (let round = 0; round < ROUNDS; round += 1) {
-    const attack = run("bench/support/attack.ts", plan, BACK);
+    const attack = run("trials/bench/support/attack.ts", plan, BACK);
     await sleep(LEAD_MS);
     const under = await steady();
     attack.child.kill("SIGTERM");

@@ -5,7 +5,7 @@
  *
  * With a folder the databases stay there, and the next run does not fill them again.
  *
- *   npm run bench:growth -- [--users 10000000] [--entries 30000000] [--rounds 7]
+ *   npm run trial -- growth [--users 10000000] [--entries 30000000] [--rounds 7]
  *     [--only parts,of,names] [--folder path]
  */
 import { existsSync, writeFileSync } from "node:fs";

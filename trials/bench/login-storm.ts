@@ -3,7 +3,7 @@
  * of its own. The delay of its event loop and its memory (from its /metrics), and the latency of other calls, beside
  * the same figures of a quiet time in the same run. Everything runs on this machine, the storm's clients too.
  *
- *   npm run bench:login-storm
+ *   npm run trial -- login-storm
  */
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -4,7 +4,7 @@
  *
  * With `imported`, every second account has a bcrypt hash of another system, and as many unknown addresses cost as much.
  *
- *   npm run bench:login-timing -- [samples] [imported]
+ *   npm run trial -- login-timing [samples] [imported]
  */
 import { logIn } from "#identity-service/login/log-in.ts";
 import { sampleUsedCosts } from "#identity-service/passwords/used-cost-store.ts";

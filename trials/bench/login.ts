@@ -3,7 +3,7 @@
  * number at once, in the same run. A login: throttle, account, verification, session (a token-service that costs
  * nothing), device.
  *
- *   npm run bench:login
+ *   npm run trial -- login
  */
 import * as argon2 from "@node-rs/argon2";
 import { logIn } from "#identity-service/login/log-in.ts";

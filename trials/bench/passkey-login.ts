@@ -2,7 +2,7 @@
  * CPU time of a login with a passkey (without its options) against one bare verification of an ES256 signature, in the
  * same run. A login: challenge, account, signature, counter, session (a token-service that costs nothing), device.
  *
- *   npm run bench:passkey-login
+ *   npm run trial -- passkey-login
  */
 import { createPublicKey, sign, verify } from "node:crypto";
 import { beginPasskeyLogin, logInWithPasskey } from "#identity-service/login/log-in-with-passkey.ts";

@@ -4,8 +4,8 @@
  * against @fastify/http-proxy as it comes, undici's dispatch alone, and HAProxy with and without a signature check, where
  * `haproxy` is installed. Load and upstream are processes of their own. Linux only: it reads /proc.
  *
- *   npm run bench:proxy
- *   PROFILE=folder npm run bench:proxy      also writes a CPU profile of the gateway
+ *   npm run trial -- proxy
+ *   PROFILE=folder npm run trial -- proxy      also writes a CPU profile of the gateway
  */
 import { type ChildProcess, execFileSync, fork, spawn, spawnSync } from "node:child_process";
 import { generateKeyPairSync, sign } from "node:crypto";
@@ -28,7 +28,7 @@ import { quantile, startWorkbench } from "./support/workbench.ts";
 const ROUNDS = Number(process.env.ROUNDS ?? 7);
 const REQUESTS = 10_000;
 const CONNECTIONS = 16;
-const ROOT = resolve(import.meta.dirname, "..");
+const ROOT = resolve(import.meta.dirname, "..", "..");
 const TICKS_PER_S = Number(execFileSync("getconf", ["CLK_TCK"], { encoding: "utf8" }));
 
 interface Subject {
@@ -49,7 +49,7 @@ const replica = await startTokenReplica(await workbench.connect("token-service")
 const tokenServer = await startTokenServer(replica, certificates);
 const auditServer = await silentAuditServer();
 const { accessToken } = await logIn(replica, "01936d3e-7a10-7cc0-a51b-4fd2f8a3c001");
-const upstreamPort = await forked("bench/support/load.ts", "upstream").then(({ port }) => port);
+const upstreamPort = await forked("trials/bench/support/load.ts", "upstream").then(({ port }) => port);
 const upstream = `http://127.0.0.1:${upstreamPort}`;
 
 const subjects = [
@@ -96,7 +96,7 @@ async function cpuPerRequest({ port, host, token, path, pid }: Subject): Promise
   const beforeS = cpuOf(pid);
   const load = spawn(
     process.execPath,
-    ["bench/support/load.ts", "send", port, host, path, REQUESTS, CONNECTIONS, token].map(String),
+    ["trials/bench/support/load.ts", "send", port, host, path, REQUESTS, CONNECTIONS, token].map(String),
     { cwd: ROOT, stdio: ["ignore", "inherit", "inherit"] },
   );
   const [code] = await once(load, "exit");
@@ -186,7 +186,7 @@ async function silentAuditServer() {
 }
 
 async function other(kind: "library" | "dispatch"): Promise<Subject> {
-  const { port, pid } = await forked("bench/support/proxies.ts", kind, upstream);
+  const { port, pid } = await forked("trials/bench/support/proxies.ts", kind, upstream);
   const name = kind === "library" ? "bare @fastify/http-proxy" : "bare undici dispatch";
   return { name, port, host: "gateway.test", token: accessToken, path: "/payments/7", pid };
 }

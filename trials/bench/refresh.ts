@@ -2,7 +2,7 @@
  * Refreshes a second against the bare SQL of one (begin, lock the row, update it, commit), on the same PostgreSQL with
  * the same number of connections, in the same run.
  *
- *   npm run bench:refresh
+ *   npm run trial -- refresh
  */
 import { randomUUID } from "node:crypto";
 import postgres from "postgres";

@@ -2,7 +2,7 @@
  * A token-service that starts with a million live entries in the revocation log, besides as many that have ended; a
  * fail-over that loses some; and a verifier, a process of its own, that takes all of them from the stream.
  *
- *   npm run bench:revocation-log -- [entries]
+ *   npm run trial -- revocation-log [entries]
  */
 import { fork } from "node:child_process";
 import { once } from "node:events";

@@ -3,7 +3,7 @@
  * that answered and on the others. Three gateways, three token-services, Redis where there is one, with other traffic
  * going on.
  *
- *   npm run bench:revocation
+ *   npm run trial -- revocation
  */
 import { apiClient } from "#tests/support/api-client.ts";
 import { newMachineClient, requestToken } from "#tests/support/machine-client.ts";

@@ -1,7 +1,7 @@
 /**
  * Bytes a row takes in PostgreSQL, indexes included, for capacity planning; and how long `sessions revoke-all` takes.
  *
- *   npm run bench:row-sizes
+ *   npm run trial -- row-sizes
  */
 import { startTokenReplica } from "#tests/support/token-service.ts";
 import { revokeAllSessions, type SweepPosition } from "#token-service/revoke-all-sessions.ts";

@@ -2,8 +2,8 @@
  * Imports users into a whole Gatehouse, is killed after a third of them and goes on. Prints how long both took, until the
  * audit log has every user, with the CPU of all processes. Then imports some of them again, and prints how each was refused.
  *
- *   npm run bench:user-import -- 1000000 keycloak
- *   taskset -c 0,1 npm run bench:user-import -- 1000000 keycloak     # on two cores
+ *   npm run trial -- user-import 1000000 keycloak
+ *   taskset -c 0,1 npm run trial -- user-import 1000000 keycloak     # on two cores
  */
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
@@ -21,7 +21,7 @@ import { databaseOfSystem } from "#tests/support/system-database.ts";
 const USERS = Number(process.argv[2] ?? 1_000_000);
 const SOURCE = process.argv[3] ?? "ndjson";
 const REPEATED = Math.min(USERS, 100);
-const CLI = resolve(import.meta.dirname, "..", "cli", "main.ts");
+const CLI = resolve(import.meta.dirname, "..", "..", "cli", "main.ts");
 /** Of `Correct-Horse-42`, of cost 10. */
 const KNOWN_HASH = "$2b$10$qV8KHX9dXp5Bzkk1dE538uWY6QUIMGbMJe0uV.v0Dtc0CRRqPuOOW";
 /** Of `Correct-Horse-42`, with the defaults of Keycloak 26. */

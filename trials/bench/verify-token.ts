@@ -2,7 +2,7 @@
  * What one `VerifyToken` of a repeated token costs token-service, in CPU, against an empty grpc-js echo over the same
  * mutual TLS, in the same run: rounds of both, one after the other. The server runs in a process of its own.
  *
- *   npm run bench:verify-token
+ *   npm run trial -- verify-token
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";

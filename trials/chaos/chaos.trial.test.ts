@@ -3,10 +3,15 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startTestSmtp, type TestSmtp } from "#identity-service/testing/test-smtp.ts";
-import { seededRandom } from "../support/crash-clients.ts";
-import { type CrashingSystem, startCrashingSystem } from "../support/crashing-system.ts";
-import { type FaultyEdge, openEdge } from "../support/faulty-edge.ts";
-import { findRedisProgram, HOW_TO_GET_REDIS_PROGRAM, startRedis, type TestRedis } from "../support/redis.ts";
+import { seededRandom } from "#tests/support/crash-clients.ts";
+import { type CrashingSystem, startCrashingSystem } from "#tests/support/crashing-system.ts";
+import { type FaultyEdge, openEdge } from "#tests/support/faulty-edge.ts";
+import {
+  findRedisProgram,
+  HOW_TO_GET_REDIS_PROGRAM,
+  startRedis,
+  type TestRedis,
+} from "#tests/support/redis.ts";
 import {
   haunt,
   keepApproving,
@@ -15,17 +20,17 @@ import {
   keepReturning,
   keepSessions,
   type World,
-} from "./chaos/clients.ts";
-import { carryOut, type MadeFault } from "./chaos/disturb.ts";
-import type { Call, CallKind, History } from "./chaos/history.ts";
-import { CI_SECONDS, CI_SEED, planFaults, planText } from "./chaos/plan.ts";
-import { readHistory } from "./chaos/read-history.ts";
-import { type Circumstances, report } from "./chaos/report.ts";
-import { judge, RULES, type RuleName } from "./chaos/rules.ts";
-import { keepResetTokens, logInAtProvider, PLENTY, proveAddress, UNLIMITED } from "./chaos/surroundings.ts";
-import { startUpstream } from "./chaos/upstream.ts";
+} from "./clients.ts";
+import { carryOut, type MadeFault } from "./disturb.ts";
+import type { Call, CallKind, History } from "./history.ts";
+import { CI_SECONDS, CI_SEED, planFaults, planText } from "./plan.ts";
+import { readHistory } from "./read-history.ts";
+import { type Circumstances, report } from "./report.ts";
+import { judge, RULES, type RuleName } from "./rules.ts";
+import { keepResetTokens, logInAtProvider, PLENTY, proveAddress, UNLIMITED } from "./surroundings.ts";
+import { startUpstream } from "./upstream.ts";
 
-/** `npm run test:chaos` makes ten minutes of faults by a new seed; a seed that failed can be given again. */
+/** `npm run trial -- chaos` makes ten minutes of faults by a new seed; a seed that failed can be given again. */
 const SECONDS = Number(process.env.CHAOS_SECONDS ?? CI_SECONDS);
 const SEED = Number(process.env.CHAOS_SEED ?? CI_SEED);
 const RUN = `CHAOS_SEED=${SEED} CHAOS_SECONDS=${SECONDS}`;

@@ -1,7 +1,7 @@
 import type { TestSmtp } from "#identity-service/testing/test-smtp.ts";
-import { plainBrowser } from "../../support/plain-browser.ts";
-import type { System } from "../../support/system.ts";
-import { databaseOfSystem } from "../../support/system-database.ts";
+import { plainBrowser } from "#tests/support/plain-browser.ts";
+import type { System } from "#tests/support/system.ts";
+import { databaseOfSystem } from "#tests/support/system-database.ts";
 
 /** For calls of one address. */
 export const UNLIMITED = [

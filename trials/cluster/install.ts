@@ -2,7 +2,7 @@ import { join, resolve } from "node:path";
 import { type Kubectl, run } from "./kubectl.ts";
 import { settled, WORKLOADS } from "./workloads.ts";
 
-const K8S = resolve(import.meta.dirname, "..");
+const K8S = resolve(import.meta.dirname, "..", "..", "deploy", "k8s");
 
 /** Step by step what deploy/k8s/README.md says under "Try it". @param say gets each step when it is done. */
 export async function install(kubectl: Kubectl, say: (step: string) => void): Promise<void> {

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Manifest } from "../render.ts";
+import type { Manifest } from "#deploy/k8s/render.ts";
 import { NAMESPACE } from "./kubectl.ts";
 
 export const LOAD = "load";

@@ -17,7 +17,7 @@ import { failureSummary, hasFailed, type Result, resultOf, table } from "./repor
 import { type RunningLoad, startLoad } from "./running-load.ts";
 import { WORKLOADS, type Workload } from "./workloads.ts";
 
-/** `npm run try:cluster`: see deploy/k8s/try/README.md. Ends with 1 if a call failed or a disturbance did not come to its end. */
+/** `npm run trial -- cluster`: see trials/cluster/README.md. Ends with 1 if a call failed or a disturbance did not come to its end. */
 
 const EXIT_USAGE = 64;
 /** For calls that were under way, and what a disturbance leaves behind. */

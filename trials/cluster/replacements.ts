@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { randomPassword } from "../../local/private-file.ts";
-import { type TrialSecret, trialSecrets } from "../trial-secrets.ts";
+import { type TrialSecret, trialSecrets } from "#deploy/k8s/trial-secrets.ts";
+import { randomPassword } from "#deploy/local/private-file.ts";
 import type { Kubectl } from "./kubectl.ts";
 import { eventually, podsOf, refOf, settled, type Workload } from "./workloads.ts";
 

@@ -9,19 +9,18 @@ import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { connectTo } from "#deploy/local/postgres/ensure-database.ts";
-import { apiClient } from "../support/api-client.ts";
-import { seededRandom } from "../support/crash-clients.ts";
-import { type CrashingSystem, startCrashingSystem } from "../support/crashing-system.ts";
-import { failoverLoad, isAcknowledged, type Load } from "../support/failover-load.ts";
+import { apiClient } from "#tests/support/api-client.ts";
+import { seededRandom } from "#tests/support/crash-clients.ts";
+import { type CrashingSystem, startCrashingSystem } from "#tests/support/crashing-system.ts";
+import { failoverLoad, isAcknowledged, type Load } from "./failover-load.ts";
 import {
   type ClusterNode,
   missingForCluster,
   type PatroniCluster,
   startPatroniCluster,
-} from "../support/patroni-cluster.ts";
+} from "./patroni-cluster.ts";
 
-/** `npm run test:failover`: minutes, so the flows leave it out. */
-const ROUNDS = Number(process.env.FAILOVER_ROUNDS ?? 0);
+const ROUNDS = Number(process.env.FAILOVER_ROUNDS ?? 20);
 const SEED = Number(process.env.FAILOVER_SEED ?? Date.now() % 1_000_000);
 /** What befalls the primary, one a round. */
 const FAULTS = ["kill PostgreSQL", "kill the node", "freeze the node", "cut the node off"] as const;
@@ -39,11 +38,9 @@ const ROUND_LIMIT_MS = 300_000;
 const random = seededRandom(SEED);
 
 const missing = missingForCluster();
-const isSkipped = ROUNDS === 0 || missing !== undefined;
-if (ROUNDS === 0) say("Fail-over of PostgreSQL skipped: `npm run test:failover`");
-else if (missing !== undefined) say(`Fail-over of PostgreSQL skipped: ${missing}`);
+if (missing !== undefined) say(`Fail-over of PostgreSQL skipped: ${missing}`);
 
-describe.skipIf(isSkipped)("three PostgreSQL under Patroni with a synchronous standby", () => {
+describe.skipIf(missing !== undefined)("three PostgreSQL under Patroni with a synchronous standby", () => {
   let cluster: PatroniCluster;
   let system: CrashingSystem;
   let load: Load;

@@ -5,15 +5,14 @@ import { loadavg } from "node:os";
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { apiClient } from "../support/api-client.ts";
-import { seededRandom } from "../support/crash-clients.ts";
-import { type CrashingSystem, startCrashingSystem } from "../support/crashing-system.ts";
-import { dpopClient } from "../support/dpop-client.ts";
-import { findRedisProgram } from "../support/redis.ts";
-import { type RedisSentinels, type SentinelNode, startRedisSentinels } from "../support/redis-sentinels.ts";
+import { apiClient } from "#tests/support/api-client.ts";
+import { seededRandom } from "#tests/support/crash-clients.ts";
+import { type CrashingSystem, startCrashingSystem } from "#tests/support/crashing-system.ts";
+import { dpopClient } from "#tests/support/dpop-client.ts";
+import { findRedisProgram } from "#tests/support/redis.ts";
+import { type RedisSentinels, type SentinelNode, startRedisSentinels } from "./redis-sentinels.ts";
 
-/** `npm run test:redis-failover`: minutes, so the flows leave it out. */
-const ROUNDS = Number(process.env.REDIS_FAILOVER_ROUNDS ?? 0);
+const ROUNDS = Number(process.env.REDIS_FAILOVER_ROUNDS ?? 10);
 const SEED = Number(process.env.REDIS_FAILOVER_SEED ?? Date.now() % 1_000_000);
 const FAULTS = [
   "kill the primary",
@@ -47,8 +46,7 @@ const UNLIMITED = ["login.address", "login.total", "account.address", "logout.ad
 const random = seededRandom(SEED);
 
 const program = findRedisProgram();
-if (ROUNDS === 0) say("Fail-over of Redis skipped: `npm run test:redis-failover`");
-else if (program === undefined) say("Fail-over of Redis skipped: `apt-get install redis-server`");
+if (program === undefined) say("Fail-over of Redis skipped: `apt-get install redis-server`");
 
 interface Seen {
   what: string;
@@ -57,7 +55,7 @@ interface Seen {
   status: number;
 }
 
-describe.skipIf(ROUNDS === 0 || program === undefined)("three Redis under three sentinels", () => {
+describe.skipIf(program === undefined)("three Redis under three sentinels", () => {
   let redis: RedisSentinels;
   let system: CrashingSystem;
   const seen: Seen[] = [];

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Sql } from "#kit/postgres.ts";
-import { type ApiClient, apiClient } from "../support/api-client.ts";
+import { type ApiClient, apiClient } from "#tests/support/api-client.ts";
 import {
   type Attempt,
   type Client,
@@ -12,11 +12,11 @@ import {
   seededRandom,
   startLedger,
   wasCarriedOut,
-} from "../support/crash-clients.ts";
-import { type CrashingSystem, type PartName, startCrashingSystem } from "../support/crashing-system.ts";
-import { databaseOfSystem } from "../support/system-database.ts";
+} from "#tests/support/crash-clients.ts";
+import { type CrashingSystem, type PartName, startCrashingSystem } from "#tests/support/crashing-system.ts";
+import { databaseOfSystem } from "#tests/support/system-database.ts";
 
-/** `npm run test:crash` makes many; a seed that failed can be given again. */
+/** `npm run trial -- kill-audit` makes many; a seed that failed can be given again. */
 const ROUNDS = Number(process.env.CRASH_ROUNDS ?? 8);
 const SEED = Number(process.env.CRASH_SEED ?? Date.now() % 1_000_000);
 const CLIENTS = 8;

@@ -6,9 +6,9 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "#deploy/local/postgres/embedded-postgres.ts";
 import { connectTo } from "#deploy/local/postgres/ensure-database.ts";
 import { randomPassword } from "#deploy/local/private-file.ts";
-import { DATA_ROOT } from "../support/data-root.ts";
-import { freePort } from "../support/free-port.ts";
-import type { TransactionCounts } from "../support/transaction-load.ts";
+import { DATA_ROOT } from "#tests/support/data-root.ts";
+import { freePort } from "#tests/support/free-port.ts";
+import type { TransactionCounts } from "./transaction-load.ts";
 
 const ROUNDS = Number(process.env.KILL_ROUNDS ?? 6);
 const LOAD = resolve(import.meta.dirname, "../support/transaction-load.ts");

@@ -9,12 +9,12 @@ import { untilReady } from "#deploy/local/readiness.ts";
 import { newCallContext } from "#kit/call-context.ts";
 import { callUnary, createRpcClient } from "#kit/rpc-client.ts";
 import { IdentityServiceClient } from "#proto/gatehouse/identity/v1/identity_service.ts";
-import { BARE_ENVIRONMENT } from "../support/bare-environment.ts";
-import { createTestCertificates, type TestCertificates } from "../support/certificates.ts";
-import { DATA_ROOT } from "../support/data-root.ts";
-import { freePort } from "../support/free-port.ts";
-import { allMails } from "../support/mailbox.ts";
-import { createTestDatabase, type TestDatabase } from "../support/postgres.ts";
+import { BARE_ENVIRONMENT } from "#tests/support/bare-environment.ts";
+import { createTestCertificates, type TestCertificates } from "#tests/support/certificates.ts";
+import { DATA_ROOT } from "#tests/support/data-root.ts";
+import { freePort } from "#tests/support/free-port.ts";
+import { allMails } from "#tests/support/mailbox.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 const KILLS = 4;

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../support/api-client.ts";
-import { recomputedLog } from "../support/audit-sequencer.ts";
-import { type Replica, startReplica } from "../support/replicas.ts";
-import { type System, startSystem } from "../support/system.ts";
-import { databaseOfSystem } from "../support/system-database.ts";
+import { type ApiClient, apiClient } from "#tests/support/api-client.ts";
+import { recomputedLog } from "#tests/support/audit-sequencer.ts";
+import { type Replica, startReplica } from "#tests/support/replicas.ts";
+import { type System, startSystem } from "#tests/support/system.ts";
+import { databaseOfSystem } from "#tests/support/system-database.ts";
 
 /** The session of a stopped sequencer ends after 3 s; the rest is for slow machines. */
 const TAKEOVER_TIMEOUT_MS = 60_000;

@@ -70,7 +70,7 @@ function testsPass(copy: string, module: MutationModule): boolean {
   const vitest = join(copy, "node_modules", "vitest", "vitest.mjs");
   const { status } = spawnSync(
     process.execPath,
-    [vitest, "run", "--bail=1", "--config=tests/mutation/vitest.config.ts", "--root=."],
+    [vitest, "run", "--bail=1", "--config=trials/mutation/vitest.config.ts", "--root=."],
     {
       cwd: copy,
       stdio: "ignore",

@@ -2,13 +2,13 @@ import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { embeddedServer } from "../support/postgres-test-server.ts";
+import { embeddedServer } from "#tests/support/postgres-test-server.ts";
 import { forgetSurvivors } from "./forget-survivors.ts";
 import { MODULES, type MutationModule } from "./modules.ts";
 import { mutateSql } from "./mutate-sql.ts";
 
 /**
- * `npm run mutate [module…]`: changes one line at a time in the modules that carry a promise, runs the tests that hold
+ * `npm run trial -- mutation [module…]`: changes one line at a time in the modules that carry a promise, runs the tests that hold
  * them, and writes the share of changes that a test noticed into docs/mutation.md. Slow: one to fifteen minutes a module.
  */
 
@@ -59,7 +59,7 @@ function mutateCode(name: string, module: MutationModule): Mutant[] {
       // A killed mutant stays killed until its line or that test changes: after new tests only survivors run.
       incremental: true,
       incrementalFile: memory,
-      vitest: { configFile: "tests/mutation/vitest.config.ts", related: false },
+      vitest: { configFile: "trials/mutation/vitest.config.ts", related: false },
       coverageAnalysis: "perTest",
       mutate: module.mutate,
       // More than the two cores: tests mostly wait.

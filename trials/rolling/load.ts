@@ -16,8 +16,8 @@ import {
   rotate,
   type Session,
   type World,
-} from "../flows/chaos/clients.ts";
-import type { Call } from "../flows/chaos/history.ts";
+} from "../chaos/clients.ts";
+import type { Call } from "../chaos/history.ts";
 import type { Fleet, Kill } from "./fleet.ts";
 
 const ANSWER_TIMEOUT_MS = 6_000;

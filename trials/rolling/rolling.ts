@@ -4,20 +4,20 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { startTestSmtp } from "#identity-service/testing/test-smtp.ts";
-import type { World } from "../flows/chaos/clients.ts";
-import type { Call, History } from "../flows/chaos/history.ts";
-import { readHistory } from "../flows/chaos/read-history.ts";
-import { judge } from "../flows/chaos/rules.ts";
-import { keepResetTokens, logInAtProvider, proveAddress } from "../flows/chaos/surroundings.ts";
-import { startUpstream } from "../flows/chaos/upstream.ts";
-import { seededRandom } from "../support/crash-clients.ts";
-import { findRedisProgram, startRedis } from "../support/redis.ts";
+import { seededRandom } from "#tests/support/crash-clients.ts";
+import { findRedisProgram, startRedis } from "#tests/support/redis.ts";
+import type { World } from "../chaos/clients.ts";
+import type { Call, History } from "../chaos/history.ts";
+import { readHistory } from "../chaos/read-history.ts";
+import { judge } from "../chaos/rules.ts";
+import { keepResetTokens, logInAtProvider, proveAddress } from "../chaos/surroundings.ts";
+import { startUpstream } from "../chaos/upstream.ts";
 import { type Fleet, startFleet } from "./fleet.ts";
 import { isFailed, runLoad, wasKilled } from "./load.ts";
 import { ROUNDS, type Round } from "./rounds.ts";
 import { checkOut, findCommit, ROOT } from "./version.ts";
 
-const USAGE = `npm run test:rolling -- [--against <commit>] [--rounds <part of a name>,…] [--sessions <number>]
+const USAGE = `npm run trial -- rolling [--against <commit>] [--rounds <part of a name>,…] [--sessions <number>]
 
 Runs two replicas of everything of this code and of another version, the newest
 release by default, and exchanges them for each other under load. Ends with 1 if

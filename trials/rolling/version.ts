@@ -20,7 +20,7 @@ export function findCommit(wanted: string | undefined): string {
   const tag = wanted ?? git("tag", "--list", "v*", "--sort=-version:refname").split("\n")[0];
   if (tag === undefined || tag === "")
     throw new Error(
-      "There is no tag of a release. Name a commit: npm run test:rolling -- --against <commit>",
+      "There is no tag of a release. Name a commit: npm run trial -- rolling --against <commit>",
     );
   try {
     return git("rev-parse", "--verify", "--quiet", `${tag}^{commit}`);

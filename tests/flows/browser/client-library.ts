@@ -21,7 +21,7 @@ import { oneSystem } from "../../support/one-system.ts";
 import type { System } from "../../support/system.ts";
 import { proveAddress } from "../../support/verified-user.ts";
 
-/** `npm run test:tabs` runs a thousand. */
+/** `npm run trial -- tabs` runs a thousand. */
 const EXPIRIES = Number(process.env.TAB_EXPIRIES ?? 30);
 const TABS = 10;
 const TOKEN_LIFE_MS = 15 * 60_000;
@@ -121,7 +121,7 @@ test.skipIf(CHROMIUM === undefined)(
     ]).toEqual([0, 0]);
     const total = sum(after) - sum(before);
     expect([total >= EXPIRIES, total <= EXPIRIES + closed]).toEqual([true, true]);
-    // For `npm run test:tabs`.
+    // For `npm run trial -- tabs`.
     if (process.env.TAB_EXPIRIES !== undefined)
       process.stdout.write(`${EXPIRIES} expiries, ${total} refreshes, ${closed} tabs closed, 0 logouts\n`);
 

@@ -10,7 +10,7 @@ import { oneSystem } from "../../support/one-system.ts";
 import { ADMIN, readLog, type System } from "../../support/system.ts";
 
 const MIB = 1024 * 1024;
-/** `npm run test:large` sends 1,024. */
+/** `npm run trial -- large` sends 1,024. */
 const SIZE_MIB = Number(process.env.STREAM_MIB ?? 256);
 /** V8 lets some 32 MiB of buffers pass before it collects them, however long the stream is. */
 const MAX_GROWTH_MIB = 64;

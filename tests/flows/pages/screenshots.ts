@@ -10,7 +10,7 @@ import { oneSystem } from "../../support/one-system.ts";
 import { logInToPortal, PORTAL_PASSWORD, registerInPortal, tokenOfBrowser } from "../../support/portal.ts";
 import { ADMIN } from "../../support/system.ts";
 
-// `npm run screenshots`: every page in both themes and languages, wide and narrow, into a folder outside of the repository.
+// `npm run trial -- screenshots`: every page in both themes and languages, wide and narrow, into a folder outside of the repository.
 
 const FOLDER = process.env.SCREENSHOTS;
 const OPEN = [

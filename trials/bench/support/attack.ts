@@ -2,7 +2,7 @@
  * One attack on the gateway, in a process of its own, until it is told to stop by SIGTERM. Prints one line of JSON at the
  * end: the number of answers by status. Bounded in rate and in connections.
  *
- *   node bench/support/attack.ts <plan as JSON>
+ *   node trials/bench/support/attack.ts <plan as JSON>
  */
 import { randomBytes, randomInt, randomUUID } from "node:crypto";
 import { connect, type Socket } from "node:net";

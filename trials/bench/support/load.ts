@@ -1,6 +1,6 @@
 /**
- * A bounded load in a process of its own, or a bare upstream: `node bench/support/load.ts upstream`, or
- * `node bench/support/load.ts send <port> <host> <path> <requests> <connections> <token>`.
+ * A bounded load in a process of its own, or a bare upstream: `node trials/bench/support/load.ts upstream`, or
+ * `node trials/bench/support/load.ts send <port> <host> <path> <requests> <connections> <token>`.
  */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -31,7 +31,7 @@ async function send(): Promise<void> {
     host,
     authorization: `Bearer ${token}`,
     accept: "application/json",
-    "user-agent": "bench/1.0",
+    "user-agent": "trials/bench/1.0",
     "accept-encoding": "gzip",
   };
   let left = Number(requests);

@@ -1,4 +1,4 @@
-/** What the gateway is compared with, each in a process of its own: `node bench/support/proxies.ts <kind> <upstream>`. */
+/** What the gateway is compared with, each in a process of its own: `node trials/bench/support/proxies.ts <kind> <upstream>`. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import httpProxy from "@fastify/http-proxy";

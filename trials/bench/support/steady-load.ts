@@ -3,7 +3,7 @@
  * a fixed rate, whose latency counts from the moment when each was due, so that a stalled server cannot slow its own
  * measurement down (coordinated omission). Prints one line of JSON, `SteadyFigures`.
  *
- *   node bench/support/steady-load.ts <plan as JSON>
+ *   node trials/bench/support/steady-load.ts <plan as JSON>
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { Pool } from "undici";

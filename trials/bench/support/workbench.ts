@@ -8,7 +8,7 @@ import { databaseOf, type ServiceName } from "#deploy/service-databases.ts";
 import { openPool } from "#kit/postgres.ts";
 import { freePort } from "#tests/support/free-port.ts";
 
-const ROOT = resolve(import.meta.dirname, "..", "..");
+const ROOT = resolve(import.meta.dirname, "..", "..", "..");
 
 /** A PostgreSQL of its own with every service's schema, by default durable as in production, gone afterwards unless it has a folder. */
 export async function startWorkbench(

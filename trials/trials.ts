@@ -1,0 +1,133 @@
+/** What is slow and rare: run by name before a release, and before work that touches its subject is called done. */
+export interface Trial {
+  /** What it shows, for `--list`. */
+  shows: string;
+  /** On two quiet cores, roughly. */
+  takes: "a minute" | "minutes" | "half an hour" | "hours";
+  /** After `node`, or after `vitest run --project …`. */
+  run: { node: readonly string[] } | { vitest: readonly string[] };
+  /** What the environment does not set already. */
+  env?: Readonly<Record<string, string>>;
+}
+
+type Takes = Trial["takes"];
+
+const program = (shows: string, takes: Takes, ...node: string[]): Trial => ({ shows, takes, run: { node } });
+const bench = (shows: string, takes: Takes, file: string, ...options: string[]): Trial =>
+  program(shows, takes, ...options, `trials/bench/${file}.ts`);
+const trial = (shows: string, takes: Takes, file: string, env: Trial["env"] = {}): Trial => ({
+  shows,
+  takes,
+  run: { vitest: ["--project", "trials", `trials/${file}.trial.test.ts`] },
+  env,
+});
+/** A flow at another size: CI runs the small one. */
+const flow = (shows: string, takes: Takes, arguments_: string[], env: Trial["env"]): Trial => ({
+  shows,
+  takes,
+  run: { vitest: ["--project", "flows", ...arguments_] },
+  env: env ?? {},
+});
+
+export const TRIALS: Readonly<Record<string, Trial>> = {
+  attack: program(
+    "attacks that once succeeded fail on a running npm start",
+    "minutes",
+    "trials/attack/attack.ts",
+  ),
+  chaos: trial(
+    "random faults for ten minutes; a checker judges what all clients saw",
+    "half an hour",
+    "chaos/chaos",
+    {
+      CHAOS_SEED: String(Math.floor(Date.now() / 1_000)),
+      CHAOS_SECONDS: "600",
+    },
+  ),
+  cluster: program("a real Kubernetes, disturbed under load", "hours", "trials/cluster/main.ts"),
+  failover: trial(
+    "PostgreSQL fails over under Patroni; no acknowledged call is lost",
+    "half an hour",
+    "failover/postgres",
+  ),
+  "redis-failover": trial(
+    "Redis fails over under Sentinel; limits and proofs hold",
+    "half an hour",
+    "failover/redis",
+  ),
+  "kill-approvals": trial("an approval is used once, whatever is killed", "minutes", "kill/approvals", {
+    KILL_ROUNDS: "100",
+  }),
+  "kill-audit": trial("no audit entry is lost, whatever is killed", "half an hour", "kill/audit", {
+    CRASH_ROUNDS: "200",
+  }),
+  "kill-database": trial("a killed database never answers half a transaction", "minutes", "kill/database", {
+    KILL_ROUNDS: "100",
+  }),
+  "kill-mail": trial("a killed sender loses no mail", "a minute", "kill/mail"),
+  "kill-sequencer": trial(
+    "another replica takes over the numbering of the audit log",
+    "a minute",
+    "kill/sequencer",
+  ),
+  rolling: program("two versions side by side under load", "half an hour", "trials/rolling/rolling.ts"),
+  mutation: program("which changes of the code no test notices", "hours", "trials/mutation/mutate.ts"),
+  large: flow(
+    "a response of 1 GiB streams through",
+    "minutes",
+    ["tests/flows/calls.flow.test.ts", "-t", "streaming"],
+    {
+      STREAM_MIB: "1024",
+    },
+  ),
+  tabs: flow(
+    "ten tabs live through a thousand expiries",
+    "half an hour",
+    ["tests/flows/browser.flow.test.ts", "-t", "ten tabs"],
+    {
+      TAB_EXPIRIES: "1000",
+    },
+  ),
+  screenshots: flow(
+    "every page as a picture, to look at",
+    "minutes",
+    ["tests/flows/pages.flow.test.ts", "-t", "screenshots"],
+    {
+      SCREENSHOTS: "/tmp/gatehouse-screenshots",
+    },
+  ),
+  "anonymous-timing": bench(
+    "whether an answer's time tells if an address has an account",
+    "minutes",
+    "anonymous-timing",
+  ),
+  "login-timing": bench("whether a refusal's time tells why", "minutes", "login-timing"),
+  "audit-intent": bench("what the audit log costs a forwarded call", "minutes", "audit-intent"),
+  "audit-record": bench("audit entries stored a second", "minutes", "audit-record"),
+  "audit-verify": bench("how long `gatehouse audit verify` takes", "minutes", "audit-verify"),
+  "busy-session": bench(
+    "what strangers notice of one busy session, beside npm start",
+    "minutes",
+    "busy-session",
+  ),
+  "client-token": bench("CPU of a client's token request", "a minute", "client-token"),
+  "dpop-proof": bench("CPU of a DPoP proof", "a minute", "dpop-proof"),
+  exhaustion: bench("attacks on what all share, and what users feel", "half an hour", "exhaustion"),
+  growth: bench("what calls cost PostgreSQL with many users", "hours", "growth"),
+  login: bench("logins a second", "a minute", "login"),
+  "login-storm": bench("what a storm of logins does to the rest", "minutes", "login-storm"),
+  "passkey-login": bench("CPU of a login with a passkey", "a minute", "passkey-login"),
+  proxy: bench("CPU of a forwarded call, beside other proxies", "minutes", "proxy"),
+  refresh: bench("refreshes a second", "a minute", "refresh"),
+  revocation: bench("from a logout to the first 401", "minutes", "revocation"),
+  "revocation-log": bench(
+    "a million live revocations",
+    "minutes",
+    "revocation-log",
+    "--expose-gc",
+    "--max-old-space-size=384",
+  ),
+  "row-sizes": bench("bytes of a row; how long `sessions revoke-all` takes", "minutes", "row-sizes"),
+  "user-import": bench("users imported a second, killed once", "half an hour", "user-import"),
+  "verify-token": bench("CPU of one VerifyToken", "a minute", "verify-token"),
+};
