@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { defineConfig } from "vitest/config";
-import { isLostTypeQuery } from "#kit/database-failure.ts";
+import { isLostTypeQuery } from "#kit/database/database-failure.ts";
 
 // For the workers, and for the processes that they start.
 process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, "node_modules", ".cache", "gatehouse");
@@ -22,7 +22,7 @@ export default defineConfig({
       { extends: true, test: { name: "flows", include: [FLOWS] } },
       { extends: true, test: { name: "trials", include: [TRIALS] } },
     ],
-    globalSetup: ["tests/support/pages-global-setup.ts", "tests/support/postgres-global-setup.ts"],
+    globalSetup: ["tests/support/browser/pages-global-setup.ts", "tests/support/database/postgres-global-setup.ts"],
     tags: [
       {
         name: "exhaustive",

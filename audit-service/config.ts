@@ -1,6 +1,12 @@
 import { z } from "zod";
-import { databaseConfig, integerSchema, Secret, secretFileSchema, serviceConfig } from "#kit/config.ts";
-import { refusedPeopleConfig } from "#kit/refused-people.ts";
+import {
+  databaseConfig,
+  integerSchema,
+  Secret,
+  secretFileSchema,
+  serviceConfig,
+} from "#kit/config/config.ts";
+import { refusedPeopleConfig } from "#kit/rpc/refused-people.ts";
 import { parseCheckpointKey } from "./log/checkpoint.ts";
 
 const checkpointKeyFileSchema = secretFileSchema.transform((pem, context) => {

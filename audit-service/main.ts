@@ -1,11 +1,11 @@
 import { v4 as uuidv4 } from "uuid";
-import { createReadingRecorder } from "#audit-client/record-reading.ts";
-import { loadConfig } from "#kit/config.ts";
-import { connectPostgres } from "#kit/postgres.ts";
-import { repeat } from "#kit/repeat.ts";
-import { serveRpc, startProcess } from "#kit/service-process.ts";
-import { watchDatabase } from "#kit/watch-database.ts";
-import { withinDeadline } from "#kit/within-deadline.ts";
+import { createReadingRecorder } from "#audit-client/stream/record-reading.ts";
+import { loadConfig } from "#kit/config/config.ts";
+import { connectPostgres } from "#kit/database/postgres.ts";
+import { serveRpc, startProcess } from "#kit/process/service-process.ts";
+import { watchDatabase } from "#kit/process/watch-database.ts";
+import { repeat } from "#kit/telemetry/repeat.ts";
+import { withinDeadline } from "#kit/values/within-deadline.ts";
 import { AuditQueryServiceService } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { AuditServiceService } from "#proto/gatehouse/audit/v1/audit_service.ts";
 import { configSchema } from "./config.ts";

@@ -8,7 +8,7 @@ import {
   plantedId,
   type StoreCalls,
   storeFunctions,
-} from "#tests/support/planted-database.ts";
+} from "#tests/support/database/planted-database.ts";
 import { producedEntry } from "./entries/entry.fixture.ts";
 import * as entries from "./entries/entry-store.ts";
 import { storeEntries } from "./entries/store-entries.ts";

@@ -1,7 +1,7 @@
 import { Client } from "@grpc/grpc-js";
-import { reflectionMethod } from "#kit/reflection.ts";
-import { fromRpcError, isUnknownMethod } from "#kit/rpc-errors.ts";
-import { toMetadata } from "#kit/rpc-metadata.ts";
+import { reflectionMethod } from "#kit/rpc/reflection.ts";
+import { fromRpcError, isUnknownMethod } from "#kit/rpc/rpc-errors.ts";
+import { toMetadata } from "#kit/rpc/rpc-metadata.ts";
 import type { Backend } from "./backend.ts";
 import type { BackendService } from "./backend-settings.ts";
 import { CliError } from "./cli-error.ts";

@@ -1,8 +1,8 @@
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { z } from "zod";
-import { addressSchema, ConfigError, parseConfig, tlsConfig } from "#kit/config.ts";
-import { type TlsFiles, tlsFilesOf } from "#kit/rpc-tls.ts";
+import { addressSchema, ConfigError, parseConfig, tlsConfig } from "#kit/config/config.ts";
+import { type TlsFiles, tlsFilesOf } from "#kit/rpc/rpc-tls.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
 import { localPorts, PORTS_FILE } from "./local-ports.ts";

@@ -1,11 +1,11 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Client } from "@grpc/grpc-js";
-import { type CallContext, newCallContext } from "#kit/call-context.ts";
-import { tlsConfig } from "#kit/config.ts";
-import { DomainError } from "#kit/errors.ts";
-import { createRpcClient } from "#kit/rpc-client.ts";
-import { ProcessCertificate } from "#kit/rpc-tls.ts";
+import { tlsConfig } from "#kit/config/config.ts";
+import { type CallContext, newCallContext } from "#kit/rpc/call-context.ts";
+import { createRpcClient } from "#kit/rpc/rpc-client.ts";
+import { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import {
   type BackendService,
   type BackendSettings,

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // Run by `npm exec gatehouse` and `node cli/main.ts`.
 import { resolve } from "node:path";
-import { isLostTypeQuery } from "#kit/database-failure.ts";
+import { isLostTypeQuery } from "#kit/database/database-failure.ts";
 import { COMMANDS } from "./commands/commands.ts";
 import { OutputClosedError } from "./output-closed-error.ts";
 import { run } from "./run.ts";

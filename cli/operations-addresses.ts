@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { z } from "zod";
-import { addressSchema, ConfigError, parseConfig } from "#kit/config.ts";
+import { addressSchema, ConfigError, parseConfig } from "#kit/config/config.ts";
 import { optionOf, type SettingsSources } from "./backend-settings.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";

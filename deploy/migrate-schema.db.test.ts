@@ -3,9 +3,9 @@ import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync }
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { pendingMigrations } from "#kit/migrate.ts";
-import { type Session, transaction } from "#kit/postgres.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { pendingMigrations } from "#kit/database/migrate.ts";
+import { type Session, transaction } from "#kit/database/postgres.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { migrateSchema } from "./migrate-schema.ts";
 import { databaseOf, SERVICE_DATABASES } from "./service-databases.ts";
 

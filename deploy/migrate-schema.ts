@@ -1,6 +1,6 @@
 import { join } from "node:path";
-import { migrate } from "#kit/migrate.ts";
-import { type Sql, transaction } from "#kit/postgres.ts";
+import { migrate } from "#kit/database/migrate.ts";
+import { type Sql, transaction } from "#kit/database/postgres.ts";
 import type { ServiceDatabase } from "./service-databases.ts";
 
 export interface SchemaGoal {

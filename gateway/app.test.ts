@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { account, ada, completedLogin, HOST, send, testGateway } from "./testing/test-gateway.ts";
 
 const login = { email: ada.email, password: "correct horse" };

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { configSchema } from "./config.ts";
-import { trustedProxies } from "./edge/trusted-proxies.ts";
+import { trustedProxies } from "./edge/request/trusted-proxies.ts";
 
 const { ALLOWED_HOSTS, TRUSTED_PROXIES, WEB, WEB_LINKS } = configSchema.shape;
 

@@ -2,8 +2,7 @@ import { readFileSync } from "node:fs";
 import { BlockList, isIP } from "node:net";
 import { z } from "zod";
 import { accessConfig } from "#access-file/access-config.ts";
-import { spoolConfig } from "#audit-client/audit-spool.ts";
-import { CALL_BUDGET_MS } from "#kit/call-context.ts";
+import { spoolConfig } from "#audit-client/spool/audit-spool.ts";
 import {
   addressSchema,
   booleanSchema,
@@ -14,11 +13,12 @@ import {
   redisConfig,
   redisConfigProblem,
   tlsConfig,
-} from "#kit/config.ts";
+} from "#kit/config/config.ts";
+import { CALL_BUDGET_MS } from "#kit/rpc/call-context.ts";
 import { assuranceSchema, isWebOrigin, parseRoutesFile } from "#routes-file/routes-file.ts";
 import { TOKEN_DELIVERIES } from "./auth/oauth-redirect.ts";
 import { parseReturnTarget } from "./auth/return-to.ts";
-import { isAllowedHost, normalAuthority } from "./edge/authority.ts";
+import { isAllowedHost, normalAuthority } from "./edge/proofs/authority.ts";
 import { limitClassesSchema } from "./limits/limit-class.ts";
 import { parseIntrospectionClients } from "./oauth-server/introspection-clients.ts";
 import type { PageLink } from "./pages/index-page.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { DomainError } from "#kit/errors.ts";
-import type { Implementation, RpcContext } from "#kit/rpc-server.ts";
+import type { Implementation, RpcContext } from "#kit/rpc/rpc-server.ts";
+import { DomainError } from "#kit/values/errors.ts";
 
 const uuid = z.uuid();
 const named = z.looseObject({

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { encodeHeader, HEADER_BYTES } from "#breach-list/list-format.ts";
-import { ConfigError, parseConfig } from "#kit/config.ts";
+import { ConfigError, parseConfig } from "#kit/config/config.ts";
 import { assertAccessFits, configSchema, hashConcurrency } from "./config.ts";
 import { BUILT_IN_MAIL_TEMPLATES } from "./mail/mail-templates.ts";
 

@@ -3,7 +3,6 @@ import { accessConfig } from "#access-file/access-config.ts";
 import type { AccessFile } from "#access-file/access-file.ts";
 import { BreachListError } from "#breach-list/list-format.ts";
 import { readListHeader } from "#breach-list/open-breach-list.ts";
-import { canonicalEmail } from "#kit/canonical-email.ts";
 import {
   addressSchema,
   booleanSchema,
@@ -15,8 +14,9 @@ import {
   redisConfigProblem,
   secretFileSchema,
   serviceConfig,
-} from "#kit/config.ts";
-import { refusedPeopleConfig } from "#kit/refused-people.ts";
+} from "#kit/config/config.ts";
+import { refusedPeopleConfig } from "#kit/rpc/refused-people.ts";
+import { canonicalEmail } from "#kit/values/canonical-email.ts";
 import { mailConfig, mailConfigProblems } from "./mail/mail-config.ts";
 import { oauthConfig, oauthConfigProblems } from "./oauth/oauth-config.ts";
 import { passkeyConfig, passkeyConfigProblems } from "./passkeys/passkey-config.ts";

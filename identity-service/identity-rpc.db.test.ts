@@ -1,16 +1,16 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Identity } from "#deploy/local/certificates.ts";
 import { connectTo } from "#deploy/local/postgres/ensure-database.ts";
-import { newCallContext } from "#kit/call-context.ts";
-import { createMetrics } from "#kit/metrics.ts";
-import { callUnary, createRpcClient } from "#kit/rpc-client.ts";
-import { createRpcServer } from "#kit/rpc-server.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import { callUnary, createRpcClient } from "#kit/rpc/rpc-client.ts";
+import { createRpcServer } from "#kit/rpc/rpc-server.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
 import {
   IdentityServiceClient,
   IdentityServiceService,
 } from "#proto/gatehouse/identity/v1/identity_service.ts";
-import { createTestCertificates } from "#tests/support/certificates.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
+import { createTestCertificates } from "#tests/support/system/certificates.ts";
 import { ACCOUNT_CALLERS } from "./account-rpc.ts";
 import { createIdentityRpc, IDENTITY_CALLERS } from "./identity-rpc.ts";
 import { testDeps } from "./testing/test-deps.ts";

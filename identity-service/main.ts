@@ -4,17 +4,17 @@ import * as argon2 from "@node-rs/argon2";
 import { v7 as uuidv7 } from "uuid";
 import { AccessTable } from "#access-file/access-rules.ts";
 import { watchAccessFile } from "#access-file/watch-access-file.ts";
-import { createAuditRecorder } from "#audit-client/audit-recorder.ts";
-import { createReadingRecorder } from "#audit-client/record-reading.ts";
-import { type CallContext, newCallContext } from "#kit/call-context.ts";
-import { loadConfig } from "#kit/config.ts";
-import { connectPostgres } from "#kit/postgres.ts";
-import { redisSettings } from "#kit/redis-connection.ts";
-import { repeat, untilSuccess } from "#kit/repeat.ts";
-import { callUnary, createRpcClient } from "#kit/rpc-client.ts";
-import type { RpcServer } from "#kit/rpc-server.ts";
-import { serveRpc, startProcess } from "#kit/service-process.ts";
-import { watchDatabase } from "#kit/watch-database.ts";
+import { createAuditRecorder } from "#audit-client/record/audit-recorder.ts";
+import { createReadingRecorder } from "#audit-client/stream/record-reading.ts";
+import { loadConfig } from "#kit/config/config.ts";
+import { connectPostgres } from "#kit/database/postgres.ts";
+import { serveRpc, startProcess } from "#kit/process/service-process.ts";
+import { watchDatabase } from "#kit/process/watch-database.ts";
+import { redisSettings } from "#kit/redis/redis-connection.ts";
+import { type CallContext, newCallContext } from "#kit/rpc/call-context.ts";
+import { callUnary, createRpcClient } from "#kit/rpc/rpc-client.ts";
+import type { RpcServer } from "#kit/rpc/rpc-server.ts";
+import { repeat, untilSuccess } from "#kit/telemetry/repeat.ts";
 import { AuditServiceClient } from "#proto/gatehouse/audit/v1/audit_service.ts";
 import {
   ClientAdminServiceService,

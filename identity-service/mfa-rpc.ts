@@ -1,4 +1,4 @@
-import type { Callers, Implementation } from "#kit/rpc-server.ts";
+import type { Callers, Implementation } from "#kit/rpc/rpc-server.ts";
 import type { IdentityServiceServer } from "#proto/gatehouse/identity/v1/identity_service.ts";
 import { beginTotpEnrollment } from "./mfa/begin-totp-enrollment.ts";
 import { confirmTotpEnrollment } from "./mfa/confirm-totp-enrollment.ts";

@@ -1,4 +1,4 @@
-import type { Callers, Implementation } from "#kit/rpc-server.ts";
+import type { Callers, Implementation } from "#kit/rpc/rpc-server.ts";
 import type {
   BeginOAuthLoginRequest,
   CompleteOAuthLoginResponse,

@@ -1,5 +1,5 @@
-import { DomainError } from "#kit/errors.ts";
-import type { Callers, Implementation } from "#kit/rpc-server.ts";
+import type { Callers, Implementation } from "#kit/rpc/rpc-server.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type {
   IdentityServiceServer,
   Passkey as ProtoPasskey,

@@ -7,7 +7,7 @@ import {
   plantedId,
   type StoreCalls,
   storeFunctions,
-} from "#tests/support/planted-database.ts";
+} from "#tests/support/database/planted-database.ts";
 import * as userAdmin from "./admin/user-admin-store.ts";
 import * as approvals from "./approvals/approval-store.ts";
 import * as events from "./audit/security-event-store.ts";

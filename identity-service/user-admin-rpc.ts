@@ -1,7 +1,7 @@
-import { filterText, lookedFor, type RecordReading } from "#audit-client/record-reading.ts";
-import { isRoleName } from "#kit/access-names.ts";
-import { DomainError } from "#kit/errors.ts";
-import type { Callers, Implementation } from "#kit/rpc-server.ts";
+import { filterText, lookedFor, type RecordReading } from "#audit-client/stream/record-reading.ts";
+import type { Callers, Implementation } from "#kit/rpc/rpc-server.ts";
+import { isRoleName } from "#kit/values/access-names.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import {
   type ManagedUser,
   type OwnedClients,

@@ -1,6 +1,6 @@
-import { filterText, type RecordReading } from "#audit-client/record-reading.ts";
-import { DomainError } from "#kit/errors.ts";
-import type { Callers, Implementation } from "#kit/rpc-server.ts";
+import { filterText, type RecordReading } from "#audit-client/stream/record-reading.ts";
+import type { Callers, Implementation } from "#kit/rpc/rpc-server.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type {
   ImportRow as ProtoRow,
   UserImportServiceServer,

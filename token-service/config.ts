@@ -7,9 +7,9 @@ import {
   redisConfig,
   redisConfigProblem,
   serviceConfig,
-} from "#kit/config.ts";
-import { refusedPeopleConfig } from "#kit/refused-people.ts";
-import { MAX_ACCESS_TTL_S } from "./token-lifetimes.ts";
+} from "#kit/config/config.ts";
+import { refusedPeopleConfig } from "#kit/rpc/refused-people.ts";
+import { MAX_ACCESS_TTL_S } from "./revocations/token-lifetimes.ts";
 
 export const configSchema = z
   .object({

@@ -2,28 +2,28 @@ import { randomUUID } from "node:crypto";
 import { type Client, status } from "@grpc/grpc-js";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { failure } from "#gateway/edge/envelope.ts";
-import { challengeOf, HTTP_STATUS } from "#gateway/edge/http-errors.ts";
-import { newCallContext } from "#kit/call-context.ts";
-import { DomainError, type ErrorCode } from "#kit/errors.ts";
-import { createMetrics } from "#kit/metrics.ts";
-import { callUnary, createRpcClient } from "#kit/rpc-client.ts";
-import { createRpcServer, type RpcServer } from "#kit/rpc-server.ts";
+import { failure } from "#gateway/edge/answers/envelope.ts";
+import { challengeOf, HTTP_STATUS } from "#gateway/edge/answers/http-errors.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import { callUnary, createRpcClient } from "#kit/rpc/rpc-client.ts";
+import { createRpcServer, type RpcServer } from "#kit/rpc/rpc-server.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
+import { DomainError, type ErrorCode } from "#kit/values/errors.ts";
 import { HeaderValueOption_HeaderAppendAction as HeaderAppendAction } from "#proto/envoy/config/core/v3/base.ts";
 import {
   AuthorizationClient,
   AuthorizationService,
   type CheckResponse,
 } from "#proto/envoy/service/auth/v3/external_auth.ts";
-import { createTestCertificates, type TestCertificates } from "#tests/support/certificates.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
-import { logIn, startTokenReplica, type TokenReplica } from "#tests/support/token-service.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
+import { createTestCertificates, type TestCertificates } from "#tests/support/system/certificates.ts";
+import { logIn, startTokenReplica, type TokenReplica } from "#tests/support/system/token-service.ts";
 import { createEnvoyAuthRpc, envoyCallers } from "./envoy-auth-rpc.ts";
-import { exchangeToken } from "./exchange-token.ts";
-import { issueClientToken } from "./issue-client-token.ts";
-import { issueSession } from "./issue-session.ts";
-import { revokeSession } from "./revoke-session.ts";
-import type { ProvenApiKey } from "./verify-token.ts";
+import { issueSession } from "./sessions/issue-session.ts";
+import { revokeSession } from "./sessions/revoke-session.ts";
+import { exchangeToken } from "./tokens/exchange-token.ts";
+import { issueClientToken } from "./tokens/issue-client-token.ts";
+import type { ProvenApiKey } from "./tokens/verify-token.ts";
 
 const apiKeys = new Map<string, ProvenApiKey>();
 

@@ -1,6 +1,6 @@
-import { DomainError, ERROR_CATALOGUE, type ErrorCode } from "#kit/errors.ts";
-import { toRpcError } from "#kit/rpc-errors.ts";
-import type { Callers, Implementation } from "#kit/rpc-server.ts";
+import { toRpcError } from "#kit/rpc/rpc-errors.ts";
+import type { Callers, Implementation } from "#kit/rpc/rpc-server.ts";
+import { DomainError, ERROR_CATALOGUE, type ErrorCode } from "#kit/values/errors.ts";
 import {
   HeaderValueOption_HeaderAppendAction as HeaderAppendAction,
   type HeaderValueOption,
@@ -8,8 +8,8 @@ import {
 import type { AuthorizationServer, CheckResponse } from "#proto/envoy/service/auth/v3/external_auth.ts";
 import { StatusCode } from "#proto/envoy/type/v3/http_status.ts";
 import { bearerToken } from "#token-client/bearer-token.ts";
-import { type AccessClaims, isOfClient } from "./access-token.ts";
-import { type VerifyTokenDeps, verifyToken } from "./verify-token.ts";
+import { type AccessClaims, isOfClient } from "./tokens/access-token.ts";
+import { type VerifyTokenDeps, verifyToken } from "./tokens/verify-token.ts";
 
 export function envoyCallers(envoys: readonly string[]): Callers<AuthorizationServer> {
   return { check: envoys };

@@ -1,16 +1,16 @@
-import type { RecordReading } from "#audit-client/record-reading.ts";
-import { traceIdOf } from "#kit/call-context.ts";
-import type { Callers, Implementation, RpcContext } from "#kit/rpc-server.ts";
+import type { RecordReading } from "#audit-client/stream/record-reading.ts";
+import { traceIdOf } from "#kit/rpc/call-context.ts";
+import type { Callers, Implementation, RpcContext } from "#kit/rpc/rpc-server.ts";
 import {
   type KeyServiceServer,
   type SigningKey as SigningKeyMessage,
   SigningKeyState,
 } from "#proto/gatehouse/token/v1/key_service.ts";
-import type { KeyEventCause } from "./key-event.ts";
-import type { KeyRing } from "./key-ring.ts";
-import { listKeys, type SigningKeyRow } from "./key-store.ts";
-import { type RevokeSigningKeyDeps, revokeSigningKey } from "./revoke-signing-key.ts";
-import { type RotateSigningKeyDeps, rotateSigningKey } from "./rotate-signing-key.ts";
+import type { KeyEventCause } from "./keys/key-event.ts";
+import type { KeyRing } from "./keys/key-ring.ts";
+import { listKeys, type SigningKeyRow } from "./keys/key-store.ts";
+import { type RevokeSigningKeyDeps, revokeSigningKey } from "./keys/revoke-signing-key.ts";
+import { type RotateSigningKeyDeps, rotateSigningKey } from "./keys/rotate-signing-key.ts";
 
 export const keyCallers: Callers<KeyServiceServer> = {
   listSigningKeys: ["gateway", "operator"],

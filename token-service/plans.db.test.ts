@@ -7,11 +7,11 @@ import {
   plantedId,
   type StoreCalls,
   storeFunctions,
-} from "#tests/support/planted-database.ts";
-import * as keys from "./key-store.ts";
-import * as revocations from "./revocation-store.ts";
-import * as events from "./security-event-store.ts";
-import * as sessions from "./session-store.ts";
+} from "#tests/support/database/planted-database.ts";
+import * as events from "./events/security-event-store.ts";
+import * as keys from "./keys/key-store.ts";
+import * as revocations from "./revocations/revocation-store.ts";
+import * as sessions from "./rows/session-store.ts";
 
 const USER = plantedId(1_000);
 const SESSION = plantedId(2_000);

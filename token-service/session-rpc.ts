@@ -1,30 +1,34 @@
 import { z } from "zod";
-import type { RecordReading } from "#audit-client/record-reading.ts";
-import { PERMISSION_NAME, ROLE_NAME } from "#kit/access-names.ts";
-import { AUDIENCE_FORM, isAudience } from "#kit/audience.ts";
-import { traceIdOf } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import type { Callers, Implementation, RpcContext } from "#kit/rpc-server.ts";
+import type { RecordReading } from "#audit-client/stream/record-reading.ts";
+import { traceIdOf } from "#kit/rpc/call-context.ts";
+import type { Callers, Implementation, RpcContext } from "#kit/rpc/rpc-server.ts";
+import { PERMISSION_NAME, ROLE_NAME } from "#kit/values/access-names.ts";
+import { AUDIENCE_FORM, isAudience } from "#kit/values/audience.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { TokenPair as TokenPairMessage } from "#proto/gatehouse/token/v1/principal.ts";
 import type { Session, SessionServiceServer } from "#proto/gatehouse/token/v1/session_service.ts";
 import { acrOf, parseAcr } from "#token-client/assurance.ts";
-import { provenField } from "./confirmation.ts";
-import { type ExchangeTokenDeps, exchangeToken } from "./exchange-token.ts";
-import { type IssueClientTokenDeps, issueClientToken } from "./issue-client-token.ts";
-import { type IssueSessionDeps, issueSession } from "./issue-session.ts";
-import { proveRefreshToken } from "./prove-refresh-token.ts";
-import { type RaiseSessionDeps, raiseSession } from "./raise-session.ts";
-import { type RefreshSessionDeps, refreshSession } from "./refresh-session.ts";
-import type { RevocationCause } from "./revocation-event.ts";
-import { type RevokeAllSessionsDeps, revokeAllSessions, type SweepPosition } from "./revoke-all-sessions.ts";
+import type { RevocationCause } from "./revocations/revocation-event.ts";
+import { provenField } from "./rows/confirmation.ts";
+import { listLiveSessions, type SessionRow } from "./rows/session-store.ts";
+import { type IssueSessionDeps, issueSession } from "./sessions/issue-session.ts";
+import { proveRefreshToken } from "./sessions/prove-refresh-token.ts";
+import { type RaiseSessionDeps, raiseSession } from "./sessions/raise-session.ts";
+import { type RefreshSessionDeps, refreshSession } from "./sessions/refresh-session.ts";
+import {
+  type RevokeAllSessionsDeps,
+  revokeAllSessions,
+  type SweepPosition,
+} from "./sessions/revoke-all-sessions.ts";
 import {
   type RevokeSessionDeps,
   revokeClientTokens,
   revokeSession,
   revokeUserSessions,
-} from "./revoke-session.ts";
-import { listLiveSessions, type SessionRow } from "./session-store.ts";
-import type { TokenPair } from "./sign-pair.ts";
+} from "./sessions/revoke-session.ts";
+import { type ExchangeTokenDeps, exchangeToken } from "./tokens/exchange-token.ts";
+import { type IssueClientTokenDeps, issueClientToken } from "./tokens/issue-client-token.ts";
+import type { TokenPair } from "./tokens/sign-pair.ts";
 
 const managers = ["gateway", "identity-service", "operator"] as const;
 

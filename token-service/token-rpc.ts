@@ -1,5 +1,5 @@
 import type { JWK } from "jose";
-import type { Callers, Implementation } from "#kit/rpc-server.ts";
+import type { Callers, Implementation } from "#kit/rpc/rpc-server.ts";
 import { type Principal, PrincipalKind } from "#proto/gatehouse/token/v1/principal.ts";
 import {
   InactiveReason,
@@ -8,20 +8,20 @@ import {
   type VerificationKey as VerificationKeyMessage,
 } from "#proto/gatehouse/token/v1/token_service.ts";
 import type { Algorithm } from "#token-client/token-signature.ts";
-import { isOfClient } from "./access-token.ts";
-import { bindingIn, confirmationOf } from "./confirmation.ts";
-import type { KeyRing } from "./key-ring.ts";
-import type { RevocationFeed } from "./revocation-feed.ts";
-import type { Revocation, VerificationKey } from "./revocation-store.ts";
-import { importPublicKey } from "./signing-key.ts";
-import { accessTokenLifeS } from "./token-lifetimes.ts";
+import type { KeyRing } from "./keys/key-ring.ts";
+import { importPublicKey } from "./keys/signing-key.ts";
+import type { RevocationFeed } from "./revocations/revocation-feed.ts";
+import type { Revocation, VerificationKey } from "./revocations/revocation-store.ts";
+import { accessTokenLifeS } from "./revocations/token-lifetimes.ts";
+import { bindingIn, confirmationOf } from "./rows/confirmation.ts";
+import { isOfClient } from "./tokens/access-token.ts";
 import {
   type Refusal,
   refusedAtMs,
   type VerifiedToken,
   type VerifyTokenDeps,
   verifyToken,
-} from "./verify-token.ts";
+} from "./tokens/verify-token.ts";
 
 export function tokenCallers(verifiers: readonly string[]): Callers<TokenServiceServer> {
   // identity-service asks for the issuer.

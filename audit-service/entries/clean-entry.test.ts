@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { MAX_LENGTH } from "#audit-client/audit-entry.ts";
+import { MAX_LENGTH } from "#audit-client/stream/audit-entry.ts";
 import { cleanEntry, cleanText, substituteId } from "./clean-entry.ts";
 import { sampleEntry, sampleOrigin } from "./entry.fixture.ts";
 

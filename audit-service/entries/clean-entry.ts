@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import { MAX_LENGTH } from "#audit-client/audit-entry.ts";
-import { SPELLING, UNSEEN_CLASS } from "#kit/unseen.ts";
+import { MAX_LENGTH } from "#audit-client/stream/audit-entry.ts";
+import { SPELLING, UNSEEN_CLASS } from "#kit/values/unseen.ts";
 import type { Entry, EntryOrigin, ProducedEntry } from "./entry.ts";
 
 /** What is unseen can falsify text, but for spelling and what makes one emoji of several characters. PostgreSQL cannot store NUL. */

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { emptyLog } from "#tests/support/audit-log.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
+import { emptyLog } from "#tests/support/system/audit-log.ts";
 import { cleanEntry } from "./clean-entry.ts";
 import { asSent, producedEntry, sampleEntry, sampleOrigin, store } from "./entry.fixture.ts";
 import type { LogEntry } from "./entry.ts";

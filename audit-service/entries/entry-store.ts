@@ -1,4 +1,4 @@
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
 import { dayOf } from "./clean-entry.ts";
 import type { Entry, LogEntry, ProducedEntry } from "./entry.ts";
 import type { PageEnd } from "./search-cursor.ts";

@@ -1,4 +1,4 @@
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
 import type { Entry, EntryOrigin, LogEntry, ProducedEntry } from "./entry.ts";
 import { insertEntries } from "./entry-store.ts";
 import { storeEntries } from "./store-entries.ts";

@@ -7,21 +7,21 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import type { AuditOutcome } from "#audit-client/audit-entry.ts";
-import { type AuditRecorderOptions, createAuditRecorder } from "#audit-client/audit-recorder.ts";
-import { openAuditSpool } from "#audit-client/audit-spool.ts";
-import { sampleEvent } from "#audit-client/entry.fixture.ts";
-import { createReadingRecorder } from "#audit-client/record-reading.ts";
-import { toProto } from "#audit-client/to-proto.ts";
+import { type AuditRecorderOptions, createAuditRecorder } from "#audit-client/record/audit-recorder.ts";
+import { openAuditSpool } from "#audit-client/spool/audit-spool.ts";
+import type { AuditOutcome } from "#audit-client/stream/audit-entry.ts";
+import { sampleEvent } from "#audit-client/stream/entry.fixture.ts";
+import { createReadingRecorder } from "#audit-client/stream/record-reading.ts";
+import { toProto } from "#audit-client/stream/to-proto.ts";
 import { certificateFiles, ensureCertificates, type Identity } from "#deploy/local/certificates.ts";
-import { newCallContext } from "#kit/call-context.ts";
-import { Secret } from "#kit/config.ts";
-import { createMetrics } from "#kit/metrics.ts";
-import { connectPostgres, type Sql, transaction } from "#kit/postgres.ts";
-import { callUnary, createRpcClient, openBidiStream } from "#kit/rpc-client.ts";
-import { fromRpcError } from "#kit/rpc-errors.ts";
-import { createRpcServer, type RpcServer } from "#kit/rpc-server.ts";
-import { ProcessCertificate } from "#kit/rpc-tls.ts";
+import { Secret } from "#kit/config/config.ts";
+import { connectPostgres, type Sql, transaction } from "#kit/database/postgres.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import { callUnary, createRpcClient, openBidiStream } from "#kit/rpc/rpc-client.ts";
+import { fromRpcError } from "#kit/rpc/rpc-errors.ts";
+import { createRpcServer, type RpcServer } from "#kit/rpc/rpc-server.ts";
+import { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
 import {
   AuditQueryServiceClient,
   AuditQueryServiceService,
@@ -34,8 +34,8 @@ import {
   type RecordRequest,
 } from "#proto/gatehouse/audit/v1/audit_service.ts";
 import { Entry as WireEntry } from "#proto/gatehouse/audit/v1/entry.ts";
-import { testSequencer } from "#tests/support/audit-sequencer.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
+import { testSequencer } from "#tests/support/system/audit-sequencer.ts";
 import { loggedEntry, sampleEntry, store } from "../entries/entry.fixture.ts";
 import type { Entry } from "../entries/entry.ts";
 import { toWireEntry } from "../entries/entry-rpc.ts";

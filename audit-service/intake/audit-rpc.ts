@@ -1,6 +1,6 @@
-import { MAX_LENGTH } from "#audit-client/audit-entry.ts";
-import { filterText, type RecordReading } from "#audit-client/record-reading.ts";
-import type { Callers, Implementation } from "#kit/rpc-server.ts";
+import { MAX_LENGTH } from "#audit-client/stream/audit-entry.ts";
+import { filterText, type RecordReading } from "#audit-client/stream/record-reading.ts";
+import type { Callers, Implementation } from "#kit/rpc/rpc-server.ts";
 import type { AuditServiceServer, RecordRequest } from "#proto/gatehouse/audit/v1/audit_service.ts";
 import { cleanEntry } from "../entries/clean-entry.ts";
 import type { ProducedEntry } from "../entries/entry.ts";

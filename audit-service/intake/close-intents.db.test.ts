@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { substituteId } from "../entries/clean-entry.ts";
 import { producedEntry, sampleEntry, store } from "../entries/entry.fixture.ts";
 import type { Entry } from "../entries/entry.ts";

@@ -1,6 +1,6 @@
 import { pino } from "pino";
 import { expect, test, vi } from "vitest";
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { producedEntry } from "../entries/entry.fixture.ts";
 import type { ProducedEntry } from "../entries/entry.ts";
 import { createEntryRecorder, type RecordDeps } from "./record-entries.ts";

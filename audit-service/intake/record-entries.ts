@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
-import { DomainError } from "#kit/errors.ts";
-import type { Logger } from "#kit/logger.ts";
-import type { Metrics } from "#kit/metrics.ts";
-import { withinDeadline } from "#kit/within-deadline.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import type { Metrics } from "#kit/telemetry/metrics.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import { withinDeadline } from "#kit/values/within-deadline.ts";
 import { substituteId } from "../entries/clean-entry.ts";
 import type { Entry, LogEntry, ProducedEntry } from "../entries/entry.ts";
 import { isIdTaken } from "../entries/entry-store.ts";

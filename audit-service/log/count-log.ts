@@ -1,4 +1,4 @@
-import type { Metrics } from "#kit/metrics.ts";
+import type { Metrics } from "#kit/telemetry/metrics.ts";
 import type { Sequencer } from "./sequencer.ts";
 
 export function countLog(metrics: Metrics, sequencer: Sequencer, now: () => Date) {

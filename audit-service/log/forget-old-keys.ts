@@ -1,4 +1,4 @@
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
 import { createKeyPartitions, deleteOldKeys, dropKeyPartitions } from "../entries/entry-store.ts";
 
 const DAYS_AHEAD = 3;

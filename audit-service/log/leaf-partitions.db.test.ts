@@ -1,14 +1,14 @@
 import { randomUUID } from "node:crypto";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { type Sql, transaction } from "#kit/postgres.ts";
+import { type Sql, transaction } from "#kit/database/postgres.ts";
+import type { TestDatabase } from "#tests/support/database/postgres.ts";
+import { isConsistent, isIncluded } from "#tests/support/people/verify-proof.ts";
 import {
   openTestLog,
   recomputedLog,
   type TestLog,
   type TestSequencer,
-} from "#tests/support/audit-sequencer.ts";
-import type { TestDatabase } from "#tests/support/postgres.ts";
-import { isConsistent, isIncluded } from "#tests/support/verify-proof.ts";
+} from "#tests/support/system/audit-sequencer.ts";
 import { store } from "../entries/entry.fixture.ts";
 import { selectEntries, selectEntriesById, selectProvenEntries } from "../entries/entry-store.ts";
 import { proveConsistency, proveInclusion } from "../query/prove.ts";

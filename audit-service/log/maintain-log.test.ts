@@ -1,7 +1,7 @@
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import type { Sql } from "#kit/postgres.ts";
-import { INITIAL_STATUS, signer } from "#tests/support/audit-sequencer.ts";
+import type { Sql } from "#kit/database/postgres.ts";
+import { INITIAL_STATUS, signer } from "#tests/support/system/audit-sequencer.ts";
 import { runMaintenance, runSequencer } from "./maintain-log.ts";
 import type { Sequencer, SequencerStatus } from "./sequencer.ts";
 

@@ -1,7 +1,7 @@
-import { atMost } from "#kit/at-most.ts";
-import type { Logger } from "#kit/logger.ts";
-import type { Sql } from "#kit/postgres.ts";
-import { type Repetition, repeat } from "#kit/repeat.ts";
+import type { Sql } from "#kit/database/postgres.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import { type Repetition, repeat } from "#kit/telemetry/repeat.ts";
+import { atMost } from "#kit/values/at-most.ts";
 import { deleteOldProducers } from "../intake/intent-store.ts";
 import type { CheckpointSigner } from "./checkpoint.ts";
 import { forgetOldKeys } from "./forget-old-keys.ts";

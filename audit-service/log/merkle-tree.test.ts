@@ -3,8 +3,8 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { corpusFolder, hasCorpus, readCorpus } from "#tests/support/corpora.ts";
-import { isConsistent, isIncluded } from "#tests/support/verify-proof.ts";
+import { corpusFolder, hasCorpus, readCorpus } from "#tests/support/house/corpora.ts";
+import { isConsistent, isIncluded } from "#tests/support/people/verify-proof.ts";
 import {
   consistencyRanges,
   growTree,

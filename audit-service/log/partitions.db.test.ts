@@ -1,6 +1,8 @@
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { withoutTriggers } from "#tests/support/audit-log.ts";
+import type { TestDatabase } from "#tests/support/database/postgres.ts";
+import { isConsistent, isIncluded } from "#tests/support/people/verify-proof.ts";
+import { withoutTriggers } from "#tests/support/system/audit-log.ts";
 import {
   KEY,
   ORIGIN,
@@ -8,9 +10,7 @@ import {
   signer,
   type TestLog,
   type TestSequencer,
-} from "#tests/support/audit-sequencer.ts";
-import type { TestDatabase } from "#tests/support/postgres.ts";
-import { isConsistent, isIncluded } from "#tests/support/verify-proof.ts";
+} from "#tests/support/system/audit-sequencer.ts";
 import { producedEntry, store } from "../entries/entry.fixture.ts";
 import { selectEntries } from "../entries/entry-store.ts";
 import { exportEntries } from "../query/export-entries.ts";

@@ -1,5 +1,5 @@
-import type { Logger } from "#kit/logger.ts";
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
 import type { CheckpointSigner } from "./checkpoint.ts";
 import { selectLastCheckpoint } from "./checkpoint-store.ts";
 import { monthOf, startOfMonth } from "./month.ts";

@@ -1,4 +1,4 @@
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
 import { columns, type EntryRow, fromRow, type StoredEntry, sequenceOf } from "../entries/entry-store.ts";
 import type { TreeNode } from "./merkle-tree.ts";
 

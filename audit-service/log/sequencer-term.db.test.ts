@@ -1,7 +1,8 @@
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { transaction } from "#kit/postgres.ts";
-import { receiveInMonth } from "#tests/support/audit-log.ts";
+import { transaction } from "#kit/database/postgres.ts";
+import type { TestDatabase } from "#tests/support/database/postgres.ts";
+import { receiveInMonth } from "#tests/support/system/audit-log.ts";
 import {
   INITIAL_STATUS,
   ORIGIN,
@@ -9,8 +10,7 @@ import {
   type TestLog,
   type TestSequencer,
   type TestSequencerOptions,
-} from "#tests/support/audit-sequencer.ts";
-import type { TestDatabase } from "#tests/support/postgres.ts";
+} from "#tests/support/system/audit-sequencer.ts";
 import type { TreeHead } from "./checkpoint.ts";
 import type { CheckpointFile } from "./checkpoint-file.ts";
 import { monthOf } from "./month.ts";

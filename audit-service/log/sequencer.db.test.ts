@@ -3,8 +3,10 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { transaction } from "#kit/postgres.ts";
-import { withoutTriggers } from "#tests/support/audit-log.ts";
+import { transaction } from "#kit/database/postgres.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
+import { isConsistent, isIncluded } from "#tests/support/people/verify-proof.ts";
+import { withoutTriggers } from "#tests/support/system/audit-log.ts";
 import {
   KEY,
   ORIGIN,
@@ -13,9 +15,7 @@ import {
   signer,
   type TestLog,
   testSequencer,
-} from "#tests/support/audit-sequencer.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
-import { isConsistent, isIncluded } from "#tests/support/verify-proof.ts";
+} from "#tests/support/system/audit-sequencer.ts";
 import { producedEntry, store } from "../entries/entry.fixture.ts";
 import { selectEntries, selectProvenEntries } from "../entries/entry-store.ts";
 import { exportEntries } from "../query/export-entries.ts";

@@ -1,6 +1,6 @@
-import type { Logger } from "#kit/logger.ts";
-import type { Sql } from "#kit/postgres.ts";
-import { withinDeadline } from "#kit/within-deadline.ts";
+import type { Sql } from "#kit/database/postgres.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import { withinDeadline } from "#kit/values/within-deadline.ts";
 import type { StoredEntry } from "../entries/entry-store.ts";
 import type { CheckpointSigner, TreeHead } from "./checkpoint.ts";
 import type { CheckpointFile } from "./checkpoint-file.ts";

@@ -1,4 +1,4 @@
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
 import { hashRange, type LeafRange, subtreesOf } from "./merkle-tree.ts";
 import { selectNodes } from "./tree-store.ts";
 

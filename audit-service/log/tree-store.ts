@@ -1,4 +1,4 @@
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
 import { hashRange, type TreeNode } from "./merkle-tree.ts";
 
 export const KEPT_LEVELS = 8;

@@ -1,4 +1,4 @@
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
 import type { TreeHead } from "./checkpoint.ts";
 import { MissingHashes, readRoot } from "./tree-proofs.ts";
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { type Sql, transaction } from "#kit/postgres.ts";
-import { openTestLog, type TestLog } from "#tests/support/audit-sequencer.ts";
+import { type Sql, transaction } from "#kit/database/postgres.ts";
+import { openTestLog, type TestLog } from "#tests/support/system/audit-sequencer.ts";
 import { producedEntry, sampleOrigin, store } from "../entries/entry.fixture.ts";
 import type { Entry } from "../entries/entry.ts";
 import { type Following, followEntries } from "./follow-entries.ts";

@@ -1,7 +1,7 @@
 import { expect, test, vi } from "vitest";
-import { noteReadings } from "#audit-client/reading.fixture.ts";
-import { newCallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
+import { noteReadings } from "#audit-client/stream/reading.fixture.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { FollowEntriesRequest } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { createAuditQueryRpc } from "./audit-query-rpc.ts";
 

@@ -1,7 +1,7 @@
-import { createFollowingRecorder } from "#audit-client/record-following.ts";
-import { filterText, type RecordReading } from "#audit-client/record-reading.ts";
-import { DomainError } from "#kit/errors.ts";
-import type { Callers, Implementation } from "#kit/rpc-server.ts";
+import { createFollowingRecorder } from "#audit-client/stream/record-following.ts";
+import { filterText, type RecordReading } from "#audit-client/stream/record-reading.ts";
+import type { Callers, Implementation } from "#kit/rpc/rpc-server.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import {
   type AuditQueryServiceServer,
   type ExportEntriesResponse,

@@ -1,5 +1,5 @@
-import { MAX_LENGTH } from "#audit-client/audit-entry.ts";
-import type { Sql } from "#kit/postgres.ts";
+import { MAX_LENGTH } from "#audit-client/stream/audit-entry.ts";
+import type { Sql } from "#kit/database/postgres.ts";
 import { cleanText } from "../entries/clean-entry.ts";
 import type { LogEntry } from "../entries/entry.ts";
 import { selectProvenEntries } from "../entries/entry-store.ts";

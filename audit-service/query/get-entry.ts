@@ -1,5 +1,5 @@
-import { DomainError } from "#kit/errors.ts";
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { LogEntry } from "../entries/entry.ts";
 import { selectEntriesById, selectProvenEntries } from "../entries/entry-store.ts";
 import { refused } from "../entries/refused.ts";

@@ -1,4 +1,4 @@
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
 
 /** Of the gateway: each success with a session has begun one. A login that ends with setting up a second factor is not among them. */
 const LOGIN_ACTIONS = [

@@ -1,5 +1,5 @@
-import { DomainError } from "#kit/errors.ts";
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { refused } from "../entries/refused.ts";
 import { consistencyRanges, inclusionRanges } from "../log/merkle-tree.ts";
 import { hashRanges } from "../log/tree-proofs.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { producedEntry, store as storeAll } from "../entries/entry.fixture.ts";
 import type { Entry } from "../entries/entry.ts";
 import { selectEntries } from "../entries/entry-store.ts";

@@ -1,5 +1,5 @@
-import { MAX_LENGTH } from "#audit-client/audit-entry.ts";
-import { DomainError, type FieldProblem } from "#kit/errors.ts";
+import { MAX_LENGTH } from "#audit-client/stream/audit-entry.ts";
+import { DomainError, type FieldProblem } from "#kit/values/errors.ts";
 import { cleanText } from "../entries/clean-entry.ts";
 import type { LogEntry } from "../entries/entry.ts";
 import type { EntryFilter, StoredEntry } from "../entries/entry-store.ts";

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Sql, transaction } from "#kit/postgres.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { type Sql, transaction } from "#kit/database/postgres.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { type EntryFilter, selectEntries } from "../entries/entry-store.ts";
 
 const ENTRIES = 30_000;

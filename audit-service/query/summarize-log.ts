@@ -1,5 +1,5 @@
-import { DomainError, type FieldProblem } from "#kit/errors.ts";
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
+import { DomainError, type FieldProblem } from "#kit/values/errors.ts";
 import {
   countNextEntries,
   deleteOldLoginCounts,

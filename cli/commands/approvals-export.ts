@@ -1,5 +1,5 @@
-import { newCallContext } from "#kit/call-context.ts";
-import { callUnary } from "#kit/rpc-client.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import { callUnary } from "#kit/rpc/rpc-client.ts";
 import {
   type ListUsedApprovalsRequest,
   type UsedApproval,

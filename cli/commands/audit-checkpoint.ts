@@ -1,4 +1,4 @@
-import { callUnary } from "#kit/rpc-client.ts";
+import { callUnary } from "#kit/rpc/rpc-client.ts";
 import { AuditQueryServiceClient } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { openCheckpoint } from "../audit-verifier/checkpoint.ts";
 import { NoteError, parseVerifierKey } from "../audit-verifier/signed-note.ts";

@@ -3,9 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { DomainError } from "#kit/errors.ts";
-import { createMetrics } from "#kit/metrics.ts";
-import { createRpcServer, type Implementation, type RpcServer } from "#kit/rpc-server.ts";
+import { createRpcServer, type Implementation, type RpcServer } from "#kit/rpc/rpc-server.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import {
   type AuditQueryServiceServer,
   AuditQueryServiceService,
@@ -15,7 +15,7 @@ import {
   type SearchEntriesRequest,
 } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { type Entry, EntryKind, Outcome } from "#proto/gatehouse/audit/v1/entry.ts";
-import { createTestCertificates, type TestCertificates } from "#tests/support/certificates.ts";
+import { createTestCertificates, type TestCertificates } from "#tests/support/system/certificates.ts";
 import type { EntryLine, ExportLine } from "../audit-verifier/export-line.ts";
 import { sampleKey, sampleLog, textOf } from "../audit-verifier/log.fixture.ts";
 import { run } from "../run.ts";

@@ -1,4 +1,4 @@
-import { callUnary } from "#kit/rpc-client.ts";
+import { callUnary } from "#kit/rpc/rpc-client.ts";
 import { AuditQueryServiceClient, SummaryInterval } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import type { Command } from "../command.ts";
 import { oneOf } from "./one-of.ts";

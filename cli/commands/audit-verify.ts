@@ -1,5 +1,5 @@
 import { readFileSync, statSync } from "node:fs";
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { AuditQueryServiceClient } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import type { Checkpoint } from "../audit-verifier/checkpoint.ts";
 import { type ExportLine, LineError, parseExportLine } from "../audit-verifier/export-line.ts";

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { callUnary } from "#kit/rpc-client.ts";
+import { callUnary } from "#kit/rpc/rpc-client.ts";
 import {
   ClientAdminServiceClient,
   type ClientCredential,

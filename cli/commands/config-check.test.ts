@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createTestCertificates, type TestCertificates } from "#tests/support/certificates.ts";
+import { createTestCertificates, type TestCertificates } from "#tests/support/system/certificates.ts";
 import { run } from "../run.ts";
 import { COMMANDS } from "./commands.ts";
 

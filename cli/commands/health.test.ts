@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterEach, expect, test } from "vitest";
-import { createMetrics } from "#kit/metrics.ts";
-import { startOperationsServer } from "#kit/operations-server.ts";
+import { startOperationsServer } from "#kit/process/operations-server.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { run } from "../run.ts";
 import { COMMANDS } from "./commands.ts";
 

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Client } from "@grpc/grpc-js";
-import { newCallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import { callUnary, type UnaryMethod } from "#kit/rpc-client.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import { callUnary, type UnaryMethod } from "#kit/rpc/rpc-client.ts";
+import { DomainError } from "#kit/values/errors.ts";
 
 const CALL_BUDGET_MS = 10_000;
 /** Without an answer: longer than a fail-over of a database, or than the audit log is behind. */

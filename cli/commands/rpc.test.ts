@@ -5,14 +5,14 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { pino } from "pino";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { createMetrics } from "#kit/metrics.ts";
-import { addReflection } from "#kit/reflection.ts";
-import { createRpcServer, type RpcServer } from "#kit/rpc-server.ts";
+import { addReflection } from "#kit/rpc/reflection.ts";
+import { createRpcServer, type RpcServer } from "#kit/rpc/rpc-server.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
 import {
   AuditQueryServiceService,
   type ExportEntriesRequest,
 } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
-import { createTestCertificates, type TestCertificates } from "#tests/support/certificates.ts";
+import { createTestCertificates, type TestCertificates } from "#tests/support/system/certificates.ts";
 import { run } from "../run.ts";
 import { COMMANDS } from "./commands.ts";
 

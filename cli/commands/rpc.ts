@@ -11,8 +11,8 @@ import {
 } from "@bufbuild/protobuf";
 import { type FileDescriptorProto, FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
 import { Client } from "@grpc/grpc-js";
-import { callUnary, openServerStream } from "#kit/rpc-client.ts";
-import { fromRpcError } from "#kit/rpc-errors.ts";
+import { callUnary, openServerStream } from "#kit/rpc/rpc-client.ts";
+import { fromRpcError } from "#kit/rpc/rpc-errors.ts";
 import { askReflection } from "../ask-reflection.ts";
 import type { Backend } from "../backend.ts";
 import { type BackendService, SERVICES } from "../backend-settings.ts";

@@ -1,4 +1,4 @@
-import { callUnary } from "#kit/rpc-client.ts";
+import { callUnary } from "#kit/rpc/rpc-client.ts";
 import { SessionServiceClient } from "#proto/gatehouse/token/v1/session_service.ts";
 import type { Command } from "../command.ts";
 import { table } from "./table.ts";

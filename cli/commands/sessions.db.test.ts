@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import { noteReadings } from "#audit-client/reading.fixture.ts";
-import { createTestCertificates, type TestCertificates } from "#tests/support/certificates.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
-import { startTokenServer, type TokenServer } from "#tests/support/token-server.ts";
-import { logIn, startTokenReplica, type TokenReplica } from "#tests/support/token-service.ts";
-import { verifyToken } from "#token-service/verify-token.ts";
+import { noteReadings } from "#audit-client/stream/reading.fixture.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
+import { createTestCertificates, type TestCertificates } from "#tests/support/system/certificates.ts";
+import { startTokenServer, type TokenServer } from "#tests/support/system/token-server.ts";
+import { logIn, startTokenReplica, type TokenReplica } from "#tests/support/system/token-service.ts";
+import { verifyToken } from "#token-service/tokens/verify-token.ts";
 import { run } from "../run.ts";
 import { COMMANDS } from "./commands.ts";
 

@@ -2,15 +2,15 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer } from "node:net";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import { DomainError } from "#kit/errors.ts";
-import { createMetrics } from "#kit/metrics.ts";
-import { createRpcServer, type Implementation, type RpcServer } from "#kit/rpc-server.ts";
+import { createRpcServer, type Implementation, type RpcServer } from "#kit/rpc/rpc-server.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import {
   type AuditQueryServiceServer,
   AuditQueryServiceService,
 } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { Entry } from "#proto/gatehouse/audit/v1/entry.ts";
-import { createTestCertificates, type TestCertificates } from "#tests/support/certificates.ts";
+import { createTestCertificates, type TestCertificates } from "#tests/support/system/certificates.ts";
 import { OutputClosedError } from "../output-closed-error.ts";
 import { run } from "../run.ts";
 import { COMMANDS } from "./commands.ts";

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { type CallContext, newCallContext } from "#kit/call-context.ts";
-import { callUnary } from "#kit/rpc-client.ts";
+import { type CallContext, newCallContext } from "#kit/rpc/call-context.ts";
+import { callUnary } from "#kit/rpc/rpc-client.ts";
 import {
   AuditQueryServiceClient,
   type FollowEntriesRequest,

@@ -1,4 +1,4 @@
-import { isRoleName } from "#kit/access-names.ts";
+import { isRoleName } from "#kit/values/access-names.ts";
 import type { User } from "#proto/gatehouse/identity/v1/user.ts";
 import { type ManagedUser, UserStatus } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import { UsageError } from "../usage-error.ts";

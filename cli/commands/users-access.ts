@@ -1,4 +1,4 @@
-import { callUnary } from "#kit/rpc-client.ts";
+import { callUnary } from "#kit/rpc/rpc-client.ts";
 import { UserAdminServiceClient, UserStatus } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import type { Command } from "../command.ts";
 import { REASON_OPTION, reasonOf } from "./reason-option.ts";

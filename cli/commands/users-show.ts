@@ -1,4 +1,4 @@
-import { callUnary } from "#kit/rpc-client.ts";
+import { callUnary } from "#kit/rpc/rpc-client.ts";
 import { ClientAdminServiceClient } from "#proto/gatehouse/identity/v1/client_service.ts";
 import {
   UserAdminServiceClient,

@@ -1,7 +1,7 @@
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { peerOf, type TlsFiles } from "#kit/rpc-tls.ts";
-import { readPrivateFile } from "#kit/secret-file.ts";
+import { readPrivateFile } from "#kit/config/secret-file.ts";
+import { peerOf, type TlsFiles } from "#kit/rpc/rpc-tls.ts";
 import { type Finding, failed, ok, reasonOf, warning } from "./finding.ts";
 
 /** As the alert GatehouseCertificateEnds: a ticket, and a page. */

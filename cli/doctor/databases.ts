@@ -1,11 +1,11 @@
 import { z } from "zod";
-import { ConfigError, databaseConfig, parseConfig } from "#kit/config.ts";
-import { causeOfUnavailable } from "#kit/database-failure.ts";
-import { databaseHosts } from "#kit/database-hosts.ts";
-import { createLogger } from "#kit/logger.ts";
-import { isLoopback } from "#kit/loopback.ts";
-import { pendingMigrations } from "#kit/migrate.ts";
-import { connectPostgres, type Sql } from "#kit/postgres.ts";
+import { ConfigError, databaseConfig, parseConfig } from "#kit/config/config.ts";
+import { databaseHosts } from "#kit/config/database-hosts.ts";
+import { causeOfUnavailable } from "#kit/database/database-failure.ts";
+import { pendingMigrations } from "#kit/database/migrate.ts";
+import { connectPostgres, type Sql } from "#kit/database/postgres.ts";
+import { createLogger } from "#kit/telemetry/logger.ts";
+import { isLoopback } from "#kit/values/loopback.ts";
 import { type ConfiguredService, migrationsOf } from "../service-configuration.ts";
 import { clockFinding, offsetOf } from "./clocks.ts";
 import {

@@ -1,6 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { peerOf, type TlsFiles } from "#kit/rpc-tls.ts";
+import { peerOf, type TlsFiles } from "#kit/rpc/rpc-tls.ts";
 import type { Backend } from "../backend.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT } from "../exit-code.ts";

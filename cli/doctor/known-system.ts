@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
 import { z } from "zod";
-import { spiffeName } from "#kit/rpc-tls.ts";
+import { spiffeName } from "#kit/rpc/rpc-tls.ts";
 import type { Backend } from "../backend.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT } from "../exit-code.ts";

@@ -2,8 +2,8 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { pino } from "pino";
 import { afterEach, expect, test } from "vitest";
-import { createMetrics } from "#kit/metrics.ts";
-import { startOperationsServer } from "#kit/operations-server.ts";
+import { startOperationsServer } from "#kit/process/operations-server.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { createBackend } from "../backend.ts";
 import { checkOperationsPorts } from "./operations-ports.ts";
 

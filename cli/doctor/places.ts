@@ -1,7 +1,7 @@
 import { lookup } from "node:dns/promises";
 import { isIP } from "node:net";
-import { splitAddress } from "#kit/config.ts";
-import { withinDeadline } from "#kit/within-deadline.ts";
+import { splitAddress } from "#kit/config/config.ts";
+import { withinDeadline } from "#kit/values/within-deadline.ts";
 
 /** One of the places behind an address. */
 export interface Place {

@@ -2,9 +2,9 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { openRedis } from "#kit/redis-connection.ts";
-import { startFakeSentinel } from "#tests/support/fake-sentinel.ts";
-import { findRedisProgram, startRedis, type TestRedis } from "#tests/support/redis.ts";
+import { openRedis } from "#kit/redis/redis-connection.ts";
+import { startFakeSentinel } from "#tests/support/database/fake-sentinel.ts";
+import { findRedisProgram, startRedis, type TestRedis } from "#tests/support/database/redis.ts";
 import { checkRedisServers } from "./redis-servers.ts";
 
 const program = findRedisProgram();

@@ -2,7 +2,7 @@ import type { X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { connect, type TLSSocket } from "node:tls";
-import type { TlsFiles } from "#kit/rpc-tls.ts";
+import type { TlsFiles } from "#kit/rpc/rpc-tls.ts";
 import { askReflection } from "../ask-reflection.ts";
 import type { Backend } from "../backend.ts";
 import { type BackendService, type BackendSettings, SERVICES } from "../backend-settings.ts";

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { canonicalEmail } from "#kit/canonical-email.ts";
+import { canonicalEmail } from "#kit/values/canonical-email.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT } from "../exit-code.ts";
 import { auth0Password, auth0User } from "./auth0-user.ts";

@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createAuthority, issueCertificate } from "#deploy/certificate-pair.ts";
-import { ProcessCertificate } from "#kit/rpc-tls.ts";
+import { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
 
 const DAY_MS = 86_400_000;
 

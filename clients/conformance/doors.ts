@@ -3,7 +3,7 @@ import { type IncomingMessage, request } from "node:http";
 import { text } from "node:stream/consumers";
 import { BinaryReader } from "@bufbuild/protobuf/wire";
 import { Client, credentials, Metadata, type ServiceError, status } from "@grpc/grpc-js";
-import { fromRpcError } from "#kit/rpc-errors.ts";
+import { fromRpcError } from "#kit/rpc/rpc-errors.ts";
 
 /** What one call to a driver came to, whatever its protocol. */
 export interface Answer {

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from "vitest";
 import { PrincipalKind } from "#proto/gatehouse/token/v1/principal.ts";
 import { InactiveReason } from "#proto/gatehouse/token/v1/token_service.ts";
-import { openEdge } from "#tests/support/faulty-edge.ts";
+import { openEdge } from "#tests/support/system/faulty-edge.ts";
 import { type ConformanceCertificates, createConformanceCertificates } from "./certificates.ts";
 import type { Answer, Route } from "./doors.ts";
 import { type DriverProcess, startDriver } from "./driver-process.ts";

@@ -2,10 +2,10 @@ import { randomUUID } from "node:crypto";
 import { EventEmitter, once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
-import { DomainError, type ErrorCode } from "#kit/errors.ts";
-import { createMetrics } from "#kit/metrics.ts";
-import { createRpcServer, type Implementation, type RpcServer } from "#kit/rpc-server.ts";
-import type { ProcessCertificate } from "#kit/rpc-tls.ts";
+import { createRpcServer, type Implementation, type RpcServer } from "#kit/rpc/rpc-server.ts";
+import type { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
+import { DomainError, type ErrorCode } from "#kit/values/errors.ts";
 import {
   InactiveReason,
   type Revocation,

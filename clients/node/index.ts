@@ -1,9 +1,9 @@
-import { ProcessCertificate, type TlsFiles } from "#kit/rpc-tls.ts";
+import { ProcessCertificate, type TlsFiles } from "#kit/rpc/rpc-tls.ts";
 import type { RequestVerifier, TokenVerifier as Verifier } from "#token-client/principal.ts";
 import { createTokenVerifier, type TokenVerifierOptions } from "#token-client/token-verifier.ts";
 
-export { DomainError, type ErrorCode, type StepUpDemand } from "#kit/errors.ts";
-export type { TlsFiles } from "#kit/rpc-tls.ts";
+export type { TlsFiles } from "#kit/rpc/rpc-tls.ts";
+export { DomainError, type ErrorCode, type StepUpDemand } from "#kit/values/errors.ts";
 export {
   type AssuranceDemand,
   type AssuranceLevel,

@@ -1,7 +1,7 @@
 import { afterEach, expect, test, vi } from "vitest";
-import { openPool, type Sql } from "#kit/postgres.ts";
-import { type FakePostgres, startFakePostgres } from "#tests/support/fake-postgres.ts";
-import { freePort } from "#tests/support/free-port.ts";
+import { openPool, type Sql } from "#kit/database/postgres.ts";
+import { type FakePostgres, startFakePostgres } from "#tests/support/database/fake-postgres.ts";
+import { freePort } from "#tests/support/system/free-port.ts";
 import { awaitDatabase } from "./await-database.ts";
 
 let sql: Sql | undefined;

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { causeOfUnavailable } from "#kit/database-failure.ts";
-import type { Sql } from "#kit/postgres.ts";
+import { causeOfUnavailable } from "#kit/database/database-failure.ts";
+import type { Sql } from "#kit/database/postgres.ts";
 
 const INTERVAL_MS = 1_000;
 

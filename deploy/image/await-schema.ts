@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { causeOfUnavailable } from "#kit/database-failure.ts";
-import { pendingMigrations } from "#kit/migrate.ts";
+import { causeOfUnavailable } from "#kit/database/database-failure.ts";
+import { pendingMigrations } from "#kit/database/migrate.ts";
 import { ROOT, schemaCommand } from "./schema-config.ts";
 import { connectForSchema } from "./schema-connection.ts";
 

@@ -1,6 +1,6 @@
 import { isAbsolute } from "node:path";
 import { z } from "zod";
-import { addressSchema, integerSchema, tlsConfig } from "#kit/config.ts";
+import { addressSchema, integerSchema, tlsConfig } from "#kit/config/config.ts";
 
 /** Part of the gateway's configuration, and a timeout. */
 export const drainConfigSchema = z.object({

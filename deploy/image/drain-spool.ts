@@ -1,7 +1,7 @@
-import { drainSpool } from "#audit-client/drain-spool.ts";
-import { loadConfig } from "#kit/config.ts";
-import { createLogger } from "#kit/logger.ts";
-import { ProcessCertificate, tlsFilesOf } from "#kit/rpc-tls.ts";
+import { drainSpool } from "#audit-client/record/drain-spool.ts";
+import { loadConfig } from "#kit/config/config.ts";
+import { ProcessCertificate, tlsFilesOf } from "#kit/rpc/rpc-tls.ts";
+import { createLogger } from "#kit/telemetry/logger.ts";
 import { drainConfigSchema } from "./drain-config.ts";
 
 const config = loadConfig(drainConfigSchema, process.env);

@@ -1,4 +1,4 @@
-import { splitAddress } from "#kit/config.ts";
+import { splitAddress } from "#kit/config/config.ts";
 
 // HEALTHCHECK of the image. It succeeds if the process answers or has no operations port.
 const { OPERATIONS_ADDRESS } = process.env;

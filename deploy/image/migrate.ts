@@ -1,5 +1,5 @@
-import { causeOfUnavailable } from "#kit/database-failure.ts";
-import { OlderDatabaseError } from "#kit/migrate.ts";
+import { causeOfUnavailable } from "#kit/database/database-failure.ts";
+import { OlderDatabaseError } from "#kit/database/migrate.ts";
 import { migrateSchema } from "../migrate-schema.ts";
 import { awaitDatabase } from "./await-database.ts";
 import { ROOT, schemaCommand } from "./schema-config.ts";

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { z } from "zod";
-import { databaseConfig, loadConfig } from "#kit/config.ts";
+import { databaseConfig, loadConfig } from "#kit/config/config.ts";
 import { SERVICE_DATABASES, type ServiceDatabase } from "../service-databases.ts";
 import { USAGE } from "./usage.ts";
 

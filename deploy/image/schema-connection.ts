@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { openPool, type Sql } from "#kit/postgres.ts";
+import { openPool, type Sql } from "#kit/database/postgres.ts";
 import type { SchemaConfig } from "./schema-config.ts";
 
 const CONNECT_TIMEOUT_MS = 10_000;

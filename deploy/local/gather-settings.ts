@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { nearestNames } from "#kit/nearest-names.ts";
+import { nearestNames } from "#kit/values/nearest-names.ts";
 import type { Home } from "./home.ts";
 import { LaunchError } from "./launch-error.ts";
 import { readIfPresent } from "./private-file.ts";

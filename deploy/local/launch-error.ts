@@ -1,4 +1,4 @@
-import { causeOfUnavailable } from "#kit/database-failure.ts";
+import { causeOfUnavailable } from "#kit/database/database-failure.ts";
 
 /** The user can fix the cause, so no stack is printed. Exit codes 64 (usage) and 78 (configuration) are of sysexits.h. */
 export class LaunchError extends Error {

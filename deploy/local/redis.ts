@@ -1,6 +1,6 @@
 import { join } from "node:path";
-import { Secret } from "#kit/config.ts";
-import { openRedis } from "#kit/redis-connection.ts";
+import { Secret } from "#kit/config/config.ts";
+import { openRedis } from "#kit/redis/redis-connection.ts";
 import type { Home } from "./home.ts";
 import { errorText, LaunchError } from "./launch-error.ts";
 import { isOfThisHost } from "./postgres/external-postgres.ts";

@@ -1,7 +1,7 @@
 import { readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { parseEnv } from "node:util";
-import { nearestNames } from "#kit/nearest-names.ts";
+import { nearestNames } from "#kit/values/nearest-names.ts";
 import type { Home } from "./home.ts";
 import { readIfPresent } from "./private-file.ts";
 

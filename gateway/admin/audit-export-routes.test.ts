@@ -1,5 +1,5 @@
 import { expect, test, vi } from "vitest";
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { SearchEntriesRequest } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { type Entry, EntryKind, Outcome } from "#proto/gatehouse/audit/v1/entry.ts";
 import { send, testGateway, USER_ID } from "../testing/test-gateway.ts";

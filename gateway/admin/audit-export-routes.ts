@@ -1,13 +1,13 @@
 import { addAbortSignal, Readable } from "node:stream";
 import { stringify } from "csv-stringify/sync";
 import { z } from "zod";
-import { filterText } from "#audit-client/record-reading.ts";
-import { DomainError } from "#kit/errors.ts";
+import { filterText } from "#audit-client/stream/record-reading.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { Backends } from "../backends/backends.ts";
-import { principalOf } from "../edge/caller.ts";
 import type { NoteReading } from "../edge/note-reading.ts";
-import type { GatewayApp } from "../edge/request-state.ts";
-import { routeIn } from "../edge/route.ts";
+import { principalOf } from "../edge/request/caller.ts";
+import type { GatewayApp } from "../edge/request/request-state.ts";
+import { routeIn } from "../edge/request/route.ts";
 import { textLike } from "../routing/fields.ts";
 import type { AdminPolicy } from "./admin-policy.ts";
 import { type auditEntryAnswer, toAuditEntry } from "./audit-entry-answer.ts";

@@ -1,6 +1,6 @@
 import { expect, test, vi } from "vitest";
-import type { AuditEvent } from "#audit-client/audit-entry.ts";
-import { DomainError } from "#kit/errors.ts";
+import type { AuditEvent } from "#audit-client/stream/audit-entry.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { SearchEntriesRequest } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { EntryKind, Outcome } from "#proto/gatehouse/audit/v1/entry.ts";
 import { UserStatus } from "#proto/gatehouse/identity/v1/user_admin_service.ts";

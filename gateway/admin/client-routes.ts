@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { filterText } from "#audit-client/record-reading.ts";
+import { filterText } from "#audit-client/stream/record-reading.ts";
 import {
   type ClientCredential,
   ClientStatus,
@@ -9,11 +9,11 @@ import {
 import type { TokenVerifier } from "#token-client/principal.ts";
 import { idField, nextCursorField, statusField, timeField } from "../auth/answer-fields.ts";
 import type { Backends } from "../backends/backends.ts";
-import { success } from "../edge/envelope.ts";
-import { HTTP_CREATED } from "../edge/http-errors.ts";
+import { success } from "../edge/answers/envelope.ts";
+import { HTTP_CREATED } from "../edge/answers/http-errors.ts";
 import type { NoteReading } from "../edge/note-reading.ts";
-import type { GatewayApp } from "../edge/request-state.ts";
-import { routeIn } from "../edge/route.ts";
+import type { GatewayApp } from "../edge/request/request-state.ts";
+import { routeIn } from "../edge/request/route.ts";
 import { optional, textField, textLike } from "../routing/fields.ts";
 import { answer, answersWith } from "../routing/route-docs.ts";
 import type { AdminPolicy } from "./admin-policy.ts";

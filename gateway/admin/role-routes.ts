@@ -1,10 +1,10 @@
 import { z } from "zod";
 import { type AccessRules, holdsPermission } from "#access-file/access-rules.ts";
 import { roleField } from "../auth/answer-fields.ts";
-import { principalOf } from "../edge/caller.ts";
-import { success } from "../edge/envelope.ts";
-import type { GatewayApp } from "../edge/request-state.ts";
-import { routeIn } from "../edge/route.ts";
+import { success } from "../edge/answers/envelope.ts";
+import { principalOf } from "../edge/request/caller.ts";
+import type { GatewayApp } from "../edge/request/request-state.ts";
+import { routeIn } from "../edge/request/route.ts";
 import { textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
 import type { AdminPolicy } from "./admin-policy.ts";

@@ -1,6 +1,6 @@
 import { expect, test, vi } from "vitest";
-import type { CallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { SigningKeyState } from "#proto/gatehouse/token/v1/key_service.ts";
 import { send, testGateway, USER_ID } from "../testing/test-gateway.ts";
 

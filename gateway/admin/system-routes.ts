@@ -1,13 +1,13 @@
 import { z } from "zod";
-import type { CallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { SigningKeyState } from "#proto/gatehouse/token/v1/key_service.ts";
 import { timeField } from "../auth/answer-fields.ts";
 import type { Backends } from "../backends/backends.ts";
-import { success } from "../edge/envelope.ts";
+import { success } from "../edge/answers/envelope.ts";
 import type { NoteReading } from "../edge/note-reading.ts";
-import type { GatewayApp } from "../edge/request-state.ts";
-import { routeIn } from "../edge/route.ts";
+import type { GatewayApp } from "../edge/request/request-state.ts";
+import { routeIn } from "../edge/request/route.ts";
 import { intLike, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
 import type { AdminPolicy } from "./admin-policy.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { filterText, lookedFor } from "#audit-client/record-reading.ts";
+import { filterText, lookedFor } from "#audit-client/stream/record-reading.ts";
 import {
   type ManagedUser,
   type OwnedClients,
@@ -16,11 +16,11 @@ import {
 } from "../auth/answer-fields.ts";
 import { sessionAnswer, toSession } from "../auth/session-routes.ts";
 import type { Backends } from "../backends/backends.ts";
-import { principalOf } from "../edge/caller.ts";
-import { success } from "../edge/envelope.ts";
+import { success } from "../edge/answers/envelope.ts";
 import type { NoteReading } from "../edge/note-reading.ts";
-import type { GatewayApp } from "../edge/request-state.ts";
-import { routeIn } from "../edge/route.ts";
+import { principalOf } from "../edge/request/caller.ts";
+import type { GatewayApp } from "../edge/request/request-state.ts";
+import { routeIn } from "../edge/request/route.ts";
 import { intLike, optional, textField, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
 import type { AdminPolicy } from "./admin-policy.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { Backends } from "../backends/backends.ts";
 import { ada, adaJson, SESSION_ID, send, testGateway, USER_ID } from "../testing/test-gateway.ts";
 

@@ -1,10 +1,10 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
-import { clientIp, clientOf, ownerOf, principalOf } from "../edge/caller.ts";
-import { deviceTokenOf } from "../edge/device-cookie.ts";
-import { success } from "../edge/envelope.ts";
-import type { GatewayApp } from "../edge/request-state.ts";
-import { routeIn } from "../edge/route.ts";
+import { success } from "../edge/answers/envelope.ts";
+import { clientIp, clientOf, ownerOf, principalOf } from "../edge/request/caller.ts";
+import { deviceTokenOf } from "../edge/request/device-cookie.ts";
+import type { GatewayApp } from "../edge/request/request-state.ts";
+import { routeIn } from "../edge/request/route.ts";
 import { answersWith } from "../routing/route-docs.ts";
 import { accountAnswer, deviceHeader, loginAnswers, loginHeaders, toUser } from "./answer-fields.ts";
 import type { AuthDeps } from "./auth-deps.ts";

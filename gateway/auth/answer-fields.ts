@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { isRoleName, ROLE_NAME } from "#kit/access-names.ts";
+import { isRoleName, ROLE_NAME } from "#kit/values/access-names.ts";
 import type { User } from "#proto/gatehouse/identity/v1/user.ts";
 import { intLike, optional, textLike } from "../routing/fields.ts";
 import { requestOptionsAnswer } from "./passkey-fields.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { parseAccessFile } from "#access-file/access-file.ts";
-import type { CallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { Backends } from "../backends/backends.ts";
 import {
   ada,

@@ -1,12 +1,12 @@
 import { z } from "zod";
-import { DomainError } from "#kit/errors.ts";
-import { keptRefreshToken } from "../edge/browser-session.ts";
-import { clientIp, clientOf, principalOf } from "../edge/caller.ts";
-import { deviceTokenOf } from "../edge/device-cookie.ts";
-import { success } from "../edge/envelope.ts";
-import { HTTP_CREATED } from "../edge/http-errors.ts";
-import type { GatewayApp } from "../edge/request-state.ts";
-import { routeIn } from "../edge/route.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import { success } from "../edge/answers/envelope.ts";
+import { HTTP_CREATED } from "../edge/answers/http-errors.ts";
+import { keptRefreshToken } from "../edge/request/browser-session.ts";
+import { clientIp, clientOf, principalOf } from "../edge/request/caller.ts";
+import { deviceTokenOf } from "../edge/request/device-cookie.ts";
+import type { GatewayApp } from "../edge/request/request-state.ts";
+import { routeIn } from "../edge/request/route.ts";
 import { intLike, optional, textField, textLike } from "../routing/fields.ts";
 import { answer, answersWith } from "../routing/route-docs.ts";
 import {

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { OPTIONAL_NAME, PERSONAL_NAME } from "#kit/unseen.ts";
+import { OPTIONAL_NAME, PERSONAL_NAME } from "#kit/values/unseen.ts";
 import { textField } from "../routing/fields.ts";
 
 /** Allows international addresses. identity-service decides. */

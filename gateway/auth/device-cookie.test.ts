@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { LoginRequest } from "#proto/gatehouse/identity/v1/identity_service.ts";
-import { deviceKeyOf } from "../edge/device-cookie.ts";
+import { deviceKeyOf } from "../edge/request/device-cookie.ts";
 import { completedLogin, send, testGateway } from "../testing/test-gateway.ts";
 
 const BODY = { email: "ada@example.com", password: "correct horse battery" };

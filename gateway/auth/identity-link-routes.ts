@@ -1,9 +1,9 @@
 import { z } from "zod";
 import type { LinkedIdentity } from "#proto/gatehouse/identity/v1/identity_service.ts";
-import { ownerOf, principalOf } from "../edge/caller.ts";
-import { success } from "../edge/envelope.ts";
-import type { GatewayApp } from "../edge/request-state.ts";
-import { routeIn } from "../edge/route.ts";
+import { success } from "../edge/answers/envelope.ts";
+import { ownerOf, principalOf } from "../edge/request/caller.ts";
+import type { GatewayApp } from "../edge/request/request-state.ts";
+import { routeIn } from "../edge/request/route.ts";
 import { optional, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
 import { timeField } from "./answer-fields.ts";

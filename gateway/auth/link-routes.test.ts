@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { describe, expect, test, vi } from "vitest";
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { Backends } from "../backends/backends.ts";
-import { LINK_PAGES } from "../edge/link-pages.ts";
+import { LINK_PAGES } from "../edge/answers/link-pages.ts";
 import { encodedPage } from "../pages/web-pages.ts";
 import { ada, send, testGateway, USER_ID } from "../testing/test-gateway.ts";
 

@@ -1,11 +1,9 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
-import { DomainError, type ErrorCode } from "#kit/errors.ts";
+import { DomainError, type ErrorCode } from "#kit/values/errors.ts";
 import { presentedToken, verifiedPrincipal } from "#token-client/bearer-token.ts";
-import { acceptsHtml, clientIp, clientOf } from "../edge/caller.ts";
-import { success } from "../edge/envelope.ts";
-import { addFormParser, isForm } from "../edge/form-parser.ts";
-import { HTTP_SEE_OTHER } from "../edge/http-errors.ts";
+import { success } from "../edge/answers/envelope.ts";
+import { HTTP_SEE_OTHER } from "../edge/answers/http-errors.ts";
 import {
   donePage,
   failurePage,
@@ -13,9 +11,11 @@ import {
   type LinkPage,
   linkPage,
   PAGE_HEADERS,
-} from "../edge/link-pages.ts";
-import type { FailurePage, GatewayApp } from "../edge/request-state.ts";
-import { type Route, routeIn } from "../edge/route.ts";
+} from "../edge/answers/link-pages.ts";
+import { acceptsHtml, clientIp, clientOf } from "../edge/request/caller.ts";
+import { addFormParser, isForm } from "../edge/request/form-parser.ts";
+import type { FailurePage, GatewayApp } from "../edge/request/request-state.ts";
+import { type Route, routeIn } from "../edge/request/route.ts";
 import { optional, textField, textLike } from "../routing/fields.ts";
 import { answer, FORM_TYPE, HTML_TYPE, JSON_TYPE } from "../routing/route-docs.ts";
 import { accountAnswer, toUser } from "./answer-fields.ts";

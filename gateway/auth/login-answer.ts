@@ -1,6 +1,6 @@
 import type { CompletedLogin, LoginResult } from "#proto/gatehouse/identity/v1/identity_service.ts";
-import { success } from "../edge/envelope.ts";
-import type { IdentifiedAnswer } from "../edge/route.ts";
+import { success } from "../edge/answers/envelope.ts";
+import type { IdentifiedAnswer } from "../edge/request/route.ts";
 import { toUser } from "./answer-fields.ts";
 import { readRequestOptions } from "./passkey-fields.ts";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { CallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { Verification } from "#token-client/principal.ts";
 import type { Backends } from "../backends/backends.ts";
 import {

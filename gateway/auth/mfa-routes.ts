@@ -1,10 +1,10 @@
 import { z } from "zod";
 import type { BeginTotpEnrollmentResponse } from "#proto/gatehouse/identity/v1/identity_service.ts";
-import { clientOf, ownerOf } from "../edge/caller.ts";
-import { deviceTokenOf } from "../edge/device-cookie.ts";
-import { success } from "../edge/envelope.ts";
-import type { GatewayApp } from "../edge/request-state.ts";
-import { routeIn } from "../edge/route.ts";
+import { success } from "../edge/answers/envelope.ts";
+import { clientOf, ownerOf } from "../edge/request/caller.ts";
+import { deviceTokenOf } from "../edge/request/device-cookie.ts";
+import type { GatewayApp } from "../edge/request/request-state.ts";
+import { routeIn } from "../edge/request/route.ts";
 import { optional, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
 import {

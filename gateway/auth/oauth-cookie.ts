@@ -3,7 +3,7 @@ import type {
   BeginOAuthLoginRequest,
   BeginOAuthLoginResponse,
 } from "#proto/gatehouse/identity/v1/identity_service.ts";
-import { cookieOf } from "../edge/cookies.ts";
+import { cookieOf } from "../edge/request/cookies.ts";
 
 const NAME = "gatehouse_oauth";
 /** Browsers accept this prefix only from this origin over HTTPS (RFC 6265bis §4.1.3.2). */

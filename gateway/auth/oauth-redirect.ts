@@ -1,5 +1,5 @@
-import type { AuditActor } from "#audit-client/audit-entry.ts";
-import { type ErrorCode, isErrorCode } from "#kit/errors.ts";
+import type { AuditActor } from "#audit-client/stream/audit-entry.ts";
+import { type ErrorCode, isErrorCode } from "#kit/values/errors.ts";
 import type { CompleteOAuthLoginResponse } from "#proto/gatehouse/identity/v1/identity_service.ts";
 import { toCompletedLogin } from "./login-answer.ts";
 import { readRequestOptions } from "./passkey-fields.ts";

@@ -1,5 +1,5 @@
 import { expect, test, vi } from "vitest";
-import { DomainError, type ErrorCode } from "#kit/errors.ts";
+import { DomainError, type ErrorCode } from "#kit/values/errors.ts";
 import type { Backends } from "../backends/backends.ts";
 import { completedLogin, HOST, SESSION_ID, send, testGateway, USER_ID } from "../testing/test-gateway.ts";
 import type { TokenDelivery } from "./oauth-redirect.ts";

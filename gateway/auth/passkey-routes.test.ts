@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test, vi } from "vitest";
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { Verification } from "#token-client/principal.ts";
 import { creationOptions, passkey, requestOptions } from "../testing/answering-gateway.ts";
 import {

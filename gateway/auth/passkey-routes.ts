@@ -1,11 +1,11 @@
 import { z } from "zod";
 import type { Passkey } from "#proto/gatehouse/identity/v1/identity_service.ts";
-import { clientIp, clientOf, ownerOf, principalOf } from "../edge/caller.ts";
-import { deviceTokenOf } from "../edge/device-cookie.ts";
-import { success } from "../edge/envelope.ts";
-import { HTTP_CREATED } from "../edge/http-errors.ts";
-import type { GatewayApp } from "../edge/request-state.ts";
-import { routeIn } from "../edge/route.ts";
+import { success } from "../edge/answers/envelope.ts";
+import { HTTP_CREATED } from "../edge/answers/http-errors.ts";
+import { clientIp, clientOf, ownerOf, principalOf } from "../edge/request/caller.ts";
+import { deviceTokenOf } from "../edge/request/device-cookie.ts";
+import type { GatewayApp } from "../edge/request/request-state.ts";
+import { routeIn } from "../edge/request/route.ts";
 import { optional, textField, textLike } from "../routing/fields.ts";
 import { answer, answersWith } from "../routing/route-docs.ts";
 import {

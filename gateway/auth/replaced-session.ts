@@ -1,7 +1,7 @@
 import type { FastifyRequest } from "fastify";
-import { DomainError } from "#kit/errors.ts";
-import { isBrowserSession, keptRefreshTokens } from "../edge/browser-session.ts";
-import type { IdentifiedAnswer } from "../edge/route.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import { isBrowserSession, keptRefreshTokens } from "../edge/request/browser-session.ts";
+import type { IdentifiedAnswer } from "../edge/request/route.ts";
 import type { AuthDeps } from "./auth-deps.ts";
 
 /**

@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { success } from "../edge/envelope.ts";
-import type { GatewayApp } from "../edge/request-state.ts";
-import { routeIn } from "../edge/route.ts";
+import { success } from "../edge/answers/envelope.ts";
+import type { GatewayApp } from "../edge/request/request-state.ts";
+import { routeIn } from "../edge/request/route.ts";
 import { textField, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
 import { findReturn, type ReturnTarget } from "./return-to.ts";

@@ -1,5 +1,5 @@
 import { expect, test, vi } from "vitest";
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { requestOptions } from "../testing/answering-gateway.ts";
 import { SESSION_ID, send, testGateway, USER_ID } from "../testing/test-gateway.ts";
 

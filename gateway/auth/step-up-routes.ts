@@ -1,10 +1,10 @@
 import { z } from "zod";
 import { acrOf, parseAcr } from "#token-client/assurance.ts";
 import { tokenTypeOf } from "#token-client/bearer-token.ts";
-import { clientOf, principalOf } from "../edge/caller.ts";
-import { success } from "../edge/envelope.ts";
-import type { GatewayApp } from "../edge/request-state.ts";
-import { routeIn } from "../edge/route.ts";
+import { success } from "../edge/answers/envelope.ts";
+import { clientOf, principalOf } from "../edge/request/caller.ts";
+import type { GatewayApp } from "../edge/request/request-state.ts";
+import { routeIn } from "../edge/request/route.ts";
 import { intLike, textField, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
 import { tokenFields } from "./answer-fields.ts";

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { newCallContext } from "#kit/call-context.ts";
-import { createTestCertificates, type TestCertificates } from "#tests/support/certificates.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import { createTestCertificates, type TestCertificates } from "#tests/support/system/certificates.ts";
 import { type Backends, guardedSessions, openBackends } from "./backends.ts";
 
 let certificates: TestCertificates;

@@ -1,6 +1,6 @@
-import { DomainError } from "#kit/errors.ts";
-import { openRpcChannel, type RpcMethods } from "#kit/rpc-methods.ts";
-import type { ProcessCertificate } from "#kit/rpc-tls.ts";
+import { openRpcChannel, type RpcMethods } from "#kit/rpc/rpc-methods.ts";
+import type { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { AuditQueryServiceService } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import {
   ClientAdminServiceService,

@@ -2,7 +2,7 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import type { AssuranceLevel } from "#token-client/assurance.ts";
 import type { Verification } from "#token-client/principal.ts";
 import { principalWith, routesOf, send, testGateway, verifierOfUsers } from "../testing/test-gateway.ts";
-import { challengeOf } from "./http-errors.ts";
+import { challengeOf } from "./answers/http-errors.ts";
 
 interface Demand {
   acr: AssuranceLevel;

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { AuditOutcome, AuditRecorder } from "#audit-client/audit-entry.ts";
-import { DomainError } from "#kit/errors.ts";
+import type { AuditOutcome, AuditRecorder } from "#audit-client/stream/audit-entry.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { GatewayDeps } from "../app.ts";
 import {
   account,

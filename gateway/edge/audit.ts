@@ -1,17 +1,22 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { v7 as uuidv7 } from "uuid";
-import type { AuditActor, AuditedCall, AuditOutcome, AuditRecorder } from "#audit-client/audit-entry.ts";
-import { auditActorOf, traceIdOf } from "#kit/call-context.ts";
-import { canonicalEmail } from "#kit/canonical-email.ts";
-import type { ErrorCode } from "#kit/errors.ts";
-import type { Logger } from "#kit/logger.ts";
+import type {
+  AuditActor,
+  AuditedCall,
+  AuditOutcome,
+  AuditRecorder,
+} from "#audit-client/stream/audit-entry.ts";
+import { auditActorOf, traceIdOf } from "#kit/rpc/call-context.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import { canonicalEmail } from "#kit/values/canonical-email.ts";
+import type { ErrorCode } from "#kit/values/errors.ts";
 import { pathBelow } from "../routing/proxy-table.ts";
 import { isMutating } from "../routing/route-policy.ts";
-import { clientIp } from "./caller.ts";
-import { isClosed } from "./completion.ts";
 import { maskSecrets } from "./mask-secrets.ts";
-import { type AuditState, type RequestState, writableState } from "./request-state.ts";
-import { userAgent } from "./user-agent.ts";
+import { clientIp } from "./request/caller.ts";
+import { isClosed } from "./request/completion.ts";
+import { type AuditState, type RequestState, writableState } from "./request/request-state.ts";
+import { userAgent } from "./request/user-agent.ts";
 
 const MAX_RESOURCE_CHARACTERS = 200;
 const MAX_EMAIL_CHARACTERS = 254;

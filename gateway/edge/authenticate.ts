@@ -1,14 +1,14 @@
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
 import type { AccessRules } from "#access-file/access-rules.ts";
-import type { Actor } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
+import type { Actor } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { assertAssured } from "#token-client/assurance.ts";
 import { type PresentedToken, presentedToken, verifiedPrincipal } from "#token-client/bearer-token.ts";
 import type { Principal, Subject, TokenVerifier, Verification } from "#token-client/principal.ts";
 import { assertMayCall } from "./authorize.ts";
-import { clientIp } from "./caller.ts";
 import type { ProofsOfKeys } from "./proofs-of-keys.ts";
-import { writableState } from "./request-state.ts";
+import { clientIp } from "./request/caller.ts";
+import { writableState } from "./request/request-state.ts";
 
 export interface AuthenticateDeps {
   verifier: Pick<TokenVerifier, "verify" | "nowMs">;

@@ -1,5 +1,5 @@
 import { type AccessRules, holdsPermission } from "#access-file/access-rules.ts";
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { Principal } from "#token-client/principal.ts";
 import { assertAllowed } from "#token-client/route-auth.ts";
 import type { RequestPolicy } from "../routing/route-policy.ts";

@@ -1,7 +1,7 @@
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
-import { networksOf } from "#kit/network-of.ts";
-import type { IsTrustedProxy } from "./trusted-proxies.ts";
+import { networksOf } from "#kit/values/network-of.ts";
+import type { IsTrustedProxy } from "./request/trusted-proxies.ts";
 
 export interface ConnectionLimits {
   total: number;

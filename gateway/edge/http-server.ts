@@ -7,7 +7,7 @@ import {
   type ServerResponse,
 } from "node:http";
 import type { Socket } from "node:net";
-import { type ReceivedRequests, refuseRequest, refuseTunnel } from "./client-error.ts";
+import { type ReceivedRequests, refuseRequest, refuseTunnel } from "./answers/client-error.ts";
 
 const HEADERS_TIMEOUT_MS = 3_000;
 /** Must exceed a balancer's. */

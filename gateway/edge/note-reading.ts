@@ -1,6 +1,6 @@
 import type { FastifyRequest } from "fastify";
-import type { AuditEventRecorder } from "#audit-client/audit-entry.ts";
-import type { Reading } from "#audit-client/record-reading.ts";
+import type { AuditEventRecorder } from "#audit-client/stream/audit-entry.ts";
+import type { Reading } from "#audit-client/stream/record-reading.ts";
 import { auditedCall } from "./audit.ts";
 import { maskSecrets } from "./mask-secrets.ts";
 

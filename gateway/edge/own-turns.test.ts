@@ -1,11 +1,11 @@
 import { type AddressInfo, connect, type Server } from "node:net";
 import { expect, test } from "vitest";
-import type { AuditEntry } from "#audit-client/audit-entry.ts";
-import { dpopClient } from "#tests/support/dpop-client.ts";
+import type { AuditEntry } from "#audit-client/stream/audit-entry.ts";
+import { dpopClient } from "#tests/support/people/dpop-client.ts";
 import type { Backends } from "../backends/backends.ts";
 import { type CallLimiter, createMemoryLimiter } from "../limits/call-limiter.ts";
 import { HOST, send, testGateway, tokens } from "../testing/test-gateway.ts";
-import { UsedProofs } from "./used-proofs.ts";
+import { UsedProofs } from "./proofs/used-proofs.ts";
 
 const AT_ONCE = 8;
 const usedProofs = new UsedProofs({

@@ -1,10 +1,10 @@
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
-import { createTurns, tooManyAtOnce } from "#kit/turns.ts";
+import { createTurns, tooManyAtOnce } from "#kit/values/turns.ts";
 import { isMutating } from "../routing/route-policy.ts";
-import { isBrowserSession, keptRefreshTokens } from "./browser-session.ts";
-import { ClientGone } from "./client-gone.ts";
-import { isClosed } from "./completion.ts";
-import { writableState } from "./request-state.ts";
+import { isBrowserSession, keptRefreshTokens } from "./request/browser-session.ts";
+import { ClientGone } from "./request/client-gone.ts";
+import { isClosed } from "./request/completion.ts";
+import { writableState } from "./request/request-state.ts";
 
 /** Two hundred at once, each with its entries of the audit log, kept everybody else waiting seven times as long. */
 const AT_ONCE = 8;

@@ -1,8 +1,8 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import type { CallContext } from "#kit/call-context.ts";
-import { type DpopClient, dpopClient, type ProofParts } from "#tests/support/dpop-client.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
+import { type DpopClient, dpopClient, type ProofParts } from "#tests/support/people/dpop-client.ts";
 import type { Verification } from "#token-client/principal.ts";
 import { defaultLimitClasses } from "../limits/limit-class.ts";
 import {
@@ -15,7 +15,7 @@ import {
   tokens,
   verifierOfUsers,
 } from "../testing/test-gateway.ts";
-import { UsedProofs } from "./used-proofs.ts";
+import { UsedProofs } from "./proofs/used-proofs.ts";
 
 let client: DpopClient;
 let other: DpopClient;

@@ -1,21 +1,21 @@
 import type { FastifyRequest } from "fastify";
-import { DomainError } from "#kit/errors.ts";
-import type { Metrics } from "#kit/metrics.ts";
+import type { Metrics } from "#kit/telemetry/metrics.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { assertScheme, type PresentedToken } from "#token-client/bearer-token.ts";
 import { CallShares, FORGERIES } from "#token-client/call-shares.ts";
 import type { Principal } from "#token-client/principal.ts";
-import { clientIp } from "./caller.ts";
-import { ClientCertificates } from "./client-certificate.ts";
 import {
   type DpopProof,
   type DpopProofs,
   PROOF_FAILURES,
   type ProofFailure,
   type ProvenCall,
-} from "./dpop-proof.ts";
-import { writableState } from "./request-state.ts";
-import type { IsTrustedProxy } from "./trusted-proxies.ts";
-import type { ProofUse, UsedProofs } from "./used-proofs.ts";
+} from "./proofs/dpop-proof.ts";
+import type { ProofUse, UsedProofs } from "./proofs/used-proofs.ts";
+import { clientIp } from "./request/caller.ts";
+import { ClientCertificates } from "./request/client-certificate.ts";
+import { writableState } from "./request/request-state.ts";
+import type { IsTrustedProxy } from "./request/trusted-proxies.ts";
 
 /** Only wrong signatures count. */
 const SHARES = {

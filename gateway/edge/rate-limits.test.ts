@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { DomainError } from "#kit/errors.ts";
-import { createMetrics } from "#kit/metrics.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { Principal } from "#token-client/principal.ts";
 import type { Bucket } from "../limits/bucket.ts";
 import { createMemoryLimiter } from "../limits/call-limiter.ts";
@@ -21,8 +21,8 @@ import {
   tokens,
   verifierOfUsers,
 } from "../testing/test-gateway.ts";
-import { deviceKeyOf } from "./device-cookie.ts";
-import type { GatewayApp } from "./request-state.ts";
+import { deviceKeyOf } from "./request/device-cookie.ts";
+import type { GatewayApp } from "./request/request-state.ts";
 
 /** A gateway whose rate-limit clock stands still: no count depends on the speed of the machine. */
 function testGateway(options: Parameters<typeof gatewayWithClock>[0] = {}) {

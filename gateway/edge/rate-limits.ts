@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
-import { DomainError } from "#kit/errors.ts";
-import type { Metrics } from "#kit/metrics.ts";
-import { type Network, networkOf, networksOf } from "#kit/network-of.ts";
+import type { Metrics } from "#kit/telemetry/metrics.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import { type Network, networkOf, networksOf } from "#kit/values/network-of.ts";
 import { type Limit, limitTimes } from "#rate-limit/gcra.ts";
 import { type Bucket, type LimitScope, limitFrom, type Verdict } from "../limits/bucket.ts";
 import type { CallLimiter } from "../limits/call-limiter.ts";
@@ -10,9 +10,9 @@ import type { LimitClass, LimitClasses } from "../limits/limit-class.ts";
 import type { ReconciledLimiter } from "../limits/reconciled-limiter.ts";
 import { ShareCounts } from "../limits/share-counts.ts";
 import type { StrangerPlaces } from "../limits/stranger-places.ts";
-import { clientIp } from "./caller.ts";
-import { deviceKeyOf, deviceTokenOf } from "./device-cookie.ts";
-import { writableState } from "./request-state.ts";
+import { clientIp } from "./request/caller.ts";
+import { deviceKeyOf, deviceTokenOf } from "./request/device-cookie.ts";
+import { writableState } from "./request/request-state.ts";
 
 export interface RateLimitDeps {
   limitClasses: LimitClasses;

@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test, vi } from "vitest";
-import { createMetrics } from "#kit/metrics.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
 import type { Verification } from "#token-client/principal.ts";
 import { principalWith, routesOf, SESSION_ID, send, testGateway, USER_ID } from "../testing/test-gateway.ts";
 

@@ -1,13 +1,13 @@
 import type { FastifyRequest } from "fastify";
-import type { AuditActor, AuditRecorder } from "#audit-client/audit-entry.ts";
-import type { Metrics } from "#kit/metrics.ts";
-import { networkOf } from "#kit/network-of.ts";
+import type { AuditActor, AuditRecorder } from "#audit-client/stream/audit-entry.ts";
+import type { Metrics } from "#kit/telemetry/metrics.ts";
+import { networkOf } from "#kit/values/network-of.ts";
 import { limitOf } from "#rate-limit/gcra.ts";
 import { MemorySource } from "#rate-limit/memory-source.ts";
 import { type Bucket, verdictOf } from "../limits/bucket.ts";
 import { isMutating } from "../routing/route-policy.ts";
 import { auditedCall } from "./audit.ts";
-import { clientIp } from "./caller.ts";
+import { clientIp } from "./request/caller.ts";
 
 const PER_USER = limitOf(10, 60_000);
 const PER_NETWORK = limitOf(60, 60_000);

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
-import { DomainError } from "#kit/errors.ts";
-import { authorityOf, isAllowedHost, normalAuthority } from "./authority.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import { authorityOf, isAllowedHost, normalAuthority } from "./proofs/authority.ts";
 
 const MAX_HEADERS = 100;
 const MAX_HEADER_NAME_CHARACTERS = 256;

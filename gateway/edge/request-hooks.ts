@@ -1,14 +1,16 @@
 import type { IncomingMessage } from "node:http";
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
-import type { AuditRecorder } from "#audit-client/audit-entry.ts";
-import { CALL_BUDGET_MS, newCallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import type { Logger } from "#kit/logger.ts";
-import type { Metrics } from "#kit/metrics.ts";
-import { startSpan } from "#kit/tracing.ts";
+import type { AuditRecorder } from "#audit-client/stream/audit-entry.ts";
+import { CALL_BUDGET_MS, newCallContext } from "#kit/rpc/call-context.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import type { Metrics } from "#kit/telemetry/metrics.ts";
+import { startSpan } from "#kit/telemetry/tracing.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { KnownPaths } from "../routing/known-paths.ts";
 import type { ProxyTable } from "../routing/proxy-table.ts";
 import type { RequestPolicy } from "../routing/route-policy.ts";
+import { corsHeadersFor } from "./answers/cors.ts";
+import { setStandardHeaders } from "./answers/standard-headers.ts";
 import type { AuditTrail } from "./audit.ts";
 import {
   type AuthenticateDeps,
@@ -16,19 +18,17 @@ import {
   createSecondLook,
   createUseProof,
 } from "./authenticate.ts";
-import { guardBrowserSession } from "./browser-session.ts";
-import type { Completion, OnCompleted } from "./completion.ts";
-import { corsHeadersFor } from "./cors.ts";
 import type { EndingConnections } from "./http-server.ts";
 import { createOwnTurns } from "./own-turns.ts";
 import { createRateLimits, type RateLimitDeps, type RateLimits } from "./rate-limits.ts";
 import { createRecordRefusal } from "./refused-calls.ts";
+import { guardBrowserSession } from "./request/browser-session.ts";
+import type { Completion, OnCompleted } from "./request/completion.ts";
+import { type GatewayApp, RequestState, type Upgrade, writableState } from "./request/request-state.ts";
+import { askForBody, closeIfUnread } from "./request/unread-body.ts";
 import { guardRequest, guardUpstreamPath } from "./request-guard.ts";
 import { createRequestLog } from "./request-log.ts";
-import { type GatewayApp, RequestState, type Upgrade, writableState } from "./request-state.ts";
 import type { StallWatch } from "./stall-watch.ts";
-import { setStandardHeaders } from "./standard-headers.ts";
-import { askForBody, closeIfUnread } from "./unread-body.ts";
 
 export interface HookDeps extends RateLimitDeps, AuthenticateDeps {
   audit: AuditTrail;

@@ -1,9 +1,9 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Histogram } from "prom-client";
-import { traceIdOf } from "#kit/call-context.ts";
-import type { Logger } from "#kit/logger.ts";
-import type { Metrics } from "#kit/metrics.ts";
-import { clientIp } from "./caller.ts";
+import { traceIdOf } from "#kit/rpc/call-context.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import type { Metrics } from "#kit/telemetry/metrics.ts";
+import { clientIp } from "./request/caller.ts";
 
 /** Writes no headers, bodies or raw paths. */
 export function createRequestLog(logger: Logger, metrics: Metrics) {

@@ -1,9 +1,9 @@
 import type { ServerResponse } from "node:http";
 import type { FastifyRequest } from "fastify";
-import { DomainError } from "#kit/errors.ts";
-import { answerClientError } from "./client-error.ts";
-import { isClosed } from "./completion.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import { answerClientError } from "./answers/client-error.ts";
 import { breakOff } from "./http-server.ts";
+import { isClosed } from "./request/completion.ts";
 
 /** As often as `http-server.ts` looks: whoever closes a second's slow clients at once makes all others wait. */
 const SWEEP_MS = 100;

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import { networksOf } from "#kit/network-of.ts";
+import { networksOf } from "#kit/values/network-of.ts";
 import { type Bucket, limitFrom } from "./bucket.ts";
 import type { CallLimiter } from "./call-limiter.ts";
 

@@ -1,4 +1,4 @@
-import type { SharedRedis } from "#kit/shared-redis.ts";
+import type { SharedRedis } from "#kit/redis/shared-redis.ts";
 import { type Entry, MemorySource } from "#rate-limit/memory-source.ts";
 import { RedisSource } from "#rate-limit/redis-source.ts";
 import { type Bucket, type LimitScope, sharesOf, type Verdict, verdictOf } from "./bucket.ts";

@@ -2,14 +2,14 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { openSharedRedis, type SharedRedis } from "#kit/shared-redis.ts";
+import { openSharedRedis, type SharedRedis } from "#kit/redis/shared-redis.ts";
 import { limitOf } from "#rate-limit/gcra.ts";
 import {
   findRedisProgram,
   HOW_TO_GET_REDIS_PROGRAM,
   startRedis,
   type TestRedis,
-} from "#tests/support/redis.ts";
+} from "#tests/support/database/redis.ts";
 import type { Bucket } from "./bucket.ts";
 import { testLimiterContract } from "./call-limiter.contract.ts";
 import { type CallLimiter, createRedisLimiter } from "./call-limiter.ts";

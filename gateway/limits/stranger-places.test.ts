@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { networksOf } from "#kit/network-of.ts";
+import { networksOf } from "#kit/values/network-of.ts";
 import { type Place, StrangerPlaces } from "./stranger-places.ts";
 
 beforeEach(() => void vi.useFakeTimers());

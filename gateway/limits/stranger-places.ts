@@ -1,5 +1,5 @@
-import { DomainError } from "#kit/errors.ts";
-import type { Network } from "#kit/network-of.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import type { Network } from "#kit/values/network-of.ts";
 import { ShareCounts } from "./share-counts.ts";
 
 const RETRY_AFTER_MS = 1_000;

@@ -1,9 +1,9 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { ClientAuthentication } from "#proto/gatehouse/identity/v1/client_service.ts";
-import { clientIp } from "../edge/caller.ts";
-import { isForm } from "../edge/form-parser.ts";
+import { clientIp } from "../edge/request/caller.ts";
+import { isForm } from "../edge/request/form-parser.ts";
 import { basicCredentials } from "./introspection-clients.ts";
 
 const ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";

@@ -1,7 +1,7 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { parse } from "yaml";
 import { z } from "zod";
-import { ConfigError } from "#kit/config.ts";
+import { ConfigError } from "#kit/config/config.ts";
 
 const MAX_CLIENTS = 100;
 

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { expect, test } from "vitest";
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { Verification } from "#token-client/principal.ts";
 import type { GatewayDeps } from "../app.ts";
 import { principalWith, SESSION_ID, send, testGateway, USER_ID } from "../testing/test-gateway.ts";

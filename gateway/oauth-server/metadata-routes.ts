@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { DPOP_ALGORITHMS } from "../edge/dpop-proof.ts";
-import type { GatewayApp } from "../edge/request-state.ts";
-import { routeIn } from "../edge/route.ts";
+import { DPOP_ALGORITHMS } from "../edge/proofs/dpop-proof.ts";
+import type { GatewayApp } from "../edge/request/request-state.ts";
+import { routeIn } from "../edge/request/route.ts";
 import { textLike } from "../routing/fields.ts";
 import { JSON_TYPE } from "../routing/route-docs.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test, vi } from "vitest";
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { Principal } from "#token-client/principal.ts";
 import type { GatewayDeps } from "../app.ts";
 import { principalWith, SESSION_ID, send, testGateway } from "../testing/test-gateway.ts";

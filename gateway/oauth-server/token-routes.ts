@@ -1,15 +1,15 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { isApiKey } from "#token-client/api-key.ts";
 import { tokenTypeOf } from "#token-client/bearer-token.ts";
 import type { TokenVerifier } from "#token-client/principal.ts";
 import type { Backends } from "../backends/backends.ts";
-import { clientIp } from "../edge/caller.ts";
-import { registerFormParser } from "../edge/form-parser.ts";
 import type { ProofsOfKeys } from "../edge/proofs-of-keys.ts";
-import type { GatewayApp } from "../edge/request-state.ts";
-import { routeIn } from "../edge/route.ts";
+import { clientIp } from "../edge/request/caller.ts";
+import { registerFormParser } from "../edge/request/form-parser.ts";
+import type { GatewayApp } from "../edge/request/request-state.ts";
+import { routeIn } from "../edge/request/route.ts";
 import { intLike, optional, textField, textLike } from "../routing/fields.ts";
 import { FORM_TYPE, JSON_TYPE } from "../routing/route-docs.ts";
 import {

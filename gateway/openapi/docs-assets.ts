@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { type Cacheable, cacheable } from "../edge/cacheable.ts";
+import { type Cacheable, cacheable } from "../edge/answers/cacheable.ts";
 
 const require = createRequire(import.meta.url);
 

@@ -1,9 +1,9 @@
 import SwaggerParser from "@apidevtools/swagger-parser";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { DomainError, ERROR_CATALOGUE, isErrorCode } from "#kit/errors.ts";
-import { contractChecker } from "#tests/support/openapi-answers.ts";
-import { HTTP_STATUS } from "../edge/http-errors.ts";
+import { DomainError, ERROR_CATALOGUE, isErrorCode } from "#kit/values/errors.ts";
+import { contractChecker } from "#tests/support/house/openapi-answers.ts";
+import { HTTP_STATUS } from "../edge/answers/http-errors.ts";
 import { FORM_TYPE, JSON_TYPE } from "../routing/route-docs.ts";
 import { answeringGateway, BROWSER_COOKIE, SERVICE_CREDENTIALS } from "../testing/answering-gateway.ts";
 import { send, shippedAccess, testGateway } from "../testing/test-gateway.ts";

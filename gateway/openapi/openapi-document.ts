@@ -1,7 +1,7 @@
 import { STATUS_CODES } from "node:http";
 import { z } from "zod";
-import type { ErrorCode } from "#kit/errors.ts";
-import { PROBLEM_TYPE } from "../edge/envelope.ts";
+import type { ErrorCode } from "#kit/values/errors.ts";
+import { PROBLEM_TYPE } from "../edge/answers/envelope.ts";
 import { type Answer, HTML_TYPE, JSON_TYPE, type RouteDocs, TAGS } from "../routing/route-docs.ts";
 import type { DocumentedRoute } from "./documented-route.ts";
 import {

@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { DomainError, ERROR_CATALOGUE, type ErrorCode } from "#kit/errors.ts";
-import { failure, PROBLEM_TYPE } from "../edge/envelope.ts";
-import { HTTP_STATUS, INTERNAL_ONLY } from "../edge/http-errors.ts";
-import { oauthErrorOf, oauthFailure } from "../edge/oauth-failure.ts";
+import { DomainError, ERROR_CATALOGUE, type ErrorCode } from "#kit/values/errors.ts";
+import { failure, PROBLEM_TYPE } from "../edge/answers/envelope.ts";
+import { HTTP_STATUS, INTERNAL_ONLY } from "../edge/answers/http-errors.ts";
+import { oauthErrorOf, oauthFailure } from "../edge/answers/oauth-failure.ts";
 import { isMutating } from "../routing/route-policy.ts";
 import type { DocumentedRoute } from "./documented-route.ts";
 

@@ -1,9 +1,9 @@
 import type { RouteOptions } from "fastify";
 import { z } from "zod";
-import { type Cacheable, cacheable, sendCacheable } from "../edge/cacheable.ts";
-import type { GatewayApp } from "../edge/request-state.ts";
-import { routeIn } from "../edge/route.ts";
-import { validateRequest } from "../edge/validate.ts";
+import { type Cacheable, cacheable, sendCacheable } from "../edge/answers/cacheable.ts";
+import type { GatewayApp } from "../edge/request/request-state.ts";
+import { routeIn } from "../edge/request/route.ts";
+import { validateRequest } from "../edge/request/validate.ts";
 import { textLike } from "../routing/fields.ts";
 import { CACHE_HEADERS, HTML_TYPE, JSON_TYPE, type RouteDocs, UNCHANGED } from "../routing/route-docs.ts";
 import type { RoutePolicy } from "../routing/route-policy.ts";

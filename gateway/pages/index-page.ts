@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { escapeHtml } from "#kit/escape-html.ts";
+import { escapeHtml } from "#kit/values/escape-html.ts";
 
 export interface PageLink {
   name: string;

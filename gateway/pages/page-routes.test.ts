@@ -1,6 +1,6 @@
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { expect, test } from "vitest";
-import { cacheable } from "../edge/cacheable.ts";
+import { cacheable } from "../edge/answers/cacheable.ts";
 import { routesOf, send, testGateway } from "../testing/test-gateway.ts";
 import { encodedPage, type WebPages } from "./web-pages.ts";
 

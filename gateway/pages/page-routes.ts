@@ -1,8 +1,8 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { DomainError } from "#kit/errors.ts";
-import { sendCacheable } from "../edge/cacheable.ts";
-import { acceptsHtml } from "../edge/caller.ts";
-import type { GatewayApp } from "../edge/request-state.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import { sendCacheable } from "../edge/answers/cacheable.ts";
+import { acceptsHtml } from "../edge/request/caller.ts";
+import type { GatewayApp } from "../edge/request/request-state.ts";
 import type { RoutePolicy } from "../routing/route-policy.ts";
 import { INDEX_HEADERS, indexPage, type PageLink } from "./index-page.ts";
 import { type Encoded, encodedPage, type WebPages } from "./web-pages.ts";

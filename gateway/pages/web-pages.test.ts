@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { ConfigError } from "#kit/config.ts";
+import { ConfigError } from "#kit/config/config.ts";
 import { loadWebPages } from "./web-pages.ts";
 
 let dist: string;

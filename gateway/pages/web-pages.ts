@@ -2,8 +2,8 @@ import { readFileSync, statSync } from "node:fs";
 import { extname, join, resolve } from "node:path";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { z } from "zod";
-import { ConfigError } from "#kit/config.ts";
-import { type Cacheable, cacheable } from "../edge/cacheable.ts";
+import { ConfigError } from "#kit/config/config.ts";
+import { type Cacheable, cacheable } from "../edge/answers/cacheable.ts";
 
 /** By content coding; `identity` always. */
 export type Encoded = Readonly<Record<"identity" | "br" | "gzip", Cacheable>>;

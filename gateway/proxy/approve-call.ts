@@ -2,11 +2,11 @@ import { createHash } from "node:crypto";
 import type { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import type { FastifyRequest } from "fastify";
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { ApprovalDemand } from "#routes-file/routes-file.ts";
 import type { Backends } from "../backends/backends.ts";
-import { clientOf, principalOf } from "../edge/caller.ts";
-import { noteApproval } from "../edge/request-state.ts";
+import { clientOf, principalOf } from "../edge/request/caller.ts";
+import { noteApproval } from "../edge/request/request-state.ts";
 import type { ProxyRoute, ProxyTarget } from "../routing/proxy-table.ts";
 import {
   type ApprovedFields,

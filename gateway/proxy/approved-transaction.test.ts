@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import {
   needsApproval,
   readApprovedFields,

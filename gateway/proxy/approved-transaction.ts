@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import canonicalize from "canonicalize";
-import { DomainError } from "#kit/errors.ts";
-import { memberOf, pointerTokens } from "#kit/json-pointer.ts";
-import { parseStrictJson } from "#kit/strict-json.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import { memberOf, pointerTokens } from "#kit/values/json-pointer.ts";
+import { parseStrictJson } from "#kit/values/strict-json.ts";
 import type { ApprovalDemand } from "#routes-file/routes-file.ts";
 
 /** Users are shown it, and it must fit into a message between services. */

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { parseRoutesFile } from "#routes-file/routes-file.ts";
-import { STANDARD_HEADERS } from "../edge/standard-headers.ts";
+import { STANDARD_HEADERS } from "../edge/answers/standard-headers.ts";
 import type { ProxyTarget } from "../routing/proxy-table.ts";
 import { addDownstreamHeaders, passableHints, passableTrailers } from "./downstream-headers.ts";
 

@@ -1,6 +1,6 @@
 import { mayPassDownstream } from "#routes-file/routes-file.ts";
-import { setsOwnCookie } from "../edge/cookies.ts";
-import { STANDARD_HEADERS } from "../edge/standard-headers.ts";
+import { STANDARD_HEADERS } from "../edge/answers/standard-headers.ts";
+import { setsOwnCookie } from "../edge/request/cookies.ts";
 import type { ProxyRoute, ProxyTarget } from "../routing/proxy-table.ts";
 import { publicPath, publicValue } from "./public-references.ts";
 import { allowedName, connectionNames, remembered, text } from "./upstream-headers.ts";

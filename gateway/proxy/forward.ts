@@ -1,16 +1,21 @@
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Dispatcher } from "undici";
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import { HTTP_EARLY_HINTS } from "../edge/answers/http-errors.ts";
+import { answerHeaders } from "../edge/answers/standard-headers.ts";
 import { type AuditTrail, isOutcomeDue } from "../edge/audit.ts";
-import { ClientGone } from "../edge/client-gone.ts";
-import { type Completion, isClosed } from "../edge/completion.ts";
-import { HTTP_EARLY_HINTS } from "../edge/http-errors.ts";
 import { breakOff } from "../edge/http-server.ts";
-import { type Exchange, noteBreakOff, noteExchange, noteUncertainEffect } from "../edge/request-state.ts";
+import { ClientGone } from "../edge/request/client-gone.ts";
+import { type Completion, isClosed } from "../edge/request/completion.ts";
+import {
+  type Exchange,
+  noteBreakOff,
+  noteExchange,
+  noteUncertainEffect,
+} from "../edge/request/request-state.ts";
+import { askForBody, leavesUnread } from "../edge/request/unread-body.ts";
 import type { StallWatch } from "../edge/stall-watch.ts";
-import { answerHeaders } from "../edge/standard-headers.ts";
-import { askForBody, leavesUnread } from "../edge/unread-body.ts";
 import type { Share } from "../limits/share-counts.ts";
 import type { ProxyRoute, ProxyTarget } from "../routing/proxy-table.ts";
 import type { CallEnd, Upstream } from "../routing/upstream.ts";

@@ -1,6 +1,6 @@
 import { isIP } from "node:net";
 import type { FastifyRequest } from "fastify";
-import { clientIp, plainAddress } from "../edge/caller.ts";
+import { clientIp, plainAddress } from "../edge/request/caller.ts";
 import type { ProxyTarget } from "../routing/proxy-table.ts";
 import { cutPrefix } from "./public-references.ts";
 

@@ -1,5 +1,5 @@
 import type { Dispatcher } from "undici";
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 
 interface UpstreamHandler extends Dispatcher.DispatchHandler {
   /** Answers with the error, or breaks off a started answer. */

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { ServerResponse } from "node:http";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import type { AuditOutcome } from "#audit-client/audit-entry.ts";
+import type { AuditOutcome } from "#audit-client/stream/audit-entry.ts";
 import { Upstream } from "../routing/upstream.ts";
 import { exchange, statuses } from "../testing/raw-socket.ts";
 import { HOST, routesOf, testGateway } from "../testing/test-gateway.ts";

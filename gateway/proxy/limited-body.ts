@@ -1,5 +1,5 @@
 import { type Readable, Transform } from "node:stream";
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 
 /** Fails with `payload_too_large`. Leaves the source open, so that the client can be answered. */
 export function limitedBody(source: Readable, maxBytes: number): Readable {

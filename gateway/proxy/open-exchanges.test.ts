@@ -3,8 +3,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { createLogger } from "#kit/logger.ts";
-import { createMetrics, type Metrics } from "#kit/metrics.ts";
+import { createLogger } from "#kit/telemetry/logger.ts";
+import { createMetrics, type Metrics } from "#kit/telemetry/metrics.ts";
 import type { Verification } from "#token-client/principal.ts";
 import { statuses } from "../testing/raw-socket.ts";
 import {

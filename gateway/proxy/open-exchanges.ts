@@ -1,12 +1,12 @@
 import type { FastifyRequest } from "fastify";
 import type { AccessRules } from "#access-file/access-rules.ts";
-import { DomainError } from "#kit/errors.ts";
-import type { Logger } from "#kit/logger.ts";
-import type { Metrics } from "#kit/metrics.ts";
-import { type Network, networksOf } from "#kit/network-of.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import type { Metrics } from "#kit/telemetry/metrics.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import { type Network, networksOf } from "#kit/values/network-of.ts";
 import type { TokenVerifier, Verification } from "#token-client/principal.ts";
 import { assertMayCall } from "../edge/authorize.ts";
-import { clientIp } from "../edge/caller.ts";
+import { clientIp } from "../edge/request/caller.ts";
 import { type Share, ShareCounts } from "../limits/share-counts.ts";
 import type { RequestPolicy } from "../routing/route-policy.ts";
 

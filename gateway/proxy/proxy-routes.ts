@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest, HTTPMethods } from "fastify";
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { ApprovalDemand } from "#routes-file/routes-file.ts";
-import type { GatewayApp } from "../edge/request-state.ts";
+import type { GatewayApp } from "../edge/request/request-state.ts";
 import type { ProxyTarget } from "../routing/proxy-table.ts";
 import { type ApprovalServices, passApproval, readApprovedBody } from "./approve-call.ts";
 import { type ForwardDeps, forward } from "./forward.ts";

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import { type AddressInfo, createServer as createTcpServer } from "node:net";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { createMetrics } from "#kit/metrics.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { ProxyTable } from "../routing/proxy-table.ts";
 import { HOST, routesOf, testGateway, verifierOfUsers } from "../testing/test-gateway.ts";
 

@@ -9,7 +9,7 @@ import {
 import { type AddressInfo, connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import type { AuditOutcome } from "#audit-client/audit-entry.ts";
+import type { AuditOutcome } from "#audit-client/stream/audit-entry.ts";
 import { exchange, statuses } from "../testing/raw-socket.ts";
 import { HOST, routesOf, SESSION_ID, testGateway, USER_ID } from "../testing/test-gateway.ts";
 

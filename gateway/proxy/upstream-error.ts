@@ -1,4 +1,4 @@
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 
 const TIMEOUT = new Set([
   "UND_ERR_HEADERS_TIMEOUT",

@@ -1,9 +1,9 @@
-import type { CallContext } from "#kit/call-context.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
 import { acrOf } from "#token-client/assurance.ts";
 import type { Principal } from "#token-client/principal.ts";
-import { withoutOwnCookies } from "../edge/cookies.ts";
+import { withoutOwnCookies } from "../edge/request/cookies.ts";
+import type { UsedApproval } from "../edge/request/request-state.ts";
 import { HOP_BY_HOP } from "../edge/request-guard.ts";
-import type { UsedApproval } from "../edge/request-state.ts";
 
 /**
  * Upstreams may trust any header for identity, address, path or method, and no deny list is complete.

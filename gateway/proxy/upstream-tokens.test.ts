@@ -2,8 +2,8 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { DomainError, type ErrorCode } from "#kit/errors.ts";
-import { createMetrics } from "#kit/metrics.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
+import { DomainError, type ErrorCode } from "#kit/values/errors.ts";
 import type { Verification } from "#token-client/principal.ts";
 import { HOST, principalWith, routesOf, SESSION_ID, send, testGateway } from "../testing/test-gateway.ts";
 

@@ -1,13 +1,13 @@
 import type { FastifyRequest } from "fastify";
-import { boundedCache } from "#kit/bounded-cache.ts";
-import { newCallContext } from "#kit/call-context.ts";
-import { DomainError, type ErrorCode } from "#kit/errors.ts";
-import type { Logger } from "#kit/logger.ts";
-import type { Metrics } from "#kit/metrics.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import type { Metrics } from "#kit/telemetry/metrics.ts";
+import { boundedCache } from "#kit/values/bounded-cache.ts";
+import { DomainError, type ErrorCode } from "#kit/values/errors.ts";
 import { tokenTypeOf } from "#token-client/bearer-token.ts";
 import { CallShares } from "#token-client/call-shares.ts";
 import type { Backends } from "../backends/backends.ts";
-import { clientIp } from "../edge/caller.ts";
+import { clientIp } from "../edge/request/caller.ts";
 import type { ProxyRoute } from "../routing/proxy-table.ts";
 
 export interface UpstreamTokensDeps {

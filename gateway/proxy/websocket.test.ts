@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { type DpopClient, dpopClient } from "#tests/support/dpop-client.ts";
+import { type DpopClient, dpopClient } from "#tests/support/people/dpop-client.ts";
 import { statuses } from "../testing/raw-socket.ts";
 import { HOST, principalWith, routesOf, testGateway } from "../testing/test-gateway.ts";
 

@@ -3,22 +3,22 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Dispatcher } from "undici";
-import { DomainError } from "#kit/errors.ts";
-import type { Metrics } from "#kit/metrics.ts";
-import { originForm } from "../edge/authority.ts";
-import { isAnswerOwed } from "../edge/client-error.ts";
-import { ClientGone } from "../edge/client-gone.ts";
-import type { Completion } from "../edge/completion.ts";
-import { isOriginAllowed } from "../edge/cors.ts";
-import { HTTP_SWITCHING_PROTOCOLS } from "../edge/http-errors.ts";
+import type { Metrics } from "#kit/telemetry/metrics.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import { isAnswerOwed } from "../edge/answers/client-error.ts";
+import { isOriginAllowed } from "../edge/answers/cors.ts";
+import { HTTP_SWITCHING_PROTOCOLS } from "../edge/answers/http-errors.ts";
+import { answerHeaders } from "../edge/answers/standard-headers.ts";
+import { originForm } from "../edge/proofs/authority.ts";
+import { ClientGone } from "../edge/request/client-gone.ts";
+import type { Completion } from "../edge/request/completion.ts";
 import {
   type Exchange,
   type GatewayApp,
   noteExchange,
   noteUncertainEffect,
   type Upgrade,
-} from "../edge/request-state.ts";
-import { answerHeaders } from "../edge/standard-headers.ts";
+} from "../edge/request/request-state.ts";
 import type { ProxyTable, ProxyTarget } from "../routing/proxy-table.ts";
 import type { Upstream } from "../routing/upstream.ts";
 import { addDownstreamHeaders } from "./downstream-headers.ts";

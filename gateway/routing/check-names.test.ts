@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { parseAccessFile } from "#access-file/access-file.ts";
 import { AccessTable } from "#access-file/access-rules.ts";
-import { createLogger } from "#kit/logger.ts";
-import { createMetrics } from "#kit/metrics.ts";
+import { createLogger } from "#kit/telemetry/logger.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { parseRoutesFile } from "#routes-file/routes-file.ts";
 import { checkNames } from "./check-names.ts";
 import { ProxyTable } from "./proxy-table.ts";

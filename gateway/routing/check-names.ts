@@ -1,5 +1,5 @@
 import type { AccessTable } from "#access-file/access-rules.ts";
-import type { Logger } from "#kit/logger.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
 import type { UpstreamRoute } from "#routes-file/routes-file.ts";
 import { unknownNames } from "#routes-file/unknown-names.ts";
 import type { ProxyTable } from "./proxy-table.ts";

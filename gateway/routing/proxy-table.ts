@@ -1,4 +1,4 @@
-import type { Metrics } from "#kit/metrics.ts";
+import type { Metrics } from "#kit/telemetry/metrics.ts";
 import type { Limit } from "#rate-limit/gcra.ts";
 import type { MethodPolicy, UpstreamRoute } from "#routes-file/routes-file.ts";
 import { type LimitScope, limitFrom } from "../limits/bucket.ts";

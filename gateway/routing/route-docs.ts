@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { ErrorCode } from "#kit/errors.ts";
+import type { ErrorCode } from "#kit/values/errors.ts";
 
 export const TAGS = {
   Accounts: "Register, prove an address, change or delete an account.",

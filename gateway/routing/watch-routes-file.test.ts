@@ -2,8 +2,8 @@ import { mkdir, mkdtemp, readFile, rename, rm, symlink, writeFile } from "node:f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { createLogger } from "#kit/logger.ts";
-import { createMetrics } from "#kit/metrics.ts";
+import { createLogger } from "#kit/telemetry/logger.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { watchRoutesFile } from "./watch-routes-file.ts";
 
 let folder: string;

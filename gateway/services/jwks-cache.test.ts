@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { newCallContext } from "#kit/call-context.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
 import { createJwksCache } from "./jwks-cache.ts";
 
 const context = newCallContext();

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import type { CallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
 
 export interface Jwks {
   /** JSON text of a JWK Set. */

@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { type Cacheable, cacheable, sendCacheable } from "../edge/cacheable.ts";
-import type { GatewayApp } from "../edge/request-state.ts";
-import { routeIn } from "../edge/route.ts";
+import { type Cacheable, cacheable, sendCacheable } from "../edge/answers/cacheable.ts";
+import type { GatewayApp } from "../edge/request/request-state.ts";
+import { routeIn } from "../edge/request/route.ts";
 import { textLike } from "../routing/fields.ts";
 import { CACHE_HEADERS, UNCHANGED } from "../routing/route-docs.ts";
 import type { JwksCache } from "./jwks-cache.ts";

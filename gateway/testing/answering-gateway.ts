@@ -1,4 +1,4 @@
-import type { DomainError } from "#kit/errors.ts";
+import type { DomainError } from "#kit/values/errors.ts";
 import { type Entry, EntryKind, Outcome } from "#proto/gatehouse/audit/v1/entry.ts";
 import { ClientStatus, CredentialKind } from "#proto/gatehouse/identity/v1/client_service.ts";
 import type { SetUserAccessRequest, UserDetails } from "#proto/gatehouse/identity/v1/user_admin_service.ts";

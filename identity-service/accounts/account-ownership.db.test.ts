@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { generateSync } from "otplib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { newCallContext } from "#kit/call-context.ts";
-import type { DomainError } from "#kit/errors.ts";
-import { emptyTables } from "#tests/support/empty-tables.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import type { DomainError } from "#kit/values/errors.ts";
+import { emptyTables } from "#tests/support/database/empty-tables.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { completeMfaLogin } from "../login/complete-mfa-login.ts";
 import { logIn as logInWith } from "../login/log-in.ts";
 import type { MailName } from "../mail/mail.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createLogger } from "#kit/logger.ts";
+import { createLogger } from "#kit/telemetry/logger.ts";
 import { createAfterAnswer } from "../mail/after-answer.ts";
 
 function afterAnswer(maxPending: number) {

@@ -1,5 +1,5 @@
-import { DomainError } from "#kit/errors.ts";
-import { transaction } from "#kit/postgres.ts";
+import { transaction } from "#kit/database/postgres.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { inUtc } from "../mail/in-utc.ts";
 import { enqueueStrangersMail } from "../mail/mail-budget.ts";
 import { hasHadEnough, makeLink } from "../mail/make-link.ts";

@@ -1,6 +1,6 @@
-import type { CallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import { type TransactionSql, transaction } from "#kit/postgres.ts";
+import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { leaveClients } from "../clients/clients-of-user.ts";
 import { releaseAddress } from "../mail/mail-budget-store.ts";
 import { type OwnerSession, proveOwner } from "../passwords/prove-owner.ts";

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { DomainError } from "#kit/errors.ts";
-import { emptyTables } from "#tests/support/empty-tables.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import { emptyTables } from "#tests/support/database/empty-tables.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { soon, testDeps } from "../testing/test-deps.ts";
 import { deleteUnusedAccounts } from "./delete-unused-accounts.ts";
 import { register } from "./register.ts";

@@ -1,6 +1,6 @@
-import { newCallContext } from "#kit/call-context.ts";
-import type { TransactionSql } from "#kit/postgres.ts";
-import { transaction } from "#kit/postgres.ts";
+import type { TransactionSql } from "#kit/database/postgres.ts";
+import { transaction } from "#kit/database/postgres.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
 import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import {

@@ -1,4 +1,4 @@
-import type { CallContext } from "#kit/call-context.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
 import { linkRefused, openLink, useLink } from "../mail/use-link.ts";
 import { claimAccount } from "../ownership/claim-account.ts";

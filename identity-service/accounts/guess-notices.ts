@@ -1,5 +1,5 @@
-import { boundedCache } from "#kit/bounded-cache.ts";
-import { type Sql, type TransactionSql, transaction } from "#kit/postgres.ts";
+import { type Sql, type TransactionSql, transaction } from "#kit/database/postgres.ts";
+import { boundedCache } from "#kit/values/bounded-cache.ts";
 import type { AfterAnswer } from "../mail/after-answer.ts";
 import { inUtc } from "../mail/in-utc.ts";
 import { hasMail, insertMail } from "../mail/mail-outbox-store.ts";

@@ -1,5 +1,5 @@
-import { canonicalEmail } from "#kit/canonical-email.ts";
-import { type TransactionSql, transaction } from "#kit/postgres.ts";
+import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
+import { canonicalEmail } from "#kit/values/canonical-email.ts";
 import {
   enqueueResetMail,
   enqueueStrangersMail,

@@ -1,6 +1,6 @@
-import type { CallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import { type Sql, transaction } from "#kit/postgres.ts";
+import { type Sql, transaction } from "#kit/database/postgres.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { type TellAuditDeps, tellAudit } from "../audit/tell-audit.ts";
 import { countRecoveryCodes } from "../mfa/mfa-store.ts";
 import type { Account } from "../users/account.ts";

@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
-import type { DomainError } from "#kit/errors.ts";
-import { transaction } from "#kit/postgres.ts";
-import { emptyTables } from "#tests/support/empty-tables.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { transaction } from "#kit/database/postgres.ts";
+import type { DomainError } from "#kit/values/errors.ts";
+import { emptyTables } from "#tests/support/database/empty-tables.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { noticeId } from "../mail/notice-id.ts";
 import { createHashShare } from "../passwords/hash-share.ts";
 import { soon, testDeps } from "../testing/test-deps.ts";

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { type CallContext, newCallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import { type TransactionSql, transaction } from "#kit/postgres.ts";
+import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
+import { type CallContext, newCallContext } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { inUtc } from "../mail/in-utc.ts";
 import { enqueueStrangersMail } from "../mail/mail-budget.ts";

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { newCallContext } from "#kit/call-context.ts";
-import { transaction } from "#kit/postgres.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { transaction } from "#kit/database/postgres.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { enqueueMfaNotice } from "../mfa/mfa-notice.ts";
 import { tellIdentityChange } from "../oauth/tell-identity-change.ts";
 import {

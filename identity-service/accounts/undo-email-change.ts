@@ -1,5 +1,5 @@
-import type { CallContext } from "#kit/call-context.ts";
-import type { TransactionSql } from "#kit/postgres.ts";
+import type { TransactionSql } from "#kit/database/postgres.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { deleteFlowsOfUser } from "../identities/oauth-store.ts";
 import { killLinks } from "../mail/link-store.ts";

@@ -1,5 +1,5 @@
-import type { CallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { openLink, useLink } from "../mail/use-link.ts";
 import { type LinkReader, proveReader } from "../passwords/prove-owner.ts";

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { BUILT_IN_PERMISSIONS, parseAccessFile } from "#access-file/access-file.ts";
-import { newCallContext } from "#kit/call-context.ts";
-import type { RpcContext } from "#kit/rpc-server.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import type { RpcContext } from "#kit/rpc/rpc-server.ts";
 import { UserStatus } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
-import { emptyTables } from "#tests/support/empty-tables.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { emptyTables } from "#tests/support/database/empty-tables.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { testDeps } from "../testing/test-deps.ts";
 import { createUserAdminRpc } from "../user-admin-rpc.ts";
 import { countUsersOfOtherRoles } from "./user-admin-store.ts";

@@ -1,7 +1,7 @@
 import type { BuiltInPermission } from "#access-file/access-file.ts";
 import { type AccessRules, holdsPermission } from "#access-file/access-rules.ts";
-import type { Actor, CallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
+import type { Actor, CallContext } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { Account, Role } from "../users/account.ts";
 
 export interface AuthorizeDeps {

@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { newCallContext } from "#kit/call-context.ts";
-import { Secret } from "#kit/config.ts";
-import { emptyTables } from "#tests/support/empty-tables.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { Secret } from "#kit/config/config.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import { emptyTables } from "#tests/support/database/empty-tables.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { register } from "../accounts/register.ts";
 import { logIn as logInWith } from "../login/log-in.ts";
 import { soon, testDeps } from "../testing/test-deps.ts";

@@ -1,8 +1,8 @@
-import { newCallContext } from "#kit/call-context.ts";
-import type { Secret } from "#kit/config.ts";
-import { DomainError } from "#kit/errors.ts";
-import type { Logger } from "#kit/logger.ts";
-import { type Sql, transaction } from "#kit/postgres.ts";
+import type { Secret } from "#kit/config/config.ts";
+import { type Sql, transaction } from "#kit/database/postgres.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import type { PasswordHasher } from "../passwords/password-hasher.ts";
 import { checkPassword, type PasswordPolicy, refuseBreached } from "../passwords/password-policy.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { ANNA, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
 import { describeUser } from "./describe-user.ts";
 

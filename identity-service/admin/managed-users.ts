@@ -1,7 +1,7 @@
 import { validate as isUuid } from "uuid";
-import { canonicalEmail } from "#kit/canonical-email.ts";
-import { DomainError, type FieldProblem } from "#kit/errors.ts";
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
+import { canonicalEmail } from "#kit/values/canonical-email.ts";
+import { DomainError, type FieldProblem } from "#kit/values/errors.ts";
 import type { Account } from "../users/account.ts";
 import { selectUsers, type UserFilter } from "./user-admin-store.ts";
 

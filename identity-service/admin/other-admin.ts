@@ -1,5 +1,5 @@
-import { DomainError } from "#kit/errors.ts";
-import type { TransactionSql } from "#kit/postgres.ts";
+import type { TransactionSql } from "#kit/database/postgres.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { isAdmin } from "../users/account-store.ts";
 import type { LoginRules } from "../users/can-log-in.ts";
 import { type ActiveAdmin, isLastAdmin, lockAdmins } from "../users/last-admin.ts";

@@ -1,7 +1,7 @@
 import { validate as isUuid } from "uuid";
-import type { CallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import { transaction } from "#kit/postgres.ts";
+import { transaction } from "#kit/database/postgres.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { withReason } from "../audit/act-reason.ts";
 import { type AccountEvent, tellAudit } from "../audit/tell-audit.ts";
 import type { MachineClient } from "../clients/client.ts";

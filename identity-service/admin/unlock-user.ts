@@ -1,7 +1,7 @@
 import { validate as isUuid } from "uuid";
-import type { CallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import { transaction } from "#kit/postgres.ts";
+import { transaction } from "#kit/database/postgres.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { clearGuesses } from "../throttle/throttle.ts";
 import { lockAccount } from "../users/account-store.ts";

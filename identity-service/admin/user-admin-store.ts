@@ -1,5 +1,5 @@
 import { domainToASCII } from "node:url";
-import { type Sql, type TransactionSql, transaction } from "#kit/postgres.ts";
+import { type Sql, type TransactionSql, transaction } from "#kit/database/postgres.ts";
 import type { Account, Role, UserStatus } from "../users/account.ts";
 import { asKnown, columnsWithoutHash } from "../users/account-store.ts";
 

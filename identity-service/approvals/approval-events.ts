@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import canonicalize from "canonicalize";
-import type { CallContext } from "#kit/call-context.ts";
-import type { ErrorCode } from "#kit/errors.ts";
-import type { TransactionSql } from "#kit/postgres.ts";
+import type { TransactionSql } from "#kit/database/postgres.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
+import type { ErrorCode } from "#kit/values/errors.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
 import type { SecurityEventType } from "../audit/security-event-store.ts";
 import { type TellAuditDeps, tellAudit } from "../audit/tell-audit.ts";

@@ -1,4 +1,4 @@
-import type { Sql, TransactionSql } from "#kit/postgres.ts";
+import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
 
 export type ApprovalLevel = 2 | 3;
 /** A passkey reaches each level. */

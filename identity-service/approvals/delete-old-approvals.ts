@@ -1,4 +1,4 @@
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
 import { deleteUnusedApprovals, deleteUsedApprovals } from "./approval-store.ts";
 
 const KEEP_UNUSED_MS = 24 * 3_600_000;

@@ -1,7 +1,7 @@
 import type { PublicKeyCredentialRequestOptionsJSON } from "@simplewebauthn/server";
 import { validate as isUuid } from "uuid";
-import { DomainError } from "#kit/errors.ts";
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { SecondFactor } from "../mfa/second-factors.ts";
 import { repeatPasskeyCeremony } from "../passkeys/passkey-ceremony.ts";
 import type { Account } from "../users/account.ts";

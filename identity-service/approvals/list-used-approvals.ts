@@ -1,6 +1,6 @@
 import { validate as isUuid } from "uuid";
-import { DomainError } from "#kit/errors.ts";
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { selectUsedApprovals, type UsedApproval, type UsedApprovalFilter } from "./approval-store.ts";
 
 const MAX_LIMIT = 100;

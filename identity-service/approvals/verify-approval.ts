@@ -1,7 +1,7 @@
 import { validate as isUuid } from "uuid";
-import type { CallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import { type TransactionSql, transaction } from "#kit/postgres.ts";
+import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { checkMfaCode, refuseWrongCode } from "../mfa/check-mfa-code.ts";
 import type { TypedCode } from "../mfa/mfa-deps.ts";
 import type { SecondFactor } from "../mfa/second-factors.ts";

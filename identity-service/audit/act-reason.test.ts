@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { MAX_LENGTH } from "#audit-client/audit-entry.ts";
+import { MAX_LENGTH } from "#audit-client/stream/audit-entry.ts";
 import { actReason, withReason } from "./act-reason.ts";
 
 const problem = (typed: string) => {

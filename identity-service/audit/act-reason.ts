@@ -1,4 +1,4 @@
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 
 /** With a change of roles of the longest names it fits the 200 characters of an entry's reason. */
 const MAX_CHARACTERS = 120;

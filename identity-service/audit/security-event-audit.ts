@@ -1,5 +1,5 @@
-import type { AuditEvent } from "#audit-client/audit-entry.ts";
-import { personActor } from "#audit-client/person-actor.ts";
+import type { AuditEvent } from "#audit-client/stream/audit-entry.ts";
+import { personActor } from "#audit-client/stream/person-actor.ts";
 import type { SecurityEvent, SecurityEventType } from "./security-event-store.ts";
 
 export function toAuditEvent(event: SecurityEvent): AuditEvent {

@@ -1,6 +1,6 @@
-import { auditActorOf, type CallContext, traceIdOf } from "#kit/call-context.ts";
-import type { ErrorCode } from "#kit/errors.ts";
-import type { TransactionSql } from "#kit/postgres.ts";
+import type { TransactionSql } from "#kit/database/postgres.ts";
+import { auditActorOf, type CallContext, traceIdOf } from "#kit/rpc/call-context.ts";
+import type { ErrorCode } from "#kit/values/errors.ts";
 import { type ClientOrigin, storableOrigin } from "./client-origin.ts";
 import { insertSecurityEvents, type SecurityEvent, type SecurityEventType } from "./security-event-store.ts";
 

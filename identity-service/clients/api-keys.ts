@@ -1,5 +1,5 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
 import { noteUse } from "./authenticate-client.ts";
 import { findApiKey, type LiveCredential, readApiKeyMark } from "./credential-store.ts";
 

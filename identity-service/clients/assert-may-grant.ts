@@ -1,7 +1,7 @@
 import { type AccessRules, holdsPermission } from "#access-file/access-rules.ts";
-import { MAX_GRANT_CHARACTERS } from "#kit/access-names.ts";
-import type { CallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
+import { MAX_GRANT_CHARACTERS } from "#kit/values/access-names.ts";
+import { DomainError } from "#kit/values/errors.ts";
 
 export interface AuthorizeGrantDeps {
   access: Pick<AccessRules, "holds" | "isPermission">;

@@ -1,7 +1,7 @@
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { validate as isUuid } from "uuid";
-import { DomainError } from "#kit/errors.ts";
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { judgeTry } from "../throttle/count-guess.ts";
 import type { ClientLimits } from "./client-limits.ts";
 import { type LiveCredential, noteCredentialUse, selectLiveCredentials } from "./credential-store.ts";

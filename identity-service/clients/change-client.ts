@@ -1,6 +1,6 @@
-import type { CallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import { transaction } from "#kit/postgres.ts";
+import { transaction } from "#kit/database/postgres.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { withReason } from "../audit/act-reason.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { assertMayGrant, assertPermissionNames } from "./assert-may-grant.ts";

@@ -1,5 +1,5 @@
-import { type CallContext, newCallContext } from "#kit/call-context.ts";
-import type { Logger } from "#kit/logger.ts";
+import { type CallContext, newCallContext } from "#kit/rpc/call-context.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
 
 interface Issuers {
   /** What clients put into `aud`, because the gateway's metadata say so; undefined of a token-service that does not tell. */

@@ -1,6 +1,6 @@
 import { type CryptoKey, calculateJwkThumbprint, importJWK, type JWK } from "jose";
 import { z } from "zod";
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 
 /** Signature algorithms by key. A key decides which ones it is used with, not the header (RFC 8725 §3.1). */
 const ALGORITHMS = {

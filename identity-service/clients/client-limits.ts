@@ -1,6 +1,6 @@
-import { boundedCache } from "#kit/bounded-cache.ts";
-import { DomainError } from "#kit/errors.ts";
-import { networksOf } from "#kit/network-of.ts";
+import { boundedCache } from "#kit/values/bounded-cache.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import { networksOf } from "#kit/values/network-of.ts";
 import { type LimitedBucket, limitOf, limitTimes } from "#rate-limit/gcra.ts";
 import { MemorySource } from "#rate-limit/memory-source.ts";
 

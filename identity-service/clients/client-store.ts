@@ -1,4 +1,4 @@
-import type { Sql, TransactionSql } from "#kit/postgres.ts";
+import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
 import type { MachineClient } from "./client.ts";
 
 const columns = (sql: Sql | TransactionSql) => sql`

@@ -1,6 +1,6 @@
-import type { CallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import type { TransactionSql } from "#kit/postgres.ts";
+import type { TransactionSql } from "#kit/database/postgres.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { type TellAuditDeps, tellAudit } from "../audit/tell-audit.ts";
 import type { MachineClient } from "./client.ts";
 import type { ClientEnd } from "./client-end-store.ts";

@@ -1,12 +1,12 @@
 import { generateKeyPairSync, type KeyPairKeyObjectResult, randomUUID } from "node:crypto";
 import { generateKeyPair, SignJWT } from "jose";
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import type { Actor } from "#kit/call-context.ts";
-import { newCallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import { createMetrics } from "#kit/metrics.ts";
-import { emptyTables } from "#tests/support/empty-tables.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import type { Actor } from "#kit/rpc/call-context.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import { emptyTables } from "#tests/support/database/empty-tables.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { deleteUser } from "../admin/delete-user.ts";
 import { setUserAccess } from "../admin/set-user-access.ts";
 import { createClientAdminRpc } from "../client-admin-rpc.ts";

@@ -1,5 +1,5 @@
 import type { JWK } from "jose";
-import { isUniqueViolation, type Sql, type TransactionSql } from "#kit/postgres.ts";
+import { isUniqueViolation, type Sql, type TransactionSql } from "#kit/database/postgres.ts";
 import type { ClientCredential, CredentialKind } from "./client.ts";
 
 /** What proves a credential. */

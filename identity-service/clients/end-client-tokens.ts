@@ -1,8 +1,8 @@
-import { type CallContext, newCallContext } from "#kit/call-context.ts";
-import type { Logger } from "#kit/logger.ts";
-import type { Metrics } from "#kit/metrics.ts";
-import { OutboxWorker } from "#kit/outbox.ts";
-import type { Sql, TransactionSql } from "#kit/postgres.ts";
+import { OutboxWorker } from "#kit/database/outbox.ts";
+import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
+import { type CallContext, newCallContext } from "#kit/rpc/call-context.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import type { Metrics } from "#kit/telemetry/metrics.ts";
 import type { TokenService } from "../sessions/token-service-client.ts";
 import {
   type ClientEnd,

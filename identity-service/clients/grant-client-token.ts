@@ -1,5 +1,5 @@
-import type { CallContext, Confirmation } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
+import type { CallContext, Confirmation } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { ClientToken, TokenService } from "../sessions/token-service-client.ts";
 import { type AuthenticateClientDeps, authenticateClient, type ClientProof } from "./authenticate-client.ts";
 

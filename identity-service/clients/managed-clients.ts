@@ -1,7 +1,7 @@
 import { validate as isUuid } from "uuid";
-import { DomainError, type FieldProblem } from "#kit/errors.ts";
-import type { Metrics } from "#kit/metrics.ts";
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
+import type { Metrics } from "#kit/telemetry/metrics.ts";
+import { DomainError, type FieldProblem } from "#kit/values/errors.ts";
 import type { ClientCredential, MachineClient } from "./client.ts";
 import { countOwnerless, findClient, selectClients } from "./client-store.ts";
 import { deleteExpiredAssertions, selectCredentials } from "./credential-store.ts";

@@ -8,8 +8,8 @@ import {
   type ProtectedHeaderParameters,
 } from "jose";
 import { validate as isUuid } from "uuid";
-import { DomainError } from "#kit/errors.ts";
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { algorithmsOf, CLIENT_ALGORITHMS, importClientKey } from "./client-key.ts";
 import { insertAssertion, type LiveCredential, selectLiveCredentials } from "./credential-store.ts";
 

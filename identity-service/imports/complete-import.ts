@@ -1,6 +1,6 @@
-import type { CallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import { transaction } from "#kit/postgres.ts";
+import { transaction } from "#kit/database/postgres.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { endImport, lockImport } from "./import-store.ts";
 import type { ImportsDeps } from "./imports-deps.ts";

@@ -1,6 +1,6 @@
-import type { CallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import { isUniqueViolation, type TransactionSql, transaction } from "#kit/postgres.ts";
+import { isUniqueViolation, type TransactionSql, transaction } from "#kit/database/postgres.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { selectWaitingEvents } from "../audit/security-event-store.ts";
 import { tellAuditOfMany } from "../audit/tell-audit.ts";
 import { insertIdentities } from "../identities/external-identity-store.ts";

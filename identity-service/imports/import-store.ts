@@ -1,4 +1,4 @@
-import type { Sql, TransactionSql } from "#kit/postgres.ts";
+import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
 
 /** Says which file is read, and how. */
 export interface ImportKey {

@@ -1,5 +1,5 @@
 import type { AccessRules } from "#access-file/access-rules.ts";
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
 import type { TellAuditDeps } from "../audit/tell-audit.ts";
 import type { MfaKeys } from "../mfa/totp-secret.ts";
 

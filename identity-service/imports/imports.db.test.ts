@@ -1,8 +1,8 @@
 import bcryptjs from "bcryptjs";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { newCallContext } from "#kit/call-context.ts";
-import { transaction } from "#kit/postgres.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { transaction } from "#kit/database/postgres.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { register } from "../accounts/register.ts";
 import { findTotpCredential } from "../mfa/mfa-store.ts";
 import { openTotpSecret } from "../mfa/totp-secret.ts";

@@ -1,5 +1,5 @@
-import { isRoleName } from "#kit/access-names.ts";
-import { canonicalEmail, isLookAlike } from "#kit/canonical-email.ts";
+import { isRoleName } from "#kit/values/access-names.ts";
+import { canonicalEmail, isLookAlike } from "#kit/values/canonical-email.ts";
 import { TOTP_SECRET_BYTES } from "../mfa/totp.ts";
 import { parseForeignHash } from "../passwords/foreign-hash.ts";
 import { readStoredHash } from "../passwords/stored-hash.ts";

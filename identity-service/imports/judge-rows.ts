@@ -1,6 +1,6 @@
-import { isAsciiMailbox } from "#kit/canonical-email.ts";
-import { DomainError } from "#kit/errors.ts";
-import type { Sql, TransactionSql } from "#kit/postgres.ts";
+import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
+import { isAsciiMailbox } from "#kit/values/canonical-email.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { findLinkedIdentities } from "../identities/external-identity-store.ts";
 import { findTakenAddresses } from "../users/user-store.ts";
 import type { ImportsDeps } from "./imports-deps.ts";

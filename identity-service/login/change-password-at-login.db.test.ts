@@ -1,10 +1,10 @@
 import { generateSync } from "otplib";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { newCallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import { transaction } from "#kit/postgres.ts";
-import { emptyTables } from "#tests/support/empty-tables.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { transaction } from "#kit/database/postgres.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import { emptyTables } from "#tests/support/database/empty-tables.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { changePassword } from "../accounts/change-password.ts";
 import { register } from "../accounts/register.ts";
 import { resetPassword } from "../accounts/reset-password.ts";

@@ -1,5 +1,5 @@
-import type { CallContext } from "#kit/call-context.ts";
-import { DomainError, type ErrorCode } from "#kit/errors.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
+import { DomainError, type ErrorCode } from "#kit/values/errors.ts";
 import { type AssuranceLevel, levelFromAmr } from "#token-client/assurance.ts";
 import { isMfaRequired } from "../mfa/mfa-requirement.ts";
 import { findSessionEpoch } from "../sessions/session-end-store.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { DomainError, ERROR_CATALOGUE, type ErrorCode } from "#kit/errors.ts";
-import { createMetrics } from "#kit/metrics.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
+import { DomainError, ERROR_CATALOGUE, type ErrorCode } from "#kit/values/errors.ts";
 import { type CountLogin, createCountLogin } from "./count-logins.ts";
 import type { LoginResult } from "./login-result.ts";
 

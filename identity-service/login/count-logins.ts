@@ -1,5 +1,5 @@
-import { DomainError, type ErrorCode } from "#kit/errors.ts";
-import type { Metrics } from "#kit/metrics.ts";
+import type { Metrics } from "#kit/telemetry/metrics.ts";
+import { DomainError, type ErrorCode } from "#kit/values/errors.ts";
 import type { LoginResult } from "./login-result.ts";
 
 /** `code`: the one-time code of a login at a provider. */

@@ -1,9 +1,9 @@
 import { randomInt } from "node:crypto";
 import { generateSync } from "otplib";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { newCallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { forgotPassword } from "../accounts/mail-a-link.ts";
 import { resetPassword } from "../accounts/reset-password.ts";
 import { askApproval } from "../approvals/ask-approval.ts";

@@ -1,4 +1,4 @@
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
 import { deleteEndedChallenges } from "../mfa/mfa-store.ts";
 import { deleteEndedTrusts } from "../throttle/trusted-device-store.ts";
 import { deleteEndedEnrollments } from "./enrollment-store.ts";

@@ -1,8 +1,8 @@
 import { generateSync } from "otplib";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { newCallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { undoAccessChange } from "../accounts/undo-access-change.ts";
 import { bootstrapAdmin } from "../admin/bootstrap-admin.ts";
 import { endUserSessions } from "../admin/end-user-sessions.ts";

@@ -1,6 +1,6 @@
-import type { CallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import { type TransactionSql, transaction } from "#kit/postgres.ts";
+import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { newTotpSecret, type TotpEnrollment } from "../mfa/begin-totp-enrollment.ts";
 import { enableTotp } from "../mfa/confirm-totp-enrollment.ts";
 import { endSessions } from "../sessions/end-sessions.ts";

@@ -1,7 +1,7 @@
 import type { PublicKeyCredentialCreationOptionsJSON } from "@simplewebauthn/server";
-import type { CallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import { type TransactionSql, transaction } from "#kit/postgres.ts";
+import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { type AddedPasskey, addPasskey } from "../passkeys/add-passkey.ts";
 import { creationOptions } from "../passkeys/begin-passkey-registration.ts";
 import { passkeyName } from "../passkeys/own-passkeys.ts";

@@ -1,7 +1,7 @@
 import type { PublicKeyCredentialRequestOptionsJSON } from "@simplewebauthn/server";
-import type { CallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import { type TransactionSql, transaction } from "#kit/postgres.ts";
+import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { beginPasskeyCeremony, finishPasskeyCeremony } from "../passkeys/passkey-ceremony.ts";
 import { findPasskey } from "../passkeys/passkey-store.ts";
 import type { Assertion } from "../passkeys/verify-assertion.ts";

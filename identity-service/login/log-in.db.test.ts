@@ -1,10 +1,10 @@
 import judge from "argon2";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { newCallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import { toRpcError } from "#kit/rpc-errors.ts";
-import { emptyTables } from "#tests/support/empty-tables.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import { toRpcError } from "#kit/rpc/rpc-errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import { emptyTables } from "#tests/support/database/empty-tables.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { register } from "../accounts/register.ts";
 import { soon, testDeps } from "../testing/test-deps.ts";
 import type { NewAccount } from "../users/account.ts";

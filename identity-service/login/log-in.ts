@@ -1,6 +1,6 @@
-import type { CallContext } from "#kit/call-context.ts";
-import { canonicalEmail } from "#kit/canonical-email.ts";
-import { DomainError } from "#kit/errors.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
+import { canonicalEmail } from "#kit/values/canonical-email.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
 import type { Verdict } from "../passwords/password-hasher.ts";
 import { countGuess, type GuessVerdict } from "../throttle/count-guess.ts";

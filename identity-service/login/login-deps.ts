@@ -1,7 +1,7 @@
 import type { AccessRules } from "#access-file/access-rules.ts";
-import type { CallContext } from "#kit/call-context.ts";
-import type { Logger } from "#kit/logger.ts";
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
 import type { MfaDeps } from "../mfa/mfa-deps.ts";
 import type { PasskeyDeps } from "../passkeys/passkeys-deps.ts";

@@ -1,6 +1,6 @@
-import type { AuditEventRecorder } from "#audit-client/audit-entry.ts";
-import { traceIdOf } from "#kit/call-context.ts";
-import type { Metrics } from "#kit/metrics.ts";
+import type { AuditEventRecorder } from "#audit-client/stream/audit-entry.ts";
+import { traceIdOf } from "#kit/rpc/call-context.ts";
+import type { Metrics } from "#kit/telemetry/metrics.ts";
 import type { LoginDeps } from "./login-deps.ts";
 
 const TIMEOUT_MS = 30_000;

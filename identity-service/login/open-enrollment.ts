@@ -1,5 +1,5 @@
-import { DomainError } from "#kit/errors.ts";
-import type { TransactionSql } from "#kit/postgres.ts";
+import type { TransactionSql } from "#kit/database/postgres.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { Account, Locked } from "../users/account.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
 import { consumeEnrollment, countEnrollmentTry, findEnrollment } from "./enrollment-store.ts";

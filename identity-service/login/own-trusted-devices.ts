@@ -1,6 +1,6 @@
-import type { CallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import { transaction } from "#kit/postgres.ts";
+import { transaction } from "#kit/database/postgres.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { assertOwner, type OwnerSession } from "../passwords/prove-owner.ts";
 import { deleteTrust, listTrusts, type TrustedDevice } from "../throttle/trusted-device-store.ts";

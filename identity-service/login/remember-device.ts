@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { v5 as uuidv5 } from "uuid";
-import { networkOf } from "#kit/network-of.ts";
-import { type TransactionSql, transaction } from "#kit/postgres.ts";
+import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
+import { networkOf } from "#kit/values/network-of.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
 import { describeBrowser } from "../mail/describe-browser.ts";
 import { describeOrigin } from "../mail/describe-origin.ts";

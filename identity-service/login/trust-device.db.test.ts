@@ -1,9 +1,9 @@
 import { createHash, randomBytes } from "node:crypto";
 import { generateSync } from "otplib";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { newCallContext } from "#kit/call-context.ts";
-import type { DomainError } from "#kit/errors.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import type { DomainError } from "#kit/values/errors.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { changePassword } from "../accounts/change-password.ts";
 import { forgotPassword } from "../accounts/mail-a-link.ts";
 import { register } from "../accounts/register.ts";

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import type { CallContext } from "#kit/call-context.ts";
-import { type TransactionSql, transaction } from "#kit/postgres.ts";
+import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
 import { type ClientOrigin, storableOrigin } from "../audit/client-origin.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { describeOrigin } from "../mail/describe-origin.ts";

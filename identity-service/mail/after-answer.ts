@@ -1,5 +1,5 @@
-import { DomainError } from "#kit/errors.ts";
-import type { Logger } from "#kit/logger.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import { DomainError } from "#kit/values/errors.ts";
 
 /** Runs work after the answer, so that its duration reveals nothing. */
 export interface AfterAnswer {

@@ -1,4 +1,4 @@
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
 import { deleteEndedLinks } from "./link-store.ts";
 
 /** Must exceed the hour in which links are counted. */

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { Sql, TransactionSql } from "#kit/postgres.ts";
+import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
 
 type MailKind = "stranger" | "reset";
 

@@ -1,4 +1,4 @@
-import type { Sql, TransactionSql } from "#kit/postgres.ts";
+import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
 import type { Account } from "../users/account.ts";
 import { countOpenLinks } from "./link-store.ts";
 import type { NewMail, StrangersMail } from "./mail.ts";

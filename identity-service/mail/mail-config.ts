@@ -1,7 +1,7 @@
 import { isIPv4 } from "node:net";
 import { z } from "zod";
-import { canonicalEmail } from "#kit/canonical-email.ts";
-import { booleanSchema, integerSchema, readableFileSchema, secretFileSchema } from "#kit/config.ts";
+import { booleanSchema, integerSchema, readableFileSchema, secretFileSchema } from "#kit/config/config.ts";
+import { canonicalEmail } from "#kit/values/canonical-email.ts";
 import { BUILT_IN_MAIL_TEMPLATES, loadMailTemplates } from "./mail-templates.ts";
 
 export interface SmtpServer {

@@ -1,8 +1,8 @@
 import { v7 as uuidv7 } from "uuid";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { transaction } from "#kit/postgres.ts";
-import { emptyTables } from "#tests/support/empty-tables.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { transaction } from "#kit/database/postgres.ts";
+import { emptyTables } from "#tests/support/database/empty-tables.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import type { NewMail } from "./mail.ts";
 import {
   claimDueMails,

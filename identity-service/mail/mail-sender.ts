@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { createTransport, type NodemailerError } from "nodemailer";
-import { isAsciiMailbox } from "#kit/canonical-email.ts";
-import type { Secret } from "#kit/config.ts";
+import type { Secret } from "#kit/config/config.ts";
+import { isAsciiMailbox } from "#kit/values/canonical-email.ts";
 import type { MailContent } from "./mail.ts";
 import { isLoopback, type MailAddress, type SmtpServer } from "./mail-config.ts";
 import { createUtf8Transport, SmtpUtf8NotOffered } from "./utf8-transport.ts";

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { escapeHtml } from "#kit/escape-html.ts";
+import { escapeHtml } from "#kit/values/escape-html.ts";
 import { MAILS, type MailContent, type MailName } from "./mail.ts";
 
 export const BUILT_IN_MAIL_TEMPLATES = join(import.meta.dirname, "mail-templates");

@@ -1,12 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { v7 as uuidv7 } from "uuid";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { createLogger } from "#kit/logger.ts";
-import { createMetrics } from "#kit/metrics.ts";
-import { type Sql, transaction } from "#kit/postgres.ts";
-import { emptyTables } from "#tests/support/empty-tables.ts";
-import { freePort } from "#tests/support/free-port.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { type Sql, transaction } from "#kit/database/postgres.ts";
+import { createLogger } from "#kit/telemetry/logger.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
+import { emptyTables } from "#tests/support/database/empty-tables.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
+import { freePort } from "#tests/support/system/free-port.ts";
 import { startTestSmtp, type TestSmtp } from "../testing/test-smtp.ts";
 import { createLinkTokens } from "./links.ts";
 import { claimDueMails, enqueueMail } from "./mail-outbox-store.ts";

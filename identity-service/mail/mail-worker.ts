@@ -1,7 +1,7 @@
-import type { Logger } from "#kit/logger.ts";
-import type { Metrics } from "#kit/metrics.ts";
-import { OutboxWorker } from "#kit/outbox.ts";
-import type { Sql } from "#kit/postgres.ts";
+import { OutboxWorker } from "#kit/database/outbox.ts";
+import type { Sql } from "#kit/database/postgres.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import type { Metrics } from "#kit/telemetry/metrics.ts";
 import type { LinkTokens } from "./links.ts";
 import { MAILS, type MailName } from "./mail.ts";
 import {

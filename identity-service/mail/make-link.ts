@@ -1,4 +1,4 @@
-import type { TransactionSql } from "#kit/postgres.ts";
+import type { TransactionSql } from "#kit/database/postgres.ts";
 import { countLinksSince, insertLink, killLinks } from "./link-store.ts";
 import { hashOfToken, LINK_LIFETIME_MS, type LinkPurpose, type LinkTokens, storedLink } from "./links.ts";
 

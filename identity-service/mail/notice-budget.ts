@@ -1,4 +1,4 @@
-import type { TransactionSql } from "#kit/postgres.ts";
+import type { TransactionSql } from "#kit/database/postgres.ts";
 import { insertCountedMail, isNoticeCounted, listCountedMails, lockRecipient } from "./mail-budget-store.ts";
 
 const HOUR_MS = 3_600_000;

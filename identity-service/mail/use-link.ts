@@ -1,5 +1,5 @@
-import { DomainError, type ErrorCode } from "#kit/errors.ts";
-import { type Sql, type TransactionSql, transaction } from "#kit/postgres.ts";
+import { type Sql, type TransactionSql, transaction } from "#kit/database/postgres.ts";
+import { DomainError, type ErrorCode } from "#kit/values/errors.ts";
 import type { Account, Locked } from "../users/account.ts";
 import { lockAccount } from "../users/account-store.ts";
 import { consumeLink, findOpenLink, type OpenLink } from "./link-store.ts";

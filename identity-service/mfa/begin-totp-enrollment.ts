@@ -1,6 +1,6 @@
 import encodeQR from "qr";
-import { DomainError } from "#kit/errors.ts";
-import { type TransactionSql, transaction } from "#kit/postgres.ts";
+import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { type OwnerSession, proveOwner } from "../passwords/prove-owner.ts";
 import { isStill, type Reauthentication } from "../passwords/reauthenticate.ts";
 import type { Account, Locked } from "../users/account.ts";

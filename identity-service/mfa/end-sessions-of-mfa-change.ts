@@ -1,4 +1,4 @@
-import type { CallContext } from "#kit/call-context.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
 import { type EndSessionsDeps, endSessions } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 

@@ -1,4 +1,4 @@
-import type { TransactionSql } from "#kit/postgres.ts";
+import type { TransactionSql } from "#kit/database/postgres.ts";
 import type { Account, Locked } from "../users/account.ts";
 import type { MfaDeps } from "./mfa-deps.ts";
 import { replaceRecoveryCodes } from "./mfa-store.ts";

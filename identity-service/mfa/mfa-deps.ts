@@ -1,4 +1,4 @@
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
 import type { MakeLinkDeps } from "../mail/make-link.ts";
 import type { ReauthenticateDeps } from "../passwords/reauthenticate.ts";

@@ -1,4 +1,4 @@
-import type { TransactionSql } from "#kit/postgres.ts";
+import type { TransactionSql } from "#kit/database/postgres.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
 import type { TellAuditDeps } from "../audit/tell-audit.ts";
 import { describeOrigin } from "../mail/describe-origin.ts";

@@ -1,4 +1,4 @@
-import type { Sql, TransactionSql } from "#kit/postgres.ts";
+import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
 
 /** Arbitrary; the same in every version. */

@@ -1,7 +1,7 @@
-import type { EncryptionKey } from "#kit/key-cipher.ts";
-import type { Logger } from "#kit/logger.ts";
-import type { Metrics } from "#kit/metrics.ts";
-import { transaction } from "#kit/postgres.ts";
+import { transaction } from "#kit/database/postgres.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import type { Metrics } from "#kit/telemetry/metrics.ts";
+import type { EncryptionKey } from "#kit/values/key-cipher.ts";
 import type { MfaDeps } from "./mfa-deps.ts";
 import { countSecretsOfKeys, lockReencryption, lockSecretsOfKey, replaceEncryptions } from "./mfa-store.ts";
 import { openTotpSecret, sealTotpSecret } from "./totp-secret.ts";

@@ -1,5 +1,5 @@
-import type { CallContext } from "#kit/call-context.ts";
-import { transaction } from "#kit/postgres.ts";
+import { transaction } from "#kit/database/postgres.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { assertOwner, type OwnerSession } from "../passwords/prove-owner.ts";
 import { deleteTrustsOfUser } from "../throttle/trusted-device-store.ts";

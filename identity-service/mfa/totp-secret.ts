@@ -1,4 +1,4 @@
-import { decrypt, type EncryptionKey, encrypt } from "#kit/key-cipher.ts";
+import { decrypt, type EncryptionKey, encrypt } from "#kit/values/key-cipher.ts";
 import type { EncryptedSecret } from "./mfa-store.ts";
 
 /** The current key first. */

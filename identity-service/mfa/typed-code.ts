@@ -1,4 +1,4 @@
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { normalCode, recoveryCodeHash } from "./recovery-code.ts";
 
 export type ParsedCode = { kind: "totp"; digits: string } | { kind: "recovery_code"; hash: Buffer };

@@ -1,5 +1,5 @@
-import type { CallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { listIdentities } from "../identities/external-identity-store.ts";
 import { insertFlow, type OAuthFlow } from "../identities/oauth-store.ts";
 import { type PasswordOwner, proveOwner } from "../passwords/prove-owner.ts";

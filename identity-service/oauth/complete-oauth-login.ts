@@ -1,5 +1,5 @@
-import type { CallContext } from "#kit/call-context.ts";
-import { DomainError, type ErrorCode } from "#kit/errors.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
+import { DomainError, type ErrorCode } from "#kit/values/errors.ts";
 import type { LinkedIdentity } from "../identities/external-identity-store.ts";
 import { insertCode, type OAuthFlow, takeFlow } from "../identities/oauth-store.ts";
 import { completeLogin } from "../login/complete-login.ts";

@@ -1,4 +1,4 @@
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
 import { deleteExpired } from "../identities/oauth-store.ts";
 
 const MAX_BATCH = 1_000;

@@ -1,5 +1,5 @@
-import type { CallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { takeCode } from "../identities/oauth-store.ts";
 import { completeLogin } from "../login/complete-login.ts";
 import type { LoginResult } from "../login/login-result.ts";

@@ -1,5 +1,5 @@
-import { canonicalEmail } from "#kit/canonical-email.ts";
-import { DomainError } from "#kit/errors.ts";
+import { canonicalEmail } from "#kit/values/canonical-email.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { toldNames } from "../users/personal-name.ts";
 import type { ProviderSettings } from "./oauth-provider-settings.ts";
 

@@ -1,6 +1,6 @@
 import * as oidc from "openid-client";
 import { z } from "zod";
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { type ExternalPerson, externalPerson } from "./external-person.ts";
 
 const HEADERS = { accept: "application/vnd.github+json", "x-github-api-version": "2022-11-28" };

@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { z } from "zod";
-import { ConfigError, readableFileSchema } from "#kit/config.ts";
+import { ConfigError, readableFileSchema } from "#kit/config/config.ts";
 import type { ProviderSettings } from "./oauth-provider-settings.ts";
 import { parseProvidersFile } from "./oauth-providers-file.ts";
 

@@ -1,4 +1,4 @@
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { LoginDeps } from "../login/login-deps.ts";
 import type { HashShare } from "../passwords/hash-share.ts";
 import type { Account } from "../users/account.ts";

@@ -2,10 +2,11 @@ import { randomBytes } from "node:crypto";
 import type { ServerResponse } from "node:http";
 import { generateSync } from "otplib";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { newCallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import { createMetrics } from "#kit/metrics.ts";
-import { emptyTables } from "#tests/support/empty-tables.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import { emptyTables } from "#tests/support/database/empty-tables.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import {
   type Answer,
   drip,
@@ -15,8 +16,7 @@ import {
   type Lies,
   redirectTo,
   startHostileProvider,
-} from "#tests/support/hostile-provider.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+} from "#tests/support/people/hostile-provider.ts";
 import { forgotPassword } from "../accounts/mail-a-link.ts";
 import { register } from "../accounts/register.ts";
 import { resetPassword } from "../accounts/reset-password.ts";

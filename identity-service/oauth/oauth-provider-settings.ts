@@ -1,4 +1,4 @@
-import type { Secret } from "#kit/config.ts";
+import type { Secret } from "#kit/config/config.ts";
 import type { ReachableNetwork } from "./outbound-http.ts";
 
 export type ClientAuthentication =

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { ConfigError } from "#kit/config.ts";
+import { ConfigError } from "#kit/config/config.ts";
 import { appleClientSecret } from "./apple-client-secret.ts";
 import { oauthConfigProblems } from "./oauth-config.ts";
 import { parseProvidersFile } from "./oauth-providers-file.ts";

@@ -1,9 +1,9 @@
 import { isIP } from "node:net";
 import { resolve } from "node:path";
 import { z } from "zod";
-import { Secret } from "#kit/config.ts";
-import { readPrivateFile, secretProblem } from "#kit/secret-file.ts";
-import { parseYamlFile } from "#kit/yaml-file.ts";
+import { Secret } from "#kit/config/config.ts";
+import { readPrivateFile, secretProblem } from "#kit/config/secret-file.ts";
+import { parseYamlFile } from "#kit/config/yaml-file.ts";
 import { parseAppleKey } from "./apple-client-secret.ts";
 import { RESERVED_PROVIDER_NAMES } from "./oauth-provider-names.ts";
 import type { ClaimNames, ClientAuthentication, ProviderSettings } from "./oauth-provider-settings.ts";

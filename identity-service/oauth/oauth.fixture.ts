@@ -1,5 +1,5 @@
-import { Secret } from "#kit/config.ts";
-import { createLogger } from "#kit/logger.ts";
+import { Secret } from "#kit/config/config.ts";
+import { createLogger } from "#kit/telemetry/logger.ts";
 import type { ProviderSettings } from "./oauth-provider-settings.ts";
 import { createOutboundHttp } from "./outbound-http.ts";
 import { createRelyingParty } from "./relying-party.ts";

@@ -1,4 +1,4 @@
-import type { Logger } from "#kit/logger.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
 import type { RelyingParties } from "./oauth-deps.ts";
 import type { ClientAuthentication, ProviderSettings } from "./oauth-provider-settings.ts";
 import { createOutboundHttp, type OutboundHttp } from "./outbound-http.ts";

@@ -1,7 +1,7 @@
 import * as oidc from "openid-client";
-import { DomainError } from "#kit/errors.ts";
-import type { Logger } from "#kit/logger.ts";
-import { withinDeadline } from "#kit/within-deadline.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import { withinDeadline } from "#kit/values/within-deadline.ts";
 import { appleClientSecret } from "./apple-client-secret.ts";
 import { type ExternalPerson, personOfClaims } from "./external-person.ts";
 import { githubPerson } from "./github-person.ts";

@@ -1,6 +1,6 @@
-import type { CallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import { type Sql, type TransactionSql, transaction } from "#kit/postgres.ts";
+import { type Sql, type TransactionSql, transaction } from "#kit/database/postgres.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import {
   deleteIdentity,
   type LinkedIdentity,

@@ -1,10 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { dirname } from "node:path";
-import { ConfigError } from "#kit/config.ts";
-import type { Logger } from "#kit/logger.ts";
-import type { Metrics } from "#kit/metrics.ts";
-import type { Repetition } from "#kit/repeat.ts";
-import { watchTextFile } from "#kit/watch-text-file.ts";
+import { ConfigError } from "#kit/config/config.ts";
+import { watchTextFile } from "#kit/config/watch-text-file.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import type { Metrics } from "#kit/telemetry/metrics.ts";
+import type { Repetition } from "#kit/telemetry/repeat.ts";
 import { oauthConfigProblems, type ProvidersFile, withSecretMarks } from "./oauth-config.ts";
 import type { ProviderSettings } from "./oauth-provider-settings.ts";
 import { parseProvidersFile } from "./oauth-providers-file.ts";

@@ -1,4 +1,4 @@
-import type { TransactionSql } from "#kit/postgres.ts";
+import type { TransactionSql } from "#kit/database/postgres.ts";
 import { deleteIdentitiesSince } from "../identities/external-identity-store.ts";
 import {
   deleteIdleRecoveryCodes,

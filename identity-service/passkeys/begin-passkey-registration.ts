@@ -3,8 +3,8 @@ import {
   generateRegistrationOptions,
   type PublicKeyCredentialCreationOptionsJSON,
 } from "@simplewebauthn/server";
-import { DomainError } from "#kit/errors.ts";
-import type { Sql, TransactionSql } from "#kit/postgres.ts";
+import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { assertOwner, type Owner } from "../passwords/prove-owner.ts";
 import type { Account } from "../users/account.ts";
 import { findAccountById } from "../users/account-store.ts";

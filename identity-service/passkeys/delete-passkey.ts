@@ -1,6 +1,6 @@
-import type { CallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import { type TransactionSql, transaction } from "#kit/postgres.ts";
+import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { listIdentities } from "../identities/external-identity-store.ts";
 import { assertFactorRemovable } from "../mfa/mfa-requirement.ts";
 import { deleteIdleRecoveryCodes } from "../mfa/mfa-store.ts";

@@ -1,5 +1,5 @@
-import { DomainError } from "#kit/errors.ts";
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { listPasskeys, type Passkey, setPasskeyName } from "./passkey-store.ts";
 
 const MAX_CODE_POINTS = 64;

@@ -3,8 +3,8 @@ import {
   generateAuthenticationOptions,
   type PublicKeyCredentialRequestOptionsJSON,
 } from "@simplewebauthn/server";
-import type { CallContext } from "#kit/call-context.ts";
-import type { Sql, TransactionSql } from "#kit/postgres.ts";
+import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
 import type { Account, Locked } from "../users/account.ts";
 import { challengeOf, hashOfChallenge } from "./client-data.ts";

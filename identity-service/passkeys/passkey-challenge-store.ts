@@ -1,4 +1,4 @@
-import type { Sql, TransactionSql } from "#kit/postgres.ts";
+import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
 
 export type PasskeyPurpose = "registration" | "login" | "second_factor" | "step_up" | "approval";
 

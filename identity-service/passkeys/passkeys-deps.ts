@@ -1,4 +1,4 @@
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
 import type { MakeLinkDeps } from "../mail/make-link.ts";
 import type { MfaDeps } from "../mfa/mfa-deps.ts";
 import type { EndSessionsDeps } from "../sessions/end-sessions.ts";

@@ -2,8 +2,8 @@ import { createHash } from "node:crypto";
 import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, expect, test } from "vitest";
-import { createLogger } from "#kit/logger.ts";
-import { createMetrics } from "#kit/metrics.ts";
+import { createLogger } from "#kit/telemetry/logger.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { createBreachLookup } from "./breach-lookup.ts";
 
 const servers: Server[] = [];

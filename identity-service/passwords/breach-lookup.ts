@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import type { Logger } from "#kit/logger.ts";
-import type { Metrics } from "#kit/metrics.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import type { Metrics } from "#kit/telemetry/metrics.ts";
 
 export interface BreachLookup {
   /** False also if unknown. Never throws. */

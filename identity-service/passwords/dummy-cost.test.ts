@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { createLogger } from "#kit/logger.ts";
-import { createMetrics } from "#kit/metrics.ts";
+import { createLogger } from "#kit/telemetry/logger.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { drawCost, dummyHash, knownCost, type UsedCost } from "./dummy-cost.ts";
 import { readForeignHash } from "./foreign-hash.ts";
 import { createHashQueue } from "./hash-queue.ts";

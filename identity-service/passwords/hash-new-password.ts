@@ -1,4 +1,4 @@
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { Account } from "../users/account.ts";
 import type { HashShare } from "./hash-share.ts";
 import type { PasswordHasher } from "./password-hasher.ts";

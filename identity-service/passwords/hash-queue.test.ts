@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { createMetrics } from "#kit/metrics.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { createHashQueue } from "./hash-queue.ts";
 
 beforeEach(() => {

@@ -1,5 +1,5 @@
-import { DomainError } from "#kit/errors.ts";
-import type { Metrics } from "#kit/metrics.ts";
+import type { Metrics } from "#kit/telemetry/metrics.ts";
+import { DomainError } from "#kit/values/errors.ts";
 
 /** For the call, after its turn. */
 const RESERVE_MS = 200;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createMetrics } from "#kit/metrics.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { countShareRefusals, createHashShare, type HashCaller, hashSharesOf } from "./hash-share.ts";
 
 const BUSY = { code: "busy", retryAfterMs: 1_000 };

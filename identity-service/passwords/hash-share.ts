@@ -1,6 +1,6 @@
-import { DomainError } from "#kit/errors.ts";
-import type { Metrics } from "#kit/metrics.ts";
-import { networksOf } from "#kit/network-of.ts";
+import type { Metrics } from "#kit/telemetry/metrics.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import { networksOf } from "#kit/values/network-of.ts";
 
 /** Limits the queue entries of each network, and of all unknown callers. */
 export interface HashShare {

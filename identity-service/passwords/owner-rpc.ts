@@ -1,4 +1,4 @@
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { parseAcr } from "#token-client/assurance.ts";
 import type { OwnerSession } from "./prove-owner.ts";
 

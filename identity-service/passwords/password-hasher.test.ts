@@ -2,8 +2,8 @@ import * as ours from "@node-rs/argon2";
 import judge from "argon2";
 import bcryptjs from "bcryptjs";
 import { expect, test, vi } from "vitest";
-import { createLogger } from "#kit/logger.ts";
-import { createMetrics } from "#kit/metrics.ts";
+import { createLogger } from "#kit/telemetry/logger.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { createHashQueue } from "./hash-queue.ts";
 import { createPasswordHasher } from "./password-hasher.ts";
 

@@ -1,5 +1,5 @@
 import type { hash, verify } from "@node-rs/argon2";
-import type { Logger } from "#kit/logger.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
 import type { Account } from "../users/account.ts";
 import { drawCost, dummyHash, type UsedCost } from "./dummy-cost.ts";
 import { readForeignHash } from "./foreign-hash.ts";

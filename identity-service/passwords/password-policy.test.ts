@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { commonPasswords } from "./common-passwords.ts";
 import { checkPassword, refuseBreached } from "./password-policy.ts";
 

@@ -1,5 +1,5 @@
-import { localPartOf } from "#kit/canonical-email.ts";
-import { DomainError } from "#kit/errors.ts";
+import { localPartOf } from "#kit/values/canonical-email.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { BreachLookup } from "./breach-lookup.ts";
 
 const MAX_PASSWORD_CODE_POINTS = 128;

@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
 import * as argon2 from "@node-rs/argon2";
 import { expect, test } from "vitest";
-import { parseEncryptionKey } from "#kit/key-cipher.ts";
-import { createLogger } from "#kit/logger.ts";
-import { createMetrics } from "#kit/metrics.ts";
+import { createLogger } from "#kit/telemetry/logger.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
+import { parseEncryptionKey } from "#kit/values/key-cipher.ts";
 import { QUICK, soon } from "../testing/test-deps.ts";
 import { createHashQueue } from "./hash-queue.ts";
 import { createPasswordHasher } from "./password-hasher.ts";

@@ -1,5 +1,5 @@
 import { createHmac } from "node:crypto";
-import type { EncryptionKey } from "#kit/key-cipher.ts";
+import type { EncryptionKey } from "#kit/values/key-cipher.ts";
 
 /** A keyed hash before argon2, against offline attacks on a stolen database. */
 export interface Pepper {

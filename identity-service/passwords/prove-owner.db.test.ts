@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { newCallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import type { RpcContext } from "#kit/rpc-server.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import type { RpcContext } from "#kit/rpc/rpc-server.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { type AssuranceLevel, acrOf } from "#token-client/assurance.ts";
 import { createAccountRpc } from "../account-rpc.ts";
 import { createMfaRpc } from "../mfa-rpc.ts";

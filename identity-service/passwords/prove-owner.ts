@@ -1,4 +1,4 @@
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { type AssuranceLevel, assertAssured } from "#token-client/assurance.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
 import type { OpenLink } from "../mail/link-store.ts";

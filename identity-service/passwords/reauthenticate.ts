@@ -1,5 +1,5 @@
-import { DomainError } from "#kit/errors.ts";
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { countGuess, type GuessVerdict } from "../throttle/count-guess.ts";
 import { reauthenticationOf, type Throttle } from "../throttle/throttle.ts";
 import type { Account, Locked } from "../users/account.ts";

@@ -1,4 +1,4 @@
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
 import { knownCost, type UsedCost } from "./dummy-cost.ts";
 
 const SAMPLE_ROWS = 10_000;

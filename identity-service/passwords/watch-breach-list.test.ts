@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { hashLines, writeTestList } from "#breach-list/test-list.fixture.ts";
-import { createLogger } from "#kit/logger.ts";
-import { createMetrics } from "#kit/metrics.ts";
+import { createLogger } from "#kit/telemetry/logger.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { type WatchedBreachList, watchBreachList } from "./watch-breach-list.ts";
 
 const BUILT_AT = new Date("2031-01-01T00:00:00Z");

@@ -1,8 +1,8 @@
 import { stat } from "node:fs/promises";
 import { type BreachList, openBreachList } from "#breach-list/open-breach-list.ts";
-import type { Logger } from "#kit/logger.ts";
-import type { Metrics } from "#kit/metrics.ts";
-import { repeat } from "#kit/repeat.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import type { Metrics } from "#kit/telemetry/metrics.ts";
+import { repeat } from "#kit/telemetry/repeat.ts";
 import { type BreachLookup, sha1Of } from "./breach-lookup.ts";
 
 const LOOK_EVERY_MS = 10_000;

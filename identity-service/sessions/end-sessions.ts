@@ -1,6 +1,6 @@
-import type { CallContext } from "#kit/call-context.ts";
-import type { Logger } from "#kit/logger.ts";
-import { type Sql, type TransactionSql, transaction } from "#kit/postgres.ts";
+import { type Sql, type TransactionSql, transaction } from "#kit/database/postgres.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
 import { deleteSessionEnd, insertSessionEnd, type SessionEnd } from "./session-end-store.ts";
 import type { TokenService } from "./token-service-client.ts";
 

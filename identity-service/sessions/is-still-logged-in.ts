@@ -1,4 +1,4 @@
-import type { CallContext } from "#kit/call-context.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
 import type { TokenService } from "./token-service-client.ts";
 
 /** Whether the session in which a change began still exists. A change that began outside of a session has none, and goes on. */

@@ -1,9 +1,9 @@
 import { v7 as uuidv7 } from "uuid";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { connectTo } from "#deploy/local/postgres/ensure-database.ts";
-import { createMetrics } from "#kit/metrics.ts";
-import { emptyTables } from "#tests/support/empty-tables.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
+import { emptyTables } from "#tests/support/database/empty-tables.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { register } from "../accounts/register.ts";
 import { createMailSender } from "../mail/mail-sender.ts";
 import { BUILT_IN_MAIL_TEMPLATES, loadMailTemplates } from "../mail/mail-templates.ts";

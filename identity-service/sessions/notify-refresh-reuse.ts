@@ -1,6 +1,6 @@
 import { validate as isUuid } from "uuid";
-import { DomainError, type FieldProblem } from "#kit/errors.ts";
-import { type Sql, transaction } from "#kit/postgres.ts";
+import { type Sql, transaction } from "#kit/database/postgres.ts";
+import { DomainError, type FieldProblem } from "#kit/values/errors.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
 import { describeOrigin } from "../mail/describe-origin.ts";
 import type { NewMail } from "../mail/mail.ts";

@@ -1,5 +1,5 @@
-import { type Claim, claimDue } from "#kit/outbox-store.ts";
-import type { Sql, TransactionSql } from "#kit/postgres.ts";
+import { type Claim, claimDue } from "#kit/database/outbox-store.ts";
+import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
 
 export interface SessionEnd {
   id: string;

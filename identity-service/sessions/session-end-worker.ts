@@ -1,6 +1,6 @@
-import { newCallContext } from "#kit/call-context.ts";
-import type { Metrics } from "#kit/metrics.ts";
-import { OutboxWorker } from "#kit/outbox.ts";
+import { OutboxWorker } from "#kit/database/outbox.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import type { Metrics } from "#kit/telemetry/metrics.ts";
 import type { EndSessionsDeps } from "./end-sessions.ts";
 import {
   claimSessionEnds,

@@ -1,8 +1,8 @@
 import { status } from "@grpc/grpc-js";
 import { expect, test } from "vitest";
-import { newCallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import { toRpcError } from "#kit/rpc-errors.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import { toRpcError } from "#kit/rpc/rpc-errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type {
   IssueSessionRequest,
   IssueSessionResponse,

@@ -1,7 +1,7 @@
 import type { SessionLimits } from "#access-file/access-rules.ts";
-import type { CallContext, Confirmation } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import { callUnary } from "#kit/rpc-client.ts";
+import type { CallContext, Confirmation } from "#kit/rpc/call-context.ts";
+import { callUnary } from "#kit/rpc/rpc-client.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { SessionServiceClient } from "#proto/gatehouse/token/v1/session_service.ts";
 import { type AssuranceLevel, acrOf, parseAcr } from "#token-client/assurance.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";

@@ -1,4 +1,4 @@
-import { type CallContext, newCallContext } from "#kit/call-context.ts";
+import { type CallContext, newCallContext } from "#kit/rpc/call-context.ts";
 
 /** Of a call with an operator's certificate. */
 export function asOperator(): CallContext {

@@ -1,4 +1,4 @@
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
 import type { LinkTokens } from "../mail/links.ts";
 import type { MailName } from "../mail/mail.ts";
 

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { countGuess, type GuessVerdict, judgeTry } from "./count-guess.ts";
 import type { Admission } from "./throttle.ts";
 

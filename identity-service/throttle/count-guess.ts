@@ -1,4 +1,4 @@
-import { DomainError, type ErrorCode } from "#kit/errors.ts";
+import { DomainError, type ErrorCode } from "#kit/values/errors.ts";
 import { type Guess, type Throttle, tooManyRequests } from "./throttle.ts";
 
 /** For the attempt, after its turn. */

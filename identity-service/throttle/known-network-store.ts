@@ -1,4 +1,4 @@
-import type { Sql, TransactionSql } from "#kit/postgres.ts";
+import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
 import type { NetworkDigests } from "./network-digests.ts";
 
 const MAX_NETWORKS_OF_ACCOUNT = 20;

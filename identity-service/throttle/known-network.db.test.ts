@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { newCallContext } from "#kit/call-context.ts";
-import type { DomainError } from "#kit/errors.ts";
-import { emptyTables } from "#tests/support/empty-tables.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import type { DomainError } from "#kit/values/errors.ts";
+import { emptyTables } from "#tests/support/database/empty-tables.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { register } from "../accounts/register.ts";
 import { logIn } from "../login/log-in.ts";
 import { rememberDevice } from "../login/remember-device.ts";

@@ -1,4 +1,4 @@
-import type { Sql, TransactionSql } from "#kit/postgres.ts";
+import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
 import { deleteOldNetworks, findNetworkOfAccount, insertKnownNetwork } from "./known-network-store.ts";
 import type { Standing } from "./throttle.ts";
 import type { ThrottleDeps } from "./throttle-deps.ts";

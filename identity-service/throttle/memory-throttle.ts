@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
-import { boundedCache } from "#kit/bounded-cache.ts";
-import { createTurns } from "#kit/turns.ts";
+import { boundedCache } from "#kit/values/bounded-cache.ts";
+import { createTurns } from "#kit/values/turns.ts";
 import { MemorySource } from "#rate-limit/memory-source.ts";
 import {
   type Admission,

@@ -1,5 +1,5 @@
-import { DomainError } from "#kit/errors.ts";
-import type { Sql, TransactionSql } from "#kit/postgres.ts";
+import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { TellAuditDeps } from "../audit/tell-audit.ts";
 import {
   deleteWrongCodes,

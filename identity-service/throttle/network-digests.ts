@@ -1,6 +1,6 @@
 import { createHmac, createSecretKey } from "node:crypto";
 import { isIP } from "node:net";
-import { networkOf } from "#kit/network-of.ts";
+import { networkOf } from "#kit/values/network-of.ts";
 
 export interface NetworkDigests {
   /** Covers address and network. 16 bytes. */

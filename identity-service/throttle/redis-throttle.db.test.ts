@@ -2,13 +2,13 @@ import { createHash, randomBytes } from "node:crypto";
 import { Redis } from "ioredis";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { createMetrics } from "#kit/metrics.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
 import {
   findRedisProgram,
   HOW_TO_GET_REDIS_PROGRAM,
   startRedis,
   type TestRedis,
-} from "#tests/support/redis.ts";
+} from "#tests/support/database/redis.ts";
 import { createRedisThrottle } from "./redis-throttle.ts";
 import { testThrottleContract } from "./throttle.contract.ts";
 import { CALLS_OF_NETWORK, type Throttle, type ThrottleLimits, throttleLimits } from "./throttle.ts";

@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Logger } from "#kit/logger.ts";
-import type { Metrics } from "#kit/metrics.ts";
-import type { RedisSettings } from "#kit/redis-connection.ts";
-import { openSharedRedis } from "#kit/shared-redis.ts";
-import { createTurns, tooLong } from "#kit/turns.ts";
+import type { RedisSettings } from "#kit/redis/redis-connection.ts";
+import { openSharedRedis } from "#kit/redis/shared-redis.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import type { Metrics } from "#kit/telemetry/metrics.ts";
+import { createTurns, tooLong } from "#kit/values/turns.ts";
 import { decisionsOf, limitArguments, RedisSource } from "#rate-limit/redis-source.ts";
 import { createMemoryThrottle } from "./memory-throttle.ts";
 import { giveBackScript, ladderArguments, takeScript } from "./redis-ladders.ts";

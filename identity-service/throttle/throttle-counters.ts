@@ -1,5 +1,5 @@
 import { createHmac, createSecretKey } from "node:crypto";
-import { type Network, networksOf } from "#kit/network-of.ts";
+import { type Network, networksOf } from "#kit/values/network-of.ts";
 import { type Limit, type LimitedBucket, limitTimes } from "#rate-limit/gcra.ts";
 import type { CostlyCall, Guess, Ladder, RightLogin, ThrottleLimits } from "./throttle.ts";
 

@@ -1,4 +1,4 @@
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
 import type { DeviceTokens } from "./device-token.ts";
 import type { DigestNetwork } from "./network-digests.ts";
 import type { Throttle } from "./throttle.ts";

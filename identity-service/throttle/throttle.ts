@@ -1,4 +1,4 @@
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { type Decision, type Limit, limitOf } from "#rate-limit/gcra.ts";
 import type { Account } from "../users/account.ts";
 

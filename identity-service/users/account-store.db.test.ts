@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type TransactionSql, transaction } from "#kit/postgres.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { ANNA, startWithAnna } from "../testing/test-deps.ts";
 import { lockAccount, lockAccountByEmail, lockAccountForMfa } from "./account-store.ts";
 

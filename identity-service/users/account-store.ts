@@ -1,4 +1,4 @@
-import { isUniqueViolation, type Sql, type SqlPart, type TransactionSql } from "#kit/postgres.ts";
+import { isUniqueViolation, type Sql, type SqlPart, type TransactionSql } from "#kit/database/postgres.ts";
 import { type Account, type Locked, type Role, USER_STATUSES } from "./account.ts";
 import type { WaysIn } from "./can-log-in.ts";
 

@@ -1,4 +1,4 @@
-import type { TransactionSql } from "#kit/postgres.ts";
+import type { TransactionSql } from "#kit/database/postgres.ts";
 import { lockActiveAdmins } from "./account-store.ts";
 import { canLogIn, type LoginRules } from "./can-log-in.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { OPTIONAL_NAME, PERSONAL_NAME } from "#kit/unseen.ts";
+import { OPTIONAL_NAME, PERSONAL_NAME } from "#kit/values/unseen.ts";
 import { fullName, personalName, toldNames } from "./personal-name.ts";
 
 test.each([

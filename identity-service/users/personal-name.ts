@@ -1,6 +1,6 @@
-import { localPartOf } from "#kit/canonical-email.ts";
-import type { FieldProblem } from "#kit/errors.ts";
-import { PERSONAL_NAME, UNSEEN_IN_NAMES } from "#kit/unseen.ts";
+import { localPartOf } from "#kit/values/canonical-email.ts";
+import type { FieldProblem } from "#kit/values/errors.ts";
+import { PERSONAL_NAME, UNSEEN_IN_NAMES } from "#kit/values/unseen.ts";
 
 const MAX_NAME_CODE_POINTS = 100;
 

@@ -1,5 +1,5 @@
-import type { CallContext } from "#kit/call-context.ts";
-import type { TransactionSql } from "#kit/postgres.ts";
+import type { TransactionSql } from "#kit/database/postgres.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
 import { type TellAuditDeps, tellAudit } from "../audit/tell-audit.ts";
 import type { Account, Locked } from "./account.ts";
 import { listFormerAddresses } from "./account-store.ts";

@@ -1,5 +1,5 @@
-import { canonicalEmail, isAsciiMailbox, isLookAlike } from "#kit/canonical-email.ts";
-import type { FieldProblem } from "#kit/errors.ts";
+import { canonicalEmail, isAsciiMailbox, isLookAlike } from "#kit/values/canonical-email.ts";
+import type { FieldProblem } from "#kit/values/errors.ts";
 
 /** @param smtpUtf8 whether the mail server takes letters beyond ASCII before the @. */
 export function typedEmail(

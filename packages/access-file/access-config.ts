@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
-import { ConfigError, readableFileSchema } from "#kit/config.ts";
+import { ConfigError, readableFileSchema } from "#kit/config/config.ts";
 import { parseAccessFile } from "./access-file.ts";
 
 /** With the roles of Gatehouse itself. */

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { PERMISSION_NAME, ROLE_NAME } from "#kit/access-names.ts";
-import { parseYamlFile } from "#kit/yaml-file.ts";
+import { parseYamlFile } from "#kit/config/yaml-file.ts";
+import { PERMISSION_NAME, ROLE_NAME } from "#kit/values/access-names.ts";
 
 /** What the gateway's own routes demand. */
 export const BUILT_IN_PERMISSIONS = [

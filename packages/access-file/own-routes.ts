@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
-import { parseYamlFile } from "#kit/yaml-file.ts";
+import { parseYamlFile } from "#kit/config/yaml-file.ts";
 
 /** Generated from the API document: `npm run generate:access`. */
 const FILE = join(import.meta.dirname, "own-routes.yaml");

@@ -1,7 +1,7 @@
-import type { Logger } from "#kit/logger.ts";
-import type { Metrics } from "#kit/metrics.ts";
-import type { Repetition } from "#kit/repeat.ts";
-import { watchTextFile } from "#kit/watch-text-file.ts";
+import { watchTextFile } from "#kit/config/watch-text-file.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import type { Metrics } from "#kit/telemetry/metrics.ts";
+import type { Repetition } from "#kit/telemetry/repeat.ts";
 import { type AccessFile, parseAccessFile } from "./access-file.ts";
 import type { AccessTable } from "./access-rules.ts";
 

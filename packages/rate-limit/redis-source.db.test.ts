@@ -2,13 +2,13 @@ import fc from "fast-check";
 import { Redis } from "ioredis";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { openSharedRedis } from "#kit/shared-redis.ts";
+import { openSharedRedis } from "#kit/redis/shared-redis.ts";
 import {
   findRedisProgram,
   HOW_TO_GET_REDIS_PROGRAM,
   startRedis,
   type TestRedis,
-} from "#tests/support/redis.ts";
+} from "#tests/support/database/redis.ts";
 import { type Decision, type LimitedBucket, limitOf } from "./gcra.ts";
 import { MemorySource } from "./memory-source.ts";
 import { RedisSource } from "./redis-source.ts";

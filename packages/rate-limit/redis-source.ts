@@ -1,4 +1,4 @@
-import { redisScript, type SharedRedis } from "#kit/shared-redis.ts";
+import { redisScript, type SharedRedis } from "#kit/redis/shared-redis.ts";
 import { type Decision, decide, type LimitedBucket } from "./gcra.ts";
 import { LUA_GCRA, LUA_NOW } from "./gcra-lua.ts";
 

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { ConfigError } from "#kit/config.ts";
+import { ConfigError } from "#kit/config/config.ts";
 import { parseRoutesFile } from "./routes-file.ts";
 
 function problemsOf(text: string): string[] {

@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { PERMISSION_NAME, ROLE_NAME } from "#kit/access-names.ts";
-import { AUDIENCE_FORM, isAudience, isSameAudience } from "#kit/audience.ts";
-import { isJsonPointer } from "#kit/json-pointer.ts";
-import { parseYamlFile } from "#kit/yaml-file.ts";
+import { parseYamlFile } from "#kit/config/yaml-file.ts";
+import { PERMISSION_NAME, ROLE_NAME } from "#kit/values/access-names.ts";
+import { AUDIENCE_FORM, isAudience, isSameAudience } from "#kit/values/audience.ts";
+import { isJsonPointer } from "#kit/values/json-pointer.ts";
 
 /** Paths of the gateway, and of later versions. */
 const OWN_PATHS = /^\/(?:auth|admin|oauth|account|console|docs|openapi|healthz|readyz|metrics|v\d+)(?:\/|$)/;

@@ -1,4 +1,4 @@
-import { nearestNames } from "#kit/nearest-names.ts";
+import { nearestNames } from "#kit/values/nearest-names.ts";
 import type { UpstreamRoute } from "./routes-file.ts";
 
 /** Of the access file. */

@@ -1,4 +1,4 @@
-import { DomainError, type StepUpDemand } from "#kit/errors.ts";
+import { DomainError, type StepUpDemand } from "#kit/values/errors.ts";
 
 /** 1: one factor. 2: two factors. 3: a passkey with user verification. */
 export type AssuranceLevel = 1 | 2 | 3;

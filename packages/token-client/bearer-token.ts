@@ -1,4 +1,4 @@
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { MAX_TOKEN_CHARACTERS } from "./compact-jws.ts";
 import type { Principal, RequestVerifier, Verification } from "./principal.ts";
 

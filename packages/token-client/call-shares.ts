@@ -1,6 +1,6 @@
-import { boundedCache } from "#kit/bounded-cache.ts";
-import { DomainError } from "#kit/errors.ts";
-import { type Network, networksOf } from "#kit/network-of.ts";
+import { boundedCache } from "#kit/values/bounded-cache.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import { type Network, networksOf } from "#kit/values/network-of.ts";
 
 export interface CallSharesOptions {
   maxInFlight: number;

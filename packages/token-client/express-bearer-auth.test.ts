@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, request, type Server } from "node:h
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { afterEach, expect, test } from "vitest";
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { type BearerMiddleware, expressBearerAuth, principalOfRequest } from "./express-bearer-auth.ts";
 import type { Principal, Verification } from "./principal.ts";
 

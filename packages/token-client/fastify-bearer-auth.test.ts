@@ -1,6 +1,6 @@
 import fastify, { type FastifyRequest } from "fastify";
 import { expect, test } from "vitest";
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { fastifyBearerAuth, principalIn } from "./fastify-bearer-auth.ts";
 import type { Role, Verification } from "./principal.ts";
 

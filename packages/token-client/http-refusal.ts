@@ -1,4 +1,4 @@
-import { DomainError, type ErrorCode } from "#kit/errors.ts";
+import { DomainError, type ErrorCode } from "#kit/values/errors.ts";
 import { stepUpChallenge, stepUpDemandOf } from "./assurance.ts";
 import { schemeOf } from "./bearer-token.ts";
 

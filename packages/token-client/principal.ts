@@ -1,4 +1,4 @@
-import type { Confirmation } from "#kit/call-context.ts";
+import type { Confirmation } from "#kit/rpc/call-context.ts";
 import type { AssuranceLevel } from "./assurance.ts";
 
 /** As in `access.yaml`: `USER`, `MERCHANT_CLERK`. */

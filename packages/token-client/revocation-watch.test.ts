@@ -1,9 +1,9 @@
 import { EventEmitter } from "node:events";
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { DomainError, type ErrorCode } from "#kit/errors.ts";
-import type { Logger } from "#kit/logger.ts";
-import { toRpcError } from "#kit/rpc-errors.ts";
+import { toRpcError } from "#kit/rpc/rpc-errors.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import { DomainError, type ErrorCode } from "#kit/values/errors.ts";
 import type {
   TokenServiceClient,
   WatchRevocationsRequest,

@@ -1,8 +1,8 @@
 import type { ClientReadableStream } from "@grpc/grpc-js";
-import { newCallContext } from "#kit/call-context.ts";
-import type { ErrorCode } from "#kit/errors.ts";
-import { openServerStream } from "#kit/rpc-client.ts";
-import { fromRpcError } from "#kit/rpc-errors.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import { openServerStream } from "#kit/rpc/rpc-client.ts";
+import { fromRpcError } from "#kit/rpc/rpc-errors.ts";
+import type { ErrorCode } from "#kit/values/errors.ts";
 import type {
   TokenServiceClient,
   WatchRevocationsRequest,

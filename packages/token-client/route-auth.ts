@@ -1,4 +1,4 @@
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { Principal, Role } from "./principal.ts";
 
 export type RouteAuth =

@@ -8,8 +8,8 @@ import {
   status,
 } from "@grpc/grpc-js";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { DomainError } from "#kit/errors.ts";
-import { fromRpcError } from "#kit/rpc-errors.ts";
+import { fromRpcError } from "#kit/rpc/rpc-errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { Verification } from "./principal.ts";
 import { principalInMetadata, rpcBearerAuth } from "./rpc-bearer-auth.ts";
 

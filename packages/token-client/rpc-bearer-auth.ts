@@ -4,7 +4,7 @@ import {
   type ServerInterceptor,
   ServerListenerBuilder,
 } from "@grpc/grpc-js";
-import { toRpcError } from "#kit/rpc-errors.ts";
+import { toRpcError } from "#kit/rpc/rpc-errors.ts";
 import { verifyAuthorization } from "./bearer-token.ts";
 import { clientAddress } from "./client-address.ts";
 import type { Principal, RequestVerifier } from "./principal.ts";

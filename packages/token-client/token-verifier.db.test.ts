@@ -2,16 +2,21 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { createMetrics } from "#kit/metrics.ts";
-import { createTestCertificates, type TestCertificates } from "#tests/support/certificates.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
-import { startTokenServer, type TokenServer } from "#tests/support/token-server.ts";
-import { logIn, startTokenReplica, TEST_ISSUER, type TokenReplica } from "#tests/support/token-service.ts";
-import { signCompactJws } from "#token-service/jws-signature.ts";
-import { revokeSession } from "#token-service/revoke-session.ts";
-import { revokeSigningKey } from "#token-service/revoke-signing-key.ts";
-import { rotateSigningKey } from "#token-service/rotate-signing-key.ts";
-import { verifyToken } from "#token-service/verify-token.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
+import { createTestCertificates, type TestCertificates } from "#tests/support/system/certificates.ts";
+import { startTokenServer, type TokenServer } from "#tests/support/system/token-server.ts";
+import {
+  logIn,
+  startTokenReplica,
+  TEST_ISSUER,
+  type TokenReplica,
+} from "#tests/support/system/token-service.ts";
+import { revokeSigningKey } from "#token-service/keys/revoke-signing-key.ts";
+import { rotateSigningKey } from "#token-service/keys/rotate-signing-key.ts";
+import { revokeSession } from "#token-service/sessions/revoke-session.ts";
+import { signCompactJws } from "#token-service/tokens/jws-signature.ts";
+import { verifyToken } from "#token-service/tokens/verify-token.ts";
 import type { TokenVerifier, Verification } from "./principal.ts";
 import { createTokenVerifier, type TokenVerifierOptions } from "./token-verifier.ts";
 

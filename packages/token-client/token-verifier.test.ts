@@ -2,9 +2,9 @@ import { generateKeyPairSync, sign } from "node:crypto";
 import { EventEmitter, on } from "node:events";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { DomainError } from "#kit/errors.ts";
-import { createMetrics, type Metrics } from "#kit/metrics.ts";
-import { createRpcServer, type Implementation, type RpcServer } from "#kit/rpc-server.ts";
+import { createRpcServer, type Implementation, type RpcServer } from "#kit/rpc/rpc-server.ts";
+import { createMetrics, type Metrics } from "#kit/telemetry/metrics.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { PrincipalKind } from "#proto/gatehouse/token/v1/principal.ts";
 import {
   InactiveReason,
@@ -13,7 +13,7 @@ import {
   type VerifyTokenResponse,
   type WatchRevocationsResponse,
 } from "#proto/gatehouse/token/v1/token_service.ts";
-import { createTestCertificates, type TestCertificates } from "#tests/support/certificates.ts";
+import { createTestCertificates, type TestCertificates } from "#tests/support/system/certificates.ts";
 import type { TokenVerifier, Verification } from "./principal.ts";
 import { createTokenVerifier, type TokenVerifierOptions } from "./token-verifier.ts";
 

@@ -1,11 +1,11 @@
 import { LRUCache } from "lru-cache";
-import { isRoleName } from "#kit/access-names.ts";
-import { AUDIENCE_FORM, isAudience } from "#kit/audience.ts";
-import { boundedCache } from "#kit/bounded-cache.ts";
-import { newCallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import { callUnary, createRpcClient } from "#kit/rpc-client.ts";
-import type { ProcessCertificate } from "#kit/rpc-tls.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import { callUnary, createRpcClient } from "#kit/rpc/rpc-client.ts";
+import type { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
+import { isRoleName } from "#kit/values/access-names.ts";
+import { AUDIENCE_FORM, isAudience } from "#kit/values/audience.ts";
+import { boundedCache } from "#kit/values/bounded-cache.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { PrincipalKind, type Principal as PrincipalMessage } from "#proto/gatehouse/token/v1/principal.ts";
 import {
   InactiveReason,
@@ -21,7 +21,7 @@ import { RevocationSet } from "./revocation-set.ts";
 import { KEY_WAIT_MS, MAX_KEEP_MS, RevocationWatch, type VerifierLogger } from "./revocation-watch.ts";
 import { isForged, type Screening, screenToken } from "./token-rules.ts";
 
-/** Of `packages/service-kit/metrics.ts`, or of anything that counts. */
+/** Of `packages/service-kit/telemetry/metrics.ts`, or of anything that counts. */
 export interface VerifierMetrics {
   counter(name: string, help: string, labels: readonly string[]): { labels(value: string): { inc(): void } };
   gauge(

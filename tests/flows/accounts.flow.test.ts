@@ -1,5 +1,5 @@
-import { newBreachList } from "../support/breach-list.ts";
-import { flowsOnOneSystem } from "../support/one-system.ts";
+import { newBreachList } from "../support/people/breach-list.ts";
+import { flowsOnOneSystem } from "../support/system/one-system.ts";
 
 flowsOnOneSystem({
   environment: async () => ({ BREACH_LIST_FILE: await newBreachList() }),

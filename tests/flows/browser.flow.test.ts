@@ -1,5 +1,5 @@
-import { freePort } from "../support/free-port.ts";
-import { flowsOnOneSystem } from "../support/one-system.ts";
+import { freePort } from "../support/system/free-port.ts";
+import { flowsOnOneSystem } from "../support/system/one-system.ts";
 
 flowsOnOneSystem({
   environment: async () => {

@@ -1,4 +1,4 @@
-import { flowsOnOneSystem } from "../support/one-system.ts";
+import { flowsOnOneSystem } from "../support/system/one-system.ts";
 
 // As in production.
 flowsOnOneSystem({

@@ -5,17 +5,22 @@ import { Agent, type Dispatcher, fetch as undiciFetch } from "undici";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { connectTo } from "#deploy/local/postgres/ensure-database.ts";
 import { databaseOf } from "#deploy/service-databases.ts";
-import { type CrashingSystem, startCrashingSystem } from "../support/crashing-system.ts";
-import { type EdgeState, type FaultyEdge, openEdge } from "../support/faulty-edge.ts";
-import { findRedisProgram, HOW_TO_GET_REDIS_PROGRAM, startRedis, type TestRedis } from "../support/redis.ts";
-import { canMount, HOW_TO_MOUNT, openSmallDisk, type SmallDisk } from "../support/small-disk.ts";
+import {
+  findRedisProgram,
+  HOW_TO_GET_REDIS_PROGRAM,
+  startRedis,
+  type TestRedis,
+} from "../support/database/redis.ts";
+import { type CrashingSystem, startCrashingSystem } from "../support/system/crashing-system.ts";
+import { type EdgeState, type FaultyEdge, openEdge } from "../support/system/faulty-edge.ts";
+import { canMount, HOW_TO_MOUNT, openSmallDisk, type SmallDisk } from "../support/system/small-disk.ts";
 import {
   findFaketime,
   HOW_TO_GET_FAKETIME,
   openSteppingClock,
   type SteppingClock,
-} from "../support/stepping-clock.ts";
-import { ADMIN, type PortName } from "../support/system.ts";
+} from "../support/system/stepping-clock.ts";
+import { ADMIN, type PortName } from "../support/system/system.ts";
 import {
   ALL_FAULTS,
   CALLS,

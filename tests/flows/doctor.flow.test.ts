@@ -4,9 +4,9 @@ import { join, resolve } from "node:path";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { issueCertificate } from "#deploy/certificate-pair.ts";
 import { certificateFiles } from "#deploy/local/certificates.ts";
-import { freePort } from "../support/free-port.ts";
-import { type System, startSystem } from "../support/system.ts";
-import { databaseOfSystem } from "../support/system-database.ts";
+import { databaseOfSystem } from "../support/database/system-database.ts";
+import { freePort } from "../support/system/free-port.ts";
+import { type System, startSystem } from "../support/system/system.ts";
 
 const CLI = resolve(import.meta.dirname, "../../cli/main.ts");
 const DAY_MS = 86_400_000;

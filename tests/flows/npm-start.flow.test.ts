@@ -10,11 +10,11 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { createAuthority, issueCertificate } from "#deploy/certificate-pair.ts";
 import { connectTo } from "#deploy/local/postgres/ensure-database.ts";
 import { startTestSmtp } from "#identity-service/testing/test-smtp.ts";
-import { apiClient } from "../support/api-client.ts";
-import { mailsTo } from "../support/mailbox.ts";
-import { embeddedServer } from "../support/postgres-test-server.ts";
-import { findRedisProgram, startRedis } from "../support/redis.ts";
-import { ADMIN, freePorts, launch, type System, startSystem } from "../support/system.ts";
+import { embeddedServer } from "../support/database/postgres-test-server.ts";
+import { findRedisProgram, startRedis } from "../support/database/redis.ts";
+import { apiClient } from "../support/people/api-client.ts";
+import { mailsTo } from "../support/people/mailbox.ts";
+import { ADMIN, freePorts, launch, type System, startSystem } from "../support/system/system.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 

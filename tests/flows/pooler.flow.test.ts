@@ -6,10 +6,10 @@ import { tmpdir } from "node:os";
 import { delimiter, join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { NOBODY } from "#deploy/local/postgres/embedded-postgres.ts";
-import { apiClient } from "../support/api-client.ts";
-import { type CrashingSystem, startCrashingSystem } from "../support/crashing-system.ts";
-import { freePort } from "../support/free-port.ts";
-import { ADMIN } from "../support/system.ts";
+import { apiClient } from "../support/people/api-client.ts";
+import { type CrashingSystem, startCrashingSystem } from "../support/system/crashing-system.ts";
+import { freePort } from "../support/system/free-port.ts";
+import { ADMIN } from "../support/system/system.ts";
 
 const SETTINGS = resolve(import.meta.dirname, "..", "..", "deploy", "high-availability", "pgbouncer.ini");
 const program = [...(process.env.PATH ?? "").split(delimiter), "/usr/sbin"]

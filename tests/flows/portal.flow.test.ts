@@ -1,6 +1,6 @@
-import { homeWithEvilProvider } from "../support/evil-provider.ts";
-import { flowsOnOneSystem } from "../support/one-system.ts";
-import { ALARM } from "../support/portal.ts";
+import { ALARM } from "../support/browser/portal.ts";
+import { homeWithEvilProvider } from "../support/people/evil-provider.ts";
+import { flowsOnOneSystem } from "../support/system/one-system.ts";
 
 flowsOnOneSystem({
   environment: async () => ({ TRUSTED_DEVICE_DAYS: "30", MFA_REQUIRED_ROLES: "AUDITOR" }),

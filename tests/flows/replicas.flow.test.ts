@@ -6,13 +6,13 @@ import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../support/api-client.ts";
-import { dpopClient } from "../support/dpop-client.ts";
-import { newMachineClient, requestToken } from "../support/machine-client.ts";
-import { findRedisProgram, startRedis, type TestRedis } from "../support/redis.ts";
-import { PUBLIC_HOST, startThreeOfEach } from "../support/replicas.ts";
-import { measureRevocations, type Revocable, session } from "../support/revocations.ts";
-import { ADMIN, type System, startSystem } from "../support/system.ts";
+import { findRedisProgram, startRedis, type TestRedis } from "../support/database/redis.ts";
+import { type ApiClient, apiClient } from "../support/people/api-client.ts";
+import { dpopClient } from "../support/people/dpop-client.ts";
+import { newMachineClient, requestToken } from "../support/people/machine-client.ts";
+import { measureRevocations, type Revocable, session } from "../support/people/revocations.ts";
+import { PUBLIC_HOST, startThreeOfEach } from "../support/system/replicas.ts";
+import { ADMIN, type System, startSystem } from "../support/system/system.ts";
 
 /** Leaves the machine some time for the work that the load is for. */
 const PAUSE_MS = 10;

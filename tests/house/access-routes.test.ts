@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { expect, test } from "vitest";
 import { readOwnRoutes } from "#access-file/own-routes.ts";
-import { ownRoutesFiles } from "../support/own-routes-files.ts";
+import { ownRoutesFiles } from "../support/house/own-routes-files.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 

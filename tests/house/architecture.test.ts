@@ -2,9 +2,9 @@ import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { expect, test } from "vitest";
-import { importedFrom } from "./support/imported-from.ts";
+import { importedFrom } from "../support/house/imported-from.ts";
 
-const ROOT = resolve(import.meta.dirname, "..");
+const ROOT = resolve(import.meta.dirname, "..", "..");
 const SERVICES = ["gateway", "identity-service", "token-service", "audit-service"];
 const KIT = "packages/service-kit";
 const CLIENTS = ["packages/token-client", "packages/audit-client"];
@@ -69,7 +69,7 @@ test("no service imports another, nor anything that is built on services", () =>
 });
 
 /**
- * The rooms of a service, in their order: a file imports only from its own room and from those further right. Rooms in one
+ * The rooms of a folder, in their order: a file imports only from its own room and from those further right. Rooms in one
  * entry do not know each other. `(root)` is the service's own folder, `(main)` its `main.ts`.
  */
 const ROOMS: Readonly<Record<string, readonly string[]>> = {
@@ -104,10 +104,14 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   ],
   "audit-service": ["(main)", "(root)", "query", "log", "intake", "entries"],
   cli: ["(main)", "commands", "approval-verifier user-files doctor", "(root) audit-verifier"],
+  "token-service": ["(main)", "(root)", "sessions", "tokens", "rows", "keys", "revocations", "events"],
+  "gateway/edge": ["(root)", "request", "answers", "proofs"],
+  "packages/service-kit": ["process", "database redis rpc", "config", "telemetry", "values"],
+  "packages/audit-client": ["record", "spool", "stream"],
 };
 
-function roomOf(path: string): string {
-  const [, room = "", file] = path.split("/");
+function roomOf(path: string, base: string): string {
+  const [room = "", file] = path.slice(base.length + 1).split("/");
   if (file !== undefined) return room;
   return room === "main.ts" ? "(main)" : "(root)";
 }
@@ -120,17 +124,33 @@ function productionFiles(...folders: string[]): SourceFile[] {
 }
 
 test.each(Object.entries(ROOMS))("the rooms of %s know only those to their right: %j", (service, order) => {
-  const rank = (path: string) => order.findIndex((entry) => entry.split(" ").includes(roomOf(path)));
+  const room = (path: string) => roomOf(path, service);
+  const rank = (path: string) => order.findIndex((entry) => entry.split(" ").includes(room(path)));
   const files = productionFiles(service);
   expect(files.filter(({ path }) => rank(path) === -1).map(({ path }) => path)).toEqual([]);
-  const rooms = new Set(files.map(({ path }) => roomOf(path)));
+  const rooms = new Set(files.map(({ path }) => room(path)));
   expect([...rooms].sort()).toEqual(order.flatMap((entry) => entry.split(" ")).sort());
   const found = offences(
     files,
     (target, { path }) =>
-      topFolder(target) === service && roomOf(target) !== roomOf(path) && rank(target) <= rank(path),
+      target.startsWith(`${service}/`) && room(target) !== room(path) && rank(target) <= rank(path),
   );
   expect(found).toEqual([]);
+});
+
+const MAX_ENTRIES = 40;
+
+test.skipIf(trackedFiles() === undefined)(`no folder has more than ${MAX_ENTRIES} entries`, () => {
+  const entries = new Map<string, Set<string>>();
+  for (const path of trackedFiles() ?? []) {
+    const parts = path.split("/");
+    parts.forEach((name, depth) => {
+      const folder = parts.slice(0, depth).join("/");
+      entries.set(folder, (entries.get(folder) ?? new Set()).add(name));
+    });
+  }
+  const full = [...entries].filter(([, names]) => names.size > MAX_ENTRIES);
+  expect(full.map(([folder, names]) => `${folder}: ${names.size}`)).toEqual([]);
 });
 
 test("what only tests use is imported by tests only", () => {
@@ -314,9 +334,9 @@ test("an RPC adapter of identity-service decodes, calls one use case and encodes
 test("SQL is in stores only", () => {
   const sql = /(?:sql|tx|connection)(?:<[^`]*>)?`|\.unsafe\(/;
   const inKit = [
-    "packages/service-kit/migrate.ts",
-    "packages/service-kit/postgres.ts",
-    "packages/service-kit/connection-pool.ts",
+    "packages/service-kit/database/migrate.ts",
+    "packages/service-kit/database/postgres.ts",
+    "packages/service-kit/database/connection-pool.ts",
   ];
   const isAllowed = ({ path }: SourceFile) =>
     path.endsWith("-store.ts") ||
@@ -329,8 +349,8 @@ test("SQL is in stores only", () => {
 
 test("the database driver is used by the kit's pool alone: its own transactions end the process with their connection", () => {
   const mayImport = [
-    "packages/service-kit/connection-pool.ts",
-    "packages/service-kit/postgres.ts",
+    "packages/service-kit/database/connection-pool.ts",
+    "packages/service-kit/database/postgres.ts",
     "deploy/image/trial.ts",
   ];
   const importing = offences(
@@ -339,7 +359,7 @@ test("the database driver is used by the kit's pool alone: its own transactions 
   );
   const own = /\.(begin|reserve)\((async )?\(?\w* ?\)? ?=>|\.reserve\(\)/;
   const beginning = sourceFiles(...SOURCE_FOLDERS).filter(
-    ({ path, text }) => own.test(text) && path !== "packages/service-kit/postgres.ts",
+    ({ path, text }) => own.test(text) && path !== "packages/service-kit/database/postgres.ts",
   );
   expect(importing).toEqual([]);
   expect(beginning.map(({ path }) => path)).toEqual([]);
@@ -349,10 +369,10 @@ test("failures of the database are named by its handle alone: no other file wrap
   const codes =
     /orUnavailable|isUnavailable|nameFailures|"(CONNECTION_[A-Z]+|08\d{3}|53\d{3}|57\w{3}|55P03|40001|40P01|25006)"/;
   const mayName = [
-    "packages/service-kit/database-failure.ts",
-    "packages/service-kit/postgres.ts",
-    "packages/service-kit/connection-pool.ts",
-    "packages/service-kit/database-socket.ts",
+    "packages/service-kit/database/database-failure.ts",
+    "packages/service-kit/database/postgres.ts",
+    "packages/service-kit/database/connection-pool.ts",
+    "packages/service-kit/database/database-socket.ts",
     "deploy/local/postgres/embedded-postgres.ts", // has a driver of its own
   ];
   const naming = sourceFiles(...SOURCE_FOLDERS, "tests", "trials").filter(
@@ -405,9 +425,10 @@ test.each([
 });
 
 test("HTTP statuses are chosen in one file of the gateway, gRPC statuses in one file of service-kit", () => {
-  const isRpcFile = (path: string) => /^packages\/service-kit\/(rpc-|health-)/.test(path);
+  const isRpcFile = (path: string) => /^packages\/service-kit\/(rpc\/|process\/health-)/.test(path);
   const http = sourceFiles("gateway").filter(
-    ({ path, text }) => /\b(status|code)\((4|5)\d\d\)/.test(text) && path !== "gateway/edge/http-errors.ts",
+    ({ path, text }) =>
+      /\b(status|code)\((4|5)\d\d\)/.test(text) && path !== "gateway/edge/answers/http-errors.ts",
   );
   const rpc = sourceFiles(...SOURCE_FOLDERS).filter(
     ({ path, text }) => /\bstatus\.[A-Z_]{4,}\b/.test(text) && !isRpcFile(path),
@@ -417,7 +438,7 @@ test("HTTP statuses are chosen in one file of the gateway, gRPC statuses in one 
 
 /** The writable fields and the others: their objects have fields, too. */
 function fieldsOfRequestState(): string[] {
-  const { text } = readSource("gateway/edge/request-state.ts");
+  const { text } = readSource("gateway/edge/request/request-state.ts");
   const [, fields = ""] = /class RequestState \{(.*?)constructor/s.exec(text) ?? [];
   return [...fields.matchAll(/^ {2}(?:readonly )?(\w+):? /gm)].map(([, name = ""]) => name);
 }

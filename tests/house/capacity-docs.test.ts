@@ -166,7 +166,7 @@ function constantIn(path: string, name: string): number {
 }
 
 test("the bounds of periodic work are those of the code", () => {
-  const housekeeping = (name: string) => constantIn("token-service/housekeeping.ts", name);
+  const housekeeping = (name: string) => constantIn("token-service/sessions/housekeeping.ts", name);
   const inOneRun = housekeeping("MAX_BATCH") * housekeeping("MAX_BATCHES");
   const token = constantIn("token-service/main.ts", "CLEAN_UP_INTERVAL_MS");
   const audit = constantIn("audit-service/log/maintain-log.ts", "TIDY_INTERVAL_MS");

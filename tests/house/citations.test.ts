@@ -7,12 +7,12 @@ import { expect, test } from "vitest";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 /** They look for optional test vectors beside the repository, or name such citations to forbid them. */
-const EXCEPTED = ["tests/support/corpora.ts", "tests/house/citations.test.ts"];
+const EXCEPTED = ["tests/support/house/corpora.ts", "tests/house/citations.test.ts"];
 const TEXT = /\.(?:ts|md|sql|proto|ya?ml|sh|py|go|json|env|html|txt)$|(?:^|\/)(?:Dockerfile|\.[\w-]+)$/;
 /** Texts of attacks that tests send. */
 const ATTACKS = [
   "packages/token-client/token-rules.test.ts: ../../keys",
-  "token-service/verify-token.db.test.ts: ../../x",
+  "token-service/tokens/verify-token.db.test.ts: ../../x",
 ];
 /** Written by programs, or data of others. */
 const GENERATED = /^(?:proto\/gen|examples\/typescript-client\/generated)\/|^package-lock\.json$/;

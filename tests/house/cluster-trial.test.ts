@@ -4,8 +4,8 @@ import { environmentOf, named, ofKind, workloadsOf } from "#deploy/k8s/manifests
 import { hasKubectl, type Manifest, renderFolder } from "#deploy/k8s/render.ts";
 import { loadPod } from "#trials/cluster/load-pod.ts";
 import { WORKLOADS } from "#trials/cluster/workloads.ts";
-import { POLICIES, type Policy } from "../support/manifest-policies.ts";
-import { schemaProblems, unknownMembers } from "../support/manifest-schemas.ts";
+import { POLICIES, type Policy } from "../support/house/manifest-policies.ts";
+import { schemaProblems, unknownMembers } from "../support/house/manifest-schemas.ts";
 
 const FOLDER = resolve(import.meta.dirname, "..", "..", "trials", "cluster");
 const isHere = hasKubectl();

@@ -14,9 +14,9 @@ import {
   workloadsOf,
 } from "#deploy/k8s/manifests.ts";
 import { hasKubectl, type Manifest, OVERLAYS, renderOverlay } from "#deploy/k8s/render.ts";
-import { POLICIES } from "../support/manifest-policies.ts";
-import { schemaProblems, unknownMembers } from "../support/manifest-schemas.ts";
-import { openEdges } from "../support/network-edges.ts";
+import { POLICIES } from "../support/house/manifest-policies.ts";
+import { schemaProblems, unknownMembers } from "../support/house/manifest-schemas.ts";
+import { openEdges } from "../support/house/network-edges.ts";
 
 const SCRIPT = resolve(import.meta.dirname, "..", "..", "deploy", "k8s", "print-drain-job.ts");
 

@@ -3,11 +3,11 @@ import { resolve } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { expect, test } from "vitest";
 import { REDIRECTED_CODES } from "#gateway/auth/oauth-routes.ts";
-import { HTTP_STATUS, INTERNAL_ONLY } from "#gateway/edge/http-errors.ts";
+import { HTTP_STATUS, INTERNAL_ONLY } from "#gateway/edge/answers/http-errors.ts";
 import { answeringGateway } from "#gateway/testing/answering-gateway.ts";
 import { TOLD } from "#identity-service/oauth/complete-oauth-login.ts";
-import { DomainError, ERROR_CATALOGUE, type ErrorCode } from "#kit/errors.ts";
-import { toRpcError } from "#kit/rpc-errors.ts";
+import { toRpcError } from "#kit/rpc/rpc-errors.ts";
+import { DomainError, ERROR_CATALOGUE, type ErrorCode } from "#kit/values/errors.ts";
 
 const page = readFileSync(resolve(import.meta.dirname, "..", "..", "docs", "errors.md"), "utf8");
 const rows = [...page.matchAll(/^\| `(\w+)` \| (\d+) \| (\w+) \| (.+) \|$/gm)].map(

@@ -5,10 +5,10 @@ import { tmpdir } from "node:os";
 import { dirname, join, relative, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { createLogger } from "#kit/logger.ts";
-import { createMetrics } from "#kit/metrics.ts";
-import { startOperationsServer } from "#kit/operations-server.ts";
-import { importedFrom } from "../support/imported-from.ts";
+import { startOperationsServer } from "#kit/process/operations-server.ts";
+import { createLogger } from "#kit/telemetry/logger.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
+import { importedFrom } from "../support/house/imported-from.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 const text = (path: string) => readFileSync(join(ROOT, path), "utf8");

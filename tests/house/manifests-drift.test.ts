@@ -27,13 +27,13 @@ import { type Config as GatewayConfig, configSchema as gatewayConfig } from "#ga
 import { type Config as IdentityConfig, configSchema as identityConfig } from "#identity-service/config.ts";
 import { IDENTITY_CALLERS } from "#identity-service/identity-rpc.ts";
 import { USER_ADMIN_CALLERS } from "#identity-service/user-admin-rpc.ts";
-import { parseConfig, splitAddress } from "#kit/config.ts";
+import { parseConfig, splitAddress } from "#kit/config/config.ts";
 import { parseRoutesFile } from "#routes-file/routes-file.ts";
 import { type Config as TokenConfig, configSchema as tokenConfig } from "#token-service/config.ts";
 import { keyCallers } from "#token-service/key-rpc.ts";
 import { sessionCallers } from "#token-service/session-rpc.ts";
 import { tokenCallers } from "#token-service/token-rpc.ts";
-import { borderEdges, halfOpenEdges, openEdges } from "../support/network-edges.ts";
+import { borderEdges, halfOpenEdges, openEdges } from "../support/house/network-edges.ts";
 
 /** Everything that the image runs in a cluster, by its first argument, and what it reads. */
 const SCHEMAS: Readonly<Record<string, z.ZodObject>> = {
@@ -46,7 +46,7 @@ const SCHEMAS: Readonly<Record<string, z.ZodObject>> = {
   "await-schema": schemaConfigSchema,
 };
 
-/** Longest time to close what is left, of `packages/service-kit/service-process.ts`. */
+/** Longest time to close what is left, of `packages/service-kit/process/service-process.ts`. */
 const STOP_MARGIN_MS = 3_000;
 const NAME = "app.kubernetes.io/name";
 

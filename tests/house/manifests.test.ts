@@ -6,8 +6,8 @@ import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { type Container, named, ofKind, type Workload, workloadsOf } from "#deploy/k8s/manifests.ts";
 import { hasKubectl, type Manifest, OVERLAYS, renderFolder, renderOverlay } from "#deploy/k8s/render.ts";
-import { POLICIES, type Policy } from "../support/manifest-policies.ts";
-import { CUSTOM_KINDS, schemaProblems, unknownMembers } from "../support/manifest-schemas.ts";
+import { POLICIES, type Policy } from "../support/house/manifest-policies.ts";
+import { CUSTOM_KINDS, schemaProblems, unknownMembers } from "../support/house/manifest-schemas.ts";
 
 const K8S = resolve(import.meta.dirname, "..", "..", "deploy", "k8s");
 const isHere = hasKubectl();

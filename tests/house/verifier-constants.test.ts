@@ -54,8 +54,8 @@ test.each<[string, number, [string, RegExp][]]>([
 
 test.each([
   ["packages/token-client/revocation-watch.ts", /STALE_AFTER_MS = 3_000;/],
-  ["token-service/revocation-feed.ts", /STALE_AFTER_MS = 3_000;/],
-  ["packages/service-kit/rpc-client.ts", /MAX_RETRIES = 100;[\s\S]*maxTokens: 2 \* MAX_RETRIES/],
+  ["token-service/revocations/revocation-feed.ts", /STALE_AFTER_MS = 3_000;/],
+  ["packages/service-kit/rpc/rpc-client.ts", /MAX_RETRIES = 100;[\s\S]*maxTokens: 2 \* MAX_RETRIES/],
 ])("%s has the same, in its own unit", (file, pattern) => {
   expect(readFileSync(join(ROOT, file), "utf8")).toMatch(pattern);
 });

@@ -2,19 +2,19 @@ import dns from "node:dns";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { newCallContext } from "#kit/call-context.ts";
-import { createMetrics } from "#kit/metrics.ts";
-import { callUnary, createRpcClient, openServerStream } from "#kit/rpc-client.ts";
-import { createRpcServer, type Implementation, type RpcServer } from "#kit/rpc-server.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import { callUnary, createRpcClient, openServerStream } from "#kit/rpc/rpc-client.ts";
+import { createRpcServer, type Implementation, type RpcServer } from "#kit/rpc/rpc-server.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
 import {
   TokenServiceClient,
   type TokenServiceServer,
   TokenServiceService,
 } from "#proto/gatehouse/token/v1/token_service.ts";
-import { openBlackHole } from "./support/black-hole.ts";
-import { createTestCertificates, type TestCertificates } from "./support/certificates.ts";
-import { openEdge } from "./support/faulty-edge.ts";
-import { freePort } from "./support/free-port.ts";
+import { openBlackHole } from "../support/system/black-hole.ts";
+import { createTestCertificates, type TestCertificates } from "../support/system/certificates.ts";
+import { openEdge } from "../support/system/faulty-edge.ts";
+import { freePort } from "../support/system/free-port.ts";
 
 const NAME = "replicas.test";
 const logger = pino({ level: "silent" });

@@ -4,18 +4,18 @@ import { connect as connectTls } from "node:tls";
 import { type Client, credentials, Metadata, type ServiceError, status } from "@grpc/grpc-js";
 import { pino } from "pino";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { newCallContext } from "#kit/call-context.ts";
-import { callTimeLeftMs, callTurn } from "#kit/call-deadline.ts";
-import { DomainError } from "#kit/errors.ts";
-import { createMetrics } from "#kit/metrics.ts";
-import { callUnary, createRpcClient, openServerStream } from "#kit/rpc-client.ts";
-import { createRpcServer, type Implementation, type RpcServer } from "#kit/rpc-server.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import { callUnary, createRpcClient, openServerStream } from "#kit/rpc/rpc-client.ts";
+import { createRpcServer, type Implementation, type RpcServer } from "#kit/rpc/rpc-server.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
+import { callTimeLeftMs, callTurn } from "#kit/values/call-deadline.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import {
   TokenServiceClient,
   type TokenServiceServer,
   TokenServiceService,
 } from "#proto/gatehouse/token/v1/token_service.ts";
-import { createTestCertificates, type TestCertificates } from "./support/certificates.ts";
+import { createTestCertificates, type TestCertificates } from "../support/system/certificates.ts";
 
 let certificates: TestCertificates;
 let strangers: TestCertificates;

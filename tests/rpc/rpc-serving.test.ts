@@ -8,18 +8,18 @@ import { type Span, trace } from "@opentelemetry/api";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { issueCertificate } from "#deploy/certificate-pair.ts";
-import { newCallContext, traceIdOf } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import { createMetrics, type Metrics } from "#kit/metrics.ts";
-import { callUnary, createRpcClient, openBidiStream, openServerStream } from "#kit/rpc-client.ts";
-import { fromRpcError } from "#kit/rpc-errors.ts";
+import { newCallContext, traceIdOf } from "#kit/rpc/call-context.ts";
+import { callUnary, createRpcClient, openBidiStream, openServerStream } from "#kit/rpc/rpc-client.ts";
+import { fromRpcError } from "#kit/rpc/rpc-errors.ts";
 import {
   createRpcServer,
   type Implementation,
   type RpcServer,
   type RpcServerOptions,
-} from "#kit/rpc-server.ts";
-import { ProcessCertificate } from "#kit/rpc-tls.ts";
+} from "#kit/rpc/rpc-server.ts";
+import { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
+import { createMetrics, type Metrics } from "#kit/telemetry/metrics.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import {
   AuditServiceClient,
   type AuditServiceServer,
@@ -32,7 +32,7 @@ import {
   type VerifyTokenResponse,
   type WatchRevocationsResponse,
 } from "#proto/gatehouse/token/v1/token_service.ts";
-import { createTestCertificates, type TestCertificates } from "./support/certificates.ts";
+import { createTestCertificates, type TestCertificates } from "../support/system/certificates.ts";
 
 type Methods = Implementation<TokenServiceServer>;
 

@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { createMetrics } from "#kit/metrics.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
-import { logIn, startTokenReplica, type TokenReplica } from "#tests/support/token-service.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
+import { logIn, startTokenReplica, type TokenReplica } from "#tests/support/system/token-service.ts";
+import { refreshSession } from "../sessions/refresh-session.ts";
 import { createSecurityEventDelivery, type SecurityEventDeliveryDeps } from "./deliver-security-events.ts";
-import { refreshSession } from "./refresh-session.ts";
 import { toAuditEvent } from "./security-event-audit.ts";
 import type { SecurityEvent } from "./security-event-store.ts";
 

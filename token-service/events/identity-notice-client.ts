@@ -1,6 +1,6 @@
-import { newCallContext } from "#kit/call-context.ts";
-import { callUnary, createRpcClient } from "#kit/rpc-client.ts";
-import type { ProcessCertificate } from "#kit/rpc-tls.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import { callUnary, createRpcClient } from "#kit/rpc/rpc-client.ts";
+import type { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
 import { IdentityServiceClient } from "#proto/gatehouse/identity/v1/identity_service.ts";
 import type { SecurityEvent } from "./security-event-store.ts";
 

@@ -1,4 +1,4 @@
-import type { Metrics } from "#kit/metrics.ts";
+import type { Metrics } from "#kit/telemetry/metrics.ts";
 import type { KeyRing } from "./key-ring.ts";
 
 export function describeSigningKeys(

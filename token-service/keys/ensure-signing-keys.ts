@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
-import { decrypt, type EncryptionKey, encrypt } from "#kit/key-cipher.ts";
-import { type Sql, type TransactionSql, transaction } from "#kit/postgres.ts";
+import { type Sql, type TransactionSql, transaction } from "#kit/database/postgres.ts";
+import { decrypt, type EncryptionKey, encrypt } from "#kit/values/key-cipher.ts";
 import type { Algorithm } from "#token-client/token-signature.ts";
 import {
   deleteNextKey,

@@ -1,6 +1,6 @@
 import { v7 as uuidv7 } from "uuid";
-import type { TransactionSql } from "#kit/postgres.ts";
-import { insertSecurityEvent } from "./security-event-store.ts";
+import type { TransactionSql } from "#kit/database/postgres.ts";
+import { insertSecurityEvent } from "../events/security-event-store.ts";
 
 export interface KeyEventCause {
   reason: string;

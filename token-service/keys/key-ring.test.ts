@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { expect, test, vi } from "vitest";
-import { encrypt, parseEncryptionKey } from "#kit/key-cipher.ts";
-import type { Logger } from "#kit/logger.ts";
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import { encrypt, parseEncryptionKey } from "#kit/values/key-cipher.ts";
 import { KeyRing } from "./key-ring.ts";
 import type { SigningKeyRow } from "./key-store.ts";
 import { generateSigningKey, type KeyState, refreshSecretContext } from "./signing-key.ts";

@@ -1,13 +1,13 @@
 import { createSecretKey, type KeyObject } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { JWK } from "jose";
-import { DomainError } from "#kit/errors.ts";
-import { decrypt, type EncryptionKey } from "#kit/key-cipher.ts";
-import type { Logger } from "#kit/logger.ts";
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import { decrypt, type EncryptionKey } from "#kit/values/key-cipher.ts";
+import { retiredKeyLifeS } from "../revocations/token-lifetimes.ts";
 import { listKeys, type SigningKeyRow } from "./key-store.ts";
 import { importPrivateKey, importPublicKey, refreshSecretContext, type SigningKey } from "./signing-key.ts";
-import { retiredKeyLifeS } from "./token-lifetimes.ts";
 
 export interface KeyRingOptions {
   sql: Sql;

@@ -1,5 +1,5 @@
 import type { JWK } from "jose";
-import type { Sql, TransactionSql } from "#kit/postgres.ts";
+import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
 import type { Algorithm } from "#token-client/token-signature.ts";
 import type { KeyState } from "./signing-key.ts";
 

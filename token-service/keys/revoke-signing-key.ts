@@ -1,12 +1,12 @@
-import { DomainError } from "#kit/errors.ts";
-import { transaction } from "#kit/postgres.ts";
+import { transaction } from "#kit/database/postgres.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import type { RevocationFeed } from "../revocations/revocation-feed.ts";
+import { appendRevocations } from "../revocations/revocation-store.ts";
+import { accessTokenLifeS } from "../revocations/token-lifetimes.ts";
 import { ensureNextKey, type SigningKeyDeps } from "./ensure-signing-keys.ts";
 import { insertKeyEvent, type KeyEventCause } from "./key-event.ts";
 import { listKeys, lockKeys, markKeyRevoked } from "./key-store.ts";
-import type { RevocationFeed } from "./revocation-feed.ts";
-import { appendRevocations } from "./revocation-store.ts";
 import { promoteNextKey } from "./rotate-signing-key.ts";
-import { accessTokenLifeS } from "./token-lifetimes.ts";
 
 export interface RevokeSigningKeyDeps extends SigningKeyDeps {
   accessTtlS: number;

@@ -1,5 +1,5 @@
-import { DomainError } from "#kit/errors.ts";
-import { type TransactionSql, transaction } from "#kit/postgres.ts";
+import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { ensureNextKey, type SigningKeyDeps } from "./ensure-signing-keys.ts";
 import { insertKeyEvent, type KeyEventCause } from "./key-event.ts";
 import { activateNextKey, listKeys, lockKeys, retireActiveKey, type SigningKeyRow } from "./key-store.ts";

@@ -1,27 +1,27 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { DomainError } from "#kit/errors.ts";
-import { parseEncryptionKey } from "#kit/key-cipher.ts";
-import { transaction } from "#kit/postgres.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { transaction } from "#kit/database/postgres.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import { parseEncryptionKey } from "#kit/values/key-cipher.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import {
   logIn,
   startTokenReplica,
   type TokenReplica,
   type TokenReplicaOptions,
-} from "#tests/support/token-service.ts";
+} from "#tests/support/system/token-service.ts";
 import { parseCompactJws } from "#token-client/compact-jws.ts";
+import { LOG_BEGIN, readRevocations } from "../revocations/revocation-store.ts";
+import { retiredKeyLifeS } from "../revocations/token-lifetimes.ts";
+import { refreshSession } from "../sessions/refresh-session.ts";
+import { exchangeToken } from "../tokens/exchange-token.ts";
+import { signCompactJws } from "../tokens/jws-signature.ts";
+import { verifyToken } from "../tokens/verify-token.ts";
 import { ensureSigningKeys } from "./ensure-signing-keys.ts";
-import { exchangeToken } from "./exchange-token.ts";
-import { signCompactJws } from "./jws-signature.ts";
 import { KeyRing } from "./key-ring.ts";
 import { listKeys, lockKeys } from "./key-store.ts";
-import { refreshSession } from "./refresh-session.ts";
-import { LOG_BEGIN, readRevocations } from "./revocation-store.ts";
 import { revokeSigningKey } from "./revoke-signing-key.ts";
 import { promoteNextKey, rotateSigningKey, rotateSigningKeyWhenDue } from "./rotate-signing-key.ts";
-import { retiredKeyLifeS } from "./token-lifetimes.ts";
-import { verifyToken } from "./verify-token.ts";
 
 let database: TestDatabase;
 const cause = { reason: "test", requestId: "r", traceId: "t" };

@@ -2,11 +2,10 @@ import { randomUUID } from "node:crypto";
 import { Redis } from "ioredis";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { Secret } from "#kit/config.ts";
-import { createMetrics } from "#kit/metrics.ts";
-import type { RedisSettings } from "#kit/redis-connection.ts";
-import { createTestCertificates } from "#tests/support/certificates.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { Secret } from "#kit/config/config.ts";
+import type { RedisSettings } from "#kit/redis/redis-connection.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import {
   findRedis,
   findRedisProgram,
@@ -15,13 +14,14 @@ import {
   startRedis,
   type TestRedis,
   type TestRedisOptions,
-} from "#tests/support/redis.ts";
-import { logIn, startTokenReplica, type TokenReplica } from "#tests/support/token-service.ts";
+} from "#tests/support/database/redis.ts";
+import { createTestCertificates } from "#tests/support/system/certificates.ts";
+import { logIn, startTokenReplica, type TokenReplica } from "#tests/support/system/token-service.ts";
+import { revokeSession } from "../sessions/revoke-session.ts";
+import { verifyToken } from "../tokens/verify-token.ts";
 import { createRedisBell } from "./redis-bell.ts";
 import { testBellContract } from "./revocation-bell.contract.ts";
 import type { RevocationBell } from "./revocation-bell.ts";
-import { revokeSession } from "./revoke-session.ts";
-import { verifyToken } from "./verify-token.ts";
 
 const source = findRedis();
 const program = findRedisProgram();

@@ -1,6 +1,6 @@
-import type { Logger } from "#kit/logger.ts";
-import type { Metrics } from "#kit/metrics.ts";
-import { openRedis, type RedisSettings, watchPrimary } from "#kit/redis-connection.ts";
+import { openRedis, type RedisSettings, watchPrimary } from "#kit/redis/redis-connection.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import type { Metrics } from "#kit/telemetry/metrics.ts";
 import type { RevocationBell } from "./revocation-bell.ts";
 
 export interface RedisBellOptions extends RedisSettings {

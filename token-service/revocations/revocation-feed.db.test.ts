@@ -1,19 +1,19 @@
 import { randomUUID } from "node:crypto";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { transaction } from "#kit/postgres.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { transaction } from "#kit/database/postgres.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import {
   logIn,
   startTokenReplica,
   type TokenReplica,
   type TokenReplicaOptions,
-} from "#tests/support/token-service.ts";
-import { cleanUp } from "./housekeeping.ts";
+} from "#tests/support/system/token-service.ts";
+import { cleanUp } from "../sessions/housekeeping.ts";
+import { revokeSession, revokeUserSessions } from "../sessions/revoke-session.ts";
+import { verifyToken } from "../tokens/verify-token.ts";
 import { createMemoryBell, type RevocationBell } from "./revocation-bell.ts";
 import type { RevocationBatch } from "./revocation-feed.ts";
 import { LOG_BEGIN, readRevocations } from "./revocation-store.ts";
-import { revokeSession, revokeUserSessions } from "./revoke-session.ts";
-import { verifyToken } from "./verify-token.ts";
 
 let database: TestDatabase;
 const replicas: TokenReplica[] = [];

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Confirmation } from "#kit/call-context.ts";
+import type { Confirmation } from "#kit/rpc/call-context.ts";
 
 /** SHA-256 in base64url. */
 const thumbprint = z.string().regex(/^[A-Za-z0-9_-]{43}$/);

@@ -1,5 +1,5 @@
-import { boundedCache } from "#kit/bounded-cache.ts";
-import type { Logger } from "#kit/logger.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import { boundedCache } from "#kit/values/bounded-cache.ts";
 import type { SeenLeaf } from "./session-store.ts";
 
 export interface LeafMarkerOptions {

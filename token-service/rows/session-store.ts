@@ -1,4 +1,4 @@
-import type { Sql, TransactionSql } from "#kit/postgres.ts";
+import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
 import type { AssuranceLevel } from "#token-client/assurance.ts";
 import type { Binding } from "./confirmation.ts";
 

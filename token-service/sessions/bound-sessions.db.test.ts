@@ -1,17 +1,17 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { type Confirmation, newCallContext } from "#kit/call-context.ts";
-import { transaction } from "#kit/postgres.ts";
-import type { RpcContext } from "#kit/rpc-server.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
-import { startTokenReplica, type TokenReplica } from "#tests/support/token-service.ts";
+import { transaction } from "#kit/database/postgres.ts";
+import { type Confirmation, newCallContext } from "#kit/rpc/call-context.ts";
+import type { RpcContext } from "#kit/rpc/rpc-server.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
+import { startTokenReplica, type TokenReplica } from "#tests/support/system/token-service.ts";
 import { parseCompactJws } from "#token-client/compact-jws.ts";
+import { lockSession } from "../rows/session-store.ts";
+import { createSessionRpc } from "../session-rpc.ts";
+import { createTokenRpc } from "../token-rpc.ts";
+import { isTokenId } from "../tokens/token-id.ts";
+import { verifyToken } from "../tokens/verify-token.ts";
 import { raiseSession } from "./raise-session.ts";
-import { createSessionRpc } from "./session-rpc.ts";
-import { lockSession } from "./session-store.ts";
-import { isTokenId } from "./token-id.ts";
-import { createTokenRpc } from "./token-rpc.ts";
-import { verifyToken } from "./verify-token.ts";
 
 const KEY: Confirmation = { jkt: "K".repeat(43), x5tS256: "" };
 const OTHER_KEY: Confirmation = { jkt: "O".repeat(43), x5tS256: "" };

@@ -1,6 +1,6 @@
 import { expect, test, vi } from "vitest";
-import type { Logger } from "#kit/logger.ts";
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
 import { cleanUp } from "./housekeeping.ts";
 
 /** A fake database: each deletion returns the next count, then the last one for ever. */

@@ -1,8 +1,8 @@
-import type { Logger } from "#kit/logger.ts";
-import type { Sql } from "#kit/postgres.ts";
-import { deleteExpiredRevocations } from "./revocation-store.ts";
-import { deleteDeliveredEvents } from "./security-event-store.ts";
-import { sweepSessions } from "./session-store.ts";
+import type { Sql } from "#kit/database/postgres.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import { deleteDeliveredEvents } from "../events/security-event-store.ts";
+import { deleteExpiredRevocations } from "../revocations/revocation-store.ts";
+import { sweepSessions } from "../rows/session-store.ts";
 
 export interface HousekeepingDeps {
   sql: Sql;

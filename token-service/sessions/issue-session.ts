@@ -1,21 +1,21 @@
 import { randomBytes } from "node:crypto";
 import { v7 as uuidv7 } from "uuid";
-import type { Confirmation } from "#kit/call-context.ts";
-import { withTurn } from "#kit/call-deadline.ts";
-import { type Sql, type TransactionSql, transaction } from "#kit/postgres.ts";
-import { bindingTo } from "./confirmation.ts";
-import { assertNotAhead } from "./proven-now.ts";
-import type { RevocationFeed } from "./revocation-feed.ts";
-import { appendRevocations } from "./revocation-store.ts";
+import { type Sql, type TransactionSql, transaction } from "#kit/database/postgres.ts";
+import type { Confirmation } from "#kit/rpc/call-context.ts";
+import { withTurn } from "#kit/values/call-deadline.ts";
+import type { RevocationFeed } from "../revocations/revocation-feed.ts";
+import { appendRevocations } from "../revocations/revocation-store.ts";
+import { accessTokenLifeS } from "../revocations/token-lifetimes.ts";
+import { bindingTo } from "../rows/confirmation.ts";
 import {
   insertSession,
   lockLiveSessions,
   lockUser,
   markSessionsRevoked,
   type SessionRow,
-} from "./session-store.ts";
-import { assertMaySign, type SignPairDeps, signPair, type TokenPair } from "./sign-pair.ts";
-import { accessTokenLifeS } from "./token-lifetimes.ts";
+} from "../rows/session-store.ts";
+import { assertNotAhead } from "../tokens/proven-now.ts";
+import { assertMaySign, type SignPairDeps, signPair, type TokenPair } from "../tokens/sign-pair.ts";
 
 /** Undefined: as the service is set. */
 interface SessionLimits {

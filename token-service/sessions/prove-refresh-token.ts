@@ -1,10 +1,10 @@
-import type { Confirmation } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import { isProven } from "./confirmation.ts";
+import type { Confirmation } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import { isProven } from "../rows/confirmation.ts";
+import { readSession } from "../rows/session-store.ts";
+import { refreshPurpose } from "../tokens/sign-pair.ts";
+import { isTokenId } from "../tokens/token-id.ts";
 import { type RefreshSessionDeps, verifyRefreshToken } from "./refresh-session.ts";
-import { readSession } from "./session-store.ts";
-import { refreshPurpose } from "./sign-pair.ts";
-import { isTokenId } from "./token-id.ts";
 
 /**
  * Of a bound session, only together with its key: a stolen token must not end it. Also accepts the parent of the newest token, because the answer of a refresh may have been lost.

@@ -1,13 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
-import { logIn, startTokenReplica, type TokenReplica } from "#tests/support/token-service.ts";
-import type { UserClaims } from "./access-token.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
+import { logIn, startTokenReplica, type TokenReplica } from "#tests/support/system/token-service.ts";
+import type { UserClaims } from "../tokens/access-token.ts";
+import type { TokenPair } from "../tokens/sign-pair.ts";
+import { verifyToken } from "../tokens/verify-token.ts";
 import { raiseSession } from "./raise-session.ts";
 import { refreshSession } from "./refresh-session.ts";
 import { revokeSession } from "./revoke-session.ts";
-import type { TokenPair } from "./sign-pair.ts";
-import { verifyToken } from "./verify-token.ts";
 
 let database: TestDatabase;
 let replica: TokenReplica;

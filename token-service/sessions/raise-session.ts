@@ -1,14 +1,14 @@
-import { DomainError } from "#kit/errors.ts";
-import { type Sql, type TransactionSql, transaction } from "#kit/postgres.ts";
+import { type Sql, type TransactionSql, transaction } from "#kit/database/postgres.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { AssuranceLevel } from "#token-client/assurance.ts";
-import { lockSession, noteSigning, raiseAssurance, type SessionRow } from "./session-store.ts";
+import { lockSession, noteSigning, raiseAssurance, type SessionRow } from "../rows/session-store.ts";
 import {
   assertMaySign,
   type SignedAccessToken,
   type SignPairDeps,
   secondsOf,
   signAccessToken,
-} from "./sign-pair.ts";
+} from "../tokens/sign-pair.ts";
 
 export interface RaiseSessionDeps extends SignPairDeps {
   sql: Sql;

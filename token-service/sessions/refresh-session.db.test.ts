@@ -1,22 +1,22 @@
 import { createSecretKey, type KeyObject, randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { withCallDeadline } from "#kit/call-deadline.ts";
-import { DomainError } from "#kit/errors.ts";
-import { type TransactionSql, transaction } from "#kit/postgres.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
+import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
+import { withCallDeadline } from "#kit/values/call-deadline.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import {
   logIn,
   startTokenReplica,
   type TokenReplica,
   type TokenReplicaOptions,
-} from "#tests/support/token-service.ts";
+} from "#tests/support/system/token-service.ts";
 import { parseCompactJws } from "#token-client/compact-jws.ts";
-import { authenticateCompactJws, signCompactJws } from "./jws-signature.ts";
+import type { RevocationBell } from "../revocations/revocation-bell.ts";
+import { advanceLiveGeneration, lockSession, markSessionsRevoked } from "../rows/session-store.ts";
+import { authenticateCompactJws, signCompactJws } from "../tokens/jws-signature.ts";
+import { verifyToken } from "../tokens/verify-token.ts";
 import { refreshSession } from "./refresh-session.ts";
-import type { RevocationBell } from "./revocation-bell.ts";
 import { revokeSession, revokeUserSessions } from "./revoke-session.ts";
-import { advanceLiveGeneration, lockSession, markSessionsRevoked } from "./session-store.ts";
-import { verifyToken } from "./verify-token.ts";
 
 let database: TestDatabase;
 const replicas: TokenReplica[] = [];

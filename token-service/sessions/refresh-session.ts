@@ -1,18 +1,18 @@
 import { v7 as uuidv7 } from "uuid";
-import type { Confirmation } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import type { Logger } from "#kit/logger.ts";
-import { type Sql, type TransactionSql, transaction } from "#kit/postgres.ts";
-import type { SharedTurns } from "#kit/turns.ts";
+import { type Sql, type TransactionSql, transaction } from "#kit/database/postgres.ts";
+import type { Confirmation } from "#kit/rpc/call-context.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import type { SharedTurns } from "#kit/values/turns.ts";
 import { isKeyId, parseCompactJws } from "#token-client/compact-jws.ts";
 import { REFRESH_TOKEN_TYPE } from "#token-client/token-rules.ts";
-import { isProven } from "./confirmation.ts";
-import { isAuthenticatedBy, MAC_ALGORITHM } from "./jws-signature.ts";
-import type { KeyRing } from "./key-ring.ts";
-import { checkRefreshClaims, type RefreshClaims } from "./refresh-token.ts";
-import type { RevocationFeed } from "./revocation-feed.ts";
-import { appendRevocations } from "./revocation-store.ts";
-import { insertSecurityEvent } from "./security-event-store.ts";
+import { insertSecurityEvent } from "../events/security-event-store.ts";
+import type { KeyRing } from "../keys/key-ring.ts";
+import { logName } from "../keys/signing-key.ts";
+import type { RevocationFeed } from "../revocations/revocation-feed.ts";
+import { appendRevocations } from "../revocations/revocation-store.ts";
+import { accessTokenLifeS } from "../revocations/token-lifetimes.ts";
+import { isProven } from "../rows/confirmation.ts";
 import {
   advanceLiveGeneration,
   lockSession,
@@ -21,11 +21,17 @@ import {
   noteSigning,
   readSession,
   type SessionRow,
-} from "./session-store.ts";
-import { assertMaySign, refreshPurpose, type SignPairDeps, signPair, type TokenPair } from "./sign-pair.ts";
-import { logName } from "./signing-key.ts";
-import { isTokenId } from "./token-id.ts";
-import { accessTokenLifeS } from "./token-lifetimes.ts";
+} from "../rows/session-store.ts";
+import { isAuthenticatedBy, MAC_ALGORITHM } from "../tokens/jws-signature.ts";
+import { checkRefreshClaims, type RefreshClaims } from "../tokens/refresh-token.ts";
+import {
+  assertMaySign,
+  refreshPurpose,
+  type SignPairDeps,
+  signPair,
+  type TokenPair,
+} from "../tokens/sign-pair.ts";
+import { isTokenId } from "../tokens/token-id.ts";
 
 export interface RefreshOrigin {
   ip: string;

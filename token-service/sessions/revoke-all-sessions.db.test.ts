@@ -1,13 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
-import { readDatabaseClock } from "#kit/clock-store.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
-import { logIn, startTokenReplica, type TokenReplica } from "#tests/support/token-service.ts";
+import { readDatabaseClock } from "#kit/database/clock-store.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
+import { logIn, startTokenReplica, type TokenReplica } from "#tests/support/system/token-service.ts";
+import { verifyToken } from "../tokens/verify-token.ts";
 import { refreshSession } from "./refresh-session.ts";
 import { revokeAllSessions, type SweepPosition } from "./revoke-all-sessions.ts";
 import { revokeUserSessions } from "./revoke-session.ts";
-import { verifyToken } from "./verify-token.ts";
 
 const CALL = { requestId: "request-1", traceId: "0123456789abcdef0123456789abcdef" };
 const ORIGIN = { ip: "192.0.2.1", userAgent: "test", ...CALL };

@@ -1,14 +1,14 @@
-import { readDatabaseClock } from "#kit/clock-store.ts";
-import { DomainError } from "#kit/errors.ts";
-import { transaction } from "#kit/postgres.ts";
+import { readDatabaseClock } from "#kit/database/clock-store.ts";
+import { transaction } from "#kit/database/postgres.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { CLOCK_SKEW_S } from "#token-client/assurance.ts";
-import type { KeyRing } from "./key-ring.ts";
-import { listKeys } from "./key-store.ts";
-import { insertRevocationEvent, type RevocationCause } from "./revocation-event.ts";
-import { appendRevocations } from "./revocation-store.ts";
-import { type RevokeSigningKeyDeps, revokeSigningKey } from "./revoke-signing-key.ts";
-import { revokeNextSessions } from "./session-store.ts";
-import { accessTokenLifeS } from "./token-lifetimes.ts";
+import type { KeyRing } from "../keys/key-ring.ts";
+import { listKeys } from "../keys/key-store.ts";
+import { type RevokeSigningKeyDeps, revokeSigningKey } from "../keys/revoke-signing-key.ts";
+import { insertRevocationEvent, type RevocationCause } from "../revocations/revocation-event.ts";
+import { appendRevocations } from "../revocations/revocation-store.ts";
+import { accessTokenLifeS } from "../revocations/token-lifetimes.ts";
+import { revokeNextSessions } from "../rows/session-store.ts";
 
 export interface RevokeAllSessionsDeps extends RevokeSigningKeyDeps {
   keys: Pick<KeyRing, "reload">;

@@ -1,9 +1,10 @@
-import { callTurn, withTurn } from "#kit/call-deadline.ts";
-import { DomainError } from "#kit/errors.ts";
-import { type Sql, type TransactionSql, transaction } from "#kit/postgres.ts";
-import { insertRevocationEvent, type RevocationCause } from "./revocation-event.ts";
-import type { RevocationFeed } from "./revocation-feed.ts";
-import { appendRevocations } from "./revocation-store.ts";
+import { type Sql, type TransactionSql, transaction } from "#kit/database/postgres.ts";
+import { callTurn, withTurn } from "#kit/values/call-deadline.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import { insertRevocationEvent, type RevocationCause } from "../revocations/revocation-event.ts";
+import type { RevocationFeed } from "../revocations/revocation-feed.ts";
+import { appendRevocations } from "../revocations/revocation-store.ts";
+import { accessTokenLifeS, type TokenLifetimes } from "../revocations/token-lifetimes.ts";
 import {
   eraseOrigins,
   lockLiveSessions,
@@ -11,8 +12,7 @@ import {
   lockUser,
   markSessionsRevoked,
   type SessionRow,
-} from "./session-store.ts";
-import { accessTokenLifeS, type TokenLifetimes } from "./token-lifetimes.ts";
+} from "../rows/session-store.ts";
 
 /** Also erases addresses and user agents. */
 const ERASED = "account_deleted";

@@ -1,14 +1,14 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { newCallContext } from "#kit/call-context.ts";
-import type { RpcContext } from "#kit/rpc-server.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
-import { startTokenReplica, type TokenReplica } from "#tests/support/token-service.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import type { RpcContext } from "#kit/rpc/rpc-server.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
+import { startTokenReplica, type TokenReplica } from "#tests/support/system/token-service.ts";
 import { parseCompactJws } from "#token-client/compact-jws.ts";
+import { listLiveSessions } from "../rows/session-store.ts";
+import { createSessionRpc } from "../session-rpc.ts";
+import { verifyToken } from "../tokens/verify-token.ts";
 import { raiseSession } from "./raise-session.ts";
-import { createSessionRpc } from "./session-rpc.ts";
-import { listLiveSessions } from "./session-store.ts";
-import { verifyToken } from "./verify-token.ts";
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;

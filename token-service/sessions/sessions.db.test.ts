@@ -1,18 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { newCallContext } from "#kit/call-context.ts";
-import { withTurn } from "#kit/call-deadline.ts";
-import { DomainError } from "#kit/errors.ts";
-import { transaction } from "#kit/postgres.ts";
-import type { RpcContext } from "#kit/rpc-server.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
-import { logIn, startTokenReplica, type TokenReplica } from "#tests/support/token-service.ts";
-import { cleanUp } from "./housekeeping.ts";
-import { issueSession } from "./issue-session.ts";
-import { proveRefreshToken } from "./prove-refresh-token.ts";
-import { refreshSession } from "./refresh-session.ts";
-import { revokeSession, revokeUserSessions } from "./revoke-session.ts";
-import { createSessionRpc } from "./session-rpc.ts";
+import { transaction } from "#kit/database/postgres.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import type { RpcContext } from "#kit/rpc/rpc-server.ts";
+import { withTurn } from "#kit/values/call-deadline.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
+import { logIn, startTokenReplica, type TokenReplica } from "#tests/support/system/token-service.ts";
 import {
   insertSession,
   listLiveSessions,
@@ -20,8 +14,14 @@ import {
   lockUser,
   markLeavesSeen,
   markSessionsRevoked,
-} from "./session-store.ts";
-import { verifyToken } from "./verify-token.ts";
+} from "../rows/session-store.ts";
+import { createSessionRpc } from "../session-rpc.ts";
+import { verifyToken } from "../tokens/verify-token.ts";
+import { cleanUp } from "./housekeeping.ts";
+import { issueSession } from "./issue-session.ts";
+import { proveRefreshToken } from "./prove-refresh-token.ts";
+import { refreshSession } from "./refresh-session.ts";
+import { revokeSession, revokeUserSessions } from "./revoke-session.ts";
 
 let database: TestDatabase;
 let replica: TokenReplica;

@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { ROLE_NAME } from "#kit/access-names.ts";
+import { ROLE_NAME } from "#kit/values/access-names.ts";
 import { ASSURANCE_LEVELS, acrOf, CLOCK_SKEW_S } from "#token-client/assurance.ts";
 import { type CompactJws, isKeyId } from "#token-client/compact-jws.ts";
-import { cnfClaim } from "./confirmation.ts";
+import { cnfClaim } from "../rows/confirmation.ts";
 
 const uuid = z.string().regex(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/);
 const seconds = z.int().min(0);

@@ -1,8 +1,8 @@
 import { LRUCache } from "lru-cache";
-import { newCallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import { callUnary, createRpcClient } from "#kit/rpc-client.ts";
-import type { ProcessCertificate } from "#kit/rpc-tls.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import { callUnary, createRpcClient } from "#kit/rpc/rpc-client.ts";
+import type { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { ClientServiceClient } from "#proto/gatehouse/identity/v1/client_service.ts";
 import { publicIdOf } from "#token-client/api-key.ts";
 import type { ProvenApiKey } from "./verify-token.ts";

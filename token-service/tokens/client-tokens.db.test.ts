@@ -1,13 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { SignJWT } from "jose";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
-import { startTokenReplica, type TokenReplica } from "#tests/support/token-service.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
+import { startTokenReplica, type TokenReplica } from "#tests/support/system/token-service.ts";
 import { parseCompactJws } from "#token-client/compact-jws.ts";
+import { deleteExpiredRevocations } from "../revocations/revocation-store.ts";
+import { revokeClientTokens } from "../sessions/revoke-session.ts";
 import { exchangeToken } from "./exchange-token.ts";
 import { issueClientToken } from "./issue-client-token.ts";
-import { deleteExpiredRevocations } from "./revocation-store.ts";
-import { revokeClientTokens } from "./revoke-session.ts";
 import { type ProvenApiKey, verifyToken } from "./verify-token.ts";
 
 let database: TestDatabase;

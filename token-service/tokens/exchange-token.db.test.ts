@@ -1,16 +1,21 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
-import { logIn, startTokenReplica, TEST_ISSUER, type TokenReplica } from "#tests/support/token-service.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
+import {
+  logIn,
+  startTokenReplica,
+  TEST_ISSUER,
+  type TokenReplica,
+} from "#tests/support/system/token-service.ts";
 import { parseCompactJws } from "#token-client/compact-jws.ts";
+import { revokeSigningKey } from "../keys/revoke-signing-key.ts";
+import { rotateSigningKey } from "../keys/rotate-signing-key.ts";
+import { issueSession } from "../sessions/issue-session.ts";
+import { refreshSession } from "../sessions/refresh-session.ts";
+import { revokeClientTokens, revokeSession } from "../sessions/revoke-session.ts";
 import { exchangeToken } from "./exchange-token.ts";
 import { issueClientToken } from "./issue-client-token.ts";
-import { issueSession } from "./issue-session.ts";
-import { refreshSession } from "./refresh-session.ts";
 import { refreshAudience } from "./refresh-token.ts";
-import { revokeClientTokens, revokeSession } from "./revoke-session.ts";
-import { revokeSigningKey } from "./revoke-signing-key.ts";
-import { rotateSigningKey } from "./rotate-signing-key.ts";
 import { type ProvenApiKey, verifyToken } from "./verify-token.ts";
 
 const A = "https://payments.example";

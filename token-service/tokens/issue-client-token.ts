@@ -1,12 +1,12 @@
 import { randomUUID } from "node:crypto";
-import type { Confirmation } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
+import type { Confirmation } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { MAX_TOKEN_CHARACTERS } from "#token-client/compact-jws.ts";
 import { ACCESS_TOKEN_TYPE } from "#token-client/token-rules.ts";
-import { bindingTo, cnfOf } from "./confirmation.ts";
+import type { RevocationFeed } from "../revocations/revocation-feed.ts";
+import { bindingTo, cnfOf } from "../rows/confirmation.ts";
 import { signCompactJws } from "./jws-signature.ts";
 import { assertProvenNow } from "./proven-now.ts";
-import type { RevocationFeed } from "./revocation-feed.ts";
 import { assertMaySign, type SignedAccessToken, type SignPairDeps, secondsOf } from "./sign-pair.ts";
 
 export interface ProvenClient {

@@ -1,10 +1,10 @@
 import { readdirSync } from "node:fs";
 import type { JWK } from "jose";
 import { describe, expect, test } from "vitest";
-import { corpusFolder, hasCorpus, readCorpus } from "#tests/support/corpora.ts";
+import { corpusFolder, hasCorpus, readCorpus } from "#tests/support/house/corpora.ts";
 import { parseCompactJws } from "#token-client/compact-jws.ts";
 import type { Algorithm } from "#token-client/token-signature.ts";
-import { importPublicKey } from "./signing-key.ts";
+import { importPublicKey } from "../keys/signing-key.ts";
 import { checkSignature } from "./verify-token.ts";
 
 interface Vector {

@@ -1,4 +1,4 @@
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { CLOCK_SKEW_S } from "#token-client/assurance.ts";
 import { secondsOf } from "./sign-pair.ts";
 

@@ -1,10 +1,15 @@
 import { createSecretKey, randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { parseCompactJws } from "#token-client/compact-jws.ts";
-import type { SessionRow } from "./session-store.ts";
+import {
+  generateSigningKey,
+  importPrivateKey,
+  importPublicKey,
+  type SigningKey,
+} from "../keys/signing-key.ts";
+import type { SessionRow } from "../rows/session-store.ts";
 import { assertMaySign, signPair } from "./sign-pair.ts";
-import { generateSigningKey, importPrivateKey, importPublicKey, type SigningKey } from "./signing-key.ts";
 
 const made = await generateSigningKey("EdDSA");
 const key: SigningKey & { privateKey: NonNullable<SigningKey["privateKey"]> } = {

@@ -1,15 +1,15 @@
-import type { Confirmation } from "#kit/call-context.ts";
+import type { Confirmation } from "#kit/rpc/call-context.ts";
 import { acrOf } from "#token-client/assurance.ts";
 import { MAX_TOKEN_CHARACTERS } from "#token-client/compact-jws.ts";
 import { ACCESS_TOKEN_TYPE, REFRESH_TOKEN_TYPE } from "#token-client/token-rules.ts";
+import type { KeyRing } from "../keys/key-ring.ts";
+import type { TokenLifetimes } from "../revocations/token-lifetimes.ts";
+import { type Binding, cnfOf, confirmationOf } from "../rows/confirmation.ts";
+import type { SessionRow } from "../rows/session-store.ts";
 import { GATEWAY_CLIENT_ID } from "./access-token.ts";
-import { type Binding, cnfOf, confirmationOf } from "./confirmation.ts";
 import { authenticateCompactJws, signCompactJws } from "./jws-signature.ts";
-import type { KeyRing } from "./key-ring.ts";
 import { refreshAudience } from "./refresh-token.ts";
-import type { SessionRow } from "./session-store.ts";
 import { tokenId } from "./token-id.ts";
-import type { TokenLifetimes } from "./token-lifetimes.ts";
 
 export interface SignedAccessToken {
   accessToken: string;

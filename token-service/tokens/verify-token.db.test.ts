@@ -2,10 +2,15 @@ import { createHmac, generateKeyPairSync, randomBytes, randomUUID } from "node:c
 import fc from "fast-check";
 import { generateKeyPair, SignJWT } from "jose";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
-import { logIn, startTokenReplica, TEST_ISSUER, type TokenReplica } from "#tests/support/token-service.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
+import {
+  logIn,
+  startTokenReplica,
+  TEST_ISSUER,
+  type TokenReplica,
+} from "#tests/support/system/token-service.ts";
 import { parseCompactJws } from "#token-client/compact-jws.ts";
-import { revokeSession } from "./revoke-session.ts";
+import { revokeSession } from "../sessions/revoke-session.ts";
 import type { TokenPair } from "./sign-pair.ts";
 import { type Refusal, verifyToken } from "./verify-token.ts";
 

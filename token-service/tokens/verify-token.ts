@@ -4,6 +4,11 @@ import { CLOCK_SKEW_S } from "#token-client/assurance.ts";
 import { type CompactJws, isKeyId, parseCompactJws } from "#token-client/compact-jws.ts";
 import { ACCESS_TOKEN_TYPE } from "#token-client/token-rules.ts";
 import { isAlgorithm, isSignedBy, type PublicSigningKey } from "#token-client/token-signature.ts";
+import type { KeyRing } from "../keys/key-ring.ts";
+import { logName, type SigningKey } from "../keys/signing-key.ts";
+import type { RevocationFeed } from "../revocations/revocation-feed.ts";
+import { KEY_HANDOVER_S, type TokenLifetimes } from "../revocations/token-lifetimes.ts";
+import type { LeafMarker } from "../rows/leaf-marker.ts";
 import {
   type AccessClaims,
   type ClientClaims,
@@ -11,12 +16,7 @@ import {
   generationOf,
   isOfClient,
 } from "./access-token.ts";
-import type { KeyRing } from "./key-ring.ts";
-import type { LeafMarker } from "./leaf-marker.ts";
 import { assertProvenNow } from "./proven-now.ts";
-import type { RevocationFeed } from "./revocation-feed.ts";
-import { logName, type SigningKey } from "./signing-key.ts";
-import { KEY_HANDOVER_S, type TokenLifetimes } from "./token-lifetimes.ts";
 
 /** For logs and metrics, not for the caller. */
 export type Refusal =

@@ -14,8 +14,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Pool } from "undici";
-import { apiClient } from "#tests/support/api-client.ts";
-import { type CrashingSystem, startCrashingSystem } from "#tests/support/crashing-system.ts";
+import { apiClient } from "#tests/support/people/api-client.ts";
+import { type CrashingSystem, startCrashingSystem } from "#tests/support/system/crashing-system.ts";
 import { quantile } from "./support/workbench.ts";
 
 const CALLS_PER_SECOND = 200;

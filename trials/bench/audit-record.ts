@@ -16,12 +16,12 @@ import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
 import postgres from "postgres";
-import { createAuditRecorder } from "#audit-client/audit-recorder.ts";
+import { createAuditRecorder } from "#audit-client/record/audit-recorder.ts";
 import { certificateFiles, ensureCertificates } from "#deploy/local/certificates.ts";
 import { makePrivateDirectory } from "#deploy/local/private-file.ts";
-import { createMetrics } from "#kit/metrics.ts";
-import { ProcessCertificate } from "#kit/rpc-tls.ts";
-import { freePort } from "#tests/support/free-port.ts";
+import { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
+import { freePort } from "#tests/support/system/free-port.ts";
 import { quantile, startWorkbench } from "./support/workbench.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
@@ -126,7 +126,7 @@ async function serviceRate(): Promise<number> {
   return (ENTRIES * 1_000) / (performance.now() - startedMs);
 }
 
-/** Each batch waits for the one before, as in `packages/service-kit/outbox.ts`. */
+/** Each batch waits for the one before, as in `packages/service-kit/database/outbox.ts`. */
 async function outboxRate(sent: typeof events, isAlone: boolean): Promise<number> {
   const startedMs = performance.now();
   for (let from = 0; from < sent.length; from += OUTBOX_BATCH) {

@@ -14,13 +14,13 @@ import type { ClientProof } from "#identity-service/clients/authenticate-client.
 import type { CredentialKind } from "#identity-service/clients/client.ts";
 import { createClient } from "#identity-service/clients/create-client.ts";
 import { grantClientToken } from "#identity-service/clients/grant-client-token.ts";
-import { newCallContext } from "#kit/call-context.ts";
-import { createMetrics } from "#kit/metrics.ts";
-import { createTestCertificates } from "#tests/support/certificates.ts";
-import { startTokenServer } from "#tests/support/token-server.ts";
-import { startTokenReplica } from "#tests/support/token-service.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
+import { createTestCertificates } from "#tests/support/system/certificates.ts";
+import { startTokenServer } from "#tests/support/system/token-server.ts";
+import { startTokenReplica } from "#tests/support/system/token-service.ts";
 import { createTokenVerifier } from "#token-client/token-verifier.ts";
-import { issueClientToken } from "#token-service/issue-client-token.ts";
+import { issueClientToken } from "#token-service/tokens/issue-client-token.ts";
 import { identityDeps, plantUsers } from "./support/identity.ts";
 import { quantile, runMany, startCpu, startWorkbench } from "./support/workbench.ts";
 

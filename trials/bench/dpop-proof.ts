@@ -5,8 +5,8 @@
  *   npm run trial -- dpop-proof
  */
 import { createHash, generateKeyPairSync, type KeyObject, randomUUID, sign, verify } from "node:crypto";
-import { DpopProofs } from "#gateway/edge/dpop-proof.ts";
-import { UsedProofs } from "#gateway/edge/used-proofs.ts";
+import { DpopProofs } from "#gateway/edge/proofs/dpop-proof.ts";
+import { UsedProofs } from "#gateway/edge/proofs/used-proofs.ts";
 import { quantile, startCpu } from "./support/workbench.ts";
 
 const ROUNDS = 9;

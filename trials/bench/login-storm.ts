@@ -8,13 +8,13 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { certificateFiles } from "#deploy/local/certificates.ts";
-import { newCallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import { callUnary, createRpcClient } from "#kit/rpc-client.ts";
-import { ProcessCertificate } from "#kit/rpc-tls.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import { callUnary, createRpcClient } from "#kit/rpc/rpc-client.ts";
+import { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { IdentityServiceClient } from "#proto/gatehouse/identity/v1/identity_service.ts";
 import { TokenServiceClient } from "#proto/gatehouse/token/v1/token_service.ts";
-import { startSystem } from "#tests/support/system.ts";
+import { startSystem } from "#tests/support/system/system.ts";
 import { quantile } from "./support/workbench.ts";
 
 const AT_ONCE = 60;

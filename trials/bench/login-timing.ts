@@ -8,7 +8,7 @@
  */
 import { logIn } from "#identity-service/login/log-in.ts";
 import { sampleUsedCosts } from "#identity-service/passwords/used-cost-store.ts";
-import { newCallContext } from "#kit/call-context.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
 import { identityDeps, plantUsers } from "./support/identity.ts";
 import { printTimes, sampleClasses } from "./support/times.ts";
 import { startWorkbench } from "./support/workbench.ts";

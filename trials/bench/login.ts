@@ -7,7 +7,7 @@
  */
 import * as argon2 from "@node-rs/argon2";
 import { logIn } from "#identity-service/login/log-in.ts";
-import { newCallContext } from "#kit/call-context.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
 import { FLOOR, identityDeps, plantUsers } from "./support/identity.ts";
 import { quantile, runMany, startCpu, startWorkbench } from "./support/workbench.ts";
 

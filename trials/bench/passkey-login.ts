@@ -9,7 +9,7 @@ import { beginPasskeyLogin, logInWithPasskey } from "#identity-service/login/log
 import { TestAuthenticator } from "#identity-service/passkeys/authenticator.fixture.ts";
 import { beginPasskeyRegistration } from "#identity-service/passkeys/begin-passkey-registration.ts";
 import { registerPasskey } from "#identity-service/passkeys/register-passkey.ts";
-import { newCallContext } from "#kit/call-context.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
 import { identityDeps, plantUsers } from "./support/identity.ts";
 import { quantile, runMany, startCpu, startWorkbench } from "./support/workbench.ts";
 

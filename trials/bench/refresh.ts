@@ -6,8 +6,8 @@
  */
 import { randomUUID } from "node:crypto";
 import postgres from "postgres";
-import { logIn, startTokenReplica } from "#tests/support/token-service.ts";
-import { refreshSession } from "#token-service/refresh-session.ts";
+import { logIn, startTokenReplica } from "#tests/support/system/token-service.ts";
+import { refreshSession } from "#token-service/sessions/refresh-session.ts";
 import { quantile, runMany, startWorkbench } from "./support/workbench.ts";
 
 const SESSIONS = 64;

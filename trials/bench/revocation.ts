@@ -5,12 +5,13 @@
  *
  *   npm run trial -- revocation
  */
-import { apiClient } from "#tests/support/api-client.ts";
-import { newMachineClient, requestToken } from "#tests/support/machine-client.ts";
-import { findRedisProgram, startRedis } from "#tests/support/redis.ts";
-import { startThreeOfEach } from "#tests/support/replicas.ts";
-import { measureRevocations, type Revocable, session } from "#tests/support/revocations.ts";
-import { startSystem } from "#tests/support/system.ts";
+
+import { findRedisProgram, startRedis } from "#tests/support/database/redis.ts";
+import { apiClient } from "#tests/support/people/api-client.ts";
+import { newMachineClient, requestToken } from "#tests/support/people/machine-client.ts";
+import { measureRevocations, type Revocable, session } from "#tests/support/people/revocations.ts";
+import { startThreeOfEach } from "#tests/support/system/replicas.ts";
+import { startSystem } from "#tests/support/system/system.ts";
 import { quantile } from "./support/workbench.ts";
 
 const ROUNDS = Number(process.env.ROUNDS ?? "1000");

@@ -3,8 +3,8 @@
  *
  *   npm run trial -- row-sizes
  */
-import { startTokenReplica } from "#tests/support/token-service.ts";
-import { revokeAllSessions, type SweepPosition } from "#token-service/revoke-all-sessions.ts";
+import { startTokenReplica } from "#tests/support/system/token-service.ts";
+import { revokeAllSessions, type SweepPosition } from "#token-service/sessions/revoke-all-sessions.ts";
 import { startWorkbench } from "./support/workbench.ts";
 
 const ROWS = 100_000;

@@ -14,9 +14,9 @@ import { availableParallelism, loadavg, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
-import { apiClient } from "#tests/support/api-client.ts";
-import { startSystem } from "#tests/support/system.ts";
-import { databaseOfSystem } from "#tests/support/system-database.ts";
+import { databaseOfSystem } from "#tests/support/database/system-database.ts";
+import { apiClient } from "#tests/support/people/api-client.ts";
+import { startSystem } from "#tests/support/system/system.ts";
 
 const USERS = Number(process.argv[2] ?? 1_000_000);
 const SOURCE = process.argv[3] ?? "ndjson";

@@ -7,13 +7,13 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { Client, Server, type ServiceDefinition } from "@grpc/grpc-js";
-import { newCallContext } from "#kit/call-context.ts";
-import { toMetadata } from "#kit/rpc-metadata.ts";
-import { channelCredentials, serverCredentials } from "#kit/rpc-tls.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import { toMetadata } from "#kit/rpc/rpc-metadata.ts";
+import { channelCredentials, serverCredentials } from "#kit/rpc/rpc-tls.ts";
 import { TokenServiceService } from "#proto/gatehouse/token/v1/token_service.ts";
-import { createTestCertificates, type TestCertificates } from "#tests/support/certificates.ts";
-import { startTokenServer } from "#tests/support/token-server.ts";
-import { logIn, startTokenReplica } from "#tests/support/token-service.ts";
+import { createTestCertificates, type TestCertificates } from "#tests/support/system/certificates.ts";
+import { startTokenServer } from "#tests/support/system/token-server.ts";
+import { logIn, startTokenReplica } from "#tests/support/system/token-service.ts";
 import { quantile, runMany, startCpu, startWorkbench } from "./support/workbench.ts";
 
 const ROUNDS = 7;
@@ -79,7 +79,7 @@ async function measure(): Promise<void> {
       accessToken: string;
     },
   ];
-  const { ProcessCertificate, tlsFilesOf } = await import("#kit/rpc-tls.ts");
+  const { ProcessCertificate, tlsFilesOf } = await import("#kit/rpc/rpc-tls.ts");
   const certificate = new ProcessCertificate(tlsFilesOf(tls));
   const connect = (port: number) =>
     new Client(`127.0.0.1:${port}`, channelCredentials(certificate, "token-service"), {

@@ -3,15 +3,15 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startTestSmtp, type TestSmtp } from "#identity-service/testing/test-smtp.ts";
-import { seededRandom } from "#tests/support/crash-clients.ts";
-import { type CrashingSystem, startCrashingSystem } from "#tests/support/crashing-system.ts";
-import { type FaultyEdge, openEdge } from "#tests/support/faulty-edge.ts";
 import {
   findRedisProgram,
   HOW_TO_GET_REDIS_PROGRAM,
   startRedis,
   type TestRedis,
-} from "#tests/support/redis.ts";
+} from "#tests/support/database/redis.ts";
+import { seededRandom } from "#tests/support/system/crash-clients.ts";
+import { type CrashingSystem, startCrashingSystem } from "#tests/support/system/crashing-system.ts";
+import { type FaultyEdge, openEdge } from "#tests/support/system/faulty-edge.ts";
 import {
   haunt,
   keepApproving,

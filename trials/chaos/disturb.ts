@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { CrashingSystem, PartName } from "#tests/support/crashing-system.ts";
-import type { FaultyEdge } from "#tests/support/faulty-edge.ts";
-import type { TestRedis } from "#tests/support/redis.ts";
+import type { TestRedis } from "#tests/support/database/redis.ts";
+import type { CrashingSystem, PartName } from "#tests/support/system/crashing-system.ts";
+import type { FaultyEdge } from "#tests/support/system/faulty-edge.ts";
 import type { PlannedFault } from "./plan.ts";
 
 export interface Disturbed {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Sql } from "#kit/postgres.ts";
-import type { System } from "#tests/support/system.ts";
-import { databaseOfSystem } from "#tests/support/system-database.ts";
+import type { Sql } from "#kit/database/postgres.ts";
+import { databaseOfSystem } from "#tests/support/database/system-database.ts";
+import type { System } from "#tests/support/system/system.ts";
 import type { Approval, Entry, History } from "./history.ts";
 
 const PATIENCE_MS = 300_000;

@@ -1,7 +1,7 @@
 import type { TestSmtp } from "#identity-service/testing/test-smtp.ts";
-import { plainBrowser } from "#tests/support/plain-browser.ts";
-import type { System } from "#tests/support/system.ts";
-import { databaseOfSystem } from "#tests/support/system-database.ts";
+import { plainBrowser } from "#tests/support/browser/plain-browser.ts";
+import { databaseOfSystem } from "#tests/support/database/system-database.ts";
+import type { System } from "#tests/support/system/system.ts";
 
 /** For calls of one address. */
 export const UNLIMITED = [

@@ -8,9 +8,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { NOBODY } from "#deploy/local/postgres/embedded-postgres.ts";
 import { connectTo } from "#deploy/local/postgres/ensure-database.ts";
 import { randomPassword } from "#deploy/local/private-file.ts";
-import { DATA_ROOT } from "#tests/support/data-root.ts";
-import { type FaultyEdge, openEdge } from "#tests/support/faulty-edge.ts";
-import { freePort } from "#tests/support/free-port.ts";
+import { DATA_ROOT } from "#tests/support/system/data-root.ts";
+import { type FaultyEdge, openEdge } from "#tests/support/system/faulty-edge.ts";
+import { freePort } from "#tests/support/system/free-port.ts";
 
 const CONFIGURATION = resolve(import.meta.dirname, "..", "..", "deploy", "high-availability");
 const NAMES = ["a", "b", "c"] as const;

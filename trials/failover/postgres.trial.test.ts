@@ -9,9 +9,9 @@ import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { connectTo } from "#deploy/local/postgres/ensure-database.ts";
-import { apiClient } from "#tests/support/api-client.ts";
-import { seededRandom } from "#tests/support/crash-clients.ts";
-import { type CrashingSystem, startCrashingSystem } from "#tests/support/crashing-system.ts";
+import { apiClient } from "#tests/support/people/api-client.ts";
+import { seededRandom } from "#tests/support/system/crash-clients.ts";
+import { type CrashingSystem, startCrashingSystem } from "#tests/support/system/crashing-system.ts";
 import { failoverLoad, isAcknowledged, type Load } from "./failover-load.ts";
 import {
   type ClusterNode,

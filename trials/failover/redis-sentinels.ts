@@ -5,9 +5,9 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
-import { type FaultyEdge, openEdge } from "#tests/support/faulty-edge.ts";
-import { freePort } from "#tests/support/free-port.ts";
-import { launch } from "#tests/support/redis.ts";
+import { launch } from "#tests/support/database/redis.ts";
+import { type FaultyEdge, openEdge } from "#tests/support/system/faulty-edge.ts";
+import { freePort } from "#tests/support/system/free-port.ts";
 
 const CONFIGURATION = resolve(import.meta.dirname, "..", "..", "deploy", "high-availability");
 const NAMES = ["a", "b", "c"] as const;

@@ -5,11 +5,11 @@ import { loadavg } from "node:os";
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { apiClient } from "#tests/support/api-client.ts";
-import { seededRandom } from "#tests/support/crash-clients.ts";
-import { type CrashingSystem, startCrashingSystem } from "#tests/support/crashing-system.ts";
-import { dpopClient } from "#tests/support/dpop-client.ts";
-import { findRedisProgram } from "#tests/support/redis.ts";
+import { findRedisProgram } from "#tests/support/database/redis.ts";
+import { apiClient } from "#tests/support/people/api-client.ts";
+import { dpopClient } from "#tests/support/people/dpop-client.ts";
+import { seededRandom } from "#tests/support/system/crash-clients.ts";
+import { type CrashingSystem, startCrashingSystem } from "#tests/support/system/crashing-system.ts";
 import { type RedisSentinels, type SentinelNode, startRedisSentinels } from "./redis-sentinels.ts";
 
 const ROUNDS = Number(process.env.REDIS_FAILOVER_ROUNDS ?? 10);

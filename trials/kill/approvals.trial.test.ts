@@ -8,10 +8,14 @@ import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { generateSync } from "otplib";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Answer, type ApiClient, apiClient } from "#tests/support/api-client.ts";
-import { seededRandom } from "#tests/support/crash-clients.ts";
-import { type CrashingSystem, type PartName, startCrashingSystem } from "#tests/support/crashing-system.ts";
-import { databaseOfSystem } from "#tests/support/system-database.ts";
+import { databaseOfSystem } from "#tests/support/database/system-database.ts";
+import { type Answer, type ApiClient, apiClient } from "#tests/support/people/api-client.ts";
+import { seededRandom } from "#tests/support/system/crash-clients.ts";
+import {
+  type CrashingSystem,
+  type PartName,
+  startCrashingSystem,
+} from "#tests/support/system/crashing-system.ts";
 
 /** Each kills all victims once, among the payments of two users. */
 const ROUNDS = Number(process.env.KILL_ROUNDS ?? 1);

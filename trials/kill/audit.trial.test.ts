@@ -3,8 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { Sql } from "#kit/postgres.ts";
-import { type ApiClient, apiClient } from "#tests/support/api-client.ts";
+import type { Sql } from "#kit/database/postgres.ts";
+import { databaseOfSystem } from "#tests/support/database/system-database.ts";
+import { type ApiClient, apiClient } from "#tests/support/people/api-client.ts";
 import {
   type Attempt,
   type Client,
@@ -12,9 +13,12 @@ import {
   seededRandom,
   startLedger,
   wasCarriedOut,
-} from "#tests/support/crash-clients.ts";
-import { type CrashingSystem, type PartName, startCrashingSystem } from "#tests/support/crashing-system.ts";
-import { databaseOfSystem } from "#tests/support/system-database.ts";
+} from "#tests/support/system/crash-clients.ts";
+import {
+  type CrashingSystem,
+  type PartName,
+  startCrashingSystem,
+} from "#tests/support/system/crashing-system.ts";
 
 /** `npm run trial -- kill-audit` makes many; a seed that failed can be given again. */
 const ROUNDS = Number(process.env.CRASH_ROUNDS ?? 8);

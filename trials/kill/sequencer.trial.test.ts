@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "#tests/support/api-client.ts";
-import { recomputedLog } from "#tests/support/audit-sequencer.ts";
-import { type Replica, startReplica } from "#tests/support/replicas.ts";
-import { type System, startSystem } from "#tests/support/system.ts";
-import { databaseOfSystem } from "#tests/support/system-database.ts";
+import { databaseOfSystem } from "#tests/support/database/system-database.ts";
+import { type ApiClient, apiClient } from "#tests/support/people/api-client.ts";
+import { recomputedLog } from "#tests/support/system/audit-sequencer.ts";
+import { type Replica, startReplica } from "#tests/support/system/replicas.ts";
+import { type System, startSystem } from "#tests/support/system/system.ts";
 
 /** The session of a stopped sequencer ends after 3 s; the rest is for slow machines. */
 const TAKEOVER_TIMEOUT_MS = 60_000;

@@ -4,9 +4,9 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
-import { Secret } from "#kit/config.ts";
-import { DomainError } from "#kit/errors.ts";
-import { connectPostgres, transaction } from "#kit/postgres.ts";
+import { Secret } from "#kit/config/config.ts";
+import { connectPostgres, transaction } from "#kit/database/postgres.ts";
+import { DomainError } from "#kit/values/errors.ts";
 
 export interface TransactionCounts {
   acknowledged: number;

@@ -153,11 +153,11 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
   throttle: {
     mutate: [
       ...identity("hash-share", "memory-throttle", "throttle", "throttle-counters"),
-      "packages/service-kit/turns.ts",
+      "packages/service-kit/values/turns.ts",
     ],
     tests: [
       ...tests("identity-service", "hash-share", "memory-throttle", "throttle", "throttle-counters"),
-      "packages/service-kit/turns.test.ts",
+      "packages/service-kit/values/turns.test.ts",
     ],
   },
   guard: {
@@ -213,22 +213,22 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
   },
   recorder: {
     mutate: [
-      "packages/audit-client/entry-backlog.ts",
-      "packages/audit-client/record-connection.ts",
-      "packages/audit-client/recorder.ts",
-      "packages/audit-client/resend-run.ts",
-      "packages/audit-client/retry-delay.ts",
-      "packages/audit-client/spool-queue.ts",
-      "packages/audit-client/unacknowledged-queue.ts",
+      "packages/audit-client/record/entry-backlog.ts",
+      "packages/audit-client/record/record-connection.ts",
+      "packages/audit-client/record/recorder.ts",
+      "packages/audit-client/spool/resend-run.ts",
+      "packages/audit-client/stream/retry-delay.ts",
+      "packages/audit-client/spool/spool-queue.ts",
+      "packages/audit-client/record/unacknowledged-queue.ts",
     ],
     tests: testsIn("packages/audit-client", "recorder", "resend-run", "retry-delay", "unacknowledged-queue"),
   },
   spool: {
     mutate: [
-      "packages/audit-client/spool*.ts",
-      "packages/audit-client/set-aside.ts",
-      "!packages/audit-client/*.test.ts",
-      "!packages/audit-client/*.fixture.ts",
+      "packages/audit-client/spool/spool*.ts",
+      "packages/audit-client/spool/set-aside.ts",
+      "!packages/audit-client/spool/*.test.ts",
+      "!packages/audit-client/spool/*.fixture.ts",
     ],
     tests: testsIn("packages/audit-client", "spool", "recorder-spool", "resend-run"),
   },
@@ -242,10 +242,10 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
   },
   "rpc-server": {
     mutate: [
-      "packages/service-kit/rpc-server.ts",
-      "packages/service-kit/rpc-errors.ts",
-      "packages/service-kit/rpc-metadata.ts",
-      "packages/service-kit/call-context.ts",
+      "packages/service-kit/rpc/rpc-server.ts",
+      "packages/service-kit/rpc/rpc-errors.ts",
+      "packages/service-kit/rpc/rpc-metadata.ts",
+      "packages/service-kit/rpc/call-context.ts",
     ],
     tests: [
       ...testsIn("packages/service-kit", "rpc", "call-context"),
@@ -253,16 +253,16 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
     ],
   },
   lifecycle: {
-    mutate: ["packages/service-kit/lifecycle.ts"],
+    mutate: ["packages/service-kit/process/lifecycle.ts"],
     tests: testsIn("packages/service-kit", "lifecycle"),
   },
   postgres: {
     mutate: [
-      "packages/service-kit/connection-pool.ts",
-      "packages/service-kit/database-socket.ts",
-      "packages/service-kit/database-failure.ts",
-      "packages/service-kit/postgres.ts",
-      "packages/service-kit/within-deadline.ts",
+      "packages/service-kit/database/connection-pool.ts",
+      "packages/service-kit/database/database-socket.ts",
+      "packages/service-kit/database/database-failure.ts",
+      "packages/service-kit/database/postgres.ts",
+      "packages/service-kit/values/within-deadline.ts",
     ],
     tests: testsIn(
       "packages/service-kit",

@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { embeddedServer } from "#tests/support/postgres-test-server.ts";
+import { embeddedServer } from "#tests/support/database/postgres-test-server.ts";
 import { forgetSurvivors } from "./forget-survivors.ts";
 import { MODULES, type MutationModule } from "./modules.ts";
 import { mutateSql } from "./mutate-sql.ts";

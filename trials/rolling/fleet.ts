@@ -14,10 +14,10 @@ import { demoIssuer, type ProcessSpec, processPlan } from "#deploy/local/process
 import { untilReady } from "#deploy/local/readiness.ts";
 import { ensureSecrets, firstAdministrator, secretFile } from "#deploy/local/secrets.ts";
 import { readSettings } from "#deploy/local/settings.ts";
-import { BARE_ENVIRONMENT } from "#tests/support/bare-environment.ts";
-import { DATA_ROOT } from "#tests/support/data-root.ts";
-import { freePort } from "#tests/support/free-port.ts";
-import { ADMIN, freePorts, type PortName } from "#tests/support/system.ts";
+import { BARE_ENVIRONMENT } from "#tests/support/system/bare-environment.ts";
+import { DATA_ROOT } from "#tests/support/system/data-root.ts";
+import { freePort } from "#tests/support/system/free-port.ts";
+import { ADMIN, freePorts, type PortName } from "#tests/support/system/system.ts";
 import { PLENTY, UNLIMITED } from "../chaos/surroundings.ts";
 import { startBalancer } from "./balancer.ts";
 import { ROOT, type Version } from "./version.ts";

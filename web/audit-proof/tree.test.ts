@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { corpusFolder, hasCorpus, readCorpus } from "#tests/support/corpora.ts";
+import { corpusFolder, hasCorpus, readCorpus } from "#tests/support/house/corpora.ts";
 import { bytesOf, Unproven } from "./bytes.ts";
 import { hasOnlyGrown, rootOf } from "./tree.ts";
 

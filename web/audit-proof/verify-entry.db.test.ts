@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { toWireEntry } from "#audit-service/entries/entry-rpc.ts";
 import { getEntry } from "#audit-service/query/get-entry.ts";
 import { toAuditEntry } from "#gateway/admin/audit-entry-answer.ts";
-import { ORIGIN, openTestLog, signer, type TestLog } from "#tests/support/audit-sequencer.ts";
+import { ORIGIN, openTestLog, signer, type TestLog } from "#tests/support/system/audit-sequencer.ts";
 import type { ProofProblem } from "./bytes.ts";
 import { type EntryProof, type ShownEntry, verifyEntry } from "./verify-entry.ts";
 

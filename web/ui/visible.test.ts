@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { UNSEEN_CLASS as OF_THE_LOG } from "#kit/unseen.ts";
+import { UNSEEN_CLASS as OF_THE_LOG } from "#kit/values/unseen.ts";
 import { UNSEEN_CLASS, visible } from "./visible.ts";
 
 test.each([

@@ -1,4 +1,4 @@
-/** Characters that show nothing, or change how others are shown. `packages/service-kit/unseen.ts` has the same. */
+/** Characters that show nothing, or change how others are shown. `packages/service-kit/values/unseen.ts` has the same. */
 export const UNSEEN_CLASS = String.raw`\p{C}\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}\u2800`;
 
 /** Of spaces only a single ordinary one, between others, is seen as what it is: HTML collapses a row of them. */

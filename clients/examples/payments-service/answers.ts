@@ -1,4 +1,4 @@
-import { DomainError, type ErrorCode } from "#kit/errors.ts";
+import { DomainError, type ErrorCode } from "#kit/values/errors.ts";
 
 /** As in docs/errors.md. */
 const STATUS: Partial<Record<ErrorCode, number>> = {

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { AUDIENCE_FORM, isAudience } from "#kit/audience.ts";
-import { addressSchema, processConfig, tlsConfig } from "#kit/config.ts";
+import { addressSchema, processConfig, tlsConfig } from "#kit/config/config.ts";
+import { AUDIENCE_FORM, isAudience } from "#kit/values/audience.ts";
 
 export const configSchema = z.object({
   ...processConfig,

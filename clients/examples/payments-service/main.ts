@@ -1,5 +1,5 @@
-import { loadConfig, splitAddress } from "#kit/config.ts";
-import { startProcess } from "#kit/service-process.ts";
+import { loadConfig, splitAddress } from "#kit/config/config.ts";
+import { startProcess } from "#kit/process/service-process.ts";
 import { createTokenVerifier } from "#token-client/token-verifier.ts";
 import { configSchema } from "./config.ts";
 import { createPaymentStore } from "./payment-store.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createLogger } from "#kit/logger.ts";
+import { createLogger } from "#kit/telemetry/logger.ts";
 import type { Role, Verification } from "#token-client/principal.ts";
 import { createPaymentStore } from "./payment-store.ts";
 import { buildPaymentsApp } from "./payments-app.ts";

@@ -1,8 +1,8 @@
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { OlderDatabaseError } from "#kit/migrate.ts";
-import { openPool, type Sql, transaction } from "#kit/postgres.ts";
+import { OlderDatabaseError } from "#kit/database/migrate.ts";
+import { openPool, type Sql, transaction } from "#kit/database/postgres.ts";
 import { migrateSchema } from "../../migrate-schema.ts";
 import { SERVICE_DATABASES, type ServiceDatabase } from "../../service-databases.ts";
 import { LaunchError } from "../launch-error.ts";

@@ -1,7 +1,7 @@
 import { type ServerResponse, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import { v7 as uuidv7 } from "uuid";
-import { DomainError, type ErrorCode } from "#kit/errors.ts";
+import { DomainError, type ErrorCode } from "#kit/values/errors.ts";
 import { failure } from "./envelope.ts";
 import { HTTP_STATUS } from "./http-errors.ts";
 import { ANSWER_MARK, STANDARD_HEADERS } from "./standard-headers.ts";

@@ -1,4 +1,4 @@
-import { type DomainError, ERROR_CATALOGUE, type FieldProblem } from "#kit/errors.ts";
+import { type DomainError, ERROR_CATALOGUE, type FieldProblem } from "#kit/values/errors.ts";
 import { HTTP_STATUS } from "./http-errors.ts";
 
 export interface Success<T> {

@@ -1,6 +1,6 @@
-import type { ErrorCode } from "#kit/errors.ts";
+import type { ErrorCode } from "#kit/values/errors.ts";
 import { schemeOf } from "#token-client/bearer-token.ts";
-import { DPOP_ALGORITHMS } from "./dpop-proof.ts";
+import { DPOP_ALGORITHMS } from "../proofs/dpop-proof.ts";
 
 export const HTTP_STATUS: Record<ErrorCode, number> = {
   validation_failed: 400,

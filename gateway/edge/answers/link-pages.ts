@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { FastifyRequest } from "fastify";
-import type { DomainError } from "#kit/errors.ts";
-import { escapeHtml } from "#kit/escape-html.ts";
+import type { DomainError } from "#kit/values/errors.ts";
+import { escapeHtml } from "#kit/values/escape-html.ts";
 
 /** `action` is the audit action. */
 export const LINK_PAGES = {

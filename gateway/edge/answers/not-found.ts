@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { DomainError } from "#kit/errors.ts";
-import type { KnownPaths } from "../routing/known-paths.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import type { KnownPaths } from "../../routing/known-paths.ts";
 import { preflightHeaders } from "./cors.ts";
 import { HTTP_NO_CONTENT } from "./http-errors.ts";
 

@@ -1,4 +1,4 @@
-import type { DomainError, ErrorCode } from "#kit/errors.ts";
+import type { DomainError, ErrorCode } from "#kit/values/errors.ts";
 import { publicMessage } from "./envelope.ts";
 import { HTTP_STATUS } from "./http-errors.ts";
 

@@ -1,7 +1,7 @@
 import { createHash, createPrivateKey, generateKeyPairSync, sign } from "node:crypto";
 import { exportJWK } from "jose";
 import { beforeAll, describe, expect, test } from "vitest";
-import { type DpopClient, dpopClient, type ProofParts } from "#tests/support/dpop-client.ts";
+import { type DpopClient, dpopClient, type ProofParts } from "#tests/support/people/dpop-client.ts";
 import { DPOP_ALGORITHMS, DpopProofs, type ProofFailure } from "./dpop-proof.ts";
 
 const URL_OF_CALL = "https://api.example/payments";

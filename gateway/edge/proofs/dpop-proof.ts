@@ -1,6 +1,6 @@
 import { createPublicKey, hash, type KeyObject, verify } from "node:crypto";
-import { boundedCache } from "#kit/bounded-cache.ts";
-import { parseStrictJson } from "#kit/strict-json.ts";
+import { boundedCache } from "#kit/values/bounded-cache.ts";
+import { parseStrictJson } from "#kit/values/strict-json.ts";
 import { decodeSegment } from "#token-client/compact-jws.ts";
 import { normalOrigin } from "./authority.ts";
 

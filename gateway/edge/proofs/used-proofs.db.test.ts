@@ -1,12 +1,12 @@
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { openSharedRedis, type SharedRedis } from "#kit/shared-redis.ts";
+import { openSharedRedis, type SharedRedis } from "#kit/redis/shared-redis.ts";
 import {
   findRedisProgram,
   HOW_TO_GET_REDIS_PROGRAM,
   startRedis,
   type TestRedis,
-} from "#tests/support/redis.ts";
+} from "#tests/support/database/redis.ts";
 import { UsedProofs } from "./used-proofs.ts";
 
 const program = findRedisProgram();

@@ -1,6 +1,6 @@
 import { hash, randomBytes } from "node:crypto";
-import { DomainError } from "#kit/errors.ts";
-import type { SharedRedis } from "#kit/shared-redis.ts";
+import type { SharedRedis } from "#kit/redis/shared-redis.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { type DpopProof, MAX_PROOF_AGE_MS } from "./dpop-proof.ts";
 
 export type ProofUse = "first" | "again" | "needs_nonce";

@@ -1,9 +1,9 @@
 import { fastifyCookie } from "@fastify/cookie";
 import type { FastifyReply, FastifyRequest } from "fastify";
-import type { Confirmation } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
+import type { Confirmation } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { tokenTypeOf } from "#token-client/bearer-token.ts";
-import { normalOrigin } from "./authority.ts";
+import { normalOrigin } from "../proofs/authority.ts";
 import { cookiesOf } from "./cookies.ts";
 
 const HEADER = "gatehouse-client";

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from "fastify";
 import { expect, test } from "vitest";
-import { ada, completedLogin, send, testGateway } from "../testing/test-gateway.ts";
+import { ada, completedLogin, send, testGateway } from "../../testing/test-gateway.ts";
 import { clientIp } from "./caller.ts";
 
 async function addressSeen(trusted: readonly string[], forwardedFor?: string): Promise<string> {

@@ -1,11 +1,11 @@
 import { createHash, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createTestCertificates, type TestCertificates } from "#tests/support/certificates.ts";
-import { dpopClient } from "#tests/support/dpop-client.ts";
+import { dpopClient } from "#tests/support/people/dpop-client.ts";
+import { createTestCertificates, type TestCertificates } from "#tests/support/system/certificates.ts";
 import type { Verification } from "#token-client/principal.ts";
-import { principalWith, send, testGateway, USER_ID, verifierOfUsers } from "../testing/test-gateway.ts";
-import { UsedProofs } from "./used-proofs.ts";
+import { principalWith, send, testGateway, USER_ID, verifierOfUsers } from "../../testing/test-gateway.ts";
+import { UsedProofs } from "../proofs/used-proofs.ts";
 
 let certificates: TestCertificates;
 let ours: X509Certificate;

@@ -1,7 +1,7 @@
 import { hash, X509Certificate } from "node:crypto";
 import type { FastifyRequest } from "fastify";
-import { boundedCache } from "#kit/bounded-cache.ts";
-import { DomainError } from "#kit/errors.ts";
+import { boundedCache } from "#kit/values/bounded-cache.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { IsTrustedProxy } from "./trusted-proxies.ts";
 
 /** Of about 2 KiB each. */

@@ -1,5 +1,5 @@
 import type { FastifyRequest } from "fastify";
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { GatewayApp } from "./request-state.ts";
 
 const FORM = /^application\/x-www-form-urlencoded\s*(?:;|$)/i;

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from "fastify";
-import { DomainError } from "#kit/errors.ts";
-import { parseStrictJson } from "#kit/strict-json.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import { parseStrictJson } from "#kit/values/strict-json.ts";
 import type { GatewayApp } from "./request-state.ts";
 
 const CHARSET = /;\s*charset\s*=\s*"?([^";\s]+)/i;

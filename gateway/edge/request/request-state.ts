@@ -2,17 +2,17 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { FastifyInstance, FastifyRequest, FastifyTypeProvider, RawServerDefault } from "fastify";
 import type { z } from "zod";
-import type { AuditActor, AuditedCall } from "#audit-client/audit-entry.ts";
-import type { CallContext } from "#kit/call-context.ts";
-import type { DomainError, ErrorCode } from "#kit/errors.ts";
-import type { Logger } from "#kit/logger.ts";
-import type { CallSpan } from "#kit/tracing.ts";
+import type { AuditActor, AuditedCall } from "#audit-client/stream/audit-entry.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import type { CallSpan } from "#kit/telemetry/tracing.ts";
+import type { DomainError, ErrorCode } from "#kit/values/errors.ts";
 import type { Principal } from "#token-client/principal.ts";
-import type { Place } from "../limits/stranger-places.ts";
-import type { ProxyTarget } from "../routing/proxy-table.ts";
-import type { RouteDocs } from "../routing/route-docs.ts";
-import type { RequestPolicy, RoutePolicy } from "../routing/route-policy.ts";
-import type { DpopProof } from "./dpop-proof.ts";
+import type { Place } from "../../limits/stranger-places.ts";
+import type { ProxyTarget } from "../../routing/proxy-table.ts";
+import type { RouteDocs } from "../../routing/route-docs.ts";
+import type { RequestPolicy, RoutePolicy } from "../../routing/route-policy.ts";
+import type { DpopProof } from "../proofs/dpop-proof.ts";
 
 declare module "fastify" {
   /** Own routes must have `auth`, `limitClass` and `docs`. */

@@ -1,12 +1,12 @@
 import type { FastifyReply, FastifyRequest, HTTPMethods } from "fastify";
 import type { z } from "zod";
-import type { AuditActor } from "#audit-client/audit-entry.ts";
-import type { ErrorCode } from "#kit/errors.ts";
-import type { RouteDocs } from "../routing/route-docs.ts";
-import type { RoutePolicy } from "../routing/route-policy.ts";
+import type { AuditActor } from "#audit-client/stream/audit-entry.ts";
+import type { ErrorCode } from "#kit/values/errors.ts";
+import type { RouteDocs } from "../../routing/route-docs.ts";
+import type { RoutePolicy } from "../../routing/route-policy.ts";
+import type { Success } from "../answers/envelope.ts";
 import { deliverTokens, type IssuedTokens } from "./browser-session.ts";
 import { isDeviceToken, keepDeviceToken } from "./device-cookie.ts";
-import type { Success } from "./envelope.ts";
 import { type FailurePage, type GatewayApp, writableState } from "./request-state.ts";
 
 /** A part without a schema must be absent. */

@@ -1,7 +1,7 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
-import { DomainError, type FieldProblem } from "#kit/errors.ts";
-import { fieldProblems } from "#kit/field-problems.ts";
+import { DomainError, type FieldProblem } from "#kit/values/errors.ts";
+import { fieldProblems } from "#kit/values/field-problems.ts";
 import { isBrowserSession } from "./browser-session.ts";
 
 const NO_BODY = z.undefined("takes no body");

@@ -1,12 +1,12 @@
 import { v4 as uuidv4, v7 as uuidv7 } from "uuid";
-import type { Logger } from "#kit/logger.ts";
-import type { Metrics } from "#kit/metrics.ts";
-import { createRpcClient } from "#kit/rpc-client.ts";
-import type { ProcessCertificate } from "#kit/rpc-tls.ts";
+import { createRpcClient } from "#kit/rpc/rpc-client.ts";
+import type { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import type { Metrics } from "#kit/telemetry/metrics.ts";
 import { AuditServiceClient } from "#proto/gatehouse/audit/v1/audit_service.ts";
-import type { AuditEventRecorder } from "./audit-entry.ts";
-import type { AuditSpool } from "./audit-spool.ts";
-import { openRecordStream, type RecordStreamHandlers } from "./record-stream.ts";
+import type { AuditSpool } from "../spool/audit-spool.ts";
+import type { AuditEventRecorder } from "../stream/audit-entry.ts";
+import { openRecordStream, type RecordStreamHandlers } from "../stream/record-stream.ts";
 import { Recorder, type RecorderLimits } from "./recorder.ts";
 
 export interface AuditRecorderOptions extends Partial<RecorderLimits> {

@@ -1,11 +1,11 @@
 import { v4 as uuidv4 } from "uuid";
-import type { Logger } from "#kit/logger.ts";
-import { createMetrics } from "#kit/metrics.ts";
-import { createRpcClient } from "#kit/rpc-client.ts";
-import type { ProcessCertificate } from "#kit/rpc-tls.ts";
+import { createRpcClient } from "#kit/rpc/rpc-client.ts";
+import type { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { AuditServiceClient } from "#proto/gatehouse/audit/v1/audit_service.ts";
-import { openAuditSpool, type SpoolRemains } from "./audit-spool.ts";
-import { openRecordStream } from "./record-stream.ts";
+import { openAuditSpool, type SpoolRemains } from "../spool/audit-spool.ts";
+import { openRecordStream } from "../stream/record-stream.ts";
 
 export interface DrainOptions {
   /** The processes of this directory have ended. */

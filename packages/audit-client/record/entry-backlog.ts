@@ -1,10 +1,10 @@
-import type { DomainError } from "#kit/errors.ts";
+import type { DomainError } from "#kit/values/errors.ts";
 import type { SequencedEntry } from "#proto/gatehouse/audit/v1/audit_service.ts";
 import type { Entry } from "#proto/gatehouse/audit/v1/entry.ts";
+import { toSequenced } from "../spool/resend-run.ts";
+import type { SpoolQueue } from "../spool/spool-queue.ts";
+import { recordBytes, type SpoolRecord } from "../spool/spool-record.ts";
 import type { EntrySource } from "./record-connection.ts";
-import { toSequenced } from "./resend-run.ts";
-import type { SpoolQueue } from "./spool-queue.ts";
-import { recordBytes, type SpoolRecord } from "./spool-record.ts";
 import { UnacknowledgedQueue } from "./unacknowledged-queue.ts";
 
 export interface QueuedEntry {

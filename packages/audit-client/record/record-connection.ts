@@ -1,8 +1,8 @@
-import { DomainError } from "#kit/errors.ts";
-import type { Logger } from "#kit/logger.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { SequencedEntry } from "#proto/gatehouse/audit/v1/audit_service.ts";
-import type { RecordStream, RecordStreamHandlers } from "./record-stream.ts";
-import { retryDelayMs } from "./retry-delay.ts";
+import type { RecordStream, RecordStreamHandlers } from "../stream/record-stream.ts";
+import { retryDelayMs } from "../stream/retry-delay.ts";
 
 export interface EntrySource {
   readonly first: number;

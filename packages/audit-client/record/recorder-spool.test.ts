@@ -1,15 +1,15 @@
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { DomainError } from "#kit/errors.ts";
-import { createMetrics, type Metrics } from "#kit/metrics.ts";
+import { createMetrics, type Metrics } from "#kit/telemetry/metrics.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { RecordRequest } from "#proto/gatehouse/audit/v1/audit_service.ts";
-import { sampleEvent, sampleIntent, sampleOutcome } from "./entry.fixture.ts";
-import { type FaultyDisk, faultyDisk } from "./faulty-disk.fixture.ts";
-import type { RecordStreamHandlers } from "./record-stream.ts";
+import { type FaultyDisk, faultyDisk } from "../spool/faulty-disk.fixture.ts";
+import { Spool } from "../spool/spool.ts";
+import { FILE_HEADER_BYTES, recordBytes } from "../spool/spool-record.ts";
+import { sampleEvent, sampleIntent, sampleOutcome } from "../stream/entry.fixture.ts";
+import type { RecordStreamHandlers } from "../stream/record-stream.ts";
+import { MAX_ENTRY_BYTES } from "../stream/to-proto.ts";
 import { Recorder } from "./recorder.ts";
-import { Spool } from "./spool.ts";
-import { FILE_HEADER_BYTES, recordBytes } from "./spool-record.ts";
-import { MAX_ENTRY_BYTES } from "./to-proto.ts";
 
 const PRODUCER = "7d8f4f0e-6f0a-4c56-9a0e-0d6a3f5d2b11";
 const SPOOL_AFTER_MS = 250;

@@ -1,10 +1,10 @@
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { DomainError } from "#kit/errors.ts";
-import { createMetrics, type Metrics } from "#kit/metrics.ts";
+import { createMetrics, type Metrics } from "#kit/telemetry/metrics.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { RecordRequest } from "#proto/gatehouse/audit/v1/audit_service.ts";
-import { sampleIntent, sampleOutcome } from "./entry.fixture.ts";
-import type { RecordStreamHandlers } from "./record-stream.ts";
+import { sampleIntent, sampleOutcome } from "../stream/entry.fixture.ts";
+import type { RecordStreamHandlers } from "../stream/record-stream.ts";
 import { Recorder, type RecorderLimits } from "./recorder.ts";
 
 const LIMITS: RecorderLimits = {

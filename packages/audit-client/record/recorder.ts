@@ -1,15 +1,15 @@
-import { DomainError } from "#kit/errors.ts";
-import type { Logger } from "#kit/logger.ts";
-import type { Metrics } from "#kit/metrics.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import type { Metrics } from "#kit/telemetry/metrics.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { Entry } from "#proto/gatehouse/audit/v1/entry.ts";
-import type { AuditEntry, AuditEvent, AuditEventRecorder } from "./audit-entry.ts";
+import type { Spool } from "../spool/spool.ts";
+import { SpoolQueue } from "../spool/spool-queue.ts";
+import { recordBytes } from "../spool/spool-record.ts";
+import type { AuditEntry, AuditEvent, AuditEventRecorder } from "../stream/audit-entry.ts";
+import { createRecorderMetrics, type RecorderMetrics } from "../stream/recorder-metrics.ts";
+import { MAX_ENTRY_BYTES, toProto } from "../stream/to-proto.ts";
 import { EntryBacklog, type QueuedEntry } from "./entry-backlog.ts";
 import { RecordConnection, type RecordConnectionDeps } from "./record-connection.ts";
-import { createRecorderMetrics, type RecorderMetrics } from "./recorder-metrics.ts";
-import type { Spool } from "./spool.ts";
-import { SpoolQueue } from "./spool-queue.ts";
-import { recordBytes } from "./spool-record.ts";
-import { MAX_ENTRY_BYTES, toProto } from "./to-proto.ts";
 
 export interface RecorderLimits {
   maxQueuedEntries: number;

@@ -1,15 +1,15 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { DomainError } from "#kit/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { RecordRequest } from "#proto/gatehouse/audit/v1/audit_service.ts";
 import { Entry } from "#proto/gatehouse/audit/v1/entry.ts";
-import { sampleIntent } from "./entry.fixture.ts";
+import { sampleIntent } from "../stream/entry.fixture.ts";
+import type { RecordStreamHandlers } from "../stream/record-stream.ts";
+import { toProto } from "../stream/to-proto.ts";
 import { type FaultyDisk, faultyDisk } from "./faulty-disk.fixture.ts";
-import type { RecordStreamHandlers } from "./record-stream.ts";
 import { resendRun } from "./resend-run.ts";
 import type { FormerRun } from "./spool-directory.ts";
 import { encodeFileHeader, encodeRecord } from "./spool-record.ts";
 import { recoverSegment } from "./spool-segment.ts";
-import { toProto } from "./to-proto.ts";
 
 const FORMER = "7d8f4f0e-6f0a-4c56-9a0e-0d6a3f5d2b11";
 

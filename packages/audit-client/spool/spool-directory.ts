@@ -1,5 +1,5 @@
 import { basename, join } from "node:path";
-import type { Logger } from "#kit/logger.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
 import { DAMAGED_DIRECTORY, discardFile, isSetAside, setAside } from "./set-aside.ts";
 import type { SpoolFileSystem } from "./spool-file-system.ts";
 import { isLocked, lockDirectory } from "./spool-lock.ts";

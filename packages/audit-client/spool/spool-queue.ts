@@ -1,5 +1,5 @@
-import type { Logger } from "#kit/logger.ts";
-import type { RecorderMetrics } from "./recorder-metrics.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import type { RecorderMetrics } from "../stream/recorder-metrics.ts";
 import type { Spool } from "./spool.ts";
 import type { SpoolRecord } from "./spool-record.ts";
 

@@ -1,4 +1,4 @@
-import { boundedCache } from "#kit/bounded-cache.ts";
+import { boundedCache } from "#kit/values/bounded-cache.ts";
 
 /** A record of each call would be an entry, which the follower reads, and so would never end. */
 const RECORDED_MS = 10 * 60_000;

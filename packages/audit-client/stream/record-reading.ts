@@ -1,6 +1,6 @@
 import { v7 as uuidv7 } from "uuid";
-import { type CallContext, traceIdOf } from "#kit/call-context.ts";
-import { canonicalEmail } from "#kit/canonical-email.ts";
+import { type CallContext, traceIdOf } from "#kit/rpc/call-context.ts";
+import { canonicalEmail } from "#kit/values/canonical-email.ts";
 import type { AuditEventRecorder } from "./audit-entry.ts";
 import { personActor } from "./person-actor.ts";
 

@@ -1,7 +1,7 @@
-import { newCallContext } from "#kit/call-context.ts";
-import type { DomainError } from "#kit/errors.ts";
-import { openBidiStream } from "#kit/rpc-client.ts";
-import { fromRpcError } from "#kit/rpc-errors.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import { openBidiStream } from "#kit/rpc/rpc-client.ts";
+import { fromRpcError } from "#kit/rpc/rpc-errors.ts";
+import type { DomainError } from "#kit/values/errors.ts";
 import type { AuditServiceClient, RecordRequest } from "#proto/gatehouse/audit/v1/audit_service.ts";
 
 export interface RecordStream {

@@ -1,4 +1,4 @@
-import type { Metrics } from "#kit/metrics.ts";
+import type { Metrics } from "#kit/telemetry/metrics.ts";
 
 export type RecorderMetrics = ReturnType<typeof createRecorderMetrics>;
 

@@ -1,7 +1,7 @@
 import { z } from "zod";
+import { parseEncryptionKey } from "../values/key-cipher.ts";
+import { isLoopback } from "../values/loopback.ts";
 import { databaseHosts } from "./database-hosts.ts";
-import { parseEncryptionKey } from "./key-cipher.ts";
-import { isLoopback } from "./loopback.ts";
 import { parseRedisUrl } from "./redis-url.ts";
 import { type FileContent, readAnyFile, readPrivateFile, secretProblem } from "./secret-file.ts";
 

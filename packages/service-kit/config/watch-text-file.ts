@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
-import type { Logger } from "./logger.ts";
-import { type Repetition, repeat } from "./repeat.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import { type Repetition, repeat } from "../telemetry/repeat.ts";
 
 export interface TextFileWatchOptions {
   path: string;

@@ -1,8 +1,8 @@
 import { type AddressInfo, connect, createServer, type Server } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterEach, expect, onTestFinished, test, vi } from "vitest";
-import { type FakePostgres, SELECTED, startFakePostgres } from "#tests/support/fake-postgres.ts";
-import { withCallDeadline, withTurn } from "./call-deadline.ts";
+import { type FakePostgres, SELECTED, startFakePostgres } from "#tests/support/database/fake-postgres.ts";
+import { withCallDeadline, withTurn } from "../values/call-deadline.ts";
 import type { PooledConnection } from "./connection-pool.ts";
 import { openConnections, openPool, type PoolOptions, type Sql, transaction, warmUp } from "./postgres.ts";
 

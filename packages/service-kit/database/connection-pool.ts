@@ -1,9 +1,9 @@
 import type { Socket } from "node:net";
 import postgres from "postgres";
-import { callTimeLeftMs, callTurn, withTurn } from "./call-deadline.ts";
-import { databaseHosts } from "./database-hosts.ts";
+import { databaseHosts } from "../config/database-hosts.ts";
+import { callTimeLeftMs, callTurn, withTurn } from "../values/call-deadline.ts";
+import { createTurns, tooManyAtOnce } from "../values/turns.ts";
 import { openDatabaseSocket } from "./database-socket.ts";
-import { createTurns, tooManyAtOnce } from "./turns.ts";
 
 export interface ConnectionPoolOptions {
   /** Of several hosts, the primary is used: a standby is refused. */

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { DomainError } from "../values/errors.ts";
 import { causeOfUnavailable, nameFailures } from "./database-failure.ts";
-import { DomainError } from "./errors.ts";
 
 test("temporary failures become unavailable with a retry after a second; other errors are unchanged", async () => {
   const cause = { code: "57014" };

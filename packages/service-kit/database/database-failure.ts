@@ -1,5 +1,5 @@
-import { DomainError } from "./errors.ts";
-import { withinDeadline } from "./within-deadline.ts";
+import { DomainError } from "../values/errors.ts";
+import { withinDeadline } from "../values/within-deadline.ts";
 
 /** SQLSTATE classes, and codes of the pool, the driver and the system. */
 const UNAVAILABLE =

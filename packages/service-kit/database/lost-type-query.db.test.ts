@@ -1,7 +1,7 @@
 import { pino } from "pino";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
-import { Secret } from "./config.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
+import { Secret } from "../config/config.ts";
 import { isLostTypeQuery } from "./database-failure.ts";
 import { connectPostgres } from "./postgres.ts";
 

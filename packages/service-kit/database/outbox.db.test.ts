@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { emptyTables } from "#tests/support/empty-tables.ts";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
-import { createLogger } from "./logger.ts";
+import { emptyTables } from "#tests/support/database/empty-tables.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
+import { createLogger } from "../telemetry/logger.ts";
 import { OutboxWorker, type OutboxWorkerOptions } from "./outbox.ts";
 import { claimDue } from "./outbox-store.ts";
 

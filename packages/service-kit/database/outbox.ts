@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Logger } from "./logger.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import { type Repetition, repeat } from "../telemetry/repeat.ts";
 import type { Claim } from "./outbox-store.ts";
-import { type Repetition, repeat } from "./repeat.ts";
 
 export interface Backlog {
   count?: number;

@@ -6,9 +6,9 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, expect, onTestFinished, test, vi } from "vitest";
-import { type FakePostgres, SELECTED, startFakePostgres } from "#tests/support/fake-postgres.ts";
-import { callTimeLeftMs, withCallDeadline } from "./call-deadline.ts";
-import { Secret } from "./config.ts";
+import { type FakePostgres, SELECTED, startFakePostgres } from "#tests/support/database/fake-postgres.ts";
+import { Secret } from "../config/config.ts";
+import { callTimeLeftMs, withCallDeadline } from "../values/call-deadline.ts";
 import {
   connectPostgres,
   isUniqueViolation,

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import type postgres from "postgres";
-import type { Secret } from "./config.ts";
+import type { Secret } from "../config/config.ts";
+import type { Logger } from "../telemetry/logger.ts";
 import {
   assertInTime,
   ConnectionPool,
@@ -12,7 +13,6 @@ import {
   type PooledConnection,
 } from "./connection-pool.ts";
 import { nameFailures } from "./database-failure.ts";
-import type { Logger } from "./logger.ts";
 
 /** Temporary failures become {DomainError} `service_unavailable`. */
 export interface Sql extends postgres.ISql {

@@ -1,6 +1,6 @@
-import { isLostTypeQuery } from "./database-failure.ts";
-import type { Logger } from "./logger.ts";
-import { withinDeadline } from "./within-deadline.ts";
+import { isLostTypeQuery } from "../database/database-failure.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import { withinDeadline } from "../values/within-deadline.ts";
 
 export interface Stoppable {
   name: string;

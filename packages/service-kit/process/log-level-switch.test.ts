@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { createLogger } from "../telemetry/logger.ts";
 import { createLogLevelSwitch } from "./log-level-switch.ts";
-import { createLogger } from "./logger.ts";
 
 beforeEach(() => {
   vi.useFakeTimers({ now: Date.UTC(2026, 10, 21) });

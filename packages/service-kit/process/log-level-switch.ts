@@ -1,5 +1,5 @@
-import { LOG_LEVELS } from "./config.ts";
-import type { Logger } from "./logger.ts";
+import { LOG_LEVELS } from "../config/config.ts";
+import type { Logger } from "../telemetry/logger.ts";
 
 const DEFAULT_MINUTES = 15;
 const MAX_MINUTES = 24 * 60;

@@ -3,8 +3,8 @@ import type { AddressInfo } from "node:net";
 import { networkInterfaces } from "node:os";
 import { resolve } from "node:path";
 import { afterEach, expect, test } from "vitest";
-import { createLogger } from "./logger.ts";
-import { createMetrics } from "./metrics.ts";
+import { createLogger } from "../telemetry/logger.ts";
+import { createMetrics } from "../telemetry/metrics.ts";
 import { startOperationsServer } from "./operations-server.ts";
 
 const started: { close(): void }[] = [];
@@ -47,7 +47,7 @@ test.skipIf(outside === undefined)("and not from another host", async () => {
 test("says which version runs", async () => {
   const { at } = await operations();
   const { version } = JSON.parse(
-    readFileSync(resolve(import.meta.dirname, "..", "..", "package.json"), "utf8"),
+    readFileSync(resolve(import.meta.dirname, "..", "..", "..", "package.json"), "utf8"),
   );
   const answered = await fetch(at("/version"));
   expect(answered.headers.get("content-type")).toBe("application/json");

@@ -1,11 +1,11 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { splitAddress } from "../config/config.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import { isLoopback } from "../values/loopback.ts";
 import { BUILD } from "./build.ts";
-import { splitAddress } from "./config.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { createLogLevelSwitch, type LogLevelSwitch } from "./log-level-switch.ts";
-import type { Logger } from "./logger.ts";
-import { isLoopback } from "./loopback.ts";
-import type { Metrics } from "./metrics.ts";
 
 export interface OperationsDeps {
   lifecycle: Pick<Lifecycle, "unreadyReasons">;

@@ -1,9 +1,9 @@
 import { pino } from "pino";
 import { expect, test } from "vitest";
-import { createTestCertificates } from "#tests/support/certificates.ts";
-import { startFakePostgres } from "#tests/support/fake-postgres.ts";
-import { createMetrics } from "./metrics.ts";
-import { openConnections, openPool } from "./postgres.ts";
+import { startFakePostgres } from "#tests/support/database/fake-postgres.ts";
+import { createTestCertificates } from "#tests/support/system/certificates.ts";
+import { openConnections, openPool } from "../database/postgres.ts";
+import { createMetrics } from "../telemetry/metrics.ts";
 import { followReadiness, serveRpc } from "./service-process.ts";
 
 /** Follows looks at the readiness, one a second. @returns what the server was told after each. */

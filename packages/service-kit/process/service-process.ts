@@ -1,16 +1,16 @@
+import { type Sql, warmUp } from "../database/postgres.ts";
+import { addReflection } from "../rpc/reflection.ts";
+import { type PeopleFile, watchRefusedPeople } from "../rpc/refused-people.ts";
+import { createRpcServer, type RpcServer, type RpcServerOptions } from "../rpc/rpc-server.ts";
+import { ProcessCertificate, tlsFilesOf } from "../rpc/rpc-tls.ts";
+import { createLogger, type DestinationStream, type Logger } from "../telemetry/logger.ts";
+import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
+import { untilSuccess } from "../telemetry/repeat.ts";
+import { startTraceExport, type TraceExportConfig, type TraceOrigin } from "../telemetry/trace-export.ts";
 import { BUILD } from "./build.ts";
 import { startHealthServer } from "./health-server.ts";
 import { Lifecycle } from "./lifecycle.ts";
-import { createLogger, type DestinationStream, type Logger } from "./logger.ts";
-import { createMetrics, type Metrics } from "./metrics.ts";
 import { startOperationsServer } from "./operations-server.ts";
-import { type Sql, warmUp } from "./postgres.ts";
-import { addReflection } from "./reflection.ts";
-import { type PeopleFile, watchRefusedPeople } from "./refused-people.ts";
-import { untilSuccess } from "./repeat.ts";
-import { createRpcServer, type RpcServer, type RpcServerOptions } from "./rpc-server.ts";
-import { ProcessCertificate, tlsFilesOf } from "./rpc-tls.ts";
-import { startTraceExport, type TraceExportConfig, type TraceOrigin } from "./trace-export.ts";
 
 export interface ServiceProcess {
   logger: Logger;

@@ -1,9 +1,9 @@
 import { pino } from "pino";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createTestDatabase, type TestDatabase } from "#tests/support/postgres.ts";
-import { Secret } from "./config.ts";
-import { createMetrics } from "./metrics.ts";
-import { connectPostgres } from "./postgres.ts";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
+import { Secret } from "../config/config.ts";
+import { connectPostgres } from "../database/postgres.ts";
+import { createMetrics } from "../telemetry/metrics.ts";
 import { watchDatabase } from "./watch-database.ts";
 
 const silent = pino({ level: "silent" });

@@ -1,10 +1,10 @@
-import { readDatabaseClock } from "./clock-store.ts";
-import { DomainError } from "./errors.ts";
+import { readDatabaseClock } from "../database/clock-store.ts";
+import { openConnections, type Sql } from "../database/postgres.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import { repeat } from "../telemetry/repeat.ts";
+import { DomainError } from "../values/errors.ts";
 import type { Lifecycle } from "./lifecycle.ts";
-import type { Logger } from "./logger.ts";
-import type { Metrics } from "./metrics.ts";
-import { openConnections, type Sql } from "./postgres.ts";
-import { repeat } from "./repeat.ts";
 
 const LOOK_INTERVAL_MS = 5_000;
 const MAX_SKEW_S = 2;

@@ -1,5 +1,5 @@
 import { Redis, type RedisOptions } from "ioredis";
-import { hostText, type RedisHost } from "./redis-url.ts";
+import { hostText, type RedisHost } from "../config/redis-url.ts";
 
 /** What a sentinel has said counts for this time after it was asked. Shorter than an election takes. */
 const ANSWER_COUNTS_MS = 3_000;

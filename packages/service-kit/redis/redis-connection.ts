@@ -2,9 +2,9 @@ import { readFileSync } from "node:fs";
 import { connect, Socket } from "node:net";
 import { type ConnectionOptions, connect as connectTls } from "node:tls";
 import { AbstractConnector, Redis, type RedisOptions } from "ioredis";
-import type { RedisConfig, Secret } from "./config.ts";
+import type { RedisConfig, Secret } from "../config/config.ts";
+import { hostText, parseRedisUrl, type RedisHost, type RedisTarget } from "../config/redis-url.ts";
 import { PrimaryWatch } from "./primary-watch.ts";
-import { hostText, parseRedisUrl, type RedisHost, type RedisTarget } from "./redis-url.ts";
 
 export interface RedisSettings {
   /** Formats are those of `redisConfig`. */

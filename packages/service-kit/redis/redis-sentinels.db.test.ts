@@ -2,15 +2,15 @@ import { readFileSync } from "node:fs";
 import { Redis } from "ioredis";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { createTestCertificates } from "#tests/support/certificates.ts";
-import { type FakeSentinel, startFakeSentinel } from "#tests/support/fake-sentinel.ts";
+import { type FakeSentinel, startFakeSentinel } from "#tests/support/database/fake-sentinel.ts";
 import {
   findRedisProgram,
   HOW_TO_GET_REDIS_PROGRAM,
   startRedis,
   type TestRedis,
-} from "#tests/support/redis.ts";
-import { Secret } from "./config.ts";
+} from "#tests/support/database/redis.ts";
+import { createTestCertificates } from "#tests/support/system/certificates.ts";
+import { Secret } from "../config/config.ts";
 import type { RedisSettings } from "./redis-connection.ts";
 import { openSharedRedis, type SharedRedis } from "./shared-redis.ts";
 

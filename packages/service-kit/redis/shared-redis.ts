@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import type { Redis } from "ioredis";
-import type { Logger } from "./logger.ts";
+import { hostText } from "../config/redis-url.ts";
+import type { Logger } from "../telemetry/logger.ts";
 import { openRedis, type RedisSettings, watchPrimary } from "./redis-connection.ts";
-import { hostText } from "./redis-url.ts";
 
 /** Callers must have a fallback. */
 export interface SharedRedis {

@@ -1,15 +1,15 @@
 import { Client, status } from "@grpc/grpc-js";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { createTestCertificates, type TestCertificates } from "#tests/support/certificates.ts";
-import { freePort } from "#tests/support/free-port.ts";
+import { createTestCertificates, type TestCertificates } from "#tests/support/system/certificates.ts";
+import { freePort } from "#tests/support/system/free-port.ts";
+import { serviceConfig } from "../config/config.ts";
+import { serveRpc } from "../process/service-process.ts";
+import { createMetrics } from "../telemetry/metrics.ts";
 import { newCallContext } from "./call-context.ts";
-import { serviceConfig } from "./config.ts";
-import { createMetrics } from "./metrics.ts";
 import { reflectionMethod } from "./reflection.ts";
 import { createRpcClient } from "./rpc-client.ts";
 import { toMetadata } from "./rpc-metadata.ts";
-import { serveRpc } from "./service-process.ts";
 
 let certificates: TestCertificates;
 const stops: (() => Promise<void> | void)[] = [];

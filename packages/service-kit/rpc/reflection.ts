@@ -12,7 +12,7 @@ import type {
 import type { RpcServer } from "./rpc-server.ts";
 
 /** All services of the contract, with their messages. Written by `npm run generate`. */
-const DESCRIPTORS = resolve(import.meta.dirname, "..", "..", "proto", "gen", "descriptors.binpb");
+const DESCRIPTORS = resolve(import.meta.dirname, "..", "..", "..", "proto", "gen", "descriptors.binpb");
 /** Tools try the second one if a server does not know the first. */
 const VERSIONS = ["v1", "v1alpha"] as const;
 

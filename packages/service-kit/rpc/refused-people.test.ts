@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { createMetrics } from "./metrics.ts";
+import { createMetrics } from "../telemetry/metrics.ts";
 import { parsePeopleFile, refusedPeopleConfig, watchRefusedPeople } from "./refused-people.ts";
 
 let folder: string;

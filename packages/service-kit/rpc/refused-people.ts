@@ -1,12 +1,12 @@
 import { readFileSync } from "node:fs";
 import { z } from "zod";
-import { ConfigError, readableFileSchema } from "./config.ts";
-import type { Logger } from "./logger.ts";
-import type { Metrics } from "./metrics.ts";
-import type { Repetition } from "./repeat.ts";
+import { ConfigError, readableFileSchema } from "../config/config.ts";
+import { watchTextFile } from "../config/watch-text-file.ts";
+import { parseYamlFile } from "../config/yaml-file.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import type { Repetition } from "../telemetry/repeat.ts";
 import { PERSON } from "./rpc-tls.ts";
-import { watchTextFile } from "./watch-text-file.ts";
-import { parseYamlFile } from "./yaml-file.ts";
 
 const MAX_PEOPLE = 1_000;
 const LOOK_EVERY_MS = 500;

@@ -7,13 +7,13 @@ import type {
   Metadata,
   ServiceError,
 } from "@grpc/grpc-js";
+import { failureOf, startSpan } from "../telemetry/tracing.ts";
 import type { CallContext } from "./call-context.ts";
 import { LIMITED_CONNECT_TIME, limitConnectTime } from "./rpc-connect-timeout.ts";
 import { fromRpcError } from "./rpc-errors.ts";
 import { toMetadata } from "./rpc-metadata.ts";
 import { REPLICAS_SCHEME, registerReplicaResolver } from "./rpc-replicas.ts";
 import { channelCredentials, type ProcessCertificate } from "./rpc-tls.ts";
-import { failureOf, startSpan } from "./tracing.ts";
 
 export interface RpcClientOptions {
   /** `host:port`. Several addresses are balanced round robin. */

@@ -15,7 +15,7 @@ export const LIMITED_CONNECT_TIME = "gatehouse.limited_connect_time";
 
 /**
  * grpc-js has no connect time-out, but the address passed to `net.connect` can carry an abort signal. The
- * version is pinned, and `tests/replicas.test.ts` checks the effect.
+ * version is pinned, and `tests/rpc/replicas.test.ts` checks the effect.
  */
 export function limitConnectTime(): void {
   const connector = Http2SubchannelConnector.prototype as unknown as Record<

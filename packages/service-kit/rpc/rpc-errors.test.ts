@@ -1,7 +1,7 @@
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { Metadata, status } from "@grpc/grpc-js";
 import { expect, test } from "vitest";
-import { DomainError, ERROR_CATALOGUE, type ErrorCode } from "./errors.ts";
+import { DomainError, ERROR_CATALOGUE, type ErrorCode } from "../values/errors.ts";
 import { fromRpcError, toRpcError } from "./rpc-errors.ts";
 
 const codes = Object.keys(ERROR_CATALOGUE) as ErrorCode[];

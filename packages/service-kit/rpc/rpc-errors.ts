@@ -1,7 +1,13 @@
 import { BinaryReader, BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { Metadata, type ServiceError, type StatusObject, status } from "@grpc/grpc-js";
 import { z } from "zod";
-import { DomainError, type ErrorCode, type FieldProblem, isErrorCode, type StepUpDemand } from "./errors.ts";
+import {
+  DomainError,
+  type ErrorCode,
+  type FieldProblem,
+  isErrorCode,
+  type StepUpDemand,
+} from "../values/errors.ts";
 
 const STATUS: Record<ErrorCode, status> = {
   validation_failed: status.INVALID_ARGUMENT,

@@ -1,4 +1,5 @@
 import { Metadata } from "@grpc/grpc-js";
+import { DomainError } from "../values/errors.ts";
 import {
   type Actor,
   type CallContext,
@@ -6,7 +7,6 @@ import {
   isTraceparent,
   newCallContext,
 } from "./call-context.ts";
-import { DomainError } from "./errors.ts";
 
 const REQUEST_ID = "x-request-id";
 const TRACEPARENT = "traceparent";

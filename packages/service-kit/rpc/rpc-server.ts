@@ -12,17 +12,17 @@ import {
   status,
   type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
-import { atMost } from "./at-most.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import { type CallSpan, failureOf, startSpan } from "../telemetry/tracing.ts";
+import { atMost } from "../values/at-most.ts";
+import { withCallDeadline, withTurn } from "../values/call-deadline.ts";
+import { DomainError } from "../values/errors.ts";
 import { type CallContext, traceIdOf } from "./call-context.ts";
-import { withCallDeadline, withTurn } from "./call-deadline.ts";
-import { DomainError } from "./errors.ts";
-import type { Logger } from "./logger.ts";
-import type { Metrics } from "./metrics.ts";
 import type { RefusedPeople } from "./refused-people.ts";
 import { toRpcError } from "./rpc-errors.ts";
 import { fromMetadata, type MetadataValues } from "./rpc-metadata.ts";
 import { type Peer, type ProcessCertificate, peerOf, serverCredentials } from "./rpc-tls.ts";
-import { type CallSpan, failureOf, startSpan } from "./tracing.ts";
 
 export interface RpcContext extends CallContext {
   /** From the certificate: a service, `operator` or `auditor`. */

@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { PassThrough } from "node:stream";
 import { expect, test } from "vitest";
-import { DomainError } from "./errors.ts";
+import { DomainError } from "../values/errors.ts";
 import { createLogger } from "./logger.ts";
 
 function logged(write: (logger: ReturnType<typeof createLogger>) => void): Record<string, unknown> {

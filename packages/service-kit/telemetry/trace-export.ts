@@ -1,6 +1,6 @@
 import { trace } from "@opentelemetry/api";
+import { withinDeadline } from "../values/within-deadline.ts";
 import type { Logger } from "./logger.ts";
-import { withinDeadline } from "./within-deadline.ts";
 
 export interface TraceExportConfig {
   OTEL_EXPORTER_OTLP_ENDPOINT?: string | undefined;

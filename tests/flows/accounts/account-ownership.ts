@@ -1,11 +1,11 @@
 import { generateSync } from "otplib";
 import { beforeAll, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../../support/api-client.ts";
-import { linkIn, mailAbout } from "../../support/mailbox.ts";
-import { oneSystem } from "../../support/one-system.ts";
-import { patientFetch } from "../../support/patient-fetch.ts";
-import type { System } from "../../support/system.ts";
-import { proveAddress, verificationToken } from "../../support/verified-user.ts";
+import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { linkIn, mailAbout } from "../../support/people/mailbox.ts";
+import { patientFetch } from "../../support/people/patient-fetch.ts";
+import { proveAddress, verificationToken } from "../../support/people/verified-user.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
+import type { System } from "../../support/system/system.ts";
 
 let system: System;
 let api: ApiClient;

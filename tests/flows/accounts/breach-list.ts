@@ -3,11 +3,11 @@ import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { HEADER_BYTES } from "#breach-list/list-format.ts";
 import { hashLines, writeTestList } from "#breach-list/test-list.fixture.ts";
-import { type Answer, type ApiClient, apiClient } from "../../support/api-client.ts";
-import { BREACHED } from "../../support/breach-list.ts";
-import { linkIn, mailAbout } from "../../support/mailbox.ts";
-import { oneSystem } from "../../support/one-system.ts";
-import { ADMIN, launch, type System } from "../../support/system.ts";
+import { type Answer, type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { BREACHED } from "../../support/people/breach-list.ts";
+import { linkIn, mailAbout } from "../../support/people/mailbox.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
+import { ADMIN, launch, type System } from "../../support/system/system.ts";
 
 const GOOD = "an entirely new password";
 

@@ -2,11 +2,11 @@ import { createHash, createPublicKey, randomUUID, verify } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../../support/api-client.ts";
-import { oneSystem } from "../../support/one-system.ts";
-import { ADMIN, readLog, type System } from "../../support/system.ts";
-import { databaseOfSystem } from "../../support/system-database.ts";
-import { isConsistent, isIncluded } from "../../support/verify-proof.ts";
+import { databaseOfSystem } from "../../support/database/system-database.ts";
+import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { isConsistent, isIncluded } from "../../support/people/verify-proof.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
+import { ADMIN, readLog, type System } from "../../support/system/system.ts";
 
 let system: System;
 let api: ApiClient;

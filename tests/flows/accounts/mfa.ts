@@ -2,11 +2,11 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { generateSync } from "otplib";
 import { beforeAll, expect, test } from "vitest";
-import { type Answer, type ApiClient, apiClient } from "../../support/api-client.ts";
-import { oneSystem } from "../../support/one-system.ts";
-import { readLog, type System } from "../../support/system.ts";
-import { databaseOfSystem } from "../../support/system-database.ts";
-import { proveAddress } from "../../support/verified-user.ts";
+import { databaseOfSystem } from "../../support/database/system-database.ts";
+import { type Answer, type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { proveAddress } from "../../support/people/verified-user.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
+import { readLog, type System } from "../../support/system/system.ts";
 
 let system: System;
 let api: ApiClient;

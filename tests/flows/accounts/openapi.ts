@@ -2,11 +2,11 @@ import { randomUUID } from "node:crypto";
 import { beforeAll, expect, test } from "vitest";
 import { accountTour } from "#clients/examples/typescript-client/account-tour.ts";
 import type { OpenApiDocument } from "#gateway/openapi/openapi-document.ts";
-import { oneSystem } from "../../support/one-system.ts";
-import { type ContractChecker, contractChecker } from "../../support/openapi-answers.ts";
-import { patientFetch } from "../../support/patient-fetch.ts";
-import { ADMIN, type System } from "../../support/system.ts";
-import { verificationToken } from "../../support/verified-user.ts";
+import { type ContractChecker, contractChecker } from "../../support/house/openapi-answers.ts";
+import { patientFetch } from "../../support/people/patient-fetch.ts";
+import { verificationToken } from "../../support/people/verified-user.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
+import { ADMIN, type System } from "../../support/system/system.ts";
 
 let system: System;
 let document: OpenApiDocument;

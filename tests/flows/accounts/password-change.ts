@@ -1,9 +1,9 @@
 import { beforeAll, beforeEach, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../../support/api-client.ts";
-import { linkIn, mailAbout } from "../../support/mailbox.ts";
-import { oneSystem } from "../../support/one-system.ts";
-import { ADMIN, readLog, type System } from "../../support/system.ts";
-import { databaseOfSystem } from "../../support/system-database.ts";
+import { databaseOfSystem } from "../../support/database/system-database.ts";
+import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { linkIn, mailAbout } from "../../support/people/mailbox.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
+import { ADMIN, readLog, type System } from "../../support/system/system.ts";
 
 const NEW = "an entirely new password";
 

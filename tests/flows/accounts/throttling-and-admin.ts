@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { beforeAll, expect, test } from "vitest";
-import { type Answer, type ApiClient, apiClient } from "../../support/api-client.ts";
-import { linkIn, mailAbout } from "../../support/mailbox.ts";
-import { oneSystem } from "../../support/one-system.ts";
-import { ADMIN, type System } from "../../support/system.ts";
-import { proveAddress } from "../../support/verified-user.ts";
+import { type Answer, type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { linkIn, mailAbout } from "../../support/people/mailbox.ts";
+import { proveAddress } from "../../support/people/verified-user.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
+import { ADMIN, type System } from "../../support/system/system.ts";
 
 let system: System;
 let api: ApiClient;

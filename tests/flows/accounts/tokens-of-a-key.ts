@@ -1,7 +1,7 @@
 import { beforeAll, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../../support/api-client.ts";
-import { dpopClient } from "../../support/dpop-client.ts";
-import { oneSystem } from "../../support/one-system.ts";
+import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { dpopClient } from "../../support/people/dpop-client.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
 
 let url: string;
 let api: ApiClient;

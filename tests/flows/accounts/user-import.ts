@@ -7,10 +7,10 @@ import { pbkdf2 } from "@noble/hashes/pbkdf2.js";
 import { sha512 } from "@noble/hashes/sha2.js";
 import { generateSync, ScureBase32Plugin } from "otplib";
 import { beforeAll, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../../support/api-client.ts";
-import { oneSystem } from "../../support/one-system.ts";
-import { ADMIN, type System } from "../../support/system.ts";
-import { databaseOfSystem } from "../../support/system-database.ts";
+import { databaseOfSystem } from "../../support/database/system-database.ts";
+import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
+import { ADMIN, type System } from "../../support/system/system.ts";
 
 const CLI = resolve(import.meta.dirname, "../../../cli/main.ts");
 const PASSWORD = "Correct-Horse-42";

@@ -2,9 +2,8 @@ import type { Server } from "node:http";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { buildClient } from "#clients/browser/build.ts";
-import { type ApiClient, apiClient } from "../../support/api-client.ts";
-import { serveBlankPage } from "../../support/blank-page.ts";
-import { CHROMIUM } from "../../support/chromium.ts";
+import { serveBlankPage } from "../../support/browser/blank-page.ts";
+import { CHROMIUM } from "../../support/browser/chromium.ts";
 import {
   endsOf,
   inTab,
@@ -17,10 +16,11 @@ import {
   resume,
   sum,
   tokenAfter,
-} from "../../support/library-tab.ts";
-import { oneSystem } from "../../support/one-system.ts";
-import type { System } from "../../support/system.ts";
-import { proveAddress } from "../../support/verified-user.ts";
+} from "../../support/browser/library-tab.ts";
+import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { proveAddress } from "../../support/people/verified-user.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
+import type { System } from "../../support/system/system.ts";
 
 const TOKEN_LIFE_MS = 15 * 60_000;
 

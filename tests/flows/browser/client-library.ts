@@ -3,9 +3,8 @@ import { generateSync } from "otplib";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { buildClient } from "#clients/browser/build.ts";
-import { type ApiClient, apiClient } from "../../support/api-client.ts";
-import { serveBlankPage } from "../../support/blank-page.ts";
-import { CHROMIUM } from "../../support/chromium.ts";
+import { serveBlankPage } from "../../support/browser/blank-page.ts";
+import { CHROMIUM } from "../../support/browser/chromium.ts";
 import {
   endsOf,
   inTab,
@@ -16,10 +15,11 @@ import {
   resume,
   sum,
   tokenAfter,
-} from "../../support/library-tab.ts";
-import { oneSystem } from "../../support/one-system.ts";
-import type { System } from "../../support/system.ts";
-import { proveAddress } from "../../support/verified-user.ts";
+} from "../../support/browser/library-tab.ts";
+import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { proveAddress } from "../../support/people/verified-user.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
+import type { System } from "../../support/system/system.ts";
 
 /** `npm run trial -- tabs` runs a thousand. */
 const EXPIRIES = Number(process.env.TAB_EXPIRIES ?? 30);

@@ -2,11 +2,11 @@ import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../../support/api-client.ts";
-import { serveBlankPage } from "../../support/blank-page.ts";
-import { CHROMIUM } from "../../support/chromium.ts";
-import { freePort } from "../../support/free-port.ts";
-import { oneSystem } from "../../support/one-system.ts";
+import { serveBlankPage } from "../../support/browser/blank-page.ts";
+import { CHROMIUM } from "../../support/browser/chromium.ts";
+import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { freePort } from "../../support/system/free-port.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
 
 let api: ApiClient;
 let port: number;

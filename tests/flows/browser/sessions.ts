@@ -4,11 +4,11 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { generateSync } from "otplib";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Answer, type ApiClient, apiClient } from "../../support/api-client.ts";
-import { oneSystem } from "../../support/one-system.ts";
-import { addRoutes } from "../../support/routes.ts";
-import { ADMIN, type System } from "../../support/system.ts";
-import { proveAddress } from "../../support/verified-user.ts";
+import { addRoutes } from "../../support/house/routes.ts";
+import { type Answer, type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { proveAddress } from "../../support/people/verified-user.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
+import { ADMIN, type System } from "../../support/system/system.ts";
 
 const NAME = "__Host-gatehouse-refresh";
 const DROPPED = `${NAME}=; Max-Age=0; Path=/; HttpOnly; Secure; SameSite=Strict`;

@@ -9,12 +9,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { generateSync } from "otplib";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { TestAuthenticator } from "#identity-service/passkeys/authenticator.fixture.ts";
-import { type Answer, type ApiClient, apiClient, type Call } from "../../support/api-client.ts";
-import { expectOneUse } from "../../support/expect-one-use.ts";
-import { oneSystem } from "../../support/one-system.ts";
-import { addRoutes } from "../../support/routes.ts";
-import { ADMIN, readLog, type System } from "../../support/system.ts";
-import { databaseOfSystem } from "../../support/system-database.ts";
+import { databaseOfSystem } from "../../support/database/system-database.ts";
+import { addRoutes } from "../../support/house/routes.ts";
+import { type Answer, type ApiClient, apiClient, type Call } from "../../support/people/api-client.ts";
+import { expectOneUse } from "../../support/people/expect-one-use.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
+import { ADMIN, readLog, type System } from "../../support/system/system.ts";
 
 interface Received {
   url: string;

@@ -4,11 +4,11 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { generateSync } from "otplib";
 import { beforeAll, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../../support/api-client.ts";
-import { linkIn, mailAbout } from "../../support/mailbox.ts";
-import { oneSystem } from "../../support/one-system.ts";
-import { ADMIN, type System } from "../../support/system.ts";
-import { databaseOfSystem } from "../../support/system-database.ts";
+import { databaseOfSystem } from "../../support/database/system-database.ts";
+import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { linkIn, mailAbout } from "../../support/people/mailbox.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
+import { ADMIN, type System } from "../../support/system/system.ts";
 
 /** The upstream's, and a path that does not exist. */
 const OTHER_PATHS = ["/payments", "/nowhere"];

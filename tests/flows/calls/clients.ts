@@ -2,9 +2,9 @@ import { randomUUID } from "node:crypto";
 import { exportJWK, generateKeyPair } from "jose";
 import * as oauth from "openid-client";
 import { beforeAll, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../../support/api-client.ts";
-import { oneSystem } from "../../support/one-system.ts";
-import { ADMIN, type System } from "../../support/system.ts";
+import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
+import { ADMIN, type System } from "../../support/system/system.ts";
 
 let system: System;
 let api: ApiClient;

@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { apiClient } from "../../support/api-client.ts";
-import { newMachineClient } from "../../support/machine-client.ts";
-import { oneSystem } from "../../support/one-system.ts";
+import { apiClient } from "../../support/people/api-client.ts";
+import { newMachineClient } from "../../support/people/machine-client.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
 
 const EXAMPLES = resolve(import.meta.dirname, "..", "..", "..", "clients", "examples");
 const GO = join(EXAMPLES, "client-go");

@@ -5,9 +5,9 @@ import type { AddressInfo } from "node:net";
 import { Readable } from "node:stream";
 import { finished, pipeline } from "node:stream/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../../support/api-client.ts";
-import { oneSystem } from "../../support/one-system.ts";
-import { ADMIN, readLog, type System } from "../../support/system.ts";
+import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
+import { ADMIN, readLog, type System } from "../../support/system/system.ts";
 
 const MIB = 1024 * 1024;
 /** `npm run trial -- large` sends 1,024. */

@@ -1,9 +1,9 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { apiClient } from "../../support/api-client.ts";
-import { oneSystem } from "../../support/one-system.ts";
-import { startReplica } from "../../support/replicas.ts";
+import { apiClient } from "../../support/people/api-client.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
+import { startReplica } from "../../support/system/replicas.ts";
 
 const ROUTE_THAT_NEEDS_A_RECENT_LOGIN = "/payees";
 

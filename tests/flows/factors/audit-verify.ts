@@ -2,11 +2,11 @@ import { execFile } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { beforeAll, expect, test } from "vitest";
-import { transaction } from "#kit/postgres.ts";
-import { type ApiClient, apiClient } from "../../support/api-client.ts";
-import { oneSystem } from "../../support/one-system.ts";
-import type { System } from "../../support/system.ts";
-import { databaseOfSystem } from "../../support/system-database.ts";
+import { transaction } from "#kit/database/postgres.ts";
+import { databaseOfSystem } from "../../support/database/system-database.ts";
+import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
+import type { System } from "../../support/system/system.ts";
 
 let system: System;
 let api: ApiClient;

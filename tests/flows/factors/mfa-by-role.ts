@@ -3,12 +3,12 @@ import { request as httpRequest, type IncomingMessage } from "node:http";
 import { text } from "node:stream/consumers";
 import { generateSync } from "otplib";
 import { beforeAll, expect, test } from "vitest";
-import { type Answer, type ApiClient, apiClient } from "../../support/api-client.ts";
-import { linkIn, mailAbout } from "../../support/mailbox.ts";
-import { oneSystem, ownAddress } from "../../support/one-system.ts";
-import { ADMIN, type System } from "../../support/system.ts";
-import { databaseOfSystem } from "../../support/system-database.ts";
-import { proveAddress } from "../../support/verified-user.ts";
+import { databaseOfSystem } from "../../support/database/system-database.ts";
+import { type Answer, type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { linkIn, mailAbout } from "../../support/people/mailbox.ts";
+import { proveAddress } from "../../support/people/verified-user.ts";
+import { oneSystem, ownAddress } from "../../support/system/one-system.ts";
+import { ADMIN, type System } from "../../support/system/system.ts";
 
 const DAYS = 30; // as the shared system has it
 

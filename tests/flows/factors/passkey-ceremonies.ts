@@ -9,11 +9,11 @@ import {
 } from "#identity-service/passkeys/authenticator.fixture.ts";
 import type { Assertion } from "#identity-service/passkeys/verify-assertion.ts";
 import type { Attestation } from "#identity-service/passkeys/verify-attestation.ts";
-import { type Answer, type ApiClient, apiClient } from "../../support/api-client.ts";
-import { oneSystem } from "../../support/one-system.ts";
-import { addRoutes } from "../../support/routes.ts";
-import type { System } from "../../support/system.ts";
-import { databaseOfSystem } from "../../support/system-database.ts";
+import { databaseOfSystem } from "../../support/database/system-database.ts";
+import { addRoutes } from "../../support/house/routes.ts";
+import { type Answer, type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
+import type { System } from "../../support/system/system.ts";
 
 interface Options {
   challenge: string;

@@ -1,13 +1,13 @@
 import { type Browser, type CDPSession, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../../support/api-client.ts";
-import { CHROMIUM } from "../../support/chromium.ts";
-import { expectOneUse } from "../../support/expect-one-use.ts";
-import { linkIn, mailAbout } from "../../support/mailbox.ts";
-import { oneSystem } from "../../support/one-system.ts";
-import { addRoutes } from "../../support/routes.ts";
-import type { System } from "../../support/system.ts";
-import { proveAddress } from "../../support/verified-user.ts";
+import { CHROMIUM } from "../../support/browser/chromium.ts";
+import { addRoutes } from "../../support/house/routes.ts";
+import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { expectOneUse } from "../../support/people/expect-one-use.ts";
+import { linkIn, mailAbout } from "../../support/people/mailbox.ts";
+import { proveAddress } from "../../support/people/verified-user.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
+import type { System } from "../../support/system/system.ts";
 
 let system: System;
 let api: ApiClient;

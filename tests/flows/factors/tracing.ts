@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../../support/api-client.ts";
-import { oneSystem } from "../../support/one-system.ts";
-import { type CollectedSpan, startTraceCollector } from "../../support/trace-collector.ts";
+import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
+import { type CollectedSpan, startTraceCollector } from "../../support/system/trace-collector.ts";
 
 let collector: Awaited<ReturnType<typeof startTraceCollector>>;
 let api: ApiClient;

@@ -3,18 +3,18 @@ import { createServer, type Server } from "node:http";
 import { generateSync } from "otplib";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../../support/api-client.ts";
-import { CHROMIUM } from "../../support/chromium.ts";
-import { oneSystem } from "../../support/one-system.ts";
+import { CHROMIUM } from "../../support/browser/chromium.ts";
 import {
   expectSound,
   heading,
   logInToPortal,
   PORTAL_PASSWORD,
   tokenOfBrowser,
-} from "../../support/portal.ts";
-import type { System } from "../../support/system.ts";
-import { proveAddress } from "../../support/verified-user.ts";
+} from "../../support/browser/portal.ts";
+import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { proveAddress } from "../../support/people/verified-user.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
+import type { System } from "../../support/system/system.ts";
 
 const PAYMENT = { amount: 25_000, currency: "EUR", payee: "ACME <b>Ltd</b>", reference: "invoice 8" };
 /** It turns the direction of what follows. */

@@ -1,11 +1,11 @@
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../../support/api-client.ts";
-import { CHROMIUM } from "../../support/chromium.ts";
-import { requestToken } from "../../support/machine-client.ts";
-import { oneSystem } from "../../support/one-system.ts";
-import { heading, seriousProblems, type Watched, watch } from "../../support/portal.ts";
-import { ADMIN, type System } from "../../support/system.ts";
+import { CHROMIUM } from "../../support/browser/chromium.ts";
+import { heading, seriousProblems, type Watched, watch } from "../../support/browser/portal.ts";
+import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { requestToken } from "../../support/people/machine-client.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
+import { ADMIN, type System } from "../../support/system/system.ts";
 
 const ROOMS = ["users", "clients", "clients/new", "system"];
 

@@ -4,15 +4,15 @@ import { join } from "node:path";
 import { pino } from "pino";
 import { type Browser, type BrowserContext, chromium, type Page, type Route } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { createAuditRecorder } from "#audit-client/audit-recorder.ts";
+import { createAuditRecorder } from "#audit-client/record/audit-recorder.ts";
 import { certificateFiles } from "#deploy/local/certificates.ts";
-import { createMetrics } from "#kit/metrics.ts";
-import { ProcessCertificate } from "#kit/rpc-tls.ts";
-import { type ApiClient, apiClient } from "../../support/api-client.ts";
-import { CHROMIUM } from "../../support/chromium.ts";
-import { oneSystem } from "../../support/one-system.ts";
-import { heading, seriousProblems, type Watched, watch } from "../../support/portal.ts";
-import { ADMIN, type System } from "../../support/system.ts";
+import { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
+import { CHROMIUM } from "../../support/browser/chromium.ts";
+import { heading, seriousProblems, type Watched, watch } from "../../support/browser/portal.ts";
+import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
+import { ADMIN, type System } from "../../support/system/system.ts";
 
 /** What HTML, a template and a reader's eye could take for something else than text. */
 const HOSTILE = "<img src onerror=x()>\u200b{{w}}";

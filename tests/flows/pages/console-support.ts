@@ -3,9 +3,7 @@ import { join } from "node:path";
 import { generateSync } from "otplib";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../../support/api-client.ts";
-import { CHROMIUM } from "../../support/chromium.ts";
-import { oneSystem } from "../../support/one-system.ts";
+import { CHROMIUM } from "../../support/browser/chromium.ts";
 import {
   heading,
   logInToPortal,
@@ -13,9 +11,11 @@ import {
   seriousProblems,
   type Watched,
   watch,
-} from "../../support/portal.ts";
-import { ADMIN, type System } from "../../support/system.ts";
-import { proveAddress } from "../../support/verified-user.ts";
+} from "../../support/browser/portal.ts";
+import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { proveAddress } from "../../support/people/verified-user.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
+import { ADMIN, type System } from "../../support/system/system.ts";
 
 /** Each character that begins something in HTML. */
 const SCRIPT = `<img src=x onerror="document.title='taken'">`;

@@ -1,10 +1,7 @@
 import { generateSync } from "otplib";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../../support/api-client.ts";
-import { CHROMIUM } from "../../support/chromium.ts";
-import { evilProvider, sendBack } from "../../support/evil-provider.ts";
-import { oneSystem } from "../../support/one-system.ts";
+import { CHROMIUM } from "../../support/browser/chromium.ts";
 import {
   ALARM,
   closeVisit,
@@ -16,10 +13,13 @@ import {
   PORTAL_PASSWORD,
   portalOrigin,
   tokenOfBrowser,
-} from "../../support/portal.ts";
-import { ADMIN, type System } from "../../support/system.ts";
-import { proveAddress } from "../../support/verified-user.ts";
-import { addAuthenticator } from "../../support/virtual-authenticator.ts";
+} from "../../support/browser/portal.ts";
+import { addAuthenticator } from "../../support/browser/virtual-authenticator.ts";
+import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { evilProvider, sendBack } from "../../support/people/evil-provider.ts";
+import { proveAddress } from "../../support/people/verified-user.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
+import { ADMIN, type System } from "../../support/system/system.ts";
 
 const [IMAGE = "", VECTOR = "", SCRIPT = "", ADDRESS = "", BRACES = "", DOLLAR = ""] = PAYLOADS;
 /** As the operator has named it in the providers file. */

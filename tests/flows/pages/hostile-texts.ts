@@ -1,8 +1,6 @@
 import { type Browser, chromium } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../../support/api-client.ts";
-import { CHROMIUM } from "../../support/chromium.ts";
-import { oneSystem } from "../../support/one-system.ts";
+import { CHROMIUM } from "../../support/browser/chromium.ts";
 import {
   ALARM,
   closeVisit,
@@ -13,9 +11,11 @@ import {
   PAYLOADS,
   PORTAL_PASSWORD,
   portalOrigin,
-} from "../../support/portal.ts";
-import { proveAddress } from "../../support/verified-user.ts";
-import { addAuthenticator } from "../../support/virtual-authenticator.ts";
+} from "../../support/browser/portal.ts";
+import { addAuthenticator } from "../../support/browser/virtual-authenticator.ts";
+import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { proveAddress } from "../../support/people/verified-user.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
 
 /** Turns the text after it around: the API takes it in no name. */
 const REVERSED = "\u202Egnp.exe";

@@ -1,9 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { apiClient } from "../../support/api-client.ts";
-import { CHROMIUM } from "../../support/chromium.ts";
-import { oneSystem } from "../../support/one-system.ts";
+import { CHROMIUM } from "../../support/browser/chromium.ts";
 import {
   closeVisit,
   expectSound,
@@ -15,9 +13,11 @@ import {
   portalOrigin,
   registerInPortal,
   tokenOfBrowser,
-} from "../../support/portal.ts";
-import { totpApp } from "../../support/totp-app.ts";
-import { addAuthenticator } from "../../support/virtual-authenticator.ts";
+} from "../../support/browser/portal.ts";
+import { addAuthenticator } from "../../support/browser/virtual-authenticator.ts";
+import { apiClient } from "../../support/people/api-client.ts";
+import { totpApp } from "../../support/people/totp-app.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
 
 const PHONE =
   "Mozilla/5.0 (Linux; Android 16; Pixel 9) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Mobile Safari/537.36";

@@ -1,13 +1,13 @@
 import { type Browser, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../../support/api-client.ts";
-import { CHROMIUM } from "../../support/chromium.ts";
-import { expectDialog, expectReachable, focused } from "../../support/keyboard.ts";
-import { newMachineClient } from "../../support/machine-client.ts";
-import { oneSystem } from "../../support/one-system.ts";
-import { closeVisit, heading, logInToPortal, openVisit, portalOrigin } from "../../support/portal.ts";
-import { ADMIN, type System } from "../../support/system.ts";
-import { proveAddress } from "../../support/verified-user.ts";
+import { CHROMIUM } from "../../support/browser/chromium.ts";
+import { expectDialog, expectReachable, focused } from "../../support/browser/keyboard.ts";
+import { closeVisit, heading, logInToPortal, openVisit, portalOrigin } from "../../support/browser/portal.ts";
+import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { newMachineClient } from "../../support/people/machine-client.ts";
+import { proveAddress } from "../../support/people/verified-user.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
+import { ADMIN, type System } from "../../support/system/system.ts";
 
 /** The page, and the buttons of it that open a dialog. */
 type Stop = readonly [path: string, ...buttons: (string | RegExp)[]];

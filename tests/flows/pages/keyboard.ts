@@ -1,10 +1,8 @@
 import { generateSync } from "otplib";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { apiClient } from "../../support/api-client.ts";
-import { CHROMIUM } from "../../support/chromium.ts";
-import { expectTrapped, focused, tabTo } from "../../support/keyboard.ts";
-import { oneSystem } from "../../support/one-system.ts";
+import { CHROMIUM } from "../../support/browser/chromium.ts";
+import { expectTrapped, focused, tabTo } from "../../support/browser/keyboard.ts";
 import {
   closeVisit,
   heading,
@@ -12,7 +10,9 @@ import {
   openVisit,
   PORTAL_PASSWORD,
   portalOrigin,
-} from "../../support/portal.ts";
+} from "../../support/browser/portal.ts";
+import { apiClient } from "../../support/people/api-client.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
 
 let browser: Browser;
 

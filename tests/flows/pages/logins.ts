@@ -1,7 +1,6 @@
 import { type Browser, chromium, type Page, type Route } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { CHROMIUM } from "../../support/chromium.ts";
-import { oneSystem } from "../../support/one-system.ts";
+import { CHROMIUM } from "../../support/browser/chromium.ts";
 import {
   closeVisit,
   expectSound,
@@ -11,7 +10,8 @@ import {
   openVisit,
   PORTAL_PASSWORD,
   portalOrigin,
-} from "../../support/portal.ts";
+} from "../../support/browser/portal.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
 
 const GRACE = "grace@demo.example";
 const unavailable = (route: Route) =>

@@ -1,13 +1,13 @@
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../../support/api-client.ts";
-import { CHROMIUM } from "../../support/chromium.ts";
-import { oneSystem } from "../../support/one-system.ts";
-import { heading, logInToPortal, portalOrigin } from "../../support/portal.ts";
-import { ADMIN, type System } from "../../support/system.ts";
-import { databaseOfSystem } from "../../support/system-database.ts";
-import { proveAddress } from "../../support/verified-user.ts";
-import { addAuthenticator } from "../../support/virtual-authenticator.ts";
+import { CHROMIUM } from "../../support/browser/chromium.ts";
+import { heading, logInToPortal, portalOrigin } from "../../support/browser/portal.ts";
+import { addAuthenticator } from "../../support/browser/virtual-authenticator.ts";
+import { databaseOfSystem } from "../../support/database/system-database.ts";
+import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { proveAddress } from "../../support/people/verified-user.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
+import { ADMIN, type System } from "../../support/system/system.ts";
 
 let system: System;
 let api: ApiClient;

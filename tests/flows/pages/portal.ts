@@ -1,9 +1,7 @@
 import { type Browser, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../../support/api-client.ts";
-import { CHROMIUM } from "../../support/chromium.ts";
-import { debuggerOf } from "../../support/debugger.ts";
-import { oneSystem } from "../../support/one-system.ts";
+import { CHROMIUM } from "../../support/browser/chromium.ts";
+import { debuggerOf } from "../../support/browser/debugger.ts";
 import {
   closeVisit,
   expectSound,
@@ -11,8 +9,10 @@ import {
   logInToPortal,
   openVisit,
   portalOrigin,
-} from "../../support/portal.ts";
-import type { System } from "../../support/system.ts";
+} from "../../support/browser/portal.ts";
+import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
+import type { System } from "../../support/system/system.ts";
 
 /** The first page of the portal, with everything that it loads: 120 kB at most, and what has been freed stays free. Of these, 300 are the mark of the gateway's own answers. */
 const MAX_FIRST_PAGE_BYTES = 118_300;

@@ -3,12 +3,17 @@ import { join } from "node:path";
 import { generateSync } from "otplib";
 import { chromium, type Page } from "playwright-core";
 import { expect, test } from "vitest";
-import { apiClient } from "../../support/api-client.ts";
-import { CHROMIUM } from "../../support/chromium.ts";
-import { newMachineClient } from "../../support/machine-client.ts";
-import { oneSystem } from "../../support/one-system.ts";
-import { logInToPortal, PORTAL_PASSWORD, registerInPortal, tokenOfBrowser } from "../../support/portal.ts";
-import { ADMIN } from "../../support/system.ts";
+import { CHROMIUM } from "../../support/browser/chromium.ts";
+import {
+  logInToPortal,
+  PORTAL_PASSWORD,
+  registerInPortal,
+  tokenOfBrowser,
+} from "../../support/browser/portal.ts";
+import { apiClient } from "../../support/people/api-client.ts";
+import { newMachineClient } from "../../support/people/machine-client.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
+import { ADMIN } from "../../support/system/system.ts";
 
 // `npm run trial -- screenshots`: every page in both themes and languages, wide and narrow, into a folder outside of the repository.
 

@@ -1,9 +1,7 @@
 import { generateSync } from "otplib";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../../support/api-client.ts";
-import { CHROMIUM } from "../../support/chromium.ts";
-import { oneSystem } from "../../support/one-system.ts";
+import { CHROMIUM } from "../../support/browser/chromium.ts";
 import {
   closeVisit,
   expectSound,
@@ -12,12 +10,14 @@ import {
   openMailLink,
   openVisit,
   portalOrigin,
-} from "../../support/portal.ts";
-import { ADMIN, type System } from "../../support/system.ts";
-import { databaseOfSystem } from "../../support/system-database.ts";
-import { totpApp } from "../../support/totp-app.ts";
-import { proveAddress } from "../../support/verified-user.ts";
-import { addAuthenticator } from "../../support/virtual-authenticator.ts";
+} from "../../support/browser/portal.ts";
+import { addAuthenticator } from "../../support/browser/virtual-authenticator.ts";
+import { databaseOfSystem } from "../../support/database/system-database.ts";
+import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { totpApp } from "../../support/people/totp-app.ts";
+import { proveAddress } from "../../support/people/verified-user.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
+import { ADMIN, type System } from "../../support/system/system.ts";
 
 const NEW = "an entirely new password";
 const NEWER = "and one more of them";

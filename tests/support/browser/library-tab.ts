@@ -3,7 +3,7 @@ import { createServer, request, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { BrowserContext, Page } from "playwright-core";
 import type { Client } from "#clients/browser/create-client.ts";
-import type { System } from "./system.ts";
+import type { System } from "../system/system.ts";
 
 /** What a page of the tests has. */
 export interface Application {

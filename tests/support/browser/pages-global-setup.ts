@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { join, resolve } from "node:path";
 
-const ROOT = resolve(import.meta.dirname, "..", "..");
+const ROOT = resolve(import.meta.dirname, "..", "..", "..");
 const BUILD_TIMEOUT_MS = 600_000;
 
 /** Vitest's global setup: the pages that gateways serve. Nothing is built if the sources have not changed. */

@@ -2,10 +2,10 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import type { Browser, BrowserContext, BrowserContextOptions, Page, Request } from "playwright-core";
 import { expect, onTestFailed, TestRunner } from "vitest";
+import { linkIn, mailAbout } from "../people/mailbox.ts";
+import { allLogs, type System } from "../system/system.ts";
 import { debuggerOf } from "./debugger.ts";
-import { linkIn, mailAbout } from "./mailbox.ts";
 import { type BrowserSecrets, noteSecrets } from "./secrets-of-browser.ts";
-import { allLogs, type System } from "./system.ts";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 export const PORTAL_PASSWORD = "Correct-Stable-42";

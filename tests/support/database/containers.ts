@@ -7,7 +7,7 @@ import type { TestServer } from "./postgres-test-server.ts";
 
 /** Where the images of the servers that services run with are named. */
 const KUSTOMIZATION = join("deploy", "k8s", "overlays", "development", "kustomization.yaml");
-const ROOT = resolve(import.meta.dirname, "..", "..");
+const ROOT = resolve(import.meta.dirname, "..", "..", "..");
 const POSTGRES_PORT = 5432;
 const REDIS_PORT = 6379;
 /** As of the embedded server: data that nobody needs after the tests. */

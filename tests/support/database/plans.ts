@@ -1,6 +1,6 @@
 import type { PostgresServer } from "#deploy/local/postgres/embedded-postgres.ts";
 import { databaseUrl } from "#deploy/local/postgres/ensure-database.ts";
-import { openPool, type Sql } from "#kit/postgres.ts";
+import { openPool, type Sql } from "#kit/database/postgres.ts";
 
 /** One scan of a table or an index, as it was executed. */
 interface Scan {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { inject } from "vitest";
 import { connectTo } from "#deploy/local/postgres/ensure-database.ts";
 import type { ServiceName } from "#deploy/service-databases.ts";
-import { onOneConnection, type Sql, type TransactionSql, transaction } from "#kit/postgres.ts";
+import { onOneConnection, type Sql, type TransactionSql, transaction } from "#kit/database/postgres.ts";
 import { type ExecutedPlan, watchPlans } from "./plans.ts";
 import { createTestDatabase } from "./postgres.ts";
 

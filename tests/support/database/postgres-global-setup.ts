@@ -7,7 +7,7 @@ import { SERVICE_DATABASES } from "#deploy/service-databases.ts";
 import { type TestPostgres, templateName } from "./postgres-template.ts";
 import { chooseServer } from "./postgres-test-server.ts";
 
-const ROOT = resolve(import.meta.dirname, "..", "..");
+const ROOT = resolve(import.meta.dirname, "..", "..", "..");
 
 /**
  * Vitest's global setup: PostgreSQL for the tests, with a migrated template database for each service. The server is

@@ -8,8 +8,8 @@ import {
   startEmbeddedPostgres,
 } from "#deploy/local/postgres/embedded-postgres.ts";
 import { randomPassword } from "#deploy/local/private-file.ts";
-import { DATA_ROOT } from "./data-root.ts";
-import { freePort } from "./free-port.ts";
+import { DATA_ROOT } from "../system/data-root.ts";
+import { freePort } from "../system/free-port.ts";
 
 const PREFIX = "gatehouse-test-postgres-";
 /** A folder this young may belong to a run that has not taken its lock yet. */

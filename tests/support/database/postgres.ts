@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { inject } from "vitest";
 import { closeToOthers, connectTo } from "#deploy/local/postgres/ensure-database.ts";
 import { databaseOf, type ServiceDatabase, type ServiceName } from "#deploy/service-databases.ts";
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
 import { type TestPostgres, templateName } from "./postgres-template.ts";
 
 /** A database of its own for one test file: a copy of the service's migrated template. */

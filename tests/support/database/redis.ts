@@ -6,7 +6,7 @@ import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { freePort } from "./free-port.ts";
+import { freePort } from "../system/free-port.ts";
 
 /** How the tests get at Redis: a server that somebody runs, or a program to run one with. */
 export type RedisSource = { url: string } | { program: string };

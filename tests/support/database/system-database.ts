@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { connectTo } from "#deploy/local/postgres/ensure-database.ts";
-import type { System } from "./system.ts";
+import type { System } from "../system/system.ts";
 
 /** A superuser's connection to a database of a running system: to look behind the API, or to bring about what it cannot. */
 export async function databaseOfSystem(

@@ -5,7 +5,7 @@ import { join, resolve } from "node:path";
  * Test vectors of others, in a folder beside the repository. They are optional: the tests that use them are extras, and each promise
  * also has a test without them.
  */
-const CORPORA = resolve(import.meta.dirname, "..", "..", "..", "shared", "corpora");
+const CORPORA = resolve(import.meta.dirname, "..", "..", "..", "..", "shared", "corpora");
 
 /** Whether these vectors are on this machine. Without them their tests are skipped and reported as such. */
 export function hasCorpus(name: string): boolean {

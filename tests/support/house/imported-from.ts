@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 
-const ROOT = resolve(import.meta.dirname, "..", "..");
+const ROOT = resolve(import.meta.dirname, "..", "..", "..");
 const IMPORT_MAP: Record<string, string> = JSON.parse(
   readFileSync(join(ROOT, "package.json"), "utf8"),
 ).imports;

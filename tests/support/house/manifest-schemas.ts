@@ -17,7 +17,7 @@ import {
 } from "kubernetes-models/v1";
 import type { Manifest } from "#deploy/k8s/render.ts";
 
-const ROOT = resolve(import.meta.dirname, "..", "..");
+const ROOT = resolve(import.meta.dirname, "..", "..", "..");
 
 /** Kubernetes' own OpenAPI schemas, as npm `kubernetes-models` has compiled them. */
 const MODELS = {

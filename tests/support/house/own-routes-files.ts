@@ -7,7 +7,7 @@ import type { OwnRoute } from "#access-file/own-routes.ts";
 import { answeringGateway } from "#gateway/testing/answering-gateway.ts";
 import { parseRoutesFile } from "#routes-file/routes-file.ts";
 
-const ROOT = resolve(import.meta.dirname, "..", "..");
+const ROOT = resolve(import.meta.dirname, "..", "..", "..");
 
 type Security = readonly Record<string, readonly string[]>[];
 

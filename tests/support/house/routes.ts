@@ -1,7 +1,7 @@
 import { appendFile } from "node:fs/promises";
 import { join } from "node:path";
 import { untilNone } from "#deploy/local/poll.ts";
-import { readLog, type System } from "./system.ts";
+import { readLog, type System } from "../system/system.ts";
 
 const TIMEOUT_MS = 60_000;
 

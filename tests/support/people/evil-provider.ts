@@ -1,7 +1,7 @@
 import type { BrowserContext } from "playwright-core";
 import { stringify } from "yaml";
+import type { SystemOptions } from "../system/system.ts";
 import { type HostileProvider, startHostileProvider } from "./hostile-provider.ts";
-import type { SystemOptions } from "./system.ts";
 
 const NAME = "evil";
 const SECRET = "the client secret of the tests, long enough";

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
+import { ADMIN } from "../system/system.ts";
 import type { ApiClient } from "./api-client.ts";
 import type { Revocable } from "./revocations.ts";
-import { ADMIN } from "./system.ts";
 
 interface TestCredential {
   credential: { id: string; keyId: string };

@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import type { System } from "./system.ts";
+import type { System } from "../system/system.ts";
 
 /** A mail as the local mailbox has it. */
 export interface ReceivedMail {

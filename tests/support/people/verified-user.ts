@@ -1,6 +1,6 @@
+import type { System } from "../system/system.ts";
 import type { ApiClient } from "./api-client.ts";
 import { linkIn, mailAbout } from "./mailbox.ts";
-import type { System } from "./system.ts";
 
 const SUBJECT = "Confirm your e-mail address";
 

@@ -1,5 +1,5 @@
 import { startOfMonth } from "#audit-service/log/month.ts";
-import { type Sql, transaction } from "#kit/postgres.ts";
+import { type Sql, transaction } from "#kit/database/postgres.ts";
 
 const APPEND_ONLY = ["log_entries", "leaves", "subtrees", "checkpoints", "removals"];
 const BESIDE = [

@@ -12,11 +12,11 @@ import {
   type Sequencer,
   type SequencerStatus,
 } from "#audit-service/log/sequencer.ts";
-import { Secret } from "#kit/config.ts";
-import type { Logger } from "#kit/logger.ts";
-import { connectPostgres, type Sql } from "#kit/postgres.ts";
+import { Secret } from "#kit/config/config.ts";
+import { connectPostgres, type Sql } from "#kit/database/postgres.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import { createTestDatabase, type TestDatabase } from "../database/postgres.ts";
 import { receiveInMonth } from "./audit-log.ts";
-import { createTestDatabase, type TestDatabase } from "./postgres.ts";
 
 const logger = pino({ level: "silent" });
 export const KEY = generateKeyPairSync("ed25519").privateKey;

@@ -1,6 +1,6 @@
 import { join, resolve } from "node:path";
 
-const ROOT = resolve(import.meta.dirname, "..", "..");
+const ROOT = resolve(import.meta.dirname, "..", "..", "..");
 
 /** For a program that a test starts: nothing of the tests' own environment, and what Node has compiled before. */
 export const BARE_ENVIRONMENT = {

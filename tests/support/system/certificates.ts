@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { certificateFiles, ensureCertificates, type Identity } from "#deploy/local/certificates.ts";
-import { ProcessCertificate } from "#kit/rpc-tls.ts";
+import { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
 
 export interface TestCertificates {
   /** The certificate of a process of this name. */

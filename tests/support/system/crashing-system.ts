@@ -12,7 +12,7 @@ import { BARE_ENVIRONMENT } from "./bare-environment.ts";
 import { freePort } from "./free-port.ts";
 import { type PortName, type SystemOptions, startSystem } from "./system.ts";
 
-const ROOT = resolve(import.meta.dirname, "..", "..");
+const ROOT = resolve(import.meta.dirname, "..", "..", "..");
 const READY_TIMEOUT_MS = 120_000;
 const NAMES = ["gateway", "identity-service", "token-service", "audit-service"] as const;
 /** Outlives every fault. */

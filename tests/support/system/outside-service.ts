@@ -5,10 +5,10 @@ import { dirname, join, resolve } from "node:path";
 import { expect } from "vitest";
 import { ownNode } from "#clients/conformance/drivers.ts";
 import { certificateFiles } from "#deploy/local/certificates.ts";
-import { apiClient } from "./api-client.ts";
+import { apiClient } from "../people/api-client.ts";
 import { oneSystem } from "./one-system.ts";
 
-const ROOT = resolve(import.meta.dirname, "..", "..");
+const ROOT = resolve(import.meta.dirname, "..", "..", "..");
 const PASSWORD = "Correct-Horse-42";
 
 /** The machine's own Node.js, and nothing of the repository's. */

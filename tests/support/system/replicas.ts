@@ -13,7 +13,7 @@ import type { System } from "./system.ts";
 
 /** Of all gateways, as behind a balancer. */
 export const PUBLIC_HOST = "api.gatehouse.test";
-const ROOT = resolve(import.meta.dirname, "..", "..");
+const ROOT = resolve(import.meta.dirname, "..", "..", "..");
 
 const PLENTY = JSON.stringify(
   Object.fromEntries(

@@ -6,7 +6,7 @@ import { BARE_ENVIRONMENT } from "./bare-environment.ts";
 import { DATA_ROOT } from "./data-root.ts";
 import { freePort } from "./free-port.ts";
 
-const ROOT = resolve(import.meta.dirname, "..", "..");
+const ROOT = resolve(import.meta.dirname, "..", "..", "..");
 const START_TIMEOUT_MS = 120_000;
 const STOP_TIMEOUT_MS = 60_000;
 

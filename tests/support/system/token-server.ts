@@ -1,7 +1,7 @@
 import { pino } from "pino";
-import type { RecordReading } from "#audit-client/record-reading.ts";
-import { createMetrics } from "#kit/metrics.ts";
-import { createRpcServer } from "#kit/rpc-server.ts";
+import type { RecordReading } from "#audit-client/stream/record-reading.ts";
+import { createRpcServer } from "#kit/rpc/rpc-server.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { SessionServiceService } from "#proto/gatehouse/token/v1/session_service.ts";
 import { TokenServiceService } from "#proto/gatehouse/token/v1/token_service.ts";
 import { createSessionRpc, sessionCallers } from "#token-service/session-rpc.ts";

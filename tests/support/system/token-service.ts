@@ -1,22 +1,22 @@
 import { randomBytes } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import { pino } from "pino";
-import type { Confirmation } from "#kit/call-context.ts";
-import { parseEncryptionKey } from "#kit/key-cipher.ts";
-import { type Sql, transaction } from "#kit/postgres.ts";
-import { createSharedTurns } from "#kit/turns.ts";
+import { type Sql, transaction } from "#kit/database/postgres.ts";
+import type { Confirmation } from "#kit/rpc/call-context.ts";
+import { parseEncryptionKey } from "#kit/values/key-cipher.ts";
+import { createSharedTurns } from "#kit/values/turns.ts";
 import type { Algorithm } from "#token-client/token-signature.ts";
-import { ensureSigningKeys } from "#token-service/ensure-signing-keys.ts";
-import { issueSession } from "#token-service/issue-session.ts";
-import { KeyRing } from "#token-service/key-ring.ts";
-import { LeafMarker } from "#token-service/leaf-marker.ts";
-import type { RefreshResult } from "#token-service/refresh-session.ts";
-import { createMemoryBell, type RevocationBell } from "#token-service/revocation-bell.ts";
-import { RevocationFeed } from "#token-service/revocation-feed.ts";
-import { readRevocations } from "#token-service/revocation-store.ts";
-import { markLeavesSeen } from "#token-service/session-store.ts";
-import { retiredKeyLifeS } from "#token-service/token-lifetimes.ts";
-import type { ProvenApiKey, Refusal, VerifiedToken } from "#token-service/verify-token.ts";
+import { ensureSigningKeys } from "#token-service/keys/ensure-signing-keys.ts";
+import { KeyRing } from "#token-service/keys/key-ring.ts";
+import { createMemoryBell, type RevocationBell } from "#token-service/revocations/revocation-bell.ts";
+import { RevocationFeed } from "#token-service/revocations/revocation-feed.ts";
+import { readRevocations } from "#token-service/revocations/revocation-store.ts";
+import { retiredKeyLifeS } from "#token-service/revocations/token-lifetimes.ts";
+import { LeafMarker } from "#token-service/rows/leaf-marker.ts";
+import { markLeavesSeen } from "#token-service/rows/session-store.ts";
+import { issueSession } from "#token-service/sessions/issue-session.ts";
+import type { RefreshResult } from "#token-service/sessions/refresh-session.ts";
+import type { ProvenApiKey, Refusal, VerifiedToken } from "#token-service/tokens/verify-token.ts";
 
 export interface TokenReplicaOptions {
   algorithm?: Algorithm;

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { growTree, hashRange, subtreesOf, type TreeNode } from "#audit-service/log/merkle-tree.ts";
-import type { Sql } from "#kit/postgres.ts";
-import { ORIGIN, signer } from "#tests/support/audit-sequencer.ts";
+import type { Sql } from "#kit/database/postgres.ts";
+import { ORIGIN, signer } from "#tests/support/system/audit-sequencer.ts";
 import type { startWorkbench } from "./workbench.ts";
 
 type Workbench = Awaited<ReturnType<typeof startWorkbench>>;

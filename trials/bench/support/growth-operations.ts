@@ -19,15 +19,15 @@ import { sealTotpSecret } from "#identity-service/mfa/totp-secret.ts";
 import { createPasswordHasher } from "#identity-service/passwords/password-hasher.ts";
 import { sampleUsedCosts } from "#identity-service/passwords/used-cost-store.ts";
 import { hasAdmin, readUsersTable } from "#identity-service/users/user-store.ts";
-import { newCallContext } from "#kit/call-context.ts";
-import { DomainError } from "#kit/errors.ts";
-import { parseEncryptionKey } from "#kit/key-cipher.ts";
-import type { Sql } from "#kit/postgres.ts";
-import { signer, testSequencer } from "#tests/support/audit-sequencer.ts";
-import { logIn as beginSession, startTokenReplica } from "#tests/support/token-service.ts";
-import { cleanUp } from "#token-service/housekeeping.ts";
-import { refreshSession } from "#token-service/refresh-session.ts";
-import { listLiveSessions } from "#token-service/session-store.ts";
+import type { Sql } from "#kit/database/postgres.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
+import { parseEncryptionKey } from "#kit/values/key-cipher.ts";
+import { signer, testSequencer } from "#tests/support/system/audit-sequencer.ts";
+import { logIn as beginSession, startTokenReplica } from "#tests/support/system/token-service.ts";
+import { listLiveSessions } from "#token-service/rows/session-store.ts";
+import { cleanUp } from "#token-service/sessions/housekeeping.ts";
+import { refreshSession } from "#token-service/sessions/refresh-session.ts";
 import {
   ACTIVE,
   activeNumber,

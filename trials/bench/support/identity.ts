@@ -16,10 +16,10 @@ import { createDeviceTokens } from "#identity-service/throttle/device-token.ts";
 import { createMemoryThrottle } from "#identity-service/throttle/memory-throttle.ts";
 import { createNetworkDigests } from "#identity-service/throttle/network-digests.ts";
 import { throttleLimits } from "#identity-service/throttle/throttle.ts";
-import { parseEncryptionKey } from "#kit/key-cipher.ts";
-import { createLogger } from "#kit/logger.ts";
-import { createMetrics } from "#kit/metrics.ts";
-import type { Sql } from "#kit/postgres.ts";
+import type { Sql } from "#kit/database/postgres.ts";
+import { createLogger } from "#kit/telemetry/logger.ts";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
+import { parseEncryptionKey } from "#kit/values/key-cipher.ts";
 
 export const FLOOR = { memoryKib: 19_456, iterations: 2, parallelism: 1 };
 

@@ -5,8 +5,8 @@ import { startEmbeddedPostgres } from "#deploy/local/postgres/embedded-postgres.
 import { connectTo, provision, servicePasswordFile } from "#deploy/local/postgres/ensure-database.ts";
 import { makePrivateDirectory, randomPassword } from "#deploy/local/private-file.ts";
 import { databaseOf, type ServiceName } from "#deploy/service-databases.ts";
-import { openPool } from "#kit/postgres.ts";
-import { freePort } from "#tests/support/free-port.ts";
+import { openPool } from "#kit/database/postgres.ts";
+import { freePort } from "#tests/support/system/free-port.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..", "..");
 

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
-import { isErrorCode } from "#kit/errors.ts";
+import { isErrorCode } from "#kit/values/errors.ts";
 import { en as firstEn } from "../../portal/languages/en.ts";
 import { laterDe } from "../../portal/languages/later-de.ts";
 import { laterEn } from "../../portal/languages/later-en.ts";
