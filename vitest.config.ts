@@ -22,7 +22,10 @@ export default defineConfig({
       { extends: true, test: { name: "flows", include: [FLOWS] } },
       { extends: true, test: { name: "trials", include: [TRIALS] } },
     ],
-    globalSetup: ["tests/support/browser/pages-global-setup.ts", "tests/support/database/postgres-global-setup.ts"],
+    globalSetup: [
+      "tests/support/browser/pages-global-setup.ts",
+      "tests/support/database/postgres-global-setup.ts",
+    ],
     tags: [
       {
         name: "exhaustive",

@@ -9,8 +9,8 @@ import {
   ClientStatus as ProtoStatus,
 } from "#proto/gatehouse/identity/v1/client_service.ts";
 import type { AuthorizeDeps } from "./admin/authorize.ts";
+import { type MethodPermissions, withPermissions } from "./admin/check-permissions.ts";
 import { actReason } from "./audit/act-reason.ts";
-import { type MethodPermissions, withPermissions } from "./check-permissions.ts";
 import { type AddCredentialDeps, addCredential } from "./clients/add-credential.ts";
 import { changeClient } from "./clients/change-client.ts";
 import type { ClientCredential, ClientStatus, CredentialKind, MachineClient } from "./clients/client.ts";

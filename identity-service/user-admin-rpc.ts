@@ -12,6 +12,7 @@ import {
   UserMailState,
 } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import type { AdminDeps } from "./admin/admin-deps.ts";
+import { type MethodPermissions, withPermissions } from "./admin/check-permissions.ts";
 import { deleteUser } from "./admin/delete-user.ts";
 import { describeUser, type UserDetails } from "./admin/describe-user.ts";
 import { endUserSessions } from "./admin/end-user-sessions.ts";
@@ -22,7 +23,6 @@ import { unlockUser } from "./admin/unlock-user.ts";
 import type { UsedApproval } from "./approvals/approval-store.ts";
 import { listUsedApprovals } from "./approvals/list-used-approvals.ts";
 import { actReason } from "./audit/act-reason.ts";
-import { type MethodPermissions, withPermissions } from "./check-permissions.ts";
 import type { MachineClient } from "./clients/client.ts";
 import type { MailRecord } from "./mail/mail-outbox-store.ts";
 import type { Account, Role, UserStatus } from "./users/account.ts";

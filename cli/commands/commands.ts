@@ -1,14 +1,25 @@
 import type { Command } from "../command.ts";
-import { accessCheck } from "./access-check.ts";
-import { accessWhoCan } from "./access-who-can.ts";
-import { approvalsExport } from "./approvals-export.ts";
-import { approvalsProve } from "./approvals-prove.ts";
-import { auditCheckpoint } from "./audit-checkpoint.ts";
-import { auditExport } from "./audit-export.ts";
-import { auditSearch } from "./audit-search.ts";
-import { auditSummary } from "./audit-summary.ts";
-import { auditVerify } from "./audit-verify.ts";
-import { breachListBuild, breachListCheck } from "./breach-list.ts";
+import { approvalsExport } from "./audit/approvals-export.ts";
+import { approvalsProve } from "./audit/approvals-prove.ts";
+import { auditCheckpoint } from "./audit/audit-checkpoint.ts";
+import { auditExport } from "./audit/audit-export.ts";
+import { auditSearch } from "./audit/audit-search.ts";
+import { auditSummary } from "./audit/audit-summary.ts";
+import { auditVerify } from "./audit/audit-verify.ts";
+import { tail } from "./audit/tail.ts";
+import { completionCommand } from "./completion.ts";
+import { doctor } from "./doctor.ts";
+import { accessCheck } from "./files/access-check.ts";
+import { accessWhoCan } from "./files/access-who-can.ts";
+import { breachListBuild, breachListCheck } from "./files/breach-list.ts";
+import { configCheck } from "./files/config-check.ts";
+import { routesCheck } from "./files/routes-check.ts";
+import { routesAdd, routesList, routesRemove } from "./files/routes-edit.ts";
+import { health } from "./health.ts";
+import { keysList } from "./keys/keys-list.ts";
+import { keysRevoke } from "./keys/keys-revoke.ts";
+import { keysRotate } from "./keys/keys-rotate.ts";
+import { rpc } from "./rpc.ts";
 import {
   clientsAddCredential,
   clientsChange,
@@ -17,32 +28,21 @@ import {
   clientsList,
   clientsRemoveCredential,
   clientsShow,
-} from "./clients.ts";
-import { completionCommand } from "./completion.ts";
-import { configCheck } from "./config-check.ts";
-import { doctor } from "./doctor.ts";
-import { health } from "./health.ts";
-import { keysList } from "./keys-list.ts";
-import { keysRevoke } from "./keys-revoke.ts";
-import { keysRotate } from "./keys-rotate.ts";
-import { routesCheck } from "./routes-check.ts";
-import { routesAdd, routesList, routesRemove } from "./routes-edit.ts";
-import { rpc } from "./rpc.ts";
-import { sessionsList } from "./sessions-list.ts";
-import { sessionsRevoke, sessionsRevokeAll } from "./sessions-revoke.ts";
-import { tail } from "./tail.ts";
+} from "./users/clients.ts";
+import { sessionsList } from "./users/sessions-list.ts";
+import { sessionsRevoke, sessionsRevokeAll } from "./users/sessions-revoke.ts";
 import {
   usersDisable,
   usersEnable,
   usersRequirePasswordChange,
   usersSetRole,
   usersUnlock,
-} from "./users-access.ts";
-import { usersEndSessions } from "./users-end-sessions.ts";
-import { usersImport } from "./users-import.ts";
-import { usersDelete, usersResetMfa } from "./users-irreversible.ts";
-import { usersList } from "./users-list.ts";
-import { usersShow } from "./users-show.ts";
+} from "./users/users-access.ts";
+import { usersEndSessions } from "./users/users-end-sessions.ts";
+import { usersImport } from "./users/users-import.ts";
+import { usersDelete, usersResetMfa } from "./users/users-irreversible.ts";
+import { usersList } from "./users/users-list.ts";
+import { usersShow } from "./users/users-show.ts";
 
 /** The help lists the commands in this order. */
 export const COMMANDS: readonly Command[] = [

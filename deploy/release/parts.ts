@@ -22,7 +22,7 @@ export const PARTS = {
   jar,
   manifests,
   openapi: async (release) => {
-    const print = join(release.root, "tests", "support", "print-openapi.ts");
+    const print = join(release.root, "tests", "support", "house", "print-openapi.ts");
     const document = await run(process.execPath, [print]);
     await writeFile(join(release.folder, nameOf(release, "openapi.json")), document);
   },

@@ -6,7 +6,7 @@ import { UserMailState, UserStatus } from "#proto/gatehouse/identity/v1/user_adm
 import { SigningKeyState } from "#proto/gatehouse/token/v1/key_service.ts";
 import { defaultLimitClasses, type LimitClasses } from "../limits/limit-class.ts";
 import type { OpenApiDocument } from "../openapi/openapi-document.ts";
-import { ada, completedLogin, send, testGateway, tokens, USER_ID } from "./test-gateway.ts";
+import { account, ada, completedLogin, send, testGateway, tokens, USER_ID } from "./test-gateway.ts";
 
 /** `Authorization` of a service that may introspect. */
 export const SERVICE_CREDENTIALS = "Basic c2VydmljZTpzZWNyZXQ=";
@@ -180,7 +180,7 @@ export function answeringGateway(overrides: Parameters<typeof testGateway>[0] = 
     identity: {
       register: give(user),
       login: give(...logins, { result: { $case: "mfaChallenge", value: mfaChallengeOfPasskey() } }),
-      getUser: give(user, {
+      getUser: give(account, {
         user: { ...ada, mfaEnabled: true },
         recoveryCodesLeft: 9,
         hasTotp: true,

@@ -2,7 +2,7 @@ import type { BuiltInPermission } from "#access-file/access-file.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import type { Implementation, RpcContext } from "#kit/rpc/rpc-server.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { type AuthorizeDeps, assertHolds } from "./admin/authorize.ts";
+import { type AuthorizeDeps, assertHolds } from "./authorize.ts";
 
 /** What a user's role must hold, by method. Null: certificates of persons only. */
 export type MethodPermissions<S> = Record<keyof Implementation<S>, BuiltInPermission | null>;

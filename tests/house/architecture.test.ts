@@ -138,7 +138,23 @@ test.each(Object.entries(ROOMS))("the rooms of %s know only those to their right
   expect(found).toEqual([]);
 });
 
+test.each(Object.keys(ROOMS).filter((folder) => folder !== "cli"))(
+  "docs/architecture.md lists the rooms of %s in their order",
+  (folder) => {
+    const page = readFileSync(join(ROOT, "docs", "architecture.md"), "utf8");
+    const [, table = ""] = page.split(`| ${folder} | What it holds |\n| --- | --- |\n`);
+    const rows = table.split("\n\n")[0]?.split("\n") ?? [];
+    const listed = rows.map((row) =>
+      [...(row.split("|")[1] ?? "").matchAll(/`([\w-]+)\/`/g)].map(([, name]) => name).sort(),
+    );
+    const order = ROOMS[folder]?.filter((entry) => !entry.startsWith("(")) ?? [];
+    expect(listed).toEqual(order.map((entry) => entry.split(" ").sort()));
+  },
+);
+
 const MAX_ENTRIES = 40;
+/** The runbooks: who is called at night finds one by the name of the alert. */
+const FLAT = ["docs/operations/runbooks", "docs/decisions", "identity-service/mail/mail-templates"];
 
 test.skipIf(trackedFiles() === undefined)(`no folder has more than ${MAX_ENTRIES} entries`, () => {
   const entries = new Map<string, Set<string>>();
@@ -149,7 +165,7 @@ test.skipIf(trackedFiles() === undefined)(`no folder has more than ${MAX_ENTRIES
       entries.set(folder, (entries.get(folder) ?? new Set()).add(name));
     });
   }
-  const full = [...entries].filter(([, names]) => names.size > MAX_ENTRIES);
+  const full = [...entries].filter(([folder, names]) => names.size > MAX_ENTRIES && !FLAT.includes(folder));
   expect(full.map(([folder, names]) => `${folder}: ${names.size}`)).toEqual([]);
 });
 

@@ -11,7 +11,7 @@ import { freePort } from "#tests/support/system/free-port.ts";
 import type { TransactionCounts } from "./transaction-load.ts";
 
 const ROUNDS = Number(process.env.KILL_ROUNDS ?? 6);
-const LOAD = resolve(import.meta.dirname, "../support/transaction-load.ts");
+const LOAD = resolve(import.meta.dirname, "transaction-load.ts");
 /** Acknowledged between two blows, so that each falls among transactions of all kinds. */
 const BETWEEN = 500;
 const RECOVERY_TIMEOUT_MS = 60_000;

@@ -5,11 +5,11 @@ import {
   type UsedApproval,
   UserAdminServiceClient,
 } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
-import { type ApprovalLine, EvidenceWriter } from "../approval-verifier/evidence-file.ts";
-import type { Backend } from "../backend.ts";
-import type { Command } from "../command.ts";
-import { replaceFile } from "./replaced-file.ts";
-import { timeOf } from "./time-of.ts";
+import { type ApprovalLine, EvidenceWriter } from "../../approval-verifier/evidence-file.ts";
+import type { Backend } from "../../backend.ts";
+import type { Command } from "../../command.ts";
+import { replaceFile } from "../replaced-file.ts";
+import { timeOf } from "../time-of.ts";
 
 const PAGE = 100;
 const PAGE_BUDGET_MS = 10_000;

@@ -3,16 +3,16 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { ApprovalEntries, proveApproval } from "../approval-verifier/approval-proof.ts";
+import { ApprovalEntries, proveApproval } from "../../approval-verifier/approval-proof.ts";
 import {
   type ApprovalLine,
   EvidenceWriter,
   type PasskeyEvidence,
-} from "../approval-verifier/evidence-file.ts";
-import { sampleKey, sampleLog, textOf } from "../audit-verifier/log.fixture.ts";
-import type { LoggedEntry } from "../audit-verifier/logged-entry.ts";
-import { run } from "../run.ts";
-import { COMMANDS } from "./commands.ts";
+} from "../../approval-verifier/evidence-file.ts";
+import { sampleKey, sampleLog, textOf } from "../../audit-verifier/log.fixture.ts";
+import type { LoggedEntry } from "../../audit-verifier/logged-entry.ts";
+import { run } from "../../run.ts";
+import { COMMANDS } from "../commands.ts";
 
 const ID = "019a0000-0000-7000-8000-0000000000a1";
 const OTHER_ID = "019a0000-0000-7000-8000-0000000000a2";

@@ -1,13 +1,17 @@
-import { ApprovalEntries, type ApprovalProof, proveApproval } from "../approval-verifier/approval-proof.ts";
-import { NotEvidenceError, readEvidence } from "../approval-verifier/evidence-file.ts";
-import type { LoggedEntry } from "../audit-verifier/logged-entry.ts";
-import type { Verdict } from "../audit-verifier/verdict.ts";
-import { CliError } from "../cli-error.ts";
-import type { Command } from "../command.ts";
-import { EXIT } from "../exit-code.ts";
+import {
+  ApprovalEntries,
+  type ApprovalProof,
+  proveApproval,
+} from "../../approval-verifier/approval-proof.ts";
+import { NotEvidenceError, readEvidence } from "../../approval-verifier/evidence-file.ts";
+import type { LoggedEntry } from "../../audit-verifier/logged-entry.ts";
+import type { Verdict } from "../../audit-verifier/verdict.ts";
+import { CliError } from "../../cli-error.ts";
+import type { Command } from "../../command.ts";
+import { EXIT } from "../../exit-code.ts";
+import { createProgress } from "../progress.ts";
 import { verdictText } from "./audit-verdict-text.ts";
 import { EXIT_OF, inputError, isFileError, readTrust, TRUST_OPTIONS, verifyFile } from "./audit-verify.ts";
-import { createProgress } from "./progress.ts";
 
 export const approvalsProve: Command = {
   name: "approvals prove",

@@ -1,10 +1,10 @@
 import { callUnary } from "#kit/rpc/rpc-client.ts";
 import { AuditQueryServiceClient } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
-import { openCheckpoint } from "../audit-verifier/checkpoint.ts";
-import { NoteError, parseVerifierKey } from "../audit-verifier/signed-note.ts";
-import { CliError } from "../cli-error.ts";
-import type { Command } from "../command.ts";
-import { EXIT } from "../exit-code.ts";
+import { openCheckpoint } from "../../audit-verifier/checkpoint.ts";
+import { NoteError, parseVerifierKey } from "../../audit-verifier/signed-note.ts";
+import { CliError } from "../../cli-error.ts";
+import type { Command } from "../../command.ts";
+import { EXIT } from "../../exit-code.ts";
 
 export const auditCheckpoint: Command = {
   name: "audit checkpoint",

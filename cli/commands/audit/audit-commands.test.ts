@@ -16,10 +16,10 @@ import {
 } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { type Entry, EntryKind, Outcome } from "#proto/gatehouse/audit/v1/entry.ts";
 import { createTestCertificates, type TestCertificates } from "#tests/support/system/certificates.ts";
-import type { EntryLine, ExportLine } from "../audit-verifier/export-line.ts";
-import { sampleKey, sampleLog, textOf } from "../audit-verifier/log.fixture.ts";
-import { run } from "../run.ts";
-import { COMMANDS } from "./commands.ts";
+import type { EntryLine, ExportLine } from "../../audit-verifier/export-line.ts";
+import { sampleKey, sampleLog, textOf } from "../../audit-verifier/log.fixture.ts";
+import { run } from "../../run.ts";
+import { COMMANDS } from "../commands.ts";
 
 const SIZE = 1_200;
 const key = sampleKey();

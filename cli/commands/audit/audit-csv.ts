@@ -1,5 +1,5 @@
 import { stringify } from "csv-stringify/sync";
-import type { ExportLine } from "../audit-verifier/export-line.ts";
+import type { ExportLine } from "../../audit-verifier/export-line.ts";
 
 const COLUMNS = [
   "sequence",

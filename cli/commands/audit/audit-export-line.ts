@@ -4,8 +4,8 @@ import type {
   ExportedLog,
 } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { type Entry, EntryKind, Outcome } from "#proto/gatehouse/audit/v1/entry.ts";
-import type { EntryLine, ExportLine, LogLine } from "../audit-verifier/export-line.ts";
-import type { LoggedEntry } from "../audit-verifier/logged-entry.ts";
+import type { EntryLine, ExportLine, LogLine } from "../../audit-verifier/export-line.ts";
+import type { LoggedEntry } from "../../audit-verifier/logged-entry.ts";
 
 // Entries with values of later versions fail the verification.
 const KINDS = new Map<EntryKind, string>([

@@ -2,17 +2,17 @@ import {
   AuditQueryServiceClient,
   type ExportEntriesRequest,
 } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
-import type { ExportLine } from "../audit-verifier/export-line.ts";
-import type { Backend } from "../backend.ts";
-import { CliError } from "../cli-error.ts";
-import type { Command } from "../command.ts";
-import { EXIT } from "../exit-code.ts";
-import { UsageError } from "../usage-error.ts";
+import type { ExportLine } from "../../audit-verifier/export-line.ts";
+import type { Backend } from "../../backend.ts";
+import { CliError } from "../../cli-error.ts";
+import type { Command } from "../../command.ts";
+import { EXIT } from "../../exit-code.ts";
+import { UsageError } from "../../usage-error.ts";
+import { createProgress, type Progress } from "../progress.ts";
+import { replaceFile } from "../replaced-file.ts";
+import { wholeNumber } from "../whole-number.ts";
 import { CSV_HEAD, csvOf } from "./audit-csv.ts";
 import { exportedLines } from "./audit-exported-lines.ts";
-import { createProgress, type Progress } from "./progress.ts";
-import { replaceFile } from "./replaced-file.ts";
-import { wholeNumber } from "./whole-number.ts";
 
 const SEQUENCES = { min: 1, max: Number.MAX_SAFE_INTEGER };
 const FORMATS = {

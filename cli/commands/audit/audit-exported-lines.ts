@@ -8,7 +8,7 @@ import type {
   ExportEntriesRequest,
   ExportEntriesResponse,
 } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
-import type { ExportLine } from "../audit-verifier/export-line.ts";
+import type { ExportLine } from "../../audit-verifier/export-line.ts";
 import { toExportLine } from "./audit-export-line.ts";
 
 const SILENCE_MS = 30_000;

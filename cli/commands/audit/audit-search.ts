@@ -5,12 +5,12 @@ import {
   type SearchEntriesRequest,
 } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { type Entry, Outcome } from "#proto/gatehouse/audit/v1/entry.ts";
-import type { Command } from "../command.ts";
-import { UsageError } from "../usage-error.ts";
+import type { Command } from "../../command.ts";
+import { UsageError } from "../../usage-error.ts";
+import { table } from "../table.ts";
+import { timeOf } from "../time-of.ts";
+import { wholeNumber } from "../whole-number.ts";
 import { toLoggedEntry } from "./audit-export-line.ts";
-import { table } from "./table.ts";
-import { timeOf } from "./time-of.ts";
-import { wholeNumber } from "./whole-number.ts";
 
 const PAGE = 100;
 const DEFAULT_LIMIT = 50;

@@ -1,9 +1,9 @@
 import { callUnary } from "#kit/rpc/rpc-client.ts";
 import { AuditQueryServiceClient, SummaryInterval } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
-import type { Command } from "../command.ts";
-import { oneOf } from "./one-of.ts";
-import { table } from "./table.ts";
-import { timeOf } from "./time-of.ts";
+import type { Command } from "../../command.ts";
+import { oneOf } from "../one-of.ts";
+import { table } from "../table.ts";
+import { timeOf } from "../time-of.ts";
 
 const DAY_MS = 86_400_000;
 const INTERVALS = new Map<string, SummaryInterval>([

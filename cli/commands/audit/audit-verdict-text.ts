@@ -1,4 +1,4 @@
-import type { Verdict } from "../audit-verifier/verdict.ts";
+import type { Verdict } from "../../audit-verifier/verdict.ts";
 
 const TITLES: Record<Verdict["result"], string> = {
   proven: "PROVEN: the log is as it was signed.",

@@ -1,22 +1,22 @@
 import { readFileSync, statSync } from "node:fs";
 import { DomainError } from "#kit/values/errors.ts";
 import { AuditQueryServiceClient } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
-import type { Checkpoint } from "../audit-verifier/checkpoint.ts";
-import { type ExportLine, LineError, parseExportLine } from "../audit-verifier/export-line.ts";
-import { NotAnExportError, type Trust } from "../audit-verifier/log-verification.ts";
-import { readLines } from "../audit-verifier/read-lines.ts";
-import { NoteError, parseVerifierKey, type VerifierKey } from "../audit-verifier/signed-note.ts";
-import { readTrustedCheckpoints, TrustedCheckpointsError } from "../audit-verifier/trusted-checkpoints.ts";
-import type { Verdict } from "../audit-verifier/verdict.ts";
-import { verifyLog } from "../audit-verifier/verify-log.ts";
-import type { Backend } from "../backend.ts";
-import { CliError } from "../cli-error.ts";
-import type { Command, CommandInput, Terminal } from "../command.ts";
-import { EXIT, type ExitCode } from "../exit-code.ts";
-import { UsageError } from "../usage-error.ts";
+import type { Checkpoint } from "../../audit-verifier/checkpoint.ts";
+import { type ExportLine, LineError, parseExportLine } from "../../audit-verifier/export-line.ts";
+import { NotAnExportError, type Trust } from "../../audit-verifier/log-verification.ts";
+import { readLines } from "../../audit-verifier/read-lines.ts";
+import { NoteError, parseVerifierKey, type VerifierKey } from "../../audit-verifier/signed-note.ts";
+import { readTrustedCheckpoints, TrustedCheckpointsError } from "../../audit-verifier/trusted-checkpoints.ts";
+import type { Verdict } from "../../audit-verifier/verdict.ts";
+import { verifyLog } from "../../audit-verifier/verify-log.ts";
+import type { Backend } from "../../backend.ts";
+import { CliError } from "../../cli-error.ts";
+import type { Command, CommandInput, Terminal } from "../../command.ts";
+import { EXIT, type ExitCode } from "../../exit-code.ts";
+import { UsageError } from "../../usage-error.ts";
+import { createProgress, type Progress } from "../progress.ts";
 import { exportedLines } from "./audit-exported-lines.ts";
 import { verdictText } from "./audit-verdict-text.ts";
-import { createProgress, type Progress } from "./progress.ts";
 
 export const EXIT_OF: Record<Verdict["result"], ExitCode> = {
   proven: EXIT.ok,

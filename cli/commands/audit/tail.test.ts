@@ -11,9 +11,9 @@ import {
 } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { Entry } from "#proto/gatehouse/audit/v1/entry.ts";
 import { createTestCertificates, type TestCertificates } from "#tests/support/system/certificates.ts";
-import { OutputClosedError } from "../output-closed-error.ts";
-import { run } from "../run.ts";
-import { COMMANDS } from "./commands.ts";
+import { OutputClosedError } from "../../output-closed-error.ts";
+import { run } from "../../run.ts";
+import { COMMANDS } from "../commands.ts";
 
 let certificates: TestCertificates;
 let server: RpcServer;

@@ -5,12 +5,12 @@ import {
   AuditQueryServiceClient,
   type FollowEntriesRequest,
 } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
-import { CliError } from "../cli-error.ts";
-import type { Command } from "../command.ts";
-import { EXIT } from "../exit-code.ts";
-import { printable } from "../printable.ts";
+import { CliError } from "../../cli-error.ts";
+import type { Command } from "../../command.ts";
+import { EXIT } from "../../exit-code.ts";
+import { printable } from "../../printable.ts";
+import { wholeNumber } from "../whole-number.ts";
 import { entryCells, entryLines, FILTER_OPTIONS, outcomeNamed } from "./audit-search.ts";
-import { wholeNumber } from "./whole-number.ts";
 
 const POLL_MS = 1_000;
 const CALL_BUDGET_MS = 10_000;

@@ -2,9 +2,9 @@ import { type AccessFile, parseAccessFile } from "#access-file/access-file.ts";
 import { AccessTable } from "#access-file/access-rules.ts";
 import { parseRoutesFile } from "#routes-file/routes-file.ts";
 import { unknownNames } from "#routes-file/unknown-names.ts";
-import type { Command } from "../command.ts";
+import type { Command } from "../../command.ts";
+import { table } from "../table.ts";
 import { readConfigFile } from "./read-config-file.ts";
-import { table } from "./table.ts";
 
 export const accessCheck: Command = {
   name: "access check",

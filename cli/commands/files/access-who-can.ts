@@ -1,13 +1,13 @@
 import type { AccessTable } from "#access-file/access-rules.ts";
 import { readOwnRoutes } from "#access-file/own-routes.ts";
 import { type MethodPolicy, parseRoutesFile, type UpstreamRoute } from "#routes-file/routes-file.ts";
-import { CliError } from "../cli-error.ts";
-import type { Command } from "../command.ts";
-import { EXIT } from "../exit-code.ts";
-import { UsageError } from "../usage-error.ts";
+import { CliError } from "../../cli-error.ts";
+import type { Command } from "../../command.ts";
+import { EXIT } from "../../exit-code.ts";
+import { UsageError } from "../../usage-error.ts";
+import { table } from "../table.ts";
 import { ACCESS_OPTION, readAccess } from "./access-source.ts";
 import { readConfigFile } from "./read-config-file.ts";
-import { table } from "./table.ts";
 
 interface Demand {
   /** `/admin/users/{id}`, or the prefix of a forwarded route. */

@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { run } from "../run.ts";
-import { COMMANDS } from "./commands.ts";
+import { run } from "../../run.ts";
+import { COMMANDS } from "../commands.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "gatehouse-access-"));
 afterAll(() => rmSync(folder, { recursive: true }));

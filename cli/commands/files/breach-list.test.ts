@@ -8,10 +8,10 @@ import { text } from "node:stream/consumers";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { openBreachList } from "#breach-list/open-breach-list.ts";
 import { hashLines, sha1 } from "#breach-list/test-list.fixture.ts";
-import { run } from "../run.ts";
-import { COMMANDS } from "./commands.ts";
+import { run } from "../../run.ts";
+import { COMMANDS } from "../commands.ts";
 
-const MAIN = resolve(import.meta.dirname, "..", "main.ts");
+const MAIN = resolve(import.meta.dirname, "..", "..", "main.ts");
 
 let folder: string;
 let hashes: string;

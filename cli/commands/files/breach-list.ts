@@ -4,12 +4,12 @@ import { basename, dirname, join } from "node:path";
 import { buildBreachList } from "#breach-list/build-breach-list.ts";
 import { BreachListError, type ListHeader } from "#breach-list/list-format.ts";
 import { openBreachList } from "#breach-list/open-breach-list.ts";
-import { CliError } from "../cli-error.ts";
-import type { Command, CommandInput, Terminal } from "../command.ts";
-import { EXIT } from "../exit-code.ts";
-import { createProgress } from "./progress.ts";
-import { replaceFile } from "./replaced-file.ts";
-import { wholeNumber } from "./whole-number.ts";
+import { CliError } from "../../cli-error.ts";
+import type { Command, CommandInput, Terminal } from "../../command.ts";
+import { EXIT } from "../../exit-code.ts";
+import { createProgress } from "../progress.ts";
+import { replaceFile } from "../replaced-file.ts";
+import { wholeNumber } from "../whole-number.ts";
 
 const READ_BYTES = 1024 * 1024;
 /** The service is another user, and the list is no secret. */

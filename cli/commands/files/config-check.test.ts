@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createTestCertificates, type TestCertificates } from "#tests/support/system/certificates.ts";
-import { run } from "../run.ts";
-import { COMMANDS } from "./commands.ts";
+import { run } from "../../run.ts";
+import { COMMANDS } from "../commands.ts";
 
 let certificates: TestCertificates;
 let folder: string;
@@ -107,7 +107,7 @@ test("an unknown service and a missing file", async () => {
 });
 
 test("as a program: Node.js takes no part in the file of variables", () => {
-  const program = resolve(import.meta.dirname, "..", "main.ts");
+  const program = resolve(import.meta.dirname, "..", "..", "main.ts");
   const argv = [program, "config", "check", "gateway", "--variables", join(folder, "none")];
   expect(spawnSync(process.execPath, argv, { encoding: "utf8" })).toMatchObject({
     status: 78,

@@ -1,14 +1,14 @@
 import { readFileSync } from "node:fs";
 import { parseEnv } from "node:util";
-import { CliError } from "../cli-error.ts";
-import type { Command } from "../command.ts";
-import { EXIT } from "../exit-code.ts";
+import { CliError } from "../../cli-error.ts";
+import type { Command } from "../../command.ts";
+import { EXIT } from "../../exit-code.ts";
 import {
   CONFIGURED_SERVICES,
   checkServiceConfiguration,
   configurationProblems,
-} from "../service-configuration.ts";
-import { oneOf } from "./one-of.ts";
+} from "../../service-configuration.ts";
+import { oneOf } from "../one-of.ts";
 
 const ENTRIES = new Map(CONFIGURED_SERVICES.map((name) => [name as string, name]));
 

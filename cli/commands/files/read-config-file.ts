@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { ConfigError } from "#kit/config/config.ts";
-import { CliError } from "../cli-error.ts";
-import { EXIT } from "../exit-code.ts";
+import { CliError } from "../../cli-error.ts";
+import { EXIT } from "../../exit-code.ts";
 
 /** @throws {CliError} `file_unreadable`, or `code` with every problem of the file. */
 export async function readConfigFile<T>(file: string, parse: (text: string) => T, code: string): Promise<T> {

@@ -1,9 +1,9 @@
 import { parseRoutesFile, type UpstreamRoute } from "#routes-file/routes-file.ts";
 import { unknownNames } from "#routes-file/unknown-names.ts";
-import type { Command } from "../command.ts";
+import type { Command } from "../../command.ts";
+import { table } from "../table.ts";
 import { ACCESS_OPTION, readAccess } from "./access-source.ts";
 import { readConfigFile } from "./read-config-file.ts";
-import { table } from "./table.ts";
 
 export const routesCheck: Command = {
   name: "routes check",

@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest";
 import { parseRoutesFile } from "#routes-file/routes-file.ts";
-import { run } from "../run.ts";
-import { COMMANDS } from "./commands.ts";
+import { run } from "../../run.ts";
+import { COMMANDS } from "../commands.ts";
 
 const START = `# Whose file this is.
 routes:

@@ -1,8 +1,8 @@
 import { callUnary } from "#kit/rpc/rpc-client.ts";
 import { KeyServiceClient } from "#proto/gatehouse/token/v1/key_service.ts";
-import type { Command } from "../command.ts";
+import type { Command } from "../../command.ts";
+import { table } from "../table.ts";
 import { signingKeyView } from "./signing-key-view.ts";
-import { table } from "./table.ts";
 
 export const keysList: Command = {
   name: "keys list",

@@ -1,7 +1,7 @@
 import { callUnary } from "#kit/rpc/rpc-client.ts";
 import { KeyServiceClient } from "#proto/gatehouse/token/v1/key_service.ts";
-import type { Command } from "../command.ts";
-import { UsageError } from "../usage-error.ts";
+import type { Command } from "../../command.ts";
+import { UsageError } from "../../usage-error.ts";
 
 const MAX_REASON_CHARACTERS = 200;
 

@@ -1,6 +1,6 @@
 import { callUnary } from "#kit/rpc/rpc-client.ts";
 import { KeyServiceClient } from "#proto/gatehouse/token/v1/key_service.ts";
-import type { Command } from "../command.ts";
+import type { Command } from "../../command.ts";
 import { signingKeyView } from "./signing-key-view.ts";
 
 export const keysRotate: Command = {

@@ -19,9 +19,9 @@ import { UserAdminServiceService } from "#proto/gatehouse/identity/v1/user_admin
 import { emptyTables } from "#tests/support/database/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { createTestCertificates, type TestCertificates } from "#tests/support/system/certificates.ts";
-import { EXIT } from "../exit-code.ts";
-import { run } from "../run.ts";
-import { COMMANDS } from "./commands.ts";
+import { EXIT } from "../../exit-code.ts";
+import { run } from "../../run.ts";
+import { COMMANDS } from "../commands.ts";
 
 const NOT_FOUND = ERROR_CATALOGUE.not_found;
 

@@ -7,13 +7,13 @@ import {
   CredentialKind,
   type MachineClient,
 } from "#proto/gatehouse/identity/v1/client_service.ts";
-import type { Backend } from "../backend.ts";
-import type { Command } from "../command.ts";
-import { printable } from "../printable.ts";
-import { UsageError } from "../usage-error.ts";
-import { REASON_OPTION, reasonOf } from "./reason-option.ts";
-import { table } from "./table.ts";
-import { wholeNumber } from "./whole-number.ts";
+import type { Backend } from "../../backend.ts";
+import type { Command } from "../../command.ts";
+import { printable } from "../../printable.ts";
+import { UsageError } from "../../usage-error.ts";
+import { REASON_OPTION, reasonOf } from "../reason-option.ts";
+import { table } from "../table.ts";
+import { wholeNumber } from "../whole-number.ts";
 
 const DEFAULT_LIMIT = 50;
 const MAX_LIMIT = 100;

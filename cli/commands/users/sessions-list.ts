@@ -1,7 +1,7 @@
 import { callUnary } from "#kit/rpc/rpc-client.ts";
 import { SessionServiceClient } from "#proto/gatehouse/token/v1/session_service.ts";
-import type { Command } from "../command.ts";
-import { table } from "./table.ts";
+import type { Command } from "../../command.ts";
+import { table } from "../table.ts";
 
 export const sessionsList: Command = {
   name: "sessions list",

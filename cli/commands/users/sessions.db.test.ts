@@ -6,8 +6,8 @@ import { createTestCertificates, type TestCertificates } from "#tests/support/sy
 import { startTokenServer, type TokenServer } from "#tests/support/system/token-server.ts";
 import { logIn, startTokenReplica, type TokenReplica } from "#tests/support/system/token-service.ts";
 import { verifyToken } from "#token-service/tokens/verify-token.ts";
-import { run } from "../run.ts";
-import { COMMANDS } from "./commands.ts";
+import { run } from "../../run.ts";
+import { COMMANDS } from "../commands.ts";
 
 let certificates: TestCertificates;
 let database: TestDatabase;

@@ -5,8 +5,8 @@ import {
   UserAdminServiceClient,
   UserStatus,
 } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
-import type { Backend } from "../backend.ts";
-import { table } from "./table.ts";
+import type { Backend } from "../../backend.ts";
+import { table } from "../table.ts";
 import { type UserView, userView } from "./user-view.ts";
 
 export interface ChangedUser {

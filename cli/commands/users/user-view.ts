@@ -1,7 +1,7 @@
 import { isRoleName } from "#kit/values/access-names.ts";
 import type { User } from "#proto/gatehouse/identity/v1/user.ts";
 import { type ManagedUser, UserStatus } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
-import { UsageError } from "../usage-error.ts";
+import { UsageError } from "../../usage-error.ts";
 
 /** For `--json`. Times are RFC 3339 UTC. */
 export interface UserView {

@@ -1,7 +1,7 @@
 import { callUnary } from "#kit/rpc/rpc-client.ts";
 import { UserAdminServiceClient } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
-import type { Command } from "../command.ts";
-import { REASON_OPTION, reasonOf } from "./reason-option.ts";
+import type { Command } from "../../command.ts";
+import { REASON_OPTION, reasonOf } from "../reason-option.ts";
 import { sessionsEnded } from "./set-user-access.ts";
 
 export const usersEndSessions: Command = {

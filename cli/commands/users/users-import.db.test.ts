@@ -22,8 +22,8 @@ import { UserImportServiceService } from "#proto/gatehouse/identity/v1/user_impo
 import { emptyTables } from "#tests/support/database/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { createTestCertificates, type TestCertificates } from "#tests/support/system/certificates.ts";
-import { run } from "../run.ts";
-import { COMMANDS } from "./commands.ts";
+import { run } from "../../run.ts";
+import { COMMANDS } from "../commands.ts";
 
 const PASSWORD = "Correct-Horse-42";
 const SALT = Buffer.from("sixteen bytes!!!");
@@ -464,7 +464,7 @@ test("Ctrl-C ends an import that waits, and leaves no part of a report", async (
   };
   const path = join(folder, "users.ndjson");
   await writeFile(path, ndjson({ email: "ada@example.com" }));
-  const main = join(import.meta.dirname, "..", "main.ts");
+  const main = join(import.meta.dirname, "..", "..", "main.ts");
   const argv = [main, "users", "import", path, "--from", "ndjson", "--output", `${path}.report`, "--check"];
   const child = spawn(process.execPath, argv, {
     env: { IDENTITY_SERVICE_ADDRESS: `127.0.0.1:${port}`, ...certificates.environmentOf("operator") },

@@ -4,10 +4,10 @@ import {
   ImportRow,
   UserImportServiceClient,
 } from "#proto/gatehouse/identity/v1/user_import_service.ts";
-import { CliError } from "../cli-error.ts";
-import type { Command, CommandInput, Terminal } from "../command.ts";
-import { EXIT } from "../exit-code.ts";
-import { UsageError } from "../usage-error.ts";
+import { CliError } from "../../cli-error.ts";
+import type { Command, CommandInput, Terminal } from "../../command.ts";
+import { EXIT } from "../../exit-code.ts";
+import { UsageError } from "../../usage-error.ts";
 import {
   digestFile,
   readUsers,
@@ -16,11 +16,11 @@ import {
   type UserFile,
   type UserRow,
   userFileError,
-} from "../user-files/open-user-file.ts";
-import { oneOf } from "./one-of.ts";
-import { type PatientClient, patiently } from "./patient-call.ts";
-import { createProgress, type Progress } from "./progress.ts";
-import { replaceFile } from "./replaced-file.ts";
+} from "../../user-files/open-user-file.ts";
+import { oneOf } from "../one-of.ts";
+import { type PatientClient, patiently } from "../patient-call.ts";
+import { createProgress, type Progress } from "../progress.ts";
+import { replaceFile } from "../replaced-file.ts";
 
 const MAX_BATCH_ROWS = 100;
 /** Below the 64 KiB that a service receives. */

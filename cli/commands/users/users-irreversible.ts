@@ -1,8 +1,8 @@
 import { callUnary } from "#kit/rpc/rpc-client.ts";
 import { UserAdminServiceClient } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
-import type { Command } from "../command.ts";
-import { UsageError } from "../usage-error.ts";
-import { REASON_OPTION, reasonOf } from "./reason-option.ts";
+import type { Command } from "../../command.ts";
+import { UsageError } from "../../usage-error.ts";
+import { REASON_OPTION, reasonOf } from "../reason-option.ts";
 import { clientsText, DISABLE_CLIENTS, LEFT_CLIENTS, leftClients, sessionsEnded } from "./set-user-access.ts";
 
 const CONFIRMATION = { type: "boolean", description: "confirm: this cannot be undone" } as const;

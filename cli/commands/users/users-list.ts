@@ -1,9 +1,9 @@
 import { callUnary } from "#kit/rpc/rpc-client.ts";
 import { UserAdminServiceClient, UserStatus } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
-import type { Command } from "../command.ts";
-import { UsageError } from "../usage-error.ts";
-import { oneOf } from "./one-of.ts";
-import { table } from "./table.ts";
+import type { Command } from "../../command.ts";
+import { UsageError } from "../../usage-error.ts";
+import { oneOf } from "../one-of.ts";
+import { table } from "../table.ts";
 import { roleNamed, STATUSES, userView } from "./user-view.ts";
 
 const DEFAULT_LIMIT = 50;

@@ -5,10 +5,10 @@ import {
   type UserDetails,
   UserMailState,
 } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
-import type { Command } from "../command.ts";
-import { printable } from "../printable.ts";
+import type { Command } from "../../command.ts";
+import { printable } from "../../printable.ts";
+import { table } from "../table.ts";
 import { clientView } from "./clients.ts";
-import { table } from "./table.ts";
 import { userView } from "./user-view.ts";
 
 const MAX_CLIENTS = 100;

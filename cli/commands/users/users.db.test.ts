@@ -12,8 +12,8 @@ import { UserAdminServiceService } from "#proto/gatehouse/identity/v1/user_admin
 import { emptyTables } from "#tests/support/database/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { createTestCertificates, type TestCertificates } from "#tests/support/system/certificates.ts";
-import { run } from "../run.ts";
-import { COMMANDS } from "./commands.ts";
+import { run } from "../../run.ts";
+import { COMMANDS } from "../commands.ts";
 import type { UserView } from "./user-view.ts";
 
 let certificates: TestCertificates;

@@ -44,7 +44,7 @@ test("an error keeps its code and causes, and loses properties that libraries ad
 
 test("lines that are written together all come out when the process ends, as UTF-8, in order", () => {
   const script = `
-    const { bufferedOutput, createLogger } = await import("./service-kit/logger.ts");
+    const { bufferedOutput, createLogger } = await import("#kit/telemetry/logger.ts");
     const logger = createLogger("test", "info", bufferedOutput());
     for (let index = 0; index < 1_000; index += 1) logger.info({ index }, "Grüße");
     process.exit(0);`;
