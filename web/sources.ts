@@ -4,7 +4,7 @@ import { join, relative, resolve, sep } from "node:path";
 
 const ROOT = resolve(import.meta.dirname, "..");
 /** What the pages have of the clients. */
-const LIBRARY = join(ROOT, "clients", "browser");
+const CLIENTS = ["browser", "api"].map((name) => join(ROOT, "clients", name));
 /** What a build writes. */
 export const DIST = join(import.meta.dirname, "dist");
 /** The pages of `web/`, by their folder. */
@@ -27,7 +27,7 @@ export const manifestFile = (folder: string) => join(DIST, `${folder}.json`);
 
 /** A digest of everything that a build depends on: the same after `git clone` on another machine. */
 export function sourcesDigest(): string {
-  const sources = [import.meta.dirname, LIBRARY]
+  const sources = [import.meta.dirname, ...CLIENTS]
     .flatMap((folder) => readdirSync(folder, { recursive: true, withFileTypes: true }))
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name))

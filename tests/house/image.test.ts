@@ -65,7 +65,9 @@ test("what the build of the pages reads is in the build's context", () => {
   const extended = JSON.parse(text("web/tsconfig.json")).extends as string;
   const base = relative(ROOT, resolve(ROOT, "web", extended));
   expect(["web/build.ts", "web/tsconfig.json", base].filter((path) => !isInContext(path))).toEqual([]);
-  expect(dockerfile).toContain(`COPY ${base} ./\nCOPY web web\nCOPY clients/browser clients/browser\n`);
+  expect(dockerfile).toContain(
+    `COPY ${base} ./\nCOPY web web\nCOPY clients/browser clients/browser\nCOPY clients/api clients/api\n`,
+  );
 });
 
 test("everything that the image's programs load is in the image", () => {

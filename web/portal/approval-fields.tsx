@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import type { PendingApproval, Session } from "#clients/api/generated/gatehouse.ts";
+import type { PendingApproval } from "#clients/api/generated/gatehouse.ts";
 import { useSession } from "../session/session.ts";
 import { deviceOf, localeOf } from "../ui/format.ts";
 import { hasText, type Language } from "../ui/text.ts";
@@ -56,7 +56,7 @@ export function AskedBy({ approval }: { approval: Pick<PendingApproval, "current
   const { call } = useSession();
   const { data } = useQuery({
     queryKey: ["sessions"],
-    queryFn: () => call<{ sessions: Session[] }>("GET", "/auth/sessions"),
+    queryFn: () => call("GET /auth/sessions"),
     enabled: !approval.current,
   });
   if (approval.current) return `, ${t("approval.here")}`;

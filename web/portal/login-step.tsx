@@ -2,7 +2,6 @@ import { lazy, Suspense, useState } from "react";
 import type {
   MfaEnrollmentRequired,
   MfaRequired,
-  PasskeyCreationOptions,
   PasskeyRequestOptions,
 } from "#clients/api/generated/gatehouse.ts";
 import { askPasskey, canUsePasskeys, makePasskey, thisDevice } from "../session/passkeys.ts";
@@ -52,8 +51,12 @@ function SecondFactor({ step, onAnswer, onCancel }: StepProps<MfaRequired>) {
   const { step: send } = useSession();
   const { tempToken, methods, passkey, trustDeviceDays } = step;
   const [trustDevice, setTrust] = useState(false);
-  const verify = async (proof: { code: string } | { passkey: object }) =>
-    onAnswer(await send("/auth/mfa/verify", { tempToken, ...proof, ...(trustDevice && { trustDevice }) }));
+  const verify = async (proof: { code: string } | { passkey: Awaited<ReturnType<typeof askPasskey>> }) =>
+    onAnswer(
+      await send("POST /auth/mfa/verify", {
+        body: { tempToken, ...proof, ...(trustDevice && { trustDevice }) },
+      }),
+    );
   const byPasskey = useAction(async (options: PasskeyRequestOptions) =>
     verify({ passkey: await askPasskey(options) }),
   );
@@ -103,8 +106,8 @@ function NewPassword({ step, onAnswer, onCancel }: StepProps<{ tempToken: string
       <ActionForm
         submit={t("newPassword.submit")}
         wide
-        action={async ({ newPassword }) =>
-          onAnswer(await send("/auth/login/change-password", { tempToken, newPassword }))
+        action={async ({ newPassword = "" }) =>
+          onAnswer(await send("POST /auth/login/change-password", { body: { tempToken, newPassword } }))
         }
       >
         <PasswordField
@@ -119,6 +122,7 @@ function NewPassword({ step, onAnswer, onCancel }: StepProps<{ tempToken: string
   );
 }
 
+/** What the first second factor answers with the `tempToken` of a login: it goes on. */
 type Enrolled = LoginAnswer & { recoveryCodes?: string[] };
 
 function Enrollment({ step: { tempToken, methods }, onAnswer, onCancel }: StepProps<MfaEnrollmentRequired>) {
@@ -126,11 +130,12 @@ function Enrollment({ step: { tempToken, methods }, onAnswer, onCancel }: StepPr
   const { step: send } = useSession();
   const [setUp, setSetUp] = useState<TotpSetUp>();
   const [done, setDone] = useState<Enrolled>();
-  const begin = useAction(async () => setSetUp(await send<TotpSetUp>("/auth/mfa/setup", { tempToken })));
+  const finish = (answer: object) => setDone(answer as Enrolled);
+  const begin = useAction(async () => setSetUp(await send("POST /auth/mfa/setup", { body: { tempToken } })));
   const passkey = useAction(async () => {
-    const options = await send<PasskeyCreationOptions>("/auth/passkeys/options", { tempToken });
+    const options = await send("POST /auth/passkeys/options", { body: { tempToken } });
     const response = await makePasskey(options);
-    setDone(await send<Enrolled>("/auth/passkeys", { tempToken, response, name: thisDevice() }));
+    finish(await send("POST /auth/passkeys", { body: { tempToken, response, name: thisDevice() } }));
   });
   const problem = begin.problem ?? passkey.problem;
   if (done !== undefined) {
@@ -166,7 +171,7 @@ function Enrollment({ step: { tempToken, methods }, onAnswer, onCancel }: StepPr
               submit={t("totp.confirm")}
               wide
               action={async ({ code = "" }) =>
-                setDone(await send<Enrolled>("/auth/mfa/enable", { tempToken, code: code.trim() }))
+                finish(await send("POST /auth/mfa/enable", { body: { tempToken, code: code.trim() } }))
               }
             >
               <CodeField label={t("totp.code")} hint={t("totp.codeHint")} autoFocus />

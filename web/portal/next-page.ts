@@ -26,12 +26,9 @@ export interface ReturnTarget {
 /** Asks the gateway, which has the list. Undefined: nowhere. */
 export async function findReturn(to: string | undefined): Promise<ReturnTarget | undefined> {
   if (to === undefined) return undefined;
-  const path = `/auth/return-to?to=${encodeURIComponent(to)}`;
-  const { returnTo } = await callApi<{ returnTo: ReturnTarget | null }>(
-    (...call) => fetch(...call),
-    "GET",
-    path,
-  ).catch(() => ({ returnTo: null }));
+  const { returnTo } = await callApi((...call) => fetch(...call), "GET /auth/return-to", {
+    query: { to },
+  }).catch(() => ({ returnTo: null }));
   return returnTo ?? undefined;
 }
 

@@ -1,4 +1,8 @@
+import type { Body } from "#clients/api/endpoint.ts";
 import type { PasskeyCreationOptions } from "#clients/api/generated/gatehouse.ts";
+
+type PasskeyAnswer = Body<"POST /auth/passkeys/login">["response"];
+type NewPasskey = Body<"POST /auth/passkeys">["response"];
 
 /** Whether this browser can use passkeys at this address: never at an IP address. @see WebAuthn Level 3 §5.1.8. */
 export const canUsePasskeys = (): boolean =>
@@ -17,24 +21,24 @@ export async function canOfferPasskeys(): Promise<boolean> {
  * @param offer ends a request that waits in the field of the address, instead of a dialog of the browser.
  * @throws {DOMException} as `navigator.credentials.get`.
  */
-export async function askPasskey(options: object, offer?: AbortSignal): Promise<object> {
+export async function askPasskey(options: object, offer?: AbortSignal): Promise<PasskeyAnswer> {
   const publicKey = PublicKeyCredential.parseRequestOptionsFromJSON(
     options as PublicKeyCredentialRequestOptionsJSON,
   );
   const waiting = offer && ({ mediation: "conditional", signal: offer } as const);
-  return jsonOf(await navigator.credentials.get({ publicKey, ...waiting }));
+  return jsonOf<PasskeyAnswer>(await navigator.credentials.get({ publicKey, ...waiting }));
 }
 
 /** @throws {DOMException} as `navigator.credentials.create`. */
-export async function makePasskey(options: PasskeyCreationOptions): Promise<object> {
+export async function makePasskey(options: PasskeyCreationOptions): Promise<NewPasskey> {
   const publicKey = PublicKeyCredential.parseCreationOptionsFromJSON(
     options as PublicKeyCredentialCreationOptionsJSON,
   );
-  return jsonOf(await navigator.credentials.create({ publicKey }));
+  return jsonOf<NewPasskey>(await navigator.credentials.create({ publicKey }));
 }
 
-function jsonOf(credential: Credential | null): object {
-  if (credential instanceof PublicKeyCredential) return credential.toJSON();
+function jsonOf<T>(credential: Credential | null): T {
+  if (credential instanceof PublicKeyCredential) return credential.toJSON() as T;
   throw new DOMException("no passkey", "NotAllowedError");
 }
 

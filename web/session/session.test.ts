@@ -17,7 +17,9 @@ beforeEach(() => {
   return () => vi.unstubAllGlobals();
 });
 
-const answer = (data: unknown) => Response.json({ success: true, data });
+/** No other server sets the header. */
+const headers = { "gatehouse-answer": "gateway" };
+const answer = (data: unknown) => Response.json({ success: true, data }, { headers });
 
 /** The library's part, which has tests of its own. */
 function connected({ fetch = async () => answer({}), ...rest }: Partial<BrowserSession> = {}) {
@@ -84,11 +86,11 @@ test("the dialog of a proof stays until the library says that it is over, and sh
 
 test("who cancels the proof has cancelled the calls that wait for it", async () => {
   const refusal = { success: false, error: { code: "step_up_required", details: { acr: 2 } } };
-  const { session, ask } = connected({ fetch: async () => Response.json(refusal, { status: 401 }) });
+  const { session, ask } = connected({ fetch: async () => Response.json(refusal, { status: 401, headers }) });
   const asked = ask({});
   session.stepUp?.cancel();
   expect(await asked).toBeNull();
-  expect(await session.call("GET", "/a").catch(codeOf)).toBe("cancelled");
+  expect(await session.call("GET /auth/me").catch(codeOf)).toBe("cancelled");
 });
 
 test("a call that nobody has begun asks for no proof, and keeps its refusal", async () => {
@@ -97,11 +99,11 @@ test("a call that nobody has begun asks for no proof, and keeps its refusal", as
   const { session } = connected({
     fetch: async (_path, init) => {
       quiet.push(init?.isQuiet);
-      return Response.json(refusal, { status: 401 });
+      return Response.json(refusal, { status: 401, headers });
     },
   });
-  expect(await session.quietCall("GET", "/a").catch(codeOf)).toBe("step_up_required");
-  await session.call("GET", "/a").catch(codeOf);
+  expect(await session.quietCall("GET /auth/me").catch(codeOf)).toBe("step_up_required");
+  await session.call("GET /auth/me").catch(codeOf);
   expect(quiet).toEqual([true, undefined]);
 });
 
@@ -122,10 +124,10 @@ test.each(["logged_out", "expired", "replaced"] as const)(
     ]);
     await session.load();
     expect(session.account).toBeDefined();
-    expect(await call("POST", "/pay", {}).catch(codeOf)).toBe("cancelled");
+    expect(await call("POST /auth/mfa/setup", { body: {} }).catch(codeOf)).toBe("cancelled");
     expect(await fetch("/pay", {}).catch(codeOf)).toBe("cancelled");
-    await session.call("GET", "/own");
-    expect(sent).toEqual(["/auth/me", "/auth/me", "/own"]);
+    await session.call("GET /auth/sessions");
+    expect(sent).toEqual(["/auth/me", "/auth/me", "/auth/sessions"]);
   },
 );
 
@@ -146,7 +148,7 @@ test("a login of this page itself does not load it anew", async () => {
       return {} as T;
     },
   });
-  await session.step("/auth/oauth/exchange", {});
+  await session.step("POST /auth/oauth/exchange", { body: { code: "c", codeVerifier: "v" } });
   expect(reloads()).toBe(0);
   end("replaced");
   expect(reloads()).toBe(1);
@@ -185,11 +187,13 @@ test("what fails without an answer is offline; an answer of the gateway says mor
   const refused = () => Promise.reject(new GatehouseError(401, { code: "invalid_credentials" }));
   const { session } = connected({ step: lost, logout: lost, join: lost, fetch: lost });
   const codes = [
-    session.step("/auth/login", {}),
+    session.step("POST /auth/login", { body: { email: "a@example.com", password: "p" } }),
     session.logout("session"),
     session.resume({ always: true }),
-    session.call("GET", "/auth/me"),
-    connected({ step: refused }).session.step("/auth/login", {}),
+    session.call("GET /auth/me"),
+    connected({ step: refused }).session.step("POST /auth/login", {
+      body: { email: "a@example.com", password: "p" },
+    }),
   ].map((call) => call.then(() => "", codeOf));
   expect(await Promise.all(codes)).toEqual([
     "offline",

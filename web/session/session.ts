@@ -1,4 +1,5 @@
 import { createContext, useContext, useSyncExternalStore } from "react";
+import { type Answer, type Endpoint, type GivenTo, httpCall } from "#clients/api/endpoint.ts";
 import type { User } from "#clients/api/generated/gatehouse.ts";
 import { type BrowserSession, type CallInit, createSession } from "#clients/browser/browser-session.ts";
 import { GatehouseError } from "#clients/browser/gateway-calls.ts";
@@ -6,15 +7,7 @@ import type { Proof, StepUpRequest } from "#clients/browser/proofs.ts";
 import { callApi, offline, type Send } from "../ui/api.ts";
 import { askPasskey } from "./passkeys.ts";
 
-export interface Account {
-  user: User;
-  /** What the user's role holds. */
-  permissions: string[];
-  /** Only with a second factor. */
-  recoveryCodesLeft?: number;
-  totpEnabled: boolean;
-  hasPassword: boolean;
-}
+export type Account = Answer<"GET /auth/me">;
 
 /** Calls wait for it. */
 export interface StepUp extends Pick<StepUpRequest, "methods" | "passkey"> {
@@ -23,7 +16,11 @@ export interface StepUp extends Pick<StepUpRequest, "methods" | "passkey"> {
   cancel(): void;
 }
 
-export type Call = <T>(method: string, path: string, body?: object) => Promise<T>;
+export type Call = <E extends Endpoint>(endpoint: E, ...given: GivenTo<E>) => Promise<Answer<E>>;
+/** The tokens stay with the library. */
+type WithoutTokens<A> = A extends unknown
+  ? Omit<A, "accessToken" | "refreshToken" | "expiresIn" | "tokenType">
+  : never;
 type OnStepUp = (request: StepUpRequest) => Promise<Proof>;
 
 /** In storage, without any secret: whether it is worth asking for a session. */
@@ -77,10 +74,14 @@ export class Session {
   }
 
   /** A call that may end a login: its answer begins the session, or says what is missing. @throws {GatehouseError} */
-  readonly step = async <T extends object>(path: string, body: object): Promise<T> => {
+  readonly step = async <E extends Endpoint>(
+    endpoint: E,
+    ...given: GivenTo<E>
+  ): Promise<WithoutTokens<Answer<E>>> => {
+    const { path, body = {} } = httpCall(endpoint, ...given);
     this.#isEntering = true;
     try {
-      return await this.#client.step<T>(path, body).catch(offline);
+      return await this.#client.step<WithoutTokens<Answer<E>> & object>(path, body).catch(offline);
     } finally {
       this.#isEntering = false;
     }
@@ -92,7 +93,7 @@ export class Session {
   /** Reads the account again. @throws {GatehouseError} */
   readonly load = async (): Promise<void> => {
     const { call } = this;
-    const account = await call<Account>("GET", "/auth/me");
+    const account = await call("GET /auth/me");
     localStorage.setItem(HINT, "1");
     if (this.call === call) this.#set(account);
   };
@@ -122,14 +123,14 @@ export class Session {
       if (this.fetch !== send) throw cancelled();
       return this.#client.fetch(path, init);
     };
-    const call: Call = (method, path, body) =>
-      callApi<never>(send, method, path, body).catch((error: unknown) => {
+    const call: Call = (endpoint, ...given) =>
+      callApi(send, endpoint, ...given).catch((error: unknown) => {
         // The library has asked for a proof.
         const isCancelled = error instanceof GatehouseError && error.code === "step_up_required";
         throw isCancelled ? cancelled() : aboutPassword(error);
       });
-    const quietCall: Call = (method, path, body) =>
-      callApi<never>((url, init) => send(url, { ...init, isQuiet: true }), method, path, body);
+    const quietCall: Call = (endpoint, ...given) =>
+      callApi((url, init) => send(url, { ...init, isQuiet: true }), endpoint, ...given);
     return { fetch: send, call, quietCall };
   }
 

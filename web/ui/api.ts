@@ -1,11 +1,17 @@
-import { GatehouseError } from "#clients/browser/gateway-calls.ts";
+import { type Answer, type Endpoint, type GivenTo, httpCall } from "#clients/api/endpoint.ts";
+import { GatehouseError, readData } from "#clients/browser/gateway-calls.ts";
 
 export type Send = (url: string, init: RequestInit) => Promise<Response>;
 const DEADLINE_MS = 20_000;
 
 /** Calls the API with JSON. @returns `data` of the answer. @throws {GatehouseError} */
-export async function callApi<T>(send: Send, method: string, url: string, body?: object): Promise<T> {
-  const response = await send(url, {
+export async function callApi<E extends Endpoint>(
+  send: Send,
+  endpoint: E,
+  ...given: GivenTo<E>
+): Promise<Answer<E>> {
+  const { method, path, body } = httpCall(endpoint, ...given);
+  const response = await send(path, {
     method,
     signal: AbortSignal.timeout(DEADLINE_MS),
     ...(body !== undefined && {
@@ -13,28 +19,10 @@ export async function callApi<T>(send: Send, method: string, url: string, body?:
       body: JSON.stringify(body),
     }),
   }).catch(offline);
-  return readAnswer<T>(response);
+  return readData<Answer<E>>(response).catch(offline);
 }
 
 /** What fails without an answer has the code `offline`. */
 export function offline(error: unknown): never {
   throw error instanceof GatehouseError ? error : new GatehouseError(0, { code: "offline" });
-}
-
-/** @throws {GatehouseError} for every answer that is no success, and `offline` for one that breaks off. */
-export async function readAnswer<T>(response: Response): Promise<T> {
-  const answer = (await response.json().catch((error: unknown) => {
-    return error instanceof SyntaxError ? {} : offline(error);
-  })) as {
-    data?: T;
-    error?: { code?: string; requestId?: string; details?: unknown };
-  };
-  if (response.ok && answer.data !== undefined) return answer.data;
-  const { code = "internal_error", requestId, details } = answer.error ?? {};
-  throw new GatehouseError(response.status, {
-    code,
-    requestId: requestId ?? response.headers.get("x-request-id") ?? "",
-    details,
-    retryAfterS: Number(response.headers.get("retry-after") ?? 0),
-  });
 }

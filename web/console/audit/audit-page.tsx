@@ -1,7 +1,6 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
-import type { AuditEntry } from "#clients/api/generated/gatehouse.ts";
 import { type Account, useAccount, useSession } from "../../session/session.ts";
 import { Button } from "../../ui/button.tsx";
 import { PageTitle } from "../../ui/frame.tsx";
@@ -9,7 +8,7 @@ import { Notice } from "../../ui/notice.tsx";
 import { Found } from "../../ui/states.tsx";
 import { may } from "../may.ts";
 import { useText } from "../text.ts";
-import { type AuditSearch, isUuid, queryOf, withoutTimes } from "./audit-search.ts";
+import { type AuditSearch, filtersOf, isUuid, withoutTimes } from "./audit-search.ts";
 import { EntryRows } from "./entry-rows.tsx";
 import { ExportSheet } from "./export-sheet.tsx";
 import { Filters } from "./filters.tsx";
@@ -54,7 +53,7 @@ export function AuditPage() {
           </div>
         )}
         {isLive ? (
-          <Follow key={queryOf(search)} search={withoutTimes(search)} />
+          <Follow key={JSON.stringify(filtersOf(search))} search={withoutTimes(search)} />
         ) : (
           <Results search={search} account={account} />
         )}
@@ -64,11 +63,6 @@ export function AuditPage() {
   );
 }
 
-interface Page {
-  entries: AuditEntry[];
-  nextCursor: string | null;
-}
-
 function Results({ search, account }: { search: AuditSearch; account: Account }) {
   const t = useText();
   const { call } = useSession();
@@ -76,7 +70,9 @@ function Results({ search, account }: { search: AuditSearch; account: Account })
   const query = useInfiniteQuery({
     queryKey: ["audit", "list", search],
     queryFn: ({ pageParam }) =>
-      call<Page>("GET", `/admin/audit?${queryOf(search, pageParam === "" ? {} : { cursor: pageParam })}`),
+      call("GET /admin/audit", {
+        query: { ...filtersOf(search), ...(pageParam !== "" && { cursor: pageParam }) },
+      }),
     initialPageParam: "",
     getNextPageParam: ({ nextCursor }) => nextCursor ?? undefined,
     enabled: isAllowed,

@@ -38,8 +38,8 @@ export function problemOf(name: TextFilter, value: string) {
 }
 
 /** For the API. @param more beside the filters. */
-export function queryOf({ live: _page, ...filters }: AuditSearch, more: Record<string, string> = {}): string {
-  return new URLSearchParams({ ...filters, ...more }).toString();
+export function filtersOf({ live: _page, ...filters }: AuditSearch) {
+  return filters;
 }
 
 /** Following shows entries as they come: neither times nor a call that is over choose among them. */

@@ -3,10 +3,9 @@ import { GatehouseError } from "#clients/browser/gateway-calls.ts";
 import { type ProofProblem, Unproven } from "../../audit-proof/bytes.ts";
 import { type Checkpoint, openCheckpoint } from "../../audit-proof/checkpoint.ts";
 import { hasOnlyGrown } from "../../audit-proof/tree.ts";
-import { type EntryProof, type ShownEntry, verifyEntry } from "../../audit-proof/verify-entry.ts";
+import { type ShownEntry, verifyEntry } from "../../audit-proof/verify-entry.ts";
+import type { Call } from "../../session/session.ts";
 import { type LogMemory, readMemory, rememberCheckpoint, trustKey } from "./log-memory.ts";
-
-type Call = <T>(method: string, path: string) => Promise<T>;
 
 /**
  * `key`: the server names another key than the trusted one. `shorter`: the log ends before a checkpoint that was seen. `rewritten`: it does
@@ -53,10 +52,7 @@ export async function checkLog(call: Call): Promise<Checked<LogState>> {
   // Before the call: what was seen by then must be in the answer.
   const memory = readMemory();
   return checked({ memory }, async (evidence) => {
-    const answer = await call<{ checkpoint: string; verifierKey: string }>(
-      "GET",
-      "/admin/audit/checkpoint",
-    ).catch((error: unknown) => {
+    const answer = await call("GET /admin/audit/checkpoint").catch((error: unknown) => {
       if (!(error instanceof GatehouseError && error.status === 404)) throw error;
       if (memory.last !== undefined) throw new Contradiction("shorter");
       return undefined;
@@ -84,7 +80,7 @@ export async function checkLog(call: Call): Promise<Checked<LogState>> {
 export async function checkEntry(call: Call, id: string): Promise<Checked<ProvenEntry>> {
   const memory = readMemory();
   return checked({ id, memory }, async (evidence) => {
-    const answer = await call<{ entry: AuditEntry; proof: EntryProof | null }>("GET", `/admin/audit/${id}`);
+    const answer = await call("GET /admin/audit/{id}", { path: { id } });
     evidence.answer = answer;
     const { entry, proof } = answer;
     if (proof === null || memory.key === undefined) {
@@ -93,7 +89,7 @@ export async function checkEntry(call: Call, id: string): Promise<Checked<Proven
       if (entry.id !== id) throw new Contradiction("other");
       return { kind: "waiting", entry };
     }
-    const verdict = await verifyEntry(entry as ShownEntry, proof, memory.key);
+    const verdict = await verifyEntry(entry as object as ShownEntry, proof, memory.key);
     if (!verdict.isProven) throw new Contradiction(verdict.problem);
     const { leaf, checkpoint } = verdict;
     if (leaf.id !== id) throw new Contradiction("other");
@@ -124,12 +120,13 @@ async function admit(
 }
 
 async function readGrowth(call: Call, from: number, to: number): Promise<string[]> {
-  const path = `/admin/audit/consistency?from=${from}&to=${to}`;
-  const { proof } = await call<{ proof: string[] }>("GET", path).catch((error: unknown) => {
-    // A signed checkpoint has this size.
-    if (error instanceof GatehouseError && error.status === 404) throw new Contradiction("shorter");
-    throw error;
-  });
+  const { proof } = await call("GET /admin/audit/consistency", { query: { from, to } }).catch(
+    (error: unknown) => {
+      // A signed checkpoint has this size.
+      if (error instanceof GatehouseError && error.status === 404) throw new Contradiction("shorter");
+      throw error;
+    },
+  );
   if (!Array.isArray(proof)) throw new Contradiction("form");
   return proof.map(textOf);
 }

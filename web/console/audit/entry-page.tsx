@@ -98,8 +98,8 @@ function CallSection({ entry }: { entry: AuditEntry }) {
   const query = useReading({
     queryKey: ["audit", "call", requestId],
     read: (call) =>
-      call<{ entries: AuditEntry[] }>("GET", `/admin/audit?requestId=${requestId}&limit=100`).then(
-        ({ entries }) => entries.toReversed(),
+      call("GET /admin/audit", { query: { requestId, limit: 100 } }).then(({ entries }) =>
+        entries.toReversed(),
       ),
     staleTime: Infinity,
   });

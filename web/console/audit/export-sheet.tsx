@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from "react";
+import { httpCall } from "#clients/api/endpoint.ts";
 import { useSession } from "../../session/session.ts";
 import { Button } from "../../ui/button.tsx";
 import { Sheet } from "../../ui/dialog.tsx";
@@ -7,7 +8,7 @@ import { Notice } from "../../ui/notice.tsx";
 import { save } from "../../ui/save.ts";
 import { useLanguage } from "../../ui/text.ts";
 import { useText } from "../text.ts";
-import { type AuditSearch, queryOf } from "./audit-search.ts";
+import { type AuditSearch, filtersOf } from "./audit-search.ts";
 import { type Format, MAX_EXPORT_BYTES, readExport, type Whole } from "./read-export.ts";
 
 /** What the search finds, as a file. */
@@ -25,10 +26,13 @@ export function ExportSheet({ search, onClose }: { search: AuditSearch; onClose:
     setWhole(undefined);
     setBytes(0);
     // Where a fresh proof of the person is demanded, this call asks for it.
-    await call("GET", "/admin/audit/tail");
-    const response = await send(`/admin/audit/export?${queryOf(search, { format })}`, {
-      signal: controller.signal,
-    });
+    await call("GET /admin/audit/tail");
+    const response = await send(
+      httpCall("GET /admin/audit/export", { query: { ...filtersOf(search), format } }).path,
+      {
+        signal: controller.signal,
+      },
+    );
     const { file, whole: found } = await readExport(response, format, setBytes);
     if (controller.signal.aborted) return;
     const time = new Date().toISOString().slice(0, 19).replaceAll(":", "");

@@ -1,5 +1,4 @@
-import { GatehouseError } from "#clients/browser/gateway-calls.ts";
-import { readAnswer } from "../../ui/api.ts";
+import { GatehouseError, readData } from "#clients/browser/gateway-calls.ts";
 
 export type Format = "ndjson" | "csv";
 /**
@@ -24,7 +23,7 @@ export async function readExport(
   maxBytes = MAX_EXPORT_BYTES,
 ): Promise<{ file?: Blob; whole: Whole }> {
   if (!response.ok || response.body === null) {
-    await readAnswer(response);
+    await readData(response);
     throw new GatehouseError(response.status, { code: "internal_error" });
   }
   const pieces: Uint8Array<ArrayBuffer>[] = [];

@@ -3,7 +3,7 @@ import type { AuditEntry } from "#clients/api/generated/gatehouse.ts";
 import { stopOf, useStopped } from "../../session/reading.tsx";
 import { useSession } from "../../session/session.ts";
 import { attended } from "../../ui/attended.tsx";
-import { type AuditSearch, queryOf } from "./audit-search.ts";
+import { type AuditSearch, filtersOf } from "./audit-search.ts";
 
 export const MAX_ROWS = 500;
 const PERIOD_MS = 2_000;
@@ -19,18 +19,12 @@ interface Tail {
   gap?: { from: string; to: string };
 }
 
-interface Answer {
-  entries: AuditEntry[];
-  nextAfter: number;
-  size: number;
-}
-
 /** Follows the log from now on, by number, so an interruption or a pause loses nothing. */
 export function useTail(search: AuditSearch, isPaused: boolean): Tail & { goOn: () => void } {
   const { call, quietCall } = useSession();
   const [tail, setTail] = useState<Tail>({ entries: [], dropped: 0, state: { kind: "starting" } });
   const place = useRef<number>(undefined);
-  const filters = queryOf(search);
+  const filters = JSON.stringify(filtersOf(search));
   const [turn, setTurn] = useState(0);
   const isQuiet = useRef(false);
   const goOn = (how?: "quietly" | "asking") => {
@@ -47,8 +41,8 @@ export function useTail(search: AuditSearch, isPaused: boolean): Tail & { goOn: 
     const { signal } = stop;
     let interruptedAt: string | undefined;
     const step = async (): Promise<number> => {
-      const after = place.current === undefined ? "" : `&after=${place.current}`;
-      const asked = ask<Answer>("GET", `/admin/audit/tail?${filters}${after}`);
+      const after = place.current;
+      const asked = ask("GET /admin/audit/tail", { query: { ...JSON.parse(filters), after } });
       ask = quietCall;
       const answer = await asked;
       if (signal.aborted) return 0;

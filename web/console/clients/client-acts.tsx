@@ -20,7 +20,7 @@ export function ClientActs({ client, ownerEmail, onDeleted }: Props) {
   const queries = useQueryClient();
   const done = useDone();
   const change = async (body: object) => {
-    await call("PATCH", `/admin/clients/${client.id}`, body);
+    await call("PATCH /admin/clients/{id}", { path: { id: client.id }, body });
     done("changeClient.done");
     await queries.invalidateQueries({ queryKey: ["clients"] });
   };
@@ -79,7 +79,7 @@ export function ClientActs({ client, ownerEmail, onDeleted }: Props) {
           effect={t("deleteClient.effect")}
           typed={client.name}
           act={async ({ reason }) => {
-            await call("DELETE", `/admin/clients/${client.id}`, { reason });
+            await call("DELETE /admin/clients/{id}", { path: { id: client.id }, body: { reason } });
             onDeleted();
             await queries.invalidateQueries({ queryKey: ["clients"] });
           }}

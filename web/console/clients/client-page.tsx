@@ -22,7 +22,7 @@ export function ClientPage() {
   const [isGone, setGone] = useState(false);
   const query = useReading({
     queryKey: ["clients", id],
-    read: (call) => call<{ client: ClientWithCredentials }>("GET", `/admin/clients/${id}`),
+    read: (call) => call("GET /admin/clients/{id}", { path: { id } }),
     enabled: !isGone,
   });
   const back = (
@@ -107,7 +107,7 @@ function Shown({ client, onDeleted }: { client: ClientWithCredentials; onDeleted
 function useOwner(ownerId: string | null, mayRead: boolean): ManagedUser | undefined {
   const { data } = useReading({
     queryKey: ["users", ownerId],
-    read: (call) => call<{ user: ManagedUser }>("GET", `/admin/users/${ownerId}`),
+    read: (call) => call("GET /admin/users/{id}", { path: { id: ownerId ?? "" } }),
     enabled: ownerId !== null && mayRead,
   });
   return data?.user;

@@ -18,9 +18,7 @@ export function useClients({ owner }: { owner: string }) {
   const { call } = useSession();
   return useInfiniteQuery({
     queryKey: ["clients", "list", owner],
-    ...pages((cursor) =>
-      call<Page>("GET", `/admin/clients?${new URLSearchParams({ ...(owner && { owner }), ...cursor })}`),
-    ),
+    ...pages((cursor) => call("GET /admin/clients", { query: { ...(owner && { owner }), ...cursor } })),
   });
 }
 

@@ -79,7 +79,10 @@ function Revoke({ client, credential }: { client: ClientWithCredentials; credent
       label={t("credentials.revokeIt", { name: credential.name || credential.keyId || credential.id })}
       effect={t("credentials.revokeEffect")}
       act={async ({ reason }) => {
-        await call("DELETE", `/admin/clients/${client.id}/credentials/${credential.id}`, { reason });
+        await call("DELETE /admin/clients/{id}/credentials/{credentialId}", {
+          path: { id: client.id, credentialId: credential.id },
+          body: { reason },
+        });
         done("credentials.revoked");
         await queries.invalidateQueries({ queryKey: ["clients"] });
       }}
@@ -103,13 +106,13 @@ function Add({ client }: { client: ClientWithCredentials }) {
         name={t("credentials.add")}
         effect={t("credentials.addEffect")}
         act={async ({ name = "", publicKey, reason }) => {
-          const key = kind === "public_key" ? { publicKey: parsedKey(publicKey) } : {};
-          const body = { kind, ...(name.trim() !== "" && { name: name.trim() }), ...key, reason };
-          const { secret } = await call<{ secret: string | null }>(
-            "POST",
-            `/admin/clients/${client.id}/credentials`,
+          const told = { name: name.trim() || undefined, reason };
+          const body =
+            kind === "public_key" ? { kind, publicKey: parsedKey(publicKey), ...told } : { kind, ...told };
+          const { secret } = await call("POST /admin/clients/{id}/credentials", {
+            path: { id: client.id },
             body,
-          );
+          });
           if (secret !== null) setShown({ kind, secret });
           await queries.invalidateQueries({ queryKey: ["clients"] });
         }}
@@ -173,10 +176,10 @@ function Add({ client }: { client: ClientWithCredentials }) {
 }
 
 /** @throws {GatehouseError} `validation_failed` at the field. */
-function parsedKey(text = ""): object {
+function parsedKey(text = ""): { kty: string } {
   try {
     const key: unknown = JSON.parse(text);
-    if (typeof key === "object" && key !== null) return key;
+    if (typeof key === "object" && key !== null) return key as { kty: string };
   } catch {}
   throw new GatehouseError(400, { code: "validation_failed", details: [{ field: "publicKey" }] });
 }

@@ -1,5 +1,4 @@
 import { useContext, useId } from "react";
-import type { ManagedUser } from "#clients/api/generated/gatehouse.ts";
 import { GatehouseError } from "#clients/browser/gateway-calls.ts";
 import { useAccount, useSession, useUser } from "../../session/session.ts";
 import { EmailField } from "../../ui/field.tsx";
@@ -85,8 +84,7 @@ export function useOwnerId(): (email: string) => Promise<string> {
   return async (typed) => {
     const email = typed.trim().toLowerCase();
     if (email === user.email.toLowerCase()) return user.id;
-    const search = new URLSearchParams({ query: email, status: "active" });
-    const { users } = await call<{ users: ManagedUser[] }>("GET", `/admin/users?${search}`);
+    const { users } = await call("GET /admin/users", { query: { query: email, status: "active" } });
     const found = users.find((one) => one.email.toLowerCase() === email);
     if (found === undefined)
       throw new GatehouseError(400, { code: "validation_failed", details: [{ field: "owner" }] });

@@ -1,6 +1,5 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
-import type { Client } from "#clients/api/generated/gatehouse.ts";
 import { useSession } from "../../session/session.ts";
 import { Field } from "../../ui/field.tsx";
 import { ActionForm } from "../../ui/form.tsx";
@@ -27,7 +26,7 @@ export function NewClientPage() {
             const permissions = chosenPermissions(form);
             const ownerId = await ownerIdOf(owner);
             const body = { name: name.trim(), ownerId, permissions, reason };
-            const { client } = await call<{ client: Client }>("POST", "/admin/clients", body);
+            const { client } = await call("POST /admin/clients", { body });
             await queries.invalidateQueries({ queryKey: ["clients"] });
             await navigate({ to: "/clients/$id", params: { id: client.id } });
           }}

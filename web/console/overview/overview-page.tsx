@@ -35,8 +35,9 @@ export function OverviewPage() {
       const { interval, lengthMs } = SPANS[span];
       const to = new Date();
       const from = new Date(to.getTime() - lengthMs);
-      const asked = new URLSearchParams({ interval, from: from.toISOString(), to: to.toISOString() });
-      return call<Summary>("GET", `/admin/audit/summary?${asked}`);
+      return call("GET /admin/audit/summary", {
+        query: { interval, from: from.toISOString(), to: to.toISOString() },
+      });
     },
     staleTime: REFRESH_MS,
     refetchInterval: REFRESH_MS,

@@ -1,4 +1,5 @@
 import { type QueryClient, useQueryClient } from "@tanstack/react-query";
+import type { Body, GivenTo } from "#clients/api/endpoint.ts";
 import type { ManagedUser, Role, UserDetails } from "#clients/api/generated/gatehouse.ts";
 import { useAccount, useSession } from "../../session/session.ts";
 import { SelectField } from "../../ui/field.tsx";
@@ -45,13 +46,20 @@ export function Acts(props: Props) {
   );
 }
 
+type ActOnUser =
+  | "PATCH /admin/users/{id}"
+  | "POST /admin/users/{id}/unlock"
+  | "POST /admin/users/{id}/sessions/revoke"
+  | "POST /admin/users/{id}/mfa/reset";
+
 /** Calls with the entered reason, loads the account again, and says that it is done. */
 function useAct({ user }: Pick<Props, "user">) {
   const { call } = useSession();
   const queries = useQueryClient();
   const done = useDone();
-  return async (method: string, path: string, body: object, ...said: Parameters<typeof done>) => {
-    await call(method, `/admin/users/${user.id}${path}`, body);
+  const path = { id: user.id };
+  return async <E extends ActOnUser>(endpoint: E, body: Body<E>, ...said: Parameters<typeof done>) => {
+    await call(endpoint, ...([{ path, body }] as unknown as GivenTo<E>));
     done(...said);
     await loadPeopleAgain(queries);
   };
@@ -68,7 +76,7 @@ function Unlock({ user }: Props) {
     <Act
       name={t("unlock.name")}
       effect={t("unlock.effect")}
-      act={({ reason }) => act("POST", "/unlock", { reason }, "unlock.done")}
+      act={({ reason }) => act("POST /admin/users/{id}/unlock", { reason }, "unlock.done")}
     />
   );
 }
@@ -80,7 +88,7 @@ function EndSessions({ user }: Props) {
     <Act
       name={t("endSessions.name")}
       effect={t("endSessions.effect")}
-      act={({ reason }) => act("POST", "/sessions/revoke", { reason }, "endSessions.done")}
+      act={({ reason }) => act("POST /admin/users/{id}/sessions/revoke", { reason }, "endSessions.done")}
     />
   );
 }
@@ -94,7 +102,11 @@ function DemandPassword({ user }: Props) {
       name={t(mustChangePassword ? "demandPassword.undo" : "demandPassword.name")}
       effect={t(mustChangePassword ? "demandPassword.undoEffect" : "demandPassword.effect")}
       act={({ reason }) =>
-        act("PATCH", "", { reason, mustChangePassword: !mustChangePassword }, "demandPassword.done")
+        act(
+          "PATCH /admin/users/{id}",
+          { reason, mustChangePassword: !mustChangePassword },
+          "demandPassword.done",
+        )
       }
     />
   );
@@ -109,7 +121,9 @@ function ChangeRole({ user, roles }: Props) {
     <Act
       name={t("changeRole.name")}
       effect={t("changeRole.effect", { role: user.role })}
-      act={({ role = "", reason }) => act("PATCH", "", { role, reason }, "changeRole.done", { role })}
+      act={({ role = "", reason }) =>
+        act("PATCH /admin/users/{id}", { role, reason }, "changeRole.done", { role })
+      }
     >
       <SelectField
         name="role"
@@ -131,7 +145,7 @@ function ResetMfa({ user, details }: Props) {
       kind="danger"
       effect={t("resetMfa.effect", { count })}
       typed={user.email}
-      act={({ reason }) => act("POST", "/mfa/reset", { reason }, "resetMfa.done")}
+      act={({ reason }) => act("POST /admin/users/{id}/mfa/reset", { reason }, "resetMfa.done")}
     />
   );
 }
@@ -148,7 +162,7 @@ function SetStatus({ user, withClients }: WithClients) {
       <Act
         name={t("enable.name")}
         effect={t("enable.effect")}
-        act={({ reason }) => act("PATCH", "", { status: "active", reason }, "enable.done")}
+        act={({ reason }) => act("PATCH /admin/users/{id}", { status: "active", reason }, "enable.done")}
       />
     );
   return (
@@ -158,7 +172,11 @@ function SetStatus({ user, withClients }: WithClients) {
       effect={t("disable.effect")}
       typed={user.email}
       act={({ reason, clients }) =>
-        act("PATCH", "", { status: "disabled", reason, ...(clients && { clients }) }, "disable.done")
+        act(
+          "PATCH /admin/users/{id}",
+          { status: "disabled", reason, clients: whatOfClients(clients) },
+          "disable.done",
+        )
       }
     >
       {withClients && <ClientsToo />}
@@ -177,7 +195,10 @@ function Delete({ user, withClients, onDeleted }: WithClients) {
       effect={t("deleteUser.effect")}
       typed={user.email}
       act={async ({ reason, clients }) => {
-        await call("DELETE", `/admin/users/${user.id}`, { reason, ...(clients && { clients }) });
+        await call("DELETE /admin/users/{id}", {
+          path: { id: user.id },
+          body: { reason, clients: whatOfClients(clients) },
+        });
         onDeleted();
         await loadPeopleAgain(queries);
       }}
@@ -186,6 +207,9 @@ function Delete({ user, withClients, onDeleted }: WithClients) {
     </Act>
   );
 }
+
+/** As the box of `ClientsToo` says. */
+const whatOfClients = (chosen?: string) => (chosen === "disable" ? chosen : undefined);
 
 /** What becomes of the programs of whom the person answers. */
 function ClientsToo() {

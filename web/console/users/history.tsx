@@ -1,4 +1,4 @@
-import type { AuditEntry, Session, UserDetails } from "#clients/api/generated/gatehouse.ts";
+import type { UserDetails } from "#clients/api/generated/gatehouse.ts";
 import { useReading } from "../../session/reading.tsx";
 import { deviceOf } from "../../ui/format.ts";
 import { Found } from "../../ui/states.tsx";
@@ -13,10 +13,10 @@ const FAILURES = 10;
 export function Failures({ userId }: { userId: string }) {
   const t = useText();
   const known = useKnownText();
-  const search = new URLSearchParams({ action: "user.login_failed", resource: userId, limit: `${FAILURES}` });
   const query = useReading({
     queryKey: ["users", userId, "failures"],
-    read: (call) => call<{ entries: AuditEntry[] }>("GET", `/admin/audit?${search}`),
+    read: (call) =>
+      call("GET /admin/audit", { query: { action: "user.login_failed", resource: userId, limit: FAILURES } }),
   });
   return (
     <Panel title={t("history.failures")}>
@@ -55,7 +55,7 @@ export function Sessions({ userId }: { userId: string }) {
   const known = useKnownText();
   const query = useReading({
     queryKey: ["users", userId, "sessions"],
-    read: (call) => call<{ sessions: Session[] }>("GET", `/admin/users/${userId}/sessions`),
+    read: (call) => call("GET /admin/users/{id}/sessions", { path: { id: userId } }),
   });
   return (
     <Panel title={t("history.sessions")}>

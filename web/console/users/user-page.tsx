@@ -31,7 +31,7 @@ export function UserPage() {
   const [isGone, setGone] = useState(false);
   const query = useReading({
     queryKey: ["users", id],
-    read: (call) => call<Described>("GET", `/admin/users/${id}`),
+    read: (call) => call("GET /admin/users/{id}", { path: { id } }),
     enabled: !isGone,
   });
   if (isGone)

@@ -1,6 +1,6 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useLocation, useNavigate } from "@tanstack/react-router";
-import type { ManagedUser, Role } from "#clients/api/generated/gatehouse.ts";
+import type { ManagedUser } from "#clients/api/generated/gatehouse.ts";
 import { useReading } from "../../session/reading.tsx";
 import { useSession } from "../../session/session.ts";
 import { Field, SelectField } from "../../ui/field.tsx";
@@ -17,7 +17,7 @@ import { UserTags } from "./user-tags.tsx";
 export interface Wanted {
   query?: string;
   role?: string;
-  status?: string;
+  status?: "active" | "disabled";
 }
 
 /** What is looked for stays with the entry of the history: not in the address, since it may name a person. */
@@ -33,14 +33,9 @@ function useWanted(): [Wanted, (wanted: Wanted) => void] {
 export function useRoles() {
   return useReading({
     queryKey: ["roles"],
-    read: (call) => call<{ roles: Role[] }>("GET", "/admin/roles"),
+    read: (call) => call("GET /admin/roles"),
     staleTime: 60_000,
   });
-}
-
-interface Page {
-  users: ManagedUser[];
-  nextCursor: string | null;
 }
 
 export function UsersPage() {
@@ -49,7 +44,7 @@ export function UsersPage() {
   const [wanted, setWanted] = useWanted();
   const query = useInfiniteQuery({
     queryKey: ["users", "list", wanted],
-    ...pages((cursor) => call<Page>("GET", `/admin/users?${new URLSearchParams({ ...wanted, ...cursor })}`)),
+    ...pages((cursor) => call("GET /admin/users", { query: { ...wanted, ...cursor } })),
   });
   return (
     <>

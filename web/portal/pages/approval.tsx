@@ -26,10 +26,7 @@ export function ApprovalPage() {
   const { return_to: to } = useSearch({ from: "/in/approvals/$id" });
   const query = useReading({
     queryKey: ["approvals", id],
-    read: async (call) => {
-      const path = `/auth/me/approvals/${encodeURIComponent(id)}`;
-      return (await call<{ approval: Approval }>("GET", path)).approval;
-    },
+    read: async (call) => (await call("GET /auth/me/approvals/{id}", { path: { id } })).approval,
     // It may end, or be used, while it is shown.
     refetchInterval: ({ state: { data } }) => (data?.state === "pending" ? POLL_MS : false),
   });
@@ -97,9 +94,9 @@ function Decision({ approval, to }: { approval: Approval; to: string | undefined
   const queries = useQueryClient();
   const { id, methods, passkey, current } = approval;
   const reload = () => queries.invalidateQueries({ queryKey: ["approvals"] });
-  const give = async (proof: { code: string } | { passkey: object }) => {
+  const give = async (proof: { code: string } | { passkey: Awaited<ReturnType<typeof askPasskey>> }) => {
     // A wrong answer may have been the last one.
-    await call("POST", "/auth/approvals/verify", { approvalId: id, ...proof }).finally(reload);
+    await call("POST /auth/approvals/verify", { body: { approvalId: id, ...proof } }).finally(reload);
     const target = await findReturn(to);
     if (target !== undefined) location.assign(target.url);
   };
@@ -107,7 +104,7 @@ function Decision({ approval, to }: { approval: Approval; to: string | undefined
     give({ passkey: await askPasskey(options) }),
   );
   const refuse = useAction(async () => {
-    await call("POST", `/auth/me/approvals/${id}/refuse`).finally(reload);
+    await call("POST /auth/me/approvals/{id}/refuse", { path: { id } }).finally(reload);
   });
   const problem = byPasskey.problem ?? refuse.problem;
   const hasCode = methods.includes("totp") || methods.includes("recovery_code");

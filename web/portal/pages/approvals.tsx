@@ -15,8 +15,7 @@ export function ApprovalsPage() {
   const t = useText();
   const query = useReading({
     queryKey: ["approvals", "list"],
-    read: async (call) =>
-      (await call<{ approvals: PendingApproval[] }>("GET", "/auth/me/approvals")).approvals,
+    read: async (call) => (await call("GET /auth/me/approvals")).approvals,
     refetchInterval: POLL_MS,
   });
   return (

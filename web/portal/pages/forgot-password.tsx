@@ -34,7 +34,7 @@ export function ForgotPasswordPage() {
         submit={t("forgot.submit")}
         wide
         action={async (entered) => {
-          await callApi(fetch, "POST", "/auth/forgot-password", { email: entered.email });
+          await callApi(fetch, "POST /auth/forgot-password", { body: { email: entered.email ?? "" } });
           setEmail(entered.email);
         }}
       >

@@ -1,6 +1,5 @@
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense, useEffect, useRef, useState } from "react";
-import type { PasskeyRequestOptions } from "#clients/api/generated/gatehouse.ts";
 import { askPasskey, canOfferPasskeys, canUsePasskeys } from "../../session/passkeys.ts";
 import { type Session, useSession } from "../../session/session.ts";
 import { callApi } from "../../ui/api.ts";
@@ -55,9 +54,9 @@ export function LoginPage() {
         <ActionForm
           submit={t("login.submit")}
           wide
-          action={async ({ email = "", password }) => {
+          action={async ({ email = "", password = "" }) => {
             setTried(email);
-            await go(await session.step("/auth/login", { email, password }));
+            await go(await session.step("POST /auth/login", { body: { email, password } }));
           }}
           help={(code) =>
             code === "invalid_credentials" && (
@@ -101,13 +100,14 @@ export function LoginPage() {
 }
 
 async function loginWithPasskey({ step }: Session, offer?: AbortSignal): Promise<LoginAnswer> {
-  const { challengeToken, options } = await callApi<{
-    challengeToken: string;
-    options: PasskeyRequestOptions;
-  }>((...call) => fetch(...call), "POST", "/auth/passkeys/login/options", {});
+  const { challengeToken, options } = await callApi(
+    (...call) => fetch(...call),
+    "POST /auth/passkeys/login/options",
+    { body: {} },
+  );
   offer?.throwIfAborted();
   const response = await askPasskey(options, offer);
-  return step("/auth/passkeys/login", { challengeToken, response });
+  return step("POST /auth/passkeys/login", { body: { challengeToken, response } });
 }
 
 /**

@@ -1,5 +1,6 @@
 import { Link, useLocation } from "@tanstack/react-router";
 import { useState } from "react";
+import type { Body } from "#clients/api/endpoint.ts";
 import { aboutPassword, useAccount, useSession } from "../../session/session.ts";
 import { callApi } from "../../ui/api.ts";
 import { Button } from "../../ui/button.tsx";
@@ -40,9 +41,10 @@ function OneLink({ link }: { link: MailLink }) {
     t(`mailLinks.${of}.${part}` as TextKey);
 
   const hasSession = account !== undefined && TAKES_SESSION.has(link);
-  const use = async (which: MailLink, body: object = {}) => {
+  const use = async (which: MailLink, entered: object = {}) => {
     const send = hasSession ? session.fetch : fetch;
-    await callApi(send, "POST", `/auth/${which}`, { token, ...body }).catch((error: unknown) => {
+    const body = { token, ...entered } as Body<`POST /auth/${MailLink}`>;
+    await callApi(send, `POST /auth/${which}`, { body }).catch((error: unknown) => {
       throw aboutPassword(error);
     });
     if (account !== undefined) await session.loadAgain();

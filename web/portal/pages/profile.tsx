@@ -40,7 +40,7 @@ function Names() {
         submit={t("form.save")}
         action={async (names) => {
           setSaved(false);
-          await call("PATCH", "/auth/me", names);
+          await call("PATCH /auth/me", { body: names });
           await loadAgain();
           setSaved(true);
         }}
@@ -75,7 +75,7 @@ function Address() {
   const [isOpen, setOpen] = useState(false);
   const [sentTo, setSentTo] = useState<string>();
   const resend = useAction(async () => {
-    await callApi(fetch, "POST", "/auth/resend-verification", { email });
+    await callApi(fetch, "POST /auth/resend-verification", { body: { email } });
     setSentTo(email);
   });
   return (
@@ -105,8 +105,8 @@ function Address() {
             <ActionForm
               submit={t("email.send")}
               beside={<Cancel onClick={close} />}
-              action={async ({ newEmail = "", password }) => {
-                await call("POST", "/auth/change-email", { newEmail, password });
+              action={async ({ newEmail = "", password = "" }) => {
+                await call("POST /auth/change-email", { body: { newEmail, password } });
                 setSentTo(newEmail);
                 close();
               }}
@@ -141,8 +141,8 @@ function Delete() {
               submit={t("delete.submit")}
               kind="danger"
               beside={<Cancel onClick={close} />}
-              action={async ({ password }) => {
-                await session.call("DELETE", "/auth/me", { password });
+              action={async ({ password = "" }) => {
+                await session.call("DELETE /auth/me", { body: { password } });
                 session.forget();
                 await navigate({ to: "/login" });
               }}

@@ -1,6 +1,5 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import type { LinkedIdentity } from "#clients/api/generated/gatehouse.ts";
 import { useSession } from "../../session/session.ts";
 import { Button } from "../../ui/button.tsx";
 import { Sheet } from "../../ui/dialog.tsx";
@@ -29,20 +28,19 @@ export function ProvidersPage() {
   const providers = useQuery({ queryKey: ["providers"], queryFn: listProviders });
   const linked = useQuery({
     queryKey: ["identities"],
-    queryFn: async () =>
-      (await call<{ identities: LinkedIdentity[] }>("GET", "/auth/me/identities")).identities,
+    queryFn: async () => (await call("GET /auth/me/identities")).identities,
   });
   const change = async ({ provider, isLinked }: Asked, password: string, close: () => void) => {
-    const path = `/auth/me/identities/${encodeURIComponent(provider)}`;
+    const path = { provider };
     // An account without a password sends none.
     const proof = password === "" ? {} : { password };
     if (isLinked) {
-      await call("DELETE", path, proof);
+      await call("DELETE /auth/me/identities/{provider}", { path, body: proof });
       await queries.invalidateQueries({ queryKey: ["identities"] });
       return close();
     }
     const returnTo = `${location.origin}${RETURN_PATH}`;
-    const { url } = await call<{ url: string }>("POST", path, { ...proof, returnTo });
+    const { url } = await call("POST /auth/me/identities/{provider}", { path, body: { ...proof, returnTo } });
     location.assign(url);
   };
   return (

@@ -29,9 +29,11 @@ export function RegisterPage() {
       <ActionForm
         submit={t("register.submit")}
         wide
-        action={async ({ newPassword: password, ...names }) => {
-          await callApi(fetch, "POST", "/auth/register", { ...names, password });
-          setEmail(names.email);
+        action={async ({ newPassword: password = "", email: entered = "", firstName = "", lastName }) => {
+          await callApi(fetch, "POST /auth/register", {
+            body: { email: entered, firstName, lastName, password },
+          });
+          setEmail(entered);
         }}
       >
         <div className="pair">

@@ -32,7 +32,7 @@ export function ReturnedPage() {
     const arrive = async () => {
       if (linked !== undefined) return navigate({ to: "/providers" });
       if (code === undefined || codeVerifier === undefined) throw new GatehouseError(400, { code: error });
-      return go(await session.step("/auth/oauth/exchange", { code, codeVerifier }));
+      return go(await session.step("POST /auth/oauth/exchange", { body: { code, codeVerifier } }));
     };
     arrive().catch((failed: unknown) => setFailure({ error: failed }));
   }, []);

@@ -1,6 +1,6 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import type { Passkey, PasskeyCreationOptions } from "#clients/api/generated/gatehouse.ts";
+import type { Passkey } from "#clients/api/generated/gatehouse.ts";
 import { canUsePasskeys, makePasskey, thisDevice } from "../../session/passkeys.ts";
 import { useAccount, useSession, useUser } from "../../session/session.ts";
 import { callApi } from "../../ui/api.ts";
@@ -54,7 +54,7 @@ function FirstPassword() {
       <ActionForm
         submit={t("password.set")}
         action={async () => {
-          await callApi(fetch, "POST", "/auth/forgot-password", { email });
+          await callApi(fetch, "POST /auth/forgot-password", { body: { email } });
           setSent(true);
         }}
       />
@@ -72,9 +72,9 @@ function ChangePassword() {
       {isSaved && <Notice>{t("password.saved")}</Notice>}
       <ActionForm
         submit={t("password.submit")}
-        action={async ({ currentPassword, newPassword }, form) => {
+        action={async ({ currentPassword = "", newPassword = "" }, form) => {
           setSaved(false);
-          await call("POST", "/auth/change-password", { currentPassword, newPassword });
+          await call("POST /auth/change-password", { body: { currentPassword, newPassword } });
           form.reset();
           setSaved(true);
         }}
@@ -115,15 +115,17 @@ function Passkeys({ onCodes }: GivesCodes) {
   const [removed, setRemoved] = useState<Passkey>();
   const query = useQuery({
     queryKey: ["passkeys"],
-    queryFn: () => call<{ passkeys: Passkey[] }>("GET", "/auth/passkeys"),
+    queryFn: () => call("GET /auth/passkeys"),
   });
   const changed = () => queries.invalidateQueries({ queryKey: ["passkeys"] });
   const add = useAction(async () => {
-    const options = await call<PasskeyCreationOptions>("POST", "/auth/passkeys/options", {});
+    const options = await call("POST /auth/passkeys/options", { body: {} });
     const response = await makePasskey(options);
-    const { recoveryCodes = [] } = await call<{ recoveryCodes?: string[] }>("POST", "/auth/passkeys", {
-      response,
-      name: thisDevice(),
+    const { recoveryCodes = [] } = await call("POST /auth/passkeys", {
+      body: {
+        response,
+        name: thisDevice(),
+      },
     });
     // They are shown once, whatever becomes of the rest.
     onCodes(recoveryCodes);
@@ -190,8 +192,8 @@ function Passkeys({ onCodes }: GivesCodes) {
           <ActionForm
             submit={t("form.save")}
             beside={<Cancel onClick={close} />}
-            action={async ({ name }) => {
-              await call("PATCH", `/auth/passkeys/${renamed?.id}`, { name });
+            action={async ({ name = "" }) => {
+              await call("PATCH /auth/passkeys/{id}", { path: { id: renamed?.id ?? "" }, body: { name } });
               await changed();
               close();
             }}
@@ -220,7 +222,7 @@ function Passkeys({ onCodes }: GivesCodes) {
               kind="danger"
               beside={<Cancel onClick={close} />}
               action={async () => {
-                await call("DELETE", `/auth/passkeys/${removed?.id}`);
+                await call("DELETE /auth/passkeys/{id}", { path: { id: removed?.id ?? "" } });
                 close();
                 await Promise.all([changed(), loadAgain()]);
               }}
@@ -279,13 +281,11 @@ function SecondFactor({ onCodes }: GivesCodes) {
               submit={t("recovery.renew")}
               beside={<Cancel onClick={close} />}
               action={async ({ code = "" }) => {
-                const { recoveryCodes } = await call<{ recoveryCodes: string[] }>(
-                  "POST",
-                  "/auth/mfa/recovery-codes",
-                  {
+                const { recoveryCodes } = await call("POST /auth/mfa/recovery-codes", {
+                  body: {
                     code: code.trim(),
                   },
-                );
+                });
                 close();
                 onCodes(recoveryCodes);
                 await loadAgain();
@@ -304,8 +304,8 @@ function SecondFactor({ onCodes }: GivesCodes) {
               submit={t("totp.disable")}
               kind="danger"
               beside={<Cancel onClick={close} />}
-              action={async ({ password, code = "" }) => {
-                await call("POST", "/auth/mfa/disable", { password, code: code.trim() });
+              action={async ({ password = "", code = "" }) => {
+                await call("POST /auth/mfa/disable", { body: { password, code: code.trim() } });
                 close();
                 await loadAgain();
               }}
@@ -334,8 +334,8 @@ function SetUpTotp({ onCancel, onCodes }: GivesCodes & { onCancel: () => void })
       <ActionForm
         submit={t("totp.next")}
         beside={<Cancel onClick={onCancel} />}
-        action={async ({ password }) =>
-          setSetUp(await call<TotpSetUp>("POST", "/auth/mfa/setup", { password }))
+        action={async ({ password = "" }) =>
+          setSetUp(await call("POST /auth/mfa/setup", { body: { password } }))
         }
       >
         <PasswordField
@@ -354,8 +354,10 @@ function SetUpTotp({ onCancel, onCodes }: GivesCodes & { onCancel: () => void })
         submit={t("totp.confirm")}
         beside={<Cancel onClick={onCancel} />}
         action={async ({ code = "" }) => {
-          const { recoveryCodes } = await call<{ recoveryCodes: string[] }>("POST", "/auth/mfa/enable", {
-            code: code.trim(),
+          const { recoveryCodes } = await call("POST /auth/mfa/enable", {
+            body: {
+              code: code.trim(),
+            },
           });
           onCodes(recoveryCodes);
           await loadAgain();

@@ -1,7 +1,6 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import type { Session, TrustedDevice } from "#clients/api/generated/gatehouse.ts";
 import { useSession } from "../../session/session.ts";
 import { Button } from "../../ui/button.tsx";
 import { useAction } from "../../ui/form.tsx";
@@ -12,11 +11,6 @@ import { Found, Rows } from "../../ui/states.tsx";
 import { useLanguage } from "../../ui/text.ts";
 import { useText } from "../text.ts";
 
-interface Listed {
-  sessions: Session[];
-  trustedDevices: TrustedDevice[];
-}
-
 export function SessionsPage() {
   const t = useText();
   const { call, logout } = useSession();
@@ -24,10 +18,10 @@ export function SessionsPage() {
   const deviceText = useDeviceText();
   const queries = useQueryClient();
   const [endedStranger, setEndedStranger] = useState(false);
-  const query = useQuery({ queryKey: ["sessions"], queryFn: () => call<Listed>("GET", "/auth/sessions") });
+  const query = useQuery({ queryKey: ["sessions"], queryFn: () => call("GET /auth/sessions") });
   const reload = () => queries.invalidateQueries({ queryKey: ["sessions"] });
   const end = useAction(async (id: string) => {
-    await call("DELETE", `/auth/sessions/${id}`);
+    await call("DELETE /auth/sessions/{id}", { path: { id } });
     setEndedStranger(true);
     await reload();
   });
@@ -36,7 +30,7 @@ export function SessionsPage() {
     await reload();
   });
   const forget = useAction(async (id: string) => {
-    await call("DELETE", `/auth/trusted-devices/${id}`);
+    await call("DELETE /auth/trusted-devices/{id}", { path: { id } });
     await reload();
   });
   const problem = end.problem ?? endOthers.problem ?? forget.problem;

@@ -1,0 +1,44 @@
+import type { Api } from "./generated/gatehouse.ts";
+
+/** A method and a path of the API document: `DELETE /auth/sessions/{id}`. */
+export type Endpoint = keyof Api;
+/** What is undefined is not sent. */
+type Optionals<T> = T extends unknown
+  ? { [K in keyof T]: object extends Pick<T, K> ? T[K] | undefined : T[K] }
+  : never;
+/** Its `path`, `query` and `body`, each where there is one. */
+type Given<E extends Endpoint> = {
+  [P in keyof Api[E] as Exclude<P, "answer">]: Optionals<Api[E][P]>;
+};
+/** What its body has. */
+export type Body<E extends Endpoint> = Given<E> extends { body?: infer B } ? B : never;
+/** None where the endpoint demands nothing. */
+export type GivenTo<E extends Endpoint> = object extends Given<E> ? [given?: Given<E>] : [given: Given<E>];
+/** `data` of its answer. */
+export type Answer<E extends Endpoint> = Api[E] extends { answer: infer A } ? A : never;
+
+export interface HttpCall {
+  method: string;
+  /** With the query. */
+  path: string;
+  body: object | undefined;
+}
+
+interface AnyGiven {
+  path?: Record<string, string>;
+  query?: Record<string, unknown>;
+  body?: object;
+}
+
+/** What a call of an endpoint sends. A member of the query that is undefined is left out. */
+export function httpCall<E extends Endpoint>(endpoint: E, ...[given]: GivenTo<E>): HttpCall {
+  const [method = "", template = ""] = endpoint.split(" ");
+  const { path: places = {}, query = {}, body } = (given ?? {}) as AnyGiven;
+  const path = template.replaceAll(/\{(\w+)\}/g, (_place, name) => encodeURIComponent(places[name] ?? ""));
+  const search = new URLSearchParams(
+    Object.entries(query).flatMap(([name, value]) =>
+      value === undefined ? [] : [[name, String(value)] as [string, string]],
+    ),
+  ).toString();
+  return { method, path: search === "" ? path : `${path}?${search}`, body };
+}
