@@ -26,19 +26,15 @@ export interface HttpCall {
 
 interface AnyGiven {
   path?: Record<string, string>;
-  query?: Record<string, unknown>;
+  query?: object;
   body?: object;
 }
 
-/** What a call of an endpoint sends. A member of the query that is undefined is left out. */
+/** What a call of an endpoint sends. A member of the query that is undefined is left out, as JSON leaves it out of a body. */
 export function httpCall<E extends Endpoint>(endpoint: E, ...[given]: GivenTo<E>): HttpCall {
+  const { path: places, query, body } = (given ?? {}) as AnyGiven;
   const [method = "", template = ""] = endpoint.split(" ");
-  const { path: places = {}, query = {}, body } = (given ?? {}) as AnyGiven;
-  const path = template.replaceAll(/\{(\w+)\}/g, (_place, name) => encodeURIComponent(places[name] ?? ""));
-  const search = new URLSearchParams(
-    Object.entries(query).flatMap(([name, value]) =>
-      value === undefined ? [] : [[name, String(value)] as [string, string]],
-    ),
-  ).toString();
-  return { method, path: search === "" ? path : `${path}?${search}`, body };
+  const path = template.replaceAll(/\{(\w+)\}/g, (_place, name) => encodeURIComponent(places?.[name] ?? ""));
+  const search = query ? `?${new URLSearchParams(JSON.parse(JSON.stringify(query)))}` : "";
+  return { method, path: path + search, body };
 }

@@ -26,7 +26,7 @@ export interface ReturnTarget {
 /** Asks the gateway, which has the list. Undefined: nowhere. */
 export async function findReturn(to: string | undefined): Promise<ReturnTarget | undefined> {
   if (to === undefined) return undefined;
-  const { returnTo } = await callApi((...call) => fetch(...call), "GET /auth/return-to", {
+  const { returnTo } = await callApi(fetch, "GET /auth/return-to", {
     query: { to },
   }).catch(() => ({ returnTo: null }));
   return returnTo ?? undefined;

@@ -60,6 +60,6 @@ export function ProviderButtons({
 
 /** @throws {GatehouseError} */
 export async function listProviders(): Promise<IdentityProvider[]> {
-  const { providers } = await callApi((...call) => fetch(...call), "GET /auth/providers");
+  const { providers } = await callApi(fetch, "GET /auth/providers");
   return providers;
 }

@@ -100,11 +100,7 @@ export function LoginPage() {
 }
 
 async function loginWithPasskey({ step }: Session, offer?: AbortSignal): Promise<LoginAnswer> {
-  const { challengeToken, options } = await callApi(
-    (...call) => fetch(...call),
-    "POST /auth/passkeys/login/options",
-    { body: {} },
-  );
+  const { challengeToken, options } = await callApi(fetch, "POST /auth/passkeys/login/options", { body: {} });
   offer?.throwIfAborted();
   const response = await askPasskey(options, offer);
   return step("POST /auth/passkeys/login", { body: { challengeToken, response } });
