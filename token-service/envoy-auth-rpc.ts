@@ -70,7 +70,7 @@ function passed(claims: AccessClaims, names: readonly string[]): CheckResponse {
   const kept = new Set(identity.map((option) => option.header?.key));
   const headersToRemove = names.filter((name) => IDENTITY_HEADER.test(name.toLowerCase()) && !kept.has(name));
   return {
-    status: { code: 0, message: "" },
+    status: { code: 0, message: "", details: [] },
     httpResponse: { $case: "okResponse", value: { headers: identity, headersToRemove } },
   };
 }
@@ -92,7 +92,7 @@ function identityOf(claims: AccessClaims): HeaderValueOption[] {
 function refused(code: RefusalCode, requestId: string): CheckResponse {
   const message = ERROR_CATALOGUE[code];
   return {
-    status: { code: toRpcError(new DomainError(code)).code ?? -1, message },
+    status: { code: toRpcError(new DomainError(code)).code ?? -1, message, details: [] },
     httpResponse: {
       $case: "deniedResponse",
       value: {

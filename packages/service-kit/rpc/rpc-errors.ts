@@ -1,13 +1,10 @@
-import { BinaryReader, BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
+import type { BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Metadata, type ServiceError, type StatusObject, status } from "@grpc/grpc-js";
 import { z } from "zod";
-import {
-  DomainError,
-  type ErrorCode,
-  type FieldProblem,
-  isErrorCode,
-  type StepUpDemand,
-} from "../values/errors.ts";
+import type { Any } from "#proto/google/protobuf/any.ts";
+import { BadRequest, ErrorInfo, RetryInfo } from "#proto/google/rpc/error_details.ts";
+import { Status } from "#proto/google/rpc/status.ts";
+import { DomainError, type ErrorCode, isErrorCode } from "../values/errors.ts";
 
 const STATUS: Record<ErrorCode, status> = {
   validation_failed: status.INVALID_ARGUMENT,
@@ -135,143 +132,73 @@ function isBrokenStream({ details }: Partial<ServiceError>): boolean {
   return details?.startsWith("Received RST_STREAM") === true;
 }
 
-// This folder must not import generated code.
-
 function encodeStatus(code: status, error: DomainError): Uint8Array {
-  const writer = new BinaryWriter().tag(1, WireType.Varint).int32(code);
-  writer.tag(2, WireType.LengthDelimited).string(error.message);
-  const details = [any(ERROR_INFO, (info) => encodeInfo(info, error))];
-  if (error.fields.length > 0) {
-    details.push(any(BAD_REQUEST, (request) => error.fields.reduce(encodeViolation, request)));
+  const { fields, retryAfterMs } = error;
+  const details = [
+    any(ERROR_INFO, ErrorInfo, { reason: error.code, domain: DOMAIN, metadata: notesOf(error) }),
+  ];
+  if (fields.length > 0) {
+    const fieldViolations = fields.map(({ field, message: description, code: reason }) => ({
+      field,
+      description,
+      reason,
+    }));
+    details.push(any(BAD_REQUEST, BadRequest, { fieldViolations }));
   }
-  const { retryAfterMs } = error;
   if (retryAfterMs !== undefined) {
-    details.push(any(RETRY_INFO, (info) => message(info, 1, (delay) => encodeDuration(delay, retryAfterMs))));
+    const retryDelay = {
+      seconds: Math.floor(retryAfterMs / 1_000),
+      nanos: Math.floor((retryAfterMs % 1_000) * 1_000_000),
+    };
+    details.push(any(RETRY_INFO, RetryInfo, { retryDelay }));
   }
-  for (const detail of details) writer.tag(3, WireType.LengthDelimited).bytes(detail);
-  return writer.finish();
+  return Status.encode({ code, message: error.message, details }).finish();
 }
 
-function encodeInfo(info: BinaryWriter, { code, limit, details }: DomainError): BinaryWriter {
-  field(field(info, 1, code), 2, DOMAIN);
-  const note = (key: string, text: string) =>
-    message(info, 3, (entry) => field(field(entry, 1, key), 2, text));
-  if (limit !== undefined) note(LIMIT_KEY, String(limit));
-  if (code === "step_up_required" && details !== undefined) note(STEP_UP_KEY, JSON.stringify(details));
-  return info;
+function notesOf({ code, limit, details }: DomainError): Record<string, string> {
+  return {
+    ...(limit !== undefined && { [LIMIT_KEY]: String(limit) }),
+    ...(code === "step_up_required" && details !== undefined && { [STEP_UP_KEY]: JSON.stringify(details) }),
+  };
 }
 
-function any(type: string, encode: (writer: BinaryWriter) => BinaryWriter): Uint8Array {
-  const value = encode(new BinaryWriter()).finish();
-  const writer = field(new BinaryWriter(), 1, TYPE_PREFIX + type);
-  return writer.tag(2, WireType.LengthDelimited).bytes(value).finish();
+interface MessageType<T> {
+  encode(message: T): BinaryWriter;
+  decode(bytes: Uint8Array): T;
 }
 
-function field(writer: BinaryWriter, number: number, text: string): BinaryWriter {
-  return writer.tag(number, WireType.LengthDelimited).string(text);
-}
+const any = <T>(type: string, { encode }: MessageType<T>, message: T): Any => ({
+  typeUrl: TYPE_PREFIX + type,
+  value: Buffer.from(encode(message).finish()),
+});
 
-function message(
-  writer: BinaryWriter,
-  number: number,
-  encode: (w: BinaryWriter) => BinaryWriter,
-): BinaryWriter {
-  return writer.tag(number, WireType.LengthDelimited).bytes(encode(new BinaryWriter()).finish());
-}
-
-function encodeViolation(request: BinaryWriter, problem: FieldProblem): BinaryWriter {
-  return message(request, 1, (violation) =>
-    field(field(field(violation, 1, problem.field), 2, problem.message), 3, problem.code),
-  );
-}
-
-function encodeDuration(writer: BinaryWriter, ms: number): BinaryWriter {
-  writer.tag(1, WireType.Varint).int64(Math.floor(ms / 1_000));
-  return writer.tag(2, WireType.Varint).int32((ms % 1_000) * 1_000_000);
-}
-
-type Fields = Map<number, (Uint8Array | number)[]>;
-
+/** Undefined for what is no google.rpc.Status of ours. */
 function decodeStatus(encoded: Buffer): DomainError | undefined {
   try {
-    const root = readFields(encoded);
-    const details = new Map(
-      (root.get(3) ?? []).map((detail) => {
-        const { 1: type, 2: value } = indexed(readFields(detail as Uint8Array));
-        return [textOf(type).slice(TYPE_PREFIX.length), readFields(value as Uint8Array)] as const;
+    const { message, details } = Status.decode(encoded);
+    const find = <T>(type: string, { decode }: MessageType<T>): T | undefined => {
+      const found = details.findLast(({ typeUrl }) => typeUrl === TYPE_PREFIX + type);
+      return found && decode(found.value);
+    };
+    const { reason = "", domain, metadata = {} } = find(ERROR_INFO, ErrorInfo) ?? {};
+    if (domain !== DOMAIN || !isErrorCode(reason)) return undefined;
+    const delay = find(RETRY_INFO, RetryInfo)?.retryDelay;
+    const limit = metadata[LIMIT_KEY] ?? "";
+    const stepUp = reason === "step_up_required" ? metadata[STEP_UP_KEY] : undefined;
+    const violations = find(BAD_REQUEST, BadRequest)?.fieldViolations ?? [];
+    return new DomainError(reason, message, {
+      fields: violations.map(({ field, description, reason: code }) => ({
+        field,
+        message: description,
+        code,
+      })),
+      ...(delay !== undefined && {
+        retryAfterMs: delay.seconds * 1_000 + Math.floor(delay.nanos / 1_000_000),
       }),
-    );
-    const info = details.get(ERROR_INFO);
-    const reason = textOf(info?.get(1)?.[0]);
-    if (textOf(info?.get(2)?.[0]) !== DOMAIN || !isErrorCode(reason)) return undefined;
-    const retryAfterMs = decodeDuration(details.get(RETRY_INFO));
-    const limit = decodeLimit(info);
-    const stepUp = reason === "step_up_required" ? decodeStepUp(info) : undefined;
-    return new DomainError(reason, textOf(root.get(2)?.[0]), {
-      fields: (details.get(BAD_REQUEST)?.get(1) ?? []).map((violation) =>
-        decodeViolation(violation as Uint8Array),
-      ),
-      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-      ...(limit === undefined ? {} : { limit }),
-      ...(stepUp === undefined ? {} : { details: stepUp }),
+      ...(/^\d{1,9}$/.test(limit) && { limit: Number(limit) }),
+      ...(stepUp !== undefined && { details: stepUpSchema.parse(JSON.parse(stepUp)) }),
     });
   } catch {
-    // Not a google.rpc.Status.
     return undefined;
   }
-}
-
-function decodeViolation(bytes: Uint8Array): FieldProblem {
-  const { 1: name, 2: text, 3: code } = indexed(readFields(bytes));
-  return { field: textOf(name), message: textOf(text), code: textOf(code) };
-}
-
-function decodeLimit(info: Fields | undefined): number | undefined {
-  const text = noteOf(info, LIMIT_KEY);
-  return /^\d{1,9}$/.test(text) ? Number(text) : undefined;
-}
-
-function decodeStepUp(info: Fields | undefined): StepUpDemand | undefined {
-  const text = noteOf(info, STEP_UP_KEY);
-  return text === "" ? undefined : stepUpSchema.parse(JSON.parse(text));
-}
-
-/** Empty if absent. */
-function noteOf(info: Fields | undefined, wanted: string): string {
-  for (const entry of info?.get(3) ?? []) {
-    const { 1: key, 2: value } = indexed(readFields(entry as Uint8Array));
-    if (textOf(key) === wanted) return textOf(value);
-  }
-  return "";
-}
-
-function decodeDuration(info: Fields | undefined): number | undefined {
-  const delay = info?.get(1)?.[0];
-  if (!(delay instanceof Uint8Array)) return undefined;
-  const { 1: seconds = 0, 2: nanos = 0 } = indexed(readFields(delay));
-  return Number(seconds) * 1_000 + Math.floor(Number(nanos) / 1_000_000);
-}
-
-function readFields(bytes: Uint8Array): Fields {
-  const reader = new BinaryReader(bytes);
-  const fields: Fields = new Map();
-  while (reader.pos < reader.len) {
-    const [number, wireType] = reader.tag();
-    if (wireType === WireType.LengthDelimited) append(fields, number, reader.bytes());
-    else if (wireType === WireType.Varint) append(fields, number, Number(reader.int64()));
-    else reader.skip(wireType, number);
-  }
-  return fields;
-}
-
-function append(fields: Fields, number: number, value: Uint8Array | number): void {
-  fields.set(number, [...(fields.get(number) ?? []), value]);
-}
-
-function indexed(fields: Fields): Record<number, Uint8Array | number | undefined> {
-  return Object.fromEntries([...fields].map(([number, values]) => [number, values[0]]));
-}
-
-function textOf(value: Uint8Array | number | undefined): string {
-  return value instanceof Uint8Array ? Buffer.from(value).toString("utf8") : "";
 }

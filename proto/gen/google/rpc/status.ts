@@ -6,12 +6,13 @@
 
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
+import { Any } from "../protobuf/any.ts";
 
 export const protobufPackage = "google.rpc";
 
 export const protobufFileName = "google/rpc/status.proto";
 
-/** A wire-compatible part of google.rpc.Status: what an answer to Envoy needs. */
+/** google.rpc.Status. */
 
 /** How a call ended. */
 export interface Status {
@@ -19,10 +20,12 @@ export interface Status {
   code: number;
   /** For developers, not for users. */
   message: string;
+  /** Messages of error_details.proto. */
+  details: Any[];
 }
 
 function createBaseStatus(): Status {
-  return { code: 0, message: "" };
+  return { code: 0, message: "", details: [] };
 }
 
 export const Status: MessageFns<Status> = {
@@ -32,6 +35,9 @@ export const Status: MessageFns<Status> = {
     }
     if (message.message !== "") {
       writer.uint32(18).string(message.message);
+    }
+    for (const v of message.details) {
+      Any.encode(v!, writer.uint32(26).fork()).join();
     }
     return writer;
   },
@@ -63,6 +69,14 @@ export const Status: MessageFns<Status> = {
             }
 
             message.message = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.details.push(Any.decode(reader, reader.uint32()));
             continue;
           }
         }
