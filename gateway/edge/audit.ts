@@ -26,7 +26,7 @@ const OUTCOME_WAIT_MS = 500;
 /** The call may have had its effect. */
 const UNCERTAIN: ReadonlySet<ErrorCode> = new Set(["service_unavailable", "internal_error"]);
 
-const TOLD: AuditState = { kind: "told" };
+const RECORDED: AuditState = { kind: "recorded" };
 
 export interface AuditTrail {
   /** Undefined if the call is not audited. Rejects with `audit_unavailable`. */
@@ -86,7 +86,7 @@ function takeOutcome(request: FastifyRequest, { statusCode }: FastifyReply): Aud
   const state = writableState(request);
   const { audit, errorCode, proof, approval } = state;
   if (audit.kind !== "intended") return undefined;
-  state.audit = TOLD;
+  state.audit = RECORDED;
   return {
     ...audit.call,
     actor: { ...audit.call.actor, ...proof?.actor },

@@ -29,8 +29,8 @@ type Hook = (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDone
 export interface RateLimits {
   /** Limits a network's concurrent calls. */
   enter: Hook;
-  beforeLogin: Hook;
-  afterLogin: Hook;
+  beforeAuthentication: Hook;
+  afterAuthentication: Hook;
   /** Limits the concurrent logins of strangers. After the body: a slow one must hold no place. */
   beforeWork: Hook;
   /** @returns the guard's error, or `too_many_requests`. */
@@ -109,8 +109,8 @@ export function createRateLimits(deps: RateLimitDeps): RateLimits {
       }
       done();
     },
-    beforeLogin: hook(bucketsBeforeLogin),
-    afterLogin: hook(bucketsAfterLogin),
+    beforeAuthentication: hook(bucketsBeforeAuthentication),
+    afterAuthentication: hook(bucketsAfterAuthentication),
     beforeWork(request, _reply, done) {
       if (!request.state.isStranger || limitClassOfRequest(request) !== "login") return done();
       try {
@@ -143,7 +143,7 @@ export function createRateLimits(deps: RateLimitDeps): RateLimits {
 
 const COUNTED_HERE: ReadonlySet<LimitClass> = new Set(["document", "page", "unknown"]);
 
-function bucketsBeforeLogin(request: FastifyRequest, deps: RateLimitDeps): Bucket[] {
+function bucketsBeforeAuthentication(request: FastifyRequest, deps: RateLimitDeps): Bucket[] {
   const networks = networksOf(clientIp(request));
   const limit = limitOf(request, deps, "address");
   const buckets = limit === undefined ? [] : networks.map((network) => ofNetwork(request, network, limit));
@@ -174,7 +174,7 @@ function deviceOf(request: FastifyRequest): LetInDevice | undefined {
   return issued === null ? { key } : { key, userId: proof?.actor.userId };
 }
 
-function bucketsAfterLogin(request: FastifyRequest, deps: RateLimitDeps): Bucket[] {
+function bucketsAfterAuthentication(request: FastifyRequest, deps: RateLimitDeps): Bucket[] {
   const { access, target } = request.state;
   if (access === null) return [];
   const buckets: Bucket[] = [];

@@ -65,9 +65,9 @@ export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
     guardBrowserSession(request, deps.allowedOrigins);
     done();
   });
-  app.addHook("onRequest", limits.beforeLogin);
+  app.addHook("onRequest", limits.beforeAuthentication);
   app.addHook("onRequest", createAuthenticate(deps));
-  app.addHook("onRequest", limits.afterLogin);
+  app.addHook("onRequest", limits.afterAuthentication);
   app.addHook("onRequest", createUseProof(deps));
   app.addHook("onRequest", (request, reply, done) => {
     // Before its body is read.

@@ -43,7 +43,7 @@ interface FlowEnd {
 }
 
 /** Reported through the redirect. Others fail the call. */
-export const TOLD: ReadonlySet<ErrorCode> = new Set([
+export const REDIRECTED: ReadonlySet<ErrorCode> = new Set([
   "oauth_failed",
   "oauth_denied",
   "link_required",
@@ -70,7 +70,7 @@ export async function completeOAuthLogin(
   } catch (error) {
     if (!(error instanceof DomainError)) throw error;
     const { code } = error;
-    if (!TOLD.has(code)) throw error;
+    if (!REDIRECTED.has(code)) throw error;
     deps.logger.info({ provider: party.name, code, reason: error.message }, "login at a provider refused");
     return { returnTo: flow.returnTo, result: { kind: "refused", code }, endedSessionIds: [] };
   }

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { parseYamlFile } from "#kit/config/yaml-file.ts";
 
-/** Generated from the API document: `npm run generate:access`. */
+/** Generated from the API document: `npm run generate:api`. */
 const FILE = join(import.meta.dirname, "own-routes.yaml");
 
 const ownRoutes = z.array(

@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { REDIRECTED_CODES } from "#gateway/auth/oauth-routes.ts";
 import { HTTP_STATUS, INTERNAL_ONLY } from "#gateway/edge/answers/http-errors.ts";
 import { answeringGateway } from "#gateway/testing/answering-gateway.ts";
-import { TOLD } from "#identity-service/oauth/complete-oauth-login.ts";
+import { REDIRECTED } from "#identity-service/oauth/complete-oauth-login.ts";
 import { toRpcError } from "#kit/rpc/rpc-errors.ts";
 import { DomainError, ERROR_CATALOGUE, type ErrorCode } from "#kit/values/errors.ts";
 
@@ -44,10 +44,10 @@ const OUTSIDE_OF_ROUTES = [
 ];
 
 test("the document names the failures that the end of a login at a provider tells by its redirect", async () => {
-  expect([...TOLD].sort()).toEqual([...REDIRECTED_CODES].sort());
+  expect([...REDIRECTED].sort()).toEqual([...REDIRECTED_CODES].sort());
   const { paths } = await answeringGateway().document();
   const callback = paths["/auth/{provider}/callback"]?.get;
-  for (const code of TOLD) expect(callback?.description).toContain(`\`${code}\``);
+  for (const code of REDIRECTED) expect(callback?.description).toContain(`\`${code}\``);
 });
 
 test("the OpenAPI document has every code that a client can see, with the page's statuses and sentences", async () => {

@@ -66,7 +66,7 @@ export interface UsedApproval {
 export type AuditState =
   | { readonly kind: "none" }
   | { readonly kind: "intended"; readonly call: AuditedCall; readonly startedMs: number }
-  | { readonly kind: "told" };
+  | { readonly kind: "recorded" };
 
 const NOT_AUDITED: AuditState = { kind: "none" };
 
