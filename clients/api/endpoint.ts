@@ -32,9 +32,9 @@ interface AnyGiven {
 
 /** What a call of an endpoint sends. A member of the query that is undefined is left out, as JSON leaves it out of a body. */
 export function httpCall<E extends Endpoint>(endpoint: E, ...[given]: GivenTo<E>): HttpCall {
-  const { path: places, query, body } = (given ?? {}) as AnyGiven;
-  const [method = "", template = ""] = endpoint.split(" ");
-  const path = template.replaceAll(/\{(\w+)\}/g, (_place, name) => encodeURIComponent(places?.[name] ?? ""));
+  const { path: places, query, body }: AnyGiven = given ?? {};
+  const [method, template] = endpoint.split(" ") as [string, string];
+  const path = template.replace(/{(\w+)}/g, (_place, name) => encodeURIComponent(places?.[name] as string));
   const search = query ? `?${new URLSearchParams(JSON.parse(JSON.stringify(query)))}` : "";
   return { method, path: path + search, body };
 }

@@ -29,10 +29,8 @@ interface Failure {
   retryAfterS?: number | undefined;
 }
 
-interface Envelope {
-  message?: string;
-  error?: Failure;
-}
+/** Of any JSON that was sent. */
+type Envelope<T> = { message?: string; error?: Failure; data?: T } | null | undefined;
 
 interface How {
   isBrowser: boolean;
@@ -71,20 +69,22 @@ const isGateways = ({ headers }: Response): boolean => headers.get("gatehouse-an
  * gateway's, and what `fetch` throws for an answer that breaks off.
  */
 export async function readData<T>(response: Response): Promise<T> {
-  if (!isGateways(response)) throw new GatehouseError(response.status, {}, "The answer is not Gatehouse's.");
-  if (response.ok) return ((await response.json()) as { data: T }).data;
-  const { error = {}, message = response.statusText } = await readEnvelope(response);
-  const retryAfterS = Number(response.headers.get("retry-after"));
-  throw new GatehouseError(response.status, { ...error, retryAfterS }, message);
+  const { ok, status, headers, statusText } = response;
+  const answer = (isGateways(response) && (await readEnvelope<T>(response))) as Envelope<T>;
+  if (ok && answer?.data) return answer.data;
+  if (ok || !answer) throw new GatehouseError(status, {}, "The answer is not Gatehouse's.");
+  const { error, message = statusText } = answer;
+  throw new GatehouseError(status, { ...error, retryAfterS: Number(headers.get("retry-after")) }, message);
 }
 
 /** @returns why the gateway has refused a call, if it has. The body stays readable. */
 export async function readFailure(response: Response): Promise<Failure> {
   if ((response.status !== 401 && response.status !== 403) || !isGateways(response)) return {};
-  return (await readEnvelope(response.clone())).error ?? {};
+  return (await readEnvelope(response.clone()).catch(() => undefined))?.error ?? {};
 }
 
-async function readEnvelope(response: Response): Promise<Envelope> {
-  const envelope: unknown = await response.json().catch(() => undefined);
-  return typeof envelope === "object" && envelope !== null ? envelope : {};
-}
+/** Nothing of an answer that came whole and is no JSON. One that broke off is no answer: it throws. */
+const readEnvelope = <T>(response: Response): Promise<Envelope<T>> =>
+  response.json().catch((error: unknown) => {
+    if (!(error instanceof SyntaxError)) throw error;
+  }) as Promise<Envelope<T>>;

@@ -14,10 +14,7 @@ export async function callApi<E extends Endpoint>(
   const response = await send(path, {
     method,
     signal: AbortSignal.timeout(DEADLINE_MS),
-    ...(body !== undefined && {
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify(body),
-    }),
+    ...(body && { headers: { "content-type": "application/json" }, body: JSON.stringify(body) }),
   }).catch(offline);
   return readData<Answer<E>>(response).catch(offline);
 }

@@ -15,6 +15,8 @@ import { oneSystem } from "../../support/system/one-system.ts";
 import type { System } from "../../support/system/system.ts";
 
 /** The first page of the portal, with everything that it loads: 120 kB at most, and what has been freed stays free. Of these, 300 are the mark of the gateway's own answers. */
+/** Answers without it are not the gateway's. */
+const MARK = { "gatehouse-answer": "gateway" };
 const MAX_FIRST_PAGE_BYTES = 118_300;
 const UNREACHABLE = "The server cannot be reached. Check your connection and try again.";
 /** A list of the account: its page, what it asks for, and what it says when there is nothing. */
@@ -191,7 +193,7 @@ describe.skipIf(CHROMIUM === undefined)("pages and their states", () => {
     const { page, watched } = visit;
     await enter(page, await api.newUser());
     await page.route(new URL("/auth/sessions", origin).href, (route) =>
-      route.fulfill({ json: { success: true, data: { sessions: [null] } } }),
+      route.fulfill({ headers: MARK, json: { success: true, data: { sessions: [null] } } }),
     );
     await page.getByRole("link", { name: "Sessions" }).click();
     await page.getByText("Something went wrong on this page.").waitFor();
