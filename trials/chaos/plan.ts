@@ -46,9 +46,9 @@ const MEAN_PAUSE_MS = 1_200;
 /** A part that was started again is left alone for as long. */
 const REST_MS = 4_000;
 
-/** In CI: these 20 s have a fault of each kind at each service, and a gateway and a token-service frozen for longer than any deadline. */
-export const CI_SEED = 6457;
-export const CI_SECONDS = 20;
+/** Of `chaos-short`: these 20 s have a fault of each kind at each service, and a gateway and a token-service frozen for longer than any deadline. */
+export const SHORT_SEED = 6457;
+export const SHORT_SECONDS = 20;
 
 /** Decides everything before the run: the same seed and length give the same plan. The last fault ends with the plan. */
 export function planFaults(seed: number, seconds: number): PlannedFault[] {

@@ -166,7 +166,7 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
   },
   "client-ip": {
     mutate: gateway("caller", "trusted-proxies"),
-    tests: tests("gateway", "caller", "trusted-proxies"),
+    tests: tests("gateway", "caller", "link-routes", "passkey-routes", "trusted-proxies"),
   },
   "upstream-headers": {
     mutate: gateway("downstream-headers", "forwarded-headers", "public-references", "upstream-headers"),
