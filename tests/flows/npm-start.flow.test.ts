@@ -111,9 +111,9 @@ test("README's five minutes work as they are printed, with a step-up, an approva
   let printed = "";
   for (const output of [shell.stdout, shell.stderr]) output.on("data", (data) => (printed += data));
   shell.stdin.write(beforeMail);
-  await expect.poll(() => mailsTo(system, "eve@example.com"), { timeout: 10_000 }).toHaveLength(1);
-  // The code of the step before must still be accepted when it arrives.
-  await expect.poll(() => Date.now() % 30_000, { timeout: 10_000 }).toBeLessThan(25_000);
+  await expect.poll(() => mailsTo(system, "eve@example.com")).toHaveLength(1);
+  // The code of the step before must still be accepted when it arrives, on a busy machine, too.
+  await expect.poll(() => Date.now() % 30_000).toBeLessThan(10_000);
   shell.stdin.end(afterMail);
   expect(await ended, printed).toEqual([0, null]);
 

@@ -455,7 +455,7 @@ test("what a passkey approved is proven from two exported files", async () => {
     return code;
   };
   // The last events come a moment later.
-  await expect.poll(prove, { timeout: 20_000, interval: 500 }).toBe(0);
+  await expect.poll(prove, { interval: 500 }).toBe(0);
   expect(proven).toMatchObject({
     result: "proven",
     approval: {

@@ -516,24 +516,18 @@ describe.skipIf(CHROMIUM === undefined)("the audit log in Chromium", () => {
       answered.length = 0;
       await watcherMay("clients:read");
       await expect
-        .poll(
-          async () => {
-            await passMinutes(1);
-            return forbidden();
-          },
-          { timeout: 20_000 },
-        )
+        .poll(async () => {
+          await passMinutes(1);
+          return forbidden();
+        })
         .toEqual(refused.map((name) => `403 /admin/audit/${name}`));
       await open.getByText(stops).first().waitFor();
       await expect
-        .poll(
-          async () => {
-            const before = answered.length;
-            await passMinutes(6);
-            return answered.length - before;
-          },
-          { timeout: 20_000 },
-        )
+        .poll(async () => {
+          const before = answered.length;
+          await passMinutes(6);
+          return answered.length - before;
+        })
         .toBe(0);
 
       await watcherMay("audit:read");
@@ -543,13 +537,10 @@ describe.skipIf(CHROMIUM === undefined)("the audit log in Chromium", () => {
       await again.waitFor({ state: "detached" });
       answered.length = 0;
       await expect
-        .poll(
-          async () => {
-            await passMinutes(1);
-            return refused.filter((name) => !answered.includes(`200 /admin/audit/${name}`));
-          },
-          { timeout: 20_000 },
-        )
+        .poll(async () => {
+          await passMinutes(1);
+          return refused.filter((name) => !answered.includes(`200 /admin/audit/${name}`));
+        })
         .toEqual([]);
     }
     // Sessions of this role end after two minutes without use: the page does not keep one for longer.

@@ -68,9 +68,7 @@ describe.skipIf(CHROMIUM === undefined)("a support agent in the console", () => 
     const change = { token: adminToken, body: { role: "HELPDESK", reason: "Ticket 4700" } };
     // Both services read the file within a second.
     await expect
-      .poll(async () => (await api.call("PATCH", `/admin/users/${agentId}`, change)).status, {
-        timeout: 20_000,
-      })
+      .poll(async () => (await api.call("PATCH", `/admin/users/${agentId}`, change)).status)
       .toBe(200);
   });
 
@@ -155,9 +153,7 @@ describe.skipIf(CHROMIUM === undefined)("a support agent in the console", () => 
     await open.getByRole("link", { name: "Sessions" }).click();
     await heading(open, "Log in").waitFor();
     await theirs.close();
-    await expect
-      .poll(() => eventsOf(adaId, "user.sessions_ended"), { timeout: 20_000 })
-      .toEqual(["Ticket 4711"]);
+    await expect.poll(() => eventsOf(adaId, "user.sessions_ended")).toEqual(["Ticket 4711"]);
   });
 
   test("a lost second factor is reset after the address was typed, for a reason that is in the log", async () => {
@@ -179,7 +175,7 @@ describe.skipIf(CHROMIUM === undefined)("a support agent in the console", () => 
     await page.getByText("The second factor is gone.").waitFor();
     // The account is read again.
     await expect.poll(() => page.getByRole("button", { name: "Reset the second factor" }).count()).toBe(0);
-    await expect.poll(() => eventsOf(adaId, "user.mfa_reset"), { timeout: 20_000 }).toEqual(["Ticket 4712"]);
+    await expect.poll(() => eventsOf(adaId, "user.mfa_reset")).toEqual(["Ticket 4712"]);
     expect((await api.logIn(ada)).accessToken).not.toBe("");
   });
 
