@@ -29,7 +29,7 @@ done
 secrets=()
 [ -z "${NPMRC:-}" ] || secrets+=(--secret "id=npmrc,src=$NPMRC")
 [ -z "${CA:-}" ] || secrets+=(--secret "id=ca,src=$CA")
-# Code that V8 has compiled is never the same twice (decision 0088).
+# Code that V8 has compiled is never the same twice (docs/decisions/releases.md).
 b bud --quiet --isolation chroot --timestamp "$SOURCE_DATE_EPOCH" --format oci -f "$sources/deploy/image/Dockerfile" \
   --build-arg BASE=localhost/gatehouse-base --build-arg BUILD_BASE=localhost/gatehouse-build-base \
   --build-arg VERSION="$VERSION" --build-arg REVISION="$REVISION" --build-arg COMPILE_CACHE=off \

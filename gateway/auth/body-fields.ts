@@ -59,6 +59,6 @@ export const returnToField = textField(1, 2_048, {
   examples: ["https://app.example.com/signed-in"],
 });
 
-/** Decision 0104. */
+/** As docs/decisions/login-and-assurance.md says. */
 export const OWN_LEVEL =
   "A user with a second factor needs a session at level 2, proven within five minutes: else 401 `step_up_required`.";

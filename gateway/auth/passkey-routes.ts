@@ -206,7 +206,7 @@ function registerLogin(app: GatewayApp, deps: AuthDeps): void {
     policy: {
       auth: "public",
       limitClass: "login",
-      // Decision 0066: each view of a login page stores a challenge, which is nobody's. Its use is in the audit log.
+      // docs/decisions/passkeys.md: each view of a login page stores a challenge, which is nobody's. Its use is in the audit log.
       isAudited: false,
       cookies: "device",
     },

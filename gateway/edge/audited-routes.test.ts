@@ -299,7 +299,7 @@ afterAll(async () => {
   await gateway.app.close();
 });
 
-test("no route is spared its entries but the one of decision 0066", () => {
+test("no route is spared its entries but the challenge of a login with a passkey", () => {
   const name = "/auth/passkeys/login/options";
   expect(notAudited.sort()).toEqual([`POST ${name}`, `POST /v1${name}`]);
 });

@@ -201,7 +201,7 @@ const OWN_WRITES = operations.filter(
     path.startsWith("/auth/") && method !== "get" && ways.includes("accessToken") && permissions.length === 0,
 );
 
-/** Ends, names or proves something, or asks for the second factor itself (decision 0104). */
+/** Ends, names or proves something, or asks for the second factor itself (docs/decisions/login-and-assurance.md). */
 const CHANGES_NO_LOGIN = [
   "delete /auth/sessions/{id}",
   "patch /auth/me",

@@ -4,7 +4,7 @@ import type { BreachLookup } from "./breach-lookup.ts";
 
 const MAX_PASSWORD_CODE_POINTS = 128;
 
-/** Shorter local parts occur in too many words. See decision 0010. */
+/** Shorter local parts occur in too many words. See docs/decisions/passwords.md. */
 const MIN_CONTEXT_CODE_POINTS = 3;
 
 /** Not counted in the length. */
@@ -21,7 +21,7 @@ export interface PasswordPolicy {
 
 /**
  * No composition rules, no truncation (NIST SP 800-63B-4 §3.1.1.2, OWASP ASVS 5.0 §6.2). Its 15 characters for a password
- * that is the only factor are met by `minLength` 15, not by the default: see decision 0010.
+ * that is the only factor are met by `minLength` 15, not by the default: see docs/decisions/passwords.md.
  * @throws {DomainError} `password_too_short`, `password_too_common`, `password_contains_email`; `validation_failed`
  * above 128 code points.
  */

@@ -32,7 +32,7 @@ interface Demand {
 }
 
 /**
- * Every change of how one logs in that is made in a session (decision 0104). A link out of a mail is a proof of its own
+ * Every change of how one logs in that is made in a session (docs/decisions/login-and-assurance.md). A link out of a mail is a proof of its own
  * (verification, reset, confirmation of an address, both undo links), and a `tempToken` is one of a login under way.
  */
 const DEMANDS = {

@@ -4,7 +4,7 @@ import { PERSONAL_NAME, UNSEEN_IN_NAMES } from "#kit/values/unseen.ts";
 
 const MAX_NAME_CODE_POINTS = 100;
 
-/** Trims, makes every space an ordinary one, and normalises to NFC. The last name may be empty: decision 0107. */
+/** Trims, makes every space an ordinary one, and normalises to NFC. The last name may be empty: docs/decisions/registration-and-mail.md. */
 export function personalName(
   field: "firstName" | "lastName",
   typed: string,

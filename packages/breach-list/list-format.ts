@@ -1,7 +1,7 @@
 /**
  * A breach list is a file: the header, the remainders of all buckets in ascending order, and the index. Integers are
  * little-endian. A hash belongs to the bucket that its first `bucketBits` bits name. Its remainder is the next 32 bits.
- * Entry `b` of the index is the number of remainders before bucket `b`. See decision 0065.
+ * Entry `b` of the index is the number of remainders before bucket `b`. See docs/decisions/passwords.md.
  */
 export interface ListHeader {
   entries: number;

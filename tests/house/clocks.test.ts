@@ -3,7 +3,7 @@ import { join, resolve } from "node:path";
 import { expect, test } from "vitest";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
-const DECISION = "docs/decisions/0042-clocks.md";
+const DECISION = "docs/decisions/clocks.md";
 const TS_FOLDERS = "{audit-service,cli,gateway,identity-service,packages,token-service,clients/node}";
 const NO_PRODUCTION_CODE =
   /\.(?:test|fixture|contract)\.ts$|_test\.go$|\/testing\/|node_modules|\/internal\/|conformance-driver/;
@@ -19,7 +19,7 @@ const LANGUAGES: readonly [string, RegExp][] = [
   ],
 ];
 
-test("every file that reads the wall clock, of any language, is in the table of decision 0042, which says what the time decides", () => {
+test("every file that reads the wall clock, of any language, is in the table of the decision on clocks, which says what the time decides", () => {
   const files = LANGUAGES.flatMap(([sources, wallClock]) =>
     globSync(sources, { cwd: ROOT }).filter(
       (path) =>

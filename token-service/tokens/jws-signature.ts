@@ -4,7 +4,7 @@ import { type Algorithm, DIGEST, forNode } from "#token-client/token-signature.t
 /** RFC 7518 §3.2: for tokens that token-service alone reads. */
 export const MAC_ALGORITHM = "HS256";
 
-/** jose needs three times the CPU: docs/decisions/0008-signatures-by-node-crypto.md. */
+/** jose needs three times the CPU: docs/decisions/tokens.md. */
 export function signCompactJws(
   key: { id: string; algorithm: Algorithm; privateKey: KeyObject },
   type: string,

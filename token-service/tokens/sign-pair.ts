@@ -51,7 +51,7 @@ export function signPair(deps: SignPairDeps, session: SessionRow, now: Date): To
   const { id, userId, generation } = session;
   const idleEndS = secondsOf(session.idleEnd);
   const { id: keyId, refreshSecret: secret } = deps.keys.active();
-  // docs/decisions/0103-refresh-tokens-are-authenticated-not-signed.md
+  // docs/decisions/tokens.md
   const refreshToken = authenticateCompactJws({ id: keyId, secret }, REFRESH_TOKEN_TYPE, {
     iss: deps.issuer,
     aud: refreshAudience(deps.issuer),

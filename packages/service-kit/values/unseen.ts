@@ -21,7 +21,7 @@ export const SPELLING = [
 const NAME_TEXT = `(?:${SPELLING}|[^${UNSEEN_CLASS}])`;
 /** A name of a person: one rule for every way in. */
 export const PERSONAL_NAME = new RegExp(`^(?=.*[^\\p{Z}${UNSEEN_CLASS}])${NAME_TEXT}+$`, "u");
-/** The same, or none: empty, or spaces. Decision 0107. */
+/** The same, or none: empty, or spaces. docs/decisions/registration-and-mail.md. */
 export const OPTIONAL_NAME = new RegExp(`^${NAME_TEXT}*$`, "u");
 
 /** What a name must not have. */
