@@ -2,9 +2,8 @@ import { v4 as uuidv4 } from "uuid";
 import { createReadingRecorder } from "#audit-client/stream/record-reading.ts";
 import { loadConfig } from "#kit/config/config.ts";
 import { connectPostgres } from "#kit/database/postgres.ts";
-import { serveRpc, startProcess } from "#kit/process/service-process.ts";
+import { startProcess } from "#kit/process/service-process.ts";
 import { watchDatabase } from "#kit/process/watch-database.ts";
-import { repeat } from "#kit/telemetry/repeat.ts";
 import { withinDeadline } from "#kit/values/within-deadline.ts";
 import { AuditQueryServiceService } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { AuditServiceService } from "#proto/gatehouse/audit/v1/audit_service.ts";
@@ -103,14 +102,9 @@ const sequencer = createSequencer({
 });
 const counts = countLog(metrics, sequencer, now);
 if (copies !== undefined) {
-  const room = repeat(
-    "room for checkpoints",
-    ROOM_INTERVAL_MS,
-    async () => counts.setCheckpointRoom(await withinDeadline(copies.freeBytes(), READINESS_TIMEOUT_MS)),
-    logger,
-  );
-  room.runSoon();
-  lifecycle.onStop("room for checkpoints", room.stop);
+  const measureRoom = async () =>
+    counts.setCheckpointRoom(await withinDeadline(copies.freeBytes(), READINESS_TIMEOUT_MS));
+  service.every(ROOM_INTERVAL_MS, "room for checkpoints", measureRoom, { atOnce: true });
 }
 
 const store = {
@@ -157,24 +151,15 @@ lifecycle.onStop(
     logger,
   }),
 );
-const closing = repeat("closing of intents", CLOSE_INTERVAL_MS, closeIntents, logger);
-lifecycle.onStop("closing of intents", closing.stop);
+service.every(CLOSE_INTERVAL_MS, "closing of intents", closeIntents);
+const counting = service.every(COUNT_INTERVAL_MS, "counting of logins", async () => {
+  if (await countLogins(pools.reads)) counting.runSoon();
+});
 
-const counting = repeat(
-  "counting of logins",
-  COUNT_INTERVAL_MS,
-  async () => {
-    if (await countLogins(pools.reads)) counting.runSoon();
-  },
-  logger,
-);
-lifecycle.onStop("counting of logins", counting.stop);
-
-await serveRpc(
-  service,
-  config,
-  [pools.intake, pools.reads],
-  (server) => {
+await service.serveRpc(config, {
+  databases: [pools.intake, pools.reads],
+  maxReceiveBytes: MAX_RECEIVE_BYTES,
+  register: (server) => {
     server.add(
       AuditServiceService,
       AUDIT_CALLERS,
@@ -216,6 +201,5 @@ await serveRpc(
       }),
     );
   },
-  { maxReceiveBytes: MAX_RECEIVE_BYTES },
-);
+});
 lifecycle.ready();

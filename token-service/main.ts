@@ -2,11 +2,11 @@ import { createAuditRecorder } from "#audit-client/record/audit-recorder.ts";
 import { createReadingRecorder } from "#audit-client/stream/record-reading.ts";
 import { loadConfig } from "#kit/config/config.ts";
 import { connectPostgres, transaction } from "#kit/database/postgres.ts";
-import { serveRpc, startProcess } from "#kit/process/service-process.ts";
+import { startProcess } from "#kit/process/service-process.ts";
 import { watchDatabase } from "#kit/process/watch-database.ts";
 import { redisSettings } from "#kit/redis/redis-connection.ts";
 import type { RpcServer } from "#kit/rpc/rpc-server.ts";
-import { repeat, untilSuccess } from "#kit/telemetry/repeat.ts";
+import { untilSuccess } from "#kit/telemetry/repeat.ts";
 import { atMost } from "#kit/values/at-most.ts";
 import { boundedCache } from "#kit/values/bounded-cache.ts";
 import { createSharedTurns } from "#kit/values/turns.ts";
@@ -19,6 +19,7 @@ import { createEnvoyAuthRpc, envoyCallers } from "./envoy-auth-rpc.ts";
 import { createSecurityEventDelivery } from "./events/deliver-security-events.ts";
 import { createIdentityNoticeClient } from "./events/identity-notice-client.ts";
 import { toAuditEvent } from "./events/security-event-audit.ts";
+import type { SecurityEvent } from "./events/security-event-store.ts";
 import { createKeyRpc, keyCallers } from "./key-rpc.ts";
 import { describeSigningKeys } from "./keys/describe-signing-keys.ts";
 import { ensureSigningKeys } from "./keys/ensure-signing-keys.ts";
@@ -72,15 +73,12 @@ const keyDeps = {
   now,
 };
 const keys = new KeyRing({ ...keyDeps, logger });
-const bell =
+const bell = service.run(
+  "revocation bell",
   config.REDIS_URL === undefined
     ? createMemoryBell()
-    : createRedisBell({
-        ...redisSettings(config, config.REDIS_URL),
-        logger,
-        metrics,
-      });
-lifecycle.onStop("revocation bell", () => bell.close());
+    : createRedisBell({ ...redisSettings(config, config.REDIS_URL), logger, metrics }),
+);
 const revocations = new RevocationFeed({
   read: (known) =>
     transaction(sql, (tx) => readRevocations(tx, known, retiredKeyLifeS(lifetimes.accessTtlS))),
@@ -90,8 +88,10 @@ const revocations = new RevocationFeed({
   onKeyRevoked: (keyId) => keys.ban(keyId),
   onKeys: (named) => keys.follow(named.map(({ keyId }) => keyId)),
 });
-const leaves = new LeafMarker({ write: (batch) => markLeavesSeen(sql, batch, now()), logger });
-lifecycle.onStop("leaf marks", () => leaves.close());
+const leaves = service.run(
+  "leaf marks",
+  new LeafMarker({ write: (batch) => markLeavesSeen(sql, batch, now()), logger }),
+);
 
 const recorder = createAuditRecorder({
   address: config.AUDIT_SERVICE_ADDRESS,
@@ -101,22 +101,19 @@ const recorder = createAuditRecorder({
 });
 lifecycle.onStop("audit recorder", () => recorder.close(AUDIT_GRACE_MS));
 const recordReading = createReadingRecorder(recorder, now);
-const notices = createIdentityNoticeClient(config.IDENTITY_SERVICE_ADDRESS, service.certificate);
-lifecycle.onStop("identity notices", () => notices.close());
-const apiKeys = createApiKeyClient(config.IDENTITY_SERVICE_ADDRESS, service.certificate);
-lifecycle.onStop("API keys", async () => apiKeys.close());
-const delivery = createSecurityEventDelivery(
-  {
-    sql,
-    record: (event) => recorder.recordEvent(toAuditEvent(event), Date.now() + EVENT_RECORD_TIMEOUT_MS),
-    notify: (event) => notices.notifyRefreshReuse(event),
-    now,
-    logger,
-  },
-  metrics,
+const { IDENTITY_SERVICE_ADDRESS: identityService } = config;
+const notices = service.run(
+  "identity notices",
+  createIdentityNoticeClient(identityService, service.certificate),
 );
-delivery.start();
-lifecycle.onStop("security events", () => delivery.stop());
+const apiKeys = service.run("API keys", createApiKeyClient(identityService, service.certificate));
+const record = (event: SecurityEvent) =>
+  recorder.recordEvent(toAuditEvent(event), Date.now() + EVENT_RECORD_TIMEOUT_MS);
+const notify = (event: SecurityEvent) => notices.notifyRefreshReuse(event);
+const delivery = service.run(
+  "security events",
+  createSecurityEventDelivery({ sql, record, notify, now, logger }, metrics),
+);
 
 const database = watchDatabase({ sql, poolSize: config.DATABASE_POOL_SIZE, metrics, lifecycle, logger });
 describeSigningKeys(metrics, { keys, maxAgeS: config.SIGNING_KEY_MAX_AGE_S, now });
@@ -162,28 +159,17 @@ const register = (server: RpcServer) => {
   server.add(SessionServiceService, sessionCallers, createSessionRpc({ ...deps, ...keyDeps }, recordReading));
   server.add(KeyServiceService, keyCallers, createKeyRpc({ ...deps, ...keyDeps }, recordReading));
 };
-await serveRpc(service, config, [sql], register, { actorsTakeTurns: true });
+await service.serveRpc(config, { databases: [sql], register, actorsTakeTurns: true });
 
 await untilSuccess("database clock", () => database.look(), logger);
 await untilSuccess("signing keys", () => ensureSigningKeys(keyDeps), logger);
 await untilSuccess("signing keys", () => keys.reload(), logger);
 await untilSuccess("revocation log", () => revocations.start(), logger);
-lifecycle.onStop(
-  "key reload",
-  repeat("key reload", KEY_RELOAD_INTERVAL_MS, () => keys.reload(), logger).stop,
-);
+service.every(KEY_RELOAD_INTERVAL_MS, "key reload", () => keys.reload());
 let sweptTo: string | undefined;
-lifecycle.onStop(
-  "clean-up",
-  repeat(
-    "clean-up",
-    CLEAN_UP_INTERVAL_MS,
-    async () => {
-      if (await rotateSigningKeyWhenDue(keyDeps)) logger.info("signing key rotated by age");
-      await ensureSigningKeys(keyDeps);
-      sweptTo = await cleanUp({ sql, assertClock: database.assertClock, logger }, sweptTo);
-    },
-    logger,
-  ).stop,
-);
+service.every(CLEAN_UP_INTERVAL_MS, "clean-up", async () => {
+  if (await rotateSigningKeyWhenDue(keyDeps)) logger.info("signing key rotated by age");
+  await ensureSigningKeys(keyDeps);
+  sweptTo = await cleanUp({ sql, assertClock: database.assertClock, logger }, sweptTo);
+});
 lifecycle.ready();

@@ -1,5 +1,5 @@
-import type { TransactionSql } from "#kit/database/postgres.ts";
-import { countLinksSince, insertLink, killLinks } from "./link-store.ts";
+import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
+import { countLinksSince, deleteEndedLinks, insertLink, killLinks } from "./link-store.ts";
 import { hashOfToken, LINK_LIFETIME_MS, type LinkPurpose, type LinkTokens, storedLink } from "./links.ts";
 
 export interface MakeLinkDeps {
@@ -51,4 +51,13 @@ export async function hasHadEnough(
 ): Promise<boolean> {
   const since = new Date(deps.now().getTime() - HOUR_MS);
   return (await countLinksSince(tx, { ...link, since })) >= MAX_LINKS_PER_HOUR;
+}
+
+/** Must exceed the hour in which links are counted. */
+const KEEP_ENDED_MS = 24 * 3_600_000;
+const MAX_BATCH = 1_000;
+
+export async function deleteOldLinks(deps: { sql: Sql; now: () => Date }): Promise<void> {
+  const endedBefore = new Date(deps.now().getTime() - KEEP_ENDED_MS);
+  while ((await deleteEndedLinks(deps.sql, endedBefore, MAX_BATCH)) === MAX_BATCH);
 }

@@ -1,7 +1,8 @@
+import type { Sql } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { listIdentities } from "../identities/external-identity-store.ts";
-import { insertFlow, type OAuthFlow } from "../identities/oauth-store.ts";
+import { deleteExpired, insertFlow, type OAuthFlow } from "../identities/oauth-store.ts";
 import { type PasswordOwner, proveOwner } from "../passwords/prove-owner.ts";
 import { findSessionEpoch } from "../sessions/session-end-store.ts";
 import { spendOrRefuse } from "../throttle/spend-call.ts";
@@ -140,4 +141,10 @@ export function listProviders(
   deps: Pick<OAuthDeps, "relyingParties">,
 ): { name: string; displayName: string }[] {
   return [...deps.relyingParties.values()].map(({ name, displayName }) => ({ name, displayName }));
+}
+
+const MAX_BATCH = 1_000;
+
+export async function deleteExpiredOAuth(deps: { sql: Sql; now: () => Date }): Promise<void> {
+  while ((await deleteExpired(deps.sql, deps.now(), MAX_BATCH)) >= MAX_BATCH);
 }

@@ -10,6 +10,7 @@ import type { Account, Locked } from "../users/account.ts";
 import { challengeOf, hashOfChallenge } from "./client-data.ts";
 import {
   type ChallengeBinding,
+  deleteExpiredChallenges,
   hasPasskeyChallenge,
   insertPasskeyChallenge,
   type PasskeyPurpose,
@@ -132,4 +133,10 @@ export async function finishPasskeyCeremony(
  */
 function amrOf({ isBackupEligible }: Passkey): readonly string[] {
   return [isBackupEligible ? "swk" : "hwk", "user", "mfa"];
+}
+
+const MAX_BATCH = 1_000;
+
+export async function deleteOldChallenges(deps: { sql: Sql; now: () => Date }): Promise<void> {
+  while ((await deleteExpiredChallenges(deps.sql, deps.now(), MAX_BATCH)) === MAX_BATCH);
 }

@@ -27,10 +27,9 @@ import {
   UV,
 } from "./authenticator.fixture.ts";
 import { beginPasskeyRegistration, MAX_PASSKEYS_OF_USER } from "./begin-passkey-registration.ts";
-import { deleteOldChallenges } from "./delete-old-challenges.ts";
 import { deletePasskey } from "./delete-passkey.ts";
 import { renamePasskey } from "./own-passkeys.ts";
-import { beginPasskeyCeremony, finishPasskeyCeremony } from "./passkey-ceremony.ts";
+import { beginPasskeyCeremony, deleteOldChallenges, finishPasskeyCeremony } from "./passkey-ceremony.ts";
 import type { PasskeyPurpose } from "./passkey-challenge-store.ts";
 import { listPasskeys } from "./passkey-store.ts";
 import { registerPasskey } from "./register-passkey.ts";

@@ -13,7 +13,7 @@ import { beginPasskeyCeremony } from "../passkeys/passkey-ceremony.ts";
 import type { Account } from "../users/account.ts";
 import { findAccountById } from "../users/account-store.ts";
 import type { StepUpDeps } from "./step-up-deps.ts";
-import { insertStepUp } from "./step-up-store.ts";
+import { deleteEndedStepUps, insertStepUp } from "./step-up-store.ts";
 
 const TTL_S = 300;
 
@@ -61,4 +61,11 @@ async function usableMethods(sql: Sql, user: Account, acr: AssuranceLevel): Prom
     password: user.passwordHash !== null,
   };
   return stepUpMethods(acr).filter((method) => isUsable[method]);
+}
+
+const MAX_BATCH = 1_000;
+
+/** An ended step-up answers as an unknown one. */
+export async function deleteOldStepUps(deps: { sql: Sql; now: () => Date }): Promise<void> {
+  while ((await deleteEndedStepUps(deps.sql, deps.now(), MAX_BATCH)) === MAX_BATCH);
 }

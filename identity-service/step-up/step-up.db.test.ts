@@ -19,9 +19,8 @@ import { endOwnSessions } from "../sessions/end-sessions.ts";
 import { asOperator } from "../testing/as-operator.ts";
 import { proveCredentials, sessionAt, soon, testDeps } from "../testing/test-deps.ts";
 import { getAccount } from "../users/get-account.ts";
-import { beginStepUp } from "./begin-step-up.ts";
+import { beginStepUp, deleteOldStepUps } from "./begin-step-up.ts";
 import { completeStepUp, type StepUpProof } from "./complete-step-up.ts";
-import { deleteOldStepUps } from "./delete-ended-step-ups.ts";
 
 const EMAIL = "anna.smith@example.com";
 const PASSWORD = "Password123!";

@@ -141,7 +141,7 @@ export function onOneConnection<T>(sql: Sql, work: (session: Session) => Promise
   );
 }
 
-/** `serveRpc` does it before the service is ready, so that no call spends its time on connecting. */
+/** `ServiceProcess.serveRpc` does it before the service is ready, so that no call spends its time on connecting. */
 export async function warmUp(sql: Sql): Promise<void> {
   await Promise.all(Array.from({ length: CONNECTIONS_AT_START }, () => sql`select`));
 }

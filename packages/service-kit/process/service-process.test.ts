@@ -4,7 +4,7 @@ import { startFakePostgres } from "#tests/support/database/fake-postgres.ts";
 import { createTestCertificates } from "#tests/support/system/certificates.ts";
 import { openConnections, openPool } from "../database/postgres.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
-import { followReadiness, serveRpc } from "./service-process.ts";
+import { followReadiness, ServiceProcess } from "./service-process.ts";
 
 /** Follows looks at the readiness, one a second. @returns what the server was told after each. */
 function told(looks: string[][]): boolean[] {
@@ -56,7 +56,7 @@ test("no service goes on to say that it is ready before two connections to each 
     }),
   );
   const stops: (() => Promise<void> | void)[] = [];
-  const service = {
+  const service = new ServiceProcess({
     logger: pino({ level: "silent" }),
     metrics: createMetrics("token-service"),
     certificate: certificates.of("token-service"),
@@ -64,11 +64,11 @@ test("no service goes on to say that it is ready before two connections to each 
       onStop: (_: string, stop: () => void) => stops.push(stop),
       unreadyReasons: async () => ["starting"],
     } as never,
-  };
+  });
   const addresses = { LISTEN_ADDRESS: "127.0.0.1:0", HEALTH_ADDRESS: "127.0.0.1:0" };
   const config = { ...addresses, SHUTDOWN_GRACE_MS: 0, GRPC_REFLECTION: false };
   let isServing = false;
-  const serving = serveRpc(service, config, pools, () => undefined).then(() => {
+  const serving = service.serveRpc(config, { databases: pools, register: () => undefined }).then(() => {
     isServing = true;
   });
   // A database that is slow to accept, and then accepts all but one.

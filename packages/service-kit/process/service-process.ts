@@ -5,19 +5,12 @@ import { createRpcServer, type RpcServer, type RpcServerOptions } from "../rpc/r
 import { ProcessCertificate, tlsFilesOf } from "../rpc/rpc-tls.ts";
 import { createLogger, type DestinationStream, type Logger } from "../telemetry/logger.ts";
 import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
-import { untilSuccess } from "../telemetry/repeat.ts";
+import { type Repetition, repeat, untilSuccess } from "../telemetry/repeat.ts";
 import { startTraceExport, type TraceExportConfig, type TraceOrigin } from "../telemetry/trace-export.ts";
 import { BUILD } from "./build.ts";
 import { startHealthServer } from "./health-server.ts";
 import { Lifecycle } from "./lifecycle.ts";
 import { startOperationsServer } from "./operations-server.ts";
-
-export interface ServiceProcess {
-  logger: Logger;
-  metrics: Metrics;
-  lifecycle: Lifecycle;
-  certificate: ProcessCertificate;
-}
 
 interface ProcessConfig extends TraceExportConfig {
   LOG_LEVEL: string;
@@ -29,7 +22,80 @@ interface ProcessConfig extends TraceExportConfig {
   TLS_CA_FILE: string;
 }
 
+interface RpcConfig {
+  LISTEN_ADDRESS: string;
+  HEALTH_ADDRESS: string;
+  SHUTDOWN_GRACE_MS: number;
+  REFUSED_PEOPLE_FILE?: PeopleFile | undefined;
+  GRPC_REFLECTION: boolean;
+}
+
+interface RpcServices
+  extends Pick<RpcServerOptions, "actorsTakeTurns" | "turnFields" | "maxReceiveBytes" | "assertClock"> {
+  /** That calls wait for. */
+  databases: readonly Sql[];
+  register: (server: RpcServer) => void;
+}
+
+/** Something that lives as long as the process. */
+interface Part {
+  start?: () => void;
+  stop?: () => Promise<void> | void;
+  close?: () => Promise<void> | void;
+}
+
 const STOP_MARGIN_MS = 3_000;
+
+/** What every process has. Parts stop in the reverse order of their start. */
+export class ServiceProcess {
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  readonly lifecycle: Lifecycle;
+  readonly certificate: ProcessCertificate;
+
+  constructor(parts: Pick<ServiceProcess, "logger" | "metrics" | "lifecycle" | "certificate">) {
+    this.logger = parts.logger;
+    this.metrics = parts.metrics;
+    this.lifecycle = parts.lifecycle;
+    this.certificate = parts.certificate;
+  }
+
+  /** Starts the part, where it has a start, and stops or closes it with the process. */
+  run<P extends Part>(name: string, part: P): P {
+    part.start?.();
+    this.lifecycle.onStop(name, () => (part.stop ?? part.close)?.call(part));
+    return part;
+  }
+
+  /** Repeats a task as `repeat` does. @param options.atOnce for the first time without waiting. */
+  every(
+    intervalMs: number,
+    name: string,
+    task: () => Promise<void>,
+    options: { atOnce?: boolean } = {},
+  ): Repetition {
+    const repetition = this.run(name, repeat(name, intervalMs, task, this.logger));
+    if (options.atOnce) repetition.runSoon();
+    return repetition;
+  }
+
+  /** Returns when the connections that the first calls need are open. */
+  async serveRpc(config: RpcConfig, { databases, register, ...options }: RpcServices): Promise<void> {
+    const { certificate, lifecycle, logger, metrics } = this;
+    const refusedPeople = watchRefusedPeople(config.REFUSED_PEOPLE_FILE, { logger, metrics });
+    lifecycle.onStop("refused people", () => refusedPeople.watch?.stop());
+    const address = config.LISTEN_ADDRESS;
+    const server = createRpcServer({ address, certificate, logger, metrics, refusedPeople, ...options });
+    register(server);
+    if (config.GRPC_REFLECTION) addReflection(server);
+    const port = await server.listen();
+    const follow = followReadiness(server, logger);
+    this.run("health port", await startHealthServer(config.HEALTH_ADDRESS, lifecycle, follow));
+    lifecycle.onStop("gRPC server", () => server.close(config.SHUTDOWN_GRACE_MS));
+    logger.info({ port }, "serving gRPC");
+    await untilSuccess("database connections", () => Promise.all(databases.map(warmUp)), logger);
+  }
+}
 
 /** @param options.logOutput defaults to standard output. */
 export async function startProcess(
@@ -62,44 +128,7 @@ export async function startProcess(
     operations.closeAllConnections();
     operations.close();
   });
-  return { logger, metrics, lifecycle, certificate };
-}
-
-/** Returns when the connections that the first calls need are open. @param databases that calls wait for. */
-export async function serveRpc(
-  service: ServiceProcess,
-  config: {
-    LISTEN_ADDRESS: string;
-    HEALTH_ADDRESS: string;
-    SHUTDOWN_GRACE_MS: number;
-    REFUSED_PEOPLE_FILE?: PeopleFile | undefined;
-    GRPC_REFLECTION: boolean;
-  },
-  databases: readonly Sql[],
-  register: (server: RpcServer) => void,
-  options: Pick<RpcServerOptions, "actorsTakeTurns" | "turnFields" | "maxReceiveBytes" | "assertClock"> = {},
-): Promise<void> {
-  const { lifecycle, logger, metrics, certificate } = service;
-  const refusedPeople = watchRefusedPeople(config.REFUSED_PEOPLE_FILE, { logger, metrics });
-  lifecycle.onStop("refused people", () => refusedPeople.watch?.stop());
-  const server = createRpcServer({
-    address: config.LISTEN_ADDRESS,
-    certificate,
-    logger,
-    metrics,
-    refusedPeople,
-    ...options,
-  });
-  register(server);
-  if (config.GRPC_REFLECTION) addReflection(server);
-  const port = await server.listen();
-  const follow = followReadiness(server, logger);
-  const health = await startHealthServer(config.HEALTH_ADDRESS, lifecycle, follow);
-  lifecycle.onStop("health port", () => health.stop());
-  lifecycle.onStop("gRPC server", () => server.close(config.SHUTDOWN_GRACE_MS));
-  logger.info({ port }, "serving gRPC");
-  const open = () => Promise.all(databases.map(warmUp));
-  await untilSuccess("database connections", open, logger);
+  return new ServiceProcess({ logger, metrics, lifecycle, certificate });
 }
 
 /** Short interruptions do not justify moving clients. */

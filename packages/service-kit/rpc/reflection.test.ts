@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { createTestCertificates, type TestCertificates } from "#tests/support/system/certificates.ts";
 import { freePort } from "#tests/support/system/free-port.ts";
 import { serviceConfig } from "../config/config.ts";
-import { serveRpc } from "../process/service-process.ts";
+import { ServiceProcess } from "../process/service-process.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
 import { newCallContext } from "./call-context.ts";
 import { reflectionMethod } from "./reflection.ts";
@@ -28,15 +28,15 @@ async function serve(value: string | undefined): Promise<string> {
     onStop: (_name: string, stop: () => Promise<void> | void) => stops.push(stop),
     unreadyReasons: async () => [],
   };
-  const service = {
+  const service = new ServiceProcess({
     logger: pino({ level: "silent" }),
     metrics: createMetrics("token-service"),
     certificate: certificates.of("token-service"),
     lifecycle: lifecycle as never,
-  };
+  });
   const GRPC_REFLECTION = serviceConfig.GRPC_REFLECTION.parse(value);
   const config = { LISTEN_ADDRESS, HEALTH_ADDRESS: "127.0.0.1:0", SHUTDOWN_GRACE_MS: 0, GRPC_REFLECTION };
-  await serveRpc(service, config, [], () => undefined);
+  await service.serveRpc(config, { databases: [], register: () => undefined });
   return LISTEN_ADDRESS;
 }
 
