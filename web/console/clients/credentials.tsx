@@ -108,7 +108,9 @@ function Add({ client }: { client: ClientWithCredentials }) {
         act={async ({ name = "", publicKey, reason }) => {
           const common = { name: name.trim() || undefined, reason };
           const body =
-            kind === "public_key" ? { kind, publicKey: parsedKey(publicKey), ...common } : { kind, ...common };
+            kind === "public_key"
+              ? { kind, publicKey: parsedKey(publicKey), ...common }
+              : { kind, ...common };
           const { secret } = await call("POST /admin/clients/{id}/credentials", {
             path: { id: client.id },
             body,
