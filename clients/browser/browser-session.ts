@@ -1,12 +1,6 @@
-import { GatehouseError, jsonRequest, readData, readFailure } from "./gateway-calls.ts";
-import {
-  type ApprovalRequest,
-  type AskPasskey,
-  type Offer,
-  type Proof,
-  prove,
-  type StepUpRequest,
-} from "./proofs.ts";
+import { GatehouseError, jsonRequest, readData, readFailure, unlessRefused } from "./gateway-calls.ts";
+import type { AskPasskey, CallGateway, Proof, StepUpRequest } from "./proofs.ts";
+import { createStepUp, type SessionId, type Tokens } from "./step-up.ts";
 import { type Access, createTabs, type EndReason, type News } from "./tabs.ts";
 
 export interface User {
@@ -26,8 +20,6 @@ export interface SessionOptions {
   url: string;
   /** For calls that are answered `step_up_required`. */
   onStepUp?: ((request: StepUpRequest) => Promise<Proof>) | undefined;
-  /** For calls that are answered `approval_required`. */
-  onApproval?: ((request: ApprovalRequest) => Promise<Proof>) | undefined;
   /** For a `Proof` of `passkey: true`. */
   askPasskey: AskPasskey;
   /** Milliseconds since 1970, for tests. */
@@ -71,24 +63,13 @@ export interface BrowserSession {
   onSessionEnd(listener: (reason: EndReason) => void): () => void;
   /** Called with the user who is logged in now. @returns as `onSessionEnd`. */
   onChange(listener: (user: User | undefined) => void): () => void;
-  /** Tells other tabs nothing, and ends no session. */
+  /** Sends nothing to other tabs, and ends no session. */
   close(): void;
 }
 
-interface Tokens {
-  accessToken: string;
-  expiresIn: number;
-}
-interface Approval extends Offer {
-  id: string;
-  details: Record<string, unknown>;
-  state: string;
-  /** Whether this session has asked for it. */
-  current: boolean;
-}
 type Data = Partial<Tokens> & { user?: User; tokenType?: string };
-/** Of a session; undefined: of none. */
-type Id = string | undefined;
+/** @returns the token of an approval, if the user has given it. */
+type Approve = (call: CallGateway, approval: { id: string; token: string }) => Promise<string | undefined>;
 
 const EXPIRED = new Set(["token_expired", "token_invalid"]);
 /** A token is renewed before it ends on its way. */
@@ -97,8 +78,9 @@ const MARGIN_MS = 10_000;
 const ANSWER_MS = 50;
 const MAX_ASKED = 40;
 
-export function createSession(options: SessionOptions): BrowserSession {
-  const { url, askPasskey, onStepUp, onApproval, now = Date.now } = options;
+/** @param approve for calls that are answered `approval_required`. */
+export function createSession(options: SessionOptions, approve?: Approve): BrowserSession {
+  const { url, askPasskey, onStepUp, now = Date.now } = options;
   const { origin } = new URL(url);
   const base = url.replace(/\/+$/, "");
   let access: Access | undefined;
@@ -107,35 +89,36 @@ export function createSession(options: SessionOptions): BrowserSession {
   let endedSessionId = "";
   /** A page whose session has ended may still show it, so it takes no other one by itself. */
   let mayJoin = true;
-  let renewing: { of: Id; done: Promise<void> } | undefined;
-  let steppingUp: { of: Id; acr: number; done: Promise<boolean> } | undefined;
-  let heard = () => {};
+  const renewing = new Map<SessionId, Promise<void>>();
+  let onToken = () => {};
   const ends = new Set<(reason: EndReason) => void>();
   const changes = new Set<(user: User | undefined) => void>();
-  const tabs = createTabs<User>(`gatehouse ${base}`, hear);
+  const tabs = createTabs<User>(`gatehouse ${base}`, receive);
+
+  const stepUp = onStepUp && createStepUp(askPasskey, onStepUp, adopt);
 
   const isFresh = () => access !== undefined && access.expiresAtMs > now();
-  const isNow = (of: Id) => access?.sessionId === of;
+  const isCurrent = (sessionId: SessionId) => access?.sessionId === sessionId;
 
-  function hear(news: News<User>): void {
+  function receive(news: News<User>): void {
     if (news.kind === "ask") {
-      if (access !== undefined && access.epoch > news.after) tabs.tell({ kind: "token", access, user });
+      if (access !== undefined && access.epoch > news.after) tabs.post({ kind: "token", access, user });
     } else if (news.kind === "end") {
-      if (isNow(news.sessionId)) forget(news.reason);
+      if (isCurrent(news.sessionId)) forget(news.reason);
     } else if (news.access.sessionId !== endedSessionId && news.access.epoch > (access?.epoch ?? 0)) {
-      if (access === undefined ? mayJoin : isNow(news.access.sessionId)) {
-        keep(news.access, news.user ?? user).catch(() => undefined);
+      if (access === undefined ? mayJoin : isCurrent(news.access.sessionId)) {
+        activate(news.access, news.user ?? user).catch(() => undefined);
       } else forget("replaced");
-      heard();
+      onToken();
     }
   }
 
-  async function keep(next: Access, its: User | undefined): Promise<void> {
-    const isChange = !isNow(next.sessionId) || user !== its;
+  async function activate(next: Access, its: User | undefined): Promise<void> {
+    const isChange = !isCurrent(next.sessionId) || user !== its;
     access = next;
     user = its;
     if (isChange) for (const listener of changes) listener(user);
-    await tabs.hold(next.epoch);
+    await tabs.announce(next.epoch);
   }
 
   function forget(reason: EndReason): void {
@@ -144,13 +127,13 @@ export function createSession(options: SessionOptions): BrowserSession {
     mayJoin = false;
     access = undefined;
     user = undefined;
-    tabs.hold(0).catch(() => undefined);
+    tabs.announce(0).catch(() => undefined);
     for (const listener of ends) listener(reason);
     for (const listener of changes) listener(undefined);
   }
 
   function end(reason: EndReason): void {
-    if (access !== undefined) tabs.tell({ kind: "end", sessionId: access.sessionId, reason });
+    if (access !== undefined) tabs.post({ kind: "end", sessionId: access.sessionId, reason });
     forget(reason);
   }
 
@@ -161,51 +144,48 @@ export function createSession(options: SessionOptions): BrowserSession {
   }
 
   /** Another tab may have a newer token, although its message has not arrived yet. */
-  async function catchUp(of: Id): Promise<void> {
-    for (let asked = 0; asked < MAX_ASKED && isNow(of); asked += 1) {
+  async function catchUp(sessionId: SessionId): Promise<void> {
+    for (let asked = 0; asked < MAX_ASKED && isCurrent(sessionId); asked += 1) {
       const after = access?.epoch ?? 0;
       if ((await tabs.newestEpoch()) <= after) return;
       const answered = new Promise<void>((done) => {
-        heard = done;
+        onToken = done;
         setTimeout(done, ANSWER_MS);
       });
-      tabs.tell({ kind: "ask", after });
+      tabs.post({ kind: "ask", after });
       await answered;
     }
   }
 
-  async function refresh(of: Id): Promise<void> {
+  async function refresh(sessionId: SessionId): Promise<void> {
     const response = await fetch(jsonRequest(`${base}/auth/refresh`, undefined, { isBrowser: true }));
     const tokens = await readData<Tokens>(response).catch(unlessRefused);
     // Nothing else ends a session.
-    if (tokens === undefined) return isNow(of) ? end("expired") : undefined;
+    if (tokens === undefined) return isCurrent(sessionId) ? end("expired") : undefined;
     const next = await accessOf(tokens);
-    tabs.tell({ kind: "token", access: next, user: isNow(next.sessionId) ? user : undefined });
-    if (!isNow(of)) return;
+    tabs.post({ kind: "token", access: next, user: isCurrent(next.sessionId) ? user : undefined });
+    if (!isCurrent(sessionId)) return;
     // Somebody has logged in to another session, and its cookie is the browser's.
-    if (of !== undefined && of !== next.sessionId) forget("replaced");
-    else await keep(next, user);
+    if (sessionId !== undefined && sessionId !== next.sessionId) forget("replaced");
+    else await activate(next, user);
   }
 
   /** @param of the session that must go on; undefined begins with the browser's. @param stale a token that was refused. */
-  async function renewed(of: Id, stale?: string): Promise<string | undefined> {
-    const isGood = () => isFresh() && access?.token !== stale;
-    if (isNow(of) && !isGood()) {
-      if (renewing === undefined || renewing.of !== of) {
-        const done = tabs.alone(async () => {
-          await catchUp(of);
-          if (isNow(of) && !isGood()) await refresh(of);
-        });
-        const mine = { of, done };
-        renewing = mine;
-        const over = () => {
-          if (renewing === mine) renewing = undefined;
-        };
-        done.then(over, over);
-      }
-      await renewing.done;
+  async function renewed(sessionId: SessionId, stale?: string): Promise<string | undefined> {
+    const isDue = () => isCurrent(sessionId) && !(isFresh() && access?.token !== stale);
+    if (isDue()) {
+      const run =
+        renewing.get(sessionId) ??
+        tabs
+          .alone(async () => {
+            await catchUp(sessionId);
+            if (isDue()) await refresh(sessionId);
+          })
+          .finally(() => renewing.delete(sessionId));
+      renewing.set(sessionId, run);
+      await run;
     }
-    return of === undefined || isNow(of) ? access?.token : undefined;
+    return sessionId === undefined || isCurrent(sessionId) ? access?.token : undefined;
   }
 
   const accessToken = async () => (access === undefined ? undefined : renewed(access.sessionId));
@@ -218,11 +198,11 @@ export function createSession(options: SessionOptions): BrowserSession {
 
   async function resume(): Promise<User | undefined> {
     await join();
-    const of = access?.sessionId;
-    if (of !== undefined && user === undefined) {
+    const sessionId = access?.sessionId;
+    if (sessionId !== undefined && user === undefined) {
       const { user: found } = await readData<{ user: User }>(await fetchWithSession("/auth/me"));
       // Nobody has logged out meanwhile.
-      if (access !== undefined && isNow(of)) await keep(access, found);
+      if (access !== undefined && isCurrent(sessionId)) await activate(access, found);
     }
     return user;
   }
@@ -233,17 +213,17 @@ export function createSession(options: SessionOptions): BrowserSession {
       const { accessToken: token, expiresIn, tokenType: _, ...data } = await readData<T & Data>(response);
       if (token !== undefined && expiresIn !== undefined) {
         const next = await accessOf({ accessToken: token, expiresIn });
-        if (!isNow(next.sessionId)) forget("replaced");
-        await keep(next, data.user);
-        tabs.tell({ kind: "token", access: next, user });
+        if (!isCurrent(next.sessionId)) forget("replaced");
+        await activate(next, data.user);
+        tabs.post({ kind: "token", access: next, user });
       }
       return data as unknown as T;
     });
   }
 
   /** Without a token once the session has ended. */
-  async function sendIn(of: Id, request: Request): Promise<Response> {
-    let token = of === undefined ? undefined : await renewed(of);
+  async function sendIn(sessionId: SessionId, request: Request): Promise<Response> {
+    let token = sessionId === undefined ? undefined : await renewed(sessionId);
     for (let isRenewed = false; ; isRenewed = true) {
       const sent = token === undefined ? request.clone() : stayingHere(request.clone());
       if (token !== undefined) sent.headers.set("authorization", `Bearer ${token}`);
@@ -251,115 +231,57 @@ export function createSession(options: SessionOptions): BrowserSession {
       if (token === undefined || isRenewed) return response;
       const { code = "" } = await readFailure(response);
       if (!EXPIRED.has(code)) return response;
-      token = await renewed(of, token);
+      token = await renewed(sessionId, token);
       if (token === undefined) return response;
     }
   }
 
   /** A GET without a body. */
-  async function authorized<T>(of: Id, path: string, body?: object): Promise<T> {
-    if (!isNow(of)) throw new GatehouseError(401, { code: "token_missing" }, "The session has ended.");
+  async function authorized<T>(sessionId: SessionId, path: string, body?: object): Promise<T> {
+    if (!isCurrent(sessionId))
+      throw new GatehouseError(401, { code: "token_missing" }, "The session has ended.");
     const request = jsonRequest(base + path, body, { isBrowser: false });
     return readData<T>(
-      await sendIn(of, body === undefined ? new Request(request, { method: "GET" }) : request),
+      await sendIn(sessionId, body === undefined ? new Request(request, { method: "GET" }) : request),
     );
-  }
-
-  async function stepUp(
-    of: Id,
-    demand: { acr: number; maxAgeSeconds?: number },
-    ask: (request: StepUpRequest) => Promise<Proof>,
-  ): Promise<boolean> {
-    const wanted = demand.acr > 1 ? { acr: demand.acr } : {};
-    const { stepUpToken, ...offer } = await authorized<Offer & { stepUpToken: string }>(
-      of,
-      "/auth/step-up",
-      wanted,
-    );
-    const raised = await prove(
-      offer,
-      askPasskey,
-      (request) => ask({ ...demand, ...request }),
-      (proof) => authorized<Tokens>(of, "/auth/step-up/verify", { stepUpToken, ...proof }),
-    );
-    if (raised !== undefined) await adopt(raised);
-    return raised !== undefined;
-  }
-
-  /** Calls that need the same proof share it; one that needs more asks after them. */
-  async function steppedUp(
-    of: Id,
-    demand: StepUpRequest,
-    ask: NonNullable<typeof onStepUp>,
-  ): Promise<boolean> {
-    const { acr } = demand;
-    while (steppingUp !== undefined && steppingUp.of === of && steppingUp.acr < acr)
-      await steppingUp.done.catch(() => false);
-    if (steppingUp === undefined || steppingUp.of !== of) {
-      const mine = { of, acr, done: stepUp(of, demand, ask) };
-      steppingUp = mine;
-      const over = () => {
-        if (steppingUp === mine) steppingUp = undefined;
-      };
-      mine.done.then(over, over);
-    }
-    return steppingUp.done;
   }
 
   async function adopt(tokens: Tokens): Promise<void> {
     const next = await accessOf(tokens);
-    if (!isNow(next.sessionId)) return;
-    await keep(next, user);
-    tabs.tell({ kind: "token", access: next, user });
-  }
-
-  /** Shown and given is what the gateway tells of this id: the refusal is believed in nothing else. */
-  async function approve(
-    of: Id,
-    { id, token }: { id: string; token: string },
-    ask: NonNullable<typeof onApproval>,
-  ): Promise<string | undefined> {
-    const path = `/auth/me/approvals/${encodeURIComponent(id)}`;
-    const { approval } = await authorized<{ approval: Approval }>(of, path);
-    const { details, state, current, methods, passkey } = approval;
-    if (approval.id !== id || state !== "pending" || !current) return undefined;
-    const given = await prove(
-      { methods, ...(passkey && { passkey }) },
-      askPasskey,
-      (request) => ask({ ...request, details }),
-      (proof) => authorized(of, "/auth/approvals/verify", { approvalId: id, ...proof }),
-    );
-    return given === undefined ? undefined : token;
+    if (!isCurrent(next.sessionId)) return;
+    await activate(next, user);
+    tabs.post({ kind: "token", access: next, user });
   }
 
   async function fetchWithSession(input: string | URL | Request, init?: CallInit): Promise<Response> {
     const request = new Request(input instanceof Request ? input : new URL(input, `${base}/`), init);
     if (new URL(request.url).origin !== origin) throw new TypeError(`${request.url} is not of ${origin}`);
-    const of = access?.sessionId;
+    const sessionId = access?.sessionId;
+    const call: CallGateway = (path, body) => authorized(sessionId, path, body);
     const done = new Set<string>();
     for (;;) {
-      const response = await sendIn(of, request);
+      const response = await sendIn(sessionId, request);
       const { code = "", details } = await readFailure(response);
       // Each once: a call that is refused for the same reason again is answered so.
-      if (of === undefined || init?.isQuiet || done.has(code)) return response;
+      if (sessionId === undefined || init?.isQuiet || done.has(code)) return response;
       done.add(code);
-      if (code === "step_up_required" && onStepUp !== undefined) {
-        if (!(await steppedUp(of, details as StepUpRequest, onStepUp))) return response;
-      } else if (code === "approval_required" && onApproval !== undefined) {
+      if (code === "step_up_required" && stepUp !== undefined) {
+        if (!(await stepUp(sessionId, call, details as StepUpRequest))) return response;
+      } else if (code === "approval_required" && approve !== undefined) {
         const { approval } = details as { approval: { id: string; token: string } };
-        const approved = await approve(of, approval, onApproval);
+        const approved = await approve(call, approval);
         if (approved === undefined) return response;
         request.headers.set("gatehouse-approval", approved);
       } else return response;
       // Whoever is logged in now has not begun this call.
-      if (!isNow(of)) return response;
+      if (!isCurrent(sessionId)) return response;
     }
   }
 
   async function logout(scope: "session" | "others" | "all" = "session"): Promise<void> {
-    const of = access?.sessionId;
+    const sessionId = access?.sessionId;
     // The cookie is not of the session that has ended here.
-    if (of === undefined ? !mayJoin : (await renewed(of)) === undefined) return;
+    if (sessionId === undefined ? !mayJoin : (await renewed(sessionId)) === undefined) return;
     // At once, and although the page may be left in the next moment: no lock, which takes a while.
     const send = (isBrowser: boolean) => {
       const how = { isBrowser, token: access?.token, keepalive: true };
@@ -372,7 +294,7 @@ export function createSession(options: SessionOptions): BrowserSession {
       response = await send(false);
     }
     await readData(response).catch(unlessRefused);
-    if (isNow(of) && (scope !== "others" || response.status === 401)) end("logged_out");
+    if (isCurrent(sessionId) && (scope !== "others" || response.status === 401)) end("logged_out");
   }
 
   return {
@@ -400,11 +322,6 @@ function subscribe<T>(listeners: Set<T>, listener: T): () => void {
 /** No redirect is followed: some browsers send `Authorization` on to another origin. */
 function stayingHere(request: Request): Request {
   return request.redirect === "follow" ? new Request(request, { redirect: "error" }) : request;
-}
-
-/** There is no session any more. */
-function unlessRefused(error: unknown): undefined {
-  if (!(error instanceof GatehouseError) || error.status !== 401 || error.code === "") throw error;
 }
 
 /** Not verified: the gateway has just sent it. */

@@ -755,8 +755,8 @@ test("an approval shows what it is for, and the call is repeated with it, with t
   });
   await client.login(credentials);
   const { details } = pending;
-  const told = { details: { "/amount": 0 }, methods: ["passkey"], passkey: { challenge: "other" } };
-  const approval = { id: "i", token: "a", expiresIn: 300, ...told };
+  const claimed = { details: { "/amount": 0 }, methods: ["passkey"], passkey: { challenge: "other" } };
+  const approval = { id: "i", token: "a", expiresIn: 300, ...claimed };
   gateway.next("/auth/me/approvals/i", () => json(200, { data: { approval: pending } }));
   gateway.next("/payments", () => failure(403, "approval_required", { approval }));
   gateway.next("/auth/approvals/verify", () => json(200, { data: { approvalId: "i" } }));
@@ -774,7 +774,7 @@ test("an approval shows what it is for, and the call is repeated with it, with t
   );
 });
 
-test("the passkey of an approval is asked by the options that the gateway tells of it", async () => {
+test("the passkey of an approval is asked by the options that the gateway answers for it", async () => {
   const asked: (object | undefined)[] = [];
   const client = tab({
     onApproval: async ({ passkey }) => {

@@ -1,6 +1,8 @@
 import { type PublicKeyCredentialRequestOptionsJSON, startAuthentication } from "@simplewebauthn/browser";
+import { approve } from "./approve.ts";
 import { type BrowserSession, createSession, type SessionOptions, type User } from "./browser-session.ts";
 import { jsonRequest, readData } from "./gateway-calls.ts";
+import type { ApprovalRequest, Proof } from "./proofs.ts";
 
 export type { User } from "./browser-session.ts";
 // biome-ignore lint/performance/noBarrelFile: the entry of a package
@@ -26,7 +28,10 @@ export type MfaProof = { tempToken: string; trustDevice?: boolean } & (
   | { passkey: PublicKeyCredentialRequestOptionsJSON }
 );
 
-export type ClientOptions = Omit<SessionOptions, "askPasskey">;
+export interface ClientOptions extends Omit<SessionOptions, "askPasskey"> {
+  /** For calls that are answered `approval_required`. */
+  onApproval?: ((request: ApprovalRequest) => Promise<Proof>) | undefined;
+}
 
 export interface Client extends BrowserSession {
   login(credentials: { email: string; password: string }): Promise<LoginResult>;
@@ -56,7 +61,12 @@ const askPasskey = (optionsJSON: PublicKeyCredentialRequestOptionsJSON, useBrows
   startAuthentication({ optionsJSON, useBrowserAutofill });
 
 export function createClient(options: ClientOptions): Client {
-  const session = createSession({ ...options, askPasskey: (asked) => askPasskey(asked) });
+  const { onApproval } = options;
+  const ask = (asked: PublicKeyCredentialRequestOptionsJSON) => askPasskey(asked);
+  const session = createSession(
+    { ...options, askPasskey: ask },
+    onApproval && ((call, approval) => approve(call, approval, ask, onApproval)),
+  );
   const base = options.url.replace(/\/+$/, "");
 
   async function loginStep(path: string, body: object): Promise<LoginResult> {

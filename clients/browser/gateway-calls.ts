@@ -1,12 +1,12 @@
 /** A failure that the gateway has answered. Decide by `code`: docs/errors.md. */
 export class GatehouseError extends Error {
   override readonly name = "GatehouseError";
-  readonly status: number;
-  readonly code: string;
-  readonly details: unknown;
-  readonly requestId: string;
+  declare readonly status: number;
+  declare readonly code: string;
+  declare readonly details: unknown;
+  declare readonly requestId: string;
   /** Seconds after which the call may be tried again; 0 if the answer has none. */
-  readonly retryAfterS: number;
+  declare readonly retryAfterS: number;
 
   constructor(
     status: number,
@@ -75,6 +75,11 @@ export async function readData<T>(response: Response): Promise<T> {
   if (ok || !answer) throw new GatehouseError(status, {}, "The answer is not Gatehouse's.");
   const { error, message = statusText } = answer;
   throw new GatehouseError(status, { ...error, retryAfterS: Number(headers.get("retry-after")) }, message);
+}
+
+/** There is no session any more. */
+export function unlessRefused(error: unknown): undefined {
+  if (!(error instanceof GatehouseError) || error.status !== 401 || error.code === "") throw error;
 }
 
 /** @returns why the gateway has refused a call, if it has. The body stays readable. */

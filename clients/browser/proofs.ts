@@ -34,6 +34,8 @@ export interface Offer {
   passkey?: PublicKeyCredentialRequestOptionsJSON;
 }
 export type AskPasskey = (options: PublicKeyCredentialRequestOptionsJSON) => Promise<object>;
+/** Calls a path of the gateway in one session: POST with a body, GET without. @throws {GatehouseError} also once it has ended. */
+export type CallGateway = <T>(path: string, body?: object) => Promise<T>;
 
 const WRONG = new Set(["mfa_code_invalid", "invalid_credentials"]);
 const MAX_PROOFS = 5;

@@ -23,8 +23,8 @@ export interface Tabs<U> {
   /** The newest token of a tab that is open, by its epoch; 0 if none has any. */
   newestEpoch(): Promise<number>;
   /** Other tabs see that this one has the token of the epoch, until it closes. 0: none. */
-  hold(epoch: number): Promise<void>;
-  tell(news: News<U>): void;
+  announce(epoch: number): Promise<void>;
+  post(news: News<U>): void;
   close(): void;
 }
 
@@ -35,17 +35,17 @@ const LEASE_MS = 10_000;
 const SETTLE_MS = 50;
 
 /**
- * A lock says who may refresh. Which token is the newest is told by the names of locks, too: they are released when a tab
- * closes or crashes, and are seen by whoever gets the first lock, while a message may still be under way.
+ * A lock says who may refresh. Which token is the newest is in the names of locks, too: they are released when a tab closes or
+ * crashes, and are seen by whoever gets the first lock, while a message may still be under way.
  */
-export function createTabs<U>(name: string, hear: (news: News<U>) => void): Tabs<U> {
+export function createTabs<U>(name: string, onNews: (news: News<U>) => void): Tabs<U> {
   // Absent in insecure contexts and in browsers before 2022.
   const locks = (globalThis.navigator as Partial<Navigator> | undefined)?.locks;
   const channel = typeof BroadcastChannel === "undefined" ? undefined : new BroadcastChannel(name);
-  if (channel !== undefined) channel.onmessage = ({ data }) => hear(data as News<U>);
+  if (channel !== undefined) channel.onmessage = ({ data }) => onNews(data as News<U>);
   const prefix = `${name} `;
   let release = () => {};
-  let held = 0;
+  let announced = 0;
   let queue: Promise<unknown> = Promise.resolve();
 
   return {
@@ -59,16 +59,16 @@ export function createTabs<U>(name: string, hear: (news: News<U>) => void): Tabs
       return turn;
     },
     async newestEpoch() {
-      const { held: names = [] } = (await locks?.query()) ?? {};
-      const epochs = names.map((lock) =>
+      const { held = [] } = (await locks?.query()) ?? {};
+      const epochs = held.map((lock) =>
         lock.name?.startsWith(prefix) ? Number(lock.name.slice(prefix.length)) : 0,
       );
       return Math.max(0, ...epochs);
     },
-    hold(epoch) {
-      if (locks === undefined || epoch === held) return Promise.resolve();
+    announce(epoch) {
+      if (locks === undefined || epoch === announced) return Promise.resolve();
       const former = release;
-      held = epoch;
+      announced = epoch;
       release = () => {};
       if (epoch === 0) {
         former();
@@ -87,7 +87,7 @@ export function createTabs<U>(name: string, hear: (news: News<U>) => void): Tabs
           .catch(failed);
       });
     },
-    tell: (news) => channel?.postMessage(news),
+    post: (news) => channel?.postMessage(news),
     close() {
       release();
       channel?.close();

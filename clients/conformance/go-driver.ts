@@ -11,7 +11,7 @@ import "sync/atomic"
 
 var wallJumpS atomic.Int64
 
-// JumpWallClock moves what Now tells, and leaves its monotonic reading alone.
+// JumpWallClock moves what Now returns, and leaves its monotonic reading alone.
 func JumpWallClock(by Duration) { wallJumpS.Add(int64(by / Second)) }
 `;
 

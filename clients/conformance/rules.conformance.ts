@@ -555,7 +555,7 @@ describe("the verifier", () => {
         service.manner = "hangs";
         const answers = tokens.map((text) => verdict(text));
         await expect.poll(() => tokens.filter((text) => service.callsOf(text) === 1)).toHaveLength(50);
-        // Calls under way are not told.
+        // Calls under way are not notified.
         service.manner = "answers";
         await edge.set({ port: service.port });
         expect(await Promise.all(answers)).toEqual(tokens.map(() => "admitted"));

@@ -33,7 +33,7 @@ const CALLER = "payments-service";
 /** What VerifyToken does: answer, wait for ever, or fail with this code; `defect` is a bug of token-service. */
 type Manner = "answers" | "hangs" | "defect" | ErrorCode;
 
-/** A token-service that does what a test says. Revocations are told by the stream alone: VerifyToken knows none. */
+/** A token-service that does what a test says. Revocations are reported by the stream alone: VerifyToken knows none. */
 export class ScriptedTokenService {
   readonly #certificate: ProcessCertificate;
   readonly #tokens = new Map<string, IssuedToken>();
@@ -116,7 +116,7 @@ export class ScriptedTokenService {
     this.#revoke({ $case: "keyId", value: keyId });
   }
 
-  /** Is told with the next message. */
+  /** Is sent with the next message. */
   addKey(keyId: string): void {
     this.#keyIds = [...this.#keyIds, keyId];
   }
@@ -203,7 +203,7 @@ export class ScriptedTokenService {
     const epoch = this.#epoch;
     const isKnown = request.tip === "" || this.#tips[request.afterSequence - 1] === request.tip;
     let sent = isKnown && request.afterSequence <= this.sequence ? request.afterSequence : 0;
-    for (let told: unknown; epoch === this.#epoch && !signal.aborted; ) {
+    for (let sentKeyIds: unknown; epoch === this.#epoch && !signal.aborted; ) {
       if (!this.isSilent) {
         const readMs = performance.now();
         const keyIds = this.#keyIds;
@@ -218,9 +218,9 @@ export class ScriptedTokenService {
           elapsedMs: Math.floor(readMs - beganMs),
           readAt: new Date(Date.now() + this.wallAheadMs),
           keepS: KEEP_S,
-          rules: told === keyIds ? undefined : this.#rules(),
+          rules: sentKeyIds === keyIds ? undefined : this.#rules(),
         };
-        told = keyIds;
+        sentKeyIds = keyIds;
       }
       await this.#changeOrHeartbeat(signal);
     }

@@ -54,7 +54,7 @@ func (demand Demand) Challenge() string {
 	return fmt.Sprintf("%s, max_age=%d", challenge, int(demand.MaxAge.Seconds()))
 }
 
-// details tell a client what to prove, and how: the methods in the order in which it should offer them.
+// details say what a client has to prove, and how: the methods in the order in which it should offer them.
 func (demand Demand) details(current Level) map[string]any {
 	methods := []string{"passkey"}
 	// A lower proof does not make a higher level fresh.

@@ -137,7 +137,7 @@ func TestTheAgeOfAProofCountsByTheClockOfTokenService(t *testing.T) {
 		verifier, fake, clock := start(t)
 		message := heartbeat(1)
 		message.ReadAt = timestamppb.New(time.Now().Add(aheadBy))
-		fake.tell <- message
+		fake.send <- message
 		eventually(t, func() bool { return lastSequence(verifier) == 1 })
 		if away := verifier.Now().Sub(time.Now().Add(aheadBy)); away.Abs() > time.Minute {
 			t.Error(name, away)

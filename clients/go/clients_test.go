@@ -24,7 +24,7 @@ func answerForClient() *tokenv1.VerifyTokenResponse {
 	return answer
 }
 
-func TestAClientIsToldFromAUser(t *testing.T) {
+func TestAClientIsDistinguishedFromAUser(t *testing.T) {
 	client, err := decode(answerForClient())
 	if err != nil || client.Kind != KindClient || client.ClientID != "client-1" || client.Role != "" ||
 		!slices.Equal(client.Scopes, []string{"payments:read"}) {
@@ -66,7 +66,7 @@ func TestATokenOfAClientEndsWithItsCredentialAndByItself(t *testing.T) {
 		if _, err := verifier.Verify(context.Background(), goodToken); err != nil {
 			t.Fatal(err)
 		}
-		fake.tell <- endOfSession(1, revoked)
+		fake.send <- endOfSession(1, revoked)
 		eventually(t, func() bool { return lastSequence(verifier) == 1 })
 		if _, err := verifier.Verify(context.Background(), goodToken); !errors.Is(err, ErrRevoked) {
 			t.Error(revoked, err)
@@ -87,7 +87,7 @@ func TestARevokedAPIKeyIsAskedForAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	expectCalls(t, fake, 1)
-	fake.tell <- endOfSession(1, "credential-1")
+	fake.send <- endOfSession(1, "credential-1")
 	eventually(t, func() bool { return lastSequence(verifier) == 1 })
 	// It lives on under another id.
 	again := answerForClient()
@@ -98,7 +98,7 @@ func TestARevokedAPIKeyIsAskedForAgain(t *testing.T) {
 	}
 	expectCalls(t, fake, 2)
 	fake.answer(func() (*tokenv1.VerifyTokenResponse, error) { return &tokenv1.VerifyTokenResponse{}, nil })
-	fake.tell <- endOfSession(2, "credential-2")
+	fake.send <- endOfSession(2, "credential-2")
 	eventually(t, func() bool { return lastSequence(verifier) == 2 })
 	if err := verify(); !errors.Is(err, ErrInvalid) {
 		t.Fatal(err)

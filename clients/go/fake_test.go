@@ -26,7 +26,7 @@ type fakeTokenService struct {
 	calls   atomic.Int32
 	asked   atomic.Pointer[tokenv1.VerifyTokenRequest]
 	resumed chan uint64 // what each watcher has applied
-	tell    chan *tokenv1.WatchRevocationsResponse
+	send    chan *tokenv1.WatchRevocationsResponse
 	breakUp chan struct{}
 }
 
@@ -41,7 +41,7 @@ func (f *fakeTokenService) WatchRevocations(request *tokenv1.WatchRevocationsReq
 	began := time.Now()
 	for {
 		select {
-		case message := <-f.tell:
+		case message := <-f.send:
 			message.ElapsedMs = uint32(time.Since(began).Milliseconds())
 			if err := stream.Send(message); err != nil {
 				return err
@@ -92,7 +92,7 @@ func start(t *testing.T) (*Verifier, *fakeTokenService, *clock) {
 func startWith(t *testing.T, options Options) (*Verifier, *fakeTokenService, *clock) {
 	t.Helper()
 	fake := &fakeTokenService{
-		resumed: make(chan uint64, 100), tell: make(chan *tokenv1.WatchRevocationsResponse), breakUp: make(chan struct{}),
+		resumed: make(chan uint64, 100), send: make(chan *tokenv1.WatchRevocationsResponse), breakUp: make(chan struct{}),
 	}
 	fake.answer(active)
 	listener := bufconn.Listen(1 << 16)
@@ -115,7 +115,7 @@ func startWith(t *testing.T, options Options) (*Verifier, *fakeTokenService, *cl
 		server.Stop()
 	}))
 	<-fake.resumed
-	fake.tell <- heartbeat(0)
+	fake.send <- heartbeat(0)
 	eventually(t, func() bool { return verifier.Ready() == nil })
 	return verifier, fake, time
 }

@@ -17,7 +17,7 @@ type Methods map[string]Auth
 // Public admits calls without a token to a method: `/grpc.health.v1.Health/Check`, for instance.
 var Public = Auth{isPublic: true}
 
-// UnaryInterceptor lets only calls of callers through whom methods admit. PrincipalIn tells the handler who calls. Others get
+// UnaryInterceptor lets only calls of callers through whom methods admit. PrincipalIn gives the handler who calls. Others get
 // UNAUTHENTICATED, PERMISSION_DENIED or UNAVAILABLE, with the code as the reason of a google.rpc.ErrorInfo.
 func UnaryInterceptor(verifier *Verifier, methods Methods) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {

@@ -76,12 +76,12 @@ func relay(t *testing.T, address string) (string, <-chan *stoppable) {
 }
 
 func TestTheConnectionToAMachineThatHasStoppedIsLeft(t *testing.T) {
-	fake := &fakeTokenService{resumed: make(chan uint64, 100), tell: make(chan *tokenv1.WatchRevocationsResponse)}
+	fake := &fakeTokenService{resumed: make(chan uint64, 100), send: make(chan *tokenv1.WatchRevocationsResponse)}
 	fake.answer(active)
 	go func() {
 		for {
 			select {
-			case fake.tell <- heartbeat(0):
+			case fake.send <- heartbeat(0):
 				time.Sleep(10 * time.Millisecond)
 			case <-t.Context().Done():
 				return

@@ -21,7 +21,7 @@ const (
 	wallClockRoom = 2 * time.Second
 	// maxMessageAge: beyond it the stream is opened anew; its connection may have been slow to open.
 	maxMessageAge = 2 * time.Second
-	// maxMessageAhead: a message that tells of a read so far ahead proves nothing; this machine was suspended.
+	// maxMessageAhead: a message that reports a read so far ahead proves nothing; this machine was suspended.
 	maxMessageAhead = time.Second
 )
 
@@ -38,7 +38,7 @@ type revocations struct {
 	tip             string
 	heardAt         time.Time // has a monotonic reading, which time.Sub uses
 	heardAtWall     time.Time // without one
-	serverReadAt    time.Time // by the clock of token-service; zero if it does not tell
+	serverReadAt    time.Time // by the clock of token-service; zero if it does not say
 	rules           *tokenRules
 	nextRead        chan struct{} // closed by the next read that is heard of
 	hasKnownAll     bool
@@ -204,8 +204,8 @@ func (r *revocations) known(now time.Time) (*tokenRules, time.Time) {
 func (r *revocations) serverNow(now time.Time) time.Time {
 	r.mutex.RLock()
 	defer r.mutex.RUnlock()
-	if told := r.serverTime(now); !told.IsZero() && (r.hasHeard(now) || told.After(now)) {
-		return told
+	if reported := r.serverTime(now); !reported.IsZero() && (r.hasHeard(now) || reported.After(now)) {
+		return reported
 	}
 	return now
 }

@@ -31,14 +31,14 @@ func jwt(header, claims map[string]any) string {
 		part(map[string]any{"iss": issuer, "aud": issuer, "exp": exp}, claims) + "." + strings.Repeat("s", signatureCharacters)
 }
 
-func tellRules(t *testing.T, verifier *Verifier, fake *fakeTokenService, sequence uint64, keyIDs ...string) {
+func sendRules(t *testing.T, verifier *Verifier, fake *fakeTokenService, sequence uint64, keyIDs ...string) {
 	t.Helper()
 	message := heartbeat(sequence)
 	message.Rules = &tokenv1.TokenRules{Issuer: issuer}
 	for _, keyID := range keyIDs {
 		message.Rules.Keys = append(message.Rules.Keys, &tokenv1.VerificationKey{KeyId: keyID, Algorithm: "EdDSA"})
 	}
-	fake.tell <- message
+	fake.send <- message
 	eventually(t, func() bool { return lastSequence(verifier) == sequence })
 }
 
@@ -94,7 +94,7 @@ func TestTextThatCannotBeATokenIsRefusedWithoutACall(t *testing.T) {
 
 func TestATokenOfAnUnknownKeyWaitsForTheNextRead(t *testing.T) {
 	verifier, fake, _ := start(t)
-	tellRules(t, verifier, fake, 1, knownKey)
+	sendRules(t, verifier, fake, 1, knownKey)
 	verify := func(token string) <-chan error {
 		done := make(chan error, 1)
 		go func() {
@@ -106,7 +106,7 @@ func TestATokenOfAnUnknownKeyWaitsForTheNextRead(t *testing.T) {
 	good := verify(jwt(map[string]any{"kid": newKey}, nil))
 	strange := verify(jwt(map[string]any{"kid": strings.Repeat("X", 43)}, nil))
 	eventually(t, func() bool { return len(verifier.keyWaits) == 2 })
-	tellRules(t, verifier, fake, 2, knownKey, newKey)
+	sendRules(t, verifier, fake, 2, knownKey, newKey)
 	if err := <-good; err != nil {
 		t.Error(err)
 	}

@@ -33,7 +33,7 @@ const (
 	maxRefusedTokens       = 2_000
 	// keepRefused is short: a refusal may be temporary, for clock skew or a new key.
 	keepRefused = 10 * time.Second
-	// keyWait is for a token of an unknown key: a stream that lags as much as it may tells the next read this late. Memory is
+	// keyWait is for a token of an unknown key: a stream that lags as much as it may reports the next read this late. Memory is
 	// trusted longer.
 	keyWait     = maxMessageAge + heartbeatEvery
 	maxKeyWaits = 5_000
@@ -59,7 +59,7 @@ type Options struct {
 }
 
 // Verifier verifies access tokens. A token's first sight is a VerifyToken call; after that it is answered from memory
-// until it expires, checked each time against the revocations that WatchRevocations tells. While token-service has
+// until it expires, checked each time against the revocations that WatchRevocations reports. While token-service has
 // been silent for 3 s memory is not trusted and every token is asked for. Safe for concurrent use.
 type Verifier struct {
 	client      tokenv1.TokenServiceClient

@@ -49,8 +49,8 @@ func TestATokenIsAskedForOnceAndThenKnown(t *testing.T) {
 func TestAKnownTokenIsRefusedOnceItsSessionHasEnded(t *testing.T) {
 	verifier, fake, _ := start(t)
 	expect(t, verifier, nil)
-	fake.tell <- endOfSession(1, "another")
-	fake.tell <- endOfSession(2, "session-1")
+	fake.send <- endOfSession(1, "another")
+	fake.send <- endOfSession(2, "session-1")
 	eventually(t, func() bool { return lastSequence(verifier) == 2 })
 	expect(t, verifier, ErrRevoked)
 	expectCalls(t, fake, 1)
@@ -59,7 +59,7 @@ func TestAKnownTokenIsRefusedOnceItsSessionHasEnded(t *testing.T) {
 func TestARevocationThatOvertakesTheAnswerWins(t *testing.T) {
 	verifier, fake, _ := start(t)
 	fake.answer(func() (*tokenv1.VerifyTokenResponse, error) {
-		fake.tell <- endOfSession(1, "session-1")
+		fake.send <- endOfSession(1, "session-1")
 		eventually(t, func() bool { return lastSequence(verifier) == 1 })
 		return active()
 	})
@@ -95,7 +95,7 @@ func TestARevocationIsKeptByTheMonotonicClockWhateverItsEndSays(t *testing.T) {
 	}
 }
 
-func TestThreeSecondsCountFromTheReadThatAMessageTellsOf(t *testing.T) {
+func TestThreeSecondsCountFromTheReadThatAMessageReports(t *testing.T) {
 	openedAt := time.Now()
 	now := openedAt.Add(2100 * time.Millisecond)
 	revoked := newRevocations(10)
@@ -151,7 +151,7 @@ func TestANewTokenIsNeitherAcceptedNorRefusedWhileNobodyCanBeAsked(t *testing.T)
 
 func TestABrokenStreamIsResumedByItsNumber(t *testing.T) {
 	verifier, fake, _ := start(t)
-	fake.tell <- heartbeat(7)
+	fake.send <- heartbeat(7)
 	eventually(t, func() bool { return lastSequence(verifier) == 7 })
 	fake.breakUp <- struct{}{}
 	if sequence := <-fake.resumed; sequence != 7 {
@@ -162,7 +162,7 @@ func TestABrokenStreamIsResumedByItsNumber(t *testing.T) {
 func TestARevocationOfAnUnknownKindEndsTheTrustInMemory(t *testing.T) {
 	verifier, fake, _ := start(t)
 	expect(t, verifier, nil)
-	fake.tell <- &tokenv1.WatchRevocationsResponse{Sequence: 1, CaughtUp: true, Revocations: []*tokenv1.Revocation{{Sequence: 1}}}
+	fake.send <- &tokenv1.WatchRevocationsResponse{Sequence: 1, CaughtUp: true, Revocations: []*tokenv1.Revocation{{Sequence: 1}}}
 	eventually(t, func() bool { return lastSequence(verifier) == 1 })
 	expect(t, verifier, nil)
 	expectCalls(t, fake, 2)
@@ -265,7 +265,7 @@ func TestAfterARevocationOfAnUnknownKindEveryTokenNeedsACallAndTheVerifierIsRead
 	expect(t, verifier, nil)
 	unknown := heartbeat(1)
 	unknown.Revocations = []*tokenv1.Revocation{{Sequence: 1}}
-	fake.tell <- unknown
+	fake.send <- unknown
 	eventually(t, func() bool { return lastSequence(verifier) == 1 })
 	expect(t, verifier, nil)
 	expectCalls(t, fake, 2)

@@ -140,7 +140,7 @@ async function listenRpc(verifier: TokenVerifier): Promise<string> {
   });
 }
 
-/** All of Node.js tells the time by `Date`; `performance.now()` stays. */
+/** All of Node.js reads the time from `Date`; `performance.now()` stays. */
 let wallJumpMs = 0;
 const wallNowMs = Date.now;
 Date.now = () => wallNowMs() + wallJumpMs;

@@ -29,7 +29,7 @@ export interface VerifierOptions
   extends Omit<TokenVerifierOptions, "certificate" | "logger" | "metrics" | "onKeys"> {
   /** PEM files of this process. They are read again when they change. */
   tls: TlsFiles;
-  /** Also told of certificate files that cannot be used. Default: warnings of the process (`process.emitWarning`). */
+  /** Also notified of certificate files that cannot be used. Default: warnings of the process (`process.emitWarning`). */
   logger?: TokenVerifierOptions["logger"];
   /** Default: nothing is counted. */
   metrics?: TokenVerifierOptions["metrics"];

@@ -49,9 +49,9 @@ verifier = TokenVerifier(
 
 
 def caller(principal: Principal) -> str:
-    told = asdict(principal)
+    shown = asdict(principal)
     names = {"kind": "kind", "user_id": "userId", "session_id": "sessionId", "role": "role", "client_id": "clientId"}
-    return json.dumps({ours: told[name] for name, ours in names.items()} | {"scopes": list(principal.scopes)})
+    return json.dumps({ours: shown[name] for name, ours in names.items()} | {"scopes": list(principal.scopes)})
 
 
 async def app(scope: Any, _receive: Any, send: Any) -> None:

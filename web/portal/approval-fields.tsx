@@ -30,8 +30,8 @@ export function fieldsOf(details: Details, language: Language): ApprovalField[] 
 /** In one line: what is approved, the currency with its amount. */
 export function summaryOf(details: Details, language: Language): string {
   const fields = fieldsOf(details, language);
-  const told = new Set(fields.filter(({ money }) => money).map(({ pointer }) => currencyBeside(pointer)));
-  const shown = fields.filter(({ pointer }) => !told.has(pointer));
+  const beside = new Set(fields.filter(({ money }) => money).map(({ pointer }) => currencyBeside(pointer)));
+  const shown = fields.filter(({ pointer }) => !beside.has(pointer));
   return shown.map(({ sent, money }) => money ?? sent).join(" · ");
 }
 

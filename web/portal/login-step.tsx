@@ -1,5 +1,6 @@
 import { lazy, Suspense, useState } from "react";
 import type {
+  CompletedLogin,
   MfaEnrollmentRequired,
   MfaRequired,
   PasskeyRequestOptions,
@@ -122,15 +123,17 @@ function NewPassword({ step, onAnswer, onCancel }: StepProps<{ tempToken: string
   );
 }
 
-/** What the first second factor answers with the `tempToken` of a login: it goes on. */
-type Enrolled = LoginAnswer & { recoveryCodes?: string[] };
+type Enrolled = Pick<CompletedLogin, "user"> & { recoveryCodes?: string[] };
 
 function Enrollment({ step: { tempToken, methods }, onAnswer, onCancel }: StepProps<MfaEnrollmentRequired>) {
   const t = useText();
   const { step: send } = useSession();
   const [setUp, setSetUp] = useState<TotpSetUp>();
   const [done, setDone] = useState<Enrolled>();
-  const finish = (answer: object) => setDone(answer as Enrolled);
+  /** With the `tempToken` of a login the first second factor completes it. */
+  const finish = (answer: Enrolled | { user?: never; recoveryCodes?: string[] }) => {
+    if (answer.user !== undefined) setDone(answer);
+  };
   const begin = useAction(async () => setSetUp(await send("POST /auth/mfa/setup", { body: { tempToken } })));
   const passkey = useAction(async () => {
     const options = await send("POST /auth/passkeys/options", { body: { tempToken } });

@@ -123,7 +123,7 @@ export function EmailField(props: Partial<FieldProps> & { label: string }) {
   );
 }
 
-/** @param autoComplete tells password managers which password it is. */
+/** @param autoComplete shows password managers which password it is. */
 export function PasswordField({
   label,
   hint,

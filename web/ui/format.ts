@@ -49,7 +49,7 @@ const SYSTEMS = [
 ] as const;
 const MAX_CHARACTERS = 60;
 
-/** "Firefox", "Linux": as far as the text tells, which anybody may have written. */
+/** "Firefox", "Linux": as far as the text says, which anybody may have written. */
 export function deviceOf(userAgent: string): { browser: string; system: string } {
   const named = (names: readonly (readonly [string, RegExp])[]) =>
     names.find(([, pattern]) => pattern.test(userAgent))?.[0] ?? "";

@@ -28,7 +28,7 @@ class Clocks:
         self.monotonic_s += seconds
         self.wall_s += seconds
 
-    def tell(self, elapsed_s: float = 0, ago_s: float = 0, session: str = "", end_s: float = 0, keep_s: int = 910) -> bool:
+    def send(self, elapsed_s: float = 0, ago_s: float = 0, session: str = "", end_s: float = 0, keep_s: int = 910) -> bool:
         """A message of a stream that was opened `ago_s` ago."""
         message = WatchRevocationsResponse(caught_up=True, keep_s=keep_s, elapsed_ms=int(elapsed_s * 1000))
         if session:
@@ -49,7 +49,7 @@ def principal_of(session: str) -> Principal:
 def test_three_seconds_count_from_the_read() -> None:
     clocks = Clocks()
     assert not clocks.revoked.is_fresh
-    clocks.tell(elapsed_s=0.5, ago_s=1)
+    clocks.send(elapsed_s=0.5, ago_s=1)
     clocks.pass_s(2.5)
     assert clocks.revoked.is_fresh
     clocks.pass_s(0.01)
@@ -95,16 +95,16 @@ def test_a_proof_has_an_age_by_the_time_of_token_service() -> None:
 
 def test_a_late_or_impossible_message_opens_the_stream_anew() -> None:
     clocks = Clocks()
-    assert not clocks.tell(elapsed_s=0, ago_s=2.1)
+    assert not clocks.send(elapsed_s=0, ago_s=2.1)
     assert clocks.revoked.is_fresh
     clocks = Clocks()
-    assert not clocks.tell(elapsed_s=3, ago_s=1.9)
+    assert not clocks.send(elapsed_s=3, ago_s=1.9)
     assert not clocks.revoked.is_fresh
 
 
 def test_a_wall_clock_that_went_on_while_this_machine_slept_ends_the_trust() -> None:
     clocks = Clocks()
-    clocks.tell(elapsed_s=0)
+    clocks.send(elapsed_s=0)
     clocks.wall_s += 5
     assert clocks.revoked.is_fresh
     clocks.wall_s += 0.1
@@ -114,32 +114,32 @@ def test_a_wall_clock_that_went_on_while_this_machine_slept_ends_the_trust() -> 
 def test_a_revocation_is_kept_by_the_monotonic_clock_whatever_its_end_says() -> None:
     for end_s in (0.0, time.time() - 3600):
         clocks = Clocks()
-        clocks.tell(session="s", end_s=end_s)
+        clocks.send(session="s", end_s=end_s)
         clocks.wall_s += 86_400
         clocks.pass_s(909)
-        clocks.tell()
+        clocks.send()
         assert clocks.knows("s")
         clocks.pass_s(2)
-        clocks.tell()
+        clocks.send()
         assert not clocks.knows("s")
 
 
 def test_a_wall_clock_may_extend_it_to_the_longest_life_of_a_token() -> None:
     clocks = Clocks()
-    clocks.tell(session="s", end_s=clocks.wall_s + 86_400)
+    clocks.send(session="s", end_s=clocks.wall_s + 86_400)
     clocks.pass_s(3_609)
-    clocks.tell()
+    clocks.send()
     assert clocks.knows("s")
     clocks.pass_s(2)
-    clocks.tell()
+    clocks.send()
     assert not clocks.knows("s")
 
 
 def test_without_keep_s_it_is_kept_for_the_longest_life_of_a_token() -> None:
     clocks = Clocks()
-    clocks.tell(session="s", keep_s=0)
+    clocks.send(session="s", keep_s=0)
     clocks.pass_s(3_609)
-    clocks.tell(keep_s=0)
+    clocks.send(keep_s=0)
     assert clocks.knows("s")
 
 
@@ -148,10 +148,10 @@ def test_rules_hold_for_the_stream_that_sent_them() -> None:
     message = WatchRevocationsResponse(caught_up=True)
     message.rules.issuer = "https://auth.example"
     clocks.revoked.apply(message, clocks.monotonic_s)
-    clocks.tell()
+    clocks.send()
     assert clocks.revoked.rules is not None
     clocks.revoked.next_request()
-    clocks.tell()
+    clocks.send()
     assert clocks.revoked.rules is None
 
 

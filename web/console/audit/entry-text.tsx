@@ -31,7 +31,7 @@ export function Actor({ entry: { actor } }: { entry: AuditEntry }) {
   return <span className="muted">{t("audit.nobody")}</span>;
 }
 
-/** A UUID that one can tell from others; its middle is of no use to people. */
+/** A UUID that one can distinguish from others; its middle is of no use to people. */
 export const shortId = (id: string): string =>
   /^[0-9a-f]{8}-[0-9a-f-]{27}$/i.test(id) ? `${id.slice(0, 8)}…${id.slice(-6)}` : id;
 

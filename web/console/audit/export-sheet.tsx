@@ -52,7 +52,7 @@ export function ExportSheet({ search, onClose }: { search: AuditSearch; onClose:
           )}
           {whole === "whole" && <Notice>{t("auditExport.whole")}</Notice>}
           {whole === "more" && <Notice>{t("auditExport.more")}</Notice>}
-          {whole === "untold" && <Notice>{t("auditExport.untold")}</Notice>}
+          {whole === "unknown" && <Notice>{t("auditExport.unknown")}</Notice>}
           {whole === "tooLarge" && (
             <Notice isBad>
               {t("auditExport.tooLarge", { size: size(MAX_EXPORT_BYTES / 1_000_000, "megabyte") })}

@@ -29,7 +29,7 @@ export function ProofPanel({
     case "unsupported":
       return <Notice isBad>{t("proof.unsupported")}</Notice>;
     case "waiting": {
-      // By two clocks, of which the answer tells one.
+      // By two clocks, of which the answer names one.
       const since = [openedAtMs, Date.parse(checked.entry?.receivedAt ?? "")];
       const isLate = since.some((ms) => checkedAtMs - ms > USUAL_MS);
       return (

@@ -48,7 +48,7 @@ test.each([
   ["ndjson", '{"end":{"entries":2,"complete":false}}\n', "more"],
   ["ndjson", LINE, "broken"],
   ["ndjson", '{"end":{"entr', "broken"],
-  ["csv", "1,a\n", "untold"],
+  ["csv", "1,a\n", "unknown"],
   ["csv", '1,"a\nb', "broken"],
 ] as const)("%s that ends with %j is %s, and is kept only if it has its end", async (format, end, whole) => {
   const found = await readExport(answering(LINE, end).response, format, () => undefined);

@@ -2,10 +2,10 @@ import { GatehouseError, readData } from "#clients/browser/gateway-calls.ts";
 
 export type Format = "ndjson" | "csv";
 /**
- * `more`: the search finds more than one export has. `untold`: CSV does not say. Of the others nothing is kept: `tooLarge`, `broken` (it
+ * `more`: the search finds more than one export has. `unknown`: CSV does not say. Of the others nothing is kept: `tooLarge`, `broken` (it
  * has no end) and `interrupted` (the connection broke). A part of an export could be taken for the whole.
  */
-export type Whole = "whole" | "more" | "untold" | "tooLarge" | "broken" | "interrupted";
+export type Whole = "whole" | "more" | "unknown" | "tooLarge" | "broken" | "interrupted";
 
 /** Of a file, which is in memory until it is saved. Ten thousand ordinary entries are about 10 MB. */
 export const MAX_EXPORT_BYTES = 64_000_000;
@@ -49,7 +49,7 @@ export async function readExport(
 }
 
 /** Of an end in the middle of a line one knows. */
-const wholeCsv = (end: string): Whole => (end.endsWith("\n") ? "untold" : "broken");
+const wholeCsv = (end: string): Whole => (end.endsWith("\n") ? "unknown" : "broken");
 
 function wholeOf(end: string): Whole {
   const last = end.trimEnd().split("\n").at(-1) ?? "";

@@ -106,9 +106,11 @@ function Add({ client }: { client: ClientWithCredentials }) {
         name={t("credentials.add")}
         effect={t("credentials.addEffect")}
         act={async ({ name = "", publicKey, reason }) => {
-          const told = { name: name.trim() || undefined, reason };
+          const common = { name: name.trim() || undefined, reason };
           const body =
-            kind === "public_key" ? { kind, publicKey: parsedKey(publicKey), ...told } : { kind, ...told };
+            kind === "public_key"
+              ? { kind, publicKey: parsedKey(publicKey), ...common }
+              : { kind, ...common };
           const { secret } = await call("POST /admin/clients/{id}/credentials", {
             path: { id: client.id },
             body,

@@ -153,7 +153,7 @@ export const auditDe: SameTexts<typeof auditEn> = {
     reading: "Wird gelesen … {{size}}",
     whole: "Gespeichert. Die Datei hat alles, was die Suche findet.",
     more: "Die neuesten 10.000 Einträge sind gespeichert. Es gibt mehr: Grenzen Sie die Zeit ein.",
-    untold: "Gespeichert. CSV sagt nicht, ob es mehr als seine höchstens 10.000 Einträge gibt.",
+    unknown: "Gespeichert. CSV sagt nicht, ob es mehr als seine höchstens 10.000 Einträge gibt.",
     tooLarge:
       "Nichts wurde gespeichert: Es sind mehr als {{size}}, und das ist für einen Browser zu viel. Grenzen Sie die Zeit ein, oder nehmen Sie gatehouse audit export.",
     broken:

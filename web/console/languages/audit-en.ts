@@ -147,7 +147,7 @@ export const auditEn = {
     reading: "Reading … {{size}}",
     whole: "Saved. The file has everything that the search finds.",
     more: "Saved the newest 10,000 entries. There are more: narrow the time.",
-    untold: "Saved. CSV does not say whether there are more than its 10,000 entries at most.",
+    unknown: "Saved. CSV does not say whether there are more than its 10,000 entries at most.",
     tooLarge:
       "Nothing was saved: it has more than {{size}}, which a browser cannot hold. Narrow the time, or use gatehouse audit export.",
     broken: "Nothing was saved: the export ended too early, so it is not whole. Export it again.",

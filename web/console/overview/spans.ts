@@ -1,7 +1,7 @@
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
-/** Of the charts: few enough bars to tell one from another. */
+/** Of the charts: few enough bars to distinguish one from another. */
 export const SPANS = {
   day: { interval: "hour", lengthMs: DAY_MS },
   week: { interval: "hour", lengthMs: 7 * DAY_MS },

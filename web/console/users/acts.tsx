@@ -1,7 +1,6 @@
 import { type QueryClient, useQueryClient } from "@tanstack/react-query";
-import type { Body, GivenTo } from "#clients/api/endpoint.ts";
 import type { ManagedUser, Role, UserDetails } from "#clients/api/generated/gatehouse.ts";
-import { useAccount, useSession } from "../../session/session.ts";
+import { type Call, useAccount, useSession } from "../../session/session.ts";
 import { SelectField } from "../../ui/field.tsx";
 import { Act } from "../act.tsx";
 import { useDone } from "../done.tsx";
@@ -46,20 +45,16 @@ export function Acts(props: Props) {
   );
 }
 
-type ActOnUser =
-  | "PATCH /admin/users/{id}"
-  | "POST /admin/users/{id}/unlock"
-  | "POST /admin/users/{id}/sessions/revoke"
-  | "POST /admin/users/{id}/mfa/reset";
-
-/** Calls with the entered reason, loads the account again, and says that it is done. */
+/** Calls, loads the account again, and says that it is done. */
 function useAct({ user }: Pick<Props, "user">) {
   const { call } = useSession();
   const queries = useQueryClient();
   const done = useDone();
-  const path = { id: user.id };
-  return async <E extends ActOnUser>(endpoint: E, body: Body<E>, ...said: Parameters<typeof done>) => {
-    await call(endpoint, ...([{ path, body }] as unknown as GivenTo<E>));
+  return async (
+    send: (call: Call, path: { id: string }) => Promise<unknown>,
+    ...said: Parameters<typeof done>
+  ) => {
+    await send(call, { id: user.id });
     done(...said);
     await loadPeopleAgain(queries);
   };
@@ -76,7 +71,9 @@ function Unlock({ user }: Props) {
     <Act
       name={t("unlock.name")}
       effect={t("unlock.effect")}
-      act={({ reason }) => act("POST /admin/users/{id}/unlock", { reason }, "unlock.done")}
+      act={({ reason }) =>
+        act((call, path) => call("POST /admin/users/{id}/unlock", { path, body: { reason } }), "unlock.done")
+      }
     />
   );
 }
@@ -88,7 +85,12 @@ function EndSessions({ user }: Props) {
     <Act
       name={t("endSessions.name")}
       effect={t("endSessions.effect")}
-      act={({ reason }) => act("POST /admin/users/{id}/sessions/revoke", { reason }, "endSessions.done")}
+      act={({ reason }) =>
+        act(
+          (call, path) => call("POST /admin/users/{id}/sessions/revoke", { path, body: { reason } }),
+          "endSessions.done",
+        )
+      }
     />
   );
 }
@@ -103,8 +105,11 @@ function DemandPassword({ user }: Props) {
       effect={t(mustChangePassword ? "demandPassword.undoEffect" : "demandPassword.effect")}
       act={({ reason }) =>
         act(
-          "PATCH /admin/users/{id}",
-          { reason, mustChangePassword: !mustChangePassword },
+          (call, path) =>
+            call("PATCH /admin/users/{id}", {
+              path,
+              body: { reason, mustChangePassword: !mustChangePassword },
+            }),
           "demandPassword.done",
         )
       }
@@ -122,7 +127,11 @@ function ChangeRole({ user, roles }: Props) {
       name={t("changeRole.name")}
       effect={t("changeRole.effect", { role: user.role })}
       act={({ role = "", reason }) =>
-        act("PATCH /admin/users/{id}", { role, reason }, "changeRole.done", { role })
+        act(
+          (call, path) => call("PATCH /admin/users/{id}", { path, body: { role, reason } }),
+          "changeRole.done",
+          { role },
+        )
       }
     >
       <SelectField
@@ -145,7 +154,12 @@ function ResetMfa({ user, details }: Props) {
       kind="danger"
       effect={t("resetMfa.effect", { count })}
       typed={user.email}
-      act={({ reason }) => act("POST /admin/users/{id}/mfa/reset", { reason }, "resetMfa.done")}
+      act={({ reason }) =>
+        act(
+          (call, path) => call("POST /admin/users/{id}/mfa/reset", { path, body: { reason } }),
+          "resetMfa.done",
+        )
+      }
     />
   );
 }
@@ -162,7 +176,12 @@ function SetStatus({ user, withClients }: WithClients) {
       <Act
         name={t("enable.name")}
         effect={t("enable.effect")}
-        act={({ reason }) => act("PATCH /admin/users/{id}", { status: "active", reason }, "enable.done")}
+        act={({ reason }) =>
+          act(
+            (call, path) => call("PATCH /admin/users/{id}", { path, body: { status: "active", reason } }),
+            "enable.done",
+          )
+        }
       />
     );
   return (
@@ -173,8 +192,11 @@ function SetStatus({ user, withClients }: WithClients) {
       typed={user.email}
       act={({ reason, clients }) =>
         act(
-          "PATCH /admin/users/{id}",
-          { status: "disabled", reason, clients: whatOfClients(clients) },
+          (call, path) =>
+            call("PATCH /admin/users/{id}", {
+              path,
+              body: { status: "disabled", reason, clients: whatOfClients(clients) },
+            }),
           "disable.done",
         )
       }

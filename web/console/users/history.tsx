@@ -9,7 +9,7 @@ import { When } from "../when.tsx";
 
 const FAILURES = 10;
 
-/** The last failed logins, with the reasons that the person was not told. */
+/** The last failed logins, with the reasons that the person was not shown. */
 export function Failures({ userId }: { userId: string }) {
   const t = useText();
   const known = useKnownText();

@@ -1,6 +1,5 @@
 import { Link, useLocation } from "@tanstack/react-router";
 import { useState } from "react";
-import type { Body } from "#clients/api/endpoint.ts";
 import { aboutPassword, useAccount, useSession } from "../../session/session.ts";
 import { callApi } from "../../ui/api.ts";
 import { Button } from "../../ui/button.tsx";
@@ -41,10 +40,9 @@ function OneLink({ link }: { link: MailLink }) {
     t(`mailLinks.${of}.${part}` as TextKey);
 
   const hasSession = account !== undefined && TAKES_SESSION.has(link);
-  const use = async (which: MailLink, entered: object = {}) => {
+  const use = async (which: MailLink, entered: { password?: string; newPassword?: string } = {}) => {
     const send = hasSession ? session.fetch : fetch;
-    const body = { token, ...entered } as Body<`POST /auth/${MailLink}`>;
-    await callApi(send, `POST /auth/${which}`, { body }).catch((error: unknown) => {
+    await callApi(send, `POST /auth/${which}`, { body: { token, ...entered } }).catch((error: unknown) => {
       throw aboutPassword(error);
     });
     if (account !== undefined) await session.loadAgain();

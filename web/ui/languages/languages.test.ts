@@ -2,9 +2,9 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
 import { isErrorCode } from "#kit/values/errors.ts";
-import { en as firstEn } from "../../portal/languages/en.ts";
-import { laterDe } from "../../portal/languages/later-de.ts";
-import { laterEn } from "../../portal/languages/later-en.ts";
+import { accountDe } from "../../portal/languages/account.de.ts";
+import { accountEn } from "../../portal/languages/account.en.ts";
+import { en as loginEn } from "../../portal/languages/login.en.ts";
 import { de as sharedDe } from "./de.ts";
 import { en as sharedEn } from "./en.ts";
 
@@ -12,8 +12,8 @@ const WEB = resolve(import.meta.dirname, "..", "..");
 const PAGES = [
   {
     page: "portal",
-    en: { ...firstEn, ...laterEn },
-    de: { ...(await import("../../portal/languages/de.ts")).de, ...laterDe },
+    en: { ...loginEn, ...accountEn },
+    de: { ...(await import("../../portal/languages/login.de.ts")).de, ...accountDe },
   },
   {
     page: "console",
@@ -94,7 +94,7 @@ test("the login page names none of the texts that later pages load", () => {
     [...namesIn([...sources, ...sourcesIn(...SHARED)])].map((key) => key.split(".")[0] ?? ""),
   );
   expect(groups).toContain("login");
-  expect(Object.keys(laterEn).filter((group) => groups.has(group) || group in firstEn)).toEqual([]);
+  expect(Object.keys(accountEn).filter((group) => groups.has(group) || group in loginEn)).toEqual([]);
 });
 
 test("every shared text is named by a page", () => {

@@ -97,7 +97,7 @@ class Relay:
     def _run_loop(self, path: str, listening: Future[None]) -> None:
         try:
             asyncio.run(self._run(path, listening))
-        except BaseException as error:  # also of the loop itself, which needs files: whoever waits must be told
+        except BaseException as error:  # also of the loop itself, which needs files: whoever waits must be notified
             if listening.done():
                 _log.exception("the relay has ended")
             else:

@@ -75,9 +75,9 @@ class Revocations:
     @property
     def now_s(self) -> float:
         """Time of token-service. In silence that of this machine if it is later: the monotonic clock may stop during a suspend."""
-        told_s = self._server_time_s
-        if told_s is not None and (self.is_heard or told_s > self._wall()):
-            return told_s
+        reported_s = self._server_time_s
+        if reported_s is not None and (self.is_heard or reported_s > self._wall()):
+            return reported_s
         return self._wall()
 
     @property
@@ -121,8 +121,8 @@ class Revocations:
                 continue
             has_end = revocation.HasField("expires_at")
             # The wall clock may only extend this.
-            told_s = revocation.expires_at.ToNanoseconds() / 1e9 - self._wall() if has_end else MAX_KEEP_S
-            self._add((kind, getattr(revocation, kind)), received_s + max(least_s, min(told_s, MAX_KEEP_S)))
+            reported_s = revocation.expires_at.ToNanoseconds() / 1e9 - self._wall() if has_end else MAX_KEEP_S
+            self._add((kind, getattr(revocation, kind)), received_s + max(least_s, min(reported_s, MAX_KEEP_S)))
 
     def _take_rules(self, message: WatchRevocationsResponse) -> None:
         if message.HasField("rules"):

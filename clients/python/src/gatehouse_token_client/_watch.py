@@ -20,7 +20,7 @@ SILENCE_S: Final = 2.0
 """Several server heartbeats."""
 HEARTBEAT_S: Final = 0.5
 KEY_WAIT_S: Final = MAX_MESSAGE_AGE_S + HEARTBEAT_S
-"""For a token of an unknown key: a stream that lags as much as it may tells the next read this late. Memory is trusted longer."""
+"""For a token of an unknown key: a stream that lags as much as it may reports the next read this late. Memory is trusted longer."""
 MAX_KEY_WAITS: Final = 5_000
 MAX_KEY_WAITING_THREADS: Final = 4
 """Servers have few threads, and a token of an unknown key costs nothing to make."""

@@ -18,7 +18,7 @@ _KEY: Final = "gatehouse.principal"
 
 
 class BearerAuth:
-    """Lets only calls through that `access` allows. It is told the scope of each request and WebSocket.
+    """Lets only calls through that `access` allows. It is given the scope of each request and WebSocket.
 
     An AuthError that the application raises is answered too, such as that of `Access(...).check(principal_in(scope), verifier.now())`.
     """

@@ -13,7 +13,7 @@ import java.util.Optional;
 public final class AuthException extends Exception {
   private static final long serialVersionUID = 1;
 
-  /** What the caller is told. */
+  /** What the caller receives. */
   public enum Reason {
     TOKEN_MISSING("token_missing", 401, Code.UNAUTHENTICATED, "The call needs an access token and has none."),
     TOKEN_INVALID(

@@ -23,7 +23,7 @@ import java.util.concurrent.TimeUnit;
 final class RevocationWatch {
   private static final long HEARTBEAT_MS = 500;
 
-  /** For a token of an unknown key: a stream that lags as much as it may tells the next read this late. Memory is trusted longer. */
+  /** For a token of an unknown key: a stream that lags as much as it may reports the next read this late. Memory is trusted longer. */
   static final long KEY_WAIT_MS = (long) (Revocations.MAX_MESSAGE_AGE_S * 1e3) + HEARTBEAT_MS;
 
   private static final int MAX_KEY_WAITS = 5_000;
@@ -93,7 +93,7 @@ final class RevocationWatch {
   }
 
   /** As a warning only what is new: it goes on once a second at most. */
-  private void tellBreak(Throwable error) {
+  private void reportBreak(Throwable error) {
     Status.Code code = Status.fromThrowable(error).getCode();
     System.Logger.Level level = code == brokenBy ? System.Logger.Level.DEBUG : System.Logger.Level.WARNING;
     brokenBy = code;
@@ -142,7 +142,7 @@ final class RevocationWatch {
     @Override
     public void onError(Throwable error) {
       synchronized (lock) {
-        if (!hasEnded) tellBreak(error);
+        if (!hasEnded) reportBreak(error);
       }
       reopen("broken");
     }

@@ -88,9 +88,9 @@ final class Revocations {
 
   /** Time of token-service. In silence that of this machine if it is later: the monotonic clock may stop during a suspend. */
   double nowS() {
-    Double toldS = serverTimeS();
+    Double reportedS = serverTimeS();
     double wallS = clock.wallS();
-    return toldS != null && (isHeard() || toldS > wallS) ? toldS : wallS;
+    return reportedS != null && (isHeard() || reportedS > wallS) ? reportedS : wallS;
   }
 
   private Double serverTimeS() {
@@ -132,8 +132,8 @@ final class Revocations {
     double leastS = message.getKeepS() == 0 ? MAX_KEEP_S : Integer.toUnsignedLong(message.getKeepS());
     for (Revocation revocation : message.getRevocationsList()) {
       // The wall clock may only extend this.
-      double toldS = revocation.hasExpiresAt() ? seconds(revocation.getExpiresAt()) - clock.wallS() : MAX_KEEP_S;
-      double untilS = receivedS + Math.max(leastS, Math.min(toldS, MAX_KEEP_S));
+      double reportedS = revocation.hasExpiresAt() ? seconds(revocation.getExpiresAt()) - clock.wallS() : MAX_KEEP_S;
+      double untilS = receivedS + Math.max(leastS, Math.min(reportedS, MAX_KEEP_S));
       switch (revocation.getTargetCase()) {
         case SESSION_ID -> add(sessionsUntil, revocation.getSessionId(), untilS);
         case KEY_ID -> add(keysUntil, revocation.getKeyId(), untilS);

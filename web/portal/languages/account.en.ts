@@ -1,5 +1,5 @@
 /** Of every page but the login, which is small without them. */
-export const laterEn = {
+export const accountEn = {
   problems: {
     emailAscii:
       "We cannot send mail to this address: before the @ it may have only a to z, digits, and signs such as . and -.",

@@ -1,7 +1,7 @@
 import type { SameTexts } from "../../ui/languages/en.ts";
-import type { laterEn } from "./later-en.ts";
+import type { accountEn } from "./account.en.ts";
 
-export const laterDe: SameTexts<typeof laterEn> = {
+export const accountDe: SameTexts<typeof accountEn> = {
   problems: {
     emailAscii:
       "An diese Adresse können wir keine Mails schicken: Vor dem @ darf sie nur a bis z, Ziffern und Zeichen wie . und - haben.",

@@ -1,6 +1,6 @@
 import { de as shared } from "../../ui/languages/de.ts";
 import type { SameTexts } from "../../ui/languages/en.ts";
-import type { en } from "./en.ts";
+import type { en } from "./login.en.ts";
 
 export const de: SameTexts<typeof en> = {
   account: {

@@ -1,0 +1,102 @@
+import { useState } from "react";
+import { useAccount, useSession } from "../../../session/session.ts";
+import { Button } from "../../../ui/button.tsx";
+import { Sheet } from "../../../ui/dialog.tsx";
+import { CodeField, PasswordField } from "../../../ui/field.tsx";
+import { ActionForm } from "../../../ui/form.tsx";
+import { Section } from "../../../ui/frame.tsx";
+import { useText } from "../../text.ts";
+import { Cancel } from "./cancel.tsx";
+import type { GivesCodes } from "./gives-codes.ts";
+import { SetUpTotp } from "./set-up-totp.tsx";
+
+export function SecondFactor({ onCodes }: GivesCodes) {
+  const t = useText();
+  const { call, loadAgain } = useSession();
+  const account = useAccount();
+  const [open, setOpen] = useState<"setUp" | "disable" | "renew">();
+  const hasApp = account?.totpEnabled ?? false;
+  const close = () => setOpen(undefined);
+  return (
+    <>
+      <Section title={t("totp.title")} lead={t("totp.lead")}>
+        <div className="buttons">
+          <Button kind="quiet" onClick={() => setOpen(hasApp ? "disable" : "setUp")}>
+            {t(hasApp ? "totp.disable" : "totp.setUp")}
+          </Button>
+        </div>
+      </Section>
+      {account?.user.mfaEnabled === true && (
+        <Section
+          title={t("recovery.section")}
+          lead={t("recovery.left", { count: account.recoveryCodesLeft ?? 0 })}
+        >
+          <div className="buttons">
+            <Button kind="quiet" onClick={() => setOpen("renew")}>
+              {t("recovery.renew")}
+            </Button>
+          </div>
+        </Section>
+      )}
+      <Sheet title={t("totp.setUp")} isOpen={open === "setUp"} onClose={close}>
+        {() => (
+          <SetUpTotp
+            onCancel={close}
+            onCodes={(codes) => {
+              close();
+              onCodes(codes);
+            }}
+          />
+        )}
+      </Sheet>
+      <Sheet title={t("recovery.renew")} isOpen={open === "renew"} onClose={close}>
+        {() => (
+          <>
+            <p className="muted">{t("recovery.renewLead")}</p>
+            <ActionForm
+              submit={t("recovery.renew")}
+              beside={<Cancel onClick={close} />}
+              action={async ({ code = "" }) => {
+                const { recoveryCodes } = await call("POST /auth/mfa/recovery-codes", {
+                  body: {
+                    code: code.trim(),
+                  },
+                });
+                close();
+                onCodes(recoveryCodes);
+                await loadAgain();
+              }}
+            >
+              <CodeField label={t("stepUp.code")} hint={t("stepUp.codeHint")} autoFocus />
+            </ActionForm>
+          </>
+        )}
+      </Sheet>
+      <Sheet title={t("totp.disable")} isOpen={open === "disable"} onClose={close}>
+        {() => (
+          <>
+            <p className="muted">{t("totp.disableLead")}</p>
+            <ActionForm
+              submit={t("totp.disable")}
+              kind="danger"
+              beside={<Cancel onClick={close} />}
+              action={async ({ password = "", code = "" }) => {
+                await call("POST /auth/mfa/disable", { body: { password, code: code.trim() } });
+                close();
+                await loadAgain();
+              }}
+            >
+              <PasswordField
+                name="password"
+                label={t("stepUp.password")}
+                autoComplete="current-password"
+                autoFocus
+              />
+              <CodeField label={t("stepUp.code")} hint={t("stepUp.codeHint")} />
+            </ActionForm>
+          </>
+        )}
+      </Sheet>
+    </>
+  );
+}
