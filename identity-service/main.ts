@@ -26,7 +26,6 @@ import { createGuessNotices } from "./accounts/guess-notices.ts";
 import { bootstrapAdmin } from "./admin/bootstrap-admin.ts";
 import { toAuditEvent } from "./audit/security-event-audit.ts";
 import type { SecurityEvent } from "./audit/security-event-store.ts";
-import { startLooks, startWorkers } from "./background-work.ts";
 import { withCheckedIds } from "./check-ids.ts";
 import { CLIENT_ADMIN_CALLERS, createClientAdminRpc } from "./client-admin-rpc.ts";
 import { CLIENT_CALLERS, createClientRpc } from "./client-rpc.ts";
@@ -40,6 +39,10 @@ import { createAfterAnswer } from "./mail/after-answer.ts";
 import { createLinkTokens } from "./mail/links.ts";
 import { createMailWorker } from "./mail/mail-worker.ts";
 import { createFlowSecrets } from "./oauth/oauth-flow-secrets.ts";
+import { passkeyPartyOf } from "./passkeys/passkey-config.ts";
+import { commonPasswords } from "./passwords/common-passwords.ts";
+import { countShareRefusals, createHashShare, hashSharesOf } from "./passwords/hash-share.ts";
+import { startLooks, startWorkers } from "./process/background-work.ts";
 import {
   followAccessFile,
   openBreachLookups,
@@ -48,10 +51,7 @@ import {
   openRelyingParties,
   openThrottle,
   steadyNow,
-} from "./open-parts.ts";
-import { passkeyPartyOf } from "./passkeys/passkey-config.ts";
-import { commonPasswords } from "./passwords/common-passwords.ts";
-import { countShareRefusals, createHashShare, hashSharesOf } from "./passwords/hash-share.ts";
+} from "./process/open-parts.ts";
 import { createTokenServiceClient } from "./sessions/token-service-client.ts";
 import { createDeviceTokens } from "./throttle/device-token.ts";
 import { createNetworkDigests } from "./throttle/network-digests.ts";

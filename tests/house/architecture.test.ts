@@ -77,6 +77,7 @@ test("no service imports another, nor anything that is built on services", () =>
 const ROOMS: Readonly<Record<string, readonly string[]>> = {
   "identity-service": [
     "(main)",
+    "process",
     "(root)",
     "accounts",
     "oauth",

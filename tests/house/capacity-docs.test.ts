@@ -174,7 +174,7 @@ test("the bounds of periodic work are those of the code", () => {
   const ahead = constantIn("audit-service/log/maintain-log.ts", "MONTHS_AHEAD");
   const claims = constantIn("audit-service/log/remove-old-partitions.ts", "CLAIMS_AT_ONCE");
   const secrets = constantIn("identity-service/mfa/reencrypt-totp-secrets.ts", "BATCH");
-  const mfa = constantIn("identity-service/background-work.ts", "REENCRYPTION_INTERVAL_MS");
+  const mfa = constantIn("identity-service/process/background-work.ts", "REENCRYPTION_INTERVAL_MS");
   const rows = [...capacity.matchAll(/^\| [^|]+ \| ([^|]+) \| ([\d,]+) s \| ([^|]+) \|$/gm)].map(
     ([, run, seconds, needed]) => [run, numberIn(seconds) * 1_000, needed],
   );

@@ -38,7 +38,7 @@ test("every file that reads the wall clock, of any language, is in the table of 
 test("identity-service and token-service ask whether their clock is right before a call, and limits in memory never go by it", () => {
   const read = (path: string) => readFileSync(join(ROOT, path), "utf8");
   const main = read("identity-service/main.ts");
-  const parts = read("identity-service/open-parts.ts");
+  const parts = read("identity-service/process/open-parts.ts");
   expect(main).toMatch(/service\.serveRpc\(config, \{[^}]*\bassertClock: database\.assertClock\b/);
   expect(main).toMatch(/createClientLimits\(steadyNow\)/);
   expect(parts).toMatch(/createMemoryThrottle\(\{[^}]*now: steadyNow \}\)/);

@@ -3,18 +3,18 @@ import type { AccessTable } from "#access-file/access-rules.ts";
 import { watchAccessFile } from "#access-file/watch-access-file.ts";
 import type { ServiceProcess } from "#kit/process/service-process.ts";
 import { redisSettings } from "#kit/redis/redis-connection.ts";
-import { assertAccessFits, type Config } from "./config.ts";
-import { createMailSender, type MailSender } from "./mail/mail-sender.ts";
-import { RelyingPartyTable } from "./oauth/relying-parties.ts";
-import { tellPlainHttp, watchProvidersFile } from "./oauth/watch-providers-file.ts";
-import { type BreachLookup, createBreachLookup } from "./passwords/breach-lookup.ts";
-import { createHashQueue } from "./passwords/hash-queue.ts";
-import { createPasswordHasher, type PasswordHasher } from "./passwords/password-hasher.ts";
-import { createPepper } from "./passwords/pepper.ts";
-import { watchBreachList } from "./passwords/watch-breach-list.ts";
-import { createMemoryThrottle } from "./throttle/memory-throttle.ts";
-import { createRedisThrottle } from "./throttle/redis-throttle.ts";
-import { shareOf, type Throttle, throttleLimits } from "./throttle/throttle.ts";
+import { assertAccessFits, type Config } from "../config.ts";
+import { createMailSender, type MailSender } from "../mail/mail-sender.ts";
+import { RelyingPartyTable } from "../oauth/relying-parties.ts";
+import { tellPlainHttp, watchProvidersFile } from "../oauth/watch-providers-file.ts";
+import { type BreachLookup, createBreachLookup } from "../passwords/breach-lookup.ts";
+import { createHashQueue } from "../passwords/hash-queue.ts";
+import { createPasswordHasher, type PasswordHasher } from "../passwords/password-hasher.ts";
+import { createPepper } from "../passwords/pepper.ts";
+import { watchBreachList } from "../passwords/watch-breach-list.ts";
+import { createMemoryThrottle } from "../throttle/memory-throttle.ts";
+import { createRedisThrottle } from "../throttle/redis-throttle.ts";
+import { shareOf, type Throttle, throttleLimits } from "../throttle/throttle.ts";
 
 // Each makes one part of the process from its configuration. What has to be stopped stops with the process.
 
