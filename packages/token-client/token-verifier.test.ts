@@ -14,8 +14,8 @@ import {
   type WatchRevocationsResponse,
 } from "#proto/gatehouse/token/v1/token_service.ts";
 import { createTestCertificates, type TestCertificates } from "#tests/support/system/certificates.ts";
-import type { TokenVerifier, Verification } from "./principal.ts";
-import { createTokenVerifier, type TokenVerifierOptions } from "./token-verifier.ts";
+import type { Verification } from "./principal.ts";
+import { TokenVerifier, type TokenVerifierOptions } from "./token-verifier.ts";
 
 /** A fake token-service; `token-verifier.db.test.ts` uses the real one. */
 const ISSUER = "https://auth.example";
@@ -119,7 +119,7 @@ async function createVerifier(
   options: Partial<TokenVerifierOptions> = { callTimeoutMs: 10_000 },
 ): Promise<TokenVerifier> {
   metrics = createMetrics("gateway");
-  const verifier = createTokenVerifier({
+  const verifier = new TokenVerifier({
     address: `127.0.0.1:${port}`,
     certificate: certificates.of("gateway"),
     logger: pino({ level: "silent" }),
@@ -537,7 +537,7 @@ test("after a revocation of an unknown kind every token needs a call, and the ve
 });
 
 test("a verifier is not ready before it knows the log, and ends its stream when it is closed", async () => {
-  const verifier = createTokenVerifier({
+  const verifier = new TokenVerifier({
     address: `127.0.0.1:${port}`,
     certificate: certificates.of("gateway"),
     logger: pino({ level: "silent" }),
