@@ -28,7 +28,7 @@ import { checkpointFile } from "./log/checkpoint-file.ts";
 import { selectCheckpointCovering, selectLastCheckpoint } from "./log/checkpoint-store.ts";
 import { countLog } from "./log/count-log.ts";
 import { MAINTENANCE_SESSION, runMaintenance, runSequencer } from "./log/maintain-log.ts";
-import { createSequencer, SEQUENCER_SESSION } from "./log/sequencer.ts";
+import { SEQUENCER_SESSION, Sequencer } from "./log/sequencer.ts";
 import { AUDIT_QUERY_CALLERS, createAuditQueryRpc } from "./query/audit-query-rpc.ts";
 import { exportEntries } from "./query/export-entries.ts";
 import { followEntries } from "./query/follow-entries.ts";
@@ -89,7 +89,7 @@ const signer = createCheckpointSigner(config.CHECKPOINT_ORIGIN, config.CHECKPOIN
 const checkpointLog = logger.child({}, { level: "info" });
 const copies =
   config.CHECKPOINT_FILE === undefined ? undefined : checkpointFile({ path: config.CHECKPOINT_FILE, signer });
-const sequencer = createSequencer({
+const sequencer = new Sequencer({
   sql: pools.sequencer,
   signer,
   file: copies,
