@@ -21,7 +21,7 @@ import { AUDIT_CALLERS, createAuditRpc } from "./intake/audit-rpc.ts";
 import { CLOSE_INTERVAL_MS, createIntentCloser } from "./intake/close-intents.ts";
 import { deleteOpenIntents, selectAbandonedIntents, upsertProducers } from "./intake/intent-store.ts";
 import { createProducerPresence } from "./intake/producer-presence.ts";
-import { countCommits, createEntryRecorder } from "./intake/record-entries.ts";
+import { countCommits, EntryRecorder } from "./intake/record-entries.ts";
 import { createOwnEventRecorder } from "./intake/record-own-events.ts";
 import { createCheckpointSigner } from "./log/checkpoint.ts";
 import { checkpointFile } from "./log/checkpoint-file.ts";
@@ -116,7 +116,7 @@ if (copies !== undefined) {
 const store = {
   insertEntries: (entries: Parameters<typeof insertEntries>[1]) => insertEntries(pools.intake, entries),
 };
-const recorder = createEntryRecorder({
+const recorder = new EntryRecorder({
   insertEntries: (entries) => storeEntries(store, entries),
   selectEntriesById: (ids) => selectEntriesById(pools.intake, ids),
   logger,

@@ -49,7 +49,7 @@ import { searchEntries } from "../query/search-entries.ts";
 import { summarizeLog } from "../query/summarize-log.ts";
 import { AUDIT_CALLERS, createAuditRpc } from "./audit-rpc.ts";
 import { createProducerPresence } from "./producer-presence.ts";
-import { createEntryRecorder } from "./record-entries.ts";
+import { EntryRecorder } from "./record-entries.ts";
 import { createOwnEventRecorder } from "./record-own-events.ts";
 
 const logger = pino({ level: "silent" });
@@ -497,7 +497,7 @@ async function startServer(address: string): Promise<void> {
     metrics: createMetrics("audit-service"),
     maxReceiveBytes: 1024 * 1024,
   });
-  const recorder = createEntryRecorder({
+  const recorder = new EntryRecorder({
     insertEntries: (entries) => store(sql, entries),
     selectEntriesById: (ids) => selectEntriesById(sql, ids),
     logger,

@@ -14,7 +14,7 @@ import { deleteClaimedEmail, insertEntries, selectEntriesById } from "#audit-ser
 import { storeEntries } from "#audit-service/entries/store-entries.ts";
 import { AUDIT_CALLERS, createAuditRpc } from "#audit-service/intake/audit-rpc.ts";
 import { createProducerPresence } from "#audit-service/intake/producer-presence.ts";
-import { createEntryRecorder } from "#audit-service/intake/record-entries.ts";
+import { EntryRecorder } from "#audit-service/intake/record-entries.ts";
 import { createRpcServer, type RpcServer } from "#kit/rpc/rpc-server.ts";
 import { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
@@ -146,7 +146,7 @@ async function leave(first: number, last: number, producerId: string = randomUUI
 
 async function startAuditService(port = 0): Promise<number> {
   const sql = database.sql;
-  const recorder = createEntryRecorder({
+  const recorder = new EntryRecorder({
     insertEntries: (entries) => storeEntries({ insertEntries: (rows) => insertEntries(sql, rows) }, entries),
     selectEntriesById: (ids) => selectEntriesById(sql, ids),
     logger,
