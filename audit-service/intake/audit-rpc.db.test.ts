@@ -8,7 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { type AuditRecorderOptions, createAuditRecorder } from "#audit-client/record/audit-recorder.ts";
-import { openAuditSpool } from "#audit-client/spool/audit-spool.ts";
+import { AuditSpool } from "#audit-client/spool/audit-spool.ts";
 import type { AuditOutcome } from "#audit-client/stream/audit-entry.ts";
 import { sampleEvent } from "#audit-client/stream/entry.fixture.ts";
 import { createReadingRecorder } from "#audit-client/stream/record-reading.ts";
@@ -463,7 +463,7 @@ test("close sends queued entries", async () => {
 test("close also sends files of former processes if audit-service is back in time", async () => {
   const spoolDirectory = join(directory, randomUUID());
   const spoolOf = () =>
-    openAuditSpool({
+    AuditSpool.open({
       directory: spoolDirectory,
       maxBytes: 1e8,
       producerId: randomUUID(),

@@ -7,7 +7,7 @@ import { join, resolve } from "node:path";
 import { text } from "node:stream/consumers";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import { openAuditSpool } from "#audit-client/spool/audit-spool.ts";
+import { AuditSpool } from "#audit-client/spool/audit-spool.ts";
 import { sampleOutcome } from "#audit-client/stream/entry.fixture.ts";
 import { toProto } from "#audit-client/stream/to-proto.ts";
 import { deleteClaimedEmail, insertEntries, selectEntriesById } from "#audit-service/entries/entry-store.ts";
@@ -132,7 +132,7 @@ function entryAt(sequence: number) {
 }
 
 function spoolOf(producerId: string) {
-  return openAuditSpool({ directory, maxBytes: 1e8, producerId, logger, metrics: createMetrics("gateway") });
+  return AuditSpool.open({ directory, maxBytes: 1e8, producerId, logger, metrics: createMetrics("gateway") });
 }
 
 /** Leaves entries like a gateway that ends during an outage of audit-service. @returns its producer id. */
