@@ -24,7 +24,7 @@ import { describeSigningKeys } from "./keys/describe-signing-keys.ts";
 import { ensureSigningKeys } from "./keys/ensure-signing-keys.ts";
 import { KeyRing } from "./keys/key-ring.ts";
 import { rotateSigningKeyWhenDue } from "./keys/rotate-signing-key.ts";
-import { createRedisBell } from "./revocations/redis-bell.ts";
+import { RedisBell } from "./revocations/redis-bell.ts";
 import { createMemoryBell } from "./revocations/revocation-bell.ts";
 import { RevocationFeed } from "./revocations/revocation-feed.ts";
 import { readRevocations } from "./revocations/revocation-store.ts";
@@ -75,7 +75,7 @@ const keys = new KeyRing({ ...keyDeps, logger });
 const bell =
   config.REDIS_URL === undefined
     ? createMemoryBell()
-    : createRedisBell({
+    : new RedisBell({
         ...redisSettings(config, config.REDIS_URL),
         logger,
         metrics,
