@@ -204,7 +204,7 @@ test("a group with repeated entries is two inserts and one look, however many me
   expect(logLines).toEqual([]);
 });
 
-test("an entry under the id of another one is stored in its place, and told", async () => {
+test("an entry under the id of another one is stored in its place, and logged", async () => {
   const held = entries(1, 2);
   const { recorder, stored, asked, logLines } = recorderWith(held);
   const id = held[0]?.entry.id ?? "";

@@ -360,14 +360,14 @@ test("a failed disk is retried every second; its failure and its recovery are lo
   recorder.enqueue(sampleOutcome());
   const append = vi.spyOn(spool, "append");
   const attempts: number[] = [];
-  const told: number[] = [];
+  const logged: number[] = [];
   for (const ms of [SPOOL_AFTER_MS - 1, 1, 999, 1, 999]) {
     await vi.advanceTimersByTimeAsync(ms);
     attempts.push(append.mock.calls.length);
-    told.push(spoolLines.length);
+    logged.push(spoolLines.length);
   }
   expect(attempts).toEqual([0, 1, 1, 2, 2]);
-  expect(told).toEqual([0, 1, 1, 1, 1]);
+  expect(logged).toEqual([0, 1, 1, 1, 1]);
   disk.failing.clear();
   await vi.advanceTimersByTimeAsync(1);
   expect(disk.syncs).toBe(1);

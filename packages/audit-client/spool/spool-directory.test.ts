@@ -282,8 +282,8 @@ test.each([
     child?.kill("SIGKILL");
     await once(child as ChildProcess, "exit");
 
-    const told: unknown[] = [];
-    const log = pino({ level: "error" }, { write: (line) => void told.push(JSON.parse(line).msg) });
+    const logged: unknown[] = [];
+    const log = pino({ level: "error" }, { write: (line) => void logged.push(JSON.parse(line).msg) });
     const spool = await AuditSpool.open({
       maxBytes: 1e6,
       metrics: createMetrics("test"),
@@ -305,7 +305,7 @@ test.each([
     await spool.close();
 
     expect(sent).toEqual(readable);
-    expect(told).toEqual(["audit entries in the spool can no longer be read; their file is kept"]);
+    expect(logged).toEqual(["audit entries in the spool can no longer be read; their file is kept"]);
     expect(await readFile(join(path, ".damaged", (await kept())[0] ?? ""))).toEqual(bytes);
   },
 );
