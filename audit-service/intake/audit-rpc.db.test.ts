@@ -649,7 +649,16 @@ function outcome(changes: Partial<AuditOutcome> = {}): AuditOutcome {
     outcome: "success",
     httpStatus: 201,
     latencyUs: 1_500,
-    ...{ actor, callId, clientIp, userAgent, method, route, resource, action, requestId, traceId },
+    actor,
+    callId,
+    clientIp,
+    userAgent,
+    method,
+    route,
+    resource,
+    action,
+    requestId,
+    traceId,
     ...changes,
   };
 }
