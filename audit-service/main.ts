@@ -20,14 +20,14 @@ import { AUDIT_CALLERS, createAuditRpc } from "./intake/audit-rpc.ts";
 import { CLOSE_INTERVAL_MS, createIntentCloser } from "./intake/close-intents.ts";
 import { deleteOpenIntents, selectAbandonedIntents, upsertProducers } from "./intake/intent-store.ts";
 import { createProducerPresence } from "./intake/producer-presence.ts";
-import { countCommits, createEntryRecorder } from "./intake/record-entries.ts";
+import { countCommits, EntryRecorder } from "./intake/record-entries.ts";
 import { createOwnEventRecorder } from "./intake/record-own-events.ts";
 import { createCheckpointSigner } from "./log/checkpoint.ts";
 import { checkpointFile } from "./log/checkpoint-file.ts";
 import { selectCheckpointCovering, selectLastCheckpoint } from "./log/checkpoint-store.ts";
 import { countLog } from "./log/count-log.ts";
 import { MAINTENANCE_SESSION, runMaintenance, runSequencer } from "./log/maintain-log.ts";
-import { createSequencer, SEQUENCER_SESSION } from "./log/sequencer.ts";
+import { SEQUENCER_SESSION, Sequencer } from "./log/sequencer.ts";
 import { AUDIT_QUERY_CALLERS, createAuditQueryRpc } from "./query/audit-query-rpc.ts";
 import { exportEntries } from "./query/export-entries.ts";
 import { followEntries } from "./query/follow-entries.ts";
@@ -88,7 +88,7 @@ const signer = createCheckpointSigner(config.CHECKPOINT_ORIGIN, config.CHECKPOIN
 const checkpointLog = logger.child({}, { level: "info" });
 const copies =
   config.CHECKPOINT_FILE === undefined ? undefined : checkpointFile({ path: config.CHECKPOINT_FILE, signer });
-const sequencer = createSequencer({
+const sequencer = new Sequencer({
   sql: pools.sequencer,
   signer,
   file: copies,
@@ -110,7 +110,7 @@ if (copies !== undefined) {
 const store = {
   insertEntries: (entries: Parameters<typeof insertEntries>[1]) => insertEntries(pools.intake, entries),
 };
-const recorder = createEntryRecorder({
+const recorder = new EntryRecorder({
   insertEntries: (entries) => storeEntries(store, entries),
   selectEntriesById: (ids) => selectEntriesById(pools.intake, ids),
   logger,

@@ -8,7 +8,7 @@ import { startProcess } from "#kit/process/service-process.ts";
 import { redisSettings } from "#kit/redis/redis-connection.ts";
 import { openSharedRedis } from "#kit/redis/shared-redis.ts";
 import { bufferedOutput } from "#kit/telemetry/logger.ts";
-import { createTokenVerifier } from "#token-client/token-verifier.ts";
+import { TokenVerifier } from "#token-client/token-verifier.ts";
 import { buildApp } from "./app.ts";
 import { openBackends } from "./backends/backends.ts";
 import { configSchema } from "./config.ts";
@@ -55,7 +55,7 @@ const jwks = createJwksCache(
   },
   () => performance.now(),
 );
-const verifier = createTokenVerifier({
+const verifier = new TokenVerifier({
   address: TOKEN_SERVICE_ADDRESS,
   certificate,
   logger,
@@ -130,8 +130,8 @@ const app = buildApp({
   bindsToCertificates: config.CERTIFICATE_BOUND_TOKENS,
   tokenDelivery: config.OAUTH_TOKEN_DELIVERY,
   jwks,
-  tokenIssuer: verifier.issuer,
-  isKeyBanned: verifier.isKeyBanned,
+  tokenIssuer: () => verifier.issuer(),
+  isKeyBanned: (keyId) => verifier.isKeyBanned(keyId),
   maxUpstreamTokens: config.VERIFIED_TOKENS_MAX,
   verifier,
   access,

@@ -26,7 +26,6 @@ import { createGuessNotices } from "./accounts/guess-notices.ts";
 import { bootstrapAdmin } from "./admin/bootstrap-admin.ts";
 import { toAuditEvent } from "./audit/security-event-audit.ts";
 import type { SecurityEvent } from "./audit/security-event-store.ts";
-import { withCheckedIds } from "./check-ids.ts";
 import { CLIENT_ADMIN_CALLERS, createClientAdminRpc } from "./client-admin-rpc.ts";
 import { CLIENT_CALLERS, createClientRpc } from "./client-rpc.ts";
 import { createApiKeyIds } from "./clients/api-keys.ts";
@@ -43,6 +42,7 @@ import { passkeyPartyOf } from "./passkeys/passkey-config.ts";
 import { commonPasswords } from "./passwords/common-passwords.ts";
 import { countShareRefusals, createHashShare, hashSharesOf } from "./passwords/hash-share.ts";
 import { startLooks, startWorkers } from "./process/background-work.ts";
+import { withCheckedIds } from "./process/check-ids.ts";
 import {
   followAccessFile,
   openBreachLookups,

@@ -288,7 +288,7 @@ test("without a request id that can be repeated safely, the answer has one of it
   }
 });
 
-test("a check that tells nothing of an HTTP request is refused", async () => {
+test("a check that says nothing of an HTTP request is refused", async () => {
   const ask = (attributes: Parameters<typeof envoy.check>[0]["attributes"]) =>
     callUnary(envoy, envoy.check, { attributes }, newCallContext({ budgetMs: 60_000 })).then(denialOf);
   expect(await ask(undefined)).toMatchObject({ http: 401 });
@@ -311,7 +311,7 @@ test.each([
   expect(denialOf(await check({ authorization })).body.error.code).toBe(code);
 });
 
-test.each(["gateway", "operator"] as const)("%s is no Envoy and is told nothing", async (name) => {
+test.each(["gateway", "operator"] as const)("%s is no Envoy and learns nothing", async (name) => {
   const { accessToken } = await logIn(replica, randomUUID());
   await expect(check({ authorization: `Bearer ${accessToken}` }, clientOf(name))).rejects.toMatchObject({
     code: "caller_not_allowed",

@@ -25,7 +25,7 @@ import { describeSigningKeys } from "./keys/describe-signing-keys.ts";
 import { ensureSigningKeys } from "./keys/ensure-signing-keys.ts";
 import { KeyRing } from "./keys/key-ring.ts";
 import { rotateSigningKeyWhenDue } from "./keys/rotate-signing-key.ts";
-import { createRedisBell } from "./revocations/redis-bell.ts";
+import { RedisBell } from "./revocations/redis-bell.ts";
 import { createMemoryBell } from "./revocations/revocation-bell.ts";
 import { RevocationFeed } from "./revocations/revocation-feed.ts";
 import { readRevocations } from "./revocations/revocation-store.ts";
@@ -77,7 +77,7 @@ const bell = service.run(
   "revocation bell",
   config.REDIS_URL === undefined
     ? createMemoryBell()
-    : createRedisBell({ ...redisSettings(config, config.REDIS_URL), logger, metrics }),
+    : new RedisBell({ ...redisSettings(config, config.REDIS_URL), logger, metrics }),
 );
 const revocations = new RevocationFeed({
   read: (known) =>

@@ -49,7 +49,7 @@ export function createTokenRpc(deps: TokenRpcDeps): Implementation<TokenServiceS
         : { active: false, reason: toReason(verdict.refusal), principal: undefined, expiresInMs: 0 };
     },
     async *watchRevocations({ afterSequence, tip }, { signal }) {
-      let toldKeys: readonly VerificationKey[] | undefined;
+      let sentKeys: readonly VerificationKey[] | undefined;
       for await (const batch of deps.revocations.watch({ sequence: afterSequence, tip }, signal)) {
         const { revocations, position, caughtUp, elapsedMs, readAt, keys } = batch;
         yield {
@@ -59,9 +59,9 @@ export function createTokenRpc(deps: TokenRpcDeps): Implementation<TokenServiceS
           elapsedMs: Math.floor(elapsedMs),
           readAt,
           keepS: accessTokenLifeS(deps.lifetimes.accessTtlS),
-          rules: keys === toldKeys ? undefined : { issuer: deps.issuer, keys: keys.map(toKeyMessage) },
+          rules: keys === sentKeys ? undefined : { issuer: deps.issuer, keys: keys.map(toKeyMessage) },
         };
-        toldKeys = keys;
+        sentKeys = keys;
       }
     },
     async getJwks() {

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { type AuditRecorderOptions, createAuditRecorder } from "#audit-client/record/audit-recorder.ts";
-import { openAuditSpool } from "#audit-client/spool/audit-spool.ts";
+import { AuditSpool } from "#audit-client/spool/audit-spool.ts";
 import type { AuditOutcome } from "#audit-client/stream/audit-entry.ts";
 import { sampleEvent } from "#audit-client/stream/entry.fixture.ts";
 import { createReadingRecorder } from "#audit-client/stream/record-reading.ts";
@@ -49,7 +49,7 @@ import { searchEntries } from "../query/search-entries.ts";
 import { summarizeLog } from "../query/summarize-log.ts";
 import { AUDIT_CALLERS, createAuditRpc } from "./audit-rpc.ts";
 import { createProducerPresence } from "./producer-presence.ts";
-import { createEntryRecorder } from "./record-entries.ts";
+import { EntryRecorder } from "./record-entries.ts";
 import { createOwnEventRecorder } from "./record-own-events.ts";
 
 const logger = pino({ level: "silent" });
@@ -463,7 +463,7 @@ test("close sends queued entries", async () => {
 test("close also sends files of former processes if audit-service is back in time", async () => {
   const spoolDirectory = join(directory, randomUUID());
   const spoolOf = () =>
-    openAuditSpool({
+    AuditSpool.open({
       directory: spoolDirectory,
       maxBytes: 1e8,
       producerId: randomUUID(),
@@ -497,7 +497,7 @@ async function startServer(address: string): Promise<void> {
     metrics: createMetrics("audit-service"),
     maxReceiveBytes: 1024 * 1024,
   });
-  const recorder = createEntryRecorder({
+  const recorder = new EntryRecorder({
     insertEntries: (entries) => store(sql, entries),
     selectEntriesById: (ids) => selectEntriesById(sql, ids),
     logger,
@@ -649,7 +649,16 @@ function outcome(changes: Partial<AuditOutcome> = {}): AuditOutcome {
     outcome: "success",
     httpStatus: 201,
     latencyUs: 1_500,
-    ...{ actor, callId, clientIp, userAgent, method, route, resource, action, requestId, traceId },
+    actor,
+    callId,
+    clientIp,
+    userAgent,
+    method,
+    route,
+    resource,
+    action,
+    requestId,
+    traceId,
     ...changes,
   };
 }

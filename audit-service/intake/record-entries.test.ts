@@ -3,14 +3,14 @@ import { expect, test, vi } from "vitest";
 import { DomainError } from "#kit/values/errors.ts";
 import { producedEntry } from "../entries/entry.fixture.ts";
 import type { ProducedEntry } from "../entries/entry.ts";
-import { createEntryRecorder, type RecordDeps } from "./record-entries.ts";
+import { EntryRecorder, type RecordDeps } from "./record-entries.ts";
 
 const logger = pino({ level: "silent" });
 
 /** A recorder whose inserts the test ends one by one. */
 function recorderByHand(limits: Partial<RecordDeps> = {}) {
   const inserts: { entries: readonly ProducedEntry[]; commit(): void; fail(error: unknown): void }[] = [];
-  const recorder = createEntryRecorder({
+  const recorder = new EntryRecorder({
     logger,
     selectEntriesById: async () => [],
     insertEntries: (entries) =>
@@ -107,7 +107,7 @@ test("entries that cannot be stored fail alone", async () => {
     if (sequences(group).includes(2)) throw new Error("a defect");
     return group.length;
   });
-  const recorder = createEntryRecorder({ logger, insertEntries, selectEntriesById: async () => [] });
+  const recorder = new EntryRecorder({ logger, insertEntries, selectEntriesById: async () => [] });
   const results = await Promise.allSettled([1, 2, 3].map((sequence) => recorder.record(entries(sequence))));
   expect(results.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
 });
@@ -142,7 +142,7 @@ test.each([
   const held = producedEntry(1);
   const other = producedEntry(2, { ...change, id: held.entry.id });
   const stored: ProducedEntry[] = [];
-  const recorder = createEntryRecorder({
+  const recorder = new EntryRecorder({
     logger,
     insertEntries: async (group) => {
       if (group.some(({ entry }) => entry.id === held.entry.id)) {
@@ -168,7 +168,7 @@ function recorderWith(
   const asked = { inserts: 0, selects: 0 };
   const commits: { entries: number; duplicates: number }[] = [];
   const logLines: string[] = [];
-  const recorder = createEntryRecorder({
+  const recorder = new EntryRecorder({
     logger: pino({ level: "warn" }, { write: (line: string) => void logLines.push(line) }),
     insertEntries: async (group) => {
       asked.inserts += 1;
@@ -204,7 +204,7 @@ test("a group with repeated entries is two inserts and one look, however many me
   expect(logLines).toEqual([]);
 });
 
-test("an entry under the id of another one is stored in its place, and told", async () => {
+test("an entry under the id of another one is stored in its place, and logged", async () => {
   const held = entries(1, 2);
   const { recorder, stored, asked, logLines } = recorderWith(held);
   const id = held[0]?.entry.id ?? "";

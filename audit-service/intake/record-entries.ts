@@ -7,14 +7,6 @@ import { substituteId } from "../entries/clean-entry.ts";
 import type { Entry, LogEntry, ProducedEntry } from "../entries/entry.ts";
 import { isIdTaken } from "../entries/entry-store.ts";
 
-export interface EntryRecorder {
-  /** Resolves after the commit. @throws {DomainError} `service_unavailable`. */
-  record(entries: readonly ProducedEntry[]): Promise<void>;
-  room(): Promise<void>;
-  /** Excludes entries that are being stored. */
-  readonly waitingEntries: number;
-}
-
 export interface RecordDeps {
   insertEntries: (entries: readonly ProducedEntry[]) => Promise<number>;
   selectEntriesById: (ids: readonly string[]) => Promise<Entry[]>;
@@ -39,101 +31,129 @@ const INSERT_TIMEOUT_MS = 2_500;
 const MAX_INSERTS = 4;
 
 /** Group commit: each insert stores everything that arrived during the last one. */
-export function createEntryRecorder(deps: RecordDeps): EntryRecorder {
-  const { insertEntries, logger, onCommit } = deps;
-  const maxGroupEntries = deps.maxGroupEntries ?? MAX_GROUP_ENTRIES;
-  const maxWaitingEntries = deps.maxWaitingEntries ?? MAX_WAITING_ENTRIES;
-  const insertTimeoutMs = deps.insertTimeoutMs ?? INSERT_TIMEOUT_MS;
-  const waiting: Submission[] = [];
-  let waitingEntries = 0;
-  let isStoring = false;
-  let roomAwaiters: (() => void)[] = [];
+export class EntryRecorder {
+  readonly #deps: RecordDeps;
+  readonly #maxGroupEntries: number;
+  readonly #maxWaitingEntries: number;
+  readonly #insertTimeoutMs: number;
+  readonly #waiting: Submission[] = [];
+  #waitingEntries = 0;
+  #isStoring = false;
+  #roomAwaiters: (() => void)[] = [];
 
-  async function storeAll(): Promise<void> {
-    isStoring = true;
-    // Collects the entries of this turn of the event loop.
-    await new Promise((resolve) => setImmediate(resolve));
-    while (waiting.length > 0) await storeGroup(takeGroup());
-    isStoring = false;
+  constructor(deps: RecordDeps) {
+    this.#deps = deps;
+    this.#maxGroupEntries = deps.maxGroupEntries ?? MAX_GROUP_ENTRIES;
+    this.#maxWaitingEntries = deps.maxWaitingEntries ?? MAX_WAITING_ENTRIES;
+    this.#insertTimeoutMs = deps.insertTimeoutMs ?? INSERT_TIMEOUT_MS;
   }
 
-  function takeGroup(): Submission[] {
+  /** Excludes entries that are being stored. */
+  get waitingEntries(): number {
+    return this.#waitingEntries;
+  }
+
+  /** Resolves after the commit. @throws {DomainError} `service_unavailable`. */
+  record(entries: readonly ProducedEntry[]): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ entries, resolve, reject });
+      this.#waitingEntries += entries.length;
+      if (!this.#isStoring) void this.#storeAll();
+    });
+  }
+
+  async room(): Promise<void> {
+    if (this.#waitingEntries < this.#maxWaitingEntries) return;
+    await new Promise<void>((resolve) => this.#roomAwaiters.push(resolve));
+  }
+
+  async #storeAll(): Promise<void> {
+    this.#isStoring = true;
+    // Collects the entries of this turn of the event loop.
+    await new Promise((resolve) => setImmediate(resolve));
+    while (this.#waiting.length > 0) await this.#storeGroup(this.#takeGroup());
+    this.#isStoring = false;
+  }
+
+  #takeGroup(): Submission[] {
     let size = 0;
     let count = 0;
-    for (const { entries } of waiting) {
-      if (count > 0 && size + entries.length > maxGroupEntries) break;
+    for (const { entries } of this.#waiting) {
+      if (count > 0 && size + entries.length > this.#maxGroupEntries) break;
       size += entries.length;
       count += 1;
     }
-    waitingEntries -= size;
-    const group = waiting.splice(0, count);
-    if (waitingEntries < maxWaitingEntries) {
-      for (const resolve of roomAwaiters) resolve();
-      roomAwaiters = [];
+    this.#waitingEntries -= size;
+    const group = this.#waiting.splice(0, count);
+    if (this.#waitingEntries < this.#maxWaitingEntries) {
+      for (const resolve of this.#roomAwaiters) resolve();
+      this.#roomAwaiters = [];
     }
     return group;
   }
 
-  async function storeGroup(group: readonly Submission[]): Promise<void> {
+  async #storeGroup(group: readonly Submission[]): Promise<void> {
     try {
-      await insertDespiteTakenIds(group.flatMap(({ entries }) => entries));
+      await this.#insertDespiteTakenIds(group.flatMap(({ entries }) => entries));
       for (const { resolve } of group) resolve();
     } catch (error) {
-      if (error instanceof DomainError) rejectAll([...group, ...takeEverything()], error);
-      else await storeEachAlone(group, error);
+      if (error instanceof DomainError) this.#rejectAll([...group, ...this.#takeEverything()], error);
+      else await this.#storeEachAlone(group, error);
     }
   }
 
   /** Invalid entries of one producer must not block others. */
-  async function storeEachAlone(group: readonly Submission[], cause: unknown): Promise<void> {
-    logger.warn(
+  async #storeEachAlone(group: readonly Submission[], cause: unknown): Promise<void> {
+    this.#deps.logger.warn(
       { err: cause, submissions: group.length },
       "a group of entries cannot be stored; its messages are now stored one by one",
     );
     for (const [index, { entries, resolve, reject }] of group.entries()) {
       try {
-        await insertDespiteTakenIds(entries);
+        await this.#insertDespiteTakenIds(entries);
         resolve();
       } catch (error) {
         if (error instanceof DomainError)
-          return rejectAll([...group.slice(index), ...takeEverything()], error);
+          return this.#rejectAll([...group.slice(index), ...this.#takeEverything()], error);
         reject(error);
       }
     }
   }
 
   /** Looks for taken ids only after a conflict, and then once for the whole group. */
-  async function insertDespiteTakenIds(entries: readonly ProducedEntry[]): Promise<void> {
+  async #insertDespiteTakenIds(entries: readonly ProducedEntry[]): Promise<void> {
     let free = entries;
     for (let inserts = 1; ; inserts += 1) {
       try {
-        await insert(free, entries.length);
+        await this.#insert(free, entries.length);
         break;
       } catch (error) {
         if (!isIdTaken(error) || inserts === MAX_INSERTS) throw error;
         const ids = [...new Set(entries.map(({ entry }) => entry.id))];
-        const stored = await withinDeadline(deps.selectEntriesById(ids), insertTimeoutMs);
+        const stored = await withinDeadline(this.#deps.selectEntriesById(ids), this.#insertTimeoutMs);
         free = withFreeIds(entries, stored);
       }
     }
-    tellNewIds(entries, free);
+    this.#logNewIds(entries, free);
   }
 
-  function tellNewIds(entries: readonly ProducedEntry[], stored: readonly ProducedEntry[]): void {
+  #logNewIds(entries: readonly ProducedEntry[], stored: readonly ProducedEntry[]): void {
     const ids = new Set(entries.map(({ entry }) => entry.id));
     const renamed = stored.filter(({ entry }) => !ids.has(entry.id));
     if (renamed.length === 0) return;
     const [{ origin, entry } = {}] = renamed;
-    logger.warn(
+    this.#deps.logger.warn(
       { entries: renamed.length, producer: origin?.producerName, id: entry?.id },
       "other entries had the ids of these: they are stored under new ids",
     );
   }
 
   /** @param received With the repetitions that are not in `entries`. */
-  async function insert(entries: readonly ProducedEntry[], received: number): Promise<void> {
+  async #insert(entries: readonly ProducedEntry[], received: number): Promise<void> {
     const startedMs = performance.now();
-    const stored = entries.length === 0 ? 0 : await withinDeadline(insertEntries(entries), insertTimeoutMs);
+    const { insertEntries, onCommit } = this.#deps;
+    const stored =
+      entries.length === 0 ? 0 : await withinDeadline(insertEntries(entries), this.#insertTimeoutMs);
     onCommit?.({
       entries: stored,
       duplicates: received - stored,
@@ -142,32 +162,16 @@ export function createEntryRecorder(deps: RecordDeps): EntryRecorder {
   }
 
   /** Later entries must not overtake repeated ones. */
-  function takeEverything(): Submission[] {
+  #takeEverything(): Submission[] {
     const everything: Submission[] = [];
-    while (waiting.length > 0) everything.push(...takeGroup());
+    while (this.#waiting.length > 0) everything.push(...this.#takeGroup());
     return everything;
   }
 
-  function rejectAll(submissions: readonly Submission[], error: DomainError): void {
-    logger.warn({ err: error, submissions: submissions.length }, "entries cannot be stored now");
+  #rejectAll(submissions: readonly Submission[], error: DomainError): void {
+    this.#deps.logger.warn({ err: error, submissions: submissions.length }, "entries cannot be stored now");
     for (const { reject } of submissions) reject(error);
   }
-
-  return {
-    record: (entries) =>
-      new Promise((resolve, reject) => {
-        waiting.push({ entries, resolve, reject });
-        waitingEntries += entries.length;
-        if (!isStoring) void storeAll();
-      }),
-    room: async () => {
-      if (waitingEntries < maxWaitingEntries) return;
-      await new Promise<void>((resolve) => roomAwaiters.push(resolve));
-    },
-    get waitingEntries() {
-      return waitingEntries;
-    },
-  };
 }
 
 /** An identical entry is a repetition by an outbox. A different one gets a new id. */
@@ -190,26 +194,28 @@ function isSame(holder: Entry | LogEntry, entry: Entry): boolean {
 }
 
 function comparable(entry: Entry) {
-  const { actor, callId, kind, occurredAt, method, route, resource, action, requestId, reason } = entry;
-  const { userId, role, sessionId } = actor;
-  const { clientIp, userAgent, traceId, outcome, errorCode, httpStatus, latencyUs } = entry;
-  return [
-    ...[
-      callId,
-      kind,
-      occurredAt,
-      method,
-      route,
-      resource,
-      action,
-      requestId,
-      reason,
-      userId,
-      role,
-      sessionId,
-    ],
-    ...[clientIp, userAgent, traceId, outcome, errorCode, httpStatus, latencyUs],
-  ];
+  const { userId, role, sessionId } = entry.actor;
+  return {
+    callId: entry.callId,
+    kind: entry.kind,
+    occurredAt: entry.occurredAt,
+    userId,
+    role,
+    sessionId,
+    clientIp: entry.clientIp,
+    userAgent: entry.userAgent,
+    method: entry.method,
+    route: entry.route,
+    resource: entry.resource,
+    action: entry.action,
+    requestId: entry.requestId,
+    traceId: entry.traceId,
+    outcome: entry.outcome,
+    errorCode: entry.errorCode,
+    reason: entry.reason,
+    httpStatus: entry.httpStatus,
+    latencyUs: entry.latencyUs,
+  };
 }
 
 export function countCommits(metrics: Metrics): NonNullable<RecordDeps["onCommit"]> {

@@ -2,35 +2,34 @@ import type { Metrics } from "#kit/telemetry/metrics.ts";
 import type { Sequencer } from "./sequencer.ts";
 
 export function countLog(metrics: Metrics, sequencer: Sequencer, now: () => Date) {
-  const { status } = sequencer;
   const gauge = (name: string, help: string, value: () => number) =>
     metrics.gauge(name, help, [], (each) => each.set(value()));
   const ageS = (since: Date | undefined) =>
     since === undefined ? Number.NaN : Math.max(0, (now().getTime() - since.getTime()) / 1_000);
   gauge("gatehouse_audit_sequencer", "1 on the replica that numbers the log.", () =>
-    Number(status.isSequencer),
+    Number(sequencer.status.isSequencer),
   );
   gauge(
     "gatehouse_audit_refused",
     "1 while the log does not fit its checkpoints and nothing is signed.",
-    () => Number(status.refusal !== undefined),
+    () => Number(sequencer.status.refusal !== undefined),
   );
-  gauge("gatehouse_audit_log_size", "Numbered entries known to this replica.", () => status.size);
+  gauge("gatehouse_audit_log_size", "Numbered entries known to this replica.", () => sequencer.status.size);
   gauge(
     "gatehouse_audit_backlog_entries",
     "Entries without a number at the last check, at most 2000.",
-    () => status.backlogEntries,
+    () => sequencer.status.backlogEntries,
   );
   gauge("gatehouse_audit_head_age_seconds", "Time since this replica last numbered an entry.", () =>
-    ageS(status.numberedAt),
+    ageS(sequencer.status.numberedAt),
   );
   gauge(
     "gatehouse_audit_checkpoint_size",
     "Entries that the last checkpoint covers.",
-    () => status.checkpointSize,
+    () => sequencer.status.checkpointSize,
   );
   gauge("gatehouse_audit_checkpoint_age_seconds", "Time since the last checkpoint.", () =>
-    ageS(status.checkpointAt),
+    ageS(sequencer.status.checkpointAt),
   );
   let strayEntries = Number.NaN;
   gauge(

@@ -19,7 +19,7 @@ const status = (isSequencer: boolean): SequencerStatus => ({ ...INITIAL_STATUS, 
 
 /** A sequencer with the given step. */
 function sequencerOf(step: () => Promise<boolean>) {
-  return { step: vi.fn(step), stop: vi.fn(async () => {}), status: status(true) } satisfies Sequencer;
+  return { step: vi.fn(step), stop: vi.fn(async () => {}) } satisfies Pick<Sequencer, "step" | "stop">;
 }
 
 /** A logger that keeps its lines in memory. */
@@ -72,7 +72,7 @@ function upkeepOn(query: () => Promise<unknown>, isSequencer = true) {
   const stop = runMaintenance({
     sql: query as unknown as Sql,
     signer,
-    sequencer: { ...sequencerOf(async () => false), status: status(isSequencer) },
+    sequencer: { status: status(isSequencer) },
     retentionMonths: 1,
     setStray: () => expect.unreachable(),
     onFailure,

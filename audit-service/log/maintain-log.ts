@@ -15,7 +15,10 @@ const MAX_FAILURES_LOGGED = 1;
 const FAILURES_PER_MS = 5_000;
 
 /** The returned function releases the task for another replica. */
-export function runSequencer(sequencer: Sequencer, logger: Logger): () => Promise<void> {
+export function runSequencer(
+  sequencer: Pick<Sequencer, "step" | "stop">,
+  logger: Logger,
+): () => Promise<void> {
   const logFailure = atMost(MAX_FAILURES_LOGGED, FAILURES_PER_MS, (facts: object) =>
     logger.warn(facts, "the audit log cannot be numbered now"),
   );
@@ -43,7 +46,7 @@ export const MAINTENANCE_SESSION = { statement_timeout: 10_000 } as const;
 interface MaintenanceDeps {
   sql: Sql;
   signer: CheckpointSigner;
-  sequencer: Sequencer;
+  sequencer: Pick<Sequencer, "status">;
   retentionMonths: number;
   setStray: (hasStray: boolean) => void;
   onFailure: () => void;

@@ -341,7 +341,7 @@ test("maintenance on a replica that is not the sequencer removes nothing, and re
   const stop = runMaintenance({
     sql: database.sql,
     signer,
-    sequencer: { ...sequencer, status: { ...sequencer.status, isSequencer: false } },
+    sequencer: { status: { ...sequencer.status, isSequencer: false } },
     retentionMonths: 2,
     setStray: (hasStray) => strays.push(hasStray),
     onFailure: () => expect.unreachable(),
@@ -409,7 +409,7 @@ test("a failed maintenance task does not stop the others", async () => {
   const stop = runMaintenance({
     sql: database.sql,
     signer,
-    sequencer: { ...sequencer, status: { ...sequencer.status, isSequencer: true } },
+    sequencer: { status: { ...sequencer.status, isSequencer: true } },
     retentionMonths: 2,
     setStray: () => undefined,
     onFailure: () => {

@@ -90,8 +90,15 @@ async function resourcesOf(search: Partial<EntrySearch>) {
       cursorKey: Buffer.alloc(32),
     },
     {
-      ...{ actorUserId: "", action: "", resource: "", requestId: "" },
-      ...{ outcome: undefined, from: undefined, to: undefined, cursor: "", limit: 100 },
+      actorUserId: "",
+      action: "",
+      resource: "",
+      requestId: "",
+      outcome: undefined,
+      from: undefined,
+      to: undefined,
+      cursor: "",
+      limit: 100,
       ...search,
     },
   );

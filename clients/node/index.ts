@@ -1,6 +1,6 @@
 import { ProcessCertificate, type TlsFiles } from "#kit/rpc/rpc-tls.ts";
 import type { RequestVerifier, TokenVerifier as Verifier } from "#token-client/principal.ts";
-import { createTokenVerifier, type TokenVerifierOptions } from "#token-client/token-verifier.ts";
+import { TokenVerifier as ServiceVerifier, type TokenVerifierOptions } from "#token-client/token-verifier.ts";
 
 export type { TlsFiles } from "#kit/rpc/rpc-tls.ts";
 export { DomainError, type ErrorCode, type StepUpDemand } from "#kit/values/errors.ts";
@@ -54,9 +54,13 @@ export function createVerifier({
   const certificate = new ProcessCertificate(tls, (error) =>
     logger.error(`certificate files cannot be used, the last good ones stay: ${error}`),
   );
-  const verifier = createTokenVerifier({ ...options, certificate, logger, metrics });
+  const verifier = new ServiceVerifier({ ...options, certificate, logger, metrics });
   return {
-    ...verifier,
+    acceptsBound: verifier.acceptsBound,
+    verify: (token, clientIp) => verifier.verify(token, clientIp),
+    refuseSession: (sessionId) => verifier.refuseSession(sessionId),
+    assertReady: () => verifier.assertReady(),
+    nowMs: () => verifier.nowMs(),
     close() {
       verifier.close();
       certificate.close();

@@ -7,14 +7,14 @@ import { join, resolve } from "node:path";
 import { text } from "node:stream/consumers";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import { openAuditSpool } from "#audit-client/spool/audit-spool.ts";
+import { AuditSpool } from "#audit-client/spool/audit-spool.ts";
 import { sampleOutcome } from "#audit-client/stream/entry.fixture.ts";
 import { toProto } from "#audit-client/stream/to-proto.ts";
 import { deleteClaimedEmail, insertEntries, selectEntriesById } from "#audit-service/entries/entry-store.ts";
 import { storeEntries } from "#audit-service/entries/store-entries.ts";
 import { AUDIT_CALLERS, createAuditRpc } from "#audit-service/intake/audit-rpc.ts";
 import { createProducerPresence } from "#audit-service/intake/producer-presence.ts";
-import { createEntryRecorder } from "#audit-service/intake/record-entries.ts";
+import { EntryRecorder } from "#audit-service/intake/record-entries.ts";
 import { createRpcServer, type RpcServer } from "#kit/rpc/rpc-server.ts";
 import { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
@@ -132,7 +132,7 @@ function entryAt(sequence: number) {
 }
 
 function spoolOf(producerId: string) {
-  return openAuditSpool({ directory, maxBytes: 1e8, producerId, logger, metrics: createMetrics("gateway") });
+  return AuditSpool.open({ directory, maxBytes: 1e8, producerId, logger, metrics: createMetrics("gateway") });
 }
 
 /** Leaves entries like a gateway that ends during an outage of audit-service. @returns its producer id. */
@@ -146,7 +146,7 @@ async function leave(first: number, last: number, producerId: string = randomUUI
 
 async function startAuditService(port = 0): Promise<number> {
   const sql = database.sql;
-  const recorder = createEntryRecorder({
+  const recorder = new EntryRecorder({
     insertEntries: (entries) => storeEntries({ insertEntries: (rows) => insertEntries(sql, rows) }, entries),
     selectEntriesById: (ids) => selectEntriesById(sql, ids),
     logger,

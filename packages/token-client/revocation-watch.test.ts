@@ -364,8 +364,8 @@ test("a break is logged once, even if the broken stream fails again", () => {
 
 test("what is new in a break is a warning, and says what to do if token-service refuses the service", () => {
   const said: string[] = [];
-  const tell = (level: string) => (_facts: object, text: string) => said.push(`${level} ${text}`);
-  const logger = { debug: tell("debug"), warn: tell("warn") } as unknown as Logger;
+  const log = (level: string) => (_facts: object, text: string) => said.push(`${level} ${text}`);
+  const logger = { debug: log("debug"), warn: log("warn") } as unknown as Logger;
   const { streams, send } = open({ logger });
   const breakBy = (code: ErrorCode) => {
     streams.at(-1)?.emit("error", toRpcError(new DomainError(code)));

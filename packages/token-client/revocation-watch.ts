@@ -38,7 +38,7 @@ const SILENCE_MS = 2_000;
 const HEARTBEAT_MS = 500;
 /** A slow connection start counts as lag for the life of a stream. */
 const MAX_MESSAGE_AGE_MS = 2_000;
-/** For a token of an unknown key: a stream that lags as much as it may tells the next read this late. Memory is trusted longer. */
+/** For a token of an unknown key: a stream that lags as much as it may reports the next read this late. Memory is trusted longer. */
 export const KEY_WAIT_MS = MAX_MESSAGE_AGE_MS + HEARTBEAT_MS;
 /** A read further in the future proves that this machine was suspended. */
 const MAX_MESSAGE_AHEAD_MS = 1_000;
@@ -154,13 +154,13 @@ export class RevocationWatch {
     });
     stream.on("end", reopen);
     stream.on("error", (error) => {
-      if (!this.#isClosed && !hasEnded) this.#tellBreak(error);
+      if (!this.#isClosed && !hasEnded) this.#logBreak(error);
       reopen();
     });
   }
 
   /** As a warning only what is new: it goes on once a second at most. */
-  #tellBreak(error: Error): void {
+  #logBreak(error: Error): void {
     const { logger } = this.#options;
     const { code } = fromRpcError(error);
     const isNew = code !== this.#brokenBy;
@@ -209,8 +209,8 @@ export class RevocationWatch {
     const leastMs = keepS === 0 ? MAX_KEEP_MS : keepS * 1_000;
     for (const { target, expiresAt } of revocations) {
       // The wall clock may only extend this.
-      const toldMs = (expiresAt?.getTime() ?? Number.POSITIVE_INFINITY) - Date.now();
-      const untilMs = receivedMs + Math.max(leastMs, Math.min(toldMs, MAX_KEEP_MS));
+      const remainingMs = (expiresAt?.getTime() ?? Number.POSITIVE_INFINITY) - Date.now();
+      const untilMs = receivedMs + Math.max(leastMs, Math.min(remainingMs, MAX_KEEP_MS));
       if (target?.$case === "sessionId") {
         revoked.addSession(target.value, untilMs);
       } else if (target?.$case === "keyId") {

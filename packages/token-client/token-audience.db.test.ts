@@ -13,8 +13,7 @@ import { exchangeToken } from "#token-service/tokens/exchange-token.ts";
 import { issueClientToken } from "#token-service/tokens/issue-client-token.ts";
 import type { ProvenApiKey } from "#token-service/tokens/verify-token.ts";
 import { parseCompactJws } from "./compact-jws.ts";
-import type { TokenVerifier } from "./principal.ts";
-import { createTokenVerifier, type TokenVerifierOptions } from "./token-verifier.ts";
+import { TokenVerifier, type TokenVerifierOptions } from "./token-verifier.ts";
 
 const A = "https://payments.example";
 const B = "ledger";
@@ -47,7 +46,7 @@ afterAll(async () => {
 });
 
 async function createVerifier(options: Partial<TokenVerifierOptions>): Promise<TokenVerifier> {
-  const verifier = createTokenVerifier({
+  const verifier = new TokenVerifier({
     address: server.address,
     certificate: certificates.of("payments-service"),
     logger: pino({ level: "silent" }),
@@ -177,7 +176,7 @@ describe("what ends the original is felt by the upstream, from memory", () => {
 test.each(["", "two words", "a/b"])("the audience %j stops the start", (audience) => {
   const options = { address: server.address, certificate: certificates.of("gateway") };
   const create = () =>
-    createTokenVerifier({
+    new TokenVerifier({
       ...options,
       logger: pino({ level: "silent" }),
       metrics: createMetrics("x"),

@@ -46,7 +46,7 @@ const access = (header: object = {}, payload: object = {}, signature = SIGNATURE
   token({ ...HEADER, typ: "at+jwt", ...header }, signature, { ...PAYLOAD, ...payload });
 
 test.each([
-  ["a token of a key that was told", access(), "plausible"],
+  ["a token of a key that was sent", access(), "plausible"],
   ["a token of another one", access({ alg: "ES256", kid: "B".repeat(43) }), "plausible"],
   ["no token", "garbage", "invalid"],
   ["a refresh token", access({ typ: "rt+jwt" }), "invalid"],
@@ -60,11 +60,11 @@ test.each([
   ["another algorithm than its key's", access({ alg: "ES256" }), "invalid"],
   ["a code", access({ alg: "HS256" }, {}, MAC), "invalid"],
   ["a code of the length of a signature", access({ alg: "HS256" }), "invalid"],
-  ["a key that was not told", access({ kid: "C".repeat(43) }), "unknown_key"],
+  ["a key that was not sent", access({ kid: "C".repeat(43) }), "unknown_key"],
   ["a key that has left, whose end is past", access({ kid: "C".repeat(43) }, { exp: 1 }), "expired"],
-  ["a key that was not told, with ES256", access({ kid: "C".repeat(43), alg: "ES256" }), "unknown_key"],
+  ["a key that was not sent, with ES256", access({ kid: "C".repeat(43), alg: "ES256" }), "unknown_key"],
   [
-    "a key that was not told, with a strange algorithm",
+    "a key that was not sent, with a strange algorithm",
     access({ kid: "C".repeat(43), alg: "none" }),
     "invalid",
   ],
@@ -92,28 +92,28 @@ function signedAccess(alg: "EdDSA" | "ES256"): string {
 test.each(["EdDSA", "ES256"] as const)("what is not signed by the key that it names is forged: %s", (alg) => {
   const rulesWith = (publicKey: Uint8Array, algorithm: string = alg) =>
     toTokenRules({ issuer: ISSUER, keys: [{ keyId: HEADER.kid, algorithm, publicKey }] });
-  const told = rulesWith(derOf(PAIRS[alg].publicKey));
+  const ours = rulesWith(derOf(PAIRS[alg].publicKey));
   const good = signedAccess(alg);
-  expect(screenToken(good, told, EXP_S * 1_000)).toBe("plausible");
-  expect(isForged(good, told)).toBe(false);
+  expect(screenToken(good, ours, EXP_S * 1_000)).toBe("plausible");
+  expect(isForged(good, ours)).toBe(false);
   const input = good.slice(0, good.lastIndexOf("."));
   const changed = access({ alg }, { sub: "root" });
   for (const forged of [
     access({ alg }),
     `${changed.slice(0, changed.lastIndexOf("."))}${good.slice(input.length)}`,
   ])
-    expect(isForged(forged, told)).toBe(true);
+    expect(isForged(forged, ours)).toBe(true);
   const another =
     alg === "EdDSA" ? generateKeyPairSync("ed25519") : generateKeyPairSync("ec", { namedCurve: "P-256" });
   expect(isForged(good, rulesWith(derOf(another.publicKey)))).toBe(true);
-  // Only token-service can tell: a key that is not told, cannot be read, or is of a later kind, or another's key.
+  // Only token-service can decide: a key that is not sent, cannot be read, or is of a later kind, or another's key.
   const unknown = [
     rulesWith(Buffer.alloc(0)),
     rulesWith(Buffer.from("no key")),
     rulesWith(derOf(PAIRS[alg].publicKey), "ES384"),
   ];
   for (const rules of unknown) expect(isForged(access({ alg }), rules)).toBe(false);
-  expect(isForged(access({ alg, kid: "C".repeat(43) }), told)).toBe(false);
+  expect(isForged(access({ alg, kid: "C".repeat(43) }), ours)).toBe(false);
 });
 
 test("a key that is none of its algorithm's forges nothing", () => {

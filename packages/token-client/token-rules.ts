@@ -5,7 +5,7 @@ import { isAlgorithm, isSignedBy } from "./token-signature.ts";
 
 interface VerificationKey {
   algorithm: string;
-  /** Undefined if it was not told, or is of a kind that this version does not know. */
+  /** Undefined if it was not sent, or is of a kind that this version does not know. */
   publicKey: KeyObject | undefined;
 }
 
@@ -68,7 +68,7 @@ export function screenToken(
 }
 
 /**
- * Whether a plausible token is not signed by the key that it names. False while that key is not told: only token-service
+ * Whether a plausible token is not signed by the key that it names. False while that key is not sent: only token-service
  * accepts a token.
  */
 export function isForged(text: string, { keys }: TokenRules): boolean {

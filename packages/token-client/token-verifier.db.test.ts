@@ -17,8 +17,8 @@ import { rotateSigningKey } from "#token-service/keys/rotate-signing-key.ts";
 import { revokeSession } from "#token-service/sessions/revoke-session.ts";
 import { signCompactJws } from "#token-service/tokens/jws-signature.ts";
 import { verifyToken } from "#token-service/tokens/verify-token.ts";
-import type { TokenVerifier, Verification } from "./principal.ts";
-import { createTokenVerifier, type TokenVerifierOptions } from "./token-verifier.ts";
+import type { Verification } from "./principal.ts";
+import { TokenVerifier, type TokenVerifierOptions } from "./token-verifier.ts";
 
 const CAUSE = { reason: "test", requestId: "", traceId: "" };
 let database: TestDatabase;
@@ -47,7 +47,7 @@ afterEach(async () => {
 afterAll(() => certificates.remove());
 
 async function createVerifier(options: Partial<TokenVerifierOptions> = {}): Promise<TokenVerifier> {
-  const verifier = createTokenVerifier({
+  const verifier = new TokenVerifier({
     address: server.address,
     certificate: certificates.of("gateway"),
     logger: pino({ level: "silent" }),
@@ -426,7 +426,7 @@ test("memory is bounded: the longest unused token is forgotten, and asked for ag
 });
 
 test("a caller whose certificate is not listed learns nothing of the token", async () => {
-  const verifier = createTokenVerifier({
+  const verifier = new TokenVerifier({
     address: server.address,
     certificate: certificates.of("audit-service"),
     logger: pino({ level: "silent" }),

@@ -14,8 +14,8 @@ import {
   type WatchRevocationsResponse,
 } from "#proto/gatehouse/token/v1/token_service.ts";
 import { createTestCertificates, type TestCertificates } from "#tests/support/system/certificates.ts";
-import type { TokenVerifier, Verification } from "./principal.ts";
-import { createTokenVerifier, type TokenVerifierOptions } from "./token-verifier.ts";
+import type { Verification } from "./principal.ts";
+import { TokenVerifier, type TokenVerifierOptions } from "./token-verifier.ts";
 
 /** A fake token-service; `token-verifier.db.test.ts` uses the real one. */
 const ISSUER = "https://auth.example";
@@ -32,7 +32,7 @@ let metrics: Metrics;
 let answer: (token: string) => Partial<VerifyTokenResponse> | Promise<Partial<VerifyTokenResponse>>;
 let asked: string[];
 let budgetMs: number;
-/** The first message of each stream; `tell` sends more. */
+/** The first message of each stream; `send` sends more. */
 let first: Partial<WatchRevocationsResponse> | undefined;
 let watchers = 0;
 const messages = new EventEmitter();
@@ -48,11 +48,11 @@ const message = (changes: Partial<WatchRevocationsResponse>): WatchRevocationsRe
   rules: undefined,
   ...changes,
 });
-const tell = (changes: Partial<WatchRevocationsResponse> = {}) => messages.emit("tell", changes);
+const send = (changes: Partial<WatchRevocationsResponse> = {}) => messages.emit("send", changes);
 
-/** Tells it again and again, as heartbeats do: a read counts as made when its stream was opened here, or later. */
-async function tellUntil<T>(isDone: Promise<T>, changes?: Partial<WatchRevocationsResponse>): Promise<T> {
-  const heartbeat = setInterval(() => tell(changes), 5);
+/** Sends it again and again, as heartbeats do: a read counts as made when its stream was opened here, or later. */
+async function sendUntil<T>(isDone: Promise<T>, changes?: Partial<WatchRevocationsResponse>): Promise<T> {
+  const heartbeat = setInterval(() => send(changes), 5);
   return isDone.finally(() => clearInterval(heartbeat));
 }
 
@@ -68,7 +68,7 @@ const implementation: Implementation<TokenServiceServer> = {
     const elapsed = () => ({ elapsedMs: Math.floor(performance.now() - beganMs) });
     try {
       if (first !== undefined) yield message({ ...elapsed(), ...first });
-      for await (const [changes] of on(messages, "tell", { signal }))
+      for await (const [changes] of on(messages, "send", { signal }))
         yield message({ ...elapsed(), ...changes });
     } catch (error) {
       if (!signal.aborted) throw error;
@@ -119,7 +119,7 @@ async function createVerifier(
   options: Partial<TokenVerifierOptions> = { callTimeoutMs: 10_000 },
 ): Promise<TokenVerifier> {
   metrics = createMetrics("gateway");
-  const verifier = createTokenVerifier({
+  const verifier = new TokenVerifier({
     address: `127.0.0.1:${port}`,
     certificate: certificates.of("gateway"),
     logger: pino({ level: "silent" }),
@@ -305,7 +305,7 @@ test("a client's token is refused from memory once its credential or the token i
       expiresAt: soon(),
       target: { $case: "sessionId", value: `${target} ${target}` },
     };
-    tell({ revocations: [revocation as never], sequence: 1 });
+    send({ revocations: [revocation as never], sequence: 1 });
     await expect
       .poll(() => verdictOf(() => verifier.verify(token, undefined)), { interval: 2 })
       .toBe("revoked");
@@ -417,7 +417,7 @@ test("tokens of a banned key are refused from memory, and the ban is reported", 
   const token = tokenOf();
   await verifier.verify(token, undefined);
   const target = { $case: "keyId" as const, value: KEY_ID };
-  tell({ revocations: [{ sequence: 1, target, expiresAt: undefined }], sequence: 1 });
+  send({ revocations: [{ sequence: 1, target, expiresAt: undefined }], sequence: 1 });
   await vi.waitFor(() => expect(banned).toEqual([KEY_ID]), { interval: 2, timeout: 60_000 });
   expect(verifier.verify(token, undefined)).toMatchObject({ kind: "inactive", reason: "revoked" });
 });
@@ -430,7 +430,7 @@ test.each(["user", "client"])(
     const token = tokenOf();
     expect(await verdictOf(() => verifier.verify(token, undefined))).toBe("active");
     const target = { $case: "keyId" as const, value: "B".repeat(43) };
-    tell({ revocations: [{ sequence: 1, target, expiresAt: soon() }], sequence: 1 });
+    send({ revocations: [{ sequence: 1, target, expiresAt: soon() }], sequence: 1 });
     const reason = () => verifier.verify(token, undefined);
     await expect.poll(reason, { interval: 2, timeout: 60_000 }).toMatchObject({ reason: "revoked" });
     expect(asked).toHaveLength(1);
@@ -438,9 +438,9 @@ test.each(["user", "client"])(
 );
 
 test("the keys are reported", async () => {
-  const told: string[][] = [];
-  await createVerifier({ onKeys: (keyIds) => told.push([...keyIds]) });
-  expect(told).toEqual([[KEY_ID]]);
+  const reported: string[][] = [];
+  await createVerifier({ onKeys: (keyIds) => reported.push([...keyIds]) });
+  expect(reported).toEqual([[KEY_ID]]);
 });
 
 test("a token in memory is asked for again when its time is over by the clock that cannot be set", async () => {
@@ -476,7 +476,7 @@ test("no token stays in memory longer than any may live, whatever the answer sai
   const token = tokenOf();
   await verifier.verify(token, undefined);
   setUptime((ms) => ms + 3_610_000);
-  tell();
+  send();
   await vi.waitFor(() => verifier.assertReady(), { interval: 2, timeout: 60_000 });
   await verifier.verify(token, undefined);
   expect(asked).toHaveLength(2);
@@ -515,7 +515,7 @@ test("a token that a call refuses in silence is not remembered when the stream i
   setUptime((ms) => ms + 3_001);
   answer = () => ({ reason: InactiveReason.INVALID });
   expect(await verdictOf(() => verifier.verify(token, undefined))).toBe("invalid");
-  tell();
+  send();
   await vi.waitFor(() => verifier.assertReady(), { interval: 2, timeout: 60_000 });
   expect(await verdictOf(() => verifier.verify(token, undefined))).toBe("invalid");
 });
@@ -524,7 +524,7 @@ test("after a revocation of an unknown kind every token needs a call, and the ve
   const verifier = await createVerifier();
   const token = tokenOf();
   await verifier.verify(token, undefined);
-  tell({ revocations: [{ sequence: 1, target: undefined, expiresAt: soon() }], sequence: 1 });
+  send({ revocations: [{ sequence: 1, target: undefined, expiresAt: soon() }], sequence: 1 });
   await expect
     .poll(async () => {
       await verifier.verify(token, undefined);
@@ -537,7 +537,7 @@ test("after a revocation of an unknown kind every token needs a call, and the ve
 });
 
 test("a verifier is not ready before it knows the log, and ends its stream when it is closed", async () => {
-  const verifier = createTokenVerifier({
+  const verifier = new TokenVerifier({
     address: `127.0.0.1:${port}`,
     certificate: certificates.of("gateway"),
     logger: pino({ level: "silent" }),
@@ -639,7 +639,7 @@ test("a token that is over is refused as such without a call, and a forged one a
   expect(asked).toEqual([]);
 });
 
-test("a wrong signature under a key that was told is refused at once, counts for its network, and is remembered", async () => {
+test("a wrong signature under a key that was sent is refused at once, counts for its network, and is remembered", async () => {
   const { publicKey, privateKey } = generateKeyPairSync("ed25519");
   const der = publicKey.export({ type: "spki", format: "der" });
   first = { rules: { issuer: ISSUER, keys: [{ keyId: KEY_ID, algorithm: "EdDSA", publicKey: der }] } };
@@ -681,7 +681,7 @@ const OUTSIDE = [
   `a.${"b".repeat(4_093)}.c`,
 ];
 
-test("from a service that tells no rules, only what has no token's shape is refused without a call", async () => {
+test("from a service that sends no rules, only what has no token's shape is refused without a call", async () => {
   first = { rules: undefined };
   const verifier = await createVerifier();
   answer = () => ({ reason: InactiveReason.INVALID });
@@ -705,7 +705,7 @@ test("tokens of an unknown key wait for the next read: then they are verified by
   const good = verifier.verify(token, undefined);
   const strange = verifier.verify(tokenOf({}, "X".repeat(43)), undefined);
   const keys = [{ keyId: NEW_KEY_ID, algorithm: "EdDSA", publicKey: Buffer.alloc(0) }];
-  await tellUntil(Promise.all([good, strange]), { rules: { ...RULES, keys } });
+  await sendUntil(Promise.all([good, strange]), { rules: { ...RULES, keys } });
   expect(await good).toMatchObject({ kind: "active" });
   expect(await strange).toEqual({ kind: "inactive", reason: "invalid" });
   expect(asked).toEqual([token]);
@@ -716,8 +716,8 @@ test("a network has fifty tokens of unknown keys wait at a time; when they have 
   const wait = () => verdictOf(() => verifier.verify(tokenOf({}, NEW_KEY_ID), "192.0.2.1"));
   const waiting = Array.from({ length: 50 }, wait);
   expect(await wait()).toBe("too_many_requests");
-  expect(new Set(await tellUntil(Promise.all(waiting)))).toEqual(new Set(["invalid"]));
-  expect(await tellUntil(wait())).toBe("invalid");
+  expect(new Set(await sendUntil(Promise.all(waiting)))).toEqual(new Set(["invalid"]));
+  expect(await sendUntil(wait())).toBe("invalid");
   expect(asked).toEqual([]);
 });
 

@@ -16,7 +16,13 @@ import { isApiKey } from "./api-key.ts";
 import { CLOCK_SKEW_S, parseAcr } from "./assurance.ts";
 import { CallShares, FORGERIES, type Place } from "./call-shares.ts";
 import { MAX_TOKEN_CHARACTERS, parseCompactJws } from "./compact-jws.ts";
-import type { Principal, RequestVerifier, Subject, TokenVerifier, Verification } from "./principal.ts";
+import type {
+  Principal,
+  RequestVerifier,
+  Subject,
+  Verification,
+  TokenVerifier as Verifier,
+} from "./principal.ts";
 import { RevocationSet } from "./revocation-set.ts";
 import { KEY_WAIT_MS, MAX_KEEP_MS, RevocationWatch, type VerifierLogger } from "./revocation-watch.ts";
 import { isForged, type Screening, screenToken } from "./token-rules.ts";
@@ -81,179 +87,218 @@ const EXPIRED: Verification = { kind: "inactive", reason: "expired" };
 const REVOKED: Verification = { kind: "inactive", reason: "revoked" };
 
 /** Verifies a token by a call, then from memory. After 3 s of silence every token needs a call. */
-export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifier &
-  RequestVerifier & {
-    /** Of accepted tokens. @throws {DomainError} `service_unavailable` before token-service was reached once. */
-    issuer(): string;
-    isKeyBanned(keyId: string): boolean;
-  } {
-  if (options.audience !== undefined && !isAudience(options.audience))
-    throw new Error(`audience ${AUDIENCE_FORM}`);
-  const client = createRpcClient(TokenServiceClient, {
-    address: options.address,
-    service: "token-service",
-    certificate: options.certificate,
-    idempotentMethods: ["gatehouse.token.v1.TokenService/VerifyToken"],
-  });
-  const known = boundedCache<string, KnownToken>(options.maxCachedTokens ?? DEFAULT_MAX_CACHED_TOKENS);
-  const refused = new LRUCache<string, Verification>({ max: MAX_REFUSED_TOKENS, ttl: KEEP_REFUSED_MS });
-  const asking = new Map<string, Promise<Verification>>();
-  const revoked = new RevocationSet(options.maxRevocations ?? DEFAULT_MAX_REVOCATIONS);
-  const { logger, onKeyBanned, onKeys } = options;
-  const acceptsBound = options.boundTokens === "checked";
-  const watch = new RevocationWatch({ client, revoked, logger, onKeyBanned, onKeys });
-  const calls = new CallShares({ ...CALL_SHARES, nowMs: () => performance.now() });
-  const waits = new CallShares({ ...KEY_WAIT_SHARES, nowMs: () => performance.now() });
-  const lookups = options.metrics.counter(
-    "gatehouse_token_lookups_total",
-    "Tokens by source of the answer: memory, service, or without a call: screened if forged, expired.",
-    ["from"],
-  );
-  const fromMemory = lookups.labels("memory");
-  const fromService = lookups.labels("service");
-  const screened = lookups.labels("screened");
-  const expired = lookups.labels("expired");
-  options.metrics.gauge(
-    "gatehouse_verifier_lag_seconds",
-    "Seconds since the newest known read of the revocation log.",
-    [],
-    (gauge) => gauge.set(watch.lagMs / 1_000),
-  );
+export class TokenVerifier implements Verifier, RequestVerifier {
+  readonly acceptsBound: boolean;
+  readonly #options: TokenVerifierOptions;
+  readonly #client: TokenServiceClient;
+  readonly #watch: RevocationWatch;
+  readonly #revoked: RevocationSet;
+  readonly #known: LRUCache<string, KnownToken>;
+  readonly #refused = new LRUCache<string, Verification>({ max: MAX_REFUSED_TOKENS, ttl: KEEP_REFUSED_MS });
+  readonly #asking = new Map<string, Promise<Verification>>();
+  readonly #calls = new CallShares({ ...CALL_SHARES, nowMs: () => performance.now() });
+  readonly #keyWaits = new CallShares({ ...KEY_WAIT_SHARES, nowMs: () => performance.now() });
+  readonly #lookups: Lookups;
 
-  const isRevoked = ({ kind, sessionId, tokenId, originTokenId, keyId, originKeyId }: Principal) =>
-    revoked.hasSession(sessionId) ||
-    revoked.hasKey(keyId) ||
-    revoked.hasKey(originKeyId ?? "") ||
-    (kind === "client" && (revoked.hasSession(tokenId) || revoked.hasSession(originTokenId ?? "")));
-
-  const isForIssuer = options.audience === undefined || options.acceptsIssuer === true;
-
-  /** Undefined: the issuer. */
-  function audienceFor(token: string): string | undefined {
-    if (options.acceptsIssuer !== true) return options.audience;
-    const jws = parseCompactJws(token);
-    return typeof jws !== "string" && jws.payload.aud === options.audience ? options.audience : undefined;
+  constructor(options: TokenVerifierOptions) {
+    const { address, certificate, audience, metrics, logger, onKeyBanned, onKeys } = options;
+    if (audience !== undefined && !isAudience(audience)) throw new Error(`audience ${AUDIENCE_FORM}`);
+    this.#options = options;
+    this.acceptsBound = options.boundTokens === "checked";
+    this.#known = boundedCache(options.maxCachedTokens ?? DEFAULT_MAX_CACHED_TOKENS);
+    const revoked = new RevocationSet(options.maxRevocations ?? DEFAULT_MAX_REVOCATIONS);
+    const client = createRpcClient(TokenServiceClient, {
+      address,
+      service: "token-service",
+      certificate,
+      idempotentMethods: ["gatehouse.token.v1.TokenService/VerifyToken"],
+    });
+    this.#revoked = revoked;
+    this.#client = client;
+    this.#watch = new RevocationWatch({ client, revoked, logger, onKeyBanned, onKeys });
+    this.#lookups = countLookups(metrics);
+    measureLag(metrics, this.#watch);
   }
 
-  async function ask(token: string, place: Place): Promise<Verification> {
-    const askedMs = performance.now();
-    const context = newCallContext({ budgetMs: options.callTimeoutMs ?? DEFAULT_CALL_TIMEOUT_MS });
-    const audience = audienceFor(token);
-    const request = { token, acceptsBound, audience };
-    const response = await callUnary(client, client.verifyToken, request, context).catch((cause: unknown) => {
-      // Whatever token-service says of the call, it says nothing of the token.
-      const retryAfterMs = cause instanceof DomainError ? cause.retryAfterMs : undefined;
-      throw new DomainError("service_unavailable", undefined, {
-        cause,
-        ...(retryAfterMs !== undefined && { retryAfterMs }),
-      });
+  verify(token: string, clientIp: string | undefined): Verification | Promise<Verification> {
+    const entry = this.#known.get(token);
+    if (entry === undefined) return this.#verifyUnknown(token, clientIp);
+    if (this.#isRevoked(entry.answer.principal)) {
+      this.#known.delete(token);
+      // The credential of an API key may be live again under another id.
+      return isApiKey(token) ? this.#askOnce(token, clientIp) : revokedFor(entry.answer.principal);
+    }
+    const nowMs = performance.now();
+    if (!isAlive(entry, nowMs)) {
+      this.#known.delete(token);
+      return this.#askOnce(token, clientIp);
+    }
+    if (!this.#watch.isFresh || !this.#revoked.isComplete(nowMs)) return this.#askOnce(token, clientIp);
+    this.#lookups.memory.inc();
+    return entry.answer;
+  }
+
+  refuseSession(sessionId: string): void {
+    this.#revoked.addSession(sessionId, performance.now() + MAX_KEEP_MS);
+  }
+
+  /** Of accepted tokens. @throws {DomainError} `service_unavailable` before token-service was reached once. */
+  issuer(): string {
+    const { rules } = this.#watch;
+    if (rules === undefined) throw new DomainError("service_unavailable", "token-service is silent");
+    return rules.issuer;
+  }
+
+  isKeyBanned(keyId: string): boolean {
+    return this.#revoked.hasKey(keyId);
+  }
+
+  nowMs(): number {
+    return this.#watch.nowMs;
+  }
+
+  assertReady(): void {
+    if (!this.#watch.isHeard) throw new DomainError("service_unavailable", "token-service is silent");
+  }
+
+  close(): void {
+    this.#watch.close();
+    this.#client.close();
+  }
+
+  #isRevoked({ kind, sessionId, tokenId, originTokenId, keyId, originKeyId }: Principal): boolean {
+    const revoked = this.#revoked;
+    return (
+      revoked.hasSession(sessionId) ||
+      revoked.hasKey(keyId) ||
+      revoked.hasKey(originKeyId ?? "") ||
+      (kind === "client" && (revoked.hasSession(tokenId) || revoked.hasSession(originTokenId ?? "")))
+    );
+  }
+
+  #verifyUnknown(token: string, clientIp: string | undefined): Verification | Promise<Verification> {
+    const { audience, acceptsIssuer } = this.#options;
+    const isForIssuer = audience === undefined || acceptsIssuer === true;
+    const screening = isApiKey(token) && isForIssuer ? "plausible" : this.#screen(token);
+    if (screening === "plausible") return this.#refused.get(token) ?? this.#askOnce(token, clientIp);
+    (screening === "expired" ? this.#lookups.expired : this.#lookups.screened).inc();
+    if (screening === "unknown_key") return this.#awaitKey(token, clientIp);
+    return screening === "expired" ? EXPIRED : INVALID;
+  }
+
+  #screen(token: string): Screening {
+    if (token.length > MAX_TOKEN_CHARACTERS || !TOKEN_SHAPE.test(token)) return "invalid";
+    const { rules, serverNowMs } = this.#watch;
+    return rules === undefined
+      ? "plausible"
+      : screenToken(token, rules, serverNowMs, this.#audienceFor(token));
+  }
+
+  async #awaitKey(token: string, clientIp: string | undefined): Promise<Verification> {
+    const place = this.#keyWaits.enter(clientIp);
+    try {
+      if (!(await this.#watch.readAgain(KEY_WAIT_MS))) throw new DomainError("service_unavailable");
+    } finally {
+      place.leave();
+    }
+    const isStillUnknown = this.#screen(token) === "unknown_key";
+    return isStillUnknown ? INVALID : this.#askOnce(token, clientIp);
+  }
+
+  #askOnce(token: string, clientIp: string | undefined): Verification | Promise<Verification> {
+    const running = this.#asking.get(token);
+    if (running !== undefined) return running;
+    const place = this.#calls.enter(clientIp);
+    if (this.#isForged(token)) {
+      place.refused();
+      place.leave();
+      this.#lookups.screened.inc();
+      this.#refused.set(token, INVALID);
+      return INVALID;
+    }
+    this.#lookups.service.inc();
+    const call = this.#ask(token, place).finally(() => {
+      place.leave();
+      this.#asking.delete(token);
     });
-    const answer = decode(response, { acceptsBound, audience });
+    this.#asking.set(token, call);
+    return call;
+  }
+
+  #isForged(token: string): boolean {
+    const { rules } = this.#watch;
+    return rules !== undefined && !isApiKey(token) && isForged(token, rules);
+  }
+
+  async #ask(token: string, place: Place): Promise<Verification> {
+    const askedMs = performance.now();
+    const audience = this.#audienceFor(token);
+    const response = await this.#call(token, audience);
+    const answer = decode(response, { acceptsBound: this.acceptsBound, audience });
     if (answer.kind !== "active") {
       if (answer.reason === "invalid") place.refused();
       // The signature of an `invalid` token is wrong or unchecked.
       const isSigned = answer.reason !== "invalid";
       const verdict: Verification = isSigned ? { ...answer, subject: signedSubject(token) } : answer;
       // What an earlier call said of it is over, also when the stream is fresh again.
-      known.delete(token);
-      refused.set(token, verdict);
+      this.#known.delete(token);
+      this.#refused.set(token, verdict);
       return verdict;
     }
     // A revocation during the call is newer than the answer.
-    if (isRevoked(answer.principal)) return revokedFor(answer.principal);
-    known.set(token, toKnownToken(answer, response, askedMs));
+    if (this.#isRevoked(answer.principal)) return revokedFor(answer.principal);
+    this.#known.set(token, toKnownToken(answer, response, askedMs));
     return answer;
   }
 
-  function askOnce(token: string, clientIp: string | undefined): Verification | Promise<Verification> {
-    const running = asking.get(token);
-    if (running !== undefined) return running;
-    const place = calls.enter(clientIp);
-    if (isForgedHere(token)) {
-      place.refused();
-      place.leave();
-      screened.inc();
-      refused.set(token, INVALID);
-      return INVALID;
-    }
-    fromService.inc();
-    const call = ask(token, place).finally(() => {
-      place.leave();
-      asking.delete(token);
-    });
-    asking.set(token, call);
-    return call;
-  }
-
-  async function awaitKey(token: string, clientIp: string | undefined): Promise<Verification> {
-    const place = waits.enter(clientIp);
+  async #call(token: string, audience: string | undefined): Promise<VerifyTokenResponse> {
+    const client = this.#client;
+    const context = newCallContext({ budgetMs: this.#options.callTimeoutMs ?? DEFAULT_CALL_TIMEOUT_MS });
+    const request = { token, acceptsBound: this.acceptsBound, audience };
     try {
-      if (!(await watch.readAgain(KEY_WAIT_MS))) throw new DomainError("service_unavailable");
-    } finally {
-      place.leave();
+      return await callUnary(client, client.verifyToken, request, context);
+    } catch (cause) {
+      // Whatever token-service says of the call, it says nothing of the token.
+      const retryAfterMs = cause instanceof DomainError ? cause.retryAfterMs : undefined;
+      throw new DomainError("service_unavailable", undefined, {
+        cause,
+        ...(retryAfterMs !== undefined && { retryAfterMs }),
+      });
     }
-    const isStillUnknown = screen(token) === "unknown_key";
-    return isStillUnknown ? INVALID : askOnce(token, clientIp);
   }
 
-  function screen(token: string): Screening {
-    if (token.length > MAX_TOKEN_CHARACTERS || !TOKEN_SHAPE.test(token)) return "invalid";
-    const { rules } = watch;
-    return rules === undefined
-      ? "plausible"
-      : screenToken(token, rules, watch.serverNowMs, audienceFor(token));
+  /** Undefined: the issuer. */
+  #audienceFor(token: string): string | undefined {
+    const { audience, acceptsIssuer } = this.#options;
+    if (acceptsIssuer !== true) return audience;
+    const jws = parseCompactJws(token);
+    return typeof jws !== "string" && jws.payload.aud === audience ? audience : undefined;
   }
+}
 
-  function isForgedHere(token: string): boolean {
-    const { rules } = watch;
-    return rules !== undefined && !isApiKey(token) && isForged(token, rules);
-  }
+type Lookups = Record<"memory" | "service" | "screened" | "expired", { inc(): void }>;
 
-  function verifyUnknown(token: string, clientIp: string | undefined): Verification | Promise<Verification> {
-    const screening = isApiKey(token) && isForIssuer ? "plausible" : screen(token);
-    if (screening === "plausible") return refused.get(token) ?? askOnce(token, clientIp);
-    (screening === "expired" ? expired : screened).inc();
-    if (screening === "unknown_key") return awaitKey(token, clientIp);
-    return screening === "expired" ? EXPIRED : INVALID;
-  }
-
+function countLookups(metrics: VerifierMetrics): Lookups {
+  const lookups = metrics.counter(
+    "gatehouse_token_lookups_total",
+    "Tokens by source of the answer: memory, service, or without a call: screened if forged, expired.",
+    ["from"],
+  );
   return {
-    verify(token, clientIp) {
-      const entry = known.get(token);
-      if (entry === undefined) return verifyUnknown(token, clientIp);
-      if (isRevoked(entry.answer.principal)) {
-        known.delete(token);
-        // The credential of an API key may be live again under another id.
-        return isApiKey(token) ? askOnce(token, clientIp) : revokedFor(entry.answer.principal);
-      }
-      const nowMs = performance.now();
-      if (!isAlive(entry, nowMs)) {
-        known.delete(token);
-        return askOnce(token, clientIp);
-      }
-      if (!watch.isFresh || !revoked.isComplete(nowMs)) return askOnce(token, clientIp);
-      fromMemory.inc();
-      return entry.answer;
-    },
-    refuseSession(sessionId) {
-      revoked.addSession(sessionId, performance.now() + MAX_KEEP_MS);
-    },
-    issuer() {
-      const { rules } = watch;
-      if (rules === undefined) throw new DomainError("service_unavailable", "token-service is silent");
-      return rules.issuer;
-    },
-    isKeyBanned: (keyId) => revoked.hasKey(keyId),
-    nowMs: () => watch.nowMs,
-    acceptsBound,
-    assertReady() {
-      if (!watch.isHeard) throw new DomainError("service_unavailable", "token-service is silent");
-    },
-    close() {
-      watch.close();
-      client.close();
-    },
+    memory: lookups.labels("memory"),
+    service: lookups.labels("service"),
+    screened: lookups.labels("screened"),
+    expired: lookups.labels("expired"),
   };
+}
+
+function measureLag(metrics: VerifierMetrics, watch: RevocationWatch): void {
+  metrics.gauge(
+    "gatehouse_verifier_lag_seconds",
+    "Seconds since the newest known read of the revocation log.",
+    [],
+    (gauge) => gauge.set(watch.lagMs / 1_000),
+  );
 }
 
 function revokedFor({ userId, sessionId, role, scopes }: Principal): Verification {

@@ -11,7 +11,7 @@ import { callUnary, createRpcClient } from "#kit/rpc/rpc-client.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { TokenServiceClient } from "#proto/gatehouse/token/v1/token_service.ts";
 import { parseCompactJws } from "#token-client/compact-jws.ts";
-import { createTokenVerifier } from "#token-client/token-verifier.ts";
+import { TokenVerifier } from "#token-client/token-verifier.ts";
 import { rotateSigningKey } from "#token-service/keys/rotate-signing-key.ts";
 import { refreshSession } from "#token-service/sessions/refresh-session.ts";
 import { revokeClientTokens, revokeSession } from "#token-service/sessions/revoke-session.ts";
@@ -36,7 +36,7 @@ let database: TestDatabase;
 let replica: TokenReplica;
 let server: TokenServer;
 let gateway: ReturnType<typeof testGateway>;
-let payments: ReturnType<typeof createTokenVerifier>;
+let payments: TokenVerifier;
 let rpc: TokenServiceClient;
 const apiKeys = new Map<string, ProvenApiKey>();
 const cleanUps: (() => unknown)[] = [];
@@ -62,7 +62,7 @@ async function judge({ headers: { authorization = "" } }: IncomingMessage): Prom
 }
 
 function startVerifier(name: "gateway" | "payments-service", audience?: string) {
-  const verifier = createTokenVerifier({
+  const verifier = new TokenVerifier({
     address: server.address,
     certificate: certificates.of(name),
     logger,
@@ -99,7 +99,7 @@ beforeAll(async () => {
   };
   gateway = testGateway({
     verifier: edge,
-    isKeyBanned: edge.isKeyBanned,
+    isKeyBanned: (keyId) => edge.isKeyBanned(keyId),
     tokenIssuer: edge.issuer,
     exchangeTimeoutMs: 10_000,
     sessions: backends.sessions,

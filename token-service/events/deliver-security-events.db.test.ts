@@ -84,17 +84,17 @@ test.each(["record", "notify"] as const)(
   async (name) => {
     await reuse();
     const { recorded, notified, deps } = receivers();
-    const [told, other] = name === "record" ? [recorded, notified] : [notified, recorded];
+    const [delivered, other] = name === "record" ? [recorded, notified] : [notified, recorded];
     const away = async () => {
       throw new Error("away");
     };
     await deliver({ ...deps, [name]: away });
-    expect([told.length, other.length]).toEqual([0, 1]);
+    expect([delivered.length, other.length]).toEqual([0, 1]);
     await deliver(deps);
-    expect(told).toHaveLength(0); // still leased
+    expect(delivered).toHaveLength(0); // still leased
     await becomeDue();
     await deliver(deps);
-    expect([told.length, other.length]).toEqual([1, 1]);
+    expect([delivered.length, other.length]).toEqual([1, 1]);
   },
 );
 
@@ -102,7 +102,7 @@ test("what another process has noted of an event stays when a late one notes les
   await reuse();
   const { recorded, notified, deps } = receivers();
   const late = async (event: SecurityEvent) => {
-    await becomeDue(); // its lease ends while it tells
+    await becomeDue(); // its lease ends while it delivers
     await deliver(deps);
     recorded.push(event);
   };

@@ -10,22 +10,19 @@ export interface KeyEventCause {
   traceId: string;
 }
 
-export async function insertKeyEvent(
-  tx: TransactionSql,
-  type: "signing_key_rotated" | "signing_key_revoked",
-  keyId: string,
-  cause: KeyEventCause,
-  now: Date,
-): Promise<void> {
+interface KeyEvent extends KeyEventCause {
+  type: "signing_key_rotated" | "signing_key_revoked";
+  keyId: string;
+  occurredAt: Date;
+}
+
+export async function insertKeyEvent(tx: TransactionSql, event: KeyEvent): Promise<void> {
   await insertSecurityEvent(tx, {
     id: uuidv7(),
-    type,
+    ...event,
     userId: null,
     sessionId: null,
-    keyId,
     ip: "",
     userAgent: "",
-    ...cause,
-    occurredAt: now,
   });
 }

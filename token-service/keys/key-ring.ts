@@ -133,7 +133,14 @@ export class KeyRing {
     const state = isBanned ? "revoked" : row.state;
     const refreshSecret = known?.refreshSecret ?? this.#decryptRefreshSecret(row);
     const key = {
-      ...{ id, algorithm, state, publicJwk, publicKey, createdAt, activatedAt, retiredAt },
+      id,
+      algorithm,
+      state,
+      publicJwk,
+      publicKey,
+      createdAt,
+      activatedAt,
+      retiredAt,
       refreshSecret,
     };
     if (row.privateEncrypted === null || isBanned) return key;

@@ -30,7 +30,8 @@ export async function revokeSigningKey(
     const now = deps.now();
     await markKeyRevoked(tx, keyId);
     if (key.state === "next") await ensureNextKey(tx, deps, []);
-    if (key.state !== "revoked") await insertKeyEvent(tx, "signing_key_revoked", keyId, cause, now);
+    if (key.state !== "revoked")
+      await insertKeyEvent(tx, { ...cause, type: "signing_key_revoked", keyId, occurredAt: now });
     const targets = key.state === "revoked" ? [] : [{ keyId }];
     return appendRevocations(tx, targets, accessTokenLifeS(deps.accessTtlS));
   });

@@ -63,6 +63,11 @@ export async function promoteNextKey(
   await ensureNextKey(tx, deps, []);
   const active = (await listKeys(tx)).find((key) => key.state === "active");
   if (active === undefined) throw new Error("no key is active after a rotation");
-  await insertKeyEvent(tx, "signing_key_rotated", active.id, cause, deps.now());
+  await insertKeyEvent(tx, {
+    ...cause,
+    type: "signing_key_rotated",
+    keyId: active.id,
+    occurredAt: deps.now(),
+  });
   return active;
 }

@@ -339,14 +339,14 @@ test("a retired key leaves the stream when the last access token that it may hav
   const { deps } = await start();
   const { id } = deps.keys.active();
   await rotateSigningKey(deps, { force: true }, cause);
-  const told = async () => {
+  const published = async () => {
     const read = await transaction(deps.sql, (tx) => readRevocations(tx, [LOG_BEGIN], retiredKeyLifeS(900)));
     return read.keys.map(({ keyId }) => keyId);
   };
   await database.ownerSql`update signing_keys set retired_at = retired_at - make_interval(secs => 960)`;
-  expect(await told()).toContain(id);
+  expect(await published()).toContain(id);
   await database.ownerSql`update signing_keys set retired_at = retired_at - make_interval(secs => 10)`;
-  expect(await told()).not.toContain(id);
+  expect(await published()).not.toContain(id);
   await ensureSigningKeys(deps);
   expect(await statesOf()).toEqual(["active", "next", "retired"]);
 });

@@ -19,7 +19,7 @@ import { createTestCertificates } from "#tests/support/system/certificates.ts";
 import { logIn, startTokenReplica, type TokenReplica } from "#tests/support/system/token-service.ts";
 import { revokeSession } from "../sessions/revoke-session.ts";
 import { verifyToken } from "../tokens/verify-token.ts";
-import { createRedisBell } from "./redis-bell.ts";
+import { RedisBell } from "./redis-bell.ts";
 import { testBellContract } from "./revocation-bell.contract.ts";
 import type { RevocationBell } from "./revocation-bell.ts";
 
@@ -52,10 +52,10 @@ function openBell(settings: RedisSettings): TestBell {
     },
   );
   const metrics = createMetrics("token-service");
-  const bell = createRedisBell({ ...settings, logger, metrics });
+  const bell = new RedisBell({ ...settings, logger, metrics });
   cleanUp.push(() => bell.close());
   const isConnected = async () => /^gatehouse_redis_connected\{.*\} 1$/m.test(await metrics.render());
-  return { ...bell, log, isConnected };
+  return Object.assign(bell, { log, isConnected });
 }
 
 async function connected(bell: TestBell): Promise<TestBell> {

@@ -1,3 +1,5 @@
+import type { Redis } from "ioredis";
+import type { PrimaryWatch } from "#kit/redis/primary-watch.ts";
 import { openRedis, type RedisSettings, watchPrimary } from "#kit/redis/redis-connection.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
 import type { Metrics } from "#kit/telemetry/metrics.ts";
@@ -14,101 +16,113 @@ const HEARTBEAT_INTERVAL_MS = 5_000;
 type Part = "publisher" | "subscriber";
 
 /** The sender hears its own rings. */
-export function createRedisBell(options: RedisBellOptions): RevocationBell {
-  const watch = watchPrimary(options, "gatehouse-revocations");
-  const publisher = openRedis(options, "gatehouse-revocations-publisher", watch);
-  const subscriber = openRedis(options, "gatehouse-revocations-subscriber", watch);
-  const listeners: (() => void)[] = [];
-  const working: Record<Part, boolean> = { publisher: false, subscriber: false };
-  let known: "nothing" | "connected" | "away" = "nothing";
-  let isClosed = false;
+export class RedisBell implements RevocationBell {
+  readonly #logger: Logger;
+  readonly #watch: PrimaryWatch | undefined;
+  readonly #publisher: Redis;
+  readonly #subscriber: Redis;
+  readonly #heartbeat: NodeJS.Timeout;
+  readonly #listeners: (() => void)[] = [];
+  readonly #working: Record<Part, boolean> = { publisher: false, subscriber: false };
+  #known: "nothing" | "connected" | "away" = "nothing";
+  #isPublishing = false;
+  #isOwed = false;
+  #isClosed = false;
 
-  function wake(): void {
-    for (const listener of listeners) queueMicrotask(listener);
+  constructor(options: RedisBellOptions) {
+    this.#logger = options.logger;
+    this.#watch = watchPrimary(options, "gatehouse-revocations");
+    this.#publisher = openRedis(options, "gatehouse-revocations-publisher", this.#watch);
+    this.#subscriber = openRedis(options, "gatehouse-revocations-subscriber", this.#watch);
+    this.#connect("publisher", this.#publisher);
+    this.#connect("subscriber", this.#subscriber);
+    this.#publisher.on("ready", () => this.#note("publisher", true));
+    this.#subscriber.on("ready", () => void this.#subscribe());
+    this.#subscriber.on("message", () => this.#wake());
+    this.#heartbeat = setInterval(() => this.#beat(), HEARTBEAT_INTERVAL_MS).unref();
+    options.metrics.gauge(
+      "gatehouse_redis_connected",
+      "1 while Redis announces revocations to replicas.",
+      [],
+      (gauge) => gauge.set(Number(this.#isConnected)),
+    );
   }
 
-  function note(part: Part, works: boolean, error?: unknown): void {
-    if (isClosed) return;
-    working[part] = works;
-    if (working.publisher && working.subscriber) {
-      if (known !== "connected")
-        options.logger.info("Redis connected: replicas learn of revocations at once");
-      known = "connected";
-    } else if (!works && known !== "away") {
-      options.logger.warn({ err: error, part }, "Redis away: replicas poll for revocations");
-      known = "away";
+  ring(): void {
+    if (!this.#isClosed && this.#publisher.status === "ready") void this.#publish();
+  }
+
+  onRing(listener: () => void): void {
+    this.#listeners.push(listener);
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearInterval(this.#heartbeat);
+    this.#listeners.length = 0;
+    this.#publisher.disconnect();
+    this.#subscriber.disconnect();
+    this.#watch?.close();
+  }
+
+  get #isConnected(): boolean {
+    return this.#working.publisher && this.#working.subscriber;
+  }
+
+  #connect(part: Part, connection: Redis): void {
+    connection.on("error", (error) => this.#note(part, false, error));
+    connection.on("close", () => this.#note(part, false, new Error("the connection was closed")));
+    connection.connect().catch(() => undefined); // The events report errors.
+  }
+
+  #note(part: Part, works: boolean, error?: unknown): void {
+    if (this.#isClosed) return;
+    this.#working[part] = works;
+    if (this.#isConnected) {
+      if (this.#known !== "connected")
+        this.#logger.info("Redis connected: replicas learn of revocations at once");
+      this.#known = "connected";
+    } else if (!works && this.#known !== "away") {
+      this.#logger.warn({ err: error, part }, "Redis away: replicas poll for revocations");
+      this.#known = "away";
     }
   }
 
-  async function subscribe(): Promise<void> {
+  async #subscribe(): Promise<void> {
     try {
-      await subscriber.subscribe(CHANNEL);
-      note("subscriber", true);
-      wake(); // Rings may have been missed.
+      await this.#subscriber.subscribe(CHANNEL);
+      this.#note("subscriber", true);
+      this.#wake(); // Rings may have been missed.
     } catch (error) {
-      note("subscriber", false, error);
+      this.#note("subscriber", false, error);
     }
   }
 
-  let isPublishing = false;
-  let isOwed = false;
+  #wake(): void {
+    for (const listener of this.#listeners) queueMicrotask(listener);
+  }
+
   /** Rings have no content: one pending is enough. */
-  async function publish(): Promise<void> {
-    isOwed = isPublishing;
-    if (isPublishing) return;
-    isPublishing = true;
+  async #publish(): Promise<void> {
+    this.#isOwed = this.#isPublishing;
+    if (this.#isPublishing) return;
+    this.#isPublishing = true;
     try {
-      await publisher.publish(CHANNEL, "");
-      note("publisher", true);
+      await this.#publisher.publish(CHANNEL, "");
+      this.#note("publisher", true);
     } catch (error) {
-      note("publisher", false, error);
+      this.#note("publisher", false, error);
     }
-    isPublishing = false;
-    if (isOwed && publisher.status === "ready") void publish();
+    this.#isPublishing = false;
+    if (this.#isOwed && this.#publisher.status === "ready") void this.#publish();
   }
 
-  function beat(): void {
+  #beat(): void {
     // An unanswered ping ends the connection.
-    for (const connection of [publisher, subscriber]) {
+    for (const connection of [this.#publisher, this.#subscriber]) {
       if (connection.status === "ready") connection.ping().catch(() => undefined);
     }
     // Redis may accept the subscription now.
-    if (subscriber.status === "ready" && !working.subscriber) void subscribe();
+    if (this.#subscriber.status === "ready" && !this.#working.subscriber) void this.#subscribe();
   }
-
-  for (const [part, connection] of [
-    ["publisher", publisher],
-    ["subscriber", subscriber],
-  ] as const) {
-    connection.on("error", (error) => note(part, false, error));
-    connection.on("close", () => note(part, false, new Error("the connection was closed")));
-    connection.connect().catch(() => undefined); // The events report errors.
-  }
-  publisher.on("ready", () => note("publisher", true));
-  subscriber.on("ready", () => void subscribe());
-  subscriber.on("message", wake);
-  const heartbeat = setInterval(beat, HEARTBEAT_INTERVAL_MS).unref();
-  options.metrics.gauge(
-    "gatehouse_redis_connected",
-    "1 while Redis announces revocations to replicas.",
-    [],
-    (gauge) => gauge.set(working.publisher && working.subscriber ? 1 : 0),
-  );
-
-  return {
-    ring() {
-      if (!isClosed && publisher.status === "ready") void publish();
-    },
-    onRing(listener) {
-      listeners.push(listener);
-    },
-    async close() {
-      isClosed = true;
-      clearInterval(heartbeat);
-      listeners.length = 0;
-      publisher.disconnect();
-      subscriber.disconnect();
-      watch?.close();
-    },
-  };
 }

@@ -233,14 +233,14 @@ test.each([1, 3])(
     const batches = replica.deps.revocations.watch(LOG_BEGIN, watching.signal);
     const kept = await endNewSession(replica);
     const lost = await endNewSession(replica);
-    const told: string[] = [];
-    const tellUntil = async (sessionId: string) => {
-      while (!told.includes(sessionId)) {
+    const sent: string[] = [];
+    const readUntil = async (sessionId: string) => {
+      while (!sent.includes(sessionId)) {
         const batch = (await batches.next()).value as RevocationBatch;
-        told.push(...batch.revocations.map(({ sessionId: id }) => id ?? ""));
+        sent.push(...batch.revocations.map(({ sessionId: id }) => id ?? ""));
       }
     };
-    await tellUntil(lost);
+    await readUntil(lost);
 
     await loseEntries(1);
     const userId = randomUUID();
@@ -254,7 +254,7 @@ test.each([1, 3])(
     const { revocations } = replica.deps;
     expect(fresh.map((id) => revocations.isSessionRevoked(id))).toEqual(fresh.map(() => true));
     expect([kept, lost].map((id) => revocations.isSessionRevoked(id))).toEqual([true, true]);
-    for (const sessionId of fresh) await tellUntil(sessionId);
+    for (const sessionId of fresh) await readUntil(sessionId);
     watching.abort();
   },
 );

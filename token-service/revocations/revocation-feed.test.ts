@@ -105,7 +105,7 @@ function open(entries: Entry[] = []) {
 const many = (count: number) => Array.from({ length: count }, (_, index) => entry(index + 1));
 
 /** The numbers in each batch until the watcher is up to date. */
-async function told(feed: RevocationFeed, after: LogPosition): Promise<number[][]> {
+async function sent(feed: RevocationFeed, after: LogPosition): Promise<number[][]> {
   const batches: number[][] = [];
   for await (const { revocations, caughtUp } of feed.watch(after, new AbortController().signal)) {
     batches.push(revocations.map(({ sequence }) => sequence));
@@ -220,7 +220,7 @@ test.each([
   [501, [500, 1]],
 ])("a backlog of %i is sent in batches of %j, of which only the last is caught up", async (count, sizes) => {
   const { feed } = open(many(count));
-  const batches = await told(feed, LOG_BEGIN);
+  const batches = await sent(feed, LOG_BEGIN);
   expect(batches.map(({ length }) => length)).toEqual(sizes);
   expect(batches.flat()).toEqual(many(count).map(({ sequence }) => sequence));
 });
@@ -237,7 +237,7 @@ test.each([
   ["the begin with a mark", { sequence: 0, tip: "lost" }, [1, 2, 3, 4, 5]],
 ])("a watcher at %s gets the missing entries", async (_what, after, expected) => {
   const { feed } = open(many(5));
-  expect((await told(feed, after)).flat()).toEqual(expected);
+  expect((await sent(feed, after)).flat()).toEqual(expected);
 });
 
 test("a watcher gets new entries, and the time from its start to each read", async () => {
@@ -279,12 +279,12 @@ test("an entry is sent to new watchers until it expires, and later ones longer",
   log.entries.push(entry(2));
   await feed.refresh();
   uptime.ms += 900_000;
-  expect(await told(feed, LOG_BEGIN)).toEqual([[1, 2]]);
+  expect(await sent(feed, LOG_BEGIN)).toEqual([[1, 2]]);
   uptime.ms += 1_000;
-  expect(await told(feed, LOG_BEGIN)).toEqual([[2]]);
+  expect(await sent(feed, LOG_BEGIN)).toEqual([[2]]);
   expect([feed.isSessionRevoked("session 1"), feed.isSessionRevoked("session 2")]).toEqual([false, true]);
   uptime.ms += 10_000;
-  expect(await told(feed, LOG_BEGIN)).toEqual([[]]);
+  expect(await sent(feed, LOG_BEGIN)).toEqual([[]]);
 });
 
 test("an end in the log is kept within the shortest and the longest time that any token may need", async () => {
@@ -315,7 +315,7 @@ test("a log that lost entries is reread and logged; lost revocations still apply
   ];
   await feed.refresh();
   expect(logged).toMatchObject([{ level: 40, known: 3, continued: 0 }]);
-  expect(await told(feed, LOG_BEGIN)).toEqual([[1, 2, 3]]);
+  expect(await sent(feed, LOG_BEGIN)).toEqual([[1, 2, 3]]);
   const sessions = ["session 1", "session 2", "session 3", "new", "newer"];
   expect(sessions.map((session) => feed.isSessionRevoked(session))).toEqual(sessions.map(() => true));
 });
@@ -329,7 +329,7 @@ test("a long log is read page by page, and counts as read at its head only", asy
   expect(log.reads).toBe(3);
   expect(log.read).toEqual(many(12).map(({ sequence }) => sequence));
   expect(feed.lagMs).toBe(0); // Since the begin of the last page.
-  expect((await told(feed, LOG_BEGIN)).flat()).toEqual(log.read);
+  expect((await sent(feed, LOG_BEGIN)).flat()).toEqual(log.read);
 });
 
 test("while many pages of new entries come, a replica stays ready and refuses at once what it has read", async () => {
@@ -354,7 +354,7 @@ test("while many pages of new entries come, a replica stays ready and refuses at
   expect(seen).toEqual(Array.from({ length: 19 }, (_, index) => [index + 1, true, false]));
 });
 
-test("while a log is read only in part, it is not fresh, and no watcher is told that it has all", async () => {
+test("while a log is read only in part, it is not fresh, and no watcher is informed that it has all", async () => {
   const { feed, log } = open(many(4));
   log.page = 2;
   const pages = [Promise.resolve(), Promise.reject(new Error("the second page"))];
@@ -366,7 +366,7 @@ test("while a log is read only in part, it is not fresh, and no watcher is told 
   pages[0]?.catch(() => undefined);
   const batches = feed.watch(LOG_BEGIN, new AbortController().signal);
   await expect(batches.next()).rejects.toThrow("again");
-  expect(await told(feed, LOG_BEGIN)).toEqual([[1, 2, 3, 4]]);
+  expect(await sent(feed, LOG_BEGIN)).toEqual([[1, 2, 3, 4]]);
   expect(log.read).toEqual([1, 2, 3, 4]);
 });
 
@@ -389,8 +389,8 @@ test("after a loss of entries as many are read again, and not the whole log; wat
   expect(batch).toMatchObject({ caughtUp: true, position: { sequence: 1_000, tip: "new 9" } });
   expect(batch?.revocations.map(({ sequence }: { sequence: number }) => sequence)).toEqual(log.read);
   // Another watcher that knew a lost entry, and one with a mark of nobody's.
-  expect((await told(feed, { sequence: 995, tip: "tip 995" })).flat()).toEqual(log.read);
-  expect((await told(feed, { sequence: 995, tip: "unknown" })).flat()).toHaveLength(1_000);
+  expect((await sent(feed, { sequence: 995, tip: "tip 995" })).flat()).toEqual(log.read);
+  expect((await sent(feed, { sequence: 995, tip: "unknown" })).flat()).toHaveLength(1_000);
   abort.abort();
 });
 
@@ -408,12 +408,12 @@ test("after a second loss, further back, a watcher of the first goes on at the s
     ...Array.from({ length: 50 }, (_, i) => entry(51 + i, { tip: `d${i}`, sessionId: `d${i}` })),
   ];
   await feed.refresh();
-  const sequences = (await told(feed, { sequence: 100, tip: "tip 100" })).flat();
+  const sequences = (await sent(feed, { sequence: 100, tip: "tip 100" })).flat();
   expect(sequences[0]).toBeLessThanOrEqual(51);
   expect(sequences.at(-1)).toBe(100);
 });
 
-test("a watcher that is behind while a lost log is read again only in part is not told that it has all", async () => {
+test("a watcher that is behind while a lost log is read again only in part is not informed that it has all", async () => {
   const { feed, log } = open(many(600));
   const abort = new AbortController();
   const batches = feed.watch(LOG_BEGIN, abort.signal);

@@ -157,7 +157,7 @@ const sessionsOfYesterday = (count: number) => live.ownerSql`
          at + interval '7 days', at + interval '30 days'
   from generate_series(1, ${count}::integer), (select now() - interval '1 day' as at) as begun`;
 
-test("it goes over more sessions than one look takes, and tells the audit log once", async () => {
+test("it goes over more sessions than one look takes, and notifies the audit log once", async () => {
   const replica = await start(live);
   await sessionsOfYesterday(4_500);
   expect(await endAll(replica)).toBe(4_500);
@@ -276,26 +276,26 @@ test("an expired or revoked session is left unchanged", async () => {
 test("the first call names the keys that it banned and says that there are events; each call is announced", async () => {
   const replica = await start(live);
   const old = replica.deps.keys.list().map(({ id }) => id);
-  const told = { rings: 0, events: 0 };
+  const sent = { rings: 0, events: 0 };
   const deps = {
     ...replica.deps,
     revocations: {
       announce: () => {
-        told.rings += 1;
+        sent.rings += 1;
       },
     },
     onSecurityEvent: () => {
-      told.events += 1;
+      sent.events += 1;
     },
   };
   const issuedBefore = await readDatabaseClock(live.sql);
   const first = await revokeAllSessions(deps, { issuedBefore, reason: "r", cursor: undefined }, CALL);
   expect(first.bannedKeyIds.toSorted()).toEqual(old.toSorted());
-  expect(told).toEqual({ rings: 3, events: 1 });
+  expect(sent).toEqual({ rings: 3, events: 1 });
   const cursor = { beganAt: issuedBefore, sessionId: "00000000-0000-0000-0000-000000000000" };
   const second = await revokeAllSessions(deps, { issuedBefore, reason: "r", cursor }, CALL);
   expect(second).toEqual({ ended: 0, next: undefined, bannedKeyIds: [] });
-  expect(told).toEqual({ rings: 4, events: 1 });
+  expect(sent).toEqual({ rings: 4, events: 1 });
   const again = await revokeAllSessions(deps, { issuedBefore, reason: "r", cursor: undefined }, CALL);
   expect(again.bannedKeyIds.filter((keyId) => old.includes(keyId))).toEqual([]);
 });

@@ -328,7 +328,7 @@ const NEW = {
   userAgent: "test",
 };
 
-test("a login that ends the oldest session says why, and tells the other replicas; one that ends none does not", async () => {
+test("a login that ends the oldest session says why, and notifies the other replicas; one that ends none does not", async () => {
   const { rung, revocations } = ringing();
   const deps = { ...replica.deps, revocations, maxSessionsPerUser: 2 };
   const userId = randomUUID();

@@ -189,7 +189,7 @@ test("who accepts whose token: each verifier its own", async () => {
     apiKey: ["active", "aud", "aud"],
   };
   expect(await table()).toEqual(expected);
-  // Again, from memory: what one verifier was told does not answer another.
+  // Again, from memory: the answer to one verifier is not the answer to another.
   expect(await table()).toEqual(expected);
   replica.deps.verified.clear();
   expect(await table()).toEqual(expected);

@@ -19,7 +19,7 @@ import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { createTestCertificates } from "#tests/support/system/certificates.ts";
 import { startTokenServer } from "#tests/support/system/token-server.ts";
 import { startTokenReplica } from "#tests/support/system/token-service.ts";
-import { createTokenVerifier } from "#token-client/token-verifier.ts";
+import { TokenVerifier } from "#token-client/token-verifier.ts";
 import { issueClientToken } from "#token-service/tokens/issue-client-token.ts";
 import { identityDeps, plantUsers } from "./support/identity.ts";
 import { quantile, runMany, startCpu, startWorkbench } from "./support/workbench.ts";
@@ -119,7 +119,7 @@ for (const name of ["secret", "key"] as const) {
   );
 }
 
-const verifier = createTokenVerifier({
+const verifier = new TokenVerifier({
   address: server.address,
   certificate: certificates.of("gateway"),
   logger: pino({ level: "silent" }),

@@ -1,6 +1,6 @@
 import { loadConfig, splitAddress } from "#kit/config/config.ts";
 import { startProcess } from "#kit/process/service-process.ts";
-import { createTokenVerifier } from "#token-client/token-verifier.ts";
+import { TokenVerifier } from "#token-client/token-verifier.ts";
 import { configSchema } from "./config.ts";
 import { createPaymentStore } from "./payment-store.ts";
 import { buildPaymentsApp } from "./payments-app.ts";
@@ -10,7 +10,7 @@ const MAX_PAYMENTS = 10_000;
 const config = loadConfig(configSchema, process.env);
 const { logger, metrics, lifecycle, certificate } = await startProcess("payments-service", config);
 
-const verifier = createTokenVerifier({
+const verifier = new TokenVerifier({
   address: config.TOKEN_SERVICE_ADDRESS,
   certificate,
   logger,

@@ -4,7 +4,7 @@ import type { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { AuditServiceClient } from "#proto/gatehouse/audit/v1/audit_service.ts";
-import { openAuditSpool, type SpoolRemains } from "../spool/audit-spool.ts";
+import { AuditSpool, type SpoolRemains } from "../spool/audit-spool.ts";
 import { openRecordStream } from "../stream/record-stream.ts";
 
 export interface DrainOptions {
@@ -20,7 +20,7 @@ export interface DrainOptions {
 /** @throws if the directory cannot be used. */
 export async function drainSpool(options: DrainOptions): Promise<SpoolRemains> {
   const { directory, address, certificate, timeoutMs, logger } = options;
-  const spool = await openAuditSpool({
+  const spool = await AuditSpool.open({
     directory,
     maxBytes: 0,
     producerId: uuidv4(),

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { createMetrics, type Metrics } from "#kit/telemetry/metrics.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import type { RecordRequest } from "#proto/gatehouse/audit/v1/audit_service.ts";
-import { type FaultyDisk, faultyDisk } from "../spool/faulty-disk.fixture.ts";
+import { FaultyDisk } from "../spool/faulty-disk.fixture.ts";
 import { Spool } from "../spool/spool.ts";
 import { FILE_HEADER_BYTES, recordBytes } from "../spool/spool-record.ts";
 import { sampleEvent, sampleIntent, sampleOutcome } from "../stream/entry.fixture.ts";
@@ -41,7 +41,7 @@ let spoolLines: [level: number, text: string][];
 
 beforeEach(() => {
   vi.useFakeTimers();
-  disk = faultyDisk();
+  disk = new FaultyDisk();
   service = { state: "there", accepts: true, stored: [], ids: new Set(), repeated: 0 };
   streams = [];
   othersBytes = 0;
@@ -360,14 +360,14 @@ test("a failed disk is retried every second; its failure and its recovery are lo
   recorder.enqueue(sampleOutcome());
   const append = vi.spyOn(spool, "append");
   const attempts: number[] = [];
-  const told: number[] = [];
+  const logged: number[] = [];
   for (const ms of [SPOOL_AFTER_MS - 1, 1, 999, 1, 999]) {
     await vi.advanceTimersByTimeAsync(ms);
     attempts.push(append.mock.calls.length);
-    told.push(spoolLines.length);
+    logged.push(spoolLines.length);
   }
   expect(attempts).toEqual([0, 1, 1, 2, 2]);
-  expect(told).toEqual([0, 1, 1, 1, 1]);
+  expect(logged).toEqual([0, 1, 1, 1, 1]);
   disk.failing.clear();
   await vi.advanceTimersByTimeAsync(1);
   expect(disk.syncs).toBe(1);

@@ -8,7 +8,7 @@ import type { Metrics } from "#kit/telemetry/metrics.ts";
 import { type ResendDeps, resendRun } from "./resend-run.ts";
 import { discardFile } from "./set-aside.ts";
 import { Spool } from "./spool.ts";
-import { type FormerRun, openSpoolDirectory, UNREADABLE_ENTRIES } from "./spool-directory.ts";
+import { type FormerRun, SpoolDirectory, UNREADABLE_ENTRIES } from "./spool-directory.ts";
 import { nodeFileSystem, type SpoolFileSystem } from "./spool-file-system.ts";
 import type { LostEntries } from "./spool-segment.ts";
 
@@ -22,21 +22,19 @@ export interface AuditSpoolOptions {
   files?: SpoolFileSystem;
 }
 
-export interface AuditSpool {
-  producerId: string;
-  spool: Spool;
-  resendFormer(deps: Omit<ResendDeps, "onDamage">): Promise<void>;
-  /** Must be called after `resendFormer`. */
-  resendTaken(deps: Omit<ResendDeps, "onDamage">): Promise<void>;
-  /** Must not run beside `resendFormer`. */
-  drain(deps: Omit<ResendDeps, "onDamage">): Promise<SpoolRemains>;
-  close(): Promise<void>;
-}
+type GivenDeps = Omit<ResendDeps, "onDamage">;
 
 export interface SpoolRemains {
   unsentFiles: number;
   damagedFiles: number;
   sentEntries: number;
+}
+
+interface Opened {
+  files: SpoolFileSystem;
+  directory: SpoolDirectory;
+  former: FormerRun[];
+  damagedFiles: number;
 }
 
 const MIB = 1024 * 1024;
@@ -50,7 +48,7 @@ export const spoolConfig = {
 const LOOK_AGAIN_MS = 30_000;
 const DRAIN_AGAIN_MS = 1_000;
 
-/** @throws as `openAuditSpool`. */
+/** @throws as `AuditSpool.open`. */
 export async function openConfiguredSpool(
   config: { AUDIT_SPOOL_DIRECTORY?: string | undefined; AUDIT_SPOOL_MAX_BYTES: number },
   logger: Logger,
@@ -58,118 +56,140 @@ export async function openConfiguredSpool(
 ): Promise<AuditSpool | undefined> {
   const { AUDIT_SPOOL_DIRECTORY: directory, AUDIT_SPOOL_MAX_BYTES: maxBytes } = config;
   if (directory === undefined) return undefined;
-  return openAuditSpool({ directory, maxBytes, producerId: uuidv4(), logger, metrics });
+  return AuditSpool.open({ directory, maxBytes, producerId: uuidv4(), logger, metrics });
 }
 
-/** Claims files of dead processes. @throws if the directory cannot be used. */
-export async function openAuditSpool(options: AuditSpoolOptions): Promise<AuditSpool> {
-  const { producerId, maxBytes, logger, metrics, files = nodeFileSystem } = options;
-  const directory = await openSpoolDirectory({ files, path: options.directory, producerId, logger });
-  let former = await directory.takeOver();
-  const spool = new Spool({
-    files,
-    directory: directory.own,
-    damagedDirectory: directory.damaged,
-    producerId,
-    maxBytes,
-    bytesOfOthers: () => former.flat().reduce((sum, { bytes }) => sum + bytes, 0),
-    onDamage: (file, fromSequence, toSequence) => tellDamage(file, { fromSequence, toSequence }),
-  });
-  let sentEntries = 0;
-  let damagedFiles = await directory.countDamaged().catch(() => Number.NaN);
-  metrics.gauge(
-    "gatehouse_audit_spool_damaged_files",
-    "Spool files with entries that can no longer be read, set aside for inspection.",
-    [],
-    (gauge) => gauge.set(damagedFiles),
-  );
-  metrics.gauge("gatehouse_audit_spool_bytes", "Size of the spool files.", [], (gauge) =>
-    gauge.set(spool.bytes),
-  );
-  const recovered = metrics.counter(
-    "gatehouse_audit_spool_recovered_total",
-    "Audit entries of former processes that were sent from their spool files.",
-  );
+/** What this process could not send in time, and what former processes left. */
+export class AuditSpool {
+  readonly producerId: string;
+  readonly spool: Spool;
+  readonly #files: SpoolFileSystem;
+  readonly #directory: SpoolDirectory;
+  readonly #logger: Logger;
+  readonly #recovered: { inc(entries: number): void };
+  #former: FormerRun[];
+  #sentEntries = 0;
+  #damagedFiles: number;
 
-  function tellDamage(file: string, lost: LostEntries): void {
-    logger.error({ file, lost: [lost] }, UNREADABLE_ENTRIES);
+  /** Claims files of dead processes. @throws if the directory cannot be used. */
+  static async open(options: AuditSpoolOptions): Promise<AuditSpool> {
+    const { directory: path, producerId, logger, files = nodeFileSystem } = options;
+    const directory = await SpoolDirectory.open({ files, path, producerId, logger });
+    const former = await directory.takeOver();
+    const damagedFiles = await directory.countDamaged().catch(() => Number.NaN);
+    return new AuditSpool(options, { files, directory, former, damagedFiles });
   }
 
-  async function resendAll(deps: ResendDeps): Promise<void> {
-    for (const run of [...former]) {
-      let entries: number;
-      try {
-        entries = await resendRun(deps, run);
-      } catch (error) {
-        if (deps.signal.aborted) throw error;
-        const facts = { err: error, formerProducer: run[0]?.producerId };
-        logger.error(facts, "spool files of a former process cannot be sent; sending will be retried");
-        continue;
-      }
-      recovered.inc(entries);
-      sentEntries += entries;
-      logger.info(
-        { entries, formerProducer: run[0]?.producerId },
-        "audit entries of a former process were sent",
-      );
-      // A failed removal then only causes a repetition, which is stored once.
-      former = former.filter((other) => other !== run);
-      await discard(run);
+  private constructor({ producerId, maxBytes, logger, metrics }: AuditSpoolOptions, opened: Opened) {
+    const { files, directory } = opened;
+    this.producerId = producerId;
+    this.#files = files;
+    this.#directory = directory;
+    this.#logger = logger;
+    this.#former = opened.former;
+    this.#damagedFiles = opened.damagedFiles;
+    this.spool = new Spool({
+      files,
+      directory: directory.own,
+      damagedDirectory: directory.damaged,
+      producerId,
+      maxBytes,
+      bytesOfOthers: () => this.#former.flat().reduce((sum, { bytes }) => sum + bytes, 0),
+      onDamage: (file, fromSequence, toSequence) => this.#logDamage(file, { fromSequence, toSequence }),
+    });
+    metrics.gauge(
+      "gatehouse_audit_spool_damaged_files",
+      "Spool files with entries that can no longer be read, set aside for inspection.",
+      [],
+      (gauge) => gauge.set(this.#damagedFiles),
+    );
+    metrics.gauge("gatehouse_audit_spool_bytes", "Size of the spool files.", [], (gauge) =>
+      gauge.set(this.spool.bytes),
+    );
+    this.#recovered = metrics.counter(
+      "gatehouse_audit_spool_recovered_total",
+      "Audit entries of former processes that were sent from their spool files.",
+    );
+  }
+
+  async resendFormer(given: GivenDeps): Promise<void> {
+    const { signal } = given;
+    while (!signal.aborted) {
+      await this.resendTaken(given);
+      await pause(LOOK_AGAIN_MS, signal);
+      if (!signal.aborted) await this.#takeOverMore();
     }
   }
 
-  async function resendRound(deps: ResendDeps): Promise<void> {
+  /** Must be called after `resendFormer`. */
+  async resendTaken(given: GivenDeps): Promise<void> {
     try {
-      await resendAll(deps);
-      damagedFiles = await directory.countDamaged();
+      await this.#resendAll({ ...given, onDamage: (file, lost) => this.#logDamage(file, lost) });
+      this.#damagedFiles = await this.#directory.countDamaged();
     } catch (error) {
-      if (deps.signal.aborted) return;
-      logger.error(
+      if (given.signal.aborted) return;
+      this.#logger.error(
         { err: error },
         "spool files of a former process cannot be removed; removal will be retried",
       );
     }
   }
 
-  async function takeOverMore(): Promise<void> {
-    former = [...former, ...(await directory.takeOver())];
-  }
-
-  async function discard(run: FormerRun): Promise<void> {
-    for (const segment of run) {
-      await segment.file.close();
-      await discardFile(files, segment, directory.damaged);
+  /** Must not run beside `resendFormer`. */
+  async drain(given: GivenDeps): Promise<SpoolRemains> {
+    for (;;) {
+      await this.resendTaken(given);
+      const unsentFiles = await this.#directory.countUnsent();
+      if (unsentFiles === 0 || given.signal.aborted)
+        return { unsentFiles, damagedFiles: this.#damagedFiles, sentEntries: this.#sentEntries };
+      await pause(DRAIN_AGAIN_MS, given.signal);
+      await this.#takeOverMore();
     }
   }
 
-  return {
-    producerId,
-    spool,
-    async resendFormer(given) {
-      const deps = { ...given, onDamage: tellDamage };
-      while (!deps.signal.aborted) {
-        await resendRound(deps);
-        await pause(LOOK_AGAIN_MS, deps.signal);
-        if (!deps.signal.aborted) await takeOverMore();
+  async close(): Promise<void> {
+    for (const { file } of this.#former.flat()) await file.close();
+    await this.spool.close();
+    await this.#directory.close();
+  }
+
+  async #resendAll(deps: ResendDeps): Promise<void> {
+    for (const run of [...this.#former]) {
+      const formerProducer = run[0]?.producerId;
+      let entries: number;
+      try {
+        entries = await resendRun(deps, run);
+      } catch (error) {
+        if (deps.signal.aborted) throw error;
+        this.#logger.error(
+          { err: error, formerProducer },
+          "spool files of a former process cannot be sent; sending will be retried",
+        );
+        continue;
       }
-    },
-    resendTaken: (given) => resendRound({ ...given, onDamage: tellDamage }),
-    async drain(given) {
-      const deps = { ...given, onDamage: tellDamage };
-      for (;;) {
-        await resendRound(deps);
-        const unsentFiles = await directory.countUnsent();
-        if (unsentFiles === 0 || deps.signal.aborted) return { unsentFiles, damagedFiles, sentEntries };
-        await pause(DRAIN_AGAIN_MS, deps.signal);
-        await takeOverMore();
-      }
-    },
-    async close() {
-      for (const { file } of former.flat()) await file.close();
-      await spool.close();
-      await directory.close();
-    },
-  };
+      this.#recovered.inc(entries);
+      this.#sentEntries += entries;
+      this.#logger.info({ entries, formerProducer }, "audit entries of a former process were sent");
+      // A failed removal then only causes a repetition, which is stored once.
+      this.#former = this.#former.filter((other) => other !== run);
+      await this.#discard(run);
+    }
+  }
+
+  async #takeOverMore(): Promise<void> {
+    this.#former = [...this.#former, ...(await this.#directory.takeOver())];
+  }
+
+  async #discard(run: FormerRun): Promise<void> {
+    for (const segment of run) {
+      await segment.file.close();
+      await discardFile(this.#files, segment, this.#directory.damaged);
+    }
+  }
+
+  #logDamage(file: string, lost: LostEntries): void {
+    this.#logger.error({ file, lost: [lost] }, UNREADABLE_ENTRIES);
+  }
 }
 
 async function pause(ms: number, signal: AbortSignal): Promise<void> {

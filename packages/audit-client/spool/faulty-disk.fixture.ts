@@ -11,119 +11,144 @@ interface Content {
 type Operation = "create" | "write" | "datasync" | "syncDirectory" | "read" | "remove";
 
 /** A disk in memory that loses unsynced writes in a crash. */
-export interface FaultyDisk extends SpoolFileSystem {
-  files: Map<string, Content>;
+export class FaultyDisk implements SpoolFileSystem {
+  readonly files = new Map<string, Content>();
+  readonly #durableNames = new Set<string>();
   /** A larger write is truncated and fails with ENOSPC. */
-  capacityBytes: number;
+  capacityBytes = Number.POSITIVE_INFINITY;
   /** Error codes. */
-  failing: Map<Operation, string>;
+  readonly failing = new Map<Operation, string>();
   /** Offsets by path. */
-  badBytes: Map<string, readonly number[]>;
-  syncs: number;
-  openFiles: number;
+  readonly badBytes = new Map<string, readonly number[]>();
+  syncs = 0;
+  openFiles = 0;
+
+  get freeBytes(): number {
+    return [...this.files.values()].reduce((free, { bytes }) => free - bytes.length, this.capacityBytes);
+  }
+
+  async create(path: string): Promise<SpoolFile> {
+    this.check("create");
+    if (this.files.has(path)) throw failure("EEXIST", "create");
+    const content = { bytes: Buffer.alloc(0), durable: Buffer.alloc(0), isPoisoned: false };
+    this.files.set(path, content);
+    return new FaultyFile(this, path, content);
+  }
+
+  async open(path: string): Promise<SpoolFile> {
+    return new FaultyFile(this, path, this.#contentOf(path));
+  }
+
+  async makeDirectory(): Promise<void> {}
+
+  async syncDirectory(path: string): Promise<void> {
+    this.check("syncDirectory");
+    for (const name of this.files.keys()) if (dirname(name) === path) this.#durableNames.add(name);
+  }
+
+  async list(path: string): Promise<string[]> {
+    return [...this.files.keys()]
+      .filter((name) => name.startsWith(`${path}/`))
+      .map((name) => name.slice(path.length + 1));
+  }
+
+  async listDirectories(): Promise<string[]> {
+    return [];
+  }
+
+  async rename(from: string, to: string): Promise<void> {
+    const content = this.#contentOf(from);
+    this.files.delete(from);
+    this.files.set(to, content);
+  }
+
+  async remove(path: string): Promise<void> {
+    this.check("remove");
+    this.files.delete(path);
+  }
+
   /** @param torn Returns how many of the unsynced bytes survive. */
-  crash(torn?: (bytes: number) => number): void;
+  crash(torn: (bytes: number) => number = () => 0): void {
+    for (const [name, content] of this.files) {
+      if (!this.#durableNames.has(name)) {
+        this.files.delete(name);
+        continue;
+      }
+      const from = content.durable.length;
+      const stays = content.bytes.subarray(from, from + torn(content.bytes.length - from));
+      content.bytes = Buffer.concat([content.durable, stays]);
+      content.durable = content.bytes;
+    }
+  }
+
+  /** @throws if the operation is to fail. */
+  check(operation: Operation): void {
+    const code = this.failing.get(operation);
+    if (code !== undefined) throw failure(code, operation);
+  }
+
+  #contentOf(path: string): Content {
+    const content = this.files.get(path);
+    if (content === undefined) throw failure("ENOENT", path);
+    return content;
+  }
 }
 
-export function faultyDisk(): FaultyDisk {
-  const files = new Map<string, Content>();
-  const durableNames = new Set<string>();
-  const used = () => [...files.values()].reduce((sum, { bytes }) => sum + bytes.length, 0);
-  const check = (operation: Operation) => {
-    const code = disk.failing.get(operation);
-    if (code !== undefined) throw Object.assign(new Error(`${code}: ${operation}`), { code });
-  };
+class FaultyFile implements SpoolFile {
+  readonly #disk: FaultyDisk;
+  readonly #path: string;
+  readonly #content: Content;
 
-  const fileOf = (path: string, content: Content): SpoolFile => {
+  constructor(disk: FaultyDisk, path: string, content: Content) {
+    this.#disk = disk;
+    this.#path = path;
+    this.#content = content;
     disk.openFiles += 1;
-    return fileWith(path, content);
-  };
-  const fileWith = (path: string, content: Content): SpoolFile => ({
-    async write(bytes, position) {
-      check("write");
-      const free = disk.capacityBytes - used();
-      const growth = Math.max(0, position + bytes.length - content.bytes.length);
-      const fitting = growth <= free ? bytes.length : Math.max(0, bytes.length - (growth - free));
-      const end = position + fitting;
-      const grown = Buffer.alloc(Math.max(content.bytes.length, end));
-      content.bytes.copy(grown);
-      grown.set(bytes.subarray(0, fitting), position);
-      content.bytes = grown;
-      if (fitting < bytes.length) throw Object.assign(new Error("ENOSPC: write"), { code: "ENOSPC" });
-    },
-    async read(position, length) {
-      check("read");
-      const isBad = disk.badBytes.get(path)?.some((at) => at >= position && at < position + length);
-      if (isBad === true) throw Object.assign(new Error("EIO: read"), { code: "EIO" });
-      return content.bytes.subarray(position, position + length);
-    },
-    async datasync() {
-      disk.syncs += 1;
-      if (disk.failing.has("datasync")) content.isPoisoned = true;
-      check("datasync");
-      if (!content.isPoisoned) content.durable = Buffer.from(content.bytes);
-    },
-    async truncate(length) {
-      content.bytes = content.bytes.subarray(0, length);
-      content.durable = content.durable.subarray(0, length);
-    },
-    size: async () => content.bytes.length,
-    async close() {
-      disk.openFiles -= 1;
-    },
-  });
+  }
 
-  const disk: FaultyDisk = {
-    files,
-    capacityBytes: Number.POSITIVE_INFINITY,
-    failing: new Map(),
-    badBytes: new Map(),
-    syncs: 0,
-    openFiles: 0,
-    async create(path) {
-      check("create");
-      if (files.has(path)) throw Object.assign(new Error("EEXIST"), { code: "EEXIST" });
-      const content = { bytes: Buffer.alloc(0), durable: Buffer.alloc(0), isPoisoned: false };
-      files.set(path, content);
-      return fileOf(path, content);
-    },
-    async open(path) {
-      const content = files.get(path);
-      if (content === undefined) throw Object.assign(new Error("ENOENT"), { code: "ENOENT" });
-      return fileOf(path, content);
-    },
-    makeDirectory: async () => undefined,
-    async syncDirectory(path) {
-      check("syncDirectory");
-      for (const name of files.keys()) if (dirname(name) === path) durableNames.add(name);
-    },
-    list: async (path) =>
-      [...files.keys()]
-        .filter((name) => name.startsWith(`${path}/`))
-        .map((name) => name.slice(path.length + 1)),
-    listDirectories: async () => [],
-    async rename(from, to) {
-      const content = files.get(from);
-      if (content === undefined) throw Object.assign(new Error("ENOENT"), { code: "ENOENT" });
-      files.delete(from);
-      files.set(to, content);
-    },
-    async remove(path) {
-      check("remove");
-      files.delete(path);
-    },
-    crash(torn = () => 0) {
-      for (const [name, content] of files) {
-        if (!durableNames.has(name)) {
-          files.delete(name);
-          continue;
-        }
-        const from = content.durable.length;
-        const stays = content.bytes.subarray(from, from + torn(content.bytes.length - from));
-        content.bytes = Buffer.concat([content.durable, stays]);
-        content.durable = content.bytes;
-      }
-    },
-  };
-  return disk;
+  async write(bytes: Uint8Array, position: number): Promise<void> {
+    this.#disk.check("write");
+    const content = this.#content;
+    const free = this.#disk.freeBytes;
+    const growth = Math.max(0, position + bytes.length - content.bytes.length);
+    const fitting = growth <= free ? bytes.length : Math.max(0, bytes.length - (growth - free));
+    const end = position + fitting;
+    const grown = Buffer.alloc(Math.max(content.bytes.length, end));
+    content.bytes.copy(grown);
+    grown.set(bytes.subarray(0, fitting), position);
+    content.bytes = grown;
+    if (fitting < bytes.length) throw failure("ENOSPC", "write");
+  }
+
+  async read(position: number, length: number): Promise<Buffer> {
+    this.#disk.check("read");
+    const isBad = this.#disk.badBytes.get(this.#path)?.some((at) => at >= position && at < position + length);
+    if (isBad === true) throw failure("EIO", "read");
+    return this.#content.bytes.subarray(position, position + length);
+  }
+
+  async datasync(): Promise<void> {
+    const content = this.#content;
+    this.#disk.syncs += 1;
+    if (this.#disk.failing.has("datasync")) content.isPoisoned = true;
+    this.#disk.check("datasync");
+    if (!content.isPoisoned) content.durable = Buffer.from(content.bytes);
+  }
+
+  async truncate(length: number): Promise<void> {
+    this.#content.bytes = this.#content.bytes.subarray(0, length);
+    this.#content.durable = this.#content.durable.subarray(0, length);
+  }
+
+  async size(): Promise<number> {
+    return this.#content.bytes.length;
+  }
+
+  async close(): Promise<void> {
+    this.#disk.openFiles -= 1;
+  }
+}
+
+function failure(code: string, what: string): Error {
+  return Object.assign(new Error(`${code}: ${what}`), { code });
 }

@@ -5,7 +5,7 @@ import { Entry } from "#proto/gatehouse/audit/v1/entry.ts";
 import { sampleIntent } from "../stream/entry.fixture.ts";
 import type { RecordStreamHandlers } from "../stream/record-stream.ts";
 import { toProto } from "../stream/to-proto.ts";
-import { type FaultyDisk, faultyDisk } from "./faulty-disk.fixture.ts";
+import { FaultyDisk } from "./faulty-disk.fixture.ts";
 import { resendRun } from "./resend-run.ts";
 import type { FormerRun } from "./spool-directory.ts";
 import { encodeFileHeader, encodeRecord } from "./spool-record.ts";
@@ -24,7 +24,7 @@ beforeEach(() => {
   vi.useFakeTimers();
   streams = [];
   damages = [];
-  disk = faultyDisk();
+  disk = new FaultyDisk();
   abort = new AbortController();
   onMessage = (_count, last, handlers) => handlers.onAcknowledged(last);
 });

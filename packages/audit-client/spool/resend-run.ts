@@ -118,12 +118,12 @@ async function* batchesOf(run: FormerRun, onDamage: ResendDeps["onDamage"]): Asy
       const unsent = records.filter(({ sequence }) => sequence >= next);
       const first = unsent[0]?.sequence;
       if (first === undefined) continue;
-      if (first > next) tellDamage(segment, { fromSequence: next, toSequence: first - 1 }, onDamage);
+      if (first > next) reportDamage(segment, { fromSequence: next, toSequence: first - 1 }, onDamage);
       next = first + unsent.length;
       yield { producerId: segment.producerId, entries: unsent.map(toSequenced) };
     }
     if (next > segment.lastSequence) continue;
-    tellDamage(segment, { fromSequence: next, toSequence: segment.lastSequence }, onDamage);
+    reportDamage(segment, { fromSequence: next, toSequence: segment.lastSequence }, onDamage);
     next = segment.lastSequence + 1;
   }
 }
@@ -141,7 +141,7 @@ async function* recordsOf(segment: SpoolSegment): AsyncGenerator<SpoolRecord[]> 
 }
 
 /** The takeover has reported earlier damage. */
-function tellDamage(segment: SpoolSegment, lost: LostEntries, onDamage: ResendDeps["onDamage"]): void {
+function reportDamage(segment: SpoolSegment, lost: LostEntries, onDamage: ResendDeps["onDamage"]): void {
   if (segment.isDamaged !== true) onDamage(segment.path, lost);
   segment.isDamaged = true;
 }

@@ -8,9 +8,9 @@ import { v4 as uuidv4 } from "uuid";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
 import type { RecordStream, RecordStreamHandlers } from "../stream/record-stream.ts";
-import { openAuditSpool } from "./audit-spool.ts";
+import { AuditSpool } from "./audit-spool.ts";
 import { Spool } from "./spool.ts";
-import { openSpoolDirectory, type SpoolDirectory } from "./spool-directory.ts";
+import { SpoolDirectory } from "./spool-directory.ts";
 import { nodeFileSystem as files } from "./spool-file-system.ts";
 import { encodeFileHeader, encodeRecord } from "./spool-record.ts";
 
@@ -167,7 +167,7 @@ test("runs follow the order of the file numbers, and each belongs to one produce
     ]);
   }
   const backwards = { ...files, list: async (name: string) => (await files.list(name)).sort().reverse() };
-  const ours = await openSpoolDirectory({ files: backwards, path, producerId: uuidv4(), logger });
+  const ours = await SpoolDirectory.open({ files: backwards, path, producerId: uuidv4(), logger });
   const runs = await ours.takeOver();
   const each = runs.map((run) => [run[0]?.producerId, ...run.map(({ firstSequence }) => firstSequence)]);
   expect(each).toEqual([
@@ -216,14 +216,14 @@ test.each([
   await formerWith(uuidv4(), [[1, 4]]);
   const rename = (from: string, to: string) =>
     basename(from).startsWith(".") ? files.rename(from, to) : Promise.reject(errorOf(code));
-  const ours = await openSpoolDirectory({ files: { ...files, rename }, path, producerId: uuidv4(), logger });
+  const ours = await SpoolDirectory.open({ files: { ...files, rename }, path, producerId: uuidv4(), logger });
   expect(await ours.takeOver()).toEqual([]);
   expect(lines.map(({ level }) => level)).toEqual(levels);
 });
 
 test("a failure to list the directories is logged, and nothing is taken over", async () => {
   const list = () => Promise.reject(errorOf("EIO"));
-  const ours = await openSpoolDirectory({ files: { ...files, list }, path, producerId: uuidv4(), logger });
+  const ours = await SpoolDirectory.open({ files: { ...files, list }, path, producerId: uuidv4(), logger });
   expect(await ours.takeOver()).toEqual([]);
   expect(lines).toMatchObject([{ level: 50, err: { code: "EIO" } }]);
 });
@@ -251,7 +251,7 @@ test("a file with an unreadable start is closed and set aside; one that cannot b
   };
   const rename = (from: string, to: string) =>
     from.endsWith("-000002.spool") ? Promise.reject(errorOf("EIO")) : files.rename(from, to);
-  const ours = await openSpoolDirectory({
+  const ours = await SpoolDirectory.open({
     files: { ...files, open: unreadable, rename },
     path,
     producerId: uuidv4(),
@@ -282,9 +282,9 @@ test.each([
     child?.kill("SIGKILL");
     await once(child as ChildProcess, "exit");
 
-    const told: unknown[] = [];
-    const log = pino({ level: "error" }, { write: (line) => void told.push(JSON.parse(line).msg) });
-    const spool = await openAuditSpool({
+    const logged: unknown[] = [];
+    const log = pino({ level: "error" }, { write: (line) => void logged.push(JSON.parse(line).msg) });
+    const spool = await AuditSpool.open({
       maxBytes: 1e6,
       metrics: createMetrics("test"),
       directory: path,
@@ -305,7 +305,7 @@ test.each([
     await spool.close();
 
     expect(sent).toEqual(readable);
-    expect(told).toEqual(["audit entries in the spool can no longer be read; their file is kept"]);
+    expect(logged).toEqual(["audit entries in the spool can no longer be read; their file is kept"]);
     expect(await readFile(join(path, ".damaged", (await kept())[0] ?? ""))).toEqual(bytes);
   },
 );
@@ -355,7 +355,7 @@ test("a file that cannot be opened does not prevent a start: it is set aside, an
   await once(child as ChildProcess, "exit");
   const metrics = createMetrics("test");
   const unreadable = (name: string) => name.endsWith("-000001.spool");
-  const spool = await openAuditSpool({
+  const spool = await AuditSpool.open({
     maxBytes: 1e6,
     metrics,
     directory: path,
@@ -394,7 +394,7 @@ test("a directory that can be neither listed nor moved does not prevent a start"
       isBroken
         ? Promise.reject(errorOf("EIO"))
         : (files[operation] as (...names: unknown[]) => unknown)(name);
-    const ours = await openSpoolDirectory({
+    const ours = await SpoolDirectory.open({
       files:
         operation === "rename"
           ? { ...files, rename: renamingUnlessFormer }
@@ -429,7 +429,7 @@ function acknowledging(sent: number[]) {
 }
 
 async function open(): Promise<SpoolDirectory> {
-  return openSpoolDirectory({ files, path, producerId: uuidv4(), logger });
+  return SpoolDirectory.open({ files, path, producerId: uuidv4(), logger });
 }
 
 /** The files of a dead process: one for each range of sequences. */
@@ -467,7 +467,7 @@ async function closeAll(segments: readonly { file: { close(): Promise<void> } }[
 
 test("a spool on a real disk returns the stored entries", async () => {
   const producerId = uuidv4();
-  const directory = await openSpoolDirectory({ files, path, producerId, logger });
+  const directory = await SpoolDirectory.open({ files, path, producerId, logger });
   const spool = new Spool({
     files,
     directory: directory.own,

@@ -2,12 +2,12 @@ import { appendFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { pino } from "pino";
 import { Spool } from "./spool.ts";
-import { openSpoolDirectory } from "./spool-directory.ts";
+import { SpoolDirectory } from "./spool-directory.ts";
 import { nodeFileSystem as files } from "./spool-file-system.ts";
 
 /** Writes each group of entries to a file, then a torn record, and waits. */
 const [path = "", producerId = "", groups = "[]"] = process.argv.slice(2);
-const directory = await openSpoolDirectory({ files, path, producerId, logger: pino({ level: "silent" }) });
+const directory = await SpoolDirectory.open({ files, path, producerId, logger: pino({ level: "silent" }) });
 const spool = new Spool({
   files,
   directory: directory.own,

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type FaultyDisk, faultyDisk } from "./faulty-disk.fixture.ts";
+import { FaultyDisk } from "./faulty-disk.fixture.ts";
 import { encodeFileHeader, encodeRecord, FILE_HEADER_BYTES, recordBytes } from "./spool-record.ts";
 import { readRecords, recoverSegment } from "./spool-segment.ts";
 
@@ -10,7 +10,7 @@ const READ_BYTES = 256 * 1024;
 
 /** A disk with one file: a header followed by these parts. */
 async function diskWith(...parts: Buffer[]): Promise<FaultyDisk> {
-  const disk = faultyDisk();
+  const disk = new FaultyDisk();
   const file = await disk.create(PATH);
   await file.write(Buffer.concat([encodeFileHeader(PRODUCER), ...parts]), 0);
   return disk;
@@ -75,7 +75,7 @@ test.each([
 });
 
 test("a file shorter than a header has no records and keeps its length", async () => {
-  const disk = faultyDisk();
+  const disk = new FaultyDisk();
   await (await disk.create(PATH)).write(Buffer.from("GHS"), 0);
   expect(await recover(disk)).toEqual({ segment: undefined, cutBytes: 0, isDamaged: false, lost: [] });
   expect(sizeOf(disk)).toBe(3);

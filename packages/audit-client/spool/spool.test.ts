@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from "vitest";
-import { type FaultyDisk, faultyDisk } from "./faulty-disk.fixture.ts";
+import { FaultyDisk } from "./faulty-disk.fixture.ts";
 import { Spool, type SpoolDeps } from "./spool.ts";
 import { encodeRecord, FILE_HEADER_BYTES, recordBytes, type SpoolRecord } from "./spool-record.ts";
 import { readRecords, recoverSegment } from "./spool-segment.ts";
@@ -12,7 +12,7 @@ let spool: Spool;
 let damages: [from: number, to: number][];
 
 beforeEach(() => {
-  disk = faultyDisk();
+  disk = new FaultyDisk();
   damages = [];
   spool = newSpool();
 });
@@ -22,7 +22,7 @@ test("appended records survive a power loss with any part of the next group on t
   await spool.append(records(4, 5));
   // The third group is written but not synced, so it was never acknowledged.
   for (let torn = 0; torn < 2 * recordBytes(ENTRY_BYTES); torn += 1) {
-    const crashed = faultyDisk();
+    const crashed = new FaultyDisk();
     const dying = newSpool({ files: crashed });
     await dying.append(records(1, 3));
     await dying.append(records(4, 5));

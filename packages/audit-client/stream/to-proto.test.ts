@@ -12,7 +12,9 @@ test("an outcome contains the result of the call", () => {
   expect(
     toProto(sampleOutcome({ outcome: "failure", errorCode: "forbidden", httpStatus: 403 }), MADE),
   ).toEqual({
-    ...{ sequence: 0, receivedAt: undefined, producer: "" },
+    sequence: 0,
+    receivedAt: undefined,
+    producer: "",
     id: ID,
     kind: EntryKind.OUTCOME,
     callId: "0190b6a0-0000-7000-8000-00000000000a",

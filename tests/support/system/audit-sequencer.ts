@@ -6,12 +6,7 @@ import { createCheckpointSigner, type TreeHead } from "#audit-service/log/checkp
 import type { CheckpointFile } from "#audit-service/log/checkpoint-file.ts";
 import { chainHash, FIRST_CHAIN_HASH, leafData } from "#audit-service/log/leaf.ts";
 import { hashLeaf } from "#audit-service/log/merkle-tree.ts";
-import {
-  createSequencer,
-  SEQUENCER_SESSION,
-  type Sequencer,
-  type SequencerStatus,
-} from "#audit-service/log/sequencer.ts";
+import { SEQUENCER_SESSION, Sequencer, type SequencerStatus } from "#audit-service/log/sequencer.ts";
 import { Secret } from "#kit/config/config.ts";
 import { connectPostgres, type Sql } from "#kit/database/postgres.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
@@ -66,7 +61,7 @@ export function testSequencer(
   const sql = connectPostgres(config, "sequencer", logger, SEQUENCER_SESSION);
   const published: TestSequencer["published"] = [];
   let clockMs = Date.now();
-  const sequencer = createSequencer({
+  const sequencer = new Sequencer({
     sql,
     signer: options.origin === undefined ? signer : createCheckpointSigner(options.origin, KEY),
     file: options.file,
@@ -85,8 +80,7 @@ export function testSequencer(
     logger: options.logger ?? logger,
     ...(options.maxBatchEntries !== undefined && { maxBatchEntries: options.maxBatchEntries }),
   });
-  return {
-    ...sequencer,
+  return Object.assign(sequencer, {
     sql,
     published,
     async catchUp() {
@@ -97,7 +91,7 @@ export function testSequencer(
       }
     },
     close: () => sql.end({ timeout: 1 }),
-  };
+  });
 }
 
 /** A log in a database of its own, with one producer and any number of sequencers. */
