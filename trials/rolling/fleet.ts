@@ -69,7 +69,7 @@ export interface Fleet {
   /** Secret of the client `rolling` of the introspection. */
   introspectionSecret: string;
   kills: readonly Kill[];
-  /** What ended without having been told to, or with another code than 0. */
+  /** What ended without having been asked to, or with another code than 0. */
   ended: readonly string[];
   /** Brings the databases to the schema of a version. */
   migrate(version: Version): Promise<void>;

@@ -64,7 +64,7 @@ async function main(): Promise<boolean> {
       ghosts: [],
     };
     const load = runLoad(world, fleet, Number(values.sessions)).then(endedEarly);
-    load.catch(() => undefined); // the race tells of it
+    load.catch(() => undefined); // the race reports it
     await Promise.race([carryOutAll(fleet, { old, next }, world), load, interrupted()]);
     end.abort();
     await load.catch(() => undefined);
