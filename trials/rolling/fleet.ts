@@ -18,7 +18,7 @@ import { BARE_ENVIRONMENT } from "#tests/support/system/bare-environment.ts";
 import { DATA_ROOT } from "#tests/support/system/data-root.ts";
 import { freePort } from "#tests/support/system/free-port.ts";
 import { ADMIN, freePorts, type PortName } from "#tests/support/system/system.ts";
-import { PLENTY, UNLIMITED } from "../chaos/surroundings.ts";
+import { PLENTY, UNLIMITED } from "../chaos/system-under-load.ts";
 import { type Balancer, startBalancer } from "./balancer.ts";
 import { ROOT, type Version } from "./version.ts";
 
