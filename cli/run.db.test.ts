@@ -283,7 +283,7 @@ test("the program uses a local home, prints, and exits with its code", async () 
   expect(await program(["--help"], {})).toMatchObject({ code: 0, error: "" });
 });
 
-test("any method is called with JSON, by names that the service itself tells", async () => {
+test("any method is called with JSON, by names that the service itself reports", async () => {
   const list = await gatehouse(["rpc", "--list"]);
   expect(list).toMatchObject({ code: 0, out: expect.stringContaining("KeyService/RevokeSigningKey") });
   const fields = await gatehouse(["rpc", "--list", "KeyService/RevokeSigningKey"]);
@@ -309,7 +309,7 @@ test.each([
   expect(revokedFor).toEqual([]);
 });
 
-test("a service that does not describe itself is told apart from one that is broken", async () => {
+test("a service that does not describe itself is distinguished from one that is broken", async () => {
   const mute = createRpcServer({
     address: "127.0.0.1:0",
     certificate: certificates.of("token-service"),
@@ -329,7 +329,7 @@ test("a service that does not describe itself is told apart from one that is bro
 });
 
 test.each(["auditor", "gateway", "audit-service"] as const)(
-  "services and messages are told to operators only, not to %s",
+  "services and messages are shown to operators only, not to %s",
   async (caller) => {
     expect(await gatehouse(["rpc", "--list"], environmentOf(caller))).toMatchObject({
       code: 1,

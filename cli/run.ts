@@ -8,7 +8,7 @@ import { OutputClosedError } from "./output-closed-error.ts";
 import { parseCommandLine } from "./parse-command-line.ts";
 import { printable } from "./printable.ts";
 
-export interface Surroundings extends Pick<SettingsSources, "environment" | "defaultHome"> {
+export interface ProcessContext extends Pick<SettingsSources, "environment" | "defaultHome"> {
   writeOut(text: string): unknown;
   writeError(text: string): void;
   isWatched?: boolean;
@@ -18,34 +18,32 @@ export interface Surroundings extends Pick<SettingsSources, "environment" | "def
 export async function run(
   argv: readonly string[],
   commands: readonly Command[],
-  surroundings: Surroundings,
+  context: ProcessContext,
 ): Promise<ExitCode> {
   const wantsJson = argv.includes("--json");
   let command: Command | undefined;
   try {
     const request = parseCommandLine(argv, commands);
     if (request.kind === "help") {
-      surroundings.writeOut(`${helpText(request.about)}\n`);
+      context.writeOut(`${helpText(request.about)}\n`);
       return EXIT.ok;
     }
     command = request.command;
-    const { environment, defaultHome } = surroundings;
+    const { environment, defaultHome } = context;
     const backend = createBackend({ values: request.input.values, environment, defaultHome });
-    const output = await command.run(request.input, backend, terminalOf(surroundings));
+    const output = await command.run(request.input, backend, terminalOf(context));
     if (output === undefined) return EXIT.ok;
-    await surroundings.writeOut(
-      `${wantsJson ? JSON.stringify(output.json, undefined, 2) : shown(output.text)}\n`,
-    );
+    await context.writeOut(`${wantsJson ? JSON.stringify(output.json, undefined, 2) : shown(output.text)}\n`);
     return output.exitCode ?? EXIT.ok;
   } catch (error) {
     if (error instanceof OutputClosedError) return EXIT.ok;
     const failure = withDoubt(asCliError(error), command);
-    surroundings.writeError(wantsJson ? asJson(failure) : asText(failure));
+    context.writeError(wantsJson ? asJson(failure) : asText(failure));
     return failure.exitCode;
   }
 }
 
-function terminalOf({ writeOut, writeError, isWatched = false }: Surroundings): Terminal {
+function terminalOf({ writeOut, writeError, isWatched = false }: ProcessContext): Terminal {
   return {
     async writeOut(text) {
       await writeOut(text);

@@ -94,33 +94,7 @@ const BODY_LIMIT_BYTES = 16 * 1024;
 export function buildApp(deps: GatewayDeps): GatewayApp {
   const handleError = createErrorHandler(deps.logger);
   const ending: EndingConnections = new WeakSet();
-  const received: ReceivedRequests = new WeakMap();
-  const app: GatewayApp = fastify({
-    loggerInstance: deps.logger,
-    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: "requestId" }),
-    genReqId: (request) => requestIdOf(request, deps.isTrustedProxy),
-    trustProxy: deps.isTrustedProxy,
-    rewriteUrl: normalizeRequest,
-    bodyLimit: BODY_LIMIT_BYTES,
-    // A child logger would only repeat the request id.
-    childLoggerFactory: (logger) => logger,
-    // While closing, open connections are still served, with `Connection: close`.
-    return503OnClosing: false,
-    serverFactory: (serve) =>
-      createHttpServer(
-        serve,
-        ending,
-        received,
-        (request) => asksForWebSocket(request, deps.proxies),
-        () => deps.isDraining(),
-      ),
-    frameworkErrors: (error, request, reply) => {
-      // The request has passed no guard.
-      ending.add(request.raw.socket);
-      handleError(error, request, reply.header("connection", "close"));
-    },
-    clientErrorHandler: createClientErrorHandler(received),
-  }).withTypeProvider();
+  const app = createApp(deps, handleError, ending);
   const paths = createKnownPaths();
 
   app.removeAllContentTypeParsers();
@@ -175,6 +149,39 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
     registerProxyRoutes(scope, { ...deps, stalls, exchanges, completion, audit, webSockets, upstreamTokens }),
   );
   return app;
+}
+
+function createApp(
+  deps: GatewayDeps,
+  handleError: ReturnType<typeof createErrorHandler>,
+  ending: EndingConnections,
+): GatewayApp {
+  const received: ReceivedRequests = new WeakMap();
+  return fastify({
+    loggerInstance: deps.logger,
+    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: "requestId" }),
+    genReqId: (request) => requestIdOf(request, deps.isTrustedProxy),
+    trustProxy: deps.isTrustedProxy,
+    rewriteUrl: normalizeRequest,
+    bodyLimit: BODY_LIMIT_BYTES,
+    // A child logger would only repeat the request id.
+    childLoggerFactory: (logger) => logger,
+    // While closing, open connections are still served, with `Connection: close`.
+    return503OnClosing: false,
+    serverFactory: (serve) =>
+      createHttpServer(serve, {
+        ending,
+        received,
+        shouldUpgrade: (request) => asksForWebSocket(request, deps.proxies),
+        isDraining: () => deps.isDraining(),
+      }),
+    frameworkErrors: (error, request, reply) => {
+      // The request has passed no guard.
+      ending.add(request.raw.socket);
+      handleError(error, request, reply.header("connection", "close"));
+    },
+    clientErrorHandler: createClientErrorHandler(received),
+  }).withTypeProvider();
 }
 
 function registerOwnRoutes(

@@ -98,11 +98,11 @@ export const TRIALS: Readonly<Record<string, Trial>> = {
     },
   ),
   "anonymous-timing": bench(
-    "whether an answer's time tells if an address has an account",
+    "whether an answer's time shows whether an address has an account",
     "minutes",
     "anonymous-timing",
   ),
-  "login-timing": bench("whether a refusal's time tells why", "minutes", "login-timing"),
+  "login-timing": bench("whether a refusal's time shows why", "minutes", "login-timing"),
   "audit-intent": bench("what the audit log costs a forwarded call", "minutes", "audit-intent"),
   "audit-record": bench("audit entries stored a second", "minutes", "audit-record"),
   "audit-verify": bench("how long `gatehouse audit verify` takes", "minutes", "audit-verify"),

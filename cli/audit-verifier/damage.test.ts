@@ -381,15 +381,15 @@ test("an empty file, and one without a log header, are not exports", async () =>
 test("progress counts entries, and errors of the source are thrown", async () => {
   const lines = log.export({ first: 4, checkpoints: [SIZE] });
   const trust = { keys: [parseVerifierKey(log.verifierKey)], checkpoints: [], isPartial: true };
-  const told: unknown[] = [];
+  const reported: unknown[] = [];
   const options = {
     read: (line: unknown) => line,
     trust,
-    onProgress: (progress: object) => told.push(progress),
+    onProgress: (progress: object) => reported.push(progress),
   };
   const batches = inBatches([[], lines.slice(0, 3), lines.slice(3)]);
   expect(await verifyLog({ ...options, batches })).toMatchObject({ result: "proven" });
-  expect(told).toEqual([
+  expect(reported).toEqual([
     { entries: 0, ofEntries: 0 },
     { entries: 2, ofEntries: 7 },
     { entries: 7, ofEntries: 7 },

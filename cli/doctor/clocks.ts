@@ -15,7 +15,7 @@ export interface Offset {
 export interface ClockReading {
   /** Of the other clock. */
   readMs: number;
-  /** 1,000 for a clock that tells seconds only. */
+  /** 1,000 for a clock with a resolution of a second. */
   resolutionMs: number;
   sentMs: number;
   receivedMs: number;

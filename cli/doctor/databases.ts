@@ -119,7 +119,7 @@ async function measureClock(sql: Sql, subject: string, now: () => number): Promi
   const sentMs = now();
   const read = await readServerClock(sql);
   const receivedMs = now();
-  if (read === undefined) return unchecked("clock", subject, "it tells no time");
+  if (read === undefined) return unchecked("clock", subject, "it reports no time");
   return clockFinding(
     subject,
     "this machine",
@@ -183,12 +183,12 @@ const RULES: readonly Rule[] = [
 function settingFindings(service: ConfiguredService, settings: DatabaseSettings): Finding[] {
   const wrong = RULES.flatMap(({ name, isRight, action }) => {
     const value = settings[name];
-    if (value === undefined) return [unchecked("database", service, `${name} is not told`)];
+    if (value === undefined) return [unchecked("database", service, `${name} is not reported`)];
     return isRight(value) ? [] : [failed("database", service, `${name} is ${value}`, action)];
   });
   if (wrong.length > 0) return wrong;
-  const told = RULES.map(({ name }) => `${name} ${settings[name]}`).join(", ");
-  return [ok("database", service, `${told}; time zone ${settings.timezone}`)];
+  const reported = RULES.map(({ name }) => `${name} ${settings[name]}`).join(", ");
+  return [ok("database", service, `${reported}; time zone ${settings.timezone}`)];
 }
 
 /** What a server of its own needs, so that its loss is not the data's. */
@@ -228,7 +228,7 @@ function roleFindings(
   others: readonly string[],
 ): Finding[] {
   if (rights === undefined)
-    return [unchecked("permission", `role of ${service}`, "the database tells no rights")];
+    return [unchecked("permission", `role of ${service}`, "the database reports no rights")];
   const { role, attributes, memberOf, owned, createsIn, truncates, connectsTo } = rights;
   const foreign = connectsTo.filter((name) => others.includes(name));
   const tooMuch = [

@@ -61,6 +61,6 @@ export function reasonOf(error: unknown): string {
   // Of a host with several addresses.
   if (errors?.[0] !== undefined) return reasonOf(errors[0]);
   const line = (message ?? String(error)).split("\n")[0]?.replace(/[\s.:]+$/, "") ?? "";
-  const isTold = typeof code !== "string" || !/^[A-Z_]+$/.test(code) || line.includes(code);
-  return isTold ? line : `${code}: ${line}`;
+  const isNamed = typeof code !== "string" || !/^[A-Z_]+$/.test(code) || line.includes(code);
+  return isNamed ? line : `${code}: ${line}`;
 }

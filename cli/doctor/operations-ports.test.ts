@@ -84,7 +84,7 @@ test("a clock of ours that is wrong, and one of a database, as its process sees 
   );
 });
 
-test("several versions are told, and who has which", async () => {
+test("several versions are reported, and who has which", async () => {
   const four = await startFour();
   const old = { ...four, AUDIT_OPERATIONS_ADDRESS: await startOther("audit-service", "0.0.9") };
   expect(await check(old)).toEqual([

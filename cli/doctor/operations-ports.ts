@@ -10,7 +10,7 @@ import { type Place, resolvePlaces } from "./places.ts";
 
 const TIMEOUT_MS = 8_000;
 const MAX_CHARACTERS = 500;
-/** `Date` tells seconds (RFC 9110 §6.6.1). */
+/** `Date` has whole seconds (RFC 9110 §6.6.1). */
 const DATE_RESOLUTION_MS = 1_000;
 const buildSchema = z.object({ version: z.string(), revision: z.string(), node: z.string() });
 type Build = z.infer<typeof buildSchema>;
@@ -122,9 +122,9 @@ function compareVersions(builds: readonly { place: string; build: Build }[]): Fi
   const own = { place: "this program", build: BUILD };
   const byVersion = Map.groupBy([...builds, own], ({ build }) => `${build.version} (${build.revision})`);
   if (byVersion.size === 1) return [ok("version", "all processes", "the same, and this program's")];
-  const told = [...byVersion].map(
+  const reported = [...byVersion].map(
     ([version, each]) => `${version}: ${[...new Set(each.map(({ place }) => place))].join(", ")}`,
   );
   const action = "Finish the rollout, or go back: docs/operations/upgrade.md";
-  return [warning("version", "all processes", `several: ${told.join("; ")}`, action)];
+  return [warning("version", "all processes", `several: ${reported.join("; ")}`, action)];
 }

@@ -76,11 +76,11 @@ async function measureClock(redis: Connection, subject: string, now: () => numbe
 async function readState(redis: Connection, subject: string): Promise<Finding[]> {
   try {
     const text = await redis.info();
-    const told = [...text.matchAll(/^([a-z_]+):(.*?)\r?$/gm)].map(([, name = "", value = ""]) => [
+    const fields = [...text.matchAll(/^([a-z_]+):(.*?)\r?$/gm)].map(([, name = "", value = ""]) => [
       name,
       value,
     ]);
-    return stateFindings(subject, Object.fromEntries(told) as Info);
+    return stateFindings(subject, Object.fromEntries(fields) as Info);
   } catch (error) {
     // A narrow ACL.
     return [

@@ -49,16 +49,16 @@ const OWN_PROVIDER = "auth0";
  * @param hashes by user id, of the export of password hashes.
  */
 export function auth0User(value: unknown, mapping: Mapping, hashes: ReadonlyMap<string, string>): UserRecord {
-  return readRecord(value, schema, (told) => {
-    const sourceId = idOf(told);
-    const factors = [...(told.mfa_factors ?? []), ...(told.multifactor ?? [])];
+  return readRecord(value, schema, (given) => {
+    const sourceId = idOf(given);
+    const factors = [...(given.mfa_factors ?? []), ...(given.multifactor ?? [])];
     if (factors.length > 0) return { sourceId, leftOut: [], refusal: "second_factor_unsupported" };
-    const address = told.identifiers?.find(({ type }) => type === "email");
-    const email = told.email || (address?.value ?? "");
+    const address = given.identifiers?.find(({ type }) => type === "email");
+    const email = given.email || (address?.value ?? "");
     const isVerified = address !== undefined && address.value === email && address.verified;
-    const name = told.name === told.email ? "" : told.name;
+    const name = given.name === given.email ? "" : given.name;
     const { identities, leftOut } = mappedIdentities(
-      (told.identities ?? [])
+      (given.identities ?? [])
         .filter(({ provider }) => provider !== OWN_PROVIDER)
         .map(({ provider, user_id }) => ({ provider, subject: String(user_id) })),
       mapping,
@@ -66,12 +66,12 @@ export function auth0User(value: unknown, mapping: Mapping, hashes: ReadonlyMap<
     const user = {
       ...NO_USER,
       email,
-      emailVerified: told.email_verified ?? isVerified,
-      firstName: told.given_name,
-      lastName: told.family_name,
+      emailVerified: given.email_verified ?? isVerified,
+      firstName: given.given_name,
+      lastName: given.family_name,
       name,
-      passwordHash: hashIn(told) || (hashes.get(sourceId) ?? ""),
-      disabled: told.blocked,
+      passwordHash: hashIn(given) || (hashes.get(sourceId) ?? ""),
+      disabled: given.blocked,
       identities,
     };
     return { sourceId, leftOut, user };
@@ -85,8 +85,8 @@ export function auth0Password(value: unknown): { sourceId: string; hash: string 
   return { sourceId: idOf(data), hash: data.passwordHash };
 }
 
-function hashIn(told: Auth0User): string {
-  return told.passwordHash || told.password_hash || (told.custom_password_hash?.hash.value ?? "");
+function hashIn(given: Auth0User): string {
+  return given.passwordHash || given.password_hash || (given.custom_password_hash?.hash.value ?? "");
 }
 
 /** @see https://support.auth0.com/center/s/article/How-to-Use-the-Password-Hashes-Export-from-Auth0 for `alt_id`. */

@@ -73,23 +73,23 @@ const DISPENSABLE = ["webauthn-passwordless", "recovery-authn-codes", "password-
  * @see https://www.keycloak.org/docs-api/latest/rest-api/#UserRepresentation
  */
 export function keycloakUser(value: unknown, mapping: Mapping): UserRecord {
-  return readRecord(value, schema, (told) => {
-    const { id: sourceId, email, emailVerified, firstName, lastName } = told;
-    const credentials = told.credentials.map(asNow);
+  return readRecord(value, schema, (given) => {
+    const { id: sourceId, email, emailVerified, firstName, lastName } = given;
+    const credentials = given.credentials.map(asNow);
     const { identities, leftOut } = mappedIdentities(
-      told.federatedIdentities.map(({ identityProvider: provider, userId }) => ({
+      given.federatedIdentities.map(({ identityProvider: provider, userId }) => ({
         provider,
         subject: userId,
       })),
       mapping,
     );
     const others = credentials.filter(({ type }) => DISPENSABLE.includes(type));
-    const roles = told.realmRoles.filter((role) => !mapping.roles.has(role) && !BUILT_IN_ROLE.test(role));
+    const roles = given.realmRoles.filter((role) => !mapping.roles.has(role) && !BUILT_IN_ROLE.test(role));
     leftOut.push(...others.map(({ type }) => `credential ${type}`), ...roles.map((role) => `role ${role}`));
-    if (told.serviceAccountClientId !== "") return { sourceId, leftOut, refusal: "service_account" };
+    if (given.serviceAccountClientId !== "") return { sourceId, leftOut, refusal: "service_account" };
     const secrets = readCredentials(credentials);
     if ("refusal" in secrets) return { sourceId, leftOut, refusal: secrets.refusal };
-    const role = [...mapping.roles].find(([name]) => told.realmRoles.includes(name))?.[1] ?? "";
+    const role = [...mapping.roles].find(([name]) => given.realmRoles.includes(name))?.[1] ?? "";
     const user = {
       ...NO_USER,
       ...secrets,
@@ -99,8 +99,8 @@ export function keycloakUser(value: unknown, mapping: Mapping): UserRecord {
       lastName,
       role,
       identities,
-      disabled: !told.enabled,
-      mustChangePassword: told.requiredActions.includes("UPDATE_PASSWORD"),
+      disabled: !given.enabled,
+      mustChangePassword: given.requiredActions.includes("UPDATE_PASSWORD"),
     };
     return { sourceId, leftOut, user };
   });
@@ -124,11 +124,11 @@ function readCredentials(credentials: readonly Credential[]): Secrets | { refusa
 }
 
 /** Keycloak before 12 calls a TOTP by another name. */
-function asNow(told: Credential): Credential {
-  if (told.type !== "totp" || told.hashedSaltedValue === "") return told;
-  const { hashedSaltedValue: value, digits, period, algorithm } = told;
+function asNow(given: Credential): Credential {
+  if (given.type !== "totp" || given.hashedSaltedValue === "") return given;
+  const { hashedSaltedValue: value, digits, period, algorithm } = given;
   return {
-    ...told,
+    ...given,
     type: "otp",
     secretData: JSON.stringify({ value }),
     credentialData: JSON.stringify({ subType: "totp", digits, period, algorithm }),
@@ -136,11 +136,11 @@ function asNow(told: Credential): Credential {
 }
 
 /** A PHC string, or bcrypt's format. */
-function readPassword(told: Credential): string | undefined {
-  const hash = jsonText(hashSchema).safeParse(told.secretData).data;
-  const cost = jsonText(costSchema).safeParse(told.credentialData).data;
+function readPassword(given: Credential): string | undefined {
+  const hash = jsonText(hashSchema).safeParse(given.secretData).data;
+  const cost = jsonText(costSchema).safeParse(given.credentialData).data;
   const now = hash === undefined || cost === undefined ? undefined : { ...hash, ...cost };
-  const parts = now ?? oldPassword.safeParse(told).data;
+  const parts = now ?? oldPassword.safeParse(given).data;
   if (parts === undefined) return undefined;
   const { algorithm, hashIterations, additionalParameters } = parts;
   // Of a widely used extension, which leaves the salt in the value.

@@ -63,7 +63,7 @@ function assertSystem(value: unknown, source: Source): void {
   throw new FileProblem(`has users of ${system}, not of ${source}: ${advice}`);
 }
 
-/** A parser's message may have a part of the file: only codes are told. */
+/** A parser's message may have a part of the file: only codes are reported. */
 function unreadable(file: UserFile, error: unknown): CliError {
   if (error instanceof FileProblem) return userFileError(file, error.message);
   const { code } = error as NodeJS.ErrnoException;

@@ -66,29 +66,29 @@ const OWN_PROVIDERS = ["email", "phone"];
 
 /** A row of `auth.users`, with columns `identities` and `factors` from other tables. */
 export function supabaseUser(value: unknown, mapping: Mapping): UserRecord {
-  return readRecord(value, schema, (told) => {
-    const { id: sourceId, email } = told;
-    const external = (told.identities ?? []).filter(({ provider }) => !OWN_PROVIDERS.includes(provider));
+  return readRecord(value, schema, (given) => {
+    const { id: sourceId, email } = given;
+    const external = (given.identities ?? []).filter(({ provider }) => !OWN_PROVIDERS.includes(provider));
     const { identities, leftOut } = mappedIdentities(
       external.map(({ provider, provider_id }) => ({ provider, subject: provider_id })),
       mapping,
     );
     const refuse = (refusal: string) => ({ sourceId, leftOut, refusal });
-    if (told.deleted_at !== undefined) return refuse("deleted");
-    if (told.is_anonymous) return refuse("anonymous");
-    if (told.is_sso_user) return refuse("sso_user");
-    const totpSecret = readFactors(told.factors ?? []);
+    if (given.deleted_at !== undefined) return refuse("deleted");
+    if (given.is_anonymous) return refuse("anonymous");
+    if (given.is_sso_user) return refuse("sso_user");
+    const totpSecret = readFactors(given.factors ?? []);
     if (typeof totpSecret === "string") return refuse(totpSecret);
-    const names = told.raw_user_meta_data ?? {};
+    const names = given.raw_user_meta_data ?? {};
     const user = {
       ...NO_USER,
       email,
-      emailVerified: told.email_confirmed_at !== undefined,
+      emailVerified: given.email_confirmed_at !== undefined,
       firstName: nameIn(names, "first_name", "given_name"),
       lastName: nameIn(names, "last_name", "family_name"),
       name: nameIn(names, "full_name", "name"),
-      passwordHash: told.encrypted_password,
-      disabled: told.banned_until !== undefined && told.banned_until > Date.now(),
+      passwordHash: given.encrypted_password,
+      disabled: given.banned_until !== undefined && given.banned_until > Date.now(),
       identities,
       totpSecret,
     };

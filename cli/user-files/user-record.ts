@@ -30,11 +30,11 @@ export const NO_USER: ImportedUser = {
   totpSecret: new Uint8Array(0),
 };
 
-/** Parses and converts. Never tells a value, which may be a secret. */
+/** Parses and converts. Never reports a value, which may be a secret. */
 export function readRecord<T>(
   value: unknown,
   schema: z.ZodType<T>,
-  convert: (told: T) => UserRecord,
+  convert: (given: T) => UserRecord,
 ): UserRecord {
   if (value === undefined) return { sourceId: "", leftOut: [], refusal: "row_unreadable" };
   const parsed = schema.safeParse(value);
@@ -80,13 +80,13 @@ export function jsonText<S extends z.ZodType>(schema: S) {
 
 /** The identities at providers that are mapped, and the names of the others. */
 export function mappedIdentities(
-  told: readonly { provider: string; subject: string }[],
+  given: readonly { provider: string; subject: string }[],
   { providers }: Mapping,
 ): { identities: ImportedUser["identities"]; leftOut: string[] } {
-  const identities = told.flatMap(({ provider, subject }) => {
+  const identities = given.flatMap(({ provider, subject }) => {
     const name = providers.get(provider);
     return name === undefined ? [] : [{ provider: name, subject }];
   });
-  const others = told.filter(({ provider }) => !providers.has(provider));
+  const others = given.filter(({ provider }) => !providers.has(provider));
   return { identities, leftOut: others.map(({ provider }) => `provider ${provider}`) };
 }

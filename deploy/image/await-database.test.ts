@@ -26,17 +26,17 @@ function connect(port: number, maxWaitMs = 60_000): Sql {
 
 test("a database that starts later is awaited, and the wait is reported once", async () => {
   const port = await freePort();
-  const told: string[] = [];
+  const logged: string[] = [];
   const asked = vi.fn(connect(port));
   const waiting = awaitDatabase(asked as unknown as Sql, {
     timeoutMs: 60_000,
     intervalMs: 1,
-    log: (reason) => told.push(reason),
+    log: (reason) => logged.push(reason),
   });
   await expect.poll(() => asked.mock.calls.length).toBeGreaterThan(3);
   server = await startFakePostgres(undefined, port);
   await waiting;
-  expect(told).toEqual([expect.stringContaining("ECONNREFUSED")]);
+  expect(logged).toEqual([expect.stringContaining("ECONNREFUSED")]);
 });
 
 test("the wait ends after its timeout", async () => {
@@ -53,11 +53,11 @@ test("the wait ends after its timeout", async () => {
 
 test("permanent errors are thrown at once", async () => {
   server = await startFakePostgres(({ text }) => (text === "select 1" ? "denied" : undefined));
-  const told: string[] = [];
+  const logged: string[] = [];
   const waiting = awaitDatabase(connect(server.port), {
     timeoutMs: 60_000,
-    log: (reason) => told.push(reason),
+    log: (reason) => logged.push(reason),
   });
   await expect(waiting).rejects.toMatchObject({ code: "42501" });
-  expect(told).toEqual([]);
+  expect(logged).toEqual([]);
 });

@@ -12,7 +12,7 @@ export async function awaitDatabase(
   options: { timeoutMs: number; intervalMs?: number; log: (reason: string) => void },
 ): Promise<void> {
   const deadlineMs = performance.now() + options.timeoutMs;
-  let told: string | undefined;
+  let logged: string | undefined;
   for (;;) {
     try {
       await sql`select 1`;
@@ -21,8 +21,8 @@ export async function awaitDatabase(
       const cause = causeOfUnavailable(error);
       if (cause === undefined || performance.now() >= deadlineMs) throw error;
       const reason = cause.message;
-      if (reason !== told) options.log(reason);
-      told = reason;
+      if (reason !== logged) options.log(reason);
+      logged = reason;
       await sleep(options.intervalMs ?? INTERVAL_MS);
     }
   }

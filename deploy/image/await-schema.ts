@@ -25,11 +25,11 @@ async function obstacle(): Promise<string | undefined> {
   }
 }
 
-let told: string | undefined;
+let logged: string | undefined;
 let reason = await obstacle();
 while (reason !== undefined && performance.now() < deadline) {
-  if (reason !== told) console.log(`${wanted.database}: waiting: ${reason}`);
-  told = reason;
+  if (reason !== logged) console.log(`${wanted.database}: waiting: ${reason}`);
+  logged = reason;
   await sleep(INTERVAL_MS);
   reason = await obstacle();
 }

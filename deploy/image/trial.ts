@@ -185,15 +185,17 @@ async function untilReady({ name, pod }: Workload): Promise<void> {
 
 async function useIt(): Promise<void> {
   const ada = { email: "ada@example.com", password: "Correct-Horse-42" };
-  await call("POST", "/auth/register", 201, { ...ada, firstName: "Ada", lastName: "Lovelace" });
-  const { accessToken } = (await call("POST", "/auth/login", 200, ada)).data;
+  await call("POST", "/auth/register", 201, { body: { ...ada, firstName: "Ada", lastName: "Lovelace" } });
+  const { accessToken } = (await call("POST", "/auth/login", 200, { body: ada })).data;
   const payment = { amount: 1250, currency: "EUR", payee: "ACME Ltd", reference: "invoice 7" };
-  await call("POST", "/payments", 201, payment, accessToken);
-  await call("GET", "/payments", 200, undefined, accessToken);
+  await call("POST", "/payments", 201, { body: payment, token: accessToken });
+  await call("GET", "/payments", 200, { token: accessToken });
   await call("GET", "/payments", 401);
   const password = trial.secrets.find(({ name }) => name === "first-administrator")?.values.password;
-  const admin = await call("POST", "/auth/login", 200, { email: "admin@gatehouse.example", password });
-  await call("GET", "/admin/audit?limit=20", 200, undefined, admin.data.accessToken);
+  const admin = await call("POST", "/auth/login", 200, {
+    body: { email: "admin@gatehouse.example", password },
+  });
+  await call("GET", "/admin/audit?limit=20", 200, { token: admin.data.accessToken });
   for (const { name } of services) {
     await docker("exec", containerName(name), "node", "deploy/image/health.ts");
   }
@@ -207,8 +209,7 @@ async function call(
   method: string,
   path: string,
   expected: number,
-  body?: object,
-  token?: string,
+  { body, token }: { body?: object; token?: string } = {},
 ): Promise<Answer> {
   const answer = await fetch(GATEWAY + path, {
     method,

@@ -12,19 +12,21 @@ const FIXTURE = join(import.meta.dirname, "detached-start.fixture.ts");
 const START = { fresh: false, sets: ["GATEHOUSE_REDIS_URL=redis://:a-password@h"], folder: "/a/folder" };
 
 let home: Home;
-let told: unknown[];
+let reported: unknown[];
 beforeEach(async () => {
   const path = await mkdtemp(join(tmpdir(), "gatehouse-home-"));
   onTestFinished(() => rm(path, { recursive: true }));
   home = await openHome(path);
-  told = [];
-  const spy = vi.spyOn(console, "log").mockImplementation((text: string) => void told.push(JSON.parse(text)));
+  reported = [];
+  const spy = vi
+    .spyOn(console, "log")
+    .mockImplementation((text: string) => void reported.push(JSON.parse(text)));
   onTestFinished(() => spy.mockRestore());
 });
 
 test("a detached start gets what was asked for, with the folder of relative paths, and nothing of it in its arguments", async () => {
   await startDetached(home, FIXTURE, START);
-  expect(told).toEqual([{ args: [], start: START, folder: process.cwd() }]);
+  expect(reported).toEqual([{ args: [], start: START, folder: process.cwd() }]);
 });
 
 test("a start whose starter is gone goes on", async () => {

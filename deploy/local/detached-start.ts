@@ -24,7 +24,7 @@ export function detachedStart(environment: NodeJS.ProcessEnv): Start | undefined
 }
 
 /** In a detached start: it is ready. The process that has started it may be gone. */
-export function tellStarter(text: string): void {
+export function notifyStarter(text: string): void {
   process.send?.(text, () => undefined);
 }
 

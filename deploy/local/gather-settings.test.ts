@@ -54,7 +54,7 @@ test("a relative path begins at the home, with --set where the user is", async (
   expect(services["identity-service"]?.BREACH_LIST_FILE).toBe("/of/the/user/mine");
 });
 
-test("every unknown name is told at once, with the one that is meant or the service that reads it", async () => {
+test("every unknown name is reported at once, with the one that is meant or the service that reads it", async () => {
   await file("gateway", "ALOWED_ORIGINS=http://a", "TOKEN_ISSUER=http://a", "FOO=1");
   await file("mailbox");
   await writeFile(home.settingsFile, "GATEWAY_PROT=1\n");

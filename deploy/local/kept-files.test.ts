@@ -21,7 +21,7 @@ test("an unchanged file follows its default, silently", async () => {
   expect(await read()).toBe("second");
 });
 
-test("a changed file is never written, and each change of its default is told once", async () => {
+test("a changed file is never written, and each change of its default is reported once", async () => {
   await keep("first");
   await writeFile(home.routesFile, "my own");
   expect(await keep("first")).toEqual([]);

@@ -39,7 +39,8 @@ export function processPlan(
   const TOKEN_SERVICE_ADDRESS = local(settings.TOKEN_PORT);
   const AUDIT_SERVICE_ADDRESS = local(settings.AUDIT_PORT);
 
-  const gateway = service(settings, home, "gateway", settings.GATEWAY_OPERATIONS_PORT, {
+  const gateway = service(settings, home, "gateway", {
+    OPERATIONS_ADDRESS: local(settings.GATEWAY_OPERATIONS_PORT),
     LISTEN_ADDRESS: local(settings.GATEWAY_PORT),
     ...redisEnvironment(settings, home),
     IDENTITY_SERVICE_ADDRESS,
@@ -56,22 +57,54 @@ export function processPlan(
     PUBLIC_ORIGIN: gatewayUrl,
     ALLOWED_HOSTS: `localhost:${settings.GATEWAY_PORT},${local(settings.GATEWAY_PORT)}`,
   });
-  const payments = service(settings, home, "payments-service", settings.PAYMENTS_OPERATIONS_PORT, {
+  const payments = service(settings, home, "payments-service", {
+    OPERATIONS_ADDRESS: local(settings.PAYMENTS_OPERATIONS_PORT),
     LISTEN_ADDRESS: local(settings.PAYMENTS_PORT),
     TOKEN_SERVICE_ADDRESS,
     TOKEN_AUDIENCE: "payments",
   });
-  const identity = service(settings, home, "identity-service", settings.IDENTITY_OPERATIONS_PORT, {
-    ...database(settings, home, "identity-service"),
-    ...redisEnvironment(settings, home),
-    LISTEN_ADDRESS: IDENTITY_SERVICE_ADDRESS,
-    HEALTH_ADDRESS: local(settings.IDENTITY_HEALTH_PORT),
-    GRPC_REFLECTION: "true",
-    TOKEN_SERVICE_ADDRESS,
-    AUDIT_SERVICE_ADDRESS,
-    ACCESS_FILE: home.accessFile,
+  const identity = service(settings, home, "identity-service", {
+    ...identityEnvironment(settings, home),
     BOOTSTRAP_ADMIN_EMAIL: administrator.email,
     BOOTSTRAP_ADMIN_PASSWORD_FILE: administrator.passwordFile,
+  });
+  const token = service(settings, home, "token-service", {
+    OPERATIONS_ADDRESS: local(settings.TOKEN_OPERATIONS_PORT),
+    ...database(settings, home, "token-service"),
+    ...redisEnvironment(settings, home),
+    LISTEN_ADDRESS: TOKEN_SERVICE_ADDRESS,
+    HEALTH_ADDRESS: local(settings.TOKEN_HEALTH_PORT),
+    GRPC_REFLECTION: "true",
+    AUDIT_SERVICE_ADDRESS,
+    IDENTITY_SERVICE_ADDRESS,
+    TOKEN_ISSUER: gatewayUrl,
+    KEY_ENCRYPTION_KEY_FILE: secretFile(home, "key-encryption-key"),
+  });
+  const audit = service(settings, home, "audit-service", {
+    OPERATIONS_ADDRESS: local(settings.AUDIT_OPERATIONS_PORT),
+    ...database(settings, home, "audit-service"),
+    LISTEN_ADDRESS: AUDIT_SERVICE_ADDRESS,
+    HEALTH_ADDRESS: local(settings.AUDIT_HEALTH_PORT),
+    GRPC_REFLECTION: "true",
+    CHECKPOINT_KEY_FILE: secretFile(home, "checkpoint-key"),
+    CHECKPOINT_ORIGIN: "gatehouse.local/audit",
+    CHECKPOINT_FILE: home.checkpointFile,
+  });
+  return [[gateway], [identity, payments], [token, audit, ...demos(settings, home)]];
+}
+
+function identityEnvironment(settings: Settings, home: Home) {
+  const gatewayUrl = openedAt(settings.GATEWAY_PORT);
+  return {
+    OPERATIONS_ADDRESS: local(settings.IDENTITY_OPERATIONS_PORT),
+    ...database(settings, home, "identity-service"),
+    ...redisEnvironment(settings, home),
+    LISTEN_ADDRESS: local(settings.IDENTITY_PORT),
+    HEALTH_ADDRESS: local(settings.IDENTITY_HEALTH_PORT),
+    GRPC_REFLECTION: "true",
+    TOKEN_SERVICE_ADDRESS: local(settings.TOKEN_PORT),
+    AUDIT_SERVICE_ADDRESS: local(settings.AUDIT_PORT),
+    ACCESS_FILE: home.accessFile,
     SMTP_URL: `smtp://${local(settings.SMTP_PORT)}`,
     MAIL_FROM: "Gatehouse <no-reply@gatehouse.example>",
     PUBLIC_ORIGIN: gatewayUrl,
@@ -84,27 +117,10 @@ export function processPlan(
     TRUSTED_DEVICE_DAYS: settings.TRUSTED_DEVICE_DAYS ?? "",
     // The first is the default.
     OAUTH_RETURN_TO: `${demoIssuer(settings)}/signed-in,${gatewayUrl}/account/returned`,
-  });
-  const token = service(settings, home, "token-service", settings.TOKEN_OPERATIONS_PORT, {
-    ...database(settings, home, "token-service"),
-    ...redisEnvironment(settings, home),
-    LISTEN_ADDRESS: TOKEN_SERVICE_ADDRESS,
-    HEALTH_ADDRESS: local(settings.TOKEN_HEALTH_PORT),
-    GRPC_REFLECTION: "true",
-    AUDIT_SERVICE_ADDRESS,
-    IDENTITY_SERVICE_ADDRESS,
-    TOKEN_ISSUER: gatewayUrl,
-    KEY_ENCRYPTION_KEY_FILE: secretFile(home, "key-encryption-key"),
-  });
-  const audit = service(settings, home, "audit-service", settings.AUDIT_OPERATIONS_PORT, {
-    ...database(settings, home, "audit-service"),
-    LISTEN_ADDRESS: AUDIT_SERVICE_ADDRESS,
-    HEALTH_ADDRESS: local(settings.AUDIT_HEALTH_PORT),
-    GRPC_REFLECTION: "true",
-    CHECKPOINT_KEY_FILE: secretFile(home, "checkpoint-key"),
-    CHECKPOINT_ORIGIN: "gatehouse.local/audit",
-    CHECKPOINT_FILE: home.checkpointFile,
-  });
+  };
+}
+
+function demos(settings: Settings, home: Home): ProcessSpec[] {
   const mailbox = demo("mailbox", settings.MAILBOX_PORT, "/healthz", {
     SMTP_PORT: String(settings.SMTP_PORT),
     MAILBOX_PORT: String(settings.MAILBOX_PORT),
@@ -113,30 +129,28 @@ export function processPlan(
   const provider = demo("demo-provider", settings.DEMO_PROVIDER_PORT, "/signed-in", {
     DEMO_PROVIDER_PORT: String(settings.DEMO_PROVIDER_PORT),
     CLIENT_SECRET_FILE: secretFile(home, "demo-client-secret"),
-    GATEWAY_URL: gatewayUrl,
+    GATEWAY_URL: openedAt(settings.GATEWAY_PORT),
   });
-  return [[gateway], [identity, payments], [token, audit, mailbox, provider]];
+  return [mailbox, provider];
 }
 
 function service(
   settings: Settings,
   home: Home,
   name: Identity & ConfiguredService,
-  operationsPort: number,
-  environment: Record<string, string> & { LISTEN_ADDRESS: string },
+  environment: Record<string, string> & { LISTEN_ADDRESS: string; OPERATIONS_ADDRESS: string },
 ): ProcessSpec {
   const tls = certificateFiles(home.tls, name);
   return {
     name,
     entry: name === "payments-service" ? "clients/examples/payments-service/main.ts" : `${name}/main.ts`,
     address: environment.LISTEN_ADDRESS,
-    readyUrl: `http://${local(operationsPort)}/readyz`,
+    readyUrl: `http://${environment.OPERATIONS_ADDRESS}/readyz`,
     nodeOptions: ["--max-semi-space-size=2"], // Saves 10 MB.
     environment: {
       ...environment,
       LOG_LEVEL: settings.LOG_LEVEL,
       OTEL_EXPORTER_OTLP_ENDPOINT: settings.OTEL_EXPORTER_OTLP_ENDPOINT ?? "",
-      OPERATIONS_ADDRESS: local(operationsPort),
       TLS_CERT_FILE: tls.certificate,
       TLS_KEY_FILE: tls.key,
       TLS_CA_FILE: tls.authority,

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { isBuilt } from "#web/sources.ts";
-import { detachedStart, type Start, startDetached, tellStarter } from "./detached-start.ts";
+import { detachedStart, notifyStarter, type Start, startDetached } from "./detached-start.ts";
 import { gatherSettings, homePath } from "./gather-settings.ts";
 import { emptyHome, type Home, openHome } from "./home.ts";
 import { errorText, LaunchError } from "./launch-error.ts";
@@ -93,7 +93,7 @@ async function run(home: Home, { fresh, sets, folder }: Start): Promise<void> {
     const text = summary(settings, launcher.rows, administrator, { seconds, isDetached });
     console.log(text);
     // The log of a detached start is not the place to read it.
-    tellStarter(text);
+    notifyStarter(text);
     await Promise.race([launcher.failed, stopAsked]);
   } finally {
     lock.announceStop();

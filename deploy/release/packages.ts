@@ -46,7 +46,7 @@ export async function goModule(release: Release): Promise<void> {
   });
 }
 
-/** The jar, and the file that tells Maven what it needs. */
+/** The jar, and the file in which Maven reads what it needs. */
 export async function jar(release: Release): Promise<void> {
   await withSources(release, ["clients/java", "proto"], async (sources) => {
     const java = join(sources, "clients", "java");

@@ -1,6 +1,7 @@
 import { addAbortSignal, Readable } from "node:stream";
 import { stringify } from "csv-stringify/sync";
 import { z } from "zod";
+import { ENTRY_COLUMNS } from "#audit-client/record/entry-columns.ts";
 import { filterText } from "#audit-client/stream/record-reading.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import type { Backends } from "../backends/backends.ts";
@@ -136,38 +137,11 @@ async function* linesOf(pages: AsyncIterable<Page>): AsyncGenerator<string> {
   yield `${JSON.stringify({ end: { entries, complete } })}\n`;
 }
 
-const COLUMNS = [
-  "sequence",
-  "id",
-  "producer",
-  "kind",
-  "callId",
-  "occurredAt",
-  "receivedAt",
-  "userId",
-  "role",
-  "sessionId",
-  "claimedEmail",
-  "clientIp",
-  "userAgent",
-  "method",
-  "route",
-  "resource",
-  "action",
-  "requestId",
-  "traceId",
-  "outcome",
-  "errorCode",
-  "reason",
-  "httpStatus",
-  "latencyUs",
-];
-
 /** RFC 4180. An apostrophe precedes texts that spreadsheets would run as formulas. */
 async function* csvOf(pages: AsyncIterable<Page>): AsyncGenerator<string> {
-  yield stringify([COLUMNS]);
+  yield stringify([ENTRY_COLUMNS]);
   for await (const { entries } of pages) {
     const records = entries.map(({ actor, ...entry }) => ({ ...entry, ...actor }));
-    if (records.length > 0) yield stringify(records, { columns: COLUMNS, escape_formulas: true });
+    if (records.length > 0) yield stringify(records, { columns: ENTRY_COLUMNS, escape_formulas: true });
   }
 }

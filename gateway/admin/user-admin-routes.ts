@@ -94,15 +94,8 @@ export function registerUserAdminRoutes(
     ),
     codes: ["audit_unavailable"],
     handler: async (request) => {
-      const { query = "", cursor = "", ...filter } = request.query;
-      const { address, ...typed } = lookedFor(query);
-      await noteReading(request, {
-        action: "user.listed",
-        filter: filterText({ ...filter, ...typed }),
-        ...(address !== undefined && { address }),
-      });
-      const wanted = { query, cursor, limit: filter.limit, ...accessOf(filter) };
-      const page = await users.listUsers(wanted, request.state.call);
+      await noteReading(request, readingOf(request.query));
+      const page = await users.listUsers(searchOf(request.query), request.state.call);
       const list = { users: page.users.map(toManagedUser), nextCursor: page.nextCursor || null };
       return success(list, "Users, newest first.");
     },
@@ -135,16 +128,7 @@ export function registerUserAdminRoutes(
     ),
     codes: ["not_found", "last_admin", "conflict"],
     handler: async (request) => {
-      const { mustChangePassword, reason: why = "" } = request.body;
-      const disableClients = request.body.clients === "disable";
-      const access = {
-        userId: request.params.id,
-        ...accessOf(request.body),
-        mustChangePassword,
-        reason: why,
-        disableClients,
-      };
-      const changed = await users.setUserAccess(access, request.state.call);
+      const changed = await users.setUserAccess(changeOf(request), request.state.call);
       refuse(changed);
       const user = toManagedUser(changed.user);
       return success({ user, clients: toLeftClients(changed.clients) }, "The user was changed.");
@@ -158,8 +142,7 @@ export function registerUserAdminRoutes(
     answers: answersWith("The account is gone.", z.strictObject({ clients: leftClients })),
     codes: ["not_found", "last_admin", "conflict"],
     handler: async (request) => {
-      const disableClients = request.body.clients === "disable";
-      const gone = await users.deleteUser({ ...actOf(request), disableClients }, request.state.call);
+      const gone = await users.deleteUser(endOf(request), request.state.call);
       refuse(gone);
       return success({ clients: toLeftClients(gone.clients) }, "The account is gone.");
     },
@@ -225,8 +208,35 @@ export function registerUserAdminRoutes(
   });
 }
 
-function actOf({ params, body }: { params: { id: string }; body: z.output<typeof UserAct> }) {
+function readingOf({ query = "", cursor: _position, ...filter }: z.output<typeof UserQuery>) {
+  const { address, ...typed } = lookedFor(query);
+  return {
+    action: "user.listed",
+    filter: filterText({ ...filter, ...typed }),
+    ...(address !== undefined && { address }),
+  };
+}
+
+function searchOf({ query = "", cursor = "", limit, ...access }: z.output<typeof UserQuery>) {
+  return { query, cursor, limit, ...accessOf(access) };
+}
+
+interface ActOn<Body> {
+  params: { id: string };
+  body: Body;
+}
+
+function actOf({ params, body }: ActOn<z.output<typeof UserAct>>) {
   return { userId: params.id, reason: body.reason ?? "" };
+}
+
+function endOf(request: ActOn<z.output<typeof UserEnd>>) {
+  return { ...actOf(request), disableClients: request.body.clients === "disable" };
+}
+
+function changeOf(request: ActOn<z.output<typeof UserChange>>) {
+  const { mustChangePassword } = request.body;
+  return { ...endOf(request), ...accessOf(request.body), mustChangePassword };
 }
 
 const STATUSES = { active: UserStatus.ACTIVE, disabled: UserStatus.DISABLED } as const;

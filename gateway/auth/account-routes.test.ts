@@ -6,7 +6,7 @@ import { ada, adaJson, SESSION_ID, send, testGateway, USER_ID } from "../testing
 const ended = { userId: USER_ID, endedSessionIds: ["s1", "s2"] };
 const password = "correct horse";
 
-/** A gateway whose accounts answer as told, and what they were asked. */
+/** A gateway whose accounts answer as a test sets them, and what they were asked. */
 function withAccounts(accounts: Partial<Backends["identity"]>) {
   const asked: unknown[][] = [];
   const noted = Object.fromEntries(

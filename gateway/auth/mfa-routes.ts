@@ -1,3 +1,4 @@
+import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import type { BeginTotpEnrollmentResponse } from "#proto/gatehouse/identity/v1/identity_service.ts";
 import { success } from "../edge/answers/envelope.ts";
@@ -26,6 +27,10 @@ const SetUpBody = z.union([
   z.strictObject({ tempToken: tempTokenField }),
 ]);
 const mfaFields = { tempToken: tempTokenField, trustDevice: optional(z.boolean()) };
+const LoginBody = z.union([
+  z.strictObject({ ...mfaFields, code: codeField }),
+  z.strictObject({ ...mfaFields, passkey: assertionField }),
+]);
 const EnableBody = z.union([CodeBody, z.strictObject({ tempToken: tempTokenField, code: codeField })]);
 
 const ENABLED = "The second factor is on. Keep the recovery codes.";
@@ -59,27 +64,14 @@ export function registerMfaRoutes(app: GatewayApp, deps: AuthDeps): void {
       issuesTokens: true,
     },
     headers: deviceHeader,
-    schema: {
-      body: z.union([
-        z.strictObject({ ...mfaFields, code: codeField }),
-        z.strictObject({ ...mfaFields, passkey: assertionField }),
-      ]),
-    },
+    schema: { body: LoginBody },
     answers: answersWith(
       "A session, or a password that has to be changed first.",
       loginAnswers.afterCode,
       loginHeaders,
     ),
     codes: ["mfa_code_invalid", "passkey_invalid", "mfa_token_invalid", "role_not_defined"],
-    identify: async (request) => {
-      const { body } = request;
-      const { tempToken, trustDevice = false } = body;
-      const proof = toCodeOrPasskey(body);
-      const origin = { ...clientOf(request), deviceToken: deviceTokenOf(request) };
-      const attempt = { tempToken, ...proof, ...origin, trustDevice };
-      const answer = await identity.completeMfaLogin(attempt, request.state.call);
-      return endReplacedSession(deps, request, loginAnswer(answer.result?.result));
-    },
+    identify: (request) => completeLogin(deps, request, request.body),
   });
 
   route("setUpMfa", "POST", "/auth/mfa/setup", {
@@ -104,15 +96,7 @@ export function registerMfaRoutes(app: GatewayApp, deps: AuthDeps): void {
       "mfa_already_enabled",
       "busy",
     ],
-    identify: async (request) => {
-      const { body, state } = request;
-      if ("tempToken" in body) {
-        const { userId, ...begun } = await identity.beginTotpEnrollmentAtLogin(body, state.call);
-        return { body: setUpAnswer(begun), actor: { userId } };
-      }
-      const enrollment = { ...body, ...ownerOf(request) };
-      return { body: setUpAnswer(await identity.beginTotpEnrollment(enrollment, state.call)), actor: null };
-    },
+    identify: (request) => setUp(deps, request, request.body),
   });
 
   route("enableMfa", "POST", "/auth/mfa/enable", {
@@ -137,19 +121,7 @@ export function registerMfaRoutes(app: GatewayApp, deps: AuthDeps): void {
       "email_not_verified",
       "mfa_already_enabled",
     ],
-    identify: async (request) => {
-      const { body, state } = request;
-      if ("tempToken" in body) {
-        const attempt = { ...body, ...clientOf(request), deviceToken: deviceTokenOf(request) };
-        const enrolled = await identity.completeTotpEnrollmentAtLogin(attempt, state.call);
-        return endReplacedSession(deps, request, enrolledAnswer(enrolled, ENABLED));
-      }
-      const confirmation = { ...body, ...ownerOf(request) };
-      const confirmed = await identity.confirmTotpEnrollment(confirmation, state.call);
-      for (const id of confirmed.endedSessionIds) verifier.refuseSession(id);
-      const { recoveryCodes } = confirmed;
-      return { body: success({ recoveryCodes }, ENABLED), actor: null };
-    },
+    identify: (request) => enable(deps, request, request.body),
   });
 
   route("disableMfa", "POST", "/auth/mfa/disable", {
@@ -179,4 +151,36 @@ export function registerMfaRoutes(app: GatewayApp, deps: AuthDeps): void {
       return success({ recoveryCodes }, "Keep the recovery codes.");
     },
   });
+}
+
+async function completeLogin(deps: AuthDeps, request: FastifyRequest, body: z.output<typeof LoginBody>) {
+  const { tempToken, trustDevice = false } = body;
+  const origin = { ...clientOf(request), deviceToken: deviceTokenOf(request) };
+  const attempt = { tempToken, ...toCodeOrPasskey(body), ...origin, trustDevice };
+  const answer = await deps.identity.completeMfaLogin(attempt, request.state.call);
+  return endReplacedSession(deps, request, loginAnswer(answer.result?.result));
+}
+
+async function setUp({ identity }: AuthDeps, request: FastifyRequest, body: z.output<typeof SetUpBody>) {
+  const { call } = request.state;
+  if ("tempToken" in body) {
+    const { userId, ...begun } = await identity.beginTotpEnrollmentAtLogin(body, call);
+    return { body: setUpAnswer(begun), actor: { userId } };
+  }
+  const enrollment = { ...body, ...ownerOf(request) };
+  return { body: setUpAnswer(await identity.beginTotpEnrollment(enrollment, call)), actor: null };
+}
+
+async function enable(deps: AuthDeps, request: FastifyRequest, body: z.output<typeof EnableBody>) {
+  const { identity, verifier } = deps;
+  const { call } = request.state;
+  if ("tempToken" in body) {
+    const attempt = { ...body, ...clientOf(request), deviceToken: deviceTokenOf(request) };
+    const enrolled = await identity.completeTotpEnrollmentAtLogin(attempt, call);
+    return endReplacedSession(deps, request, enrolledAnswer(enrolled, ENABLED));
+  }
+  const confirmation = { ...body, ...ownerOf(request) };
+  const { recoveryCodes, endedSessionIds } = await identity.confirmTotpEnrollment(confirmation, call);
+  for (const id of endedSessionIds) verifier.refuseSession(id);
+  return { body: success({ recoveryCodes }, ENABLED), actor: null };
 }

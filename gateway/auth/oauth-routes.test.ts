@@ -172,7 +172,7 @@ test("a browser gets a page, with nothing of the provider in it", async () => {
   expect(response.payload).not.toContain("script");
 });
 
-test("of the provider's parameters only four go on, and a plain cookie is told from a secure one", async () => {
+test("of the provider's parameters only four go on, and a plain cookie is distinguished from a secure one", async () => {
   const { app, complete } = gateway(completed);
   await callback(app, `code=c&state=${STATE}&iss=i&error=&error_description=evil&session_state=1&code2=x`, {
     cookie: `gatehouse_oauth=${BROWSER}`,

@@ -91,14 +91,8 @@ export const REDIRECTED_CODES = [
 
 /** Other paths that fit `/auth/:provider` have precedence. */
 export function registerOAuthRoutes(app: GatewayApp, deps: AuthDeps, paths: KnownPaths): void {
-  const { identity, tokenDelivery, verifier } = deps;
+  const { identity } = deps;
   const route = routeIn(app, "Identity providers");
-  const notOurs = async (request: FastifyRequest, reply: FastifyReply) => {
-    const [path = ""] = (request.raw.url ?? "").split("?", 1);
-    if (!paths.isLiteral(path)) return;
-    reply.callNotFound();
-    return reply;
-  };
 
   route("listProviders", "GET", "/auth/providers", {
     summary: "List the identity providers",
@@ -130,7 +124,7 @@ export function registerOAuthRoutes(app: GatewayApp, deps: AuthDeps, paths: Know
     },
     codes: ["provider_not_found", "not_found"],
     failurePage,
-    options: { exposeHeadRoute: false, onRequest: notOurs },
+    options: { exposeHeadRoute: false, onRequest: notFoundOf(paths) },
     handler: async (request, reply) => {
       const { returnTo = "", codeChallenge = "" } = request.query;
       const from = { clientIp: clientIp(request), deviceToken: deviceTokenOf(request) };
@@ -171,16 +165,10 @@ export function registerOAuthRoutes(app: GatewayApp, deps: AuthDeps, paths: Know
     failurePage,
     options: { exposeHeadRoute: false, preValidation: refuseStrangers },
     identify: async (request, reply) => {
-      const arrival = {
+      const { location, ...identified } = await complete(deps, request, {
         ...request.params,
         ...request.query,
-        ...browserTokenOf(request),
-        ...clientOf(request),
-        deviceToken: deviceTokenOf(request),
-      };
-      const completion = await identity.completeOAuthLogin(arrival, withLongBudget(request.state.call));
-      for (const id of completion.endedSessionIds) verifier.refuseSession(id);
-      const { location, ...identified } = oauthEnd(completion, tokenDelivery);
+      });
       reply.code(HTTP_FOUND).header("location", location);
       return { body: undefined, ...identified };
     },
@@ -206,11 +194,8 @@ export function registerOAuthRoutes(app: GatewayApp, deps: AuthDeps, paths: Know
       failurePage,
       handler: async (request, reply) => {
         const given = Object.entries(request.body).filter(([, value]) => value !== "");
-        const [path = ""] = (request.raw.url ?? "").split("?", 1);
-        return reply
-          .code(HTTP_SEE_OTHER)
-          .header("location", `${path}?${new URLSearchParams(given)}`)
-          .send();
+        const location = `${pathOf(request)}?${new URLSearchParams(given)}`;
+        return reply.code(HTTP_SEE_OTHER).header("location", location).send();
       },
     });
   });
@@ -235,6 +220,29 @@ export function registerOAuthRoutes(app: GatewayApp, deps: AuthDeps, paths: Know
       return endReplacedSession(deps, request, loginAnswer(result));
     },
   });
+}
+
+const pathOf = ({ raw: { url = "" } }: FastifyRequest): string => url.split("?", 1)[0] ?? "";
+
+/** For a path that has a route of its own, if for another method. */
+function notFoundOf(paths: KnownPaths) {
+  return async (request: FastifyRequest, reply: FastifyReply) => {
+    if (!paths.isLiteral(pathOf(request))) return;
+    reply.callNotFound();
+    return reply;
+  };
+}
+
+async function complete(
+  { identity, tokenDelivery, verifier }: AuthDeps,
+  request: FastifyRequest,
+  answer: z.output<typeof ProviderParams> & z.output<typeof Answer>,
+) {
+  const from = { ...browserTokenOf(request), ...clientOf(request), deviceToken: deviceTokenOf(request) };
+  const call = withLongBudget(request.state.call);
+  const completion = await identity.completeOAuthLogin({ ...answer, ...from }, call);
+  for (const id of completion.endedSessionIds) verifier.refuseSession(id);
+  return oauthEnd(completion, tokenDelivery);
 }
 
 /** Refuses a callback without state or cookie before any other work. */

@@ -137,7 +137,7 @@ test.each(["Bearer", "DPoP"])(
   },
 );
 
-test("problem details tell the demand too", async () => {
+test("problem details have the demand too", async () => {
   const { app } = gatewayFor(1, 0, { adminAssurance: { acr: 2 } });
   const headers = { ...CALL.headers, accept: "application/problem+json" };
   const answer = await send(app, { method: "GET", url: "/admin/audit", headers });

@@ -108,12 +108,12 @@ test("what cannot be recorded is not carried out", async () => {
 });
 
 test("an answer is held back until its outcome is durable", async () => {
-  const isTold = Promise.withResolvers<void>();
+  const isReported = Promise.withResolvers<void>();
   const durable = Promise.withResolvers<void>();
   const { app } = gatewayWithLogin(async () => completedLogin(), {
     recorder: recorderWith(async (entry) => {
       if (entry.kind !== "outcome") return;
-      isTold.resolve();
+      isReported.resolve();
       await durable.promise;
     }),
   });
@@ -122,7 +122,7 @@ test("an answer is held back until its outcome is durable", async () => {
     isAnswered = true;
     return response;
   });
-  await isTold.promise;
+  await isReported.promise;
   await new Promise((resolve) => setImmediate(resolve)); // for an answer that does not wait
   expect(isAnswered).toBe(false);
   durable.resolve();

@@ -70,8 +70,8 @@ function strange(text: string, method = ""): string[] {
   return answersIn(text).filter((answer) => {
     const status = statuses(answer)[0] ?? 0;
     const isOurs = /^x-request-id: [0-9a-f-]{36}\r$/im.test(answer);
-    const isTold = status < 400 || method === "HEAD" || /"error":\{"code":"[a-z_]+"/.test(answer);
-    return !isOurs || !isTold || status === 500;
+    const isAnswered = status < 400 || method === "HEAD" || /"error":\{"code":"[a-z_]+"/.test(answer);
+    return !isOurs || !isAnswered || status === 500;
   });
 }
 

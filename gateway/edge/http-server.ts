@@ -23,12 +23,16 @@ const KNOWN_METHODS: ReadonlySet<string> = new Set(METHODS);
 /** Connections on which further requests are not trusted. */
 export type EndingConnections = WeakSet<Socket>;
 
+export interface HttpServerDeps {
+  ending: EndingConnections;
+  received: ReceivedRequests;
+  shouldUpgrade: NonNullable<ServerOptions["shouldUpgradeCallback"]>;
+  isDraining: () => boolean;
+}
+
 export function createHttpServer(
   serve: RequestListener,
-  ending: EndingConnections,
-  received: ReceivedRequests,
-  shouldUpgradeCallback: NonNullable<ServerOptions["shouldUpgradeCallback"]>,
-  isDraining: () => boolean,
+  { ending, received, shouldUpgrade, isDraining }: HttpServerDeps,
 ): Server {
   const server = createServer({
     headersTimeout: HEADERS_TIMEOUT_MS,
@@ -36,7 +40,7 @@ export function createHttpServer(
     keepAliveTimeout: KEEP_ALIVE_MS,
     // Forwarded uploads may last. `stall-watch.ts` limits slow bodies.
     requestTimeout: 0,
-    shouldUpgradeCallback,
+    shouldUpgradeCallback: shouldUpgrade,
     // The request guard answers it.
     requireHostHeader: false,
   });

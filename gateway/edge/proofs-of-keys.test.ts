@@ -117,7 +117,7 @@ describe("a call with a token of a key", () => {
     expect([there.statusCode, there.json().error.code]).toEqual([401, "token_proof_needs_nonce"]);
   });
 
-  test("without a nonce is told one, and passes with it", async () => {
+  test("without a nonce gets one, and passes with it", async () => {
     const { app } = gateway();
     const asked = await call(app, await proofOf({ claims: { nonce: undefined } }));
     expect([asked.statusCode, asked.json().error.code]).toEqual([401, "token_proof_needs_nonce"]);
@@ -126,7 +126,7 @@ describe("a call with a token of a key", () => {
     expect((await call(app, await proofOf({ nonce: String(nonce) }))).statusCode).toBe(200);
   });
 
-  test("is told the next nonce before the present one is too old", async () => {
+  test("gets the next nonce before the present one is too old", async () => {
     let ms = 0;
     usedProofs = new UsedProofs({ redis: undefined, nowMs: () => ms, wallMs: () => Date.now() });
     const { app } = gateway();

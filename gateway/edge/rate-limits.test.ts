@@ -102,7 +102,7 @@ describe("our own routes", () => {
     expect(await statuses(1, from("2001:db8:0:8::1"))).toEqual([400]);
   });
 
-  test("everybody together has a limit, and is not told which", async () => {
+  test("everybody together has a limit, and does not learn which", async () => {
     ({ app } = testGateway({
       limitClasses: limited({ login: { address: { calls: 100, perSeconds: 60 }, total: once } }),
     }));
@@ -179,7 +179,7 @@ describe("our own routes", () => {
     }
   });
 
-  test("a call without a user is counted once, and a preflight is told no limits", async () => {
+  test("a call without a user is counted once, and a preflight is sent no limits", async () => {
     let questions = 0;
     const memory = createMemoryLimiter({ replicas: 1, now: () => 0 });
     ({ app } = testGateway({
@@ -197,7 +197,7 @@ describe("our own routes", () => {
     expect([statusCode, headers["ratelimit-limit"]]).toEqual([204, undefined]);
   });
 
-  test("what the guard refuses and what does not exist is counted together, under no route; the guard tells no limit", async () => {
+  test("what the guard refuses and what does not exist is counted together, under no route; the guard names no limit", async () => {
     const metrics = createMetrics("gateway");
     ({ app } = testGateway({ metrics, limitClasses: limited({ unknown: { address: once } }) }));
     expect(await statuses(1, { url: "/nowhere" })).toEqual([404]);
@@ -667,7 +667,7 @@ describe("forwarded calls", () => {
     for (const { headers } of answers) expect(headers["ratelimit-limit"]).toBeUndefined();
   });
 
-  test("forwarded calls wait for no count that is shared, and are told apart from our own", async () => {
+  test("forwarded calls wait for no count that is shared, and are distinguished from our own", async () => {
     const metrics = createMetrics("gateway");
     const memory = createMemoryLimiter({ replicas: 1, now: () => 0 });
     const asked = () => {

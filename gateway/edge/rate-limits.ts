@@ -26,56 +26,89 @@ type SharedScope = Exclude<LimitScope, "device">;
 
 type Hook = (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) => void;
 
-export interface RateLimits {
-  /** Limits a network's concurrent calls. */
-  enter: Hook;
-  beforeAuthentication: Hook;
-  afterAuthentication: Hook;
-  /** Limits the concurrent logins of strangers. After the body: a slow one must hold no place. */
-  beforeWork: Hook;
-  /** @returns the guard's error, or `too_many_requests`. */
-  refusedByGuard(request: FastifyRequest, error: Error): Error;
-  noteAnswer(request: FastifyRequest, reply: FastifyReply): void;
-}
-
 /** The share of a network's limit that may run concurrently, for example pipelined. */
 const AT_ONCE = 0.5;
 
 /** Totals of public routes count unknown callers only: refused clients must not use up the capacity of others. */
-export function createRateLimits(deps: RateLimitDeps): RateLimits {
-  const { metrics, callLimiter, proxyLimiter, strangerPlaces } = deps;
-  const refusals = metrics.counter(
-    "gatehouse_rate_limited_total",
-    "Calls refused by the gateway with 429, or 503 for lack of a stranger's place.",
-    ["limit", "route"],
-  );
-  metrics.gauge("gatehouse_rate_limit_entries", "Rate-limit counters in memory.", ["calls"], (gauge) => {
-    gauge.set({ calls: "own" }, callLimiter.size);
-    gauge.set({ calls: "proxied" }, proxyLimiter.size);
-  });
+export class RateLimits {
+  readonly #deps: RateLimitDeps;
+  readonly #refusals: ReturnType<Metrics["counter"]>;
+  readonly #underWay = new ShareCounts();
+  readonly beforeAuthentication = this.#hook(bucketsBeforeAuthentication);
+  readonly afterAuthentication = this.#hook(bucketsAfterAuthentication);
 
-  const underWay = new ShareCounts();
-
-  function settle(request: FastifyRequest, reply: FastifyReply, verdict: Verdict): void {
-    const { refusedBy, waitMs, own, isStranger = false } = verdict;
-    if (refusedBy !== undefined) {
-      refusals.inc({ limit: refusedBy.scope, route: request.state.policy?.pattern ?? "(none)" });
-      // Do not reveal the global limit.
-      const limit = refusedBy.scope === "total" ? {} : { limit: refusedBy.limit.burst };
-      throw new DomainError("too_many_requests", undefined, { retryAfterMs: Math.ceil(waitMs), ...limit });
-    }
-    if (isStranger) writableState(request).isStranger = true;
-    if (own === undefined || request.state.target !== null || request.state.policy === null) return;
-    reply.header("ratelimit-limit", own.limit);
-    reply.header("ratelimit-remaining", own.remaining);
-    reply.header("ratelimit-reset", own.resetS);
+  constructor(deps: RateLimitDeps) {
+    this.#deps = deps;
+    const { metrics, callLimiter, proxyLimiter } = deps;
+    this.#refusals = metrics.counter(
+      "gatehouse_rate_limited_total",
+      "Calls refused by the gateway with 429, or 503 for lack of a stranger's place.",
+      ["limit", "route"],
+    );
+    metrics.gauge("gatehouse_rate_limit_entries", "Rate-limit counters in memory.", ["calls"], (gauge) => {
+      gauge.set({ calls: "own" }, callLimiter.size);
+      gauge.set({ calls: "proxied" }, proxyLimiter.size);
+    });
   }
 
-  const hook =
-    (bucketsOf: (request: FastifyRequest, deps: RateLimitDeps) => Bucket[]): Hook =>
-    (request, reply, done) => {
-      const buckets = bucketsOf(request, deps);
-      const answer = (verdict: Verdict) => settle(request, reply, verdict);
+  /** Limits a network's concurrent calls. */
+  readonly enter: Hook = (request, _reply, done) => {
+    const isOpenToAll = isPublic(request) || request.state.policy?.orTokenInBody !== undefined;
+    const limit =
+      isOpenToAll && request.state.target === null ? limitOf(request, this.#deps, "address") : undefined;
+    if (limit === undefined) return done();
+    const kind = kindOf(request, "address");
+    const max = Math.max(Math.floor(limit.burst * AT_ONCE), 1);
+    try {
+      const callers = networksOf(clientIp(request));
+      writableState(request).leave = this.#underWay.enter({ kind, callers, max });
+    } catch (error) {
+      this.#count("open", request);
+      return done(error as Error);
+    }
+    done();
+  };
+
+  /** Limits the concurrent logins of strangers. After the body: a slow one must hold no place. */
+  readonly beforeWork: Hook = (request, _reply, done) => {
+    if (!request.state.isStranger || limitClassOfRequest(request) !== "login") return done();
+    try {
+      writableState(request).place = this.#deps.strangerPlaces.enter(networksOf(clientIp(request)));
+    } catch (error) {
+      this.#count("strangers", request);
+      return done(error as Error);
+    }
+    done();
+  };
+
+  /** @returns the guard's error, or `too_many_requests`. */
+  refusedByGuard(request: FastifyRequest, error: Error): Error {
+    const { refusedBy, waitMs } = this.#deps.callLimiter.takeHere(unknownBuckets(request, this.#deps));
+    if (refusedBy === undefined) return error;
+    this.#refusals.inc({ limit: refusedBy.scope, route: "(none)" });
+    return new DomainError("too_many_requests", undefined, { retryAfterMs: Math.ceil(waitMs) });
+  }
+
+  noteAnswer(request: FastifyRequest, reply: FastifyReply): void {
+    const state = writableState(request);
+    state.leave?.();
+    state.leave = null;
+    state.place?.leave(state.errorCode === "busy");
+    state.place = null;
+    if (state.target !== null || reply.statusCode >= 400) return;
+    // A valid token, or a session that began or continues.
+    if (state.access === null && state.proof?.actor.sessionId === undefined) return;
+    void this.#deps.callLimiter.remember({
+      network: networkOf(clientIp(request)),
+      device: deviceOf(request),
+    });
+  }
+
+  #hook(bucketsOf: (request: FastifyRequest, deps: RateLimitDeps) => Bucket[]): Hook {
+    return (request, reply, done) => {
+      const { callLimiter, proxyLimiter } = this.#deps;
+      const buckets = bucketsOf(request, this.#deps);
+      const answer = (verdict: Verdict) => this.#settle(request, reply, verdict);
       try {
         if (request.state.target !== null) answer(proxyLimiter.take(buckets));
         else if (COUNTED_HERE.has(limitClassOfRequest(request))) answer(callLimiter.takeHere(buckets));
@@ -92,53 +125,26 @@ export function createRateLimits(deps: RateLimitDeps): RateLimits {
       }
       done();
     };
+  }
 
-  return {
-    enter(request, _reply, done) {
-      const isOpenToAll = isPublic(request) || request.state.policy?.orTokenInBody !== undefined;
-      const limit =
-        isOpenToAll && request.state.target === null ? limitOf(request, deps, "address") : undefined;
-      if (limit === undefined) return done();
-      const kind = kindOf(request, "address");
-      const max = Math.max(Math.floor(limit.burst * AT_ONCE), 1);
-      try {
-        writableState(request).leave = underWay.enter({ kind, callers: networksOf(clientIp(request)), max });
-      } catch (error) {
-        refusals.inc({ limit: "open", route: request.state.policy?.pattern ?? "(none)" });
-        return done(error as Error);
-      }
-      done();
-    },
-    beforeAuthentication: hook(bucketsBeforeAuthentication),
-    afterAuthentication: hook(bucketsAfterAuthentication),
-    beforeWork(request, _reply, done) {
-      if (!request.state.isStranger || limitClassOfRequest(request) !== "login") return done();
-      try {
-        writableState(request).place = strangerPlaces.enter(networksOf(clientIp(request)));
-      } catch (error) {
-        refusals.inc({ limit: "strangers", route: request.state.policy?.pattern ?? "(none)" });
-        return done(error as Error);
-      }
-      done();
-    },
-    refusedByGuard(request, error) {
-      const { refusedBy, waitMs } = callLimiter.takeHere(unknownBuckets(request, deps));
-      if (refusedBy === undefined) return error;
-      refusals.inc({ limit: refusedBy.scope, route: "(none)" });
-      return new DomainError("too_many_requests", undefined, { retryAfterMs: Math.ceil(waitMs) });
-    },
-    noteAnswer(request, reply) {
-      const state = writableState(request);
-      state.leave?.();
-      state.leave = null;
-      state.place?.leave(state.errorCode === "busy");
-      state.place = null;
-      if (state.target !== null || reply.statusCode >= 400) return;
-      // A valid token, or a session that began or continues.
-      if (state.access === null && state.proof?.actor.sessionId === undefined) return;
-      void callLimiter.remember({ network: networkOf(clientIp(request)), device: deviceOf(request) });
-    },
-  };
+  #settle(request: FastifyRequest, reply: FastifyReply, verdict: Verdict): void {
+    const { refusedBy, waitMs, own, isStranger = false } = verdict;
+    if (refusedBy !== undefined) {
+      this.#count(refusedBy.scope, request);
+      // Do not reveal the global limit.
+      const limit = refusedBy.scope === "total" ? {} : { limit: refusedBy.limit.burst };
+      throw new DomainError("too_many_requests", undefined, { retryAfterMs: Math.ceil(waitMs), ...limit });
+    }
+    if (isStranger) writableState(request).isStranger = true;
+    if (own === undefined || request.state.target !== null || request.state.policy === null) return;
+    reply.header("ratelimit-limit", own.limit);
+    reply.header("ratelimit-remaining", own.remaining);
+    reply.header("ratelimit-reset", own.resetS);
+  }
+
+  #count(limit: string, { state }: FastifyRequest): void {
+    this.#refusals.inc({ limit, route: state.policy?.pattern ?? "(none)" });
+  }
 }
 
 const COUNTED_HERE: ReadonlySet<LimitClass> = new Set(["document", "page", "unknown"]);

@@ -78,7 +78,7 @@ describe("a refused call of a known caller is one outcome in the audit log", () 
   });
 });
 
-test("a token whose signature nobody checked names nobody, and reading with one that is over is not told", async () => {
+test("a token whose signature nobody checked names nobody, and reading with one that is over is not recorded", async () => {
   const { call, entries } = gateway();
   for (const token of ["unsigned-token", "forged"]) await call("POST", "/auth/logout", token);
   for (const token of ["revoked-token", "expired-token"]) await call("GET", "/auth/me", token);
@@ -86,7 +86,7 @@ test("a token whose signature nobody checked names nobody, and reading with one 
   expect(entries).toEqual([]);
 });
 
-test("a user's refusals are told ten times, and then counted", async () => {
+test("a user's refusals are recorded ten times, and then counted", async () => {
   // The clock stands still, so that the bucket does not refill on a slow machine.
   const nowMs = vi.spyOn(performance, "now").mockReturnValue(performance.now());
   onTestFinished(() => nowMs.mockRestore());

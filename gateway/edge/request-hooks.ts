@@ -20,7 +20,7 @@ import {
 } from "./authenticate.ts";
 import type { EndingConnections } from "./http-server.ts";
 import { createOwnTurns } from "./own-turns.ts";
-import { createRateLimits, type RateLimitDeps, type RateLimits } from "./rate-limits.ts";
+import { type RateLimitDeps, RateLimits } from "./rate-limits.ts";
 import { createRecordRefusal } from "./refused-calls.ts";
 import { guardBrowserSession } from "./request/browser-session.ts";
 import type { Completion, OnCompleted } from "./request/completion.ts";
@@ -58,7 +58,7 @@ export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
     if (target === null || policy === null) setStandardHeaders(request, reply);
     done();
   });
-  const limits = createRateLimits(deps);
+  const limits = new RateLimits(deps);
   app.addHook("onRequest", createGuard(deps, limits));
   app.addHook("onRequest", limits.enter);
   app.addHook("onRequest", (request, _reply, done) => {

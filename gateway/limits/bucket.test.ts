@@ -34,17 +34,17 @@ test.each([
   (order) => {
     const buckets = { wide: own("wide", 60), narrow: own("narrow", 4) };
     const names = [order.first, order.second];
-    const told = verdict(
+    const reported = verdict(
       names.map((name) => buckets[name]),
       [0, 0],
     );
-    expect(told).toEqual({ waitMs: 0, own: { limit: 4, remaining: 3, resetS: 15 } });
+    expect(reported).toEqual({ waitMs: 0, own: { limit: 4, remaining: 3, resetS: 15 } });
   },
 );
 
 test("of two buckets with the same room the caller learns of the first, its smallest network", () => {
-  const { own: told } = verdict([own("/64", 4), own("/56", 16)], [30_000, 52_500]);
-  expect(told).toEqual({ limit: 4, remaining: 1, resetS: 45 });
+  const { own: reported } = verdict([own("/64", 4), own("/56", 16)], [30_000, 52_500]);
+  expect(reported).toEqual({ limit: 4, remaining: 1, resetS: 45 });
 });
 
 test("a full bucket has no room, and the longest wait is returned", () => {

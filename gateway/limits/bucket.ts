@@ -16,7 +16,7 @@ export interface Verdict {
   refusedBy?: Bucket;
   /** 0 if there is room. */
   waitMs: number;
-  /** No recent success of the caller's network or device. Told only where strangers are limited. */
+  /** No recent success of the caller's network or device. Set only where strangers are limited. */
   isStranger?: true;
   /** Of the caller's own buckets (address, user), the one with the least room. */
   own?: { limit: number; remaining: number; resetS: number };

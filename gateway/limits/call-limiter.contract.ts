@@ -113,15 +113,15 @@ export function testLimiterContract(name: string, open: () => Promise<LimiterUnd
       expect(await admitted(5, address("192.0.2.1", 2), strangers(10, "192.0.2.1"))).toBe(2);
     });
 
-    test("a verdict tells strangers from known networks and devices", async () => {
-      const told = async (...buckets: Bucket[]) => (await limiter.take(buckets)).isStranger;
-      expect(await told(strangers(10, "192.0.2.1"))).toBe(true);
+    test("a verdict distinguishes strangers from known networks and devices", async () => {
+      const isStranger = async (...buckets: Bucket[]) => (await limiter.take(buckets)).isStranger;
+      expect(await isStranger(strangers(10, "192.0.2.1"))).toBe(true);
       const device = { key: "phone", userId: "0199a000-0000-7000-8000-00000000000a" };
       await limiter.remember({ network: "192.0.2.1", device });
-      expect(await told(address("192.0.2.1", 10), strangers(10, "192.0.2.1"))).toBeUndefined();
-      expect(await told(ofDevice("phone"), strangers(10, "192.0.2.2"))).toBeUndefined();
-      expect(await told(ofDevice("made up"), strangers(10, "192.0.2.2"))).toBe(true);
-      expect(await told(address("192.0.2.2", 10))).toBeUndefined();
+      expect(await isStranger(address("192.0.2.1", 10), strangers(10, "192.0.2.1"))).toBeUndefined();
+      expect(await isStranger(ofDevice("phone"), strangers(10, "192.0.2.2"))).toBeUndefined();
+      expect(await isStranger(ofDevice("made up"), strangers(10, "192.0.2.2"))).toBe(true);
+      expect(await isStranger(address("192.0.2.2", 10))).toBeUndefined();
     });
 
     test("what a known network does leaves strangers theirs", async () => {

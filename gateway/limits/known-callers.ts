@@ -4,7 +4,7 @@ const DAY_MS = 86_400_000;
 /** A caller is known for this time after a success, and at most twice as long. */
 export const GENERATION_MS = 15 * DAY_MS;
 /** Redis may have lost its data. */
-const TELL_AGAIN_MS = 3_600_000;
+const SEND_AGAIN_MS = 3_600_000;
 /** About 12 MB when full. */
 const MAX_NAMES = 100_000;
 /** For each user. A login without a device token creates a device, so one account could create any number. */
@@ -27,14 +27,14 @@ export interface LetInDevice {
 export class KnownCallers {
   readonly #networks: RecentNames;
   readonly #devices: RecentNames;
-  readonly #told: RecentNames;
+  readonly #sent: RecentNames;
   readonly #newDevices: NewDevices;
 
   /** Each of `replicas` gateways accepts its share of new devices. */
   constructor(replicas: number, max = MAX_NAMES) {
     this.#networks = new RecentNames(max);
     this.#devices = new RecentNames(max);
-    this.#told = new RecentNames(max);
+    this.#sent = new RecentNames(max);
     this.#newDevices = new NewDevices(Math.max(1, Math.floor(NEW_DEVICES_A_DAY / replicas)));
   }
 
@@ -55,7 +55,7 @@ export class KnownCallers {
     const { key, userId } = device;
     if (this.hasDevice(key, nowMs) || (userId !== undefined && this.#newDevices.admit(userId, nowMs)))
       this.#devices.add(key, nowMs);
-    return this.#told.add(key, nowMs) || isDue || userId !== undefined;
+    return this.#sent.add(key, nowMs) || isDue || userId !== undefined;
   }
 }
 
@@ -76,7 +76,7 @@ class RecentNames {
   /** @returns false if it was added within the last hour. */
   add(name: string, nowMs: number): boolean {
     const beforeMs = this.#seenMs.get(name);
-    if (beforeMs !== undefined && nowMs - beforeMs < TELL_AGAIN_MS) return false;
+    if (beforeMs !== undefined && nowMs - beforeMs < SEND_AGAIN_MS) return false;
     this.#seenMs.delete(name);
     this.#seenMs.set(name, nowMs);
     const [oldest] = this.#seenMs.keys();

@@ -268,10 +268,10 @@ describe.skipIf(program === undefined)("with Redis", () => {
       expect(all.map((limiter) => admitted(limiter, 100, bucketOf(30)))).toEqual([0, 0, 0]);
     });
 
-    test("however many users call, an exchange tells of a bounded number", async () => {
+    test("however many users call, an exchange sends a bounded number", async () => {
       const { all, shared } = await gatewaysByHand();
       const [one, other] = all as [ReconciledLimiter, ReconciledLimiter];
-      const told = () => shared[0]?.ask((client) => client.dbsize());
+      const storedKeys = () => shared[0]?.ask((client) => client.dbsize());
       const bucket = (index: number): Bucket => ({
         ...bucketOf(1),
         name: `${index}`,
@@ -279,7 +279,7 @@ describe.skipIf(program === undefined)("with Redis", () => {
       for (let index = 0; index < 3_500; index += 1) one.take([bucket(index)]);
       for (const count of [1_000, 2_000, 3_000, 3_500]) {
         await one.exchange();
-        expect(await told()).toBe(count);
+        expect(await storedKeys()).toBe(count);
       }
       const learnt = async (index: number) => {
         other.take([bucket(index)]);

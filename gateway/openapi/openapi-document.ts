@@ -168,7 +168,7 @@ function securityOf({ auth, permissions = [], docs }: DocumentedRoute["config"])
     : auth.roles.map((role) => ({ accessToken: [role] }));
 }
 
-/** In a browser session the body may be absent, and has nothing that it does not have without. */
+/** Optional if a browser session can do without it: what it lacks then is in a cookie. */
 function requestBody(
   { body = z.undefined(), browserBody = body }: DocumentedRoute["schema"],
   { bodyTypes = [JSON_TYPE] }: RouteDocs,

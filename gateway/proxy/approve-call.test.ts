@@ -67,7 +67,7 @@ async function pay(...headers: string[]): Promise<number | undefined> {
   return statuses(text)[0];
 }
 
-test("an approved call is repeated with the very key that was checked, and the upstream is told which is which", async () => {
+test("an approved call is repeated with the very key that was checked, and the upstream learns which is which", async () => {
   // A list in one line, and bytes beyond ASCII.
   const key = "a, b; \u00e9\u00ff";
   expect(await pay(`Idempotency-Key: ${key}`)).toBe(200);

@@ -22,7 +22,7 @@ function passed(sent: readonly string[], target = targetOf()): string[] {
 const valuesOf = (name: string, headers: readonly string[]) =>
   headers.filter((_, index) => index % 2 === 1 && headers[index - 1] === name);
 
-test("an answer loses its connection's headers and what it tells of the upstream", () => {
+test("an answer loses its connection's headers and what it says about the upstream", () => {
   const sent = {
     Connection: "keep-alive, X-Internal",
     "X-Internal": "1",

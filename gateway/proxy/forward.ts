@@ -39,6 +39,15 @@ const MAX_COPIED_BYTES = 16_384;
 const SILENCE_MARGIN_MS = 5_000;
 const IDEMPOTENT: ReadonlySet<string> = new Set(["GET", "HEAD"]);
 
+/** What the proxy has decided on before a call goes to an upstream. */
+export interface ProxiedCall {
+  request: FastifyRequest;
+  reply: FastifyReply;
+  target: ProxyTarget;
+  /** For the upstream. */
+  authorization: string | null;
+}
+
 export interface ForwardDeps {
   completion: Pick<Completion, "decided">;
   audit: Pick<AuditTrail, "recordOutcome">;
@@ -48,19 +57,13 @@ export interface ForwardDeps {
 
 /**
  * Unsent calls try the next upstream. GET and HEAD are repeated once after a kept-alive connection was closed (RFC 9110
- * §9.2.2). @param authorization for the upstream. @throws {DomainError}
+ * §9.2.2). @throws {DomainError}
  */
-export function forward(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  target: ProxyTarget,
-  authorization: string | null,
-  deps: ForwardDeps,
-): void {
+export function forward(proxied: ProxiedCall, deps: ForwardDeps): void {
   // It left during the audit write, so no `close` event follows.
-  if (reply.raw.destroyed) throw new ClientGone();
-  const call = new ForwardedCall(request, reply, target, authorization, deps);
-  noteExchange(request, call);
+  if (proxied.reply.raw.destroyed) throw new ClientGone();
+  const call = new ForwardedCall(proxied, deps);
+  noteExchange(proxied.request, call);
   call.begin();
 }
 
@@ -134,13 +137,7 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
   #failure: Error | undefined;
   #total: NodeJS.Timeout | undefined;
 
-  constructor(
-    request: FastifyRequest,
-    reply: FastifyReply,
-    target: ProxyTarget,
-    authorization: string | null,
-    deps: ForwardDeps,
-  ) {
+  constructor({ request, reply, target, authorization }: ProxiedCall, deps: ForwardDeps) {
     const { route } = target;
     this.call = exchangeCallOf(request);
     this.#request = request;

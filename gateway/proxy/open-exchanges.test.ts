@@ -424,7 +424,7 @@ describe("the sweep over what is open", () => {
     expect(ended).toEqual(["token token_invalid"]);
   });
 
-  test("counts once what takes its time to end, asks for it no more, and tells it until it has ended", async () => {
+  test("counts once what takes its time to end, asks for it no more, and reports it until it has ended", async () => {
     enter("token");
     await vi.advanceTimersByTimeAsync(1_000);
     await answerAll(revoked);

@@ -1,10 +1,9 @@
-import type { FastifyReply, FastifyRequest, HTTPMethods } from "fastify";
+import type { HTTPMethods } from "fastify";
 import { DomainError } from "#kit/values/errors.ts";
 import type { ApprovalDemand } from "#routes-file/routes-file.ts";
 import type { GatewayApp } from "../edge/request/request-state.ts";
-import type { ProxyTarget } from "../routing/proxy-table.ts";
 import { type ApprovalServices, passApproval, readApprovedBody } from "./approve-call.ts";
-import { type ForwardDeps, forward } from "./forward.ts";
+import { type ForwardDeps, forward, type ProxiedCall } from "./forward.ts";
 import type { UpstreamTokens } from "./upstream-tokens.ts";
 import type { WebSockets } from "./websocket.ts";
 
@@ -35,38 +34,27 @@ export function registerProxyRoutes(app: GatewayApp, deps: ProxyDeps): void {
       if (target === null) throw new DomainError("not_found");
       const authorization = deps.upstreamTokens.authorizationFor(request, target.route);
       if (!(authorization instanceof Promise)) {
-        pass(request, reply, { target, authorization }, deps);
+        pass({ request, reply, target, authorization }, deps);
         return;
       }
       authorization
-        .then((exchanged) => pass(request, reply, { target, authorization: exchanged }, deps))
+        .then((exchanged) => pass({ request, reply, target, authorization: exchanged }, deps))
         .catch((error: unknown) => reply.send(error));
     },
   });
 }
 
-interface Passage {
-  target: ProxyTarget;
-  /** For the upstream. */
-  authorization: string | null;
-}
-
-function pass(request: FastifyRequest, reply: FastifyReply, passage: Passage, deps: ProxyDeps): void {
-  const { target, authorization } = passage;
-  const { policy, upgrade } = request.state;
-  if (upgrade !== null) deps.webSockets.connect(request, reply, target, authorization, upgrade);
-  else if (policy?.approval === undefined) forward(request, reply, target, authorization, deps);
-  else forwardApproved(request, reply, { ...passage, demand: policy.approval }, deps);
+function pass(call: ProxiedCall, deps: ProxyDeps): void {
+  const { policy, upgrade } = call.request.state;
+  if (upgrade !== null) deps.webSockets.connect(call, upgrade);
+  else if (policy?.approval === undefined) forward(call, deps);
+  else forwardApproved(call, policy.approval, deps);
 }
 
 /** Nothing reaches the upstream before the approval is used. */
-function forwardApproved(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  approved: Passage & { demand: ApprovalDemand },
-  deps: ProxyDeps,
-): void {
-  passApproval(request, approved, deps)
-    .then(() => forward(request, reply, approved.target, approved.authorization, deps))
+function forwardApproved(call: ProxiedCall, demand: ApprovalDemand, deps: ProxyDeps): void {
+  const { request, reply, target } = call;
+  passApproval(request, { target, demand }, deps)
+    .then(() => forward(call, deps))
     .catch((error: unknown) => reply.send(error));
 }

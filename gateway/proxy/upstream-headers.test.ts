@@ -127,7 +127,7 @@ test.each([
   expect(forwarded([name, "forged"], [name, "again"])).toEqual(OURS);
 });
 
-/** By these, proxies, single sign-on, clouds and frameworks tell who calls, from where, and what for. */
+/** By these, proxies, single sign-on, clouds and frameworks say who calls, from where, and what for. */
 const IDENTITY_NAMES = `
   Remote-User Remote-Email Remote-Groups Remote-Name REMOTE_USER X-Remote-User X-Remote-Group X-Remote-Extra-Scopes
   X-WEBAUTH-USER X-WEBAUTH-EMAIL X-WEBAUTH-ROLE X-Webauth-Groups X-Auth-Request-User X-Auth-Request-Email

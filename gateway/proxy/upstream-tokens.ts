@@ -40,7 +40,7 @@ const MAX_AUDIENCES = 16;
 /** The token of an API key is renewed while the key goes on. */
 const RENEWAL_MS = 30_000;
 /** What the caller may learn of a failed exchange. */
-const TELLABLE: ReadonlySet<ErrorCode> = new Set([
+const CLIENT_ERRORS: ReadonlySet<ErrorCode> = new Set([
   "token_invalid",
   "token_expired",
   "too_many_requests",
@@ -138,7 +138,7 @@ export class UpstreamTokens {
     const code = error instanceof DomainError ? error.code : "internal_error";
     const isRefused = code === "token_invalid" || code === "token_expired";
     this.#count(isRefused ? "refused" : "failed");
-    if (error instanceof DomainError && TELLABLE.has(code)) return error;
+    if (error instanceof DomainError && CLIENT_ERRORS.has(code)) return error;
     this.#deps.logger.error({ err: error, audience }, "a token could not be exchanged");
     return new DomainError("service_unavailable", undefined, { cause: error });
   }

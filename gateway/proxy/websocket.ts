@@ -22,7 +22,7 @@ import {
 import type { ProxyTable, ProxyTarget } from "../routing/proxy-table.ts";
 import type { Upstream } from "../routing/upstream.ts";
 import { addDownstreamHeaders } from "./downstream-headers.ts";
-import { breakerCaller, enterUpstream, upstreamPath } from "./forward.ts";
+import { breakerCaller, enterUpstream, type ProxiedCall, upstreamPath } from "./forward.ts";
 import { forwardedHeaders } from "./forwarded-headers.ts";
 import { guarded } from "./guarded-handler.ts";
 import {
@@ -86,15 +86,9 @@ export class WebSockets {
     deps.metrics.gauge("gatehouse_websockets", "Open WebSockets.", [], (gauge) => gauge.set(this.#open.size));
   }
 
-  /** @param authorization for the upstream. */
-  connect(
-    request: FastifyRequest,
-    reply: FastifyReply,
-    target: ProxyTarget,
-    authorization: string | null,
-    upgrade: Upgrade,
-  ): void {
+  connect(proxied: ProxiedCall, upgrade: Upgrade): void {
     if (upgrade.socket.destroyed) throw new ClientGone();
+    const { request, target } = proxied;
     const { route } = target;
     if (route.allowedOrigins.length > 0 && request.headers.origin !== undefined) {
       if (!isOriginAllowed(request)) {
@@ -104,10 +98,11 @@ export class WebSockets {
     const { maxWebSockets, exchanges, completion } = this.#deps;
     const free = maxWebSockets - this.#open.size;
     if (free <= 0) throw new DomainError("service_unavailable");
-    const exchange = new WebSocketExchange(request, reply, target, authorization, upgrade, completion, () => {
+    const onEnd = () => {
       exchanges.leave(exchange);
       this.#open.delete(exchange);
-    });
+    };
+    const exchange = new WebSocketExchange(proxied, { upgrade, completion, onEnd });
     const callers = callersOf(request);
     exchanges.enter(exchange, {
       kind: route.webSocketKind,
@@ -123,6 +118,12 @@ export class WebSockets {
   close(): void {
     for (const exchange of this.#open) exchange.fail(new DomainError("service_unavailable"));
   }
+}
+
+interface WebSocketExchangeDeps {
+  upgrade: Upgrade;
+  completion: Completion;
+  onEnd: () => void;
 }
 
 class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHandler {
@@ -141,23 +142,15 @@ class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHa
   #state: "handshake" | "open" | "over" = "handshake";
   #failure: Error | undefined;
 
-  constructor(
-    request: FastifyRequest,
-    reply: FastifyReply,
-    target: ProxyTarget,
-    authorization: string | null,
-    upgrade: Upgrade,
-    completion: Completion,
-    onEnd: () => void,
-  ) {
+  constructor({ request, reply, target, authorization }: ProxiedCall, deps: WebSocketExchangeDeps) {
     this.call = exchangeCallOf(request);
     this.#request = request;
     this.#reply = reply;
     this.#target = target;
     this.#authorization = authorization;
-    this.#upgrade = upgrade;
-    this.#completion = completion;
-    this.#onEnd = onEnd;
+    this.#upgrade = deps.upgrade;
+    this.#completion = deps.completion;
+    this.#onEnd = deps.onEnd;
     noteExchange(request, this);
   }
 

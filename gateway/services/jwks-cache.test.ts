@@ -82,7 +82,7 @@ test("a banned key is served no more: not from memory, not while token-service i
   expect(await get()).toEqual({ json: setOf("good", "new"), maxAgeS: 60 });
 });
 
-test("after a ban readers are told to keep the set for a minute at most, until the ban is ten minutes old", async () => {
+test("after a ban readers are asked to keep the set for a minute at most, until the ban is ten minutes old", async () => {
   const { state, get, refuseKey } = cache(async () => setOf("good"));
   refuseKey("banned");
   expect((await get()).maxAgeS).toBe(60);

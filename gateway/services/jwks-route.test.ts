@@ -12,7 +12,7 @@ test("the public keys are for everyone, and for as long as they are good", async
   }
 });
 
-test("a reader that has the key set is told so, until the set changes", async () => {
+test("a reader that has the key set is answered so, until the set changes", async () => {
   let json = '{"keys":[]}';
   const { app } = testGateway({ jwks: { get: async () => ({ json, maxAgeS: 250 }) } });
   const url = "/.well-known/jwks.json";

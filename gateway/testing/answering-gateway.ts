@@ -163,110 +163,108 @@ const approval = {
 };
 const returnTo = "https://app.example/signed-in";
 
-/** Its services return all their answers in turn. `overrides` replace other parts. */
-export function answeringGateway(overrides: Parameters<typeof testGateway>[0] = {}) {
-  let failing: DomainError | undefined;
-  let turn = 0;
-  const give = (...answers: unknown[]) => {
-    return async () => {
-      if (failing !== undefined) throw failing;
-      turn += 1;
-      // The contract is checked on the gateway's answers.
-      return answers[turn % answers.length] as never;
-    };
+type Give = (...answers: unknown[]) => () => Promise<never>;
+
+function accountAnswers(give: Give) {
+  return {
+    register: give(user),
+    login: give(...logins, { result: { $case: "mfaChallenge", value: mfaChallengeOfPasskey() } }),
+    getUser: give(account, {
+      user: { ...ada, mfaEnabled: true },
+      recoveryCodesLeft: 9,
+      hasTotp: true,
+      hasPassword: true,
+    }),
+    verifyEmail: give(user),
+    disownAccount: give(ended),
+    resendVerification: give({}),
+    forgotPassword: give({}),
+    resetPassword: give(ended),
+    changePassword: give(ended),
+    changePasswordAtLogin: give({ result: { result } }, { result: logins[3] }),
+    updateProfile: give(user),
+    deleteAccount: give(ended),
+    changeEmail: give({}),
+    confirmEmailChange: give(user),
+    endOwnSessions: give(ended),
+    undoAccessChange: give(ended),
+    undoEmailChange: give(ended),
   };
-  const services: Parameters<typeof testGateway>[0] = {
-    limitClasses: withoutLimits(),
-    identity: {
-      register: give(user),
-      login: give(...logins, { result: { $case: "mfaChallenge", value: mfaChallengeOfPasskey() } }),
-      getUser: give(account, {
-        user: { ...ada, mfaEnabled: true },
-        recoveryCodesLeft: 9,
-        hasTotp: true,
-        hasPassword: true,
-      }),
-      verifyEmail: give(user),
-      disownAccount: give(ended),
-      resendVerification: give({}),
-      forgotPassword: give({}),
-      resetPassword: give(ended),
-      changePassword: give(ended),
-      changePasswordAtLogin: give({ result: { result } }, { result: logins[3] }),
-      updateProfile: give(user),
-      deleteAccount: give(ended),
-      changeEmail: give({}),
-      confirmEmailChange: give(user),
-      endOwnSessions: give(ended),
-      undoAccessChange: give(ended),
-      undoEmailChange: give(ended),
-      completeMfaLogin: give(
-        { result: { result } },
-        { result: { result: { $case: "passwordChange", value: passwordChange } } },
-      ),
-      beginTotpEnrollment: give(enrollment),
-      beginTotpEnrollmentAtLogin: give({ ...enrollment, userId: USER_ID }),
-      completeTotpEnrollmentAtLogin: give({ result: { result }, recoveryCodes: ["a", "b"] }),
-      confirmTotpEnrollment: give({ recoveryCodes: ["a", "b"], ...noneEnded }),
-      disableTotp: give(noneEnded),
-      getApproval: give(
-        {
-          ...approval,
-          state: "pending",
-          methods: ["passkey", "totp"],
-          passkeyOptionsJson: JSON.stringify(requestOptions),
-        },
-        { ...approval, state: "used", methods: [] },
-      ),
-      listPendingApprovals: give({ approvals: [{ ...approval, approvalId: USER_ID }] }, { approvals: [] }),
-      refuseApproval: give({}),
-      verifyApproval: give(
-        { approvalId: USER_ID, method: "totp", expiresInS: 240 },
-        { approvalId: USER_ID, method: "passkey", expiresInS: 240 },
-      ),
-      regenerateRecoveryCodes: give({ recoveryCodes: ["a", "b"] }),
-      beginStepUp: give(
-        { ...stepUp, methods: ["totp", "recovery_code"], passkeyOptionsJson: "" },
-        { ...stepUp, methods: ["passkey"], passkeyOptionsJson: JSON.stringify(requestOptions) },
-      ),
-      completeStepUp: give({ accessToken: "a.b.c", expiresInS: 900, acr: "urn:gatehouse:acr:2" }),
-      listTrustedDevices: give({ trustedDevices: [trustedDevice] }, { trustedDevices: [] }),
-      removeTrustedDevice: give({}),
-      listProviders: give({ providers: [{ name: "demo", displayName: "Demo" }] }, { providers: [] }),
-      beginOAuthLogin: give({ ...departure, isSecure: true }, { ...departure, isSecure: false }),
-      completeOAuthLogin: give(
-        { returnTo, ...logins[0], endedSessionIds: [tokens.sessionId] },
-        { returnTo, ...logins[1], ...noneEnded },
-        {
-          returnTo,
-          result: { $case: "oneTimeCode", value: { code: "code", userId: USER_ID } },
-          ...noneEnded,
-        },
-        { returnTo, result: { $case: "linked", value: identity }, ...noneEnded },
-        { returnTo, result: { $case: "errorCode", value: "link_required" }, ...noneEnded },
-      ),
-      exchangeOAuthCode: give(logins[0], logins[1], logins[3]),
-      listLinkedIdentities: give(
-        { identities: [identity, { ...identity, provider: "other", email: "" }] },
-        { identities: [] },
-      ),
-      unlinkIdentity: give({ endedSessionIds: [tokens.sessionId] }),
-      beginPasskeyRegistration: give({ optionsJson: JSON.stringify(creationOptions) }),
-      registerPasskey: give(
-        { passkey, recoveryCodes: ["a", "b"], ...noneEnded },
-        { passkey, recoveryCodes: [], ...ended },
-      ),
-      beginPasskeyRegistrationAtLogin: give({
-        optionsJson: JSON.stringify(creationOptions),
-        userId: USER_ID,
-      }),
-      completePasskeyRegistrationAtLogin: give({ result: { result }, recoveryCodes: ["a", "b"], passkey }),
-      listPasskeys: give({ passkeys: [passkey, { ...passkey, lastUsedAt: time }] }, { passkeys: [] }),
-      renamePasskey: give({ passkey }),
-      deletePasskey: give({ endedSessionIds: [tokens.sessionId] }),
-      beginPasskeyLogin: give({ challengeToken: "token", optionsJson: JSON.stringify(requestOptions) }),
-      completePasskeyLogin: give({ result: { result } }),
-    },
+}
+
+function factorAnswers(give: Give) {
+  return {
+    completeMfaLogin: give(
+      { result: { result } },
+      { result: { result: { $case: "passwordChange", value: passwordChange } } },
+    ),
+    beginTotpEnrollment: give(enrollment),
+    beginTotpEnrollmentAtLogin: give({ ...enrollment, userId: USER_ID }),
+    completeTotpEnrollmentAtLogin: give({ result: { result }, recoveryCodes: ["a", "b"] }),
+    confirmTotpEnrollment: give({ recoveryCodes: ["a", "b"], ...noneEnded }),
+    disableTotp: give(noneEnded),
+    getApproval: give(
+      {
+        ...approval,
+        state: "pending",
+        methods: ["passkey", "totp"],
+        passkeyOptionsJson: JSON.stringify(requestOptions),
+      },
+      { ...approval, state: "used", methods: [] },
+    ),
+    listPendingApprovals: give({ approvals: [{ ...approval, approvalId: USER_ID }] }, { approvals: [] }),
+    refuseApproval: give({}),
+    verifyApproval: give(
+      { approvalId: USER_ID, method: "totp", expiresInS: 240 },
+      { approvalId: USER_ID, method: "passkey", expiresInS: 240 },
+    ),
+    regenerateRecoveryCodes: give({ recoveryCodes: ["a", "b"] }),
+    beginStepUp: give(
+      { ...stepUp, methods: ["totp", "recovery_code"], passkeyOptionsJson: "" },
+      { ...stepUp, methods: ["passkey"], passkeyOptionsJson: JSON.stringify(requestOptions) },
+    ),
+    completeStepUp: give({ accessToken: "a.b.c", expiresInS: 900, acr: "urn:gatehouse:acr:2" }),
+    listTrustedDevices: give({ trustedDevices: [trustedDevice] }, { trustedDevices: [] }),
+    removeTrustedDevice: give({}),
+    listProviders: give({ providers: [{ name: "demo", displayName: "Demo" }] }, { providers: [] }),
+    beginOAuthLogin: give({ ...departure, isSecure: true }, { ...departure, isSecure: false }),
+    completeOAuthLogin: give(
+      { returnTo, ...logins[0], endedSessionIds: [tokens.sessionId] },
+      { returnTo, ...logins[1], ...noneEnded },
+      {
+        returnTo,
+        result: { $case: "oneTimeCode", value: { code: "code", userId: USER_ID } },
+        ...noneEnded,
+      },
+      { returnTo, result: { $case: "linked", value: identity }, ...noneEnded },
+      { returnTo, result: { $case: "errorCode", value: "link_required" }, ...noneEnded },
+    ),
+    exchangeOAuthCode: give(logins[0], logins[1], logins[3]),
+    listLinkedIdentities: give(
+      { identities: [identity, { ...identity, provider: "other", email: "" }] },
+      { identities: [] },
+    ),
+    unlinkIdentity: give({ endedSessionIds: [tokens.sessionId] }),
+    beginPasskeyRegistration: give({ optionsJson: JSON.stringify(creationOptions) }),
+    registerPasskey: give(
+      { passkey, recoveryCodes: ["a", "b"], ...noneEnded },
+      { passkey, recoveryCodes: [], ...ended },
+    ),
+    beginPasskeyRegistrationAtLogin: give({
+      optionsJson: JSON.stringify(creationOptions),
+      userId: USER_ID,
+    }),
+    completePasskeyRegistrationAtLogin: give({ result: { result }, recoveryCodes: ["a", "b"], passkey }),
+    listPasskeys: give({ passkeys: [passkey, { ...passkey, lastUsedAt: time }] }, { passkeys: [] }),
+    renamePasskey: give({ passkey }),
+    deletePasskey: give({ endedSessionIds: [tokens.sessionId] }),
+    beginPasskeyLogin: give({ challengeToken: "token", optionsJson: JSON.stringify(requestOptions) }),
+    completePasskeyLogin: give({ result: { result } }),
+  };
+}
+
+function administrationAnswers(give: Give) {
+  return {
     users: {
       listUsers: give({ users: [managed], nextCursor: "" }, { users: [], nextCursor: "next" }),
       getManagedUser: give({ user: managed, details }),
@@ -302,6 +300,11 @@ export function answeringGateway(overrides: Parameters<typeof testGateway>[0] = 
       ),
       revokeClientCredential: give({}),
     },
+  };
+}
+
+function tokenAnswers(give: Give) {
+  return {
     sessions: {
       revokeClientTokens: give({ sequence: 1 }),
       refreshSession: give({ tokens }),
@@ -338,42 +341,66 @@ export function answeringGateway(overrides: Parameters<typeof testGateway>[0] = 
         { keys: [] },
       ),
     },
-    auditQuery: {
-      searchEntries: give(
-        { entries: [intent, outcome, event], nextCursor: "" },
-        { entries: [], nextCursor: "next" },
-      ),
-      followEntries: give(
-        { entries: [intent, outcome, event], nextAfterSequence: 3, size: 3 },
-        { entries: [], nextAfterSequence: 0, size: 0 },
-      ),
-      summarizeLogins: give(
-        {
-          from: time,
-          to: time,
-          buckets: [{ start: time, logins: 4, failures: 1 }],
-          refusals: [{ reason: "wrong_password", count: 1 }],
-          openIntents: 1,
-          oldestOpenIntent: time,
-          countedUpTo: 3,
-          size: 3,
-        },
-        {
-          from: time,
-          to: time,
-          buckets: [],
-          refusals: [],
-          openIntents: 0,
-          oldestOpenIntent: undefined,
-          countedUpTo: 0,
-          size: 0,
-        },
-      ),
-      getEntry: give({ entry: outcome, ...proof, checkpoint }, { entry: event, ...unproven }),
-      getCheckpoint: give({ checkpoint, verifierKey: "log+00000000+AA" }),
-      proveInclusion: give({ leafHash: hash, proof: [hash] }, { leafHash: hash, proof: [] }),
-      proveConsistency: give({ proof: [] }, { proof: [hash] }),
-    },
+  };
+}
+
+function auditAnswers(give: Give) {
+  return {
+    searchEntries: give(
+      { entries: [intent, outcome, event], nextCursor: "" },
+      { entries: [], nextCursor: "next" },
+    ),
+    followEntries: give(
+      { entries: [intent, outcome, event], nextAfterSequence: 3, size: 3 },
+      { entries: [], nextAfterSequence: 0, size: 0 },
+    ),
+    summarizeLogins: give(
+      {
+        from: time,
+        to: time,
+        buckets: [{ start: time, logins: 4, failures: 1 }],
+        refusals: [{ reason: "wrong_password", count: 1 }],
+        openIntents: 1,
+        oldestOpenIntent: time,
+        countedUpTo: 3,
+        size: 3,
+      },
+      {
+        from: time,
+        to: time,
+        buckets: [],
+        refusals: [],
+        openIntents: 0,
+        oldestOpenIntent: undefined,
+        countedUpTo: 0,
+        size: 0,
+      },
+    ),
+    getEntry: give({ entry: outcome, ...proof, checkpoint }, { entry: event, ...unproven }),
+    getCheckpoint: give({ checkpoint, verifierKey: "log+00000000+AA" }),
+    proveInclusion: give({ leafHash: hash, proof: [hash] }, { leafHash: hash, proof: [] }),
+    proveConsistency: give({ proof: [] }, { proof: [hash] }),
+  };
+}
+
+/** Its services return all their answers in turn. `overrides` replace other parts. */
+export function answeringGateway(overrides: Parameters<typeof testGateway>[0] = {}) {
+  let failing: DomainError | undefined;
+  let turn = 0;
+  const give: Give = (...answers) => {
+    return async () => {
+      if (failing !== undefined) throw failing;
+      turn += 1;
+      // The contract is checked on the gateway's answers.
+      return answers[turn % answers.length] as never;
+    };
+  };
+  const services: Parameters<typeof testGateway>[0] = {
+    limitClasses: withoutLimits(),
+    identity: { ...accountAnswers(give), ...factorAnswers(give) },
+    ...administrationAnswers(give),
+    ...tokenAnswers(give),
+    auditQuery: auditAnswers(give),
     jwks: { get: give({ json: '{"keys":[{"kty":"OKP","kid":"k","crv":"Ed25519","x":"AA"}]}', maxAgeS: 60 }) },
     introspectionClients: {
       authenticate: (header) => (header === SERVICE_CREDENTIALS ? "service" : undefined),

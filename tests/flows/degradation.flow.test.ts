@@ -314,7 +314,7 @@ async function fillDisk(what: string): Promise<() => Promise<void>> {
   const isAlone = what === "full disk";
   if (!isAlone) {
     await system.kill("audit-service");
-    // The first entry that finds no room tells the gateway, which then is not ready.
+    // The first entry that finds no room notifies the gateway, which then is not ready.
     const ready = `http://127.0.0.1:${system.ports.GATEWAY_OPERATIONS_PORT}/readyz`;
     const isFailing = async () => (await (await fetch(ready)).text()).includes("audit spool");
     const hasNoRoom = async () => {

@@ -225,7 +225,7 @@ test("a hundred refreshes over three replicas give one chain and a hundred equal
   expect(new Set(answers.map(({ body }) => body.data.accessToken)).size).toBe(1);
 });
 
-test("a reused refresh token ends the session everywhere, is in the audit log, and its owner is told by mail", async () => {
+test("a reused refresh token ends the session everywhere, is in the audit log, and its owner is notified by mail", async () => {
   const api = apis[1] as ApiClient;
   const user = await api.newUser();
   const second = await api.post("/auth/refresh", { refreshToken: user.refreshToken });

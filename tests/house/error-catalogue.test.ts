@@ -30,7 +30,7 @@ test("docs/errors.md lists every code once, with its statuses and its sentence",
 });
 
 /**
- * What no route of ours answers as a status: what only a redirect tells, another method, an upstream API or a demand of the
+ * What no route of ours answers as a status: what only a redirect reports, another method, an upstream API or a demand of the
  * routes file; and `conflict` waits for its first route.
  */
 const OUTSIDE_OF_ROUTES = [
@@ -43,7 +43,7 @@ const OUTSIDE_OF_ROUTES = [
   "upstream_timeout",
 ];
 
-test("the document names the failures that the end of a login at a provider tells by its redirect", async () => {
+test("the document names the failures that the end of a login at a provider reports by its redirect", async () => {
   expect([...REDIRECTED].sort()).toEqual([...REDIRECTED_CODES].sort());
   const { paths } = await answeringGateway().document();
   const callback = paths["/auth/{provider}/callback"]?.get;

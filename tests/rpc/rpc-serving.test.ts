@@ -256,7 +256,7 @@ test("who serves no more ends its streams, lets calls under way end and takes no
   expect(other.ending).toBeUndefined();
 });
 
-test("a connection that became ready after the server stopped is told to leave by its first stream", async () => {
+test("a connection that became ready after the server stopped is asked to leave by its first stream", async () => {
   await start({ watchRevocations: countForEver });
   const socket = connect(port, "127.0.0.1");
   await once(socket, "connect");

@@ -30,10 +30,10 @@ export const ACCOUNT_CASES: readonly AttackCase[] = [
         headers: device,
       });
       must(right.status === 200, `the owner's right code: ${right.status} ${right.body.error?.code}`);
-      const told = (await mailsTo(target, email)).map(({ subject }) => subject);
+      const subjects = (await mailsTo(target, email)).map(({ subject }) => subject);
       must(
-        told.some((subject) => /code|password|factor/i.test(subject)),
-        `no mail tells of it: ${told.join(", ")}`,
+        subjects.some((subject) => /code|password|factor/i.test(subject)),
+        `no mail reports it: ${subjects.join(", ")}`,
       );
     },
   },

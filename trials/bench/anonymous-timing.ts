@@ -1,5 +1,5 @@
 /**
- * Whether the time of an answer tells if an address has an account: interleaved samples of each class for forgotten
+ * Whether the time of an answer shows whether an address has an account: interleaved samples of each class for forgotten
  * passwords, resent verifications, and registrations with REGISTRATION_DISCLOSES=false. AUC as in login-timing.
  *
  *   npm run trial -- anonymous-timing

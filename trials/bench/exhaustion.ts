@@ -3,7 +3,7 @@
  * of them. Each attack is measured between two quiet times of the same run: calls a second that verified users get
  * through, and the latency of calls at a fixed rate. The aim: half of the throughput, and at most 3 times the quiet p99,
  * and no user is refused. The gateway, an upstream and the users have two cores, and all else two others, as pods have
- * (Linux with four cores or more): otherwise the figures tell how the scheduler shares the cores.
+ * (Linux with four cores or more): otherwise the figures show how the scheduler shares the cores.
  *
  *   npm run trial -- exhaustion
  *   ROUNDS=1 npm run trial -- exhaustion "garbage tokens"

@@ -95,7 +95,7 @@ try {
 } finally {
   for (const stop of stops.toReversed()) await stop();
 }
-process.exitCode = tell() ? 0 : 1;
+process.exitCode = report() ? 0 : 1;
 
 async function compare(installations: readonly Installation[]): Promise<void> {
   for (let round = -1; round < ROUNDS; round += 1) {
@@ -120,7 +120,7 @@ async function costOf({ operations, cpuUs }: Installation, name: string, round: 
 }
 
 /** @returns whether nothing has grown too much. */
-function tell(): boolean {
+function report(): boolean {
   let isMet = true;
   const sizes = `${SMALL.users} users, ${large.users} users`;
   console.log(`CPU of PostgreSQL, µs each, median of ${ROUNDS} rounds: ${sizes}, ratio`);

@@ -1,6 +1,6 @@
 /**
- * Whether the time of a refused login tells why it was refused: interleaved samples of each class against a wrong
- * password. AUC is the chance that a sample of the class took longer than one of a wrong password: 0.50 tells nothing.
+ * Whether the time of a refused login shows why it was refused: interleaved samples of each class against a wrong
+ * password. AUC is the chance that a sample of the class took longer than one of a wrong password: 0.50 shows nothing.
  *
  * With `imported`, every second account has a bcrypt hash of another system, and as many unknown addresses cost as much.
  *

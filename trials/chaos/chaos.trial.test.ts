@@ -27,7 +27,7 @@ import { planFaults, planText, SHORT_SECONDS, SHORT_SEED } from "./plan.ts";
 import { readHistory } from "./read-history.ts";
 import { type Circumstances, report } from "./report.ts";
 import { judge, RULES, type RuleName } from "./rules.ts";
-import { keepResetTokens, logInAtProvider, PLENTY, proveAddress, UNLIMITED } from "./surroundings.ts";
+import { keepResetTokens, logInAtProvider, PLENTY, proveAddress, UNLIMITED } from "./system-under-load.ts";
 import { startUpstream } from "./upstream.ts";
 
 /** `chaos-short` is always the same; `chaos` makes ten minutes of faults by a new seed. A seed that failed can be given again. */

@@ -126,8 +126,8 @@ async function make(world: World, wanted: Wanted): Promise<Made> {
       .map((line) => line.split(";")[0])
       .join("; ");
     if (response.headers.get("content-type")?.startsWith("application/json")) made.body = JSON.parse(text);
-    const told = new URLSearchParams(made.location?.hash.slice(1)).get("error") ?? undefined;
-    const code = (made.body?.error?.code as string | undefined) ?? told;
+    const redirected = new URLSearchParams(made.location?.hash.slice(1)).get("error") ?? undefined;
+    const code = (made.body?.error?.code as string | undefined) ?? redirected;
     call.answer = {
       status: response.status,
       requestId: response.headers.get("x-request-id") ?? "",
@@ -162,7 +162,7 @@ export async function newUser(world: World): Promise<User | undefined> {
     body: { email, password: PASSWORD, firstName: "Ada", lastName: "Lovelace" },
     noted: { value: email },
   }));
-  // 409: an earlier call, whose answer was lost. Who it is, is told by the first login.
+  // 409: an earlier call, whose answer was lost. Who it is, is in the first login.
   return isDecided(made) ? { email, password: PASSWORD, userId: made.body?.data?.user?.id ?? "" } : undefined;
 }
 

@@ -35,7 +35,7 @@ export async function carryOut(plan: readonly PlannedFault[], disturbed: Disturb
       await make(fault, disturbed);
       noted.endMs = performance.now();
     });
-    made.catch(() => undefined); // told of below
+    made.catch(() => undefined); // reported below
     busy.set(fault.whom, made);
   }
   await Promise.all(busy.values());

@@ -46,7 +46,7 @@ const circumstances = {
   ]),
 };
 
-test("what broke a rule is told with its seed, its answer, and all that happened to the same session", () => {
+test("what broke a rule is reported with its seed, its answer, and all that happened to the same session", () => {
   const text = report([described(broken)], history, circumstances);
   expect(text).toContain("CHAOS_SEED=7 CHAOS_SECONDS=20");
   expect(text).toContain("401 token_invalid request request");
@@ -58,13 +58,13 @@ test("what broke a rule is told with its seed, its answer, and all that happened
   expect(text).not.toContain("kill");
 });
 
-test("what names a user or a session alone is told with their calls", () => {
+test("what names a user or a session alone is reported with their calls", () => {
   expect(report(["forked: session 2"], history, circumstances)).toContain(described(broken));
   expect(report(["grace is Ada"], history, circumstances)).toContain(described(another));
   expect(report(["7 entries, 8 numbers"], history, circumstances)).toContain("- 7 entries, 8 numbers");
 });
 
-test("of many the first are told, and how many there are", () => {
+test("of many the first are reported, and how many there are", () => {
   const text = report(["one", "two", "three", "four", "five"], history, circumstances);
   expect(text).toMatch(/^5 times/);
   expect(text).toContain("- three\nand 2 more");

@@ -25,11 +25,13 @@ const BROKEN_MAX = 3;
  */
 export function report(broken: readonly string[], history: History, circumstances: Circumstances): string {
   const { seed, seconds } = circumstances;
-  const told = broken.slice(0, BROKEN_MAX).map((text) => reportOne(text, history, circumstances));
+  const reported = broken.slice(0, BROKEN_MAX).map((text) => reportOne(text, history, circumstances));
   const more = broken.length > BROKEN_MAX ? [`and ${broken.length - BROKEN_MAX} more`] : [];
-  return [`${broken.length} times, with CHAOS_SEED=${seed} CHAOS_SECONDS=${seconds}`, ...told, ...more].join(
-    "\n",
-  );
+  return [
+    `${broken.length} times, with CHAOS_SEED=${seed} CHAOS_SECONDS=${seconds}`,
+    ...reported,
+    ...more,
+  ].join("\n");
 }
 
 function reportOne(text: string, { calls, entries }: History, { faults, logs }: Circumstances): string {

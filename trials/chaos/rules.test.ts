@@ -293,7 +293,7 @@ const DAMAGES: Record<RuleName, Record<string, Damage>> = {
         ),
       ),
   },
-  "an upstream is told who the token names": {
+  "an upstream learns who the token names": {
     "another user": (life) => sent(life, life.pay, { userId: "mallory" }),
     "another session": (life) => sent(life, life.early, { sessionId: "other" }),
     "another role": (life) => sent(life, life.early, { role: "ADMIN" }),

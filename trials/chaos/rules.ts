@@ -105,7 +105,7 @@ export const RULES = {
       .filter((uses) => uses.length > 1)
       .flatMap((uses) => uses.map(described)),
 
-  "an upstream is told who the token names": (view) =>
+  "an upstream learns who the token names": (view) =>
     view.received
       .filter(({ traceId, userId, sessionId, role }) => {
         const call = view.callOf.get(traceId);
@@ -199,9 +199,9 @@ export const RULES = {
         const isLate =
           call.answer.code === "audit_unavailable" && outcomes.every(({ outcome }) => outcome === "unknown");
         // A refusal of a known caller is an entry by itself.
-        const isTold = outcomes.length === 1 && outcomes[0]?.httpStatus === call.answer.status;
+        const isReported = outcomes.length === 1 && outcomes[0]?.httpStatus === call.answer.status;
         const isNothing = intents.length === 0 && outcomes.length === 0;
-        return intents.length > 1 || !(isNothing || isTold || (isLate && outcomes.length <= 1));
+        return intents.length > 1 || !(isNothing || isReported || (isLate && outcomes.length <= 1));
       })
       .map((call) => `${described(call)} ${JSON.stringify(view.entriesOf(call))}`),
 
@@ -248,7 +248,7 @@ export const RULES = {
     ...repeated(entries.flatMap(({ callId, kind }) => (callId === "" ? [] : [`${callId} ${kind}`]))),
   ],
 
-  // What is lost with a process is the end that nobody was told of.
+  // What is lost with a process is the end that nobody got the answer of.
   "no gateway has a gap in what it has recorded": ({ entries }) =>
     [
       ...Map.groupBy(

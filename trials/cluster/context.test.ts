@@ -17,7 +17,7 @@ test("a refusal says what there is, and what to do", () => {
   expect(() => chooseContext([], undefined)).toThrow("kubectl knows none");
 });
 
-test("a cluster that does not answer is told with kubectl's words", async () => {
+test("a cluster that does not answer is reported with kubectl's words", async () => {
   const refused = async () => Promise.reject(new Error("connection refused"));
   await expect(assertReachable(refused)).rejects.toThrow("the cluster does not answer: connection refused");
   await expect(assertReachable(refused)).rejects.toThrow(TrialRefused);

@@ -24,11 +24,11 @@ export interface TrialSettings {
 }
 
 /** What `wrong configuration` sets, in every process. */
-const WRONG = { variable: "DRAIN_DELAY_MS", value: "soon" };
+const INVALID_SETTING = { variable: "DRAIN_DELAY_MS", value: "soon" };
 const EXIT_CONFIG = 78;
 const AUDIT_AWAY_MS = 10_000;
 /** Entries that are on their way under load; thousands wait while audit-service is away. */
-const FEW = 50;
+const MAX_UNSENT_UNDER_LOAD = 50;
 const EVICTION_PAUSE_MS = 1_000;
 /** CoreDNS' cache and one look-up: until then callers may not know the replica that took the place of the one before. */
 const FOUND_BY_DNS_MS = 36_000;
@@ -170,7 +170,7 @@ async function killed(kubectl: Kubectl, workload: Workload, pod: Pod, program: s
 
 /** The rollout must stop at the first replica, which says what is wrong, and go on by itself with the right configuration. */
 async function misconfigure(kubectl: Kubectl, workload: Workload): Promise<string> {
-  const { variable, value } = WRONG;
+  const { variable, value } = INVALID_SETTING;
   await kubectl(["set", "env", refOf(workload), `${variable}=${value}`]);
   const broken = await eventually(`a pod of ${workload.name} ends with ${EXIT_CONFIG}`, async () =>
     (await podsOf(kubectl, workload)).find(({ exitCode, isReady }) => exitCode === EXIT_CONFIG && !isReady),
@@ -199,8 +199,9 @@ async function restartWithSpool(kubectl: Kubectl): Promise<string> {
   await settled(kubectl, gateway);
   await kubectl(["scale", refOf(audit), `--replicas=${HPA_REPLICAS.least}`]);
   await settled(kubectl, audit);
-  await eventually("the spools are sent", async () =>
-    (await unsent(kubectl, gateway)) < FEW ? true : undefined,
+  await eventually(
+    "the spools are sent",
+    async () => (await unsent(kubectl, gateway)) < MAX_UNSENT_UNDER_LOAD || undefined,
   );
   return `${waiting.toLocaleString("en")} entries waited at the restart, and all were sent`;
 }

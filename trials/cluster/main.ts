@@ -117,7 +117,7 @@ async function tried(
   return resultOf({ name, seconds, ...outcome }, await load.linesSince(), reconnectedBefore);
 }
 
-function tell(result: Result): void {
+function sayResult(result: Result): void {
   const { name, calls, failures, seconds, problem } = result;
   say(
     `${hasFailed(result) ? "FAILED" : "ok    "} ${name}: ${failures.length} of ${calls} calls, ${seconds.toFixed(0)} s`,
@@ -156,7 +156,7 @@ async function main(args: readonly string[]): Promise<void> {
       const result = await tried(disturbance, load, reconnected);
       reconnected += result.reconnected;
       results.push(result);
-      tell(result);
+      sayResult(result);
     }
   } finally {
     await load.stop();

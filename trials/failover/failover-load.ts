@@ -50,20 +50,6 @@ const PAUSE_MS = 100;
 /** Each person calls from an address of their own, so that no limit of a network is met. */
 const ADDRESSES = 200;
 
-export interface Load {
-  calls: readonly Call[];
-  facts: readonly Fact[];
-  /** Answers that nothing allows. */
-  violations: readonly string[];
-  /** Calls that changed something and were answered so. */
-  acknowledged(): number;
-  /** A user who gives approvals, made before they are needed. */
-  newPayer(): Promise<Payer>;
-  /** Lives of users, one after the other, until the signal; and the payments of the payers. */
-  run(payers: readonly Payer[], signal: AbortSignal): Promise<void>;
-  close(): Promise<void>;
-}
-
 interface Payer {
   address: string;
   token: string;
@@ -81,23 +67,68 @@ export interface LoadOptions {
   proveAddress(userId: string): Promise<void>;
 }
 
+type NewFact = Omit<Fact, "atMs">;
+
 /** Register, login, refresh, logout, change of the password, payments and approvals, by clients that repeat what is refused. */
-export function failoverLoad({ url, random, lives, paid, proveAddress }: LoadOptions): Load {
-  const calls: Call[] = [];
-  const facts: Fact[] = [];
-  const note = (fact: Omit<Fact, "atMs">) => facts.push({ ...fact, atMs: performance.now() });
-  const violations: string[] = [];
-  const agents = new Map<string, Agent>();
-  let people = 0;
+export class FailoverLoad {
+  readonly calls: Call[] = [];
+  readonly facts: Fact[] = [];
+  /** Answers that nothing allows. */
+  readonly violations: string[] = [];
+  readonly #options: LoadOptions;
+  readonly #agents = new Map<string, Agent>();
+  #people = 0;
 
-  const nextAddress = () => `127.0.4.${1 + (people++ % ADDRESSES)}`;
-  const agentOf = (address: string) => {
-    const agent = agents.get(address) ?? new Agent({ localAddress: address, connect: { family: 4 } });
-    agents.set(address, agent);
-    return agent;
-  };
+  constructor(options: LoadOptions) {
+    this.#options = options;
+  }
 
-  async function once(address: string, kind: string, path: string, { token, body, headers }: Request) {
+  /** Calls that changed something and were answered so. */
+  acknowledged(): number {
+    return this.calls.filter(isAcknowledged).length;
+  }
+
+  /** A user who gives approvals, made before they are needed. */
+  async newPayer(): Promise<Payer> {
+    const address = this.#nextAddress();
+    const email = `payer-${randomUUID()}@example.com`;
+    const person = { email, password: PASSWORD, firstName: "Ada", lastName: "Lovelace" };
+    await this.#ask(address, "register", "/auth/register", { body: person });
+    const answer = await this.#ask(address, "login", "/auth/login", { body: { email, password: PASSWORD } });
+    const token: string = answer.body.data.accessToken;
+    await this.#options.proveAddress(answer.body.data.user.id);
+    const setup = await this.#ask(address, "set-up", "/auth/mfa/setup", {
+      body: { password: PASSWORD },
+      token,
+    });
+    const code = generateSync({ secret: setup.body.data.secret });
+    const enabled = await this.#ask(address, "set-up", "/auth/mfa/enable", { body: { code }, token });
+    if (enabled.status !== 200)
+      throw new Error(`second factor: ${enabled.status} ${JSON.stringify(enabled.body)}`);
+    const { refreshToken } = answer.body.data;
+    return { address, token, refreshToken, codes: enabled.body.data.recoveryCodes };
+  }
+
+  /** Lives of users, one after the other, until the signal; and the payments of the payers. */
+  async run(payers: readonly Payer[], signal: AbortSignal): Promise<void> {
+    const living = Array.from({ length: this.#options.lives }, async () => {
+      while (!signal.aborted) await this.#live();
+    });
+    const paying = payers.map(async (payer) => {
+      for (const code of payer.codes) {
+        if (signal.aborted) return;
+        await this.#payApproved(payer, code);
+        await sleep(this.#options.random() * 2_000, undefined, { signal }).catch(() => undefined);
+      }
+    });
+    await Promise.all([...living, ...paying]);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#agents.values()].map((agent) => agent.close()));
+  }
+
+  async #once(address: string, kind: string, path: string, { token, body, headers }: Request) {
     const traceId = randomBytes(16).toString("hex");
     const startedMs = performance.now();
     const call: Call = {
@@ -111,9 +142,9 @@ export function failoverLoad({ url, random, lives, paid, proveAddress }: LoadOpt
     };
     let parsed: Body;
     try {
-      const response = await undiciFetch(url + path, {
+      const response = await undiciFetch(this.#options.url + path, {
         method: body === undefined ? "GET" : "POST",
-        dispatcher: agentOf(address),
+        dispatcher: this.#agentOf(address),
         headers: {
           "content-type": "application/json",
           ...(token !== undefined && { authorization: `Bearer ${token}` }),
@@ -128,22 +159,22 @@ export function failoverLoad({ url, random, lives, paid, proveAddress }: LoadOpt
       call.code = parsed?.error?.code;
       call.hasRetryAfter = response.headers.has("retry-after");
     } catch (error) {
-      violations.push(`${kind}: no answer: ${String(error)}`);
+      this.violations.push(`${kind}: no answer: ${String(error)}`);
     }
     call.endedMs = performance.now();
-    calls.push(call);
+    this.calls.push(call);
     if ((call.status ?? 0) >= 500 && (call.status !== 503 || !call.hasRetryAfter))
-      violations.push(
+      this.violations.push(
         `${kind}: ${call.status} ${call.code}${call.hasRetryAfter ? "" : " without Retry-After"}`,
       );
     return { call, body: parsed };
   }
 
   /** Repeats what is refused. */
-  async function ask(address: string, kind: string, path: string, request: Request): Promise<Answer> {
+  async #ask(address: string, kind: string, path: string, request: Request): Promise<Answer> {
     let isRepeated = false;
     for (const endMs = performance.now() + PATIENCE_MS; ; await sleep(PAUSE_MS)) {
-      const { call, body } = await once(address, kind, path, request);
+      const { call, body } = await this.#once(address, kind, path, request);
       const status = call.status ?? 503;
       if (status < 500 && status !== 429) return { status, body, isRepeated };
       isRepeated ||= status !== 429;
@@ -152,118 +183,109 @@ export function failoverLoad({ url, random, lives, paid, proveAddress }: LoadOpt
   }
 
   /** @returns whether the answer is one of `wanted`; one of `afterRepetition` is neither that nor a violation. */
-  function isAs(
-    kind: string,
-    answer: Answer,
-    wanted: readonly number[],
-    afterRepetition: readonly number[] = [],
-  ) {
+  #isAs(kind: string, answer: Answer, wanted: readonly number[], afterRepetition: readonly number[] = []) {
     if (wanted.includes(answer.status)) return true;
     if (!(answer.isRepeated && afterRepetition.includes(answer.status)))
-      violations.push(
+      this.violations.push(
         `${kind}: ${answer.status} ${answer.body?.error?.code}${answer.isRepeated ? " (repeated)" : ""}`,
       );
     return false;
   }
 
-  const post = (address: string, kind: string, path: string, body: object, more: Request = {}) =>
-    ask(address, kind, path, { ...more, body });
-
-  async function logIn(address: string, email: string, password: string): Promise<Tokens | undefined> {
-    const answer = await post(address, "login", "/auth/login", { email, password });
-    return isAs("login", answer, [200]) ? answer.body.data : undefined;
+  async #logIn(address: string, email: string, password: string): Promise<Tokens | undefined> {
+    const answer = await this.#ask(address, "login", "/auth/login", { body: { email, password } });
+    return this.#isAs("login", answer, [200]) ? answer.body.data : undefined;
   }
 
-  const sessionEnded = (
-    address: string,
-    { accessToken, refreshToken }: Tokens,
-    how: string,
-  ): Omit<Fact, "atMs"> => ({
-    what: `a session ended by ${how}`,
-    async check() {
-      const refreshed = await post(address, "check", "/auth/refresh", { refreshToken });
-      if (refreshed.status !== 401) return `its refresh token is answered ${refreshed.status}`;
-      const me = await ask(address, "check", "/auth/me", { token: accessToken });
-      return me.status === 401 ? undefined : `its access token is answered ${me.status}`;
-    },
-  });
+  #sessionEnded(address: string, { accessToken, refreshToken }: Tokens, how: string): NewFact {
+    return {
+      what: `a session ended by ${how}`,
+      check: async () => {
+        const refreshed = await this.#ask(address, "check", "/auth/refresh", { body: { refreshToken } });
+        if (refreshed.status !== 401) return `its refresh token is answered ${refreshed.status}`;
+        const me = await this.#ask(address, "check", "/auth/me", { token: accessToken });
+        return me.status === 401 ? undefined : `its access token is answered ${me.status}`;
+      },
+    };
+  }
 
-  const passwordHolds = (
-    address: string,
-    email: string,
-    password: string,
-    former: string | undefined,
-  ): Omit<Fact, "atMs"> => ({
-    what: former === undefined ? "a registration" : "a changed password",
-    async check() {
-      const now = await post(address, "check", "/auth/login", { email, password });
-      if (now.status !== 200) return `the password is answered ${now.status} ${now.body?.error?.code}`;
-      if (former === undefined) return undefined;
-      const before = await post(address, "check", "/auth/login", { email, password: former });
-      return before.status === 401 ? undefined : `the former password is answered ${before.status}`;
-    },
-  });
+  #passwordHolds(address: string, email: string, password: string, former: string | undefined): NewFact {
+    return {
+      what: former === undefined ? "a registration" : "a changed password",
+      check: async () => {
+        const now = await this.#ask(address, "check", "/auth/login", { body: { email, password } });
+        if (now.status !== 200) return `the password is answered ${now.status} ${now.body?.error?.code}`;
+        if (former === undefined) return undefined;
+        const before = await this.#ask(address, "check", "/auth/login", {
+          body: { email, password: former },
+        });
+        return before.status === 401 ? undefined : `the former password is answered ${before.status}`;
+      },
+    };
+  }
 
-  async function pay(address: string, token: string): Promise<void> {
+  async #pay(address: string, token: string): Promise<void> {
     const reference = randomUUID();
-    const answer = await post(
-      address,
-      "payment",
-      "/payments",
-      { reference },
-      { token, headers: { "idempotency-key": reference } },
-    );
-    if (isAs("payment", answer, [201]))
-      note({
+    const answer = await this.#ask(address, "payment", "/payments", {
+      body: { reference },
+      token,
+      headers: { "idempotency-key": reference },
+    });
+    if (this.#isAs("payment", answer, [201]))
+      this.#note({
         what: "a payment",
-        check: async () => (paid.has(reference) ? undefined : "the upstream does not know it"),
+        check: async () => (this.#options.paid.has(reference) ? undefined : "the upstream does not know it"),
       });
   }
 
   /** One user, from the registration to a changed password. */
-  async function live(): Promise<void> {
-    const address = nextAddress();
+  async #live(): Promise<void> {
+    const address = this.#nextAddress();
     const email = `user-${randomUUID()}@example.com`;
     const person = { email, password: PASSWORD, firstName: "Ada", lastName: "Lovelace" };
     // 409: a repeated call of which the first had its effect.
-    if (!isAs("register", await post(address, "register", "/auth/register", person), [201, 409])) return;
-    let password = passwordHolds(address, email, PASSWORD, undefined);
+    const registered = await this.#ask(address, "register", "/auth/register", { body: person });
+    if (!this.#isAs("register", registered, [201, 409])) return;
+    let password = this.#passwordHolds(address, email, PASSWORD, undefined);
     try {
       const [first, second, third] = [
-        await logIn(address, email, PASSWORD),
-        await logIn(address, email, PASSWORD),
-        await logIn(address, email, PASSWORD),
+        await this.#logIn(address, email, PASSWORD),
+        await this.#logIn(address, email, PASSWORD),
+        await this.#logIn(address, email, PASSWORD),
       ];
       if (first === undefined || second === undefined || third === undefined) return;
-      await pay(address, first.accessToken);
-      const refreshed = await post(address, "refresh", "/auth/refresh", { refreshToken: first.refreshToken });
-      if (!isAs("refresh", refreshed, [200], [401])) return;
+      await this.#pay(address, first.accessToken);
+      const refreshed = await this.#ask(address, "refresh", "/auth/refresh", {
+        body: { refreshToken: first.refreshToken },
+      });
+      if (!this.#isAs("refresh", refreshed, [200], [401])) return;
       const current: Tokens = refreshed.body.data;
-      const ended = await post(address, "logout", "/auth/logout", {}, { token: second.accessToken });
-      if (isAs("logout", ended, [200, 204], [401])) note(sessionEnded(address, second, "logout"));
-      const changed = await post(
-        address,
-        "change password",
-        "/auth/change-password",
-        { currentPassword: PASSWORD, newPassword: NEW_PASSWORD },
-        { token: current.accessToken },
-      );
-      if (isAs("change password", changed, [200, 204], [400, 401])) {
-        password = passwordHolds(address, email, NEW_PASSWORD, PASSWORD);
-        note(sessionEnded(address, third, "a changed password"));
+      const ended = await this.#ask(address, "logout", "/auth/logout", {
+        body: {},
+        token: second.accessToken,
+      });
+      if (this.#isAs("logout", ended, [200, 204], [401]))
+        this.#note(this.#sessionEnded(address, second, "logout"));
+      const changed = await this.#ask(address, "change password", "/auth/change-password", {
+        body: { currentPassword: PASSWORD, newPassword: NEW_PASSWORD },
+        token: current.accessToken,
+      });
+      if (this.#isAs("change password", changed, [200, 204], [400, 401])) {
+        password = this.#passwordHolds(address, email, NEW_PASSWORD, PASSWORD);
+        this.#note(this.#sessionEnded(address, third, "a changed password"));
       } else {
         // Whether it holds is unknown: another change decides nothing either.
         password = { what: "an unknown password", check: async () => undefined };
       }
     } finally {
-      note(password);
+      this.#note(password);
     }
   }
 
   /** Several at once get the same tokens. */
-  async function renew(payer: Payer): Promise<void> {
+  async #renew(payer: Payer): Promise<void> {
     const { refreshToken } = payer;
-    const answer = await post(payer.address, "check", "/auth/refresh", { refreshToken });
+    const answer = await this.#ask(payer.address, "check", "/auth/refresh", { body: { refreshToken } });
     // Another check may have been first.
     if (answer.status === 200 && payer.refreshToken === refreshToken)
       Object.assign(payer, {
@@ -272,91 +294,69 @@ export function failoverLoad({ url, random, lives, paid, proveAddress }: LoadOpt
       });
   }
 
-  async function payApproved(payer: Payer, code: string): Promise<void> {
+  async #payApproved(payer: Payer, code: string): Promise<void> {
     const { address } = payer;
     const reference = randomUUID();
     const order = { amount: 12_500, reference };
     const use = (kind: string, approval?: string) =>
-      post(address, kind, "/pay", order, {
+      this.#ask(address, kind, "/pay", {
+        body: order,
         token: payer.token,
         headers: approval === undefined ? {} : { "gatehouse-approval": approval },
       });
     const asked = await use("order");
-    if (!isAs("order", asked, [403])) return;
+    if (!this.#isAs("order", asked, [403])) return;
     const approval: string | undefined = asked.body.error.details?.approval?.token;
     if (approval === undefined) {
-      violations.push(`order: ${JSON.stringify(asked.body)}`);
+      this.violations.push(`order: ${JSON.stringify(asked.body)}`);
       return;
     }
-    const given = await post(
-      address,
-      "approval",
-      "/auth/approvals/verify",
-      { token: approval, code },
-      { token: payer.token },
-    );
-    if (!isAs("approval", given, [200], [400, 401, 403])) return;
-    const isUsedLater = random() < 0.5;
+    const given = await this.#ask(address, "approval", "/auth/approvals/verify", {
+      body: { token: approval, code },
+      token: payer.token,
+    });
+    if (!this.#isAs("approval", given, [200], [400, 401, 403])) return;
+    const isUsedLater = this.#options.random() < 0.5;
     // A repeated use is refused if the first one passed and its answer was lost.
-    if (!isUsedLater && !isAs("approved payment", await use("approved payment", approval), [201], [403]))
+    if (
+      !isUsedLater &&
+      !this.#isAs("approved payment", await use("approved payment", approval), [201], [403])
+    )
       return;
-    note({
+    this.#note({
       what: `an approval that was ${isUsedLater ? "given" : "used"}`,
-      async check() {
+      check: async () => {
         // At the end of many rounds it has expired.
-        const { status } = await ask(address, "check", "/auth/me", { token: payer.token });
-        if (status === 401) await renew(payer);
+        const { status } = await this.#ask(address, "check", "/auth/me", { token: payer.token });
+        if (status === 401) await this.#renew(payer);
         // Of the first check; at later ones it was used.
-        if (!paid.has(reference)) {
+        if (!this.#options.paid.has(reference)) {
           const first = await use("check", approval);
-          if (first.status !== 201 && !(first.isRepeated && paid.has(reference)))
+          if (first.status !== 201 && !(first.isRepeated && this.#options.paid.has(reference)))
             return `its use is answered ${first.status} ${first.body?.error?.code}`;
         }
         const again = await use("check", approval);
         if (again.status !== 403) return `another use is answered ${again.status}`;
-        return paid.get(reference) === 1 ? undefined : `it was paid ${paid.get(reference)} times`;
+        return this.#options.paid.get(reference) === 1
+          ? undefined
+          : `it was paid ${this.#options.paid.get(reference)} times`;
       },
     });
   }
 
-  return {
-    calls,
-    facts,
-    violations,
-    acknowledged: () => calls.filter(isAcknowledged).length,
-    async newPayer() {
-      const address = nextAddress();
-      const email = `payer-${randomUUID()}@example.com`;
-      const person = { email, password: PASSWORD, firstName: "Ada", lastName: "Lovelace" };
-      await post(address, "register", "/auth/register", person);
-      const answer = await post(address, "login", "/auth/login", { email, password: PASSWORD });
-      const token: string = answer.body.data.accessToken;
-      await proveAddress(answer.body.data.user.id);
-      const setup = await post(address, "set-up", "/auth/mfa/setup", { password: PASSWORD }, { token });
-      const code = generateSync({ secret: setup.body.data.secret });
-      const enabled = await post(address, "set-up", "/auth/mfa/enable", { code }, { token });
-      if (enabled.status !== 200)
-        throw new Error(`second factor: ${enabled.status} ${JSON.stringify(enabled.body)}`);
-      const { refreshToken } = answer.body.data;
-      return { address, token, refreshToken, codes: enabled.body.data.recoveryCodes };
-    },
-    async run(payers, signal) {
-      const living = Array.from({ length: lives }, async () => {
-        while (!signal.aborted) await live();
-      });
-      const paying = payers.map(async (payer) => {
-        for (const code of payer.codes) {
-          if (signal.aborted) return;
-          await payApproved(payer, code);
-          await sleep(random() * 2_000, undefined, { signal }).catch(() => undefined);
-        }
-      });
-      await Promise.all([...living, ...paying]);
-    },
-    async close() {
-      await Promise.all([...agents.values()].map((agent) => agent.close()));
-    },
-  };
+  #note(fact: NewFact): void {
+    this.facts.push({ ...fact, atMs: performance.now() });
+  }
+
+  #nextAddress(): string {
+    return `127.0.4.${1 + (this.#people++ % ADDRESSES)}`;
+  }
+
+  #agentOf(address: string): Agent {
+    const agent = this.#agents.get(address) ?? new Agent({ localAddress: address, connect: { family: 4 } });
+    this.#agents.set(address, agent);
+    return agent;
+  }
 }
 
 /** A call that changed something, and was answered so. */

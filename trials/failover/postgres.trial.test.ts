@@ -12,7 +12,7 @@ import { connectTo } from "#deploy/local/postgres/ensure-database.ts";
 import { apiClient } from "#tests/support/people/api-client.ts";
 import { seededRandom } from "#tests/support/system/crash-clients.ts";
 import { type CrashingSystem, startCrashingSystem } from "#tests/support/system/crashing-system.ts";
-import { failoverLoad, isAcknowledged, type Load } from "./failover-load.ts";
+import { FailoverLoad, isAcknowledged } from "./failover-load.ts";
 import {
   type ClusterNode,
   missingForCluster,
@@ -43,7 +43,7 @@ if (missing !== undefined) say(`Fail-over of PostgreSQL skipped: ${missing}`);
 describe.skipIf(missing !== undefined)("three PostgreSQL under Patroni with a synchronous standby", () => {
   let cluster: PatroniCluster;
   let system: CrashingSystem;
-  let load: Load;
+  let load: FailoverLoad;
   let trust: string[];
   const paid = new Map<string, number>();
   /** Outlives every fault. */
@@ -76,7 +76,7 @@ describe.skipIf(missing !== undefined)("three PostgreSQL under Patroni with a sy
         files: () => ({ "routes.yaml": routes((upstream.address() as AddressInfo).port) }),
       },
     );
-    load = failoverLoad({
+    load = new FailoverLoad({
       url: `http://127.0.0.1:${system.ports.GATEWAY_PORT}`,
       random,
       lives: LIVES,

@@ -138,12 +138,12 @@ export async function startRedisSentinels(
 /** A sentinel that can elect: it knows the primary as sound, both replicas and both other sentinels. */
 function isHealthy(answer: unknown): boolean {
   if (!Array.isArray(answer)) return false;
-  const told = new Map<unknown, unknown>();
-  for (let at = 0; at < answer.length; at += 2) told.set(answer[at], answer[at + 1]);
+  const fields = new Map<unknown, unknown>();
+  for (let at = 0; at < answer.length; at += 2) fields.set(answer[at], answer[at + 1]);
   return (
-    told.get("flags") === "master" &&
-    told.get("num-slaves") === `${NAMES.length - 1}` &&
-    told.get("num-other-sentinels") === `${NAMES.length - 1}`
+    fields.get("flags") === "master" &&
+    fields.get("num-slaves") === `${NAMES.length - 1}` &&
+    fields.get("num-other-sentinels") === `${NAMES.length - 1}`
   );
 }
 
@@ -184,7 +184,7 @@ async function startNode(options: NodeOptions): Promise<StartedNode> {
     port: edge.port,
     kill: () => killChild(running),
     async start() {
-      // Its guard has removed the folder, unless it was told that the server ended.
+      // Its guard has removed the folder, unless it was notified that the server ended.
       running = await start();
     },
     freeze: () => void running.kill("SIGSTOP"),

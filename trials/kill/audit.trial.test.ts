@@ -142,8 +142,8 @@ test("every call that was refused has either nothing, or an intent and what came
     // The intent was not durable in time, the call not carried out; the log closes it as unknown.
     const isLate =
       answer.errorCode === "audit_unavailable" && outcomes.every(({ outcome }) => outcome === "unknown");
-    const isTold = outcomes.length === 1 && (isLate || outcomes[0]?.http_status === answer.status);
-    const isRight = isNothing || (intents.length === 1 && (isTold || (isLate && outcomes.length === 0)));
+    const isReported = outcomes.length === 1 && (isLate || outcomes[0]?.http_status === answer.status);
+    const isRight = isNothing || (intents.length === 1 && (isReported || (isLate && outcomes.length === 0)));
     return isRight ? [] : [{ attempt, intents, outcomes }];
   });
   expect(wrong).toEqual([]);
@@ -173,7 +173,7 @@ test("no entry is there twice", () => {
   expect(repeated(ofCalls.map(({ call_id, kind }) => `${call_id} ${kind}`))).toEqual([]);
 });
 
-test("no gateway has a gap: what is lost with a process is the end that nobody was told of", () => {
+test("no gateway has a gap: what is lost with a process is the end that nobody got the answer of", () => {
   const ofGateways = entries.filter(({ producer_name }) => producer_name === "gateway");
   const sequences = Map.groupBy(ofGateways, ({ producer_id }) => producer_id);
   const gaps = [...sequences].flatMap(([producer, rows]) => {

@@ -1,6 +1,6 @@
 /**
  * A process that makes transactions on `DATABASE_URL` as a service would, until its parent says `stop`; then it checks
- * that everything that was acknowledged is there, and tells the parent by `TransactionCounts`.
+ * that everything that was acknowledged is there, and reports to the parent by `TransactionCounts`.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
@@ -21,7 +21,7 @@ export interface TransactionCounts {
 
 const PER_S = 1_000;
 const ACCOUNTS = 50;
-const TELL_INTERVAL_MS = 50;
+const SEND_INTERVAL_MS = 50;
 const MAX_UNDER_WAY = 200;
 
 const sql = connectPostgres(
@@ -70,7 +70,7 @@ async function attempt(id: number): Promise<void> {
   }
 }
 
-function tell(more: Partial<TransactionCounts> = {}): void {
+function sendCounts(more: Partial<TransactionCounts> = {}): void {
   const counts: TransactionCounts = { acknowledged: acknowledged.length, unavailable, unexpected, ...more };
   process.send?.(counts);
 }
@@ -81,7 +81,7 @@ process.on("message", () => {
 const onOrphaned = () => process.exit(2); // without its parent it would never end
 process.on("disconnect", onOrphaned);
 
-const telling = setInterval(tell, TELL_INTERVAL_MS);
+const sending = setInterval(sendCounts, SEND_INTERVAL_MS);
 const startedMs = performance.now();
 let next = 0;
 let skipped = 0;
@@ -92,12 +92,12 @@ while (!isStopped) {
   await sleep(5);
 }
 while (underWay > 0) await sleep(10);
-clearInterval(telling);
+clearInterval(sending);
 
 const stored = new Set((await sql<{ id: number }[]>`select id from ledger`).map(({ id }) => id));
 const [sums] = await sql<{ booked: number; balance: number }[]>`
   select (select count(account)::int from ledger) as booked, (select sum(balance)::int from accounts) as balance`;
-tell({
+sendCounts({
   missing: acknowledged.filter((id) => !stored.has(id)),
   isBalanced: sums !== undefined && sums.booked === sums.balance,
 });

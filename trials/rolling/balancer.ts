@@ -3,7 +3,7 @@ import { connect, createServer, type Socket } from "node:net";
 
 /**
  * Spreads connections over gateways, as a load balancer of TCP does: one that takes no connection is passed over. Which
- * gateways are ready, it is told.
+ * gateways are ready, it is given.
  */
 export interface Balancer {
   add(port: number): void;

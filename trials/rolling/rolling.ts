@@ -10,7 +10,7 @@ import type { World } from "../chaos/clients.ts";
 import type { Call, History } from "../chaos/history.ts";
 import { readHistory } from "../chaos/read-history.ts";
 import { judge } from "../chaos/rules.ts";
-import { keepResetTokens, logInAtProvider, proveAddress } from "../chaos/surroundings.ts";
+import { keepResetTokens, logInAtProvider, proveAddress } from "../chaos/system-under-load.ts";
 import { startUpstream } from "../chaos/upstream.ts";
 import { type Fleet, startFleet } from "./fleet.ts";
 import { isFailed, runLoad, wasKilled } from "./load.ts";
@@ -64,7 +64,7 @@ async function main(): Promise<boolean> {
       ghosts: [],
     };
     const load = runLoad(world, fleet, Number(values.sessions)).then(endedEarly);
-    load.catch(() => undefined); // the race tells of it
+    load.catch(() => undefined); // the race reports it
     await Promise.race([carryOutAll(fleet, { old, next }, world), load, interrupted()]);
     end.abort();
     await load.catch(() => undefined);

@@ -380,7 +380,7 @@ test("a changed byte anywhere in the log is refused", async () => {
   }
 });
 
-test("a cut file, another file, another approval, and an unproven log are told apart", async () => {
+test("a cut file, another file, another approval, and an unproven log are distinguished", async () => {
   const [file, log] = [fileOf(codeLine()), logOf(codeLine())];
   const lines = file.trimEnd().split("\n");
   expect(await prove(`${lines.slice(0, -1).join("\n")}\n`, log)).toMatchObject({ exit: 65, codes: ["form"] });

@@ -1,3 +1,5 @@
+import { stringify } from "csv-stringify/sync";
+import { ENTRY_COLUMNS } from "#audit-client/record/entry-columns.ts";
 import {
   AuditQueryServiceClient,
   type ExportEntriesRequest,
@@ -11,16 +13,16 @@ import { UsageError } from "../../usage-error.ts";
 import { createProgress, type Progress } from "../progress.ts";
 import { replaceFile } from "../replaced-file.ts";
 import { wholeNumber } from "../whole-number.ts";
-import { CSV_HEAD, csvOf } from "./audit-csv.ts";
 import { exportedLines } from "./audit-exported-lines.ts";
 
 const SEQUENCES = { min: 1, max: Number.MAX_SAFE_INTEGER };
+const CSV_COLUMNS = [...ENTRY_COLUMNS, "leafHash"];
 const FORMATS = {
   jsonl: {
     head: "",
     format: (lines: readonly ExportLine[]) => lines.map((line) => `${JSON.stringify(line)}\n`).join(""),
   },
-  csv: { head: CSV_HEAD, format: csvOf },
+  csv: { head: stringify([CSV_COLUMNS]), format: csvOf },
 } as const;
 
 export const auditExport: Command = {
@@ -99,4 +101,14 @@ function copyLog(
 function incomplete(entries: number, ofEntries: number): CliError {
   const message = `The log sent ${entries} of ${ofEntries} announced entries`;
   return new CliError(message, { exitCode: EXIT.failed, code: "incomplete" });
+}
+
+/** RFC 4180. An apostrophe precedes texts that spreadsheets would run as formulas. */
+function csvOf(lines: readonly ExportLine[]): string {
+  const records = lines.flatMap((line) => {
+    if (line.type !== "entry") return [];
+    const { entry, leafHash, claimedEmail } = line;
+    return [{ ...entry, ...entry.actor, claimedEmail: claimedEmail?.address ?? "", leafHash }];
+  });
+  return stringify(records, { columns: CSV_COLUMNS, escape_formulas: true });
 }

@@ -98,7 +98,7 @@ test.each([
   expect(readdirSync(folder).filter((name) => name.startsWith("."))).toEqual([]);
 });
 
-test("a folder that cannot be written to is told", async () => {
+test("a folder that cannot be written to is reported", async () => {
   const { code, error } = await gatehouse("build", hashes, "--output", join(folder, "absent", "list"));
   expect([code, error]).toEqual([73, expect.stringContaining("cannot be written")]);
 });

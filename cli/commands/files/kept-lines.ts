@@ -6,7 +6,7 @@ import { parse } from "yaml";
  * white space of its own; comments, order and quotes it keeps.
  *
  * @param written the file as it is. @param formatted the same, as the library writes it. @param edited the result, as it writes that.
- * @returns `edited` where the lines of the file cannot be told from those of the edit.
+ * @returns `edited` where the lines of the file cannot be distinguished from those of the edit.
  */
 export function withKeptLines(written: string, formatted: string, edited: string): string {
   const [own, before, after] = [linesOf(written), linesOf(formatted), linesOf(edited)];

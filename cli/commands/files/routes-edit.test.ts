@@ -81,7 +81,7 @@ test("options say who may call what, and one sort of caller is enough", async ()
   expect(await routes("add", "x", "http://s:1", "--public", "--role", "USER")).toMatchObject({ code: 64 });
 });
 
-test("permissions that the home's own access file does not have are told, and its own are not", async () => {
+test("permissions that the home's own access file does not have are reported, and its own are not", async () => {
   writeFileSync(
     join(home, "access.yaml"),
     "permissions: [stock:read, 'payments:read']\nroles: { ADMIN: ['*'], USER: [stock:read, 'payments:read'] }\ndefaultRole: USER\n",

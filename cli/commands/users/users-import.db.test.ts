@@ -296,9 +296,9 @@ test("each row that is refused is named with its place and reason, without its s
     [12, "12", "identity_taken", undefined],
     [13, "", "row_unreadable", undefined],
   ]);
-  const told = JSON.stringify([report, out, deps.logLines, readings.noted]);
+  const printed = JSON.stringify([report, out, deps.logLines, readings.noted]);
   for (const secret of [BCRYPT.slice(10), "5f4dcc3b", "JBSWY3DP", "c2FsdHNhbHQ"])
-    expect(told).not.toContain(secret);
+    expect(printed).not.toContain(secret);
 });
 
 test("--check stores nothing and says what the import then does", async () => {
@@ -386,10 +386,10 @@ test("a failure after the last row names the call, and the same command again en
   };
   const rows = ndjson({ email: "ada@example.com" }, { email: "ben@example.com" });
   const { code, error } = await importOf("users.ndjson", rows, "--from", "ndjson");
-  const told = JSON.parse(error).error;
-  expect([code, told.code]).toEqual([1, "internal_error"]);
-  expect(told.message).toContain("Run the same command again");
-  expect([...new Set(asked)]).toEqual([told.requestId]);
+  const failure = JSON.parse(error).error;
+  expect([code, failure.code]).toEqual([1, "internal_error"]);
+  expect(failure.message).toContain("Run the same command again");
+  expect([...new Set(asked)]).toEqual([failure.requestId]);
   expect(await database.ownerSql`select imported, completed_at is null as open from imports`).toEqual([
     { imported: 2, open: false },
   ]);

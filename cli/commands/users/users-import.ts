@@ -144,10 +144,10 @@ async function checkFile({ server, file, report, signal, progress, tally }: Job)
     const { refusals, warnings } = await patiently(server, server.client.checkRows, {
       rows: batch.map(({ row }) => row),
     });
-    const lines = batch.map(({ told }, index) => {
+    const lines = batch.map(({ record }, index) => {
       const refusal = refusals[index];
-      if (refusal === undefined) throw noResult(told);
-      return tally.add(told, { refusal, warning: warnings[index] });
+      if (refusal === undefined) throw noResult(record);
+      return tally.add(record, { refusal, warning: warnings[index] });
     });
     await report.writeFile(lines.join(""));
     rows += batch.length;
@@ -208,15 +208,15 @@ async function reportRows({ server, file, report, signal, tally }: Job, importId
   let results: { userId: string; refusal: string }[] = [];
   let row = 1;
   let firstOfPage = 1;
-  for await (const told of readUsers({ ...file, passwords: undefined })) {
+  for await (const record of readUsers({ ...file, passwords: undefined })) {
     signal.throwIfAborted();
     if (row === firstOfPage + results.length) {
       const page = await patiently(server, server.client.listImportedRows, { importId, firstRow: row });
       ({ rows: results, firstRow: firstOfPage } = page);
     }
     const result = results[row - firstOfPage];
-    if (result === undefined) throw noResult(told);
-    await report.writeFile(tally.add(told, result));
+    if (result === undefined) throw noResult(record);
+    await report.writeFile(tally.add(record, result));
     row += 1;
   }
 }
@@ -227,7 +227,7 @@ function noResult({ at }: UserRow): CliError {
 }
 
 interface Packed {
-  told: UserRow;
+  record: UserRow;
   row: ImportRow;
 }
 
@@ -235,8 +235,8 @@ interface Packed {
 async function* packed(users: AsyncIterable<UserRow>): AsyncGenerator<Packed[]> {
   let batch: Packed[] = [];
   let bytes = 0;
-  for await (const told of users) {
-    let row = rowOf(told);
+  for await (const record of users) {
+    let row = rowOf(record);
     let { length } = ImportRow.encode(row).finish();
     if (length > MAX_BATCH_BYTES) {
       row = { row: { $case: "refusal", value: "row_too_long" } };
@@ -246,16 +246,16 @@ async function* packed(users: AsyncIterable<UserRow>): AsyncGenerator<Packed[]> 
       yield batch;
       [batch, bytes] = [[], 0];
     }
-    batch.push({ told, row });
+    batch.push({ record, row });
     bytes += length;
   }
   if (batch.length > 0) yield batch;
 }
 
-function rowOf(told: UserRow): ImportRow {
-  return "user" in told
-    ? { row: { $case: "user", value: told.user } }
-    : { row: { $case: "refusal", value: told.refusal } };
+function rowOf(record: UserRow): ImportRow {
+  return "user" in record
+    ? { row: { $case: "user", value: record.user } }
+    : { row: { $case: "refusal", value: record.refusal } };
 }
 
 /** Counts, and writes lines of the report. */
@@ -267,11 +267,11 @@ class Tally {
   readonly #warnings = new Map<string, number>();
 
   /** @returns its line. */
-  add(told: UserRow, result: { userId?: string; refusal: string; warning?: string | undefined }): string {
-    const { at, sourceId: id } = told;
+  add(record: UserRow, result: { userId?: string; refusal: string; warning?: string | undefined }): string {
+    const { at, sourceId: id } = record;
     const { userId, refusal } = result;
     const warning = result.warning || undefined;
-    for (const name of told.leftOut) increment(this.#leftOut, name);
+    for (const name of record.leftOut) increment(this.#leftOut, name);
     if (refusal === "") {
       this.#imported += 1;
       if (warning !== undefined) increment(this.#warnings, warning);
@@ -279,7 +279,7 @@ class Tally {
     }
     this.refused += 1;
     increment(this.#refusals, refusal);
-    const field = "refusal" in told ? told.field : undefined;
+    const field = "refusal" in record ? record.field : undefined;
     return `${JSON.stringify({ at, id, refused: refusal, ...(field !== undefined && { field }) })}\n`;
   }
 

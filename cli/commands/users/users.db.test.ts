@@ -175,8 +175,8 @@ test("--reason goes into the audit log with the change, and is refused where it 
   await gatehouse(["users", "set-role", ada, "AUDITOR", "--reason", "ticket 4711"]);
   await gatehouse(["users", "delete", ada, "--yes", "--reason", "ticket 4711"]);
   const events =
-    await database.ownerSql`select type || ' ' || reason as told from security_events order by id`;
-  expect(events.map(({ told }) => told)).toEqual([
+    await database.ownerSql`select type || ' ' || reason as summary from security_events order by id`;
+  expect(events.map(({ summary }) => summary)).toEqual([
     "status_changed disabled: ticket 4711",
     "status_changed active: ticket 4711",
     "password_change_required ticket 4711",

@@ -122,7 +122,7 @@ test("a program's token is bound to its certificate where the operator says so a
   expect((await tokenFor(false, true)).confirmation).toBeUndefined();
 });
 
-test("with a proof and a certificate, both are told, and the answer goes by the key", async () => {
+test("with a proof and a certificate, both are reported, and the answer goes by the key", async () => {
   const { jkt, confirmation, type } = await tokenFor(true, true, true);
   expect(confirmation).toEqual({ jkt, x5tS256: thumbprintOf(ours) });
   expect(type).toBe("DPoP");

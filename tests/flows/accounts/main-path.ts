@@ -305,7 +305,7 @@ test("the same paths are served as version 1", async () => {
 });
 
 test("no answer and no log shows a password or a token", async () => {
-  const canary = `tell-tale ${randomUUID()}`;
+  const canary = `canary ${randomUUID()}`;
   await api.post("/auth/login", { email: "canary@example.com", password: canary });
   await api.post("/auth/register", {
     email: "canary@example.com",

@@ -153,7 +153,7 @@ test("a code, a recovery code and a tempToken each count once; five tries a logi
   });
 });
 
-test("the owner is told by mail, and the audit log has each call without a secret", async () => {
+test("the owner is notified by mail, and the audit log has each call without a secret", async () => {
   const { user, token, secret, recoveryCodes } = await newUserWithMfa();
   const tempToken = await begin(user);
   const verified = await verify(tempToken, recoveryCodes[0] ?? "");

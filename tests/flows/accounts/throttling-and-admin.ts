@@ -19,14 +19,14 @@ beforeAll(async () => {
 const logIn = (user: { email: string }, password: string, headers: Record<string, string> = {}) =>
   api.post("/auth/login", { email: user.email, password }, { headers });
 
-/** What tells one refusal from another, if anything does. */
-function told({ status, headers, body }: Awaited<ReturnType<typeof logIn>>): string {
+/** What distinguishes one refusal from another, if anything does. */
+function visible({ status, headers, body }: Awaited<ReturnType<typeof logIn>>): string {
   const { requestId: _requestId, ...error } = body.error;
   const names = [...headers.keys()].filter((name) => name !== "date" && name !== "x-request-id");
   return JSON.stringify([status, { ...body, error }, names, headers.get("content-length")]);
 }
 
-test("five wrong passwords lock a login, and nothing tells; the device that logged in before still gets in", async () => {
+test("five wrong passwords lock a login, and nothing shows it; the device that logged in before still gets in", async () => {
   const user = await api.newUser();
   const first = await logIn(user, user.password);
   const cookie = first.headers.get("set-cookie")?.split(";")[0] ?? "";
@@ -37,7 +37,7 @@ test("five wrong passwords lock a login, and nothing tells; the device that logg
   const locked = await logIn(user, user.password);
   answers.push(locked);
   expect(locked.status).toBe(401);
-  expect(new Set(answers.map(told)).size).toBe(1);
+  expect(new Set(answers.map(visible)).size).toBe(1);
 
   expect((await logIn(user, user.password, { cookie })).status).toBe(200);
   expect((await logIn(user, user.password)).status).toBe(200);
@@ -158,14 +158,14 @@ test("one network that asks for mails without end gets 429 with a time, and regi
   await api.newUser();
 });
 
-test("20 right logins of one account at once: none is told that the password is wrong", async () => {
+test("20 right logins of one account at once: none learns that the password is wrong", async () => {
   const user = await api.newUser();
   const answers = await Promise.all(Array.from({ length: 20 }, () => logIn(user, user.password)));
   expect(answers.filter(({ status }) => status === 200).length).toBeGreaterThanOrEqual(5);
   for (const { status } of answers) expect([200, 503]).toContain(status);
 });
 
-test("one network that guesses on many accounts gets 429 with a time, and no account is told of", async () => {
+test("one network that guesses on many accounts gets 429 with a time, and no account is reported", async () => {
   const statuses: number[] = [];
   let refusal: Awaited<ReturnType<typeof logIn>> | undefined;
   for (let round = 0; round < 130; round += 1) {

@@ -16,7 +16,7 @@ interface Answer {
   error: { code: string };
 }
 
-/** A client with a key, which repeats a call with the nonce that it is told. */
+/** A client with a key, which repeats a call with the nonce that it is sent. */
 async function keyHolder() {
   const { proof } = await dpopClient();
   let nonce: string | undefined;

@@ -185,8 +185,8 @@ test("an import that is killed goes on where it was: nobody twice, nobody lost, 
   const report = await reportOf("users.ndjson");
   expect(report.map(({ id }) => id)).toEqual(users.map(({ id }) => id));
   expect(new Set(report.map(({ userId }) => userId)).size).toBe(USERS);
-  const [events] = await database.sql<{ told: number }[]>`
-    select count(distinct user_id)::int as told from security_events
+  const [events] = await database.sql<{ notified: number }[]>`
+    select count(distinct user_id)::int as notified from security_events
     where type = 'imported' and user_id in (select id from users where email like 'kill-%')`;
-  expect(events?.told).toBe(USERS);
+  expect(events?.notified).toBe(USERS);
 });

@@ -18,9 +18,9 @@ let system: System;
 let api: ApiClient;
 /** What must be found nowhere, by what it is. */
 const canaries: Record<string, string> = {
-  password: `tell-tale ${randomUUID()}`,
-  "wrong password": `wrong tell-tale ${randomUUID()}`,
-  "new password": `new tell-tale ${randomUUID()}`,
+  password: `canary ${randomUUID()}`,
+  "wrong password": `wrong canary ${randomUUID()}`,
+  "new password": `new canary ${randomUUID()}`,
   cookie: `cookie${randomBytes(12).toString("hex")}`,
   "unknown token": `opaque${randomBytes(12).toString("hex")}`,
   "malformed body": `broken${randomBytes(12).toString("hex")}`,

@@ -56,7 +56,7 @@ async function bytesOf(stream: AsyncIterable<Buffer>): Promise<number> {
   return bytes;
 }
 
-/** Resident memory of the gateway as it tells it itself. */
+/** Resident memory of the gateway as it reports it itself. */
 async function residentBytes(): Promise<number> {
   const response = await fetch(`http://127.0.0.1:${system.ports.GATEWAY_OPERATIONS_PORT}/metrics`);
   return Number(/^process_resident_memory_bytes\{.*\} (\S+)$/m.exec(await response.text())?.[1]);
@@ -84,7 +84,7 @@ async function openEvents(accessToken: string) {
   const answer = await answerTo(send("GET", "/events", accessToken).end());
   let count = 0;
   const ended = finished(answer.on("data", () => (count += 1)));
-  ended.catch(() => undefined); // whoever waits for it is told
+  ended.catch(() => undefined); // whoever waits for it is notified
   await expect.poll(() => count).toBeGreaterThan(0);
   return { ended, events: () => count, close: () => answer.destroy() };
 }

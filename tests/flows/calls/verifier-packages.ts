@@ -44,7 +44,7 @@ async function newFolder(name: string): Promise<string> {
   return path;
 }
 
-/** The latency is told, not asserted: it is the machine's. */
+/** The latency is reported, not asserted: it is the machine's. */
 async function refuses(name: string, service: OutsideService): Promise<void> {
   const afterMs = await refusalAfterLogoutMs(service);
   process.stdout.write(`${name}: refused ${afterMs.toFixed(0)} ms after the logout was answered\n`);

@@ -200,8 +200,8 @@ async function wrong(purpose: string, changes: Partial<Ceremony>): Promise<Answe
   return send(sign(options, changes));
 }
 
-/** What a client can tell it by. */
-function told({ status, body }: Answer) {
+/** What a client can see of it. */
+function visible({ status, body }: Answer) {
   return { status, message: body.message, code: body.error?.code, details: body.error?.details };
 }
 const REFUSED = { status: 401, code: "passkey_invalid", details: undefined, message: expect.any(String) };
@@ -210,7 +210,7 @@ describe.each(NAMES)("%s", (purpose) => {
   test("whatever is wrong is refused alike, and the next right answer is accepted", async () => {
     const messages = new Set<string>();
     for (const [fault, attempt] of Object.entries(FAULTS)) {
-      const answer = told(await attempt(purpose));
+      const answer = visible(await attempt(purpose));
       // Of the same purpose, the challenge belongs to another token.
       expect(answer, fault).toEqual(REFUSED);
       messages.add(answer.message);
@@ -225,7 +225,7 @@ test("a refused answer uses its challenge up", async () => {
   for (const purpose of NAMES) {
     const { options, send } = await begin(purpose);
     expect((await send(sign(options, { flags: UP }))).status, purpose).toBe(401);
-    expect(told(await send(sign(options))), purpose).toEqual(REFUSED);
+    expect(visible(await send(sign(options))), purpose).toEqual(REFUSED);
   }
 });
 
@@ -246,26 +246,26 @@ test("a registration that is wrong in one thing is refused alike", async () => {
   };
   for (const [fault, changes] of Object.entries(CHANGES)) {
     const { options, send } = await registration(token);
-    expect(told(await send(newDevice().create(options, changes))), fault).toEqual(REFUSED);
+    expect(visible(await send(newDevice().create(options, changes))), fault).toEqual(REFUSED);
   }
   const ES384 = await registration(token);
   const unknown = new TestAuthenticator("ES384", party());
-  expect(told(await ES384.send(unknown.create(ES384.options))), "algorithm").toEqual(REFUSED);
-  // Ben has it: the answer does not tell.
+  expect(visible(await ES384.send(unknown.create(ES384.options))), "algorithm").toEqual(REFUSED);
+  // Ben has it: the answer does not show it.
   const taken = await registration(token);
-  expect(told(await taken.send(ben.device.create(taken.options))), "taken").toEqual(REFUSED);
+  expect(visible(await taken.send(ben.device.create(taken.options))), "taken").toEqual(REFUSED);
   const begun = await registration(token);
   const session = await registration(other.accessToken);
-  expect(told(await session.send(newDevice().create(begun.options))), "session").toEqual(REFUSED);
+  expect(visible(await session.send(newDevice().create(begun.options))), "session").toEqual(REFUSED);
   const { options } = await begin("login");
   const login = { ...begun.options, ...options };
-  expect(told(await begun.send(newDevice().create(login))), "purpose").toEqual(REFUSED);
+  expect(visible(await begun.send(newDevice().create(login))), "purpose").toEqual(REFUSED);
   const good = newDevice().create(begun.options);
   const added = await begun.send(good);
   expect(added.status).toBe(201);
-  expect(told(await begun.send(good)).code, "now with a second factor").toBe("step_up_required");
+  expect(visible(await begun.send(good)).code, "now with a second factor").toBe("step_up_required");
   const owner = await raised(token, added.body.data.recoveryCodes[0]);
-  expect(told(await begun.send(good, owner)), "replay").toEqual(REFUSED);
+  expect(visible(await begun.send(good, owner)), "replay").toEqual(REFUSED);
 });
 
 test("what a passkey approved names it to the upstream's audit, and another amount stays unapproved", async () => {

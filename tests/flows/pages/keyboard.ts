@@ -54,7 +54,7 @@ describe.skipIf(CHROMIUM === undefined)("the keyboard alone", () => {
     await tabTo(page, "Create the account");
     await keyboard.press("Enter");
     await heading(page, "Look into your mail").waitFor();
-    // A screen reader is told where it is now.
+    // A screen reader announces where it is now.
     await expect.poll(() => focused(page)).toBe("Look into your mail");
 
     await openMailLink(page, system, email, "Confirm your e-mail address");

@@ -155,18 +155,18 @@ export async function openVisit(
   const secrets = noteSecrets(context, portalOrigin(system));
   context.setDefaultTimeout(PATIENCE_MS);
   const page = await context.newPage();
-  if (TestRunner.getCurrentTest() !== undefined) tellOfFailure(page);
+  if (TestRunner.getCurrentTest() !== undefined) reportFailures(page);
   return { context, page, watched, system, secrets };
 }
 
 /** What the page showed, and which calls were not answered or with a fault of ours, in the message of the failed test. */
-function tellOfFailure(page: Page): void {
+function reportFailures(page: Page): void {
   const faults: string[] = [];
-  const told = (request: Request, what: string) =>
+  const report = (request: Request, what: string) =>
     faults.push(`${request.method()} ${new URL(request.url()).pathname} ${what}`);
-  page.on("requestfailed", (request) => told(request, request.failure()?.errorText ?? ""));
+  page.on("requestfailed", (request) => report(request, request.failure()?.errorText ?? ""));
   page.on("response", (response) => {
-    if (response.status() >= 429) told(response.request(), String(response.status()));
+    if (response.status() >= 429) report(response.request(), String(response.status()));
   });
   onTestFailed(async ({ task }) => {
     const shown = await page.locator("body").innerText({ timeout: 5_000 }).catch(String);
@@ -194,10 +194,10 @@ export async function closeVisit({ context, page, watched, system, secrets }: Vi
   const known = [...(await secrets.all())];
   const logs = await allLogs(system);
   const places = { ...logs, "the storage": stored.join("\n"), "the addresses": addresses.join("\n") };
-  const told = Object.entries(places).flatMap(([place, text]) =>
+  const found = Object.entries(places).flatMap(([place, text]) =>
     known.filter((secret) => text.includes(secret)).map((secret) => `${place}: ${secret}`),
   );
-  expect(told).toEqual([]);
+  expect(found).toEqual([]);
   await context.close();
 }
 

@@ -19,7 +19,7 @@ export interface FakePostgres {
   /** Everything that was received, in its order. */
   received: FakeMessage[];
   sockets: Set<Socket>;
-  /** New sessions are told so. */
+  /** New sessions get this answer. */
   isStandby: boolean;
   close(): void;
 }

@@ -147,7 +147,7 @@ function guard(child: ChildProcess, folder: string): void {
   const watcher = spawn("/bin/sh", ["-c", script, `${child.pid}`, folder], {
     stdio: ["pipe", "ignore", "ignore"],
   });
-  watcher.stdin?.on("error", () => undefined); // it was killed with us: nothing is left to tell it
+  watcher.stdin?.on("error", () => undefined); // it was killed with us: nothing is left to stop
   child.once("exit", () => watcher.stdin?.end("done\n"));
 }
 

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 /** One call that would change something, as its client knows it. */
 export interface Attempt {
-  /** W3C trace id, of this call alone: so its entries are found although no answer told the request id. */
+  /** W3C trace id, of this call alone: so its entries are found although no answer had the request id. */
   traceId: string;
   kind: "payment" | "profile" | "login";
   userId: string;

@@ -29,7 +29,7 @@ export type PartName = ProcessName | "postgres";
 
 /**
  * A Gatehouse whose parts are killed and started again one by one. What ends without being killed is started again
- * too, as any supervisor would, and is told of.
+ * too, as any supervisor would, and is reported.
  */
 export interface CrashingSystem {
   url: string;

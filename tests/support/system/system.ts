@@ -129,7 +129,7 @@ export function launch(options: LaunchOptions) {
       reject(new Error(`the launcher ended with ${code}:\n${output}`));
     });
   });
-  ready.catch(() => undefined); // whoever waits for it is told
+  ready.catch(() => undefined); // whoever waits for it is notified
   return {
     child,
     ready,

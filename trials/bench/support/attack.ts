@@ -1,5 +1,5 @@
 /**
- * One attack on the gateway, in a process of its own, until it is told to stop by SIGTERM. Prints one line of JSON at the
+ * One attack on the gateway, in a process of its own, until it is stopped by SIGTERM. Prints one line of JSON at the
  * end: the number of answers by status. Bounded in rate and in connections.
  *
  *   node trials/bench/support/attack.ts <plan as JSON>

@@ -224,7 +224,7 @@ async function inChunks(
   const startedMs = performance.now();
   let next = 1;
   let done = 0;
-  let toldMs = startedMs;
+  let loggedMs = startedMs;
   const work = async () => {
     while (next <= rows) {
       const from = next;
@@ -232,10 +232,10 @@ async function inChunks(
       const to = next - 1;
       await sql.unsafe(`begin; set local session_replication_role = replica; ${statement(from, to)}; commit`);
       done += to - from + 1;
-      if (performance.now() - toldMs < 15_000) continue;
-      toldMs = performance.now();
+      if (performance.now() - loggedMs < 15_000) continue;
+      loggedMs = performance.now();
       say(
-        `${table}: ${done} of ${Math.floor(rows)} rows after ${((toldMs - startedMs) / 1_000).toFixed(0)} s`,
+        `${table}: ${done} of ${Math.floor(rows)} rows after ${((loggedMs - startedMs) / 1_000).toFixed(0)} s`,
       );
     }
   };

@@ -12,7 +12,7 @@ import { quantile } from "./workbench.ts";
 export interface SteadyPlan {
   origin: string;
   path: string;
-  /** Each from its own address, as the proxy in front would tell it. */
+  /** Each from its own address, as the proxy in front would report it. */
   callers: { token: string; address: string }[];
   connections: number;
   closedMs: number;

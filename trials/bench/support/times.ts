@@ -4,7 +4,7 @@ import { quantile } from "./workbench.ts";
  * Takes samples of every class in one random order: each is as likely to follow any class, so what the work before has
  * left behind in caches and queues falls on all alike.
  *
- * @param take one sample, in milliseconds; told its number within the class.
+ * @param take one sample, in milliseconds; gets its number within the class.
  */
 export async function sampleClasses<K extends string>(
   classes: readonly K[],
@@ -19,7 +19,7 @@ export async function sampleClasses<K extends string>(
   return times;
 }
 
-/** Prints what the times of each class tell beside a reference class of the same run. */
+/** Prints what the times of each class show beside a reference class of the same run. */
 export function printTimes<K extends string>(times: Record<K, readonly number[]>, reference: K): void {
   const referenceMs = quantile(times[reference], 0.5);
   console.log(
