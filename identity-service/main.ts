@@ -57,7 +57,7 @@ import { createReencryption } from "./mfa/reencrypt-totp-secrets.ts";
 import { deleteExpiredOAuth } from "./oauth/delete-expired-oauth.ts";
 import { createFlowSecrets } from "./oauth/oauth-flow-secrets.ts";
 import { RelyingPartyTable } from "./oauth/relying-parties.ts";
-import { tellPlainHttp, watchProvidersFile } from "./oauth/watch-providers-file.ts";
+import { logPlainHttp, watchProvidersFile } from "./oauth/watch-providers-file.ts";
 import { deleteOldChallenges } from "./passkeys/delete-old-challenges.ts";
 import { passkeyPartyOf } from "./passkeys/passkey-config.ts";
 import { type BreachLookup, createBreachLookup } from "./passwords/breach-lookup.ts";
@@ -232,7 +232,7 @@ lifecycle.onStop("identity providers", () => relyingParties.close());
 const discovery = repeat("discovery", DISCOVERY_INTERVAL_MS, () => relyingParties.refreshAll(), logger);
 lifecycle.onStop("discovery", () => discovery.stop());
 if (providersFile !== undefined) {
-  tellPlainHttp(providersFile.providers, logger);
+  logPlainHttp(providersFile.providers, logger);
   const providersWatch = watchProvidersFile({
     file: providersFile,
     table: relyingParties,
@@ -306,7 +306,7 @@ const deps = {
   newId,
   noteFailedLogin: createNoteFailedLogin(recorder, { now, newId, metrics }),
   countLogin: createCountLogin(metrics),
-  tellOwnerOfGuesses: createGuessNotices({
+  notifyOwnerOfGuesses: createGuessNotices({
     sql,
     linkTokens,
     now,

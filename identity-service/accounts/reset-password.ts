@@ -1,14 +1,14 @@
 import type { TransactionSql } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { tellAudit } from "../audit/tell-audit.ts";
+import { recordAudit } from "../audit/record-audit.ts";
 import { deleteIdentitiesSince, listIdentities } from "../identities/external-identity-store.ts";
 import { inUtc } from "../mail/in-utc.ts";
 import type { OpenLink } from "../mail/link-store.ts";
 import { linkRefused, openLink, useLink } from "../mail/use-link.ts";
 import { findTotpCredential } from "../mfa/mfa-store.ts";
 import { claimAccount } from "../ownership/claim-account.ts";
-import { tellRemoved } from "../ownership/evict-credentials.ts";
+import { recordRemoved } from "../ownership/evict-credentials.ts";
 import { RECENT_IDENTITY_MS } from "../ownership/remove-recent-access.ts";
 import { listPasskeys } from "../passkeys/passkey-store.ts";
 import { hashNewPassword } from "../passwords/hash-new-password.ts";
@@ -75,7 +75,7 @@ async function claimByReset(
   const { id: userId } = account;
   const { end } = await claimAccount(tx, deps, account, { by: reason, clientIp }, context);
   await setPasswordHash(tx, { userId, passwordHash, at: deps.now() });
-  await tellAudit(tx, deps, { type: reason, userId, byOwner: true, clientIp }, context);
+  await recordAudit(tx, deps, { type: reason, userId, byOwner: true, clientIp }, context);
   return end;
 }
 
@@ -105,7 +105,7 @@ async function reviewWays(
 ): Promise<{ removed: string; left: string }> {
   const since = new Date(deps.now().getTime() - RECENT_IDENTITY_MS);
   const removed = keepRecentLogins ? [] : await deleteIdentitiesSince(tx, userId, since);
-  await tellRemoved(tx, deps, { userId, providers: removed, hadSecondFactor: false, passkeys: 0 }, context);
+  await recordRemoved(tx, deps, { userId, providers: removed, hadSecondFactor: false, passkeys: 0 }, context);
   const identities = await listIdentities(tx, userId);
   const passkeys = await listPasskeys(tx, userId);
   const confirmedAt = (await findTotpCredential(tx, userId))?.confirmedAt ?? null;

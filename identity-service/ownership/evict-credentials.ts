@@ -1,6 +1,6 @@
 import type { TransactionSql } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
-import { type TellAuditDeps, tellAudit } from "../audit/tell-audit.ts";
+import { type RecordAuditDeps, recordAudit } from "../audit/record-audit.ts";
 import { deleteOtherIdentities } from "../identities/external-identity-store.ts";
 import { deleteFlowsOfUser } from "../identities/oauth-store.ts";
 import { deletePasswordChangesOfUser } from "../login/password-change-store.ts";
@@ -51,25 +51,25 @@ export async function evictCredentials(
   await killLinks(tx, { userId, purposes: ["undo_email_change"], now, from });
   await deleteFlowsOfUser(tx, userId);
   await deletePasswordChangesOfUser(tx, userId);
-  await tellRemoved(tx, deps, { userId, providers, hadSecondFactor, passkeys }, context);
+  await recordRemoved(tx, deps, { userId, providers, hadSecondFactor, passkeys }, context);
   const end = await owesSessionEnd(tx, deps, { userId, reason });
   return { hadPassword: account.passwordHash !== null, providers, hadSecondFactor, passkeys, end };
 }
 
-export async function tellRemoved(
+export async function recordRemoved(
   tx: TransactionSql,
-  deps: TellAuditDeps,
+  deps: RecordAuditDeps,
   removed: { userId: string; providers: readonly string[]; hadSecondFactor: boolean; passkeys: number },
   context: CallContext,
 ): Promise<void> {
   const { userId } = removed;
   for (const reason of removed.providers) {
-    await tellAudit(tx, deps, { type: "identity_unlinked", userId, byOwner: true, reason }, context);
+    await recordAudit(tx, deps, { type: "identity_unlinked", userId, byOwner: true, reason }, context);
   }
   if (removed.hadSecondFactor) {
-    await tellAudit(tx, deps, { type: "mfa_disabled", userId, byOwner: true }, context);
+    await recordAudit(tx, deps, { type: "mfa_disabled", userId, byOwner: true }, context);
   }
   if (removed.passkeys > 0) {
-    await tellAudit(tx, deps, { type: "passkey_removed", userId, byOwner: true, reason: "all" }, context);
+    await recordAudit(tx, deps, { type: "passkey_removed", userId, byOwner: true, reason: "all" }, context);
   }
 }

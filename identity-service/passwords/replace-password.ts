@@ -1,7 +1,7 @@
 import type { TransactionSql } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
-import { tellAudit } from "../audit/tell-audit.ts";
+import { recordAudit } from "../audit/record-audit.ts";
 import { inUtc } from "../mail/in-utc.ts";
 import { killLinks } from "../mail/link-store.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
@@ -35,6 +35,6 @@ export async function replacePassword(
   if (ways === undefined) await enqueueMail(tx, { ...mail, template: "password-changed", data }, now);
   else await enqueueMail(tx, { ...mail, template: "password-reset", data: { ...data, ...ways } }, now);
   const event = { type: change.reason, userId, byOwner: true, clientIp, userAgent };
-  await tellAudit(tx, deps, event, context);
+  await recordAudit(tx, deps, event, context);
   return owesSessionEnd(tx, deps, { userId, ...end });
 }
