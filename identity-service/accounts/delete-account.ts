@@ -36,7 +36,7 @@ export async function deleteAccount(
       throw new DomainError("invalid_credentials");
     }
     await leaveClients(tx, deps, { userId, disable: false, isLeaving: true }, context);
-    await recordErasure(tx, deps, account, { byOwner: true }, context);
+    await recordErasure(tx, deps, { account, byOwner: true }, context);
     if (!account.emailVerified) await keepFromRegistration(tx, account.email, deps.now());
     const owed = await owesSessionEnd(tx, deps, { userId, reason: "account_deleted" });
     await eraseUser(tx, userId);

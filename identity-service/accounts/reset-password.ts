@@ -49,12 +49,15 @@ export async function resetPassword(
     const change = { passwordHash, reason: "password_reset", clientIp } as const;
     const end =
       locked.credentialsProvenAt === null
-        ? await claimByReset(tx, deps, locked, change, context)
+        ? await claimByReset(tx, deps, { account: locked, ...change }, context)
         : await replacePassword(
             tx,
             deps,
-            locked,
-            { ...change, ways: await reviewWays(tx, deps, locked.id, request, context) },
+            {
+              account: locked,
+              ...change,
+              ways: await reviewWays(tx, deps, { ...request, userId: locked.id }, context),
+            },
             context,
           );
     await setCredentialsProven(tx, locked.id, deps.now());
@@ -68,12 +71,12 @@ export async function resetPassword(
 async function claimByReset(
   tx: TransactionSql,
   deps: AccountsDeps,
-  account: Locked<Account>,
-  { passwordHash, reason, clientIp }: { passwordHash: string; reason: "password_reset"; clientIp: string },
+  reset: { account: Locked<Account>; passwordHash: string; reason: "password_reset"; clientIp: string },
   context: CallContext,
 ): Promise<SessionEnd> {
+  const { account, passwordHash, reason, clientIp } = reset;
   const { id: userId } = account;
-  const { end } = await claimAccount(tx, deps, account, { by: reason, clientIp }, context);
+  const { end } = await claimAccount(tx, deps, { account, by: reason, clientIp }, context);
   await setPasswordHash(tx, { userId, passwordHash, at: deps.now() });
   await recordAudit(tx, deps, { type: reason, userId, byOwner: true, clientIp }, context);
   return end;
@@ -99,8 +102,7 @@ function ifLinkRefused(error: unknown): undefined {
 async function reviewWays(
   tx: TransactionSql,
   deps: AccountsDeps,
-  userId: string,
-  { keepRecentLogins = false }: { keepRecentLogins?: boolean },
+  { userId, keepRecentLogins = false }: { userId: string; keepRecentLogins?: boolean },
   context: CallContext,
 ): Promise<{ removed: string; left: string }> {
   const since = new Date(deps.now().getTime() - RECENT_IDENTITY_MS);

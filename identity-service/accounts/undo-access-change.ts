@@ -3,7 +3,7 @@ import type { CallContext } from "#kit/rpc/call-context.ts";
 import { recordAudit } from "../audit/record-audit.ts";
 import { deleteFlowsOfUser } from "../identities/oauth-store.ts";
 import { deletePasswordChangesOfUser } from "../login/password-change-store.ts";
-import { killLinks, type OpenLink } from "../mail/link-store.ts";
+import { killLinks } from "../mail/link-store.ts";
 import { LINK_PURPOSES } from "../mail/links.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
 import { makeLink } from "../mail/make-link.ts";
@@ -31,7 +31,7 @@ export async function undoAccessChange(
   const purpose = "undo_access_change";
   const link = await openLink(deps, purpose, token);
   const end = await useLink(deps, purpose, link, async (tx, account) => {
-    const owed = await removeAccess(tx, deps, account, link, context);
+    const owed = await removeAccess(tx, deps, { account, createdAt: link.createdAt }, context);
     const { id: userId, email: recipient } = account;
     const data = { link: await makeLink(tx, deps, { userId, purpose: "reset_password" }) };
     const mail = { id: deps.newId(), userId, recipient };
@@ -46,15 +46,14 @@ export async function undoAccessChange(
 async function removeAccess(
   tx: TransactionSql,
   deps: AccountsDeps,
-  account: Locked<Account>,
-  { createdAt }: OpenLink,
+  { account, createdAt }: { account: Locked<Account>; createdAt: Date },
   context: CallContext,
 ): Promise<SessionEnd> {
   const { id: userId } = account;
   const now = deps.now();
   // Nothing unproven is known to be the owner's.
   if (account.credentialsProvenAt === null) {
-    return (await evictCredentials(tx, deps, account, { reason: REASON, undoLinksFrom: now }, context)).end;
+    return (await evictCredentials(tx, deps, { account, reason: REASON, undoLinksFrom: now }, context)).end;
   }
   await clearPassword(tx, userId, now);
   const removed = await removeRecentAccess(tx, userId, createdAt);

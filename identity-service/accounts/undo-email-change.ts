@@ -37,13 +37,12 @@ export async function undoEmailChange(
     await lockAddresses(tx, [presentEmail, oldEmail]);
     if (!(await setEmail(tx, { userId, email: oldEmail, at: now }))) throw linkRefused(purpose);
     const owed = link.areCredentialsProven
-      ? await removeSince(tx, deps, userId, link.createdAt, context)
+      ? await removeSince(tx, deps, { userId, since: link.createdAt }, context)
       : (
           await evictCredentials(
             tx,
             deps,
-            account,
-            { reason: REASON, undoLinksFrom: link.createdAt },
+            { account, reason: REASON, undoLinksFrom: link.createdAt },
             context,
           )
         ).end;
@@ -60,8 +59,7 @@ export async function undoEmailChange(
 async function removeSince(
   tx: TransactionSql,
   deps: AccountsDeps,
-  userId: string,
-  since: Date,
+  { userId, since }: { userId: string; since: Date },
   context: CallContext,
 ): Promise<SessionEnd> {
   const now = deps.now();

@@ -30,7 +30,7 @@ export async function deleteUser(
     if (account.role === "ADMIN") assertOtherAdmin(admins, account.id);
     const leaver = { userId: account.id, disable: disableClients, isLeaving: true };
     const clientsLeft = await leaveClients(tx, deps, leaver, context);
-    await recordErasure(tx, deps, account, { reason }, context);
+    await recordErasure(tx, deps, { account, reason }, context);
     const owed = await owesSessionEnd(tx, deps, { userId: account.id, reason: "account_deleted" });
     await eraseUser(tx, account.id);
     return { end: owed, erased: account, left: clientsLeft };

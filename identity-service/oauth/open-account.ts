@@ -135,7 +135,7 @@ async function claim(
   const by = "provider_claim";
   const keptIdentity = keyOf(arrival);
   const how = { by, provider: party, keptIdentity, clientIp, userAgent } as const;
-  const { end } = await claimAccount(tx, deps, owner, how, context);
+  const { end } = await claimAccount(tx, deps, { account: owner, ...how }, context);
   await setCredentialsProven(tx, owner.id, deps.now());
   return end;
 }

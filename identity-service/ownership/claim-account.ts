@@ -18,8 +18,7 @@ export interface Claim extends Partial<ClientOrigin> {
 export async function claimAccount(
   tx: TransactionSql,
   deps: Pick<EndSessionsDeps, "now" | "newId">,
-  account: Locked<Account>,
-  claim: Claim,
+  { account, ...claim }: Claim & { account: Locked<Account> },
   context: CallContext,
 ): Promise<Evicted> {
   const { by, keptIdentity, clientIp = "", userAgent = "" } = claim;
@@ -28,11 +27,7 @@ export async function claimAccount(
   const evicted = await evictCredentials(
     tx,
     deps,
-    account,
-    {
-      reason: by,
-      ...(keptIdentity && { keptIdentity }),
-    },
+    { account, reason: by, ...(keptIdentity && { keptIdentity }) },
     context,
   );
   await enqueueMail(tx, { id: deps.newId(), userId, recipient, ...noticeOf(claim, evicted, now) }, now);

@@ -14,6 +14,7 @@ import type { Account, Locked } from "../users/account.ts";
 import { clearCredentialsProof, clearPassword } from "../users/account-store.ts";
 
 export interface Eviction {
+  account: Locked<Account>;
   reason: string;
   keptIdentity?: { issuer: string; subject: string };
   /** Older undo links of address changes stay. Default: all expire. */
@@ -34,8 +35,7 @@ export interface Evicted {
 export async function evictCredentials(
   tx: TransactionSql,
   deps: Pick<EndSessionsDeps, "now" | "newId">,
-  account: Locked<Account>,
-  { reason, keptIdentity, undoLinksFrom: from = new Date(0) }: Eviction,
+  { account, reason, keptIdentity, undoLinksFrom: from = new Date(0) }: Eviction,
   context: CallContext,
 ): Promise<Evicted> {
   const now = deps.now();

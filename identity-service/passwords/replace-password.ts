@@ -15,8 +15,8 @@ import { setPasswordHash } from "../users/account-store.ts";
 export async function replacePassword(
   tx: TransactionSql,
   deps: Pick<EndSessionsDeps, "now" | "newId">,
-  account: Locked<Account>,
   change: Partial<ClientOrigin> & {
+    account: Locked<Account>;
     passwordHash: string;
     exceptSessionId?: string;
     reason: "password_changed" | "password_reset";
@@ -25,8 +25,8 @@ export async function replacePassword(
   context: CallContext,
 ): Promise<SessionEnd> {
   const now = deps.now();
+  const { account, passwordHash, clientIp = "", userAgent = "", ways, ...end } = change;
   const { id: userId, email: recipient } = account;
-  const { passwordHash, clientIp = "", userAgent = "", ways, ...end } = change;
   await setPasswordHash(tx, { userId, passwordHash, at: now });
   await forgiveWrongCodesFor(tx, deps, userId);
   await killLinks(tx, { userId, purposes: ["reset_password", "confirm_email_change"], now });

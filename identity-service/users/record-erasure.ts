@@ -8,10 +8,10 @@ import { listFormerAddresses } from "./account-store.ts";
 export async function recordErasure(
   tx: TransactionSql,
   deps: RecordAuditDeps,
-  account: Locked<Pick<Account, "id" | "email">>,
-  cause: { byOwner?: boolean; reason?: string },
+  erasure: { account: Locked<Pick<Account, "id" | "email">>; byOwner?: boolean; reason?: string },
   context: CallContext,
 ): Promise<void> {
+  const { account, ...cause } = erasure;
   const { id: userId, email } = account;
   await recordAudit(tx, deps, { type: "account_deleted", userId, ...cause, erasedEmail: email }, context);
   for (const erasedEmail of await listFormerAddresses(tx, userId)) {
