@@ -42,7 +42,11 @@ export function createApprovalRpc(
     listPendingApprovals: async ({ userId }) => ({
       approvals: (await listPendingApprovals(deps, userId)).map(
         ({ id: approvalId, transactionText: transaction, sessionId, createdAt, expiresAt }) => ({
-          ...{ approvalId, transaction, sessionId, createdAt, expiresAt },
+          approvalId,
+          transaction,
+          sessionId,
+          createdAt,
+          expiresAt,
         }),
       ),
     }),

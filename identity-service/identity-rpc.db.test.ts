@@ -94,7 +94,7 @@ test("a refresh reuse reported by token-service puts a mail into the outbox", as
     { ...REGISTRATION, email: "ben@example.com" },
     context(),
   );
-  const told = {
+  const notice = {
     eventId: deps.newId(),
     userId: user?.id ?? "",
     occurredAt: deps.now(),
@@ -110,7 +110,7 @@ test("a refresh reuse reported by token-service puts a mail into the outbox", as
   });
   server.add(IdentityServiceService, IDENTITY_CALLERS, createIdentityRpc(deps));
   const address = `127.0.0.1:${await server.listen()}`;
-  const tellAs = async (name: Identity) => {
+  const notifyAs = async (name: Identity) => {
     const certificate = certificates.of(name);
     const client = createRpcClient(IdentityServiceClient, {
       address,
@@ -118,17 +118,17 @@ test("a refresh reuse reported by token-service puts a mail into the outbox", as
       certificate,
     });
     const budget = newCallContext({ budgetMs: 10_000 });
-    return callUnary(client, client.notifyRefreshReuse, told, budget).finally(() => client.close());
+    return callUnary(client, client.notifyRefreshReuse, notice, budget).finally(() => client.close());
   };
   const outbox = () =>
     database.ownerSql`select id, recipient from mail_outbox where template = 'refresh-reuse'`;
   try {
     for (const stranger of ["gateway", "audit-service", "payments-service"] as const) {
-      await expect(tellAs(stranger)).rejects.toMatchObject({ code: "caller_not_allowed" });
+      await expect(notifyAs(stranger)).rejects.toMatchObject({ code: "caller_not_allowed" });
     }
     expect(await outbox()).toEqual([]);
-    expect(await tellAs("token-service")).toEqual({});
-    expect(await outbox()).toEqual([{ id: told.eventId, recipient: "ben@example.com" }]);
+    expect(await notifyAs("token-service")).toEqual({});
+    expect(await outbox()).toEqual([{ id: notice.eventId, recipient: "ben@example.com" }]);
   } finally {
     await server.close(0);
     await certificates.remove();

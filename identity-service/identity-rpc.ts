@@ -30,10 +30,10 @@ export const IDENTITY_CALLERS: Callers<IdentityServiceServer> = {
   ...APPROVAL_CALLERS,
 };
 
+export type IdentityDeps = AccountsDeps & NotifyDeps & StepUpDeps & OAuthDeps;
+
 /** Any method may also throw `busy`, `too_many_requests` or `service_unavailable`. */
-export function createIdentityRpc(
-  deps: AccountsDeps & NotifyDeps & StepUpDeps & OAuthDeps,
-): Implementation<IdentityServiceServer> {
+export function createIdentityRpc(deps: IdentityDeps): Implementation<IdentityServiceServer> {
   return {
     register: async (request, context) => ({
       user: encodeUser({

@@ -168,7 +168,7 @@ const deps = {
   newId,
   noteFailedLogin: createNoteFailedLogin(recorder, { now, newId, metrics }),
   countLogin: createCountLogin(metrics),
-  tellOwnerOfGuesses: createGuessNotices({
+  notifyOwnerOfGuesses: createGuessNotices({
     sql,
     linkTokens,
     now,

@@ -166,16 +166,14 @@ const at = now;
 const claim = { leaseMs: 1_000, limit: LIMIT };
 const sealed = { secretEncrypted: Buffer.alloc(48), keyId: "b".repeat(16) };
 const account = {
-  ...{
-    id: otherId,
-    email: "new@example.com",
-    emailVerified: true,
-    firstName: "A",
-    lastName: "B",
-    role: "USER",
-    createdAt: now,
-  },
-  ...{ passwordHash: null },
+  id: otherId,
+  email: "new@example.com",
+  emailVerified: true,
+  firstName: "A",
+  lastName: "B",
+  role: "USER",
+  createdAt: now,
+  passwordHash: null,
 };
 const aTry = { tokenHash, sessionEpoch: 0, now, maxTries: 5 };
 const stepUp = { tokenHash, userId, sessionId: id, now };

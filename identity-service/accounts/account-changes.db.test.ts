@@ -385,7 +385,7 @@ test("changing the address back ends the undo link to the address in between", a
   });
 });
 
-test("wanting a taken address counts and kills like wanting a free one: there is no telling", async () => {
+test("wanting a taken address counts and kills like wanting a free one: no answer shows which", async () => {
   await register(deps, { ...ANNA, email: "owner@example.com" }, soon());
   const own = await wantAddress("mine@example.com");
   await wantAddress("owner@example.com");
@@ -403,7 +403,7 @@ const codeOf = (work: Promise<unknown>) =>
     () => "done",
     (error: DomainError) => error.code,
   );
-const told = (type: string) =>
+const recorded = (type: string) =>
   database.ownerSql`select actor_id from security_events where user_id = ${userId} and type = ${type}`;
 /** A link of a purpose that none of these mails has. */
 async function linkFor(purpose: "undo_access_change"): Promise<string> {
@@ -425,7 +425,7 @@ test("a change of address and its undo are recorded as the owner's", async () =>
   await confirmEmailChange(deps, await wantAddress("anna@new.example"));
   await undoEmailChange(deps, await last("email-changed"), context());
   for (const type of ["email_changed", "email_change_undone"]) {
-    expect(await told(type), type).toEqual([{ actor_id: userId }]);
+    expect(await recorded(type), type).toEqual([{ actor_id: userId }]);
   }
 });
 

@@ -35,7 +35,7 @@ export async function changePassword(
     const reason = "password_changed";
     const { clientIp } = request;
     const change = { passwordHash, exceptSessionId, reason, clientIp } as const;
-    return replacePassword(tx, deps, account, change, context);
+    return replacePassword(tx, deps, { account, ...change }, context);
   });
   deps.wakeMailWorker();
   return { userId, sessionIds: await endSessions(deps, end, context) };

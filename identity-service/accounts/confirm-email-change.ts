@@ -1,6 +1,6 @@
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { tellAudit } from "../audit/tell-audit.ts";
+import { recordAudit } from "../audit/record-audit.ts";
 import { inUtc } from "../mail/in-utc.ts";
 import { findOwnUndo, killLinks } from "../mail/link-store.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
@@ -45,7 +45,7 @@ export async function confirmEmailChange(
       purposes: ["verify_email", "reset_password", "confirm_email_change", "undo_access_change"],
       now,
     });
-    await tellAudit(tx, deps, { type: "email_changed", userId, byOwner: true }, context);
+    await recordAudit(tx, deps, { type: "email_changed", userId, byOwner: true }, context);
     // Back at a former address, later undo links expire.
     const leftAt = await findOwnUndo(tx, { userId, email: newEmail, now });
     if (leftAt !== undefined) {

@@ -10,7 +10,7 @@ import { forgetGuesses } from "../throttle/throttle.ts";
 import { eraseUser, lockAccount } from "../users/account-store.ts";
 import type { LoginRules } from "../users/can-log-in.ts";
 import { isLastAdmin, lockAdmins } from "../users/last-admin.ts";
-import { tellErasure } from "../users/tell-erasure.ts";
+import { recordErasure } from "../users/record-erasure.ts";
 import { lockAddresses } from "../users/user-store.ts";
 import type { AccountsDeps } from "./accounts-deps.ts";
 import type { EndedSessions } from "./reset-password.ts";
@@ -36,7 +36,7 @@ export async function deleteAccount(
       throw new DomainError("invalid_credentials");
     }
     await leaveClients(tx, deps, { userId, disable: false, isLeaving: true }, context);
-    await tellErasure(tx, deps, account, { byOwner: true }, context);
+    await recordErasure(tx, deps, { account, byOwner: true }, context);
     if (!account.emailVerified) await keepFromRegistration(tx, account.email, deps.now());
     const owed = await owesSessionEnd(tx, deps, { userId, reason: "account_deleted" });
     await eraseUser(tx, userId);

@@ -10,7 +10,7 @@ import {
   lockUnusedAccounts,
   type UnusedPage,
 } from "../users/account-store.ts";
-import { tellErasure } from "../users/tell-erasure.ts";
+import { recordErasure } from "../users/record-erasure.ts";
 import type { AccountsDeps } from "./accounts-deps.ts";
 
 const DAY_MS = 24 * 3_600_000;
@@ -38,7 +38,7 @@ export async function deleteUnusedAccounts(deps: AccountsDeps, maxPage = MAX_PAG
 async function erase(tx: TransactionSql, deps: AccountsDeps, ids: readonly string[]): Promise<SessionEnd[]> {
   const ends: SessionEnd[] = [];
   for (const account of await lockUnusedAccounts(tx, ids, deps.access.defaultRole)) {
-    await tellErasure(tx, deps, account, { reason: "never proven, never used" }, newCallContext());
+    await recordErasure(tx, deps, { account, reason: "never proven, never used" }, newCallContext());
     ends.push(await owesSessionEnd(tx, deps, { userId: account.id, reason: "account_deleted" }));
     await eraseUser(tx, account.id);
   }

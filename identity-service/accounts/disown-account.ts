@@ -19,7 +19,7 @@ export async function disownAccount(
   const link = await openLink(deps, "verify_email", token);
   const { end } = await useLink(deps, "verify_email", link, (tx, account) => {
     if (account.credentialsProvenAt !== null) throw linkRefused("verify_email");
-    return claimAccount(tx, deps, account, { by: "account_disowned", clientIp, userAgent }, context);
+    return claimAccount(tx, deps, { account, by: "account_disowned", clientIp, userAgent }, context);
   });
   deps.wakeMailWorker();
   return { userId: link.userId, sessionIds: await endSessions(deps, end, context) };

@@ -1,7 +1,7 @@
 import { type Sql, transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { type TellAuditDeps, tellAudit } from "../audit/tell-audit.ts";
+import { type RecordAuditDeps, recordAudit } from "../audit/record-audit.ts";
 import { countRecoveryCodes } from "../mfa/mfa-store.ts";
 import type { Account } from "../users/account.ts";
 import { setNames } from "../users/account-store.ts";
@@ -23,7 +23,7 @@ export async function getOwnAccount(deps: { sql: Sql }, userId: string): Promise
 
 /** @throws {DomainError} `validation_failed`, `not_found`. */
 export async function updateProfile(
-  deps: TellAuditDeps & { sql: Sql },
+  deps: RecordAuditDeps & { sql: Sql },
   change: { userId: string; firstName?: string | undefined; lastName?: string | undefined },
   context: CallContext,
 ): Promise<Account> {
@@ -35,7 +35,7 @@ export async function updateProfile(
   const names = { userId, firstName: first?.name, lastName: last?.name, at: deps.now() };
   await transaction(deps.sql, async (tx) => {
     if (!(await setNames(tx, names))) throw new DomainError("not_found");
-    await tellAudit(tx, deps, { type: "profile_updated", userId, byOwner: true }, context);
+    await recordAudit(tx, deps, { type: "profile_updated", userId, byOwner: true }, context);
   });
   return getAccount(deps, userId);
 }

@@ -338,7 +338,7 @@ test("a registration waits for other transactions about its address", async () =
   await held.registered;
 });
 
-describe("where the answer must not tell", () => {
+describe("where the answer must not disclose it", () => {
   const quietly = (changes: Partial<Registration> = {}) =>
     register({ ...deps, registrationDiscloses: false }, { ...ANNA, ...changes }, soon());
 

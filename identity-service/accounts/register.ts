@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
 import { type CallContext, newCallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { tellAudit } from "../audit/tell-audit.ts";
+import { recordAudit } from "../audit/record-audit.ts";
 import { inUtc } from "../mail/in-utc.ts";
 import { enqueueStrangersMail } from "../mail/mail-budget.ts";
 import { isReleasedLately } from "../mail/mail-budget-store.ts";
@@ -63,7 +63,7 @@ export async function register(
       await mailLink(tx, deps, user);
       const { clientIp = "" } = typed;
       // No actor: the address is not verified.
-      await tellAudit(tx, deps, { type: "user_registered", userId: user.id, clientIp }, context);
+      await recordAudit(tx, deps, { type: "user_registered", userId: user.id, clientIp }, context);
     } else if (!deps.registrationDiscloses) await mailOwner(tx, deps, user);
     return isInserted;
   });

@@ -1,14 +1,14 @@
 import type { TransactionSql } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { tellAudit } from "../audit/tell-audit.ts";
+import { recordAudit } from "../audit/record-audit.ts";
 import { deleteIdentitiesSince, listIdentities } from "../identities/external-identity-store.ts";
 import { inUtc } from "../mail/in-utc.ts";
 import type { OpenLink } from "../mail/link-store.ts";
 import { linkRefused, openLink, useLink } from "../mail/use-link.ts";
 import { findTotpCredential } from "../mfa/mfa-store.ts";
 import { claimAccount } from "../ownership/claim-account.ts";
-import { tellRemoved } from "../ownership/evict-credentials.ts";
+import { recordRemoved } from "../ownership/evict-credentials.ts";
 import { RECENT_IDENTITY_MS } from "../ownership/remove-recent-access.ts";
 import { listPasskeys } from "../passkeys/passkey-store.ts";
 import { hashNewPassword } from "../passwords/hash-new-password.ts";
@@ -49,12 +49,15 @@ export async function resetPassword(
     const change = { passwordHash, reason: "password_reset", clientIp } as const;
     const end =
       locked.credentialsProvenAt === null
-        ? await claimByReset(tx, deps, locked, change, context)
+        ? await claimByReset(tx, deps, { account: locked, ...change }, context)
         : await replacePassword(
             tx,
             deps,
-            locked,
-            { ...change, ways: await reviewWays(tx, deps, locked.id, request, context) },
+            {
+              account: locked,
+              ...change,
+              ways: await reviewWays(tx, deps, { ...request, userId: locked.id }, context),
+            },
             context,
           );
     await setCredentialsProven(tx, locked.id, deps.now());
@@ -68,14 +71,14 @@ export async function resetPassword(
 async function claimByReset(
   tx: TransactionSql,
   deps: AccountsDeps,
-  account: Locked<Account>,
-  { passwordHash, reason, clientIp }: { passwordHash: string; reason: "password_reset"; clientIp: string },
+  reset: { account: Locked<Account>; passwordHash: string; reason: "password_reset"; clientIp: string },
   context: CallContext,
 ): Promise<SessionEnd> {
+  const { account, passwordHash, reason, clientIp } = reset;
   const { id: userId } = account;
-  const { end } = await claimAccount(tx, deps, account, { by: reason, clientIp }, context);
+  const { end } = await claimAccount(tx, deps, { account, by: reason, clientIp }, context);
   await setPasswordHash(tx, { userId, passwordHash, at: deps.now() });
-  await tellAudit(tx, deps, { type: reason, userId, byOwner: true, clientIp }, context);
+  await recordAudit(tx, deps, { type: reason, userId, byOwner: true, clientIp }, context);
   return end;
 }
 
@@ -99,13 +102,12 @@ function ifLinkRefused(error: unknown): undefined {
 async function reviewWays(
   tx: TransactionSql,
   deps: AccountsDeps,
-  userId: string,
-  { keepRecentLogins = false }: { keepRecentLogins?: boolean },
+  { userId, keepRecentLogins = false }: { userId: string; keepRecentLogins?: boolean },
   context: CallContext,
 ): Promise<{ removed: string; left: string }> {
   const since = new Date(deps.now().getTime() - RECENT_IDENTITY_MS);
   const removed = keepRecentLogins ? [] : await deleteIdentitiesSince(tx, userId, since);
-  await tellRemoved(tx, deps, { userId, providers: removed, hadSecondFactor: false, passkeys: 0 }, context);
+  await recordRemoved(tx, deps, { userId, providers: removed, hadSecondFactor: false, passkeys: 0 }, context);
   const identities = await listIdentities(tx, userId);
   const passkeys = await listPasskeys(tx, userId);
   const confirmedAt = (await findTotpCredential(tx, userId))?.confirmedAt ?? null;

@@ -3,7 +3,7 @@ import { transaction } from "#kit/database/postgres.ts";
 import { newCallContext } from "#kit/rpc/call-context.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { enqueueMfaNotice } from "../mfa/mfa-notice.ts";
-import { tellIdentityChange } from "../oauth/tell-identity-change.ts";
+import { recordIdentityChange } from "../oauth/record-identity-change.ts";
 import {
   ANNA,
   proveCredentials,
@@ -63,7 +63,7 @@ async function link(provider: string, agoMs = 0): Promise<void> {
     provider: { name: provider, displayName: provider },
     change: "linked",
   } as const;
-  await transaction(database.sql, (tx) => tellIdentityChange(tx, at, change, FROM, context()));
+  await transaction(database.sql, (tx) => recordIdentityChange(tx, at, change, FROM, context()));
 }
 
 async function turnFactorOn(agoMs = 0): Promise<void> {

@@ -1,13 +1,13 @@
 import type { TransactionSql } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
-import { tellAudit } from "../audit/tell-audit.ts";
+import { recordAudit } from "../audit/record-audit.ts";
 import { deleteFlowsOfUser } from "../identities/oauth-store.ts";
 import { killLinks } from "../mail/link-store.ts";
 import { LINK_PURPOSES } from "../mail/links.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
 import { makeLink } from "../mail/make-link.ts";
 import { linkRefused, openLink, useLink } from "../mail/use-link.ts";
-import { evictCredentials, tellRemoved } from "../ownership/evict-credentials.ts";
+import { evictCredentials, recordRemoved } from "../ownership/evict-credentials.ts";
 import { removeRecentAccess } from "../ownership/remove-recent-access.ts";
 import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
@@ -37,20 +37,19 @@ export async function undoEmailChange(
     await lockAddresses(tx, [presentEmail, oldEmail]);
     if (!(await setEmail(tx, { userId, email: oldEmail, at: now }))) throw linkRefused(purpose);
     const owed = link.areCredentialsProven
-      ? await removeSince(tx, deps, userId, link.createdAt, context)
+      ? await removeSince(tx, deps, { userId, since: link.createdAt }, context)
       : (
           await evictCredentials(
             tx,
             deps,
-            account,
-            { reason: REASON, undoLinksFrom: link.createdAt },
+            { account, reason: REASON, undoLinksFrom: link.createdAt },
             context,
           )
         ).end;
     const data = { link: await makeLink(tx, deps, { userId, purpose: "reset_password" }) };
     const mail = { id: deps.newId(), userId, recipient: oldEmail };
     await enqueueMail(tx, { ...mail, template: "reset-password", data }, now);
-    await tellAudit(tx, deps, { type: "email_change_undone", userId, byOwner: true }, context);
+    await recordAudit(tx, deps, { type: "email_change_undone", userId, byOwner: true }, context);
     return owed;
   });
   deps.wakeMailWorker();
@@ -60,8 +59,7 @@ export async function undoEmailChange(
 async function removeSince(
   tx: TransactionSql,
   deps: AccountsDeps,
-  userId: string,
-  since: Date,
+  { userId, since }: { userId: string; since: Date },
   context: CallContext,
 ): Promise<SessionEnd> {
   const now = deps.now();
@@ -70,7 +68,7 @@ async function removeSince(
   await killLinks(tx, { userId, purposes: ["undo_email_change"], now, from: since });
   await clearPassword(tx, userId, now);
   const removed = await removeRecentAccess(tx, userId, since);
-  await tellRemoved(tx, deps, { userId, ...removed }, context);
+  await recordRemoved(tx, deps, { userId, ...removed }, context);
   await deleteFlowsOfUser(tx, userId);
   await setCredentialsProven(tx, userId, now);
   return owesSessionEnd(tx, deps, { userId, reason: REASON });

@@ -154,7 +154,7 @@ describe("a new address", () => {
       { ...sessionAt(deps, 2), userId, sessionId: STRANGER, code, ...FROM },
       context(),
     );
-    // Of before the change, as far as the clock tells.
+    // Of before the change, as far as the clock shows.
     await database.ownerSql`update totp_credentials set created_at = created_at - interval '8 days',
       confirmed_at = confirmed_at - interval '8 days'`;
     await undoEmailChange(deps, await last("email-changed"), context());

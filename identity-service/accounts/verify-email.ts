@@ -1,6 +1,6 @@
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { tellAudit } from "../audit/tell-audit.ts";
+import { recordAudit } from "../audit/record-audit.ts";
 import { openLink, useLink } from "../mail/use-link.ts";
 import { type LinkReader, proveReader } from "../passwords/prove-owner.ts";
 import { isStill } from "../passwords/reauthenticate.ts";
@@ -31,7 +31,7 @@ export async function verifyEmail(
     }
     const reason = shown === undefined ? "by the link alone" : "with the credentials";
     const { clientIp } = request;
-    await tellAudit(tx, deps, { type: "email_verified", userId, byOwner: true, reason, clientIp }, context);
+    await recordAudit(tx, deps, { type: "email_verified", userId, byOwner: true, reason, clientIp }, context);
   });
   const verified = await getAccount(deps, link.userId);
   await clearGuesses(deps.throttle, verified);

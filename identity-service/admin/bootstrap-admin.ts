@@ -3,7 +3,7 @@ import { type Sql, transaction } from "#kit/database/postgres.ts";
 import { newCallContext } from "#kit/rpc/call-context.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { tellAudit } from "../audit/tell-audit.ts";
+import { recordAudit } from "../audit/record-audit.ts";
 import type { PasswordHasher } from "../passwords/password-hasher.ts";
 import { checkPassword, type PasswordPolicy, refuseBreached } from "../passwords/password-policy.ts";
 import type { NewAccount } from "../users/account.ts";
@@ -45,7 +45,7 @@ export async function bootstrapAdmin(deps: BootstrapDeps, admin: FirstAdmin): Pr
     await lockAddresses(tx, [user.email]);
     if (!(await insertUser(tx, { ...user, passwordHash }))) return "address_taken";
     const event = { type: "admin_bootstrapped", userId: user.id, reason: "by configuration" } as const;
-    await tellAudit(tx, deps, event, newCallContext());
+    await recordAudit(tx, deps, event, newCallContext());
     return "created";
   });
   if (outcome === "created") logger.info({ userId: user.id }, "first administrator created");

@@ -7,7 +7,7 @@ import { endLeftClients, leaveClients } from "../clients/clients-of-user.ts";
 import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import { forgetGuesses } from "../throttle/throttle.ts";
 import { eraseUser, lockAccount } from "../users/account-store.ts";
-import { tellErasure } from "../users/tell-erasure.ts";
+import { recordErasure } from "../users/record-erasure.ts";
 import type { AdminDeps } from "./admin-deps.ts";
 import { assertHolds, assertMayActOn } from "./authorize.ts";
 import { assertOtherAdmin, lockAdminsFor } from "./other-admin.ts";
@@ -30,7 +30,7 @@ export async function deleteUser(
     if (account.role === "ADMIN") assertOtherAdmin(admins, account.id);
     const leaver = { userId: account.id, disable: disableClients, isLeaving: true };
     const clientsLeft = await leaveClients(tx, deps, leaver, context);
-    await tellErasure(tx, deps, account, { reason }, context);
+    await recordErasure(tx, deps, { account, reason }, context);
     const owed = await owesSessionEnd(tx, deps, { userId: account.id, reason: "account_deleted" });
     await eraseUser(tx, account.id);
     return { end: owed, erased: account, left: clientsLeft };

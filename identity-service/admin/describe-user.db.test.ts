@@ -64,7 +64,7 @@ test("factors, providers and mails are described without secrets, addresses and 
   await expect(describeUser(deps, deps.newId())).rejects.toMatchObject({ code: "not_found" });
 });
 
-test("a lock by strangers is told, with its end, and gone after an unlock", async () => {
+test("a lock by strangers is reported, with its end, and gone after an unlock", async () => {
   for (let failures = 0; failures < 5; failures += 1)
     await deps.throttle.take({ account: ANNA.email, clientIp: `192.0.2.${failures}` });
   expect((await describe()).lockedUntil).toEqual(new Date(deps.now().getTime() + 30_000));

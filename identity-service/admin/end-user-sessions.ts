@@ -2,7 +2,7 @@ import { validate as isUuid } from "uuid";
 import { transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { tellAudit } from "../audit/tell-audit.ts";
+import { recordAudit } from "../audit/record-audit.ts";
 import { type EndSessionsDeps, endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import { lockAccount } from "../users/account-store.ts";
 import { type AuthorizeDeps, assertMayActOn } from "./authorize.ts";
@@ -19,7 +19,7 @@ export async function endUserSessions(
     const account = await lockAccount(tx, userId);
     if (account === undefined) throw new DomainError("not_found");
     assertMayActOn(deps, context, account);
-    await tellAudit(tx, deps, { type: "sessions_ended", userId: account.id, reason }, context);
+    await recordAudit(tx, deps, { type: "sessions_ended", userId: account.id, reason }, context);
     return owesSessionEnd(tx, deps, { userId: account.id, reason: "ended_by_admin" });
   });
   return endSessions(deps, end, context);

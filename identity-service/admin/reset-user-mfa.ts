@@ -3,7 +3,7 @@ import { transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { NO_ORIGIN } from "../audit/client-origin.ts";
-import { tellAudit } from "../audit/tell-audit.ts";
+import { recordAudit } from "../audit/record-audit.ts";
 import { enqueueMfaNotice } from "../mfa/mfa-notice.ts";
 import { deleteIdleRecoveryCodes, deleteTotp } from "../mfa/mfa-store.ts";
 import { deletePasskeysSince } from "../passkeys/passkey-store.ts";
@@ -30,7 +30,7 @@ export async function resetUserMfa(
     if (!hadTotp && passkeys === 0) return undefined;
     await deleteIdleRecoveryCodes(tx, userId);
     await enqueueMfaNotice(tx, deps, user, "mfa-disabled", NO_ORIGIN);
-    await tellAudit(tx, deps, { type: "mfa_reset", userId: user.id, reason }, context);
+    await recordAudit(tx, deps, { type: "mfa_reset", userId: user.id, reason }, context);
     return owesSessionEnd(tx, deps, { userId, reason: "mfa_reset" });
   });
   if (end === undefined) return [];

@@ -3,7 +3,7 @@ import { transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { withReason } from "../audit/act-reason.ts";
-import { type AccountEvent, tellAudit } from "../audit/tell-audit.ts";
+import { type AccountEvent, recordAudit } from "../audit/record-audit.ts";
 import type { MachineClient } from "../clients/client.ts";
 import { endLeftClients, type LeftClients, leaveClients } from "../clients/clients-of-user.ts";
 import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
@@ -62,8 +62,8 @@ export async function setUserAccess(
     const events = changesOf(before, after);
     if (events.length > 0) await setAccess(tx, { userId, role, status, mustChangePassword, at: deps.now() });
     for (const { type, reason: what } of events) {
-      const told = { type, userId: before.id, reason: withReason(what, access.actReason) };
-      await tellAudit(tx, deps, told, context);
+      const event = { type, userId: before.id, reason: withReason(what, access.actReason) };
+      await recordAudit(tx, deps, event, context);
     }
     const reason = reasonToEnd(access, events);
     const owed =

@@ -2,7 +2,7 @@ import { validate as isUuid } from "uuid";
 import { transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { tellAudit } from "../audit/tell-audit.ts";
+import { recordAudit } from "../audit/record-audit.ts";
 import { clearGuesses } from "../throttle/throttle.ts";
 import { lockAccount } from "../users/account-store.ts";
 import type { AdminDeps } from "./admin-deps.ts";
@@ -20,7 +20,7 @@ export async function unlockUser(
     const locked = await lockAccount(tx, userId);
     if (locked === undefined) throw new DomainError("not_found");
     assertMayActOn(deps, context, locked);
-    await tellAudit(tx, deps, { type: "unlocked", userId: locked.id, reason }, context);
+    await recordAudit(tx, deps, { type: "unlocked", userId: locked.id, reason }, context);
     return locked;
   });
   await clearGuesses(deps.throttle, account);

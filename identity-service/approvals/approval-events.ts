@@ -4,8 +4,8 @@ import type { TransactionSql } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import type { ErrorCode } from "#kit/values/errors.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
+import { type RecordAuditDeps, recordAudit } from "../audit/record-audit.ts";
 import type { SecurityEventType } from "../audit/security-event-store.ts";
-import { type TellAuditDeps, tellAudit } from "../audit/tell-audit.ts";
 import type { Approval, PasskeyEvidence } from "./approval-store.ts";
 
 export interface ApprovalEvent extends ClientOrigin {
@@ -19,9 +19,9 @@ export interface ApprovalEvent extends ClientOrigin {
 }
 
 /** The reason is `approval <id> <method> <digest>`, as in the entry of the call: `-` for no method. The evidence's hash may follow. */
-export async function tellApproval(
+export async function recordApproval(
   tx: TransactionSql,
-  deps: TellAuditDeps,
+  deps: RecordAuditDeps,
   { approval, evidence, ...event }: ApprovalEvent,
   context: CallContext,
 ): Promise<void> {
@@ -30,7 +30,7 @@ export async function tellApproval(
       ? ""
       : `approval ${approval.id} ${approval.method ?? "-"} ${approval.digest.toString("hex")}`;
   const hash = evidence === undefined ? "" : ` ${evidenceHash(evidence)}`;
-  await tellAudit(tx, deps, { ...event, reason: reason + hash }, context);
+  await recordAudit(tx, deps, { ...event, reason: reason + hash }, context);
 }
 
 /** SHA-256 of the evidence as `gatehouse approvals export` writes it. @see docs/approvals.md */

@@ -222,7 +222,11 @@ export async function selectUsedApprovals(
     order by used_at, id limit ${limit}
   `;
   return rows.map(({ id, transactionText, digest, method, usedAt, ...evidence }) => ({
-    ...{ id, transactionText, digest, method, usedAt },
+    id,
+    transactionText,
+    digest,
+    method,
+    usedAt,
     passkey: isWhole(evidence) ? evidence : undefined,
   }));
 }

@@ -23,7 +23,7 @@ import {
   startWithAnna,
   type TestDeps,
 } from "../testing/test-deps.ts";
-import { tellApproval } from "./approval-events.ts";
+import { recordApproval } from "./approval-events.ts";
 import { askApproval } from "./ask-approval.ts";
 import { deleteOldApprovals } from "./delete-old-approvals.ts";
 import { getApproval } from "./get-approval.ts";
@@ -99,7 +99,7 @@ async function given(): Promise<string> {
   await verify(token);
   return token;
 }
-const told = () => database.ownerSql`select type, reason, error_code from security_events order by id`;
+const recorded = () => database.ownerSql`select type, reason, error_code from security_events order by id`;
 const stored = async () => (await database.ownerSql`select count(*)::int as count from approvals`)[0]?.count;
 
 test("asked, given by a code, used once", async () => {
@@ -117,7 +117,7 @@ test("asked, given by a code, used once", async () => {
   expect(await codeOf(consume(asked.token))).toBe("approval_used");
 
   const digest = sha256(TRANSACTION).toString("hex");
-  expect(await told()).toEqual([
+  expect(await recorded()).toEqual([
     { type: "approval_asked", reason: `approval ${approvalId} - ${digest}`, error_code: null },
     { type: "approval_given", reason: `approval ${approvalId} totp ${digest}`, error_code: null },
     { type: "approval_used", reason: `approval ${approvalId} totp ${digest}`, error_code: null },
@@ -132,7 +132,7 @@ test("asked, given by a code, used once", async () => {
   expect(row?.token_hash).toEqual(sha256(asked.token));
 });
 
-test("a recovery code gives an approval too, and its owner is told", async () => {
+test("a recovery code gives an approval too, and its owner is notified", async () => {
   const { token } = await ask();
   expect(await verify(token, recoveryCodes[0])).toMatchObject({ method: "recovery_code" });
   expect(await consume(token)).toMatchObject({ method: "recovery_code" });
@@ -157,7 +157,7 @@ test.each([
 ])("a given approval is refused with %s, recorded, and stays usable", async (_name, change, expected) => {
   const token = await given();
   expect(await codeOf(consume(token, change))).toBe(expected);
-  const events = await told();
+  const events = await recorded();
   expect(events.at(-1)).toMatchObject({ type: "approval_refused", error_code: expected });
   await consume(token);
 });
@@ -366,7 +366,7 @@ test("a refused approval can neither be given nor used, and another user refuses
   expect(await codeOf(consume(pending.token))).toBe("approval_expired");
   expect(await codeOf(consume(accepted.token))).toBe("approval_expired");
   expect(await codeOf(refuse(pending.approvalId))).toBe("approval_expired");
-  const events = await told();
+  const events = await recorded();
   expect(events).toContainEqual({
     type: "approval_refused",
     reason: `approval ${pending.approvalId} - ${sha256(TRANSACTION).toString("hex")}`,
@@ -447,8 +447,13 @@ test("the evidence of a passkey is listed, and the log gets its hash", async () 
   await given();
   const bytes = (count: number) => Buffer.alloc(count, count);
   const evidence = {
-    ...{ credentialId: bytes(16), publicKey: bytes(77), authenticatorData: bytes(37) },
-    ...{ clientData: bytes(90), signature: bytes(70), passkeyId: SESSION, rpId: "pay.example.com" },
+    credentialId: bytes(16),
+    publicKey: bytes(77),
+    authenticatorData: bytes(37),
+    clientData: bytes(90),
+    signature: bytes(70),
+    passkeyId: SESSION,
+    rpId: "pay.example.com",
   };
   await database.ownerSql`
     update approvals set method = 'passkey', used_at = given_at, nonce = ${bytes(32)}, passkey_id = ${SESSION},
@@ -460,14 +465,14 @@ test("the evidence of a passkey is listed, and the log gets its hash", async () 
 
   const event = { type: "approval_given", userId, approval: { id, digest, method }, ...FROM } as const;
   await transaction(deps.sql, (tx) =>
-    tellApproval(tx, deps, { ...event, ...(passkey && { evidence: passkey }) }, context()),
+    recordApproval(tx, deps, { ...event, ...(passkey && { evidence: passkey }) }, context()),
   );
   const base64 = (count: number) => bytes(count).toString("base64");
   const written =
     `{"authenticatorData":"${base64(37)}","clientData":"${base64(90)}","credentialId":"${base64(16)}",` +
     `"nonce":"${base64(32)}","passkeyId":"${SESSION}","publicKey":"${base64(77)}","rpId":"pay.example.com",` +
     `"signature":"${base64(70)}"}`;
-  expect((await told()).at(-1)?.reason).toBe(
+  expect((await recorded()).at(-1)?.reason).toBe(
     `approval ${id} passkey ${digest.toString("hex")} ${sha256(written).toString("hex")}`,
   );
 });
@@ -502,7 +507,7 @@ test("a passkey signs the transaction, and what it signed is kept, though the pa
   const passkeyUse = { approvalId, method: "passkey", isRepeated: false };
   expect(await consume(token, { acr: 3 })).toEqual(passkeyUse);
   const digest = sha256(TRANSACTION).toString("hex");
-  expect((await told()).map(({ reason }) => reason)).toEqual([
+  expect((await recorded()).map(({ reason }) => reason)).toEqual([
     `approval ${approvalId} - ${digest}`,
     expect.stringMatching(`^approval ${approvalId} passkey ${digest} [0-9a-f]{64}$`),
     `approval ${approvalId} passkey ${digest}`,
@@ -556,7 +561,10 @@ test("an answer is good for its own transaction, purpose and session", async () 
   expect(await codeOf(sign(large.token, device.get(small.passkey)))).toBe("passkey_invalid");
   expect(await codeOf(sign(large.token, device.get(large.passkey), OTHER_SESSION))).toBe("approval_mismatch");
   const { stepUpToken, passkey } = await beginStepUp(deps, {
-    ...{ userId, sessionId: SESSION, current: 1, wanted: 3 },
+    userId,
+    sessionId: SESSION,
+    current: 1,
+    wanted: 3,
   });
   if (passkey === undefined) throw new Error("no options");
   expect(await codeOf(sign(large.token, device.get(passkey)))).toBe("passkey_invalid");
@@ -580,11 +588,14 @@ const WRONG_ANSWERS: [string, Partial<Ceremony>][] = [
   ["another RP id", { rpId: "evil.example" }],
   ["a frame of another site", { crossOrigin: true }],
 ];
-test.each(WRONG_ANSWERS)("%s: refused and told; five attempts, with codes", async (_what, changes) => {
+test.each(WRONG_ANSWERS)("%s: refused and recorded; five attempts, with codes", async (_what, changes) => {
   const { device } = await withPasskey();
   const { token, passkey } = await askWithPasskey();
   expect(await codeOf(sign(token, device.get(passkey, changes)))).toBe("passkey_invalid");
-  expect((await told()).at(-1)).toMatchObject({ type: "approval_refused", error_code: "passkey_invalid" });
+  expect((await recorded()).at(-1)).toMatchObject({
+    type: "approval_refused",
+    error_code: "passkey_invalid",
+  });
   for (let tries = 0; tries < 4; tries += 1)
     expect(await codeOf(verify(token, WRONG))).toBe("mfa_code_invalid");
   expect(await codeOf(verify(token, recoveryCodes[0]))).toBe("approval_expired");

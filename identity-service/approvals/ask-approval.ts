@@ -11,7 +11,7 @@ import type { PasskeyDeps } from "../passkeys/passkeys-deps.ts";
 import type { Account } from "../users/account.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
 import { approvalChallenge } from "./approval-challenge.ts";
-import { tellApproval } from "./approval-events.ts";
+import { recordApproval } from "./approval-events.ts";
 import { type ApprovalLevel, insertApproval, keepNewestUnused } from "./approval-store.ts";
 import { approvalTokenHash, newApprovalToken } from "./approval-token.ts";
 
@@ -72,7 +72,12 @@ export async function askApproval(
     await keepNewestUnused(tx, sessionId, MAX_OPEN_PER_SESSION - 1);
     await insertApproval(tx, { ...approval, nonce, createdAt, expiresAt });
     const { clientIp, userAgent } = asked;
-    await tellApproval(tx, deps, { type: "approval_asked", userId, approval, clientIp, userAgent }, context);
+    await recordApproval(
+      tx,
+      deps,
+      { type: "approval_asked", userId, approval, clientIp, userAgent },
+      context,
+    );
     const challenge = approvalChallenge({ nonce, digest });
     const ceremony = { purpose: "approval", boundTo: tokenHash, user, challenge } as const;
     return { methods, passkey: await beginPasskeyCeremony(tx, deps, ceremony) };

@@ -3,7 +3,7 @@ import { transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
-import { tellApproval } from "./approval-events.ts";
+import { recordApproval } from "./approval-events.ts";
 import { findOwnApproval, markRefused } from "./approval-store.ts";
 import type { ApprovalDeps } from "./ask-approval.ts";
 
@@ -27,7 +27,7 @@ export async function refuseApproval(
     if (refused !== undefined) {
       const approval = { id, digest: refused.digest, ...(refused.method && { method: refused.method }) };
       const event = { type: "approval_refused", userId, approval, clientIp, userAgent } as const;
-      return tellApproval(tx, deps, event, context);
+      return recordApproval(tx, deps, event, context);
     }
     const found = await findOwnApproval(tx, { id, userId });
     if (found === undefined) throw new DomainError("not_found");

@@ -2,7 +2,7 @@ import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
-import { tellApproval } from "./approval-events.ts";
+import { recordApproval } from "./approval-events.ts";
 import {
   type Approval,
   type ApprovalUse,
@@ -46,7 +46,7 @@ export async function useApproval(
     const reached = await decide(tx, request, deps.now());
     const { approval, refusal: errorCode } = reached;
     const event = { userId, clientIp, userAgent, ...(approval && { approval }) };
-    await tellApproval(
+    await recordApproval(
       tx,
       deps,
       errorCode === undefined
@@ -68,7 +68,12 @@ async function decide(tx: TransactionSql, request: UseApproval, now: Date): Prom
   const digest = Buffer.from(request.digest);
   if (tokenHash === undefined || digest.length !== DIGEST_BYTES) return { refusal: "approval_mismatch" };
   const use: ApprovalUse = {
-    ...{ tokenHash, userId, sessionId, digest, acr, now },
+    tokenHash,
+    userId,
+    sessionId,
+    digest,
+    acr,
+    now,
     idempotencyHash: idempotencyHash.length === DIGEST_BYTES ? Buffer.from(idempotencyHash) : null,
   };
   const used = await consumeApproval(tx, use);

@@ -11,7 +11,7 @@ import type { Assertion } from "../passkeys/verify-assertion.ts";
 import type { Account, Locked } from "../users/account.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
 import { approvalChallenge } from "./approval-challenge.ts";
-import { tellApproval } from "./approval-events.ts";
+import { recordApproval } from "./approval-events.ts";
 import { MAX_TRIES } from "./approval-state.ts";
 import {
   type Approval,
@@ -85,14 +85,19 @@ async function give(
   const proof = await prove(tx, deps, { user, approval, attempt }, context);
   if (proof === undefined) {
     const errorCode = attempt.passkey === undefined ? "mfa_code_invalid" : "passkey_invalid";
-    await tellApproval(tx, deps, { ...event, approval, type: "approval_refused", errorCode }, context);
+    await recordApproval(tx, deps, { ...event, approval, type: "approval_refused", errorCode }, context);
     return undefined;
   }
   const { method, evidence } = proof;
   await giveApproval(tx, approval.id, { ...proof, now });
   const given = { ...approval, method };
-  const told = { ...event, approval: given, type: "approval_given", ...(evidence && { evidence }) } as const;
-  await tellApproval(tx, deps, told, context);
+  const givenEvent = {
+    ...event,
+    approval: given,
+    type: "approval_given",
+    ...(evidence && { evidence }),
+  } as const;
+  await recordApproval(tx, deps, givenEvent, context);
   const expiresInS = Math.floor((approval.expiresAt.getTime() - now.getTime()) / 1_000);
   return { approvalId: approval.id, method, expiresInS };
 }
@@ -125,7 +130,11 @@ async function prove(
   if (used === undefined) return undefined;
   const { id: passkeyId, credentialId, publicKey } = used.passkey;
   const evidence = {
-    ...{ nonce: approval.nonce, passkeyId, credentialId, publicKey, rpId: deps.passkeyParty.id },
+    nonce: approval.nonce,
+    passkeyId,
+    credentialId,
+    publicKey,
+    rpId: deps.passkeyParty.id,
     authenticatorData: Buffer.from(assertion.authenticatorData, "base64url"),
     clientData: Buffer.from(assertion.clientDataJson, "base64url"),
     signature: Buffer.from(assertion.signature, "base64url"),

@@ -71,7 +71,7 @@ const asAdmin = () => ({ ...context(), actor: ADMIN });
 const events = () =>
   database.ownerSql<{ type: string; userId: string; actorId: string | null; reason: string }[]>`
     select type, user_id as "userId", actor_id as "actorId", reason from security_events order by id`;
-const told = async () => (await events()).map(({ type, reason }) => `${type} ${reason}`.trim());
+const summaries = async () => (await events()).map(({ type, reason }) => `${type} ${reason}`.trim());
 
 /** A worker, and what the audit log has got. */
 function worker(record = async (_event: SecurityEvent): Promise<void> => undefined) {
@@ -116,7 +116,7 @@ test("what an administrator does names the administrator, the account and nothin
   await setUserAccess(deps, { userId, status: "active", mustChangePassword: false }, asAdmin());
   await endUserSessions(deps, userId, asAdmin());
   await deleteUser(deps, userId, asAdmin());
-  expect(await told()).toEqual([
+  expect(await summaries()).toEqual([
     "role_changed USER to AUDITOR",
     "status_changed disabled",
     "password_change_required",
@@ -151,7 +151,7 @@ test("why an administrator acts is in the entry of each change, after what the s
   await rpc.endUserSessions({ userId, reason }, asCaller());
   await rpc.resetUserMfa({ userId, reason }, asCaller());
   await rpc.deleteUser({ userId, reason, disableClients: false }, asCaller());
-  expect(await told()).toEqual([
+  expect(await summaries()).toEqual([
     "role_changed USER to AUDITOR: ticket 4711",
     "status_changed disabled: ticket 4711",
     "status_changed active",
@@ -174,7 +174,7 @@ test("the former addresses of an account are erased with it, except one that ano
   );
   await emptyTables(database.ownerSql, "security_events");
   await deleteUser(deps, userId, asAdmin());
-  expect(await told()).toEqual(["account_deleted", "former_address_erased"]);
+  expect(await summaries()).toEqual(["account_deleted", "former_address_erased"]);
   const { erased, poll } = worker();
   await poll();
   expect(erased.sort()).toEqual([EMAIL, "third@example.com"]);
@@ -220,7 +220,7 @@ test("the second factor, its recovery codes and its wrong codes name whose they 
   await expect(verify("000000")).rejects.toMatchObject({ code: "mfa_code_invalid" });
   await verify(recoveryCodes[0]);
   await resetUserMfa(deps, userId, asAdmin());
-  expect(await told()).toEqual([
+  expect(await summaries()).toEqual([
     "mfa_enabled",
     "login_failed wrong_mfa_code",
     "recovery_code_used",

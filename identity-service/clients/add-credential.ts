@@ -3,7 +3,7 @@ import { transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { withReason } from "../audit/act-reason.ts";
-import { tellAudit } from "../audit/tell-audit.ts";
+import { recordAudit } from "../audit/record-audit.ts";
 import { assertMayGrant } from "./assert-may-grant.ts";
 import type { ClientCredential, CredentialKind } from "./client.ts";
 import { checkPublicKey } from "./client-key.ts";
@@ -59,7 +59,7 @@ export async function addCredential(
       throw new DomainError("conflict", "The client has this key already.");
     await touchClient(tx, client.id, deps.now());
     const reason = withReason(`${credential.kind} ${credential.id}`, why);
-    await tellAudit(tx, deps, { type: "client_credential_added", userId: client.id, reason }, context);
+    await recordAudit(tx, deps, { type: "client_credential_added", userId: client.id, reason }, context);
   });
   return { credential, secret };
 }

@@ -2,7 +2,7 @@ import { transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { withReason } from "../audit/act-reason.ts";
-import { tellAudit } from "../audit/tell-audit.ts";
+import { recordAudit } from "../audit/record-audit.ts";
 import { assertMayGrant, assertPermissionNames } from "./assert-may-grant.ts";
 import type { ClientStatus, MachineClient } from "./client.ts";
 import { lockClient, updateClient } from "./client-store.ts";
@@ -49,7 +49,7 @@ export async function changeClient(
     if (changes.length > 0) {
       const room = MAX_REASON - (withReason("_", why).length - 1);
       const reason = withReason(changes.join(", ").slice(0, room), why);
-      await tellAudit(tx, deps, { type: "client_changed", userId: before.id, reason }, context);
+      await recordAudit(tx, deps, { type: "client_changed", userId: before.id, reason }, context);
     }
     const takesAway = before.permissions.some((name) => !after.permissions.includes(name));
     // A repeated disable revokes again.

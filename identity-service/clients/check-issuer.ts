@@ -2,7 +2,7 @@ import { type CallContext, newCallContext } from "#kit/rpc/call-context.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
 
 interface Issuers {
-  /** What clients put into `aud`, because the gateway's metadata say so; undefined of a token-service that does not tell. */
+  /** What clients put into `aud`, because the gateway's metadata say so; undefined of a token-service that does not say. */
   askIssuer: (context: CallContext) => Promise<string | undefined>;
   /** What this service demands there. */
   tokenIssuer: string;

@@ -53,7 +53,7 @@ async function shop(name: string, owner = ownerId) {
   return { id, credentialId: credential.id, secret };
 }
 const isLive = async (secret: string) => (await verifyApiKey(deps, secret)) !== undefined;
-const told = async (clientId: string) =>
+const recorded = async (clientId: string) =>
   (
     await database.ownerSql<{ reason: string }[]>`
     select reason from security_events where user_id = ${clientId} and type = 'client_changed' order by id`
@@ -77,7 +77,7 @@ test.each(["disabled", "deleted"] as const)(
     ]);
     for (const { id, secret } of [first, second]) {
       expect(await isLive(secret)).toBe(true);
-      expect(await told(id)).toEqual(["owner leaves"]);
+      expect(await recorded(id)).toEqual(["owner leaves"]);
     }
     expect(deps.tokenService.revokeClientTokens).not.toHaveBeenCalled();
   },
@@ -96,8 +96,8 @@ test.each(["disabled", "deleted"] as const)(
       expect.anything(),
     );
     expect((await getClient(deps, mine.id)).credentials[0]?.id).not.toBe(mine.credentialId);
-    expect(await told(mine.id)).toEqual(["status disabled, owner leaves"]);
-    expect(await told(theirs.id)).toEqual([]);
+    expect(await recorded(mine.id)).toEqual(["status disabled, owner leaves"]);
+    expect(await recorded(theirs.id)).toEqual([]);
   },
 );
 
@@ -105,12 +105,12 @@ test("a disable that is repeated shows them again, and may disable them then; en
   const { id, secret } = await shop("shop");
   await disable();
   expect((await disable()).clients).toMatchObject([{ id }]);
-  expect(await told(id)).toEqual(["owner leaves"]);
+  expect(await recorded(id)).toEqual(["owner leaves"]);
   expect((await disable({ disableClients: true })).clients).toMatchObject([{ id, status: "disabled" }]);
   expect((await disable({ disableClients: true })).clients).toEqual([]);
   await setUserAccess(deps, { userId: ownerId, status: "active" }, context());
   expect(await isLive(secret)).toBe(false);
-  expect(await told(id)).toEqual(["owner leaves", "status disabled"]);
+  expect(await recorded(id)).toEqual(["owner leaves", "status disabled"]);
 });
 
 test("disabling them needs clients:write, and goes with a disable only; otherwise nothing has changed", async () => {
@@ -164,5 +164,5 @@ test("a user who leaves by themselves leaves a trace at each client; one who nev
   expect((await getClient(deps, id)).client.ownerId).toBe(ownerId);
   await deleteAccount(deps, { ...sessionAt(deps), ...request }, newCallContext({ budgetMs: 60_000 }));
   expect((await getClient(deps, id)).client).toMatchObject({ ownerId: null, status: "active" });
-  expect(await told(id)).toEqual(["owner leaves"]);
+  expect(await recorded(id)).toEqual(["owner leaves"]);
 });

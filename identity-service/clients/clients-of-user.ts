@@ -1,7 +1,7 @@
 import type { TransactionSql } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { type TellAuditDeps, tellAudit } from "../audit/tell-audit.ts";
+import { type RecordAuditDeps, recordAudit } from "../audit/record-audit.ts";
 import type { MachineClient } from "./client.ts";
 import type { ClientEnd } from "./client-end-store.ts";
 import { lockOwnedClients, updateClient } from "./client-store.ts";
@@ -26,7 +26,7 @@ export interface LeftClients {
  */
 export async function leaveClients(
   tx: TransactionSql,
-  deps: TellAuditDeps,
+  deps: RecordAuditDeps,
   { userId, disable, isLeaving }: { userId: string; disable: boolean; isLeaving: boolean },
   context: CallContext,
 ): Promise<LeftClients> {
@@ -44,7 +44,7 @@ export async function leaveClients(
     const changes = [...(disable ? ["status disabled"] : []), ...(isLeaving ? ["owner leaves"] : [])];
     const reason = changes.join(", ");
     if (reason !== "")
-      await tellAudit(tx, deps, { type: "client_changed", userId: before.id, reason }, context);
+      await recordAudit(tx, deps, { type: "client_changed", userId: before.id, reason }, context);
     clients.push(after);
   }
   const ends: ClientEnd[] = [];

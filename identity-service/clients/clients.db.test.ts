@@ -54,7 +54,7 @@ const authenticate = (proof: ClientProof, clientIp = "192.0.2.1") =>
 const bySecret = (clientId: string, secret: string): ClientProof => ({ kind: "secret", clientId, secret });
 const grant = (proof: ClientProof, scope = "") =>
   grantClientToken(deps, { proof, clientIp: "192.0.2.1", scope, confirmation: undefined }, context());
-const told = async () =>
+const recorded = async () =>
   (
     await database.ownerSql<{ type: string; reason: string }[]>`
     select type, reason from security_events where type like 'client%' order by id`
@@ -91,7 +91,7 @@ async function withKey(alg = "EdDSA", options: object = {}) {
   return { client, credential, assertion, privateKey };
 }
 
-test("a client is made, shown, listed and found by its owner; every change is told with who did it", async () => {
+test("a client is made, shown, listed and found by its owner; every change is recorded with who did it", async () => {
   const client = await create();
   await add(client.id, "secret", { name: "first" });
   const shown = await getClient(deps, client.id);
@@ -104,7 +104,7 @@ test("a client is made, shown, listed and found by its owner; every change is to
   expect((await listClients(deps, { ...list, owner: randomUUID() })).clients).toEqual([]);
   await changeClient(deps, { clientId: client.id, name: " Shop 2 " }, context());
   await deleteClient(deps, client.id, context());
-  expect(await told()).toEqual([
+  expect(await recorded()).toEqual([
     "client_created ",
     expect.stringMatching(/^client_credential_added secret /),
     "client_changed name",
@@ -113,7 +113,7 @@ test("a client is made, shown, listed and found by its owner; every change is to
   expect(await codeOf(getClient(deps, client.id))).toBe("not_found");
 });
 
-test("why somebody made, changed or deleted a client is told, after what was done", async () => {
+test("why somebody made, changed or deleted a client is recorded, after what was done", async () => {
   const why = "Ticket 4711";
   const wanted = { name: "Shop", ownerId, permissions: ["payments:read", "payments:write"] };
   const client = await createClient(deps, wanted, context(), why);
@@ -122,7 +122,7 @@ test("why somebody made, changed or deleted a client is told, after what was don
   await revokeCredential(deps, { clientId: client.id, credentialId: credential.id }, context(), why);
   await changeClient(deps, { clientId: client.id, status: "disabled" }, context(), why);
   await deleteClient(deps, client.id, context(), why);
-  expect(await told()).toEqual([
+  expect(await recorded()).toEqual([
     `client_created ${why}`,
     `client_credential_added secret ${credential.id}: ${why}`,
     `client_credential_revoked secret ${credential.id}: ${why}`,
@@ -131,12 +131,12 @@ test("why somebody made, changed or deleted a client is told, after what was don
   ]);
 });
 
-test("a reason is told whole, however much has changed", async () => {
+test("a reason is recorded whole, however much has changed", async () => {
   const permissions = deps.access.permissionsOf("ADMIN");
   const why = "w".repeat(40).concat(" ").repeat(2);
   const client = await create(permissions.slice(0, 1));
   await changeClient(deps, { clientId: client.id, permissions: [...permissions] }, context(), why);
-  const [, changed = ""] = await told();
+  const [, changed = ""] = await recorded();
   expect(changed.length).toBe("client_changed ".length + 200);
   expect(changed.endsWith(`: ${why}`)).toBe(true);
 });
@@ -448,10 +448,10 @@ test("fewer permissions end the tokens that have more; others do not", async () 
     expect.anything(),
   );
   expect(await authenticate(bySecret(client.id, secret))).toMatchObject({ permissions: ["payments:read"] });
-  expect(await told()).toContain("client_changed -payments:write, -users:read");
+  expect(await recorded()).toContain("client_changed -payments:write, -users:read");
 });
 
-test("while token-service is away a revocation waits, and a worker tells it once the call cannot be running", async () => {
+test("while token-service is away a revocation waits, and a worker sends it once the call cannot be running", async () => {
   const client = await create();
   const { credential } = await add(client.id, "secret");
   deps.tokenService.revokeClientTokens.mockRejectedValueOnce(new DomainError("service_unavailable"));

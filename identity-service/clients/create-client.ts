@@ -1,7 +1,7 @@
 import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { tellAudit } from "../audit/tell-audit.ts";
+import { recordAudit } from "../audit/record-audit.ts";
 import { assertMayGrant, assertPermissionNames } from "./assert-may-grant.ts";
 import type { MachineClient } from "./client.ts";
 import { insertClient, lockActiveOwner } from "./client-store.ts";
@@ -29,7 +29,7 @@ export async function createClient(
   await transaction(deps.sql, async (tx) => {
     await assertOwner(tx, wanted.ownerId);
     await insertClient(tx, client);
-    await tellAudit(tx, deps, { type: "client_created", userId: client.id, reason }, context);
+    await recordAudit(tx, deps, { type: "client_created", userId: client.id, reason }, context);
   });
   return client;
 }

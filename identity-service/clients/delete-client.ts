@@ -2,7 +2,7 @@ import { transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { withReason } from "../audit/act-reason.ts";
-import { tellAudit } from "../audit/tell-audit.ts";
+import { recordAudit } from "../audit/record-audit.ts";
 import { deleteClientRow, lockClient, touchClient } from "./client-store.ts";
 import type { ClientsDeps } from "./clients-deps.ts";
 import { deleteCredential, selectCredentials } from "./credential-store.ts";
@@ -19,7 +19,7 @@ export async function deleteClient(
     if ((await lockClient(tx, clientId)) === undefined) throw new DomainError("not_found");
     const credentials = await selectCredentials(tx, clientId);
     await deleteClientRow(tx, clientId);
-    await tellAudit(tx, deps, { type: "client_deleted", userId: clientId, reason }, context);
+    await recordAudit(tx, deps, { type: "client_deleted", userId: clientId, reason }, context);
     return owesClientEnd(
       tx,
       deps,
@@ -42,7 +42,7 @@ export async function revokeCredential(
     if (revoked === undefined) throw new DomainError("not_found");
     await touchClient(tx, clientId, deps.now());
     const reason = withReason(`${revoked.kind} ${credentialId}`, why);
-    await tellAudit(tx, deps, { type: "client_credential_revoked", userId: clientId, reason }, context);
+    await recordAudit(tx, deps, { type: "client_credential_revoked", userId: clientId, reason }, context);
     return owesClientEnd(tx, deps, [credentialId]);
   });
   await endClientTokens(deps, end, context);

@@ -1,7 +1,7 @@
 import { transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { tellAudit } from "../audit/tell-audit.ts";
+import { recordAudit } from "../audit/record-audit.ts";
 import { findImportByKey, type Import, type ImportKey, insertImport } from "./import-store.ts";
 import type { ImportsDeps } from "./imports-deps.ts";
 
@@ -25,7 +25,7 @@ export async function beginImport(deps: ImportsDeps, key: ImportKey, context: Ca
     if (found.completedAt === null) {
       const what = [`from ${key.source}, file sha256 ${key.fileSha256.toString("hex")}`, reason];
       const event = { type: "import_started", userId: found.id } as const;
-      await tellAudit(tx, deps, { ...event, reason: what.filter(Boolean).join(", ") }, context);
+      await recordAudit(tx, deps, { ...event, reason: what.filter(Boolean).join(", ") }, context);
     }
     return found;
   });

@@ -1,7 +1,7 @@
 import { transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { tellAudit } from "../audit/tell-audit.ts";
+import { recordAudit } from "../audit/record-audit.ts";
 import { endImport, lockImport } from "./import-store.ts";
 import type { ImportsDeps } from "./imports-deps.ts";
 
@@ -21,7 +21,7 @@ export async function completeImport(
     const { imported, refused } = counts;
     const file = `from ${found.source}, file sha256 ${found.fileSha256.toString("hex")}`;
     const reason = `${imported} imported, ${refused} refused, ${file}`;
-    await tellAudit(tx, deps, { type: "import_completed", userId: importId, reason }, context);
+    await recordAudit(tx, deps, { type: "import_completed", userId: importId, reason }, context);
     return counts;
   });
 }

@@ -1,8 +1,8 @@
 import { isUniqueViolation, type TransactionSql, transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
+import { recordAuditOfMany } from "../audit/record-audit.ts";
 import { selectWaitingEvents } from "../audit/security-event-store.ts";
-import { tellAuditOfMany } from "../audit/tell-audit.ts";
 import { insertIdentities } from "../identities/external-identity-store.ts";
 import { insertConfirmedSecrets } from "../mfa/mfa-store.ts";
 import { sealTotpSecret } from "../mfa/totp-secret.ts";
@@ -64,7 +64,7 @@ async function storeRows(
   const events = settled.flatMap((user, index) =>
     typeof user === "string" ? [] : [importedEvent(deps, user, `import ${importId} row ${firstRow + index}`)],
   );
-  await tellAuditOfMany(tx, deps, events, context);
+  await recordAuditOfMany(tx, deps, events, context);
   const userIds = newUsers(settled).map(({ account }) => account.id);
   const refusals = settled.map((user) => (typeof user === "string" ? user : ""));
   await insertBatch(tx, importId, { firstRow, userIds, refusals });

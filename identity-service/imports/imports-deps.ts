@@ -1,9 +1,9 @@
 import type { AccessRules } from "#access-file/access-rules.ts";
 import type { Sql } from "#kit/database/postgres.ts";
-import type { TellAuditDeps } from "../audit/tell-audit.ts";
+import type { RecordAuditDeps } from "../audit/record-audit.ts";
 import type { MfaKeys } from "../mfa/totp-secret.ts";
 
-export interface ImportsDeps extends TellAuditDeps {
+export interface ImportsDeps extends RecordAuditDeps {
   sql: Sql;
   smtpUtf8: boolean;
   access: Pick<AccessRules, "defaultRole" | "isDefined">;

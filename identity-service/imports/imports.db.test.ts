@@ -12,7 +12,7 @@ import { soon, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
 import { beginImport } from "./begin-import.ts";
 import { completeImport } from "./complete-import.ts";
 import { importRows } from "./import-rows.ts";
-import type { ToldUser } from "./judge-row.ts";
+import type { ReportedUser } from "./judge-row.ts";
 import { deleteOldImports, listImportedRows } from "./list-imported-rows.ts";
 
 let database: TestDatabase;
@@ -38,7 +38,7 @@ beforeEach(async () => {
 
 const HASH = bcryptjs.hashSync("a password", 4);
 
-function user(email: string, told: Partial<ToldUser> = {}): ToldUser {
+function user(email: string, reported: Partial<ReportedUser> = {}): ReportedUser {
   return {
     email,
     emailVerified: true,
@@ -51,7 +51,7 @@ function user(email: string, told: Partial<ToldUser> = {}): ToldUser {
     mustChangePassword: false,
     identities: [],
     totpSecret: new Uint8Array(0),
-    ...told,
+    ...reported,
   };
 }
 
@@ -60,7 +60,7 @@ async function begin(file = 1) {
   return beginImport(deps, key, asOperator());
 }
 
-const send = (importId: string, firstRow: number, ...rows: (ToldUser | string)[]) =>
+const send = (importId: string, firstRow: number, ...rows: (ReportedUser | string)[]) =>
   importRows(deps, { importId, firstRow, rows }, asOperator());
 const rowsOf = async (importId: string) => (await listImportedRows(deps, { importId, firstRow: 1 })).rows;
 const emails = async () =>
@@ -80,15 +80,15 @@ test("rows are stored once, however often and in whatever order they are sent", 
   expect((await rowsOf(id)).map(({ refusal }) => refusal)).toEqual(["", "row_invalid", "", ""]);
 });
 
-test("ten senders of the same rows race: each row is one user, told once", async () => {
+test("ten senders of the same rows race: each row is one user, recorded once", async () => {
   const { id } = await begin();
   const rows = Array.from({ length: 50 }, (_, index) => user(`u${index}@example.com`));
   await Promise.all(Array.from({ length: 10 }, () => send(id, 1, ...rows)));
   expect(await emails()).toHaveLength(50);
   expect(await rowsOf(id)).toHaveLength(50);
-  const told = await database.ownerSql`select count(*)::int, count(distinct user_id)::int as users
+  const recorded = await database.ownerSql`select count(*)::int, count(distinct user_id)::int as users
     from security_events where type = 'imported'`;
-  expect(told).toEqual([{ count: 50, users: 50 }]);
+  expect(recorded).toEqual([{ count: 50, users: 50 }]);
 });
 
 test("two files with the same addresses race: each address is one user, refused in the other file", async () => {

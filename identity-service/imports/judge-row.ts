@@ -3,12 +3,12 @@ import { canonicalEmail, isLookAlike } from "#kit/values/canonical-email.ts";
 import { TOTP_SECRET_BYTES } from "../mfa/totp.ts";
 import { parseForeignHash } from "../passwords/foreign-hash.ts";
 import { readStoredHash } from "../passwords/stored-hash.ts";
-import { toldNames } from "../users/personal-name.ts";
+import { reportedNames } from "../users/personal-name.ts";
 import type { ImportedAccount } from "../users/user-store.ts";
 import type { ImportsDeps } from "./imports-deps.ts";
 
-/** A user as another system tells. */
-export interface ToldUser {
+/** A user as another system reports it. */
+export interface ReportedUser {
   email: string;
   emailVerified: boolean;
   firstName: string;
@@ -41,27 +41,27 @@ const MAX_SUBJECT_BYTES = 255;
 /** All that can be said without the database. */
 export function judgeRow(
   deps: Pick<ImportsDeps, "access" | "relyingParties" | "hashMemoryKib" | "newId" | "now">,
-  told: ToldUser,
+  reported: ReportedUser,
 ): Judged {
-  const email = canonicalEmail(told.email);
+  const email = canonicalEmail(reported.email);
   if (email === undefined || isLookAlike(email)) return "email_invalid";
-  const role = told.role || deps.access.defaultRole;
+  const role = reported.role || deps.access.defaultRole;
   if (!isRoleName(role) || !deps.access.isDefined(role)) return "role_not_defined";
-  const hash = readHash(deps, told.passwordHash);
+  const hash = readHash(deps, reported.passwordHash);
   if ("problem" in hash) return hash.problem;
-  const identities = readIdentities(deps, told.identities);
+  const identities = readIdentities(deps, reported.identities);
   if ("problem" in identities) return identities.problem;
-  const { length } = told.totpSecret;
+  const { length } = reported.totpSecret;
   if (length !== 0 && length !== TOTP_SECRET_BYTES) return "totp_unsupported";
-  const { emailVerified, mustChangePassword } = told;
+  const { emailVerified, mustChangePassword } = reported;
   return {
     account: {
       id: deps.newId(),
       email,
       emailVerified,
-      ...toldNames({ ...told, email }),
+      ...reportedNames({ ...reported, email }),
       role,
-      status: told.disabled ? "disabled" : "active",
+      status: reported.disabled ? "disabled" : "active",
       passwordHash: hash.text,
       mustChangePassword: mustChangePassword && hash.text !== null,
       // As docs/decisions/user-import.md: otherwise the first reset or login at a provider would take a factor or identity away.
@@ -69,7 +69,7 @@ export function judgeRow(
       createdAt: deps.now(),
     },
     identities: identities.found,
-    totpSecret: length === 0 ? undefined : Buffer.from(told.totpSecret),
+    totpSecret: length === 0 ? undefined : Buffer.from(reported.totpSecret),
   };
 }
 
@@ -88,14 +88,14 @@ function readHash(
 
 function readIdentities(
   { relyingParties }: Pick<ImportsDeps, "relyingParties">,
-  told: ToldUser["identities"],
+  reported: ReportedUser["identities"],
 ): { found: NewUser["identities"] } | { problem: string } {
-  if (told.length > MAX_IDENTITIES) return { problem: "too_many_identities" };
-  if (new Set(told.map(({ provider }) => provider)).size < told.length) {
+  if (reported.length > MAX_IDENTITIES) return { problem: "too_many_identities" };
+  if (new Set(reported.map(({ provider }) => provider)).size < reported.length) {
     return { problem: "provider_repeated" };
   }
   const found: { provider: string; subject: string; issuer: string }[] = [];
-  for (const { provider, subject } of told) {
+  for (const { provider, subject } of reported) {
     const issuer = relyingParties.get(provider)?.issuer;
     if (issuer === undefined) return { problem: "provider_unknown" };
     const bytes = Buffer.byteLength(subject);

@@ -4,10 +4,10 @@ import { DomainError } from "#kit/values/errors.ts";
 import { findLinkedIdentities } from "../identities/external-identity-store.ts";
 import { findTakenAddresses } from "../users/user-store.ts";
 import type { ImportsDeps } from "./imports-deps.ts";
-import { type Judged, judgeRow, type NewUser, type ToldUser } from "./judge-row.ts";
+import { type Judged, judgeRow, type NewUser, type ReportedUser } from "./judge-row.ts";
 
 /** A user, or why the program that reads the file refuses the row. */
-export type ImportRow = ToldUser | string;
+export type ImportRow = ReportedUser | string;
 
 const MAX_ROWS = 100;
 const REFUSAL = /^[a-z_]{1,64}$/;

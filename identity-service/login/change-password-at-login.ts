@@ -95,7 +95,7 @@ async function change(
     if (account === undefined || !isUsed || !isSame) throw refused();
     const origin = { clientIp: attempt.clientIp, userAgent: attempt.userAgent };
     const reason = "password_changed";
-    const end = await replacePassword(tx, deps, account, { passwordHash, reason, ...origin }, context);
+    const end = await replacePassword(tx, deps, { account, passwordHash, reason, ...origin }, context);
     const user = await findAccountById(tx, userId);
     if (user?.status !== "active") throw refused();
     return { user, end };

@@ -1,7 +1,7 @@
 import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { tellAudit } from "../audit/tell-audit.ts";
+import { recordAudit } from "../audit/record-audit.ts";
 import { checkMfaCode, type MfaMethod, refuseWrongCode } from "../mfa/check-mfa-code.ts";
 import type { MfaDeps, TypedCode } from "../mfa/mfa-deps.ts";
 import { consumeChallenge, countChallengeTry, type FirstFactor, findChallenge } from "../mfa/mfa-store.ts";
@@ -86,7 +86,7 @@ async function pass(
   if (!isOpen) throw new DomainError("mfa_token_invalid");
   const amr = await prove(tx, deps, user, { ...attempt, tokenHash }, context);
   if (amr === undefined) {
-    await tellFailure(tx, deps, user.id, attempt, context);
+    await recordFailure(tx, deps, user.id, attempt, context);
     return undefined;
   }
   await consumeChallenge(tx, tokenHash);
@@ -110,7 +110,7 @@ async function prove(
 }
 
 /** No actor: only one factor was proven. */
-async function tellFailure(
+async function recordFailure(
   tx: TransactionSql,
   deps: MfaDeps,
   userId: string,
@@ -122,5 +122,5 @@ async function tellFailure(
       ? ({ reason: "wrong_mfa_code", errorCode: "mfa_code_invalid" } as const)
       : ({ reason: "wrong_passkey", errorCode: "passkey_invalid" } as const);
   const event = { type: "login_failed", userId, clientIp, userAgent, ...failure } as const;
-  await tellAudit(tx, deps, event, context);
+  await recordAudit(tx, deps, event, context);
 }

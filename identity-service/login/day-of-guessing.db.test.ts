@@ -167,13 +167,13 @@ test("who has only the password uses up no code of the owner's step-ups and appr
 test.each<[string, () => WayIn]>([
   ["a login", () => loginOn("")],
   ...Object.entries(inSession).map(([what, way]): [string, () => WayIn] => [what, () => way]),
-])("the fifth wrong code in a row is told to the owner: %s", async (_what, wayOf) => {
+])("the fifth wrong code in a row is sent to the owner: %s", async (_what, wayOf) => {
   const way = wayOf();
-  const told = async () =>
+  const recorded = async () =>
     (await readOutbox(database.ownerSql)).filter(({ template }) => template === "mfa-guessed");
   for (let count = 0; count < 4; count += 1) expect(await outcomeOf(way(guess()))).toBe("mfa_code_invalid");
-  expect(await told()).toEqual([]);
+  expect(await recorded()).toEqual([]);
   expect(await outcomeOf(way(guess()))).toBe("mfa_code_invalid");
-  expect(await told()).toMatchObject([{ recipient: ANNA.email, data: { ip: FROM.clientIp } }]);
+  expect(await recorded()).toMatchObject([{ recipient: ANNA.email, data: { ip: FROM.clientIp } }]);
   expect(deps.wakeMailWorker).toHaveBeenCalled();
 });

@@ -107,7 +107,7 @@ test("200 parallel guesses from one network at 200 accounts with a budget of 5 r
   expect(codes.filter((code) => code === "too_many_requests")).toHaveLength(195);
 });
 
-// On a slow machine some wait in vain for their turn. What matters is that nobody is told that the password is wrong.
+// On a slow machine some wait in vain for their turn. What matters is that nobody is answered that the password is wrong.
 function expectAllInOrBusy(codes: string[]): void {
   expect(codes).toContain("in");
   expect(codes.filter((code) => code !== "in" && code !== "busy")).toEqual([]);
@@ -312,8 +312,8 @@ test("without disclosure, a login after a registration answers alike for a free 
 });
 
 function guessNotices(now = deps.now) {
-  const tell = createGuessNotices({ ...deps, now });
-  deps.tellOwnerOfGuesses.mockImplementation((account) => tell(account));
+  const notify = createGuessNotices({ ...deps, now });
+  deps.notifyOwnerOfGuesses.mockImplementation((account) => notify(account));
   return async () => {
     await deps.afterAnswer.drained();
     return database.ownerSql<{ recipient: string; data: { link: string } }[]>`
@@ -366,7 +366,7 @@ test("an address without an account, a disabled one and one without a password a
   await database.ownerSql`update users set status = 'active', password_hash = null`;
   createGuessNotices(deps)(EMAIL);
   expect(await rows()).toEqual([]);
-  const called = new Set(deps.tellOwnerOfGuesses.mock.calls.flat());
+  const called = new Set(deps.notifyOwnerOfGuesses.mock.calls.flat());
   expect(called).toEqual(new Set(["nobody@example.com", EMAIL]));
 });
 

@@ -37,7 +37,7 @@ async function attemptLogin(
 ): Promise<LoginResult> {
   const email = canonicalEmail(attempt.email) ?? attempt.email;
   const caller = await recogniseCaller(deps, attempt, email);
-  const onLocked = () => deps.tellOwnerOfGuesses(email);
+  const onLocked = () => deps.notifyOwnerOfGuesses(email);
   const counted = await countGuess(deps.throttle, caller.guess, context.deadlineMs, onLocked);
   let shown: GuessVerdict = "none";
   try {

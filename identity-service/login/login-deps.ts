@@ -44,7 +44,7 @@ export interface LoginDeps extends MfaDeps, PasskeyDeps, ThrottleDeps {
   trustedDeviceDays: number;
   countLogin: CountLogin;
   /** Also called for unknown accounts. Never waits or throws. */
-  tellOwnerOfGuesses: (account: string) => void;
+  notifyOwnerOfGuesses: (account: string) => void;
   /** Does equal work for each reason. Never waits or throws. */
   noteFailedLogin: (failed: FailedLogin, context: CallContext) => void;
   wakeMailWorker: () => void;

@@ -1,7 +1,7 @@
 import { transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { tellAudit } from "../audit/tell-audit.ts";
+import { recordAudit } from "../audit/record-audit.ts";
 import { assertOwner, type OwnerSession } from "../passwords/prove-owner.ts";
 import { deleteTrust, listTrusts, type TrustedDevice } from "../throttle/trusted-device-store.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
@@ -28,6 +28,6 @@ export async function removeTrustedDevice(
     assertOwner(deps, "removeTrustedDevice", session, user);
     if (!(await deleteTrust(tx, { userId, id }))) throw new DomainError("not_found");
     const event = { type: "trusted_device_removed", userId, reason: `device ${id}` } as const;
-    await tellAudit(tx, deps, event, context);
+    await recordAudit(tx, deps, event, context);
   });
 }

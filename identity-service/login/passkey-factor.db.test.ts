@@ -163,15 +163,15 @@ describe("the second factor of a login", () => {
     ["another origin", { origin: "https://gatehouse.example.evil" }],
     ["another challenge", { challenge: "A".repeat(43) }],
   ];
-  test.each(WRONG)("%s: refused, told, and the challenge is used up", async (_what, changes) => {
+  test.each(WRONG)("%s: refused, recorded, and the challenge is used up", async (_what, changes) => {
     const { device } = await withPasskey();
     await emptyTables(database.ownerSql, "security_events");
     const { tempToken, passkey } = await askedForPasskey();
     expect(await failure(answer(tempToken, device.get(passkey, changes)))).toBe("passkey_invalid");
     const isUsedUp = !("challenge" in changes);
     expect(await failure(answer(tempToken, device.get(passkey)))).toBe(isUsedUp ? "passkey_invalid" : "done");
-    const told = { reason: "wrong_passkey", errorCode: "passkey_invalid", actorId: null };
-    expect(await failures()).toEqual(isUsedUp ? [told, told] : [told]);
+    const recorded = { reason: "wrong_passkey", errorCode: "passkey_invalid", actorId: null };
+    expect(await failures()).toEqual(isUsedUp ? [recorded, recorded] : [recorded]);
   });
 
   test("five attempts, by passkey and by code together", async () => {

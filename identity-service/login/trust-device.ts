@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { type ClientOrigin, storableOrigin } from "../audit/client-origin.ts";
-import { tellAudit } from "../audit/tell-audit.ts";
+import { recordAudit } from "../audit/record-audit.ts";
 import { describeOrigin } from "../mail/describe-origin.ts";
 import { inUtc } from "../mail/in-utc.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
@@ -58,7 +58,7 @@ export async function readTrust(
     const ended = await deleteTrustOfReplacedSecret(tx, shown);
     if (ended === undefined) return;
     const reason = `device ${ended}: replaced secret`;
-    await tellAudit(tx, deps, { type: "trusted_device_removed", userId: user.id, reason }, context);
+    await recordAudit(tx, deps, { type: "trusted_device_removed", userId: user.id, reason }, context);
   });
   return undefined;
 }
@@ -119,7 +119,7 @@ async function renew(
   const next = { secretHash, ...storableOrigin(from) };
   if (!(await renewTrust(tx, { ...trust.shown, now: deps.now() }, next))) return undefined;
   if (isCodeSpared)
-    await tellTrust(tx, deps, { type: "trusted_device_used", user, id: trust.id, from }, context);
+    await recordTrust(tx, deps, { type: "trusted_device_used", user, id: trust.id, from }, context);
   return "renewed";
 }
 
@@ -142,15 +142,15 @@ async function begin(
   const data = { ...describeOrigin(from, createdAt), until: inUtc(expiresAt), link };
   const mail = { id: deps.newId(), userId, recipient };
   await enqueueMail(tx, { ...mail, template: "device-trusted", data }, createdAt);
-  await tellTrust(tx, deps, { type: "device_trusted", user: owner, id, from }, context);
+  await recordTrust(tx, deps, { type: "device_trusted", user: owner, id, from }, context);
   return "begun";
 }
 
 /** By the owner: the proofs of the login have no session yet. */
-async function tellTrust(
+async function recordTrust(
   tx: TransactionSql,
   deps: LoginDeps,
-  told: {
+  use: {
     type: "device_trusted" | "trusted_device_used";
     user: Pick<Account, "id">;
     id: string;
@@ -158,10 +158,10 @@ async function tellTrust(
   },
   context: CallContext,
 ): Promise<void> {
-  const { type, user, id, from } = told;
+  const { type, user, id, from } = use;
   const { clientIp, userAgent } = from;
   const event = { type, userId: user.id, byOwner: true, reason: `device ${id}`, clientIp, userAgent };
-  await tellAudit(tx, deps, event, context);
+  await recordAudit(tx, deps, event, context);
 }
 
 function hashOf(secret: string): Buffer {

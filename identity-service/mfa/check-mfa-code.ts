@@ -1,7 +1,7 @@
 import type { TransactionSql } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { tellAudit } from "../audit/tell-audit.ts";
+import { recordAudit } from "../audit/record-audit.ts";
 import { describeOrigin } from "../mail/describe-origin.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
 import { dailyNoticeId } from "../mail/notice-id.ts";
@@ -23,7 +23,7 @@ import { type ParsedCode, parseCode } from "./typed-code.ts";
 export type MfaMethod = "totp" | "recovery_code";
 
 /** Wrong codes in a row. */
-const TOLD_FROM = 5;
+const NOTIFIED_FROM = 5;
 
 interface DeviceShown {
   /** Without one, the device is unknown. */
@@ -53,11 +53,11 @@ export async function checkMfaCode(
   // After recovery codes, which wrong TOTP codes must not block.
   if (method === undefined) await assertTriesLeft(tx, deps, origin);
   const accepted = method ?? (isOn ? await useTotpCode(tx, deps, user, credential, code) : undefined);
-  if (accepted === "recovery_code") await tellRecoveryCodeUse(tx, deps, user, typed, context);
+  if (accepted === "recovery_code") await recordRecoveryCodeUse(tx, deps, user, typed, context);
   if (accepted !== undefined) await endWrongRows(tx, user.id);
   else {
     const inARow = await noteWrongCode(tx, deps, origin);
-    if (user.mfaEnabled && inARow >= TOLD_FROM) await tellOfGuessing(tx, deps, user, typed);
+    if (user.mfaEnabled && inARow >= NOTIFIED_FROM) await notifyOfGuessing(tx, deps, user, typed);
   }
   return accepted;
 }
@@ -106,7 +106,7 @@ function isKnown(
   );
 }
 
-async function tellRecoveryCodeUse(
+async function recordRecoveryCodeUse(
   tx: TransactionSql,
   deps: Omit<MfaDeps, "sql">,
   user: Locked<Account>,
@@ -120,11 +120,11 @@ async function tellRecoveryCodeUse(
   await enqueueMail(tx, { ...mail, template: "recovery-code-used", data }, now);
   const { clientIp, userAgent } = typed;
   const used = { type: "recovery_code_used", userId: user.id, byOwner: true, clientIp, userAgent } as const;
-  await tellAudit(tx, deps, used, context);
+  await recordAudit(tx, deps, used, context);
 }
 
 /** The password was right and may be stolen. At most daily. */
-async function tellOfGuessing(
+async function notifyOfGuessing(
   tx: TransactionSql,
   deps: Omit<MfaDeps, "sql">,
   user: Locked<Account>,

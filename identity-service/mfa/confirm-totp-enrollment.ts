@@ -1,7 +1,7 @@
 import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { tellAudit } from "../audit/tell-audit.ts";
+import { recordAudit } from "../audit/record-audit.ts";
 import { assertOwner, type OwnerSession } from "../passwords/prove-owner.ts";
 import { owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
@@ -108,7 +108,7 @@ export async function enableTotp(
   await enqueueMfaNotice(tx, deps, user, "mfa-enabled", request);
   const recoveryCodes = await giveFirstRecoveryCodes(tx, deps, user);
   const { clientIp, userAgent } = request;
-  await tellAudit(tx, deps, { type: "mfa_enabled", userId, byOwner: true, clientIp, userAgent }, context);
+  await recordAudit(tx, deps, { type: "mfa_enabled", userId, byOwner: true, clientIp, userAgent }, context);
   const end = await owesSessionEnd(tx, deps, {
     userId,
     reason: "mfa_enabled",

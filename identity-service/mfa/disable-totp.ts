@@ -1,7 +1,7 @@
 import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { tellAudit } from "../audit/tell-audit.ts";
+import { recordAudit } from "../audit/record-audit.ts";
 import { type OwnerSession, proveOwner } from "../passwords/prove-owner.ts";
 import { isStill } from "../passwords/reauthenticate.ts";
 import { owesSessionEnd } from "../sessions/end-sessions.ts";
@@ -53,6 +53,6 @@ async function disable(
   await deleteTotp(tx, userId);
   await deleteIdleRecoveryCodes(tx, userId);
   await enqueueMfaNotice(tx, deps, account, "mfa-disabled", request);
-  await tellAudit(tx, deps, { type: "mfa_disabled", userId, byOwner: true, clientIp, userAgent }, context);
+  await recordAudit(tx, deps, { type: "mfa_disabled", userId, byOwner: true, clientIp, userAgent }, context);
   return owesSessionEnd(tx, deps, { userId, exceptSessionId, reason: "mfa_disabled" });
 }

@@ -1,6 +1,6 @@
 import type { TransactionSql } from "#kit/database/postgres.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
-import type { TellAuditDeps } from "../audit/tell-audit.ts";
+import type { RecordAuditDeps } from "../audit/record-audit.ts";
 import { describeOrigin } from "../mail/describe-origin.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
 import { type MakeLinkDeps, makeLink } from "../mail/make-link.ts";
@@ -9,7 +9,7 @@ import type { Account, Locked } from "../users/account.ts";
 /** With an undo link, because it may be an attacker's change. */
 export async function enqueueMfaNotice(
   tx: TransactionSql,
-  deps: TellAuditDeps & MakeLinkDeps,
+  deps: RecordAuditDeps & MakeLinkDeps,
   { id: userId, email: recipient }: Locked<Account>,
   template: "mfa-enabled" | "mfa-disabled" | "recovery-codes-renewed",
   from: ClientOrigin,

@@ -95,7 +95,7 @@ async function verify(tempToken: string, code: string, deviceToken = "") {
   return result;
 }
 /** The user's audit events, oldest first. */
-const told = () =>
+const recorded = () =>
   database.ownerSql`
     select type, reason, error_code, actor_id, ip, user_agent from security_events
     where user_id = ${userId} and type <> 'user_registered' order by id`;
@@ -333,9 +333,9 @@ test("fifty logins use one recovery code at once: one succeeds, and the owner ge
   expect(result).toEqual({ success: 1, mfa_code_invalid: 10, too_many_requests: 39 });
   expect(deps.tokenService.issueSession.mock.calls[0]?.[0]).toMatchObject({ amr: ["pwd", "mfa"] });
   expect(await left()).toBe(9);
-  const told =
+  const recorded =
     await database.ownerSql`select recipient, data from mail_outbox where template = 'recovery-code-used'`;
-  expect(told).toEqual([
+  expect(recorded).toEqual([
     {
       recipient: EMAIL,
       data: { occurredAt: "2031-01-02 03:04:35 UTC", ip: "192.0.2.1", browser: "curl", codesLeft: "9" },
@@ -818,7 +818,7 @@ describe("a change of the second factor", () => {
     database.ownerSql`update users set credentials_proven_email = null, credentials_proven_at = null`;
   const disableAccount = () => database.ownerSql`update users set status = 'disabled'`;
 
-  test("is told to the audit log, with who made it and from where", async () => {
+  test("is recorded in the audit log, with who made it and from where", async () => {
     const { secret } = await setUp();
     await enable(codeOf(secret));
     pass(30);
@@ -832,7 +832,7 @@ describe("a change of the second factor", () => {
       ip: FROM.clientIp,
       user_agent: "curl/8",
     };
-    expect(await told()).toEqual([
+    expect(await recorded()).toEqual([
       { ...byOwner, type: "mfa_enabled" },
       { ...byOwner, type: "recovery_codes_renewed" },
       { ...byOwner, type: "mfa_disabled" },
@@ -974,7 +974,7 @@ test("a wrong code is recorded without an actor, and a recovery code as the owne
   await verify(token, recoveryCodes[0] ?? "");
   expect(deps.wakeMailWorker).toHaveBeenCalledOnce();
   const origin = { ip: FROM.clientIp, user_agent: FROM.userAgent };
-  expect(await told()).toEqual([
+  expect(await recorded()).toEqual([
     {
       type: "login_failed",
       reason: "wrong_mfa_code",

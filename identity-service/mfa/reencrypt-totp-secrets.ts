@@ -70,7 +70,7 @@ function openOrUndefined(...[keys, userId, sealed]: Parameters<typeof openTotpSe
 export function createReencryption(deps: Reencryption, metrics: Metrics): () => Promise<void> {
   const earlierIds = deps.mfaKeys.slice(1).map(({ id }) => id);
   let left = 0;
-  let toldUnreadable = 0;
+  let loggedUnreadable = 0;
   metrics.gauge(
     "gatehouse_totp_secrets_under_earlier_key",
     "TOTP secrets encrypted with the previous key. At 0 that key is no longer needed.",
@@ -82,11 +82,11 @@ export function createReencryption(deps: Reencryption, metrics: Metrics): () => 
     const { done, unreadable } = await reencryptTotpSecrets(deps);
     left = await countSecretsOfKeys(deps.sql, earlierIds);
     if (done > 0) deps.logger.info({ done, left }, "TOTP secrets encrypted with the current key");
-    if (unreadable.length > 0 && unreadable.length !== toldUnreadable) {
+    if (unreadable.length > 0 && unreadable.length !== loggedUnreadable) {
       const userIds = unreadable.slice(0, MAX_NAMED_USERS);
       const message = "TOTP secrets cannot be read; their owners can use recovery codes only";
       deps.logger.error({ count: unreadable.length, userIds }, message);
     }
-    toldUnreadable = unreadable.length;
+    loggedUnreadable = unreadable.length;
   };
 }

@@ -1,6 +1,6 @@
 import { transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
-import { tellAudit } from "../audit/tell-audit.ts";
+import { recordAudit } from "../audit/record-audit.ts";
 import { assertOwner, type OwnerSession } from "../passwords/prove-owner.ts";
 import { deleteTrustsOfUser } from "../throttle/trusted-device-store.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
@@ -28,7 +28,7 @@ export async function regenerateRecoveryCodes(
     // This change of a factor ends no session, with which they would end.
     await deleteTrustsOfUser(tx, userId);
     const type = "recovery_codes_renewed";
-    await tellAudit(tx, deps, { type, userId, byOwner: true, clientIp, userAgent }, context);
+    await recordAudit(tx, deps, { type, userId, byOwner: true, clientIp, userAgent }, context);
     return given;
   });
   // After the commit, so that the attempt counts.

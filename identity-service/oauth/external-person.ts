@@ -1,6 +1,6 @@
 import { canonicalEmail } from "#kit/values/canonical-email.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { toldNames } from "../users/personal-name.ts";
+import { reportedNames } from "../users/personal-name.ts";
 import type { ProviderSettings } from "./oauth-provider-settings.ts";
 
 export interface ExternalPerson {
@@ -34,26 +34,26 @@ export function personOfClaims(
 }
 
 /** @throws {DomainError} `oauth_failed` for an invalid subject. */
-export function externalPerson(told: {
+export function externalPerson(reported: {
   subject: string;
   email: string;
   isEmailVerified: boolean;
   firstName: string;
   lastName: string;
-  /** Tells what the other names do not. */
+  /** Says what the other names do not. */
   name: string;
 }): ExternalPerson {
-  const { subject } = told;
+  const { subject } = reported;
   const bytes = Buffer.byteLength(subject);
   if (bytes === 0 || bytes > MAX_SUBJECT_BYTES || /\p{Cc}/u.test(subject) || !subject.isWellFormed()) {
     throw new DomainError("oauth_failed", "the subject is invalid");
   }
-  const email = canonicalEmail(told.email);
+  const email = canonicalEmail(reported.email);
   return {
     subject,
     email,
-    isEmailVerified: email !== undefined && told.isEmailVerified,
-    ...toldNames({ ...told, email }),
+    isEmailVerified: email !== undefined && reported.isEmailVerified,
+    ...reportedNames({ ...reported, email }),
   };
 }
 

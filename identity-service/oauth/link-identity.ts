@@ -9,7 +9,7 @@ import {
 import { lockAccount } from "../users/account-store.ts";
 import type { OAuthDeps } from "./oauth-deps.ts";
 import { type Arrival, keyOf } from "./open-account.ts";
-import { tellIdentityChange } from "./tell-identity-change.ts";
+import { recordIdentityChange } from "./record-identity-change.ts";
 
 /**
  * The addresses may differ. A new session epoch cancels the link.
@@ -44,6 +44,6 @@ async function link(
   const isLinked = holder === undefined && (await insertIdentity(tx, { ...keyOf(arrival), ...identity }));
   if (!isLinked) throw new DomainError("already_linked");
   const change = { userId, email: account.email, provider: party, change: "linked" } as const;
-  await tellIdentityChange(tx, deps, change, arrival, context);
+  await recordIdentityChange(tx, deps, change, arrival, context);
   return identity;
 }

@@ -147,7 +147,7 @@ async function setPasswordByMail(): Promise<void> {
   const token = link.searchParams.get("token") ?? "";
   await resetPassword(deps, { token, newPassword: PASSWORD }, context());
 }
-const told = () =>
+const recorded = () =>
   database.ownerSql`
     select type, reason, user_id, actor_id, ip from security_events where type like 'identity_%' order by id`;
 const ownerOf = (userId: string, overrides: Partial<PasswordOwner> = {}): PasswordOwner => ({
@@ -798,7 +798,7 @@ describe("linking and unlinking", () => {
     expect(deps.tokenService.isSessionLive.mock.lastCall?.[0]).toEqual({ userId, sessionId });
   });
 
-  test("one that a version began which did not tell its session is not asked about", async () => {
+  test("one that a version began which did not name its session is not asked about", async () => {
     const user = await registered("someone@else.example");
     expect((await flow({ linkTo: ownerOf(user.id, { sessionId: "" }) })).kind).toBe("linked");
     expect(deps.tokenService.isSessionLive).not.toHaveBeenCalled();
@@ -844,7 +844,7 @@ describe("linking and unlinking", () => {
     expect(await database.ownerSql`select from mail_outbox where template = 'identity-linked'`).toHaveLength(
       1,
     );
-    expect(await told()).toHaveLength(1);
+    expect(await recorded()).toHaveLength(1);
   });
 
   test("a password that is replaced while it is checked takes nothing away", async () => {
@@ -868,7 +868,7 @@ describe("linking and unlinking", () => {
     await unlinkIdentity(deps, { owner: ownerOf(user.id), provider: "demo" }, context());
     const mails = await database.ownerSql`select data from mail_outbox where template = 'identity-unlinked'`;
     expect(mails).toMatchObject([{ data: { provider: "demo" } }]);
-    expect((await told()).at(-1)).toMatchObject({ type: "identity_unlinked", reason: "demo" });
+    expect((await recorded()).at(-1)).toMatchObject({ type: "identity_unlinked", reason: "demo" });
   });
 
   test("a user links an account of another address with the password, logs in with it, and takes it away again", async () => {
@@ -896,7 +896,7 @@ describe("linking and unlinking", () => {
       { template: "identity-unlinked", data: { provider: "Demo" } },
     ]);
     const event = { reason: "demo", user_id: user.id, actor_id: user.id, ip: "192.0.2.1" };
-    expect(await told()).toEqual([
+    expect(await recorded()).toEqual([
       { ...event, type: "identity_linked" },
       { ...event, type: "identity_unlinked" },
     ]);
@@ -906,7 +906,7 @@ describe("linking and unlinking", () => {
     const user = await registered();
     await flow();
     await flow();
-    expect(await told()).toMatchObject([{ type: "identity_linked", reason: "demo", user_id: user.id }]);
+    expect(await recorded()).toMatchObject([{ type: "identity_linked", reason: "demo", user_id: user.id }]);
   });
 
   test.each<[string, Partial<PasswordOwner>, string]>([

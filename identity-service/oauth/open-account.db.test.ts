@@ -51,7 +51,7 @@ const account = async (id: string) => {
     from users where id = ${id}`;
   return row;
 };
-const told = () =>
+const recorded = () =>
   database.ownerSql`
     select type, reason, actor_id, ip, user_agent from security_events where actor_id is not null order by id`;
 const byOwner = (id: string) => ({ actor_id: id, ip: "192.0.2.1", user_agent: "test" });
@@ -63,7 +63,7 @@ test("a first login makes a proven account where the provider has checked the ad
   expect(checked).toMatchObject({ email: EMAIL, role: "USER", emailVerified: true, mfaEnabled: false });
   expect(end).toBeUndefined();
   expect(await account(checked.id)).toEqual(CLAIMED);
-  expect(await told()).toEqual([
+  expect(await recorded()).toEqual([
     { type: "user_registered", reason: "demo", ...byOwner(checked.id) },
     { type: "identity_linked", reason: "demo", ...byOwner(checked.id) },
   ]);
@@ -80,7 +80,7 @@ test("an unproven account is claimed by the first login with its address, and it
   expect(opened.id).toBe(id);
   expect(end).toMatchObject({ userId: id, reason: "provider_claim" });
   expect(await account(id)).toEqual(CLAIMED);
-  expect(await told()).toEqual([
+  expect(await recorded()).toEqual([
     { type: "account_claimed", reason: "provider_claim: demo", ...byOwner(id) },
     { type: "identity_linked", reason: "demo", ...byOwner(id) },
   ]);
@@ -91,7 +91,7 @@ test("a proven account is linked, keeps its password, and its sessions go on", a
   await proveCredentials(database.ownerSql, id);
   expect((await logIn("ada", EMAIL)).end).toBeUndefined();
   expect(await account(id)).toEqual({ ...CLAIMED, hasPassword: true });
-  expect(await told()).toMatchObject([{ type: "identity_linked", reason: "demo", ...byOwner(id) }]);
+  expect(await recorded()).toMatchObject([{ type: "identity_linked", reason: "demo", ...byOwner(id) }]);
 });
 
 test("an unproven account that is linked already is claimed by the first login whose address is checked; that login stays", async () => {

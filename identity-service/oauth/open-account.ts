@@ -2,7 +2,7 @@ import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
-import { tellAudit } from "../audit/tell-audit.ts";
+import { recordAudit } from "../audit/record-audit.ts";
 import { findIdentityUser, insertIdentity } from "../identities/external-identity-store.ts";
 import { claimAccount } from "../ownership/claim-account.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
@@ -16,8 +16,8 @@ import {
 import { insertUser, lockAddresses } from "../users/user-store.ts";
 import type { ExternalPerson } from "./external-person.ts";
 import type { OAuthDeps } from "./oauth-deps.ts";
+import { recordIdentityChange } from "./record-identity-change.ts";
 import type { RelyingParty } from "./relying-party.ts";
-import { tellIdentityChange } from "./tell-identity-change.ts";
 
 export interface Arrival extends ClientOrigin {
   party: Pick<RelyingParty, "name" | "displayName" | "issuer">;
@@ -104,11 +104,11 @@ async function linkByAddress(
   if (!(await link(tx, deps, arrival, userId))) throw new DomainError("link_required");
   if (end === undefined) {
     const change = { userId, email: owner.email, provider: party, change: "linked" } as const;
-    await tellIdentityChange(tx, deps, change, arrival, context);
+    await recordIdentityChange(tx, deps, change, arrival, context);
   } else {
     const { clientIp, userAgent } = arrival;
     const linked = { type: "identity_linked", userId, reason: party.name } as const;
-    await tellAudit(tx, deps, { ...linked, byOwner: true, clientIp, userAgent }, context);
+    await recordAudit(tx, deps, { ...linked, byOwner: true, clientIp, userAgent }, context);
   }
   return { account: existing(await findAccountById(tx, userId)), end };
 }
@@ -135,7 +135,7 @@ async function claim(
   const by = "provider_claim";
   const keptIdentity = keyOf(arrival);
   const how = { by, provider: party, keptIdentity, clientIp, userAgent } as const;
-  const { end } = await claimAccount(tx, deps, owner, how, context);
+  const { end } = await claimAccount(tx, deps, { account: owner, ...how }, context);
   await setCredentialsProven(tx, owner.id, deps.now());
   return end;
 }
@@ -157,8 +157,8 @@ async function makeAccount(
   if (emailVerified) await setCredentialsProven(tx, id, createdAt);
   const { clientIp, userAgent, party } = arrival;
   const made = { userId: id, byOwner: true, reason: party.name, clientIp, userAgent } as const;
-  await tellAudit(tx, deps, { type: "user_registered", ...made }, context);
-  await tellAudit(tx, deps, { type: "identity_linked", ...made }, context);
+  await recordAudit(tx, deps, { type: "user_registered", ...made }, context);
+  await recordAudit(tx, deps, { type: "identity_linked", ...made }, context);
   return existing(await findAccountById(tx, id));
 }
 

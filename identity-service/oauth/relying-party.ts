@@ -155,9 +155,9 @@ async function exchange(
   const claims = tokens.claims();
   if (claims === undefined) throw new DomainError("oauth_failed");
   const hasUserinfo = configuration.serverMetadata().userinfo_endpoint !== undefined;
-  const isTold = claims[settings.claims.email] !== undefined || !hasUserinfo;
+  const hasEmail = claims[settings.claims.email] !== undefined || !hasUserinfo;
   // Some providers send the address only there. `sub` must match.
-  const more = isTold ? {} : await oidc.fetchUserInfo(configuration, tokens.access_token, claims.sub);
+  const more = hasEmail ? {} : await oidc.fetchUserInfo(configuration, tokens.access_token, claims.sub);
   const all: Record<string, unknown> = { ...claims, ...more };
   if (
     !["boolean", "undefined"].includes(typeof all[settings.claims.emailVerified]) &&

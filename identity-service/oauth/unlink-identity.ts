@@ -14,7 +14,7 @@ import type { SessionEnd } from "../sessions/session-end-store.ts";
 import type { Account } from "../users/account.ts";
 import { lockAccount } from "../users/account-store.ts";
 import type { OAuthDeps } from "./oauth-deps.ts";
-import { tellIdentityChange } from "./tell-identity-change.ts";
+import { recordIdentityChange } from "./record-identity-change.ts";
 
 /** Ends the other sessions, which may have begun with it. @throws {DomainError} `not_found`, `last_credential`. */
 export async function unlinkIdentity(
@@ -45,7 +45,7 @@ async function unlink(
   // The provider may no longer be configured.
   const named = deps.relyingParties.get(provider) ?? { name: provider, displayName: provider };
   const change = { userId, email: account.email, provider: named, change: "unlinked" } as const;
-  await tellIdentityChange(tx, deps, change, owner, context);
+  await recordIdentityChange(tx, deps, change, owner, context);
   return owesSessionEnd(tx, deps, { userId, exceptSessionId, reason: "identity_unlinked" });
 }
 

@@ -45,7 +45,7 @@ export function watchProvidersFile(options: ProvidersWatchOptions): Repetition {
     take(text) {
       const providers = parseProvidersFile(text, folder);
       refuseUnfitting(providers, options);
-      tellPlainHttp(providers, logger);
+      logPlainHttp(providers, logger);
       table.replace(providers);
     },
     onLook: (result) => {
@@ -57,7 +57,7 @@ export function watchProvidersFile(options: ProvidersWatchOptions): Repetition {
   });
 }
 
-export function tellPlainHttp(providers: readonly ProviderSettings[], logger: Logger): void {
+export function logPlainHttp(providers: readonly ProviderSettings[], logger: Logger): void {
   for (const { name, network } of providers) {
     if (network === "loopback")
       logger.warn({ provider: name }, "an identity provider is called over plain HTTP");

@@ -72,11 +72,11 @@ async function waysIn(): Promise<Record<string, number>> {
   });
   return Object.fromEntries(await Promise.all(counts));
 }
-const evict = (eviction: Partial<Parameters<typeof evictCredentials>[3]> = {}) =>
+const evict = (eviction: Partial<Parameters<typeof evictCredentials>[2]> = {}) =>
   transaction(database.sql, async (tx) => {
     const account = await lockAccount(tx, userId);
     if (account === undefined) throw new Error("no account");
-    return evictCredentials(tx, deps, account, { reason: "tested", ...eviction }, context());
+    return evictCredentials(tx, deps, { account, reason: "tested", ...eviction }, context());
   });
 const account = async () => (await database.ownerSql`select * from users`)[0];
 
@@ -128,7 +128,7 @@ test("a claim sends one mail that lists what was removed, and records an event f
     const locked = await lockAccount(tx, userId);
     if (locked === undefined) throw new Error("no account");
     const claim = { by: "password_reset", clientIp: "192.0.2.1", userAgent: "test" } as const;
-    await claimAccount(tx, deps, locked, claim, context());
+    await claimAccount(tx, deps, { account: locked, ...claim }, context());
   });
   expect(await database.ownerSql`select template, recipient, data from mail_outbox`).toEqual([
     {

@@ -1,7 +1,7 @@
 import type { TransactionSql } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
-import { tellAudit } from "../audit/tell-audit.ts";
+import { recordAudit } from "../audit/record-audit.ts";
 import { inUtc } from "../mail/in-utc.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
 import type { EndSessionsDeps } from "../sessions/end-sessions.ts";
@@ -18,8 +18,7 @@ export interface Claim extends Partial<ClientOrigin> {
 export async function claimAccount(
   tx: TransactionSql,
   deps: Pick<EndSessionsDeps, "now" | "newId">,
-  account: Locked<Account>,
-  claim: Claim,
+  { account, ...claim }: Claim & { account: Locked<Account> },
   context: CallContext,
 ): Promise<Evicted> {
   const { by, keptIdentity, clientIp = "", userAgent = "" } = claim;
@@ -28,17 +27,13 @@ export async function claimAccount(
   const evicted = await evictCredentials(
     tx,
     deps,
-    account,
-    {
-      reason: by,
-      ...(keptIdentity && { keptIdentity }),
-    },
+    { account, reason: by, ...(keptIdentity && { keptIdentity }) },
     context,
   );
   await enqueueMail(tx, { id: deps.newId(), userId, recipient, ...noticeOf(claim, evicted, now) }, now);
   const reason = claim.provider === undefined ? by : `${by}: ${claim.provider.name}`;
   const event = { type: "account_claimed", userId, byOwner: true, reason, clientIp, userAgent } as const;
-  await tellAudit(tx, deps, event, context);
+  await recordAudit(tx, deps, event, context);
   return evicted;
 }
 

@@ -1,6 +1,6 @@
 import type { TransactionSql } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
-import { type TellAuditDeps, tellAudit } from "../audit/tell-audit.ts";
+import { type RecordAuditDeps, recordAudit } from "../audit/record-audit.ts";
 import { deleteOtherIdentities } from "../identities/external-identity-store.ts";
 import { deleteFlowsOfUser } from "../identities/oauth-store.ts";
 import { deletePasswordChangesOfUser } from "../login/password-change-store.ts";
@@ -14,6 +14,7 @@ import type { Account, Locked } from "../users/account.ts";
 import { clearCredentialsProof, clearPassword } from "../users/account-store.ts";
 
 export interface Eviction {
+  account: Locked<Account>;
   reason: string;
   keptIdentity?: { issuer: string; subject: string };
   /** Older undo links of address changes stay. Default: all expire. */
@@ -34,8 +35,7 @@ export interface Evicted {
 export async function evictCredentials(
   tx: TransactionSql,
   deps: Pick<EndSessionsDeps, "now" | "newId">,
-  account: Locked<Account>,
-  { reason, keptIdentity, undoLinksFrom: from = new Date(0) }: Eviction,
+  { account, reason, keptIdentity, undoLinksFrom: from = new Date(0) }: Eviction,
   context: CallContext,
 ): Promise<Evicted> {
   const now = deps.now();
@@ -51,25 +51,25 @@ export async function evictCredentials(
   await killLinks(tx, { userId, purposes: ["undo_email_change"], now, from });
   await deleteFlowsOfUser(tx, userId);
   await deletePasswordChangesOfUser(tx, userId);
-  await tellRemoved(tx, deps, { userId, providers, hadSecondFactor, passkeys }, context);
+  await recordRemoved(tx, deps, { userId, providers, hadSecondFactor, passkeys }, context);
   const end = await owesSessionEnd(tx, deps, { userId, reason });
   return { hadPassword: account.passwordHash !== null, providers, hadSecondFactor, passkeys, end };
 }
 
-export async function tellRemoved(
+export async function recordRemoved(
   tx: TransactionSql,
-  deps: TellAuditDeps,
+  deps: RecordAuditDeps,
   removed: { userId: string; providers: readonly string[]; hadSecondFactor: boolean; passkeys: number },
   context: CallContext,
 ): Promise<void> {
   const { userId } = removed;
   for (const reason of removed.providers) {
-    await tellAudit(tx, deps, { type: "identity_unlinked", userId, byOwner: true, reason }, context);
+    await recordAudit(tx, deps, { type: "identity_unlinked", userId, byOwner: true, reason }, context);
   }
   if (removed.hadSecondFactor) {
-    await tellAudit(tx, deps, { type: "mfa_disabled", userId, byOwner: true }, context);
+    await recordAudit(tx, deps, { type: "mfa_disabled", userId, byOwner: true }, context);
   }
   if (removed.passkeys > 0) {
-    await tellAudit(tx, deps, { type: "passkey_removed", userId, byOwner: true, reason: "all" }, context);
+    await recordAudit(tx, deps, { type: "passkey_removed", userId, byOwner: true, reason: "all" }, context);
   }
 }

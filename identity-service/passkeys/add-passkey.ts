@@ -9,7 +9,7 @@ import type { Account, Locked } from "../users/account.ts";
 import { MAX_PASSKEYS_OF_USER } from "./begin-passkey-registration.ts";
 import { challengeOf, hashOfChallenge } from "./client-data.ts";
 import { takePasskeyChallenge } from "./passkey-challenge-store.ts";
-import { tellPasskeyAdded } from "./passkey-notice.ts";
+import { recordPasskeyAdded } from "./passkey-notice.ts";
 import { insertPasskey, listPasskeys, type Passkey } from "./passkey-store.ts";
 import type { PasskeyDeps } from "./passkeys-deps.ts";
 import { type Attestation, type AttestedCredential, verifyAttestation } from "./verify-attestation.ts";
@@ -46,10 +46,10 @@ export async function addPasskey(
   if ((await listPasskeys(tx, user.id)).length >= MAX_PASSKEYS_OF_USER) throw new DomainError("conflict");
   const { id: userId } = user;
   const passkey = { id: deps.newId(), userId, name, createdAt: deps.now(), ...credential };
-  // Another user's, too: the answer does not tell.
+  // Another user's, too: the answer does not say it.
   if (!(await insertPasskey(tx, passkey))) return undefined;
   // First, so that the codes are not older than the link that takes them back.
-  await tellPasskeyAdded(tx, deps, { user, from: answer }, context);
+  await recordPasskeyAdded(tx, deps, { user, from: answer }, context);
   const recoveryCodes = await giveFirstRecoveryCodes(tx, deps, user);
   const end = await owesSessionEnd(tx, deps, {
     userId,

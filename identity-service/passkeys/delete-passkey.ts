@@ -8,7 +8,7 @@ import { assertOwner, type Owner } from "../passwords/prove-owner.ts";
 import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import { lockAccount } from "../users/account-store.ts";
-import { tellPasskeyRemoved } from "./passkey-notice.ts";
+import { recordPasskeyRemoved } from "./passkey-notice.ts";
 import { deletePasskey as deleteRow, listPasskeys } from "./passkey-store.ts";
 import type { PasskeyDeps } from "./passkeys-deps.ts";
 
@@ -45,6 +45,6 @@ async function remove(
   assertFactorRemovable(deps, user, passkeys.length - 1 + (user.hasTotp ? 1 : 0));
   await deleteRow(tx, { userId, id });
   await deleteIdleRecoveryCodes(tx, userId);
-  await tellPasskeyRemoved(tx, deps, { user, passkey, from: owner }, context);
+  await recordPasskeyRemoved(tx, deps, { user, passkey, from: owner }, context);
   return owesSessionEnd(tx, deps, { userId, exceptSessionId, reason: "passkey_removed" });
 }

@@ -16,7 +16,7 @@ import {
   type PasskeyPurpose,
   takePasskeyChallenge,
 } from "./passkey-challenge-store.ts";
-import { tellCounterRefused } from "./passkey-notice.ts";
+import { recordCounterRefused } from "./passkey-notice.ts";
 import { findPasskey, listPasskeys, notePasskeyUse, type Passkey } from "./passkey-store.ts";
 import type { PasskeyDeps } from "./passkeys-deps.ts";
 import { type Assertion, verifyAssertion } from "./verify-assertion.ts";
@@ -121,7 +121,7 @@ export async function finishPasskeyCeremony(
   const verified = await verifyAssertion(deps.passkeyParty, assertion, passkey, expected);
   if (verified === undefined) return undefined;
   if (!(await notePasskeyUse(tx, { id: passkey.id, ...verified, at: deps.now() }))) {
-    await tellCounterRefused(tx, deps, { user, passkey, from: answer }, context);
+    await recordCounterRefused(tx, deps, { user, passkey, from: answer }, context);
     return undefined;
   }
   return { passkey, amr: amrOf(passkey) };

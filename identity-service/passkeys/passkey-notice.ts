@@ -1,7 +1,7 @@
 import type { TransactionSql } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
-import { type TellAuditDeps, tellAudit } from "../audit/tell-audit.ts";
+import { type RecordAuditDeps, recordAudit } from "../audit/record-audit.ts";
 import { describeOrigin } from "../mail/describe-origin.ts";
 import { inUtc } from "../mail/in-utc.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
@@ -16,9 +16,9 @@ interface Change {
 }
 
 /** The mails never have the passkey's name: who took a session over would write in our mail. */
-export async function tellPasskeyAdded(
+export async function recordPasskeyAdded(
   tx: TransactionSql,
-  deps: TellAuditDeps & MakeLinkDeps,
+  deps: RecordAuditDeps & MakeLinkDeps,
   { user, from }: Change,
   context: CallContext,
 ): Promise<void> {
@@ -27,12 +27,12 @@ export async function tellPasskeyAdded(
   const now = deps.now();
   const data = { ...describeOrigin(from, now), link };
   await enqueueMail(tx, { id: deps.newId(), userId, recipient, template: "passkey-added", data }, now);
-  await tellAudit(tx, deps, { type: "passkey_added", ...eventOf({ user, from }) }, context);
+  await recordAudit(tx, deps, { type: "passkey_added", ...eventOf({ user, from }) }, context);
 }
 
-export async function tellPasskeyRemoved(
+export async function recordPasskeyRemoved(
   tx: TransactionSql,
-  deps: TellAuditDeps & MakeLinkDeps,
+  deps: RecordAuditDeps & MakeLinkDeps,
   { user, from, passkey }: Change & { passkey: Passkey },
   context: CallContext,
 ): Promise<void> {
@@ -41,13 +41,13 @@ export async function tellPasskeyRemoved(
   const now = deps.now();
   const data = { ...describeOrigin(from, now), addedAt: inUtc(passkey.createdAt), link };
   await enqueueMail(tx, { id: deps.newId(), userId, recipient, template: "passkey-removed", data }, now);
-  await tellAudit(tx, deps, { type: "passkey_removed", ...eventOf({ user, from }) }, context);
+  await recordAudit(tx, deps, { type: "passkey_removed", ...eventOf({ user, from }) }, context);
 }
 
 /** At most one mail an hour. No actor: the authenticator may be a copy. */
-export async function tellCounterRefused(
+export async function recordCounterRefused(
   tx: TransactionSql,
-  deps: TellAuditDeps,
+  deps: RecordAuditDeps,
   { user, from, passkey }: Change & { passkey: Passkey },
   context: CallContext,
 ): Promise<void> {
@@ -58,7 +58,7 @@ export async function tellCounterRefused(
   await enqueueMail(tx, { id: noticeId(template, userId, now), userId, recipient, template, data }, now);
   const { clientIp, userAgent } = from;
   const refusal = { reason: "sign_count", errorCode: "passkey_invalid" } as const;
-  await tellAudit(tx, deps, { type: "passkey_refused", userId, clientIp, userAgent, ...refusal }, context);
+  await recordAudit(tx, deps, { type: "passkey_refused", userId, clientIp, userAgent, ...refusal }, context);
 }
 
 function eventOf({ user, from: { clientIp, userAgent } }: Change) {

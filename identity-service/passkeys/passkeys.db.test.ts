@@ -410,7 +410,7 @@ describe("login", () => {
     expect(deps.tokenService.issueSession).toHaveBeenCalledTimes(1);
   });
 
-  test("a counter that does not grow is refused, and its owner is told once an hour", async () => {
+  test("a counter that does not grow is refused, and its owner is notified once an hour", async () => {
     await logIn(authenticator, { counter: 5 });
     await forget();
     for (const counter of [5, 4, 0]) {
@@ -422,7 +422,7 @@ describe("login", () => {
     expect(await codeOf(logIn(authenticator, { counter: 6 }))).toBe("done");
   });
 
-  test("a lower counter with a wrong signature tells nobody: anybody could cause the mail", async () => {
+  test("a lower counter with a wrong signature notifies nobody: anybody could cause the mail", async () => {
     await logIn(authenticator, { counter: 5 });
     await forget();
     const { privateKey: signedWith } = new TestAuthenticator();
@@ -583,7 +583,7 @@ describe("the list", () => {
     expect(await codeOf(renamePasskey(deps, { userId: stranger, passkeyId, name: "x" }))).toBe("not_found");
   });
 
-  test("a removal ends the other sessions and is told; a stranger's, a repeated and a late one are refused", async () => {
+  test("a removal ends the other sessions and is recorded; a stranger's, a repeated and a late one are refused", async () => {
     const { id: passkeyId } = await enrol();
     const remove = (who: Owner) => codeOf(deletePasskey(deps, { owner: who, passkeyId }, context()));
     expect(await remove(ownerOf((await ben()).id))).toBe("not_found");

@@ -122,7 +122,10 @@ test("of an imported account, of a locked one, of none and of one without a pass
   const { cost = "" } = readForeignHash(imported) ?? {};
   const used = [{ cost, count: 1 }];
   const queue = createHashQueue({
-    ...{ concurrency: 1, maxWaiting: 1, maxWaitMs: 60_000, now: Date.now },
+    concurrency: 1,
+    maxWaiting: 1,
+    maxWaitMs: 60_000,
+    now: Date.now,
     metrics: createMetrics("test"),
   });
   let computed = 0;

@@ -16,7 +16,7 @@ function setUp({ concurrency = 2, maxWaiting = 3, maxWaitMs = 1_000 } = {}) {
   const metrics = createMetrics("test");
   const queue = createHashQueue({ concurrency, maxWaiting, maxWaitMs, now: Date.now, metrics });
   const begun: string[] = [];
-  /** Starts work that runs until it is told to end. */
+  /** Starts work that runs until it is asked to end. */
   const start = (name: string, deadlineMs = Date.now() + FAR_MS) => {
     const { promise, resolve, reject } = Promise.withResolvers<string>();
     const work = () => {

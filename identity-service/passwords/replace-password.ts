@@ -1,7 +1,7 @@
 import type { TransactionSql } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
-import { tellAudit } from "../audit/tell-audit.ts";
+import { recordAudit } from "../audit/record-audit.ts";
 import { inUtc } from "../mail/in-utc.ts";
 import { killLinks } from "../mail/link-store.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
@@ -15,8 +15,8 @@ import { setPasswordHash } from "../users/account-store.ts";
 export async function replacePassword(
   tx: TransactionSql,
   deps: Pick<EndSessionsDeps, "now" | "newId">,
-  account: Locked<Account>,
   change: Partial<ClientOrigin> & {
+    account: Locked<Account>;
     passwordHash: string;
     exceptSessionId?: string;
     reason: "password_changed" | "password_reset";
@@ -25,8 +25,8 @@ export async function replacePassword(
   context: CallContext,
 ): Promise<SessionEnd> {
   const now = deps.now();
+  const { account, passwordHash, clientIp = "", userAgent = "", ways, ...end } = change;
   const { id: userId, email: recipient } = account;
-  const { passwordHash, clientIp = "", userAgent = "", ways, ...end } = change;
   await setPasswordHash(tx, { userId, passwordHash, at: now });
   await forgiveWrongCodesFor(tx, deps, userId);
   await killLinks(tx, { userId, purposes: ["reset_password", "confirm_email_change"], now });
@@ -35,6 +35,6 @@ export async function replacePassword(
   if (ways === undefined) await enqueueMail(tx, { ...mail, template: "password-changed", data }, now);
   else await enqueueMail(tx, { ...mail, template: "password-reset", data: { ...data, ...ways } }, now);
   const event = { type: change.reason, userId, byOwner: true, clientIp, userAgent };
-  await tellAudit(tx, deps, event, context);
+  await recordAudit(tx, deps, event, context);
   return owesSessionEnd(tx, deps, { userId, ...end });
 }

@@ -106,7 +106,7 @@ test("a bad new list is refused by name once, the former one goes on, and a late
   expect(logged("it is no breach list")).toHaveLength(1);
 });
 
-test("a list that is gone changes nothing but is told", async () => {
+test("a list that is gone changes nothing but is logged", async () => {
   await publish(["first"]);
   const list = await watch();
   await rm(path);
@@ -124,7 +124,7 @@ test("a list that was changed in place is not trusted: the password passes, coun
   expect(logged("was changed in place")).toHaveLength(1);
 });
 
-test("a list that becomes too old is told once, goes on, and its replacement is new again", async () => {
+test("a list that becomes too old is logged once, goes on, and its replacement is new again", async () => {
   await publish(["first"]);
   const list = await watch();
   expect(await metric(`old_at_seconds\\{${service}\\}`)).toBe(BUILT_AT.getTime() / 1_000 + 30 * 86_400);

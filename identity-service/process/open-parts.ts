@@ -6,7 +6,7 @@ import { redisSettings } from "#kit/redis/redis-connection.ts";
 import { assertAccessFits, type Config } from "../config.ts";
 import { createMailSender, type MailSender } from "../mail/mail-sender.ts";
 import { RelyingPartyTable } from "../oauth/relying-parties.ts";
-import { tellPlainHttp, watchProvidersFile } from "../oauth/watch-providers-file.ts";
+import { logPlainHttp, watchProvidersFile } from "../oauth/watch-providers-file.ts";
 import { type BreachLookup, createBreachLookup } from "../passwords/breach-lookup.ts";
 import { createHashQueue } from "../passwords/hash-queue.ts";
 import { createPasswordHasher, type PasswordHasher } from "../passwords/password-hasher.ts";
@@ -108,7 +108,7 @@ export function openRelyingParties(
   service.run("identity providers", table);
   service.every(DISCOVERY_INTERVAL_MS, "discovery", () => table.refreshAll());
   if (file !== undefined) {
-    tellPlainHttp(file.providers, logger);
+    logPlainHttp(file.providers, logger);
     const watch = { file, table, publicOrigin: pagesOrigin, returnTo, logger, metrics };
     rereadOnHangUp(service.run("providers file", watchProvidersFile(watch)));
   }

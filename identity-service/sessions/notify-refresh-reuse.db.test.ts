@@ -40,11 +40,11 @@ const event = (change: Partial<RefreshReuse> = {}): RefreshReuse => ({
 const rows = () => database.ownerSql<Record<string, unknown>[]>`select * from mail_outbox`;
 
 test("a reuse puts one mail to the owner's address into the outbox, and the worker is woken", async () => {
-  const told = event();
-  await notifyRefreshReuse(deps, told);
+  const notice = event();
+  await notifyRefreshReuse(deps, notice);
   expect(await rows()).toEqual([
     {
-      id: told.eventId,
+      id: notice.eventId,
       user_id: userId,
       template: "refresh-reuse",
       recipient: "anna@example.com",
@@ -71,19 +71,19 @@ test("one event reported fifty times at once to several processes is one mail", 
     const options = { ...deps, templates, sender, random: () => 0, metrics: createMetrics("test") };
     return createMailWorker(options);
   });
-  const told = event();
+  const notice = event();
   try {
     for (const worker of replicas) worker.start();
-    const tell = (_: unknown, index: number) => {
+    const notify = (_: unknown, index: number) => {
       const wakeMailWorker = () => replicas[index % 2]?.wake();
-      return notifyRefreshReuse({ ...deps, wakeMailWorker }, told);
+      return notifyRefreshReuse({ ...deps, wakeMailWorker }, notice);
     };
-    await Promise.all(Array.from({ length: 50 }, tell));
+    await Promise.all(Array.from({ length: 50 }, notify));
     await expect.poll(rows).toMatchObject([{ sent_at: deps.now() }]);
-    await notifyRefreshReuse(deps, told);
+    await notifyRefreshReuse(deps, notice);
     expect(deps.wakeMailWorker).not.toHaveBeenCalled();
     await Promise.all(replicas.map((worker) => worker.poll()));
-    expect(smtp.mails.map((mail) => mail.messageId)).toEqual([`<${told.eventId}@gatehouse.example>`]);
+    expect(smtp.mails.map((mail) => mail.messageId)).toEqual([`<${notice.eventId}@gatehouse.example>`]);
   } finally {
     await Promise.all(replicas.map((worker) => worker.stop()));
     sender.close();
@@ -140,7 +140,7 @@ test("without its database the call is unavailable, so that the caller retries",
     { host: "127.0.0.1", port: 1, username: "gatehouse_identity", password: "any" },
     "identity",
   );
-  const told = notifyRefreshReuse({ ...deps, sql: nowhere }, event());
-  await expect(told).rejects.toMatchObject({ code: "service_unavailable", retryAfterMs: 1_000 });
+  const notice = notifyRefreshReuse({ ...deps, sql: nowhere }, event());
+  await expect(notice).rejects.toMatchObject({ code: "service_unavailable", retryAfterMs: 1_000 });
   await nowhere.end();
 });

@@ -3,7 +3,7 @@ import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError, type ErrorCode } from "#kit/values/errors.ts";
 import type { AssuranceLevel, StepUpMethod } from "#token-client/assurance.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
-import { tellAudit } from "../audit/tell-audit.ts";
+import { recordAudit } from "../audit/record-audit.ts";
 import { mfaTokenHash } from "../login/mfa-token.ts";
 import { checkMfaCode, refuseWrongCode } from "../mfa/check-mfa-code.ts";
 import { finishPasskeyCeremony, type UsedPasskey } from "../passkeys/passkey-ceremony.ts";
@@ -110,7 +110,7 @@ async function sign(
   const { clientIp, userAgent, proof } = request;
   const answer = { purpose: "step_up", boundTo: which.tokenHash, assertion: proof.assertion } as const;
   const used = await finishPasskeyCeremony(tx, deps, user, { ...answer, clientIp, userAgent }, context);
-  if (used === undefined) await tellFailure(tx, deps, request, context);
+  if (used === undefined) await recordFailure(tx, deps, request, context);
   else await succeed(tx, deps, which, { request, method: "passkey" }, context);
   return used;
 }
@@ -138,7 +138,7 @@ async function proveByCode(
     await countTry(tx, deps, which, 2);
     const typed = { ...request, code: request.proof.text };
     const accepted = await checkMfaCode(tx, deps, user, typed, "session", context);
-    if (accepted === undefined) await tellFailure(tx, deps, request, context);
+    if (accepted === undefined) await recordFailure(tx, deps, request, context);
     else await succeed(tx, deps, which, { request, method: accepted }, context);
     return accepted;
   });
@@ -162,7 +162,7 @@ async function proveByPassword(
   const checked = await judgeTry(check, () => giveStepUpTryBack(deps.sql, which)).catch(
     async (error: unknown) => {
       const isWrong = error instanceof DomainError && error.code === "invalid_credentials";
-      if (isWrong) await transaction(deps.sql, (tx) => tellFailure(tx, deps, request, context));
+      if (isWrong) await transaction(deps.sql, (tx) => recordFailure(tx, deps, request, context));
       throw error;
     },
   );
@@ -196,15 +196,15 @@ async function succeed(
   if (!(await consumeStepUp(tx, { ...which, now: deps.now() })))
     throw new DomainError("step_up_token_invalid");
   const { userId, clientIp, userAgent } = request;
-  await tellAudit(tx, deps, { type: "stepped_up", userId, clientIp, userAgent, reason: method }, context);
+  await recordAudit(tx, deps, { type: "stepped_up", userId, clientIp, userAgent, reason: method }, context);
 }
 
-async function tellFailure(
+async function recordFailure(
   tx: TransactionSql,
   deps: StepUpDeps,
   { userId, clientIp, userAgent, proof }: StepUpProof,
   context: CallContext,
 ): Promise<void> {
   const event = { type: "step_up_failed", userId, clientIp, userAgent, ...FAILURES[proof.kind] } as const;
-  await tellAudit(tx, deps, event, context);
+  await recordAudit(tx, deps, event, context);
 }

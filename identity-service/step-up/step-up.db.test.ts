@@ -106,7 +106,7 @@ const outcomeOf = (work: Promise<unknown>) =>
     () => "done",
     (error: unknown) => (error instanceof DomainError ? error.code : String(error)),
   );
-const told = () =>
+const recorded = () =>
   database.ownerSql`
     select type, reason, error_code as "errorCode", actor_id as "actorId", session_id as "sessionId"
     from security_events where user_id = ${userId} and type like 'step%' order by id`;
@@ -206,7 +206,7 @@ test.each(ROWS)("a user with %s, at level %i, to %s: %j", async (factors, curren
   expect(rows).toEqual(expected === NONE ? [] : [{ acr: Math.max(wanted ?? 1, current) }]);
 });
 
-test("a TOTP code raises the session to level 2, once, and the audit log tells it without the code", async () => {
+test("a TOTP code raises the session to level 2, once, and the audit log records it without the code", async () => {
   const { secret } = await enrolled();
   const stepUp = await begin(2);
   expect(stepUp).toMatchObject({ stepUpToken: expect.stringMatching(/^[\w-]{43}$/), expiresInS: 300 });
@@ -218,7 +218,7 @@ test("a TOTP code raises the session to level 2, once, and the audit log tells i
   expect(await complete(stepUp.stepUpToken, code(typed))).toEqual(raised);
   const proof = { userId, sessionId: SESSION, acr: 2, amr: ["otp", "mfa"] };
   expect(deps.tokenService.raiseSession.mock.calls.map(([asked]) => asked)).toEqual([proof]);
-  expect(await told()).toEqual([
+  expect(await recorded()).toEqual([
     { type: "stepped_up", reason: "totp", errorCode: null, actorId: userId, sessionId: SESSION },
   ]);
   nowMs += 30_000;
@@ -232,7 +232,7 @@ test("a recovery code does too, and its owner gets the mail of its use", async (
   const { recoveryCodes } = await enrolled();
   await complete(await begun(2), code(recoveryCodes[0] ?? ""));
   expect(deps.tokenService.raiseSession.mock.lastCall?.[0]).toMatchObject({ acr: 2, amr: ["mfa"] });
-  expect(await told()).toMatchObject([{ type: "stepped_up", reason: "recovery_code" }]);
+  expect(await recorded()).toMatchObject([{ type: "stepped_up", reason: "recovery_code" }]);
   const mails =
     await database.ownerSql`select template from mail_outbox where template = 'recovery-code-used'`;
   expect(mails).toHaveLength(1);
@@ -242,7 +242,7 @@ test("a password renews level 1 and never proves level 2", async () => {
   await enrolled();
   await complete(await begun(), password());
   expect(deps.tokenService.raiseSession.mock.lastCall?.[0]).toMatchObject({ acr: 1, amr: ["pwd"] });
-  expect(await told()).toMatchObject([{ type: "stepped_up", reason: "password" }]);
+  expect(await recorded()).toMatchObject([{ type: "stepped_up", reason: "password" }]);
   const verified = deps.argon2.verify.mock.calls.length;
   for (const token of [await begun(2), await begun(undefined, 2)])
     expect(await outcomeOf(complete(token, password()))).toBe("step_up_token_invalid");
@@ -250,13 +250,13 @@ test("a password renews level 1 and never proves level 2", async () => {
   expect(deps.tokenService.raiseSession).toHaveBeenCalledTimes(1);
 });
 
-test("a passkey raises the session to level 3, once, and the audit log tells it", async () => {
+test("a passkey raises the session to level 3, once, and the audit log records it", async () => {
   const device = await withPasskey();
   const { stepUpToken, proof } = await signed(device);
   expect(await complete(stepUpToken, proof)).toMatchObject({ acr: 3 });
   const raised = { userId, sessionId: SESSION, acr: 3, amr: ["hwk", "user", "mfa"] };
   expect(deps.tokenService.raiseSession.mock.calls.map(([asked]) => asked)).toEqual([raised]);
-  expect(await told()).toMatchObject([
+  expect(await recorded()).toMatchObject([
     { type: "stepped_up", reason: "passkey", actorId: userId, sessionId: SESSION },
   ]);
   expect(await outcomeOf(complete(stepUpToken, proof))).toBe("step_up_token_invalid");
@@ -271,7 +271,7 @@ test("a passkey proves each level", async () => {
   }
 });
 
-test("a refused passkey counts as an attempt, uses its challenge up and is told", async () => {
+test("a refused passkey counts as an attempt, uses its challenge up and is recorded", async () => {
   const device = await withPasskey();
   const { stepUpToken, passkey } = await begin(3);
   if (passkey === undefined) throw new Error("no options");
@@ -284,7 +284,7 @@ test("a refused passkey counts as an attempt, uses its challenge up and is told"
     expect(await outcomeOf(complete(stepUpToken, sign()))).toBe("passkey_invalid");
   expect(await outcomeOf(complete(stepUpToken, sign()))).toBe("step_up_token_invalid");
   const refused = { type: "step_up_failed", reason: "wrong_passkey", errorCode: "passkey_invalid" };
-  expect(await told()).toMatchObject(Array.from({ length: 5 }, () => refused));
+  expect(await recorded()).toMatchObject(Array.from({ length: 5 }, () => refused));
   expect(deps.tokenService.raiseSession).not.toHaveBeenCalled();
 });
 
@@ -313,7 +313,7 @@ test("a token has five attempts, by code or by password", async () => {
   for (let tries = 0; tries < 5; tries += 1)
     expect(await outcomeOf(complete(byCode, code(WRONG)))).toBe("mfa_code_invalid");
   expect(await outcomeOf(complete(byCode, code(codeOf(secret))))).toBe("step_up_token_invalid");
-  expect(await told()).toEqual(
+  expect(await recorded()).toEqual(
     Array.from({ length: 5 }, () => ({
       type: "step_up_failed",
       reason: "wrong_mfa_code",

@@ -171,7 +171,7 @@ export async function testDeps(sql: Sql, parameters = QUICK) {
     newId: () => uuidv7(),
     countLogin: createCountLogin(createMetrics("test")),
     noteFailedLogin: vi.fn((_failed: FailedLogin) => undefined),
-    tellOwnerOfGuesses: vi.fn((_account: string): void => undefined),
+    notifyOwnerOfGuesses: vi.fn((_account: string): void => undefined),
     wakeMailWorker: vi.fn(),
     randomBytes,
     mfaKeys: [newTestKey()] as MfaKeys,

@@ -1,6 +1,6 @@
 import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import type { TellAuditDeps } from "../audit/tell-audit.ts";
+import type { RecordAuditDeps } from "../audit/record-audit.ts";
 import {
   deleteWrongCodes,
   forgiveWrongCodes,
@@ -27,7 +27,7 @@ export interface CodeOrigin {
 /** Requires the user lock. Not for recovery codes. @throws {DomainError} `too_many_requests`. */
 export async function assertTriesLeft(
   tx: TransactionSql,
-  deps: TellAuditDeps,
+  deps: RecordAuditDeps,
   origin: CodeOrigin,
 ): Promise<void> {
   const nowMs = deps.now().getTime();
@@ -41,14 +41,18 @@ export async function assertTriesLeft(
 }
 
 /** Must be committed. Returns the number in a row. */
-export function noteWrongCode(tx: TransactionSql, deps: TellAuditDeps, origin: CodeOrigin): Promise<number> {
+export function noteWrongCode(
+  tx: TransactionSql,
+  deps: RecordAuditDeps,
+  origin: CodeOrigin,
+): Promise<number> {
   return insertWrongCode(tx, { ...origin, id: deps.newId(), failedAt: deps.now() });
 }
 
 /** At most daily: the mailbox then at most doubles the daily attempts. */
 export async function forgiveWrongCodesFor(
   tx: TransactionSql,
-  deps: Pick<TellAuditDeps, "now">,
+  deps: Pick<RecordAuditDeps, "now">,
   userId: string,
 ): Promise<void> {
   const now = deps.now();

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { OPTIONAL_NAME, PERSONAL_NAME } from "#kit/values/unseen.ts";
-import { fullName, personalName, toldNames } from "./personal-name.ts";
+import { fullName, personalName, reportedNames } from "./personal-name.ts";
 
 test.each([
   ["Anna", "Anna"],
@@ -51,8 +51,8 @@ test.each([
 });
 
 test("a name of another system loses only what nobody sees", () => {
-  const told = { firstName: "A\u200bda", lastName: "علی\u200cرضا", name: "", email: undefined };
-  expect(toldNames(told)).toEqual({ firstName: "Ada", lastName: "علی\u200cرضا" });
+  const reported = { firstName: "A\u200bda", lastName: "علی\u200cرضا", name: "", email: undefined };
+  expect(reportedNames(reported)).toEqual({ firstName: "Ada", lastName: "علی\u200cرضا" });
 });
 
 test.each(["", " ", " \t\u00a0", "\u3000"])("no last name is %j, and no first name is refused", (typed) => {
@@ -83,13 +83,13 @@ test.each([
   [`${"ع".repeat(99)}\u200cع`, "", "", "ع".repeat(99), ""],
 ])("of %j, %j and %j the first name is %j and the last one %j", (firstName, lastName, name, first, last) => {
   const names = { firstName: first, lastName: last };
-  expect(toldNames({ firstName, lastName, name, email: "s.h@example.com" })).toEqual(names);
+  expect(reportedNames({ firstName, lastName, name, email: "s.h@example.com" })).toEqual(names);
 });
 
 test("an address without a letter that can be seen before its @ is the first name as a whole", () => {
-  const told = { firstName: "", lastName: "", name: "", email: "\u034f@example.com" };
-  expect(toldNames(told)).toEqual({ firstName: "@example.com", lastName: "" });
-  expect(toldNames({ ...told, email: undefined })).toEqual({ firstName: "", lastName: "" });
+  const reported = { firstName: "", lastName: "", name: "", email: "\u034f@example.com" };
+  expect(reportedNames(reported)).toEqual({ firstName: "@example.com", lastName: "" });
+  expect(reportedNames({ ...reported, email: undefined })).toEqual({ firstName: "", lastName: "" });
 });
 
 test("one name is shown without a space", () => {

@@ -33,17 +33,17 @@ function withOrdinarySpaces(typed: string): string {
 }
 
 /**
- * Names as another system tells them: shortened, and only what it says. `name` tells what the other two do not. A single name
+ * Names as another system reports them: shortened, and only what it says. `name` says what the other two do not. A single name
  * is the first one, wherever it stands. Without any, the address gives the first name.
  */
-export function toldNames(told: {
+export function reportedNames(reported: {
   firstName: string;
   lastName: string;
   name: string;
   /** Canonical. Without one there is no account. */
   email: string | undefined;
 }): { firstName: string; lastName: string } {
-  const [first, last, name] = [usable(told.firstName), usable(told.lastName), usable(told.name)];
+  const [first, last, name] = [usable(reported.firstName), usable(reported.lastName), usable(reported.name)];
   if (first !== "") {
     const rest = name.startsWith(`${first} `) ? name.slice(first.length) : "";
     return { firstName: first, lastName: last || usable(rest) };
@@ -55,13 +55,13 @@ export function toldNames(told: {
       : { firstName: rest, lastName: last };
   }
   const [word = "", ...rest] = name.split(" ");
-  const { email = "" } = told;
+  const { email = "" } = reported;
   return { firstName: word || usable(localPartOf(email)) || usable(email), lastName: rest.join(" ") };
 }
 
 /** Empty if nothing of it can be seen. */
-function usable(told: string): string {
-  const seen = withOrdinarySpaces(told).replaceAll(UNSEEN_IN_NAMES, "");
+function usable(reported: string): string {
+  const seen = withOrdinarySpaces(reported).replaceAll(UNSEEN_IN_NAMES, "");
   const short = [...seen].slice(0, MAX_NAME_CODE_POINTS).join("");
   // The end may have been a joiner between letters.
   return withOrdinarySpaces(short.replaceAll(UNSEEN_IN_NAMES, ""));

@@ -59,7 +59,7 @@ export async function identityDeps(sql: Sql, concurrency: number) {
     digestNetwork: createNetworkDigests(randomBytes(32)),
     countLogin: createCountLogin(metrics),
     noteFailedLogin: () => undefined,
-    tellOwnerOfGuesses: () => undefined,
+    notifyOwnerOfGuesses: () => undefined,
     tokenService: {
       issueSession: async ({ userId }: { userId: string }) => ({ ...tokens, sessionId: uuidv7(), userId }),
       raiseSession: async ({ acr }: NewProof) => ({ accessToken: "access", expiresInS: 900, acr }),

@@ -1,7 +1,7 @@
 import type { TransactionSql } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
-import { type TellAuditDeps, tellAudit } from "../audit/tell-audit.ts";
+import { type RecordAuditDeps, recordAudit } from "../audit/record-audit.ts";
 import { describeOrigin } from "../mail/describe-origin.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
 import { type MakeLinkDeps, makeLink } from "../mail/make-link.ts";
@@ -14,9 +14,9 @@ export interface IdentityChange {
 }
 
 /** Call in the transaction of the change. */
-export async function tellIdentityChange(
+export async function recordIdentityChange(
   tx: TransactionSql,
-  deps: TellAuditDeps & MakeLinkDeps,
+  deps: RecordAuditDeps & MakeLinkDeps,
   { userId, email: recipient, provider, change }: IdentityChange,
   origin: ClientOrigin,
   context: CallContext,
@@ -33,5 +33,5 @@ export async function tellIdentityChange(
   const type = `identity_${change}` as const;
   const { clientIp, userAgent } = origin;
   const event = { type, userId, byOwner: true, reason: provider.name, clientIp, userAgent };
-  await tellAudit(tx, deps, event, context);
+  await recordAudit(tx, deps, event, context);
 }

@@ -4,7 +4,7 @@ import type { ErrorCode } from "#kit/values/errors.ts";
 import { type ClientOrigin, storableOrigin } from "./client-origin.ts";
 import { insertSecurityEvents, type SecurityEvent, type SecurityEventType } from "./security-event-store.ts";
 
-export interface TellAuditDeps {
+export interface RecordAuditDeps {
   now: () => Date;
   newId: () => string;
 }
@@ -21,18 +21,18 @@ export interface AccountEvent extends Partial<ClientOrigin> {
 }
 
 /** Call in the transaction of the cause. Holds ids only, so that an erasure leaves no personal data. */
-export function tellAudit(
+export function recordAudit(
   tx: TransactionSql,
-  deps: TellAuditDeps,
+  deps: RecordAuditDeps,
   event: AccountEvent,
   context: CallContext,
 ): Promise<void> {
-  return tellAuditOfMany(tx, deps, [event], context);
+  return recordAuditOfMany(tx, deps, [event], context);
 }
 
-export async function tellAuditOfMany(
+export async function recordAuditOfMany(
   tx: TransactionSql,
-  deps: TellAuditDeps,
+  deps: RecordAuditDeps,
   events: readonly AccountEvent[],
   context: CallContext,
 ): Promise<void> {
@@ -43,7 +43,7 @@ export async function tellAuditOfMany(
   );
 }
 
-function securityEventOf(deps: TellAuditDeps, event: AccountEvent, context: CallContext): SecurityEvent {
+function securityEventOf(deps: RecordAuditDeps, event: AccountEvent, context: CallContext): SecurityEvent {
   const actor = context.actor && auditActorOf(context.actor);
   const {
     type,
