@@ -29,7 +29,7 @@ export default defineConfig({
     tags: [
       {
         name: "exhaustive",
-        description: "Thousands of cases or seconds of waiting: left out by `npm run trial -- mutation`.",
+        description: "Thousands of cases, large data, or seconds of waiting: `npm run trial -- exhaustive`.",
       },
     ],
     pool: "forks",

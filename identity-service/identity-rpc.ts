@@ -10,7 +10,7 @@ import { createMfaRpc, MFA_CALLERS } from "./mfa-rpc.ts";
 import type { OAuthDeps } from "./oauth/oauth-deps.ts";
 import { createOAuthRpc, OAUTH_CALLERS } from "./oauth-rpc.ts";
 import { createPasskeyRpc, PASSKEY_CALLERS } from "./passkey-rpc.ts";
-import { type NotifyDeps, notifyRefreshReuse } from "./sessions/notify-refresh-reuse.ts";
+import { notifyRefreshReuse } from "./sessions/notify-refresh-reuse.ts";
 import type { StepUpDeps } from "./step-up/step-up-deps.ts";
 import { createStepUpRpc, STEP_UP_CALLERS } from "./step-up-rpc.ts";
 import { createTrustedDeviceRpc, TRUSTED_DEVICE_CALLERS } from "./trusted-device-rpc.ts";
@@ -30,7 +30,7 @@ export const IDENTITY_CALLERS: Callers<IdentityServiceServer> = {
   ...APPROVAL_CALLERS,
 };
 
-export type IdentityDeps = AccountsDeps & NotifyDeps & StepUpDeps & OAuthDeps;
+export type IdentityDeps = AccountsDeps & StepUpDeps & OAuthDeps;
 
 /** Any method may also throw `busy`, `too_many_requests` or `service_unavailable`. */
 export function createIdentityRpc(deps: IdentityDeps): Implementation<IdentityServiceServer> {

@@ -21,7 +21,7 @@ const trial = (shows: string, takes: Takes, file: string, env: Trial["env"] = {}
   run: { vitest: ["--project", "trials", `trials/${file}.trial.test.ts`] },
   env,
 });
-/** A flow at another size: CI runs the small one. */
+/** A flow that is too large or too slow for CI. */
 const flow = (shows: string, takes: Takes, arguments_: string[], env: Trial["env"]): Trial => ({
   shows,
   takes,
@@ -71,6 +71,26 @@ export const TRIALS: Readonly<Record<string, Trial>> = {
     "a minute",
     "kill/sequencer",
   ),
+  degradation: trial(
+    "every fault of docs/degradation.md on a running system, and every call",
+    "minutes",
+    "degradation/degradation",
+  ),
+  languages: trial(
+    "the packages and client programs of all languages, on a running system",
+    "minutes",
+    "languages/languages",
+  ),
+  conformance: program(
+    "the rules of all verifiers, of every language that the machine has",
+    "minutes",
+    "clients/conformance/run.ts",
+  ),
+  exhaustive: {
+    shows: "tests of thousands of cases, of large data, or of seconds of waiting",
+    takes: "minutes",
+    run: { vitest: ["--project", "tests", "--project", "flows", "--tags-filter", "exhaustive"] },
+  },
   rolling: program("two versions side by side under load", "half an hour", "trials/rolling/rolling.ts"),
   mutation: program("which changes of the code no test notices", "hours", "trials/mutation/mutate.ts"),
   large: flow(

@@ -7,12 +7,6 @@ import type { NewMail } from "../mail/mail.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
 import { findAccountById } from "../users/account-store.ts";
 
-export interface NotifyDeps {
-  sql: Sql;
-  now: () => Date;
-  wakeMailWorker: () => void;
-}
-
 export interface RefreshReuse extends ClientOrigin {
   /** UUID, for deduplication. */
   eventId: string;
@@ -21,7 +15,10 @@ export interface RefreshReuse extends ClientOrigin {
 }
 
 /** Idempotent. Ignores deleted users. @throws {DomainError} `validation_failed`. */
-export async function notifyRefreshReuse(deps: NotifyDeps, event: RefreshReuse): Promise<void> {
+export async function notifyRefreshReuse(
+  deps: { sql: Sql; now: () => Date; wakeMailWorker: () => void },
+  event: RefreshReuse,
+): Promise<void> {
   const { eventId, userId, occurredAt } = event;
   if (!isUuid(eventId) || !isUuid(userId) || occurredAt === undefined) throw invalid(event);
   const data = describeOrigin(event, occurredAt);

@@ -6,8 +6,6 @@ flowsOnOneSystem({
     oauth: () => import("./calls/oauth.ts"),
     approvals: () => import("./calls/approvals.ts"),
     clients: () => import("./calls/clients.ts"),
-    "clients of other languages": () => import("./calls/other-languages.ts"),
-    "the packages of all languages": () => import("./calls/verifier-packages.ts"),
     "a wrong clock": () => import("./calls/wrong-clock.ts"),
     streaming: () => import("./calls/streaming.ts"),
     // It does everything that an administrator can, and it looks for secrets in all that the others left.

@@ -1,11 +1,11 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { contractTable } from "../flows/degradation/contract-table.ts";
+import { contractTable } from "#trials/degradation/contract-table.ts";
 
 const text = readFileSync(join(import.meta.dirname, "..", "..", "docs", "degradation.md"), "utf8");
 
-test("the table of degradation.md is the contract that the flow tries", () => {
+test("the table of degradation.md is the contract that the trial tries", () => {
   const [, table] = /\n(\| What is away[\s\S]*?\n\nThe codes are .*\.)\n/.exec(text) ?? [];
   expect(table).toBe(contractTable());
 });

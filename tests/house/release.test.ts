@@ -52,7 +52,7 @@ const check = (folder: string) =>
 const read = (folder: string, rest: string) =>
   readFileSync(join(folder, `gatehouse-${version}-${rest}`), "utf8");
 
-describe("a release", () => {
+describe("a release", { tags: "exhaustive" }, () => {
   let folder: string;
   beforeAll(async () => {
     folder = await make("first");

@@ -113,7 +113,9 @@ describe.skipIf(CHROMIUM === undefined)("the client library where something fail
     },
   );
 
-  test("without Web Locks ten tabs and ten expiries give no logout, and a race is forgiven", async () => {
+  test("without Web Locks ten tabs and ten expiries give no logout, and a race is forgiven", {
+    tags: "exhaustive",
+  }, async () => {
     await context.addInitScript("delete Navigator.prototype.locks");
     const user = await api.newUser();
     const tabs = await Promise.all(Array.from({ length: 10 }, () => newTab(system.url)));

@@ -68,6 +68,7 @@ function pseudoRandom(seed: number): () => number {
 
 test.skipIf(CHROMIUM === undefined)(
   `ten tabs of Chromium, ${EXPIRIES} expiries, tabs that close, and a network that is lost: no logout, and one refresh each`,
+  { tags: "exhaustive", timeout: 3_600_000 },
   async () => {
     const random = pseudoRandom(7);
     const user = await api.newUser();
@@ -129,7 +130,6 @@ test.skipIf(CHROMIUM === undefined)(
     await expect.poll(() => Promise.all(tabs.map(endsOf))).toEqual(tabs.map(() => ["logged_out"]));
     expect(await resume(await newTab())).toBeUndefined();
   },
-  3_600_000,
 );
 
 test.skipIf(CHROMIUM === undefined)(

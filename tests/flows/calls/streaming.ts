@@ -171,7 +171,10 @@ describe("server-sent events end with their session, on both sides, and those of
   });
 });
 
-test(`${SIZE_MIB} MiB pass up and down while the gateway grows by less than ${MAX_GROWTH_MIB} MiB`, async () => {
+test(`${SIZE_MIB} MiB pass up and down while the gateway grows by less than ${MAX_GROWTH_MIB} MiB`, {
+  tags: "exhaustive",
+  timeout: 600_000,
+}, async () => {
   const upload = async () => {
     const request = send("POST");
     const answer = answerTo(request);
@@ -189,4 +192,4 @@ test(`${SIZE_MIB} MiB pass up and down while the gateway grows by less than ${MA
   await download();
   expect(await growthDuring(upload)).toBeLessThan(MAX_GROWTH_MIB * MIB);
   expect(await growthDuring(download)).toBeLessThan(MAX_GROWTH_MIB * MIB);
-}, 600_000);
+});

@@ -8,18 +8,18 @@ import { afterAll, beforeAll, expect, type TestContext, test } from "vitest";
 import { createPythonEnvironment } from "#clients/conformance/drivers.ts";
 import { MissingToolError, runTool } from "#clients/conformance/tools.ts";
 import { buildPackage } from "#clients/node/build.ts";
-import { freePort } from "../../support/system/free-port.ts";
+import { freePort } from "#tests/support/system/free-port.ts";
 import {
   OUTSIDE_ENVIRONMENT as environment,
   outsideNode as node,
   type OutsideService,
   programOfPaper,
   refusalAfterLogoutMs,
-} from "../../support/system/outside-service.ts";
+} from "#tests/support/system/outside-service.ts";
 
 /** As another team would: an empty folder outside of the repository, a package, and the lines of docs/verify-tokens.md. */
 
-const ROOT = resolve(import.meta.dirname, "..", "..", "..");
+const ROOT = resolve(import.meta.dirname, "..", "..");
 const run = promisify(execFile);
 
 /** Go compiles its own library anew, and others may use the machine. */

@@ -10,26 +10,18 @@ import {
   HOW_TO_GET_REDIS_PROGRAM,
   startRedis,
   type TestRedis,
-} from "../support/database/redis.ts";
-import { type CrashingSystem, startCrashingSystem } from "../support/system/crashing-system.ts";
-import { type EdgeState, type FaultyEdge, openEdge } from "../support/system/faulty-edge.ts";
-import { canMount, HOW_TO_MOUNT, openSmallDisk, type SmallDisk } from "../support/system/small-disk.ts";
+} from "#tests/support/database/redis.ts";
+import { type CrashingSystem, startCrashingSystem } from "#tests/support/system/crashing-system.ts";
+import { type EdgeState, type FaultyEdge, openEdge } from "#tests/support/system/faulty-edge.ts";
+import { canMount, HOW_TO_MOUNT, openSmallDisk, type SmallDisk } from "#tests/support/system/small-disk.ts";
 import {
   findFaketime,
   HOW_TO_GET_FAKETIME,
   openSteppingClock,
   type SteppingClock,
-} from "../support/system/stepping-clock.ts";
-import { ADMIN, type PortName } from "../support/system/system.ts";
-import {
-  ALL_FAULTS,
-  CALLS,
-  type CallName,
-  type Fault,
-  HEALTHY,
-  type Part,
-  type Row,
-} from "./degradation/contract.ts";
+} from "#tests/support/system/stepping-clock.ts";
+import { ADMIN, type PortName } from "#tests/support/system/system.ts";
+import { ALL_FAULTS, CALLS, type CallName, type Fault, HEALTHY, type Part, type Row } from "./contract.ts";
 
 /** Until the answers are those of the fault, or of health again. The machine may be busy: nothing here is about time. */
 const SETTLE_MS = 90_000;

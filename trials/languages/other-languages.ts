@@ -4,11 +4,11 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { apiClient } from "../../support/people/api-client.ts";
-import { newMachineClient } from "../../support/people/machine-client.ts";
-import { oneSystem } from "../../support/system/one-system.ts";
+import { apiClient } from "#tests/support/people/api-client.ts";
+import { newMachineClient } from "#tests/support/people/machine-client.ts";
+import { oneSystem } from "#tests/support/system/one-system.ts";
 
-const EXAMPLES = resolve(import.meta.dirname, "..", "..", "..", "clients", "examples");
+const EXAMPLES = resolve(import.meta.dirname, "..", "..", "clients", "examples");
 const GO = join(EXAMPLES, "client-go");
 const PYTHON = join(EXAMPLES, "client-python", "client.py");
 
