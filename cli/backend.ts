@@ -28,7 +28,7 @@ export interface Backend {
   settings(service: BackendService): BackendSettings;
   operationsAddresses(): OperationsAddress[];
   environment: SettingsSources["environment"];
-  /** Of the local Gatehouse. It may not exist. */
+  /** Read from the home of the local Gatehouse. It may not exist. */
   home: string;
   /** Whether the addresses come from that home. */
   isLocal: boolean;
@@ -66,7 +66,7 @@ export function createBackend(sources: SettingsSources): Backend {
   };
 }
 
-/** With the precedence of `backendSettings`. */
+/** The precedence is that of `backendSettings`. */
 function isLocal({ values, environment, defaultHome }: SettingsSources): boolean {
   if (values.has("home")) return true;
   const addresses = [...Object.values(SERVICES), ...Object.values(OPERATIONS)].map(({ address }) => address);

@@ -19,9 +19,9 @@ export interface CommandInput {
 }
 
 interface CommandOutput {
-  /** Without the final line break. */
+  /** The final line break is added later. */
   text: string;
-  /** For `--json`. Members may only be added. */
+  /** Printed for `--json`. Members may only be added. */
   json: object;
   exitCode?: ExitCode;
 }

@@ -5,7 +5,7 @@ const WIDTH = 80;
 /** A longer left column would leave the right one no room. */
 const MAX_LEFT = 30;
 
-/** By the first word of a command. */
+/** Keyed by the first word of a command. */
 const GROUPS: readonly (readonly [title: string, words: readonly string[]])[] = [
   ["People and programs", ["users", "sessions", "clients"]],
   ["Signing keys", ["keys"]],

@@ -12,7 +12,7 @@ export function isConfiguredService(name: string): name is ConfiguredService {
   return (CONFIGURED_SERVICES as readonly string[]).includes(name);
 }
 
-/** Of a service with a database. */
+/** What a service with a database reads. */
 export function migrationsOf(service: ConfiguredService): string {
   return resolve(ROOT, service, "migrations");
 }

@@ -17,7 +17,7 @@ export function envoyCallers(envoys: readonly string[]): Callers<AuthorizationSe
 
 type RefusalCode = "token_missing" | "token_invalid" | "token_expired";
 
-/** As at the gateway (RFC 6750 §3). */
+/** Written as at the gateway (RFC 6750 §3). */
 const CHALLENGE: Record<RefusalCode, string> = {
   token_missing: 'Bearer error="invalid_request", realm="gatehouse"',
   token_invalid: 'Bearer error="invalid_token", realm="gatehouse"',

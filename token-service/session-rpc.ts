@@ -58,7 +58,7 @@ const level = z.string().transform((text, context) => {
   if (known === undefined) context.addIssue("must be a level of assurance");
   return known ?? z.NEVER;
 });
-/** By a login in the same browser. */
+/** Ended by a login in the same browser. */
 const REPLACED = "replaced";
 const MAX_TTL_S = 31_536_000;
 /** 0: as the service is set. */

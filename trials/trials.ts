@@ -4,7 +4,7 @@ export interface Trial {
   shows: string;
   /** On two quiet cores, roughly. */
   takes: "a minute" | "minutes" | "half an hour" | "hours";
-  /** After `node`, or after `vitest run --project …`. */
+  /** Stands after `node`, or after `vitest run --project …`. */
   run: { node: readonly string[] } | { vitest: readonly string[] };
   /** What the environment does not set already. */
   env?: Readonly<Record<string, string>>;

@@ -23,7 +23,7 @@ export interface Following {
 export interface Followed {
   /** In the order of their sequences. */
   entries: LogEntry[];
-  /** For the next call. */
+  /** Passed to the next call. */
   nextAfter: number;
   /** Sequence of the last entry of the log. */
   size: number;

@@ -10,7 +10,7 @@ const LOGIN_ACTIONS = [
   "auth.oauth_login",
   "auth.passkey.login",
 ];
-/** Of identity-service, with the reason. */
+/** Recorded by identity-service, with the reason. */
 const REFUSAL = "user.login_failed";
 
 /**
@@ -102,7 +102,7 @@ export async function selectRefusals(sql: Sql, { from, to }: Span, limit: number
 }
 
 export interface OpenIntents {
-  /** At most `limit`. */
+  /** Returns at most `limit`. */
   count: number;
   oldest: Date | undefined;
 }

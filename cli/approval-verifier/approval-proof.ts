@@ -6,7 +6,7 @@ import { checkAssertion, evidenceHash, type SignedBy } from "./passkey-evidence.
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const METHODS = ["totp", "recovery_code", "passkey"];
-/** Of one approval. An idempotency key can repeat its use. */
+/** What is proven of one approval. An idempotency key can repeat its use. */
 const MAX_ENTRIES = 10_000;
 
 interface Transaction {
@@ -15,7 +15,7 @@ interface Transaction {
   method: string;
   /** Path and query. */
   route: string;
-  /** By JSON pointer. */
+  /** Keyed by JSON pointer. */
   fields: Readonly<Record<string, unknown>>;
 }
 

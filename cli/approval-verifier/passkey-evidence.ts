@@ -16,7 +16,7 @@ export interface SignedBy {
   rpId: string;
 }
 
-/** In the reason of `user.approval_given`. Lower-case hexadecimal. */
+/** Stands in the reason of `user.approval_given`. Lower-case hexadecimal. */
 export function evidenceHash(evidence: PasskeyEvidence): string {
   const members = Object.entries(evidence).sort(([a], [b]) => (a < b ? -1 : 1));
   return hash("sha256", JSON.stringify(Object.fromEntries(members)), "hex");

@@ -39,7 +39,7 @@ export interface Verdict {
   lastSequence: number;
   /** By any signed checkpoint. 0 for none. */
   provenUpTo: number;
-  /** By a checkpoint from outside the log. 0 for none. */
+  /** Proven by a checkpoint from outside the log. 0 for none. */
   trustedUpTo: number;
   checkpoints: { ofLog: number; trusted: number };
   erasedAddresses: number;

@@ -13,7 +13,7 @@ export interface Offset {
 }
 
 export interface ClockReading {
-  /** Of the other clock. */
+  /** What the other clock says. */
   readMs: number;
   /** 1,000 for a clock with a resolution of a second. */
   resolutionMs: number;

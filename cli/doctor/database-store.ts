@@ -39,7 +39,7 @@ export async function readServerClock(sql: Sql): Promise<Date | undefined> {
 }
 
 export interface Connections {
-  /** Of the whole server. */
+  /** Counts the whole server. */
   open: number;
   /** -1: no limit. */
   ofRole: number;
@@ -56,7 +56,7 @@ export async function readConnections(sql: Sql): Promise<Connections | undefined
 
 export interface RoleRights {
   role: string;
-  /** Of the role itself: `superuser`, `createrole`. */
+  /** What the role itself has: `superuser`, `createrole`. */
   attributes: string[];
   /** Roles with such attributes, with tables of their own, or of PostgreSQL itself, whose rights it has or can take. */
   memberOf: string[];

@@ -32,7 +32,7 @@ const RIGHTS =
 interface Measured {
   service: ConfiguredService;
   server: string;
-  /** Of one replica. */
+  /** What one replica opens. */
   needs: number;
   settings: DatabaseSettings;
   connections: Connections | undefined;

@@ -55,7 +55,7 @@ export async function checking(
   }
 }
 
-/** In one line. */
+/** Fits in one line. */
 export function reasonOf(error: unknown): string {
   const { code, message, errors } = error as NodeJS.ErrnoException & { errors?: unknown[] };
   // Of a host with several addresses.

@@ -21,7 +21,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 export interface KnownSystem {
   /** By service: the variables that it was given. */
   environments: ReadonlyMap<ConfiguredService, Environment>;
-  /** Of `npm start`. */
+  /** Made by `npm start`. */
   home: string | undefined;
   /** Why an environment is not known. */
   findings: readonly Finding[];
@@ -79,7 +79,7 @@ function readProcesses(home: string): Pick<KnownSystem, "environments" | "findin
   }
 }
 
-/** In a service's container. */
+/** Used in a service's container. */
 function readOwn(environment: Environment): Pick<KnownSystem, "environments" | "findings"> {
   if (environment.LISTEN_ADDRESS) {
     const name = ownName(environment.TLS_CERT_FILE);

@@ -7,7 +7,7 @@ import { withinDeadline } from "#kit/values/within-deadline.ts";
 export interface Place {
   host: string;
   port: number;
-  /** For people. */
+  /** Shown to people. */
   name: string;
 }
 

@@ -19,7 +19,7 @@ export type Answer<E extends Endpoint> = Api[E] extends { answer: infer A } ? A 
 
 export interface HttpCall {
   method: string;
-  /** With the query. */
+  /** Includes the query. */
   path: string;
   body: object | undefined;
 }

@@ -41,7 +41,7 @@ interface How {
 
 const TIMEOUT_MS = 30_000;
 
-/** In JSON. The route reads or sets cookies of the gateway if `isBrowser`. */
+/** Sent as JSON. The route reads or sets cookies of the gateway if `isBrowser`. */
 export function jsonRequest(
   url: string,
   body: object | undefined,
@@ -65,7 +65,7 @@ export function jsonRequest(
 const isGateways = ({ headers }: Response): boolean => headers.get("gatehouse-answer") === "gateway";
 
 /**
- * Of a call of the gateway itself. @returns `data`. @throws {GatehouseError}, without a code for an answer that is not the
+ * Returned by a call of the gateway itself. @returns `data`. @throws {GatehouseError}, without a code for an answer that is not the
  * gateway's, and what `fetch` throws for an answer that breaks off.
  */
 export async function readData<T>(response: Response): Promise<T> {

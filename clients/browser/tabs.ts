@@ -1,7 +1,7 @@
 /** What this tab knows of the session. In memory only. */
 export interface Access {
   token: string;
-  /** Of `now()`. */
+  /** Measured by `now()`. */
   expiresAtMs: number;
   sessionId: string;
   /** Grows with each token that any tab has got. */

@@ -11,7 +11,7 @@ type Service = "token-service" | "identity-service";
 export interface ConformanceCertificates {
   /** token-service has no name in DNS, as in production. The DNS name `token-service` is that of identity-service. */
   of(service: Service): ProcessCertificate;
-  /** Of the driver. */
+  /** Used by the driver. */
   environment: Record<"TLS_CERT_FILE" | "TLS_KEY_FILE" | "TLS_CA_FILE", string>;
   remove(): Promise<void>;
 }

@@ -59,7 +59,7 @@ async function buildPythonDriver(): Promise<readonly string[]> {
   return [join(environment, "bin", "python"), join(PYTHON_FOLDER, "conformance_driver.py")];
 }
 
-/** By `TEST_PYTHON`, or `python3`. @throws {MissingToolError} if it is too old, or has no venv. */
+/** Chosen by `TEST_PYTHON`, or `python3`. @throws {MissingToolError} if it is too old, or has no venv. */
 export async function createPythonEnvironment(folder: string): Promise<void> {
   const python = process.env.TEST_PYTHON ?? "python3";
   const isNewEnough = "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))";

@@ -44,7 +44,7 @@ export class ScriptedTokenService {
   #tips: string[] = [];
   #epoch = 0;
   #keyIds: readonly string[] = [KEY_ID, OTHER_KEY_ID];
-  /** Of VerifyToken. */
+  /** Counts calls of VerifyToken. */
   manner: Manner = "answers";
   /** Fails with UNAVAILABLE as many calls as this first. */
   failuresAhead = 0;
@@ -76,7 +76,7 @@ export class ScriptedTokenService {
     return this.#log.length;
   }
 
-  /** Of the newest entry. */
+  /** Names the newest entry. */
   get tip(): string {
     return this.#tips.at(-1) ?? "";
   }

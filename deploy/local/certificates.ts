@@ -20,7 +20,7 @@ export const IDENTITIES = [
   "auditor",
 ] as const;
 
-/** In the certificate: `spiffe://gatehouse/<identity>`, for people with `/<name>`. */
+/** Stands in the certificate: `spiffe://gatehouse/<identity>`, for people with `/<name>`. */
 export type Identity = (typeof IDENTITIES)[number];
 
 const PEOPLE: ReadonlySet<Identity> = new Set(["operator", "auditor"]);

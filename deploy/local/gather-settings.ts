@@ -18,7 +18,7 @@ export interface SettingsSources {
   sets: readonly string[];
   /** Of relative paths in `sets`. */
   folder: string;
-  /** Of the repository. */
+  /** Shipped with the repository. */
   root: string;
 }
 

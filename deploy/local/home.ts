@@ -17,12 +17,12 @@ const DATA = {
   mail: "mail",
   /** audit-service also writes `<file>.latest*`. */
   checkpointFile: "checkpoints.jsonl",
-  /** For the CLI. */
+  /** Used by the CLI. */
   portsFile: "ports.json",
   /** Their variables, for the CLI. */
   processesFile: "processes.json",
   startedOnceFile: "started-once",
-  /** Of the running launcher. */
+  /** Belongs to the running launcher. */
   launcherFile: "launcher.json",
 } as const;
 

@@ -88,7 +88,7 @@ export class Launcher {
     }
   }
 
-  /** For `gatehouse doctor`. Secrets are in files, which the variables only name. */
+  /** Used by `gatehouse doctor`. Secrets are in files, which the variables only name. */
   async #writeProcesses(): Promise<void> {
     const variables = this.#plan.flat().map(({ name, environment }) => [name, environment]);
     await writePrivateFile(

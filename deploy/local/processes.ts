@@ -28,7 +28,7 @@ export const demoIssuer = (settings: Settings) => `http://${local(settings.DEMO_
 
 export const needsDatabase = ({ environment }: ProcessSpec) => "DATABASE_URL" in environment;
 
-/** Without PostgreSQL. The groups are stopped in this order: callers first. */
+/** PostgreSQL is started before them. The groups are stopped in this order: callers first. */
 export function processPlan(
   settings: Settings,
   home: Home,

@@ -26,7 +26,7 @@ const OPERATIONS = {
   "payments-service": "PAYMENTS_OPERATIONS_PORT",
 } as const;
 
-/** For `status` and `stop`. */
+/** Used by `status` and `stop`. */
 export async function recordLauncher(home: Home, url: string): Promise<void> {
   const record: LauncherRecord = { pid: process.pid, url, startedAt: new Date().toISOString() };
   await writePrivateFile(home.launcherFile, `${JSON.stringify(record)}\n`);

@@ -5,7 +5,7 @@ import type { Home } from "./home.ts";
 import { LaunchError } from "./launch-error.ts";
 import { keptSecret, randomPassword, readIfPresent, writePrivateFile } from "./private-file.ts";
 
-/** By file name. Keys are 32 bytes in base64. */
+/** Keyed by file name. Keys are 32 bytes in base64. */
 const SECRETS = {
   "postgres-superuser-password": randomPassword,
   "key-encryption-key": newKey,

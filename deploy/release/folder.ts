@@ -14,7 +14,7 @@ export interface Release {
   epochS: number;
 }
 
-/** Of a file of the release. */
+/** The name of a file of the release is made of it. */
 export const nameOf = ({ version }: Release, rest: string) => `gatehouse-${version}-${rest}`;
 
 /** All of a folder as a file of the release, with the same bytes for the same files. */

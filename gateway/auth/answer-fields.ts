@@ -123,7 +123,7 @@ export const recoveryCodesField = z.array(textLike("4kzq-8m2p-xw7c")).meta({
 
 export const enrolledFields = { ...completedFields, recoveryCodes: recoveryCodesField };
 
-/** For `POST /auth/mfa/enable`. */
+/** Returned by `POST /auth/mfa/enable`. */
 export const enrolledLoginAnswer = z
   .strictObject(enrolledFields)
   .meta({ id: "EnrolledLogin", description: "A session has begun, with a new second factor." });

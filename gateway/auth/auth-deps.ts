@@ -9,6 +9,6 @@ export interface AuthDeps extends Pick<Backends, "identity" | "sessions"> {
   verifier: Pick<TokenVerifier, "verify" | "refuseSession">;
   access: Pick<AccessRules, "permissionsOf">;
   proofsOfKeys: Pick<ProofsOfKeys, "ofCall" | "useOfCall">;
-  /** After a login at an identity provider. */
+  /** Applies after a login at an identity provider. */
   tokenDelivery: TokenDelivery;
 }

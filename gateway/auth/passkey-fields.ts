@@ -52,7 +52,7 @@ export const assertionField = z
   })
   .meta({ description: IGNORED });
 
-/** In the form of identity-service. */
+/** Converted to the form of identity-service. */
 export function toAttestation({ id, response }: z.output<typeof attestationField>) {
   const { clientDataJSON, attestationObject, transports = [] } = response;
   return { credentialId: id, clientDataJson: clientDataJSON, attestationObject, transports };

@@ -76,7 +76,7 @@ export function registerSessionRoutes(app: GatewayApp, { identity, sessions, ver
     answers: answersWith("Logged out.", undefined, sessionCookieHeader),
     codes: ["refresh_token_invalid", "conflict"],
     proof: {
-      // After the validation of the body.
+      // Runs after the validation of the body.
       hook: "preValidation",
       prove: async (request) => {
         const { refusal, access, call } = request.state;

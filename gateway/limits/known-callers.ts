@@ -7,7 +7,7 @@ export const GENERATION_MS = 15 * DAY_MS;
 const SEND_AGAIN_MS = 3_600_000;
 /** About 12 MB when full. */
 const MAX_NAMES = 100_000;
-/** For each user. A login without a device token creates a device, so one account could create any number. */
+/** Counts for each user. A login without a device token creates a device, so one account could create any number. */
 export const NEW_DEVICES_A_DAY = 5;
 
 export interface LetIn {

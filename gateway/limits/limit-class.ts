@@ -7,7 +7,7 @@ export interface ClassLimits {
   /** For an IPv4 address or IPv6 /64, 4 times for a /56 and 16 times for a /48. */
   address: RateLimit;
   user?: RateLimit;
-  /** For a known device on an unknown network. Further calls count as strangers'. */
+  /** Applies to a known device on an unknown network. Further calls count as strangers'. */
   device?: RateLimit;
   /** For all strangers together: no recent success of their network or device. */
   total?: RateLimit;
@@ -19,9 +19,9 @@ export interface ClassLimits {
  * call costs work before it is authenticated.
  */
 const DEFAULT_CLASSES = {
-  /** With a password or a code. */
+  /** Calls that carry a password or a code. */
   login: { address: perMinute(300), device: perMinute(10), total: perMinute(12_000) },
-  /** With a token of a mail. */
+  /** Calls that carry a token of a mail. */
   link: { address: perMinute(120), device: perMinute(10), total: perMinute(12_000) },
   /** At identity providers: three calls a login. */
   provider: { address: perMinute(300), device: perMinute(30), total: perMinute(36_000) },

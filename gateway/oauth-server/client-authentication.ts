@@ -55,7 +55,7 @@ export function assertSameClient(request: FastifyRequest, clientId: string): voi
   if (named !== "" && named !== clientId) throw new DomainError("invalid_client");
 }
 
-/** Of the audit log. */
+/** Written to the audit log. */
 export function clientActor({ clientId, credentialId }: { clientId: string; credentialId: string }) {
   return { userId: clientId, role: "CLIENT", sessionId: credentialId };
 }

@@ -11,7 +11,7 @@ const clientsFile = z.strictObject({
       z.strictObject({
         /** May occur twice while a secret is replaced. */
         id: z.string().regex(/^[A-Za-z0-9._-]{1,64}$/, "must be 1 to 64 of A-Z a-z 0-9 . _ -"),
-        /** Of the secret's UTF-8. A plain hash needs a random secret: 32 bytes, not a password. */
+        /** Computed over the secret's UTF-8. A plain hash needs a random secret: 32 bytes, not a password. */
         secretSha256: z.string().regex(/^[0-9a-f]{64}$/, "must be 64 hexadecimal digits in lower case"),
       }),
     )

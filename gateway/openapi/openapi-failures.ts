@@ -25,7 +25,7 @@ const WITH_PROOF = ["token_proof_missing", "token_proof_invalid", "token_proof_n
 const FOR_TOKENS = ["invalid_dpop_proof", "use_dpop_nonce"] as const;
 const WITH_BODY = ["payload_too_large", "unsupported_media_type"] as const;
 
-/** In the order of `docs/errors.md`. */
+/** Ordered as in `docs/errors.md`. */
 const CLIENT_CODES = (Object.keys(ERROR_CATALOGUE) as ErrorCode[]).filter((code) => !INTERNAL_ONLY.has(code));
 
 export function failuresOf({ method, config }: DocumentedRoute): Map<number, ErrorCode[]> {
@@ -122,7 +122,7 @@ export function problemAnswer(status: number, codes: readonly ErrorCode[]): z.Zo
     .meta({ examples: codes.slice(0, 1).map((code) => exampleFor(code, PROBLEM_TYPE)) });
 }
 
-/** In Markdown. */
+/** Written in Markdown. */
 export function codeTable(codes: readonly ErrorCode[]): string {
   return codes.map((code) => `- \`${code}\` (${HTTP_STATUS[code]}): ${ERROR_CATALOGUE[code]}`).join("\n");
 }

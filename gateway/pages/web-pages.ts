@@ -13,7 +13,7 @@ export interface WebPages {
   /** `/account`. */
   path: string;
   document: Encoded;
-  /** By whole path: `/account/assets/main-4fj2.js`. A name never has another content. */
+  /** Keyed by the whole path: `/account/assets/main-4fj2.js`. A name never has another content. */
   files: ReadonlyMap<string, Encoded>;
 }
 

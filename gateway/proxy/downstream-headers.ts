@@ -122,7 +122,7 @@ class ConfinedCookies {
     headers.push("set-cookie", this.#target.route.cookies === "origin" ? value : this.#confined(value));
   }
 
-  /** Without `Domain`, and with a `Path` of the route. */
+  /** Removes `Domain`, and sets the `Path` of the route. */
   #confined(value: string): string {
     let path = this.#target.version + this.#target.route.prefix;
     const kept = value.split(";").filter((part, index) => {

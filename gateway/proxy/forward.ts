@@ -44,7 +44,7 @@ export interface ProxiedCall {
   request: FastifyRequest;
   reply: FastifyReply;
   target: ProxyTarget;
-  /** For the upstream. */
+  /** Sent to the upstream. */
   authorization: string | null;
 }
 

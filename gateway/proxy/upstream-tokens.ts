@@ -26,7 +26,7 @@ interface UpstreamToken {
   /** `Bearer …`. */
   authorization: string;
   keyId: string;
-  /** Of the original. An API key may be live again with another. */
+  /** Belongs to the original. An API key may be live again with another. */
   sessionId: string;
   /** Milliseconds of `performance.now()`. */
   untilMs: number;
@@ -35,7 +35,7 @@ interface UpstreamToken {
 const DEFAULT_TIMEOUT_MS = 800;
 /** Callers have proven themselves: this bounds what waits for a slow token-service. */
 const CALL_SHARES = { maxInFlight: 1_000, maxInFlightPerNetwork: 250, maxRefusals: 1, refusalsPerS: 1 };
-/** Of one token. */
+/** Kept for one token. */
 const MAX_AUDIENCES = 16;
 /** The token of an API key is renewed while the key goes on. */
 const RENEWAL_MS = 30_000;

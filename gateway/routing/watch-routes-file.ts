@@ -11,7 +11,7 @@ export interface RoutesWatchOptions {
   path: string;
   text: string;
   proxies: Pick<ProxyTable, "replace">;
-  /** As in `parseRoutesFile`. */
+  /** Passed to `parseRoutesFile`. */
   hosts: ReadonlySet<string>;
   logger: Logger;
   metrics: Metrics;

@@ -39,7 +39,7 @@ export const ada: User = {
 const { role, ...adaFields } = ada;
 export const adaJson = { ...adaFields, role, createdAt: "2026-01-02T03:04:05.678Z" };
 
-/** Of `GetUser`. */
+/** The answer of `GetUser` has it. */
 export const account = { user: ada, hasTotp: false, hasPassword: true };
 
 export const tokens = {
@@ -136,7 +136,7 @@ export function routesOf(routes: readonly object[]): UpstreamRoute[] {
 
 export interface TestGateway {
   app: GatewayApp;
-  /** In order. */
+  /** Recorded in order. */
   entries: AuditEntry[];
   /** Of readings, not sent. */
   readings: AuditEvent[];

@@ -1,6 +1,6 @@
 import { type AccessFile, BUILT_IN_PERMISSIONS } from "./access-file.ts";
 
-/** Of a role. Undefined: the default of token-service. */
+/** What a role may have. Undefined: the default of token-service. */
 export interface SessionLimits {
   idleS: number | undefined;
   absoluteS: number | undefined;

@@ -17,7 +17,7 @@ export function parseAcr(text: string): AssuranceLevel | undefined {
   return ASSURANCE_LEVELS.find((level) => acrOf(level) === text);
 }
 
-/** Of a login without a passkey. */
+/** Claimed after a login without a passkey. */
 export function levelFromAmr(amr: readonly string[]): AssuranceLevel {
   return amr.includes("mfa") ? 2 : 1;
 }
@@ -71,7 +71,7 @@ export function assertAssured(
   throw new DomainError("step_up_required", undefined, { details: { ...demand, methods } });
 }
 
-/** Of `assertAssured`'s error. */
+/** Carried by `assertAssured`'s error. */
 export function stepUpDemandOf({ code, details }: DomainError): AssuranceDemand | undefined {
   return code === "step_up_required" ? (details as StepUpDemand | undefined) : undefined;
 }

@@ -4,7 +4,7 @@ import { type Network, networksOf } from "#kit/values/network-of.ts";
 
 export interface CallSharesOptions {
   maxInFlight: number;
-  /** For a network of the smallest size. */
+  /** Applies to a network of the smallest size. */
   maxInFlightPerNetwork: number;
   maxRefusals: number;
   refusalsPerS: number;

@@ -1,7 +1,7 @@
 import type { Confirmation } from "#kit/rpc/call-context.ts";
 import type { AssuranceLevel } from "./assurance.ts";
 
-/** As in `access.yaml`: `USER`, `MERCHANT_CLERK`. */
+/** Named as in `access.yaml`: `USER`, `MERCHANT_CLERK`. */
 export type Role = string;
 
 export interface Principal {

@@ -12,7 +12,7 @@ interface VerificationKey {
 export interface TokenRules {
   /** Value of `iss`, and of `aud` unless a token is for one upstream. */
   issuer: string;
-  /** By `kid`. */
+  /** Keyed by `kid`. */
   keys: ReadonlyMap<string, VerificationKey>;
 }
 

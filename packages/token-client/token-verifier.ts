@@ -54,7 +54,7 @@ export interface TokenVerifierOptions {
   /** Default 1,000,000. Beyond it every token needs a call. */
   maxRevocations?: number;
   onKeyBanned?: (keyId: string) => void;
-  /** As in `RevocationWatchOptions`. Old versions of token-service send none. */
+  /** Passed to `RevocationWatchOptions`. Old versions of token-service send none. */
   onKeys?: (keyIds: ReadonlySet<string>) => void;
   /** Default 800. */
   callTimeoutMs?: number;

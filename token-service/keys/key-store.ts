@@ -15,9 +15,9 @@ export interface SigningKeyRow {
   createdAt: Date;
   activatedAt: Date | null;
   retiredAt: Date | null;
-  /** By the database's clock. */
+  /** Measured by the database's clock. */
   publishedForS: number;
-  /** By the database's clock. */
+  /** Measured by the database's clock. */
   activeForS: number | null;
 }
 

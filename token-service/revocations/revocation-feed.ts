@@ -39,9 +39,9 @@ export interface RevocationFeedOptions {
   nowMs?: () => number;
 }
 
-/** Also a heartbeat. */
+/** Serves as a heartbeat, too. */
 const POLL_INTERVAL_MS = 500;
-/** Without a read. */
+/** Counts while no read succeeds. */
 const STALE_AFTER_MS = 3_000;
 const PAGE_TIMEOUT_MS = 1_000;
 /** Of entries that a fail-over lost: their watchers go on where the log was cut. */

@@ -15,7 +15,7 @@ export const cnfClaim = z.union([
 ]);
 type CnfClaim = z.output<typeof cnfClaim>;
 
-/** As in a session's row. */
+/** Stored in a session's row. */
 export interface Binding {
   jkt: string | null;
   x5tS256: string | null;

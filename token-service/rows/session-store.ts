@@ -5,7 +5,7 @@ import type { Binding } from "./confirmation.ts";
 export interface SessionRow extends Binding {
   id: string;
   userId: string;
-  /** As in `access.yaml`. */
+  /** Named as in `access.yaml`. */
   role: string;
   amr: string[];
   acr: AssuranceLevel;
@@ -147,7 +147,7 @@ export async function markSessionsRevoked(
 }
 
 /**
- * In id order. @returns the ended sessions, and whether their tokens may be newer than `signedSince` (database
+ * Ordered by id. @returns the ended sessions, and whether their tokens may be newer than `signedSince` (database
  * clock).
  */
 export async function revokeNextSessions(

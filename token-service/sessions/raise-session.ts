@@ -55,5 +55,5 @@ async function noteProof(tx: TransactionSql, deps: RaiseSessionDeps, proof: Proo
   return { ...session, ...raised };
 }
 
-/** Of the claim `amr`. */
+/** Values of the claim `amr`. */
 const MAX_METHODS = 8;

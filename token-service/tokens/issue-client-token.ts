@@ -12,7 +12,7 @@ import { assertMaySign, type SignedAccessToken, type SignPairDeps, secondsOf } f
 export interface ProvenClient {
   clientId: string;
   credentialId: string;
-  /** At least one. */
+  /** Holds at least one. */
   scopes: readonly string[];
   /** Database time at which the credential was live. */
   provenAt: Date;

@@ -25,7 +25,7 @@ export function authenticateCompactJws(
   return `${input}.${mac(input, key.secret).toString("base64url")}`;
 }
 
-/** In constant time. The caller has checked the form. */
+/** Compares in constant time. The caller has checked the form. */
 export function isAuthenticatedBy(text: string, secret: KeyObject): boolean {
   const end = text.lastIndexOf(".");
   const given = Buffer.from(text.slice(end + 1), "base64url");

@@ -67,7 +67,7 @@ export function signPair(deps: SignPairDeps, session: SessionRow, now: Date): To
   return { ...access, refreshToken, refreshExpiresInS, sessionId: id, userId, confirmation };
 }
 
-/** Of the session's live generation. Times are in epoch seconds. */
+/** Belongs to the session's live generation. Times are in epoch seconds. */
 export function signAccessToken(
   deps: SignPairDeps,
   session: SessionRow,

@@ -72,7 +72,7 @@ export interface VerifyTokenDeps {
   logRefusal: (facts: { refusal: Refusal; session: string | undefined }) => void;
 }
 
-/** Of a verifier. */
+/** What a verifier asks. */
 interface Expected {
   /** Whether the proof of a bound token's key is checked, which this does not. Default: no. */
   acceptsBound?: boolean | undefined;

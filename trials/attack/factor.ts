@@ -68,7 +68,7 @@ export async function challengeOf(target: Target, email: string, from: string, h
   return answer.body.data.tempToken as string;
 }
 
-/** Not the code of any time near now. */
+/** Differs from the code of any time near now. */
 export function wrongCode(codeAt: Factor["codeAt"]): string {
   const near = [-60, -30, 0, 30, 60].map(codeAt);
   const wrong = ["000000", "111111", "222222", "333333", "444444", "555555"];

@@ -23,7 +23,7 @@ interface Ceremony {
   clientDataJson: string;
 }
 
-/** As a browser's `toJSON` (WebAuthn Level 3 §5.1). */
+/** Writes what a browser's `toJSON` writes (WebAuthn Level 3 §5.1). */
 const responseOf = ({ credentialId: id, clientDataJson: clientDataJSON, ...response }: Ceremony) => ({
   ...{ id, rawId: id, type: "public-key", clientExtensionResults: {} },
   response: { clientDataJSON, ...response },

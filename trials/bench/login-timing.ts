@@ -15,7 +15,7 @@ import { startWorkbench } from "./support/workbench.ts";
 
 const SAMPLES = Number(process.argv[2] ?? 2_000);
 const CLASSES = ["wrong password", "unknown", "disabled", "locked"] as const;
-/** Of cost 8. */
+/** Hashed with cost 8. */
 const FOREIGN_HASH = `$2b$08$${".".repeat(53)}`;
 type Class = (typeof CLASSES)[number];
 

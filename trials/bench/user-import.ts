@@ -22,7 +22,7 @@ const USERS = Number(process.argv[2] ?? 1_000_000);
 const SOURCE = process.argv[3] ?? "ndjson";
 const REPEATED = Math.min(USERS, 100);
 const CLI = resolve(import.meta.dirname, "..", "..", "cli", "main.ts");
-/** Of `Correct-Horse-42`, of cost 10. */
+/** Hashes `Correct-Horse-42` with cost 10. */
 const KNOWN_HASH = "$2b$10$qV8KHX9dXp5Bzkk1dE538uWY6QUIMGbMJe0uV.v0Dtc0CRRqPuOOW";
 /** Of `Correct-Horse-42`, with the defaults of Keycloak 26. */
 const KNOWN_ARGON2 = {
@@ -226,7 +226,7 @@ function childrenOf(pid: number): number[] {
   return readProc(`${pid}/task/${pid}/children`).trim().split(" ").filter(Boolean).map(Number);
 }
 
-/** Of utime, stime, cutime and cstime. */
+/** Adds utime, stime, cutime and cstime. */
 function cpuOf(pid: number | "self", fields: readonly number[]): number {
   const times = readProc(`${pid}/stat`).split(") ")[1]?.split(" ").slice(11, 15) ?? [];
   return fields.reduce((sum, field) => sum + Number(times[field] ?? 0), 0) / CLOCK_TICKS_PER_S;

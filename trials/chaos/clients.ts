@@ -64,7 +64,7 @@ interface Made {
   // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the API sent
   body: any;
   location?: URL;
-  /** For the next call. */
+  /** Used for the next call. */
   cookie?: string;
 }
 

@@ -6,7 +6,7 @@ import type { PlannedFault } from "./plan.ts";
 
 export interface Disturbed {
   system: CrashingSystem;
-  /** By `caller>callee`. */
+  /** Keyed by `caller>callee`. */
   edges: ReadonlyMap<string, FaultyEdge>;
   redis: TestRedis | undefined;
 }

@@ -32,7 +32,7 @@ export interface Call {
   /** W3C trace id, of this call alone: its audit entries and what reached the upstream carry it, even if no answer came. */
   traceId: string;
   kind: CallKind;
-  /** By whose token, or about whom. */
+  /** Names whose token it was, or whom it is about. */
   userId: string;
   /** Of the access token that was shown. */
   sessionId?: string;
@@ -103,7 +103,7 @@ export interface History {
   approvals: readonly Approval[];
   /** By user: recovery codes that were used up. */
   usedCodes: ReadonlyMap<string, number>;
-  /** By user, at the end. */
+  /** Keyed by user, at the end. */
   firstNames: ReadonlyMap<string, string>;
   /** By session that is over: why, as the database says. For whoever reads what broke a rule. */
   reasons: ReadonlyMap<string, string>;

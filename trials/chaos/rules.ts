@@ -297,7 +297,7 @@ export function judge(history: History): Record<RuleName, string[]> {
 }
 
 const UNAVAILABLE = [502, 503, 504];
-/** In a redirect. */
+/** Found in a redirect. */
 const UNAVAILABLE_CODES = ["service_unavailable", "busy"];
 
 /** Whether an answer is one that this client may get: a success, an honest "not now", or a refusal that it has earned. */
@@ -416,7 +416,7 @@ function endsOf(calls: readonly Call[]): Map<string, End> {
   return ends;
 }
 
-/** By secret. */
+/** Keyed by secret. */
 function usesOf(calls: readonly Call[]): Map<string, Call[]> {
   const uses = new Map<string, Call[]>();
   for (const call of calls)

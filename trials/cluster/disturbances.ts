@@ -15,7 +15,7 @@ export interface TrialSettings {
   otherImage: string | undefined;
   /** A program that ends a container by SIGKILL, for `kill`: it gets the container's id. */
   killWith: string | undefined;
-  /** Of `baseline`. */
+  /** Used by `baseline`. */
   baselineSeconds: number;
   /** Where a disturbance is of a workload. */
   workloads: readonly Workload[];

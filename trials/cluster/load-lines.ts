@@ -8,7 +8,7 @@ interface ReadyLine {
   users: number;
 }
 
-/** Of one second. `reconnected` counts since the start. */
+/** Counts of one second. `reconnected` counts since the start. */
 export interface SecondLine {
   done: number;
   open: number;

@@ -24,7 +24,7 @@ const EXIT_USAGE = 64;
 const AFTERWARDS_MS = 10_000;
 const IMAGE = "gatehouse:0.1.0";
 const HOST = "localhost:8080";
-/** Without a setting of their own. */
+/** These have no setting of their own. */
 const ORDINARY = [
   "baseline",
   "restart",

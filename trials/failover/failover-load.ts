@@ -18,7 +18,7 @@ export interface Call {
 /** What was acknowledged, and must be so for ever. */
 interface Fact {
   what: string;
-  /** Of the acknowledgement, by `performance.now()`. */
+  /** When it was acknowledged, by `performance.now()`. */
   atMs: number;
   /** @returns what is wrong. */
   check(): Promise<string | undefined>;

@@ -47,7 +47,7 @@ export interface ClusterNode {
   killPostgres(): void;
   /** `kill -9` of everything on the node. */
   kill(): Promise<void>;
-  /** After `kill`. */
+  /** Called after `kill`. */
   start(): void;
   /** `SIGSTOP` of everything on the node: its kernel still takes connections. */
   freeze(): void;
@@ -61,7 +61,7 @@ export interface ClusterNode {
 
 /** Three PostgreSQL under Patroni with etcd, and HAProxy before them, all with the files of `deploy/high-availability/`. */
 export interface PatroniCluster {
-  /** Of HAProxy. */
+  /** Used by HAProxy. */
   port: number;
   /** Of the nodes, in the form of a URL with several hosts. */
   hosts: string;
@@ -351,7 +351,7 @@ function descendants(root: number): number[] {
 }
 
 interface LaunchOptions {
-  /** Of the log. Default: that of the program. */
+  /** Position within the log, which grows. Default: that of the program. */
   name?: string;
   env?: Record<string, string>;
   uid?: number;

@@ -11,7 +11,7 @@ import { freePort } from "#tests/support/system/free-port.ts";
 
 const CONFIGURATION = resolve(import.meta.dirname, "..", "..", "deploy", "high-availability");
 const NAMES = ["a", "b", "c"] as const;
-/** Of the line `sentinel monitor` in sentinel.conf. */
+/** Stands in the line `sentinel monitor` in sentinel.conf. */
 const PRIMARY_NAME = "gatehouse";
 /** The source of what servers and sentinels say to each other: so that they can be cut off from each other alone. */
 const PEERS = "127.0.7.";

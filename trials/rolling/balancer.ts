@@ -11,7 +11,7 @@ export interface Balancer {
   close(): void;
 }
 
-/** On 127.0.0.1. */
+/** Listens on 127.0.0.1. */
 export async function startBalancer(port: number): Promise<Balancer> {
   const ready: number[] = [];
   const sockets = new Set<Socket>();

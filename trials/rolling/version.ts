@@ -7,7 +7,7 @@ export const ROOT = resolve(import.meta.dirname, "..", "..");
 
 /** A version of the code that can be run. */
 export interface Version {
-  /** For people. */
+  /** Shown to people. */
   name: string;
   /** The folder with its files and packages. */
   root: string;

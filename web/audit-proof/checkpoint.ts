@@ -10,7 +10,7 @@ const VERIFIER_KEY = /^(?<name>[^\s+]+)\+(?<id>[0-9a-f]{8})\+(?<encoded>[A-Za-z0
 export interface Checkpoint {
   /** Number of entries that it covers. */
   size: number;
-  /** Of their tree, in base64. */
+  /** Root hash of their tree, encoded in base64. */
   root: string;
   /** RFC 3339. */
   time: string;

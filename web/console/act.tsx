@@ -6,7 +6,7 @@ import { ActionForm } from "../ui/form.tsx";
 import { useText } from "./text.ts";
 
 interface Props {
-  /** Of the button, and of the dialog. */
+  /** Labels the button and the dialog. */
   name: string;
   /** Of the button for screen readers, where several have the same name. */
   label?: string;

@@ -5,7 +5,7 @@ export interface Explained {
   /** Of docs/errors.md; empty for a failure of the browser. */
   code: string;
   message: string;
-  /** By the field's name. */
+  /** Keyed by the field's name. */
   fields: Readonly<Record<string, string>>;
 }
 
@@ -58,7 +58,7 @@ const fieldKey = (name: string) => (/email/i.test(name) ? "form.email" : problem
 export const problemKey = (name: string): string =>
   hasText(`problems.${name}`) ? `problems.${name}` : "form.invalid";
 
-/** Of `navigator.credentials`. @see WebAuthn §5.1. */
+/** Thrown by `navigator.credentials`. @see WebAuthn §5.1. */
 function passkeyText(error: unknown): string {
   switch ((error as { name?: string }).name) {
     case "NotAllowedError":

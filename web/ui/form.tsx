@@ -8,7 +8,7 @@ type Entered = Readonly<Record<string, string>>;
 /** By the fields' names. Functions, so that a text is in the language that the page has by then. */
 type Problems = Readonly<Record<string, () => string>>;
 
-/** Of the form around. */
+/** Belongs to the form around. */
 export const FieldProblems = createContext<{ problems: Problems; forget: (name: string) => void }>({
   problems: {},
   forget: () => undefined,
@@ -57,7 +57,7 @@ interface ActionFormProps {
   submit: string;
   kind?: "main" | "danger";
   wide?: boolean;
-  /** After the button. */
+  /** Shown after the button. */
   beside?: ReactNode;
   /** Below a problem that is of no field: what to do about it. */
   help?: (code: string) => ReactNode;

@@ -11,7 +11,7 @@ function storedTheme(): Theme {
   return THEMES.find((theme) => theme === stored) ?? "system";
 }
 
-/** Before the first paint. */
+/** Runs before the first paint. */
 export function applyTheme(theme = storedTheme()): void {
   if (theme === "system") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;

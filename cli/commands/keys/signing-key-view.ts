@@ -1,6 +1,6 @@
 import { type SigningKey, SigningKeyState } from "#proto/gatehouse/token/v1/key_service.ts";
 
-/** For `--json`. Times are RFC 3339 UTC. */
+/** Printed for `--json`. Times are RFC 3339 UTC. */
 export interface SigningKeyView {
   keyId: string;
   /** `next`, `active`, `retired`, `revoked` or `unknown`. */

@@ -3,13 +3,13 @@ import type { User } from "#proto/gatehouse/identity/v1/user.ts";
 import { type ManagedUser, UserStatus } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import { UsageError } from "../../usage-error.ts";
 
-/** For `--json`. Times are RFC 3339 UTC. */
+/** Printed for `--json`. Times are RFC 3339 UTC. */
 export interface UserView {
   id: string;
   email: string;
   firstName: string;
   lastName: string;
-  /** As in `access.yaml`, or `unknown`. */
+  /** Named as in `access.yaml`, or `unknown`. */
   role: string;
   /** `active`, `disabled` or `unknown`. */
   status: string;

@@ -21,7 +21,7 @@ export function success<T>(data: T, message: string) {
   return { success: true, data, message };
 }
 
-/** In Gatehouse's envelope. Unexpected errors become `internal_error` without details. */
+/** Uses Gatehouse's envelope. Unexpected errors become `internal_error` without details. */
 export function failure(thrown: unknown, requestId: string) {
   const known = thrown instanceof DomainError ? thrown : new DomainError(frameworkCode(thrown));
   const status = STATUS[known.code];

@@ -13,14 +13,14 @@ export interface PaymentStore {
   remove(id: string): boolean;
   /** Returns false if the user has too many. */
   addPayee(userId: string, name: string): boolean;
-  /** In the order of their adding. */
+  /** Ordered as they were added. */
   payees(userId: string): ReadonlySet<string>;
 }
 
 /** The oldest payments, and payees of the users who added none for the longest time, are dropped above `maxPayments`. */
 export function createPaymentStore(maxPayments: number): PaymentStore {
   const payments = new Map<string, Payment>();
-  /** By user and name. */
+  /** Keyed by user and name. */
   const ordered = new Map<string, Payment>();
   const payeesOf = new Map<string, Set<string>>();
   return {

@@ -18,7 +18,7 @@ const INITDB = 'read -r password; exec "$0" "$@" --pwfile=/dev/stdin <<END\n$pas
 export interface Cluster {
   /** Its parent must exist. Only one server may run below one parent. */
   dataDirectory: string;
-  /** Of the superuser, at the first start. */
+  /** The superuser gets it at the first start. */
   password: string;
   /** False for tests. */
   durable: boolean;

@@ -11,7 +11,7 @@ import { runProcess } from "../run-process.ts";
 import { type Cluster, dataArgument, prepareDataDirectory, SUPERUSER } from "./data-directory.ts";
 import { postgresProgram, type User } from "./postgres-program.ts";
 
-/** On every Linux. */
+/** Exists on every Linux. */
 export const NOBODY = { uid: 65_534, gid: 65_534 };
 
 /** Includes recovery after a power loss. */
@@ -29,7 +29,7 @@ const STOP_STEPS = [
 const GUARDED = '( (read -r word <&3 || kill -INT $$) & ) ; exec "$0" "$@" 3<&-';
 
 export interface EmbeddedPostgresOptions extends Cluster {
-  /** On 127.0.0.1. */
+  /** Listens on 127.0.0.1. */
   port: number;
   logFile: string;
   /** Beyond those of {@link serverArguments}. */
@@ -41,7 +41,7 @@ export interface PostgresServer {
   port: number;
   username: string;
   password: string;
-  /** To connect to first. Default: `postgres`. */
+  /** The database to which one connects first. Default: `postgres`. */
   database?: string;
   /** Turns on TLS. */
   caFile?: string;

@@ -60,7 +60,7 @@ type Members = Record<string, unknown>;
 
 /** Checks proofs, and remembers the keys of valid ones. */
 export class DpopProofs {
-  /** By thumbprint. */
+  /** Keyed by thumbprint. */
   readonly #keys = boundedCache<string, KeyObject>(MAX_KEYS);
   readonly #nowMs: () => number;
 

@@ -9,7 +9,7 @@ export interface UsedProofsOptions {
   redis: Pick<SharedRedis, "ask" | "connectedAtMs"> | undefined;
   /** Monotonic, the same as that of `redis`. */
   nowMs: () => number;
-  /** Since the epoch. */
+  /** Counts from the epoch. */
   wallMs: () => number;
   maxRemembered?: number;
 }

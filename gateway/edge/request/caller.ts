@@ -14,7 +14,7 @@ export function clientIp(request: FastifyRequest): string {
   return isIP(ip) === 0 ? plainAddress(peer) : ip;
 }
 
-/** Of an entry of `X-Forwarded-For`. */
+/** Reads an entry of `X-Forwarded-For`. */
 export function plainAddress(entry: string): string {
   return withoutPort(entry).replace(MAPPED_IPV4, "");
 }

@@ -4,7 +4,7 @@ import { boundedCache } from "#kit/values/bounded-cache.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import type { IsTrustedProxy } from "./trusted-proxies.ts";
 
-/** Of about 2 KiB each. */
+/** Each has about 2 KiB. */
 const MAX_CERTIFICATES = 2_000;
 const MAX_CHARACTERS = 8_192;
 /** An `sf-binary` (RFC 8941 §3.3.5). Two headers are joined by a comma, which it does not have. */
@@ -13,7 +13,7 @@ const BYTE_SEQUENCE = /^:([A-Za-z0-9+/]+={0,2}):$/;
 /** The certificate that the client has shown to a trusted proxy (RFC 9440 §2.2). */
 export class ClientCertificates {
   readonly #isTrustedProxy: IsTrustedProxy;
-  /** By the text of the header. */
+  /** Keyed by the text of the header. */
   readonly #thumbprints = boundedCache<string, string>(MAX_CERTIFICATES);
 
   constructor(isTrustedProxy: IsTrustedProxy) {

@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { cookieOf } from "./cookies.ts";
 
 const NAME = "gatehouse_device";
-/** As in identity-service. */
+/** The same as in identity-service. */
 const MAX_AGE_S = 180 * 86_400;
 const MAX_LENGTH = 256;
 const TOKEN = /^[A-Za-z0-9._-]+$/;

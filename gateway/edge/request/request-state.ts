@@ -105,7 +105,7 @@ export class RequestState {
   proof: Proof | null = null;
   /** Of a call whose limits have not been asked yet. */
   unusedProof: DpopProof | null = null;
-  /** For the client's next DPoP proof. */
+  /** The client needs it for its next DPoP proof. */
   dpopNonce: string | null = null;
   /** Null if the call needs none. */
   approval: UsedApproval | null = null;
@@ -126,7 +126,7 @@ export class RequestState {
   }
 }
 
-/** For `gateway/edge` only. */
+/** Only `gateway/edge` uses it. */
 export function writableState(request: FastifyRequest): RequestState {
   return request.state;
 }

@@ -1,4 +1,4 @@
-/** Of an entry in CSV. The members of its actor are columns like others. */
+/** Columns that an entry has in CSV. The members of its actor are columns like others. */
 export const ENTRY_COLUMNS: readonly string[] = [
   "sequence",
   "id",

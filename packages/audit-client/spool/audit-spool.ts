@@ -41,7 +41,7 @@ const MIB = 1024 * 1024;
 
 export const spoolConfig = {
   AUDIT_SPOOL_DIRECTORY: z.string().refine(isAbsolute, "must be an absolute path").optional(),
-  /** At least the size of a full queue in memory. */
+  /** Must have room for a full queue in memory. */
   AUDIT_SPOOL_MAX_BYTES: integerSchema(64 * MIB, 64 * 1024 * MIB).default(256 * MIB),
 };
 

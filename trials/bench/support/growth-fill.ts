@@ -22,7 +22,7 @@ const CONNECTIONS = 3;
 const SESSIONS_OF_USER = 2;
 const ENTRIES_OF_ACTOR = 3;
 export const CLAIM_EVERY = 11;
-/** Of the log, evenly. */
+/** Picks from the log, evenly. */
 export const DAYS = 360;
 const LEAF = createHash("sha256").update("leaf").digest();
 

@@ -100,7 +100,7 @@ export async function operationsOf(workbench: Workbench, size: Size): Promise<Op
   };
 }
 
-/** For each active user. After the first round their rows are in memory. */
+/** Counts for each active user. After the first round their rows are in memory. */
 const each = (size: Size, work: (number: number) => Promise<unknown>): Operation => {
   return async () => {
     for (let k = 0; k < ACTIVE; k += 1) await work(activeNumber(k, size));

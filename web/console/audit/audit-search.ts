@@ -37,7 +37,7 @@ export function problemOf(name: TextFilter, value: string) {
   return value.length > 200 ? "form.invalid" : undefined;
 }
 
-/** For the API. @param more beside the filters. */
+/** Sent to the API. @param more beside the filters. */
 export function filtersOf({ live: _page, ...filters }: AuditSearch) {
   return filters;
 }

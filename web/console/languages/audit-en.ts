@@ -1,4 +1,4 @@
-/** Of the audit log and the overview. */
+/** Texts of the pages with the audit log and the overview. */
 export const auditEn = {
   overview: {
     title: "Overview",

@@ -7,7 +7,7 @@ const HEIGHT = 120;
 const TOP = 6;
 const LABEL = 16;
 const LABELS = 6;
-/** In percent of the width. */
+/** Measured in percent of the width. */
 const LATE = 75;
 
 interface Series {
