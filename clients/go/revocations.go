@@ -25,7 +25,7 @@ const (
 	maxMessageAhead = time.Second
 )
 
-var errStale = errors.New("the stream tells nothing of the present")
+var errStale = errors.New("the stream says nothing about the present")
 
 // revocations is what is revoked, as far as this process knows, and how far that is.
 type revocations struct {

@@ -74,7 +74,7 @@ export function registerApprovalRoutes(app: GatewayApp, { identity }: Pick<AuthD
     summary: "Approve a transaction",
     description:
       "For a call that was answered `approval_required` by the gateway itself (`Gatehouse-Answer`): show the user what " +
-      "`GET /auth/me/approvals/{id}` tells of its `id`, and send that `approvalId` with a TOTP code, a recovery code, or the " +
+      "`GET /auth/me/approvals/{id}` shows for its `id`, and send that `approvalId` with a TOTP code, a recovery code, or the " +
       "passkey's answer to the options from there, whose challenge has one try (401 `passkey_invalid`). Then repeat the call with `Gatehouse-Approval: <token>`. Only the same session can approve it.",
     policy: { auth: "authenticated", limitClass: "account", action: "auth.approval.verify" },
     schema: {

@@ -50,7 +50,7 @@ export function registerAuthRoutes(app: GatewayApp, deps: AuthDeps): void {
   accountRoute("register", "POST", "/auth/register", {
     summary: "Register",
     description:
-      "A mail with a link that proves the address is on its way. A gateway that does not tell whether an address " +
+      "A mail with a link that proves the address is on its way. A gateway that does not disclose whether an address " +
       "has an account answers 201 for one that has, and mails its owner.",
     policy: { auth: "public", limitClass: "login", action: "auth.register" },
     schema: { body: RegisterBody },

@@ -20,7 +20,7 @@ const UnlinkBody = z.strictObject({ password }).optional();
 const identityAnswer = z
   .strictObject({
     provider: textLike("google"),
-    email: optional(textLike("ada@example.com", "As the provider told it.")),
+    email: optional(textLike("ada@example.com", "As the provider gave it.")),
     linkedAt: timeField,
   })
   .meta({

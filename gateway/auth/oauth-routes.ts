@@ -139,7 +139,7 @@ export function registerOAuthRoutes(app: GatewayApp, deps: AuthDeps, paths: Know
     summary: "Page: back from an identity provider",
     description:
       "For the browser that `GET /auth/{provider}` sent away, with its cookie. The tokens come in the fragment of " +
-      "`returnTo`, unless the operator has them put into the query. A failure that the client can be told goes to " +
+      "`returnTo`, unless the operator has them put into the query. A failure that the client can be shown goes to " +
       "`returnTo` as well, as `#error=` with its code: " +
       `${REDIRECTED_CODES.map((code) => `\`${code}\``).join(", ")}. No \`HEAD\`: it has an effect.`,
     // A GET that creates users and sessions.

@@ -105,7 +105,7 @@ function registerManagement(app: GatewayApp, deps: AuthDeps): void {
   route("addPasskey", "POST", "/auth/passkeys", {
     summary: "Add the passkey that the browser has made",
     description:
-      "In the session that began; every other session ends, and a mail tells the owner. The answer has recovery codes if it " +
+      "In the session that began; every other session ends, and a mail notifies the owner. The answer has recovery codes if it " +
       "is the user's first second factor. With the `tempToken` of a login that answered `requireMfaEnrollment`, in place of " +
       "an access token, the login is complete, at level 2: the answer has its tokens too.",
     policy: {
@@ -177,7 +177,7 @@ function registerManagement(app: GatewayApp, deps: AuthDeps): void {
 
   route("deletePasskey", "DELETE", "/auth/passkeys/:id", {
     summary: "Remove a passkey",
-    description: `${FRESH} Every other session ends, and a mail tells the owner.`,
+    description: `${FRESH} Every other session ends, and a mail notifies the owner.`,
     policy: {
       auth: "authenticated",
       limitClass: "account",

@@ -78,7 +78,7 @@ test("the order of the input does not matter", async () => {
   expect(readFileSync(second.path).equals(readFileSync(first.path))).toBe(true);
 });
 
-test("the header tells when the list was built, and of what", async () => {
+test("the header says when the list was built, and of what", async () => {
   const builtAt = new Date("2026-02-03T04:05:06.789Z");
   const { list } = await listOf(hashLines(["a"]), { label: "été 2026", builtAt });
   expect(list.header).toMatchObject({ entries: 1, bucketBits: 0, builtAt, label: "été 2026" });

@@ -142,20 +142,20 @@ test("a dropped bucket starts empty, and one of another kind with the same name 
 
 test("onCounted is not called for the buckets of a refused call", () => {
   const source = new MemorySource();
-  const told: string[] = [];
+  const evicted: string[] = [];
   const spend = (...names: string[]) =>
     source.spend(
       names.map((name) => bucketOf(name)),
       0,
-      (entry, { name }) => void told.push(`${entry.kind} ${entry.name} for ${name}`),
+      (entry, { name }) => void evicted.push(`${entry.kind} ${entry.name} for ${name}`),
     );
   spend("a", "b");
   for (let call = 0; call < 4; call += 1) spend("b");
-  told.length = 0;
+  evicted.length = 0;
   expect(spend("a", "b").map(({ isAllowed }) => isAllowed)).toEqual([true, false]);
-  expect(told).toEqual([]);
+  expect(evicted).toEqual([]);
   spend("a");
-  expect(told).toEqual(["own login address a for a"]);
+  expect(evicted).toEqual(["own login address a for a"]);
 });
 
 test("a call of a shared bucket is taken back from it", () => {

@@ -1429,7 +1429,7 @@ export interface IdentityProvider {
 export interface LinkedIdentity {
   provider: string;
   /**
-   * As the provider told it.
+   * As the provider gave it.
    */
   email?: string;
   linkedAt: string;

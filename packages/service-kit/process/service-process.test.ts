@@ -6,8 +6,8 @@ import { openConnections, openPool } from "../database/postgres.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
 import { followReadiness, ServiceProcess } from "./service-process.ts";
 
-/** Follows looks at the readiness, one a second. @returns what the server was told after each. */
-function told(looks: string[][]): boolean[] {
+/** Follows looks at the readiness, one a second. @returns what the server was set to after each. */
+function served(looks: string[][]): boolean[] {
   let nowMs = 0;
   const serving: boolean[] = [];
   const server = { setServing: async (isServing: boolean) => void serving.push(isServing) };
@@ -21,17 +21,25 @@ function told(looks: string[][]): boolean[] {
 
 test("a server takes no calls once its process has been unready for two seconds, and takes them when it is ready", () => {
   const away = ["database"];
-  expect(told([[], away, away, away, away, [], away])).toEqual([true, true, true, false, false, true, true]);
+  expect(served([[], away, away, away, away, [], away])).toEqual([
+    true,
+    true,
+    true,
+    false,
+    false,
+    true,
+    true,
+  ]);
 });
 
 test("short spells do not add up", () => {
   const away = ["clock"];
-  expect(told([away, away, [], away, away, []])).toEqual([true, true, true, true, true, true]);
+  expect(served([away, away, [], away, away, []])).toEqual([true, true, true, true, true, true]);
 });
 
 test("a process that starts or drains goes on serving", () => {
   const looks = [["starting"], ["starting"], ["starting"], ["draining"], ["draining"], ["draining"]];
-  expect(told(looks)).toEqual(looks.map(() => true));
+  expect(served(looks)).toEqual(looks.map(() => true));
 });
 
 test("no service goes on to say that it is ready before two connections to each of its databases are open", async () => {

@@ -133,7 +133,7 @@ describe.skipIf(program === undefined)("what the sentinels say", () => {
     for (const sentinel of sentinels) sentinel.says = replica.port;
     await expect.poll(() => increased(shared), { timeout: 60_000 }).toBe(before + 1);
     expect(shared.connectedAtMs).toBeGreaterThan(sinceMs);
-    // It takes itself for the primary until a sentinel has told it.
+    // It takes itself for the primary until a sentinel has said otherwise.
     await old.restart();
     expect(await increased(shared)).toBe(before + 2);
     expect(await countAt(old)).toBe(0);

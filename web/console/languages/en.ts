@@ -175,7 +175,7 @@ export const en = {
       "{{count}} factor and the recovery codes go, and all sessions end. The password alone opens the account then: be sure who asks.",
     effect_other:
       "{{count}} factors and the recovery codes go, and all sessions end. The password alone opens the account then: be sure who asks.",
-    done: "The second factor is gone. The person was told by mail.",
+    done: "The second factor is gone. The person was notified by mail.",
   },
   enable: {
     name: "Enable the account",

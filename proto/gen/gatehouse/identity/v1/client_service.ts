@@ -27,7 +27,7 @@ export const protobufFileName = "gatehouse/identity/v1/client_service.proto";
 
 /** Whether a client may be used. */
 export const ClientStatus = {
-  /** UNSPECIFIED - Not told. */
+  /** UNSPECIFIED - Not reported. */
   UNSPECIFIED: 0,
   /** ACTIVE - It gets tokens. */
   ACTIVE: 1,
@@ -45,7 +45,7 @@ export namespace ClientStatus {
 
 /** How a credential proves its client. Unknown kinds prove nothing. */
 export const CredentialKind = {
-  /** UNSPECIFIED - Not told. */
+  /** UNSPECIFIED - Not reported. */
   UNSPECIFIED: 0,
   /** PUBLIC_KEY - A public key, for `private_key_jwt`. */
   PUBLIC_KEY: 1,
@@ -227,7 +227,7 @@ export interface CreateClientRequest {
   ownerUserId: string;
   /** 1 to 100 names of permissions. */
   permissions: string[];
-  /** Why, for the audit log. Empty: not told. */
+  /** Why, for the audit log. Empty: not given. */
   reason: string;
 }
 
@@ -257,7 +257,7 @@ export interface ChangeClientRequest {
     | undefined;
   /** UNSPECIFIED: stays. */
   status: ClientStatus;
-  /** Why, for the audit log. Empty: not told. */
+  /** Why, for the audit log. Empty: not given. */
   reason: string;
 }
 
@@ -271,7 +271,7 @@ export interface ChangeClientResponse {
 export interface DeleteClientRequest {
   /** UUID. */
   clientId: string;
-  /** Why, for the audit log. Empty: not told. */
+  /** Why, for the audit log. Empty: not given. */
   reason: string;
 }
 
@@ -289,7 +289,7 @@ export interface AddClientCredentialRequest {
   name: string;
   /** JSON of a public JWK, for a public key only: Ed25519, P-256, or RSA of 2048 to 4096 bits. */
   publicJwkJson: string;
-  /** Why, for the audit log. Empty: not told. */
+  /** Why, for the audit log. Empty: not given. */
   reason: string;
 }
 
@@ -309,7 +309,7 @@ export interface RevokeClientCredentialRequest {
   clientId: string;
   /** UUID. */
   credentialId: string;
-  /** Why, for the audit log. Empty: not told. */
+  /** Why, for the audit log. Empty: not given. */
   reason: string;
 }
 

@@ -685,7 +685,7 @@ export interface UndoEmailChangeResponse {
   endedSessionIds: string[];
 }
 
-/** The link of a mail that tells of a new second factor or a new login at a provider. */
+/** The link of a mail about a new second factor or a new login at a provider. */
 export interface UndoAccessChangeRequest {
   /** As the mail's link has it. Never logged. */
   token: string;
@@ -701,7 +701,7 @@ export interface UndoAccessChangeResponse {
 
 /** A refresh token that was used twice. */
 export interface NotifyRefreshReuseRequest {
-  /** UUID of the event: one mail each, however often it is told. */
+  /** UUID of the event: one mail each, however often it is sent. */
   eventId: string;
   /** UUID of the user. */
   userId: string;
@@ -9958,7 +9958,7 @@ export const IdentityServiceService = {
   },
   /**
    * Tells a user by mail that a refresh token of theirs was used twice and that the session has been
-   * ended. Idempotent by `event_id`. A user who is gone is not told, and that is no error.
+   * ended. Idempotent by `event_id`. A user who is gone is not notified, and that is no error.
    */
   notifyRefreshReuse: {
     path: "/gatehouse.identity.v1.IdentityService/NotifyRefreshReuse" as const,
@@ -10392,7 +10392,7 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
   undoAccessChange: handleUnaryCall<UndoAccessChangeRequest, UndoAccessChangeResponse>;
   /**
    * Tells a user by mail that a refresh token of theirs was used twice and that the session has been
-   * ended. Idempotent by `event_id`. A user who is gone is not told, and that is no error.
+   * ended. Idempotent by `event_id`. A user who is gone is not notified, and that is no error.
    */
   notifyRefreshReuse: handleUnaryCall<NotifyRefreshReuseRequest, NotifyRefreshReuseResponse>;
   /** The identity providers that a user can log in with, in the order of the configuration. */
@@ -11005,7 +11005,7 @@ export interface IdentityServiceClient extends Client {
   ): ClientUnaryCall;
   /**
    * Tells a user by mail that a refresh token of theirs was used twice and that the session has been
-   * ended. Idempotent by `event_id`. A user who is gone is not told, and that is no error.
+   * ended. Idempotent by `event_id`. A user who is gone is not notified, and that is no error.
    */
   notifyRefreshReuse(
     request: NotifyRefreshReuseRequest,

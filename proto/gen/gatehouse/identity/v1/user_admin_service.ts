@@ -27,7 +27,7 @@ export const protobufFileName = "gatehouse/identity/v1/user_admin_service.proto"
 
 /** Whether an account may be used. */
 export const UserStatus = {
-  /** UNSPECIFIED - Not told. */
+  /** UNSPECIFIED - Not reported. */
   UNSPECIFIED: 0,
   /** ACTIVE - It may log in. */
   ACTIVE: 1,
@@ -45,7 +45,7 @@ export namespace UserStatus {
 
 /** What has become of a mail. */
 export const UserMailState = {
-  /** UNSPECIFIED - Not told. */
+  /** UNSPECIFIED - Not reported. */
   UNSPECIFIED: 0,
   /** WAITING - It will be tried, or tried again. */
   WAITING: 1,
@@ -200,7 +200,7 @@ export interface SetUserAccessRequest {
   mustChangePassword?:
     | boolean
     | undefined;
-  /** Why, for the audit log: see `UserAdminService`. Empty: not told. */
+  /** Why, for the audit log: see `UserAdminService`. Empty: not given. */
   reason: string;
   /** With DISABLED: disables the user's clients too. Needs `clients:write`. */
   disableClients: boolean;
@@ -238,7 +238,7 @@ export interface OwnedClient {
 export interface ResetUserMfaRequest {
   /** UUID. */
   userId: string;
-  /** Why, for the audit log: see `UserAdminService`. Empty: not told. */
+  /** Why, for the audit log: see `UserAdminService`. Empty: not given. */
   reason: string;
 }
 
@@ -252,7 +252,7 @@ export interface ResetUserMfaResponse {
 export interface DeleteUserRequest {
   /** UUID. */
   userId: string;
-  /** Why, for the audit log: see `UserAdminService`. Empty: not told. */
+  /** Why, for the audit log: see `UserAdminService`. Empty: not given. */
   reason: string;
   /** Disables the user's clients. Needs `clients:write`. */
   disableClients: boolean;
@@ -270,7 +270,7 @@ export interface DeleteUserResponse {
 export interface EndUserSessionsRequest {
   /** UUID. */
   userId: string;
-  /** Why, for the audit log: see `UserAdminService`. Empty: not told. */
+  /** Why, for the audit log: see `UserAdminService`. Empty: not given. */
   reason: string;
 }
 
@@ -284,7 +284,7 @@ export interface EndUserSessionsResponse {
 export interface UnlockUserRequest {
   /** UUID. */
   userId: string;
-  /** Why, for the audit log: see `UserAdminService`. Empty: not told. */
+  /** Why, for the audit log: see `UserAdminService`. Empty: not given. */
   reason: string;
 }
 
@@ -2148,7 +2148,7 @@ export const UserAdminServiceService = {
     responseDeserialize: (value: Buffer): SetUserAccessResponse => SetUserAccessResponse.decode(value),
   },
   /**
-   * Removes a second factor that its owner has lost, tells them by mail and ends their sessions. Without one
+   * Removes a second factor that its owner has lost, notifies them by mail and ends their sessions. Without one
    * nothing happens. Errors: not_found.
    */
   resetUserMfa: {
@@ -2220,7 +2220,7 @@ export interface UserAdminServiceServer extends UntypedServiceImplementation {
    */
   setUserAccess: handleUnaryCall<SetUserAccessRequest, SetUserAccessResponse>;
   /**
-   * Removes a second factor that its owner has lost, tells them by mail and ends their sessions. Without one
+   * Removes a second factor that its owner has lost, notifies them by mail and ends their sessions. Without one
    * nothing happens. Errors: not_found.
    */
   resetUserMfa: handleUnaryCall<ResetUserMfaRequest, ResetUserMfaResponse>;
@@ -2289,7 +2289,7 @@ export interface UserAdminServiceClient extends Client {
     callback: (error: ServiceError | null, response: SetUserAccessResponse) => void,
   ): ClientUnaryCall;
   /**
-   * Removes a second factor that its owner has lost, tells them by mail and ends their sessions. Without one
+   * Removes a second factor that its owner has lost, notifies them by mail and ends their sessions. Without one
    * nothing happens. Errors: not_found.
    */
   resetUserMfa(

@@ -97,7 +97,7 @@ export interface WatchRevocationsResponse {
   tip: string;
   /**
    * Milliseconds, by the server's monotonic clock, from the begin of this stream to the begin of the read
-   * of the log that this message tells of. Counted from when the caller opened the stream, it gives a
+   * of the log that this message reports. Counted from when the caller opened the stream, it gives a
    * moment at or before that read: a delayed message does not count as fresh.
    */
   elapsedMs: number;
@@ -106,7 +106,7 @@ export interface WatchRevocationsResponse {
     | Date
     | undefined;
   /**
-   * Seconds from receipt for which the caller keeps what it is told at least, by its own monotonic clock
+   * Seconds from receipt for which the caller keeps what it receives at least, by its own monotonic clock
    * and whatever `expires_at` says: the longest life of an access token and the allowance for clock skew.
    * 0 counts as 3,610.
    */

@@ -12,7 +12,7 @@ export const protobufPackage = "envoy.service.auth.v3";
 
 export const protobufFileName = "envoy/service/auth/v3/attribute_context.proto";
 
-/** A wire-compatible part of Envoy's API v3: what Envoy tells of a request that it asks about. */
+/** A wire-compatible part of Envoy's API v3: what Envoy reports of a request that it asks about. */
 
 /** A request, and who made it. */
 export interface AttributeContext {

@@ -323,7 +323,7 @@ export const CheckResponse: MessageFns<CheckResponse> = {
 export type AuthorizationService = typeof AuthorizationService;
 export const AuthorizationService = {
   /**
-   * Passes a request whose access token is good, telling the upstream whose it is; refuses every other with 401.
+   * Passes a request whose access token is good, naming its owner to the upstream; refuses every other with 401.
    * An error status of the call itself means that nothing is known: Envoy must have `failure_mode_allow: false`.
    */
   check: {
@@ -339,7 +339,7 @@ export const AuthorizationService = {
 
 export interface AuthorizationServer extends UntypedServiceImplementation {
   /**
-   * Passes a request whose access token is good, telling the upstream whose it is; refuses every other with 401.
+   * Passes a request whose access token is good, naming its owner to the upstream; refuses every other with 401.
    * An error status of the call itself means that nothing is known: Envoy must have `failure_mode_allow: false`.
    */
   check: handleUnaryCall<CheckRequest, CheckResponse>;
@@ -347,7 +347,7 @@ export interface AuthorizationServer extends UntypedServiceImplementation {
 
 export interface AuthorizationClient extends Client {
   /**
-   * Passes a request whose access token is good, telling the upstream whose it is; refuses every other with 401.
+   * Passes a request whose access token is good, naming its owner to the upstream; refuses every other with 401.
    * An error status of the call itself means that nothing is known: Envoy must have `failure_mode_allow: false`.
    */
   check(
