@@ -26,24 +26,14 @@ interface Row {
 /** The generated table. */
 function documentedRows(): Row[] {
   const page = readFileSync(join(import.meta.dirname, "..", "..", "..", "docs", "access-routes.md"), "utf8");
-  const [head = [], , ...rows] = page
-    .split("\n")
-    .filter((line) => line.startsWith("|"))
-    .map((line) =>
-      line
-        .slice(1, -1)
-        .split("|")
-        .map((cell) => cell.trim()),
-    );
-  const roles = head.slice(2);
-  return rows.map(([route = "", demands = "", ...cells]) => {
-    const [method = "", path = ""] = route.replaceAll("`", "").split(" ");
-    return {
-      method,
-      path,
-      demands,
-      may: new Map(roles.map((role, index) => [role, cells[index] === "yes"])),
-    };
+  const roles = /^The roles are (.+)\.$/m.exec(page)?.[1]?.split(", ") ?? [];
+  const rows = [...page.matchAll(/^\| (.+) \| (.*) \| (`.+`) \|$/gm)];
+  return rows.flatMap(([, demands = "", names = "", routes = ""]) => {
+    const may = new Map(roles.map((role) => [role, names === "all" || names.split(", ").includes(role)]));
+    return routes.split(", ").map((route) => {
+      const [method = "", path = ""] = route.replaceAll("`", "").split(" ");
+      return { method, path, demands, may };
+    });
   });
 }
 
