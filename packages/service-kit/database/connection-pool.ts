@@ -1,6 +1,7 @@
 import type { Socket } from "node:net";
 import postgres from "postgres";
 import { databaseHosts } from "../config/database-hosts.ts";
+import { backOffMs } from "../values/back-off.ts";
 import { callTimeLeftMs, callTurn, withTurn } from "../values/call-deadline.ts";
 import { createTurns, tooManyAtOnce } from "../values/turns.ts";
 import { openDatabaseSocket } from "./database-socket.ts";
@@ -358,8 +359,12 @@ export class ConnectionPool {
       this.#serve();
       return;
     }
-    const pauseMs = Math.min(MIN_RECONNECT_PAUSE_MS * 2 ** this.#failedConnects, MAX_RECONNECT_PAUSE_MS);
-    this.#failedConnects = Math.min(this.#failedConnects + 1, 10);
+    this.#failedConnects += 1;
+    const pauseMs = backOffMs({
+      attempt: this.#failedConnects,
+      firstMs: MIN_RECONNECT_PAUSE_MS,
+      maxMs: MAX_RECONNECT_PAUSE_MS,
+    });
     this.#connectAtMs = performance.now() + pauseMs;
     setTimeout(() => this.#serve(), pauseMs + 1).unref();
   }
