@@ -1,4 +1,3 @@
-import type { Http2Session } from "node:http2";
 import {
   type handleBidiStreamingCall,
   type handleServerStreamingCall,
@@ -19,6 +18,7 @@ import { atMost } from "../values/at-most.ts";
 import { withCallDeadline, withTurn } from "../values/call-deadline.ts";
 import { DomainError } from "../values/errors.ts";
 import { type CallContext, traceIdOf } from "./call-context.ts";
+import { forgetFailedBinding, hasGone, sessionOf } from "./grpc-js-internals.ts";
 import type { RefusedPeople } from "./refused-people.ts";
 import { toRpcError } from "./rpc-errors.ts";
 import { fromMetadata, type MetadataValues } from "./rpc-metadata.ts";
@@ -315,11 +315,6 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
   };
 }
 
-/** grpc-js caches a failed bind. This uses a private field. */
-function forgetFailedBinding(server: Server): void {
-  (server as unknown as { boundPorts?: Map<string, unknown> }).boundPorts?.clear();
-}
-
 /** An error destroys the stream with its buffered responses, and its status would never be sent. */
 async function pump(
   source: AsyncIterable<unknown>,
@@ -348,20 +343,9 @@ function written(call: StreamCall, response: unknown, signal: AbortSignal): Prom
 /** Only the gateway authenticates users. */
 const AUTHENTICATING_CALLER = "gateway";
 
-/** Private interface of grpc-js. `session` is undefined after the stream has ended. */
-interface WithStream {
-  call?: { stream?: { session?: Http2Session } };
-}
-
 /** A connection whose handshake was under way when the server stopped got none, and its client would stay. */
 function sendGoAway(call: AnyCall): void {
-  (call as unknown as WithStream).call?.stream?.session?.close();
-}
-
-/** A call cancelled before it was served has no peer. */
-function hasGone(call: AnyCall): boolean {
-  const stream = (call as unknown as WithStream).call?.stream;
-  return stream !== undefined && stream.session === undefined;
+  sessionOf(call)?.close();
 }
 
 /** Decoding a certificate costs as much as the rest of a small call. */
@@ -369,7 +353,7 @@ const peerBySession = new WeakMap<object, Peer | undefined>();
 
 /** The peer cannot change under TLS 1.3. */
 function peerOfCall(call: AnyCall): Peer | undefined {
-  const { session } = (call as unknown as WithStream).call?.stream ?? {};
+  const session = sessionOf(call);
   if (session !== undefined && peerBySession.has(session)) return peerBySession.get(session);
   const certificate = call.getAuthContext().sslPeerCertificate;
   const peer = certificate === undefined ? undefined : peerOf(certificate);
