@@ -262,6 +262,7 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
       "packages/service-kit/database/database-socket.ts",
       "packages/service-kit/database/database-failure.ts",
       "packages/service-kit/database/postgres.ts",
+      "packages/service-kit/database/postgres-js-internals.ts",
       "packages/service-kit/values/within-deadline.ts",
     ],
     tests: testsIn(
@@ -270,6 +271,7 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
       "database-failure",
       "database-socket",
       "postgres",
+      "postgres-js-internals",
       "within-deadline",
     ),
   },

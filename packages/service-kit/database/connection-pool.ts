@@ -5,6 +5,7 @@ import { backOffMs } from "../values/back-off.ts";
 import { callTimeLeftMs, callTurn, withTurn } from "../values/call-deadline.ts";
 import { createTurns, tooManyAtOnce } from "../values/turns.ts";
 import { openDatabaseSocket } from "./database-socket.ts";
+import { type Handler, handlerOf } from "./postgres-js-internals.ts";
 
 export interface ConnectionPoolOptions {
   /** Of several hosts, the primary is used: a standby is refused. */
@@ -46,18 +47,6 @@ interface PoolHost {
   isOneOfSeveral: boolean;
   /** SQL that has to succeed before any work. */
   opening: string | undefined;
-}
-
-export interface DriverQuery extends Promise<unknown> {
-  handler: Handler;
-  resolve: (result: unknown) => void;
-  reject: (error: unknown) => void;
-}
-export type Handler = (query: DriverQuery) => void;
-
-/** An undocumented property. The driver's version is pinned. */
-export function handlerOf(driver: postgres.ISql): Handler {
-  return (driver.unsafe("") as unknown as DriverQuery).handler;
 }
 
 /**
