@@ -243,6 +243,8 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
   "rpc-server": {
     mutate: [
       "packages/service-kit/rpc/rpc-server.ts",
+      "packages/service-kit/rpc/rpc-admission.ts",
+      "packages/service-kit/rpc/rpc-handlers.ts",
       "packages/service-kit/rpc/rpc-errors.ts",
       "packages/service-kit/rpc/rpc-metadata.ts",
       "packages/service-kit/rpc/call-context.ts",

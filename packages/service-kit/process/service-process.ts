@@ -1,7 +1,7 @@
 import { type Sql, warmUp } from "../database/postgres.ts";
 import { addReflection } from "../rpc/reflection.ts";
 import { type PeopleFile, watchRefusedPeople } from "../rpc/refused-people.ts";
-import { createRpcServer, type RpcServer, type RpcServerOptions } from "../rpc/rpc-server.ts";
+import { RpcServer, type RpcServerOptions } from "../rpc/rpc-server.ts";
 import { ProcessCertificate, tlsFilesOf } from "../rpc/rpc-tls.ts";
 import { createLogger, type DestinationStream, type Logger } from "../telemetry/logger.ts";
 import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
@@ -82,7 +82,7 @@ export async function serveRpc(
   const { lifecycle, logger, metrics, certificate } = service;
   const refusedPeople = watchRefusedPeople(config.REFUSED_PEOPLE_FILE, { logger, metrics });
   lifecycle.onStop("refused people", () => refusedPeople.watch?.stop());
-  const server = createRpcServer({
+  const server = new RpcServer({
     address: config.LISTEN_ADDRESS,
     certificate,
     logger,
