@@ -55,19 +55,13 @@ const now = () => new Date();
 /** Separate pools: a slow search blocks no writes. */
 const pools = {
   intake: connectPostgres({ ...config, DATABASE_POOL_SIZE: INTAKE_POOL_SIZE }, "audit-service", logger),
-  reads: connectPostgres(config, "audit-service reads", logger, READ_SESSION),
-  maintenance: connectPostgres(
-    { ...config, DATABASE_POOL_SIZE: 1 },
-    "audit-service maintenance",
-    logger,
-    MAINTENANCE_SESSION,
-  ),
-  sequencer: connectPostgres(
-    { ...config, DATABASE_POOL_SIZE: 1 },
-    "audit-service sequencer",
-    logger,
-    SEQUENCER_SESSION,
-  ),
+  reads: connectPostgres(config, "audit-service reads", logger, { session: READ_SESSION }),
+  maintenance: connectPostgres({ ...config, DATABASE_POOL_SIZE: 1 }, "audit-service maintenance", logger, {
+    session: MAINTENANCE_SESSION,
+  }),
+  sequencer: connectPostgres({ ...config, DATABASE_POOL_SIZE: 1 }, "audit-service sequencer", logger, {
+    session: SEQUENCER_SESSION,
+  }),
 };
 lifecycle.onStop("database", async () => {
   await Promise.all(Object.values(pools).map((sql) => sql.end({ timeout: DATABASE_CLOSE_TIMEOUT_S })));
@@ -170,11 +164,10 @@ const counting = repeat(
 );
 lifecycle.onStop("counting of logins", counting.stop);
 
-await serveRpc(
-  service,
-  config,
-  [pools.intake, pools.reads],
-  (server) => {
+await serveRpc(service, config, {
+  databases: [pools.intake, pools.reads],
+  maxReceiveBytes: MAX_RECEIVE_BYTES,
+  register: (server) => {
     server.add(
       AuditServiceService,
       AUDIT_CALLERS,
@@ -216,6 +209,5 @@ await serveRpc(
       }),
     );
   },
-  { maxReceiveBytes: MAX_RECEIVE_BYTES },
-);
+});
 lifecycle.ready();

@@ -408,7 +408,9 @@ const register = (server: RpcServer) => {
     withCheckedIds(createUserImportRpc(deps, createReadingRecorder(recorder, now))),
   );
 };
-await serveRpc(service, config, [sql], register, {
+await serveRpc(service, config, {
+  databases: [sql],
+  register,
   assertClock: database.assertClock,
   actorsTakeTurns: true,
   turnFields: ["tempToken", "challengeToken", "token"],

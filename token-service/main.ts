@@ -162,7 +162,7 @@ const register = (server: RpcServer) => {
   server.add(SessionServiceService, sessionCallers, createSessionRpc({ ...deps, ...keyDeps }, recordReading));
   server.add(KeyServiceService, keyCallers, createKeyRpc({ ...deps, ...keyDeps }, recordReading));
 };
-await serveRpc(service, config, [sql], register, { actorsTakeTurns: true });
+await serveRpc(service, config, { databases: [sql], register, actorsTakeTurns: true });
 
 await untilSuccess("database clock", () => database.look(), logger);
 await untilSuccess("signing keys", () => ensureSigningKeys(keyDeps), logger);

@@ -48,13 +48,18 @@ const ANSWER_GRACE_MS = 500;
 const MAX_WAITING_PER_CONNECTION = 100;
 const END_TIMEOUT_S = 5;
 
-/** @param session run-time parameters. @param connectTimeoutMs also for the wait for a connection. */
+interface ConnectOptions {
+  /** Run-time parameters. */
+  session?: Readonly<Record<string, string | number>>;
+  /** Also for the wait for a connection. */
+  connectTimeoutMs?: number;
+}
+
 export function connectPostgres(
   config: DatabaseConfig,
   name: string,
   logger: Logger,
-  session: Readonly<Record<string, string | number>> = {},
-  connectTimeoutMs = CONNECT_TIMEOUT_MS,
+  { session, connectTimeoutMs = CONNECT_TIMEOUT_MS }: ConnectOptions = {},
 ): Sql {
   const parameters = {
     statement_timeout: STATEMENT_TIMEOUT_MS,

@@ -68,7 +68,7 @@ test("no service goes on to say that it is ready before two connections to each 
   const addresses = { LISTEN_ADDRESS: "127.0.0.1:0", HEALTH_ADDRESS: "127.0.0.1:0" };
   const config = { ...addresses, SHUTDOWN_GRACE_MS: 0, GRPC_REFLECTION: false };
   let isServing = false;
-  const serving = serveRpc(service, config, pools, () => undefined).then(() => {
+  const serving = serveRpc(service, config, { databases: pools, register: () => undefined }).then(() => {
     isServing = true;
   });
   // A database that is slow to accept, and then accepts all but one.

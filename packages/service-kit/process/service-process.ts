@@ -65,7 +65,14 @@ export async function startProcess(
   return { logger, metrics, lifecycle, certificate };
 }
 
-/** Returns when the connections that the first calls need are open. @param databases that calls wait for. */
+interface ServeOptions
+  extends Pick<RpcServerOptions, "actorsTakeTurns" | "turnFields" | "maxReceiveBytes" | "assertClock"> {
+  /** That calls wait for. */
+  databases: readonly Sql[];
+  register: (server: RpcServer) => void;
+}
+
+/** Returns when the connections that the first calls need are open. */
 export async function serveRpc(
   service: ServiceProcess,
   config: {
@@ -75,9 +82,7 @@ export async function serveRpc(
     REFUSED_PEOPLE_FILE?: PeopleFile | undefined;
     GRPC_REFLECTION: boolean;
   },
-  databases: readonly Sql[],
-  register: (server: RpcServer) => void,
-  options: Pick<RpcServerOptions, "actorsTakeTurns" | "turnFields" | "maxReceiveBytes" | "assertClock"> = {},
+  { databases, register, ...options }: ServeOptions,
 ): Promise<void> {
   const { lifecycle, logger, metrics, certificate } = service;
   const refusedPeople = watchRefusedPeople(config.REFUSED_PEOPLE_FILE, { logger, metrics });

@@ -36,7 +36,7 @@ async function serve(value: string | undefined): Promise<string> {
   };
   const GRPC_REFLECTION = serviceConfig.GRPC_REFLECTION.parse(value);
   const config = { LISTEN_ADDRESS, HEALTH_ADDRESS: "127.0.0.1:0", SHUTDOWN_GRACE_MS: 0, GRPC_REFLECTION };
-  await serveRpc(service, config, [], () => undefined);
+  await serveRpc(service, config, { databases: [], register: () => undefined });
   return LISTEN_ADDRESS;
 }
 
