@@ -188,7 +188,7 @@ export class ConnectionPool {
   constructor(options: ConnectionPoolOptions) {
     this.#options = options;
     this.#hosts = hostsOf(options);
-    // Any statement: with its answer the server has told whether it is a standby.
+    // Any statement: with its answer the server has reported whether it is a standby.
     this.#opening = options.prelude ?? (this.#hosts.length > 1 ? "select" : undefined);
     this.#host = this.#hosts[0];
   }
