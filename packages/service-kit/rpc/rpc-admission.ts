@@ -18,6 +18,11 @@ export interface AdmissionOptions {
   assertClock?: (() => void) | undefined;
 }
 
+export interface AdmissionDeps extends AdmissionOptions {
+  /** The wall clock. */
+  nowMs: () => number;
+}
+
 export type StreamCall = ServerWritableStream<unknown, unknown> | ServerDuplexStream<unknown, unknown>;
 type AnyCall = ServerUnaryCall<unknown, unknown> | StreamCall;
 
@@ -28,21 +33,21 @@ const AUTHENTICATING_CALLER = "gateway";
 
 /** @throws {DomainError} why the call is not served. */
 export function admit(
-  options: AdmissionOptions,
+  deps: AdmissionDeps,
   call: AnyCall,
   { callers, needsDeadline }: { callers: readonly string[]; needsDeadline: boolean },
 ): RpcContext {
   if (hasGone(call)) throw new DomainError("service_unavailable", "The caller has disconnected");
   const peer = peerOfCall(call);
   if (peer === undefined || !callers.includes(peer.name)) throw new DomainError("caller_not_allowed");
-  assertNotRefused(options, peer.person);
+  assertNotRefused(deps, peer.person);
   const values = call.metadata.toJSON();
   if (bytesOf(values) > MAX_METADATA_BYTES) throw new DomainError("headers_too_large");
-  const now = Date.now();
+  const now = deps.nowMs();
   const deadlineMs = Number(call.getDeadline());
   if (needsDeadline && !Number.isFinite(deadlineMs)) throw new DomainError("deadline_missing");
   if (deadlineMs <= now) throw new DomainError("service_unavailable", "The deadline has passed");
-  options.assertClock?.();
+  deps.assertClock?.();
   const believesCaller = peer.name === AUTHENTICATING_CALLER;
   const context = fromMetadata(values, Math.min(deadlineMs, now + MAX_UNARY_MS), believesCaller);
   return { ...context, caller: peer.name, ...(peer.person !== undefined && { person: peer.person }) };

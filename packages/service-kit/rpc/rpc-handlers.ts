@@ -7,6 +7,7 @@ import { DomainError } from "../values/errors.ts";
 import { type CallContext, traceIdOf } from "./call-context.ts";
 import { sessionOf } from "./grpc-js-internals.ts";
 import {
+  type AdmissionDeps,
   type AdmissionOptions,
   admit,
   assertNotRefused,
@@ -33,7 +34,7 @@ export interface HandlerOptions extends AdmissionOptions {
   streamAgeMs?: { min: number; max: number };
 }
 
-export interface HandlerDeps extends HandlerOptions {
+export interface HandlerDeps extends HandlerOptions, AdmissionDeps {
   logUnavailable: (facts: object) => void;
   /** By method and code. */
   duration: ReturnType<Metrics["histogram"]>;

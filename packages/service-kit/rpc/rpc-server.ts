@@ -87,6 +87,7 @@ export class RpcServer {
         "method",
         "code",
       ]),
+      nowMs: () => Date.now(),
       drainSignal: () => this.#draining.signal,
     };
   }
