@@ -54,19 +54,13 @@ const now = () => new Date();
 /** Separate pools: a slow search blocks no writes. */
 const pools = {
   intake: connectPostgres({ ...config, DATABASE_POOL_SIZE: INTAKE_POOL_SIZE }, "audit-service", logger),
-  reads: connectPostgres(config, "audit-service reads", logger, READ_SESSION),
-  maintenance: connectPostgres(
-    { ...config, DATABASE_POOL_SIZE: 1 },
-    "audit-service maintenance",
-    logger,
-    MAINTENANCE_SESSION,
-  ),
-  sequencer: connectPostgres(
-    { ...config, DATABASE_POOL_SIZE: 1 },
-    "audit-service sequencer",
-    logger,
-    SEQUENCER_SESSION,
-  ),
+  reads: connectPostgres(config, "audit-service reads", logger, { session: READ_SESSION }),
+  maintenance: connectPostgres({ ...config, DATABASE_POOL_SIZE: 1 }, "audit-service maintenance", logger, {
+    session: MAINTENANCE_SESSION,
+  }),
+  sequencer: connectPostgres({ ...config, DATABASE_POOL_SIZE: 1 }, "audit-service sequencer", logger, {
+    session: SEQUENCER_SESSION,
+  }),
 };
 lifecycle.onStop("database", async () => {
   await Promise.all(Object.values(pools).map((sql) => sql.end({ timeout: DATABASE_CLOSE_TIMEOUT_S })));

@@ -6,7 +6,7 @@ import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { noteReadings } from "#audit-client/stream/reading.fixture.ts";
 import { addReflection } from "#kit/rpc/reflection.ts";
-import { createRpcServer, type Implementation, type RpcServer } from "#kit/rpc/rpc-server.ts";
+import { type Implementation, RpcServer } from "#kit/rpc/rpc-server.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { type KeyServiceServer, KeyServiceService } from "#proto/gatehouse/token/v1/key_service.ts";
@@ -39,7 +39,7 @@ beforeEach(async () => {
   revokedFor = [];
   readings = noteReadings();
   broken = {};
-  server = createRpcServer({
+  server = new RpcServer({
     address: "127.0.0.1:0",
     certificate: certificates.of("token-service"),
     logger: pino({ level: "silent" }),
@@ -310,7 +310,7 @@ test.each([
 });
 
 test("a service that does not describe itself is distinguished from one that is broken", async () => {
-  const mute = createRpcServer({
+  const mute = new RpcServer({
     address: "127.0.0.1:0",
     certificate: certificates.of("token-service"),
     logger: pino({ level: "silent" }),

@@ -3,7 +3,7 @@ import type { Identity } from "#deploy/local/certificates.ts";
 import { connectTo } from "#deploy/local/postgres/ensure-database.ts";
 import { newCallContext } from "#kit/rpc/call-context.ts";
 import { callUnary, createRpcClient } from "#kit/rpc/rpc-client.ts";
-import { createRpcServer } from "#kit/rpc/rpc-server.ts";
+import { RpcServer } from "#kit/rpc/rpc-server.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
 import {
   IdentityServiceClient,
@@ -102,7 +102,7 @@ test("a refresh reuse reported by token-service puts a mail into the outbox", as
     userAgent: "curl/8.5.0",
   };
   const certificates = await createTestCertificates();
-  const server = createRpcServer({
+  const server = new RpcServer({
     address: "127.0.0.1:0",
     certificate: certificates.of("identity-service"),
     logger: deps.logger,

@@ -6,7 +6,7 @@ import { failure } from "#gateway/edge/answers/envelope.ts";
 import { challengeOf, HTTP_STATUS } from "#gateway/edge/answers/http-errors.ts";
 import { newCallContext } from "#kit/rpc/call-context.ts";
 import { callUnary, createRpcClient } from "#kit/rpc/rpc-client.ts";
-import { createRpcServer, type RpcServer } from "#kit/rpc/rpc-server.ts";
+import { RpcServer } from "#kit/rpc/rpc-server.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { DomainError, type ErrorCode } from "#kit/values/errors.ts";
 import { HeaderValueOption_HeaderAppendAction as HeaderAppendAction } from "#proto/envoy/config/core/v3/base.ts";
@@ -40,7 +40,7 @@ beforeAll(async () => {
   certificates = await createTestCertificates();
   database = await createTestDatabase("token-service");
   replica = await startTokenReplica(database.sql, { clock, apiKeys });
-  server = createRpcServer({
+  server = new RpcServer({
     address: "127.0.0.1:0",
     certificate: certificates.of("token-service"),
     logger: pino({ level: "silent" }),

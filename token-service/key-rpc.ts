@@ -1,6 +1,7 @@
 import type { RecordReading } from "#audit-client/stream/record-reading.ts";
 import { traceIdOf } from "#kit/rpc/call-context.ts";
-import type { Callers, Implementation, RpcContext } from "#kit/rpc/rpc-server.ts";
+import type { RpcContext } from "#kit/rpc/rpc-admission.ts";
+import type { Callers, Implementation } from "#kit/rpc/rpc-server.ts";
 import {
   type KeyServiceServer,
   type SigningKey as SigningKeyMessage,

@@ -1,7 +1,8 @@
 import { z } from "zod";
 import type { RecordReading } from "#audit-client/stream/record-reading.ts";
 import { traceIdOf } from "#kit/rpc/call-context.ts";
-import type { Callers, Implementation, RpcContext } from "#kit/rpc/rpc-server.ts";
+import type { RpcContext } from "#kit/rpc/rpc-admission.ts";
+import type { Callers, Implementation } from "#kit/rpc/rpc-server.ts";
 import { PERMISSION_NAME, ROLE_NAME } from "#kit/values/access-names.ts";
 import { AUDIENCE_FORM, isAudience } from "#kit/values/audience.ts";
 import { DomainError } from "#kit/values/errors.ts";

@@ -19,7 +19,7 @@ import { connectPostgres, type Sql, transaction } from "#kit/database/postgres.t
 import { newCallContext } from "#kit/rpc/call-context.ts";
 import { callUnary, createRpcClient, openBidiStream } from "#kit/rpc/rpc-client.ts";
 import { fromRpcError } from "#kit/rpc/rpc-errors.ts";
-import { createRpcServer, type RpcServer } from "#kit/rpc/rpc-server.ts";
+import { RpcServer } from "#kit/rpc/rpc-server.ts";
 import { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
 import {
@@ -490,7 +490,7 @@ test("close also sends files of former processes if audit-service is back in tim
 });
 
 async function startServer(address: string): Promise<void> {
-  server = createRpcServer({
+  server = new RpcServer({
     address,
     certificate: certificateOf("audit-service"),
     logger,

@@ -6,7 +6,7 @@ import { text } from "node:stream/consumers";
 import { pino } from "pino";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { addReflection } from "#kit/rpc/reflection.ts";
-import { createRpcServer, type RpcServer } from "#kit/rpc/rpc-server.ts";
+import { RpcServer } from "#kit/rpc/rpc-server.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
 import {
   AuditQueryServiceService,
@@ -27,7 +27,7 @@ let asked: number[];
 beforeAll(async () => {
   certificates = await createTestCertificates();
   folder = await mkdtemp(join(tmpdir(), "gatehouse-rpc-"));
-  server = createRpcServer({
+  server = new RpcServer({
     address: "127.0.0.1:0",
     certificate: certificates.of("audit-service"),
     logger: pino({ level: "silent" }),

@@ -72,8 +72,7 @@ async function checkDatabase(
     { ...config, DATABASE_POOL_SIZE: 1 },
     "doctor",
     createLogger("doctor", "silent"),
-    { statement_timeout: PATIENCE_MS },
-    PATIENCE_MS,
+    { session: { statement_timeout: PATIENCE_MS }, connectTimeoutMs: PATIENCE_MS },
   );
   try {
     const clock = await measureClock(sql, `PostgreSQL of ${service}`, now);

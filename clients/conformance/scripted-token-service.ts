@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { EventEmitter, once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
-import { createRpcServer, type Implementation, type RpcServer } from "#kit/rpc/rpc-server.ts";
+import { type Implementation, RpcServer } from "#kit/rpc/rpc-server.ts";
 import type { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { DomainError, type ErrorCode } from "#kit/values/errors.ts";
@@ -86,7 +86,7 @@ export class ScriptedTokenService {
     const logger = pino({ level: "silent" });
     const metrics = createMetrics("token-service");
     const address = `127.0.0.1:${this.#port}`;
-    const server = createRpcServer({ address, certificate: this.#certificate, logger, metrics });
+    const server = new RpcServer({ address, certificate: this.#certificate, logger, metrics });
     const callers = { verifyToken: [CALLER], watchRevocations: [CALLER], getJwks: [] };
     server.add(TokenServiceService, callers, this.#implementation());
     this.#port = await server.listen();

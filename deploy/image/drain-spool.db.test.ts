@@ -15,7 +15,7 @@ import { storeEntries } from "#audit-service/entries/store-entries.ts";
 import { AUDIT_CALLERS, createAuditRpc } from "#audit-service/intake/audit-rpc.ts";
 import { createProducerPresence } from "#audit-service/intake/producer-presence.ts";
 import { EntryRecorder } from "#audit-service/intake/record-entries.ts";
-import { createRpcServer, type RpcServer } from "#kit/rpc/rpc-server.ts";
+import { RpcServer } from "#kit/rpc/rpc-server.ts";
 import { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { AuditServiceService } from "#proto/gatehouse/audit/v1/audit_service.ts";
@@ -151,7 +151,7 @@ async function startAuditService(port = 0): Promise<number> {
     selectEntriesById: (ids) => selectEntriesById(sql, ids),
     logger,
   });
-  server = createRpcServer({
+  server = new RpcServer({
     address: `127.0.0.1:${port}`,
     certificate,
     logger,

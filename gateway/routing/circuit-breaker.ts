@@ -1,3 +1,5 @@
+import { backOffMs } from "#kit/values/back-off.ts";
+
 const FAILURES_TO_OPEN = 5;
 /** Per caller, who may know a request that always fails. */
 const FAILURES_THAT_COUNT = 2;
@@ -10,7 +12,7 @@ const LONGEST_PAUSE_MS = 30_000;
  */
 export class CircuitBreaker {
   #row: (string | undefined)[] = [];
-  #pauseMs = FIRST_PAUSE_MS;
+  #failedTrials = 0;
   #closedAgainMs = 0;
   #isOpen = false;
   #isTrying = false;
@@ -33,7 +35,7 @@ export class CircuitBreaker {
     if (!this.#isOpen) return;
     this.#isOpen = false;
     this.#isTrying = false;
-    this.#pauseMs = FIRST_PAUSE_MS;
+    this.#failedTrials = 0;
   }
 
   /** @param caller undefined if the caller cannot be the cause. It always counts. */
@@ -48,10 +50,12 @@ export class CircuitBreaker {
       // Calls that started earlier give no new information.
       if (!this.#isTrying) return;
       this.#isTrying = false;
-      this.#pauseMs = Math.min(this.#pauseMs * 2, LONGEST_PAUSE_MS);
+      this.#failedTrials += 1;
     } else if (this.#row.length < FAILURES_TO_OPEN) return;
     this.#isOpen = true;
-    this.#closedAgainMs = nowMs + this.#pauseMs;
+    this.#closedAgainMs =
+      nowMs +
+      backOffMs({ attempt: this.#failedTrials + 1, firstMs: FIRST_PAUSE_MS, maxMs: LONGEST_PAUSE_MS });
   }
 
   abandoned(): void {

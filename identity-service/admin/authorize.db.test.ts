@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { BUILT_IN_PERMISSIONS, parseAccessFile } from "#access-file/access-file.ts";
 import { newCallContext } from "#kit/rpc/call-context.ts";
-import type { RpcContext } from "#kit/rpc/rpc-server.ts";
+import type { RpcContext } from "#kit/rpc/rpc-admission.ts";
 import { UserStatus } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import { emptyTables } from "#tests/support/database/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";

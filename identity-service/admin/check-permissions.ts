@@ -1,6 +1,7 @@
 import type { BuiltInPermission } from "#access-file/access-file.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
-import type { Implementation, RpcContext } from "#kit/rpc/rpc-server.ts";
+import type { RpcContext } from "#kit/rpc/rpc-admission.ts";
+import type { Implementation } from "#kit/rpc/rpc-server.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { type AuthorizeDeps, assertHolds } from "./authorize.ts";
 

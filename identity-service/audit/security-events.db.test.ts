@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { Secret } from "#kit/config/config.ts";
 import { transaction } from "#kit/database/postgres.ts";
 import { newCallContext } from "#kit/rpc/call-context.ts";
-import type { RpcContext } from "#kit/rpc/rpc-server.ts";
+import type { RpcContext } from "#kit/rpc/rpc-admission.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
 import type { DomainError } from "#kit/values/errors.ts";
 import { UserStatus } from "#proto/gatehouse/identity/v1/user_admin_service.ts";

@@ -2,6 +2,7 @@ import { OutboxWorker } from "#kit/database/outbox.ts";
 import type { Sql } from "#kit/database/postgres.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
 import type { Metrics } from "#kit/telemetry/metrics.ts";
+import { backOffMs } from "#kit/values/back-off.ts";
 import type { LinkTokens } from "./links.ts";
 import { MAILS, type MailName } from "./mail.ts";
 import {
@@ -21,10 +22,7 @@ import type { MailTemplates } from "./mail-templates.ts";
 const SEND_TIMEOUT_MS = 60_000;
 const GIVE_UP_AFTER_MS = 3 * 24 * 3_600_000;
 const KEEP_DONE_MS = 30 * 24 * 3_600_000;
-const SHORTEST_BACK_OFF_MS = 30_000;
-const LONGEST_BACK_OFF_MS = 48 * 60_000;
-/** Jitter. */
-const BACK_OFF_SPREAD = 0.25;
+const BACK_OFF = { firstMs: 30_000, maxMs: 48 * 60_000, range: [1, 1.25] } as const;
 
 const TEMPLATES = Object.keys(MAILS) as MailName[];
 
@@ -121,7 +119,5 @@ export function createMailWorker(deps: {
 
 /** From 30 s to 1 h. `random` is 0 to 1. */
 export function mailBackOffMs(attempts: number, random: number): number {
-  return (
-    Math.min(SHORTEST_BACK_OFF_MS * 2 ** (attempts - 1), LONGEST_BACK_OFF_MS) * (1 + BACK_OFF_SPREAD * random)
-  );
+  return backOffMs({ attempt: attempts, ...BACK_OFF, random });
 }

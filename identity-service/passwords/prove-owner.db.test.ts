@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newCallContext } from "#kit/rpc/call-context.ts";
-import type { RpcContext } from "#kit/rpc/rpc-server.ts";
+import type { RpcContext } from "#kit/rpc/rpc-admission.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { type AssuranceLevel, acrOf } from "#token-client/assurance.ts";

@@ -1,5 +1,6 @@
 import { z } from "zod";
-import type { Implementation, RpcContext } from "#kit/rpc/rpc-server.ts";
+import type { RpcContext } from "#kit/rpc/rpc-admission.ts";
+import type { Implementation } from "#kit/rpc/rpc-server.ts";
 import { DomainError } from "#kit/values/errors.ts";
 
 const uuid = z.uuid();

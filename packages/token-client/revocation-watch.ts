@@ -2,6 +2,7 @@ import type { ClientReadableStream } from "@grpc/grpc-js";
 import { newCallContext } from "#kit/rpc/call-context.ts";
 import { openServerStream } from "#kit/rpc/rpc-client.ts";
 import { fromRpcError } from "#kit/rpc/rpc-errors.ts";
+import { backOffMs } from "#kit/values/back-off.ts";
 import type { ErrorCode } from "#kit/values/errors.ts";
 import type {
   TokenServiceClient,
@@ -55,7 +56,7 @@ export class RevocationWatch {
   #isIncomplete = false;
   #isClosed = false;
   #isFirstMessage = true;
-  #pauseMs = RECONNECT_MIN_MS;
+  #breaks = 0;
   /** The code of the last break, until a message comes. */
   #brokenBy: ErrorCode | null = null;
   #rules: TokenRules | undefined;
@@ -148,7 +149,7 @@ export class RevocationWatch {
         reopen();
         return;
       }
-      this.#pauseMs = RECONNECT_MIN_MS;
+      this.#breaks = 0;
       this.#brokenBy = null;
       this.#watchSilence(reopen);
     });
@@ -180,9 +181,15 @@ export class RevocationWatch {
   #reopenLater(): void {
     clearTimeout(this.#timer);
     if (this.#isClosed) return;
-    this.#timer = setTimeout(() => this.#open(), this.#pauseMs * (0.8 + Math.random() * 0.4));
+    this.#breaks += 1;
+    const pauseMs = backOffMs({
+      attempt: this.#breaks,
+      firstMs: RECONNECT_MIN_MS,
+      maxMs: RECONNECT_MAX_MS,
+      random: Math.random(),
+    });
+    this.#timer = setTimeout(() => this.#open(), pauseMs);
     this.#timer.unref();
-    this.#pauseMs = Math.min(this.#pauseMs * 2, RECONNECT_MAX_MS);
   }
 
   #apply(message: WatchRevocationsResponse): boolean {

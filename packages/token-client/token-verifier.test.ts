@@ -2,7 +2,7 @@ import { generateKeyPairSync, sign } from "node:crypto";
 import { EventEmitter, on } from "node:events";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { createRpcServer, type Implementation, type RpcServer } from "#kit/rpc/rpc-server.ts";
+import { type Implementation, RpcServer } from "#kit/rpc/rpc-server.ts";
 import { createMetrics, type Metrics } from "#kit/telemetry/metrics.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { PrincipalKind } from "#proto/gatehouse/token/v1/principal.ts";
@@ -83,7 +83,7 @@ const implementation: Implementation<TokenServiceServer> = {
 
 beforeAll(async () => {
   certificates = await createTestCertificates();
-  server = createRpcServer({
+  server = new RpcServer({
     address: "127.0.0.1:0",
     certificate: certificates.of("token-service"),
     logger: pino({ level: "silent" }),

@@ -355,6 +355,7 @@ test("SQL is in stores only", () => {
   const inKit = [
     "packages/service-kit/database/migrate.ts",
     "packages/service-kit/database/postgres.ts",
+    "packages/service-kit/database/postgres-js-internals.ts",
     "packages/service-kit/database/connection-pool.ts",
   ];
   const isAllowed = ({ path }: SourceFile) =>
@@ -370,6 +371,7 @@ test("the database driver is used by the kit's pool alone: its own transactions 
   const mayImport = [
     "packages/service-kit/database/connection-pool.ts",
     "packages/service-kit/database/postgres.ts",
+    "packages/service-kit/database/postgres-js-internals.ts",
     "deploy/image/trial.ts",
   ];
   const importing = offences(

@@ -4,7 +4,7 @@ import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { newCallContext } from "#kit/rpc/call-context.ts";
 import { callUnary, createRpcClient, openServerStream } from "#kit/rpc/rpc-client.ts";
-import { createRpcServer, type Implementation, type RpcServer } from "#kit/rpc/rpc-server.ts";
+import { type Implementation, RpcServer } from "#kit/rpc/rpc-server.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
 import {
   TokenServiceClient,
@@ -71,7 +71,7 @@ async function startReplica(
   address: string,
   { streamAgeMs, answer = () => sleep(2), ownPort = port }: ReplicaOptions = {},
 ): Promise<Replica> {
-  const server = createRpcServer({
+  const server = new RpcServer({
     address: `${address}:${ownPort}`,
     certificate: certificates.of("token-service"),
     logger,

@@ -6,7 +6,7 @@ import { pino } from "pino";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { newCallContext } from "#kit/rpc/call-context.ts";
 import { callUnary, createRpcClient, openServerStream } from "#kit/rpc/rpc-client.ts";
-import { createRpcServer, type Implementation, type RpcServer } from "#kit/rpc/rpc-server.ts";
+import { type Implementation, RpcServer } from "#kit/rpc/rpc-server.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { callTimeLeftMs, callTurn } from "#kit/values/call-deadline.ts";
 import { DomainError } from "#kit/values/errors.ts";
@@ -97,7 +97,7 @@ const implementation: Implementation<TokenServiceServer> = {
 beforeAll(async () => {
   certificates = await createTestCertificates();
   strangers = await createTestCertificates();
-  server = createRpcServer({
+  server = new RpcServer({
     address: "127.0.0.1:0",
     certificate: certificates.of("token-service"),
     logger,
@@ -160,7 +160,7 @@ test.each([
   ["identity-service", ["no actor", "no person"]],
   ["operator", ["no actor", "operator:tester"]],
 ] as const)("the actor of a call from %s is %j", async (name, expected) => {
-  const who = createRpcServer({
+  const who = new RpcServer({
     address: "127.0.0.1:0",
     certificate: certificates.of("token-service"),
     logger,
@@ -188,7 +188,7 @@ test.each([
 });
 
 test("calls without an actor take turns by the secret that they present, which is nobody's name", async () => {
-  const who = createRpcServer({
+  const who = new RpcServer({
     address: "127.0.0.1:0",
     certificate: certificates.of("token-service"),
     logger,
@@ -358,7 +358,7 @@ test("a call that is given up while it is served has no time left", async () => 
 
 test("a call whose client has gone before it is looked at is not taken for a call without a certificate", async () => {
   const lines: string[] = [];
-  const own = createRpcServer({
+  const own = new RpcServer({
     address: "127.0.0.1:0",
     certificate: certificates.of("token-service"),
     logger: pino({ level: "warn" }, { write: (line: string) => void lines.push(line) }),
@@ -483,7 +483,7 @@ function isServing(): boolean {
 test("calls are counted by method and outcome; a bug is an error in the log, what is expected is not", async () => {
   const lines: string[] = [];
   const metrics = createMetrics("test");
-  const own = createRpcServer({
+  const own = new RpcServer({
     address: "127.0.0.1:0",
     certificate: certificates.of("token-service"),
     logger: pino({ level: "debug" }, { write: (line: string) => void lines.push(line) }),

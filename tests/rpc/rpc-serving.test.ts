@@ -11,12 +11,7 @@ import { issueCertificate } from "#deploy/certificate-pair.ts";
 import { newCallContext, traceIdOf } from "#kit/rpc/call-context.ts";
 import { callUnary, createRpcClient, openBidiStream, openServerStream } from "#kit/rpc/rpc-client.ts";
 import { fromRpcError } from "#kit/rpc/rpc-errors.ts";
-import {
-  createRpcServer,
-  type Implementation,
-  type RpcServer,
-  type RpcServerOptions,
-} from "#kit/rpc/rpc-server.ts";
+import { type Implementation, RpcServer, type RpcServerOptions } from "#kit/rpc/rpc-server.ts";
 import { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
 import { createMetrics, type Metrics } from "#kit/telemetry/metrics.ts";
 import { DomainError } from "#kit/values/errors.ts";
@@ -65,7 +60,7 @@ afterEach(async () => {
 
 function create(options: Partial<RpcServerOptions> = {}): RpcServer {
   metrics = createMetrics("test");
-  const created = createRpcServer({
+  const created = new RpcServer({
     address: "127.0.0.1:0",
     certificate: certificates.of("token-service"),
     logger: pino({ level: "debug" }, { write: (line: string) => void lines.push(JSON.parse(line)) }),

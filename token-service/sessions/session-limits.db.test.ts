@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { newCallContext } from "#kit/rpc/call-context.ts";
-import type { RpcContext } from "#kit/rpc/rpc-server.ts";
+import type { RpcContext } from "#kit/rpc/rpc-admission.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { startTokenReplica, type TokenReplica } from "#tests/support/system/token-service.ts";
 import { parseCompactJws } from "#token-client/compact-jws.ts";

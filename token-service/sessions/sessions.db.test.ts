@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { transaction } from "#kit/database/postgres.ts";
 import { newCallContext } from "#kit/rpc/call-context.ts";
-import type { RpcContext } from "#kit/rpc/rpc-server.ts";
+import type { RpcContext } from "#kit/rpc/rpc-admission.ts";
 import { withTurn } from "#kit/values/call-deadline.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";

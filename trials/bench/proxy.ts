@@ -16,7 +16,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
-import { createRpcServer } from "#kit/rpc/rpc-server.ts";
+import { RpcServer } from "#kit/rpc/rpc-server.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { AuditServiceService, type RecordRequest } from "#proto/gatehouse/audit/v1/audit_service.ts";
 import { createTestCertificates } from "#tests/support/system/certificates.ts";
@@ -166,7 +166,7 @@ async function gateways(): Promise<Subject[]> {
 
 /** Takes the gateway's stream and never has anything to acknowledge. */
 async function silentAuditServer() {
-  const server = createRpcServer({
+  const server = new RpcServer({
     address: "127.0.0.1:0",
     certificate: certificates.of("audit-service"),
     logger: pino({ level: "silent" }),

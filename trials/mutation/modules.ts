@@ -243,6 +243,8 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
   "rpc-server": {
     mutate: [
       "packages/service-kit/rpc/rpc-server.ts",
+      "packages/service-kit/rpc/rpc-admission.ts",
+      "packages/service-kit/rpc/rpc-handlers.ts",
       "packages/service-kit/rpc/rpc-errors.ts",
       "packages/service-kit/rpc/rpc-metadata.ts",
       "packages/service-kit/rpc/call-context.ts",
@@ -262,6 +264,7 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
       "packages/service-kit/database/database-socket.ts",
       "packages/service-kit/database/database-failure.ts",
       "packages/service-kit/database/postgres.ts",
+      "packages/service-kit/database/postgres-js-internals.ts",
       "packages/service-kit/values/within-deadline.ts",
     ],
     tests: testsIn(
@@ -270,6 +273,7 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
       "database-failure",
       "database-socket",
       "postgres",
+      "postgres-js-internals",
       "within-deadline",
     ),
   },

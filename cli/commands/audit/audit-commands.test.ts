@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { createRpcServer, type Implementation, type RpcServer } from "#kit/rpc/rpc-server.ts";
+import { type Implementation, RpcServer } from "#kit/rpc/rpc-server.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import {
@@ -41,7 +41,7 @@ let hole: number | undefined;
 beforeAll(async () => {
   certificates = await createTestCertificates();
   folder = mkdtempSync(join(tmpdir(), "gatehouse-audit-cli-"));
-  server = createRpcServer({
+  server = new RpcServer({
     address: "127.0.0.1:0",
     certificate: certificates.of("audit-service"),
     logger: pino({ level: "silent" }),

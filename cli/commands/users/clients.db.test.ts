@@ -11,7 +11,7 @@ import { verifyApiKey } from "#identity-service/clients/api-keys.ts";
 import { authenticateClient } from "#identity-service/clients/authenticate-client.ts";
 import { startWithAnna, type TestDeps } from "#identity-service/testing/test-deps.ts";
 import { createUserAdminRpc, USER_ADMIN_CALLERS } from "#identity-service/user-admin-rpc.ts";
-import { createRpcServer, type RpcServer } from "#kit/rpc/rpc-server.ts";
+import { RpcServer } from "#kit/rpc/rpc-server.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { ERROR_CATALOGUE } from "#kit/values/errors.ts";
 import { ClientAdminServiceService } from "#proto/gatehouse/identity/v1/client_service.ts";
@@ -45,7 +45,7 @@ beforeEach(async () => {
   deps = { ...started.deps, now: () => new Date() };
   ownerId = started.userId;
   readings = noteReadings();
-  server = createRpcServer({
+  server = new RpcServer({
     address: "127.0.0.1:0",
     certificate: certificates.of("identity-service"),
     logger: pino({ level: "silent" }),

@@ -15,7 +15,7 @@ import { logIn } from "#identity-service/login/log-in.ts";
 import { QUICK, testDeps } from "#identity-service/testing/test-deps.ts";
 import { createUserImportRpc, USER_IMPORT_CALLERS } from "#identity-service/user-import-rpc.ts";
 import { newCallContext } from "#kit/rpc/call-context.ts";
-import { createRpcServer, type RpcServer } from "#kit/rpc/rpc-server.ts";
+import { RpcServer } from "#kit/rpc/rpc-server.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { UserImportServiceService } from "#proto/gatehouse/identity/v1/user_import_service.ts";
@@ -56,7 +56,7 @@ beforeEach(async () => {
   };
   readings = noteReadings();
   recordReading = readings.recordReading;
-  server = createRpcServer({
+  server = new RpcServer({
     address: "127.0.0.1:0",
     certificate: certificates.of("identity-service"),
     logger: pino({ level: "silent" }),
@@ -425,7 +425,7 @@ test.each([
   ["listImportedRows", []],
 ] as const)("a row of which %s says nothing counts as nothing", async (method, options) => {
   await server.close(0);
-  server = createRpcServer({
+  server = new RpcServer({
     address: "127.0.0.1:0",
     certificate: certificates.of("identity-service"),
     logger: pino({ level: "silent" }),

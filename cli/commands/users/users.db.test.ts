@@ -4,7 +4,7 @@ import { noteReadings } from "#audit-client/stream/reading.fixture.ts";
 import { CLIENT_ADMIN_CALLERS, createClientAdminRpc } from "#identity-service/client-admin-rpc.ts";
 import { testDeps } from "#identity-service/testing/test-deps.ts";
 import { createUserAdminRpc, USER_ADMIN_CALLERS } from "#identity-service/user-admin-rpc.ts";
-import { createRpcServer, type RpcServer } from "#kit/rpc/rpc-server.ts";
+import { RpcServer } from "#kit/rpc/rpc-server.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { ClientAdminServiceService } from "#proto/gatehouse/identity/v1/client_service.ts";
@@ -43,7 +43,7 @@ beforeEach(async () => {
   );
   deps = await testDeps(database.sql);
   readings = noteReadings();
-  server = createRpcServer({
+  server = new RpcServer({
     address: "127.0.0.1:0",
     certificate: certificates.of("identity-service"),
     logger: pino({ level: "silent" }),
@@ -265,7 +265,7 @@ test("each read of an operator is recorded once with its filter; a searched addr
 
 test("a read that cannot be recorded is refused", async () => {
   await server.close(0);
-  server = createRpcServer({
+  server = new RpcServer({
     address: "127.0.0.1:0",
     certificate: certificates.of("identity-service"),
     logger: pino({ level: "silent" }),

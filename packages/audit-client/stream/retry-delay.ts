@@ -1,10 +1,11 @@
+import { backOffMs } from "#kit/values/back-off.ts";
+
 const QUICK_MS = 20;
-const BASE_MS = 50;
+const FIRST_MS = 50;
 const MAX_MS = 500;
 
 /** Short after the first failure, which is often a restart. */
 export function retryDelayMs(failures: number, random: number): number {
   if (failures <= 1) return QUICK_MS * random;
-  const fullMs = Math.min(BASE_MS * 2 ** (failures - 2), MAX_MS);
-  return fullMs / 2 + (fullMs / 2) * random;
+  return backOffMs({ attempt: failures - 1, firstMs: FIRST_MS, maxMs: MAX_MS, random, range: [0.5, 1] });
 }

@@ -1,9 +1,11 @@
 import type { Socket } from "node:net";
 import postgres from "postgres";
 import { databaseHosts } from "../config/database-hosts.ts";
+import { backOffMs } from "../values/back-off.ts";
 import { callTimeLeftMs, callTurn, withTurn } from "../values/call-deadline.ts";
 import { createTurns, tooManyAtOnce } from "../values/turns.ts";
 import { openDatabaseSocket } from "./database-socket.ts";
+import { type Handler, handlerOf } from "./postgres-js-internals.ts";
 
 export interface ConnectionPoolOptions {
   /** Of several hosts, the primary is used: a standby is refused. */
@@ -45,18 +47,6 @@ interface PoolHost {
   isOneOfSeveral: boolean;
   /** SQL that has to succeed before any work. */
   opening: string | undefined;
-}
-
-export interface DriverQuery extends Promise<unknown> {
-  handler: Handler;
-  resolve: (result: unknown) => void;
-  reject: (error: unknown) => void;
-}
-export type Handler = (query: DriverQuery) => void;
-
-/** An undocumented property. The driver's version is pinned. */
-export function handlerOf(driver: postgres.ISql): Handler {
-  return (driver.unsafe("") as unknown as DriverQuery).handler;
 }
 
 /**
@@ -198,7 +188,7 @@ export class ConnectionPool {
   constructor(options: ConnectionPoolOptions) {
     this.#options = options;
     this.#hosts = hostsOf(options);
-    // Any statement: with its answer the server has told whether it is a standby.
+    // Any statement: with its answer the server has reported whether it is a standby.
     this.#opening = options.prelude ?? (this.#hosts.length > 1 ? "select" : undefined);
     this.#host = this.#hosts[0];
   }
@@ -358,8 +348,12 @@ export class ConnectionPool {
       this.#serve();
       return;
     }
-    const pauseMs = Math.min(MIN_RECONNECT_PAUSE_MS * 2 ** this.#failedConnects, MAX_RECONNECT_PAUSE_MS);
-    this.#failedConnects = Math.min(this.#failedConnects + 1, 10);
+    this.#failedConnects += 1;
+    const pauseMs = backOffMs({
+      attempt: this.#failedConnects,
+      firstMs: MIN_RECONNECT_PAUSE_MS,
+      maxMs: MAX_RECONNECT_PAUSE_MS,
+    });
     this.#connectAtMs = performance.now() + pauseMs;
     setTimeout(() => this.#serve(), pauseMs + 1).unref();
   }

@@ -1,5 +1,6 @@
 import { DomainError } from "../values/errors.ts";
 import { withinDeadline } from "../values/within-deadline.ts";
+import { isOfTypeQuery } from "./postgres-js-internals.ts";
 
 /** SQLSTATE classes, and codes of the pool, the driver and the system. */
 const UNAVAILABLE =
@@ -25,16 +26,7 @@ export function causeOfUnavailable(error: unknown): Error | undefined {
   return error.cause instanceof Error ? error.cause : undefined;
 }
 
-/**
- * The driver queries array types itself and leaves a failure of that promise unhandled. The statement that
- * opened the connection also fails.
- */
+/** Left unhandled by the driver. The statement that opened the connection also fails. */
 export function isLostTypeQuery(error: unknown): boolean {
-  const { code, query } = (error ?? {}) as { code?: unknown; query?: unknown };
-  return (
-    typeof code === "string" &&
-    UNAVAILABLE.test(code) &&
-    typeof query === "string" &&
-    query.includes("from pg_catalog.pg_type a")
-  );
+  return isUnavailable(error) && isOfTypeQuery(error);
 }

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "../telemetry/logger.ts";
 import { type Repetition, repeat } from "../telemetry/repeat.ts";
+import { backOffMs } from "../values/back-off.ts";
 import type { Claim } from "./outbox-store.ts";
 
 export interface Backlog {
@@ -120,7 +121,8 @@ export class OutboxWorker<Row extends { id: string }, Receipt = void> {
   /** Retries, so that a short database failure causes no second delivery. */
   async #mark(row: Row, receipt: Receipt, leaseEndMs: number): Promise<boolean> {
     const { what, mark, logger } = this.#options;
-    for (let pauseMs = MIN_MARK_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, MAX_MARK_PAUSE_MS)) {
+    for (let attempt = 1; ; attempt += 1) {
+      const pauseMs = backOffMs({ attempt, firstMs: MIN_MARK_PAUSE_MS, maxMs: MAX_MARK_PAUSE_MS });
       try {
         await mark(row, receipt);
         return true;

@@ -64,7 +64,7 @@ test.each([
       },
       "test-service",
       pino({ level: "debug" }, { write: (line: string) => void lines.push(line) }),
-      { idle_session_timeout: 7_000 },
+      { session: { idle_session_timeout: 7_000 } },
     );
     const settings = await service`
     select name, setting from pg_settings where source in ('client', ${source}) and name in (

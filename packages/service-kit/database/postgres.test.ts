@@ -471,7 +471,7 @@ test("a service waits half a second longer than the server's statement time-out"
   await start();
   const silent = pino({ level: "silent" });
   const [usual, upkeep] = [{}, { statement_timeout: 10_000 }].map((session) =>
-    connectPostgres(configOf(1), "test", silent, session),
+    connectPostgres(configOf(1), "test", silent, { session }),
   );
   expect([usual?.answerTimeoutMs, upkeep?.answerTimeoutMs]).toEqual([2_500, 10_500]);
 });

@@ -7,12 +7,10 @@ import {
   ConnectionPool,
   type ConnectionPoolOptions,
   createDriver,
-  type DriverQuery,
-  type Handler,
-  handlerOf,
   type PooledConnection,
 } from "./connection-pool.ts";
 import { nameFailures } from "./database-failure.ts";
+import { type Handler, handlerOf, redirected, send } from "./postgres-js-internals.ts";
 
 /** Temporary failures become {DomainError} `service_unavailable`. */
 export interface Sql extends postgres.ISql {
@@ -50,13 +48,18 @@ const ANSWER_GRACE_MS = 500;
 const MAX_WAITING_PER_CONNECTION = 100;
 const END_TIMEOUT_S = 5;
 
-/** @param session run-time parameters. @param connectTimeoutMs also for the wait for a connection. */
+interface ConnectOptions {
+  /** Run-time parameters. */
+  session?: Readonly<Record<string, string | number>>;
+  /** Also for the wait for a connection. */
+  connectTimeoutMs?: number;
+}
+
 export function connectPostgres(
   config: DatabaseConfig,
   name: string,
   logger: Logger,
-  session: Readonly<Record<string, string | number>> = {},
-  connectTimeoutMs = CONNECT_TIMEOUT_MS,
+  { session, connectTimeoutMs = CONNECT_TIMEOUT_MS }: ConnectOptions = {},
 ): Sql {
   const parameters = {
     statement_timeout: STATEMENT_TIMEOUT_MS,
@@ -105,7 +108,7 @@ export function openPool(options: PoolOptions): Sql {
   const builder = createDriver(options); // Builds statements and never connects.
   const run: Handler = (query) => {
     const { resolve, reject } = query;
-    const work = pool.hold((connection) => runOn(connection, query));
+    const work = pool.hold((connection) => send(query, connection.run));
     nameFailures(work, answerTimeoutMs).then(resolve, reject);
   };
   return Object.assign(redirected(builder, run), {
@@ -186,22 +189,6 @@ function checked(connection: PooledConnection, driver: postgres.ISql): postgres.
     if (connection.lost === undefined) handle(query);
     else query.reject(connection.lost);
   });
-}
-
-function runOn(connection: PooledConnection, query: DriverQuery): Promise<unknown> {
-  return new Promise((resolve, reject) => {
-    Object.assign(query, { resolve, reject });
-    connection.run(query);
-  });
-}
-
-function redirected(driver: postgres.ISql, handler: Handler): postgres.ISql {
-  const redirect = <T>(made: T): T => (made instanceof Promise ? Object.assign(made, { handler }) : made);
-  const make = driver as unknown as (...parameters: unknown[]) => unknown;
-  const sql = (...parameters: unknown[]) => redirect(make(...parameters));
-  const unsafe: postgres.ISql["unsafe"] = (...parameters) => redirect(driver.unsafe(...parameters));
-  const { array, json, typed, types } = driver;
-  return Object.assign(sql, { array, json, typed, types, unsafe }) as unknown as postgres.ISql;
 }
 
 export function isUniqueViolation(error: unknown, constraint: string): boolean {

@@ -1,7 +1,7 @@
 import { type Sql, warmUp } from "../database/postgres.ts";
 import { addReflection } from "../rpc/reflection.ts";
 import { type PeopleFile, watchRefusedPeople } from "../rpc/refused-people.ts";
-import { createRpcServer, type RpcServer, type RpcServerOptions } from "../rpc/rpc-server.ts";
+import { RpcServer, type RpcServerOptions } from "../rpc/rpc-server.ts";
 import { ProcessCertificate, tlsFilesOf } from "../rpc/rpc-tls.ts";
 import { createLogger, type DestinationStream, type Logger } from "../telemetry/logger.ts";
 import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
@@ -85,7 +85,7 @@ export class ServiceProcess {
     const refusedPeople = watchRefusedPeople(config.REFUSED_PEOPLE_FILE, { logger, metrics });
     lifecycle.onStop("refused people", () => refusedPeople.watch?.stop());
     const address = config.LISTEN_ADDRESS;
-    const server = createRpcServer({ address, certificate, logger, metrics, refusedPeople, ...options });
+    const server = new RpcServer({ address, certificate, logger, metrics, refusedPeople, ...options });
     register(server);
     if (config.GRPC_REFLECTION) addReflection(server);
     const port = await server.listen();

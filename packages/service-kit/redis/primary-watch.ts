@@ -1,10 +1,12 @@
 import { Redis, type RedisOptions } from "ioredis";
 import { hostText, type RedisHost } from "../config/redis-url.ts";
+import { backOffMs } from "../values/back-off.ts";
 
 /** What a sentinel has said counts for this time after it was asked. Shorter than an election takes. */
 const ANSWER_COUNTS_MS = 3_000;
 const ASK_EVERY_MS = 500;
 const SENTINEL_TIMEOUT_MS = 1_000;
+const FIRST_PAUSE_MS = 100;
 const MAX_PAUSE_MS = 1_000;
 
 export interface PrimaryWatchOptions {
@@ -80,7 +82,7 @@ export class PrimaryWatch {
       connectTimeout: SENTINEL_TIMEOUT_MS,
       commandTimeout: SENTINEL_TIMEOUT_MS,
       socketTimeout: SENTINEL_TIMEOUT_MS,
-      retryStrategy: (attempt) => Math.min(100 * 2 ** (attempt - 1), MAX_PAUSE_MS),
+      retryStrategy: (attempt) => backOffMs({ attempt, firstMs: FIRST_PAUSE_MS, maxMs: MAX_PAUSE_MS }),
       enableOfflineQueue: false,
       autoResendUnfulfilledCommands: false,
       maxRetriesPerRequest: 0,

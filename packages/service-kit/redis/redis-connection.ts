@@ -4,6 +4,7 @@ import { type ConnectionOptions, connect as connectTls } from "node:tls";
 import { AbstractConnector, Redis, type RedisOptions } from "ioredis";
 import type { RedisConfig, Secret } from "../config/config.ts";
 import { hostText, parseRedisUrl, type RedisHost, type RedisTarget } from "../config/redis-url.ts";
+import { backOffMs } from "../values/back-off.ts";
 import { PrimaryWatch } from "./primary-watch.ts";
 
 export interface RedisSettings {
@@ -25,6 +26,7 @@ export function redisSettings(config: RedisConfig, url: string): RedisSettings {
 
 const CONNECT_TIMEOUT_MS = 2_000;
 const ANSWER_TIMEOUT_MS = 2_000;
+const FIRST_RECONNECT_PAUSE_MS = 50;
 const MAX_RECONNECT_PAUSE_MS = 2_000;
 /** With sentinels a connection waits for a primary first. */
 const MAX_SENTINEL_PAUSE_MS = 250;
@@ -68,7 +70,12 @@ export function openRedis(settings: RedisSettings, name: string, watch: PrimaryW
     commandTimeout: ANSWER_TIMEOUT_MS,
     socketTimeout: ANSWER_TIMEOUT_MS,
     retryStrategy: (attempt) =>
-      pauseMs(attempt, watch === undefined ? MAX_RECONNECT_PAUSE_MS : MAX_SENTINEL_PAUSE_MS),
+      backOffMs({
+        attempt,
+        firstMs: FIRST_RECONNECT_PAUSE_MS,
+        maxMs: watch === undefined ? MAX_RECONNECT_PAUSE_MS : MAX_SENTINEL_PAUSE_MS,
+        random: Math.random(),
+      }),
     reconnectOnError(error) {
       const isDue = performance.now() - leftAtMs > LEAVE_READ_ONLY_EVERY_MS;
       if (!READ_ONLY.test(error.message) || !isDue) return false;
@@ -147,8 +154,4 @@ async function named(watch: PrimaryWatch, timeoutMs: number): Promise<RedisHost 
   clearTimeout(timer);
   forget();
   return watch.primary;
-}
-
-function pauseMs(attempt: number, max: number): number {
-  return Math.min(50 * 2 ** (attempt - 1), max) * (0.8 + Math.random() * 0.4);
 }

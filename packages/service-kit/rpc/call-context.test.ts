@@ -82,13 +82,13 @@ test("an actor is accepted only from a peer that may name one, and is passed on 
 });
 
 test.each([
-  ["a request id that is too long", "r".repeat(65), TRACEPARENT, false, true],
-  ["the longest request id", "r".repeat(64), TRACEPARENT, true, true],
-  ["no request id", "", TRACEPARENT, false, true],
-  ["no trace", "r", "nonsense", false, false],
+  { what: "a request id that is too long", requestId: "r".repeat(65), keepsId: false },
+  { what: "the longest request id", requestId: "r".repeat(64), keepsId: true },
+  { what: "no request id", requestId: "", keepsId: false },
+  { what: "no trace", requestId: "r", traceparent: "nonsense", keepsId: false },
 ])(
-  "with %s what is malformed is replaced, and the rest is kept",
-  (_what, requestId, traceparent, keepsId, keepsTrace) => {
+  "with $what what is malformed is replaced, and the rest is kept",
+  ({ requestId, traceparent = TRACEPARENT, keepsId }) => {
     const values = {
       ...toMetadata({ requestId: "x", traceparent: "x", deadlineMs: 0, actor }).toJSON(),
       "x-request-id": requestId === "" ? [] : [requestId],
@@ -97,7 +97,7 @@ test.each([
     const context = fromMetadata(values, 7, true);
     expect(context).toMatchObject({ deadlineMs: 7, actor });
     expect(context.requestId === requestId).toBe(keepsId);
-    expect(context.traceparent === traceparent).toBe(keepsTrace);
+    expect(context.traceparent === traceparent).toBe(traceparent === TRACEPARENT);
   },
 );
 

@@ -39,7 +39,7 @@ const definitionOf = (version: Version): ServiceDefinition<UntypedServiceImpleme
   },
 });
 
-/** Tells operators which services and messages this server has (gRPC server reflection). */
+/** Shows operators which services and messages this server has (gRPC server reflection). */
 export function addReflection(server: RpcServer): void {
   const services = [...server.services];
   for (const version of VERSIONS) {

@@ -9,6 +9,7 @@ import type {
 } from "@grpc/grpc-js";
 import { failureOf, startSpan } from "../telemetry/tracing.ts";
 import type { CallContext } from "./call-context.ts";
+import { pathOf } from "./grpc-js-internals.ts";
 import { LIMITED_CONNECT_TIME, limitConnectTime } from "./rpc-connect-timeout.ts";
 import { fromRpcError } from "./rpc-errors.ts";
 import { toMetadata } from "./rpc-metadata.ts";
@@ -109,11 +110,6 @@ export function callUnary<C extends Client, Q, R>(
       reject(failure);
     });
   });
-}
-
-/** Property of grpc-js methods: `gatehouse.token.v1.TokenService/VerifyToken`. */
-function pathOf(method: object): string {
-  return "path" in method && typeof method.path === "string" ? method.path.slice(1) : "rpc";
 }
 
 /** No deadline: the caller must detect silence. */

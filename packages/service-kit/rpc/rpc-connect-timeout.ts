@@ -1,34 +1,24 @@
-import { Http2SubchannelConnector } from "@grpc/grpc-js/build/src/transport.js";
+import { type Connect, connector } from "./grpc-js-internals.ts";
 
 /** The kernel would try for two minutes. */
 const TCP_CONNECT_TIMEOUT_MS = 1_000;
 /** For TCP, TLS and HTTP/2 settings: a stopped process accepts connections but sends nothing. */
 const CONNECT_TIMEOUT_MS = 5_000;
 
-interface SocketAddress {
-  signal?: AbortSignal;
-}
-type Connect = (this: unknown, address: SocketAddress, ...rest: unknown[]) => Promise<unknown>;
-
 /** The option of a channel that wants the limits: a process may have others, which are not ours. */
 export const LIMITED_CONNECT_TIME = "gatehouse.limited_connect_time";
 
 /**
- * grpc-js has no connect time-out, but the address passed to `net.connect` can carry an abort signal. The
- * version is pinned, and `tests/rpc/replicas.test.ts` checks the effect.
+ * grpc-js has no connect time-out, but the address passed to `net.connect` can carry an abort signal.
+ * `tests/rpc/replicas.test.ts` checks the effect.
  */
 export function limitConnectTime(): void {
-  const connector = Http2SubchannelConnector.prototype as unknown as Record<
-    "connect" | "tcpConnect",
-    Connect
-  >;
   connector.connect = limited(connector.connect, CONNECT_TIMEOUT_MS);
   connector.tcpConnect = limited(connector.tcpConnect, TCP_CONNECT_TIMEOUT_MS);
 }
 
 function limited(connect: Connect, timeoutMs: number): Connect {
   return async function (address, ...rest) {
-    // grpc-js passes the channel's options last.
     const options = rest.at(-1) as Record<string, unknown> | undefined;
     if (options?.[LIMITED_CONNECT_TIME] !== 1) return connect.call(this, address, ...rest);
     const late = new AbortController();

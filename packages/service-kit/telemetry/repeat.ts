@@ -1,3 +1,4 @@
+import { backOffMs } from "../values/back-off.ts";
 import type { Logger } from "./logger.ts";
 
 export interface Repetition {
@@ -51,16 +52,17 @@ export function repeat(
 
 export async function untilSuccess<T>(
   name: string,
-  attempt: () => Promise<T>,
+  task: () => Promise<T>,
   logger: Logger,
   maxPauseMs = 2_000,
 ): Promise<T> {
-  for (let pauseMs = 100; ; pauseMs = Math.min(pauseMs * 2, maxPauseMs)) {
+  for (let attempt = 1; ; attempt += 1) {
     try {
-      return await attempt();
+      return await task();
     } catch (error) {
       logger.warn({ err: error, task: name }, "task failed; retrying");
-      await new Promise((resolve) => setTimeout(resolve, pauseMs * (0.8 + Math.random() * 0.4)));
+      const pauseMs = backOffMs({ attempt, firstMs: 100, maxMs: maxPauseMs, random: Math.random() });
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }
   }
 }

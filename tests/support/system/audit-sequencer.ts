@@ -58,7 +58,7 @@ export function testSequencer(
     DATABASE_PASSWORD_FILE: new Secret(database.password),
     DATABASE_POOL_SIZE: 1,
   };
-  const sql = connectPostgres(config, "sequencer", logger, SEQUENCER_SESSION);
+  const sql = connectPostgres(config, "sequencer", logger, { session: SEQUENCER_SESSION });
   const published: TestSequencer["published"] = [];
   let clockMs = Date.now();
   const sequencer = new Sequencer({

@@ -1,6 +1,6 @@
 import { pino } from "pino";
 import type { RecordReading } from "#audit-client/stream/record-reading.ts";
-import { createRpcServer } from "#kit/rpc/rpc-server.ts";
+import { RpcServer } from "#kit/rpc/rpc-server.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { SessionServiceService } from "#proto/gatehouse/token/v1/session_service.ts";
 import { TokenServiceService } from "#proto/gatehouse/token/v1/token_service.ts";
@@ -24,7 +24,7 @@ export async function startTokenServer(
   const calls = { verifyToken: 0, watchRevocations: 0 };
   /** Set by a test: what every answer of VerifyToken waits for before it is sent. */
   const hold: { answers?: Promise<void> } = {};
-  const server = createRpcServer({
+  const server = new RpcServer({
     address: `127.0.0.1:${port}`,
     certificate: certificates.of("token-service"),
     logger: pino({ level: "silent" }),
