@@ -73,10 +73,10 @@ import { createTokenServiceClient } from "./sessions/token-service-client.ts";
 import { deleteOldStepUps } from "./step-up/delete-ended-step-ups.ts";
 import { createDeviceTokens } from "./throttle/device-token.ts";
 import { forgetOldNetworks } from "./throttle/known-network.ts";
-import { createMemoryThrottle } from "./throttle/memory-throttle.ts";
+import { MemoryThrottle } from "./throttle/memory-throttle.ts";
 import { deleteOldWrongCodes } from "./throttle/mfa-tries.ts";
 import { createNetworkDigests } from "./throttle/network-digests.ts";
-import { createRedisThrottle } from "./throttle/redis-throttle.ts";
+import { RedisThrottle } from "./throttle/redis-throttle.ts";
 import { shareOf, throttleLimits } from "./throttle/throttle.ts";
 import { createUserAdminRpc, USER_ADMIN_CALLERS } from "./user-admin-rpc.ts";
 import { createUserImportRpc, USER_IMPORT_CALLERS } from "./user-import-rpc.ts";
@@ -208,8 +208,8 @@ const limits = throttleLimits({
 const { REDIS_URL: redisUrl, THROTTLE_REPLICAS: replicas } = config;
 const throttle =
   redisUrl === undefined
-    ? createMemoryThrottle({ limits: shareOf(limits, replicas), now: steadyNow })
-    : createRedisThrottle({
+    ? new MemoryThrottle({ limits: shareOf(limits, replicas), now: steadyNow })
+    : new RedisThrottle({
         ...redisSettings(config, redisUrl),
         limits,
         secret: config.DEVICE_KEY_FILE.bytes,

@@ -38,7 +38,7 @@ import type {
   SessionTokens,
 } from "../sessions/token-service-client.ts";
 import { createDeviceTokens } from "../throttle/device-token.ts";
-import { createMemoryThrottle } from "../throttle/memory-throttle.ts";
+import { MemoryThrottle } from "../throttle/memory-throttle.ts";
 import { createNetworkDigests } from "../throttle/network-digests.ts";
 import { throttleLimits } from "../throttle/throttle.ts";
 import type { Role } from "../users/account.ts";
@@ -137,7 +137,7 @@ export async function testDeps(sql: Sql, parameters = QUICK) {
   return {
     sql,
     passwords,
-    throttle: createMemoryThrottle({ limits, now: () => now().getTime() }),
+    throttle: new MemoryThrottle({ limits, now: () => now().getTime() }),
     hashShare: createHashShare({ maxOfNetwork: 1_000, maxOfStrangers: 1_000 }),
     digestNetwork: createNetworkDigests(randomBytes(32)),
     deviceTokens: createDeviceTokens(randomBytes(32), now),

@@ -9,7 +9,7 @@ import {
   startRedis,
   type TestRedis,
 } from "#tests/support/database/redis.ts";
-import { createRedisThrottle } from "./redis-throttle.ts";
+import { RedisThrottle } from "./redis-throttle.ts";
 import { testThrottleContract } from "./throttle.contract.ts";
 import { CALLS_OF_NETWORK, type Throttle, type ThrottleLimits, throttleLimits } from "./throttle.ts";
 
@@ -35,7 +35,7 @@ async function connectedThrottle(
   const lines: string[] = [];
   const logger = pino({ level: "info" }, { write: (line: string) => void lines.push(JSON.parse(line).msg) });
   const metrics = createMetrics("test");
-  const throttle = createRedisThrottle({
+  const throttle = new RedisThrottle({
     url: redis.url,
     limits,
     secret: SECRET,

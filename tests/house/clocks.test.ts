@@ -42,7 +42,7 @@ test("identity-service and token-service ask whether their clock is right before
     /serveRpc\(service, config, \[sql\], register, \{\s*assertClock: database\.assertClock\b/,
   );
   expect(main).toMatch(/createClientLimits\(steadyNow\)/);
-  expect(main).toMatch(/createMemoryThrottle\(\{[^}]*now: steadyNow \}\)/);
+  expect(main).toMatch(/new MemoryThrottle\(\{[^}]*now: steadyNow \}\)/);
   expect(main).toMatch(/localNow: steadyNow/);
   expect(mainOf("token-service")).toMatch(/^ {2}assertClock: database\.assertClock,$/m);
 });
