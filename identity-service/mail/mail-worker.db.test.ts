@@ -100,7 +100,7 @@ function startWithoutPolls(worker: ReturnType<typeof createMailWorker>): void {
   vi.useRealTimers();
 }
 
-/** Fails until told otherwise. */
+/** Fails until `isBroken` is false. */
 function brokenDatabase(statement: string) {
   const state = { isBroken: true, failures: 0 };
   const sql = new Proxy(database.sql, {
