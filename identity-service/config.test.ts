@@ -201,12 +201,12 @@ test("no mail server is no problem, and mail templates are checked all the same"
   const templates = join(folder, "templates");
   cpSync(BUILT_IN_MAIL_TEMPLATES, templates, { recursive: true });
   expect(problemsOf({ MAIL_TEMPLATES_DIR: templates })).toBe("");
-  writeFileSync(join(templates, "refresh-reuse.html"), "{{password}}");
-  rmSync(join(templates, "refresh-reuse.txt"));
+  writeFileSync(join(templates, "layout.html"), "{{content}}{{password}}");
+  rmSync(join(templates, "en/refresh-reuse.txt"));
   expect(problemsOf({ MAIL_TEMPLATES_DIR: templates })).toBe(
     "The configuration cannot be used:\n" +
-      "  MAIL_TEMPLATES_DIR: refresh-reuse.txt cannot be read (ENOENT)\n" +
-      "  MAIL_TEMPLATES_DIR: refresh-reuse.html has the unknown placeholder {{password}}",
+      "  MAIL_TEMPLATES_DIR: layout.html has the unknown placeholder {{password}}\n" +
+      "  MAIL_TEMPLATES_DIR: en/refresh-reuse.txt cannot be read (ENOENT)",
   );
 });
 

@@ -19,7 +19,7 @@ import type { RelyingParty } from "../oauth/relying-party.ts";
 import type { SessionTokens } from "../sessions/token-service-client.ts";
 import { proveCredentials, sessionAt, soon, testDeps } from "../testing/test-deps.ts";
 import { readOutbox } from "../testing/test-mails.ts";
-import { createMemoryThrottle } from "../throttle/memory-throttle.ts";
+import { MemoryThrottle } from "../throttle/memory-throttle.ts";
 import { throttleLimits } from "../throttle/throttle.ts";
 import { changeEmail } from "./change-email.ts";
 import { confirmEmailChange } from "./confirm-email-change.ts";
@@ -180,7 +180,7 @@ async function squatted() {
   await emptyTables(database.ownerSql, "mail_outbox", "security_events");
   sessions.clear();
   const limits = throttleLimits({ network: 10_000, everything: 100_000 });
-  deps.throttle = createMemoryThrottle({ limits, now: () => deps.now().getTime() });
+  deps.throttle = new MemoryThrottle({ limits, now: () => deps.now().getTime() });
   const victim = `victim-${count}@example.com`;
   const evil = `attacker-${count}@evil.example`;
   const person = { email: victim, password: THEIRS, firstName: "E", lastName: "V" };

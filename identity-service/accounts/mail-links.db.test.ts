@@ -12,7 +12,7 @@ import { deleteOldLinks } from "../mail/make-link.ts";
 import { ANNA, proveCredentials, soon, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
 import { readOutbox, tokensIn } from "../testing/test-mails.ts";
 import { rememberNetwork } from "../throttle/known-network.ts";
-import { createMemoryThrottle } from "../throttle/memory-throttle.ts";
+import { MemoryThrottle } from "../throttle/memory-throttle.ts";
 import { throttleLimits } from "../throttle/throttle.ts";
 import { forgotPassword, resendVerification } from "./mail-a-link.ts";
 import { register } from "./register.ts";
@@ -234,7 +234,7 @@ test("asking is answered before anything is looked up, alike for every address",
 
 test("a network that requests too many mails gets 429, whatever their recipients, and others do not", async () => {
   const limits = throttleLimits({ network: 100, everything: 100, callsOfNetwork: 3, calls: 5 });
-  const limited = { ...deps, throttle: createMemoryThrottle({ limits, now: () => deps.now().getTime() }) };
+  const limited = { ...deps, throttle: new MemoryThrottle({ limits, now: () => deps.now().getTime() }) };
   const run = vi.spyOn(deps.afterAnswer, "run");
   const asked = Array.from({ length: 9 }, (_, index) => ({
     email: index % 2 === 0 ? ANNA.email : "nobody@example.com",
@@ -253,7 +253,7 @@ test("a network that requests too many mails gets 429, whatever their recipients
 /** Deps whose strangers' budget is used up. */
 async function flooded() {
   const limits = throttleLimits({ network: 100, everything: 100, callsOfNetwork: 10, calls: 2 });
-  const throttle = createMemoryThrottle({ limits, now: () => deps.now().getTime() });
+  const throttle = new MemoryThrottle({ limits, now: () => deps.now().getTime() });
   for (let index = 0; index < 3; index += 1) {
     for (const kind of ["forgot_password", "resend_verification"] as const)
       await throttle.spend({ kind, clientIp: `198.51.100.${index}` });
@@ -303,7 +303,7 @@ test("a flood of strangers: a known device is answered alike for every address, 
 
 test("a known device keeps its calls for a flood of strangers", async () => {
   const limits = throttleLimits({ network: 100, everything: 100, callsOfNetwork: 20, calls: 5 });
-  const limited = { ...deps, throttle: createMemoryThrottle({ limits, now: () => deps.now().getTime() }) };
+  const limited = { ...deps, throttle: new MemoryThrottle({ limits, now: () => deps.now().getTime() }) };
   const asked = { ...phone(), email: "nobody@example.com" };
   for (let index = 0; index < 10; index += 1) await forgotPassword(limited, asked);
   await expect(forgotPassword(limited, asked)).rejects.toMatchObject({ code: "too_many_requests" });
@@ -312,7 +312,7 @@ test("a known device keeps its calls for a flood of strangers", async () => {
 
 test("neighbours use up the network's budget: a known device behind it asks all the same", async () => {
   const limits = throttleLimits({ network: 100, everything: 100, callsOfNetwork: 1, calls: 100 });
-  const limited = { ...deps, throttle: createMemoryThrottle({ limits, now: () => deps.now().getTime() }) };
+  const limited = { ...deps, throttle: new MemoryThrottle({ limits, now: () => deps.now().getTime() }) };
   const neighbour = { ...ANNA, clientIp: "192.0.2.1" };
   await forgotPassword(limited, { ...neighbour, email: "nobody@example.com" });
   await expect(forgotPassword(limited, neighbour)).rejects.toMatchObject({ limit: 1 });
@@ -343,7 +343,7 @@ test("strangers take all of their places: known devices and networks have places
 
 test("links that are tried out are counted for their network, before they are looked up", async () => {
   const limits = throttleLimits({ network: 100, everything: 100, callsOfNetwork: 5 });
-  const limited = { ...deps, throttle: createMemoryThrottle({ limits, now: () => deps.now().getTime() }) };
+  const limited = { ...deps, throttle: new MemoryThrottle({ limits, now: () => deps.now().getTime() }) };
   const token = await askForReset();
   const tryOut = (link: string) =>
     resetPassword(limited, { token: link, newPassword: NEW, clientIp: "192.0.2.1" }, context());
@@ -472,7 +472,7 @@ test("an account that is erased while its link is used is refused like a wrong l
 
 test("an account that is erased while its password is reset is refused like a wrong link", async () => {
   const token = await askForReset();
-  const { spend } = deps.throttle;
+  const spend = deps.throttle.spend.bind(deps.throttle);
   deps.throttle.spend = async (call) => {
     await database.ownerSql`delete from users`;
     return spend(call);
@@ -522,7 +522,7 @@ test("a verification mail that is not sent invalidates no earlier link", async (
 test("a valid reset link works even if strangers have used up all calls", async () => {
   const token = await askForReset();
   const limits = throttleLimits({ network: 100, everything: 100, calls: 1 });
-  const limited = { ...deps, throttle: createMemoryThrottle({ limits, now: () => deps.now().getTime() }) };
+  const limited = { ...deps, throttle: new MemoryThrottle({ limits, now: () => deps.now().getTime() }) };
   await limited.throttle.spend({ kind: "reset_password", clientIp: "198.51.100.1" });
   await expect(reset("A".repeat(43), NEW, limited)).rejects.toMatchObject({ code: "too_many_requests" });
   await reset(token, NEW, limited);

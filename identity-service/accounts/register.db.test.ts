@@ -7,7 +7,7 @@ import { createTestDatabase, type TestDatabase } from "#tests/support/database/p
 import { noticeId } from "../mail/notice-id.ts";
 import { createHashShare } from "../passwords/hash-share.ts";
 import { soon, testDeps } from "../testing/test-deps.ts";
-import { createMemoryThrottle } from "../throttle/memory-throttle.ts";
+import { MemoryThrottle } from "../throttle/memory-throttle.ts";
 import { throttleLimits } from "../throttle/throttle.ts";
 import { lockAddresses } from "../users/user-store.ts";
 import { type Registration, register } from "./register.ts";
@@ -85,7 +85,7 @@ test("without disclosure, writing takes at least 50 ms, for a new and for a take
 
 test("a network over its budget is refused before any hash, and no other is", async () => {
   const limits = throttleLimits({ network: 100, everything: 100, callsOfNetwork: 3 });
-  const limited = { ...deps, throttle: createMemoryThrottle({ limits, now: () => deps.now().getTime() }) };
+  const limited = { ...deps, throttle: new MemoryThrottle({ limits, now: () => deps.now().getTime() }) };
   deps.argon2.hash.mockClear();
   const attempts = Array.from({ length: 20 }, (_, index) =>
     register(limited, { ...ANNA, email: `anna${index}@example.com`, clientIp: `2001:db8::${index}` }, soon()),

@@ -23,7 +23,7 @@ import {
   type TestDeps,
 } from "../testing/test-deps.ts";
 import { readOutbox, tokensIn } from "../testing/test-mails.ts";
-import { createMemoryThrottle } from "../throttle/memory-throttle.ts";
+import { MemoryThrottle } from "../throttle/memory-throttle.ts";
 import { throttleLimits } from "../throttle/throttle.ts";
 import { completeMfaLogin } from "./complete-mfa-login.ts";
 import { logIn } from "./log-in.ts";
@@ -48,7 +48,7 @@ beforeEach(async () => {
   const started = await startWithAnna(database);
   nowMs = Date.parse("2031-01-02T00:04:05.678Z");
   const limits = throttleLimits({ network: 10_000, everything: 100_000 });
-  const throttle = createMemoryThrottle({ limits, now: () => nowMs });
+  const throttle = new MemoryThrottle({ limits, now: () => nowMs });
   deps = { ...started.deps, throttle, now: () => new Date(nowMs) };
   userId = started.userId;
   await proveCredentials(database.ownerSql, userId);

@@ -10,7 +10,7 @@ import { register } from "../accounts/register.ts";
 import { hasNoticeBudget } from "../mail/notice-budget.ts";
 import { createHashShare } from "../passwords/hash-share.ts";
 import { soon, testDeps } from "../testing/test-deps.ts";
-import { createMemoryThrottle } from "../throttle/memory-throttle.ts";
+import { MemoryThrottle } from "../throttle/memory-throttle.ts";
 import { throttleLimits } from "../throttle/throttle.ts";
 import type { NewAccount } from "../users/account.ts";
 import { type LoginAttempt, logIn as logInWith } from "./log-in.ts";
@@ -48,7 +48,7 @@ afterAll(() => database.drop());
 
 function limitTo(network: number, everything = 100_000): void {
   const limits = throttleLimits({ network, everything });
-  deps.throttle = createMemoryThrottle({ limits, now: () => nowMs });
+  deps.throttle = new MemoryThrottle({ limits, now: () => nowMs });
 }
 const logIn = (attempt: Partial<LoginAttempt> = {}) =>
   logInWith(
@@ -478,7 +478,7 @@ test("of a locked account the work is that of any other address, and its own has
 
 test("a known device or own network counts as known in the hash share, and the throttle gets which it is", async () => {
   const standings: unknown[] = [];
-  const { take } = deps.throttle;
+  const take = deps.throttle.take.bind(deps.throttle);
   deps.throttle.take = async (guess) => {
     standings.push([guess.deviceId, guess.standing]);
     return take(guess);
@@ -509,7 +509,7 @@ test("a known device or own network counts as known in the hash share, and the t
 describe("right logins of one account", () => {
   const limitLogins = (logins: number) => {
     const limits = throttleLimits({ network: 1_000, everything: 1_000, logins });
-    deps.throttle = createMemoryThrottle({ limits, now: () => nowMs });
+    deps.throttle = new MemoryThrottle({ limits, now: () => nowMs });
   };
   const home = { clientIp: "203.0.113.7" };
 

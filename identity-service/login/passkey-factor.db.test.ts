@@ -23,7 +23,7 @@ import {
   startWithAnna,
   type TestDeps,
 } from "../testing/test-deps.ts";
-import { createMemoryThrottle } from "../throttle/memory-throttle.ts";
+import { MemoryThrottle } from "../throttle/memory-throttle.ts";
 import { throttleLimits } from "../throttle/throttle.ts";
 import type { Role } from "../users/account.ts";
 import { getAccount } from "../users/get-account.ts";
@@ -202,7 +202,7 @@ describe("the second factor of a login", () => {
     const { device } = await withPasskey();
     const { tempToken, passkey } = await askedForPasskey();
     const limits = throttleLimits({ network: 1_000, everything: 1_000 });
-    deps.throttle = createMemoryThrottle({ limits, now: () => nowMs });
+    deps.throttle = new MemoryThrottle({ limits, now: () => nowMs });
     const thief = { email: ANNA.email, password: ANNA.password, ...NEW_DEVICE, clientIp: "198.51.100.9" };
     const outcomes: string[] = [];
     for (let count = 0; count < 61; count += 1) {

@@ -41,7 +41,7 @@ export function createAfterAnswer({ maxPending, logger }: AfterAnswerOptions): A
     }
     workers -= 1;
     if (!isEmpty()) return;
-    for (const tell of onEmpty) tell();
+    for (const resolve of onEmpty) resolve();
     onEmpty = [];
   };
   return {

@@ -2,7 +2,7 @@ import { isIPv4 } from "node:net";
 import { z } from "zod";
 import { booleanSchema, integerSchema, readableFileSchema, secretFileSchema } from "#kit/config/config.ts";
 import { canonicalEmail } from "#kit/values/canonical-email.ts";
-import { BUILT_IN_MAIL_TEMPLATES, loadMailTemplates } from "./mail-templates.ts";
+import { BUILT_IN_MAIL_TEMPLATES, MailTemplates } from "./mail-templates.ts";
 
 export interface SmtpServer {
   /** IPv6 without brackets. */
@@ -67,9 +67,9 @@ const mailAddressSchema = z.string().transform((text, context): MailAddress => {
 });
 
 const mailTemplatesSchema = z.string().transform((directory, context) => {
-  const { templates, problems } = loadMailTemplates(directory);
-  for (const problem of problems) context.addIssue({ code: "custom", message: problem });
-  return problems.length === 0 ? templates : z.NEVER;
+  const templates = new MailTemplates(directory);
+  for (const problem of templates.problems) context.addIssue({ code: "custom", message: problem });
+  return templates.problems.length === 0 ? templates : z.NEVER;
 });
 
 export const mailConfig = {

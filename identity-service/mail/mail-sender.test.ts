@@ -368,7 +368,7 @@ test("an international domain goes as punycode, to a server without SMTPUTF8 too
   expect(bytes).toMatch(/^[\0-\x7f]*$/);
 });
 
-test("mails to addresses beyond ASCII share five connections, and what one of them meets is told of it alone", async () => {
+test("mails to addresses beyond ASCII share five connections, and what one of them meets is reported of it alone", async () => {
   let most = 0;
   let open = 0;
   const smtp = await serve({

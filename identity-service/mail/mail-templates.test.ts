@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { MAILS, type MailName } from "./mail.ts";
-import { BUILT_IN_MAIL_TEMPLATES, loadMailTemplates, MailRenderError } from "./mail-templates.ts";
+import { BUILT_IN_MAIL_TEMPLATES, MailRenderError, MailTemplates } from "./mail-templates.ts";
 
 let folder: string;
 beforeEach(() => {
@@ -13,16 +13,21 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 const VALUES = { occurredAt: "2031-01-02 03:04:05 UTC", ip: "203.0.113.7", browser: "Firefox on Linux" };
-const put = (part: string, text: string) => writeFileSync(join(folder, `refresh-reuse.${part}`), text);
-const problems = () => loadMailTemplates(folder).problems;
-const render = (values: Record<string, string>) =>
-  loadMailTemplates(folder).templates.render("refresh-reuse", values);
+const LINK = "https://gatehouse.example/auth/reset-password?token=abc&x=1";
+const put = (file: string, text: string) => writeFileSync(join(folder, file), text);
+/** Of the mail that tests change, in a layout that shows nothing else. */
+const putBody = (body: string) => {
+  put("layout.html", "{{content}}");
+  put("en/refresh-reuse.txt", `Session ended\n\n${body}`);
+};
+const problems = () => new MailTemplates(folder).problems;
+const render = (values: Record<string, string>) => new MailTemplates(folder).render("refresh-reuse", values);
 
 test.each(Object.entries(MAILS))(
   "the built-in %s has no problem and shows each of its values as text and as HTML",
   (name, placeholders) => {
-    const { templates, problems: found } = loadMailTemplates(BUILT_IN_MAIL_TEMPLATES);
-    expect(found).toEqual([]);
+    const templates = new MailTemplates(BUILT_IN_MAIL_TEMPLATES);
+    expect(templates.problems).toEqual([]);
     const values = Object.fromEntries(placeholders.map((placeholder) => [placeholder, `the ${placeholder}`]));
     const { subject, text, html } = templates.render(name as MailName, values);
     for (const value of Object.values(values)) {
@@ -31,40 +36,67 @@ test.each(Object.entries(MAILS))(
     }
     expect(`${subject}${text}${html}`).not.toContain("{{");
     expect(html).toMatch(/<html lang="en">/);
+    expect(html).toContain(`<title>${subject}</title>`);
+    expect(html.includes('class="button"')).toBe("link" in values);
   },
 );
 
 test("an operator's templates take the place of ours", () => {
-  put("subject", "  Sitzung beendet: {{ip}}\n");
-  put("txt", "{{browser}} {{browser}}");
-  put("html", "<p>{{browser}}</p>");
+  put("layout.html", "<i>{{subject}}</i>{{content}}<hr>{{footer}} <p lang={{language}}>");
+  put("en/footer.txt", "ACME & Co.");
+  put("en/refresh-reuse.txt", "  Sitzung beendet: {{ip}}\r\n\r\n{{browser}} {{browser}}\r\n\r\nEnde\r\n");
   expect(render(VALUES)).toEqual({
     subject: "Sitzung beendet: 203.0.113.7",
-    text: "Firefox on Linux Firefox on Linux",
-    html: "<p>Firefox on Linux</p>",
+    text: "Sitzung beendet: 203.0.113.7\n\nFirefox on Linux Firefox on Linux\n\nEnde\n\nACME & Co.\n",
+    html:
+      "<i>Sitzung beendet: 203.0.113.7</i><p>Firefox on Linux Firefox on Linux</p>\n<p>Ende</p><hr>" +
+      "<p>ACME &amp; Co.</p> <p lang=en>",
   });
+});
+
+test("one text is paragraphs, facts and a button in HTML, and stays as it is in plain text", () => {
+  const texts = new Map([
+    ["reset-password", "Reset\n\nChoose <one>:\n{{link}}\n\nOr open {{link}} later."],
+    ["new-device", "Login\n\nTime: {{occurredAt}}\nIP & port: {{ip}}\n\nNote: see {{browser}}"],
+  ]);
+  put("layout.html", "{{content}}");
+  for (const [name, text] of texts) put(`en/${name}.txt`, text);
+  const templates = new MailTemplates(folder);
+  const href = '<a href="https://gatehouse.example/auth/reset-password?token=abc&amp;x=1">';
+  const anchor = `${href}https://gatehouse.example/auth/reset-password?token=abc&amp;x=1</a>`;
+  const reset = templates.render("reset-password", { link: LINK });
+  expect(reset.text).toContain(`Choose <one>:\n${LINK}\n\nOr open ${LINK} later.`);
+  expect(reset.html).toBe(
+    `<p class="button">${href}Choose &lt;one&gt;</a></p>\n<p class="address">${anchor}</p>\n<p>Or open ${anchor} later.</p>`,
+  );
+  expect(templates.render("new-device", VALUES).html).toBe(
+    '<table>\n<tr><th scope="row">Time</th><td>2031-01-02 03:04:05 UTC</td></tr>\n' +
+      '<tr><th scope="row">IP &amp; port</th><td>203.0.113.7</td></tr>\n</table>\n<p>Note: see Firefox on Linux</p>',
+  );
 });
 
 test("values are escaped in HTML and unchanged in text", () => {
-  put("txt", "{{browser}}");
-  put("html", '<p title="{{browser}}">{{browser}}</p>');
+  put("layout.html", "<title>{{subject}}</title>{{content}}");
+  put("en/refresh-reuse.txt", "{{browser}}\n\n{{browser}}");
   const browser = `<script>alert("1")</script> & 'more'`;
   const escaped = "&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt; &amp; &#39;more&#39;";
-  expect(render({ ...VALUES, browser })).toMatchObject({
-    text: browser,
-    html: `<p title="${escaped}">${escaped}</p>`,
-  });
+  const { subject, text, html } = render({ ...VALUES, browser });
+  expect(subject).toBe(browser);
+  expect(text).toContain(`${browser}\n\n${browser}\n\n`);
+  expect(html).toBe(`<title>${escaped}</title><p>${escaped}</p>`);
 });
 
-test("a value that looks like a placeholder, or like a replacement pattern, is no more than text", () => {
-  put("txt", "{{browser}}|{{ip}}");
-  expect(render({ ...VALUES, browser: "{{ip}} $& $1 $`" }).text).toBe("{{ip}} $& $1 $`|203.0.113.7");
+test("a value that looks like a placeholder, a replacement pattern or a fact is no more than text", () => {
+  putBody("{{browser}}|{{ip}}");
+  const { text, html } = render({ ...VALUES, browser: "{{ip}} $& $1 {{content}}: " });
+  expect(text).toContain("\n\n{{ip}} $& $1 {{content}}: |203.0.113.7\n\n");
+  expect(html).toBe("<p>{{ip}} $&amp; $1 {{content}}: |203.0.113.7</p>");
 });
 
 test.each(["\r\nBcc: eve@evil.example", "\n", "\r", "\u0000", "\u2028", "\u0085"])(
   "a value with %j in it is refused, and its text is not repeated",
   (end) => {
-    put("subject", "From {{ip}}");
+    put("en/refresh-reuse.txt", "From {{ip}}\n\nText");
     const refused = expect.objectContaining({ message: "{{ip}} is more than one line" });
     expect(() => render({ ...VALUES, ip: `secret${end}` })).toThrow(MailRenderError);
     expect(() => render({ ...VALUES, ip: `secret${end}` })).toThrow(refused);
@@ -76,33 +108,40 @@ test("a value that is missing is refused, also one that every object has", () =>
   expect(() => render({})).toThrow(MailRenderError);
 });
 
+const MAIL = "en/refresh-reuse.txt";
+
 test.each([
-  ["subject", "", "refresh-reuse.subject is empty"],
-  ["subject", "one\ntwo", "refresh-reuse.subject is more than one line"],
-  ["subject", "x".repeat(201), "refresh-reuse.subject has more than 200 characters"],
-  ["txt", " \n", "refresh-reuse.txt is empty"],
-  ["txt", "{{password}}", "refresh-reuse.txt has the unknown placeholder {{password}}"],
-  ["txt", "{{toString}}", "refresh-reuse.txt has the unknown placeholder {{toString}}"],
-  ["html", "{{ ip }}", "refresh-reuse.html has a {{ that does not begin a placeholder"],
-  ["html", "{{ip}", "refresh-reuse.html has a {{ that does not begin a placeholder"],
-  ["html", "x".repeat(65_537), "refresh-reuse.html has more than 65536 characters"],
-])("a .%s of %j is refused", (part, text, problem) => {
-  put(part, text);
-  expect(problems()).toEqual([problem]);
+  [MAIL, " \n", "is empty"],
+  [MAIL, "Subject", "does not begin with a subject and an empty line"],
+  [MAIL, "Subject\nText\n\nText", "does not begin with a subject and an empty line"],
+  [MAIL, "one\rtwo\n\nText", "has a subject of more than one line"],
+  [MAIL, "one\u2028two\n\nText", "has a subject of more than one line"],
+  [MAIL, `${"x".repeat(201)}\n\nText`, "has a subject with more than 200 characters"],
+  [MAIL, "Subject\n\n{{password}}", "has the unknown placeholder {{password}}"],
+  [MAIL, "Subject\n\n{{toString}}", "has the unknown placeholder {{toString}}"],
+  [MAIL, "{{ ip }}\n\nText", "has a {{ that does not begin a placeholder"],
+  [MAIL, "Subject\n\n{{ip}", "has a {{ that does not begin a placeholder"],
+  [MAIL, `Subject\n\n${"x".repeat(65_537)}`, "has more than 65536 characters"],
+  ["en/footer.txt", "{{ip}}", "has the unknown placeholder {{ip}}"],
+  ["layout.html", "{{content}}{{ip}}", "has the unknown placeholder {{ip}}"],
+  ["layout.html", "{{subject}}", "has no {{content}}"],
+])("a %s of %j is refused", (file, text, problem) => {
+  put(file, text);
+  expect(problems()).toEqual([`${file} ${problem}`]);
 });
 
 test("styles may have braces", () => {
-  put("html", "<style>@media print{p{color:red}}</style>{{ip}}");
+  put("layout.html", "<style>@media print{p{color:red}}</style>{{content}}");
   expect(problems()).toEqual([]);
 });
 
 test("every problem is named, whatever else lies in the folder", () => {
-  rmSync(join(folder, "refresh-reuse.txt"));
-  put("html", "{{one}} {{two}}");
-  writeFileSync(join(folder, "README.md"), "{{not a template}}");
+  rmSync(join(folder, "en/footer.txt"));
+  put(MAIL, "{{one}}\n\n{{two}}");
+  put("README.md", "{{not a template}}");
   expect(problems()).toEqual([
-    "refresh-reuse.txt cannot be read (ENOENT)",
-    "refresh-reuse.html has the unknown placeholder {{one}}",
-    "refresh-reuse.html has the unknown placeholder {{two}}",
+    "en/footer.txt cannot be read (ENOENT)",
+    "en/refresh-reuse.txt has the unknown placeholder {{one}}",
+    "en/refresh-reuse.txt has the unknown placeholder {{two}}",
   ]);
 });

@@ -2,87 +2,104 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { escapeHtml } from "#kit/values/escape-html.ts";
 import { MAILS, type MailContent, type MailName } from "./mail.ts";
+import { htmlOf } from "./mail-html.ts";
+import { fillIn, placeholderProblems } from "./placeholders.ts";
 
 export const BUILT_IN_MAIL_TEMPLATES = join(import.meta.dirname, "mail-templates");
 
-const PARTS = ["subject", "txt", "html"] as const;
-type Part = (typeof PARTS)[number];
+/** The only one so far: its folder has one file for each mail. */
+const LANGUAGE = "en";
+const LAYOUT = "layout.html";
+const FOOTER = `${LANGUAGE}/footer.txt`;
+const fileOf = (name: string) => `${LANGUAGE}/${name}.txt`;
 
-const PLACEHOLDER = /\{\{([A-Za-z]+)\}\}/;
 const MAX_FILE_CHARACTERS = 65_536;
 const MAX_SUBJECT_CHARACTERS = 200;
 /** Breaks a header line. */
 const CONTROL_CHARACTER = /[\p{Cc}\p{Zl}\p{Zp}]/u;
-
-/** Text and placeholders in turn. */
-type Pieces = readonly string[];
-
-export interface MailTemplates {
-  /** Escapes values in the HTML part. @throws {MailRenderError} for a missing or multi-line value. */
-  render(name: MailName, values: Readonly<Record<string, string>>): MailContent;
-}
 
 /** Names the placeholder, never the value. */
 export class MailRenderError extends Error {
   override readonly name = "MailRenderError";
 }
 
-/** `{{name}}` placeholders. Returns all problems. */
-export function loadMailTemplates(directory: string): { templates: MailTemplates; problems: string[] } {
-  const texts = new Map<string, Pieces>();
-  const problems: string[] = [];
-  for (const [name, placeholders] of Object.entries(MAILS)) {
-    for (const part of PARTS) {
-      const file = `${name}.${part}`;
-      const text = readText(join(directory, file), part);
-      const pieces = text.content?.split(PLACEHOLDER) ?? [];
-      texts.set(file, pieces);
-      const found = text.problem === undefined ? problemsOf(pieces, placeholders) : [text.problem];
-      problems.push(...found.map((problem) => `${file} ${problem}`));
+/** Each mail is written once, as plain text after its subject and an empty line. The layout makes HTML of it. */
+export class MailTemplates {
+  /** If there are any, nothing can be rendered. */
+  readonly problems: string[] = [];
+  readonly #directory: string;
+  readonly #texts = new Map<string, string>();
+
+  constructor(directory: string) {
+    this.#directory = directory;
+    this.#read(LAYOUT, ["language", "subject", "content", "footer"]);
+    if (this.#texts.get(LAYOUT)?.includes("{{content}}") === false) {
+      this.problems.push(`${LAYOUT} has no {{content}}`);
+    }
+    this.#read(FOOTER, []);
+    for (const [name, placeholders] of Object.entries(MAILS)) {
+      const text = this.#read(fileOf(name), placeholders);
+      const problem = text === undefined ? undefined : subjectProblem(text);
+      if (problem !== undefined) this.problems.push(`${fileOf(name)} ${problem}`);
     }
   }
-  const fill = (name: MailName, part: Part, insert: (placeholder: string) => string) =>
-    (texts.get(`${name}.${part}`) ?? [])
-      .map((piece, index) => (index % 2 === 0 ? piece : insert(piece)))
-      .join("");
-  const templates: MailTemplates = {
-    render(name, values) {
-      const line = (placeholder: string) => lineOf(values, placeholder);
-      return {
-        subject: fill(name, "subject", line),
-        text: fill(name, "txt", line),
-        html: fill(name, "html", (placeholder) => escapeHtml(line(placeholder))),
-      };
-    },
-  };
-  return { templates, problems };
+
+  /** Escapes values in the HTML part. @throws {MailRenderError} for a missing or multi-line value. */
+  render(name: MailName, values: Readonly<Record<string, string>>): MailContent {
+    const insert = (placeholder: string) => lineOf(values, placeholder);
+    const [title, body] = subjectAndBody(this.#textOf(fileOf(name)));
+    const subject = fillIn(title, insert);
+    const footer = this.#textOf(FOOTER);
+    const parts: Record<string, string> = {
+      language: LANGUAGE,
+      subject: escapeHtml(subject),
+      content: htmlOf(body, insert),
+      footer: htmlOf(footer, insert),
+    };
+    return {
+      subject,
+      text: `${fillIn(`${title}\n\n${body}\n\n${footer}`, insert)}\n`,
+      html: fillIn(this.#textOf(LAYOUT), (part) => parts[part] ?? ""),
+    };
+  }
+
+  #read(file: string, placeholders: readonly string[]): string | undefined {
+    const { text, problem } = readText(join(this.#directory, file));
+    const problems = problem === undefined ? placeholderProblems(text, placeholders) : [problem];
+    this.problems.push(...problems.map((found) => `${file} ${found}`));
+    if (text !== undefined) this.#texts.set(file, text);
+    return text;
+  }
+
+  #textOf(file: string): string {
+    return this.#texts.get(file) ?? "";
+  }
 }
 
-function readText(
-  path: string,
-  part: Part,
-): { content: string; problem?: never } | { problem: string; content?: never } {
-  let content: string;
+function readText(path: string): { text: string; problem?: never } | { problem: string; text?: never } {
+  let text: string;
   try {
-    content = readFileSync(path, "utf8");
+    text = readFileSync(path, "utf8").replaceAll("\r\n", "\n").trim();
   } catch (error) {
     return { problem: `cannot be read (${(error as NodeJS.ErrnoException).code ?? "unreadable"})` };
   }
-  if (part === "subject") content = content.trim();
-  if (content.trim() === "") return { problem: "is empty" };
-  const limit = part === "subject" ? MAX_SUBJECT_CHARACTERS : MAX_FILE_CHARACTERS;
-  if (content.length > limit) return { problem: `has more than ${limit} characters` };
-  if (part === "subject" && CONTROL_CHARACTER.test(content)) return { problem: "is more than one line" };
-  return { content };
+  if (text === "") return { problem: "is empty" };
+  if (text.length > MAX_FILE_CHARACTERS)
+    return { problem: `has more than ${MAX_FILE_CHARACTERS} characters` };
+  return { text };
 }
 
-function problemsOf(pieces: Pieces, placeholders: readonly string[]): string[] {
-  const unknown = pieces.filter((piece, index) => index % 2 === 1 && !placeholders.includes(piece));
-  const isMalformed = pieces.some((piece, index) => index % 2 === 0 && piece.includes("{{"));
-  return [
-    ...unknown.map((name) => `has the unknown placeholder {{${name}}}`),
-    ...(isMalformed ? ["has a {{ that does not begin a placeholder"] : []),
-  ];
+function subjectAndBody(text: string): [subject: string, body: string] {
+  const [, subject = "", body = ""] = /^([^\n]+)\n\s*\n([\s\S]+)$/.exec(text) ?? [];
+  return [subject.trim(), body];
+}
+
+function subjectProblem(text: string): string | undefined {
+  const [subject] = subjectAndBody(text);
+  if (subject === "") return "does not begin with a subject and an empty line";
+  if (CONTROL_CHARACTER.test(subject)) return "has a subject of more than one line";
+  if (subject.length <= MAX_SUBJECT_CHARACTERS) return undefined;
+  return `has a subject with more than ${MAX_SUBJECT_CHARACTERS} characters`;
 }
 
 function lineOf(values: Readonly<Record<string, string>>, placeholder: string): string {

@@ -11,12 +11,12 @@ import { startTestSmtp, type TestSmtp } from "../testing/test-smtp.ts";
 import { createLinkTokens } from "./links.ts";
 import { claimDueMails, enqueueMail } from "./mail-outbox-store.ts";
 import { createMailSender, type MailSender } from "./mail-sender.ts";
-import { BUILT_IN_MAIL_TEMPLATES, loadMailTemplates } from "./mail-templates.ts";
+import { BUILT_IN_MAIL_TEMPLATES, MailTemplates } from "./mail-templates.ts";
 import { createMailWorker } from "./mail-worker.ts";
 
 const START_MS = Date.parse("2031-01-02T03:04:05Z");
 const DAY_S = 86_400;
-const { templates } = loadMailTemplates(BUILT_IN_MAIL_TEMPLATES);
+const templates = new MailTemplates(BUILT_IN_MAIL_TEMPLATES);
 
 let database: TestDatabase;
 let clockMs: number;
@@ -100,7 +100,7 @@ function startWithoutPolls(worker: ReturnType<typeof createMailWorker>): void {
   vi.useRealTimers();
 }
 
-/** Fails until told otherwise. */
+/** Fails until `isBroken` is false. */
 function brokenDatabase(statement: string) {
   const state = { isBroken: true, failures: 0 };
   const sql = new Proxy(database.sql, {

@@ -32,7 +32,7 @@ const TEMPLATES = Object.keys(MAILS) as MailName[];
  */
 export function createMailWorker(deps: {
   sql: Sql;
-  templates: MailTemplates;
+  templates: Pick<MailTemplates, "render">;
   linkTokens: Pick<LinkTokens, "completed">;
   /** Undefined: mails wait until they are too old. */
   sender: MailSender | undefined;

@@ -1,4 +1,4 @@
-/** Placeholders of the three files in `mail-templates/`. */
+/** Placeholders of the files in `mail-templates/`. */
 export const MAILS = {
   "refresh-reuse": ["occurredAt", "ip", "browser"],
   "mfa-enabled": ["occurredAt", "ip", "browser", "link"],

@@ -31,7 +31,7 @@ import { createHashShare } from "../passwords/hash-share.ts";
 import type { PasswordOwner } from "../passwords/prove-owner.ts";
 import { asOperator } from "../testing/as-operator.ts";
 import { proveCredentials, sessionAt, soon, testDeps } from "../testing/test-deps.ts";
-import { createMemoryThrottle } from "../throttle/memory-throttle.ts";
+import { MemoryThrottle } from "../throttle/memory-throttle.ts";
 import { throttleLimits } from "../throttle/throttle.ts";
 import { beginOAuthLogin, deleteExpiredOAuth } from "./begin-oauth-login.ts";
 import { completeOAuthLogin, type OAuthResult } from "./complete-oauth-login.ts";
@@ -464,7 +464,7 @@ test("an attacker's code in the victim's callback is worth nothing", async () =>
 
 test("one network cannot fill the table of flows: beyond its budget it is refused, and others are not", async () => {
   const limits = throttleLimits({ network: 10, everything: 100, callsOfNetwork: 1, calls: 100 });
-  deps.throttle = createMemoryThrottle({ limits, now: () => deps.now().getTime() });
+  deps.throttle = new MemoryThrottle({ limits, now: () => deps.now().getTime() });
   const codes = await Promise.all(Array.from({ length: 30 }, () => codeOf(begin())));
   expect(codes.filter((code) => code === "too_many_requests")).toHaveLength(20);
   expect(await database.ownerSql`select * from oauth_flows`).toHaveLength(10);
@@ -584,7 +584,7 @@ test.each([
 test("linking needs a session, and begins even if strangers have used up all calls", async () => {
   const user = await registered("someone@else.example");
   const limits = throttleLimits({ network: 10, everything: 100, calls: 1 });
-  deps.throttle = createMemoryThrottle({ limits, now: () => deps.now().getTime() });
+  deps.throttle = new MemoryThrottle({ limits, now: () => deps.now().getTime() });
   const codes = await Promise.all(Array.from({ length: 20 }, () => codeOf(begin())));
   expect(codes).toContain("too_many_requests");
   expect(await codeOf(begin({ linkTo: ownerOf(user.id) }))).toBe("done");
@@ -612,7 +612,7 @@ describe("the one-time code", () => {
 
   test("logins of one account at providers have a budget", async () => {
     const limits = throttleLimits({ network: 10, everything: 10, logins: 2 });
-    deps.throttle = createMemoryThrottle({ limits, now: () => deps.now().getTime() });
+    deps.throttle = new MemoryThrottle({ limits, now: () => deps.now().getTime() });
     const codes: string[] = [];
     for (let login = 0; login < 3; login += 1) codes.push(await codeOf(exchange(await newCode())));
     expect(codes).toEqual(["done", "done", "too_many_requests"]);

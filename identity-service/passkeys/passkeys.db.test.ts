@@ -12,7 +12,7 @@ import { beginPasskeyLogin, logInWithPasskey } from "../login/log-in-with-passke
 import type { Owner } from "../passwords/prove-owner.ts";
 import { asOperator } from "../testing/as-operator.ts";
 import { proveCredentials, soon, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
-import { createMemoryThrottle } from "../throttle/memory-throttle.ts";
+import { MemoryThrottle } from "../throttle/memory-throttle.ts";
 import { throttleLimits } from "../throttle/throttle.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
 import {
@@ -449,7 +449,7 @@ describe("login", () => {
   test("a network without a login begins at most its budget", async () => {
     const codes: string[] = [];
     const limits = throttleLimits({ network: 10, everything: 10, callsOfNetwork: 2 });
-    deps.throttle = createMemoryThrottle({ limits, now: () => nowMs });
+    deps.throttle = new MemoryThrottle({ limits, now: () => nowMs });
     for (let count = 0; count < 21; count += 1) codes.push(await codeOf(beginLogin()));
     expect(codes.filter((code) => code === "done")).toHaveLength(20);
     expect(codes.at(-1)).toBe("too_many_requests");
@@ -462,7 +462,7 @@ describe("login", () => {
 test("logins of one account with a passkey have a budget of their own", async () => {
   await enrol();
   const limits = throttleLimits({ network: 10, everything: 10, logins: 2 });
-  deps.throttle = createMemoryThrottle({ limits, now: () => nowMs });
+  deps.throttle = new MemoryThrottle({ limits, now: () => nowMs });
   const codes = [await codeOf(logIn()), await codeOf(logIn()), await codeOf(logIn())];
   expect(codes).toEqual(["done", "done", "too_many_requests"]);
 });

@@ -12,8 +12,8 @@ import { createHashQueue } from "../passwords/hash-queue.ts";
 import { createPasswordHasher, type PasswordHasher } from "../passwords/password-hasher.ts";
 import { createPepper } from "../passwords/pepper.ts";
 import { watchBreachList } from "../passwords/watch-breach-list.ts";
-import { createMemoryThrottle } from "../throttle/memory-throttle.ts";
-import { createRedisThrottle } from "../throttle/redis-throttle.ts";
+import { MemoryThrottle } from "../throttle/memory-throttle.ts";
+import { RedisThrottle } from "../throttle/redis-throttle.ts";
 import { shareOf, type Throttle, throttleLimits } from "../throttle/throttle.ts";
 
 // Each makes one part of the process from its configuration. What has to be stopped stops with the process.
@@ -81,8 +81,8 @@ export function openThrottle(service: ServiceProcess, config: Config): Throttle 
   const { logger, metrics } = service;
   const throttle =
     redisUrl === undefined
-      ? createMemoryThrottle({ limits: shareOf(limits, replicas), now: steadyNow })
-      : createRedisThrottle({
+      ? new MemoryThrottle({ limits: shareOf(limits, replicas), now: steadyNow })
+      : new RedisThrottle({
           ...redisSettings(config, redisUrl),
           limits,
           secret: config.DEVICE_KEY_FILE.bytes,

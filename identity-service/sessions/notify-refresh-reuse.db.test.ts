@@ -6,7 +6,7 @@ import { emptyTables } from "#tests/support/database/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { register } from "../accounts/register.ts";
 import { createMailSender } from "../mail/mail-sender.ts";
-import { BUILT_IN_MAIL_TEMPLATES, loadMailTemplates } from "../mail/mail-templates.ts";
+import { BUILT_IN_MAIL_TEMPLATES, MailTemplates } from "../mail/mail-templates.ts";
 import { createMailWorker } from "../mail/mail-worker.ts";
 import { soon, testDeps } from "../testing/test-deps.ts";
 import { startTestSmtp } from "../testing/test-smtp.ts";
@@ -66,7 +66,7 @@ test("one event reported fifty times at once to several processes is one mail", 
     server: { host: "127.0.0.1", port: smtp.port, isTlsFromStart: false, user: undefined },
     from: { name: "", address: "no-reply@gatehouse.example" },
   });
-  const { templates } = loadMailTemplates(BUILT_IN_MAIL_TEMPLATES);
+  const templates = new MailTemplates(BUILT_IN_MAIL_TEMPLATES);
   const replicas = Array.from({ length: 2 }, () => {
     const options = { ...deps, templates, sender, random: () => 0, metrics: createMetrics("test") };
     return createMailWorker(options);

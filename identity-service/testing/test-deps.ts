@@ -7,7 +7,7 @@ import { SHIPPED_ACCESS_FILE } from "#access-file/access-config.ts";
 import { parseAccessFile } from "#access-file/access-file.ts";
 import { AccessTable } from "#access-file/access-rules.ts";
 import type { Sql } from "#kit/database/postgres.ts";
-import { createLogger } from "#kit/telemetry/logger.ts";
+import { createLogger, type Logger } from "#kit/telemetry/logger.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { type EncryptionKey, parseEncryptionKey } from "#kit/values/key-cipher.ts";
 import type { AssuranceLevel } from "#token-client/assurance.ts";
@@ -38,7 +38,7 @@ import type {
   SessionTokens,
 } from "../sessions/token-service-client.ts";
 import { createDeviceTokens } from "../throttle/device-token.ts";
-import { createMemoryThrottle } from "../throttle/memory-throttle.ts";
+import { MemoryThrottle } from "../throttle/memory-throttle.ts";
 import { createNetworkDigests } from "../throttle/network-digests.ts";
 import { throttleLimits } from "../throttle/throttle.ts";
 import type { Role } from "../users/account.ts";
@@ -93,11 +93,9 @@ export const soon = () => Date.now() + 60_000;
 
 export type TestDeps = Awaited<ReturnType<typeof testDeps>>;
 
-/** The queue is never full, and the clock stands still. */
-export async function testDeps(sql: Sql, parameters = QUICK) {
+/** The queue is never full. */
+function countedPasswords(parameters: Argon2Parameters, logger: Logger) {
   const counted = { hash: vi.fn(argon2.hash), verify: vi.fn(argon2.verify) };
-  const logLines: string[] = [];
-  const logger = createLogger("test", "info", { write: (line) => void logLines.push(line) });
   const queue = createHashQueue({
     concurrency: 2,
     maxWaiting: 1_000,
@@ -105,52 +103,54 @@ export async function testDeps(sql: Sql, parameters = QUICK) {
     now: Date.now,
     metrics: createMetrics("test"),
   });
-  const passwords = createPasswordHasher({
-    argon2: counted,
-    parameters,
-    costKey: randomBytes(32),
-    queue,
-    logger,
-  });
-  const revokeUserSessions = vi.fn(async (_which: EndedUserSessions): Promise<readonly string[]> => []);
-  const revokeSession = vi.fn(async () => undefined);
-  const isSessionLive = vi.fn(async (_which: { sessionId: string; userId: string }) => true);
-  const raiseSession = vi.fn(async ({ acr }: NewProof): Promise<RaisedAccess> => {
-    return { accessToken: "raised", expiresInS: 900, acr };
-  });
-  const issueSession = vi.fn(async ({ userId }: NewSession): Promise<SessionTokens> => {
-    return {
-      accessToken: "access",
-      refreshToken: "refresh",
-      expiresInS: 900,
-      refreshExpiresInS: 604_800,
-      sessionId: uuidv7(),
-      userId,
-    };
-  });
-  const issueClientToken = vi.fn(async (_client: ProvenClient): Promise<ClientToken> => {
-    return { accessToken: "client access", expiresInS: 900 };
-  });
-  const revokeClientTokens = vi.fn(async (_ids: readonly string[]): Promise<void> => undefined);
+  const costKey = randomBytes(32);
+  return {
+    counted,
+    passwords: createPasswordHasher({ argon2: counted, parameters, costKey, queue, logger }),
+  };
+}
+
+function fakeTokenService() {
+  return {
+    issueSession: vi.fn(async ({ userId }: NewSession): Promise<SessionTokens> => {
+      return {
+        accessToken: "access",
+        refreshToken: "refresh",
+        expiresInS: 900,
+        refreshExpiresInS: 604_800,
+        sessionId: uuidv7(),
+        userId,
+      };
+    }),
+    raiseSession: vi.fn(async ({ acr }: NewProof): Promise<RaisedAccess> => {
+      return { accessToken: "raised", expiresInS: 900, acr };
+    }),
+    revokeUserSessions: vi.fn(async (_which: EndedUserSessions): Promise<readonly string[]> => []),
+    revokeSession: vi.fn(async () => undefined),
+    isSessionLive: vi.fn(async (_which: { sessionId: string; userId: string }) => true),
+    issueClientToken: vi.fn(async (_client: ProvenClient): Promise<ClientToken> => {
+      return { accessToken: "client access", expiresInS: 900 };
+    }),
+    revokeClientTokens: vi.fn(async (_ids: readonly string[]): Promise<void> => undefined),
+  };
+}
+
+/** The clock stands still. */
+export async function testDeps(sql: Sql, parameters = QUICK) {
+  const logLines: string[] = [];
+  const logger = createLogger("test", "info", { write: (line) => void logLines.push(line) });
+  const { counted, passwords } = countedPasswords(parameters, logger);
   const now = () => new Date("2031-01-02T03:04:05.678Z");
   const limits = throttleLimits({ network: 10_000, everything: 100_000 });
   return {
     sql,
     passwords,
-    throttle: createMemoryThrottle({ limits, now: () => now().getTime() }),
+    throttle: new MemoryThrottle({ limits, now: () => now().getTime() }),
     hashShare: createHashShare({ maxOfNetwork: 1_000, maxOfStrangers: 1_000 }),
     digestNetwork: createNetworkDigests(randomBytes(32)),
     deviceTokens: createDeviceTokens(randomBytes(32), now),
     passwordPolicy: { minLength: 8, common: COMMON_PASSWORDS },
-    tokenService: {
-      issueSession,
-      raiseSession,
-      revokeUserSessions,
-      revokeSession,
-      isSessionLive,
-      issueClientToken,
-      revokeClientTokens,
-    },
+    tokenService: fakeTokenService(),
     apiKeyIds: createApiKeyIds(sql),
     clientLimits: createClientLimits(() => now().getTime()),
     tokenIssuer: "https://gatehouse.example",

@@ -10,30 +10,30 @@ afterEach(() => vi.useRealTimers());
 
 /** The calls of a throttle with this admission, in order, for an attempt that comes to this verdict. */
 async function tried(admission: Admission, verdict: GuessVerdict = "none") {
-  const told: unknown[] = [];
+  const calls: unknown[] = [];
   const throttle = {
     turn: async (guess: unknown, waitMs: number) => {
-      told.push(["turn", guess, waitMs]);
-      return () => void told.push("done");
+      calls.push(["turn", guess, waitMs]);
+      return () => void calls.push("done");
     },
     take: async () => {
-      told.push("take");
+      calls.push("take");
       return admission;
     },
-    succeed: async () => void told.push("succeed"),
-    giveBack: async () => void told.push("giveBack"),
+    succeed: async () => void calls.push("succeed"),
+    giveBack: async () => void calls.push("giveBack"),
   };
-  const onLocked = () => void told.push("onLocked");
+  const onLocked = () => void calls.push("onLocked");
   const attempt = async () => {
     const counted = await countGuess(throttle, GUESS, 1_005_000, onLocked);
-    told.push("attempt");
+    calls.push("attempt");
     await counted.end(verdict);
     return { isLocked: counted.isLocked };
   };
   const result = await attempt().catch((error) => error);
-  const [[turn, guess, waitMs], ...rest] = told as [unknown[], ...unknown[]];
+  const [[turn, guess, waitMs], ...rest] = calls as [unknown[], ...unknown[]];
   expect([turn, guess]).toEqual(["turn", GUESS]);
-  return { result, told: rest, waitMs };
+  return { result, calls: rest, waitMs };
 }
 
 test("a turn is waited for until what the attempt still needs is left of the deadline", async () => {
@@ -41,21 +41,21 @@ test("a turn is waited for until what the attempt still needs is left of the dea
 });
 
 test.each<[string, GuessVerdict, string[]]>([
-  ["a right password is told to the throttle", "right", ["succeed"]],
+  ["a right password is reported to the throttle", "right", ["succeed"]],
   ["a wrong password stays counted", "wrong", []],
   ["no verdict is given back", "none", ["giveBack"]],
 ])("%s, and the turn ends", async (_what, verdict, expected) => {
   expect(await tried({ kind: "admitted" }, verdict)).toMatchObject({
     result: { isLocked: false },
-    told: ["take", "attempt", ...expected, "done"],
+    calls: ["take", "attempt", ...expected, "done"],
   });
 });
 
-test("the wrong password that locks the account is told, and only that", async () => {
+test("the wrong password that locks the account is reported, and only that", async () => {
   const admission = { kind: "admitted", locksIfWrong: true } as const;
-  expect((await tried(admission, "wrong")).told).toEqual(["take", "attempt", "onLocked", "done"]);
-  expect((await tried(admission, "none")).told).toEqual(["take", "attempt", "giveBack", "done"]);
-  expect((await tried(admission, "right")).told).toEqual(["take", "attempt", "succeed", "done"]);
+  expect((await tried(admission, "wrong")).calls).toEqual(["take", "attempt", "onLocked", "done"]);
+  expect((await tried(admission, "none")).calls).toEqual(["take", "attempt", "giveBack", "done"]);
+  expect((await tried(admission, "right")).calls).toEqual(["take", "attempt", "succeed", "done"]);
 });
 
 test.each<GuessVerdict>(["right", "wrong", "none"])(
@@ -63,15 +63,15 @@ test.each<GuessVerdict>(["right", "wrong", "none"])(
   async (verdict) => {
     expect(await tried({ kind: "locked" }, verdict)).toMatchObject({
       result: { isLocked: true },
-      told: ["take", "onLocked", "attempt", "done"],
+      calls: ["take", "onLocked", "attempt", "done"],
     });
   },
 );
 
 test("a refused attempt is not made, and its turn ends", async () => {
-  const { result, told } = await tried({ kind: "refused", retryAfterMs: 9_000, limit: 3 });
+  const { result, calls } = await tried({ kind: "refused", retryAfterMs: 9_000, limit: 3 });
   expect(result).toMatchObject({ code: "too_many_requests", retryAfterMs: 9_000, limit: 3 });
-  expect(told).toEqual(["take", "done"]);
+  expect(calls).toEqual(["take", "done"]);
 });
 
 test.each(["take", "succeed", "giveBack"] as const)(

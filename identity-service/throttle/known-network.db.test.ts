@@ -10,7 +10,7 @@ import { soon, testDeps } from "../testing/test-deps.ts";
 import type { Account } from "../users/account.ts";
 import { findAccountById } from "../users/account-store.ts";
 import { forgetOldNetworks, networkStanding } from "./known-network.ts";
-import { createMemoryThrottle } from "./memory-throttle.ts";
+import { MemoryThrottle } from "./memory-throttle.ts";
 import { spendOrRefuse } from "./spend-call.ts";
 import { throttleLimits } from "./throttle.ts";
 
@@ -130,7 +130,7 @@ test("with an account its networks go", async () => {
 });
 
 test("an owner without cookies gets in from home while strangers hammer; elsewhere not", async () => {
-  deps.throttle = createMemoryThrottle({
+  deps.throttle = new MemoryThrottle({
     limits: throttleLimits({ network: 100, everything: 300 }),
     now: () => deps.now().getTime(),
   });
@@ -141,7 +141,7 @@ test("an owner without cookies gets in from home while strangers hammer; elsewhe
 });
 
 test("when strangers have used up the shared budget, networks with recent logins are still admitted", async () => {
-  deps.throttle = createMemoryThrottle({
+  deps.throttle = new MemoryThrottle({
     limits: throttleLimits({ network: 100, everything: 5 }),
     now: () => deps.now().getTime(),
   });
@@ -155,7 +155,7 @@ test("when strangers have used up the shared budget, networks with recent logins
 
 test("when strangers have used up all calls of a kind, networks in use have a reserve, which is not endless", async () => {
   const limits = throttleLimits({ network: 100, everything: 100, callsOfNetwork: 10, calls: 5 });
-  deps.throttle = createMemoryThrottle({ limits, now: () => deps.now().getTime() });
+  deps.throttle = new MemoryThrottle({ limits, now: () => deps.now().getTime() });
   await comeIn(ada, HOME);
   const spend = (clientIp: string) =>
     spendOrRefuse(deps, { kind: "register", clientIp }).then(

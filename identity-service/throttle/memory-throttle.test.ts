@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createMemoryThrottle } from "./memory-throttle.ts";
+import { MemoryThrottle } from "./memory-throttle.ts";
 import { testThrottleContract } from "./throttle.contract.ts";
 import { throttleLimits } from "./throttle.ts";
 
@@ -8,13 +8,13 @@ testThrottleContract("the throttle in memory", async (limits) => {
   const pass = (ms: number) => {
     nowMs += ms;
   };
-  return { throttle: createMemoryThrottle({ limits, now: () => nowMs }), pass };
+  return { throttle: new MemoryThrottle({ limits, now: () => nowMs }), pass };
 });
 
 test("ten thousand accounts and networks take no more memory than the bound allows", async () => {
   const limits = throttleLimits({ network: 1_000, everything: 1e9 });
   const maxKeys = 2_000;
-  const throttle = createMemoryThrottle({ limits, now: () => 1.8e12, maxKeys });
+  const throttle = new MemoryThrottle({ limits, now: () => 1.8e12, maxKeys });
   for (let index = 0; index < 10_000; index += 1) {
     const clientIp = `10.${(index >> 16) & 255}.${(index >> 8) & 255}.${index & 255}`;
     await throttle.take({ account: `user${index}`, clientIp });
@@ -29,7 +29,7 @@ test("an account under attack is not forgotten while others come and go", {
   tags: "exhaustive",
 }, async () => {
   const limits = throttleLimits({ network: 1e6, everything: 1e9 });
-  const throttle = createMemoryThrottle({ limits, now: () => 1.8e12, maxKeys: 1_000 });
+  const throttle = new MemoryThrottle({ limits, now: () => 1.8e12, maxKeys: 1_000 });
   for (let index = 0; index < 5_000; index += 1) {
     await throttle.take({ account: `user${index}`, clientIp: `192.0.2.${index % 256}` });
     if (index % 100 === 0) await throttle.take({ account: "ada", clientIp: "198.51.100.1" });
@@ -39,7 +39,7 @@ test("an account under attack is not forgotten while others come and go", {
 
 test("four failures are forgotten a day after the last", async () => {
   let nowMs = 1.8e12;
-  const throttle = createMemoryThrottle({
+  const throttle = new MemoryThrottle({
     limits: throttleLimits({ network: 100, everything: 100 }),
     now: () => nowMs,
   });
@@ -57,7 +57,7 @@ const DAY_MS = 24 * 3_600_000;
 function throttleAt(startMs: number, maxKeys?: number) {
   let nowMs = startMs;
   const limits = throttleLimits({ network: 1_000, everything: 100_000 });
-  const throttle = createMemoryThrottle({ limits, now: () => nowMs, ...(maxKeys && { maxKeys }) });
+  const throttle = new MemoryThrottle({ limits, now: () => nowMs, ...(maxKeys && { maxKeys }) });
   const pass = (ms: number) => {
     nowMs += ms;
   };
@@ -105,7 +105,7 @@ test("nothing is left of an account that is gone, and nothing at all once it is 
 test("a budget that is not counted any more gets nothing back", async () => {
   let nowMs = 1.8e12;
   const limits = throttleLimits({ network: 1, everything: 100 });
-  const throttle = createMemoryThrottle({ limits, now: () => nowMs });
+  const throttle = new MemoryThrottle({ limits, now: () => nowMs });
   const guess = { account: "ada", clientIp: "192.0.2.1" };
   await throttle.giveBack(guess);
   await throttle.succeed(guess);
@@ -129,7 +129,7 @@ test("of more accounts than are kept, the one that was longest untouched is forg
 
 test("a network that has used up its budget stays refused, however many networks come after it", async () => {
   const limits = throttleLimits({ network: 3, everything: 1e9 });
-  const throttle = createMemoryThrottle({ limits, now: () => 1.8e12, maxKeys: 100 });
+  const throttle = new MemoryThrottle({ limits, now: () => 1.8e12, maxKeys: 100 });
   const guess = (index: number, clientIp: string) => throttle.take({ account: `user${index}`, clientIp });
   for (let index = 0; index < 3; index += 1) await guess(index, "192.0.2.1");
   for (let index = 0; index < 1_000; index += 1) await guess(index, `10.0.${index >> 8}.${index & 255}`);

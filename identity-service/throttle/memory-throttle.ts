@@ -1,16 +1,21 @@
 import { randomBytes } from "node:crypto";
+import type { LRUCache } from "lru-cache";
 import { boundedCache } from "#kit/values/bounded-cache.ts";
 import { createTurns } from "#kit/values/turns.ts";
 import { MemorySource } from "#rate-limit/memory-source.ts";
 import {
   type Admission,
+  type CostlyCall,
+  type Guess,
   ladderMemoryMs,
   ladderWaitMs,
+  type Refusal,
+  type RightLogin,
   refusalOf,
   type Throttle,
   type ThrottleLimits,
 } from "./throttle.ts";
-import { type CountedBudget, createCounters } from "./throttle-counters.ts";
+import { type CountedBudget, ThrottleCounters } from "./throttle-counters.ts";
 
 /** About 50 MB when full. */
 const MAX_KEYS = 200_000;
@@ -30,98 +35,114 @@ export interface MemoryThrottleOptions {
 }
 
 /** For one replica, or while Redis is away. */
-export function createMemoryThrottle(options: MemoryThrottleOptions): Throttle & { readonly size: number } {
-  const { limits, now, maxKeys = MAX_KEYS } = options;
-  const counters = createCounters(limits, randomBytes(32));
-  const ladders = boundedCache<string, LadderState>(maxKeys);
-  const source = new MemorySource(maxKeys);
-  const epochs = boundedCache<string, number>(maxKeys);
-  let lastEpoch = 0;
-  const turns = createTurns();
+export class MemoryThrottle implements Throttle {
+  readonly #now: () => number;
+  readonly #counters: ThrottleCounters;
+  readonly #ladders: LRUCache<string, LadderState>;
+  readonly #epochs: LRUCache<string, number>;
+  readonly #source: MemorySource;
+  readonly #turns = createTurns();
+  #lastEpoch = 0;
 
-  function ladderOf(key: string, epoch: number, nowMs: number): LadderState {
-    const state = ladders.get(key);
+  constructor({ limits, now, maxKeys = MAX_KEYS }: MemoryThrottleOptions) {
+    this.#now = now;
+    this.#counters = new ThrottleCounters(limits, randomBytes(32));
+    this.#ladders = boundedCache(maxKeys);
+    this.#epochs = boundedCache(maxKeys);
+    this.#source = new MemorySource(maxKeys);
+  }
+
+  get size(): number {
+    return this.#ladders.size + this.#source.size + this.#epochs.size;
+  }
+
+  turn(guess: Guess, waitMs: number): Promise<() => void> {
+    return this.#turns.take(this.#counters.ofGuess(guess).turn, waitMs);
+  }
+
+  async spend(call: CostlyCall | RightLogin): Promise<{ kind: "admitted" } | Refusal> {
+    return this.#spend(this.#counters.ofCall(call)) ?? { kind: "admitted" };
+  }
+
+  async take(guess: Guess): Promise<Admission> {
+    const nowMs = this.#now();
+    const counted = this.#counters.ofGuess(guess);
+    const refusal = this.#spend(counted.budgets);
+    if (refusal !== undefined) return refusal;
+    const epoch = this.#epochOf(counted.epoch);
+    const states = counted.ladders.map(({ key, ladder }) => ({
+      key,
+      ladder,
+      ...this.#ladderOf(key, epoch, nowMs),
+    }));
+    if (states.some((state) => state.freeAtMs > nowMs)) return { kind: "locked" };
+    let locksIfWrong = false;
+    for (const { key, ladder, failures: before } of states) {
+      const failures = before + 1;
+      const waitMs = ladderWaitMs(ladder, failures);
+      locksIfWrong ||= waitMs > 0;
+      const endsAtMs = nowMs + ladderMemoryMs(ladder, failures);
+      this.#ladders.set(key, { failures, freeAtMs: nowMs + waitMs, endsAtMs, epoch });
+    }
+    return { kind: "admitted", ...(locksIfWrong && { locksIfWrong }) };
+  }
+
+  async succeed(guess: Guess): Promise<void> {
+    const { budgets, cleared } = this.#counters.ofGuess(guess);
+    for (const key of cleared) this.#ladders.delete(key);
+    this.#source.refund(budgets);
+  }
+
+  async giveBack(guess: Guess): Promise<void> {
+    const nowMs = this.#now();
+    const counted = this.#counters.ofGuess(guess);
+    const epoch = this.#epochOf(counted.epoch);
+    for (const { key, ladder } of counted.ladders) {
+      const state = this.#ladderOf(key, epoch, nowMs);
+      const failures = state.failures - 1;
+      const freeAtMs = Math.min(state.freeAtMs, nowMs + ladderWaitMs(ladder, failures));
+      if (failures <= 0) this.#ladders.delete(key);
+      else this.#ladders.set(key, { ...state, failures, freeAtMs });
+    }
+    this.#source.refund(counted.budgets);
+  }
+
+  async lockedUntil(account: string): Promise<number | undefined> {
+    const nowMs = this.#now();
+    const [key, epoch] = this.#counters.ofAccount(account);
+    const { freeAtMs } = this.#ladderOf(key, this.#epochOf(epoch), nowMs);
+    return freeAtMs > nowMs ? freeAtMs : undefined;
+  }
+
+  async clear(account: string): Promise<void> {
+    this.#lastEpoch += 1;
+    this.#epochs.set(this.#counters.epochOf(account), this.#lastEpoch);
+  }
+
+  async forget(account: string): Promise<void> {
+    for (const key of this.#counters.ofAccount(account)) {
+      this.#ladders.delete(key);
+      this.#epochs.delete(key);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#ladders.clear();
+    this.#source.clear();
+    this.#epochs.clear();
+  }
+
+  #spend(budgets: readonly CountedBudget[]): Refusal | undefined {
+    return refusalOf(budgets, this.#source.spend(budgets, this.#now()));
+  }
+
+  #epochOf(key: string): number {
+    return this.#epochs.get(key) ?? 0;
+  }
+
+  #ladderOf(key: string, epoch: number, nowMs: number): LadderState {
+    const state = this.#ladders.get(key);
     if (state !== undefined && state.endsAtMs > nowMs && state.epoch === epoch) return state;
     return { failures: 0, freeAtMs: 0, endsAtMs: 0, epoch };
   }
-
-  const spend = (budgets: readonly CountedBudget[]) => refusalOf(budgets, source.spend(budgets, now()));
-
-  return {
-    get size() {
-      return ladders.size + source.size + epochs.size;
-    },
-
-    turn: (guess, waitMs) => turns.take(counters.ofGuess(guess).turn, waitMs),
-
-    async spend(call) {
-      return spend(counters.ofCall(call)) ?? { kind: "admitted" };
-    },
-
-    async take(guess): Promise<Admission> {
-      const nowMs = now();
-      const counted = counters.ofGuess(guess);
-      const refusal = spend(counted.budgets);
-      if (refusal !== undefined) return refusal;
-      const epoch = epochs.get(counted.epoch) ?? 0;
-      const states = counted.ladders.map(({ key, ladder }) => ({
-        key,
-        ladder,
-        ...ladderOf(key, epoch, nowMs),
-      }));
-      if (states.some((state) => state.freeAtMs > nowMs)) return { kind: "locked" };
-      let locksIfWrong = false;
-      for (const { key, ladder, failures: before } of states) {
-        const failures = before + 1;
-        const waitMs = ladderWaitMs(ladder, failures);
-        locksIfWrong ||= waitMs > 0;
-        const endsAtMs = nowMs + ladderMemoryMs(ladder, failures);
-        ladders.set(key, { failures, freeAtMs: nowMs + waitMs, endsAtMs, epoch });
-      }
-      return { kind: "admitted", ...(locksIfWrong && { locksIfWrong }) };
-    },
-
-    async succeed(guess) {
-      const { budgets, cleared } = counters.ofGuess(guess);
-      for (const key of cleared) ladders.delete(key);
-      source.refund(budgets);
-    },
-
-    async giveBack(guess) {
-      const counted = counters.ofGuess(guess);
-      const epoch = epochs.get(counted.epoch) ?? 0;
-      for (const { key, ladder } of counted.ladders) {
-        const state = ladderOf(key, epoch, now());
-        const failures = state.failures - 1;
-        const freeAtMs = Math.min(state.freeAtMs, now() + ladderWaitMs(ladder, failures));
-        if (failures <= 0) ladders.delete(key);
-        else ladders.set(key, { ...state, failures, freeAtMs });
-      }
-      source.refund(counted.budgets);
-    },
-
-    async lockedUntil(account) {
-      const [key, epoch] = counters.ofAccount(account);
-      const { freeAtMs } = ladderOf(key, epochs.get(epoch) ?? 0, now());
-      return freeAtMs > now() ? freeAtMs : undefined;
-    },
-
-    async clear(account) {
-      lastEpoch += 1;
-      epochs.set(counters.epochOf(account), lastEpoch);
-    },
-
-    async forget(account) {
-      for (const key of counters.ofAccount(account)) {
-        ladders.delete(key);
-        epochs.delete(key);
-      }
-    },
-
-    async close() {
-      ladders.clear();
-      source.clear();
-      epochs.clear();
-    },
-  };
 }

@@ -9,7 +9,7 @@ import {
   startRedis,
   type TestRedis,
 } from "#tests/support/database/redis.ts";
-import { createRedisThrottle } from "./redis-throttle.ts";
+import { RedisThrottle } from "./redis-throttle.ts";
 import { testThrottleContract } from "./throttle.contract.ts";
 import { CALLS_OF_NETWORK, type Throttle, type ThrottleLimits, throttleLimits } from "./throttle.ts";
 
@@ -35,7 +35,7 @@ async function connectedThrottle(
   const lines: string[] = [];
   const logger = pino({ level: "info" }, { write: (line: string) => void lines.push(JSON.parse(line).msg) });
   const metrics = createMetrics("test");
-  const throttle = createRedisThrottle({
+  const throttle = new RedisThrottle({
     url: redis.url,
     limits,
     secret: SECRET,
@@ -63,14 +63,16 @@ async function admittedOf(count: number, throttles: Throttle[], account = "ada")
   return admissions.filter(({ kind }) => kind === "admitted").length;
 }
 
-describe.skipIf(program === undefined)("with Redis", () => {
-  let redis: TestRedis;
-  beforeEach(async () => {
-    redis = await startRedis(program ?? "");
-    cleanUp.push(() => redis.remove());
-  });
-  const limits = throttleLimits({ network: 1_000, everything: 100_000 });
+let redis: TestRedis;
+beforeEach(async () => {
+  redis = await startRedis(program ?? "");
+  cleanUp.push(() => redis.remove());
+});
+const limits = throttleLimits({ network: 1_000, everything: 100_000 });
 
+const describeWithRedis = describe.skipIf(program === undefined);
+
+describeWithRedis("with Redis", () => {
   testThrottleContract("the throttle in Redis", async (given) => {
     await redis.empty();
     const { throttle } = await connectedThrottle(redis, given);
@@ -135,7 +137,9 @@ describe.skipIf(program === undefined)("with Redis", () => {
     await expect(other.throttle.turn(guess("ada"), 100)).rejects.toMatchObject({ code: "busy" });
     await expect.poll(() => other.throttle.turn(guess("ada"), 500).then(() => "taken")).toBe("taken");
   });
+});
 
+describeWithRedis("with a Redis that does not help", () => {
   test("an account that was cleared while Redis did not answer is cleared there when it does", async () => {
     const first = await connectedThrottle(redis, limits, 1, 150);
     const second = await connectedThrottle(redis, limits, 1, 150);
@@ -180,15 +184,17 @@ describe.skipIf(program === undefined)("with Redis", () => {
     expect(await admittedOf(20, [throttle])).toBe(4);
     expect(asked).toHaveBeenCalledTimes(1);
   });
+});
 
-  const lifetimes = async (pattern: string) => {
-    const client = new Redis(redis.url);
-    cleanUp.push(() => client.disconnect());
-    const keys = await client.keys(`gatehouse:{throttle}:${pattern}`);
-    return Promise.all(keys.map((key) => client.pttl(key)));
-  };
-  const DAY_MS = 24 * 3_600_000;
+const lifetimes = async (pattern: string) => {
+  const client = new Redis(redis.url);
+  cleanUp.push(() => client.disconnect());
+  const keys = await client.keys(`gatehouse:{throttle}:${pattern}`);
+  return Promise.all(keys.map((key) => client.pttl(key)));
+};
+const DAY_MS = 24 * 3_600_000;
 
+describeWithRedis("what Redis keeps", () => {
   test("a wrong guess at an address is kept for a day, and for longer the more there are", async () => {
     const { throttle } = await connectedThrottle(redis, limits);
     await throttle.take(guess("ada"));

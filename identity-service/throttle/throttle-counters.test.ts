@@ -1,8 +1,11 @@
 import { expect, test } from "vitest";
 import { throttleLimits } from "./throttle.ts";
-import { budgetKey, createCounters } from "./throttle-counters.ts";
+import { budgetKey, ThrottleCounters } from "./throttle-counters.ts";
 
-const counters = createCounters(throttleLimits({ network: 100, everything: 50_000 }), Buffer.alloc(32, 7));
+const counters = new ThrottleCounters(
+  throttleLimits({ network: 100, everything: 50_000 }),
+  Buffer.alloc(32, 7),
+);
 
 // A renamed counter starts at zero, and counts twice during a rolling upgrade.
 test("replicas of two versions count together: every counter keeps its name", () => {

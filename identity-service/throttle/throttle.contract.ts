@@ -156,7 +156,7 @@ export function testThrottleContract(
       }
     });
 
-    test("until when strangers must wait is told, and that they must wait for good", async () => {
+    test("until when strangers must wait is reported, and that they must wait for good", async () => {
       expect(await throttle.lockedUntil("ada")).toBeUndefined();
       for (let index = 0; index < 4; index += 1) await throttle.take(guess("ada", `192.0.2.${index}`));
       expect(await throttle.lockedUntil("ada")).toBeUndefined();
@@ -555,7 +555,7 @@ export function testThrottleContract(
       expect((await throttle.take(guess("ada", "203.0.113.1"))).kind).toBe("admitted");
     });
 
-    test("an account that does not exist is counted like one that does: there is no telling", async () => {
+    test("an account that does not exist is counted like one that does: nobody can know", async () => {
       expect(await kinds(many(10, () => guess("no such account")))).toMatchObject({ admitted: 5, locked: 5 });
     });
   });

@@ -125,7 +125,7 @@ describe("a refusal", () => {
     expect(refusalOf([], [])).toBeUndefined();
   });
 
-  test("is told with its limit if it has one", () => {
+  test("is reported with its limit if it has one", () => {
     const refusal = { kind: "refused", retryAfterMs: 20 } as const;
     expect(tooManyRequests(refusal)).toMatchObject({ code: "too_many_requests", retryAfterMs: 20 });
     expect(tooManyRequests(refusal).limit).toBeUndefined();
@@ -134,15 +134,15 @@ describe("a refusal", () => {
 });
 
 test("guesses at an account are cleared and forgotten for its login and for its sessions", async () => {
-  const told: string[] = [];
+  const calls: string[] = [];
   const throttle = {
-    clear: async (account: string) => void told.push(`clear ${account}`),
-    forget: async (account: string) => void told.push(`forget ${account}`),
+    clear: async (account: string) => void calls.push(`clear ${account}`),
+    forget: async (account: string) => void calls.push(`forget ${account}`),
   };
   const account = { id: "7", email: "ada@example.com" };
   await clearGuesses(throttle, account);
   await forgetGuesses(throttle, account);
-  expect(told).toEqual([
+  expect(calls).toEqual([
     "clear ada@example.com",
     "clear reauthentication 7",
     "forget ada@example.com",

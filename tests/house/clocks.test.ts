@@ -41,7 +41,7 @@ test("identity-service and token-service ask whether their clock is right before
   const parts = read("identity-service/process/open-parts.ts");
   expect(main).toMatch(/service\.serveRpc\(config, \{[^}]*\bassertClock: database\.assertClock\b/);
   expect(main).toMatch(/createClientLimits\(steadyNow\)/);
-  expect(parts).toMatch(/createMemoryThrottle\(\{[^}]*now: steadyNow \}\)/);
+  expect(parts).toMatch(/new MemoryThrottle\(\{[^}]*now: steadyNow \}\)/);
   expect(parts).toMatch(/localNow: steadyNow/);
   expect(read("token-service/main.ts")).toMatch(/^ {2}assertClock: database\.assertClock,$/m);
 });

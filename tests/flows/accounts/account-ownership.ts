@@ -15,7 +15,7 @@ beforeAll(() => {
   api = apiClient(system.url);
 });
 const OWN = "the owner's password 42";
-const CLAIMED = "Your account was cleared of what others may have set up";
+const CLAIMED = "Earlier access to your account was removed";
 type Registered = Awaited<ReturnType<ApiClient["newUser"]>>;
 
 const setUpMfa = (user: Registered) =>

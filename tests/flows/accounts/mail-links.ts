@@ -193,7 +193,7 @@ test("wanting an address that has an account says the same, and only its owner g
     api.post("/auth/change-email", { newEmail, password: user.password }, { token: user.accessToken });
   const [taken, free] = [await want(owner.email), await want(`free-${randomUUID()}@example.com`)];
   expect([taken.status, taken.body]).toEqual([free.status, free.body]);
-  await mailAbout(system, owner.email, "Somebody wanted to use your e-mail address");
+  await mailAbout(system, owner.email, "Someone tried to use your e-mail address");
 });
 
 test("a profile changes; an account is deleted with its sessions, and its address is free again", async () => {

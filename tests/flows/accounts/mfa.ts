@@ -169,7 +169,7 @@ test("the owner is notified by mail, and the audit log has each call without a s
     .poll(subjects)
     .toEqual(
       expect.arrayContaining([
-        "Your second factor is on",
+        "Your second factor was turned on",
         "One of your recovery codes was used",
         "You have new recovery codes",
       ]),

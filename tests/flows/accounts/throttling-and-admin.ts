@@ -59,7 +59,7 @@ test("while strangers guess, a client without cookies still logs in by its devic
   const second = await logIn(user, user.password, { "gatehouse-device": device });
   expect([second.status, deviceOf(second)]).toEqual([200, expect.stringMatching(/^2\./)]);
 
-  const link = linkIn(await mailAbout(system, user.email, "Somebody is guessing your password"));
+  const link = linkIn(await mailAbout(system, user.email, "Someone is trying to guess your password"));
   const change = { token: link.searchParams.get("token"), newPassword: "an entirely new password" };
   expect((await api.post("/auth/reset-password", change)).status).toBe(200);
   expect((await logIn(user, user.password, { "gatehouse-device": device })).status).toBe(401);

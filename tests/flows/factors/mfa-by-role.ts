@@ -312,7 +312,7 @@ test("a new password, the end of the other sessions, and a role that requires a 
 test("the link of the mail about a trusted browser logs everybody out", async () => {
   const user = await newUserWithMfa();
   const token = await browserOf(user).trust();
-  const mail = await mailAbout(system, user.email, "A browser is trusted: no code is asked there");
+  const mail = await mailAbout(system, user.email, "New trusted browser on your account");
   const link = linkIn(mail);
   expect(link.pathname).toBe("/auth/undo-access-change");
   const undone = await api.post("/auth/undo-access-change", { token: link.searchParams.get("token") });

@@ -310,7 +310,7 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
     await off.waitFor({ state: "detached" });
     await expect.poll(() => page.getByText("recovery codes left").count()).toBe(0);
 
-    await openMailLink(page, system, person.email, "Your second factor is off");
+    await openMailLink(page, system, person.email, "Your second factor was turned off");
     await heading(page, "This was not me").waitFor();
     await expectSound(page, "undo of a change of access");
     await press(page, "It was not me");

@@ -13,7 +13,7 @@ import { createHashShare } from "#identity-service/passwords/hash-share.ts";
 import { createPasswordHasher } from "#identity-service/passwords/password-hasher.ts";
 import type { NewProof } from "#identity-service/sessions/token-service-client.ts";
 import { createDeviceTokens } from "#identity-service/throttle/device-token.ts";
-import { createMemoryThrottle } from "#identity-service/throttle/memory-throttle.ts";
+import { MemoryThrottle } from "#identity-service/throttle/memory-throttle.ts";
 import { createNetworkDigests } from "#identity-service/throttle/network-digests.ts";
 import { throttleLimits } from "#identity-service/throttle/throttle.ts";
 import type { Sql } from "#kit/database/postgres.ts";
@@ -53,7 +53,7 @@ export async function identityDeps(sql: Sql, concurrency: number) {
   return {
     sql,
     passwords: createPasswordHasher({ argon2, parameters: FLOOR, costKey: randomBytes(32), queue, logger }),
-    throttle: createMemoryThrottle({ limits, now: Date.now }),
+    throttle: new MemoryThrottle({ limits, now: Date.now }),
     hashShare: createHashShare({ maxOfNetwork: 1_000, maxOfStrangers: 1_000 }),
     deviceTokens: createDeviceTokens(randomBytes(32), now),
     digestNetwork: createNetworkDigests(randomBytes(32)),
