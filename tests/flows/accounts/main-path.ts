@@ -305,16 +305,18 @@ test("the same paths are served as version 1", async () => {
 });
 
 test("no answer and no log shows a password or a token", async () => {
-  const canary = `canary ${randomUUID()}`;
+  const canary = `secret ${randomUUID()}`;
   await api.post("/auth/login", { email: "canary@example.com", password: canary });
-  await api.post("/auth/register", {
+  const registered = await api.post("/auth/register", {
     email: "canary@example.com",
     password: canary,
     firstName: "C",
     lastName: "C",
   });
-  const { body } = await api.post("/auth/login", { email: "canary@example.com", password: canary });
-  const { accessToken, refreshToken } = body.data;
+  expect(registered).toMatchObject({ status: 201 });
+  const login = await api.post("/auth/login", { email: "canary@example.com", password: canary });
+  expect(login).toMatchObject({ status: 200 });
+  const { accessToken, refreshToken } = login.body.data;
   await api.post("/auth/refresh", { refreshToken: `${refreshToken}x` });
   await api.post("/auth/refresh", { refreshToken });
   await api.get("/auth/me", { token: `${accessToken}x` });

@@ -128,7 +128,7 @@ describe.skipIf(CHROMIUM === undefined)("an account from its first day", () => {
     await change.getByLabel("Ihr Passwort").fill(PORTAL_PASSWORD);
     await change.getByRole("button", { name: "Link schicken" }).click();
     await other.getByText(`Eine Mail an ${newEmail} ist unterwegs.`).waitFor();
-    await openMailLink(other, system, newEmail, "Confirm your new e-mail address");
+    await openMailLink(other, system, { to: newEmail, subject: "Confirm your new e-mail address" });
     await heading(other, "Diese E-Mail-Adresse benutzen").waitFor();
     await expectSound(other, "link of a new address");
     await other.getByRole("button", { name: "Diese Adresse benutzen" }).click();

@@ -57,7 +57,7 @@ describe.skipIf(CHROMIUM === undefined)("the keyboard alone", () => {
     // A screen reader announces where it is now.
     await expect.poll(() => focused(page)).toBe("Look into your mail");
 
-    await openMailLink(page, system, email, "Confirm your e-mail address");
+    await openMailLink(page, system, { to: email, subject: "Confirm your e-mail address" });
     await expect.poll(() => focused(page)).toBe("Your password");
     await keyboard.type(PORTAL_PASSWORD);
     await keyboard.press("Enter");

@@ -62,7 +62,7 @@ describe.skipIf(CHROMIUM === undefined)("logins at a provider", () => {
     await expectSound(page, "no password");
     await press("Set a password");
     await page.getByText(`A mail is on its way to ${GRACE}.`).waitFor();
-    await openMailLink(page, system, GRACE, "Set a new password");
+    await openMailLink(page, system, { to: GRACE, subject: "Set a new password" });
     await page.getByLabel("New password").fill(PORTAL_PASSWORD);
     await press("Set the password");
     await heading(page, "Your password was set").waitFor();

@@ -87,7 +87,7 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
     await press(page, "Send the link");
     await heading(page, "Look into your mail").waitFor();
     await expectSound(page, "a link to reset is sent");
-    await openMailLink(page, system, person.email, "Set a new password");
+    await openMailLink(page, system, { to: person.email, subject: "Set a new password" });
     await page.getByLabel("New password").fill("short");
     await press(page, "Set the password");
     await page.getByText("Choose a longer password.").waitFor();
@@ -96,7 +96,7 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
     await press(page, "Set the password");
     await heading(page, "Your password was set").waitFor();
     await expectSound(page, "a password was set");
-    await openMailLink(page, system, person.email, "Set a new password");
+    await openMailLink(page, system, { to: person.email, subject: "Set a new password" });
     await page.getByLabel("New password").fill(NEW);
     await press(page, "Set the password");
     await page.getByText("This link was used already").waitFor();
@@ -310,7 +310,7 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
     await off.waitFor({ state: "detached" });
     await expect.poll(() => page.getByText("recovery codes left").count()).toBe(0);
 
-    await openMailLink(page, system, person.email, "Your second factor was turned off");
+    await openMailLink(page, system, { to: person.email, subject: "Your second factor was turned off" });
     await heading(page, "This was not me").waitFor();
     await expectSound(page, "undo of a change of access");
     await press(page, "It was not me");
@@ -330,7 +330,7 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
       { newEmail, password: moved.password },
       { token: moved.accessToken },
     );
-    await openMailLink(page, system, newEmail, "Confirm your new e-mail address");
+    await openMailLink(page, system, { to: newEmail, subject: "Confirm your new e-mail address" });
     await page.getByLabel("Your password").fill("not the password");
     await press(page, "Use this address");
     await page.getByText("The password is not right.").waitFor();
@@ -338,7 +338,7 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
     await page.getByLabel("Your password").fill(moved.password);
     await press(page, "Use this address");
     await heading(page, "Your e-mail address was changed").waitFor();
-    await openMailLink(page, system, moved.email, "Your e-mail address was changed");
+    await openMailLink(page, system, { to: moved.email, subject: "Your e-mail address was changed" });
     await heading(page, "Take your e-mail address back").waitFor();
     await expectSound(page, "undo of a new address");
     await press(page, "Take the address back");
@@ -346,7 +346,7 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
     await expectSound(page, "an address is back");
 
     const claimed = await api.newUser();
-    await openMailLink(page, system, claimed.email, "Confirm your e-mail address");
+    await openMailLink(page, system, { to: claimed.email, subject: "Confirm your e-mail address" });
     await expectSound(page, "confirm an address");
     await press(page, "I did not make this account");
     await heading(page, "The account can no longer be used").waitFor();

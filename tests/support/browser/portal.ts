@@ -232,7 +232,7 @@ export async function registerInPortal(
   await page.getByLabel("Password", { exact: true }).fill(PORTAL_PASSWORD);
   await page.getByRole("button", { name: "Create the account" }).click();
   await page.getByRole("heading", { name: "Look into your mail" }).waitFor();
-  await openMailLink(page, system, person.email, "Confirm your e-mail address");
+  await openMailLink(page, system, { to: person.email, subject: "Confirm your e-mail address" });
   await page.getByLabel("Your password").fill(PORTAL_PASSWORD);
   await page.getByRole("button", { name: "Confirm the address" }).click();
   await page.getByRole("heading", { name: "Your e-mail address is confirmed" }).waitFor();
@@ -242,11 +242,9 @@ export async function registerInPortal(
 export async function openMailLink(
   page: Page,
   system: System,
-  email: string,
-  subject: string,
-  count = 1,
+  { to, subject, count = 1 }: { to: string; subject: string; count?: number },
 ): Promise<void> {
-  const link = linkIn(await mailAbout(system, email, subject, count));
+  const link = linkIn(await mailAbout(system, to, subject, count));
   await page.goto(portalOrigin(system) + link.pathname + link.search);
 }
 
