@@ -63,7 +63,9 @@ async function link(provider: string, agoMs = 0): Promise<void> {
     provider: { name: provider, displayName: provider },
     change: "linked",
   } as const;
-  await transaction(database.sql, (tx) => recordIdentityChange(tx, at, change, FROM, context()));
+  await transaction(database.sql, (tx) =>
+    recordIdentityChange(tx, at, { ...change, origin: FROM }, context()),
+  );
 }
 
 async function turnFactorOn(agoMs = 0): Promise<void> {
@@ -74,7 +76,7 @@ async function turnFactorOn(agoMs = 0): Promise<void> {
   await transaction(database.sql, async (tx) => {
     const user = await lockAccountForMfa(tx, userId);
     if (user === undefined) throw new Error("no such user");
-    await enqueueMfaNotice(tx, at, user, "mfa-enabled", FROM);
+    await enqueueMfaNotice(tx, at, user, { template: "mfa-enabled", from: FROM });
   });
 }
 

@@ -29,7 +29,7 @@ export async function resetUserMfa(
     const passkeys = await deletePasskeysSince(tx, userId, new Date(0));
     if (!hadTotp && passkeys === 0) return undefined;
     await deleteIdleRecoveryCodes(tx, userId);
-    await enqueueMfaNotice(tx, deps, user, "mfa-disabled", NO_ORIGIN);
+    await enqueueMfaNotice(tx, deps, user, { template: "mfa-disabled", from: NO_ORIGIN });
     await recordAudit(tx, deps, { type: "mfa_reset", userId: user.id, reason }, context);
     return owesSessionEnd(tx, deps, { userId, reason: "mfa_reset" });
   });

@@ -48,7 +48,7 @@ export async function verifyApproval(
 ): Promise<GivenApproval> {
   const key = keyOf(attempt);
   if (key === undefined) throw new DomainError("approval_mismatch");
-  const given = await transaction(deps.sql, (tx) => give(tx, deps, key, attempt, context));
+  const given = await transaction(deps.sql, (tx) => give(tx, deps, { key, attempt }, context));
   // After the commit, so that the attempt counts.
   if (given === undefined && attempt.passkey === undefined) refuseWrongCode(deps);
   if (given === undefined) {
@@ -71,8 +71,7 @@ function keyOf({ userId, sessionId, approvalId, token }: ApprovalAttempt): Appro
 async function give(
   tx: TransactionSql,
   deps: ApprovalDeps,
-  key: ApprovalKey,
-  attempt: ApprovalAttempt,
+  { key, attempt }: { key: ApprovalKey; attempt: ApprovalAttempt },
   context: CallContext,
 ): Promise<GivenApproval | undefined> {
   const user = await lockAccountForMfa(tx, key.userId);
@@ -118,15 +117,15 @@ async function prove(
   if (assertion === undefined) {
     // A code never reaches level 3.
     if (approval.acr !== 2) return undefined;
-    const method = await checkMfaCode(tx, deps, user, attempt, "session", context);
+    const method = await checkMfaCode(tx, deps, { user, typed: attempt, source: "session" }, context);
     return method && { method };
   }
   // The transaction that is stored, so that the evidence proves it.
   const challenge = approvalChallenge(approval).toString("base64url");
   if (challengeOf(assertion.clientDataJson) !== challenge) return undefined;
   const boundTo = approval.tokenHash;
-  const answer = { purpose: "approval", boundTo, assertion, clientIp, userAgent } as const;
-  const used = await finishPasskeyCeremony(tx, deps, user, answer, context);
+  const answer = { user, purpose: "approval", boundTo, assertion, clientIp, userAgent } as const;
+  const used = await finishPasskeyCeremony(tx, deps, answer, context);
   if (used === undefined) return undefined;
   const { id: passkeyId, credentialId, publicKey } = used.passkey;
   const evidence = {

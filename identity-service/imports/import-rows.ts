@@ -37,7 +37,7 @@ export async function importRows(
   if (count > MAX_WAITING_EVENTS) {
     throw new DomainError("busy", "The audit log is behind", { retryAfterMs: RETRY_AFTER_MS });
   }
-  const store = () => transaction(deps.sql, (tx) => storeRows(tx, deps, batch, judged, context));
+  const store = () => transaction(deps.sql, (tx) => storeRows(tx, deps, { ...batch, judged }, context));
   return store().catch((error) => {
     // Somebody has linked an identity meanwhile, which is visible now.
     if (isUniqueViolation(error, "external_identities_pkey")) return store();
@@ -48,8 +48,7 @@ export async function importRows(
 async function storeRows(
   tx: TransactionSql,
   deps: ImportsDeps,
-  { importId, firstRow }: RowsToImport,
-  judged: readonly Judged[],
+  { importId, firstRow, judged }: RowsToImport & { judged: readonly Judged[] },
   context: CallContext,
 ): Promise<number> {
   const found = await lockImport(tx, importId);

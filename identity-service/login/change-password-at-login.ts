@@ -66,8 +66,8 @@ async function attemptChange(
   deps.wakeMailWorker();
   // Before the new session exists.
   await endSessions(deps, end, context);
-  const proven = { user, amr: open.amr, authTime: open.createdAt };
-  return completeLogin(deps, proven, attempt, REFUSAL, context);
+  const proven = { user, amr: open.amr, authTime: open.createdAt, ifEnded: REFUSAL } as const;
+  return completeLogin(deps, proven, attempt, context);
 }
 
 interface Changed {

@@ -25,15 +25,19 @@ export interface ProvenUser {
   trustDevice?: boolean;
 }
 
+interface Completion extends ProvenUser {
+  /** The refusal if the user's sessions ended meanwhile. */
+  ifEnded: ErrorCode;
+}
+
 /** Begins the session or asks for a missing step. @throws {DomainError} `ifEnded` if sessions ended meanwhile, `role_not_defined`. */
 export async function completeLogin(
   deps: LoginDeps,
-  proven: ProvenUser,
+  proven: Completion,
   origin: LoginOrigin,
-  ifEnded: ErrorCode,
   context: CallContext,
 ): Promise<LoginResult> {
-  const { user, amr, authTime } = proven;
+  const { user, amr, authTime, ifEnded } = proven;
   const { sessionEpoch } = user;
   const device = origin.device ?? (await knownDevice(deps, origin.deviceToken, user.email));
   const trust = await readTrust(deps, user, device, context);

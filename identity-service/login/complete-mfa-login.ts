@@ -46,14 +46,14 @@ export function completeMfaLogin(
 async function attemptMfa(deps: LoginDeps, attempt: MfaAttempt, context: CallContext): Promise<LoginResult> {
   const tokenHash = mfaTokenHash(attempt.tempToken);
   if (tokenHash === undefined) throw new DomainError("mfa_token_invalid");
-  const passed = await transaction(deps.sql, (tx) => pass(tx, deps, tokenHash, attempt, context));
+  const passed = await transaction(deps.sql, (tx) => pass(tx, deps, { ...attempt, tokenHash }, context));
   // After the commit, so that the attempt counts.
   if (passed === undefined) refuse(deps, attempt);
   const { firstFactor, amr, user } = passed;
   if (amr === AMR.recovery_code) deps.wakeMailWorker();
   const { trustDevice = false } = attempt;
-  const proven = { user, amr: [firstFactor, ...amr], authTime: deps.now(), trustDevice } as const;
-  return completeLogin(deps, proven, attempt, "mfa_token_invalid", context);
+  const factors = { amr: [firstFactor, ...amr], authTime: deps.now(), trustDevice };
+  return completeLogin(deps, { user, ...factors, ifEnded: "mfa_token_invalid" }, attempt, context);
 }
 
 /** A notice may be due. */
@@ -62,6 +62,8 @@ function refuse(deps: LoginDeps, { passkey }: MfaAttempt): never {
   deps.wakeMailWorker();
   throw new DomainError("passkey_invalid");
 }
+
+type HashedAttempt = MfaAttempt & { tokenHash: Buffer };
 
 interface Passed extends Pick<ProvenUser, "user"> {
   firstFactor: FirstFactor;
@@ -73,10 +75,10 @@ interface Passed extends Pick<ProvenUser, "user"> {
 async function pass(
   tx: TransactionSql,
   deps: MfaDeps & PasskeyDeps,
-  tokenHash: Buffer,
-  attempt: MfaAttempt,
+  attempt: HashedAttempt,
   context: CallContext,
 ): Promise<Passed | undefined> {
+  const { tokenHash } = attempt;
   const challenge = await findChallenge(tx, tokenHash);
   const user = challenge && (await lockAccountForMfa(tx, challenge.userId));
   if (challenge === undefined || user?.status !== "active") throw new DomainError("mfa_token_invalid");
@@ -84,9 +86,9 @@ async function pass(
   const now = deps.now();
   const isOpen = await countChallengeTry(tx, { tokenHash, sessionEpoch, now, maxTries: MAX_TRIES });
   if (!isOpen) throw new DomainError("mfa_token_invalid");
-  const amr = await prove(tx, deps, user, { ...attempt, tokenHash }, context);
+  const amr = await prove(tx, deps, { ...attempt, user }, context);
   if (amr === undefined) {
-    await recordFailure(tx, deps, user.id, attempt, context);
+    await recordFailure(tx, deps, { ...attempt, user }, context);
     return undefined;
   }
   await consumeChallenge(tx, tokenHash);
@@ -96,25 +98,23 @@ async function pass(
 async function prove(
   tx: TransactionSql,
   deps: MfaDeps & PasskeyDeps,
-  user: Locked<Account>,
-  { tokenHash, ...attempt }: MfaAttempt & { tokenHash: Buffer },
+  attempt: HashedAttempt & { user: Locked<Account> },
   context: CallContext,
 ): Promise<readonly string[] | undefined> {
-  const { passkey: assertion, clientIp, userAgent } = attempt;
+  const { user, tokenHash: boundTo, passkey: assertion, clientIp, userAgent } = attempt;
   if (assertion === undefined) {
-    const method = await checkMfaCode(tx, deps, user, attempt, attempt, context);
+    const method = await checkMfaCode(tx, deps, { user, typed: attempt, source: attempt }, context);
     return method && AMR[method];
   }
-  const answer = { purpose: "second_factor", boundTo: tokenHash, assertion, clientIp, userAgent } as const;
-  return (await finishPasskeyCeremony(tx, deps, user, answer, context))?.amr;
+  const answer = { user, purpose: "second_factor", boundTo, assertion, clientIp, userAgent } as const;
+  return (await finishPasskeyCeremony(tx, deps, answer, context))?.amr;
 }
 
 /** No actor: only one factor was proven. */
 async function recordFailure(
   tx: TransactionSql,
   deps: MfaDeps,
-  userId: string,
-  { clientIp, userAgent, passkey }: Pick<MfaAttempt, "clientIp" | "userAgent" | "passkey">,
+  { user: { id: userId }, clientIp, userAgent, passkey }: MfaAttempt & { user: Pick<Account, "id"> },
   context: CallContext,
 ): Promise<void> {
   const failure =

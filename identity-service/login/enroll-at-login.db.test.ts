@@ -140,7 +140,7 @@ test("a login at a provider is asked too, and the session says so", async () => 
   const user = await findAccountById(deps.sql, userId);
   if (user === undefined) throw new Error("no user");
   const proven = { user, amr: ["fed"], authTime: deps.now() };
-  const result = await completeLogin(deps, proven, NEW_DEVICE, "oauth_failed", context());
+  const result = await completeLogin(deps, { ...proven, ifEnded: "oauth_failed" }, NEW_DEVICE, context());
   if (result.kind !== "mfaEnrollment") throw new Error("not asked");
   const { secret } = await setUp(result.tempToken);
   await complete(result.tempToken, codeOf(secret));

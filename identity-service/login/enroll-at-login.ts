@@ -54,8 +54,8 @@ async function attemptEnrollment(
   deps.wakeMailWorker();
   // Before the new session exists.
   await endSessions(deps, end, context);
-  const proven = { user, amr, authTime: deps.now() };
-  const login = await completeLogin(deps, proven, attempt, "mfa_token_invalid", context);
+  const proven = { user, amr, authTime: deps.now(), ifEnded: "mfa_token_invalid" } as const;
+  const login = await completeLogin(deps, proven, attempt, context);
   return { ...login, recoveryCodes };
 }
 
@@ -74,7 +74,7 @@ async function enroll(
   context: CallContext,
 ): Promise<Enrolled | undefined> {
   const { user: before, amr, consume } = await openEnrollment(tx, deps, attempt.tempToken);
-  const enabled = await enableTotp(tx, deps, before, attempt, context);
+  const enabled = await enableTotp(tx, deps, { ...attempt, user: before }, context);
   if (enabled === undefined) return undefined;
   await consume();
   const user = await findAccountById(tx, before.id);

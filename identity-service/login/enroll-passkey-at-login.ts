@@ -55,8 +55,8 @@ async function attemptEnrollment(
   deps.wakeMailWorker();
   // Before the new session exists.
   await endSessions(deps, end, context);
-  const proven = { user, amr, authTime: deps.now() };
-  const login = await completeLogin(deps, proven, attempt, "mfa_token_invalid", context);
+  const proven = { user, amr, authTime: deps.now(), ifEnded: "mfa_token_invalid" } as const;
+  const login = await completeLogin(deps, proven, attempt, context);
   return { ...login, added: { recoveryCodes, passkey } };
 }
 
@@ -68,8 +68,8 @@ async function enroll(
   context: CallContext,
 ) {
   const { user: before, tokenHash: boundTo, amr, consume } = await openEnrollment(tx, deps, tempToken);
-  const credential = { boundTo, name, attestation, clientIp, userAgent };
-  const added = await addPasskey(tx, deps, before, credential, context);
+  const credential = { user: before, boundTo, name, attestation, clientIp, userAgent };
+  const added = await addPasskey(tx, deps, credential, context);
   if (added === undefined) return undefined;
   await consume();
   const user = await findAccountById(tx, before.id);

@@ -68,7 +68,8 @@ async function attemptLogin(
   }
   const caller = await recogniseCaller(deps, attempt, proven.user.email);
   await spendLogin(deps, "passkey", caller);
-  return completeLogin(deps, proven, { ...attempt, device: caller.device }, REFUSAL, context);
+  const origin = { ...attempt, device: caller.device };
+  return completeLogin(deps, { ...proven, ifEnded: REFUSAL }, origin, context);
 }
 
 /** Undefined for a refused answer. */
@@ -80,7 +81,7 @@ async function prove(
 ): Promise<ProvenUser | undefined> {
   const named = await findPasskey(tx, Buffer.from(attempt.assertion.credentialId, "base64url"));
   const user = named && (await lockAccountForMfa(tx, named.userId));
-  const used = await finishPasskeyCeremony(tx, deps, user, { ...attempt, purpose: "login" }, context);
+  const used = await finishPasskeyCeremony(tx, deps, { ...attempt, user, purpose: "login" }, context);
   if (used === undefined || user === undefined) return undefined;
   if (needsVerifiedEmail(deps, user)) return undefined;
   return { user, amr: used.amr, authTime: deps.now() };

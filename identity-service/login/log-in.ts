@@ -11,7 +11,7 @@ import { replacePasswordHash } from "../users/user-store.ts";
 import { completeLogin } from "./complete-login.ts";
 import type { LoginDeps, LoginRefusal } from "./login-deps.ts";
 import type { LoginResult } from "./login-result.ts";
-import { type Caller, recogniseCaller, spendLogin } from "./recognise-caller.ts";
+import { recogniseCaller, spendLogin } from "./recognise-caller.ts";
 
 export interface LoginAttempt extends ClientOrigin {
   email: string;
@@ -41,7 +41,12 @@ async function attemptLogin(
   const counted = await countGuess(deps.throttle, caller.guess, context.deadlineMs, onLocked);
   let shown: GuessVerdict = "none";
   try {
-    const { account, verdict } = await verifyPassword(deps, attempt, caller, counted.isLocked, context);
+    const { account, verdict } = await verifyPassword(
+      deps,
+      attempt,
+      { isKnown: caller.isKnown, isLocked: counted.isLocked },
+      context,
+    );
     const judged = judge(deps, account, verdict, counted.isLocked);
     if ("code" in judged) {
       const { clientIp, userAgent } = attempt;
@@ -51,9 +56,10 @@ async function attemptLogin(
     }
     await spendLogin(deps, "password", caller);
     if (verdict === "match_outdated") await renewHash(deps, judged, attempt, context);
-    const proven = { user: judged, amr: ["pwd"], authTime: deps.now() } as const;
+    const ifEnded = "invalid_credentials";
+    const proven = { user: judged, amr: ["pwd"], authTime: deps.now(), ifEnded } as const;
     const origin = { ...attempt, device: caller.device };
-    const result = await completeLogin(deps, proven, origin, "invalid_credentials", context);
+    const result = await completeLogin(deps, proven, origin, context);
     shown = "right";
     return result;
   } finally {
@@ -64,8 +70,7 @@ async function attemptLogin(
 function verifyPassword(
   deps: LoginDeps,
   { email, password, clientIp }: LoginAttempt,
-  { isKnown }: Caller,
-  isLocked: boolean,
+  { isKnown, isLocked }: { isKnown: boolean; isLocked: boolean },
   context: CallContext,
 ): Promise<{ account: Account | undefined; verdict: Verdict }> {
   return deps.hashShare.run({ clientIp, isKnown }, async () => {

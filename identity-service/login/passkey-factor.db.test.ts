@@ -152,7 +152,7 @@ describe("the second factor of a login", () => {
   test("a provider's login is asked too", async () => {
     const { device } = await withPasskey();
     const proven = { user: await getAccount(deps, userId), amr: ["fed"], authTime: deps.now() };
-    const result = await completeLogin(deps, proven, NEW_DEVICE, "oauth_failed", context());
+    const result = await completeLogin(deps, { ...proven, ifEnded: "oauth_failed" }, NEW_DEVICE, context());
     if (result.kind !== "mfaChallenge" || result.passkey === undefined) throw new Error("not asked");
     await answer(result.tempToken, device.get(result.passkey));
     expect(deps.tokenService.issueSession.mock.lastCall?.[0].amr).toEqual(["fed", "hwk", "user", "mfa"]);

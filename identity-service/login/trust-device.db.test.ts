@@ -104,7 +104,7 @@ async function comeFromProvider(deviceToken: string): Promise<LoginResult> {
   const user = await findAccountById(deps.sql, userId);
   if (user === undefined) throw new Error("no user");
   const proven = { user, amr: ["fed"], authTime: deps.now() };
-  return completeLogin(deps, proven, { ...FROM, deviceToken }, "oauth_failed", context());
+  return completeLogin(deps, { ...proven, ifEnded: "oauth_failed" }, { ...FROM, deviceToken }, context());
 }
 /** Logs in with a code. Returns the device token. */
 const trust = async (deviceToken = "", from = FROM) =>
@@ -154,7 +154,12 @@ test("without the wish, and by a wish without a code, no device is trusted", asy
     authTime: deps.now(),
     trustDevice: true,
   };
-  const completed = await completeLogin(deps, proven, origin, "invalid_credentials", context());
+  const completed = await completeLogin(
+    deps,
+    { ...proven, ifEnded: "invalid_credentials" },
+    origin,
+    context(),
+  );
   expect(secretOf(tokenIn(completed))).toBeUndefined();
   expect(await listed()).toEqual([]);
 });

@@ -100,7 +100,9 @@ export async function settleTrust(
     const isSame = owner?.sessionEpoch === step.user.sessionEpoch;
     if (owner === undefined || !isSame || trustDaysFor(deps, owner) === undefined) return undefined;
     const settled = { ...step, deviceId: device.id, secretHash: hashOf(secret) };
-    return step.isWanted ? begin(tx, deps, owner, settled, context) : renew(tx, deps, settled, context);
+    return step.isWanted
+      ? begin(tx, deps, { ...settled, owner }, context)
+      : renew(tx, deps, settled, context);
   });
   if (outcome === undefined) return undefined;
   if (outcome === "begun") deps.wakeMailWorker();
@@ -127,8 +129,7 @@ async function renew(
 async function begin(
   tx: TransactionSql,
   deps: LoginDeps,
-  owner: Locked<Account>,
-  { deviceId, secretHash, ...from }: SettledStep,
+  { owner, deviceId, secretHash, ...from }: SettledStep & { owner: Locked<Account> },
   context: CallContext,
 ): Promise<"begun"> {
   const { id: userId, email: recipient, sessionEpoch } = owner;

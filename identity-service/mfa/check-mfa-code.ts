@@ -32,6 +32,12 @@ interface DeviceShown {
 
 export type CodeSource = "session" | DeviceShown;
 
+export interface ShownCode {
+  user: Locked<Account>;
+  typed: TypedCode;
+  source: CodeSource;
+}
+
 /**
  * Undefined for a wrong code, which counts: commit, then call `refuseWrongCode`.
  * @throws {DomainError} `validation_failed` or `too_many_requests`, without an attempt.
@@ -39,9 +45,7 @@ export type CodeSource = "session" | DeviceShown;
 export async function checkMfaCode(
   tx: TransactionSql,
   deps: Omit<MfaDeps, "sql">,
-  user: Locked<Account>,
-  typed: TypedCode,
-  source: CodeSource,
+  { user, typed, source }: ShownCode,
   context: CallContext,
 ): Promise<MfaMethod | undefined> {
   const code = parseCode(typed.code);
@@ -52,8 +56,8 @@ export async function checkMfaCode(
   const origin = { userId: user.id, isKnownDevice: isKnown(deps, user, credential, source) };
   // After recovery codes, which wrong TOTP codes must not block.
   if (method === undefined) await assertTriesLeft(tx, deps, origin);
-  const accepted = method ?? (isOn ? await useTotpCode(tx, deps, user, credential, code) : undefined);
-  if (accepted === "recovery_code") await recordRecoveryCodeUse(tx, deps, user, typed, context);
+  const accepted = method ?? (isOn ? await useTotpCode(tx, deps, { user, credential, code }) : undefined);
+  if (accepted === "recovery_code") await recordRecoveryCodeUse(tx, deps, { user, typed }, context);
   if (accepted !== undefined) await endWrongRows(tx, user.id);
   else {
     const inARow = await noteWrongCode(tx, deps, origin);
@@ -80,9 +84,7 @@ async function useRecoveryCode(
 async function useTotpCode(
   tx: TransactionSql,
   deps: Pick<MfaDeps, "mfaKeys" | "now">,
-  user: Locked<Account>,
-  credential: TotpCredential,
-  code: ParsedCode,
+  { user, credential, code }: { user: Locked<Account>; credential: TotpCredential; code: ParsedCode },
 ): Promise<"totp" | undefined> {
   if (code.kind !== "totp") return undefined;
   const step = totpStep(openTotpSecret(deps.mfaKeys, user.id, credential), code.digits, deps.now());
@@ -109,8 +111,7 @@ function isKnown(
 async function recordRecoveryCodeUse(
   tx: TransactionSql,
   deps: Omit<MfaDeps, "sql">,
-  user: Locked<Account>,
-  typed: TypedCode,
+  { user, typed }: Pick<ShownCode, "user" | "typed">,
   context: CallContext,
 ): Promise<void> {
   const codesLeft = String(await countRecoveryCodes(tx, user.id));

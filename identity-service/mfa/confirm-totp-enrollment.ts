@@ -60,7 +60,7 @@ async function enable(
   assertOwner(deps, "confirmTotp", request, user);
   // May have been revoked since.
   if (user.credentialsProvenAt === null) throw new DomainError("email_not_verified");
-  return enableTotp(tx, deps, user, { ...request, exceptSessionId: request.sessionId }, context);
+  return enableTotp(tx, deps, { ...request, user, exceptSessionId: request.sessionId }, context);
 }
 
 export interface EnabledTotp {
@@ -77,12 +77,11 @@ export interface EnabledTotp {
 export async function enableTotp(
   tx: TransactionSql,
   deps: MfaDeps,
-  user: Locked<Account>,
-  request: TypedCode & { exceptSessionId?: string },
+  request: TypedCode & { user: Locked<Account>; exceptSessionId?: string },
   context: CallContext,
 ): Promise<EnabledTotp | undefined> {
+  const { user, exceptSessionId } = request;
   const { id: userId } = user;
-  const { exceptSessionId } = request;
   const now = deps.now();
   const credential = await findTotpCredential(tx, userId);
   if (credential !== undefined && credential.confirmedAt !== null) {
@@ -105,7 +104,7 @@ export async function enableTotp(
   await confirmTotpCredential(tx, userId, now);
   await endWrongRows(tx, userId);
   // First, so that the codes are not older than the link that takes them back.
-  await enqueueMfaNotice(tx, deps, user, "mfa-enabled", request);
+  await enqueueMfaNotice(tx, deps, user, { template: "mfa-enabled", from: request });
   const recoveryCodes = await giveFirstRecoveryCodes(tx, deps, user);
   const { clientIp, userAgent } = request;
   await recordAudit(tx, deps, { type: "mfa_enabled", userId, byOwner: true, clientIp, userAgent }, context);

@@ -48,11 +48,11 @@ async function disable(
   // A recovery code of a user with passkeys only would be spent for nothing.
   if (!account.hasTotp) return undefined;
   assertFactorRemovable(deps, account, account.passkeyCount);
-  const method = await checkMfaCode(tx, deps, account, request, "session", context);
+  const method = await checkMfaCode(tx, deps, { user: account, typed: request, source: "session" }, context);
   if (method === undefined) return undefined;
   await deleteTotp(tx, userId);
   await deleteIdleRecoveryCodes(tx, userId);
-  await enqueueMfaNotice(tx, deps, account, "mfa-disabled", request);
+  await enqueueMfaNotice(tx, deps, account, { template: "mfa-disabled", from: request });
   await recordAudit(tx, deps, { type: "mfa_disabled", userId, byOwner: true, clientIp, userAgent }, context);
   return owesSessionEnd(tx, deps, { userId, exceptSessionId, reason: "mfa_disabled" });
 }

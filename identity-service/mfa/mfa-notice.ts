@@ -6,13 +6,17 @@ import { enqueueMail } from "../mail/mail-outbox-store.ts";
 import { type MakeLinkDeps, makeLink } from "../mail/make-link.ts";
 import type { Account, Locked } from "../users/account.ts";
 
+interface MfaNotice {
+  template: "mfa-enabled" | "mfa-disabled" | "recovery-codes-renewed";
+  from: ClientOrigin;
+}
+
 /** With an undo link, because it may be an attacker's change. */
 export async function enqueueMfaNotice(
   tx: TransactionSql,
   deps: RecordAuditDeps & MakeLinkDeps,
   { id: userId, email: recipient }: Locked<Account>,
-  template: "mfa-enabled" | "mfa-disabled" | "recovery-codes-renewed",
-  from: ClientOrigin,
+  { template, from }: MfaNotice,
 ): Promise<void> {
   const link = await makeLink(tx, deps, { userId, purpose: "undo_access_change" });
   const now = deps.now();

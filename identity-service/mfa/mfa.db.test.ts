@@ -393,7 +393,7 @@ async function tryCode(code: string, source: CodeSource): Promise<string> {
   const work = transaction(database.sql, async (tx) => {
     const user = await lockAccountForMfa(tx, userId);
     if (user === undefined) throw new Error("no user");
-    return (await checkMfaCode(tx, deps, user, { code, ...FROM }, source, context())) ?? "wrong";
+    return (await checkMfaCode(tx, deps, { user, typed: { code, ...FROM }, source }, context())) ?? "wrong";
   });
   return work.catch((error: unknown) => (error instanceof DomainError ? error.code : Promise.reject(error)));
 }

@@ -20,10 +20,10 @@ export async function regenerateRecoveryCodes(
     const user = await lockAccountForMfa(tx, userId);
     if (user?.status !== "active") return undefined;
     assertOwner(deps, "renewRecoveryCodes", request, user);
-    const method = await checkMfaCode(tx, deps, user, request, "session", context);
+    const method = await checkMfaCode(tx, deps, { user, typed: request, source: "session" }, context);
     if (method === undefined) return undefined;
     // First, so that the codes are not older than the link that takes them back.
-    await enqueueMfaNotice(tx, deps, user, "recovery-codes-renewed", request);
+    await enqueueMfaNotice(tx, deps, user, { template: "recovery-codes-renewed", from: request });
     const given = await giveRecoveryCodes(tx, deps, userId);
     // This change of a factor ends no session, with which they would end.
     await deleteTrustsOfUser(tx, userId);

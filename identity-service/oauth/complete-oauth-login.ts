@@ -66,7 +66,7 @@ export async function completeOAuthLogin(
   const flow = await takeArrivedFlow(deps, arrival);
   try {
     const complete = flow.linkUserId === null ? completeLoginFlow : completeLinkFlow;
-    return { returnTo: flow.returnTo, ...(await complete(deps, party, flow, arrival, context)) };
+    return { returnTo: flow.returnTo, ...(await complete(deps, { party, flow, arrival }, context)) };
   } catch (error) {
     if (!(error instanceof DomainError)) throw error;
     const { code } = error;
@@ -87,11 +87,16 @@ async function takeArrivedFlow(deps: OAuthDeps, arrival: OAuthArrival): Promise<
   return flow;
 }
 
+/** From the provider, with the flow that it answers. */
+interface Returned {
+  party: RelyingParty;
+  flow: OAuthFlow;
+  arrival: OAuthArrival;
+}
+
 async function completeLinkFlow(
   deps: OAuthDeps,
-  party: RelyingParty,
-  { linkUserId, linkSessionEpoch, linkSessionId }: OAuthFlow,
-  arrival: OAuthArrival,
+  { party, flow: { linkUserId, linkSessionEpoch, linkSessionId }, arrival }: Returned,
   context: CallContext,
 ): Promise<FlowEnd> {
   const arrived = await identify(deps, party, arrival);
@@ -105,9 +110,7 @@ async function completeLinkFlow(
 
 async function completeLoginFlow(
   deps: OAuthDeps,
-  party: RelyingParty,
-  { codeChallenge }: OAuthFlow,
-  arrival: OAuthArrival,
+  { party, flow: { codeChallenge }, arrival }: Returned,
   context: CallContext,
 ): Promise<FlowEnd> {
   let endedSessionIds: readonly string[] = [];
@@ -144,8 +147,8 @@ function logIn(
   origin: LoginOrigin,
   context: CallContext,
 ): Promise<LoginResult> {
-  const proven = { user, amr: ["fed"], authTime: deps.now() };
-  return completeLogin(deps, proven, origin, "oauth_failed", context);
+  const proven = { user, amr: ["fed"], authTime: deps.now(), ifEnded: "oauth_failed" } as const;
+  return completeLogin(deps, proven, origin, context);
 }
 
 /** The session begins at the exchange: no token is stored. */

@@ -39,6 +39,6 @@ async function exchange(deps: OAuthDeps, request: CodeExchange, context: CallCon
   assertMayLogIn(deps, user);
   const caller = await recogniseCaller(deps, request, user.email);
   await spendLogin(deps, "provider", caller);
-  const proven = { user, amr: ["fed"], authTime };
-  return completeLogin(deps, proven, { ...request, device: caller.device }, REFUSAL, context);
+  const proven = { user, amr: ["fed"], authTime, ifEnded: REFUSAL } as const;
+  return completeLogin(deps, proven, { ...request, device: caller.device }, context);
 }

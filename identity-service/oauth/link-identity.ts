@@ -21,7 +21,7 @@ export async function linkIdentity(
   owner: { userId: string; sessionEpoch: number },
   context: CallContext,
 ): Promise<LinkedIdentity> {
-  const linked = await transaction(deps.sql, (tx) => link(tx, deps, arrival, owner, context));
+  const linked = await transaction(deps.sql, (tx) => link(tx, deps, { arrival, owner }, context));
   deps.wakeMailWorker();
   return linked;
 }
@@ -29,10 +29,10 @@ export async function linkIdentity(
 async function link(
   tx: TransactionSql,
   deps: OAuthDeps,
-  arrival: Arrival,
-  { userId, sessionEpoch }: { userId: string; sessionEpoch: number },
+  { arrival, owner }: { arrival: Arrival; owner: { userId: string; sessionEpoch: number } },
   context: CallContext,
 ): Promise<LinkedIdentity> {
+  const { userId, sessionEpoch } = owner;
   const { party, person } = arrival;
   const account = await lockAccount(tx, userId);
   if (account?.status !== "active" || account.sessionEpoch !== sessionEpoch)
@@ -43,7 +43,13 @@ async function link(
   if (holder === userId) return identity;
   const isLinked = holder === undefined && (await insertIdentity(tx, { ...keyOf(arrival), ...identity }));
   if (!isLinked) throw new DomainError("already_linked");
-  const change = { userId, email: account.email, provider: party, change: "linked" } as const;
-  await recordIdentityChange(tx, deps, change, arrival, context);
+  const change = {
+    userId,
+    email: account.email,
+    provider: party,
+    change: "linked",
+    origin: arrival,
+  } as const;
+  await recordIdentityChange(tx, deps, change, context);
   return identity;
 }

@@ -54,7 +54,7 @@ async function findOrMake(
   context: CallContext,
 ): Promise<OpenedAccount | undefined> {
   const linkedTo = await findIdentityUser(tx, keyOf(arrival));
-  if (linkedTo !== undefined) return openLinked(tx, deps, arrival, linkedTo, context);
+  if (linkedTo !== undefined) return openLinked(tx, deps, { arrival, userId: linkedTo }, context);
   const { email } = arrival.person;
   if (email === undefined) throw new DomainError("oauth_failed", "the provider sent no address");
   // Otherwise, an unverified address would reveal whether it has an account.
@@ -63,18 +63,17 @@ async function findOrMake(
   }
   const owner = await findAccountByEmail(tx, email);
   // Lock order: the account before the address.
-  if (owner !== undefined) return linkByAddress(tx, deps, arrival, owner.id, context);
+  if (owner !== undefined) return linkByAddress(tx, deps, { arrival, userId: owner.id }, context);
   await lockAddresses(tx, [email]);
   // A concurrent login or registration is visible now.
   if ((await findIdentityUser(tx, keyOf(arrival))) !== undefined) return undefined;
-  return { account: await makeAccount(tx, deps, arrival, email, context), end: undefined };
+  return { account: await makeAccount(tx, deps, { arrival, email }, context), end: undefined };
 }
 
 async function openLinked(
   tx: TransactionSql,
   deps: OAuthDeps,
-  arrival: Arrival,
-  userId: string,
+  { arrival, userId }: { arrival: Arrival; userId: string },
   context: CallContext,
 ): Promise<OpenedAccount> {
   const seen = await findAccountById(tx, userId);
@@ -82,15 +81,14 @@ async function openLinked(
   const owner = seen && isClaimable(deps, seen, arrival) ? await lockAccount(tx, userId) : undefined;
   const isLinked = owner !== undefined && (await findIdentityUser(tx, keyOf(arrival))) === userId;
   const isClaim = isLinked && owner.status === "active" && isClaimable(deps, owner, arrival);
-  const end = isClaim ? await claim(tx, deps, arrival, owner, context) : undefined;
+  const end = isClaim ? await claim(tx, deps, { arrival, owner }, context) : undefined;
   return { account: existing(await findAccountById(tx, userId)), end };
 }
 
 async function linkByAddress(
   tx: TransactionSql,
   deps: OAuthDeps,
-  arrival: Arrival,
-  userId: string,
+  { arrival, userId }: { arrival: Arrival; userId: string },
   context: CallContext,
 ): Promise<OpenedAccount | undefined> {
   const { person, party } = arrival;
@@ -100,11 +98,19 @@ async function linkByAddress(
   const isTheirs = owner?.email === person.email && person.isEmailVerified;
   if (owner === undefined || !isTheirs || !isOrdinary(deps, owner)) throw new DomainError("link_required");
   if (owner.status !== "active") throw new DomainError("oauth_failed");
-  const end = isClaimable(deps, owner, arrival) ? await claim(tx, deps, arrival, owner, context) : undefined;
+  const end = isClaimable(deps, owner, arrival)
+    ? await claim(tx, deps, { arrival, owner }, context)
+    : undefined;
   if (!(await link(tx, deps, arrival, userId))) throw new DomainError("link_required");
   if (end === undefined) {
-    const change = { userId, email: owner.email, provider: party, change: "linked" } as const;
-    await recordIdentityChange(tx, deps, change, arrival, context);
+    const change = {
+      userId,
+      email: owner.email,
+      provider: party,
+      change: "linked",
+      origin: arrival,
+    } as const;
+    await recordIdentityChange(tx, deps, change, context);
   } else {
     const { clientIp, userAgent } = arrival;
     const linked = { type: "identity_linked", userId, reason: party.name } as const;
@@ -127,8 +133,7 @@ function isOrdinary({ access }: OAuthDeps, { role }: Pick<Account, "role">): boo
 async function claim(
   tx: TransactionSql,
   deps: OAuthDeps,
-  arrival: Arrival,
-  owner: Locked<Account>,
+  { arrival, owner }: { arrival: Arrival; owner: Locked<Account> },
   context: CallContext,
 ): Promise<SessionEnd> {
   const { clientIp, userAgent, party } = arrival;
@@ -143,8 +148,7 @@ async function claim(
 async function makeAccount(
   tx: TransactionSql,
   deps: OAuthDeps,
-  arrival: Arrival,
-  email: string,
+  { arrival, email }: { arrival: Arrival; email: string },
   context: CallContext,
 ): Promise<Account> {
   const { firstName, lastName, isEmailVerified: emailVerified } = arrival.person;

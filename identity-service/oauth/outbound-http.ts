@@ -77,7 +77,7 @@ export function createOutboundHttp(options: OutboundOptions): OutboundHttp {
       const deadline = AbortSignal.timeout(timeoutMs);
       try {
         const signals = [deadline, ...(request.signal ? [request.signal] : [])];
-        return await exchange(agent, target, request, AbortSignal.any(signals), maxBytes);
+        return await exchange(agent, target, request, { signal: AbortSignal.any(signals), maxBytes });
       } catch (error) {
         throw problemOf(error, deadline.aborted || request.signal?.aborted === true);
       } finally {
@@ -109,8 +109,7 @@ async function exchange(
   agent: Agent,
   url: URL,
   { method, headers, body }: OutboundRequest,
-  signal: AbortSignal,
-  maxBytes: number,
+  { signal, maxBytes }: { signal: AbortSignal; maxBytes: number },
 ): Promise<Response> {
   const response = await agent.request({
     origin: url.origin,

@@ -11,14 +11,14 @@ export interface IdentityChange {
   email: string;
   provider: { name: string; displayName: string };
   change: "linked" | "unlinked";
+  origin: ClientOrigin;
 }
 
 /** Call in the transaction of the change. */
 export async function recordIdentityChange(
   tx: TransactionSql,
   deps: RecordAuditDeps & MakeLinkDeps,
-  { userId, email: recipient, provider, change }: IdentityChange,
-  origin: ClientOrigin,
+  { userId, email: recipient, provider, change, origin }: IdentityChange,
   context: CallContext,
 ): Promise<void> {
   const now = deps.now();

@@ -125,7 +125,7 @@ export function createRelyingParty(options: RelyingPartyOptions): RelyingParty {
       const configuration = configurationOf(await known(nowMs() + timeoutMs), signal);
       useKeys(configuration, keys, nowMs());
       try {
-        return await exchange(configuration, settings, answerUrl(redirectUri, answer), proof, logger);
+        return await exchange({ configuration, settings, logger }, answerUrl(redirectUri, answer), proof);
       } catch (error) {
         throw failure(error, name, logger);
       } finally {
@@ -136,12 +136,11 @@ export function createRelyingParty(options: RelyingPartyOptions): RelyingParty {
 }
 
 async function exchange(
-  configuration: oidc.Configuration,
-  settings: ProviderSettings,
+  party: { configuration: oidc.Configuration; settings: ProviderSettings; logger: Logger },
   answer: URL,
   { state, nonce, verifier }: FlowProof,
-  logger: Logger,
 ): Promise<ExternalPerson> {
+  const { configuration, settings, logger } = party;
   const checks = { expectedState: state, pkceCodeVerifier: verifier };
   if (settings.protocol === "github") {
     const tokens = await oidc.authorizationCodeGrant(configuration, answer, checks);

@@ -45,7 +45,7 @@ async function unlink(
   // The provider may no longer be configured.
   const named = deps.relyingParties.get(provider) ?? { name: provider, displayName: provider };
   const change = { userId, email: account.email, provider: named, change: "unlinked" } as const;
-  await recordIdentityChange(tx, deps, change, owner, context);
+  await recordIdentityChange(tx, deps, { ...change, origin: owner }, context);
   return owesSessionEnd(tx, deps, { userId, exceptSessionId, reason: "identity_unlinked" });
 }
 

@@ -15,6 +15,7 @@ import type { PasskeyDeps } from "./passkeys-deps.ts";
 import { type Attestation, type AttestedCredential, verifyAttestation } from "./verify-attestation.ts";
 
 export interface NewCredential extends ClientOrigin {
+  user: Locked<Account>;
   /** As the registration began. */
   boundTo: Buffer;
   name: string;
@@ -37,10 +38,10 @@ export interface AddedPasskey {
 export async function addPasskey(
   tx: TransactionSql,
   deps: PasskeyDeps,
-  user: Locked<Account>,
   { name, exceptSessionId, ...answer }: NewCredential,
   context: CallContext,
 ): Promise<AddedPasskey | undefined> {
+  const { user } = answer;
   const credential = await takeCredential(tx, deps, user, answer);
   if (credential === undefined) return undefined;
   if ((await listPasskeys(tx, user.id)).length >= MAX_PASSKEYS_OF_USER) throw new DomainError("conflict");

@@ -34,6 +34,7 @@ export interface PasskeyAnswer extends ClientOrigin {
   purpose: Exclude<PasskeyPurpose, "registration">;
   boundTo: Buffer;
   assertion: Assertion;
+  user: Locked<Account> | undefined;
 }
 
 export interface UsedPasskey {
@@ -104,11 +105,10 @@ export function describeCredential({ credentialId, transports }: Passkey) {
 export async function finishPasskeyCeremony(
   tx: TransactionSql,
   deps: PasskeyDeps,
-  user: Locked<Account> | undefined,
   answer: PasskeyAnswer,
   context: CallContext,
 ): Promise<UsedPasskey | undefined> {
-  const { purpose, boundTo, assertion } = answer;
+  const { user, purpose, boundTo, assertion } = answer;
   const challenge = challengeOf(assertion.clientDataJson);
   if (challenge === undefined) return undefined;
   const isLogin = purpose === "login";

@@ -487,7 +487,7 @@ describe("ceremonies of other purposes", () => {
   ) =>
     transaction(database.sql, async (tx) => {
       const user = await lockAccountForMfa(tx, id);
-      return finishPasskeyCeremony(tx, deps, user, { purpose, boundTo, assertion, ...FROM }, context());
+      return finishPasskeyCeremony(tx, deps, { user, purpose, boundTo, assertion, ...FROM }, context());
     });
 
   test.each(PURPOSES)(

@@ -57,6 +57,6 @@ async function register(
   // May have been revoked since.
   if (user.credentialsProvenAt === null) throw new DomainError("email_not_verified");
   const boundTo = sessionBinding(exceptSessionId);
-  const credential = { boundTo, name, attestation, exceptSessionId, clientIp, userAgent };
-  return addPasskey(tx, deps, user, credential, context);
+  const credential = { user, boundTo, name, attestation, exceptSessionId, clientIp, userAgent };
+  return addPasskey(tx, deps, credential, context);
 }

@@ -32,7 +32,12 @@ const later = (ms: number) => ({ ...deps, now: () => new Date(deps.now().getTime
 async function complete(sessionEpoch: number) {
   const shown = { user: { ...anna, sessionEpoch }, amr: ["pwd"], authTime: deps.now() };
   const origin = { clientIp: "", userAgent: "", deviceToken: "" };
-  return completeLogin(deps, shown, origin, "mfa_token_invalid", newCallContext({ budgetMs: 60_000 }));
+  return completeLogin(
+    deps,
+    { ...shown, ifEnded: "mfa_token_invalid" },
+    origin,
+    newCallContext({ budgetMs: 60_000 }),
+  );
 }
 
 test("a worker ends the sessions that a crash left, once the call cannot be running any more", async () => {

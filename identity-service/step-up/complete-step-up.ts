@@ -86,7 +86,7 @@ async function proveByPasskey(
   request: StepUpProof & { proof: Signed },
   context: CallContext,
 ): Promise<Proven> {
-  const used = await transaction(deps.sql, (tx) => sign(tx, deps, which, request, context));
+  const used = await transaction(deps.sql, (tx) => sign(tx, deps, { which, request }, context));
   // After the commit, so that the attempt counts and the challenge stays used.
   if (used === undefined) {
     // A notice may be due.
@@ -100,8 +100,7 @@ async function proveByPasskey(
 async function sign(
   tx: TransactionSql,
   deps: StepUpDeps,
-  which: Which,
-  request: StepUpProof & { proof: Signed },
+  { which, request }: { which: Which; request: StepUpProof & { proof: Signed } },
   context: CallContext,
 ): Promise<UsedPasskey | undefined> {
   const user = await lockAccountForMfa(tx, which.userId);
@@ -109,9 +108,9 @@ async function sign(
   await countTry(tx, deps, which, 3);
   const { clientIp, userAgent, proof } = request;
   const answer = { purpose: "step_up", boundTo: which.tokenHash, assertion: proof.assertion } as const;
-  const used = await finishPasskeyCeremony(tx, deps, user, { ...answer, clientIp, userAgent }, context);
+  const used = await finishPasskeyCeremony(tx, deps, { ...answer, user, clientIp, userAgent }, context);
   if (used === undefined) await recordFailure(tx, deps, request, context);
-  else await succeed(tx, deps, which, { request, method: "passkey" }, context);
+  else await succeed(tx, deps, { which, request, method: "passkey" }, context);
   return used;
 }
 
@@ -137,9 +136,9 @@ async function proveByCode(
     if (user?.status !== "active") throw new DomainError("step_up_token_invalid");
     await countTry(tx, deps, which, 2);
     const typed = { ...request, code: request.proof.text };
-    const accepted = await checkMfaCode(tx, deps, user, typed, "session", context);
+    const accepted = await checkMfaCode(tx, deps, { user, typed, source: "session" }, context);
     if (accepted === undefined) await recordFailure(tx, deps, request, context);
-    else await succeed(tx, deps, which, { request, method: accepted }, context);
+    else await succeed(tx, deps, { which, request, method: accepted }, context);
     return accepted;
   });
   // After the commit, so that the attempt counts.
@@ -169,7 +168,7 @@ async function proveByPassword(
   await transaction(deps.sql, async (tx) => {
     const user = await lockAccountForMfa(tx, userId);
     if (!isStill(checked, user)) throw new DomainError("invalid_credentials");
-    await succeed(tx, deps, which, { request, method: "password" }, context);
+    await succeed(tx, deps, { which, request, method: "password" }, context);
   });
   return "password";
 }
@@ -189,8 +188,7 @@ async function countTry(
 async function succeed(
   tx: TransactionSql,
   deps: StepUpDeps,
-  which: Which,
-  { request, method }: { request: StepUpProof; method: StepUpMethod },
+  { which, request, method }: { which: Which; request: StepUpProof; method: StepUpMethod },
   context: CallContext,
 ): Promise<void> {
   if (!(await consumeStepUp(tx, { ...which, now: deps.now() })))
