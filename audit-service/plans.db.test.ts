@@ -141,7 +141,7 @@ const MAINTENANCE: StoreCalls = {
 };
 const NUMBERING: StoreCalls = {
   tryLock: (tx) => sequencer.tryLock(tx),
-  selectSurroundings: (tx) => sequencer.selectSurroundings(tx),
+  selectTermState: (tx) => sequencer.selectTermState(tx),
   selectUnnumbered: (tx) =>
     sequencer.selectUnnumbered(tx, { position: BigInt(NUMBERED), sequence: NUMBERED }, LIMIT, undefined),
   "selectUnnumbered: after a start": (tx) =>

@@ -33,7 +33,7 @@ export async function unlock(sql: Sql): Promise<void> {
   await sql`select pg_advisory_unlock_all()`;
 }
 
-export interface Surroundings {
+export interface TermState {
   isSequencer: boolean;
   /** Open transactions that write entries. */
   writers: ReadonlySet<string>;
@@ -44,7 +44,7 @@ export interface Surroundings {
  * their positions are visible or never will be. A transaction id would come after the position, and does not survive a
  * restore; nor do clocks.
  */
-export async function selectSurroundings(sql: Sql): Promise<Surroundings> {
+export async function selectTermState(sql: Sql): Promise<TermState> {
   const rows = await sql<{ writer: string | null }[]>`
     select case when locktype = 'relation' then virtualtransaction end as writer from pg_locks
     where database = (select oid from pg_database where datname = current_database()) and granted and (

@@ -4,7 +4,7 @@ import { withinDeadline } from "#kit/values/within-deadline.ts";
 import type { CheckpointSigner, TreeHead } from "./checkpoint.ts";
 import type { CheckpointFile } from "./checkpoint-file.ts";
 import { type StoredCheckpoint, selectLastCheckpoint } from "./checkpoint-store.ts";
-import { selectSurroundings, tryLock, unlock } from "./sequencer-store.ts";
+import { selectTermState, tryLock, unlock } from "./sequencer-store.ts";
 import { type Progress, Term } from "./sequencer-term.ts";
 import { selectSize } from "./tree-store.ts";
 import { verifyHistory } from "./verify-history.ts";
@@ -93,7 +93,7 @@ export class Sequencer {
   }
 
   async #work(term: Term): Promise<boolean> {
-    const { isSequencer, writers } = await selectSurroundings(this.#deps.sql);
+    const { isSequencer, writers } = await selectTermState(this.#deps.sql);
     if (isSequencer) return term.step(writers);
     this.#term = undefined;
     return true;
@@ -137,7 +137,7 @@ export class Sequencer {
 
   /** Its query keeps the session, and so the lock, alive. */
   async #keepRefusing(): Promise<void> {
-    const { isSequencer } = await selectSurroundings(this.#deps.sql);
+    const { isSequencer } = await selectTermState(this.#deps.sql);
     if (!isSequencer) this.#refusedUntilMs = 0;
   }
 

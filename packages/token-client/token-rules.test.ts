@@ -116,7 +116,7 @@ test.each(["EdDSA", "ES256"] as const)("what is not signed by the key that it na
   expect(isForged(access({ alg, kid: "C".repeat(43) }), ours)).toBe(false);
 });
 
-test("a key that is none of its algorithm's forges nothing", () => {
+test("a key of another algorithm forges nothing", () => {
   const rules = toTokenRules({
     issuer: ISSUER,
     keys: [{ keyId: HEADER.kid, algorithm: "ES256", publicKey: derOf(PAIRS.EdDSA.publicKey) }],

@@ -37,7 +37,7 @@ const userClaims = z.object({
   auth_time: seconds,
 });
 
-/** Of a client: `sid` is its credential, and a token with a role is none of its. */
+/** A client has no role, and its `sid` names the credential that proved it. */
 const clientClaims = z.object({
   ...commonClaims,
   client_id: uuid,

@@ -60,7 +60,7 @@ class _Unauthenticated(AuthError):
 
 class TokenMissing(_Unauthenticated):
     code = "token_missing"
-    message = "The call needs an access token and has none."
+    message = "The call needs an access token."
     challenge = "Bearer"
 
 
@@ -102,7 +102,7 @@ class StepUpRequired(_Unauthenticated):
 
 class Forbidden(AuthError):
     code = "forbidden"
-    message = "The caller's role, or what the client was granted, does not allow this call."
+    message = "The caller's role, or the client's scope, does not allow this call."
     http_status = 403
     rpc_status = grpc.StatusCode.PERMISSION_DENIED
 
@@ -116,6 +116,6 @@ class VerifierUnavailable(AuthError):
     """The token's state cannot be known now: 503, never 401."""
 
     code = "service_unavailable"
-    message = "A part of Gatehouse is unavailable for the moment; try again."
+    message = "A part of Gatehouse is temporarily unavailable; try again."
     http_status = 503
     rpc_status = grpc.StatusCode.UNAVAILABLE

@@ -15,7 +15,7 @@ public final class AuthException extends Exception {
 
   /** What the caller receives. */
   public enum Reason {
-    TOKEN_MISSING("token_missing", 401, Code.UNAUTHENTICATED, "The call needs an access token and has none."),
+    TOKEN_MISSING("token_missing", 401, Code.UNAUTHENTICATED, "The call needs an access token."),
     TOKEN_INVALID(
         "token_invalid",
         401,
@@ -31,7 +31,7 @@ public final class AuthException extends Exception {
         "forbidden",
         403,
         Code.PERMISSION_DENIED,
-        "The caller's role, or what the client was granted, does not allow this call."),
+        "The caller's role, or the client's scope, does not allow this call."),
     USER_REQUIRED(
         "user_required",
         403,
@@ -42,7 +42,7 @@ public final class AuthException extends Exception {
         "service_unavailable",
         503,
         Code.UNAVAILABLE,
-        "A part of Gatehouse is unavailable for the moment; try again.");
+        "A part of Gatehouse is temporarily unavailable; try again.");
 
     private final String code;
     private final int httpStatus;
