@@ -129,11 +129,7 @@ test.each([
 test.each([
   [new DomainError("password_too_short", "The password must have at least 8 characters"), 400, "at least 8"],
   [new DomainError("password_too_common"), 400, "most common"],
-  [
-    new DomainError("service_unavailable", "token-service.internal is away"),
-    503,
-    "unavailable for the moment",
-  ],
+  [new DomainError("service_unavailable", "token-service.internal is away"), 503, "temporarily unavailable"],
 ])("a refused password shows the form again, with the reason: %s", async (error, status, text) => {
   const { app } = withAccounts({ resetPassword: () => Promise.reject(error) });
   const body = new URLSearchParams(fieldsOf("reset-password")).toString();

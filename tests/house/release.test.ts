@@ -161,7 +161,7 @@ test.skipIf(!has("minisign"))(
   TIMEOUT_MS,
 );
 
-describe("the packages of other languages", () => {
+describe("the packages of other languages", { tags: "exhaustive" }, () => {
   test.for([
     { part: "wheel", file: `gatehouse_token_client-${version}-py3-none-any.whl` },
     { part: "go-module", file: `gatehouse-${version}-go-module.tar` },

@@ -109,7 +109,7 @@ class Forbidden(AuthError):
 
 class UserRequired(Forbidden):
     code = "user_required"
-    message = "The call needs a stronger proof, which a user can give and a client cannot."
+    message = "The call needs a step-up, which only a user can give."
 
 
 class VerifierUnavailable(AuthError):

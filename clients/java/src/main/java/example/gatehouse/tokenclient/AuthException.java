@@ -36,7 +36,7 @@ public final class AuthException extends Exception {
         "user_required",
         403,
         Code.PERMISSION_DENIED,
-        "The call needs a stronger proof, which a user can give and a client cannot."),
+        "The call needs a step-up, which only a user can give."),
     /** The token's state cannot be known now: never 401. */
     SERVICE_UNAVAILABLE(
         "service_unavailable",
