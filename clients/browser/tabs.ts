@@ -35,8 +35,8 @@ const LEASE_MS = 10_000;
 const SETTLE_MS = 50;
 
 /**
- * A lock says who may refresh. Which token is the newest is in the names of locks, too: they are released when a tab closes or
- * crashes, and are seen by whoever gets the first lock, while a message may still be under way.
+ * One lock decides which tab may refresh. The names of other locks show the newest token: the tab that gets the first lock can
+ * read them while a message is still under way, and the browser releases them when their tab closes or crashes.
  */
 export function createTabs<U>(name: string, onNews: (news: News<U>) => void): Tabs<U> {
   // Absent in insecure contexts and in browsers before 2022.

@@ -206,7 +206,7 @@ function registerLogin(app: GatewayApp, deps: AuthDeps): void {
     policy: {
       auth: "public",
       limitClass: "login",
-      // docs/decisions/passkeys.md: each view of a login page stores a challenge, which is nobody's. Its use is in the audit log.
+      // Each view of a login page stores a challenge. Only its use is in the audit log (docs/decisions/passkeys.md).
       isAudited: false,
       cookies: "device",
     },

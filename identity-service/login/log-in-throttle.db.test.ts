@@ -107,7 +107,7 @@ test("200 parallel guesses from one network at 200 accounts with a budget of 5 r
   expect(codes.filter((code) => code === "too_many_requests")).toHaveLength(195);
 });
 
-// On a slow machine some wait in vain for their turn. What matters is that nobody is answered that the password is wrong.
+// On a slow machine some wait too long for their turn. No right password may be answered as a wrong one.
 function expectAllInOrBusy(codes: string[]): void {
   expect(codes).toContain("in");
   expect(codes.filter((code) => code !== "in" && code !== "busy")).toEqual([]);
