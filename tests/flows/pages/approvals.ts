@@ -8,6 +8,7 @@ import {
   expectSound,
   heading,
   logInToPortal,
+  logOut,
   PORTAL_PASSWORD,
   tokenOfBrowser,
 } from "../../support/browser/portal.ts";
@@ -211,8 +212,7 @@ describe.skipIf(CHROMIUM === undefined)("approvals and ways back in Chromium", (
   test("whoever is not logged in logs in first, and comes to the approval", async () => {
     await logIn();
     const { id } = await ask(await tokenOfBrowser(page));
-    await page.getByRole("button", { name: "Log out" }).click();
-    await heading(page, "Log in").waitFor();
+    await logOut(page);
     await open(id, shopUrl);
     await page.getByLabel("E-mail address").fill(user.email);
     await page.getByLabel("Password", { exact: true }).fill(PORTAL_PASSWORD);

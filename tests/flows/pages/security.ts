@@ -7,6 +7,7 @@ import {
   expectSound,
   heading,
   logInToPortal,
+  logOut,
   openMailLink,
   openVisit,
   portalOrigin,
@@ -74,7 +75,7 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
     await page.getByText("The password was changed.").waitFor();
     await expectSound(page, "a new password");
     expect((await api.get("/auth/me", { token: person.accessToken })).status).toBe(401);
-    await press(page, "Log out");
+    await logOut(page);
 
     await logInToPortal(page, origin, person.email, person.password);
     await page.getByText("That is not right.").waitFor();
@@ -274,7 +275,7 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
     await page.getByLabel("Code", { exact: true }).fill(first);
     await press(page, "Continue");
     await heading(page, "Your account").waitFor();
-    await press(page, "Log out");
+    await logOut(page);
     // No code is asked for.
     await enter(page, person);
     await room(page, "Sessions");

@@ -260,6 +260,12 @@ export async function logInToPortal(
   await page.getByRole("button", { name: "Log in", exact: true }).click();
 }
 
+/** Waits for the answer: a page that is left before it may find the session still alive. */
+export async function logOut(page: Page): Promise<void> {
+  await page.getByRole("button", { name: "Log out" }).click();
+  await heading(page, "Log in").waitFor();
+}
+
 export const heading = (page: Page, name: string) =>
   page.getByRole("heading", { name, level: 1, exact: true });
 
