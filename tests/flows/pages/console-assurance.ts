@@ -123,7 +123,9 @@ describe.skipIf(CHROMIUM === undefined)("a console that demands a fresh second f
     expect(visit.watched.problems).toEqual([]);
   });
 
-  test("what repeats itself asks nobody for a proof: it stops, also after a cancelled one, and goes on with a press", async () => {
+  test("what repeats itself asks nobody for a proof: it stops, also after a cancelled one, and goes on with a press", {
+    tags: "exhaustive",
+  }, async () => {
     const { page, watched } = administrator;
     const { id } = await me(page);
     const offer = page.getByRole("button", { name: "Confirm it is you to go on" });

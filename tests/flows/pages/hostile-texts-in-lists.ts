@@ -37,7 +37,7 @@ let eveId: string;
 const press = (page: Page, name: string | RegExp) => page.getByRole("button", { name, exact: true }).click();
 const shows = (page: Page, text: string) => page.getByText(text, { exact: true }).first().waitFor();
 
-describe.skipIf(CHROMIUM === undefined)("texts of strangers in lists", () => {
+describe.skipIf(CHROMIUM === undefined)("texts of strangers in lists", { tags: "exhaustive" }, () => {
   beforeAll(async () => {
     system = oneSystem();
     api = apiClient(system.url);

@@ -33,7 +33,7 @@ let system: System;
 let api: ApiClient;
 let origin: string;
 
-describe.skipIf(CHROMIUM === undefined)("the keyboard alone, on every page", () => {
+describe.skipIf(CHROMIUM === undefined)("the keyboard alone, on every page", { tags: "exhaustive" }, () => {
   beforeAll(async () => {
     system = oneSystem();
     api = apiClient(system.url);

@@ -130,7 +130,9 @@ describe.skipIf(CHROMIUM === undefined)("pages and their states", () => {
     await closeVisit(visit);
   });
 
-  test("each list says when it loads, when it failed and when it is empty", async () => {
+  test("each list says when it loads, when it failed and when it is empty", {
+    tags: "exhaustive",
+  }, async () => {
     const person = await api.newUser();
     const visit = await openVisit(browser, system);
     const { page } = visit;
