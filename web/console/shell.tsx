@@ -4,16 +4,23 @@ import { type ReactNode, useState } from "react";
 import { Attendance } from "../session/attendance.tsx";
 import { newQueries } from "../session/queries.ts";
 import { ProofWanted, StoppedReadings } from "../session/reading.tsx";
-import { useAccount, useSession, useUser } from "../session/session.ts";
+import { useAccount, useMay, useSession, useUser } from "../session/session.ts";
 import { StepUp } from "../session/step-up.tsx";
 import { Button } from "../ui/button.tsx";
 import { type Action, useAction } from "../ui/form.tsx";
 import { Frame, PageTitle, Rooms } from "../ui/frame.tsx";
 import { Notice } from "../ui/notice.tsx";
 import { AlarmBanner } from "./audit/alarm-banner.tsx";
-import { may } from "./may.ts";
-import { ROOMS } from "./rooms.ts";
-import { useText } from "./text.ts";
+import { type TextKey, useText } from "./text.ts";
+
+/** What stands in the navigation, by the permission that opens it. Order: the first one is where a person arrives. */
+export const ROOMS: readonly { path: string; name: TextKey; permission: string }[] = [
+  { path: "/overview", name: "overview.title", permission: "audit:read" },
+  { path: "/users", name: "users.title", permission: "users:read" },
+  { path: "/clients", name: "clients.title", permission: "clients:read" },
+  { path: "/audit", name: "audit.title", permission: "audit:read:user" },
+  { path: "/system", name: "system.title", permission: "system:read" },
+];
 
 /** The frame of every page. Without a session it is empty: the guard leads to the login. */
 export function Shell() {
@@ -49,8 +56,8 @@ function Frames() {
 function OpenRooms(): ReactNode {
   const t = useText();
   const pathname = useLocation({ select: (location) => location.pathname });
-  const account = useAccount();
-  const open = ROOMS.filter(({ permission }) => account !== undefined && may(account, permission));
+  const may = useMay();
+  const open = ROOMS.filter(({ permission }) => may(permission));
   if (open.length === 0) return null;
   return (
     <Rooms present={pathname}>

@@ -3,6 +3,11 @@ import { Button } from "../ui/button.tsx";
 import { save } from "../ui/save.ts";
 import { useText } from "./text.ts";
 
+/** Of what makes new codes: they are shown once. */
+export interface GivesCodes {
+  onCodes: (codes: readonly string[]) => void;
+}
+
 /** Shown once. To copy, or to download as a text file. */
 export function RecoveryCodes({ codes, onDone }: { codes: readonly string[]; onDone: () => void }) {
   const t = useText();

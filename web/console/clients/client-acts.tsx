@@ -2,8 +2,7 @@ import { useQueryClient } from "@tanstack/react-query";
 import type { ClientWithCredentials } from "#clients/api/generated/gatehouse.ts";
 import { useSession } from "../../session/session.ts";
 import { Field } from "../../ui/field.tsx";
-import { Act } from "../act.tsx";
-import { useDone } from "../done.tsx";
+import { Act, useDone } from "../act.tsx";
 import { useText } from "../text.ts";
 import { chosenPermissions, OwnerField, PermissionFields, useOwnerId } from "./fields.tsx";
 

@@ -2,15 +2,13 @@ import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { useReading } from "../../session/reading.tsx";
 import { Button } from "../../ui/button.tsx";
-import { sinceText } from "../../ui/format.ts";
+import { sinceText, visible } from "../../ui/format.ts";
 import { PageTitle, Section } from "../../ui/frame.tsx";
 import { Found } from "../../ui/states.tsx";
 import { useLanguage } from "../../ui/text.ts";
-import { visible } from "../../ui/visible.ts";
 import { LogLine } from "../audit/log-line.tsx";
 import { useKnownText, useText } from "../text.ts";
-import { BarChart } from "./bar-chart.tsx";
-import { type Bucket, filled, SPANS, type SpanName } from "./spans.ts";
+import { BarChart, type Bucket, filled, SPANS, type SpanName } from "./bar-chart.tsx";
 import "../audit/audit.css";
 import "./overview.css";
 

@@ -1,6 +1,6 @@
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense, useEffect, useRef, useState } from "react";
-import { askPasskey, canOfferPasskeys, canUsePasskeys } from "../../session/passkeys.ts";
+import { askPasskey, canUsePasskeys, offerPasskeys } from "../../session/passkeys.ts";
 import { type Session, useSession } from "../../session/session.ts";
 import { callApi } from "../../ui/api.ts";
 import { Button } from "../../ui/button.tsx";
@@ -10,7 +10,6 @@ import { PageTitle } from "../../ui/frame.tsx";
 import { Loading, Notice } from "../../ui/notice.tsx";
 import { isComplete, type LoginAnswer } from "../login-answer.ts";
 import { wayOn } from "../next-page.ts";
-import { offerPasskeys } from "../passkey-offer.ts";
 import { ProviderButtons, useProviders } from "../provider-buttons.tsx";
 import { later, useText } from "../text.ts";
 
@@ -117,7 +116,7 @@ function usePasskeyOffer(
   const ending = useRef(async () => {});
   useEffect(() => {
     const logIn = async (offer: AbortSignal) => onAnswer(await loginWithPasskey(session, offer));
-    const end = offerPasskeys({ canOffer: canOfferPasskeys, logIn });
+    const end = offerPasskeys({ logIn });
     ending.current = end;
     return () => void end();
   }, []);

@@ -3,7 +3,7 @@ import { useState } from "react";
 import { useSession, useUser } from "../../session/session.ts";
 import { callApi } from "../../ui/api.ts";
 import { Button } from "../../ui/button.tsx";
-import { Sheet } from "../../ui/dialog.tsx";
+import { Cancel, Sheet } from "../../ui/dialog.tsx";
 import { EmailField, Field, PasswordField } from "../../ui/field.tsx";
 import { ActionForm, useAction } from "../../ui/form.tsx";
 import { dateText } from "../../ui/format.ts";
@@ -158,14 +158,5 @@ function Delete() {
         )}
       </Sheet>
     </Section>
-  );
-}
-
-function Cancel({ onClick }: { onClick: () => void }) {
-  const t = useText();
-  return (
-    <Button kind="quiet" onClick={onClick}>
-      {t("form.cancel")}
-    </Button>
   );
 }

@@ -2,7 +2,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useSession } from "../../session/session.ts";
 import { Button } from "../../ui/button.tsx";
-import { Sheet } from "../../ui/dialog.tsx";
+import { Cancel, Sheet } from "../../ui/dialog.tsx";
 import { PasswordField } from "../../ui/field.tsx";
 import { ActionForm } from "../../ui/form.tsx";
 import { dateText } from "../../ui/format.ts";
@@ -99,11 +99,7 @@ export function ProvidersPage() {
               <ActionForm
                 submit={t(asked.isLinked ? "form.remove" : "providers.link")}
                 kind={asked.isLinked ? "danger" : "main"}
-                beside={
-                  <Button kind="quiet" onClick={close}>
-                    {t("form.cancel")}
-                  </Button>
-                }
+                beside={<Cancel onClick={close} />}
                 action={({ password = "" }) => change(asked, password, close)}
               >
                 <PasswordField
