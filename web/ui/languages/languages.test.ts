@@ -86,6 +86,7 @@ test("the login page names none of the texts that later pages load", () => {
     "pages/login.tsx",
     "layout.tsx",
     "provider-buttons.tsx",
+    "login-answer.tsx",
     "provider-login.ts",
     "next-page.ts",
   ];
