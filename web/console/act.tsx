@@ -60,14 +60,7 @@ export function Act({
               beside={<Cancel onClick={close} />}
             >
               {children}
-              <Field
-                name="reason"
-                label={t("act.reason")}
-                hint={t("act.reasonHint")}
-                required
-                maxLength={120}
-                autoComplete="off"
-              />
+              <ReasonField />
               {typed !== undefined && (
                 <Field
                   name="typed"
@@ -84,6 +77,21 @@ export function Act({
         )}
       </Sheet>
     </>
+  );
+}
+
+/** Asked for whatever the audit log has to explain. */
+export function ReasonField() {
+  const t = useText();
+  return (
+    <Field
+      name="reason"
+      label={t("act.reason")}
+      hint={t("act.reasonHint")}
+      required
+      maxLength={120}
+      autoComplete="off"
+    />
   );
 }
 

@@ -3,12 +3,13 @@ import type { ReactNode } from "react";
 import { Button } from "../ui/button.tsx";
 import { Notice } from "../ui/notice.tsx";
 import { useText } from "./text.ts";
+import { When } from "./when.tsx";
 
-interface Column<Row> {
-  head: string;
-  cell: (row: Row) => ReactNode;
-  kind?: "main" | "time" | "number" | "acts";
-}
+/** `time` is shown as a moment; `never` stands where there is none. */
+type Column<Row> = { head: string } & (
+  | { kind?: "main" | "time" | "number" | "acts"; cell: (row: Row) => ReactNode }
+  | { time: (row: Row) => string | null; never?: string }
+);
 
 /** Rows with their columns; on narrow screens each row is a card. The roles outlive the display of a card. */
 export function Table<Row>({
@@ -30,9 +31,9 @@ export function Table<Row>({
     <table className="table" role="table" aria-label={name}>
       <thead role="rowgroup">
         <tr role="row">
-          {columns.map(({ head, kind }) => (
-            <th key={head} role="columnheader" scope="col" className={kind}>
-              <span className={kind === "acts" ? "hidden" : undefined}>{head}</span>
+          {columns.map((column) => (
+            <th key={column.head} role="columnheader" scope="col" className={kindOf(column)}>
+              <span className={kindOf(column) === "acts" ? "hidden" : undefined}>{column.head}</span>
             </th>
           ))}
         </tr>
@@ -40,9 +41,9 @@ export function Table<Row>({
       <tbody role="rowgroup">
         {rows.map((row) => (
           <tr key={keyOf(row)} role="row">
-            {columns.map(({ head, cell, kind }) => (
-              <td key={head} role="cell" data-head={head} className={kind}>
-                {cell(row)}
+            {columns.map((column) => (
+              <td key={column.head} role="cell" data-head={column.head} className={kindOf(column)}>
+                {cellOf(column, row)}
               </td>
             ))}
           </tr>
@@ -51,6 +52,14 @@ export function Table<Row>({
     </table>
     // biome-ignore-end lint/a11y/noRedundantRoles: see above.
   );
+}
+
+const kindOf = <Row,>(column: Column<Row>) => ("time" in column ? "number" : column.kind);
+
+function cellOf<Row>(column: Column<Row>, row: Row): ReactNode {
+  if (!("time" in column)) return column.cell(row);
+  const time = column.time(row);
+  return time === null ? (column.never ?? "–") : <When time={time} />;
 }
 
 /** Of a list by cursors. */

@@ -7,7 +7,6 @@ import { PageTitle } from "../../ui/frame.tsx";
 import { Found } from "../../ui/states.tsx";
 import { More, pages, Table } from "../table.tsx";
 import { useText } from "../text.ts";
-import { When } from "../when.tsx";
 
 export function ClientsPage() {
   const t = useText();
@@ -79,11 +78,7 @@ export function ClientTable({
               },
               { head: t("clients.permissions"), cell: ({ permissions }) => <Some names={permissions} /> },
               { head: t("users.state"), cell: (client) => <ClientTags client={client} /> },
-              {
-                head: t("clients.changed"),
-                kind: "number",
-                cell: ({ changedAt }) => <When time={changedAt} />,
-              },
+              { head: t("clients.changed"), time: ({ changedAt }) => changedAt },
             ]}
           />
           <More query={query} />

@@ -1,7 +1,7 @@
 import { useContext, useId } from "react";
 import { GatehouseError } from "#clients/browser/gateway-calls.ts";
 import { useAccount, useMay, useSession, useUser } from "../../session/session.ts";
-import { EmailField } from "../../ui/field.tsx";
+import { EmailField, Field } from "../../ui/field.tsx";
 import { FieldProblems } from "../../ui/form.tsx";
 import { useText } from "../text.ts";
 
@@ -56,6 +56,13 @@ export function chosenPermissions(form: HTMLFormElement): string[] {
     throw new GatehouseError(400, { code: "validation_failed", details: [{ field: "permissions" }] });
   }
   return chosen;
+}
+
+export function NameField(props: { hint?: string; defaultValue?: string }) {
+  const t = useText();
+  return (
+    <Field name="name" label={t("clients.name")} required maxLength={100} autoComplete="off" {...props} />
+  );
 }
 
 /** Who answers for a client, by address. */

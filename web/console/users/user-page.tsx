@@ -1,6 +1,6 @@
 import { Link, useParams } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
-import type { ManagedUser, UserDetails } from "#clients/api/generated/gatehouse.ts";
+import type { Answer } from "#clients/api/endpoint.ts";
 import { useReading } from "../../session/reading.tsx";
 import { useMay } from "../../session/session.ts";
 import { fullName } from "../../ui/format.ts";
@@ -14,14 +14,10 @@ import { Fact, Panel } from "../panel.tsx";
 import { useText } from "../text.ts";
 import { When } from "../when.tsx";
 import { Acts } from "./acts.tsx";
-import { Failures, Mails, Sessions } from "./history.tsx";
-import { SignIn } from "./sign-in.tsx";
+import { Failures, Mails, Sessions, SignIn } from "./user-panels.tsx";
 import { UserTags, useRoles } from "./users-page.tsx";
 
-interface Described {
-  user: ManagedUser;
-  details: UserDetails;
-}
+type Described = Answer<"GET /admin/users/{id}">;
 
 export function UserPage() {
   const t = useText();

@@ -10,7 +10,6 @@ import { PageTitle } from "../../ui/frame.tsx";
 import { Found } from "../../ui/states.tsx";
 import { More, pages, Table } from "../table.tsx";
 import { useText } from "../text.ts";
-import { When } from "../when.tsx";
 
 export interface Wanted {
   query?: string;
@@ -61,11 +60,7 @@ export function UsersPage() {
                   { head: t("users.person"), kind: "main", cell: (user) => <Person user={user} /> },
                   { head: t("users.role"), cell: ({ role }) => role },
                   { head: t("users.state"), cell: (user) => <UserTags user={user} /> },
-                  {
-                    head: t("users.since"),
-                    kind: "number",
-                    cell: ({ createdAt }) => <When time={createdAt} />,
-                  },
+                  { head: t("users.since"), time: ({ createdAt }) => createdAt },
                 ]}
               />
               <More query={query} />

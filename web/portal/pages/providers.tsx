@@ -3,7 +3,7 @@ import { useState } from "react";
 import { useSession } from "../../session/session.ts";
 import { Button } from "../../ui/button.tsx";
 import { Cancel, Sheet } from "../../ui/dialog.tsx";
-import { PasswordField } from "../../ui/field.tsx";
+import { OwnPasswordField } from "../../ui/field.tsx";
 import { ActionForm } from "../../ui/form.tsx";
 import { dateText } from "../../ui/format.ts";
 import { PageTitle, Section } from "../../ui/frame.tsx";
@@ -102,14 +102,7 @@ export function ProvidersPage() {
                 beside={<Cancel onClick={close} />}
                 action={({ password = "" }) => change(asked, password, close)}
               >
-                <PasswordField
-                  name="password"
-                  label={t("stepUp.password")}
-                  hint={t("providers.noPassword")}
-                  autoComplete="current-password"
-                  required={false}
-                  autoFocus
-                />
+                <OwnPasswordField hint={t("providers.noPassword")} required={false} autoFocus />
               </ActionForm>
             </>
           )

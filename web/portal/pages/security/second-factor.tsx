@@ -2,7 +2,7 @@ import { useState } from "react";
 import { useAccount, useSession } from "../../../session/session.ts";
 import { Button } from "../../../ui/button.tsx";
 import { Cancel, Sheet } from "../../../ui/dialog.tsx";
-import { CodeField, PasswordField } from "../../../ui/field.tsx";
+import { CodeField, OwnPasswordField } from "../../../ui/field.tsx";
 import { ActionForm } from "../../../ui/form.tsx";
 import { Section } from "../../../ui/frame.tsx";
 import type { GivesCodes } from "../../recovery-codes.tsx";
@@ -85,12 +85,7 @@ export function SecondFactor({ onCodes }: GivesCodes) {
                 await loadAgain();
               }}
             >
-              <PasswordField
-                name="password"
-                label={t("stepUp.password")}
-                autoComplete="current-password"
-                autoFocus
-              />
+              <OwnPasswordField autoFocus />
               <CodeField label={t("stepUp.code")} hint={t("stepUp.codeHint")} />
             </ActionForm>
           </>
@@ -113,12 +108,7 @@ function SetUpTotp({ onCancel, onCodes }: GivesCodes & { onCancel: () => void })
           setSetUp(await call("POST /auth/mfa/setup", { body: { password } }))
         }
       >
-        <PasswordField
-          name="password"
-          label={t("stepUp.password")}
-          autoComplete="current-password"
-          autoFocus
-        />
+        <OwnPasswordField autoFocus />
       </ActionForm>
     );
   }
