@@ -1,6 +1,13 @@
 import { GatehouseError, jsonRequest, readData, readFailure, unlessRefused } from "./gateway-calls.ts";
-import type { AskPasskey, CallGateway, Proof, StepUpRequest } from "./proofs.ts";
-import { createStepUp, type SessionId, type Tokens } from "./step-up.ts";
+import {
+  type AskPasskey,
+  type CallGateway,
+  createStepUp,
+  type Proof,
+  type SessionId,
+  type StepUpRequest,
+  type Tokens,
+} from "./proofs.ts";
 import { type Access, createTabs, type EndReason, type News } from "./tabs.ts";
 
 export interface User {

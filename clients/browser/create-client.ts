@@ -1,8 +1,14 @@
 import { type PublicKeyCredentialRequestOptionsJSON, startAuthentication } from "@simplewebauthn/browser";
-import { approve } from "./approve.ts";
 import { type BrowserSession, createSession, type SessionOptions, type User } from "./browser-session.ts";
 import { jsonRequest, readData } from "./gateway-calls.ts";
-import type { ApprovalRequest, Proof } from "./proofs.ts";
+import {
+  type ApprovalRequest,
+  type AskPasskey,
+  type CallGateway,
+  type Offer,
+  type Proof,
+  prove,
+} from "./proofs.ts";
 
 export type { User } from "./browser-session.ts";
 // biome-ignore lint/performance/noBarrelFile: the entry of a package
@@ -100,4 +106,35 @@ export function createClient(options: ClientOptions): Client {
     },
     exchangeCode: (exchange: object) => loginStep("/auth/oauth/exchange", exchange),
   });
+}
+
+interface Approval extends Offer {
+  id: string;
+  details: Record<string, unknown>;
+  state: string;
+  /** Whether this session has asked for it. */
+  current: boolean;
+}
+
+/**
+ * Shown and given is what the gateway answers for this id: the refusal is believed in nothing else. @returns the token, if the
+ * user has approved.
+ */
+async function approve(
+  call: CallGateway,
+  { id, token }: { id: string; token: string },
+  askPasskey: AskPasskey,
+  ask: (request: ApprovalRequest) => Promise<Proof>,
+): Promise<string | undefined> {
+  const path = `/auth/me/approvals/${encodeURIComponent(id)}`;
+  const { approval } = await call<{ approval: Approval }>(path);
+  const { details, state, current, methods, passkey } = approval;
+  if (approval.id !== id || state !== "pending" || !current) return undefined;
+  const given = await prove(
+    { methods, ...(passkey && { passkey }) },
+    askPasskey,
+    (request) => ask({ ...request, details }),
+    (proof) => call("/auth/approvals/verify", { approvalId: id, ...proof }),
+  );
+  return given === undefined ? undefined : token;
 }

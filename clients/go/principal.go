@@ -64,56 +64,42 @@ func decode(answer *tokenv1.VerifyTokenResponse) (Principal, error) {
 	if !hasIDs || !hasTimes || message.GetConfirmation() != nil {
 		return Principal{}, ErrInvalid
 	}
+	principal := Principal{
+		UserID:      message.GetUserId(),
+		SessionID:   message.GetSessionId(),
+		TokenID:     message.GetTokenId(),
+		OriginID:    message.GetOriginTokenId(),
+		KeyID:       message.GetKeyId(),
+		OriginKeyID: message.GetOriginKeyId(),
+		IssuedAt:    message.GetIssuedAt().AsTime(),
+		ExpiresAt:   message.GetExpiresAt().AsTime(),
+	}
 	switch message.GetKind() {
 	case tokenv1.PrincipalKind_PRINCIPAL_KIND_CLIENT:
-		return decodeClient(message)
+		return principal.ofClient(message)
 	case tokenv1.PrincipalKind_PRINCIPAL_KIND_USER:
-		return decodeUser(message)
+		return principal.ofUser(message)
 	default:
 		return Principal{}, ErrInvalid
 	}
 }
 
-func decodeClient(message *tokenv1.Principal) (Principal, error) {
+func (principal Principal) ofClient(message *tokenv1.Principal) (Principal, error) {
 	if message.GetClientId() != message.GetUserId() || len(message.GetScopes()) == 0 {
 		return Principal{}, ErrInvalid
 	}
-	return Principal{
-		Kind:        KindClient,
-		UserID:      message.GetUserId(),
-		SessionID:   message.GetSessionId(),
-		ClientID:    message.GetClientId(),
-		Scopes:      message.GetScopes(),
-		TokenID:     message.GetTokenId(),
-		OriginID:    message.GetOriginTokenId(),
-		KeyID:       message.GetKeyId(),
-		OriginKeyID: message.GetOriginKeyId(),
-		ACR:         OneFactor,
-		AuthTime:    message.GetIssuedAt().AsTime(),
-		IssuedAt:    message.GetIssuedAt().AsTime(),
-		ExpiresAt:   message.GetExpiresAt().AsTime(),
-	}, nil
+	principal.Kind, principal.ClientID, principal.Scopes = KindClient, message.GetClientId(), message.GetScopes()
+	principal.ACR, principal.AuthTime = OneFactor, principal.IssuedAt
+	return principal, nil
 }
 
-func decodeUser(message *tokenv1.Principal) (Principal, error) {
+func (principal Principal) ofUser(message *tokenv1.Principal) (Principal, error) {
 	role := Role(message.GetRole())
 	level, isLevelKnown := levelOf(message)
 	if !roleName.MatchString(string(role)) || !isLevelKnown || message.GetKeyId() == "" || !message.GetAuthTime().IsValid() {
 		return Principal{}, ErrInvalid
 	}
-	return Principal{
-		Kind:        KindUser,
-		UserID:      message.GetUserId(),
-		SessionID:   message.GetSessionId(),
-		Role:        role,
-		TokenID:     message.GetTokenId(),
-		OriginID:    message.GetOriginTokenId(),
-		KeyID:       message.GetKeyId(),
-		OriginKeyID: message.GetOriginKeyId(),
-		AMR:         message.GetAmr(),
-		ACR:         level,
-		AuthTime:    message.GetAuthTime().AsTime(),
-		IssuedAt:    message.GetIssuedAt().AsTime(),
-		ExpiresAt:   message.GetExpiresAt().AsTime(),
-	}, nil
+	principal.Kind, principal.Role, principal.AMR = KindUser, role, message.GetAmr()
+	principal.ACR, principal.AuthTime = level, message.GetAuthTime().AsTime()
+	return principal, nil
 }

@@ -1,9 +1,11 @@
-import { type ReactNode, useState } from "react";
+import { createContext, type ReactNode, useContext, useState } from "react";
 import { Button } from "../ui/button.tsx";
-import { Sheet } from "../ui/dialog.tsx";
+import { Cancel, Sheet } from "../ui/dialog.tsx";
 import { Field } from "../ui/field.tsx";
 import { ActionForm } from "../ui/form.tsx";
-import { useText } from "./text.ts";
+import { Notice } from "../ui/notice.tsx";
+import type { Values } from "../ui/text.ts";
+import { type TextKey, useText } from "./text.ts";
 
 interface Props {
   /** Labels the button and the dialog. */
@@ -55,21 +57,10 @@ export function Act({
                 await act(entered, form);
                 close();
               }}
-              beside={
-                <Button kind="quiet" onClick={close}>
-                  {t("form.cancel")}
-                </Button>
-              }
+              beside={<Cancel onClick={close} />}
             >
               {children}
-              <Field
-                name="reason"
-                label={t("act.reason")}
-                hint={t("act.reasonHint")}
-                required
-                maxLength={120}
-                autoComplete="off"
-              />
+              <ReasonField />
               {typed !== undefined && (
                 <Field
                   name="typed"
@@ -89,5 +80,40 @@ export function Act({
   );
 }
 
+/** Asked for whatever the audit log has to explain. */
+export function ReasonField() {
+  const t = useText();
+  return (
+    <Field
+      name="reason"
+      label={t("act.reason")}
+      hint={t("act.reasonHint")}
+      required
+      maxLength={120}
+      autoComplete="off"
+    />
+  );
+}
+
 /** Matches this text alone. Spaces at its ends are not typed. */
 const patternOf = (text: string) => `\\s*${text.trim().replace(/[$()*+./?[\\\]^{|}]/g, "\\$&")}\\s*`;
+
+type Say = (key: TextKey, values?: Values) => void;
+
+const Done = createContext<Say>(() => undefined);
+
+/** Says above the page what an act has done. */
+export function DoneArea({ children }: { children: ReactNode }) {
+  const t = useText();
+  const [said, setSaid] = useState<Parameters<Say>>();
+  return (
+    <Done value={(...text) => setSaid(text)}>
+      <div className="done" role="status">
+        {said !== undefined && <Notice>{t(...said)}</Notice>}
+      </div>
+      {children}
+    </Done>
+  );
+}
+
+export const useDone = () => useContext(Done);

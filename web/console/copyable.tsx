@@ -1,15 +1,10 @@
-import { useState } from "react";
+import { useCopy } from "../ui/save.ts";
 import { useText } from "./text.ts";
 
 /** A text for machines, and a button that copies it. @param name what it is, for screen readers. */
 export function Copyable({ name, text }: { name: string; text: string }) {
   const t = useText();
-  const [isCopied, setCopied] = useState(false);
-  const copy = () =>
-    void navigator.clipboard.writeText(text).then(
-      () => setCopied(true),
-      () => undefined,
-    );
+  const [isCopied, copy] = useCopy(text);
   return (
     <span className="copyable">
       <code>{text}</code>

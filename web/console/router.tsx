@@ -6,11 +6,9 @@ import {
   notFound,
   redirect,
 } from "@tanstack/react-router";
-import type { Session } from "../session/session.ts";
+import { may, type Session } from "../session/session.ts";
 import { readSearch } from "./audit/audit-search.ts";
-import { may } from "./may.ts";
-import { ROOMS } from "./rooms.ts";
-import { Missing, Nothing, Shell } from "./shell.tsx";
+import { Missing, Nothing, ROOMS, Shell } from "./shell.tsx";
 import type { Wanted } from "./users/users-page.tsx";
 
 const root = createRootRouteWithContext<{ session: Session }>()({

@@ -1,10 +1,15 @@
+import type { UseInfiniteQueryResult } from "@tanstack/react-query";
 import type { ReactNode } from "react";
+import { Button } from "../ui/button.tsx";
+import { Notice } from "../ui/notice.tsx";
+import { useText } from "./text.ts";
+import { When } from "./when.tsx";
 
-interface Column<Row> {
-  head: string;
-  cell: (row: Row) => ReactNode;
-  kind?: "main" | "time" | "number" | "acts";
-}
+/** `time` is shown as a moment; `never` stands where there is none. */
+type Column<Row> = { head: string } & (
+  | { kind?: "main" | "time" | "number" | "acts"; cell: (row: Row) => ReactNode }
+  | { time: (row: Row) => string | null; never?: string }
+);
 
 /** Rows with their columns; on narrow screens each row is a card. The roles outlive the display of a card. */
 export function Table<Row>({
@@ -26,9 +31,9 @@ export function Table<Row>({
     <table className="table" role="table" aria-label={name}>
       <thead role="rowgroup">
         <tr role="row">
-          {columns.map(({ head, kind }) => (
-            <th key={head} role="columnheader" scope="col" className={kind}>
-              <span className={kind === "acts" ? "hidden" : undefined}>{head}</span>
+          {columns.map((column) => (
+            <th key={column.head} role="columnheader" scope="col" className={kindOf(column)}>
+              <span className={kindOf(column) === "acts" ? "hidden" : undefined}>{column.head}</span>
             </th>
           ))}
         </tr>
@@ -36,9 +41,9 @@ export function Table<Row>({
       <tbody role="rowgroup">
         {rows.map((row) => (
           <tr key={keyOf(row)} role="row">
-            {columns.map(({ head, cell, kind }) => (
-              <td key={head} role="cell" data-head={head} className={kind}>
-                {cell(row)}
+            {columns.map((column) => (
+              <td key={column.head} role="cell" data-head={column.head} className={kindOf(column)}>
+                {cellOf(column, row)}
               </td>
             ))}
           </tr>
@@ -46,5 +51,55 @@ export function Table<Row>({
       </tbody>
     </table>
     // biome-ignore-end lint/a11y/noRedundantRoles: see above.
+  );
+}
+
+const kindOf = <Row,>(column: Column<Row>) => ("time" in column ? "number" : column.kind);
+
+function cellOf<Row>(column: Column<Row>, row: Row): ReactNode {
+  if (!("time" in column)) return column.cell(row);
+  const time = column.time(row);
+  return time === null ? (column.never ?? "–") : <When time={time} />;
+}
+
+/** Of a list by cursors. */
+export function pages<Page extends { nextCursor: string | null }>(
+  read: (cursor: { cursor?: string }) => Promise<Page>,
+) {
+  return {
+    initialPageParam: "",
+    // It asks only when a person does: pages that they have scrolled away from would ask in their name.
+    refetchOnWindowFocus: false,
+    refetchOnReconnect: false,
+    queryFn: ({ pageParam }: { pageParam: string }) => read(pageParam === "" ? {} : { cursor: pageParam }),
+    getNextPageParam: ({ nextCursor }: Page) => nextCursor,
+  };
+}
+
+/** Reads the next page below. */
+export function More({
+  query,
+}: {
+  query: Pick<
+    UseInfiniteQueryResult,
+    "hasNextPage" | "isFetchingNextPage" | "isFetchNextPageError" | "fetchNextPage"
+  >;
+}) {
+  const t = useText();
+  if (!query.hasNextPage) return null;
+  return (
+    <>
+      {query.isFetchNextPageError && <Notice isBad>{t("states.failed")}</Notice>}
+      <div className="buttons more">
+        <Button
+          kind="quiet"
+          size="slim"
+          isPending={query.isFetchingNextPage}
+          onClick={() => void query.fetchNextPage()}
+        >
+          {t("list.more")}
+        </Button>
+      </div>
+    </>
   );
 }

@@ -1,6 +1,5 @@
-import { localeOf } from "../ui/format.ts";
+import { localeOf, visible } from "../ui/format.ts";
 import { type Language, useLanguage } from "../ui/text.ts";
-import { visible } from "../ui/visible.ts";
 
 type Style = Intl.DateTimeFormatOptions["timeStyle"];
 

@@ -1,11 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
 import type { PendingApproval } from "#clients/api/generated/gatehouse.ts";
 import { useSession } from "../session/session.ts";
-import { deviceOf, localeOf } from "../ui/format.ts";
+import { deviceOf, localeOf, visible } from "../ui/format.ts";
 import { hasText, type Language } from "../ui/text.ts";
-import { visible } from "../ui/visible.ts";
-import { distinctNames } from "./distinct-names.ts";
-import { currencyBeside, moneyText } from "./money.ts";
+import { currencyBeside, distinctNames, moneyText } from "./field-texts.ts";
 import { type TextKey, useText } from "./text.ts";
 
 type Details = PendingApproval["details"];

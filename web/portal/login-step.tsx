@@ -12,7 +12,7 @@ import { CodeField, PasswordField } from "../ui/field.tsx";
 import { ActionForm, useAction } from "../ui/form.tsx";
 import { PageTitle } from "../ui/frame.tsx";
 import { Loading, Notice } from "../ui/notice.tsx";
-import type { LoginAnswer } from "./login-answer.ts";
+import type { LoginAnswer } from "./login-answer.tsx";
 import { RecoveryCodes } from "./recovery-codes.tsx";
 import { useText } from "./text.ts";
 import type { TotpSetUp } from "./totp-secret.tsx";

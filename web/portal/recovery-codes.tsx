@@ -1,13 +1,17 @@
-import { useState } from "react";
 import { Button } from "../ui/button.tsx";
-import { save } from "../ui/save.ts";
+import { save, useCopy } from "../ui/save.ts";
 import { useText } from "./text.ts";
+
+/** Of what makes new codes: they are shown once. */
+export interface GivesCodes {
+  onCodes: (codes: readonly string[]) => void;
+}
 
 /** Shown once. To copy, or to download as a text file. */
 export function RecoveryCodes({ codes, onDone }: { codes: readonly string[]; onDone: () => void }) {
   const t = useText();
-  const [isCopied, setCopied] = useState(false);
   const text = `${codes.join("\n")}\n`;
+  const [isCopied, copy] = useCopy(text);
   const download = () => save(new Blob([text], { type: "text/plain" }), "gatehouse-recovery-codes.txt");
   return (
     <div className="stack">
@@ -17,15 +21,7 @@ export function RecoveryCodes({ codes, onDone }: { codes: readonly string[]; onD
         ))}
       </ul>
       <div className="buttons">
-        <Button
-          kind="quiet"
-          onClick={() =>
-            void navigator.clipboard.writeText(text).then(
-              () => setCopied(true),
-              () => undefined,
-            )
-          }
-        >
+        <Button kind="quiet" onClick={copy}>
           {t(isCopied ? "form.copied" : "form.copy")}
         </Button>
         <Button kind="quiet" onClick={download}>

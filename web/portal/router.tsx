@@ -2,30 +2,34 @@ import {
   createRootRouteWithContext,
   createRoute,
   createRouter,
+  Link,
   lazyRouteComponent,
   Outlet,
   redirect,
 } from "@tanstack/react-router";
 import type { Session } from "../session/session.ts";
-import { LoggedOut, Missing } from "./layout.tsx";
+import { Frame, PageTitle } from "../ui/frame.tsx";
 import { MAIL_LINKS } from "./mail-links.ts";
 import { wayOf, wayOn } from "./next-page.ts";
 import { LoginPage } from "./pages/login.tsx";
-import { later } from "./text.ts";
+import { later, useText } from "./text.ts";
 
 const root = createRootRouteWithContext<{ session: Session }>()({
   component: Outlet,
   notFoundComponent: Missing,
 });
 
+/** A page that is loaded when it is opened. */
+const page = <Module extends Record<string, unknown>, Name extends keyof Module & string>(
+  load: () => Promise<Module>,
+  name: Name,
+) => lazyRouteComponent(later(load), name);
+
 const loggedOut = createRoute({ getParentRoute: () => root, id: "out", component: LoggedOut });
 const loggedIn = createRoute({
   getParentRoute: () => root,
   id: "in",
-  component: lazyRouteComponent(
-    later(() => import("./logged-in.tsx")),
-    "LoggedIn",
-  ),
+  component: page(() => import("./logged-in.tsx"), "LoggedIn"),
   beforeLoad: ({ context: { session }, location }) => {
     if (session.account !== undefined) return;
     throw redirect({ to: "/login", search: wayOf({ ...location.search, next: location.pathname }) });
@@ -45,88 +49,58 @@ const register = createRoute({
   getParentRoute: () => loggedOut,
   path: "/register",
   validateSearch: wayOf,
-  component: lazyRouteComponent(
-    later(() => import("./pages/register.tsx")),
-    "RegisterPage",
-  ),
+  component: page(() => import("./pages/register.tsx"), "RegisterPage"),
 });
 const forgotPassword = createRoute({
   getParentRoute: () => loggedOut,
   path: "/forgot-password",
   validateSearch: wayOf,
-  component: lazyRouteComponent(
-    later(() => import("./pages/forgot-password.tsx")),
-    "ForgotPasswordPage",
-  ),
+  component: page(() => import("./pages/forgot-password.tsx"), "ForgotPasswordPage"),
 });
 const returned = createRoute({
   getParentRoute: () => loggedOut,
   path: "/returned",
-  component: lazyRouteComponent(
-    later(() => import("./pages/returned.tsx")),
-    "ReturnedPage",
-  ),
+  component: page(() => import("./pages/returned.tsx"), "ReturnedPage"),
 });
 const mailLinks = MAIL_LINKS.map((path) =>
   createRoute({
     getParentRoute: () => loggedOut,
     path: `/${path}`,
-    component: lazyRouteComponent(
-      later(() => import("./pages/mail-link.tsx")),
-      "MailLinkPage",
-    ),
+    component: page(() => import("./pages/mail-link.tsx"), "MailLinkPage"),
   }),
 );
 
 const profile = createRoute({
   getParentRoute: () => loggedIn,
   path: "/",
-  component: lazyRouteComponent(
-    later(() => import("./pages/profile.tsx")),
-    "ProfilePage",
-  ),
+  component: page(() => import("./pages/profile.tsx"), "ProfilePage"),
 });
 const security = createRoute({
   getParentRoute: () => loggedIn,
   path: "/security",
-  component: lazyRouteComponent(
-    later(() => import("./pages/security.tsx")),
-    "SecurityPage",
-  ),
+  component: page(() => import("./pages/security.tsx"), "SecurityPage"),
 });
 const sessions = createRoute({
   getParentRoute: () => loggedIn,
   path: "/sessions",
-  component: lazyRouteComponent(
-    later(() => import("./pages/sessions.tsx")),
-    "SessionsPage",
-  ),
+  component: page(() => import("./pages/sessions.tsx"), "SessionsPage"),
 });
 const providers = createRoute({
   getParentRoute: () => loggedIn,
   path: "/providers",
-  component: lazyRouteComponent(
-    later(() => import("./pages/providers.tsx")),
-    "ProvidersPage",
-  ),
+  component: page(() => import("./pages/providers.tsx"), "ProvidersPage"),
 });
 
 const approvals = createRoute({
   getParentRoute: () => loggedIn,
   path: "/approvals",
-  component: lazyRouteComponent(
-    later(() => import("./pages/approvals.tsx")),
-    "ApprovalsPage",
-  ),
+  component: page(() => import("./pages/approvals.tsx"), "ApprovalsPage"),
 });
 const approval = createRoute({
   getParentRoute: () => loggedIn,
   path: "/approvals/$id",
   validateSearch: wayOf,
-  component: lazyRouteComponent(
-    later(() => import("./pages/approval.tsx")),
-    "ApprovalPage",
-  ),
+  component: page(() => import("./pages/approval.tsx"), "ApprovalPage"),
 });
 
 const tree = root.addChildren([
@@ -147,6 +121,30 @@ export function createPortalRouter(session: Session) {
   // After a logout, also in another tab, the guard of the present page decides again.
   session.subscribe(() => void router.invalidate());
   return router;
+}
+
+function LoggedOut() {
+  return (
+    <Frame home="/account">
+      <main id="content" className="alone">
+        <Outlet />
+      </main>
+    </Frame>
+  );
+}
+
+function Missing() {
+  const t = useText();
+  return (
+    <Frame home="/account">
+      <main id="content" className="alone">
+        <PageTitle lead={t("states.missingText")}>{t("states.missing")}</PageTitle>
+        <Link to="/" className="button">
+          {t("account.profile")}
+        </Link>
+      </main>
+    </Frame>
+  );
 }
 
 declare module "@tanstack/react-router" {

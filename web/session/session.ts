@@ -196,6 +196,16 @@ export function useAccount(): Account | undefined {
   return useSyncExternalStore(session.subscribe, () => session.account);
 }
 
+/** Whether the person's role holds a permission. It covers those below it: `audit:read` covers `audit:read:user`. */
+export const may = ({ permissions }: Account, permission: string): boolean =>
+  permissions.some((held) => permission === held || permission.startsWith(`${held}:`));
+
+/** As `may`, of the person who is logged in. */
+export function useMay(): (permission: string) => boolean {
+  const account = useAccount();
+  return (permission) => account !== undefined && may(account, permission);
+}
+
 /** On pages that only a logged-in person sees. */
 export function useUser(): User {
   const account = useAccount();

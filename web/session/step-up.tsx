@@ -1,7 +1,7 @@
 import { useSyncExternalStore } from "react";
 import { Button } from "../ui/button.tsx";
-import { Sheet } from "../ui/dialog.tsx";
-import { CodeField, PasswordField } from "../ui/field.tsx";
+import { Cancel, Sheet } from "../ui/dialog.tsx";
+import { CodeField, OwnPasswordField } from "../ui/field.tsx";
 import { ActionForm, useAction } from "../ui/form.tsx";
 import { Notice } from "../ui/notice.tsx";
 import { textOf, useLanguage } from "../ui/text.ts";
@@ -24,11 +24,7 @@ export function StepUp() {
 function Ways({ asked: { methods, passkey: options, prove, cancel } }: { asked: Asked }) {
   useLanguage();
   const passkey = useAction(async (offered: object) => prove({ passkey: await askPasskey(offered) }));
-  const beside = (
-    <Button kind="quiet" onClick={cancel}>
-      {textOf("form.cancel")}
-    </Button>
-  );
+  const beside = <Cancel onClick={cancel} />;
   return (
     <>
       <p className="muted">{textOf("stepUp.lead")}</p>
@@ -53,12 +49,7 @@ function Ways({ asked: { methods, passkey: options, prove, cancel } }: { asked: 
             beside={beside}
             action={({ password = "" }) => prove({ password })}
           >
-            <PasswordField
-              name="password"
-              label={textOf("stepUp.password")}
-              autoComplete="current-password"
-              autoFocus
-            />
+            <OwnPasswordField autoFocus />
           </ActionForm>
         )
       )}

@@ -1,6 +1,8 @@
 import type { ReactNode } from "react";
 import { Dialog, Heading } from "react-aria-components/Dialog";
 import { Modal, ModalOverlay } from "react-aria-components/Modal";
+import { Button } from "./button.tsx";
+import { textOf, useLanguage } from "./text.ts";
 
 /** A question that must be answered or cancelled before anything else. */
 export function Sheet({
@@ -38,5 +40,15 @@ export function Sheet({
         </Dialog>
       </Modal>
     </ModalOverlay>
+  );
+}
+
+/** Stands after the button of a sheet's form. */
+export function Cancel({ onClick }: { onClick: () => void }) {
+  useLanguage();
+  return (
+    <Button kind="quiet" onClick={onClick}>
+      {textOf("form.cancel")}
+    </Button>
   );
 }

@@ -123,12 +123,12 @@ export function EmailField(props: Partial<FieldProps> & { label: string }) {
   );
 }
 
-/** @param autoComplete shows password managers which password it is. */
-export function PasswordField({
-  label,
-  hint,
-  ...props
-}: Omit<FieldProps, "autoComplete" | "type"> & { autoComplete: "current-password" | "new-password" }) {
+interface PasswordProps extends Omit<FieldProps, "autoComplete" | "type"> {
+  /** Shows password managers which password it is. */
+  autoComplete: "current-password" | "new-password";
+}
+
+export function PasswordField({ label, hint, ...props }: PasswordProps) {
   const { id, described } = useField(props.name, hint);
   const [isShown, setShown] = useState(false);
   return (
@@ -154,6 +154,18 @@ export function PasswordField({
       </div>
       <Below id={id} name={props.name} hint={hint} />
     </div>
+  );
+}
+
+/** The password of whoever is logged in, as a proof. */
+export function OwnPasswordField(props: Partial<PasswordProps>) {
+  return (
+    <PasswordField
+      name="password"
+      label={textOf("stepUp.password")}
+      autoComplete="current-password"
+      {...props}
+    />
   );
 }
 

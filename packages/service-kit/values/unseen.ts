@@ -1,7 +1,7 @@
 /**
  * What shows nothing, or changes how other characters are shown, by property: controls, halves of pairs, private and unassigned
  * characters, joiners, fillers, variation selectors, marks of direction, separators of lines, the empty Braille pattern. The
- * inside of a class. `web/ui/visible.ts` has the same.
+ * inside of a class. `web/ui/format.ts` has the same.
  */
 export const UNSEEN_CLASS = String.raw`\p{C}\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}\u2800`;
 

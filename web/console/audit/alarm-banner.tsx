@@ -1,11 +1,10 @@
 import { Fragment, useEffect, useState } from "react";
-import { useAccount } from "../../session/session.ts";
+import { useMay } from "../../session/session.ts";
 import { Button } from "../../ui/button.tsx";
-import { Sheet } from "../../ui/dialog.tsx";
+import { Cancel, Sheet } from "../../ui/dialog.tsx";
 import { useAction } from "../../ui/form.tsx";
 import { save } from "../../ui/save.ts";
 import { useLanguage } from "../../ui/text.ts";
-import { may } from "../may.ts";
 import { type TextKey, useText } from "../text.ts";
 import { momentText } from "../when.tsx";
 import type { Alarm, Finding } from "./check-log.ts";
@@ -34,7 +33,7 @@ const COMMAND = "gatehouse audit verify --live --key log.vkey --checkpoints chec
 export function AlarmBanner() {
   const t = useText();
   const language = useLanguage();
-  const account = useAccount();
+  const may = useMay();
   const alarm = useAlarm();
   const checkAgain = useCheckAgain();
   const [isStill, setStill] = useState(false);
@@ -44,7 +43,7 @@ export function AlarmBanner() {
   });
   const [open, setOpen] = useState<"key" | "end">();
   // Whoever else uses this browser can neither check it nor end it.
-  const isOn = alarm !== undefined && account !== undefined && may(account, "audit:read");
+  const isOn = alarm !== undefined && may("audit:read");
   useEffect(() => {
     if (isOn) document.documentElement.dataset.alarm = "";
     return () => {
@@ -108,9 +107,7 @@ function EndSheet({ alarm, onClose }: { alarm: Alarm; onClose: () => void }) {
             <Button kind="danger" onClick={end}>
               {t("alarm.endNow")}
             </Button>
-            <Button kind="quiet" onClick={onClose}>
-              {t("form.cancel")}
-            </Button>
+            <Cancel onClick={onClose} />
           </div>
         </>
       )}

@@ -1,12 +1,11 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
-import { type Account, useAccount, useSession } from "../../session/session.ts";
+import { useMay, useSession } from "../../session/session.ts";
 import { Button } from "../../ui/button.tsx";
 import { PageTitle } from "../../ui/frame.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { Found } from "../../ui/states.tsx";
-import { may } from "../may.ts";
 import { useText } from "../text.ts";
 import { type AuditSearch, filtersOf, isUuid, withoutTimes } from "./audit-search.ts";
 import { EntryRows } from "./entry-rows.tsx";
@@ -18,13 +17,11 @@ import "./audit.css";
 
 export function AuditPage() {
   const t = useText();
-  const account = useAccount();
+  const readsAll = useMay()("audit:read");
   const search = useSearch({ from: "/audit" });
   const navigate = useNavigate({ from: "/audit" });
   const [isExporting, setExporting] = useState(false);
   const go = (next: AuditSearch) => void navigate({ search: next });
-  if (account === undefined) return null;
-  const readsAll = may(account, "audit:read");
   const isLive = readsAll && search.live === true;
   return (
     <>
@@ -55,7 +52,7 @@ export function AuditPage() {
         {isLive ? (
           <Follow key={JSON.stringify(filtersOf(search))} search={withoutTimes(search)} />
         ) : (
-          <Results search={search} account={account} />
+          <Results search={search} readsAll={readsAll} />
         )}
       </div>
       {isExporting && <ExportSheet search={search} onClose={() => setExporting(false)} />}
@@ -63,10 +60,10 @@ export function AuditPage() {
   );
 }
 
-function Results({ search, account }: { search: AuditSearch; account: Account }) {
+function Results({ search, readsAll }: { search: AuditSearch; readsAll: boolean }) {
   const t = useText();
   const { call } = useSession();
-  const isAllowed = may(account, "audit:read") || namesOnePerson(search);
+  const isAllowed = readsAll || namesOnePerson(search);
   const query = useInfiniteQuery({
     queryKey: ["audit", "list", search],
     queryFn: ({ pageParam }) =>

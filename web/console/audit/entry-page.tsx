@@ -1,13 +1,12 @@
 import { Link, useParams } from "@tanstack/react-router";
 import type { AuditEntry } from "#clients/api/generated/gatehouse.ts";
 import { useReading } from "../../session/reading.tsx";
-import { useAccount } from "../../session/session.ts";
+import { useMay } from "../../session/session.ts";
+import { visible } from "../../ui/format.ts";
 import { PageTitle, Section } from "../../ui/frame.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { Found } from "../../ui/states.tsx";
 import { useLanguage } from "../../ui/text.ts";
-import { visible } from "../../ui/visible.ts";
-import { may } from "../may.ts";
 import { useText } from "../text.ts";
 import { momentText } from "../when.tsx";
 import { isUuid } from "./audit-search.ts";
@@ -74,14 +73,14 @@ function Lead({ entry }: { entry: AuditEntry }) {
 
 function Shown({ entry }: { entry: AuditEntry }) {
   const t = useText();
-  const account = useAccount();
+  const may = useMay();
   const userId = entry.actor?.userId;
   return (
     <>
       {isUuid(entry.requestId) && <CallSection entry={entry} />}
       <Section title={t("audit.says")}>
         <EntryFacts entry={entry} />
-        {isUuid(userId) && account !== undefined && may(account, "users:read") && (
+        {isUuid(userId) && may("users:read") && (
           <p>
             <a href={`/console/users/${userId}`}>{t("audit.person")}</a>
           </p>

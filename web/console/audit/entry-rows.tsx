@@ -1,10 +1,9 @@
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import type { AuditEntry } from "#clients/api/generated/gatehouse.ts";
-import { useAccount } from "../../session/session.ts";
+import { useMay } from "../../session/session.ts";
 import { Sheet } from "../../ui/dialog.tsx";
-import { visible } from "../../ui/visible.ts";
-import { may } from "../may.ts";
+import { visible } from "../../ui/format.ts";
 import { Table } from "../table.tsx";
 import { useText } from "../text.ts";
 import { When } from "../when.tsx";
@@ -22,9 +21,8 @@ export function EntryRows({
   empty: string;
 }) {
   const t = useText();
-  const account = useAccount();
   const [opened, setOpened] = useState<AuditEntry>();
-  const opens = account !== undefined && may(account, "audit:read");
+  const opens = useMay()("audit:read");
   return (
     <>
       <Table

@@ -1,5 +1,5 @@
 import type { AuditEntry } from "#clients/api/generated/gatehouse.ts";
-import { visible } from "../../ui/visible.ts";
+import { visible } from "../../ui/format.ts";
 import { useText } from "../text.ts";
 
 /** What somebody else wrote, which turns no other text around. */

@@ -1,14 +1,19 @@
-import { useState } from "react";
-import { stopOf } from "../../session/reading.tsx";
-import { useAttended } from "../../ui/attended.tsx";
+import { useEffect, useRef, useState } from "react";
+import type { AuditEntry } from "#clients/api/generated/gatehouse.ts";
+import { attended, useAttended } from "../../session/attendance.tsx";
+import { stopOf, useStopped } from "../../session/reading.tsx";
+import { useSession } from "../../session/session.ts";
 import { Button } from "../../ui/button.tsx";
 import { explain } from "../../ui/explain.ts";
 import { useLanguage } from "../../ui/text.ts";
 import { useText } from "../text.ts";
 import { momentText } from "../when.tsx";
-import type { AuditSearch } from "./audit-search.ts";
+import { type AuditSearch, filtersOf } from "./audit-search.ts";
 import { EntryRows } from "./entry-rows.tsx";
-import { MAX_ROWS, useTail } from "./use-tail.ts";
+
+const MAX_ROWS = 500;
+const PERIOD_MS = 2_000;
+const MAX_BACKOFF_MS = 30_000;
 
 /** The log as it grows, newest first. */
 export function Follow({ search }: { search: AuditSearch }) {
@@ -57,4 +62,96 @@ export function Follow({ search }: { search: AuditSearch }) {
       {dropped > 0 && <p className="muted small">{t("audit.kept", { count: MAX_ROWS })}</p>}
     </>
   );
+}
+
+interface Tail {
+  entries: readonly AuditEntry[];
+  /** Older ones that were let go. */
+  dropped: number;
+  /** `stopped`: it needs a fresh proof of the person, or they may not read this. */
+  state: { kind: "starting" | "live" | "interrupted" | "stopped"; why?: unknown };
+  /** The last interruption that is over. Nothing was lost: it went on at the same place. */
+  gap?: { from: string; to: string };
+}
+
+/** Follows the log from now on, by number, so an interruption or a pause loses nothing. */
+function useTail(search: AuditSearch, isPaused: boolean): Tail & { goOn: () => void } {
+  const { call, quietCall } = useSession();
+  const [tail, setTail] = useState<Tail>({ entries: [], dropped: 0, state: { kind: "starting" } });
+  const place = useRef<number>(undefined);
+  const filters = JSON.stringify(filtersOf(search));
+  const [turn, setTurn] = useState(0);
+  const isQuiet = useRef(false);
+  const goOn = (how?: "quietly" | "asking") => {
+    isQuiet.current = how === "quietly";
+    setTail((former) => ({ ...former, state: { kind: "starting" } }));
+    setTurn((former) => former + 1);
+  };
+  useStopped(!isPaused && tail.state.kind === "stopped" && stopOf(tail.state.why) === "proof", goOn);
+  useEffect(() => {
+    if (isPaused) return;
+    let ask = isQuiet.current ? quietCall : call;
+    isQuiet.current = false;
+    const stop = new AbortController();
+    const { signal } = stop;
+    let interruptedAt: string | undefined;
+    const step = async (): Promise<number> => {
+      const after = place.current;
+      const asked = ask("GET /admin/audit/tail", { query: { ...JSON.parse(filters), after } });
+      ask = quietCall;
+      const answer = await asked;
+      if (signal.aborted) return 0;
+      place.current = answer.nextAfter;
+      const gap = interruptedAt && { from: interruptedAt, to: new Date().toISOString() };
+      interruptedAt = undefined;
+      setTail((former) => grown(former, answer.entries, gap || former.gap));
+      return answer.nextAfter < answer.size ? 0 : PERIOD_MS;
+    };
+    const follow = async () => {
+      let failures = 0;
+      while (!signal.aborted) {
+        await attended(signal);
+        const pauseMs = await step().then(
+          (ms) => {
+            failures = 0;
+            return ms;
+          },
+          (error: unknown) => {
+            failures += 1;
+            interruptedAt ??= new Date().toISOString();
+            const kind = stopOf(error) === undefined ? "interrupted" : "stopped";
+            if (kind === "stopped") stop.abort();
+            setTail((former) => ({ ...former, state: { kind, why: error } }));
+            return Math.min(MAX_BACKOFF_MS, 500 * 2 ** failures);
+          },
+        );
+        await pause(pauseMs, signal);
+      }
+    };
+    void follow();
+    return () => stop.abort();
+  }, [call, quietCall, filters, isPaused, turn]);
+  return { ...tail, goOn };
+}
+
+function grown(former: Tail, newer: readonly AuditEntry[], gap: Tail["gap"]): Tail {
+  const all = [...newer.toReversed(), ...former.entries];
+  const entries = all.slice(0, MAX_ROWS);
+  const dropped = former.dropped + all.length - entries.length;
+  return { entries, dropped, state: { kind: "live" }, ...(gap !== undefined && { gap }) };
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener(
+      "abort",
+      () => {
+        clearTimeout(timer);
+        resolve();
+      },
+      { once: true },
+    );
+  });
 }

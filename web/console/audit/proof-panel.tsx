@@ -1,8 +1,8 @@
 import { useState } from "react";
 import { Button } from "../../ui/button.tsx";
+import { visible } from "../../ui/format.ts";
 import { Notice } from "../../ui/notice.tsx";
 import { useLanguage } from "../../ui/text.ts";
-import { visible } from "../../ui/visible.ts";
 import { useText } from "../text.ts";
 import { momentText } from "../when.tsx";
 import type { Checked, LogState, ProvenEntry } from "./check-log.ts";

@@ -1,11 +1,9 @@
 import { useQueryClient } from "@tanstack/react-query";
 import type { ClientWithCredentials } from "#clients/api/generated/gatehouse.ts";
 import { useSession } from "../../session/session.ts";
-import { Field } from "../../ui/field.tsx";
-import { Act } from "../act.tsx";
-import { useDone } from "../done.tsx";
+import { Act, useDone } from "../act.tsx";
 import { useText } from "../text.ts";
-import { chosenPermissions, OwnerField, PermissionFields, useOwnerId } from "./fields.tsx";
+import { chosenPermissions, NameField, OwnerField, PermissionFields, useOwnerId } from "./fields.tsx";
 
 interface Props {
   client: ClientWithCredentials;
@@ -32,14 +30,7 @@ export function ClientActs({ client, ownerEmail, onDeleted }: Props) {
           effect={t("changeClient.renameEffect")}
           act={({ name = "", reason }) => change({ name: name.trim(), reason })}
         >
-          <Field
-            name="name"
-            label={t("clients.name")}
-            defaultValue={client.name}
-            required
-            maxLength={100}
-            autoComplete="off"
-          />
+          <NameField defaultValue={client.name} />
         </Act>
         <Act
           name={t("changeClient.permissions")}

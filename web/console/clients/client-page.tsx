@@ -2,18 +2,17 @@ import { Link, useParams } from "@tanstack/react-router";
 import { useState } from "react";
 import type { ClientWithCredentials, ManagedUser } from "#clients/api/generated/gatehouse.ts";
 import { useReading } from "../../session/reading.tsx";
-import { useAccount } from "../../session/session.ts";
+import { useMay } from "../../session/session.ts";
 import { PageTitle } from "../../ui/frame.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { Found } from "../../ui/states.tsx";
+import { DoneArea } from "../act.tsx";
 import { Copyable } from "../copyable.tsx";
-import { DoneArea } from "../done.tsx";
-import { may } from "../may.ts";
 import { Fact, Panel } from "../panel.tsx";
 import { useText } from "../text.ts";
 import { When } from "../when.tsx";
 import { ClientActs } from "./client-acts.tsx";
-import { ClientTags } from "./client-table.tsx";
+import { ClientTags } from "./clients-page.tsx";
 import { Credentials } from "./credentials.tsx";
 
 export function ClientPage() {
@@ -50,9 +49,9 @@ export function ClientPage() {
 
 function Shown({ client, onDeleted }: { client: ClientWithCredentials; onDeleted: () => void }) {
   const t = useText();
-  const account = useAccount();
-  const mayWrite = account !== undefined && may(account, "clients:write");
-  const owner = useOwner(client.ownerId, account !== undefined && may(account, "users:read"));
+  const may = useMay();
+  const mayWrite = may("clients:write");
+  const owner = useOwner(client.ownerId, may("users:read"));
   return (
     <>
       <PageTitle lead={<ClientTags client={client} />}>{client.name}</PageTitle>

@@ -1,14 +1,16 @@
+import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { useAccount } from "../../session/session.ts";
+import type { Client } from "#clients/api/generated/gatehouse.ts";
+import { useMay, useSession } from "../../session/session.ts";
 import { PageTitle } from "../../ui/frame.tsx";
-import { may } from "../may.ts";
+import { Found } from "../../ui/states.tsx";
+import { More, pages, Table } from "../table.tsx";
 import { useText } from "../text.ts";
-import { ClientTable, useClients } from "./client-table.tsx";
 
 export function ClientsPage() {
   const t = useText();
-  const account = useAccount();
+  const may = useMay();
   const [isOwnerless, setOwnerless] = useState(false);
   const query = useClients({ owner: isOwnerless ? "none" : "" });
   return (
@@ -23,7 +25,7 @@ export function ClientsPage() {
           />
           <span>{t("clients.ownerless")}</span>
         </label>
-        {account !== undefined && may(account, "clients:write") && (
+        {may("clients:write") && (
           <Link className="button slim" to="/clients/new">
             {t("newClient.title")}
           </Link>
@@ -33,5 +35,82 @@ export function ClientsPage() {
         <ClientTable query={query} name={t("clients.title")} empty={t("clients.none")} />
       </div>
     </>
+  );
+}
+
+/** @param wanted.owner a user's id; `none`: of nobody; empty: all. */
+export function useClients({ owner }: { owner: string }) {
+  const { call } = useSession();
+  return useInfiniteQuery({
+    queryKey: ["clients", "list", owner],
+    ...pages((cursor) => call("GET /admin/clients", { query: { ...(owner && { owner }), ...cursor } })),
+  });
+}
+
+export function ClientTable({
+  query,
+  name,
+  empty,
+}: {
+  query: ReturnType<typeof useClients>;
+  name: string;
+  empty: string;
+}) {
+  const t = useText();
+  return (
+    <Found query={query}>
+      {({ pages: found }) => (
+        <>
+          <Table
+            name={name}
+            rows={found.flatMap(({ clients }) => clients)}
+            keyOf={({ id }) => id}
+            empty={empty}
+            columns={[
+              {
+                head: t("clients.name"),
+                kind: "main",
+                cell: ({ id, name: called }) => (
+                  <Link to="/clients/$id" params={{ id }}>
+                    {called}
+                  </Link>
+                ),
+              },
+              { head: t("clients.permissions"), cell: ({ permissions }) => <Some names={permissions} /> },
+              { head: t("users.state"), cell: (client) => <ClientTags client={client} /> },
+              { head: t("clients.changed"), time: ({ changedAt }) => changedAt },
+            ]}
+          />
+          <More query={query} />
+        </>
+      )}
+    </Found>
+  );
+}
+
+const SHOWN = 2;
+
+function Some({ names }: { names: readonly string[] }) {
+  const t = useText();
+  const rest = names.length - SHOWN;
+  return (
+    <span title={names.join(", ")}>
+      {names.slice(0, SHOWN).join(", ")}
+      {rest > 0 && <span className="muted"> {t("clients.further", { count: rest })}</span>}
+    </span>
+  );
+}
+
+export function ClientTags({ client: { status, ownerId } }: { client: Client }) {
+  const t = useText();
+  return (
+    <span className="tagged">
+      {status === "active" ? (
+        <span className="tag quiet">{t("users.active")}</span>
+      ) : (
+        <span className="tag bad">{t("users.disabled")}</span>
+      )}
+      {ownerId === null && <span className="tag warn">{t("clients.noOwner")}</span>}
+    </span>
   );
 }

@@ -6,13 +6,11 @@ import { useSession } from "../../session/session.ts";
 import { Button } from "../../ui/button.tsx";
 import { Sheet } from "../../ui/dialog.tsx";
 import { AreaField, Field, SelectField } from "../../ui/field.tsx";
-import { Act } from "../act.tsx";
+import { Act, useDone } from "../act.tsx";
 import { Copyable } from "../copyable.tsx";
-import { useDone } from "../done.tsx";
 import { Panel } from "../panel.tsx";
 import { Table } from "../table.tsx";
 import { useKnownText, useText } from "../text.ts";
-import { When } from "../when.tsx";
 
 type Kind = ClientCredential["kind"];
 
@@ -47,12 +45,8 @@ export function Credentials({ client, mayWrite }: Props) {
               </>
             ),
           },
-          { head: t("signIn.added"), kind: "number", cell: ({ createdAt }) => <When time={createdAt} /> },
-          {
-            head: t("signIn.used"),
-            kind: "number",
-            cell: ({ lastUsedAt }) => (lastUsedAt === null ? t("list.never") : <When time={lastUsedAt} />),
-          },
+          { head: t("signIn.added"), time: ({ createdAt }) => createdAt },
+          { head: t("signIn.used"), time: ({ lastUsedAt }) => lastUsedAt, never: t("list.never") },
           ...(mayWrite
             ? [
                 {

@@ -1,9 +1,8 @@
 import { useContext, useId } from "react";
 import { GatehouseError } from "#clients/browser/gateway-calls.ts";
-import { useAccount, useSession, useUser } from "../../session/session.ts";
-import { EmailField } from "../../ui/field.tsx";
+import { useAccount, useMay, useSession, useUser } from "../../session/session.ts";
+import { EmailField, Field } from "../../ui/field.tsx";
 import { FieldProblems } from "../../ui/form.tsx";
-import { may } from "../may.ts";
 import { useText } from "../text.ts";
 
 /** What administers Gatehouse itself. */
@@ -59,12 +58,18 @@ export function chosenPermissions(form: HTMLFormElement): string[] {
   return chosen;
 }
 
+export function NameField(props: { hint?: string; defaultValue?: string }) {
+  const t = useText();
+  return (
+    <Field name="name" label={t("clients.name")} required maxLength={100} autoComplete="off" {...props} />
+  );
+}
+
 /** Who answers for a client, by address. */
 export function OwnerField({ email }: { email?: string }) {
   const t = useText();
-  const account = useAccount();
   const user = useUser();
-  const mayChoose = account !== undefined && may(account, "users:read");
+  const mayChoose = useMay()("users:read");
   return (
     <EmailField
       name="owner"

@@ -1,11 +1,11 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useSession } from "../../session/session.ts";
-import { Field } from "../../ui/field.tsx";
 import { ActionForm } from "../../ui/form.tsx";
 import { PageTitle } from "../../ui/frame.tsx";
+import { ReasonField } from "../act.tsx";
 import { useText } from "../text.ts";
-import { chosenPermissions, OwnerField, PermissionFields, useOwnerId } from "./fields.tsx";
+import { chosenPermissions, NameField, OwnerField, PermissionFields, useOwnerId } from "./fields.tsx";
 
 export function NewClientPage() {
   const t = useText();
@@ -31,24 +31,10 @@ export function NewClientPage() {
             await navigate({ to: "/clients/$id", params: { id: client.id } });
           }}
         >
-          <Field
-            name="name"
-            label={t("clients.name")}
-            hint={t("newClient.nameHint")}
-            required
-            maxLength={100}
-            autoComplete="off"
-          />
+          <NameField hint={t("newClient.nameHint")} />
           <OwnerField />
           <PermissionFields />
-          <Field
-            name="reason"
-            label={t("act.reason")}
-            hint={t("act.reasonHint")}
-            required
-            maxLength={120}
-            autoComplete="off"
-          />
+          <ReasonField />
         </ActionForm>
       </div>
     </>

@@ -1,26 +1,17 @@
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
+import type { Answer } from "#clients/api/endpoint.ts";
 import { useReading } from "../../session/reading.tsx";
 import { Button } from "../../ui/button.tsx";
-import { sinceText } from "../../ui/format.ts";
+import { sinceText, visible } from "../../ui/format.ts";
 import { PageTitle, Section } from "../../ui/frame.tsx";
 import { Found } from "../../ui/states.tsx";
 import { useLanguage } from "../../ui/text.ts";
-import { visible } from "../../ui/visible.ts";
 import { LogLine } from "../audit/log-line.tsx";
 import { useKnownText, useText } from "../text.ts";
-import { BarChart } from "./bar-chart.tsx";
-import { type Bucket, filled, SPANS, type SpanName } from "./spans.ts";
+import { BarChart, filled, SPANS, type SpanName } from "./bar-chart.tsx";
 import "../audit/audit.css";
 import "./overview.css";
-
-interface Summary {
-  from: string;
-  to: string;
-  buckets: Bucket[];
-  refusals: { reason: string; count: number }[];
-  openIntents: { count: number; oldest: string | null };
-}
 
 /** Each reading is an entry of the log. */
 const REFRESH_MS = 5 * 60_000;
@@ -66,7 +57,7 @@ export function OverviewPage() {
   );
 }
 
-function Figures({ summary, span }: { summary: Summary; span: SpanName }) {
+function Figures({ summary, span }: { summary: Answer<"GET /admin/audit/summary">; span: SpanName }) {
   const t = useText();
   const known = useKnownText();
   const language = useLanguage();

@@ -140,21 +140,9 @@ function Keys() {
                     <span className={`tag ${KEY_TAGS[state]}`}>{known("keyStates", state)}</span>
                   ),
                 },
-                {
-                  head: t("clients.created"),
-                  kind: "number",
-                  cell: ({ createdAt }) => <When time={createdAt} />,
-                },
-                {
-                  head: t("system.activated"),
-                  kind: "number",
-                  cell: ({ activatedAt }) => <Maybe time={activatedAt} />,
-                },
-                {
-                  head: t("system.retired"),
-                  kind: "number",
-                  cell: ({ retiredAt }) => <Maybe time={retiredAt} />,
-                },
+                { head: t("clients.created"), time: ({ createdAt }) => createdAt },
+                { head: t("system.activated"), time: ({ activatedAt }) => activatedAt },
+                { head: t("system.retired"), time: ({ retiredAt }) => retiredAt },
               ]}
             />
             <p className="muted small">{t("system.keysDo")}</p>
@@ -166,7 +154,3 @@ function Keys() {
 }
 
 const KEY_TAGS = { active: "good", next: "", retired: "quiet", revoked: "bad", unknown: "quiet" } as const;
-
-function Maybe({ time }: { time: string | null }) {
-  return time === null ? "–" : <When time={time} />;
-}

@@ -1,10 +1,8 @@
 import { type QueryClient, useQueryClient } from "@tanstack/react-query";
 import type { ManagedUser, Role, UserDetails } from "#clients/api/generated/gatehouse.ts";
-import { type Call, useAccount, useSession } from "../../session/session.ts";
+import { type Call, useMay, useSession, useUser } from "../../session/session.ts";
 import { SelectField } from "../../ui/field.tsx";
-import { Act } from "../act.tsx";
-import { useDone } from "../done.tsx";
-import { may } from "../may.ts";
+import { Act, useDone } from "../act.tsx";
 import { useText } from "../text.ts";
 
 interface Props {
@@ -17,24 +15,23 @@ interface Props {
 /** What the signed-in person may do with this account, the harmless first. */
 export function Acts(props: Props) {
   const t = useText();
-  const account = useAccount();
+  const self = useUser();
+  const may = useMay();
   const role = props.roles.find(({ name }) => name === props.user.role);
-  if (account === undefined) return null;
-  const allowed = (...permissions: string[]) => permissions.every((name) => may(account, name));
-  if (account.user.id === props.user.id) return <p className="muted small">{t("user.yourself")}</p>;
+  if (self.id === props.user.id) return <p className="muted small">{t("user.yourself")}</p>;
   // A role that is gone from the file stops nobody.
   if (role?.actable === false)
     return <p className="muted small">{t("user.notYours", { role: role.name })}</p>;
   const helps = [
-    allowed("users:unlock") && <Unlock key="unlock" {...props} />,
-    allowed("sessions:end") && <EndSessions key="end" {...props} />,
-    allowed("users:write") && <DemandPassword key="password" {...props} />,
-    allowed("users:write", "roles:assign") && <ChangeRole key="role" {...props} />,
+    may("users:unlock") && <Unlock key="unlock" {...props} />,
+    may("sessions:end") && <EndSessions key="end" {...props} />,
+    may("users:write") && <DemandPassword key="password" {...props} />,
+    may("users:write") && may("roles:assign") && <ChangeRole key="role" {...props} />,
   ].filter(Boolean);
   const dangers = [
-    allowed("mfa:reset") && props.user.mfaEnabled && <ResetMfa key="mfa" {...props} />,
-    allowed("users:write") && <SetStatus key="status" {...props} withClients={allowed("clients:write")} />,
-    allowed("users:delete") && <Delete key="delete" {...props} withClients={allowed("clients:write")} />,
+    may("mfa:reset") && props.user.mfaEnabled && <ResetMfa key="mfa" {...props} />,
+    may("users:write") && <SetStatus key="status" {...props} withClients={may("clients:write")} />,
+    may("users:delete") && <Delete key="delete" {...props} withClients={may("clients:write")} />,
   ].filter(Boolean);
   if (helps.length + dangers.length === 0) return <p className="muted small">{t("user.noActs")}</p>;
   return (

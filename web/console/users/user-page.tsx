@@ -1,29 +1,23 @@
 import { Link, useParams } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
-import type { ManagedUser, UserDetails } from "#clients/api/generated/gatehouse.ts";
+import type { Answer } from "#clients/api/endpoint.ts";
 import { useReading } from "../../session/reading.tsx";
-import { useAccount } from "../../session/session.ts";
+import { useMay } from "../../session/session.ts";
 import { fullName } from "../../ui/format.ts";
 import { PageTitle } from "../../ui/frame.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { Found } from "../../ui/states.tsx";
-import { ClientTable, useClients } from "../clients/client-table.tsx";
+import { DoneArea } from "../act.tsx";
+import { ClientTable, useClients } from "../clients/clients-page.tsx";
 import { Copyable } from "../copyable.tsx";
-import { DoneArea } from "../done.tsx";
-import { may } from "../may.ts";
 import { Fact, Panel } from "../panel.tsx";
 import { useText } from "../text.ts";
 import { When } from "../when.tsx";
 import { Acts } from "./acts.tsx";
-import { Failures, Mails, Sessions } from "./history.tsx";
-import { SignIn } from "./sign-in.tsx";
-import { UserTags } from "./user-tags.tsx";
-import { useRoles } from "./users-page.tsx";
+import { Failures, Mails, Sessions, SignIn } from "./user-panels.tsx";
+import { UserTags, useRoles } from "./users-page.tsx";
 
-interface Described {
-  user: ManagedUser;
-  details: UserDetails;
-}
+type Described = Answer<"GET /admin/users/{id}">;
 
 export function UserPage() {
   const t = useText();
@@ -62,9 +56,8 @@ function Back() {
 }
 
 function Person({ user, details, onDeleted }: Described & { onDeleted: () => void }) {
-  const account = useAccount();
+  const may = useMay();
   const roles = useRoles();
-  const allowed = (permission: string) => account !== undefined && may(account, permission);
   const name = fullName(user);
   return (
     <>
@@ -79,14 +72,14 @@ function Person({ user, details, onDeleted }: Described & { onDeleted: () => voi
       </PageTitle>
       <div className="beside">
         <div className="panels">
-          {allowed("audit:read:user") && <Failures userId={user.id} />}
+          {may("audit:read:user") && <Failures userId={user.id} />}
           <SignIn details={details} />
-          {allowed("sessions:read") && <Sessions userId={user.id} />}
-          {allowed("clients:read") && <Clients userId={user.id} />}
+          {may("sessions:read") && <Sessions userId={user.id} />}
+          {may("clients:read") && <Clients userId={user.id} />}
           <Mails mails={details.mails} />
         </div>
         <aside className="panels">
-          <Facts user={user} details={details} mayAudit={allowed("audit:read:user")} />
+          <Facts user={user} details={details} mayAudit={may("audit:read:user")} />
           <ActsPanel>
             <Found query={roles}>
               {(found) => <Acts user={user} details={details} roles={found.roles} onDeleted={onDeleted} />}

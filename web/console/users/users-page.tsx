@@ -8,11 +8,8 @@ import { ActionForm } from "../../ui/form.tsx";
 import { fullName } from "../../ui/format.ts";
 import { PageTitle } from "../../ui/frame.tsx";
 import { Found } from "../../ui/states.tsx";
-import { More, pages } from "../more.tsx";
-import { Table } from "../table.tsx";
+import { More, pages, Table } from "../table.tsx";
 import { useText } from "../text.ts";
-import { When } from "../when.tsx";
-import { UserTags } from "./user-tags.tsx";
 
 export interface Wanted {
   query?: string;
@@ -63,11 +60,7 @@ export function UsersPage() {
                   { head: t("users.person"), kind: "main", cell: (user) => <Person user={user} /> },
                   { head: t("users.role"), cell: ({ role }) => role },
                   { head: t("users.state"), cell: (user) => <UserTags user={user} /> },
-                  {
-                    head: t("users.since"),
-                    kind: "number",
-                    cell: ({ createdAt }) => <When time={createdAt} />,
-                  },
+                  { head: t("users.since"), time: ({ createdAt }) => createdAt },
                 ]}
               />
               <More query={query} />
@@ -135,5 +128,23 @@ function Search({ wanted, onWanted }: { wanted: Wanted; onWanted: (wanted: Wante
         />
       </ActionForm>
     </search>
+  );
+}
+
+/** What is not as usual stands out; an active account with a second factor is quiet. */
+export function UserTags({ user, isLocked = false }: { user: ManagedUser; isLocked?: boolean }) {
+  const t = useText();
+  return (
+    <span className="tagged">
+      {user.status === "active" ? (
+        <span className="tag quiet">{t("users.active")}</span>
+      ) : (
+        <span className="tag bad">{t("users.disabled")}</span>
+      )}
+      {isLocked && <span className="tag bad">{t("users.locked")}</span>}
+      {!user.emailVerified && <span className="tag warn">{t("users.unverified")}</span>}
+      {user.mustChangePassword && <span className="tag warn">{t("users.mustChange")}</span>}
+      {user.mfaEnabled && <span className="tag quiet">{t("users.mfa")}</span>}
+    </span>
   );
 }

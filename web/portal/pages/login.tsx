@@ -1,38 +1,25 @@
-import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { lazy, Suspense, useEffect, useRef, useState } from "react";
-import { askPasskey, canOfferPasskeys, canUsePasskeys } from "../../session/passkeys.ts";
+import { Link, useSearch } from "@tanstack/react-router";
+import { useEffect, useRef, useState } from "react";
+import { askPasskey, canUsePasskeys, offerPasskeys } from "../../session/passkeys.ts";
 import { type Session, useSession } from "../../session/session.ts";
 import { callApi } from "../../ui/api.ts";
 import { Button } from "../../ui/button.tsx";
 import { EmailField, PasswordField } from "../../ui/field.tsx";
 import { ActionForm, useAction } from "../../ui/form.tsx";
 import { PageTitle } from "../../ui/frame.tsx";
-import { Loading, Notice } from "../../ui/notice.tsx";
-import { isComplete, type LoginAnswer } from "../login-answer.ts";
-import { wayOn } from "../next-page.ts";
-import { offerPasskeys } from "../passkey-offer.ts";
+import { Notice } from "../../ui/notice.tsx";
+import { type LoginAnswer, useLoginSteps } from "../login-answer.tsx";
 import { ProviderButtons, useProviders } from "../provider-buttons.tsx";
-import { later, useText } from "../text.ts";
-
-/** Most logins end without one. */
-const LoginStep = lazy(
-  later(() => import("../login-step.tsx").then(({ LoginStep: step }) => ({ default: step }))),
-);
+import { useText } from "../text.ts";
 
 export function LoginPage() {
   const t = useText();
   const session = useSession();
-  const navigate = useNavigate();
   const way = useSearch({ from: "/out/login" });
-  const [step, setStep] = useState<LoginAnswer>();
+  const { go, step } = useLoginSteps(way);
   const [tried, setTried] = useState("");
   const providers = useProviders();
 
-  const go = async (answer: LoginAnswer) => {
-    if (!isComplete(answer)) return setStep(answer);
-    await session.load();
-    await navigate(await wayOn(way));
-  };
   const endOffer = usePasskeyOffer(session, go);
   const passkey = useAction(async () => {
     await endOffer();
@@ -40,12 +27,7 @@ export function LoginPage() {
     if (session.account === undefined) await go(await loginWithPasskey(session));
   });
 
-  if (step !== undefined)
-    return (
-      <Suspense fallback={<Loading />}>
-        <LoginStep step={step} onAnswer={go} onCancel={() => setStep(undefined)} />
-      </Suspense>
-    );
+  if (step !== undefined) return step;
   return (
     <>
       <PageTitle>{t("login.title")}</PageTitle>
@@ -117,7 +99,7 @@ function usePasskeyOffer(
   const ending = useRef(async () => {});
   useEffect(() => {
     const logIn = async (offer: AbortSignal) => onAnswer(await loginWithPasskey(session, offer));
-    const end = offerPasskeys({ canOffer: canOfferPasskeys, logIn });
+    const end = offerPasskeys({ logIn });
     ending.current = end;
     return () => void end();
   }, []);

@@ -3,7 +3,7 @@ import { useState } from "react";
 import { aboutPassword, useAccount, useSession } from "../../session/session.ts";
 import { callApi } from "../../ui/api.ts";
 import { Button } from "../../ui/button.tsx";
-import { PasswordField } from "../../ui/field.tsx";
+import { OwnPasswordField, PasswordField } from "../../ui/field.tsx";
 import { ActionForm, useAction } from "../../ui/form.tsx";
 import { PageTitle } from "../../ui/frame.tsx";
 import { Notice } from "../../ui/notice.tsx";
@@ -108,10 +108,7 @@ function LinkPassword({ kind }: { kind: "none" | "new" | "own" | "optional" | "s
     );
   }
   return (
-    <PasswordField
-      name="password"
-      label={t("stepUp.password")}
-      autoComplete="current-password"
+    <OwnPasswordField
       required={kind === "own"}
       {...(kind === "optional" && { hint: t("mailLinks.optionalPassword") })}
       {...(kind === "spare" && { hint: t("mailLinks.sparePassword") })}

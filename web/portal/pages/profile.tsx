@@ -3,8 +3,8 @@ import { useState } from "react";
 import { useSession, useUser } from "../../session/session.ts";
 import { callApi } from "../../ui/api.ts";
 import { Button } from "../../ui/button.tsx";
-import { Sheet } from "../../ui/dialog.tsx";
-import { EmailField, Field, PasswordField } from "../../ui/field.tsx";
+import { Cancel, Sheet } from "../../ui/dialog.tsx";
+import { EmailField, Field, OwnPasswordField } from "../../ui/field.tsx";
 import { ActionForm, useAction } from "../../ui/form.tsx";
 import { dateText } from "../../ui/format.ts";
 import { PageTitle, Section } from "../../ui/frame.tsx";
@@ -112,7 +112,7 @@ function Address() {
               }}
             >
               <EmailField name="newEmail" label={t("email.new")} autoComplete="email" autoFocus />
-              <PasswordField name="password" label={t("stepUp.password")} autoComplete="current-password" />
+              <OwnPasswordField />
             </ActionForm>
           </>
         )}
@@ -147,25 +147,11 @@ function Delete() {
                 await navigate({ to: "/login" });
               }}
             >
-              <PasswordField
-                name="password"
-                label={t("stepUp.password")}
-                autoComplete="current-password"
-                autoFocus
-              />
+              <OwnPasswordField autoFocus />
             </ActionForm>
           </>
         )}
       </Sheet>
     </Section>
-  );
-}
-
-function Cancel({ onClick }: { onClick: () => void }) {
-  const t = useText();
-  return (
-    <Button kind="quiet" onClick={onClick}>
-      {t("form.cancel")}
-    </Button>
   );
 }

@@ -2,8 +2,8 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useSession } from "../../session/session.ts";
 import { Button } from "../../ui/button.tsx";
-import { Sheet } from "../../ui/dialog.tsx";
-import { PasswordField } from "../../ui/field.tsx";
+import { Cancel, Sheet } from "../../ui/dialog.tsx";
+import { OwnPasswordField } from "../../ui/field.tsx";
 import { ActionForm } from "../../ui/form.tsx";
 import { dateText } from "../../ui/format.ts";
 import { PageTitle, Section } from "../../ui/frame.tsx";
@@ -99,21 +99,10 @@ export function ProvidersPage() {
               <ActionForm
                 submit={t(asked.isLinked ? "form.remove" : "providers.link")}
                 kind={asked.isLinked ? "danger" : "main"}
-                beside={
-                  <Button kind="quiet" onClick={close}>
-                    {t("form.cancel")}
-                  </Button>
-                }
+                beside={<Cancel onClick={close} />}
                 action={({ password = "" }) => change(asked, password, close)}
               >
-                <PasswordField
-                  name="password"
-                  label={t("stepUp.password")}
-                  hint={t("providers.noPassword")}
-                  autoComplete="current-password"
-                  required={false}
-                  autoFocus
-                />
+                <OwnPasswordField hint={t("providers.noPassword")} required={false} autoFocus />
               </ActionForm>
             </>
           )

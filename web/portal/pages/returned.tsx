@@ -1,16 +1,13 @@
 import { Link, useNavigate } from "@tanstack/react-router";
-import { lazy, Suspense, useEffect, useState } from "react";
+import { useEffect, useState } from "react";
 import { GatehouseError } from "#clients/browser/gateway-calls.ts";
 import { useSession } from "../../session/session.ts";
 import { explain } from "../../ui/explain.ts";
 import { PageTitle } from "../../ui/frame.tsx";
 import { Loading, Notice } from "../../ui/notice.tsx";
-import { isComplete, type LoginAnswer } from "../login-answer.ts";
-import { wayOn } from "../next-page.ts";
+import { useLoginSteps } from "../login-answer.tsx";
 import { takeReturn, takeWay } from "../provider-login.ts";
 import { useText } from "../text.ts";
-
-const LoginStep = lazy(() => import("../login-step.tsx").then(({ LoginStep: step }) => ({ default: step })));
 
 /** Where the browser comes back to from an identity provider. */
 export function ReturnedPage() {
@@ -19,14 +16,8 @@ export function ReturnedPage() {
   const navigate = useNavigate();
   const [arrived] = useState(takeReturn);
   const [way] = useState(takeWay);
-  const [step, setStep] = useState<LoginAnswer>();
+  const { go, step } = useLoginSteps(way, () => void navigate({ to: "/login", search: way }));
   const [failure, setFailure] = useState<{ error: unknown }>();
-
-  const go = async (answer: LoginAnswer) => {
-    if (!isComplete(answer)) return setStep(answer);
-    await session.load();
-    await navigate(await wayOn(way));
-  };
   useEffect(() => {
     const { code, codeVerifier, linked, error = "oauth_failed" } = arrived;
     const arrive = async () => {
@@ -37,12 +28,7 @@ export function ReturnedPage() {
     arrive().catch((failed: unknown) => setFailure({ error: failed }));
   }, []);
 
-  if (step !== undefined)
-    return (
-      <Suspense fallback={<Loading />}>
-        <LoginStep step={step} onAnswer={go} onCancel={() => void navigate({ to: "/login", search: way })} />
-      </Suspense>
-    );
+  if (step !== undefined) return step;
   if (failure === undefined) return <Loading />;
   return (
     <>

@@ -84,8 +84,9 @@ test.each(PAGES)(
 test("the login page names none of the texts that later pages load", () => {
   const first = [
     "pages/login.tsx",
-    "layout.tsx",
+    "router.tsx",
     "provider-buttons.tsx",
+    "login-answer.tsx",
     "provider-login.ts",
     "next-page.ts",
   ];

@@ -1,4 +1,4 @@
-"""Finds text that token-service would refuse whatever its signature, without a call."""
+"""Finds the token of a call, and text that token-service would refuse whatever its signature, without a call."""
 
 import base64
 import json
@@ -6,9 +6,13 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from .errors import TokenMissing, TokenRefused
+
 Screening = Literal["plausible", "invalid", "expired", "unknown_key"]
 
 MAX_TOKEN_CHARACTERS: Final = 4096
+_SCHEME: Final = re.compile(r"bearer(?: |$)", re.IGNORECASE)
+_CREDENTIALS: Final = re.compile(r"bearer ([A-Za-z0-9\-._~+/]+=*)", re.IGNORECASE)
 _TOKEN_SHAPE: Final = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 _API_KEY: Final = re.compile(r"gh_[0-9a-f]{32}_[A-Za-z0-9_-]{43}")
 _KEY_ID: Final = re.compile(r"[A-Za-z0-9_-]{43}")
@@ -23,6 +27,16 @@ class TokenRules:
     issuer: str
     algorithms: dict[str, str]
     """By `kid`."""
+
+
+def bearer_token(values: list[str]) -> str:
+    """Of an `Authorization` (RFC 6750 section 2.1). Raises TokenMissing, or TokenRefused also for several values."""
+    if not any(_SCHEME.match(value) for value in values):
+        raise TokenMissing
+    found = _CREDENTIALS.fullmatch(values[0]) if len(values) == 1 else None
+    if found is None or len(found[1]) > MAX_TOKEN_CHARACTERS:
+        raise TokenRefused("invalid")
+    return found[1]
 
 
 def is_token_shape(text: str) -> bool:

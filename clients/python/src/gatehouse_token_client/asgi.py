@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
-from ._bearer import bearer_token
+from ._rules import bearer_token
 from .errors import AuthError
 from .principal import AUTHENTICATED, Access, Principal, Public
 from .verifier import TokenVerifier

@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from ._bearer import bearer_token
+from ._rules import bearer_token
 from .errors import AuthError, Forbidden
 from .principal import Access, Principal, Public
 from .verifier import TokenVerifier

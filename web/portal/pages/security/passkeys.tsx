@@ -4,7 +4,7 @@ import type { Passkey } from "#clients/api/generated/gatehouse.ts";
 import { canUsePasskeys, makePasskey, thisDevice } from "../../../session/passkeys.ts";
 import { useSession } from "../../../session/session.ts";
 import { Button } from "../../../ui/button.tsx";
-import { Sheet } from "../../../ui/dialog.tsx";
+import { Cancel, Sheet } from "../../../ui/dialog.tsx";
 import { Field } from "../../../ui/field.tsx";
 import { ActionForm, useAction } from "../../../ui/form.tsx";
 import { sinceText } from "../../../ui/format.ts";
@@ -12,9 +12,8 @@ import { Section } from "../../../ui/frame.tsx";
 import { Notice } from "../../../ui/notice.tsx";
 import { Found, Rows } from "../../../ui/states.tsx";
 import { useLanguage } from "../../../ui/text.ts";
+import type { GivesCodes } from "../../recovery-codes.tsx";
 import { useText } from "../../text.ts";
-import { Cancel } from "./cancel.tsx";
-import type { GivesCodes } from "./gives-codes.ts";
 
 export function Passkeys({ onCodes }: GivesCodes) {
   const t = useText();

@@ -1,14 +1,13 @@
 import { useState } from "react";
 import { useAccount, useSession } from "../../../session/session.ts";
 import { Button } from "../../../ui/button.tsx";
-import { Sheet } from "../../../ui/dialog.tsx";
-import { CodeField, PasswordField } from "../../../ui/field.tsx";
+import { Cancel, Sheet } from "../../../ui/dialog.tsx";
+import { CodeField, OwnPasswordField } from "../../../ui/field.tsx";
 import { ActionForm } from "../../../ui/form.tsx";
 import { Section } from "../../../ui/frame.tsx";
+import type { GivesCodes } from "../../recovery-codes.tsx";
 import { useText } from "../../text.ts";
-import { Cancel } from "./cancel.tsx";
-import type { GivesCodes } from "./gives-codes.ts";
-import { SetUpTotp } from "./set-up-totp.tsx";
+import { TotpSecret, type TotpSetUp } from "../../totp-secret.tsx";
 
 export function SecondFactor({ onCodes }: GivesCodes) {
   const t = useText();
@@ -86,17 +85,51 @@ export function SecondFactor({ onCodes }: GivesCodes) {
                 await loadAgain();
               }}
             >
-              <PasswordField
-                name="password"
-                label={t("stepUp.password")}
-                autoComplete="current-password"
-                autoFocus
-              />
+              <OwnPasswordField autoFocus />
               <CodeField label={t("stepUp.code")} hint={t("stepUp.codeHint")} />
             </ActionForm>
           </>
         )}
       </Sheet>
+    </>
+  );
+}
+
+function SetUpTotp({ onCancel, onCodes }: GivesCodes & { onCancel: () => void }) {
+  const t = useText();
+  const { call, loadAgain } = useSession();
+  const [setUp, setSetUp] = useState<TotpSetUp>();
+  if (setUp === undefined) {
+    return (
+      <ActionForm
+        submit={t("totp.next")}
+        beside={<Cancel onClick={onCancel} />}
+        action={async ({ password = "" }) =>
+          setSetUp(await call("POST /auth/mfa/setup", { body: { password } }))
+        }
+      >
+        <OwnPasswordField autoFocus />
+      </ActionForm>
+    );
+  }
+  return (
+    <>
+      <TotpSecret setUp={setUp} />
+      <ActionForm
+        submit={t("totp.confirm")}
+        beside={<Cancel onClick={onCancel} />}
+        action={async ({ code = "" }) => {
+          const { recoveryCodes } = await call("POST /auth/mfa/enable", {
+            body: {
+              code: code.trim(),
+            },
+          });
+          onCodes(recoveryCodes);
+          await loadAgain();
+        }}
+      >
+        <CodeField label={t("totp.code")} hint={t("totp.codeHint")} autoFocus />
+      </ActionForm>
     </>
   );
 }

@@ -2,7 +2,7 @@ import type { UserDetails } from "#clients/api/generated/gatehouse.ts";
 import { useReading } from "../../session/reading.tsx";
 import { deviceOf } from "../../ui/format.ts";
 import { Found } from "../../ui/states.tsx";
-import { Panel } from "../panel.tsx";
+import { Fact, Panel } from "../panel.tsx";
 import { Table } from "../table.tsx";
 import { useKnownText, useText } from "../text.ts";
 import { When } from "../when.tsx";
@@ -37,11 +37,7 @@ export function Failures({ userId }: { userId: string }) {
                 head: t("history.from"),
                 cell: ({ clientIp, userAgent }) => <Origin ip={clientIp} userAgent={userAgent} />,
               },
-              {
-                head: t("history.when"),
-                kind: "number",
-                cell: ({ occurredAt }) => <When time={occurredAt} />,
-              },
+              { head: t("history.when"), time: ({ occurredAt }) => occurredAt },
             ]}
           />
         )}
@@ -73,20 +69,51 @@ export function Sessions({ userId }: { userId: string }) {
                 cell: ({ ip, userAgent }) => <Origin ip={ip} userAgent={userAgent} />,
               },
               { head: t("history.by"), cell: ({ amr }) => amr.map((name) => known("amr", name)).join(", ") },
-              {
-                head: t("history.begun"),
-                kind: "number",
-                cell: ({ createdAt }) => <When time={createdAt} />,
-              },
-              {
-                head: t("history.used"),
-                kind: "number",
-                cell: ({ lastUsedAt }) => <When time={lastUsedAt} />,
-              },
+              { head: t("history.begun"), time: ({ createdAt }) => createdAt },
+              { head: t("history.used"), time: ({ lastUsedAt }) => lastUsedAt },
             ]}
           />
         )}
       </Found>
+    </Panel>
+  );
+}
+
+/** How the person gets in. */
+export function SignIn({ details }: { details: UserDetails }) {
+  const t = useText();
+  const { totpSince, passkeys, recoveryCodesLeft, providers, trustedDevices } = details;
+  return (
+    <Panel title={t("signIn.title")}>
+      <dl className="details wide">
+        <Fact name={t("signIn.totp")}>
+          {totpSince === null ? t("signIn.off") : <When time={totpSince} />}
+        </Fact>
+        <Fact name={t("signIn.codes")}>{recoveryCodesLeft}</Fact>
+        <Fact name={t("signIn.devices")}>{trustedDevices}</Fact>
+        <Fact name={t("signIn.providers")}>
+          {providers.length === 0
+            ? t("signIn.none")
+            : providers.map(({ provider, linkedAt }) => (
+                <span key={provider} className="line">
+                  {provider} <span className="muted small">{t("signIn.since")} </span>
+                  <When time={linkedAt} />
+                </span>
+              ))}
+        </Fact>
+      </dl>
+      <h3>{t("signIn.passkeys")}</h3>
+      <Table
+        name={t("signIn.passkeys")}
+        rows={passkeys}
+        keyOf={({ id }) => id}
+        empty={t("signIn.noPasskeys")}
+        columns={[
+          { head: t("signIn.name"), kind: "main", cell: ({ name }) => <span>{name}</span> },
+          { head: t("signIn.added"), time: ({ createdAt }) => createdAt },
+          { head: t("signIn.used"), time: ({ lastUsedAt }) => lastUsedAt, never: t("list.never") },
+        ]}
+      />
     </Panel>
   );
 }
@@ -113,7 +140,7 @@ export function Mails({ mails }: Pick<UserDetails, "mails">) {
               <span className={`tag ${MAIL_TAGS[state]}`}>{known("mailStates", state)}</span>
             ),
           },
-          { head: t("history.when"), kind: "number", cell: ({ createdAt }) => <When time={createdAt} /> },
+          { head: t("history.when"), time: ({ createdAt }) => createdAt },
         ]}
       />
     </Panel>

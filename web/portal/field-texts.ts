@@ -1,3 +1,5 @@
+import { visible } from "../ui/format.ts";
+
 /**
  * The codes of ISO 4217 by their number of decimals. Browsers have data of their own, which say how prices are usually written: without
  * decimals for COP, HUF or IDR, of which ISO has two. Read by those, an amount would be a hundred times itself.
@@ -45,3 +47,14 @@ export function moneyText(
 
 /** The pointer of the currency that an amount is of. */
 export const currencyBeside = (pointer: string): string => pointer.replace(/\/amount$/, "/currency");
+
+/** Texts that a reader takes for one are one. */
+const looks = (name: string) => name.normalize("NFKC").toLowerCase().trim();
+
+/** @param names of the fields at these JSON pointers. @returns them, with the pointer where two are alike. */
+export function distinctNames(names: readonly string[], pointers: readonly string[]): string[] {
+  return names.map((name, index) => {
+    const isAlone = names.every((other, at) => at === index || looks(other) !== looks(name));
+    return isAlone ? name : `${name} (${visible(pointers[index] ?? "")})`;
+  });
+}

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { GatehouseError } from "#clients/browser/gateway-calls.ts";
-import { offerPasskeys } from "./passkey-offer.ts";
+import { offerPasskeys } from "./passkeys.ts";
 
 /** A browser, which has one request for a passkey at a time. */
 function browser() {

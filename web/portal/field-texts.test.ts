@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { moneyText } from "./money.ts";
+import { distinctNames, moneyText } from "./field-texts.ts";
 
 const text = (amount: unknown, currency: unknown, locale = "en") =>
   // Intl writes a space that does not break.
@@ -43,4 +43,17 @@ test("the currency is the one beside the amount", () => {
   expect(moneyText(details, "/total/amount", "en")).toBe("€1.00");
   expect(moneyText(details, "/fee/amount", "en")).toBeUndefined();
   expect(moneyText({ "/limit": 100, "/currency": "EUR" }, "/limit", "en")).toBeUndefined();
+});
+
+test("of fields with equal names each is shown with its pointer, others by their name alone", () => {
+  const names = distinctNames(["Amount", "Amount", "Payee"], ["/fee/amount", "/amount", "/payee"]);
+  expect(names).toEqual(["Amount (/fee/amount)", "Amount (/amount)", "Payee"]);
+});
+
+test("a pointer that reads like another field's name is no equal of it", () => {
+  expect(distinctNames(["amount", "Amount", "a"], ["/x", "/amount", "/a"])).toEqual([
+    "amount (/x)",
+    "Amount (/amount)",
+    "a",
+  ]);
 });

@@ -1,4 +1,0 @@
-/** Recovery codes, which are shown once. */
-export interface GivesCodes {
-  onCodes: (codes: readonly string[]) => void;
-}
