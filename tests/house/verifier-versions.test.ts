@@ -9,7 +9,6 @@ test.each([
   ["python/pyproject.toml", /^version = "(.+?)"/m],
   ["java/pom.xml", /<artifactId>token-client<\/artifactId>\s*<version>(.+?)<\/version>/],
   ["java/README.md", /<artifactId>token-client<\/artifactId>\s*<version>(.+?)<\/version>/],
-  ["../docs/verify-tokens.md", /<artifactId>token-client<\/artifactId>\s*<version>(.+?)<\/version>/],
 ])("%s has the version of package.json", (file, pattern) => {
   const { version } = JSON.parse(text("package.json"));
   expect(pattern.exec(text("clients", file))?.[1]).toBe(version);

@@ -17,7 +17,7 @@ import {
   refusalAfterLogoutMs,
 } from "#tests/support/system/outside-service.ts";
 
-/** As another team would: an empty folder outside of the repository, a package, and the lines of docs/verify-tokens.md. */
+/** As another team would: an empty folder outside of the repository, a package, and the lines of its papers. */
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 const run = promisify(execFile);

@@ -20,13 +20,18 @@ export const OUTSIDE_ENVIRONMENT = {
     .join(":")}`,
 };
 
-/** The program that docs/verify-tokens.md calls by this name. @throws if there is none. */
+const PAPERS = [
+  "docs/verify-tokens.md",
+  ...["node", "go", "python", "java"].map((language) => `clients/${language}/README.md`),
+];
+
+/** The program that a paper for developers of services calls by this name. @throws if there is none. */
 export async function programOfPaper(name: string): Promise<string> {
-  const paper = await readFile(join(ROOT, "docs", "verify-tokens.md"), "utf8");
-  const program = paper
-    .split("```")
+  const papers = await Promise.all(PAPERS.map((paper) => readFile(join(ROOT, paper), "utf8")));
+  const program = papers
+    .flatMap((paper) => paper.split("```"))
     .find((block) => /^\w+\n(?:\/\/|#|<!--) (\S+)(?: -->)?\n/.exec(block)?.[1] === name);
-  if (program === undefined) throw new Error(`docs/verify-tokens.md has no ${name}`);
+  if (program === undefined) throw new Error(`none of ${PAPERS.join(", ")} has ${name}`);
   return program.slice(program.indexOf("\n") + 1);
 }
 
