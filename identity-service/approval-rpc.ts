@@ -1,12 +1,11 @@
 import type { Callers, Implementation } from "#kit/rpc/rpc-server.ts";
 import type { IdentityServiceServer } from "#proto/gatehouse/identity/v1/identity_service.ts";
 import { type ApprovalDeps, askApproval } from "./approvals/ask-approval.ts";
-import { getApproval } from "./approvals/get-approval.ts";
-import { listPendingApprovals } from "./approvals/list-pending-approvals.ts";
+import { getApproval, listPendingApprovals } from "./approvals/get-approval.ts";
 import { refuseApproval } from "./approvals/refuse-approval.ts";
 import { useApproval } from "./approvals/use-approval.ts";
 import { verifyApproval } from "./approvals/verify-approval.ts";
-import { optionsJson } from "./passkeys/options-json.ts";
+import { optionsJson } from "./passkeys/passkey-ceremony.ts";
 
 type ApprovalMethods =
   | "askApproval"

@@ -8,8 +8,7 @@ import {
   CredentialKind as ProtoKind,
   ClientStatus as ProtoStatus,
 } from "#proto/gatehouse/identity/v1/client_service.ts";
-import type { AuthorizeDeps } from "./admin/authorize.ts";
-import { type MethodPermissions, withPermissions } from "./admin/check-permissions.ts";
+import { type AuthorizeDeps, type MethodPermissions, withPermissions } from "./admin/authorize.ts";
 import { actReason } from "./audit/act-reason.ts";
 import { type AddCredentialDeps, addCredential } from "./clients/add-credential.ts";
 import { changeClient } from "./clients/change-client.ts";

@@ -12,7 +12,7 @@ import { beginTotpEnrollmentAtLogin, completeTotpEnrollmentAtLogin } from "./log
 import { logIn } from "./login/log-in.ts";
 import type { LoginDeps } from "./login/login-deps.ts";
 import type { LoginResult } from "./login/login-result.ts";
-import { optionsJson } from "./passkeys/options-json.ts";
+import { optionsJson } from "./passkeys/passkey-ceremony.ts";
 import { encodeUser } from "./users/user-rpc.ts";
 
 type LoginMethods =

@@ -1,10 +1,10 @@
 import type { Callers, Implementation } from "#kit/rpc/rpc-server.ts";
 import type { IdentityServiceServer } from "#proto/gatehouse/identity/v1/identity_service.ts";
 import { beginTotpEnrollment } from "./mfa/begin-totp-enrollment.ts";
+import type { MfaDeps } from "./mfa/check-mfa-code.ts";
 import { confirmTotpEnrollment } from "./mfa/confirm-totp-enrollment.ts";
 import { disableTotp } from "./mfa/disable-totp.ts";
-import type { MfaDeps } from "./mfa/mfa-deps.ts";
-import { regenerateRecoveryCodes } from "./mfa/regenerate-recovery-codes.ts";
+import { regenerateRecoveryCodes } from "./mfa/give-recovery-codes.ts";
 import { decodeOwner } from "./passwords/owner-rpc.ts";
 
 type MfaMethods = "beginTotpEnrollment" | "confirmTotpEnrollment" | "disableTotp" | "regenerateRecoveryCodes";

@@ -7,10 +7,9 @@ import type {
 } from "#proto/gatehouse/identity/v1/identity_service.ts";
 import type { LinkedIdentity } from "./identities/external-identity-store.ts";
 import { encodeLoginResult } from "./login-rpc.ts";
-import { beginOAuthLogin, listProviders } from "./oauth/begin-oauth-login.ts";
+import { beginOAuthLogin, listProviders, type OAuthDeps } from "./oauth/begin-oauth-login.ts";
 import { completeOAuthLogin, type OAuthResult } from "./oauth/complete-oauth-login.ts";
 import { exchangeOAuthCode } from "./oauth/exchange-oauth-code.ts";
-import type { OAuthDeps } from "./oauth/oauth-deps.ts";
 import { listLinkedIdentities, unlinkIdentity } from "./oauth/unlink-identity.ts";
 import { decodeOwner } from "./passwords/owner-rpc.ts";
 

@@ -11,12 +11,11 @@ import {
 import { beginPasskeyLogin, logInWithPasskey } from "./login/log-in-with-passkey.ts";
 import type { LoginDeps } from "./login/login-deps.ts";
 import { encodeLoginResult } from "./login-rpc.ts";
-import { beginPasskeyRegistration } from "./passkeys/begin-passkey-registration.ts";
 import { deletePasskey } from "./passkeys/delete-passkey.ts";
-import { optionsJson } from "./passkeys/options-json.ts";
 import { listOwnPasskeys, renamePasskey } from "./passkeys/own-passkeys.ts";
+import { optionsJson } from "./passkeys/passkey-ceremony.ts";
 import type { Passkey } from "./passkeys/passkey-store.ts";
-import { registerPasskey } from "./passkeys/register-passkey.ts";
+import { beginPasskeyRegistration, registerPasskey } from "./passkeys/register-passkey.ts";
 import { decodeOwner } from "./passwords/owner-rpc.ts";
 
 type PasskeyMethods =

@@ -1,7 +1,7 @@
 import type { Callers, Implementation } from "#kit/rpc/rpc-server.ts";
 import type { IdentityServiceServer } from "#proto/gatehouse/identity/v1/identity_service.ts";
 import type { LoginDeps } from "./login/login-deps.ts";
-import { listTrustedDevices, removeTrustedDevice } from "./login/own-trusted-devices.ts";
+import { listTrustedDevices, removeTrustedDevice } from "./login/trust-device.ts";
 import { decodeOwner } from "./passwords/owner-rpc.ts";
 
 type TrustedDeviceMethods = "listTrustedDevices" | "removeTrustedDevice";

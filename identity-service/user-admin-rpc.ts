@@ -11,8 +11,7 @@ import {
   type UserAdminServiceServer,
   UserMailState,
 } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
-import type { AdminDeps } from "./admin/admin-deps.ts";
-import { type MethodPermissions, withPermissions } from "./admin/check-permissions.ts";
+import { type AdminDeps, type MethodPermissions, withPermissions } from "./admin/authorize.ts";
 import { deleteUser } from "./admin/delete-user.ts";
 import { describeUser, type UserDetails } from "./admin/describe-user.ts";
 import { endUserSessions } from "./admin/end-user-sessions.ts";

@@ -14,7 +14,7 @@ import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import type { Account, Locked } from "../users/account.ts";
 import { clearPassword } from "../users/account-store.ts";
-import type { AccountsDeps } from "./accounts-deps.ts";
+import type { AccountsDeps } from "./register.ts";
 import type { EndedSessions } from "./reset-password.ts";
 
 const REASON = "access_change_undone";

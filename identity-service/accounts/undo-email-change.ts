@@ -13,7 +13,7 @@ import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import { clearPassword, setCredentialsProven, setEmail } from "../users/account-store.ts";
 import { lockAddresses } from "../users/user-store.ts";
-import type { AccountsDeps } from "./accounts-deps.ts";
+import type { AccountsDeps } from "./register.ts";
 import type { EndedSessions } from "./reset-password.ts";
 
 const REASON = "email_change_undone";

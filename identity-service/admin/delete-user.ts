@@ -7,10 +7,9 @@ import { endLeftClients, leaveClients } from "../clients/clients-of-user.ts";
 import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import { forgetGuesses } from "../throttle/throttle.ts";
 import { eraseUser, lockAccount } from "../users/account-store.ts";
+import { assertOtherAdmin, lockAdminsFor } from "../users/last-admin.ts";
 import { recordErasure } from "../users/record-erasure.ts";
-import type { AdminDeps } from "./admin-deps.ts";
-import { assertHolds, assertMayActOn } from "./authorize.ts";
-import { assertOtherAdmin, lockAdminsFor } from "./other-admin.ts";
+import { type AdminDeps, assertHolds, assertMayActOn } from "./authorize.ts";
 
 /** @throws {DomainError} `forbidden`, `not_found`, `last_admin`, `conflict`. */
 export async function deleteUser(

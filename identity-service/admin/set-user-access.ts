@@ -10,9 +10,8 @@ import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import { clearGuesses } from "../throttle/throttle.ts";
 import type { Account, Role, UserStatus } from "../users/account.ts";
 import { lockAccount } from "../users/account-store.ts";
-import type { AdminDeps } from "./admin-deps.ts";
-import { assertHolds, assertMayActOn, assertMayAssign } from "./authorize.ts";
-import { assertOtherAdmin, lockAdminsFor } from "./other-admin.ts";
+import { assertOtherAdmin, lockAdminsFor } from "../users/last-admin.ts";
+import { type AdminDeps, assertHolds, assertMayActOn, assertMayAssign } from "./authorize.ts";
 import { setAccess } from "./user-admin-store.ts";
 
 /** Undefined fields stay unchanged. */

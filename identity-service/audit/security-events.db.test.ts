@@ -27,9 +27,8 @@ import { openAccount } from "../oauth/open-account.ts";
 import { proveCredentials, sessionAt, soon, testDeps } from "../testing/test-deps.ts";
 import { createUserAdminRpc } from "../user-admin-rpc.ts";
 import { setEmail } from "../users/account-store.ts";
-import { toAuditEvent } from "./security-event-audit.ts";
 import type { SecurityEvent } from "./security-event-store.ts";
-import { createSecurityEventWorker } from "./security-event-worker.ts";
+import { createSecurityEventWorker, toAuditEvent } from "./security-event-worker.ts";
 
 const EMAIL = "anna.smith@example.com";
 const PASSWORD = "Password123!";

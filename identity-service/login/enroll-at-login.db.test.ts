@@ -10,8 +10,14 @@ import { resetUserMfa } from "../admin/reset-user-mfa.ts";
 import { setUserAccess } from "../admin/set-user-access.ts";
 import { createIdentityRpc } from "../identity-rpc.ts";
 import { disableTotp } from "../mfa/disable-totp.ts";
-import { asOperator } from "../testing/as-operator.ts";
-import { ANNA, proveCredentials, sessionAt, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
+import {
+  ANNA,
+  asOperator,
+  proveCredentials,
+  sessionAt,
+  startWithAnna,
+  type TestDeps,
+} from "../testing/test-deps.ts";
 import type { Role } from "../users/account.ts";
 import { findAccountById } from "../users/account-store.ts";
 import { changePasswordAtLogin } from "./change-password-at-login.ts";

@@ -3,15 +3,15 @@ import type { Sql } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
-import type { MfaDeps } from "../mfa/mfa-deps.ts";
-import type { PasskeyDeps } from "../passkeys/passkeys-deps.ts";
+import type { MfaDeps } from "../mfa/check-mfa-code.ts";
+import type { PasskeyDeps } from "../passkeys/passkey-ceremony.ts";
 import type { HashShare } from "../passwords/hash-share.ts";
 import type { PasswordHasher } from "../passwords/password-hasher.ts";
 import type { PasswordPolicy } from "../passwords/password-policy.ts";
 import type { TokenService } from "../sessions/token-service-client.ts";
 import type { DeviceTokens } from "../throttle/device-token.ts";
+import type { ThrottleDeps } from "../throttle/known-caller.ts";
 import type { Throttle } from "../throttle/throttle.ts";
-import type { ThrottleDeps } from "../throttle/throttle-deps.ts";
 import type { CountLogin } from "./count-logins.ts";
 
 export interface FailedLogin extends LoginRefusal, ClientOrigin {

@@ -10,13 +10,12 @@ import { beginTotpEnrollment } from "../mfa/begin-totp-enrollment.ts";
 import { confirmTotpEnrollment } from "../mfa/confirm-totp-enrollment.ts";
 import { disableTotp } from "../mfa/disable-totp.ts";
 import { type Ceremony, TestAuthenticator, UP } from "../passkeys/authenticator.fixture.ts";
-import { beginPasskeyRegistration } from "../passkeys/begin-passkey-registration.ts";
 import { deletePasskey } from "../passkeys/delete-passkey.ts";
-import { registerPasskey } from "../passkeys/register-passkey.ts";
+import { beginPasskeyRegistration, registerPasskey } from "../passkeys/register-passkey.ts";
 import { beginStepUp } from "../step-up/begin-step-up.ts";
-import { asOperator } from "../testing/as-operator.ts";
 import {
   ANNA,
+  asOperator,
   proveCredentials,
   sessionAt,
   soon,

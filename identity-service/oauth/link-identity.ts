@@ -7,7 +7,7 @@ import {
   type LinkedIdentity,
 } from "../identities/external-identity-store.ts";
 import { lockAccount } from "../users/account-store.ts";
-import type { OAuthDeps } from "./oauth-deps.ts";
+import type { OAuthDeps } from "./begin-oauth-login.ts";
 import { type Arrival, keyOf } from "./open-account.ts";
 import { recordIdentityChange } from "./record-identity-change.ts";
 

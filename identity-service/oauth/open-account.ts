@@ -14,8 +14,8 @@ import {
   setCredentialsProven,
 } from "../users/account-store.ts";
 import { insertUser, lockAddresses } from "../users/user-store.ts";
+import type { OAuthDeps } from "./begin-oauth-login.ts";
 import type { ExternalPerson } from "./external-person.ts";
-import type { OAuthDeps } from "./oauth-deps.ts";
 import { recordIdentityChange } from "./record-identity-change.ts";
 import type { RelyingParty } from "./relying-party.ts";
 

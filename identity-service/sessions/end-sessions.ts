@@ -59,3 +59,20 @@ export async function endOwnSessions(
   );
   return { userId, sessionIds: await endSessions(deps, end, context) };
 }
+
+/** Only logs a failure: the answer cannot be repeated, and the worker retries. */
+export async function endSessionsOfMfaChange(
+  deps: EndSessionsDeps,
+  end: SessionEnd,
+  context: CallContext,
+): Promise<readonly string[]> {
+  try {
+    return await endSessions(deps, end, context);
+  } catch (error) {
+    deps.logger.warn(
+      { err: error, userId: end.userId },
+      "sessions not ended yet after a change of the second factor; trying again later",
+    );
+    return [];
+  }
+}
