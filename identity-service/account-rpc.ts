@@ -17,22 +17,7 @@ import { endOwnSessions } from "./sessions/end-sessions.ts";
 import type { Account } from "./users/account.ts";
 import type { LoginRules } from "./users/can-log-in.ts";
 
-type AccountMethod =
-  | "verifyEmail"
-  | "disownAccount"
-  | "resendVerification"
-  | "forgotPassword"
-  | "resetPassword"
-  | "changePassword"
-  | "updateProfile"
-  | "deleteAccount"
-  | "endOwnSessions"
-  | "changeEmail"
-  | "confirmEmailChange"
-  | "undoEmailChange"
-  | "undoAccessChange";
-
-export const ACCOUNT_CALLERS: Pick<Callers<IdentityServiceServer>, AccountMethod> = {
+export const ACCOUNT_CALLERS = {
   verifyEmail: ["gateway"],
   disownAccount: ["gateway"],
   resendVerification: ["gateway"],
@@ -46,12 +31,12 @@ export const ACCOUNT_CALLERS: Pick<Callers<IdentityServiceServer>, AccountMethod
   confirmEmailChange: ["gateway"],
   undoEmailChange: ["gateway"],
   undoAccessChange: ["gateway"],
-};
+} as const satisfies Partial<Callers<IdentityServiceServer>>;
 
 export function createAccountRpc(
   deps: AccountsDeps & LoginRules,
   encodeUser: (account: Account) => ProtoUser | Promise<ProtoUser>,
-): Pick<Implementation<IdentityServiceServer>, AccountMethod> {
+): Pick<Implementation<IdentityServiceServer>, keyof typeof ACCOUNT_CALLERS> {
   return {
     verifyEmail: async (request, context) => ({
       user: await encodeUser(await verifyEmail(deps, request, context)),

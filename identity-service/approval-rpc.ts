@@ -7,26 +7,18 @@ import { useApproval } from "./approvals/use-approval.ts";
 import { verifyApproval } from "./approvals/verify-approval.ts";
 import { optionsJson } from "./passkeys/passkey-ceremony.ts";
 
-type ApprovalMethods =
-  | "askApproval"
-  | "getApproval"
-  | "listPendingApprovals"
-  | "verifyApproval"
-  | "refuseApproval"
-  | "useApproval";
-
-export const APPROVAL_CALLERS: Pick<Callers<IdentityServiceServer>, ApprovalMethods> = {
+export const APPROVAL_CALLERS = {
   askApproval: ["gateway"],
   getApproval: ["gateway"],
   listPendingApprovals: ["gateway"],
   verifyApproval: ["gateway"],
   refuseApproval: ["gateway"],
   useApproval: ["gateway"],
-};
+} as const satisfies Partial<Callers<IdentityServiceServer>>;
 
 export function createApprovalRpc(
   deps: ApprovalDeps,
-): Pick<Implementation<IdentityServiceServer>, ApprovalMethods> {
+): Pick<Implementation<IdentityServiceServer>, keyof typeof APPROVAL_CALLERS> {
   return {
     askApproval: async (request, context) => {
       const { methods, passkey, ...asked } = await askApproval(deps, request, context);

@@ -12,7 +12,6 @@ import { createPasskeyRpc, PASSKEY_CALLERS } from "./passkey-rpc.ts";
 import { notifyRefreshReuse } from "./sessions/notify-refresh-reuse.ts";
 import type { StepUpDeps } from "./step-up/begin-step-up.ts";
 import { createStepUpRpc, STEP_UP_CALLERS } from "./step-up-rpc.ts";
-import { createTrustedDeviceRpc, TRUSTED_DEVICE_CALLERS } from "./trusted-device-rpc.ts";
 import { encodeUser } from "./users/user-rpc.ts";
 
 export const IDENTITY_CALLERS: Callers<IdentityServiceServer> = {
@@ -20,7 +19,6 @@ export const IDENTITY_CALLERS: Callers<IdentityServiceServer> = {
   getUser: ["gateway"],
   notifyRefreshReuse: ["token-service"],
   ...LOGIN_CALLERS,
-  ...TRUSTED_DEVICE_CALLERS,
   ...MFA_CALLERS,
   ...STEP_UP_CALLERS,
   ...ACCOUNT_CALLERS,
@@ -51,7 +49,6 @@ export function createIdentityRpc(deps: IdentityDeps): Implementation<IdentitySe
     },
     ...createAccountRpc(deps, encodeUser),
     ...createLoginRpc(deps),
-    ...createTrustedDeviceRpc(deps),
     ...createMfaRpc(deps),
     ...createStepUpRpc(deps),
     ...createOAuthRpc(deps),

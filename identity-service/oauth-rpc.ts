@@ -5,32 +5,26 @@ import type {
   IdentityServiceServer,
   LinkedIdentity as ProtoIdentity,
 } from "#proto/gatehouse/identity/v1/identity_service.ts";
-import type { LinkedIdentity } from "./identities/external-identity-store.ts";
+import { type LinkedIdentity, listIdentities } from "./identities/external-identity-store.ts";
 import { encodeLoginResult } from "./login-rpc.ts";
 import { beginOAuthLogin, listProviders, type OAuthDeps } from "./oauth/begin-oauth-login.ts";
 import { completeOAuthLogin, type OAuthResult } from "./oauth/complete-oauth-login.ts";
 import { exchangeOAuthCode } from "./oauth/exchange-oauth-code.ts";
-import { listLinkedIdentities, unlinkIdentity } from "./oauth/unlink-identity.ts";
+import { unlinkIdentity } from "./oauth/unlink-identity.ts";
 import { decodeOwner } from "./passwords/owner-rpc.ts";
 
-type OAuthMethods =
-  | "listProviders"
-  | "beginOAuthLogin"
-  | "completeOAuthLogin"
-  | "exchangeOAuthCode"
-  | "listLinkedIdentities"
-  | "unlinkIdentity";
-
-export const OAUTH_CALLERS: Pick<Callers<IdentityServiceServer>, OAuthMethods> = {
+export const OAUTH_CALLERS = {
   listProviders: ["gateway"],
   beginOAuthLogin: ["gateway"],
   completeOAuthLogin: ["gateway"],
   exchangeOAuthCode: ["gateway"],
   listLinkedIdentities: ["gateway"],
   unlinkIdentity: ["gateway"],
-};
+} as const satisfies Partial<Callers<IdentityServiceServer>>;
 
-export function createOAuthRpc(deps: OAuthDeps): Pick<Implementation<IdentityServiceServer>, OAuthMethods> {
+export function createOAuthRpc(
+  deps: OAuthDeps,
+): Pick<Implementation<IdentityServiceServer>, keyof typeof OAUTH_CALLERS> {
   return {
     listProviders: async () => ({ providers: listProviders(deps) }),
     beginOAuthLogin: (request, context) => beginOAuthLogin(deps, decodeBeginning(request), context),
@@ -42,7 +36,7 @@ export function createOAuthRpc(deps: OAuthDeps): Pick<Implementation<IdentitySer
       result: encodeLoginResult(await exchangeOAuthCode(deps, request, context)),
     }),
     listLinkedIdentities: async ({ userId }) => ({
-      identities: (await listLinkedIdentities(deps, userId)).map(encodeIdentity),
+      identities: (await listIdentities(deps.sql, userId)).map(encodeIdentity),
     }),
     unlinkIdentity: async ({ owner, provider }, context) => ({
       endedSessionIds: [...(await unlinkIdentity(deps, { owner: decodeOwner(owner), provider }, context))],

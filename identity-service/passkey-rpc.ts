@@ -12,24 +12,13 @@ import { beginPasskeyLogin, logInWithPasskey } from "./login/log-in-with-passkey
 import type { LoginDeps } from "./login/login-deps.ts";
 import { encodeLoginResult } from "./login-rpc.ts";
 import { deletePasskey } from "./passkeys/delete-passkey.ts";
-import { listOwnPasskeys, renamePasskey } from "./passkeys/own-passkeys.ts";
+import { renamePasskey } from "./passkeys/own-passkeys.ts";
 import { optionsJson } from "./passkeys/passkey-ceremony.ts";
-import type { Passkey } from "./passkeys/passkey-store.ts";
+import { listPasskeys, type Passkey } from "./passkeys/passkey-store.ts";
 import { beginPasskeyRegistration, registerPasskey } from "./passkeys/register-passkey.ts";
 import { decodeOwner } from "./passwords/owner-rpc.ts";
 
-type PasskeyMethods =
-  | "beginPasskeyRegistration"
-  | "registerPasskey"
-  | "beginPasskeyRegistrationAtLogin"
-  | "completePasskeyRegistrationAtLogin"
-  | "listPasskeys"
-  | "renamePasskey"
-  | "deletePasskey"
-  | "beginPasskeyLogin"
-  | "completePasskeyLogin";
-
-export const PASSKEY_CALLERS: Pick<Callers<IdentityServiceServer>, PasskeyMethods> = {
+export const PASSKEY_CALLERS = {
   beginPasskeyRegistration: ["gateway"],
   registerPasskey: ["gateway"],
   beginPasskeyRegistrationAtLogin: ["gateway"],
@@ -39,11 +28,11 @@ export const PASSKEY_CALLERS: Pick<Callers<IdentityServiceServer>, PasskeyMethod
   deletePasskey: ["gateway"],
   beginPasskeyLogin: ["gateway"],
   completePasskeyLogin: ["gateway"],
-};
+} as const satisfies Partial<Callers<IdentityServiceServer>>;
 
 export function createPasskeyRpc(
   deps: LoginDeps,
-): Pick<Implementation<IdentityServiceServer>, PasskeyMethods> {
+): Pick<Implementation<IdentityServiceServer>, keyof typeof PASSKEY_CALLERS> {
   return {
     beginPasskeyRegistration: async ({ owner }) => ({
       optionsJson: optionsJson(await beginPasskeyRegistration(deps, decodeOwner(owner))),
@@ -65,7 +54,7 @@ export function createPasskeyRpc(
       return { result: { result: encodeLoginResult(login) }, recoveryCodes, passkey: encodePasskey(passkey) };
     },
     listPasskeys: async ({ userId }) => ({
-      passkeys: (await listOwnPasskeys(deps, userId)).map(encodePasskey),
+      passkeys: (await listPasskeys(deps.sql, userId)).map(encodePasskey),
     }),
     renamePasskey: async (request) => ({ passkey: encodePasskey(await renamePasskey(deps, request)) }),
     deletePasskey: async ({ owner, passkeyId }, context) => {

@@ -17,7 +17,7 @@ import {
   type UnusedPage,
 } from "../users/account-store.ts";
 import type { LoginRules } from "../users/can-log-in.ts";
-import { isLastAdmin, lockAdmins } from "../users/last-admin.ts";
+import { assertOtherAdmin, lockAdmins } from "../users/last-admin.ts";
 import { recordErasure } from "../users/record-erasure.ts";
 import { lockAddresses } from "../users/user-store.ts";
 import type { AccountsDeps } from "./register.ts";
@@ -35,9 +35,7 @@ export async function deleteAccount(
   const { userId } = request;
   const checked = await proveOwner(deps, "deleteAccount", request, context.deadlineMs);
   const end = await transaction(deps.sql, async (tx) => {
-    if (checked.role === "ADMIN") {
-      if (isLastAdmin(await lockAdmins(tx, deps), userId)) throw new DomainError("last_admin");
-    }
+    if (checked.role === "ADMIN") assertOtherAdmin(await lockAdmins(tx, deps), userId);
     const account = await lockAccount(tx, userId);
     // The role may have changed since.
     if (!isStill(checked, account) || (account.role === "ADMIN") !== (checked.role === "ADMIN")) {

@@ -13,8 +13,6 @@ import type { LoginRules } from "../users/can-log-in.ts";
 
 export interface AdminDeps extends EndSessionsDeps, MakeLinkDeps, AuthorizeDeps, LoginRules {
   tokenService: Pick<TokenService, "revokeUserSessions" | "revokeClientTokens">;
-  now: () => Date;
-  newId: () => string;
   throttle: Pick<Throttle, "clear" | "forget" | "lockedUntil">;
   trustedDeviceDays: number;
   wakeMailWorker: () => void;

@@ -19,12 +19,7 @@ const MIN_TTL_S = 30;
 const MAX_TTL_S = 900;
 const NONCE_BYTES = 32;
 
-export interface ApprovalDeps extends MfaDeps, PasskeyDeps {
-  now: () => Date;
-  newId: () => string;
-  /** Cryptographically secure. */
-  randomBytes: (count: number) => Buffer;
-}
+export type ApprovalDeps = MfaDeps & PasskeyDeps;
 
 export interface AskApproval extends ClientOrigin {
   userId: string;

@@ -1,6 +1,9 @@
 import { createHash } from "node:crypto";
 import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
 
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
 type MailKind = "stranger" | "reset";
 
 export interface MailCount {
@@ -89,10 +92,21 @@ export async function deleteOldCounts(
   return Math.max(mails.count, addresses.count);
 }
 
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
-const PER_HOUR = 5;
-const PER_DAY = 10;
+export async function countMails(
+  tx: TransactionSql,
+  which: MailCount,
+  now: Date,
+): Promise<{ lastHour: number; lastDay: number }> {
+  await lockRecipient(tx, which.recipient);
+  const mails = await listCountedMails(tx, which, new Date(now.getTime() - DAY_MS));
+  const hourAgo = now.getTime() - HOUR_MS;
+  return {
+    lastHour: mails.filter((createdAt) => createdAt.getTime() > hourAgo).length,
+    lastDay: mails.length,
+  };
+}
+
+const NOTICES = { perHour: 5, perDay: 10 };
 
 /** Limits notices to unverified addresses: a stranger's account could fill the mailbox. */
 export async function hasNoticeBudget(
@@ -101,11 +115,9 @@ export async function hasNoticeBudget(
   now: Date,
 ): Promise<boolean> {
   if (!(await isNoticeCounted(tx, { id, userId }))) return true;
-  await lockRecipient(tx, recipient);
   const kind = "stranger";
-  const mails = await listCountedMails(tx, { kind, recipient }, new Date(now.getTime() - DAY_MS));
-  const lastHour = mails.filter((createdAt) => createdAt.getTime() > now.getTime() - HOUR_MS);
-  if (mails.length >= PER_DAY || lastHour.length >= PER_HOUR) return false;
+  const { lastHour, lastDay } = await countMails(tx, { kind, recipient }, now);
+  if (lastDay >= NOTICES.perDay || lastHour >= NOTICES.perHour) return false;
   await insertCountedMail(tx, { id, kind, recipient, createdAt: now });
   return true;
 }

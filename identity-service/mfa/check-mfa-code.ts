@@ -1,4 +1,4 @@
-import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
+import type { TransactionSql } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
@@ -29,14 +29,11 @@ export interface TypedCode extends ClientOrigin {
 }
 
 export interface MfaDeps extends ReauthenticateDeps, EndSessionsDeps, MakeLinkDeps {
-  sql: Sql;
   mfaKeys: MfaKeys;
   mfaIssuer: string;
   /** Users of these roles cannot log in without a second factor. */
   mfaRequiredRoles: ReadonlySet<Role>;
   deviceTokens: Pick<DeviceTokens, "read">;
-  now: () => Date;
-  newId: () => string;
   /** Cryptographically secure. */
   randomBytes: (count: number) => Buffer;
   wakeMailWorker: () => void;

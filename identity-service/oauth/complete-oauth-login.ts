@@ -99,11 +99,12 @@ async function completeLinkFlow(
   context: CallContext,
 ): Promise<FlowEnd> {
   const arrived = await identify(deps, party, arrival);
-  const began = { userId: linkUserId ?? "", sessionId: linkSessionId };
+  const userId = linkUserId ?? "";
+  const began = { userId, sessionId: linkSessionId };
   if (linkSessionEpoch === null || !(await isStillLoggedIn(deps, began, context)))
     throw new DomainError("oauth_failed");
-  const owner = { userId: began.userId, sessionEpoch: linkSessionEpoch };
-  const identity = await linkIdentity(deps, arrived, owner, context);
+  const linking = { arrival: arrived, userId, sessionEpoch: linkSessionEpoch };
+  const identity = await linkIdentity(deps, linking, context);
   return { result: { kind: "linked", identity }, endedSessionIds: [] };
 }
 

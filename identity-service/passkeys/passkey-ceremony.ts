@@ -25,10 +25,7 @@ import { findPasskey, listPasskeys, notePasskeyUse, type Passkey } from "./passk
 import { type Assertion, verifyAssertion } from "./verify-assertion.ts";
 
 export interface PasskeyDeps extends MakeLinkDeps, EndSessionsDeps, Pick<MfaDeps, "mfaRequiredRoles"> {
-  sql: Sql;
   passkeyParty: PasskeyParty;
-  now: () => Date;
-  newId: () => string;
   /** Cryptographically secure. */
   randomBytes: (count: number) => Buffer;
   wakeMailWorker: () => void;

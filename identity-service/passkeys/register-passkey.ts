@@ -160,7 +160,7 @@ export async function addPasskey(
   context: CallContext,
 ): Promise<AddedPasskey | undefined> {
   const { user } = answer;
-  const credential = await takeCredential(tx, deps, user, answer);
+  const credential = await takeCredential(tx, deps, answer);
   if (credential === undefined) return undefined;
   if ((await listPasskeys(tx, user.id)).length >= MAX_PASSKEYS_OF_USER) throw new DomainError("conflict");
   const { id: userId } = user;
@@ -181,8 +181,7 @@ export async function addPasskey(
 async function takeCredential(
   tx: TransactionSql,
   deps: PasskeyDeps,
-  user: Locked<Account>,
-  { boundTo, attestation }: Pick<NewCredential, "boundTo" | "attestation">,
+  { user, boundTo, attestation }: Pick<NewCredential, "user" | "boundTo" | "attestation">,
 ): Promise<AttestedCredential | undefined> {
   const challenge = challengeOf(attestation.clientDataJson);
   if (challenge === undefined) return undefined;

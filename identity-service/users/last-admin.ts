@@ -14,7 +14,7 @@ export async function lockAdmins(tx: TransactionSql, deps: LoginRules): Promise<
 }
 
 /** Who cannot log in is no other administrator. */
-export function isLastAdmin(admins: readonly ActiveAdmin[], userId: string): boolean {
+function isLastAdmin(admins: readonly ActiveAdmin[], userId: string): boolean {
   return (
     admins.some(({ id }) => id === userId) && !admins.some(({ id, canLogIn }) => id !== userId && canLogIn)
   );
