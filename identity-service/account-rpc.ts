@@ -8,12 +8,11 @@ import { deleteAccount } from "./accounts/delete-account.ts";
 import { forgotPassword, resendVerification } from "./accounts/mail-a-link.ts";
 import { updateProfile } from "./accounts/own-account.ts";
 import type { AccountsDeps } from "./accounts/register.ts";
-import { type EndedSessions, resetPassword } from "./accounts/reset-password.ts";
-import { undoAccessChange } from "./accounts/undo-access-change.ts";
-import { undoEmailChange } from "./accounts/undo-email-change.ts";
+import { resetPassword } from "./accounts/reset-password.ts";
+import { undoAccessChange, undoEmailChange } from "./accounts/undo-change.ts";
 import { disownAccount, verifyEmail } from "./accounts/verify-email.ts";
-import { decodeOwner } from "./passwords/owner-rpc.ts";
-import { endOwnSessions } from "./sessions/end-sessions.ts";
+import { decodeOwner } from "./passwords/prove-owner.ts";
+import { type EndedSessions, endOwnSessions } from "./sessions/end-sessions.ts";
 import type { Account } from "./users/account.ts";
 import type { LoginRules } from "./users/can-log-in.ts";
 

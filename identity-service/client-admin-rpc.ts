@@ -12,8 +12,9 @@ import { type AuthorizeDeps, type MethodPermissions, withPermissions } from "./a
 import { actReason } from "./audit/act-reason.ts";
 import { type AddCredentialDeps, addCredential } from "./clients/add-credential.ts";
 import { changeClient } from "./clients/change-client.ts";
-import type { ClientCredential, ClientStatus, CredentialKind, MachineClient } from "./clients/client.ts";
+import type { ClientStatus, MachineClient } from "./clients/client-store.ts";
 import { createClient } from "./clients/create-client.ts";
+import type { ClientCredential, CredentialKind } from "./clients/credential-store.ts";
 import { deleteClient, revokeCredential } from "./clients/delete-client.ts";
 import { getClient, listClients } from "./clients/managed-clients.ts";
 

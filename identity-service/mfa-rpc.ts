@@ -6,7 +6,7 @@ import { beginTotpEnrollment } from "./mfa/begin-totp-enrollment.ts";
 import { confirmTotpEnrollment } from "./mfa/confirm-totp-enrollment.ts";
 import { disableTotp } from "./mfa/disable-totp.ts";
 import { regenerateRecoveryCodes } from "./mfa/give-recovery-codes.ts";
-import { decodeOwner } from "./passwords/owner-rpc.ts";
+import { decodeOwner } from "./passwords/prove-owner.ts";
 
 export const MFA_CALLERS = {
   beginTotpEnrollment: ["gateway"],

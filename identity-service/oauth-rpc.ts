@@ -11,7 +11,7 @@ import { beginOAuthLogin, listProviders, type OAuthDeps } from "./oauth/begin-oa
 import { completeOAuthLogin, type OAuthResult } from "./oauth/complete-oauth-login.ts";
 import { exchangeOAuthCode } from "./oauth/exchange-oauth-code.ts";
 import { unlinkIdentity } from "./oauth/unlink-identity.ts";
-import { decodeOwner } from "./passwords/owner-rpc.ts";
+import { decodeOwner } from "./passwords/prove-owner.ts";
 
 export const OAUTH_CALLERS = {
   listProviders: ["gateway"],

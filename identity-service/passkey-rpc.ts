@@ -16,7 +16,7 @@ import { renamePasskey } from "./passkeys/own-passkeys.ts";
 import { optionsJson } from "./passkeys/passkey-ceremony.ts";
 import { listPasskeys, type Passkey } from "./passkeys/passkey-store.ts";
 import { beginPasskeyRegistration, registerPasskey } from "./passkeys/register-passkey.ts";
-import { decodeOwner } from "./passwords/owner-rpc.ts";
+import { decodeOwner } from "./passwords/prove-owner.ts";
 
 export const PASSKEY_CALLERS = {
   beginPasskeyRegistration: ["gateway"],

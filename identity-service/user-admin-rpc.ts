@@ -22,7 +22,7 @@ import { unlockUser } from "./admin/unlock-user.ts";
 import type { UsedApproval } from "./approvals/approval-store.ts";
 import { listUsedApprovals } from "./approvals/list-used-approvals.ts";
 import { actReason } from "./audit/act-reason.ts";
-import type { MachineClient } from "./clients/client.ts";
+import type { MachineClient } from "./clients/client-store.ts";
 import type { MailRecord } from "./mail/mail-outbox-store.ts";
 import type { Account, Role, UserStatus } from "./users/account.ts";
 import { encodeUser } from "./users/user-rpc.ts";

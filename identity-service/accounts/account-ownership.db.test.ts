@@ -26,7 +26,7 @@ import { confirmEmailChange } from "./confirm-email-change.ts";
 import { forgotPassword, resendVerification } from "./mail-a-link.ts";
 import { register } from "./register.ts";
 import { resetPassword } from "./reset-password.ts";
-import { undoEmailChange } from "./undo-email-change.ts";
+import { undoEmailChange } from "./undo-change.ts";
 import { disownAccount, verifyEmail } from "./verify-email.ts";
 
 /** Enough for tests that are not about hashing: there are some two thousand hashes here. */

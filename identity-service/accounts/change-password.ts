@@ -5,10 +5,9 @@ import { checkPassword, refuseBreached } from "../passwords/password-policy.ts";
 import { type OwnerSession, proveOwner } from "../passwords/prove-owner.ts";
 import { isStill } from "../passwords/reauthenticate.ts";
 import { hashNewPassword, replacePassword } from "../passwords/replace-password.ts";
-import { endSessions } from "../sessions/end-sessions.ts";
+import { type EndedSessions, endSessions } from "../sessions/end-sessions.ts";
 import { lockAccount } from "../users/account-store.ts";
 import type { AccountsDeps } from "./register.ts";
-import type { EndedSessions } from "./reset-password.ts";
 
 /** Keeps the caller's session. @throws {DomainError} `step_up_required`, `invalid_credentials`, `password_unchanged`, or as `checkPassword`. */
 export async function changePassword(

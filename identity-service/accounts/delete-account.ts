@@ -5,7 +5,7 @@ import { leaveClients } from "../clients/clients-of-user.ts";
 import { releaseAddress } from "../mail/mail-budget-store.ts";
 import { type OwnerSession, proveOwner } from "../passwords/prove-owner.ts";
 import { isStill, type Reauthentication } from "../passwords/reauthenticate.ts";
-import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
+import { type EndedSessions, endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import { forgetGuesses } from "../throttle/throttle.ts";
 import {
@@ -21,7 +21,6 @@ import { assertOtherAdmin, lockAdmins } from "../users/last-admin.ts";
 import { recordErasure } from "../users/record-erasure.ts";
 import { lockAddresses } from "../users/user-store.ts";
 import type { AccountsDeps } from "./register.ts";
-import type { EndedSessions } from "./reset-password.ts";
 
 /** An unverified address cannot register meanwhile. */
 const RELEASED_FOR_MS = 3_600_000;

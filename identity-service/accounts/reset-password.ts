@@ -13,18 +13,13 @@ import { RECENT_IDENTITY_MS } from "../ownership/remove-recent-access.ts";
 import { listPasskeys } from "../passkeys/passkey-store.ts";
 import { checkPassword, refuseBreached } from "../passwords/password-policy.ts";
 import { hashNewPassword, replacePassword } from "../passwords/replace-password.ts";
-import { endSessions } from "../sessions/end-sessions.ts";
+import { type EndedSessions, endSessions } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import { spendOrRefuse } from "../throttle/spend-call.ts";
 import { clearGuesses } from "../throttle/throttle.ts";
 import type { Account, Locked } from "../users/account.ts";
 import { findAccountById, setCredentialsProven, setPasswordHash } from "../users/account-store.ts";
 import type { AccountsDeps } from "./register.ts";
-
-export interface EndedSessions {
-  userId: string;
-  sessionIds: readonly string[];
-}
 
 /**
  * Removes everything set up with unproven credentials. Otherwise the second factor stays, which the mailbox alone

@@ -12,7 +12,7 @@ import { changeEmail } from "./change-email.ts";
 import { confirmEmailChange } from "./confirm-email-change.ts";
 import { resendVerification } from "./mail-a-link.ts";
 import { register } from "./register.ts";
-import { undoEmailChange } from "./undo-email-change.ts";
+import { undoEmailChange } from "./undo-change.ts";
 import { disownAccount, verifyEmail } from "./verify-email.ts";
 
 const FROM = { clientIp: "192.0.2.1", userAgent: "test" };

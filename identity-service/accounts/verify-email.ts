@@ -6,13 +6,12 @@ import { linkRefused, openLink, useLink } from "../mail/use-link.ts";
 import { claimAccount } from "../ownership/claim-account.ts";
 import { type LinkReader, proveReader } from "../passwords/prove-owner.ts";
 import { isStill } from "../passwords/reauthenticate.ts";
-import { endSessions } from "../sessions/end-sessions.ts";
+import { type EndedSessions, endSessions } from "../sessions/end-sessions.ts";
 import { clearGuesses } from "../throttle/throttle.ts";
 import type { Account } from "../users/account.ts";
 import { setCredentialsProven, setEmailVerified } from "../users/account-store.ts";
 import { getAccount } from "../users/get-account.ts";
 import type { AccountsDeps } from "./register.ts";
-import type { EndedSessions } from "./reset-password.ts";
 
 /**
  * Without session or password the credentials stay unproven, because anyone can register any address.

@@ -2,7 +2,7 @@ import { validate as isUuid } from "uuid";
 import { transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import type { MachineClient } from "../clients/client.ts";
+import type { MachineClient } from "../clients/client-store.ts";
 import { endLeftClients, leaveClients } from "../clients/clients-of-user.ts";
 import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import { forgetGuesses } from "../throttle/throttle.ts";

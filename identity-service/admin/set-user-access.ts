@@ -4,7 +4,7 @@ import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { withReason } from "../audit/act-reason.ts";
 import { type AccountEvent, recordAudit } from "../audit/record-audit.ts";
-import type { MachineClient } from "../clients/client.ts";
+import type { MachineClient } from "../clients/client-store.ts";
 import { endLeftClients, type LeftClients, leaveClients } from "../clients/clients-of-user.ts";
 import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import { clearGuesses } from "../throttle/throttle.ts";

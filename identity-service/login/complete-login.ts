@@ -10,7 +10,7 @@ import type { NewSession, SessionTokens } from "../sessions/token-service-client
 import { knownDevice } from "../throttle/known-caller.ts";
 import type { Account } from "../users/account.ts";
 import { findAccountById } from "../users/account-store.ts";
-import { insertEnrollment } from "./enrollment-store.ts";
+import { insertEnrollment, type NewLoginStep } from "./enrollment-store.ts";
 import type { LoginDeps } from "./login-deps.ts";
 import type {
   LoginResult,
@@ -82,7 +82,7 @@ export async function completeLogin(
 /** The challenge ends after `MFA_CHALLENGE_TTL_S`, five attempts or a session end. */
 async function beginPasswordChange(
   deps: LoginDeps,
-  login: { userId: string; sessionEpoch: number; amr: readonly string[] },
+  login: Pick<NewLoginStep, "userId" | "sessionEpoch" | "amr">,
 ): Promise<PasswordChangeChallenge> {
   const { tempToken, tokenHash } = newMfaToken(deps.randomBytes);
   const createdAt = deps.now();
@@ -129,7 +129,7 @@ const ENROLLMENT_TTL_MS = 15 * 60_000;
 /** The challenge ends after 15 minutes, ten attempts or a session end. */
 async function beginEnrollment(
   deps: LoginDeps,
-  login: { userId: string; sessionEpoch: number; amr: readonly string[] },
+  login: Pick<NewLoginStep, "userId" | "sessionEpoch" | "amr">,
 ): Promise<MfaEnrollmentChallenge> {
   const { tempToken, tokenHash } = newMfaToken(deps.randomBytes);
   const createdAt = deps.now();

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { newCallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
-import { undoAccessChange } from "../accounts/undo-access-change.ts";
+import { undoAccessChange } from "../accounts/undo-change.ts";
 import { bootstrapAdmin } from "../admin/bootstrap-admin.ts";
 import { endUserSessions } from "../admin/end-user-sessions.ts";
 import { resetUserMfa } from "../admin/reset-user-mfa.ts";

@@ -4,7 +4,7 @@ import { newCallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { emptyTables } from "#tests/support/database/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
-import { undoAccessChange } from "../accounts/undo-access-change.ts";
+import { undoAccessChange } from "../accounts/undo-change.ts";
 import { resetUserMfa } from "../admin/reset-user-mfa.ts";
 import { beginTotpEnrollment } from "../mfa/begin-totp-enrollment.ts";
 import { confirmTotpEnrollment } from "../mfa/confirm-totp-enrollment.ts";

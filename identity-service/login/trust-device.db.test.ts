@@ -8,7 +8,7 @@ import { changePassword } from "../accounts/change-password.ts";
 import { forgotPassword } from "../accounts/mail-a-link.ts";
 import { register } from "../accounts/register.ts";
 import { resetPassword } from "../accounts/reset-password.ts";
-import { undoAccessChange } from "../accounts/undo-access-change.ts";
+import { undoAccessChange } from "../accounts/undo-change.ts";
 import { endUserSessions } from "../admin/end-user-sessions.ts";
 import { resetUserMfa } from "../admin/reset-user-mfa.ts";
 import { setUserAccess } from "../admin/set-user-access.ts";

@@ -4,6 +4,11 @@ import type { Logger } from "#kit/telemetry/logger.ts";
 import { deleteSessionEnd, insertSessionEnd, type SessionEnd } from "./session-end-store.ts";
 import type { TokenService } from "./token-service-client.ts";
 
+export interface EndedSessions {
+  userId: string;
+  sessionIds: readonly string[];
+}
+
 export interface EndSessionsDeps {
   sql: Sql;
   tokenService: Pick<TokenService, "revokeUserSessions">;

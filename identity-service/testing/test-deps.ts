@@ -42,7 +42,7 @@ import { createDeviceTokens } from "../throttle/device-token.ts";
 import { MemoryThrottle } from "../throttle/memory-throttle.ts";
 import { createNetworkDigests } from "../throttle/network-digests.ts";
 import { throttleLimits } from "../throttle/throttle.ts";
-import type { Role } from "../users/account.ts";
+import type { NewAccount, Role } from "../users/account.ts";
 
 /** Far below the configured minimum, because tests hash thousands. */
 export const QUICK: Argon2Parameters = { memoryKib: 256, iterations: 1, parallelism: 1 };
@@ -70,10 +70,10 @@ export const ANNA = {
 };
 
 /** Anna's address is not verified. */
-export async function startWithAnna(database: {
-  sql: Sql;
-  ownerSql: Sql;
-}): Promise<{ deps: TestDeps; userId: string }> {
+export async function startWithAnna(
+  database: { sql: Sql; ownerSql: Sql },
+  registration = ANNA,
+): Promise<{ deps: TestDeps; anna: NewAccount; userId: string }> {
   // Other tables are emptied by their foreign keys. A `truncate` takes 50 times as long.
   await database.ownerSql`
     with a as (delete from users), b as (delete from counted_mails), c as (delete from mail_outbox),
@@ -81,7 +81,8 @@ export async function startWithAnna(database: {
     delete from released_addresses
   `;
   const deps = await testDeps(database.sql);
-  return { deps, userId: (await register(deps, ANNA, soon())).id };
+  const anna = await register(deps, registration, soon());
+  return { deps, anna, userId: anna.id };
 }
 
 /** A session whose user has just proven who they are. */
