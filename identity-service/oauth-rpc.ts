@@ -5,12 +5,12 @@ import type {
   IdentityServiceServer,
   LinkedIdentity as ProtoIdentity,
 } from "#proto/gatehouse/identity/v1/identity_service.ts";
-import { type LinkedIdentity, listIdentities } from "./identities/external-identity-store.ts";
+import type { LinkedIdentity } from "./identities/external-identity-store.ts";
 import { encodeLoginResult } from "./login-rpc.ts";
 import { beginOAuthLogin, listProviders, type OAuthDeps } from "./oauth/begin-oauth-login.ts";
 import { completeOAuthLogin, type OAuthResult } from "./oauth/complete-oauth-login.ts";
 import { exchangeOAuthCode } from "./oauth/exchange-oauth-code.ts";
-import { unlinkIdentity } from "./oauth/unlink-identity.ts";
+import { listLinkedIdentities, unlinkIdentity } from "./oauth/unlink-identity.ts";
 import { decodeOwner } from "./passwords/prove-owner.ts";
 
 export const OAUTH_CALLERS = {
@@ -36,7 +36,7 @@ export function createOAuthRpc(
       result: encodeLoginResult(await exchangeOAuthCode(deps, request, context)),
     }),
     listLinkedIdentities: async ({ userId }) => ({
-      identities: (await listIdentities(deps.sql, userId)).map(encodeIdentity),
+      identities: (await listLinkedIdentities(deps, userId)).map(encodeIdentity),
     }),
     unlinkIdentity: async ({ owner, provider }, context) => ({
       endedSessionIds: [...(await unlinkIdentity(deps, { owner: decodeOwner(owner), provider }, context))],

@@ -12,9 +12,9 @@ import { beginPasskeyLogin, logInWithPasskey } from "./login/log-in-with-passkey
 import type { LoginDeps } from "./login/login-deps.ts";
 import { encodeLoginResult } from "./login-rpc.ts";
 import { deletePasskey } from "./passkeys/delete-passkey.ts";
-import { renamePasskey } from "./passkeys/own-passkeys.ts";
+import { listOwnPasskeys, renamePasskey } from "./passkeys/own-passkeys.ts";
 import { optionsJson } from "./passkeys/passkey-ceremony.ts";
-import { listPasskeys, type Passkey } from "./passkeys/passkey-store.ts";
+import type { Passkey } from "./passkeys/passkey-store.ts";
 import { beginPasskeyRegistration, registerPasskey } from "./passkeys/register-passkey.ts";
 import { decodeOwner } from "./passwords/prove-owner.ts";
 
@@ -54,7 +54,7 @@ export function createPasskeyRpc(
       return { result: { result: encodeLoginResult(login) }, recoveryCodes, passkey: encodePasskey(passkey) };
     },
     listPasskeys: async ({ userId }) => ({
-      passkeys: (await listPasskeys(deps.sql, userId)).map(encodePasskey),
+      passkeys: (await listOwnPasskeys(deps, userId)).map(encodePasskey),
     }),
     renamePasskey: async (request) => ({ passkey: encodePasskey(await renamePasskey(deps, request)) }),
     deletePasskey: async ({ owner, passkeyId }, context) => {

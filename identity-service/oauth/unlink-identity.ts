@@ -1,7 +1,11 @@
-import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
+import { type Sql, type TransactionSql, transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { deleteIdentity, listIdentities } from "../identities/external-identity-store.ts";
+import {
+  deleteIdentity,
+  type LinkedIdentity,
+  listIdentities,
+} from "../identities/external-identity-store.ts";
 import { listPasskeys } from "../passkeys/passkey-store.ts";
 import { type PasswordOwner, proveOwner } from "../passwords/prove-owner.ts";
 import { isStill } from "../passwords/reauthenticate.ts";
@@ -43,4 +47,8 @@ async function unlink(
   const change = { userId, email: account.email, provider: named, change: "unlinked" } as const;
   await recordIdentityChange(tx, deps, { ...change, origin: owner }, context);
   return owesSessionEnd(tx, deps, { userId, exceptSessionId, reason: "identity_unlinked" });
+}
+
+export function listLinkedIdentities(deps: { sql: Sql }, userId: string): Promise<LinkedIdentity[]> {
+  return listIdentities(deps.sql, userId);
 }

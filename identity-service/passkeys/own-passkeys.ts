@@ -1,10 +1,15 @@
 import type { Sql } from "#kit/database/postgres.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { type Passkey, setPasskeyName } from "./passkey-store.ts";
+import { listPasskeys, type Passkey, setPasskeyName } from "./passkey-store.ts";
 
 const MAX_CODE_POINTS = 64;
 /** Control characters, line separators and bidirectional overrides (Unicode TR #36 §2.6). */
 const FORBIDDEN = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u202A-\u202E\u2066-\u2069]/u;
+
+/** Oldest first. */
+export function listOwnPasskeys(deps: { sql: Sql }, userId: string): Promise<Passkey[]> {
+  return listPasskeys(deps.sql, userId);
+}
 
 /** @throws {DomainError} `not_found`, `validation_failed`. */
 export async function renamePasskey(
