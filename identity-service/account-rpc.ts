@@ -1,39 +1,22 @@
 import type { Callers, Implementation } from "#kit/rpc/rpc-server.ts";
 import type { IdentityServiceServer } from "#proto/gatehouse/identity/v1/identity_service.ts";
 import type { User as ProtoUser } from "#proto/gatehouse/identity/v1/user.ts";
-import type { AccountsDeps } from "./accounts/accounts-deps.ts";
 import { changeEmail } from "./accounts/change-email.ts";
 import { changePassword } from "./accounts/change-password.ts";
 import { confirmEmailChange } from "./accounts/confirm-email-change.ts";
 import { deleteAccount } from "./accounts/delete-account.ts";
-import { disownAccount } from "./accounts/disown-account.ts";
 import { forgotPassword, resendVerification } from "./accounts/mail-a-link.ts";
 import { updateProfile } from "./accounts/own-account.ts";
-import { type EndedSessions, resetPassword } from "./accounts/reset-password.ts";
-import { undoAccessChange } from "./accounts/undo-access-change.ts";
-import { undoEmailChange } from "./accounts/undo-email-change.ts";
-import { verifyEmail } from "./accounts/verify-email.ts";
-import { decodeOwner } from "./passwords/owner-rpc.ts";
-import { endOwnSessions } from "./sessions/end-sessions.ts";
+import type { AccountsDeps } from "./accounts/register.ts";
+import { resetPassword } from "./accounts/reset-password.ts";
+import { undoAccessChange, undoEmailChange } from "./accounts/undo-change.ts";
+import { disownAccount, verifyEmail } from "./accounts/verify-email.ts";
+import { decodeOwner } from "./passwords/prove-owner.ts";
+import { type EndedSessions, endOwnSessions } from "./sessions/end-sessions.ts";
 import type { Account } from "./users/account.ts";
 import type { LoginRules } from "./users/can-log-in.ts";
 
-type AccountMethod =
-  | "verifyEmail"
-  | "disownAccount"
-  | "resendVerification"
-  | "forgotPassword"
-  | "resetPassword"
-  | "changePassword"
-  | "updateProfile"
-  | "deleteAccount"
-  | "endOwnSessions"
-  | "changeEmail"
-  | "confirmEmailChange"
-  | "undoEmailChange"
-  | "undoAccessChange";
-
-export const ACCOUNT_CALLERS: Pick<Callers<IdentityServiceServer>, AccountMethod> = {
+export const ACCOUNT_CALLERS = {
   verifyEmail: ["gateway"],
   disownAccount: ["gateway"],
   resendVerification: ["gateway"],
@@ -47,12 +30,12 @@ export const ACCOUNT_CALLERS: Pick<Callers<IdentityServiceServer>, AccountMethod
   confirmEmailChange: ["gateway"],
   undoEmailChange: ["gateway"],
   undoAccessChange: ["gateway"],
-};
+} as const satisfies Partial<Callers<IdentityServiceServer>>;
 
 export function createAccountRpc(
   deps: AccountsDeps & LoginRules,
   encodeUser: (account: Account) => ProtoUser | Promise<ProtoUser>,
-): Pick<Implementation<IdentityServiceServer>, AccountMethod> {
+): Pick<Implementation<IdentityServiceServer>, keyof typeof ACCOUNT_CALLERS> {
   return {
     verifyEmail: async (request, context) => ({
       user: await encodeUser(await verifyEmail(deps, request, context)),

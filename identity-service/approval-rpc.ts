@@ -1,33 +1,24 @@
 import type { Callers, Implementation } from "#kit/rpc/rpc-server.ts";
 import type { IdentityServiceServer } from "#proto/gatehouse/identity/v1/identity_service.ts";
 import { type ApprovalDeps, askApproval } from "./approvals/ask-approval.ts";
-import { getApproval } from "./approvals/get-approval.ts";
-import { listPendingApprovals } from "./approvals/list-pending-approvals.ts";
+import { getApproval, listPendingApprovals } from "./approvals/get-approval.ts";
 import { refuseApproval } from "./approvals/refuse-approval.ts";
 import { useApproval } from "./approvals/use-approval.ts";
 import { verifyApproval } from "./approvals/verify-approval.ts";
-import { optionsJson } from "./passkeys/options-json.ts";
+import { optionsJson } from "./passkeys/passkey-ceremony.ts";
 
-type ApprovalMethods =
-  | "askApproval"
-  | "getApproval"
-  | "listPendingApprovals"
-  | "verifyApproval"
-  | "refuseApproval"
-  | "useApproval";
-
-export const APPROVAL_CALLERS: Pick<Callers<IdentityServiceServer>, ApprovalMethods> = {
+export const APPROVAL_CALLERS = {
   askApproval: ["gateway"],
   getApproval: ["gateway"],
   listPendingApprovals: ["gateway"],
   verifyApproval: ["gateway"],
   refuseApproval: ["gateway"],
   useApproval: ["gateway"],
-};
+} as const satisfies Partial<Callers<IdentityServiceServer>>;
 
 export function createApprovalRpc(
   deps: ApprovalDeps,
-): Pick<Implementation<IdentityServiceServer>, ApprovalMethods> {
+): Pick<Implementation<IdentityServiceServer>, keyof typeof APPROVAL_CALLERS> {
   return {
     askApproval: async (request, context) => {
       const { methods, passkey, ...asked } = await askApproval(deps, request, context);

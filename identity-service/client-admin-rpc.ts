@@ -8,13 +8,13 @@ import {
   CredentialKind as ProtoKind,
   ClientStatus as ProtoStatus,
 } from "#proto/gatehouse/identity/v1/client_service.ts";
-import type { AuthorizeDeps } from "./admin/authorize.ts";
-import { type MethodPermissions, withPermissions } from "./admin/check-permissions.ts";
+import { type AuthorizeDeps, type MethodPermissions, withPermissions } from "./admin/authorize.ts";
 import { actReason } from "./audit/act-reason.ts";
 import { type AddCredentialDeps, addCredential } from "./clients/add-credential.ts";
 import { changeClient } from "./clients/change-client.ts";
-import type { ClientCredential, ClientStatus, CredentialKind, MachineClient } from "./clients/client.ts";
+import type { ClientStatus, MachineClient } from "./clients/client-store.ts";
 import { createClient } from "./clients/create-client.ts";
+import type { ClientCredential, CredentialKind } from "./clients/credential-store.ts";
 import { deleteClient, revokeCredential } from "./clients/delete-client.ts";
 import { getClient, listClients } from "./clients/managed-clients.ts";
 

@@ -1,19 +1,17 @@
 import type { Callers, Implementation } from "#kit/rpc/rpc-server.ts";
 import type { IdentityServiceServer } from "#proto/gatehouse/identity/v1/identity_service.ts";
 import { ACCOUNT_CALLERS, createAccountRpc } from "./account-rpc.ts";
-import type { AccountsDeps } from "./accounts/accounts-deps.ts";
 import { getOwnAccount } from "./accounts/own-account.ts";
-import { register } from "./accounts/register.ts";
+import { type AccountsDeps, register } from "./accounts/register.ts";
 import { APPROVAL_CALLERS, createApprovalRpc } from "./approval-rpc.ts";
 import { createLoginRpc, LOGIN_CALLERS } from "./login-rpc.ts";
 import { createMfaRpc, MFA_CALLERS } from "./mfa-rpc.ts";
-import type { OAuthDeps } from "./oauth/oauth-deps.ts";
+import type { OAuthDeps } from "./oauth/begin-oauth-login.ts";
 import { createOAuthRpc, OAUTH_CALLERS } from "./oauth-rpc.ts";
 import { createPasskeyRpc, PASSKEY_CALLERS } from "./passkey-rpc.ts";
 import { notifyRefreshReuse } from "./sessions/notify-refresh-reuse.ts";
-import type { StepUpDeps } from "./step-up/step-up-deps.ts";
+import type { StepUpDeps } from "./step-up/begin-step-up.ts";
 import { createStepUpRpc, STEP_UP_CALLERS } from "./step-up-rpc.ts";
-import { createTrustedDeviceRpc, TRUSTED_DEVICE_CALLERS } from "./trusted-device-rpc.ts";
 import { encodeUser } from "./users/user-rpc.ts";
 
 export const IDENTITY_CALLERS: Callers<IdentityServiceServer> = {
@@ -21,7 +19,6 @@ export const IDENTITY_CALLERS: Callers<IdentityServiceServer> = {
   getUser: ["gateway"],
   notifyRefreshReuse: ["token-service"],
   ...LOGIN_CALLERS,
-  ...TRUSTED_DEVICE_CALLERS,
   ...MFA_CALLERS,
   ...STEP_UP_CALLERS,
   ...ACCOUNT_CALLERS,
@@ -52,7 +49,6 @@ export function createIdentityRpc(deps: IdentityDeps): Implementation<IdentitySe
     },
     ...createAccountRpc(deps, encodeUser),
     ...createLoginRpc(deps),
-    ...createTrustedDeviceRpc(deps),
     ...createMfaRpc(deps),
     ...createStepUpRpc(deps),
     ...createOAuthRpc(deps),

@@ -12,25 +12,20 @@ import { beginTotpEnrollmentAtLogin, completeTotpEnrollmentAtLogin } from "./log
 import { logIn } from "./login/log-in.ts";
 import type { LoginDeps } from "./login/login-deps.ts";
 import type { LoginResult } from "./login/login-result.ts";
-import { optionsJson } from "./passkeys/options-json.ts";
+import { optionsJson } from "./passkeys/passkey-ceremony.ts";
 import { encodeUser } from "./users/user-rpc.ts";
 
-type LoginMethods =
-  | "login"
-  | "completeMfaLogin"
-  | "changePasswordAtLogin"
-  | "beginTotpEnrollmentAtLogin"
-  | "completeTotpEnrollmentAtLogin";
-
-export const LOGIN_CALLERS: Pick<Callers<IdentityServiceServer>, LoginMethods> = {
+export const LOGIN_CALLERS = {
   login: ["gateway"],
   completeMfaLogin: ["gateway"],
   changePasswordAtLogin: ["gateway"],
   beginTotpEnrollmentAtLogin: ["gateway"],
   completeTotpEnrollmentAtLogin: ["gateway"],
-};
+} as const satisfies Partial<Callers<IdentityServiceServer>>;
 
-export function createLoginRpc(deps: LoginDeps): Pick<Implementation<IdentityServiceServer>, LoginMethods> {
+export function createLoginRpc(
+  deps: LoginDeps,
+): Pick<Implementation<IdentityServiceServer>, keyof typeof LOGIN_CALLERS> {
   return {
     login: async (request, context) => ({ result: encodeLoginResult(await logIn(deps, request, context)) }),
     completeMfaLogin: async (request, context) => ({

@@ -24,8 +24,8 @@ import { SessionServiceClient } from "#proto/gatehouse/token/v1/session_service.
 import { TokenServiceClient } from "#proto/gatehouse/token/v1/token_service.ts";
 import { createGuessNotices } from "./accounts/guess-notices.ts";
 import { bootstrapAdmin } from "./admin/bootstrap-admin.ts";
-import { toAuditEvent } from "./audit/security-event-audit.ts";
 import type { SecurityEvent } from "./audit/security-event-store.ts";
+import { toAuditEvent } from "./audit/security-event-worker.ts";
 import { CLIENT_ADMIN_CALLERS, createClientAdminRpc } from "./client-admin-rpc.ts";
 import { CLIENT_CALLERS, createClientRpc } from "./client-rpc.ts";
 import { createApiKeyIds } from "./clients/api-keys.ts";
@@ -39,8 +39,8 @@ import { createLinkTokens } from "./mail/links.ts";
 import { createMailWorker } from "./mail/mail-worker.ts";
 import { createFlowSecrets } from "./oauth/oauth-flow-secrets.ts";
 import { passkeyPartyOf } from "./passkeys/passkey-config.ts";
-import { commonPasswords } from "./passwords/common-passwords.ts";
 import { countShareRefusals, createHashShare, hashSharesOf } from "./passwords/hash-share.ts";
+import { commonPasswords } from "./passwords/password-policy.ts";
 import { startLooks, startWorkers } from "./process/background-work.ts";
 import { withCheckedIds } from "./process/check-ids.ts";
 import {

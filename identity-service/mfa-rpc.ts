@@ -1,22 +1,25 @@
 import type { Callers, Implementation } from "#kit/rpc/rpc-server.ts";
 import type { IdentityServiceServer } from "#proto/gatehouse/identity/v1/identity_service.ts";
+import type { LoginDeps } from "./login/login-deps.ts";
+import { listTrustedDevices, removeTrustedDevice } from "./login/trust-device.ts";
 import { beginTotpEnrollment } from "./mfa/begin-totp-enrollment.ts";
 import { confirmTotpEnrollment } from "./mfa/confirm-totp-enrollment.ts";
 import { disableTotp } from "./mfa/disable-totp.ts";
-import type { MfaDeps } from "./mfa/mfa-deps.ts";
-import { regenerateRecoveryCodes } from "./mfa/regenerate-recovery-codes.ts";
-import { decodeOwner } from "./passwords/owner-rpc.ts";
+import { regenerateRecoveryCodes } from "./mfa/give-recovery-codes.ts";
+import { decodeOwner } from "./passwords/prove-owner.ts";
 
-type MfaMethods = "beginTotpEnrollment" | "confirmTotpEnrollment" | "disableTotp" | "regenerateRecoveryCodes";
-
-export const MFA_CALLERS: Pick<Callers<IdentityServiceServer>, MfaMethods> = {
+export const MFA_CALLERS = {
   beginTotpEnrollment: ["gateway"],
   confirmTotpEnrollment: ["gateway"],
   disableTotp: ["gateway"],
   regenerateRecoveryCodes: ["gateway"],
-};
+  listTrustedDevices: ["gateway"],
+  removeTrustedDevice: ["gateway"],
+} as const satisfies Partial<Callers<IdentityServiceServer>>;
 
-export function createMfaRpc(deps: MfaDeps): Pick<Implementation<IdentityServiceServer>, MfaMethods> {
+export function createMfaRpc(
+  deps: LoginDeps,
+): Pick<Implementation<IdentityServiceServer>, keyof typeof MFA_CALLERS> {
   return {
     beginTotpEnrollment: (request, context) =>
       beginTotpEnrollment(deps, decodeOwner(request), context.deadlineMs),
@@ -31,5 +34,10 @@ export function createMfaRpc(deps: MfaDeps): Pick<Implementation<IdentityService
     regenerateRecoveryCodes: async (request, context) => ({
       recoveryCodes: await regenerateRecoveryCodes(deps, decodeOwner(request), context),
     }),
+    listTrustedDevices: async ({ userId }) => ({ trustedDevices: await listTrustedDevices(deps, userId) }),
+    removeTrustedDevice: async (request, context) => {
+      await removeTrustedDevice(deps, decodeOwner(request), context);
+      return {};
+    },
   };
 }

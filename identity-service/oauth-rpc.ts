@@ -7,31 +7,24 @@ import type {
 } from "#proto/gatehouse/identity/v1/identity_service.ts";
 import type { LinkedIdentity } from "./identities/external-identity-store.ts";
 import { encodeLoginResult } from "./login-rpc.ts";
-import { beginOAuthLogin, listProviders } from "./oauth/begin-oauth-login.ts";
+import { beginOAuthLogin, listProviders, type OAuthDeps } from "./oauth/begin-oauth-login.ts";
 import { completeOAuthLogin, type OAuthResult } from "./oauth/complete-oauth-login.ts";
 import { exchangeOAuthCode } from "./oauth/exchange-oauth-code.ts";
-import type { OAuthDeps } from "./oauth/oauth-deps.ts";
 import { listLinkedIdentities, unlinkIdentity } from "./oauth/unlink-identity.ts";
-import { decodeOwner } from "./passwords/owner-rpc.ts";
+import { decodeOwner } from "./passwords/prove-owner.ts";
 
-type OAuthMethods =
-  | "listProviders"
-  | "beginOAuthLogin"
-  | "completeOAuthLogin"
-  | "exchangeOAuthCode"
-  | "listLinkedIdentities"
-  | "unlinkIdentity";
-
-export const OAUTH_CALLERS: Pick<Callers<IdentityServiceServer>, OAuthMethods> = {
+export const OAUTH_CALLERS = {
   listProviders: ["gateway"],
   beginOAuthLogin: ["gateway"],
   completeOAuthLogin: ["gateway"],
   exchangeOAuthCode: ["gateway"],
   listLinkedIdentities: ["gateway"],
   unlinkIdentity: ["gateway"],
-};
+} as const satisfies Partial<Callers<IdentityServiceServer>>;
 
-export function createOAuthRpc(deps: OAuthDeps): Pick<Implementation<IdentityServiceServer>, OAuthMethods> {
+export function createOAuthRpc(
+  deps: OAuthDeps,
+): Pick<Implementation<IdentityServiceServer>, keyof typeof OAUTH_CALLERS> {
   return {
     listProviders: async () => ({ providers: listProviders(deps) }),
     beginOAuthLogin: (request, context) => beginOAuthLogin(deps, decodeBeginning(request), context),

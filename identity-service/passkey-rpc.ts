@@ -11,26 +11,14 @@ import {
 import { beginPasskeyLogin, logInWithPasskey } from "./login/log-in-with-passkey.ts";
 import type { LoginDeps } from "./login/login-deps.ts";
 import { encodeLoginResult } from "./login-rpc.ts";
-import { beginPasskeyRegistration } from "./passkeys/begin-passkey-registration.ts";
 import { deletePasskey } from "./passkeys/delete-passkey.ts";
-import { optionsJson } from "./passkeys/options-json.ts";
 import { listOwnPasskeys, renamePasskey } from "./passkeys/own-passkeys.ts";
+import { optionsJson } from "./passkeys/passkey-ceremony.ts";
 import type { Passkey } from "./passkeys/passkey-store.ts";
-import { registerPasskey } from "./passkeys/register-passkey.ts";
-import { decodeOwner } from "./passwords/owner-rpc.ts";
+import { beginPasskeyRegistration, registerPasskey } from "./passkeys/register-passkey.ts";
+import { decodeOwner } from "./passwords/prove-owner.ts";
 
-type PasskeyMethods =
-  | "beginPasskeyRegistration"
-  | "registerPasskey"
-  | "beginPasskeyRegistrationAtLogin"
-  | "completePasskeyRegistrationAtLogin"
-  | "listPasskeys"
-  | "renamePasskey"
-  | "deletePasskey"
-  | "beginPasskeyLogin"
-  | "completePasskeyLogin";
-
-export const PASSKEY_CALLERS: Pick<Callers<IdentityServiceServer>, PasskeyMethods> = {
+export const PASSKEY_CALLERS = {
   beginPasskeyRegistration: ["gateway"],
   registerPasskey: ["gateway"],
   beginPasskeyRegistrationAtLogin: ["gateway"],
@@ -40,11 +28,11 @@ export const PASSKEY_CALLERS: Pick<Callers<IdentityServiceServer>, PasskeyMethod
   deletePasskey: ["gateway"],
   beginPasskeyLogin: ["gateway"],
   completePasskeyLogin: ["gateway"],
-};
+} as const satisfies Partial<Callers<IdentityServiceServer>>;
 
 export function createPasskeyRpc(
   deps: LoginDeps,
-): Pick<Implementation<IdentityServiceServer>, PasskeyMethods> {
+): Pick<Implementation<IdentityServiceServer>, keyof typeof PASSKEY_CALLERS> {
   return {
     beginPasskeyRegistration: async ({ owner }) => ({
       optionsJson: optionsJson(await beginPasskeyRegistration(deps, decodeOwner(owner))),

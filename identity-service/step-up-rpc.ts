@@ -5,21 +5,18 @@ import type {
   IdentityServiceServer,
 } from "#proto/gatehouse/identity/v1/identity_service.ts";
 import { acrOf, parseAcr } from "#token-client/assurance.ts";
-import { optionsJson } from "./passkeys/options-json.ts";
-import { beginStepUp } from "./step-up/begin-step-up.ts";
+import { optionsJson } from "./passkeys/passkey-ceremony.ts";
+import { beginStepUp, type StepUpDeps } from "./step-up/begin-step-up.ts";
 import { completeStepUp, type StepUpProof } from "./step-up/complete-step-up.ts";
-import type { StepUpDeps } from "./step-up/step-up-deps.ts";
 
-type StepUpMethods = "beginStepUp" | "completeStepUp";
-
-export const STEP_UP_CALLERS: Pick<Callers<IdentityServiceServer>, StepUpMethods> = {
+export const STEP_UP_CALLERS = {
   beginStepUp: ["gateway"],
   completeStepUp: ["gateway"],
-};
+} as const satisfies Partial<Callers<IdentityServiceServer>>;
 
 export function createStepUpRpc(
   deps: StepUpDeps,
-): Pick<Implementation<IdentityServiceServer>, StepUpMethods> {
+): Pick<Implementation<IdentityServiceServer>, keyof typeof STEP_UP_CALLERS> {
   return {
     beginStepUp: async ({ userId, sessionId, currentAcr, wantedAcr }) => {
       const [current, wanted] = [parseAcr(currentAcr), parseAcr(wantedAcr)];

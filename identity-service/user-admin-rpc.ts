@@ -11,8 +11,7 @@ import {
   type UserAdminServiceServer,
   UserMailState,
 } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
-import type { AdminDeps } from "./admin/admin-deps.ts";
-import { type MethodPermissions, withPermissions } from "./admin/check-permissions.ts";
+import { type AdminDeps, type MethodPermissions, withPermissions } from "./admin/authorize.ts";
 import { deleteUser } from "./admin/delete-user.ts";
 import { describeUser, type UserDetails } from "./admin/describe-user.ts";
 import { endUserSessions } from "./admin/end-user-sessions.ts";
@@ -23,7 +22,7 @@ import { unlockUser } from "./admin/unlock-user.ts";
 import type { UsedApproval } from "./approvals/approval-store.ts";
 import { listUsedApprovals } from "./approvals/list-used-approvals.ts";
 import { actReason } from "./audit/act-reason.ts";
-import type { MachineClient } from "./clients/client.ts";
+import type { MachineClient } from "./clients/client-store.ts";
 import type { MailRecord } from "./mail/mail-outbox-store.ts";
 import type { Account, Role, UserStatus } from "./users/account.ts";
 import { encodeUser } from "./users/user-rpc.ts";

@@ -8,7 +8,7 @@ import type {
 import { beginImport } from "./imports/begin-import.ts";
 import { completeImport } from "./imports/complete-import.ts";
 import { importRows } from "./imports/import-rows.ts";
-import type { ImportsDeps } from "./imports/imports-deps.ts";
+import type { ImportsDeps } from "./imports/judge-row.ts";
 import { checkRows, type ImportRow } from "./imports/judge-rows.ts";
 import { listImportedRows } from "./imports/list-imported-rows.ts";
 

@@ -1,7 +1,6 @@
 import { resolve } from "node:path";
 import { z } from "zod";
-import { commonPasswords } from "#identity-service/passwords/common-passwords.ts";
-import { checkPassword } from "#identity-service/passwords/password-policy.ts";
+import { checkPassword, commonPasswords } from "#identity-service/passwords/password-policy.ts";
 import { canonicalEmail } from "#kit/values/canonical-email.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { LaunchError } from "./launch-error.ts";

@@ -28,7 +28,7 @@ import { forgotPassword } from "./mail-a-link.ts";
 import { updateProfile } from "./own-account.ts";
 import { register } from "./register.ts";
 import { resetPassword } from "./reset-password.ts";
-import { undoEmailChange } from "./undo-email-change.ts";
+import { undoEmailChange } from "./undo-change.ts";
 import { verifyEmail } from "./verify-email.ts";
 
 let database: TestDatabase;

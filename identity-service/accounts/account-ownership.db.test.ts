@@ -23,12 +23,11 @@ import { MemoryThrottle } from "../throttle/memory-throttle.ts";
 import { throttleLimits } from "../throttle/throttle.ts";
 import { changeEmail } from "./change-email.ts";
 import { confirmEmailChange } from "./confirm-email-change.ts";
-import { disownAccount } from "./disown-account.ts";
 import { forgotPassword, resendVerification } from "./mail-a-link.ts";
 import { register } from "./register.ts";
 import { resetPassword } from "./reset-password.ts";
-import { undoEmailChange } from "./undo-email-change.ts";
-import { verifyEmail } from "./verify-email.ts";
+import { undoEmailChange } from "./undo-change.ts";
+import { disownAccount, verifyEmail } from "./verify-email.ts";
 
 /** Enough for tests that are not about hashing: there are some two thousand hashes here. */
 const CHEAP = { memoryKib: 64, iterations: 1, parallelism: 1 };

@@ -1,14 +1,13 @@
 import { transaction } from "#kit/database/postgres.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { inUtc } from "../mail/in-utc.ts";
+import { inUtc } from "../mail/describe-origin.ts";
+import { noticeId } from "../mail/mail.ts";
 import { enqueueStrangersMail } from "../mail/mail-budget.ts";
 import { hasHadEnough, makeLink } from "../mail/make-link.ts";
-import { noticeId } from "../mail/notice-id.ts";
 import { type OwnerSession, proveOwner } from "../passwords/prove-owner.ts";
 import { isStill, type Reauthentication } from "../passwords/reauthenticate.ts";
 import { findAccountByEmail, isAddressTaken, lockAccount } from "../users/account-store.ts";
-import { typedEmail } from "../users/typed-email.ts";
-import type { AccountsDeps } from "./accounts-deps.ts";
+import { type AccountsDeps, typedEmail } from "./register.ts";
 
 /**
  * Looks the address up after the answer, against account enumeration; only the owner of a taken address is informed.

@@ -1,15 +1,13 @@
 import { transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { hashNewPassword } from "../passwords/hash-new-password.ts";
 import { checkPassword, refuseBreached } from "../passwords/password-policy.ts";
 import { type OwnerSession, proveOwner } from "../passwords/prove-owner.ts";
 import { isStill } from "../passwords/reauthenticate.ts";
-import { replacePassword } from "../passwords/replace-password.ts";
-import { endSessions } from "../sessions/end-sessions.ts";
+import { hashNewPassword, replacePassword } from "../passwords/replace-password.ts";
+import { type EndedSessions, endSessions } from "../sessions/end-sessions.ts";
 import { lockAccount } from "../users/account-store.ts";
-import type { AccountsDeps } from "./accounts-deps.ts";
-import type { EndedSessions } from "./reset-password.ts";
+import type { AccountsDeps } from "./register.ts";
 
 /** Keeps the caller's session. @throws {DomainError} `step_up_required`, `invalid_credentials`, `password_unchanged`, or as `checkPassword`. */
 export async function changePassword(

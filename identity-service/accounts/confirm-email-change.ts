@@ -1,19 +1,19 @@
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { recordAudit } from "../audit/record-audit.ts";
-import { inUtc } from "../mail/in-utc.ts";
+import { inUtc } from "../mail/describe-origin.ts";
 import { findOwnUndo, killLinks } from "../mail/link-store.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
 import { makeLink } from "../mail/make-link.ts";
 import { linkRefused, openLink, useLink } from "../mail/use-link.ts";
 import { type LinkReader, proveReader } from "../passwords/prove-owner.ts";
 import { isStill } from "../passwords/reauthenticate.ts";
-import { isStillLoggedIn } from "../sessions/is-still-logged-in.ts";
+import { isStillLoggedIn } from "../sessions/token-service-client.ts";
 import type { Account } from "../users/account.ts";
 import { setCredentialsProven, setEmail } from "../users/account-store.ts";
 import { getAccount } from "../users/get-account.ts";
 import { lockAddresses } from "../users/user-store.ts";
-import type { AccountsDeps } from "./accounts-deps.ts";
+import type { AccountsDeps } from "./register.ts";
 
 /**
  * The link alone is not enough: an attacker could give an account to the owner of a mailbox. A verified old address

@@ -1,19 +1,26 @@
 import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
-import type { CallContext } from "#kit/rpc/call-context.ts";
+import { type CallContext, newCallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { leaveClients } from "../clients/clients-of-user.ts";
 import { releaseAddress } from "../mail/mail-budget-store.ts";
 import { type OwnerSession, proveOwner } from "../passwords/prove-owner.ts";
 import { isStill, type Reauthentication } from "../passwords/reauthenticate.ts";
-import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
+import { type EndedSessions, endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
+import type { SessionEnd } from "../sessions/session-end-store.ts";
 import { forgetGuesses } from "../throttle/throttle.ts";
-import { eraseUser, lockAccount } from "../users/account-store.ts";
+import {
+  BEFORE_ALL_ACCOUNTS,
+  eraseUser,
+  listUnusedAccounts,
+  lockAccount,
+  lockUnusedAccounts,
+  type UnusedPage,
+} from "../users/account-store.ts";
 import type { LoginRules } from "../users/can-log-in.ts";
-import { isLastAdmin, lockAdmins } from "../users/last-admin.ts";
+import { assertOtherAdmin, lockAdmins } from "../users/last-admin.ts";
 import { recordErasure } from "../users/record-erasure.ts";
 import { lockAddresses } from "../users/user-store.ts";
-import type { AccountsDeps } from "./accounts-deps.ts";
-import type { EndedSessions } from "./reset-password.ts";
+import type { AccountsDeps } from "./register.ts";
 
 /** An unverified address cannot register meanwhile. */
 const RELEASED_FOR_MS = 3_600_000;
@@ -27,9 +34,7 @@ export async function deleteAccount(
   const { userId } = request;
   const checked = await proveOwner(deps, "deleteAccount", request, context.deadlineMs);
   const end = await transaction(deps.sql, async (tx) => {
-    if (checked.role === "ADMIN") {
-      if (isLastAdmin(await lockAdmins(tx, deps), userId)) throw new DomainError("last_admin");
-    }
+    if (checked.role === "ADMIN") assertOtherAdmin(await lockAdmins(tx, deps), userId);
     const account = await lockAccount(tx, userId);
     // The role may have changed since.
     if (!isStill(checked, account) || (account.role === "ADMIN") !== (checked.role === "ADMIN")) {
@@ -49,4 +54,36 @@ export async function deleteAccount(
 async function keepFromRegistration(tx: TransactionSql, email: string, now: Date): Promise<void> {
   await lockAddresses(tx, [email]);
   await releaseAddress(tx, email, new Date(now.getTime() + RELEASED_FOR_MS));
+}
+
+const DAY_MS = 24 * 3_600_000;
+const MAX_PAGE = 100;
+
+/** Frees the addresses for their owners. */
+export async function deleteUnusedAccounts(deps: AccountsDeps, maxPage = MAX_PAGE): Promise<void> {
+  if (deps.unusedAccountDays === 0) return;
+  const madeBefore = new Date(deps.now().getTime() - deps.unusedAccountDays * DAY_MS);
+  const role = deps.access.defaultRole;
+  let after: UnusedPage["next"] = BEFORE_ALL_ACCOUNTS;
+  do {
+    const { ids, next }: UnusedPage = await listUnusedAccounts(
+      deps.sql,
+      { madeBefore, role, after },
+      maxPage,
+    );
+    const ends = ids.length === 0 ? [] : await transaction(deps.sql, (tx) => erase(tx, deps, ids));
+    // Per page, so that other session ends do not wait.
+    for (const end of ends) await endSessions(deps, end, newCallContext());
+    after = next;
+  } while (after !== undefined);
+}
+
+async function erase(tx: TransactionSql, deps: AccountsDeps, ids: readonly string[]): Promise<SessionEnd[]> {
+  const ends: SessionEnd[] = [];
+  for (const account of await lockUnusedAccounts(tx, ids, deps.access.defaultRole)) {
+    await recordErasure(tx, deps, { account, reason: "never proven, never used" }, newCallContext());
+    ends.push(await owesSessionEnd(tx, deps, { userId: account.id, reason: "account_deleted" }));
+    await eraseUser(tx, account.id);
+  }
+  return ends;
 }

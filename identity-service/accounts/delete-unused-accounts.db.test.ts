@@ -3,7 +3,7 @@ import { DomainError } from "#kit/values/errors.ts";
 import { emptyTables } from "#tests/support/database/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { soon, testDeps } from "../testing/test-deps.ts";
-import { deleteUnusedAccounts } from "./delete-unused-accounts.ts";
+import { deleteUnusedAccounts } from "./delete-account.ts";
 import { register } from "./register.ts";
 
 let database: TestDatabase;

@@ -1,11 +1,11 @@
 import { type Sql, type TransactionSql, transaction } from "#kit/database/postgres.ts";
 import { boundedCache } from "#kit/values/bounded-cache.ts";
 import type { AfterAnswer } from "../mail/after-answer.ts";
-import { inUtc } from "../mail/in-utc.ts";
+import { inUtc } from "../mail/describe-origin.ts";
+import { dailyNoticeId } from "../mail/mail.ts";
+import { hasNoticeBudget } from "../mail/mail-budget-store.ts";
 import { hasMail, insertMail } from "../mail/mail-outbox-store.ts";
 import { type MakeLinkDeps, makeLink } from "../mail/make-link.ts";
-import { hasNoticeBudget } from "../mail/notice-budget.ts";
-import { dailyNoticeId } from "../mail/notice-id.ts";
 import { lockAccountByEmail } from "../users/account-store.ts";
 
 export interface GuessNoticeDeps extends MakeLinkDeps {

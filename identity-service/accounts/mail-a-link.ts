@@ -10,7 +10,7 @@ import { hasHadEnough, makeLink } from "../mail/make-link.ts";
 import { spendAsKnown, spendOrRefuse, type TokenCall } from "../throttle/spend-call.ts";
 import type { Account, Locked } from "../users/account.ts";
 import { lockAccountByEmail } from "../users/account-store.ts";
-import type { AccountsDeps } from "./accounts-deps.ts";
+import type { AccountsDeps } from "./register.ts";
 
 interface AskedMail {
   email: string;

@@ -11,7 +11,7 @@ import type { MailName } from "../mail/mail.ts";
 import { deleteOldLinks } from "../mail/make-link.ts";
 import { ANNA, proveCredentials, soon, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
 import { readOutbox, tokensIn } from "../testing/test-mails.ts";
-import { rememberNetwork } from "../throttle/known-network.ts";
+import { rememberNetwork } from "../throttle/known-caller.ts";
 import { MemoryThrottle } from "../throttle/memory-throttle.ts";
 import { throttleLimits } from "../throttle/throttle.ts";
 import { forgotPassword, resendVerification } from "./mail-a-link.ts";

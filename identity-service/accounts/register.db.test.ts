@@ -4,7 +4,7 @@ import { transaction } from "#kit/database/postgres.ts";
 import type { DomainError } from "#kit/values/errors.ts";
 import { emptyTables } from "#tests/support/database/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
-import { noticeId } from "../mail/notice-id.ts";
+import { noticeId } from "../mail/mail.ts";
 import { createHashShare } from "../passwords/hash-share.ts";
 import { soon, testDeps } from "../testing/test-deps.ts";
 import { MemoryThrottle } from "../throttle/memory-throttle.ts";

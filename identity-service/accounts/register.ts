@@ -1,22 +1,46 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import type { AccessRules } from "#access-file/access-rules.ts";
 import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
 import { type CallContext, newCallContext } from "#kit/rpc/call-context.ts";
-import { DomainError } from "#kit/values/errors.ts";
+import { canonicalEmail, isAsciiMailbox, isLookAlike } from "#kit/values/canonical-email.ts";
+import { DomainError, type FieldProblem } from "#kit/values/errors.ts";
 import { recordAudit } from "../audit/record-audit.ts";
-import { inUtc } from "../mail/in-utc.ts";
-import { enqueueStrangersMail } from "../mail/mail-budget.ts";
+import type { AfterAnswer } from "../mail/after-answer.ts";
+import { inUtc } from "../mail/describe-origin.ts";
+import { noticeId } from "../mail/mail.ts";
+import { enqueueStrangersMail, type MailBudgetDeps } from "../mail/mail-budget.ts";
 import { isReleasedLately } from "../mail/mail-budget-store.ts";
 import { insertUnsentMail } from "../mail/mail-outbox-store.ts";
-import { makeLink } from "../mail/make-link.ts";
-import { noticeId } from "../mail/notice-id.ts";
-import { checkPassword, refuseBreached } from "../passwords/password-policy.ts";
+import { type MakeLinkDeps, makeLink } from "../mail/make-link.ts";
+import { checkPassword, type PasswordPolicy, refuseBreached } from "../passwords/password-policy.ts";
+import type { HashNewPasswordDeps } from "../passwords/replace-password.ts";
+import type { EndSessionsDeps } from "../sessions/end-sessions.ts";
+import type { TokenService } from "../sessions/token-service-client.ts";
+import type { ThrottleDeps } from "../throttle/known-caller.ts";
 import { spendOrRefuse } from "../throttle/spend-call.ts";
+import type { Throttle } from "../throttle/throttle.ts";
 import type { NewAccount } from "../users/account.ts";
 import { findAccountByEmail } from "../users/account-store.ts";
 import { personalName } from "../users/personal-name.ts";
-import { typedEmail } from "../users/typed-email.ts";
 import { insertUser, lockAddresses } from "../users/user-store.ts";
-import type { AccountsDeps } from "./accounts-deps.ts";
+
+export interface AccountsDeps
+  extends MakeLinkDeps,
+    MailBudgetDeps,
+    ThrottleDeps,
+    EndSessionsDeps,
+    HashNewPasswordDeps {
+  tokenService: Pick<TokenService, "revokeUserSessions" | "isSessionLive">;
+  throttle: Throttle;
+  passwordPolicy: PasswordPolicy;
+  registrationDiscloses: boolean;
+  smtpUtf8: boolean;
+  access: Pick<AccessRules, "defaultRole">;
+  /** 0: unused accounts are kept. */
+  unusedAccountDays: number;
+  afterAnswer: AfterAnswer;
+  wakeMailWorker: () => void;
+}
 
 /** Hides that a new account takes about 1 ms longer than a notice. */
 const LEAST_WRITING_MS = 50;
@@ -111,4 +135,18 @@ function validated(
   }
   const fields = [problem, first.problem, last.problem].filter((found) => found !== undefined);
   throw new DomainError("validation_failed", undefined, { fields });
+}
+
+/** @param smtpUtf8 whether the mail server takes letters beyond ASCII before the @. */
+export function typedEmail(
+  field: "email" | "newEmail",
+  typed: string,
+  smtpUtf8: boolean,
+): { email: string; problem?: never } | { problem: FieldProblem; email?: never } {
+  const email = canonicalEmail(typed);
+  const problem = (message: string) => ({ problem: { field, code: "invalid_format", message } as const });
+  if (email === undefined || isLookAlike(email)) return problem("must be an e-mail address");
+  if (!smtpUtf8 && !isAsciiMailbox(email))
+    return problem("must have only ASCII characters before the @: mails cannot be sent to others here");
+  return { email };
 }

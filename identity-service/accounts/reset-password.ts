@@ -3,7 +3,7 @@ import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { recordAudit } from "../audit/record-audit.ts";
 import { deleteIdentitiesSince, listIdentities } from "../identities/external-identity-store.ts";
-import { inUtc } from "../mail/in-utc.ts";
+import { inUtc } from "../mail/describe-origin.ts";
 import type { OpenLink } from "../mail/link-store.ts";
 import { linkRefused, openLink, useLink } from "../mail/use-link.ts";
 import { findTotpCredential } from "../mfa/mfa-store.ts";
@@ -11,21 +11,15 @@ import { claimAccount } from "../ownership/claim-account.ts";
 import { recordRemoved } from "../ownership/evict-credentials.ts";
 import { RECENT_IDENTITY_MS } from "../ownership/remove-recent-access.ts";
 import { listPasskeys } from "../passkeys/passkey-store.ts";
-import { hashNewPassword } from "../passwords/hash-new-password.ts";
 import { checkPassword, refuseBreached } from "../passwords/password-policy.ts";
-import { replacePassword } from "../passwords/replace-password.ts";
-import { endSessions } from "../sessions/end-sessions.ts";
+import { hashNewPassword, replacePassword } from "../passwords/replace-password.ts";
+import { type EndedSessions, endSessions } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import { spendOrRefuse } from "../throttle/spend-call.ts";
 import { clearGuesses } from "../throttle/throttle.ts";
 import type { Account, Locked } from "../users/account.ts";
 import { findAccountById, setCredentialsProven, setPasswordHash } from "../users/account-store.ts";
-import type { AccountsDeps } from "./accounts-deps.ts";
-
-export interface EndedSessions {
-  userId: string;
-  sessionIds: readonly string[];
-}
+import type { AccountsDeps } from "./register.ts";
 
 /**
  * Removes everything set up with unproven credentials. Otherwise the second factor stays, which the mailbox alone

@@ -18,8 +18,7 @@ import { changeEmail } from "./change-email.ts";
 import { confirmEmailChange } from "./confirm-email-change.ts";
 import { forgotPassword } from "./mail-a-link.ts";
 import { resetPassword } from "./reset-password.ts";
-import { undoAccessChange } from "./undo-access-change.ts";
-import { undoEmailChange } from "./undo-email-change.ts";
+import { undoAccessChange, undoEmailChange } from "./undo-change.ts";
 
 let database: TestDatabase;
 let deps: TestDeps;

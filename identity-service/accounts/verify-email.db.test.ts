@@ -10,11 +10,10 @@ import { ANNA, sessionAt, soon, startWithAnna, type TestDeps } from "../testing/
 import { tokensIn } from "../testing/test-mails.ts";
 import { changeEmail } from "./change-email.ts";
 import { confirmEmailChange } from "./confirm-email-change.ts";
-import { disownAccount } from "./disown-account.ts";
 import { resendVerification } from "./mail-a-link.ts";
 import { register } from "./register.ts";
-import { undoEmailChange } from "./undo-email-change.ts";
-import { verifyEmail } from "./verify-email.ts";
+import { undoEmailChange } from "./undo-change.ts";
+import { disownAccount, verifyEmail } from "./verify-email.ts";
 
 const FROM = { clientIp: "192.0.2.1", userAgent: "test" };
 const STRANGER = "019a0000-0000-7000-8000-0000000000aa";

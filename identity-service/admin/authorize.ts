@@ -1,8 +1,22 @@
 import type { BuiltInPermission } from "#access-file/access-file.ts";
 import { type AccessRules, holdsPermission } from "#access-file/access-rules.ts";
 import type { Actor, CallContext } from "#kit/rpc/call-context.ts";
+import type { RpcContext } from "#kit/rpc/rpc-admission.ts";
+import type { Implementation } from "#kit/rpc/rpc-server.ts";
 import { DomainError } from "#kit/values/errors.ts";
+import type { MakeLinkDeps } from "../mail/make-link.ts";
+import type { EndSessionsDeps } from "../sessions/end-sessions.ts";
+import type { TokenService } from "../sessions/token-service-client.ts";
+import type { Throttle } from "../throttle/throttle.ts";
 import type { Account, Role } from "../users/account.ts";
+import type { LoginRules } from "../users/can-log-in.ts";
+
+export interface AdminDeps extends EndSessionsDeps, MakeLinkDeps, AuthorizeDeps, LoginRules {
+  tokenService: Pick<TokenService, "revokeUserSessions" | "revokeClientTokens">;
+  throttle: Pick<Throttle, "clear" | "forget" | "lockedUntil">;
+  trustedDeviceDays: number;
+  wakeMailWorker: () => void;
+}
 
 export interface AuthorizeDeps {
   access: AccessRules;
@@ -51,4 +65,37 @@ export function assertMayAssign(deps: AuthorizeDeps, context: CallContext, role:
   assertHolds(deps, context, "roles:assign");
   const actor = limitedActor(context);
   if (actor !== undefined && !deps.access.mayAssign(actor, role)) throw new DomainError("forbidden");
+}
+
+/** What a user's role must hold, by method. Null: certificates of persons only. */
+export type MethodPermissions<S> = Record<keyof Implementation<S>, BuiltInPermission | null>;
+
+type Method = (request: unknown, context: RpcContext) => Promise<unknown>;
+
+/** Checks again what the gateway has checked: its file may be another one. */
+export function withPermissions<S>(
+  deps: AuthorizeDeps,
+  permissions: MethodPermissions<S>,
+  methods: Implementation<S>,
+): Implementation<S> {
+  const demanded = new Map(Object.entries<BuiltInPermission | null>(permissions));
+  const checked = Object.entries(methods as Record<string, Method>).map(
+    ([name, method]): [string, Method] => [
+      name,
+      async (request, context) => {
+        assertMayCall(deps, context, demanded.get(name) ?? null);
+        return method(request, context);
+      },
+    ],
+  );
+  return Object.fromEntries(checked) as Implementation<S>;
+}
+
+function assertMayCall(
+  deps: AuthorizeDeps,
+  context: CallContext,
+  permission: BuiltInPermission | null,
+): void {
+  if (permission !== null) assertHolds(deps, context, permission);
+  else if (context.person === undefined) throw new DomainError("forbidden");
 }

@@ -3,18 +3,16 @@ import { type Sql, transaction } from "#kit/database/postgres.ts";
 import { newCallContext } from "#kit/rpc/call-context.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { recordAudit } from "../audit/record-audit.ts";
+import { type RecordAuditDeps, recordAudit } from "../audit/record-audit.ts";
 import type { PasswordHasher } from "../passwords/password-hasher.ts";
 import { checkPassword, type PasswordPolicy, refuseBreached } from "../passwords/password-policy.ts";
 import type { NewAccount } from "../users/account.ts";
 import { hasAdmin, insertUser, lockAddresses, lockAdminBootstrap } from "../users/user-store.ts";
 
-export interface BootstrapDeps {
+export interface BootstrapDeps extends RecordAuditDeps {
   sql: Sql;
   passwords: Pick<PasswordHasher, "hash">;
   passwordPolicy: PasswordPolicy;
-  now: () => Date;
-  newId: () => string;
   logger: Logger;
 }
 

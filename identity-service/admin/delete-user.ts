@@ -2,15 +2,14 @@ import { validate as isUuid } from "uuid";
 import { transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import type { MachineClient } from "../clients/client.ts";
+import type { MachineClient } from "../clients/client-store.ts";
 import { endLeftClients, leaveClients } from "../clients/clients-of-user.ts";
 import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import { forgetGuesses } from "../throttle/throttle.ts";
 import { eraseUser, lockAccount } from "../users/account-store.ts";
+import { assertOtherAdmin, lockAdminsFor } from "../users/last-admin.ts";
 import { recordErasure } from "../users/record-erasure.ts";
-import type { AdminDeps } from "./admin-deps.ts";
-import { assertHolds, assertMayActOn } from "./authorize.ts";
-import { assertOtherAdmin, lockAdminsFor } from "./other-admin.ts";
+import { type AdminDeps, assertHolds, assertMayActOn } from "./authorize.ts";
 
 /** @throws {DomainError} `forbidden`, `not_found`, `last_admin`, `conflict`. */
 export async function deleteUser(

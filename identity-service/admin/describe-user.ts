@@ -5,7 +5,7 @@ import { listPasskeys, type Passkey } from "../passkeys/passkey-store.ts";
 import { listTrusts } from "../throttle/trusted-device-store.ts";
 import type { Account } from "../users/account.ts";
 import { getAccount } from "../users/get-account.ts";
-import type { AdminDeps } from "./admin-deps.ts";
+import type { AdminDeps } from "./authorize.ts";
 
 const DAY_MS = 24 * 3_600_000;
 const MAX_MAILS = 50;

@@ -9,8 +9,7 @@ import { deleteIdleRecoveryCodes, deleteTotp } from "../mfa/mfa-store.ts";
 import { deletePasskeysSince } from "../passkeys/passkey-store.ts";
 import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
-import type { AdminDeps } from "./admin-deps.ts";
-import { assertMayActOn } from "./authorize.ts";
+import { type AdminDeps, assertMayActOn } from "./authorize.ts";
 
 /** Removes every second factor. Returns the ids of ended sessions. @throws {DomainError} `forbidden`, `not_found`. */
 export async function resetUserMfa(

@@ -4,15 +4,14 @@ import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { withReason } from "../audit/act-reason.ts";
 import { type AccountEvent, recordAudit } from "../audit/record-audit.ts";
-import type { MachineClient } from "../clients/client.ts";
+import type { MachineClient } from "../clients/client-store.ts";
 import { endLeftClients, type LeftClients, leaveClients } from "../clients/clients-of-user.ts";
 import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import { clearGuesses } from "../throttle/throttle.ts";
 import type { Account, Role, UserStatus } from "../users/account.ts";
 import { lockAccount } from "../users/account-store.ts";
-import type { AdminDeps } from "./admin-deps.ts";
-import { assertHolds, assertMayActOn, assertMayAssign } from "./authorize.ts";
-import { assertOtherAdmin, lockAdminsFor } from "./other-admin.ts";
+import { assertOtherAdmin, lockAdminsFor } from "../users/last-admin.ts";
+import { type AdminDeps, assertHolds, assertMayActOn, assertMayAssign } from "./authorize.ts";
 import { setAccess } from "./user-admin-store.ts";
 
 /** Undefined fields stay unchanged. */

@@ -5,8 +5,7 @@ import { DomainError } from "#kit/values/errors.ts";
 import { recordAudit } from "../audit/record-audit.ts";
 import { clearGuesses } from "../throttle/throttle.ts";
 import { lockAccount } from "../users/account-store.ts";
-import type { AdminDeps } from "./admin-deps.ts";
-import { assertMayActOn } from "./authorize.ts";
+import { type AdminDeps, assertMayActOn } from "./authorize.ts";
 
 /** The status stays. @throws {DomainError} `forbidden`, `not_found`. */
 export async function unlockUser(

@@ -9,14 +9,13 @@ import { register } from "../accounts/register.ts";
 import { logIn as logInWith } from "../login/log-in.ts";
 import type { RelyingParty } from "../oauth/relying-party.ts";
 import { createSessionEndWorker } from "../sessions/session-end-worker.ts";
-import { asOperator } from "../testing/as-operator.ts";
-import { soon, testDeps } from "../testing/test-deps.ts";
+import { asOperator, soon, testDeps } from "../testing/test-deps.ts";
 import type { Role } from "../users/account.ts";
 import { lockActiveAdmins } from "../users/account-store.ts";
 import { getAccount } from "../users/get-account.ts";
+import { assertOtherAdmin } from "../users/last-admin.ts";
 import { deleteUser } from "./delete-user.ts";
 import { listUsers } from "./managed-users.ts";
-import { assertOtherAdmin } from "./other-admin.ts";
 import { resetUserMfa } from "./reset-user-mfa.ts";
 import { setUserAccess } from "./set-user-access.ts";
 

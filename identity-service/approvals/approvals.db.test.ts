@@ -10,9 +10,8 @@ import { createTestDatabase, type TestDatabase } from "#tests/support/database/p
 import { beginTotpEnrollment } from "../mfa/begin-totp-enrollment.ts";
 import { confirmTotpEnrollment } from "../mfa/confirm-totp-enrollment.ts";
 import { type Ceremony, TestAuthenticator, UP } from "../passkeys/authenticator.fixture.ts";
-import { beginPasskeyRegistration } from "../passkeys/begin-passkey-registration.ts";
 import { deletePasskey } from "../passkeys/delete-passkey.ts";
-import { registerPasskey } from "../passkeys/register-passkey.ts";
+import { beginPasskeyRegistration, registerPasskey } from "../passkeys/register-passkey.ts";
 import { beginStepUp } from "../step-up/begin-step-up.ts";
 import { completeStepUp } from "../step-up/complete-step-up.ts";
 import {
@@ -26,8 +25,7 @@ import {
 import { recordApproval } from "./approval-events.ts";
 import { askApproval } from "./ask-approval.ts";
 import { deleteOldApprovals } from "./delete-old-approvals.ts";
-import { getApproval } from "./get-approval.ts";
-import { listPendingApprovals } from "./list-pending-approvals.ts";
+import { getApproval, listPendingApprovals } from "./get-approval.ts";
 import { listUsedApprovals } from "./list-used-approvals.ts";
 import { refuseApproval } from "./refuse-approval.ts";
 import { useApproval } from "./use-approval.ts";

@@ -4,16 +4,14 @@ import { transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
-import type { MfaDeps } from "../mfa/mfa-deps.ts";
+import type { MfaDeps } from "../mfa/check-mfa-code.ts";
 import { type SecondFactor, secondFactorsOf } from "../mfa/second-factors.ts";
-import { beginPasskeyCeremony } from "../passkeys/passkey-ceremony.ts";
-import type { PasskeyDeps } from "../passkeys/passkeys-deps.ts";
+import { beginPasskeyCeremony, type PasskeyDeps } from "../passkeys/passkey-ceremony.ts";
 import type { Account } from "../users/account.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
-import { approvalChallenge } from "./approval-challenge.ts";
+import { approvalChallenge, approvalTokenHash, newApprovalToken } from "./approval.ts";
 import { recordApproval } from "./approval-events.ts";
 import { type ApprovalLevel, insertApproval, keepNewestUnused } from "./approval-store.ts";
-import { approvalTokenHash, newApprovalToken } from "./approval-token.ts";
 
 const MAX_OPEN_PER_SESSION = 10;
 const MAX_TRANSACTION_BYTES = 16_384;
@@ -21,12 +19,7 @@ const MIN_TTL_S = 30;
 const MAX_TTL_S = 900;
 const NONCE_BYTES = 32;
 
-export interface ApprovalDeps extends MfaDeps, PasskeyDeps {
-  now: () => Date;
-  newId: () => string;
-  /** Cryptographically secure. */
-  randomBytes: (count: number) => Buffer;
-}
+export type ApprovalDeps = MfaDeps & PasskeyDeps;
 
 export interface AskApproval extends ClientOrigin {
   userId: string;

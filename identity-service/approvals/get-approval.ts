@@ -6,12 +6,11 @@ import type { SecondFactor } from "../mfa/second-factors.ts";
 import { repeatPasskeyCeremony } from "../passkeys/passkey-ceremony.ts";
 import type { Account } from "../users/account.ts";
 import { findAccountById } from "../users/account-store.ts";
-import { approvalChallenge } from "./approval-challenge.ts";
-import { type ApprovalState, approvalState } from "./approval-state.ts";
-import { type Approval, findOwnApproval } from "./approval-store.ts";
+import { type ApprovalState, approvalChallenge, approvalState, MAX_TRIES } from "./approval.ts";
+import { type Approval, findOwnApproval, selectPendingApprovals } from "./approval-store.ts";
 import { type ApprovalDeps, methodsOf } from "./ask-approval.ts";
 
-export interface ApprovalDetails extends Pick<Approval, "sessionId" | "createdAt" | "expiresAt"> {
+interface ApprovalDetails extends Pick<Approval, "sessionId" | "createdAt" | "expiresAt"> {
   state: ApprovalState;
   /** RFC 8785. */
   transaction: string;
@@ -53,4 +52,21 @@ async function waysToGive(
     (method) => method !== "passkey" || passkey !== undefined,
   );
   return { methods, passkey };
+}
+
+/** A session has ten at most. What is beyond these is not listed, and can still be opened by its id. */
+const MAX_LISTED = 50;
+
+/** The newest that wait for the user, whichever session has asked. Changes nothing. */
+export async function listPendingApprovals(
+  deps: Pick<ApprovalDeps, "sql" | "now">,
+  userId: string,
+): Promise<Approval[]> {
+  const user = await findAccountById(deps.sql, userId);
+  if (user?.status !== "active") return [];
+  return selectPendingApprovals(deps.sql, userId, {
+    now: deps.now(),
+    maxTries: MAX_TRIES,
+    limit: MAX_LISTED,
+  });
 }

@@ -2,6 +2,7 @@ import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
+import { approvalTokenHash } from "./approval.ts";
 import { recordApproval } from "./approval-events.ts";
 import {
   type Approval,
@@ -10,7 +11,6 @@ import {
   findApproval,
   MAX_LEVEL_OF_CODES,
 } from "./approval-store.ts";
-import { approvalTokenHash } from "./approval-token.ts";
 import type { ApprovalDeps } from "./ask-approval.ts";
 
 const DIGEST_BYTES = 32;

@@ -2,17 +2,14 @@ import { validate as isUuid } from "uuid";
 import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { checkMfaCode, refuseWrongCode } from "../mfa/check-mfa-code.ts";
-import type { TypedCode } from "../mfa/mfa-deps.ts";
+import { checkMfaCode, refuseWrongCode, type TypedCode } from "../mfa/check-mfa-code.ts";
 import type { SecondFactor } from "../mfa/second-factors.ts";
-import { challengeOf } from "../passkeys/client-data.ts";
-import { finishPasskeyCeremony } from "../passkeys/passkey-ceremony.ts";
+import { challengeOf, finishPasskeyCeremony } from "../passkeys/passkey-ceremony.ts";
 import type { Assertion } from "../passkeys/verify-assertion.ts";
 import type { Account, Locked } from "../users/account.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
-import { approvalChallenge } from "./approval-challenge.ts";
+import { approvalChallenge, approvalTokenHash, MAX_TRIES } from "./approval.ts";
 import { recordApproval } from "./approval-events.ts";
-import { MAX_TRIES } from "./approval-state.ts";
 import {
   type Approval,
   type ApprovalKey,
@@ -21,7 +18,6 @@ import {
   giveApproval,
   type PasskeyEvidence,
 } from "./approval-store.ts";
-import { approvalTokenHash } from "./approval-token.ts";
 import type { ApprovalDeps } from "./ask-approval.ts";
 
 export interface ApprovalAttempt extends TypedCode {

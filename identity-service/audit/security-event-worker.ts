@@ -1,3 +1,5 @@
+import type { AuditEvent } from "#audit-client/stream/audit-entry.ts";
+import { personActor } from "#audit-client/stream/person-actor.ts";
 import { OutboxWorker } from "#kit/database/outbox.ts";
 import type { Sql } from "#kit/database/postgres.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
@@ -7,6 +9,7 @@ import {
   deleteRecordedEvents,
   markEventsRecorded,
   type SecurityEvent,
+  type SecurityEventType,
   selectWaitingEvents,
 } from "./security-event-store.ts";
 
@@ -78,4 +81,37 @@ function together(markAll: (ids: readonly string[]) => Promise<void>): (id: stri
     next.ids.push(id);
     return next.done;
   };
+}
+
+export function toAuditEvent(event: SecurityEvent): AuditEvent {
+  const { id, type, userId, actorId, person, actorRole, sessionId, reason, errorCode, clientIp, userAgent } =
+    event;
+  const { requestId, traceId, occurredAt } = event;
+  return {
+    kind: "event",
+    id,
+    occurredAt,
+    actor:
+      person === null
+        ? {
+            ...(actorId && { userId: actorId }),
+            ...(actorRole && { role: actorRole }),
+            ...(sessionId && { sessionId }),
+          }
+        : personActor(person),
+    clientIp,
+    userAgent,
+    resource: userId,
+    action: actionOf(type),
+    ...(reason !== "" && { reason }),
+    requestId,
+    traceId,
+    ...(errorCode === null ? { outcome: "success" } : { outcome: "failure", errorCode }),
+  };
+}
+
+const OF_CLIENT = "client_";
+
+function actionOf(type: SecurityEventType): string {
+  return type.startsWith(OF_CLIENT) ? `client.${type.slice(OF_CLIENT.length)}` : `user.${type}`;
 }

@@ -24,12 +24,18 @@ import { createNoteFailedLogin } from "../login/note-failed-login.ts";
 import { beginTotpEnrollment } from "../mfa/begin-totp-enrollment.ts";
 import { confirmTotpEnrollment } from "../mfa/confirm-totp-enrollment.ts";
 import { openAccount } from "../oauth/open-account.ts";
-import { proveCredentials, sessionAt, soon, testDeps } from "../testing/test-deps.ts";
+import {
+  ANNA,
+  proveCredentials,
+  sessionAt,
+  soon,
+  startWithAnna,
+  type TestDeps,
+} from "../testing/test-deps.ts";
 import { createUserAdminRpc } from "../user-admin-rpc.ts";
 import { setEmail } from "../users/account-store.ts";
-import { toAuditEvent } from "./security-event-audit.ts";
 import type { SecurityEvent } from "./security-event-store.ts";
-import { createSecurityEventWorker } from "./security-event-worker.ts";
+import { createSecurityEventWorker, toAuditEvent } from "./security-event-worker.ts";
 
 const EMAIL = "anna.smith@example.com";
 const PASSWORD = "Password123!";
@@ -43,25 +49,16 @@ const ADMIN = {
 };
 
 let database: TestDatabase;
-let deps: Awaited<ReturnType<typeof testDeps>>;
+let deps: TestDeps;
 let userId: string;
 let nowMs: number;
 beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
 beforeEach(async () => {
-  await emptyTables(
-    database.ownerSql,
-    "users",
-    "counted_mails",
-    "session_ends",
-    "mail_outbox",
-    "security_events",
-  );
-  nowMs = Date.parse("2031-01-02T03:04:05.678Z");
-  deps = { ...(await testDeps(database.sql)), now: () => new Date(nowMs) };
-  const registration = { email: EMAIL, password: PASSWORD, firstName: "Anna", lastName: "Smith" };
-  userId = (await register(deps, registration, soon())).id;
+  ({ deps, userId } = await startWithAnna(database, { ...ANNA, email: EMAIL }));
+  nowMs = deps.now().getTime();
+  deps = { ...deps, now: () => new Date(nowMs) };
   await emptyTables(database.ownerSql, "security_events");
 });
 afterAll(() => database.drop());

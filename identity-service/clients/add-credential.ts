@@ -4,15 +4,21 @@ import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { withReason } from "../audit/act-reason.ts";
 import { recordAudit } from "../audit/record-audit.ts";
+import type { ApiKeyIds } from "./api-keys.ts";
 import { assertMayGrant } from "./assert-may-grant.ts";
-import type { ClientCredential, CredentialKind } from "./client.ts";
 import { checkPublicKey } from "./client-key.ts";
 import { lockClient, touchClient } from "./client-store.ts";
-import type { ClientsDeps } from "./clients-deps.ts";
-import { clientName } from "./create-client.ts";
-import { type CredentialProof, insertCredential, selectCredentials } from "./credential-store.ts";
+import { type ClientsDeps, clientName } from "./create-client.ts";
+import {
+  type ClientCredential,
+  type CredentialKind,
+  type CredentialProof,
+  insertCredential,
+  selectCredentials,
+} from "./credential-store.ts";
 
 export interface AddCredentialDeps extends ClientsDeps {
+  apiKeyIds: ApiKeyIds;
   randomBytes: (count: number) => Buffer;
 }
 

@@ -4,10 +4,8 @@ import { DomainError } from "#kit/values/errors.ts";
 import { withReason } from "../audit/act-reason.ts";
 import { recordAudit } from "../audit/record-audit.ts";
 import { assertMayGrant, assertPermissionNames } from "./assert-may-grant.ts";
-import type { ClientStatus, MachineClient } from "./client.ts";
-import { lockClient, updateClient } from "./client-store.ts";
-import type { ClientsDeps } from "./clients-deps.ts";
-import { assertOwner, clientName } from "./create-client.ts";
+import { type ClientStatus, lockClient, type MachineClient, updateClient } from "./client-store.ts";
+import { assertOwner, type ClientsDeps, clientName } from "./create-client.ts";
 import { replaceCredentialIds } from "./credential-store.ts";
 import { endClientTokens, owesClientEnd } from "./end-client-tokens.ts";
 

@@ -1,5 +1,18 @@
 import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
-import type { MachineClient } from "./client.ts";
+
+export type ClientStatus = "active" | "disabled";
+
+/** An account of a program. */
+export interface MachineClient {
+  id: string;
+  name: string;
+  /** Null if that account is gone. */
+  ownerId: string | null;
+  permissions: string[];
+  status: ClientStatus;
+  createdAt: Date;
+  changedAt: Date;
+}
 
 const columns = (sql: Sql | TransactionSql) => sql`
   id, name, owner_id as "ownerId", permissions, status, created_at as "createdAt", changed_at as "changedAt"

@@ -2,9 +2,8 @@ import type { TransactionSql } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { type RecordAuditDeps, recordAudit } from "../audit/record-audit.ts";
-import type { MachineClient } from "./client.ts";
 import type { ClientEnd } from "./client-end-store.ts";
-import { lockOwnedClients, updateClient } from "./client-store.ts";
+import { lockOwnedClients, type MachineClient, updateClient } from "./client-store.ts";
 import { replaceCredentialIds } from "./credential-store.ts";
 import { endClientTokens, owesClientEnd } from "./end-client-tokens.ts";
 

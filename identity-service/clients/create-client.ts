@@ -2,10 +2,11 @@ import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { recordAudit } from "../audit/record-audit.ts";
-import { assertMayGrant, assertPermissionNames } from "./assert-may-grant.ts";
-import type { MachineClient } from "./client.ts";
-import { insertClient, lockActiveOwner } from "./client-store.ts";
-import type { ClientsDeps } from "./clients-deps.ts";
+import { type AuthorizeGrantDeps, assertMayGrant, assertPermissionNames } from "./assert-may-grant.ts";
+import { insertClient, lockActiveOwner, type MachineClient } from "./client-store.ts";
+import type { EndClientTokensDeps } from "./end-client-tokens.ts";
+
+export type ClientsDeps = EndClientTokensDeps & AuthorizeGrantDeps;
 
 /** @param reason why, as `actReason` lets it pass. @throws {DomainError} `validation_failed`, `forbidden`. */
 export async function createClient(

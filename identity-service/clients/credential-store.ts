@@ -1,6 +1,19 @@
 import type { JWK } from "jose";
 import { isUniqueViolation, type Sql, type TransactionSql } from "#kit/database/postgres.ts";
-import type { ClientCredential, CredentialKind } from "./client.ts";
+
+export type CredentialKind = "public_key" | "secret" | "api_key";
+
+/** Without what is secret. */
+export interface ClientCredential {
+  id: string;
+  kind: CredentialKind;
+  name: string;
+  /** `kid`, or `gh_<public id>`. Empty for a secret. */
+  keyId: string;
+  createdAt: Date;
+  /** Exact to a minute. */
+  lastUsedAt: Date | null;
+}
 
 /** What proves a credential. */
 export type CredentialProof = { publicJwk: JWK; secretHash: null } | { publicJwk: null; secretHash: Buffer };

@@ -4,13 +4,12 @@ import { DomainError } from "#kit/values/errors.ts";
 import { withReason } from "../audit/act-reason.ts";
 import { recordAudit } from "../audit/record-audit.ts";
 import { deleteClientRow, lockClient, touchClient } from "./client-store.ts";
-import type { ClientsDeps } from "./clients-deps.ts";
 import { deleteCredential, selectCredentials } from "./credential-store.ts";
-import { endClientTokens, owesClientEnd } from "./end-client-tokens.ts";
+import { type EndClientTokensDeps, endClientTokens, owesClientEnd } from "./end-client-tokens.ts";
 
 /** @param reason why, as `actReason` lets it pass. @throws {DomainError} `not_found`. */
 export async function deleteClient(
-  deps: ClientsDeps,
+  deps: EndClientTokensDeps,
   clientId: string,
   context: CallContext,
   reason = "",
@@ -31,7 +30,7 @@ export async function deleteClient(
 
 /** @throws {DomainError} `not_found`. */
 export async function revokeCredential(
-  deps: ClientsDeps,
+  deps: EndClientTokensDeps,
   { clientId, credentialId }: { clientId: string; credentialId: string },
   context: CallContext,
   why = "",

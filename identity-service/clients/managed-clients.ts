@@ -2,9 +2,8 @@ import { validate as isUuid } from "uuid";
 import type { Sql } from "#kit/database/postgres.ts";
 import type { Metrics } from "#kit/telemetry/metrics.ts";
 import { DomainError, type FieldProblem } from "#kit/values/errors.ts";
-import type { ClientCredential, MachineClient } from "./client.ts";
-import { countOwnerless, findClient, selectClients } from "./client-store.ts";
-import { deleteExpiredAssertions, selectCredentials } from "./credential-store.ts";
+import { countOwnerless, findClient, type MachineClient, selectClients } from "./client-store.ts";
+import { type ClientCredential, deleteExpiredAssertions, selectCredentials } from "./credential-store.ts";
 
 const MAX_LIMIT = 100;
 const MAX_BATCH = 1_000;

@@ -3,7 +3,7 @@ import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { recordAudit } from "../audit/record-audit.ts";
 import { findImportByKey, type Import, type ImportKey, insertImport } from "./import-store.ts";
-import type { ImportsDeps } from "./imports-deps.ts";
+import type { ImportsDeps } from "./judge-row.ts";
 
 const SHA256_BYTES = 32;
 const SOURCE = /^[a-z0-9-]{1,32}$/;

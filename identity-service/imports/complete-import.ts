@@ -3,7 +3,7 @@ import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { recordAudit } from "../audit/record-audit.ts";
 import { endImport, lockImport } from "./import-store.ts";
-import type { ImportsDeps } from "./imports-deps.ts";
+import type { ImportsDeps } from "./judge-row.ts";
 
 /** Idempotent. @param rows of the whole file. @throws {DomainError} `not_found`, `conflict` if some are not stored. */
 export async function completeImport(

@@ -8,8 +8,7 @@ import { insertConfirmedSecrets } from "../mfa/mfa-store.ts";
 import { sealTotpSecret } from "../mfa/totp-secret.ts";
 import { insertImportedUsers, lockAddresses } from "../users/user-store.ts";
 import { insertBatch, lockImport } from "./import-store.ts";
-import type { ImportsDeps } from "./imports-deps.ts";
-import type { Judged, NewUser } from "./judge-row.ts";
+import type { ImportsDeps, Judged, NewUser } from "./judge-row.ts";
 import { type ImportRow, judgeRows, newUsers, refuseTaken } from "./judge-rows.ts";
 
 export interface RowsToImport {

@@ -1,11 +1,25 @@
+import type { AccessRules } from "#access-file/access-rules.ts";
+import type { Sql } from "#kit/database/postgres.ts";
 import { isRoleName } from "#kit/values/access-names.ts";
 import { canonicalEmail, isLookAlike } from "#kit/values/canonical-email.ts";
+import type { RecordAuditDeps } from "../audit/record-audit.ts";
 import { TOTP_SECRET_BYTES } from "../mfa/totp.ts";
+import type { MfaKeys } from "../mfa/totp-secret.ts";
 import { parseForeignHash } from "../passwords/foreign-hash.ts";
 import { readStoredHash } from "../passwords/stored-hash.ts";
 import { reportedNames } from "../users/personal-name.ts";
 import type { ImportedAccount } from "../users/user-store.ts";
-import type { ImportsDeps } from "./imports-deps.ts";
+
+export interface ImportsDeps extends RecordAuditDeps {
+  sql: Sql;
+  smtpUtf8: boolean;
+  access: Pick<AccessRules, "defaultRole" | "isDefined">;
+  mfaKeys: MfaKeys;
+  /** By the provider's name. */
+  relyingParties: Pick<ReadonlyMap<string, { issuer: string }>, "get">;
+  /** No imported hash may take more, because the process has this much for each. */
+  hashMemoryKib: number;
+}
 
 /** A user as another system reports it. */
 export interface ReportedUser {

@@ -3,8 +3,7 @@ import { isAsciiMailbox } from "#kit/values/canonical-email.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { findLinkedIdentities } from "../identities/external-identity-store.ts";
 import { findTakenAddresses } from "../users/user-store.ts";
-import type { ImportsDeps } from "./imports-deps.ts";
-import { type Judged, judgeRow, type NewUser, type ReportedUser } from "./judge-row.ts";
+import { type ImportsDeps, type Judged, judgeRow, type NewUser, type ReportedUser } from "./judge-row.ts";
 
 /** A user, or why the program that reads the file refuses the row. */
 export type ImportRow = ReportedUser | string;

@@ -6,7 +6,6 @@ import { DomainError } from "#kit/values/errors.ts";
 import { emptyTables } from "#tests/support/database/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { changePassword } from "../accounts/change-password.ts";
-import { register } from "../accounts/register.ts";
 import { resetPassword } from "../accounts/reset-password.ts";
 import { endUserSessions } from "../admin/end-user-sessions.ts";
 import { resetUserMfa } from "../admin/reset-user-mfa.ts";
@@ -18,9 +17,16 @@ import { beginTotpEnrollment } from "../mfa/begin-totp-enrollment.ts";
 import { confirmTotpEnrollment } from "../mfa/confirm-totp-enrollment.ts";
 import { createHashShare } from "../passwords/hash-share.ts";
 import { reauthenticate } from "../passwords/reauthenticate.ts";
-import { asOperator } from "../testing/as-operator.ts";
-import { proveCredentials, sessionAt, soon, testDeps } from "../testing/test-deps.ts";
-import { knownDevice } from "../throttle/known-device.ts";
+import {
+  ANNA,
+  asOperator,
+  proveCredentials,
+  sessionAt,
+  soon,
+  startWithAnna,
+  type TestDeps,
+} from "../testing/test-deps.ts";
+import { knownDevice } from "../throttle/known-caller.ts";
 import type { NewAccount } from "../users/account.ts";
 import { changePasswordAtLogin } from "./change-password-at-login.ts";
 import { completeMfaLogin } from "./complete-mfa-login.ts";
@@ -36,28 +42,16 @@ const FROM = { clientIp: "192.0.2.1", userAgent: "curl/8" };
 const NEW_DEVICE = { ...FROM, deviceToken: "" };
 
 let database: TestDatabase;
-let deps: Awaited<ReturnType<typeof testDeps>>;
+let deps: TestDeps;
 let anna: NewAccount;
 let nowMs: number;
 beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
 beforeEach(async () => {
-  await emptyTables(
-    database.ownerSql,
-    "users",
-    "counted_mails",
-    "session_ends",
-    "mail_outbox",
-    "security_events",
-  );
-  nowMs = Date.parse("2031-01-02T03:04:05.678Z");
-  deps = { ...(await testDeps(database.sql)), now: () => new Date(nowMs) };
-  anna = await register(
-    deps,
-    { email: EMAIL, password: PASSWORD, firstName: "Anna", lastName: "Smith" },
-    soon(),
-  );
+  ({ deps, anna } = await startWithAnna(database, { ...ANNA, email: EMAIL }));
+  nowMs = deps.now().getTime();
+  deps = { ...deps, now: () => new Date(nowMs) };
   await emptyTables(database.ownerSql, "mail_outbox");
 });
 afterAll(() => database.drop());

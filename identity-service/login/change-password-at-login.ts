@@ -1,9 +1,8 @@
 import { transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { hashNewPassword } from "../passwords/hash-new-password.ts";
 import { checkPassword, refuseBreached } from "../passwords/password-policy.ts";
-import { replacePassword } from "../passwords/replace-password.ts";
+import { hashNewPassword, replacePassword } from "../passwords/replace-password.ts";
 import { endSessions } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import { judgeTry } from "../throttle/count-guess.ts";

@@ -1,16 +1,23 @@
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError, type ErrorCode } from "#kit/values/errors.ts";
 import { type AssuranceLevel, levelFromAmr } from "#token-client/assurance.ts";
-import { isMfaRequired } from "../mfa/mfa-requirement.ts";
+import { type ClientOrigin, storableOrigin } from "../audit/client-origin.ts";
+import { type FirstFactor, insertMfaChallenge } from "../mfa/mfa-store.ts";
+import { isMfaRequired, secondFactorsOf } from "../mfa/second-factors.ts";
+import { beginPasskeyCeremony } from "../passkeys/passkey-ceremony.ts";
 import { findSessionEpoch } from "../sessions/session-end-store.ts";
 import type { NewSession, SessionTokens } from "../sessions/token-service-client.ts";
-import { knownDevice } from "../throttle/known-device.ts";
+import { knownDevice } from "../throttle/known-caller.ts";
 import type { Account } from "../users/account.ts";
 import { findAccountById } from "../users/account-store.ts";
-import { beginEnrollment } from "./begin-enrollment.ts";
-import { beginMfaChallenge } from "./begin-mfa-challenge.ts";
+import { insertEnrollment, type NewLoginStep } from "./enrollment-store.ts";
 import type { LoginDeps } from "./login-deps.ts";
-import type { LoginResult, MfaChallenge, PasswordChangeChallenge } from "./login-result.ts";
+import type {
+  LoginResult,
+  MfaChallenge,
+  MfaEnrollmentChallenge,
+  PasswordChangeChallenge,
+} from "./login-result.ts";
 import { newMfaToken } from "./mfa-token.ts";
 import { insertPasswordChange } from "./password-change-store.ts";
 import { type LoginOrigin, rememberDevice } from "./remember-device.ts";
@@ -75,7 +82,7 @@ export async function completeLogin(
 /** The challenge ends after `MFA_CHALLENGE_TTL_S`, five attempts or a session end. */
 async function beginPasswordChange(
   deps: LoginDeps,
-  login: { userId: string; sessionEpoch: number; amr: readonly string[] },
+  login: Pick<NewLoginStep, "userId" | "sessionEpoch" | "amr">,
 ): Promise<PasswordChangeChallenge> {
   const { tempToken, tokenHash } = newMfaToken(deps.randomBytes);
   const createdAt = deps.now();
@@ -111,4 +118,45 @@ async function beginSession(
   const reason = isDeleted ? "account_deleted" : "credentials_changed";
   await deps.tokenService.revokeSession({ sessionId: tokens.sessionId, userId, reason }, context);
   return undefined;
+}
+
+/** In the order in which clients should offer them. */
+const ENROLLMENT_METHODS = ["totp", "passkey"] as const;
+
+/** Time to install an authenticator app. */
+const ENROLLMENT_TTL_MS = 15 * 60_000;
+
+/** The challenge ends after 15 minutes, ten attempts or a session end. */
+async function beginEnrollment(
+  deps: LoginDeps,
+  login: Pick<NewLoginStep, "userId" | "sessionEpoch" | "amr">,
+): Promise<MfaEnrollmentChallenge> {
+  const { tempToken, tokenHash } = newMfaToken(deps.randomBytes);
+  const createdAt = deps.now();
+  const expiresAt = new Date(createdAt.getTime() + ENROLLMENT_TTL_MS);
+  await insertEnrollment(deps.sql, { ...login, tokenHash, createdAt, expiresAt });
+  return { kind: "mfaEnrollment", tempToken, methods: ENROLLMENT_METHODS, userId: login.userId };
+}
+
+/** The challenge ends after `MFA_CHALLENGE_TTL_S`, five attempts or a session end. */
+export async function beginMfaChallenge(
+  deps: LoginDeps,
+  login: {
+    user: Pick<Account, "id" | "sessionEpoch" | "hasTotp" | "passkeyCount" | "mfaEnabled">;
+    firstFactor: FirstFactor;
+    trustDeviceDays?: number | undefined;
+  },
+  origin: ClientOrigin,
+): Promise<MfaChallenge> {
+  const { user, firstFactor, trustDeviceDays } = login;
+  const { id: userId, sessionEpoch } = user;
+  const { tempToken, tokenHash } = newMfaToken(deps.randomBytes);
+  const createdAt = deps.now();
+  const expiresAt = new Date(createdAt.getTime() + deps.mfaChallengeTtlS * 1_000);
+  const challenge = { tokenHash, userId, firstFactor, sessionEpoch, createdAt, expiresAt };
+  await insertMfaChallenge(deps.sql, { ...challenge, ...storableOrigin(origin) });
+  const ceremony = { purpose: "second_factor", boundTo: tokenHash, user } as const;
+  const passkey = await beginPasskeyCeremony(deps.sql, deps, ceremony);
+  const methods = secondFactorsOf(user);
+  return { kind: "mfaChallenge", tempToken, methods, passkey, userId, trustDeviceDays };
 }

@@ -2,11 +2,15 @@ import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { recordAudit } from "../audit/record-audit.ts";
-import { checkMfaCode, type MfaMethod, refuseWrongCode } from "../mfa/check-mfa-code.ts";
-import type { MfaDeps, TypedCode } from "../mfa/mfa-deps.ts";
+import {
+  checkMfaCode,
+  type MfaDeps,
+  type MfaMethod,
+  refuseWrongCode,
+  type TypedCode,
+} from "../mfa/check-mfa-code.ts";
 import { consumeChallenge, countChallengeTry, type FirstFactor, findChallenge } from "../mfa/mfa-store.ts";
-import { finishPasskeyCeremony } from "../passkeys/passkey-ceremony.ts";
-import type { PasskeyDeps } from "../passkeys/passkeys-deps.ts";
+import { finishPasskeyCeremony, type PasskeyDeps } from "../passkeys/passkey-ceremony.ts";
 import type { Assertion } from "../passkeys/verify-assertion.ts";
 import type { Account, Locked } from "../users/account.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";

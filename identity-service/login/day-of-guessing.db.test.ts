@@ -11,7 +11,7 @@ import { verifyApproval } from "../approvals/verify-approval.ts";
 import { beginTotpEnrollment } from "../mfa/begin-totp-enrollment.ts";
 import { confirmTotpEnrollment } from "../mfa/confirm-totp-enrollment.ts";
 import { disableTotp } from "../mfa/disable-totp.ts";
-import { regenerateRecoveryCodes } from "../mfa/regenerate-recovery-codes.ts";
+import { regenerateRecoveryCodes } from "../mfa/give-recovery-codes.ts";
 import { beginStepUp } from "../step-up/begin-step-up.ts";
 import { completeStepUp } from "../step-up/complete-step-up.ts";
 import {

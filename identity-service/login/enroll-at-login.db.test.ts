@@ -3,15 +3,21 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { newCallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
-import { undoAccessChange } from "../accounts/undo-access-change.ts";
+import { undoAccessChange } from "../accounts/undo-change.ts";
 import { bootstrapAdmin } from "../admin/bootstrap-admin.ts";
 import { endUserSessions } from "../admin/end-user-sessions.ts";
 import { resetUserMfa } from "../admin/reset-user-mfa.ts";
 import { setUserAccess } from "../admin/set-user-access.ts";
 import { createIdentityRpc } from "../identity-rpc.ts";
 import { disableTotp } from "../mfa/disable-totp.ts";
-import { asOperator } from "../testing/as-operator.ts";
-import { ANNA, proveCredentials, sessionAt, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
+import {
+  ANNA,
+  asOperator,
+  proveCredentials,
+  sessionAt,
+  startWithAnna,
+  type TestDeps,
+} from "../testing/test-deps.ts";
 import type { Role } from "../users/account.ts";
 import { findAccountById } from "../users/account-store.ts";
 import { changePasswordAtLogin } from "./change-password-at-login.ts";

@@ -2,9 +2,8 @@ import type { PublicKeyCredentialCreationOptionsJSON } from "@simplewebauthn/ser
 import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { type AddedPasskey, addPasskey } from "../passkeys/add-passkey.ts";
-import { creationOptions } from "../passkeys/begin-passkey-registration.ts";
 import { passkeyName } from "../passkeys/own-passkeys.ts";
+import { type AddedPasskey, addPasskey, creationOptions } from "../passkeys/register-passkey.ts";
 import type { Attestation } from "../passkeys/verify-attestation.ts";
 import { endSessions } from "../sessions/end-sessions.ts";
 import { findAccountById } from "../users/account-store.ts";

@@ -1,6 +1,7 @@
 import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
 
-export interface NewEnrollment {
+/** What a login still asks for: an enrollment or a new password. */
+export interface NewLoginStep {
   /** SHA-256 of the tempToken. */
   tokenHash: Buffer;
   userId: string;
@@ -10,7 +11,7 @@ export interface NewEnrollment {
   expiresAt: Date;
 }
 
-export async function insertEnrollment(sql: Sql, enrollment: NewEnrollment): Promise<void> {
+export async function insertEnrollment(sql: Sql, enrollment: NewLoginStep): Promise<void> {
   const { tokenHash, userId, sessionEpoch, amr, createdAt, expiresAt } = enrollment;
   await sql`
     insert into mfa_enrollment_challenges (token_hash, user_id, session_epoch, amr, created_at, expires_at)
@@ -22,8 +23,8 @@ export async function insertEnrollment(sql: Sql, enrollment: NewEnrollment): Pro
 export async function findEnrollment(
   tx: TransactionSql,
   tokenHash: Buffer,
-): Promise<Pick<NewEnrollment, "userId" | "amr"> | undefined> {
-  const [row] = await tx<Pick<NewEnrollment, "userId" | "amr">[]>`
+): Promise<Pick<NewLoginStep, "userId" | "amr"> | undefined> {
+  const [row] = await tx<Pick<NewLoginStep, "userId" | "amr">[]>`
     select user_id as "userId", amr from mfa_enrollment_challenges where token_hash = ${tokenHash}
   `;
   return row;

@@ -7,7 +7,7 @@ import { emptyTables } from "#tests/support/database/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { createGuessNotices } from "../accounts/guess-notices.ts";
 import { register } from "../accounts/register.ts";
-import { hasNoticeBudget } from "../mail/notice-budget.ts";
+import { hasNoticeBudget } from "../mail/mail-budget-store.ts";
 import { createHashShare } from "../passwords/hash-share.ts";
 import { soon, testDeps } from "../testing/test-deps.ts";
 import { MemoryThrottle } from "../throttle/memory-throttle.ts";

@@ -1,17 +1,15 @@
 import type { AccessRules } from "#access-file/access-rules.ts";
-import type { Sql } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
-import type { Logger } from "#kit/telemetry/logger.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
-import type { MfaDeps } from "../mfa/mfa-deps.ts";
-import type { PasskeyDeps } from "../passkeys/passkeys-deps.ts";
+import type { MfaDeps } from "../mfa/check-mfa-code.ts";
+import type { PasskeyDeps } from "../passkeys/passkey-ceremony.ts";
 import type { HashShare } from "../passwords/hash-share.ts";
 import type { PasswordHasher } from "../passwords/password-hasher.ts";
 import type { PasswordPolicy } from "../passwords/password-policy.ts";
 import type { TokenService } from "../sessions/token-service-client.ts";
 import type { DeviceTokens } from "../throttle/device-token.ts";
+import type { ThrottleDeps } from "../throttle/known-caller.ts";
 import type { Throttle } from "../throttle/throttle.ts";
-import type { ThrottleDeps } from "../throttle/throttle-deps.ts";
 import type { CountLogin } from "./count-logins.ts";
 
 export interface FailedLogin extends LoginRefusal, ClientOrigin {
@@ -25,7 +23,6 @@ export interface LoginRefusal {
 }
 
 export interface LoginDeps extends MfaDeps, PasskeyDeps, ThrottleDeps {
-  sql: Sql;
   access: AccessRules;
   tokenService: TokenService;
   passwords: PasswordHasher;
@@ -33,10 +30,6 @@ export interface LoginDeps extends MfaDeps, PasskeyDeps, ThrottleDeps {
   throttle: Throttle;
   hashShare: HashShare;
   deviceTokens: DeviceTokens;
-  now: () => Date;
-  newId: () => string;
-  /** Cryptographically secure. */
-  randomBytes: (count: number) => Buffer;
   loginRequiresVerifiedEmail: boolean;
   registrationDiscloses: boolean;
   mfaChallengeTtlS: number;
@@ -47,6 +40,4 @@ export interface LoginDeps extends MfaDeps, PasskeyDeps, ThrottleDeps {
   notifyOwnerOfGuesses: (account: string) => void;
   /** Does equal work for each reason. Never waits or throws. */
   noteFailedLogin: (failed: FailedLogin, context: CallContext) => void;
-  wakeMailWorker: () => void;
-  logger: Logger;
 }

@@ -4,19 +4,18 @@ import { newCallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { emptyTables } from "#tests/support/database/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
-import { undoAccessChange } from "../accounts/undo-access-change.ts";
+import { undoAccessChange } from "../accounts/undo-change.ts";
 import { resetUserMfa } from "../admin/reset-user-mfa.ts";
 import { beginTotpEnrollment } from "../mfa/begin-totp-enrollment.ts";
 import { confirmTotpEnrollment } from "../mfa/confirm-totp-enrollment.ts";
 import { disableTotp } from "../mfa/disable-totp.ts";
 import { type Ceremony, TestAuthenticator, UP } from "../passkeys/authenticator.fixture.ts";
-import { beginPasskeyRegistration } from "../passkeys/begin-passkey-registration.ts";
 import { deletePasskey } from "../passkeys/delete-passkey.ts";
-import { registerPasskey } from "../passkeys/register-passkey.ts";
+import { beginPasskeyRegistration, registerPasskey } from "../passkeys/register-passkey.ts";
 import { beginStepUp } from "../step-up/begin-step-up.ts";
-import { asOperator } from "../testing/as-operator.ts";
 import {
   ANNA,
+  asOperator,
   proveCredentials,
   sessionAt,
   soon,

@@ -1,15 +1,6 @@
 import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
 import type { Account } from "../users/account.ts";
-
-export interface NewPasswordChange {
-  /** SHA-256 of the tempToken. */
-  tokenHash: Buffer;
-  userId: string;
-  sessionEpoch: number;
-  amr: readonly string[];
-  createdAt: Date;
-  expiresAt: Date;
-}
+import type { NewLoginStep } from "./enrollment-store.ts";
 
 export interface OpenPasswordChange extends Pick<Account, "email" | "passwordHash"> {
   userId: string;
@@ -19,7 +10,7 @@ export interface OpenPasswordChange extends Pick<Account, "email" | "passwordHas
 
 export async function insertPasswordChange(
   sql: Sql | TransactionSql,
-  challenge: NewPasswordChange,
+  challenge: NewLoginStep,
 ): Promise<void> {
   const { tokenHash, userId, sessionEpoch, amr, createdAt, expiresAt } = challenge;
   await sql`
@@ -60,7 +51,7 @@ export async function countPasswordChangeTry(
 
 export async function givePasswordChangeTryBack(
   sql: Sql,
-  { tokenHash }: Pick<NewPasswordChange, "tokenHash">,
+  { tokenHash }: Pick<NewLoginStep, "tokenHash">,
 ): Promise<void> {
   await sql`
     update password_change_challenges set attempts = attempts - 1 where token_hash = ${tokenHash} and attempts > 0

@@ -1,6 +1,5 @@
 import type { KnownDevice } from "../throttle/device-token.ts";
-import { knownDevice } from "../throttle/known-device.ts";
-import { networkStanding } from "../throttle/known-network.ts";
+import { knownDevice, networkStanding } from "../throttle/known-caller.ts";
 import { type Guess, type RightLogin, tooManyRequests } from "../throttle/throttle.ts";
 import type { LoginDeps } from "./login-deps.ts";
 import type { LoginOrigin } from "./remember-device.ts";

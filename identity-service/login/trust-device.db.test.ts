@@ -8,21 +8,20 @@ import { changePassword } from "../accounts/change-password.ts";
 import { forgotPassword } from "../accounts/mail-a-link.ts";
 import { register } from "../accounts/register.ts";
 import { resetPassword } from "../accounts/reset-password.ts";
-import { undoAccessChange } from "../accounts/undo-access-change.ts";
+import { undoAccessChange } from "../accounts/undo-change.ts";
 import { endUserSessions } from "../admin/end-user-sessions.ts";
 import { resetUserMfa } from "../admin/reset-user-mfa.ts";
 import { setUserAccess } from "../admin/set-user-access.ts";
 import { beginTotpEnrollment } from "../mfa/begin-totp-enrollment.ts";
 import { confirmTotpEnrollment } from "../mfa/confirm-totp-enrollment.ts";
 import { disableTotp } from "../mfa/disable-totp.ts";
-import { regenerateRecoveryCodes } from "../mfa/regenerate-recovery-codes.ts";
+import { regenerateRecoveryCodes } from "../mfa/give-recovery-codes.ts";
 import { TestAuthenticator } from "../passkeys/authenticator.fixture.ts";
-import { beginPasskeyRegistration } from "../passkeys/begin-passkey-registration.ts";
-import { registerPasskey } from "../passkeys/register-passkey.ts";
+import { beginPasskeyRegistration, registerPasskey } from "../passkeys/register-passkey.ts";
 import { endOwnSessions } from "../sessions/end-sessions.ts";
-import { asOperator } from "../testing/as-operator.ts";
 import {
   ANNA,
+  asOperator,
   proveCredentials,
   sessionAt,
   soon,
@@ -38,7 +37,7 @@ import { completeMfaLogin } from "./complete-mfa-login.ts";
 import { deleteEndedLogins } from "./delete-ended-logins.ts";
 import { logIn as logInWith } from "./log-in.ts";
 import type { LoginResult } from "./login-result.ts";
-import { listTrustedDevices, removeTrustedDevice } from "./own-trusted-devices.ts";
+import { listTrustedDevices, removeTrustedDevice } from "./trust-device.ts";
 
 const DAYS = 30;
 const DAY_MS = 24 * 3_600_000;

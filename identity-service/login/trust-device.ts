@@ -1,28 +1,32 @@
 import { createHash } from "node:crypto";
 import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { type ClientOrigin, storableOrigin } from "../audit/client-origin.ts";
 import { recordAudit } from "../audit/record-audit.ts";
-import { describeOrigin } from "../mail/describe-origin.ts";
-import { inUtc } from "../mail/in-utc.ts";
+import { describeOrigin, inUtc } from "../mail/describe-origin.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
 import { makeLink } from "../mail/make-link.ts";
-import { isMfaRequired } from "../mfa/mfa-requirement.ts";
+import { isMfaRequired } from "../mfa/second-factors.ts";
+import { assertOwner, type OwnerSession } from "../passwords/prove-owner.ts";
 import type { KnownDevice } from "../throttle/device-token.ts";
-import { networkStanding } from "../throttle/known-network.ts";
+import { networkStanding } from "../throttle/known-caller.ts";
 import {
+  deleteTrust,
   deleteTrustOfReplacedSecret,
   findTrust,
   insertTrust,
+  listTrusts,
   renewTrust,
   type ShownTrust,
+  type TrustedDevice,
 } from "../throttle/trusted-device-store.ts";
 import type { Account, Locked } from "../users/account.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
 import type { LoginDeps } from "./login-deps.ts";
 
 /** A live trust that a device token shows. */
-export interface Trust {
+interface Trust {
   /** UUID. */
   id: string;
   shown: ShownTrust;
@@ -37,7 +41,7 @@ export function trustDaysFor(deps: LoginDeps, user: Pick<Account, "role">): numb
   return isMfaRequired(deps, user) ? undefined : deps.trustedDeviceDays || undefined;
 }
 
-export function trustPeriod(deps: Pick<LoginDeps, "now" | "trustedDeviceDays">) {
+function trustPeriod(deps: Pick<LoginDeps, "now" | "trustedDeviceDays">) {
   const now = deps.now();
   return { now, createdAfter: new Date(now.getTime() - deps.trustedDeviceDays * DAY_MS) };
 }
@@ -75,7 +79,7 @@ export async function sparesCode(
   return (await networkStanding(deps, user.email, clientIp)) === "own_network";
 }
 
-export interface TrustStep extends ClientOrigin {
+interface TrustStep extends ClientOrigin {
   user: Account;
   /** Of the login. Empty for a deleted account. */
   deviceToken: string;
@@ -167,4 +171,28 @@ async function recordTrust(
 
 function hashOf(secret: string): Buffer {
   return createHash("sha256").update(secret).digest();
+}
+
+/** Newest first, at most 10. */
+export function listTrustedDevices(
+  deps: Pick<LoginDeps, "sql" | "now" | "trustedDeviceDays">,
+  userId: string,
+): Promise<TrustedDevice[]> {
+  return listTrusts(deps.sql, { userId, ...trustPeriod(deps) });
+}
+
+/** Its sessions go on. @throws {DomainError} `step_up_required`; `not_found`, also for another user's. */
+export async function removeTrustedDevice(
+  deps: Pick<LoginDeps, "sql" | "now" | "newId">,
+  { userId, trustedDeviceId: id, ...session }: OwnerSession & { userId: string; trustedDeviceId: string },
+  context: CallContext,
+): Promise<void> {
+  await transaction(deps.sql, async (tx) => {
+    const user = await lockAccountForMfa(tx, userId);
+    if (user?.status !== "active") throw new DomainError("not_found");
+    assertOwner(deps, "removeTrustedDevice", session, user);
+    if (!(await deleteTrust(tx, { userId, id }))) throw new DomainError("not_found");
+    const event = { type: "trusted_device_removed", userId, reason: `device ${id}` } as const;
+    await recordAudit(tx, deps, event, context);
+  });
 }

@@ -1,6 +1,9 @@
 import { createHash } from "node:crypto";
 import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
 
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
 type MailKind = "stranger" | "reset";
 
 export interface MailCount {
@@ -87,4 +90,34 @@ export async function deleteOldCounts(
     )
   `;
   return Math.max(mails.count, addresses.count);
+}
+
+export async function countMails(
+  tx: TransactionSql,
+  which: MailCount,
+  now: Date,
+): Promise<{ lastHour: number; lastDay: number }> {
+  await lockRecipient(tx, which.recipient);
+  const mails = await listCountedMails(tx, which, new Date(now.getTime() - DAY_MS));
+  const hourAgo = now.getTime() - HOUR_MS;
+  return {
+    lastHour: mails.filter((createdAt) => createdAt.getTime() > hourAgo).length,
+    lastDay: mails.length,
+  };
+}
+
+const NOTICES = { perHour: 5, perDay: 10 };
+
+/** Limits notices to unverified addresses: a stranger's account could fill the mailbox. */
+export async function hasNoticeBudget(
+  tx: TransactionSql,
+  { id, userId, recipient }: { id: string; userId: string; recipient: string },
+  now: Date,
+): Promise<boolean> {
+  if (!(await isNoticeCounted(tx, { id, userId }))) return true;
+  const kind = "stranger";
+  const { lastHour, lastDay } = await countMails(tx, { kind, recipient }, now);
+  if (lastDay >= NOTICES.perDay || lastHour >= NOTICES.perHour) return false;
+  await insertCountedMail(tx, { id, kind, recipient, createdAt: now });
+  return true;
 }

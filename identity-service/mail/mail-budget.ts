@@ -2,13 +2,7 @@ import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
 import type { Account } from "../users/account.ts";
 import { countOpenLinks } from "./link-store.ts";
 import type { NewMail, StrangersMail } from "./mail.ts";
-import {
-  deleteOldCounts,
-  insertCountedMail,
-  listCountedMails,
-  lockRecipient,
-  type MailCount,
-} from "./mail-budget-store.ts";
+import { countMails, deleteOldCounts, insertCountedMail, type MailCount } from "./mail-budget-store.ts";
 import { insertMail } from "./mail-outbox-store.ts";
 
 interface MailLimits {
@@ -25,8 +19,7 @@ export interface MailBudgetDeps {
   newId: () => string;
 }
 
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
+const DAY_MS = 24 * 3_600_000;
 /** For lost mails, while a link is open. */
 const MORE_RESETS = { perHour: 3, perDay: 10 };
 
@@ -84,20 +77,6 @@ async function enqueueCounted(
   if (!(await insertMail(tx, mail, now))) return false;
   await insertCountedMail(tx, { id: deps.newId(), kind, recipient: mail.recipient, createdAt: now });
   return true;
-}
-
-async function countMails(
-  tx: TransactionSql,
-  which: MailCount,
-  now: Date,
-): Promise<{ lastHour: number; lastDay: number }> {
-  await lockRecipient(tx, which.recipient);
-  const mails = await listCountedMails(tx, which, new Date(now.getTime() - DAY_MS));
-  const hourAgo = now.getTime() - HOUR_MS;
-  return {
-    lastHour: mails.filter((createdAt) => createdAt.getTime() > hourAgo).length,
-    lastDay: mails.length,
-  };
 }
 
 const MAX_BATCH = 1_000;

@@ -1,7 +1,7 @@
 import { type Claim, claimDue } from "#kit/database/outbox-store.ts";
 import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
 import type { MailName, NewMail, StrangersMail } from "./mail.ts";
-import { hasNoticeBudget } from "./notice-budget.ts";
+import { hasNoticeBudget } from "./mail-budget-store.ts";
 
 export interface ClaimedMail {
   id: string;

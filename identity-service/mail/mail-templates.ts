@@ -2,8 +2,6 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { escapeHtml } from "#kit/values/escape-html.ts";
 import { MAILS, type MailContent, type MailName } from "./mail.ts";
-import { htmlOf } from "./mail-html.ts";
-import { fillIn, placeholderProblems } from "./placeholders.ts";
 
 export const BUILT_IN_MAIL_TEMPLATES = join(import.meta.dirname, "mail-templates");
 
@@ -107,4 +105,62 @@ function lineOf(values: Readonly<Record<string, string>>, placeholder: string): 
   if (value === undefined) throw new MailRenderError(`{{${placeholder}}} has no value`);
   if (CONTROL_CHARACTER.test(value)) throw new MailRenderError(`{{${placeholder}}} is more than one line`);
   return value;
+}
+
+/** Such as `Browser: {{browser}}`. */
+const FACT = /^([^:{}]+): (\{\{[A-Za-z]+\}\})$/;
+/** A link on a line of its own, after the label of its button. */
+const BUTTON = /^([^{}]+?):?\n\{\{link\}\}$/;
+
+/** Paragraphs, facts and buttons. The template says which is which; values are no more than text in them. */
+function htmlOf(template: string, insert: Insert): string {
+  const value = (name: string) => escapeHtml(insert(name));
+  const fill = (text: string) =>
+    fillIn(text, (name) => (name === "link" ? linkTo(value(name)) : value(name)), escapeHtml);
+
+  const htmlOfBlock = (block: string): string => {
+    const facts = block.split("\n").map((line) => FACT.exec(line));
+    if (!facts.includes(null)) {
+      const rows = facts.map((fact) => {
+        const [, name = "", text = ""] = fact ?? [];
+        return `<tr><th scope="row">${fill(name)}</th><td>${fill(text)}</td></tr>`;
+      });
+      return `<table>\n${rows.join("\n")}\n</table>`;
+    }
+    const label = BUTTON.exec(block)?.[1];
+    if (label === undefined) return `<p>${fill(block)}</p>`;
+    const button = linkTo(value("link"), escapeHtml(label));
+    return `<p class="button">${button}</p>\n<p class="address">${fill("{{link}}")}</p>`;
+  };
+
+  return template
+    .split(/\n{2,}/)
+    .map(htmlOfBlock)
+    .join("\n");
+}
+
+function linkTo(address: string, label = address): string {
+  return `<a href="${address}">${label}</a>`;
+}
+
+const PLACEHOLDER = /\{\{([A-Za-z]+)\}\}/;
+
+type Insert = (placeholder: string) => string;
+
+/** Replaces `{{name}}`. What is inserted is not searched again. @param asText for what stands between. */
+function fillIn(text: string, insert: Insert, asText = (piece: string) => piece): string {
+  return text
+    .split(PLACEHOLDER)
+    .map((piece, index) => (index % 2 === 0 ? asText(piece) : insert(piece)))
+    .join("");
+}
+
+function placeholderProblems(text: string, known: readonly string[]): string[] {
+  const pieces = text.split(PLACEHOLDER);
+  const unknown = pieces.filter((piece, index) => index % 2 === 1 && !known.includes(piece));
+  const isMalformed = pieces.some((piece, index) => index % 2 === 0 && piece.includes("{{"));
+  return [
+    ...unknown.map((name) => `has the unknown placeholder {{${name}}}`),
+    ...(isMalformed ? ["has a {{ that does not begin a placeholder"] : []),
+  ];
 }

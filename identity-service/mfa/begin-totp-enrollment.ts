@@ -5,7 +5,7 @@ import { type OwnerSession, proveOwner } from "../passwords/prove-owner.ts";
 import { isStill, type Reauthentication } from "../passwords/reauthenticate.ts";
 import type { Account, Locked } from "../users/account.ts";
 import { lockAccount } from "../users/account-store.ts";
-import type { MfaDeps } from "./mfa-deps.ts";
+import type { MfaDeps } from "./check-mfa-code.ts";
 import { replaceUnconfirmedSecret } from "./mfa-store.ts";
 import { otpauthUrl, TOTP_SECRET_BYTES, totpSecretText } from "./totp.ts";
 import { sealTotpSecret } from "./totp-secret.ts";

@@ -1,14 +1,18 @@
 import type { TransactionSql } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
+import type { ClientOrigin } from "../audit/client-origin.ts";
 import { recordAudit } from "../audit/record-audit.ts";
 import { describeOrigin } from "../mail/describe-origin.ts";
+import { dailyNoticeId } from "../mail/mail.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
-import { dailyNoticeId } from "../mail/notice-id.ts";
+import type { MakeLinkDeps } from "../mail/make-link.ts";
+import type { ReauthenticateDeps } from "../passwords/reauthenticate.ts";
+import type { EndSessionsDeps } from "../sessions/end-sessions.ts";
+import type { DeviceTokens } from "../throttle/device-token.ts";
 import { endWrongRows } from "../throttle/mfa-guessing-store.ts";
 import { assertTriesLeft, noteWrongCode } from "../throttle/mfa-tries.ts";
-import type { Account, Locked } from "../users/account.ts";
-import type { MfaDeps, TypedCode } from "./mfa-deps.ts";
+import type { Account, Locked, Role } from "../users/account.ts";
 import {
   consumeRecoveryCode,
   consumeTotpStep,
@@ -16,9 +20,24 @@ import {
   findTotpCredential,
   type TotpCredential,
 } from "./mfa-store.ts";
+import { type ParsedCode, parseCode } from "./recovery-code.ts";
 import { totpStep } from "./totp.ts";
-import { openTotpSecret } from "./totp-secret.ts";
-import { type ParsedCode, parseCode } from "./typed-code.ts";
+import { type MfaKeys, openTotpSecret } from "./totp-secret.ts";
+
+export interface TypedCode extends ClientOrigin {
+  code: string;
+}
+
+export interface MfaDeps extends ReauthenticateDeps, EndSessionsDeps, MakeLinkDeps {
+  mfaKeys: MfaKeys;
+  mfaIssuer: string;
+  /** Users of these roles cannot log in without a second factor. */
+  mfaRequiredRoles: ReadonlySet<Role>;
+  deviceTokens: Pick<DeviceTokens, "read">;
+  /** Cryptographically secure. */
+  randomBytes: (count: number) => Buffer;
+  wakeMailWorker: () => void;
+}
 
 export type MfaMethod = "totp" | "recovery_code";
 
@@ -32,7 +51,7 @@ interface DeviceShown {
 
 export type CodeSource = "session" | DeviceShown;
 
-export interface ShownCode {
+interface ShownCode {
   user: Locked<Account>;
   typed: TypedCode;
   source: CodeSource;

@@ -3,20 +3,19 @@ import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { recordAudit } from "../audit/record-audit.ts";
 import { assertOwner, type OwnerSession } from "../passwords/prove-owner.ts";
-import { owesSessionEnd } from "../sessions/end-sessions.ts";
+import { endSessionsOfMfaChange, owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import { endWrongRows } from "../throttle/mfa-guessing-store.ts";
 import { assertTriesLeft, noteWrongCode } from "../throttle/mfa-tries.ts";
 import type { Account, Locked } from "../users/account.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
-import { endSessionsOfMfaChange } from "./end-sessions-of-mfa-change.ts";
+import type { MfaDeps, TypedCode } from "./check-mfa-code.ts";
 import { giveFirstRecoveryCodes } from "./give-recovery-codes.ts";
-import type { MfaDeps, TypedCode } from "./mfa-deps.ts";
 import { enqueueMfaNotice } from "./mfa-notice.ts";
 import { confirmTotpCredential, consumeTotpStep, findTotpCredential } from "./mfa-store.ts";
+import { parseCode } from "./recovery-code.ts";
 import { totpStep } from "./totp.ts";
 import { openTotpSecret } from "./totp-secret.ts";
-import { parseCode } from "./typed-code.ts";
 
 const ENROLLMENT_TTL_MS = 15 * 60_000;
 

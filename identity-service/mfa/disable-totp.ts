@@ -4,16 +4,14 @@ import { DomainError } from "#kit/values/errors.ts";
 import { recordAudit } from "../audit/record-audit.ts";
 import { type OwnerSession, proveOwner } from "../passwords/prove-owner.ts";
 import { isStill } from "../passwords/reauthenticate.ts";
-import { owesSessionEnd } from "../sessions/end-sessions.ts";
+import { endSessionsOfMfaChange, owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import type { Account } from "../users/account.ts";
 import { lockAccount } from "../users/account-store.ts";
-import { checkMfaCode, refuseWrongCode } from "./check-mfa-code.ts";
-import { endSessionsOfMfaChange } from "./end-sessions-of-mfa-change.ts";
-import type { MfaDeps, TypedCode } from "./mfa-deps.ts";
+import { checkMfaCode, type MfaDeps, refuseWrongCode, type TypedCode } from "./check-mfa-code.ts";
 import { enqueueMfaNotice } from "./mfa-notice.ts";
-import { assertFactorRemovable } from "./mfa-requirement.ts";
 import { deleteIdleRecoveryCodes, deleteTotp } from "./mfa-store.ts";
+import { assertFactorRemovable } from "./second-factors.ts";
 
 export interface DisableRequest extends TypedCode, OwnerSession {
   userId: string;

@@ -1,6 +1,12 @@
-import type { TransactionSql } from "#kit/database/postgres.ts";
+import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
+import { recordAudit } from "../audit/record-audit.ts";
+import { assertOwner, type OwnerSession } from "../passwords/prove-owner.ts";
+import { deleteTrustsOfUser } from "../throttle/trusted-device-store.ts";
 import type { Account, Locked } from "../users/account.ts";
-import type { MfaDeps } from "./mfa-deps.ts";
+import { lockAccountForMfa } from "../users/account-store.ts";
+import { checkMfaCode, type MfaDeps, refuseWrongCode, type TypedCode } from "./check-mfa-code.ts";
+import { enqueueMfaNotice } from "./mfa-notice.ts";
 import { replaceRecoveryCodes } from "./mfa-store.ts";
 import { newRecoveryCodes, normalCode, recoveryCodeHash } from "./recovery-code.ts";
 
@@ -17,7 +23,7 @@ export async function giveFirstRecoveryCodes(
 }
 
 /** Returns the plaintext, which is not stored. */
-export async function giveRecoveryCodes(
+async function giveRecoveryCodes(
   tx: TransactionSql,
   deps: Pick<MfaDeps, "now" | "randomBytes">,
   userId: string,
@@ -25,5 +31,33 @@ export async function giveRecoveryCodes(
   const codes = newRecoveryCodes(deps.randomBytes);
   const hashes = codes.flatMap((code) => recoveryCodeHash(normalCode(code)) ?? []);
   await replaceRecoveryCodes(tx, userId, hashes, deps.now());
+  return codes;
+}
+
+/** @throws {DomainError} `mfa_code_invalid`. */
+export async function regenerateRecoveryCodes(
+  deps: MfaDeps,
+  request: TypedCode & OwnerSession & { userId: string },
+  context: CallContext,
+): Promise<string[]> {
+  const { userId, clientIp, userAgent } = request;
+  const codes = await transaction(deps.sql, async (tx) => {
+    const user = await lockAccountForMfa(tx, userId);
+    if (user?.status !== "active") return undefined;
+    assertOwner(deps, "renewRecoveryCodes", request, user);
+    const method = await checkMfaCode(tx, deps, { user, typed: request, source: "session" }, context);
+    if (method === undefined) return undefined;
+    // First, so that the codes are not older than the link that takes them back.
+    await enqueueMfaNotice(tx, deps, user, { template: "recovery-codes-renewed", from: request });
+    const given = await giveRecoveryCodes(tx, deps, userId);
+    // This change of a factor ends no session, with which they would end.
+    await deleteTrustsOfUser(tx, userId);
+    const type = "recovery_codes_renewed";
+    await recordAudit(tx, deps, { type, userId, byOwner: true, clientIp, userAgent }, context);
+    return given;
+  });
+  // After the commit, so that the attempt counts.
+  if (codes === undefined) refuseWrongCode(deps);
+  deps.wakeMailWorker();
   return codes;
 }

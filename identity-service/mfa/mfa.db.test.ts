@@ -10,13 +10,22 @@ import { createTestDatabase, type TestDatabase } from "#tests/support/database/p
 import { changePassword } from "../accounts/change-password.ts";
 import { getOwnAccount } from "../accounts/own-account.ts";
 import { register } from "../accounts/register.ts";
-import { undoAccessChange } from "../accounts/undo-access-change.ts";
-import { beginMfaChallenge } from "../login/begin-mfa-challenge.ts";
+import { undoAccessChange } from "../accounts/undo-change.ts";
+import { beginMfaChallenge } from "../login/complete-login.ts";
 import { completeMfaLogin } from "../login/complete-mfa-login.ts";
 import { deleteEndedLogins } from "../login/delete-ended-logins.ts";
 import { logIn as logInWith } from "../login/log-in.ts";
 import { rememberDevice } from "../login/remember-device.ts";
-import { newTestKey, proveCredentials, sessionAt, soon, testDeps } from "../testing/test-deps.ts";
+import {
+  ANNA,
+  newTestKey,
+  proveCredentials,
+  sessionAt,
+  soon,
+  startWithAnna,
+  type TestDeps,
+  testDeps,
+} from "../testing/test-deps.ts";
 import { createDeviceTokens } from "../throttle/device-token.ts";
 import { deleteOldWrongCodes } from "../throttle/mfa-tries.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
@@ -25,9 +34,9 @@ import { beginTotpEnrollment } from "./begin-totp-enrollment.ts";
 import { type CodeSource, checkMfaCode } from "./check-mfa-code.ts";
 import { confirmTotpEnrollment } from "./confirm-totp-enrollment.ts";
 import { disableTotp } from "./disable-totp.ts";
+import { regenerateRecoveryCodes } from "./give-recovery-codes.ts";
 import { deleteTotp, type FirstFactor, lockReencryption } from "./mfa-store.ts";
 import { createReencryption, reencryptTotpSecrets } from "./reencrypt-totp-secrets.ts";
-import { regenerateRecoveryCodes } from "./regenerate-recovery-codes.ts";
 import { openTotpSecret, sealTotpSecret } from "./totp-secret.ts";
 
 const EMAIL = "anna.smith@example.com";
@@ -39,26 +48,17 @@ const SESSION = "019a0000-0000-7000-8000-00000000000a";
 const MINUTE_S = 60;
 
 let database: TestDatabase;
-let deps: Awaited<ReturnType<typeof testDeps>>;
+let deps: TestDeps;
 let userId: string;
 let nowMs: number;
 beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
 beforeEach(async () => {
-  await emptyTables(
-    database.ownerSql,
-    "users",
-    "counted_mails",
-    "session_ends",
-    "mail_outbox",
-    "security_events",
-  );
-  nowMs = Date.parse("2031-01-02T03:04:05.678Z");
+  ({ deps, userId } = await startWithAnna(database, { ...ANNA, email: EMAIL }));
+  nowMs = deps.now().getTime();
   const now = () => new Date(nowMs);
-  deps = { ...(await testDeps(database.sql)), now, deviceTokens: createDeviceTokens(randomBytes(32), now) };
-  const registration = { email: EMAIL, password: PASSWORD, firstName: "Anna", lastName: "Smith" };
-  userId = (await register(deps, registration, soon())).id;
+  deps = { ...deps, now, deviceTokens: createDeviceTokens(randomBytes(32), now) };
   await proveCredentials(database.ownerSql, userId);
   await emptyTables(database.ownerSql, "mail_outbox");
 });

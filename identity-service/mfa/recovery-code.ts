@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { ScureBase32Plugin } from "otplib";
+import { DomainError } from "#kit/values/errors.ts";
 
 /** RFC 4648 §6. The alphabet lacks the ambiguous 0, 1 and 8. */
 const base32 = new ScureBase32Plugin();
@@ -21,4 +22,19 @@ export function normalCode(typed: string): string {
 /** SHA-256; a fast hash suffices for 80 random bits. Undefined if invalid. */
 export function recoveryCodeHash(code: string): Buffer | undefined {
   return /^[A-Z2-7]{16}$/.test(code) ? createHash("sha256").update(code).digest() : undefined;
+}
+
+export type ParsedCode = { kind: "totp"; digits: string } | { kind: "recovery_code"; hash: Buffer };
+
+const TOTP_CODE = /^[0-9]{6}$/;
+
+/** Recovery codes may have spaces, dashes and lower case. @throws {DomainError} `validation_failed`. */
+export function parseCode(typed: string): ParsedCode {
+  if (TOTP_CODE.test(typed)) return { kind: "totp", digits: typed };
+  const hash = recoveryCodeHash(normalCode(typed));
+  if (hash !== undefined) return { kind: "recovery_code", hash };
+  const message = "must be six digits or a recovery code";
+  throw new DomainError("validation_failed", undefined, {
+    fields: [{ field: "code", code: "invalid_format", message }],
+  });
 }

@@ -2,7 +2,7 @@ import { transaction } from "#kit/database/postgres.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
 import type { Metrics } from "#kit/telemetry/metrics.ts";
 import type { EncryptionKey } from "#kit/values/key-cipher.ts";
-import type { MfaDeps } from "./mfa-deps.ts";
+import type { MfaDeps } from "./check-mfa-code.ts";
 import { countSecretsOfKeys, lockReencryption, lockSecretsOfKey, replaceEncryptions } from "./mfa-store.ts";
 import { openTotpSecret, sealTotpSecret } from "./totp-secret.ts";
 

@@ -1,4 +1,6 @@
+import { DomainError } from "#kit/values/errors.ts";
 import type { Account } from "../users/account.ts";
+import type { MfaDeps } from "./check-mfa-code.ts";
 
 export type SecondFactor = "passkey" | "totp" | "recovery_code";
 
@@ -11,4 +13,20 @@ export function secondFactorsOf(
     ...(user.hasTotp ? (["totp"] as const) : []),
     ...(user.mfaEnabled ? (["recovery_code"] as const) : []),
   ];
+}
+
+export function isMfaRequired(
+  deps: Pick<MfaDeps, "mfaRequiredRoles">,
+  { role }: Pick<Account, "role">,
+): boolean {
+  return deps.mfaRequiredRoles.has(role);
+}
+
+/** Call under the account lock. @throws {DomainError} `mfa_required` for the last factor of a required role. */
+export function assertFactorRemovable(
+  deps: Pick<MfaDeps, "mfaRequiredRoles">,
+  user: Pick<Account, "role">,
+  factorsLeft: number,
+): void {
+  if (factorsLeft === 0 && isMfaRequired(deps, user)) throw new DomainError("mfa_required");
 }

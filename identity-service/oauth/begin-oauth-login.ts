@@ -3,16 +3,39 @@ import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { listIdentities } from "../identities/external-identity-store.ts";
 import { deleteExpired, insertFlow, type OAuthFlow } from "../identities/oauth-store.ts";
+import type { LoginDeps } from "../login/login-deps.ts";
+import type { HashShare } from "../passwords/hash-share.ts";
 import { type PasswordOwner, proveOwner } from "../passwords/prove-owner.ts";
 import { findSessionEpoch } from "../sessions/session-end-store.ts";
 import { spendOrRefuse } from "../throttle/spend-call.ts";
-import type { OAuthDeps } from "./oauth-deps.ts";
-import { handleHash, newHandle } from "./oauth-flow-secrets.ts";
+import type { Account } from "../users/account.ts";
+import { needsVerifiedEmail } from "../users/can-log-in.ts";
+import { type FlowSecrets, handleHash, newHandle } from "./oauth-flow-secrets.ts";
 import type { RelyingParty } from "./relying-party.ts";
+
+/** By name, in the order of the configuration. */
+export interface RelyingParties {
+  get(name: string): RelyingParty | undefined;
+  values(): Iterable<RelyingParty>;
+}
+
+export interface OAuthDeps extends LoginDeps {
+  providerShare: HashShare;
+  relyingParties: RelyingParties;
+  flowSecrets: FlowSecrets;
+  /** Matched exactly. The first is the default. */
+  returnTo: readonly string[];
+  isPublicOriginSecure: boolean;
+}
+
+/** @throws {DomainError} `email_not_verified`. */
+export function assertMayLogIn(deps: Pick<OAuthDeps, "loginRequiresVerifiedEmail">, account: Account): void {
+  if (needsVerifiedEmail(deps, account)) throw new DomainError("email_not_verified");
+}
 
 const FLOW_LIFETIME_S = 600;
 
-export interface OAuthBeginning {
+interface OAuthBeginning {
   provider: string;
   /** Empty: the first configured one. */
   returnTo: string;
@@ -28,7 +51,7 @@ export interface OAuthBeginning {
   deviceToken?: string;
 }
 
-export interface OAuthDeparture {
+interface OAuthDeparture {
   authorizationUrl: string;
   /** 256 bits in base64url. Never logged. */
   browserToken: string;

@@ -6,11 +6,10 @@ import { completeLogin } from "../login/complete-login.ts";
 import type { LoginResult } from "../login/login-result.ts";
 import type { LoginOrigin } from "../login/remember-device.ts";
 import { endSessions } from "../sessions/end-sessions.ts";
-import { isStillLoggedIn } from "../sessions/is-still-logged-in.ts";
+import { isStillLoggedIn } from "../sessions/token-service-client.ts";
 import type { Account } from "../users/account.ts";
-import { relyingPartyOf } from "./begin-oauth-login.ts";
+import { assertMayLogIn, type OAuthDeps, relyingPartyOf } from "./begin-oauth-login.ts";
 import { linkIdentity } from "./link-identity.ts";
-import { assertMayLogIn, type OAuthDeps } from "./oauth-deps.ts";
 import { handleHash, newHandle } from "./oauth-flow-secrets.ts";
 import { type Arrival, openAccount } from "./open-account.ts";
 import type { ProviderAnswer, RelyingParty } from "./relying-party.ts";
@@ -100,11 +99,12 @@ async function completeLinkFlow(
   context: CallContext,
 ): Promise<FlowEnd> {
   const arrived = await identify(deps, party, arrival);
-  const began = { userId: linkUserId ?? "", sessionId: linkSessionId };
+  const userId = linkUserId ?? "";
+  const began = { userId, sessionId: linkSessionId };
   if (linkSessionEpoch === null || !(await isStillLoggedIn(deps, began, context)))
     throw new DomainError("oauth_failed");
-  const owner = { userId: began.userId, sessionEpoch: linkSessionEpoch };
-  const identity = await linkIdentity(deps, arrived, owner, context);
+  const linking = { arrival: arrived, userId, sessionEpoch: linkSessionEpoch };
+  const identity = await linkIdentity(deps, linking, context);
   return { result: { kind: "linked", identity }, endedSessionIds: [] };
 }
 

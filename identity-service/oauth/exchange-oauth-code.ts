@@ -6,7 +6,7 @@ import type { LoginResult } from "../login/login-result.ts";
 import { recogniseCaller, spendLogin } from "../login/recognise-caller.ts";
 import type { LoginOrigin } from "../login/remember-device.ts";
 import { findAccountById } from "../users/account-store.ts";
-import { assertMayLogIn, type OAuthDeps } from "./oauth-deps.ts";
+import { assertMayLogIn, type OAuthDeps } from "./begin-oauth-login.ts";
 import { challengeOf, handleHash } from "./oauth-flow-secrets.ts";
 
 /** RFC 7636 §4.1. */

@@ -1,3 +1,5 @@
+import * as oidc from "openid-client";
+import { z } from "zod";
 import { canonicalEmail } from "#kit/values/canonical-email.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { reportedNames } from "../users/personal-name.ts";
@@ -34,7 +36,7 @@ export function personOfClaims(
 }
 
 /** @throws {DomainError} `oauth_failed` for an invalid subject. */
-export function externalPerson(reported: {
+function externalPerson(reported: {
   subject: string;
   email: string;
   isEmailVerified: boolean;
@@ -60,4 +62,40 @@ export function externalPerson(reported: {
 function textIn(claims: Readonly<Record<string, unknown>>, name: string): string {
   const value = Object.hasOwn(claims, name) ? claims[name] : undefined;
   return typeof value === "string" ? value : "";
+}
+
+const HEADERS = { accept: "application/vnd.github+json", "x-github-api-version": "2022-11-28" };
+
+const user = z.object({ id: z.int().positive(), name: z.string().nullish() });
+const emails = z.array(z.object({ email: z.string(), primary: z.boolean(), verified: z.boolean() }));
+
+/** The numeric id is the subject, because login names change owners. @throws {DomainError} `oauth_failed`. */
+export async function githubPerson(
+  configuration: oidc.Configuration,
+  accessToken: string,
+  userUrl: string,
+): Promise<ExternalPerson> {
+  const read = async <S extends z.ZodType>(url: string, schema: S): Promise<z.output<S>> => {
+    const response = await oidc.fetchProtectedResource(
+      configuration,
+      accessToken,
+      new URL(url),
+      "GET",
+      undefined,
+      new Headers(HEADERS),
+    );
+    const result = schema.safeParse(response.ok ? await response.json() : undefined);
+    if (!result.success) throw new DomainError("oauth_failed", "the API sent an unexpected answer");
+    return result.data;
+  };
+  const { id, name } = await read(userUrl, user);
+  const primary = (await read(`${userUrl}/emails`, emails)).find((address) => address.primary);
+  return externalPerson({
+    subject: String(id),
+    email: primary?.email ?? "",
+    isEmailVerified: primary?.verified === true,
+    firstName: "",
+    lastName: "",
+    name: name ?? "",
+  });
 }

@@ -7,9 +7,16 @@ import {
   type LinkedIdentity,
 } from "../identities/external-identity-store.ts";
 import { lockAccount } from "../users/account-store.ts";
-import type { OAuthDeps } from "./oauth-deps.ts";
+import type { OAuthDeps } from "./begin-oauth-login.ts";
 import { type Arrival, keyOf } from "./open-account.ts";
 import { recordIdentityChange } from "./record-identity-change.ts";
+
+interface Linking {
+  arrival: Arrival;
+  /** The account, as it was when the flow began. */
+  userId: string;
+  sessionEpoch: number;
+}
 
 /**
  * The addresses may differ. A new session epoch cancels the link.
@@ -17,11 +24,10 @@ import { recordIdentityChange } from "./record-identity-change.ts";
  */
 export async function linkIdentity(
   deps: OAuthDeps,
-  arrival: Arrival,
-  owner: { userId: string; sessionEpoch: number },
+  linking: Linking,
   context: CallContext,
 ): Promise<LinkedIdentity> {
-  const linked = await transaction(deps.sql, (tx) => link(tx, deps, { arrival, owner }, context));
+  const linked = await transaction(deps.sql, (tx) => link(tx, deps, linking, context));
   deps.wakeMailWorker();
   return linked;
 }
@@ -29,10 +35,9 @@ export async function linkIdentity(
 async function link(
   tx: TransactionSql,
   deps: OAuthDeps,
-  { arrival, owner }: { arrival: Arrival; owner: { userId: string; sessionEpoch: number } },
+  { arrival, userId, sessionEpoch }: Linking,
   context: CallContext,
 ): Promise<LinkedIdentity> {
-  const { userId, sessionEpoch } = owner;
   const { party, person } = arrival;
   const account = await lockAccount(tx, userId);
   if (account?.status !== "active" || account.sessionEpoch !== sessionEpoch)
@@ -43,13 +48,8 @@ async function link(
   if (holder === userId) return identity;
   const isLinked = holder === undefined && (await insertIdentity(tx, { ...keyOf(arrival), ...identity }));
   if (!isLinked) throw new DomainError("already_linked");
-  const change = {
-    userId,
-    email: account.email,
-    provider: party,
-    change: "linked",
-    origin: arrival,
-  } as const;
+  const { email } = account;
+  const change = { userId, email, provider: party, change: "linked", origin: arrival } as const;
   await recordIdentityChange(tx, deps, change, context);
   return identity;
 }

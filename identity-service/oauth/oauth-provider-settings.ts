@@ -43,3 +43,31 @@ export interface ProviderSettings {
   takesBooleanText: boolean;
   network: ReachableNetwork;
 }
+
+/** Checked by `tests/house/provider-names.test.ts`. */
+export const RESERVED_PROVIDER_NAMES: ReadonlySet<string> = new Set([
+  "approvals",
+  "change-email",
+  "change-password",
+  "confirm-email-change",
+  "disown-account",
+  "forgot-password",
+  "login",
+  "logout",
+  "me",
+  "mfa",
+  "oauth",
+  "passkeys",
+  "providers",
+  "refresh",
+  "register",
+  "resend-verification",
+  "reset-password",
+  "return-to",
+  "sessions",
+  "step-up",
+  "trusted-devices",
+  "undo-access-change",
+  "undo-email-change",
+  "verify-email",
+]);

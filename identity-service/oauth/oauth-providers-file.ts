@@ -5,8 +5,12 @@ import { Secret } from "#kit/config/config.ts";
 import { readPrivateFile, secretProblem } from "#kit/config/secret-file.ts";
 import { parseYamlFile } from "#kit/config/yaml-file.ts";
 import { parseAppleKey } from "./apple-client-secret.ts";
-import { RESERVED_PROVIDER_NAMES } from "./oauth-provider-names.ts";
-import type { ClaimNames, ClientAuthentication, ProviderSettings } from "./oauth-provider-settings.ts";
+import {
+  type ClaimNames,
+  type ClientAuthentication,
+  type ProviderSettings,
+  RESERVED_PROVIDER_NAMES,
+} from "./oauth-provider-settings.ts";
 import { isAllowedAddress, isAllowedUrl, type ReachableNetwork } from "./outbound-http.ts";
 
 const MAX_PROVIDERS = 32;

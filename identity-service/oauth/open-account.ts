@@ -14,8 +14,8 @@ import {
   setCredentialsProven,
 } from "../users/account-store.ts";
 import { insertUser, lockAddresses } from "../users/user-store.ts";
+import type { OAuthDeps } from "./begin-oauth-login.ts";
 import type { ExternalPerson } from "./external-person.ts";
-import type { OAuthDeps } from "./oauth-deps.ts";
 import { recordIdentityChange } from "./record-identity-change.ts";
 import type { RelyingParty } from "./relying-party.ts";
 
@@ -103,13 +103,8 @@ async function linkByAddress(
     : undefined;
   if (!(await link(tx, deps, arrival, userId))) throw new DomainError("link_required");
   if (end === undefined) {
-    const change = {
-      userId,
-      email: owner.email,
-      provider: party,
-      change: "linked",
-      origin: arrival,
-    } as const;
+    const { email } = owner;
+    const change = { userId, email, provider: party, change: "linked", origin: arrival } as const;
     await recordIdentityChange(tx, deps, change, context);
   } else {
     const { clientIp, userAgent } = arrival;
@@ -152,11 +147,10 @@ async function makeAccount(
   context: CallContext,
 ): Promise<Account> {
   const { firstName, lastName, isEmailVerified: emailVerified } = arrival.person;
-  const names = { firstName, lastName };
   const id = deps.newId();
   const createdAt = deps.now();
   const facts = { role: deps.access.defaultRole, emailVerified, passwordHash: null } as const;
-  const isNew = await insertUser(tx, { id, email, ...names, createdAt, ...facts });
+  const isNew = await insertUser(tx, { id, email, firstName, lastName, createdAt, ...facts });
   if (!isNew || !(await link(tx, deps, arrival, id))) throw new DomainError("link_required");
   if (emailVerified) await setCredentialsProven(tx, id, createdAt);
   const { clientIp, userAgent, party } = arrival;

@@ -1,5 +1,5 @@
 import type { Logger } from "#kit/telemetry/logger.ts";
-import type { RelyingParties } from "./oauth-deps.ts";
+import type { RelyingParties } from "./begin-oauth-login.ts";
 import type { ClientAuthentication, ProviderSettings } from "./oauth-provider-settings.ts";
 import { createOutboundHttp, type OutboundHttp } from "./outbound-http.ts";
 import { createRelyingParty, type RelyingParty, reasonOf } from "./relying-party.ts";

@@ -13,7 +13,7 @@ import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import type { Account } from "../users/account.ts";
 import { lockAccount } from "../users/account-store.ts";
-import type { OAuthDeps } from "./oauth-deps.ts";
+import type { OAuthDeps } from "./begin-oauth-login.ts";
 import { recordIdentityChange } from "./record-identity-change.ts";
 
 /** Ends the other sessions, which may have begun with it. @throws {DomainError} `not_found`, `last_credential`. */

@@ -2,7 +2,7 @@ import type { TransactionSql } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
 import { recordAudit } from "../audit/record-audit.ts";
-import { inUtc } from "../mail/in-utc.ts";
+import { inUtc } from "../mail/describe-origin.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
 import type { EndSessionsDeps } from "../sessions/end-sessions.ts";
 import type { Account, Locked } from "../users/account.ts";

@@ -2,15 +2,15 @@ import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { listIdentities } from "../identities/external-identity-store.ts";
-import { assertFactorRemovable } from "../mfa/mfa-requirement.ts";
 import { deleteIdleRecoveryCodes } from "../mfa/mfa-store.ts";
+import { assertFactorRemovable } from "../mfa/second-factors.ts";
 import { assertOwner, type Owner } from "../passwords/prove-owner.ts";
 import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import { lockAccount } from "../users/account-store.ts";
+import type { PasskeyDeps } from "./passkey-ceremony.ts";
 import { recordPasskeyRemoved } from "./passkey-notice.ts";
 import { deletePasskey as deleteRow, listPasskeys } from "./passkey-store.ts";
-import type { PasskeyDeps } from "./passkeys-deps.ts";
 
 /**
  * Ends the other sessions, which may have begun with it. Returns their ids.

@@ -3,11 +3,14 @@ import {
   generateAuthenticationOptions,
   type PublicKeyCredentialRequestOptionsJSON,
 } from "@simplewebauthn/server";
+import { z } from "zod";
 import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
+import type { MakeLinkDeps } from "../mail/make-link.ts";
+import type { MfaDeps } from "../mfa/check-mfa-code.ts";
+import type { EndSessionsDeps } from "../sessions/end-sessions.ts";
 import type { Account, Locked } from "../users/account.ts";
-import { challengeOf, hashOfChallenge } from "./client-data.ts";
 import {
   type ChallengeBinding,
   deleteExpiredChallenges,
@@ -16,21 +19,28 @@ import {
   type PasskeyPurpose,
   takePasskeyChallenge,
 } from "./passkey-challenge-store.ts";
+import type { PasskeyParty } from "./passkey-config.ts";
 import { recordCounterRefused } from "./passkey-notice.ts";
 import { findPasskey, listPasskeys, notePasskeyUse, type Passkey } from "./passkey-store.ts";
-import type { PasskeyDeps } from "./passkeys-deps.ts";
 import { type Assertion, verifyAssertion } from "./verify-assertion.ts";
+
+export interface PasskeyDeps extends MakeLinkDeps, EndSessionsDeps, Pick<MfaDeps, "mfaRequiredRoles"> {
+  passkeyParty: PasskeyParty;
+  /** Cryptographically secure. */
+  randomBytes: (count: number) => Buffer;
+  wakeMailWorker: () => void;
+}
 
 export const CHALLENGE_LIFETIME_MS = 5 * 60_000;
 const CHALLENGE_BYTES = 32;
 
-export interface PasskeyBeginning extends ChallengeBinding {
+interface PasskeyBeginning extends ChallengeBinding {
   purpose: Exclude<PasskeyPurpose, "registration">;
   /** 32 bytes. Random without one. */
   challenge?: Buffer;
 }
 
-export interface PasskeyAnswer extends ClientOrigin {
+interface PasskeyAnswer extends ClientOrigin {
   purpose: Exclude<PasskeyPurpose, "registration">;
   boundTo: Buffer;
   assertion: Assertion;
@@ -139,4 +149,33 @@ const MAX_BATCH = 1_000;
 
 export async function deleteOldChallenges(deps: { sql: Sql; now: () => Date }): Promise<void> {
   while ((await deleteExpiredChallenges(deps.sql, deps.now(), MAX_BATCH)) === MAX_BATCH);
+}
+
+/** WebAuthn Level 3 §5.1.9, §5.1.10. Empty without options. */
+export function optionsJson(options: object | undefined): string {
+  return options === undefined ? "" : JSON.stringify(options);
+}
+
+const CHALLENGE = /^[A-Za-z0-9_-]{43}$/;
+
+/** WebAuthn Level 3 §5.8.1. The library checks the rest. */
+const ClientData = z.object({
+  challenge: z.string().regex(CHALLENGE),
+  // The library lets an answer from a frame of another site pass.
+  crossOrigin: z.literal(false).optional(),
+  topOrigin: z.undefined().optional(),
+});
+
+/** The challenge in base64url. Undefined for malformed data and answers from frames of other sites. */
+export function challengeOf(clientDataJson: string): string | undefined {
+  try {
+    const text = Buffer.from(clientDataJson, "base64url").toString("utf8");
+    return ClientData.safeParse(JSON.parse(text)).data?.challenge;
+  } catch {
+    return undefined;
+  }
+}
+
+export function hashOfChallenge(challenge: string): Buffer {
+  return createHash("sha256").update(Buffer.from(challenge, "base64url")).digest();
 }

@@ -1,5 +1,4 @@
 import { z } from "zod";
-import type { PasskeyParty } from "./passkeys-deps.ts";
 
 const MAX_ORIGINS = 20;
 /** Of a native app on Android: the SHA-256 of its signing certificate. */
@@ -58,4 +57,14 @@ export function passkeyPartyOf(config: PasskeyConfig & { MFA_ISSUER: string }): 
     name: config.MFA_ISSUER,
     origins: config.PASSKEY_ORIGINS ?? [origin],
   };
+}
+
+/** The relying party (WebAuthn Level 3 §4). */
+export interface PasskeyParty {
+  /** A host name. */
+  id: string;
+  /** For people. */
+  name: string;
+  /** Matched exactly. */
+  origins: readonly string[];
 }

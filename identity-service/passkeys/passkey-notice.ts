@@ -2,11 +2,10 @@ import type { TransactionSql } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
 import { type RecordAuditDeps, recordAudit } from "../audit/record-audit.ts";
-import { describeOrigin } from "../mail/describe-origin.ts";
-import { inUtc } from "../mail/in-utc.ts";
+import { describeOrigin, inUtc } from "../mail/describe-origin.ts";
+import { noticeId } from "../mail/mail.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
 import { type MakeLinkDeps, makeLink } from "../mail/make-link.ts";
-import { noticeId } from "../mail/notice-id.ts";
 import type { Account } from "../users/account.ts";
 import type { Passkey } from "./passkey-store.ts";
 

@@ -10,8 +10,7 @@ import { setUserAccess } from "../admin/set-user-access.ts";
 import { createIdentityRpc } from "../identity-rpc.ts";
 import { beginPasskeyLogin, logInWithPasskey } from "../login/log-in-with-passkey.ts";
 import type { Owner } from "../passwords/prove-owner.ts";
-import { asOperator } from "../testing/as-operator.ts";
-import { proveCredentials, soon, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
+import { asOperator, proveCredentials, soon, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
 import { MemoryThrottle } from "../throttle/memory-throttle.ts";
 import { throttleLimits } from "../throttle/throttle.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
@@ -26,13 +25,12 @@ import {
   UP,
   UV,
 } from "./authenticator.fixture.ts";
-import { beginPasskeyRegistration, MAX_PASSKEYS_OF_USER } from "./begin-passkey-registration.ts";
 import { deletePasskey } from "./delete-passkey.ts";
 import { renamePasskey } from "./own-passkeys.ts";
 import { beginPasskeyCeremony, deleteOldChallenges, finishPasskeyCeremony } from "./passkey-ceremony.ts";
 import type { PasskeyPurpose } from "./passkey-challenge-store.ts";
 import { listPasskeys } from "./passkey-store.ts";
-import { registerPasskey } from "./register-passkey.ts";
+import { beginPasskeyRegistration, MAX_PASSKEYS_OF_USER, registerPasskey } from "./register-passkey.ts";
 
 const FROM = { clientIp: "192.0.2.1", userAgent: "Firefox/1 Windows" };
 const BEN = { email: "ben@example.com", password: "Password123!", firstName: "Ben", lastName: "Smith" };

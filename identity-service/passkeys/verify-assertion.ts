@@ -1,7 +1,6 @@
 import { verifyAuthenticationResponse } from "@simplewebauthn/server";
+import type { PasskeyParty } from "./passkey-config.ts";
 import type { Passkey } from "./passkey-store.ts";
-import type { PasskeyParty } from "./passkeys-deps.ts";
-import { userHandleOf } from "./user-handle.ts";
 
 /** Binary values in base64url. */
 export interface Assertion {
@@ -57,4 +56,9 @@ export async function verifyAssertion(
     // The library throws plain errors for what it refuses.
     return undefined;
   }
+}
+
+/** The id's 16 bytes, which say nothing about the person (WebAuthn Level 3 §14.6.1). */
+export function userHandleOf(userId: string): Buffer {
+  return Buffer.from(userId.replaceAll("-", ""), "hex");
 }

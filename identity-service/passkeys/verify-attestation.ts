@@ -5,8 +5,8 @@ import {
   decodeAttestationObject,
   decodeCredentialPublicKey,
 } from "@simplewebauthn/server/helpers";
+import type { PasskeyParty } from "./passkey-config.ts";
 import type { NewPasskey } from "./passkey-store.ts";
-import type { PasskeyParty } from "./passkeys-deps.ts";
 
 /** Binary values in base64url. */
 export interface Attestation {

@@ -4,10 +4,10 @@ import type { Account } from "../users/account.ts";
 import { drawCost, dummyHash, type UsedCost } from "./dummy-cost.ts";
 import { readForeignHash } from "./foreign-hash.ts";
 import type { HashQueue } from "./hash-queue.ts";
-import type { Pepper } from "./pepper.ts";
 import {
   type Argon2Parameters,
   costText,
+  type Pepper,
   readStoredHash,
   withoutPepperId,
   withPepperId,

@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import { DomainError } from "#kit/values/errors.ts";
-import { commonPasswords } from "./common-passwords.ts";
-import { checkPassword, refuseBreached } from "./password-policy.ts";
+import { checkPassword, commonPasswords, refuseBreached } from "./password-policy.ts";
 
 const POLICY = { minLength: 8, common: commonPasswords(8) };
 

@@ -9,7 +9,6 @@ import { createMfaRpc } from "../mfa-rpc.ts";
 import { createOAuthRpc } from "../oauth-rpc.ts";
 import { createPasskeyRpc } from "../passkey-rpc.ts";
 import { ANNA, proveCredentials, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
-import { createTrustedDeviceRpc } from "../trusted-device-rpc.ts";
 
 let database: TestDatabase;
 beforeAll(async () => {
@@ -33,7 +32,6 @@ function changesOf(deps: TestDeps, userId: string, session: Session) {
   const mfa = createMfaRpc(deps);
   const passkeys = createPasskeyRpc(deps);
   const oauth = createOAuthRpc(deps);
-  const devices = createTrustedDeviceRpc(deps);
   const attestation = {
     credentialId: "AAAAAAAAAAAAAAAAAAAAAA",
     clientDataJson: "e30",
@@ -54,7 +52,7 @@ function changesOf(deps: TestDeps, userId: string, session: Session) {
       oauth.beginOAuthLogin({ provider: "demo", ...asked, linkTo, clientIp: "", deviceToken: "" }, context()),
     unlinkIdentity: () => oauth.unlinkIdentity({ owner: linkTo, provider: "none" }, context()),
     changeEmail: () => accounts.changeEmail({ ...who, password, newEmail: "new@example.com" }, context()),
-    removeTrustedDevice: () => devices.removeTrustedDevice({ ...who, trustedDeviceId: OTHER }, context()),
+    removeTrustedDevice: () => mfa.removeTrustedDevice({ ...who, trustedDeviceId: OTHER }, context()),
     changePassword: () =>
       accounts.changePassword({ ...who, currentPassword: password, newPassword: password }, context()),
     deleteAccount: () => accounts.deleteAccount({ ...who, password }, context()),

@@ -1,5 +1,5 @@
 import { DomainError } from "#kit/values/errors.ts";
-import { type AssuranceLevel, assertAssured } from "#token-client/assurance.ts";
+import { type AssuranceLevel, assertAssured, parseAcr } from "#token-client/assurance.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
 import type { OpenLink } from "../mail/link-store.ts";
 import type { Account } from "../users/account.ts";
@@ -51,7 +51,7 @@ const DEMANDS = {
   deleteAccount: { anyone: "password", withFactor: "fresh_level_2" },
 } as const satisfies Record<string, Demand>;
 
-export type LoginChange = keyof typeof DEMANDS;
+type LoginChange = keyof typeof DEMANDS;
 
 type ByPassword = {
   [change in LoginChange]: (typeof DEMANDS)[change]["anyone"] extends `password${string}` ? change : never;
@@ -128,4 +128,13 @@ export async function proveReader(
   if (sessionUserId !== "" && sessionUserId !== userId) throw new DomainError("invalid_credentials");
   if (password !== "") return reauthenticate(deps, { userId, password, clientIp }, deadlineMs);
   return sessionUserId === "" ? undefined : findAccountById(deps.sql, userId);
+}
+
+/** A session whose proof is not dated is an old one. @throws {DomainError} `validation_failed` without an owner. */
+export function decodeOwner<T extends { authTime?: Date | undefined; acr: string }>(
+  message: T | undefined,
+): Omit<T, keyof OwnerSession> & OwnerSession {
+  if (message === undefined) throw new DomainError("validation_failed", "the owner is required");
+  const { authTime = new Date(0), acr, ...rest } = message;
+  return { ...rest, authTime, acr: parseAcr(acr) ?? 1 };
 }

@@ -1,8 +1,9 @@
 import type { TransactionSql } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
 import { recordAudit } from "../audit/record-audit.ts";
-import { inUtc } from "../mail/in-utc.ts";
+import { inUtc } from "../mail/describe-origin.ts";
 import { killLinks } from "../mail/link-store.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
 import { type EndSessionsDeps, owesSessionEnd } from "../sessions/end-sessions.ts";
@@ -10,6 +11,36 @@ import type { SessionEnd } from "../sessions/session-end-store.ts";
 import { forgiveWrongCodesFor } from "../throttle/mfa-tries.ts";
 import type { Account, Locked } from "../users/account.ts";
 import { setPasswordHash } from "../users/account-store.ts";
+import type { HashShare } from "./hash-share.ts";
+import type { PasswordHasher } from "./password-hasher.ts";
+
+export interface HashNewPasswordDeps {
+  passwords: Pick<PasswordHasher, "hash" | "verify">;
+  hashShare: HashShare;
+}
+
+interface NewPassword {
+  newPassword: string;
+  /** Not counted if empty. */
+  clientIp: string;
+}
+
+/** Returns a PHC string. @throws {DomainError} `password_unchanged`. */
+export function hashNewPassword(
+  { passwords, hashShare }: HashNewPasswordDeps,
+  account: Pick<Account, "id" | "passwordHash" | "mustChangePassword">,
+  { newPassword, clientIp }: NewPassword,
+  deadlineMs: number,
+): Promise<string> {
+  return hashShare.run({ clientIp, isKnown: true }, async () => {
+    // Only for a required change, because it costs a hash.
+    if (account.mustChangePassword && account.passwordHash !== null) {
+      const verdict = await passwords.verify(account, newPassword, deadlineMs);
+      if (verdict !== "mismatch") throw new DomainError("password_unchanged");
+    }
+    return passwords.hash(newPassword, deadlineMs);
+  });
+}
 
 /** Invalidates links, informs user and audit log and ends sessions. */
 export async function replacePassword(

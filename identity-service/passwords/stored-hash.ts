@@ -1,3 +1,6 @@
+import { createHmac } from "node:crypto";
+import type { EncryptionKey } from "#kit/values/key-cipher.ts";
+
 export interface Argon2Parameters {
   /** `m`, in KiB. */
   memoryKib: number;
@@ -7,7 +10,7 @@ export interface Argon2Parameters {
   parallelism: number;
 }
 
-export interface StoredHash extends Argon2Parameters {
+interface StoredHash extends Argon2Parameters {
   pepperId: string | undefined;
 }
 
@@ -59,4 +62,22 @@ export function withoutPepperId(hash: string): string {
 
 export function withPepperId(hash: string, pepperId: string): string {
   return hash.replace(/^(\$argon2id\$v=19\$[^$]+)/, `$1,keyid=${pepperId}`);
+}
+
+/** A keyed hash before argon2, against offline attacks on a stolen database. */
+export interface Pepper {
+  /** The PHC `keyid`: 8 bytes in base64 without padding. Not secret. */
+  id: string;
+  /** HMAC-SHA-256 in base64. */
+  apply(text: string): string;
+}
+
+/** @see https://github.com/P-H-C/phc-string-format/blob/master/phc-sf-spec.md for `keyid`. */
+export function createPepper(key: EncryptionKey): Pepper {
+  return {
+    id: Buffer.from(key.id, "hex")
+      .toString("base64")
+      .replace(/={1,2}$/, ""),
+    apply: (text) => createHmac("sha256", key.bytes).update(text).digest("base64"),
+  };
 }

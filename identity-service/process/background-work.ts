@@ -1,8 +1,8 @@
 import type { AccessTable } from "#access-file/access-rules.ts";
 import type { ServiceProcess } from "#kit/process/service-process.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
-import type { AccountsDeps } from "../accounts/accounts-deps.ts";
-import { deleteUnusedAccounts } from "../accounts/delete-unused-accounts.ts";
+import { deleteUnusedAccounts } from "../accounts/delete-account.ts";
+import type { AccountsDeps } from "../accounts/register.ts";
 import { countUsersOfOtherRoles } from "../admin/user-admin-store.ts";
 import { deleteOldApprovals } from "../approvals/delete-old-approvals.ts";
 import { createSecurityEventWorker } from "../audit/security-event-worker.ts";
@@ -20,7 +20,7 @@ import type { PasswordHasher } from "../passwords/password-hasher.ts";
 import { sampleUsedCosts } from "../passwords/used-cost-store.ts";
 import { createSessionEndWorker } from "../sessions/session-end-worker.ts";
 import { deleteOldStepUps } from "../step-up/begin-step-up.ts";
-import { forgetOldNetworks } from "../throttle/known-network.ts";
+import { forgetOldNetworks } from "../throttle/known-caller.ts";
 import { deleteOldWrongCodes } from "../throttle/mfa-tries.ts";
 
 const CLEAN_UP_INTERVAL_MS = 10 * 60_000;

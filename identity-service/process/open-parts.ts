@@ -10,7 +10,7 @@ import { logPlainHttp, watchProvidersFile } from "../oauth/watch-providers-file.
 import { type BreachLookup, createBreachLookup } from "../passwords/breach-lookup.ts";
 import { createHashQueue } from "../passwords/hash-queue.ts";
 import { createPasswordHasher, type PasswordHasher } from "../passwords/password-hasher.ts";
-import { createPepper } from "../passwords/pepper.ts";
+import { createPepper } from "../passwords/stored-hash.ts";
 import { watchBreachList } from "../passwords/watch-breach-list.ts";
 import { MemoryThrottle } from "../throttle/memory-throttle.ts";
 import { RedisThrottle } from "../throttle/redis-throttle.ts";

@@ -4,6 +4,11 @@ import type { Logger } from "#kit/telemetry/logger.ts";
 import { deleteSessionEnd, insertSessionEnd, type SessionEnd } from "./session-end-store.ts";
 import type { TokenService } from "./token-service-client.ts";
 
+export interface EndedSessions {
+  userId: string;
+  sessionIds: readonly string[];
+}
+
 export interface EndSessionsDeps {
   sql: Sql;
   tokenService: Pick<TokenService, "revokeUserSessions">;
@@ -58,4 +63,21 @@ export async function endOwnSessions(
     owesSessionEnd(tx, deps, { userId, reason: "logout", ...kept }),
   );
   return { userId, sessionIds: await endSessions(deps, end, context) };
+}
+
+/** Only logs a failure: the answer cannot be repeated, and the worker retries. */
+export async function endSessionsOfMfaChange(
+  deps: EndSessionsDeps,
+  end: SessionEnd,
+  context: CallContext,
+): Promise<readonly string[]> {
+  try {
+    return await endSessions(deps, end, context);
+  } catch (error) {
+    deps.logger.warn(
+      { err: error, userId: end.userId },
+      "sessions not ended yet after a change of the second factor; trying again later",
+    );
+    return [];
+  }
 }

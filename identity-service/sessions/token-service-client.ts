@@ -164,3 +164,12 @@ function refuseOthers(error: unknown): never {
   if (error instanceof DomainError && error.code === "service_unavailable") throw error;
   throw new Error("a call to token-service failed", { cause: error });
 }
+
+/** Whether the session in which a change began still exists. A change that began outside of a session has none, and goes on. */
+export async function isStillLoggedIn(
+  deps: { tokenService: Pick<TokenService, "isSessionLive"> },
+  { userId, sessionId }: { userId: string; sessionId: string | null },
+  context: CallContext,
+): Promise<boolean> {
+  return sessionId === null || deps.tokenService.isSessionLive({ userId, sessionId }, context);
+}

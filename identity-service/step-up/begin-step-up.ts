@@ -8,16 +8,21 @@ import {
   stepUpTarget,
 } from "#token-client/assurance.ts";
 import { newMfaToken } from "../login/mfa-token.ts";
+import type { MfaDeps } from "../mfa/check-mfa-code.ts";
 import { countRecoveryCodes } from "../mfa/mfa-store.ts";
-import { beginPasskeyCeremony } from "../passkeys/passkey-ceremony.ts";
+import { beginPasskeyCeremony, type PasskeyDeps } from "../passkeys/passkey-ceremony.ts";
+import type { TokenService } from "../sessions/token-service-client.ts";
 import type { Account } from "../users/account.ts";
 import { findAccountById } from "../users/account-store.ts";
-import type { StepUpDeps } from "./step-up-deps.ts";
 import { deleteEndedStepUps, insertStepUp } from "./step-up-store.ts";
+
+export interface StepUpDeps extends MfaDeps, PasskeyDeps {
+  tokenService: Pick<TokenService, "raiseSession" | "revokeUserSessions">;
+}
 
 const TTL_S = 300;
 
-export interface BegunStepUp {
+interface BegunStepUp {
   /** Never logged. */
   stepUpToken: string;
   methods: readonly StepUpMethod[];

@@ -12,7 +12,7 @@ import { isStill, reauthenticate } from "../passwords/reauthenticate.ts";
 import type { RaisedAccess } from "../sessions/token-service-client.ts";
 import { judgeTry } from "../throttle/count-guess.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
-import type { StepUpDeps } from "./step-up-deps.ts";
+import type { StepUpDeps } from "./begin-step-up.ts";
 import { consumeStepUp, countStepUpTry, giveStepUpTryBack, type OpenStepUp } from "./step-up-store.ts";
 
 const MAX_TRIES = 5;

@@ -2,22 +2,27 @@ import { generateSync } from "otplib";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { newCallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { emptyTables } from "#tests/support/database/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import type { AssuranceLevel, StepUpMethod } from "#token-client/assurance.ts";
 import { changePassword } from "../accounts/change-password.ts";
 import { register } from "../accounts/register.ts";
 import { setUserAccess } from "../admin/set-user-access.ts";
-import { beginMfaChallenge } from "../login/begin-mfa-challenge.ts";
+import { beginMfaChallenge } from "../login/complete-login.ts";
 import { completeMfaLogin } from "../login/complete-mfa-login.ts";
 import { beginTotpEnrollment } from "../mfa/begin-totp-enrollment.ts";
 import { confirmTotpEnrollment } from "../mfa/confirm-totp-enrollment.ts";
 import { type Ceremony, TestAuthenticator, UP } from "../passkeys/authenticator.fixture.ts";
-import { beginPasskeyRegistration } from "../passkeys/begin-passkey-registration.ts";
-import { registerPasskey } from "../passkeys/register-passkey.ts";
+import { beginPasskeyRegistration, registerPasskey } from "../passkeys/register-passkey.ts";
 import { endOwnSessions } from "../sessions/end-sessions.ts";
-import { asOperator } from "../testing/as-operator.ts";
-import { proveCredentials, sessionAt, soon, testDeps } from "../testing/test-deps.ts";
+import {
+  ANNA,
+  asOperator,
+  proveCredentials,
+  sessionAt,
+  soon,
+  startWithAnna,
+  type TestDeps,
+} from "../testing/test-deps.ts";
 import { getAccount } from "../users/get-account.ts";
 import { beginStepUp, deleteOldStepUps } from "./begin-step-up.ts";
 import { completeStepUp, type StepUpProof } from "./complete-step-up.ts";
@@ -30,25 +35,16 @@ const OTHER_SESSION = "019a0000-0000-7000-8000-00000000000b";
 const WRONG = "AAAA-AAAA-AAAA-AAAA";
 
 let database: TestDatabase;
-let deps: Awaited<ReturnType<typeof testDeps>>;
+let deps: TestDeps;
 let userId: string;
 let nowMs: number;
 beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
 beforeEach(async () => {
-  await emptyTables(
-    database.ownerSql,
-    "users",
-    "counted_mails",
-    "session_ends",
-    "mail_outbox",
-    "security_events",
-  );
-  nowMs = Date.parse("2031-01-02T03:04:05.678Z");
-  deps = { ...(await testDeps(database.sql)), now: () => new Date(nowMs) };
-  const registration = { email: EMAIL, password: PASSWORD, firstName: "Anna", lastName: "Smith" };
-  userId = (await register(deps, registration, soon())).id;
+  ({ deps, userId } = await startWithAnna(database, { ...ANNA, email: EMAIL }));
+  nowMs = deps.now().getTime();
+  deps = { ...deps, now: () => new Date(nowMs) };
   await proveCredentials(database.ownerSql, userId);
 });
 afterAll(() => database.drop());

@@ -7,6 +7,7 @@ import { SHIPPED_ACCESS_FILE } from "#access-file/access-config.ts";
 import { parseAccessFile } from "#access-file/access-file.ts";
 import { AccessTable } from "#access-file/access-rules.ts";
 import type { Sql } from "#kit/database/postgres.ts";
+import { type CallContext, newCallContext } from "#kit/rpc/call-context.ts";
 import { createLogger, type Logger } from "#kit/telemetry/logger.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { type EncryptionKey, parseEncryptionKey } from "#kit/values/key-cipher.ts";
@@ -19,13 +20,13 @@ import type { FailedLogin } from "../login/login-deps.ts";
 import { createAfterAnswer } from "../mail/after-answer.ts";
 import { createLinkTokens } from "../mail/links.ts";
 import type { MfaKeys } from "../mfa/totp-secret.ts";
-import type { RelyingParties } from "../oauth/oauth-deps.ts";
+import type { RelyingParties } from "../oauth/begin-oauth-login.ts";
 import { createFlowSecrets } from "../oauth/oauth-flow-secrets.ts";
-import type { PasskeyParty } from "../passkeys/passkeys-deps.ts";
-import { commonPasswords } from "../passwords/common-passwords.ts";
+import type { PasskeyParty } from "../passkeys/passkey-config.ts";
 import { createHashQueue } from "../passwords/hash-queue.ts";
 import { createHashShare } from "../passwords/hash-share.ts";
 import { createPasswordHasher } from "../passwords/password-hasher.ts";
+import { commonPasswords } from "../passwords/password-policy.ts";
 import type { OwnerSession } from "../passwords/prove-owner.ts";
 import type { Argon2Parameters } from "../passwords/stored-hash.ts";
 import type {
@@ -41,7 +42,7 @@ import { createDeviceTokens } from "../throttle/device-token.ts";
 import { MemoryThrottle } from "../throttle/memory-throttle.ts";
 import { createNetworkDigests } from "../throttle/network-digests.ts";
 import { throttleLimits } from "../throttle/throttle.ts";
-import type { Role } from "../users/account.ts";
+import type { NewAccount, Role } from "../users/account.ts";
 
 /** Far below the configured minimum, because tests hash thousands. */
 export const QUICK: Argon2Parameters = { memoryKib: 256, iterations: 1, parallelism: 1 };
@@ -69,10 +70,10 @@ export const ANNA = {
 };
 
 /** Anna's address is not verified. */
-export async function startWithAnna(database: {
-  sql: Sql;
-  ownerSql: Sql;
-}): Promise<{ deps: TestDeps; userId: string }> {
+export async function startWithAnna(
+  database: { sql: Sql; ownerSql: Sql },
+  registration = ANNA,
+): Promise<{ deps: TestDeps; anna: NewAccount; userId: string }> {
   // Other tables are emptied by their foreign keys. A `truncate` takes 50 times as long.
   await database.ownerSql`
     with a as (delete from users), b as (delete from counted_mails), c as (delete from mail_outbox),
@@ -80,7 +81,8 @@ export async function startWithAnna(database: {
     delete from released_addresses
   `;
   const deps = await testDeps(database.sql);
-  return { deps, userId: (await register(deps, ANNA, soon())).id };
+  const anna = await register(deps, registration, soon());
+  return { deps, anna, userId: anna.id };
 }
 
 /** A session whose user has just proven who they are. */
@@ -189,4 +191,9 @@ export async function testDeps(sql: Sql, parameters = QUICK) {
     argon2: counted,
     logLines,
   };
+}
+
+/** Of a call with an operator's certificate. */
+export function asOperator(): CallContext {
+  return { ...newCallContext({ budgetMs: 60_000 }), person: "operator:test" };
 }

@@ -1,7 +1,6 @@
-import { deviceOfAnyone } from "./known-device.ts";
+import { deviceOfAnyone, type ThrottleDeps } from "./known-caller.ts";
 import { isNetworkUsed } from "./known-network-store.ts";
 import { type CostlyCall, type Refusal, tooManyRequests } from "./throttle.ts";
-import type { ThrottleDeps } from "./throttle-deps.ts";
 
 export interface TokenCall extends CostlyCall {
   deviceToken?: string | undefined;

@@ -1,6 +1,6 @@
 import { afterAll, expect, test } from "vitest";
 import { testGateway } from "#gateway/testing/test-gateway.ts";
-import { RESERVED_PROVIDER_NAMES } from "#identity-service/oauth/oauth-provider-names.ts";
+import { RESERVED_PROVIDER_NAMES } from "#identity-service/oauth/oauth-provider-settings.ts";
 
 const { app } = testGateway();
 afterAll(() => app.close());

@@ -1,18 +1,18 @@
+import { forgotPassword, resendVerification } from "#identity-service/accounts/mail-a-link.ts";
+import { register } from "#identity-service/accounts/register.ts";
+import { createAfterAnswer } from "#identity-service/mail/after-answer.ts";
+import { createLinkTokens } from "#identity-service/mail/links.ts";
+import { commonPasswords } from "#identity-service/passwords/password-policy.ts";
+import { identityDeps, plantUsers } from "./support/identity.ts";
+import { printTimes, sampleClasses } from "./support/times.ts";
+import { startWorkbench } from "./support/workbench.ts";
+
 /**
  * Whether the time of an answer shows whether an address has an account: interleaved samples of each class for forgotten
  * passwords, resent verifications, and registrations with REGISTRATION_DISCLOSES=false. AUC as in login-timing.
  *
  *   npm run trial -- anonymous-timing
  */
-
-import { forgotPassword, resendVerification } from "#identity-service/accounts/mail-a-link.ts";
-import { register } from "#identity-service/accounts/register.ts";
-import { createAfterAnswer } from "#identity-service/mail/after-answer.ts";
-import { createLinkTokens } from "#identity-service/mail/links.ts";
-import { commonPasswords } from "#identity-service/passwords/common-passwords.ts";
-import { identityDeps, plantUsers } from "./support/identity.ts";
-import { printTimes, sampleClasses } from "./support/times.ts";
-import { startWorkbench } from "./support/workbench.ts";
 
 const SAMPLES = Number(process.argv[2] ?? 2_000);
 const CLIENT_IP = "192.0.2.1";

@@ -1,17 +1,10 @@
-/**
- * CPU of a client's token request, by secret and by key, against one Ed25519 verification and one signature in the same
- * run: the proof with its reads and writes, and the token, without the network between the services. Then an API key: at
- * its first sight (three processes' work in one, over mutual TLS), and from memory.
- *
- *   npm run trial -- client-token
- */
 import { generateKeyPairSync, randomUUID, sign, verify } from "node:crypto";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { pino } from "pino";
 import { addCredential } from "#identity-service/clients/add-credential.ts";
 import { createApiKeyIds, verifyApiKey } from "#identity-service/clients/api-keys.ts";
 import type { ClientProof } from "#identity-service/clients/authenticate-client.ts";
-import type { CredentialKind } from "#identity-service/clients/client.ts";
+import type { CredentialKind } from "#identity-service/clients/credential-store.ts";
 import { createClient } from "#identity-service/clients/create-client.ts";
 import { grantClientToken } from "#identity-service/clients/grant-client-token.ts";
 import { newCallContext } from "#kit/rpc/call-context.ts";
@@ -23,6 +16,14 @@ import { TokenVerifier } from "#token-client/token-verifier.ts";
 import { issueClientToken } from "#token-service/tokens/issue-client-token.ts";
 import { identityDeps, plantUsers } from "./support/identity.ts";
 import { quantile, runMany, startCpu, startWorkbench } from "./support/workbench.ts";
+
+/**
+ * CPU of a client's token request, by secret and by key, against one Ed25519 verification and one signature in the same
+ * run: the proof with its reads and writes, and the token, without the network between the services. Then an API key: at
+ * its first sight (three processes' work in one, over mutual TLS), and from memory.
+ *
+ *   npm run trial -- client-token
+ */
 
 const CALLS = 1_000;
 const API_KEYS = 200;

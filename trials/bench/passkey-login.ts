@@ -1,17 +1,17 @@
+import { createPublicKey, sign, verify } from "node:crypto";
+import { beginPasskeyLogin, logInWithPasskey } from "#identity-service/login/log-in-with-passkey.ts";
+import { TestAuthenticator } from "#identity-service/passkeys/authenticator.fixture.ts";
+import { beginPasskeyRegistration, registerPasskey } from "#identity-service/passkeys/register-passkey.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import { identityDeps, plantUsers } from "./support/identity.ts";
+import { quantile, runMany, startCpu, startWorkbench } from "./support/workbench.ts";
+
 /**
  * CPU time of a login with a passkey (without its options) against one bare verification of an ES256 signature, in the
  * same run. A login: challenge, account, signature, counter, session (a token-service that costs nothing), device.
  *
  *   npm run trial -- passkey-login
  */
-import { createPublicKey, sign, verify } from "node:crypto";
-import { beginPasskeyLogin, logInWithPasskey } from "#identity-service/login/log-in-with-passkey.ts";
-import { TestAuthenticator } from "#identity-service/passkeys/authenticator.fixture.ts";
-import { beginPasskeyRegistration } from "#identity-service/passkeys/begin-passkey-registration.ts";
-import { registerPasskey } from "#identity-service/passkeys/register-passkey.ts";
-import { newCallContext } from "#kit/rpc/call-context.ts";
-import { identityDeps, plantUsers } from "./support/identity.ts";
-import { quantile, runMany, startCpu, startWorkbench } from "./support/workbench.ts";
 
 const LOGINS = 200;
 const IN_PARALLEL = 2;

@@ -9,7 +9,7 @@ import { rememberDevice } from "../login/remember-device.ts";
 import { soon, testDeps } from "../testing/test-deps.ts";
 import type { Account } from "../users/account.ts";
 import { findAccountById } from "../users/account-store.ts";
-import { forgetOldNetworks, networkStanding } from "./known-network.ts";
+import { forgetOldNetworks, networkStanding } from "./known-caller.ts";
 import { MemoryThrottle } from "./memory-throttle.ts";
 import { spendOrRefuse } from "./spend-call.ts";
 import { throttleLimits } from "./throttle.ts";
