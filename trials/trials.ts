@@ -123,7 +123,6 @@ export const TRIALS: Readonly<Record<string, Trial>> = {
     "anonymous-timing",
   ),
   "login-timing": bench("whether a refusal's time shows why", "minutes", "login-timing"),
-  "audit-intent": bench("what the audit log costs a forwarded call", "minutes", "audit-intent"),
   "audit-record": bench("audit entries stored a second", "minutes", "audit-record"),
   "audit-verify": bench("how long `gatehouse audit verify` takes", "minutes", "audit-verify"),
   "busy-session": bench(
@@ -132,13 +131,8 @@ export const TRIALS: Readonly<Record<string, Trial>> = {
     "busy-session",
   ),
   "client-token": bench("CPU of a client's token request", "a minute", "client-token"),
-  "dpop-proof": bench("CPU of a DPoP proof", "a minute", "dpop-proof"),
-  exhaustion: bench("attacks on what all share, and what users feel", "half an hour", "exhaustion"),
   growth: bench("what calls cost PostgreSQL with many users", "hours", "growth"),
   login: bench("logins a second", "a minute", "login"),
-  "login-storm": bench("what a storm of logins does to the rest", "minutes", "login-storm"),
-  "passkey-login": bench("CPU of a login with a passkey", "a minute", "passkey-login"),
-  proxy: bench("CPU of a forwarded call, beside other proxies", "minutes", "proxy"),
   refresh: bench("refreshes a second", "a minute", "refresh"),
   revocation: bench("from a logout to the first 401", "minutes", "revocation"),
   "revocation-log": bench(
