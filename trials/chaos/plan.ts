@@ -1,4 +1,4 @@
-import { seededRandom } from "#tests/support/system/crash-clients.ts";
+import { seededRandom } from "../support.ts";
 
 /** What is done to a part. `empty`: killed, and started again without data. */
 type Deed = "kill" | "freeze" | "silent" | "refused" | "slow" | "empty";
