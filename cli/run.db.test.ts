@@ -11,7 +11,7 @@ import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { type KeyServiceServer, KeyServiceService } from "#proto/gatehouse/token/v1/key_service.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
-import { BARE_ENVIRONMENT } from "#tests/support/system/bare-environment.ts";
+import { BARE_ENVIRONMENT } from "#tests/support/system/system.ts";
 import { createTestCertificates, type TestCertificates } from "#tests/support/system/certificates.ts";
 import { startTokenReplica, type TokenReplica } from "#tests/support/system/token-service.ts";
 import { createKeyRpc, keyCallers } from "#token-service/key-rpc.ts";

@@ -13,10 +13,17 @@ import {
   resetPassword,
   useResetLink,
 } from "./account.ts";
-import { type AttackCase, must, NotPossible } from "./attack-case.ts";
 import { callbackOf, PlainBrowser } from "./demo-login.ts";
 import { accountWithFactor, challengeOf, enableFactor, type Factor, needsFactor, stepUp } from "./factor.ts";
-import { call, freshAddress, mailedToken, type Target } from "./target.ts";
+import {
+  type AttackCase,
+  call,
+  freshAddress,
+  mailedToken,
+  must,
+  NotPossible,
+  type Target,
+} from "./target.ts";
 
 interface Ceremony {
   credentialId: string;

@@ -13,10 +13,9 @@ import { type CrashingSystem, startCrashingSystem } from "#tests/support/system/
 import { type FaultyEdge, openEdge } from "#tests/support/system/faulty-edge.ts";
 import { say } from "../support.ts";
 import { haunt, keepApproving, keepForgetting, keepProving, keepReturning, keepSessions } from "./clients.ts";
-import { carryOut, type MadeFault } from "./disturb.ts";
 import type { Call, CallKind, History } from "./history.ts";
-import { planFaults, planText, SHORT_SECONDS, SHORT_SEED } from "./plan.ts";
-import { readHistory } from "./read-history.ts";
+import { readHistory } from "./history.ts";
+import { carryOut, type MadeFault, planFaults, planText, SHORT_SECONDS, SHORT_SEED } from "./plan.ts";
 import { type Circumstances, report } from "./report.ts";
 import { judge, RULES, type RuleName } from "./rules.ts";
 import { newWorld, routesTo, startUpstream, UNLIMITED, UNTHROTTLED } from "./system-under-load.ts";

@@ -7,7 +7,7 @@ import { delimiter, join, resolve } from "node:path";
 import { NOBODY } from "#deploy/local/postgres/embedded-postgres.ts";
 import { connectTo } from "#deploy/local/postgres/ensure-database.ts";
 import { randomPassword } from "#deploy/local/private-file.ts";
-import { DATA_ROOT } from "#tests/support/system/data-root.ts";
+import { DATA_ROOT } from "#tests/support/database/postgres-test-server.ts";
 import { type FaultyEdge, openEdge } from "#tests/support/system/faulty-edge.ts";
 import { freePort } from "#tests/support/system/free-port.ts";
 import { until } from "../support.ts";

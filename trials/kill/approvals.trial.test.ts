@@ -6,7 +6,7 @@ import {
   startCrashingSystem,
 } from "#tests/support/system/crashing-system.ts";
 import { keepApproving, type World } from "../chaos/clients.ts";
-import { readHistory } from "../chaos/read-history.ts";
+import { readHistory } from "../chaos/history.ts";
 import { judge, type RuleName } from "../chaos/rules.ts";
 import { newWorld, routesTo, startUpstream, UNLIMITED, UNTHROTTLED } from "../chaos/system-under-load.ts";
 import { say, seededRandom, until } from "../support.ts";

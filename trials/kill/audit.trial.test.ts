@@ -7,7 +7,7 @@ import {
 } from "#tests/support/system/crashing-system.ts";
 import { act, logIn, newUser, type World } from "../chaos/clients.ts";
 import type { Call, History } from "../chaos/history.ts";
-import { readHistory } from "../chaos/read-history.ts";
+import { readHistory } from "../chaos/history.ts";
 import { judge, type RuleName } from "../chaos/rules.ts";
 import { newWorld, routesTo, startUpstream, UNLIMITED, UNTHROTTLED } from "../chaos/system-under-load.ts";
 import { say, seededRandom } from "../support.ts";

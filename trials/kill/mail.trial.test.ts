@@ -10,11 +10,11 @@ import { newCallContext } from "#kit/rpc/call-context.ts";
 import { callUnary, createRpcClient } from "#kit/rpc/rpc-client.ts";
 import { IdentityServiceClient } from "#proto/gatehouse/identity/v1/identity_service.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
+import { DATA_ROOT } from "#tests/support/database/postgres-test-server.ts";
 import { allMails } from "#tests/support/people/mailbox.ts";
-import { BARE_ENVIRONMENT } from "#tests/support/system/bare-environment.ts";
 import { createTestCertificates, type TestCertificates } from "#tests/support/system/certificates.ts";
-import { DATA_ROOT } from "#tests/support/system/data-root.ts";
 import { freePort } from "#tests/support/system/free-port.ts";
+import { BARE_ENVIRONMENT } from "#tests/support/system/system.ts";
 import { seededRandom } from "../support.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");

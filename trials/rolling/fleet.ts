@@ -14,10 +14,9 @@ import { demoIssuer, type ProcessSpec, processPlan } from "#deploy/local/process
 import { untilReady } from "#deploy/local/readiness.ts";
 import { ensureSecrets, firstAdministrator, secretFile } from "#deploy/local/secrets.ts";
 import { readSettings } from "#deploy/local/settings.ts";
-import { BARE_ENVIRONMENT } from "#tests/support/system/bare-environment.ts";
-import { DATA_ROOT } from "#tests/support/system/data-root.ts";
+import { DATA_ROOT } from "#tests/support/database/postgres-test-server.ts";
 import { freePort } from "#tests/support/system/free-port.ts";
-import { ADMIN, freePorts, type PortName } from "#tests/support/system/system.ts";
+import { ADMIN, BARE_ENVIRONMENT, freePorts, type PortName } from "#tests/support/system/system.ts";
 import { routesTo, UNLIMITED, UNTHROTTLED } from "../chaos/system-under-load.ts";
 import { type Balancer, startBalancer } from "./balancer.ts";
 import { ROOT, type Version } from "./version.ts";

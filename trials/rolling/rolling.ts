@@ -8,7 +8,7 @@ import { findRedisProgram, startRedis } from "#tests/support/database/redis.ts";
 import { quantile } from "../bench/support/workbench.ts";
 import type { World } from "../chaos/clients.ts";
 import type { Call, History } from "../chaos/history.ts";
-import { readHistory } from "../chaos/read-history.ts";
+import { readHistory } from "../chaos/history.ts";
 import { judge } from "../chaos/rules.ts";
 import { newWorld, startUpstream } from "../chaos/system-under-load.ts";
 import { say } from "../support.ts";

@@ -2,7 +2,6 @@ import type { Server } from "node:http";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { buildClient } from "#clients/browser/build.ts";
-import { serveBlankPage } from "../../support/browser/blank-page.ts";
 import { CHROMIUM } from "../../support/browser/chromium.ts";
 import {
   endsOf,
@@ -14,6 +13,7 @@ import {
   openTab,
   refreshes,
   resume,
+  serveBlankPage,
   sum,
   tokenAfter,
 } from "../../support/browser/library-tab.ts";

@@ -3,7 +3,6 @@ import { generateSync } from "otplib";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { buildClient } from "#clients/browser/build.ts";
-import { serveBlankPage } from "../../support/browser/blank-page.ts";
 import { CHROMIUM } from "../../support/browser/chromium.ts";
 import {
   endsOf,
@@ -13,6 +12,7 @@ import {
   openTab,
   refreshes,
   resume,
+  serveBlankPage,
   sum,
   tokenAfter,
 } from "../../support/browser/library-tab.ts";

@@ -1,4 +1,4 @@
-import { patientFetch } from "../people/patient-fetch.ts";
+import { patientFetch } from "../people/api-client.ts";
 
 /** A browser as far as redirects and cookies go. */
 export function plainBrowser(fetch = patientFetch) {
