@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import type { TestSmtp } from "#identity-service/testing/test-smtp.ts";
-import { plainBrowser } from "#tests/support/browser/plain-browser.ts";
+import { chooseAtProvider, plainBrowser } from "#tests/support/browser/plain-browser.ts";
 import { databaseOfSystem } from "#tests/support/database/system-database.ts";
 import type { System } from "#tests/support/system/system.ts";
 import { seededRandom } from "../support.ts";
@@ -54,7 +54,7 @@ export function newWorld(
     calls: [],
     resetToken: smtp === undefined ? () => undefined : keepResetTokens(smtp),
     proveAddress: (userId) => proveAddress(system, userId),
-    logInAtProvider,
+    logInAtProvider: async (page) => new URL(await chooseAtProvider(plainBrowser(), page.href, "grace")),
     ghosts: [],
   };
 }
@@ -74,15 +74,6 @@ async function proveAddress(system: Pick<System, "home" | "ports">, userId: stri
   await database.sql`
     update users set email_verified = true, credentials_proven_email = email, credentials_proven_at = created_at
     where id = ${userId}`;
-}
-
-/** @returns where the demo provider sends the browser then. */
-async function logInAtProvider(start: URL): Promise<URL> {
-  const browser = plainBrowser();
-  const page = (await browser(start.href)).next;
-  await browser(page);
-  const resumed = (await browser(`${page}/grace`, "POST")).next;
-  return new URL((await browser(resumed)).next);
 }
 
 /** An upstream that outlives every fault and remembers what it was sent. */

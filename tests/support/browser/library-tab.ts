@@ -155,3 +155,17 @@ export async function serveBlankPage(port: number, script = ""): Promise<Server>
   await once(server, "listening");
   return server;
 }
+
+/** By the page's own calls, on the device that it has. @returns the status of the answer. */
+export function addPasskey(page: Page): Promise<unknown> {
+  return page.evaluate(`(async () => {
+    const post = (path, body) => client.fetch(path, {
+      method: "POST",
+      ...(body && { headers: { "content-type": "application/json" }, body: JSON.stringify(body) }),
+    });
+    const { data } = await (await post("/auth/passkeys/options")).json();
+    const publicKey = PublicKeyCredential.parseCreationOptionsFromJSON(data);
+    const credential = await navigator.credentials.create({ publicKey });
+    return (await post("/auth/passkeys", { response: credential.toJSON(), name: "This browser" })).status;
+  })()`);
+}
