@@ -1,5 +1,5 @@
 import { ALARM } from "../support/browser/portal.ts";
-import { homeWithEvilProvider } from "../support/people/evil-provider.ts";
+import { homeWithEvilProvider } from "../support/people/hostile-provider.ts";
 import { flowsOnOneSystem } from "../support/system/one-system.ts";
 
 flowsOnOneSystem({

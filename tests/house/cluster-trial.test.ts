@@ -2,8 +2,8 @@ import { resolve } from "node:path";
 import { describe, expect, test } from "vitest";
 import { environmentOf, named, ofKind, workloadsOf } from "#deploy/k8s/manifests.ts";
 import { hasKubectl, type Manifest, renderFolder } from "#deploy/k8s/render.ts";
+import { WORKLOADS } from "#trials/cluster/kubectl.ts";
 import { loadPod } from "#trials/cluster/load-pod.ts";
-import { WORKLOADS } from "#trials/cluster/workloads.ts";
 import { POLICIES, type Policy } from "../support/house/manifest-policies.ts";
 import { schemaProblems, unknownMembers } from "../support/house/manifest-schemas.ts";
 

@@ -11,6 +11,7 @@ import { USER_IMPORT_CALLERS } from "#identity-service/user-import-rpc.ts";
 import { keyCallers } from "#token-service/key-rpc.ts";
 import { sessionCallers } from "#token-service/session-rpc.ts";
 import { tokenCallers } from "#token-service/token-rpc.ts";
+import { contractTable } from "#trials/degradation/contract.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 const DECISIONS = join(ROOT, "docs", "decisions");
@@ -156,4 +157,10 @@ test("the table of callers in architecture.md is the services' own", () => {
     documented[service] = described;
   }
   expect(documented).toEqual(callers);
+});
+
+test("the table of degradation.md is the contract that the flow tries", () => {
+  const text = read(ROOT, "docs", "degradation.md");
+  const [, table] = /\n(\| What is away[\s\S]*?\n\nThe calls are .*\.)\n/.exec(text) ?? [];
+  expect(table).toBe(contractTable());
 });

@@ -59,3 +59,12 @@ test.each([
 ])("%s has the same, in its own unit", (file, pattern) => {
   expect(readFileSync(join(ROOT, file), "utf8")).toMatch(pattern);
 });
+
+test.each([
+  ["python/pyproject.toml", /^version = "(.+?)"/m],
+  ["java/pom.xml", /<artifactId>token-client<\/artifactId>\s*<version>(.+?)<\/version>/],
+  ["java/README.md", /<artifactId>token-client<\/artifactId>\s*<version>(.+?)<\/version>/],
+])("%s has the version of package.json", (file, pattern) => {
+  const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
+  expect(pattern.exec(readFileSync(join(ROOT, "clients", file), "utf8"))?.[1]).toBe(version);
+});

@@ -1,9 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { freshEmail, logIn, NEW_PASSWORD, newAccount, PASSWORD, provenAccount, register } from "./account.ts";
-import { type AttackCase, must, NotPossible } from "./attack-case.ts";
 import { accountWithFactor, challengeOf, wrongCode } from "./factor.ts";
-import { call, freshAddress, mailedToken, mailsTo } from "./target.ts";
+import { type AttackCase, call, freshAddress, mailedToken, mailsTo, must, NotPossible } from "./target.ts";
 
 export const ACCOUNT_CASES: readonly AttackCase[] = [
   {

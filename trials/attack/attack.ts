@@ -1,12 +1,11 @@
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { ACCOUNT_CASES } from "./account-cases.ts";
-import { type AttackCase, NotPossible } from "./attack-case.ts";
 import { CLIENT_CASES } from "./client-cases.ts";
 import { EDGE_CASES } from "./edge-cases.ts";
 import { RESOURCE_CASES } from "./resource-cases.ts";
 import { TAKEOVER_CASES } from "./takeover-cases.ts";
-import { assertLoopback, call, type Target } from "./target.ts";
+import { type AttackCase, assertLoopback, call, NotPossible, type Target } from "./target.ts";
 
 /**
  * `npm run attack [part of a name…]`: tries attacks that once succeeded against a running local system, beside `npm start`,

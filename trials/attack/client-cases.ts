@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { logIn } from "./account.ts";
-import { type AttackCase, must, NotPossible } from "./attack-case.ts";
-import { call, type Target } from "./target.ts";
+import { type AttackCase, call, must, NotPossible, type Target } from "./target.ts";
 
 /** How long an answer of a gateway may go by what it knew before a revocation. */
 const REVOCATION_MS = 1_500;

@@ -1,8 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { METHODS } from "node:http";
 import { newAccount } from "./account.ts";
-import { type AttackCase, must } from "./attack-case.ts";
-import { call, freshAddress, sendRaw, type Target } from "./target.ts";
+import { type AttackCase, call, freshAddress, must, sendRaw, type Target } from "./target.ts";
 
 /** Of one network, and fewer than its calls of a minute. */
 const FORGED_TOKENS = 600;

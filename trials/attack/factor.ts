@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { generateSync } from "otplib";
 import { type AttackAccount, logIn, PASSWORD, provenAccount } from "./account.ts";
-import { must } from "./attack-case.ts";
-import { call, type Target } from "./target.ts";
+import { call, must, type Target } from "./target.ts";
 
 const STEP_S = 30;
 /** What the calls between two codes take at the most. */

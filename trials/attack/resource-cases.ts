@@ -1,8 +1,7 @@
 import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { logIn, newAccount, PASSWORD } from "./account.ts";
-import { type AttackCase, must } from "./attack-case.ts";
-import { call, freshAddress, type Target } from "./target.ts";
+import { type AttackCase, call, freshAddress, must, type Target } from "./target.ts";
 
 /** More than the 12,000 logins a minute that all networks together may try, also while they come back at 200 a second. */
 const FLOOD_CALLS = 20_000;

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { TestAuthenticator } from "#identity-service/passkeys/authenticator.fixture.ts";
+import { chooseAtProvider, plainBrowser } from "#tests/support/browser/plain-browser.ts";
 import {
   type AttackAccount,
   clickConfirmation,
@@ -13,10 +14,16 @@ import {
   resetPassword,
   useResetLink,
 } from "./account.ts";
-import { type AttackCase, must, NotPossible } from "./attack-case.ts";
-import { callbackOf, PlainBrowser } from "./demo-login.ts";
 import { accountWithFactor, challengeOf, enableFactor, type Factor, needsFactor, stepUp } from "./factor.ts";
-import { call, freshAddress, mailedToken, type Target } from "./target.ts";
+import {
+  type AttackCase,
+  call,
+  freshAddress,
+  mailedToken,
+  must,
+  NotPossible,
+  type Target,
+} from "./target.ts";
 
 interface Ceremony {
   credentialId: string;
@@ -267,11 +274,11 @@ export const TAKEOVER_CASES: readonly AttackCase[] = [
       const account = await provenAccount(target);
       const begun = await beginLinking(target, account);
       must(begun.status === 200, `linking: ${begun.status} ${begun.body.error?.code}`);
-      const browser = new PlainBrowser();
-      browser.keep(target.url.origin, [begun.headers["set-cookie"] ?? []].flat());
-      const callback = await callbackOf(browser, begun.body.data.url as string, "grace");
+      const cookies = [begun.headers["set-cookie"] ?? []].flat();
+      const browser = plainBrowser(fetch, { [target.url.origin]: cookies });
+      const callback = await chooseAtProvider(browser, begun.body.data.url as string, "grace");
       await logOutEverywhere(target, account);
-      const landed = new URLSearchParams(new URL(await browser.visit(callback)).hash.slice(1));
+      const landed = new URLSearchParams(new URL((await browser(callback)).next).hash.slice(1));
       if (landed.get("error") === "already_linked") throw new NotPossible("grace is linked already");
       must(landed.get("error") !== null, `the callback says ${[...landed.keys()].join(", ")}`);
       const { body } = await logIn(target, account.email);

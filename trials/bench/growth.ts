@@ -15,8 +15,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { fill, type Size } from "./support/growth-fill.ts";
 import { type Operations, operationsOf } from "./support/growth-operations.ts";
-import { serverCpuUs } from "./support/server-cpu.ts";
-import { quantile, startWorkbench } from "./support/workbench.ts";
+import { quantile, serverCpuUs, startWorkbench } from "./support/workbench.ts";
 
 const SMALL: Size = { users: 10_000, entries: 30_000 };
 /** With room for making indexes. */

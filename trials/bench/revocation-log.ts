@@ -17,8 +17,7 @@ import { startTokenServer } from "#tests/support/system/token-server.ts";
 import { startTokenReplica } from "#tests/support/system/token-service.ts";
 import { RevocationSet } from "#token-client/revocation-set.ts";
 import { RevocationWatch } from "#token-client/revocation-watch.ts";
-import { serverCpuUs } from "./support/server-cpu.ts";
-import { startCpu, startWorkbench } from "./support/workbench.ts";
+import { serverCpuUs, startCpu, startWorkbench } from "./support/workbench.ts";
 
 const MAX_START_S = 10;
 const MAX_LAG_MS = 3_000;

@@ -9,26 +9,16 @@ import {
   startRedis,
   type TestRedis,
 } from "#tests/support/database/redis.ts";
-import { seededRandom } from "#tests/support/system/crash-clients.ts";
 import { type CrashingSystem, startCrashingSystem } from "#tests/support/system/crashing-system.ts";
 import { type FaultyEdge, openEdge } from "#tests/support/system/faulty-edge.ts";
-import {
-  haunt,
-  keepApproving,
-  keepForgetting,
-  keepProving,
-  keepReturning,
-  keepSessions,
-  type World,
-} from "./clients.ts";
-import { carryOut, type MadeFault } from "./disturb.ts";
+import { say } from "../support.ts";
+import { haunt, keepApproving, keepForgetting, keepProving, keepReturning, keepSessions } from "./clients.ts";
 import type { Call, CallKind, History } from "./history.ts";
-import { planFaults, planText, SHORT_SECONDS, SHORT_SEED } from "./plan.ts";
-import { readHistory } from "./read-history.ts";
+import { readHistory } from "./history.ts";
+import { carryOut, type MadeFault, planFaults, planText, SHORT_SECONDS, SHORT_SEED } from "./plan.ts";
 import { type Circumstances, report } from "./report.ts";
 import { judge, RULES, type RuleName } from "./rules.ts";
-import { keepResetTokens, logInAtProvider, PLENTY, proveAddress, UNLIMITED } from "./system-under-load.ts";
-import { startUpstream } from "./upstream.ts";
+import { newWorld, routesTo, startUpstream, UNLIMITED, UNTHROTTLED } from "./system-under-load.ts";
 
 /** `chaos-short` is always the same; `chaos` makes ten minutes of faults by a new seed. A seed that failed can be given again. */
 const SECONDS = Number(process.env.CHAOS_SECONDS ?? SHORT_SECONDS);
@@ -61,7 +51,7 @@ let history: History;
 let verdict: ReturnType<typeof judge>;
 let faults: MadeFault[];
 let logs: Circumstances["logs"];
-const calls: Call[] = [];
+let calls: Call[] = [];
 
 beforeAll(
   async () => {
@@ -77,7 +67,8 @@ beforeAll(
       provider: true,
     });
     const end = new AbortController();
-    const world = newWorld(end.signal);
+    const world = newWorld(system, { urls: system.gateways, seed: SEED + 1, signal: end.signal, smtp });
+    calls = world.calls;
     const clients = [
       ...Array.from({ length: 5 }, () => keepSessions(world)),
       ...Array.from({ length: 2 }, () => keepApproving(world)),
@@ -184,31 +175,11 @@ async function untilEach(wanted: number | Partial<Record<CallKind, number>>, fro
   }
 }
 
-function newWorld(signal: AbortSignal): World {
-  const resetToken = keepResetTokens(smtp);
-  return {
-    urls: system.gateways,
-    random: seededRandom(SEED + 1),
-    calls,
-    signal,
-    resetToken,
-    proveAddress: (userId) => proveAddress(system, userId),
-    logInAtProvider,
-    ghosts: [],
-  };
-}
-
 /** Leads everything that a process calls over an edge. */
 async function detoured(name: string, environment: Record<string, string>): Promise<Record<string, string>> {
   const changed: Record<string, string> = {
     ...(name.startsWith("gateway") ? { CALL_BUDGET_MS: "3000", RATE_LIMITS: UNLIMITED } : {}),
-    ...(name.startsWith("identity")
-      ? {
-          THROTTLE_CALL_NETWORK_BUDGET: "1000000",
-          THROTTLE_NETWORK_BUDGET: "1000000",
-          THROTTLE_LOGIN_BUDGET: "1000000",
-        }
-      : {}),
+    ...(name.startsWith("identity") ? UNTHROTTLED : {}),
   };
   const over = async (callee: string, port: number) => {
     const edge = await openEdge(port);
@@ -231,20 +202,7 @@ async function detoured(name: string, environment: Record<string, string>): Prom
     changed.SMTP_URL = `smtp://127.0.0.1:${await over("mail", smtp.port)}`;
   if (environment.ROUTES_FILE !== undefined) {
     changed.ROUTES_FILE = join(environment.ROUTES_FILE, "..", `routes-of-${name}.yaml`);
-    await writeFile(changed.ROUTES_FILE, routes(await over("upstream", upstream.port)));
+    await writeFile(changed.ROUTES_FILE, routesTo(await over("upstream", upstream.port)));
   }
   return changed;
-}
-
-function routes(port: number): string {
-  const common = `upstream: "http://127.0.0.1:${port}", timeoutMs: 3000, rateLimit: ${PLENTY}`;
-  const approval = "approval: { fields: [/amount, /reference] }";
-  return `routes:
-  - { prefix: /pay, ${common}, methods: { GET: { roles: [USER] }, POST: { roles: [USER], action: pay.create } } }
-  - { prefix: /approved, ${common}, methods: { POST: { roles: [USER], action: approved.create, ${approval} } } }
-`;
-}
-
-function say(text: string): void {
-  process.stdout.write(`${text}\n`);
 }

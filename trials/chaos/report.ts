@@ -1,5 +1,5 @@
-import type { MadeFault } from "./disturb.ts";
 import type { Call, History } from "./history.ts";
+import type { MadeFault } from "./plan.ts";
 
 /** What a run knows beside its history. */
 export interface Circumstances {

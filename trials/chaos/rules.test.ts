@@ -126,38 +126,7 @@ function goodLife() {
   const away = call("account", [9_000, 9_010], { ...token, answer: refused("service_unavailable", 503) });
   const approval = approvalOf("large");
   const withApproval = { approvalId: approval.id, approvalDigest: approval.digest };
-  const log = [
-    ...audited(
-      login,
-      pay,
-      lost,
-      name,
-      first,
-      again,
-      second,
-      ask,
-      approve,
-      approved,
-      repeatedly,
-      reset,
-      resetAgain,
-      verify,
-      verifyAgain,
-      comeBack,
-      comeBackAgain,
-      exchange,
-      exchangeAgain,
-    ),
-    {
-      ...(audited(late)[1] as Entry),
-      id: "event",
-      kind: "event",
-      producerId: "other",
-      producerName: "token-service",
-      callId: "",
-    },
-  ];
-  const made = {
+  const changes = {
     login,
     pay,
     lost,
@@ -177,10 +146,19 @@ function goodLife() {
     comeBackAgain,
     exchange,
     exchangeAgain,
-    early,
-    late,
-    away,
   };
+  const log = [
+    ...audited(...Object.values(changes)),
+    {
+      ...(audited(late)[1] as Entry),
+      id: "event",
+      kind: "event",
+      producerId: "other",
+      producerName: "token-service",
+      callId: "",
+    },
+  ];
+  const made = { ...changes, early, late, away };
   return {
     ...made,
     approval,

@@ -1,7 +1,18 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Kubectl, KubectlFailed, NAMESPACE, run } from "./kubectl.ts";
+import {
+  eventually,
+  type Kubectl,
+  KubectlFailed,
+  NAMESPACE,
+  type Pod,
+  podsOf,
+  refOf,
+  run,
+  settled,
+  WORKLOADS,
+  type Workload,
+} from "./kubectl.ts";
 import { replaceCertificates, replaceKeyEncryptionKey, replaceRedisPassword } from "./replacements.ts";
-import { eventually, type Pod, podsOf, refOf, settled, WORKLOADS, type Workload } from "./workloads.ts";
 
 /** Something that happens to a running installation, until everything has settled. */
 export interface Disturbance {

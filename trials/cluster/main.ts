@@ -2,20 +2,20 @@ import { writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import {
+  applyTrial,
   assertReachable,
   chooseContext,
   contexts,
+  install,
   isInstalled,
   loadImage,
   makeCluster,
   TrialRefused,
 } from "./context.ts";
 import { type Disturbance, disturbances, imageOf } from "./disturbances.ts";
-import { applyTrial, install } from "./install.ts";
-import { createKubectl, KubectlFailed } from "./kubectl.ts";
+import { createKubectl, KubectlFailed, WORKLOADS, type Workload } from "./kubectl.ts";
+import { type RunningLoad, startLoad } from "./load-pod.ts";
 import { failureSummary, hasFailed, type Result, resultOf, table } from "./report.ts";
-import { type RunningLoad, startLoad } from "./running-load.ts";
-import { WORKLOADS, type Workload } from "./workloads.ts";
 
 /** `npm run trial -- cluster`: see trials/cluster/README.md. Ends with 1 if a call failed or a disturbance did not come to its end. */
 

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type TrialSecret, trialSecrets } from "#deploy/k8s/trial-secrets.ts";
 import { randomPassword } from "#deploy/local/private-file.ts";
 import type { Kubectl } from "./kubectl.ts";
-import { eventually, podsOf, refOf, settled, type Workload } from "./workloads.ts";
+import { eventually, podsOf, refOf, settled, type Workload } from "./kubectl.ts";
 
 /** Processes read their certificates again every 30 s. */
 const CERTIFICATES_READ_MS = 35_000;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { changedBy } from "./install.ts";
+import { changedBy } from "./context.ts";
 import { BUCKETS_MS, parseLoadLines } from "./load-lines.ts";
 import { failureSummary, hasFailed, resultOf, table } from "./report.ts";
 

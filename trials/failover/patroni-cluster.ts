@@ -4,13 +4,13 @@ import { closeSync, existsSync, openSync, readdirSync, readFileSync } from "node
 import { chmod, chown, copyFile, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { get } from "node:http";
 import { delimiter, join, resolve } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { NOBODY } from "#deploy/local/postgres/embedded-postgres.ts";
 import { connectTo } from "#deploy/local/postgres/ensure-database.ts";
 import { randomPassword } from "#deploy/local/private-file.ts";
-import { DATA_ROOT } from "#tests/support/system/data-root.ts";
+import { DATA_ROOT } from "#tests/support/database/postgres-test-server.ts";
 import { type FaultyEdge, openEdge } from "#tests/support/system/faulty-edge.ts";
 import { freePort } from "#tests/support/system/free-port.ts";
+import { until } from "../support.ts";
 
 const CONFIGURATION = resolve(import.meta.dirname, "..", "..", "deploy", "high-availability");
 const NAMES = ["a", "b", "c"] as const;
@@ -19,8 +19,6 @@ const PROGRAMS = ["patroni", "etcd", "haproxy"] as const;
 const PROGRAM_FOLDERS = [...(process.env.PATH ?? "").split(delimiter), "/usr/sbin", "/sbin"];
 /** Patroni needs more of PostgreSQL than the tests' embedded one has: pg_basebackup, pg_rewind, pg_controldata. */
 const POSTGRES_FOLDERS = ["18", "17", "16", "15"].map((version) => `/usr/lib/postgresql/${version}/bin`);
-const PATIENCE_MS = 180_000;
-const POLL_MS = 50;
 const SUPERUSER = "postgres";
 
 type NodeName = (typeof NAMES)[number];
@@ -388,16 +386,4 @@ function statusOf(port: number, path: string): Promise<number> {
 async function readCluster(port: number): Promise<{ role: string; state: string }[]> {
   const answer = await fetch(`http://127.0.0.1:${port}/cluster`, { signal: AbortSignal.timeout(2_000) });
   return ((await answer.json()) as { members: { role: string; state: string }[] }).members;
-}
-
-async function until<T>(
-  what: string,
-  look: () => Promise<T | undefined | false>,
-  patienceMs = PATIENCE_MS,
-): Promise<T> {
-  for (const endMs = performance.now() + patienceMs; ; await sleep(POLL_MS)) {
-    const found = await look().catch(() => undefined);
-    if (found !== undefined && found !== false) return found;
-    if (performance.now() > endMs) throw new Error(`${what}: not in time`);
-  }
 }

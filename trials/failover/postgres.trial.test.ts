@@ -10,8 +10,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { connectTo } from "#deploy/local/postgres/ensure-database.ts";
 import { apiClient } from "#tests/support/people/api-client.ts";
-import { seededRandom } from "#tests/support/system/crash-clients.ts";
 import { type CrashingSystem, startCrashingSystem } from "#tests/support/system/crashing-system.ts";
+import { say, seconds, seededRandom } from "../support.ts";
 import { FailoverLoad, isAcknowledged } from "./failover-load.ts";
 import {
   type ClusterNode,
@@ -316,9 +316,3 @@ const routes = (port: number) => `routes:
     methods:
       POST: { roles: [USER], action: pay.create, approval: { fields: [/amount, /reference] } }
 `;
-
-const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`;
-
-function say(line: string): void {
-  process.stdout.write(`${line}\n`);
-}

@@ -3,11 +3,11 @@ import { once } from "node:events";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { launch } from "#tests/support/database/redis.ts";
 import { type FaultyEdge, openEdge } from "#tests/support/system/faulty-edge.ts";
 import { freePort } from "#tests/support/system/free-port.ts";
+import { until } from "../support.ts";
 
 const CONFIGURATION = resolve(import.meta.dirname, "..", "..", "deploy", "high-availability");
 const NAMES = ["a", "b", "c"] as const;
@@ -15,8 +15,6 @@ const NAMES = ["a", "b", "c"] as const;
 const PRIMARY_NAME = "gatehouse";
 /** The source of what servers and sentinels say to each other: so that they can be cut off from each other alone. */
 const PEERS = "127.0.7.";
-const PATIENCE_MS = 120_000;
-const POLL_MS = 50;
 
 export interface SentinelNode {
   name: (typeof NAMES)[number];
@@ -252,12 +250,4 @@ async function killChild(child: ChildProcess): Promise<void> {
   const gone = once(child, "exit");
   child.kill("SIGKILL");
   await gone;
-}
-
-async function until<T>(what: string, find: () => Promise<T | undefined>): Promise<T> {
-  for (const endMs = performance.now() + PATIENCE_MS; ; await sleep(POLL_MS)) {
-    const found = await find();
-    if (found !== undefined) return found;
-    if (performance.now() > endMs) throw new Error(`waited for ${what}`);
-  }
 }

@@ -8,8 +8,9 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { findRedisProgram } from "#tests/support/database/redis.ts";
 import { apiClient } from "#tests/support/people/api-client.ts";
 import { dpopClient } from "#tests/support/people/dpop-client.ts";
-import { seededRandom } from "#tests/support/system/crash-clients.ts";
 import { type CrashingSystem, startCrashingSystem } from "#tests/support/system/crashing-system.ts";
+import { UNTHROTTLED } from "../chaos/system-under-load.ts";
+import { say, seconds, seededRandom } from "../support.ts";
 import { type RedisSentinels, type SentinelNode, startRedisSentinels } from "./redis-sentinels.ts";
 
 const ROUNDS = Number(process.env.REDIS_FAILOVER_ROUNDS ?? 10);
@@ -107,9 +108,7 @@ describe.skipIf(program === undefined)("three Redis under three sentinels", () =
       }),
       ...(name.startsWith("identity") && {
         THROTTLE_REPLICAS: "2",
-        THROTTLE_CALL_NETWORK_BUDGET: "1000000",
-        THROTTLE_NETWORK_BUDGET: "1000000",
-        THROTTLE_LOGIN_BUDGET: "1000000",
+        ...UNTHROTTLED,
       }),
     };
   }
@@ -407,9 +406,3 @@ const routes = (port: number) => {
     `  - { prefix: ${prefix}, upstream: "http://127.0.0.1:${port}", methods: { GET: { roles: [USER] } }, rateLimit: ${JSON.stringify({ perUser, perAddress: PLENTY, total: PLENTY })} }\n`;
   return `routes:\n${route("/free", PLENTY)}${route("/limited", LIMIT)}`;
 };
-
-const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`;
-
-function say(line: string): void {
-  process.stdout.write(`${line}\n`);
-}

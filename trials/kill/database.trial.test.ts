@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "#deploy/local/postgres/embedded-postgres.ts";
 import { connectTo } from "#deploy/local/postgres/ensure-database.ts";
 import { randomPassword } from "#deploy/local/private-file.ts";
-import { DATA_ROOT } from "#tests/support/system/data-root.ts";
+import { DATA_ROOT } from "#tests/support/database/postgres-test-server.ts";
 import { freePort } from "#tests/support/system/free-port.ts";
 import type { TransactionCounts } from "./transaction-load.ts";
 

@@ -10,11 +10,12 @@ import { newCallContext } from "#kit/rpc/call-context.ts";
 import { callUnary, createRpcClient } from "#kit/rpc/rpc-client.ts";
 import { IdentityServiceClient } from "#proto/gatehouse/identity/v1/identity_service.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
+import { DATA_ROOT } from "#tests/support/database/postgres-test-server.ts";
 import { allMails } from "#tests/support/people/mailbox.ts";
-import { BARE_ENVIRONMENT } from "#tests/support/system/bare-environment.ts";
 import { createTestCertificates, type TestCertificates } from "#tests/support/system/certificates.ts";
-import { DATA_ROOT } from "#tests/support/system/data-root.ts";
 import { freePort } from "#tests/support/system/free-port.ts";
+import { BARE_ENVIRONMENT } from "#tests/support/system/system.ts";
+import { seededRandom } from "../support.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 const KILLS = 4;
@@ -92,17 +93,6 @@ async function startIdentity(): Promise<ChildProcess> {
   return child;
 }
 
-/** A small generator (mulberry32), so that a run can be repeated as far as the moments of the kills go. */
-function randomOf(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 /**
  * Registers accounts in sequence until the signal aborts.
  *
@@ -146,7 +136,7 @@ test("killed with -9 at any moment, identity-service loses no mail of an answere
 }, async () => {
   const seed = Number(process.env.SEED ?? randomInt(2 ** 31));
   process.stdout.write(`mail-kill: SEED=${seed}\n`);
-  const random = randomOf(seed);
+  const random = seededRandom(seed);
   const acknowledged: string[] = [];
   /** How often each was on its way at a kill. */
   const inFlight = new Map<string, number>();

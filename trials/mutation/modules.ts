@@ -73,7 +73,6 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
   },
   login: {
     mutate: identity(
-      "begin-mfa-challenge",
       "complete-login",
       "change-password-at-login",
       "complete-mfa-login",
@@ -94,7 +93,7 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
     ),
   },
   owner: {
-    mutate: identity("other-admin", "prove-owner", "reauthenticate"),
+    mutate: identity("last-admin", "prove-owner", "reauthenticate"),
     tests: testsIn(
       "identity-service",
       "prove-owner",
@@ -113,7 +112,7 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
       "mail-a-link",
       "make-link",
       "reset-password",
-      "undo-email-change",
+      "undo-change",
       "use-link",
       "verify-email",
     ),
@@ -130,7 +129,7 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
       "mfa-token",
       "mfa-tries",
       "recovery-code",
-      "regenerate-recovery-codes",
+      "give-recovery-codes",
       "totp",
       "totp-secret",
     ),

@@ -14,11 +14,10 @@ import { demoIssuer, type ProcessSpec, processPlan } from "#deploy/local/process
 import { untilReady } from "#deploy/local/readiness.ts";
 import { ensureSecrets, firstAdministrator, secretFile } from "#deploy/local/secrets.ts";
 import { readSettings } from "#deploy/local/settings.ts";
-import { BARE_ENVIRONMENT } from "#tests/support/system/bare-environment.ts";
-import { DATA_ROOT } from "#tests/support/system/data-root.ts";
+import { DATA_ROOT } from "#tests/support/database/postgres-test-server.ts";
 import { freePort } from "#tests/support/system/free-port.ts";
-import { ADMIN, freePorts, type PortName } from "#tests/support/system/system.ts";
-import { PLENTY, UNLIMITED } from "../chaos/system-under-load.ts";
+import { ADMIN, BARE_ENVIRONMENT, freePorts, type PortName } from "#tests/support/system/system.ts";
+import { routesTo, UNLIMITED, UNTHROTTLED } from "../chaos/system-under-load.ts";
 import { type Balancer, startBalancer } from "./balancer.ts";
 import { ROOT, type Version } from "./version.ts";
 
@@ -232,9 +231,7 @@ export class Fleet {
             HEALTH_ADDRESS: `${host}:${portOf("HEALTH_ADDRESS")}`,
             OPERATIONS_ADDRESS: `${host}:${portOf("OPERATIONS_ADDRESS")}`,
             DRAIN_DELAY_MS: String(KNOWN_MS),
-            THROTTLE_CALL_NETWORK_BUDGET: "1000000",
-            THROTTLE_NETWORK_BUDGET: "1000000",
-            THROTTLE_LOGIN_BUDGET: "1000000",
+            ...UNTHROTTLED,
             ...(part === "identity-service"
               ? { SMTP_URL: `smtp://127.0.0.1:${this.#options.smtpPort}` }
               : {}),
@@ -368,7 +365,7 @@ async function fillHome(
     clientSecretFile: secretFile(home, "demo-client-secret"),
   };
   await writeFile(home.providersFile, stringify({ providers: [provider] }));
-  await writeFile(home.routesFile, routes(upstreamPort));
+  await writeFile(home.routesFile, routesTo(upstreamPort));
   const secretSha256 = createHash("sha256").update(introspectionSecret).digest("hex");
   await writeFile(introspectionFile(home), stringify({ clients: [{ id: "rolling", secretSha256 }] }));
 }
@@ -391,13 +388,4 @@ function lastLines(folder: string, name: string): string {
   } catch {
     return "(none)";
   }
-}
-
-function routes(port: number): string {
-  const common = `upstream: "http://127.0.0.1:${port}", timeoutMs: 3000, rateLimit: ${PLENTY}`;
-  const approval = "approval: { fields: [/amount, /reference] }";
-  return `routes:
-  - { prefix: /pay, ${common}, methods: { GET: { roles: [USER] }, POST: { roles: [USER], action: pay.create } } }
-  - { prefix: /approved, ${common}, methods: { POST: { roles: [USER], action: approved.create, ${approval} } } }
-`;
 }

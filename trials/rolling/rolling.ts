@@ -5,13 +5,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { startTestSmtp } from "#identity-service/testing/test-smtp.ts";
 import { findRedisProgram, startRedis } from "#tests/support/database/redis.ts";
-import { seededRandom } from "#tests/support/system/crash-clients.ts";
+import { quantile } from "../bench/support/workbench.ts";
 import type { World } from "../chaos/clients.ts";
 import type { Call, History } from "../chaos/history.ts";
-import { readHistory } from "../chaos/read-history.ts";
+import { readHistory } from "../chaos/history.ts";
 import { judge } from "../chaos/rules.ts";
-import { keepResetTokens, logInAtProvider, proveAddress } from "../chaos/system-under-load.ts";
-import { startUpstream } from "../chaos/upstream.ts";
+import { newWorld, startUpstream } from "../chaos/system-under-load.ts";
+import { say } from "../support.ts";
 import { type Fleet, startFleet } from "./fleet.ts";
 import { isFailed, runLoad, wasKilled } from "./load.ts";
 import { ROUNDS, type Round } from "./rounds.ts";
@@ -53,16 +53,7 @@ async function main(): Promise<boolean> {
   });
   const end = new AbortController();
   try {
-    const world: World = {
-      urls: [fleet.url],
-      random: seededRandom(1),
-      calls: [],
-      signal: end.signal,
-      resetToken: keepResetTokens(smtp),
-      proveAddress: (userId) => proveAddress(fleet, userId),
-      logInAtProvider,
-      ghosts: [],
-    };
+    const world = newWorld(fleet, { urls: [fleet.url], seed: 1, signal: end.signal, smtp });
     const load = runLoad(world, fleet, Number(values.sessions)).then(endedEarly);
     load.catch(() => undefined); // the race reports it
     await Promise.race([carryOutAll(fleet, { old, next }, world), load, interrupted()]);
@@ -108,13 +99,13 @@ function report(name: string, fromMs: number, calls: readonly Call[], kills: Fle
   const own = calls.filter(({ endMs }) => endMs >= fromMs);
   const failed = own.filter(isFailed);
   const bad = failed.filter((call) => !wasKilled(call, kills));
-  const times = own.map(({ startMs, endMs }) => endMs - startMs).sort((a, b) => a - b);
-  const at = (share: number) => Math.round(times[Math.floor(times.length * share)] ?? 0);
+  const times = own.map(({ startMs, endMs }) => endMs - startMs);
+  const at = (share: number) => (times.length === 0 ? 0 : Math.round(quantile(times, share)));
   const slow = times.filter((time) => time > DEFAULT_BUDGET_MS).length;
   say(
     `${name}: ${own.length} calls, ${Math.round(own.length / seconds)}/s, ${bad.length} failed, ` +
       `${failed.length - bad.length} under way at a kill, p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, ` +
-      `longest ${Math.round(times.at(-1) ?? 0)} ms, ${slow} over ${DEFAULT_BUDGET_MS} ms`,
+      `longest ${at(1)} ms, ${slow} over ${DEFAULT_BUDGET_MS} ms`,
   );
 }
 
@@ -149,10 +140,6 @@ async function interrupted(): Promise<never> {
 
 function endedEarly(): never {
   throw new Error("the load has ended by itself");
-}
-
-function say(text: string): void {
-  process.stdout.write(`${text}\n`);
 }
 
 if (values.help) say(USAGE);

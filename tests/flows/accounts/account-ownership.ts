@@ -1,8 +1,7 @@
 import { generateSync } from "otplib";
 import { beforeAll, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { type ApiClient, apiClient, patientFetch } from "../../support/people/api-client.ts";
 import { linkIn, mailAbout } from "../../support/people/mailbox.ts";
-import { patientFetch } from "../../support/people/patient-fetch.ts";
 import { proveAddress, verificationToken } from "../../support/people/verified-user.ts";
 import { oneSystem } from "../../support/system/one-system.ts";
 import type { System } from "../../support/system/system.ts";

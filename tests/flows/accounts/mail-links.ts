@@ -1,8 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { beforeAll, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { type ApiClient, apiClient, patientFetch } from "../../support/people/api-client.ts";
 import { linkIn, mailAbout, mailsTo } from "../../support/people/mailbox.ts";
-import { patientFetch } from "../../support/people/patient-fetch.ts";
 import { proveAddress } from "../../support/people/verified-user.ts";
 import { oneSystem } from "../../support/system/one-system.ts";
 import { ADMIN, readLog, type System } from "../../support/system/system.ts";

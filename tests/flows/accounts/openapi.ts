@@ -3,7 +3,7 @@ import { beforeAll, expect, test } from "vitest";
 import { accountTour } from "#clients/examples/typescript-client/account-tour.ts";
 import type { OpenApiDocument } from "#gateway/openapi/openapi-document.ts";
 import { type ContractChecker, contractChecker } from "../../support/house/openapi-answers.ts";
-import { patientFetch } from "../../support/people/patient-fetch.ts";
+import { patientFetch } from "../../support/people/api-client.ts";
 import { verificationToken } from "../../support/people/verified-user.ts";
 import { oneSystem } from "../../support/system/one-system.ts";
 import { ADMIN, type System } from "../../support/system/system.ts";

@@ -3,9 +3,9 @@ import { generateSync } from "otplib";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { buildClient } from "#clients/browser/build.ts";
-import { serveBlankPage } from "../../support/browser/blank-page.ts";
 import { CHROMIUM } from "../../support/browser/chromium.ts";
 import {
+  addPasskey,
   endsOf,
   inTab,
   logIn,
@@ -13,9 +13,11 @@ import {
   openTab,
   refreshes,
   resume,
+  serveBlankPage,
   sum,
   tokenAfter,
 } from "../../support/browser/library-tab.ts";
+import { addAuthenticator } from "../../support/browser/virtual-authenticator.ts";
 import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
 import { proveAddress } from "../../support/people/verified-user.ts";
 import { oneSystem } from "../../support/system/one-system.ts";
@@ -184,30 +186,9 @@ test.skipIf(CHROMIUM === undefined)("a passkey that was added by the library log
   await proveAddress(system, api, user);
   // Passkeys are of the gateway's own origin here.
   const page = await newTab([], gateway);
-  const devtools = await context.newCDPSession(page);
-  await devtools.send("WebAuthn.enable");
-  await devtools.send("WebAuthn.addVirtualAuthenticator", {
-    options: {
-      protocol: "ctap2",
-      transport: "internal",
-      hasResidentKey: true,
-      hasUserVerification: true,
-      isUserVerified: true,
-      automaticPresenceSimulation: true,
-    },
-  });
+  await addAuthenticator(page);
   expect(await logIn(page, user)).toMatchObject({ step: "done" });
-  const added = await page.evaluate(`(async () => {
-    const post = (path, body) => client.fetch(path, {
-      method: "POST",
-      ...(body && { headers: { "content-type": "application/json" }, body: JSON.stringify(body) }),
-    });
-    const { data } = await (await post("/auth/passkeys/options")).json();
-    const publicKey = PublicKeyCredential.parseCreationOptionsFromJSON(data);
-    const credential = await navigator.credentials.create({ publicKey });
-    return (await post("/auth/passkeys", { response: credential.toJSON(), name: "This browser" })).status;
-  })()`);
-  expect(added).toBe(201);
+  expect(await addPasskey(page)).toBe(201);
   await inTab(page, (own) => own.client.logout(), null);
   const entered = await inTab(page, (own) => own.client.loginWithPasskey(), null);
   expect(entered).toMatchObject({ step: "done", user: { email: user.email } });

@@ -16,7 +16,7 @@ import {
 } from "../../support/browser/portal.ts";
 import { addAuthenticator } from "../../support/browser/virtual-authenticator.ts";
 import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
-import { evilProvider, sendBack } from "../../support/people/evil-provider.ts";
+import { evilProvider, sendBack } from "../../support/people/hostile-provider.ts";
 import { proveAddress } from "../../support/people/verified-user.ts";
 import { oneSystem } from "../../support/system/one-system.ts";
 import { ADMIN, type System } from "../../support/system/system.ts";

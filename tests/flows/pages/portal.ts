@@ -1,7 +1,6 @@
 import { type Browser, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { CHROMIUM } from "../../support/browser/chromium.ts";
-import { debuggerOf } from "../../support/browser/debugger.ts";
+import { CHROMIUM, debuggerOf } from "../../support/browser/chromium.ts";
 import {
   closeVisit,
   expectSound,

@@ -1,5 +1,6 @@
 import { accessSync, constants, existsSync } from "node:fs";
 import { join } from "node:path";
+import type { CDPSession, Page } from "playwright-core";
 
 /** Where a Chromium is installed. Undefined: its tests are skipped. */
 export const CHROMIUM = ["chromium", "chromium-browser", "google-chrome"]
@@ -13,4 +14,13 @@ function isExecutable(path: string): boolean {
   } catch {
     return false;
   }
+}
+
+const sessions = new WeakMap<Page, Promise<CDPSession>>();
+
+/** One session with Chromium's debugger for each page: the end of any takes the page's virtual authenticators away. */
+export function debuggerOf(page: Page): Promise<CDPSession> {
+  const known = sessions.get(page) ?? page.context().newCDPSession(page);
+  sessions.set(page, known);
+  return known;
 }

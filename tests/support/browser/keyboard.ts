@@ -1,6 +1,6 @@
 import type { Locator, Page } from "playwright-core";
 import { expect } from "vitest";
-import { debuggerOf } from "./debugger.ts";
+import { debuggerOf } from "./chromium.ts";
 
 const MAX_PRESSES = 40;
 /** Fields of dates have a stop for each of their parts. */

@@ -140,3 +140,32 @@ export async function openLossyWay(system: System): Promise<LossyWay> {
   const { port } = server.address() as AddressInfo;
   return { origin: `http://localhost:${port}`, plan, holding: held.promise, server };
 }
+
+/**
+ * An application of its own origin, as far as browsers are concerned: an empty page, on 127.0.0.1 and `localhost`.
+ * @param script served as `/client.js`.
+ */
+export async function serveBlankPage(port: number, script = ""): Promise<Server> {
+  const server = createServer(({ url }, response) => {
+    const isScript = url === "/client.js";
+    response.setHeader("content-type", isScript ? "text/javascript" : "text/html");
+    response.end(isScript ? script : "<!doctype html><title>app</title>");
+  });
+  server.listen(port, "127.0.0.1");
+  await once(server, "listening");
+  return server;
+}
+
+/** By the page's own calls, on the device that it has. @returns the status of the answer. */
+export function addPasskey(page: Page): Promise<unknown> {
+  return page.evaluate(`(async () => {
+    const post = (path, body) => client.fetch(path, {
+      method: "POST",
+      ...(body && { headers: { "content-type": "application/json" }, body: JSON.stringify(body) }),
+    });
+    const { data } = await (await post("/auth/passkeys/options")).json();
+    const publicKey = PublicKeyCredential.parseCreationOptionsFromJSON(data);
+    const credential = await navigator.credentials.create({ publicKey });
+    return (await post("/auth/passkeys", { response: credential.toJSON(), name: "This browser" })).status;
+  })()`);
+}

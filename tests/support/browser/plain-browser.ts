@@ -1,21 +1,33 @@
-import { patientFetch } from "../people/patient-fetch.ts";
+import { patientFetch } from "../people/api-client.ts";
 
-/** A browser as far as redirects and cookies go. */
-export function plainBrowser(fetch = patientFetch) {
+/** A browser as far as redirects and cookies go. @param kept cookies that it has already, as `Set-Cookie` has them, by origin. */
+export function plainBrowser(fetch = patientFetch, kept: Record<string, readonly string[]> = {}) {
   const jars = new Map<string, Map<string, string>>();
-  return async (url: string, method: "GET" | "POST" = "GET") => {
-    const { origin } = new URL(url);
+  const keep = (origin: string, lines: readonly string[]) => {
     const jar = jars.get(origin) ?? new Map<string, string>();
     jars.set(origin, jar);
-    const cookie = [...jar].map(([name, value]) => `${name}=${value}`).join("; ");
-    const response = await fetch(url, { method, headers: { cookie }, redirect: "manual" });
-    for (const line of response.headers.getSetCookie()) {
+    for (const line of lines) {
       const [pair = ""] = line.split(";");
       jar.set(pair.slice(0, pair.indexOf("=")), pair.slice(pair.indexOf("=") + 1));
     }
+    return jar;
+  };
+  for (const [origin, lines] of Object.entries(kept)) keep(origin, lines);
+  return async (url: string, method: "GET" | "POST" = "GET") => {
+    const { origin } = new URL(url);
+    const cookie = [...keep(origin, [])].map(([name, value]) => `${name}=${value}`).join("; ");
+    const response = await fetch(url, { method, headers: { cookie }, redirect: "manual" });
+    keep(origin, response.headers.getSetCookie());
     const location = response.headers.get("location");
     return { response, next: location === null ? "" : new URL(location, url).href };
   };
 }
 
 export type PlainBrowser = ReturnType<typeof plainBrowser>;
+
+/** Chooses a user at the demo provider. @returns the callback of the gateway, which nobody has visited yet. */
+export async function chooseAtProvider(browser: PlainBrowser, start: string, user: string): Promise<string> {
+  const page = (await browser(start)).next;
+  await browser(page);
+  return (await browser((await browser(`${page}/${user}`, "POST")).next)).next;
+}

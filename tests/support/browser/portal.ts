@@ -4,7 +4,7 @@ import type { Browser, BrowserContext, BrowserContextOptions, Page, Request } fr
 import { expect, onTestFailed, TestRunner } from "vitest";
 import { linkIn, mailAbout } from "../people/mailbox.ts";
 import { allLogs, type System } from "../system/system.ts";
-import { debuggerOf } from "./debugger.ts";
+import { debuggerOf } from "./chromium.ts";
 import { type BrowserSecrets, noteSecrets } from "./secrets-of-browser.ts";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");

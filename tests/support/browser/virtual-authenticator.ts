@@ -1,5 +1,5 @@
 import type { Page } from "playwright-core";
-import { debuggerOf } from "./debugger.ts";
+import { debuggerOf } from "./chromium.ts";
 
 /** A device that holds passkeys, as Chromium's debugger offers it. */
 export interface VirtualAuthenticator {

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { SHIPPED_ACCESS_FILE } from "#access-file/access-config.ts";
 import { parseAccessFile } from "#access-file/access-file.ts";
@@ -95,4 +95,9 @@ function mayCall(rules: AccessTable, { auth, permissions = [] }: Row, role: stri
   if (auth === "service") return false;
   if (typeof auth === "object") return auth.roles.includes(role);
   return permissions.every((permission) => rules.holds(role, permission));
+}
+
+// `npm run generate:api`.
+if (import.meta.main) {
+  for (const [file, text] of Object.entries(await ownRoutesFiles())) writeFileSync(join(ROOT, file), text);
 }

@@ -8,9 +8,8 @@ import { type EmbeddedPostgres, startEmbeddedPostgres } from "#deploy/local/post
 import { type ProcessSpec, processPlan } from "#deploy/local/processes.ts";
 import { untilReady } from "#deploy/local/readiness.ts";
 import { readSettings } from "#deploy/local/settings.ts";
-import { BARE_ENVIRONMENT } from "./bare-environment.ts";
 import { freePort } from "./free-port.ts";
-import { type PortName, type SystemOptions, startSystem } from "./system.ts";
+import { BARE_ENVIRONMENT, type PortName, type SystemOptions, startSystem } from "./system.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..", "..");
 const READY_TIMEOUT_MS = 120_000;

@@ -7,9 +7,9 @@ import { openHome } from "#deploy/local/home.ts";
 import { processPlan } from "#deploy/local/processes.ts";
 import { untilReady } from "#deploy/local/readiness.ts";
 import { readSettings } from "#deploy/local/settings.ts";
-import { BARE_ENVIRONMENT } from "./bare-environment.ts";
 import { freePort } from "./free-port.ts";
 import type { System } from "./system.ts";
+import { BARE_ENVIRONMENT } from "./system.ts";
 
 /** Of all gateways, as behind a balancer. */
 export const PUBLIC_HOST = "api.gatehouse.test";

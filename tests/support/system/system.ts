@@ -2,8 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
-import { BARE_ENVIRONMENT } from "./bare-environment.ts";
-import { DATA_ROOT } from "./data-root.ts";
+import { DATA_ROOT } from "../database/postgres-test-server.ts";
 import { freePort } from "./free-port.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..", "..");
@@ -171,3 +170,9 @@ async function writeHome(home: string, files: Record<string, string>): Promise<v
     await writeFile(join(home, name), text, { mode: 0o600 });
   }
 }
+
+/** For a program that a test starts: nothing of the tests' own environment, and what Node has compiled before. */
+export const BARE_ENVIRONMENT = {
+  PATH: process.env.PATH ?? "",
+  NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? join(ROOT, "node_modules", ".cache", "gatehouse"),
+};
