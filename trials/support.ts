@@ -11,16 +11,19 @@ export function seededRandom(seed: number): () => number {
   };
 }
 
-/** What `look` finds, asked again and again; a failure of it is nothing found. @throws with `what`, if it is not found in time. */
+/** What `look` finds, asked again and again, also after it failed. @throws with `what` and its last failure, if nothing is found in time. */
 export async function until<T>(
   what: string,
   look: () => Promise<T | undefined | false>,
   patienceMs = 180_000,
 ): Promise<T> {
   for (const endMs = performance.now() + patienceMs; ; await sleep(50)) {
-    const found = await look().catch(() => undefined);
+    let failure: unknown;
+    const found = await look().catch((error) => {
+      failure = error;
+    });
     if (found !== undefined && found !== false) return found;
-    if (performance.now() > endMs) throw new Error(`${what}: not in time`);
+    if (performance.now() > endMs) throw new Error(`${what}: not in time`, { cause: failure });
   }
 }
 

@@ -25,7 +25,7 @@ export function plainBrowser(fetch = patientFetch, kept: Record<string, readonly
 
 export type PlainBrowser = ReturnType<typeof plainBrowser>;
 
-/** Chooses a user at the demo provider. @returns the callback of the gateway, which nobody has visited yet. */
+/** Logs a user in at the demo provider. @returns the address of the gateway to which the provider redirects; it is not called. */
 export async function chooseAtProvider(browser: PlainBrowser, start: string, user: string): Promise<string> {
   const page = (await browser(start)).next;
   await browser(page);

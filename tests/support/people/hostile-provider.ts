@@ -190,14 +190,17 @@ const NAME = "evil";
 
 let running: HostileProvider | undefined;
 
-/** A second identity provider beside the demo one, whose name its operator did not choose well. @returns files of the home. */
+/** A second identity provider beside the demo one, shown by this name, which may be hostile. @returns files of the home. */
 export async function homeWithEvilProvider(
   displayName: string,
 ): Promise<NonNullable<SystemOptions["files"]>> {
   const provider = await startHostileProvider();
   running = provider;
   const evil = {
-    ...{ name: NAME, displayName, issuer: provider.issuer, clientId: CLIENT.id },
+    name: NAME,
+    displayName,
+    issuer: provider.issuer,
+    clientId: CLIENT.id,
     clientSecretFile: "evil-client-secret",
   };
   return ({ DEMO_PROVIDER_PORT }) => ({
@@ -205,8 +208,11 @@ export async function homeWithEvilProvider(
     "providers.yaml": stringify({
       providers: [
         {
-          ...{ name: "demo", displayName: "Demo", issuer: `http://127.0.0.1:${DEMO_PROVIDER_PORT}` },
-          ...{ clientId: "gatehouse", clientSecretFile: "secrets/demo-client-secret" },
+          name: "demo",
+          displayName: "Demo",
+          issuer: `http://127.0.0.1:${DEMO_PROVIDER_PORT}`,
+          clientId: "gatehouse",
+          clientSecretFile: "secrets/demo-client-secret",
         },
         evil,
       ],

@@ -25,7 +25,7 @@ const PAPERS = [
   ...["node", "go", "python", "java"].map((language) => `clients/${language}/README.md`),
 ];
 
-/** The program that a paper for developers of services calls by this name. @throws if there is none. */
+/** The sample program of this name in the papers for developers of services. @throws if there is none. */
 export async function programOfPaper(name: string): Promise<string> {
   const papers = await Promise.all(PAPERS.map((paper) => readFile(join(ROOT, paper), "utf8")));
   const program = papers
