@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { BlockList, isIP } from "node:net";
 import { z } from "zod";
-import { accessConfig } from "#access-file/access-config.ts";
+import { accessConfig } from "#access-file/access-file.ts";
 import { spoolConfig } from "#audit-client/spool/audit-spool.ts";
 import {
   addressSchema,

@@ -9,7 +9,7 @@ import { DomainError } from "#kit/values/errors.ts";
 import type { TokenPair as TokenPairMessage } from "#proto/gatehouse/token/v1/principal.ts";
 import type { Session, SessionServiceServer } from "#proto/gatehouse/token/v1/session_service.ts";
 import { acrOf, parseAcr } from "#token-client/assurance.ts";
-import type { RevocationCause } from "./revocations/revocation-event.ts";
+import type { EventCause } from "./events/security-event-store.ts";
 import { provenField } from "./rows/confirmation.ts";
 import { listLiveSessions, type SessionRow } from "./rows/session-store.ts";
 import { type IssueSessionDeps, issueSession } from "./sessions/issue-session.ts";
@@ -121,7 +121,7 @@ function encodeCursor({ beganAt, sessionId }: SweepPosition): string {
   return `${beganAt.getTime()}.${sessionId}`;
 }
 
-function causeOf(context: RpcContext): RevocationCause {
+function causeOf(context: RpcContext): EventCause {
   return { person: context.person, requestId: context.requestId, traceId: traceIdOf(context) };
 }
 

@@ -8,9 +8,7 @@ import { emptyWireEntry, fromWireEntry } from "../entries/entry-rpc.ts";
 import { refused } from "../entries/refused.ts";
 import { mapInOrder } from "./map-in-order.ts";
 import { createProducerOrder } from "./producer-order.ts";
-import type { ProducerPresence } from "./producer-presence.ts";
 import type { EntryRecorder } from "./record-entries.ts";
-import { untilAborted } from "./until-aborted.ts";
 
 export const AUDIT_CALLERS: Callers<AuditServiceServer> = {
   record: ["gateway", "identity-service", "token-service"],
@@ -75,4 +73,54 @@ function producedEntries(request: RecordRequest, producerName: string, receivedA
       receivedAt,
     ),
   );
+}
+
+interface ProducerPresence {
+  /** Called for each stream. Returns the function that ends its presence. */
+  enter(producerId: string): () => void;
+  present(): string[];
+}
+
+export function createProducerPresence(): ProducerPresence {
+  const streams = new Map<string, number>();
+  return {
+    enter(given) {
+      const producerId = given.toLowerCase();
+      streams.set(producerId, (streams.get(producerId) ?? 0) + 1);
+      return () => {
+        const left = (streams.get(producerId) ?? 1) - 1;
+        if (left > 0) streams.set(producerId, left);
+        else streams.delete(producerId);
+      };
+    },
+    present: () => [...streams.keys()],
+  };
+}
+
+/** Leaving a `for await` over a call would destroy it before its status is sent. */
+export async function* untilAborted<T>(
+  source: AsyncIterable<T>,
+  signal: AbortSignal,
+): AsyncGenerator<T, void> {
+  const iterator = source[Symbol.asyncIterator]();
+  while (!signal.aborted) {
+    const next = await nextOrAborted(iterator, signal);
+    if (next.done) return;
+    yield next.value;
+  }
+}
+
+/** Racing one long-lived promise would accumulate reactions. */
+function nextOrAborted<T>(
+  iterator: AsyncIterator<T>,
+  signal: AbortSignal,
+): Promise<IteratorResult<T, undefined>> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => resolve({ done: true, value: undefined });
+    signal.addEventListener("abort", onAbort, { once: true });
+    iterator
+      .next()
+      .then(resolve, reject)
+      .finally(() => signal.removeEventListener("abort", onAbort));
+  });
 }

@@ -6,15 +6,14 @@ import { HTTP_EARLY_HINTS } from "../edge/answers/http-errors.ts";
 import { answerHeaders } from "../edge/answers/standard-headers.ts";
 import { type AuditTrail, isOutcomeDue } from "../edge/audit.ts";
 import { breakOff } from "../edge/http-server.ts";
-import { ClientGone } from "../edge/request/client-gone.ts";
-import { type Completion, isClosed } from "../edge/request/completion.ts";
+import { ClientGone, type Completion, isClosed } from "../edge/request/completion.ts";
+import { askForBody, leavesUnread } from "../edge/request/request-body.ts";
 import {
   type Exchange,
   noteBreakOff,
   noteExchange,
   noteUncertainEffect,
 } from "../edge/request/request-state.ts";
-import { askForBody, leavesUnread } from "../edge/request/unread-body.ts";
 import type { StallWatch } from "../edge/stall-watch.ts";
 import type { Share } from "../limits/share-counts.ts";
 import type { ProxyRoute, ProxyTarget } from "../routing/proxy-table.ts";

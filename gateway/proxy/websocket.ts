@@ -10,8 +10,7 @@ import { isOriginAllowed } from "../edge/answers/cors.ts";
 import { HTTP_SWITCHING_PROTOCOLS } from "../edge/answers/http-errors.ts";
 import { answerHeaders } from "../edge/answers/standard-headers.ts";
 import { originForm } from "../edge/proofs/authority.ts";
-import { ClientGone } from "../edge/request/client-gone.ts";
-import type { Completion } from "../edge/request/completion.ts";
+import { ClientGone, type Completion } from "../edge/request/completion.ts";
 import {
   type Exchange,
   type GatewayApp,

@@ -1,4 +1,7 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { z } from "zod";
+import { ConfigError, readableFileSchema } from "#kit/config/config.ts";
 import { parseYamlFile } from "#kit/config/yaml-file.ts";
 import { PERMISSION_NAME, ROLE_NAME } from "#kit/values/access-names.ts";
 
@@ -144,3 +147,21 @@ function recordOf(value: unknown): Record<string, unknown> {
 function textsOf(value: unknown): string[] {
   return Array.isArray(value) ? value.map((each) => (typeof each === "string" ? each : "")) : [];
 }
+
+/** With the roles of Gatehouse itself. */
+export const SHIPPED_ACCESS_FILE = join(import.meta.dirname, "access.yaml");
+
+export const accessConfig = {
+  /** YAML: roles, their permissions and sessions. */
+  // The file is read again when it changes.
+  ACCESS_FILE: readableFileSchema.default(SHIPPED_ACCESS_FILE).transform((path, context) => {
+    const text = readFileSync(path, "utf8");
+    try {
+      return { path, text, access: parseAccessFile(text) };
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error;
+      context.addIssue({ code: "custom", message: error.message });
+      return z.NEVER;
+    }
+  }),
+};

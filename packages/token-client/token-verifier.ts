@@ -12,8 +12,8 @@ import {
   TokenServiceClient,
   type VerifyTokenResponse,
 } from "#proto/gatehouse/token/v1/token_service.ts";
-import { isApiKey } from "./api-key.ts";
 import { CLOCK_SKEW_S, parseAcr } from "./assurance.ts";
+import { isApiKey } from "./bearer-token.ts";
 import { CallShares, FORGERIES, type Place } from "./call-shares.ts";
 import { MAX_TOKEN_CHARACTERS, parseCompactJws } from "./compact-jws.ts";
 import type {

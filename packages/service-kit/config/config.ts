@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { parseEncryptionKey } from "../values/key-cipher.ts";
-import { isLoopback } from "../values/loopback.ts";
+import { isLoopback } from "../values/network-of.ts";
 import { databaseHosts } from "./database-hosts.ts";
 import { parseRedisUrl } from "./redis-url.ts";
 import { type FileContent, readAnyFile, readPrivateFile, secretProblem } from "./secret-file.ts";

@@ -7,10 +7,9 @@ import { createLogger, type DestinationStream, type Logger } from "../telemetry/
 import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
 import { type Repetition, repeat, untilSuccess } from "../telemetry/repeat.ts";
 import { startTraceExport, type TraceExportConfig, type TraceOrigin } from "../telemetry/trace-export.ts";
-import { BUILD } from "./build.ts";
 import { startHealthServer } from "./health-server.ts";
 import { Lifecycle } from "./lifecycle.ts";
-import { startOperationsServer } from "./operations-server.ts";
+import { BUILD, startOperationsServer } from "./operations-server.ts";
 
 interface ProcessConfig extends TraceExportConfig {
   LOG_LEVEL: string;

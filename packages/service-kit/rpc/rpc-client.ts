@@ -1,19 +1,19 @@
-import type {
-  CallOptions,
-  Client,
-  ClientDuplexStream,
-  ClientReadableStream,
-  ClientUnaryCall,
-  Metadata,
-  ServiceError,
+import {
+  type CallOptions,
+  type ChannelOptions,
+  type Client,
+  type ClientDuplexStream,
+  type ClientReadableStream,
+  type ClientUnaryCall,
+  experimental,
+  type Metadata,
+  type ServiceError,
 } from "@grpc/grpc-js";
 import { failureOf, startSpan } from "../telemetry/tracing.ts";
 import type { CallContext } from "./call-context.ts";
-import { pathOf } from "./grpc-js-internals.ts";
-import { LIMITED_CONNECT_TIME, limitConnectTime } from "./rpc-connect-timeout.ts";
+import { LIMITED_CONNECT_TIME, limitConnectTime, pathOf } from "./grpc-js-internals.ts";
 import { fromRpcError } from "./rpc-errors.ts";
 import { toMetadata } from "./rpc-metadata.ts";
-import { REPLICAS_SCHEME, registerReplicaResolver } from "./rpc-replicas.ts";
 import { channelCredentials, type ProcessCertificate } from "./rpc-tls.ts";
 
 export interface RpcClientOptions {
@@ -35,7 +35,42 @@ type ClientClass<C> = new (
   options?: ConstructorParameters<typeof Client>[2],
 ) => C;
 
-registerReplicaResolver();
+const REPLICAS_SCHEME = "replicas";
+
+const LOOK_UP_INTERVAL_MS = 5_000;
+
+type GrpcUri = Parameters<typeof experimental.createResolver>[0];
+type Listener = experimental.ResolverListener;
+
+/** grpc-js resolves only after a lost connection, so an added replica would get no calls. */
+class ReplicaResolver implements experimental.Resolver {
+  readonly #dns: experimental.Resolver;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(target: GrpcUri, listener: Listener, options: ChannelOptions) {
+    this.#dns = experimental.createResolver({ ...target, scheme: "dns" }, listener, options);
+  }
+
+  updateResolution(): void {
+    this.#dns.updateResolution();
+    this.#timer ??= setInterval(
+      () => this.#dns.updateResolution(),
+      LOOK_UP_INTERVAL_MS * (0.8 + Math.random() * 0.4),
+    ).unref();
+  }
+
+  destroy(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+    this.#dns.destroy();
+  }
+
+  static getDefaultAuthority(target: GrpcUri): string {
+    return target.path;
+  }
+}
+
+experimental.registerResolver(REPLICAS_SCHEME, ReplicaResolver);
 limitConnectTime();
 
 /** Connects on demand to all addresses, with mutual TLS. */
