@@ -52,8 +52,7 @@ import { acceptUpgrades, asksForWebSocket, WebSockets } from "./proxy/websocket.
 import { createKnownPaths, type KnownPaths } from "./routing/known-paths.ts";
 import { VERSION_PREFIXES } from "./routing/proxy-table.ts";
 import { assertRoutePolicy, createAdminPolicy } from "./routing/route-policy.ts";
-import type { JwksCache } from "./services/jwks-cache.ts";
-import { registerJwksRoute } from "./services/jwks-route.ts";
+import { type JwksCache, registerJwksRoute } from "./services/jwks-cache.ts";
 
 export interface GatewayDeps
   extends Omit<Backends, "tokens">,

@@ -1,11 +1,11 @@
 import { MAX_LENGTH } from "#audit-client/stream/audit-entry.ts";
 import { filterText, type RecordReading } from "#audit-client/stream/record-reading.ts";
 import type { Callers, Implementation } from "#kit/rpc/rpc-server.ts";
+import { invalidField } from "#kit/values/errors.ts";
 import type { AuditServiceServer, RecordRequest } from "#proto/gatehouse/audit/v1/audit_service.ts";
 import { cleanEntry } from "../entries/clean-entry.ts";
 import type { ProducedEntry } from "../entries/entry.ts";
 import { emptyWireEntry, fromWireEntry } from "../entries/entry-rpc.ts";
-import { refused } from "../entries/refused.ts";
 import { mapInOrder } from "./map-in-order.ts";
 import { createProducerOrder } from "./producer-order.ts";
 import type { EntryRecorder } from "./record-entries.ts";
@@ -45,7 +45,7 @@ export function createAuditRpc(deps: Deps): Implementation<AuditServiceServer> {
     },
     async eraseClaimedEmail({ email }, context) {
       if (email === "" || email.length > MAX_LENGTH.claimedEmail) {
-        throw refused("email", "out_of_range", `must have 1 to ${MAX_LENGTH.claimedEmail} characters`);
+        throw invalidField("email", "out_of_range", `must have 1 to ${MAX_LENGTH.claimedEmail} characters`);
       }
       const erasedEntries = await deps.eraseClaimedEmail(email);
       await deps.recordReading(context, {

@@ -17,8 +17,7 @@ import { routeIn } from "../edge/request/route.ts";
 import { optional, textField, textLike } from "../routing/fields.ts";
 import { answer, answersWith } from "../routing/route-docs.ts";
 import type { AdminPolicy } from "../routing/route-policy.ts";
-import { pageQuery } from "./page-query.ts";
-import { changeWithReason, reasonField } from "./reason-field.ts";
+import { changeWithReason, pageQuery, reasonField } from "./admin-fields.ts";
 
 const uuid = z.uuid().toLowerCase();
 const kindField = z.enum(["public_key", "secret", "api_key"]);

@@ -24,8 +24,7 @@ import { routeIn } from "../edge/request/route.ts";
 import { intLike, optional, textField, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
 import type { AdminPolicy } from "../routing/route-policy.ts";
-import { pageQuery } from "./page-query.ts";
-import { changeWithReason, reasonField as reason } from "./reason-field.ts";
+import { changeWithReason, pageQuery, reasonField as reason } from "./admin-fields.ts";
 import { toUserDetails, userDetailsAnswer } from "./user-details-answer.ts";
 
 const UserQuery = z.strictObject({

@@ -20,7 +20,6 @@ import type { ProxyRoute, ProxyTarget } from "../routing/proxy-table.ts";
 import type { CallEnd, Upstream } from "../routing/upstream.ts";
 import { addDownstreamHeaders, passableHints, passableTrailers } from "./downstream-headers.ts";
 import { forwardedHeaders } from "./forwarded-headers.ts";
-import { guarded } from "./guarded-handler.ts";
 import { limitedBody } from "./limited-body.ts";
 import {
   callersOf,
@@ -30,7 +29,7 @@ import {
   type OpenExchanges,
 } from "./open-exchanges.ts";
 import { publicValue } from "./public-references.ts";
-import { isClosedBeforeAnswer, upstreamFailure } from "./upstream-error.ts";
+import { guarded, isClosedBeforeAnswer, upstreamFailure } from "./upstream-error.ts";
 import { upstreamHeaders } from "./upstream-headers.ts";
 
 /** Larger chunks get a write of their own, without a copy. */

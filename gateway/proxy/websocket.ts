@@ -23,7 +23,6 @@ import type { Upstream } from "../routing/upstream.ts";
 import { addDownstreamHeaders } from "./downstream-headers.ts";
 import { breakerCaller, enterUpstream, type ProxiedCall, upstreamPath } from "./forward.ts";
 import { forwardedHeaders } from "./forwarded-headers.ts";
-import { guarded } from "./guarded-handler.ts";
 import {
   callersOf,
   type ExchangeCall,
@@ -31,7 +30,7 @@ import {
   type OpenExchange,
   type OpenExchanges,
 } from "./open-exchanges.ts";
-import { upstreamFailure } from "./upstream-error.ts";
+import { guarded, upstreamFailure } from "./upstream-error.ts";
 import { upstreamHeaders } from "./upstream-headers.ts";
 
 export interface WebSocketDeps {

@@ -1,8 +1,7 @@
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
-import { ConfigError, readableFileSchema } from "#kit/config/config.ts";
-import { parseYamlFile } from "#kit/config/yaml-file.ts";
+import { readableFileSchema } from "#kit/config/config.ts";
+import { parsedFile, parseYamlFile } from "#kit/config/yaml-file.ts";
 import { PERMISSION_NAME, ROLE_NAME } from "#kit/values/access-names.ts";
 
 /** What the gateway's own routes demand. */
@@ -154,14 +153,7 @@ export const SHIPPED_ACCESS_FILE = join(import.meta.dirname, "access.yaml");
 export const accessConfig = {
   /** YAML: roles, their permissions and sessions. */
   // The file is read again when it changes.
-  ACCESS_FILE: readableFileSchema.default(SHIPPED_ACCESS_FILE).transform((path, context) => {
-    const text = readFileSync(path, "utf8");
-    try {
-      return { path, text, access: parseAccessFile(text) };
-    } catch (error) {
-      if (!(error instanceof ConfigError)) throw error;
-      context.addIssue({ code: "custom", message: error.message });
-      return z.NEVER;
-    }
-  }),
+  ACCESS_FILE: readableFileSchema
+    .default(SHIPPED_ACCESS_FILE)
+    .transform(parsedFile((text, path) => ({ path, text, access: parseAccessFile(text) }))),
 };

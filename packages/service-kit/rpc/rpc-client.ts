@@ -1,13 +1,15 @@
 import {
   type CallOptions,
   type ChannelOptions,
-  type Client,
+  Client,
   type ClientDuplexStream,
   type ClientReadableStream,
   type ClientUnaryCall,
   experimental,
   type Metadata,
+  type ServiceDefinition,
   type ServiceError,
+  type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
 import { failureOf, startSpan } from "../telemetry/tracing.ts";
 import type { CallContext } from "./call-context.ts";
@@ -164,4 +166,56 @@ export function openBidiStream<C extends Client, Q, R>(
   context: CallContext,
 ): ClientDuplexStream<Q, R> {
   return method.call(client, toMetadata(context));
+}
+
+interface UnaryDefinition<Q, R> {
+  requestStream: false;
+  responseStream: false;
+  requestSerialize: (request: Q) => Buffer;
+  responseDeserialize: (bytes: Buffer) => R;
+}
+
+/** @throws {DomainError} the peer's error, or `service_unavailable`. */
+export type RpcMethods<S> = {
+  readonly [M in keyof S as S[M] extends UnaryDefinition<never, unknown>
+    ? M
+    : never]: S[M] extends UnaryDefinition<infer Q, infer R>
+    ? (request: Q, context: CallContext) => Promise<R>
+    : never;
+};
+
+interface RpcChannel {
+  methodsOf<S extends ServiceDefinition<UntypedServiceImplementation>>(service: S): RpcMethods<S>;
+  close(): void;
+}
+
+export function openRpcChannel(options: RpcClientOptions): RpcChannel {
+  const client = createRpcClient(Client, options);
+  return {
+    methodsOf<S extends ServiceDefinition<UntypedServiceImplementation>>(service: S) {
+      const unary = Object.entries(service).filter(
+        ([, { requestStream, responseStream }]) => !requestStream && !responseStream,
+      );
+      return Object.fromEntries(
+        unary.map(([name, { path, requestSerialize, responseDeserialize }]) => {
+          const call: UnaryMethod<unknown, unknown> = (request, metadata, callOptions, done) =>
+            client.makeUnaryRequest(
+              path,
+              requestSerialize,
+              responseDeserialize,
+              request,
+              metadata,
+              callOptions,
+              (error, response) => done(error, response),
+            );
+          const method = Object.assign(call, { path });
+          return [
+            name,
+            (request: unknown, context: CallContext) => callUnary(client, method, request, context),
+          ];
+        }),
+      ) as RpcMethods<S>;
+    },
+    close: () => client.close(),
+  };
 }
