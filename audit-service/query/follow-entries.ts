@@ -5,19 +5,15 @@ import { cleanText } from "../entries/clean-entry.ts";
 import type { LogEntry } from "../entries/entry.ts";
 import { selectProvenEntries } from "../entries/entry-store.ts";
 import { selectSize } from "../log/tree-store.ts";
+import type { EntrySearch } from "./search-entries.ts";
 
 /** Entries read, of which those that match are returned. */
 const MAX_READ = 500;
 const MAX_RETURNED = 100;
 
-/** Empty text matches everything. */
-export interface Following {
+export interface Following extends Pick<EntrySearch, "actorUserId" | "action" | "resource" | "outcome"> {
   /** Undefined: from now on. */
   afterSequence: number | undefined;
-  actorUserId: string;
-  action: string;
-  resource: string;
-  outcome: "success" | "failure" | "unknown" | undefined;
 }
 
 export interface Followed {
