@@ -4,7 +4,7 @@ import { loadConfig } from "#kit/config/config.ts";
 import { connectPostgres } from "#kit/database/postgres.ts";
 import { startProcess } from "#kit/process/service-process.ts";
 import { watchDatabase } from "#kit/process/watch-database.ts";
-import { withinDeadline } from "#kit/values/within-deadline.ts";
+import { withinDeadline } from "#kit/values/call-deadline.ts";
 import { AuditQueryServiceService } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { AuditServiceService } from "#proto/gatehouse/audit/v1/audit_service.ts";
 import { configSchema } from "./config.ts";
@@ -16,10 +16,9 @@ import {
   selectEntriesById,
 } from "./entries/entry-store.ts";
 import { storeEntries } from "./entries/store-entries.ts";
-import { AUDIT_CALLERS, createAuditRpc } from "./intake/audit-rpc.ts";
+import { AUDIT_CALLERS, createAuditRpc, createProducerPresence } from "./intake/audit-rpc.ts";
 import { CLOSE_INTERVAL_MS, createIntentCloser } from "./intake/close-intents.ts";
 import { deleteOpenIntents, selectAbandonedIntents, upsertProducers } from "./intake/intent-store.ts";
-import { createProducerPresence } from "./intake/producer-presence.ts";
 import { countCommits, EntryRecorder } from "./intake/record-entries.ts";
 import { createOwnEventRecorder } from "./intake/record-own-events.ts";
 import { createCheckpointSigner } from "./log/checkpoint.ts";

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import { noteReadings } from "#audit-client/stream/reading.fixture.ts";
+import { noteReadings } from "#audit-client/stream/entry.fixture.ts";
 import { addReflection } from "#kit/rpc/reflection.ts";
 import { type Implementation, RpcServer } from "#kit/rpc/rpc-server.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";

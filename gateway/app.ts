@@ -5,7 +5,6 @@ import type { AuditRecorder } from "#audit-client/stream/audit-entry.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
 import type { AssuranceDemand } from "#token-client/assurance.ts";
 import type { TokenVerifier } from "#token-client/principal.ts";
-import { createAdminPolicy } from "./admin/admin-policy.ts";
 import { registerAuditExportRoutes } from "./admin/audit-export-routes.ts";
 import { registerAuditMonitorRoutes } from "./admin/audit-monitor-routes.ts";
 import { registerAuditRoutes } from "./admin/audit-routes.ts";
@@ -15,28 +14,25 @@ import { registerSystemRoutes } from "./admin/system-routes.ts";
 import { registerUserAdminRoutes } from "./admin/user-admin-routes.ts";
 import { registerAccountRoutes } from "./auth/account-routes.ts";
 import { registerApprovalRoutes } from "./auth/approval-routes.ts";
-import type { AuthDeps } from "./auth/auth-deps.ts";
 import { registerAuthRoutes } from "./auth/auth-routes.ts";
 import { registerIdentityLinkRoutes } from "./auth/identity-link-routes.ts";
 import { registerLinkRoutes } from "./auth/link-routes.ts";
 import { registerMfaRoutes } from "./auth/mfa-routes.ts";
-import { registerOAuthRoutes } from "./auth/oauth-routes.ts";
+import { type OAuthDeps, registerOAuthRoutes } from "./auth/oauth-routes.ts";
 import { registerPasskeyRoutes } from "./auth/passkey-routes.ts";
-import { type ReturnDeps, registerReturnRoutes } from "./auth/return-to-routes.ts";
+import { type ReturnDeps, registerReturnRoutes } from "./auth/return-to.ts";
 import { registerSessionRoutes } from "./auth/session-routes.ts";
 import { registerStepUpRoutes } from "./auth/step-up-routes.ts";
 import type { Backends } from "./backends/backends.ts";
 import { createClientErrorHandler, type ReceivedRequests } from "./edge/answers/client-error.ts";
-import { createNotFoundHandler } from "./edge/answers/not-found.ts";
-import { createAuditTrail } from "./edge/audit.ts";
-import { createErrorHandler } from "./edge/error-handler.ts";
+import { createAuditTrail, type NoteReading } from "./edge/audit.ts";
+import { createErrorHandler, createNotFoundHandler } from "./edge/error-handler.ts";
 import { createHttpServer, type EndingConnections } from "./edge/http-server.ts";
-import type { NoteReading } from "./edge/note-reading.ts";
 import { normalizeRequest } from "./edge/proofs/authority.ts";
 import { ProofsOfKeys, type ProofsOfKeysDeps } from "./edge/proofs-of-keys.ts";
 import type { RateLimitDeps } from "./edge/rate-limits.ts";
 import { createCompletion } from "./edge/request/completion.ts";
-import { registerJsonParser } from "./edge/request/json-parser.ts";
+import { registerJsonParser } from "./edge/request/request-body.ts";
 import { requestIdOf } from "./edge/request/request-id.ts";
 import type { GatewayApp } from "./edge/request/request-state.ts";
 import type { IsTrustedProxy } from "./edge/request/trusted-proxies.ts";
@@ -55,14 +51,13 @@ import { UpstreamTokens, type UpstreamTokensDeps } from "./proxy/upstream-tokens
 import { acceptUpgrades, asksForWebSocket, WebSockets } from "./proxy/websocket.ts";
 import { createKnownPaths, type KnownPaths } from "./routing/known-paths.ts";
 import { VERSION_PREFIXES } from "./routing/proxy-table.ts";
-import { assertRoutePolicy } from "./routing/route-policy.ts";
-import type { JwksCache } from "./services/jwks-cache.ts";
-import { registerJwksRoute } from "./services/jwks-route.ts";
+import { assertRoutePolicy, createAdminPolicy } from "./routing/route-policy.ts";
+import { type JwksCache, registerJwksRoute } from "./services/jwks-cache.ts";
 
 export interface GatewayDeps
   extends Omit<Backends, "tokens">,
     Pick<IntrospectionDeps, "introspectionClients">,
-    Pick<AuthDeps, "tokenDelivery">,
+    Pick<OAuthDeps, "tokenDelivery">,
     Pick<HookDeps, "proxies" | "allowedHosts" | "allowedOrigins" | "callBudgetMs">,
     ProofsOfKeysDeps,
     Pick<UpstreamTokensDeps, "isKeyBanned" | "maxUpstreamTokens" | "exchangeTimeoutMs">,

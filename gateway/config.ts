@@ -1,7 +1,6 @@
-import { readFileSync } from "node:fs";
 import { BlockList, isIP } from "node:net";
 import { z } from "zod";
-import { accessConfig } from "#access-file/access-config.ts";
+import { accessConfig } from "#access-file/access-file.ts";
 import { spoolConfig } from "#audit-client/spool/audit-spool.ts";
 import {
   addressSchema,
@@ -14,6 +13,7 @@ import {
   redisConfigProblem,
   tlsConfig,
 } from "#kit/config/config.ts";
+import { parsedFile } from "#kit/config/yaml-file.ts";
 import { CALL_BUDGET_MS } from "#kit/rpc/call-context.ts";
 import { assuranceSchema, isWebOrigin, parseRoutesFile } from "#routes-file/routes-file.ts";
 import { TOKEN_DELIVERIES } from "./auth/oauth-redirect.ts";
@@ -106,17 +106,6 @@ const assuranceTextSchema = z
   })
   .pipe(assuranceSchema);
 
-function fileSchema<T>(read: (text: string, path: string) => T) {
-  return readableFileSchema.transform((path, context) => {
-    try {
-      return read(readFileSync(path, "utf8"), path);
-    } catch (error) {
-      context.addIssue({ code: "custom", message: configProblem(error) });
-      return z.NEVER;
-    }
-  });
-}
-
 function webPagesOf(web: "on" | "off", context: z.RefinementCtx): WebPages[] {
   if (web === "off") return [];
   try {
@@ -176,9 +165,13 @@ export const configSchema = z
     AUDIT_SERVICE_ADDRESS: addressSchema,
     /** YAML: upstream APIs and their access rules. */
     // The file is read again when it changes.
-    ROUTES_FILE: fileSchema((text, path) => ({ path, text, routes: parseRoutesFile(text) })),
+    ROUTES_FILE: readableFileSchema.transform(
+      parsedFile((text, path) => ({ path, text, routes: parseRoutesFile(text) })),
+    ),
     /** YAML or JSON: services that may introspect tokens (RFC 7662). Without it the path is 404. */
-    INTROSPECTION_CLIENTS_FILE: fileSchema(parseIntrospectionClients).optional(),
+    INTROSPECTION_CLIENTS_FILE: readableFileSchema
+      .transform(parsedFile(parseIntrospectionClients))
+      .optional(),
     /** `query` is unsafe, see docs/providers.md. */
     OAUTH_TOKEN_DELIVERY: z.enum(TOKEN_DELIVERIES).default("fragment"),
     /** Of calls under `/admin`. */

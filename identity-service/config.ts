@@ -1,6 +1,5 @@
 import { z } from "zod";
-import { accessConfig } from "#access-file/access-config.ts";
-import type { AccessFile } from "#access-file/access-file.ts";
+import { type AccessFile, accessConfig } from "#access-file/access-file.ts";
 import { BreachListError } from "#breach-list/list-format.ts";
 import { readListHeader } from "#breach-list/open-breach-list.ts";
 import {

@@ -7,11 +7,14 @@ import {
   type SigningKey as SigningKeyMessage,
   SigningKeyState,
 } from "#proto/gatehouse/token/v1/key_service.ts";
-import type { KeyEventCause } from "./keys/key-event.ts";
 import type { KeyRing } from "./keys/key-ring.ts";
 import { listKeys, type SigningKeyRow } from "./keys/key-store.ts";
 import { type RevokeSigningKeyDeps, revokeSigningKey } from "./keys/revoke-signing-key.ts";
-import { type RotateSigningKeyDeps, rotateSigningKey } from "./keys/rotate-signing-key.ts";
+import {
+  type KeyEventCause,
+  type RotateSigningKeyDeps,
+  rotateSigningKey,
+} from "./keys/rotate-signing-key.ts";
 
 export const keyCallers: Callers<KeyServiceServer> = {
   listSigningKeys: ["gateway", "operator"],

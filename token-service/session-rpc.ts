@@ -6,10 +6,9 @@ import type { Callers, Implementation } from "#kit/rpc/rpc-server.ts";
 import { PERMISSION_NAME, ROLE_NAME } from "#kit/values/access-names.ts";
 import { AUDIENCE_FORM, isAudience } from "#kit/values/audience.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import type { TokenPair as TokenPairMessage } from "#proto/gatehouse/token/v1/principal.ts";
 import type { Session, SessionServiceServer } from "#proto/gatehouse/token/v1/session_service.ts";
 import { acrOf, parseAcr } from "#token-client/assurance.ts";
-import type { RevocationCause } from "./revocations/revocation-event.ts";
+import type { EventCause } from "./events/security-event-store.ts";
 import { provenField } from "./rows/confirmation.ts";
 import { listLiveSessions, type SessionRow } from "./rows/session-store.ts";
 import { type IssueSessionDeps, issueSession } from "./sessions/issue-session.ts";
@@ -29,7 +28,6 @@ import {
 } from "./sessions/revoke-session.ts";
 import { type ExchangeTokenDeps, exchangeToken } from "./tokens/exchange-token.ts";
 import { type IssueClientTokenDeps, issueClientToken } from "./tokens/issue-client-token.ts";
-import type { TokenPair } from "./tokens/sign-pair.ts";
 
 const managers = ["gateway", "identity-service", "operator"] as const;
 
@@ -121,7 +119,7 @@ function encodeCursor({ beganAt, sessionId }: SweepPosition): string {
   return `${beganAt.getTime()}.${sessionId}`;
 }
 
-function causeOf(context: RpcContext): RevocationCause {
+function causeOf(context: RpcContext): EventCause {
   return { person: context.person, requestId: context.requestId, traceId: traceIdOf(context) };
 }
 
@@ -139,15 +137,13 @@ export function createSessionRpc(
 ): Implementation<SessionServiceServer> {
   return {
     async issueSession(request) {
-      const tokens = await issueSession(deps, { ...decode(newSession, request), ...originOf(request) });
-      return { tokens: toPairMessage(tokens) };
+      return { tokens: await issueSession(deps, { ...decode(newSession, request), ...originOf(request) }) };
     },
     async refreshSession(request, context) {
       const { requestId } = context;
       const client = { ...originOf(request), ...decode(provenKeys, request) };
       const origin = { ...client, requestId, traceId: traceIdOf(context) };
-      const tokens = await refreshSession(deps, request.refreshToken, origin);
-      return { tokens: toPairMessage(tokens) };
+      return { tokens: await refreshSession(deps, request.refreshToken, origin) };
     },
     async raiseSession(request) {
       const { acr, ...access } = await raiseSession(deps, decode(newProof, request));
@@ -209,10 +205,6 @@ function originOf(request: { ip: string; userAgent: string }): { ip: string; use
     ip: request.ip.slice(0, MAX_IP_CHARACTERS),
     userAgent: request.userAgent.replaceAll("\0", "").slice(0, MAX_USER_AGENT_CHARACTERS).toWellFormed(),
   };
-}
-
-function toPairMessage(pair: TokenPair): TokenPairMessage {
-  return pair;
 }
 
 function toSessionMessage(session: SessionRow): Session {

@@ -7,7 +7,7 @@ import {
   type TokenServiceServer,
   type VerificationKey as VerificationKeyMessage,
 } from "#proto/gatehouse/token/v1/token_service.ts";
-import type { Algorithm } from "#token-client/token-signature.ts";
+import type { Algorithm } from "#token-client/compact-jws.ts";
 import type { KeyRing } from "./keys/key-ring.ts";
 import { importPublicKey } from "./keys/signing-key.ts";
 import type { RevocationFeed } from "./revocations/revocation-feed.ts";

@@ -1,4 +1,4 @@
-import { DomainError } from "#kit/values/errors.ts";
+import { invalidField } from "#kit/values/errors.ts";
 import {
   EntryKind,
   Outcome,
@@ -79,9 +79,6 @@ export function emptyWireEntry(): WireEntry {
 /** @throws {DomainError} `validation_failed` for an unknown value. */
 export function fromWireOutcome(outcome: Outcome): Exclude<Entry["outcome"], ""> | undefined {
   const known = OUTCOMES[outcome];
-  if (known === undefined) {
-    const fields = [{ field: "outcome", code: "invalid_value", message: "is not an outcome" }];
-    throw new DomainError("validation_failed", undefined, { fields });
-  }
+  if (known === undefined) throw invalidField("outcome", "invalid_value", "is not an outcome");
   return known === "" ? undefined : known;
 }

@@ -1,3 +1,5 @@
+import type { AuditActor } from "#audit-client/stream/audit-entry.ts";
+
 /** Unknown fields are empty text or 0. */
 export interface Entry {
   id: string;
@@ -6,7 +8,7 @@ export interface Entry {
   callId: string;
   /** Time of the producer. */
   occurredAt: Date;
-  actor: EntryActor;
+  actor: Required<AuditActor>;
   clientIp: string;
   userAgent: string;
   method: string;
@@ -22,14 +24,6 @@ export interface Entry {
   latencyUs: number;
 }
 
-interface EntryActor {
-  userId: string;
-  role: string;
-  sessionId: string;
-  /** Not verified. */
-  claimedEmail: string;
-}
-
 export interface LogEntry extends Entry {
   /** Counts from 1. 0 until numbered. */
   sequence: number;
@@ -37,7 +31,7 @@ export interface LogEntry extends Entry {
   receivedAt: Date;
   /** Service name in the certificate. */
   producer: string;
-  actor: EntryActor & {
+  actor: Required<AuditActor> & {
     /** SHA-256 of salt and address in hexadecimal, or empty. */
     claimedEmailHash: string;
   };

@@ -47,8 +47,7 @@ import { getEntry } from "../query/get-entry.ts";
 import { proveConsistency, proveInclusion } from "../query/prove.ts";
 import { searchEntries } from "../query/search-entries.ts";
 import { summarizeLog } from "../query/summarize-log.ts";
-import { AUDIT_CALLERS, createAuditRpc } from "./audit-rpc.ts";
-import { createProducerPresence } from "./producer-presence.ts";
+import { AUDIT_CALLERS, createAuditRpc, createProducerPresence } from "./audit-rpc.ts";
 import { EntryRecorder } from "./record-entries.ts";
 import { createOwnEventRecorder } from "./record-own-events.ts";
 

@@ -1,16 +1,14 @@
 import { MAX_LENGTH } from "#audit-client/stream/audit-entry.ts";
 import { filterText, type RecordReading } from "#audit-client/stream/record-reading.ts";
 import type { Callers, Implementation } from "#kit/rpc/rpc-server.ts";
+import { invalidField } from "#kit/values/errors.ts";
 import type { AuditServiceServer, RecordRequest } from "#proto/gatehouse/audit/v1/audit_service.ts";
 import { cleanEntry } from "../entries/clean-entry.ts";
 import type { ProducedEntry } from "../entries/entry.ts";
 import { emptyWireEntry, fromWireEntry } from "../entries/entry-rpc.ts";
-import { refused } from "../entries/refused.ts";
 import { mapInOrder } from "./map-in-order.ts";
 import { createProducerOrder } from "./producer-order.ts";
-import type { ProducerPresence } from "./producer-presence.ts";
 import type { EntryRecorder } from "./record-entries.ts";
-import { untilAborted } from "./until-aborted.ts";
 
 export const AUDIT_CALLERS: Callers<AuditServiceServer> = {
   record: ["gateway", "identity-service", "token-service"],
@@ -47,7 +45,7 @@ export function createAuditRpc(deps: Deps): Implementation<AuditServiceServer> {
     },
     async eraseClaimedEmail({ email }, context) {
       if (email === "" || email.length > MAX_LENGTH.claimedEmail) {
-        throw refused("email", "out_of_range", `must have 1 to ${MAX_LENGTH.claimedEmail} characters`);
+        throw invalidField("email", "out_of_range", `must have 1 to ${MAX_LENGTH.claimedEmail} characters`);
       }
       const erasedEntries = await deps.eraseClaimedEmail(email);
       await deps.recordReading(context, {
@@ -75,4 +73,54 @@ function producedEntries(request: RecordRequest, producerName: string, receivedA
       receivedAt,
     ),
   );
+}
+
+interface ProducerPresence {
+  /** Called for each stream. Returns the function that ends its presence. */
+  enter(producerId: string): () => void;
+  present(): string[];
+}
+
+export function createProducerPresence(): ProducerPresence {
+  const streams = new Map<string, number>();
+  return {
+    enter(given) {
+      const producerId = given.toLowerCase();
+      streams.set(producerId, (streams.get(producerId) ?? 0) + 1);
+      return () => {
+        const left = (streams.get(producerId) ?? 1) - 1;
+        if (left > 0) streams.set(producerId, left);
+        else streams.delete(producerId);
+      };
+    },
+    present: () => [...streams.keys()],
+  };
+}
+
+/** Leaving a `for await` over a call would destroy it before its status is sent. */
+export async function* untilAborted<T>(
+  source: AsyncIterable<T>,
+  signal: AbortSignal,
+): AsyncGenerator<T, void> {
+  const iterator = source[Symbol.asyncIterator]();
+  while (!signal.aborted) {
+    const next = await nextOrAborted(iterator, signal);
+    if (next.done) return;
+    yield next.value;
+  }
+}
+
+/** Racing one long-lived promise would accumulate reactions. */
+function nextOrAborted<T>(
+  iterator: AsyncIterator<T>,
+  signal: AbortSignal,
+): Promise<IteratorResult<T, undefined>> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => resolve({ done: true, value: undefined });
+    signal.addEventListener("abort", onAbort, { once: true });
+    iterator
+      .next()
+      .then(resolve, reject)
+      .finally(() => signal.removeEventListener("abort", onAbort));
+  });
 }

@@ -61,32 +61,22 @@ export function createIntentCloser(deps: Deps): () => Promise<void> {
 }
 
 function closingOf({ entry, position }: AbandonedIntent, occurredAt: Date, id: string): ProducedEntry {
-  const { callId, actor, clientIp, userAgent, method, route, resource, action, requestId, traceId } = entry;
-  const { userId, role, sessionId } = actor;
-  const origin = {
-    producerId: CLOSINGS,
-    producerName: "audit-service",
-    sequence: Number(position),
-    // The same in all replicas.
-    day: dayOf(entry.occurredAt),
-  };
+  const { userId, role, sessionId } = entry.actor;
   return {
-    origin,
+    origin: {
+      producerId: CLOSINGS,
+      producerName: "audit-service",
+      sequence: Number(position),
+      // The same in all replicas.
+      day: dayOf(entry.occurredAt),
+    },
     entry: {
+      ...entry,
       id,
       kind: "outcome",
       outcome: "unknown",
       occurredAt,
       actor: { userId, role, sessionId, claimedEmail: "" },
-      callId,
-      clientIp,
-      userAgent,
-      method,
-      route,
-      resource,
-      action,
-      requestId,
-      traceId,
       errorCode: "",
       reason: "",
       httpStatus: 0,

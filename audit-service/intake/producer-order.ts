@@ -1,4 +1,4 @@
-import { refused } from "../entries/refused.ts";
+import { invalidField } from "#kit/values/errors.ts";
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const MAX_ENTRIES = 200;
@@ -21,16 +21,16 @@ export function createProducerOrder(): ProducerOrder {
   let last = 0;
   return {
     accept({ producerId, entries }) {
-      if (!UUID.test(producerId)) throw refused("producerId", "invalid_format", "must be a UUID");
+      if (!UUID.test(producerId)) throw invalidField("producerId", "invalid_format", "must be a UUID");
       if (producer !== undefined && producerId !== producer) {
-        throw refused("producerId", "changed", "must be the same in every message of a stream");
+        throw invalidField("producerId", "changed", "must be the same in every message of a stream");
       }
       if (entries.length > MAX_ENTRIES)
-        throw refused("entries", "too_many", `must be at most ${MAX_ENTRIES}`);
+        throw invalidField("entries", "too_many", `must be at most ${MAX_ENTRIES}`);
       producer = producerId;
       for (const { sequence } of entries) {
         const isNext = last === 0 ? sequence >= 1 : sequence === last + 1;
-        if (!isNext) throw refused("entries.sequence", "out_of_order", "must count up by 1");
+        if (!isNext) throw invalidField("entries.sequence", "out_of_order", "must count up by 1");
         last = sequence;
       }
       return last;

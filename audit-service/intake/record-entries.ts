@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Logger } from "#kit/telemetry/logger.ts";
 import type { Metrics } from "#kit/telemetry/metrics.ts";
+import { withinDeadline } from "#kit/values/call-deadline.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { withinDeadline } from "#kit/values/within-deadline.ts";
 import { substituteId } from "../entries/clean-entry.ts";
 import type { Entry, LogEntry, ProducedEntry } from "../entries/entry.ts";
 import { isIdTaken } from "../entries/entry-store.ts";
@@ -188,34 +188,15 @@ function withFreeIds(entries: readonly ProducedEntry[], stored: readonly Entry[]
   });
 }
 
-/** Ignores the claimed address, which may be erased in the log. */
-function isSame(holder: Entry | LogEntry, entry: Entry): boolean {
+/** Ignores what the log has added, and the claimed address, which may be erased in the log. */
+function isSame(holder: Entry, entry: Entry): boolean {
   return isDeepStrictEqual(comparable(holder), comparable(entry));
 }
 
-function comparable(entry: Entry) {
-  const { userId, role, sessionId } = entry.actor;
-  return {
-    callId: entry.callId,
-    kind: entry.kind,
-    occurredAt: entry.occurredAt,
-    userId,
-    role,
-    sessionId,
-    clientIp: entry.clientIp,
-    userAgent: entry.userAgent,
-    method: entry.method,
-    route: entry.route,
-    resource: entry.resource,
-    action: entry.action,
-    requestId: entry.requestId,
-    traceId: entry.traceId,
-    outcome: entry.outcome,
-    errorCode: entry.errorCode,
-    reason: entry.reason,
-    httpStatus: entry.httpStatus,
-    latencyUs: entry.latencyUs,
-  };
+function comparable(entry: Entry & Partial<Omit<LogEntry, keyof Entry>>) {
+  const { id, sequence, receivedAt, producer, actor, ...facts } = entry;
+  const { userId, role, sessionId } = actor;
+  return { ...facts, userId, role, sessionId };
 }
 
 export function countCommits(metrics: Metrics): NonNullable<RecordDeps["onCommit"]> {

@@ -1,6 +1,6 @@
 import type { AuditEvent } from "#audit-client/stream/audit-entry.ts";
 import { toProto } from "#audit-client/stream/to-proto.ts";
-import { withinDeadline } from "#kit/values/within-deadline.ts";
+import { withinDeadline } from "#kit/values/call-deadline.ts";
 import { cleanEntry } from "../entries/clean-entry.ts";
 import { fromWireEntry } from "../entries/entry-rpc.ts";
 import type { EntryRecorder } from "./record-entries.ts";

@@ -12,8 +12,7 @@ import {
 import { store } from "../entries/entry.fixture.ts";
 import { selectEntries, selectEntriesById, selectProvenEntries } from "../entries/entry-store.ts";
 import { proveConsistency, proveInclusion } from "../query/prove.ts";
-import { monthOf } from "./month.ts";
-import { createLeafPartitions } from "./retention-store.ts";
+import { createLeafPartitions, monthOf } from "./retention-store.ts";
 import { selectUnnumbered } from "./sequencer-store.ts";
 import { hashRanges } from "./tree-proofs.ts";
 import { selectLeaf } from "./tree-store.ts";

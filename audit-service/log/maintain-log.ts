@@ -1,10 +1,9 @@
 import type { Sql } from "#kit/database/postgres.ts";
-import type { Logger } from "#kit/telemetry/logger.ts";
+import { atMost, type Logger } from "#kit/telemetry/logger.ts";
 import { type Repetition, repeat } from "#kit/telemetry/repeat.ts";
-import { atMost } from "#kit/values/at-most.ts";
+import { createKeyPartitions, deleteOldKeys, dropKeyPartitions } from "../entries/entry-store.ts";
 import { deleteOldProducers } from "../intake/intent-store.ts";
 import type { CheckpointSigner } from "./checkpoint.ts";
-import { forgetOldKeys } from "./forget-old-keys.ts";
 import { cleanUpRemovals, removeOldPartitions } from "./remove-old-partitions.ts";
 import { createLeafPartitions, createPartitions, hasStrayEntries } from "./retention-store.ts";
 import { SEQUENCER_INTERVAL_MS, type Sequencer } from "./sequencer.ts";
@@ -91,4 +90,26 @@ export function runMaintenance(deps: MaintenanceDeps): () => Promise<void> {
     isStopping = true;
     return repetition.stop();
   };
+}
+
+const DAYS_AHEAD = 3;
+const DEDUPLICATION_DAYS = 31;
+const KEYS_AT_ONCE = 5_000;
+const DAY_MS = 24 * 60 * 60_000;
+
+export async function forgetOldKeys({
+  sql,
+  now,
+  isStopped,
+}: {
+  sql: Sql;
+  now: Date;
+  isStopped: () => boolean;
+}): Promise<void> {
+  await createKeyPartitions(sql, DAYS_AHEAD);
+  await dropKeyPartitions(sql, DEDUPLICATION_DAYS);
+  const before = new Date(now.getTime() - DEDUPLICATION_DAYS * DAY_MS);
+  while (!isStopped()) {
+    if ((await deleteOldKeys(sql, before, KEYS_AT_ONCE)) < KEYS_AT_ONCE) return;
+  }
 }

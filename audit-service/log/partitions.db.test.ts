@@ -16,17 +16,17 @@ import { selectEntries } from "../entries/entry-store.ts";
 import { exportEntries } from "../query/export-entries.ts";
 import { proveConsistency, proveInclusion } from "../query/prove.ts";
 import { type CheckpointSigner, createCheckpointSigner } from "./checkpoint.ts";
-import { forgetOldKeys } from "./forget-old-keys.ts";
-import { runMaintenance } from "./maintain-log.ts";
-import { monthOf, startOfMonth } from "./month.ts";
+import { forgetOldKeys, runMaintenance } from "./maintain-log.ts";
 import { cleanUpRemovals, removeOldPartitions } from "./remove-old-partitions.ts";
 import {
   createPartitions,
   deleteClaims,
   hasStrayEntries,
+  monthOf,
   selectPartitions,
   selectRemovals,
   selectUncleanRemovals,
+  startOfMonth,
 } from "./retention-store.ts";
 
 let testLog: TestLog;

@@ -2,7 +2,6 @@ import type { Sql } from "#kit/database/postgres.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
 import type { CheckpointSigner } from "./checkpoint.ts";
 import { selectLastCheckpoint } from "./checkpoint-store.ts";
-import { monthOf, startOfMonth } from "./month.ts";
 import {
   deleteClaims,
   deleteForgottenIntents,
@@ -10,10 +9,12 @@ import {
   insertRemoval,
   insertRemovalCleanup,
   isCleanCut,
+  monthOf,
   selectCut,
   selectPartitions,
   selectRemovals,
   selectUncleanRemovals,
+  startOfMonth,
 } from "./retention-store.ts";
 import { readRoot } from "./tree-proofs.ts";
 

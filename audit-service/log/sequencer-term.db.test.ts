@@ -13,7 +13,7 @@ import {
 } from "#tests/support/system/audit-sequencer.ts";
 import type { TreeHead } from "./checkpoint.ts";
 import type { CheckpointFile } from "./checkpoint-file.ts";
-import { monthOf } from "./month.ts";
+import { monthOf } from "./retention-store.ts";
 import { selectLastPosition, tryLock, unlock } from "./sequencer-store.ts";
 
 let testLog: TestLog;

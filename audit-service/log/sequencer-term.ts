@@ -2,20 +2,20 @@ import type { Sql } from "#kit/database/postgres.ts";
 import type { StoredEntry } from "../entries/entry-store.ts";
 import type { CheckpointSigner, TreeHead } from "./checkpoint.ts";
 import { type StoredCheckpoint, selectFloor } from "./checkpoint-store.ts";
-import { FIRST_CHAIN_HASH } from "./leaf.ts";
-import { growTree } from "./merkle-tree.ts";
-import { monthOf, startOfMonth } from "./month.ts";
-import { type LogEnd, numberEntries } from "./number-entries.ts";
+import { chainHash, FIRST_CHAIN_HASH, leafData } from "./leaf.ts";
+import { type GrowingTree, growTree, hashLeaf, type TreeNode } from "./merkle-tree.ts";
+import { monthOf, startOfMonth } from "./retention-store.ts";
 import {
   type Floor,
   hasTransactionFromBefore,
   insertBatch,
+  type Leaf,
   type SequencedBatch,
   selectLastPosition,
   selectUnnumbered,
 } from "./sequencer-store.ts";
 import { compactRange } from "./tree-proofs.ts";
-import { selectLeaf } from "./tree-store.ts";
+import { KEPT_LEVELS, selectLeaf } from "./tree-store.ts";
 
 const CHECKPOINT_INTERVAL_MS = 750;
 
@@ -162,4 +162,27 @@ export class Term {
     const { position, sequence } = this.#floor;
     return { position: entries.at(-1)?.position ?? position, sequence };
   }
+}
+
+export interface LogEnd {
+  tree: GrowingTree;
+  chainHash: Buffer;
+}
+
+export function numberEntries(
+  end: LogEnd,
+  entries: readonly StoredEntry[],
+): { leaves: Leaf[]; subtrees: (TreeNode & { hash: Buffer })[] } {
+  const leaves: Leaf[] = [];
+  const subtrees: (TreeNode & { hash: Buffer })[] = [];
+  for (const { position, entry } of entries) {
+    const sequence = end.tree.size + 1;
+    const leafHash = hashLeaf(leafData({ ...entry, sequence }));
+    end.chainHash = chainHash(end.chainHash, leafHash);
+    for (const node of end.tree.append(leafHash)) {
+      if (node.level % KEPT_LEVELS === 0) subtrees.push(node);
+    }
+    leaves.push({ sequence, position, receivedAt: entry.receivedAt, leafHash, chainHash: end.chainHash });
+  }
+  return { leaves, subtrees };
 }

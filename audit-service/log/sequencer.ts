@@ -1,13 +1,13 @@
 import type { Sql } from "#kit/database/postgres.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
-import { withinDeadline } from "#kit/values/within-deadline.ts";
+import { withinDeadline } from "#kit/values/call-deadline.ts";
 import type { CheckpointSigner, TreeHead } from "./checkpoint.ts";
 import type { CheckpointFile } from "./checkpoint-file.ts";
 import { type StoredCheckpoint, selectLastCheckpoint } from "./checkpoint-store.ts";
 import { selectTermState, tryLock, unlock } from "./sequencer-store.ts";
 import { type Progress, Term } from "./sequencer-term.ts";
+import { verifyHistory } from "./tree-proofs.ts";
 import { selectSize } from "./tree-store.ts";
-import { verifyHistory } from "./verify-history.ts";
 
 /** The session ends after 3 s of silence, and with it the lock. */
 export const SEQUENCER_SESSION = {

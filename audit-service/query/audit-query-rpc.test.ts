@@ -1,5 +1,5 @@
 import { expect, test, vi } from "vitest";
-import { noteReadings } from "#audit-client/stream/reading.fixture.ts";
+import { noteReadings } from "#audit-client/stream/entry.fixture.ts";
 import { newCallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { FollowEntriesRequest } from "#proto/gatehouse/audit/v1/audit_query_service.ts";

@@ -1,5 +1,8 @@
-import { createFollowingRecorder } from "#audit-client/stream/record-following.ts";
-import { filterText, type RecordReading } from "#audit-client/stream/record-reading.ts";
+import {
+  createFollowingRecorder,
+  filterText,
+  type RecordReading,
+} from "#audit-client/stream/record-reading.ts";
 import type { Callers, Implementation } from "#kit/rpc/rpc-server.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import {

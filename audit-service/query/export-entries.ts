@@ -1,7 +1,6 @@
 import type { Sql } from "#kit/database/postgres.ts";
-import { DomainError } from "#kit/values/errors.ts";
+import { DomainError, invalidField } from "#kit/values/errors.ts";
 import { type ProvenEntry, selectProvenEntries } from "../entries/entry-store.ts";
-import { refused } from "../entries/refused.ts";
 import {
   selectCheckpointCovering,
   selectCheckpoints,
@@ -82,7 +81,7 @@ async function findSpan(
   const first = wanted.first === 0 ? firstKept : wanted.first;
   if (first < firstKept) throw new DomainError("not_found");
   if (wanted.last !== 0 && wanted.last < first) {
-    throw refused("lastSequence", "out_of_range", "must be at least the first sequence");
+    throw invalidField("lastSequence", "out_of_range", "must be at least the first sequence");
   }
   const end =
     wanted.last === 0

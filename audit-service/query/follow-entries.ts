@@ -1,23 +1,19 @@
 import { MAX_LENGTH } from "#audit-client/stream/audit-entry.ts";
 import type { Sql } from "#kit/database/postgres.ts";
+import { invalidField } from "#kit/values/errors.ts";
 import { cleanText } from "../entries/clean-entry.ts";
 import type { LogEntry } from "../entries/entry.ts";
 import { selectProvenEntries } from "../entries/entry-store.ts";
-import { refused } from "../entries/refused.ts";
 import { selectSize } from "../log/tree-store.ts";
+import type { EntrySearch } from "./search-entries.ts";
 
 /** Entries read, of which those that match are returned. */
 const MAX_READ = 500;
 const MAX_RETURNED = 100;
 
-/** Empty text matches everything. */
-export interface Following {
+export interface Following extends Pick<EntrySearch, "actorUserId" | "action" | "resource" | "outcome"> {
   /** Undefined: from now on. */
   afterSequence: number | undefined;
-  actorUserId: string;
-  action: string;
-  resource: string;
-  outcome: "success" | "failure" | "unknown" | undefined;
 }
 
 export interface Followed {
@@ -36,7 +32,7 @@ export interface Followed {
 export async function followEntries(sql: Sql, following: Following): Promise<Followed> {
   const size = await selectSize(sql);
   const { afterSequence: after = size } = following;
-  if (after > size) throw refused("after", "out_of_range", "is beyond the end of the log");
+  if (after > size) throw invalidField("after", "out_of_range", "is beyond the end of the log");
   const last = Math.min(after + MAX_READ, size);
   if (last === after) return { entries: [], nextAfter: after, size };
   const read = await selectProvenEntries(sql, { first: after + 1, last });

@@ -1,8 +1,7 @@
 import type { Sql } from "#kit/database/postgres.ts";
-import { DomainError } from "#kit/values/errors.ts";
+import { DomainError, invalidField } from "#kit/values/errors.ts";
 import type { LogEntry } from "../entries/entry.ts";
 import { selectEntriesById, selectProvenEntries } from "../entries/entry-store.ts";
-import { refused } from "../entries/refused.ts";
 import { selectLastCheckpoint } from "../log/checkpoint-store.ts";
 import { leafData } from "../log/leaf.ts";
 import { proveInclusion } from "./prove.ts";
@@ -41,9 +40,9 @@ async function find(
   { id, sequence }: { id: string; sequence: number },
 ): Promise<LogEntry | undefined> {
   if (id !== "") {
-    if (!UUID.test(id)) throw refused("id", "invalid_format", "must be a UUID");
+    if (!UUID.test(id)) throw invalidField("id", "invalid_format", "must be a UUID");
     return (await selectEntriesById(sql, [id]))[0];
   }
-  if (sequence < 1) throw refused("sequence", "out_of_range", "must be at least 1, or the id be given");
+  if (sequence < 1) throw invalidField("sequence", "out_of_range", "must be at least 1, or the id be given");
   return (await selectProvenEntries(sql, { first: sequence, last: sequence }))[0]?.entry;
 }

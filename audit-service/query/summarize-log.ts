@@ -1,5 +1,5 @@
 import type { Sql } from "#kit/database/postgres.ts";
-import { DomainError, type FieldProblem } from "#kit/values/errors.ts";
+import { invalidField } from "#kit/values/errors.ts";
 import {
   countNextEntries,
   deleteOldLoginCounts,
@@ -63,13 +63,11 @@ function wholeSpan({ interval, from, to }: Span): Span {
   const width = WIDTH_MS[interval];
   const begin = Math.floor(from.getTime() / width) * width;
   const end = Math.ceil(to.getTime() / width) * width;
-  const problem = (code: string, message: string): FieldProblem => ({ field: "to", code, message });
-  const fields: FieldProblem[] = [];
   // Also for times that are not numbers.
-  if (!(end > begin)) fields.push(problem("out_of_range", "must be after `from`"));
-  else if (end - begin > (MAX_SPAN[interval] + 1) * width) {
-    fields.push(problem("out_of_range", `must be at most ${MAX_SPAN[interval]} ${interval}s after \`from\``));
+  if (!(end > begin)) throw invalidField("to", "out_of_range", "must be after `from`");
+  if (end - begin > (MAX_SPAN[interval] + 1) * width) {
+    const message = `must be at most ${MAX_SPAN[interval]} ${interval}s after \`from\``;
+    throw invalidField("to", "out_of_range", message);
   }
-  if (fields.length > 0) throw new DomainError("validation_failed", undefined, { fields });
   return { interval, from: new Date(begin), to: new Date(end) };
 }

@@ -5,7 +5,7 @@ import { causeOfUnavailable } from "#kit/database/database-failure.ts";
 import { pendingMigrations } from "#kit/database/migrate.ts";
 import { connectPostgres, type Sql } from "#kit/database/postgres.ts";
 import { createLogger } from "#kit/telemetry/logger.ts";
-import { isLoopback } from "#kit/values/loopback.ts";
+import { isLoopback } from "#kit/values/network-of.ts";
 import { type ConfiguredService, migrationsOf } from "../service-configuration.ts";
 import { clockFinding, offsetOf } from "./clocks.ts";
 import {

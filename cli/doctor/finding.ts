@@ -1,4 +1,4 @@
-import { withinDeadline } from "#kit/values/within-deadline.ts";
+import { withinDeadline } from "#kit/values/call-deadline.ts";
 
 export type Area =
   | "configuration"

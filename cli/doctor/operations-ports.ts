@@ -1,6 +1,6 @@
 import { request } from "undici";
 import { z } from "zod";
-import { BUILD } from "#kit/process/build.ts";
+import { BUILD } from "#kit/process/operations-server.ts";
 import type { Backend } from "../backend.ts";
 import { CliError } from "../cli-error.ts";
 import { OPERATIONS, type OperationsAddress } from "../operations-addresses.ts";

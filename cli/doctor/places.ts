@@ -1,7 +1,7 @@
 import { lookup } from "node:dns/promises";
 import { isIP } from "node:net";
 import { splitAddress } from "#kit/config/config.ts";
-import { withinDeadline } from "#kit/values/within-deadline.ts";
+import { withinDeadline } from "#kit/values/call-deadline.ts";
 
 /** One of the places behind an address. */
 export interface Place {

@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { stringify } from "yaml";
-import { SHIPPED_ACCESS_FILE } from "#access-file/access-config.ts";
+import { SHIPPED_ACCESS_FILE } from "#access-file/access-file.ts";
 import { ensureCertificates } from "./certificates.ts";
 import type { Home } from "./home.ts";
 import { type KeptFile, keepFiles } from "./kept-files.ts";

@@ -1,16 +1,16 @@
 import { addAbortSignal, Readable } from "node:stream";
 import { stringify } from "csv-stringify/sync";
 import { z } from "zod";
-import { ENTRY_COLUMNS } from "#audit-client/record/entry-columns.ts";
+import { ENTRY_COLUMNS } from "#audit-client/stream/audit-entry.ts";
 import { filterText } from "#audit-client/stream/record-reading.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import type { Backends } from "../backends/backends.ts";
-import type { NoteReading } from "../edge/note-reading.ts";
+import type { NoteReading } from "../edge/audit.ts";
 import { principalOf } from "../edge/request/caller.ts";
 import type { GatewayApp } from "../edge/request/request-state.ts";
 import { routeIn } from "../edge/request/route.ts";
 import { textLike } from "../routing/fields.ts";
-import type { AdminPolicy } from "./admin-policy.ts";
+import type { AdminPolicy } from "../routing/route-policy.ts";
 import { type auditEntryAnswer, toAuditEntry } from "./audit-entry-answer.ts";
 import { auditFilterFields, auditTimeField, toEntryFilter } from "./audit-query-fields.ts";
 

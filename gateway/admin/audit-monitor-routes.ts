@@ -1,17 +1,16 @@
 import { z } from "zod";
-import { createFollowingRecorder } from "#audit-client/stream/record-following.ts";
-import { filterText } from "#audit-client/stream/record-reading.ts";
+import { createFollowingRecorder, filterText } from "#audit-client/stream/record-reading.ts";
 import { SummaryInterval } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { timeField } from "../auth/answer-fields.ts";
 import type { Backends } from "../backends/backends.ts";
 import { success } from "../edge/answers/envelope.ts";
-import type { NoteReading } from "../edge/note-reading.ts";
+import type { NoteReading } from "../edge/audit.ts";
 import { principalOf } from "../edge/request/caller.ts";
 import type { GatewayApp } from "../edge/request/request-state.ts";
 import { routeIn } from "../edge/request/route.ts";
 import { intLike, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
-import type { AdminPolicy } from "./admin-policy.ts";
+import type { AdminPolicy } from "../routing/route-policy.ts";
 import { auditEntryAnswer, toAuditEntry } from "./audit-entry-answer.ts";
 import { auditFilterFields, auditTimeField, sequenceField, toEntryFilter } from "./audit-query-fields.ts";
 

@@ -5,7 +5,7 @@ import type { SearchEntriesRequest } from "#proto/gatehouse/audit/v1/audit_query
 import { EntryKind, Outcome } from "#proto/gatehouse/audit/v1/entry.ts";
 import { UserStatus } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import type { Backends } from "../backends/backends.ts";
-import { createNoteReading } from "../edge/note-reading.ts";
+import { createNoteReading } from "../edge/audit.ts";
 import { ada, SESSION_ID, send, testGateway, USER_ID } from "../testing/test-gateway.ts";
 
 function gateway() {

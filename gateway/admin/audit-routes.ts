@@ -3,20 +3,20 @@ import { validate as isUuid } from "uuid";
 import { z } from "zod";
 import { type AccessRules, holdsPermission } from "#access-file/access-rules.ts";
 import { filterText } from "#audit-client/stream/record-reading.ts";
-import { DomainError } from "#kit/values/errors.ts";
+import { DomainError, invalidField } from "#kit/values/errors.ts";
 import { nextCursorField, toUser } from "../auth/answer-fields.ts";
 import type { Backends } from "../backends/backends.ts";
 import { success } from "../edge/answers/envelope.ts";
-import type { NoteReading } from "../edge/note-reading.ts";
+import type { NoteReading } from "../edge/audit.ts";
 import { principalOf } from "../edge/request/caller.ts";
 import type { GatewayApp } from "../edge/request/request-state.ts";
 import { routeIn } from "../edge/request/route.ts";
 import { textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
-import type { AdminPolicy } from "./admin-policy.ts";
+import type { AdminPolicy } from "../routing/route-policy.ts";
+import { pageQuery } from "./admin-fields.ts";
 import { auditEntryAnswer, toAuditEntry } from "./audit-entry-answer.ts";
 import { auditFilterFields, auditTimeField, sequenceField, toEntryFilter } from "./audit-query-fields.ts";
-import { pageQuery } from "./page-query.ts";
 
 const AuditQuery = z.strictObject({
   ...auditFilterFields,
@@ -189,9 +189,7 @@ function isFailedLoginsOf(filter: Filter): filter is Filter & { resource: string
 function assertOneUser(actor: string | undefined): void {
   if (isUuid(actor)) return;
   const message = "must be a user's id: the caller may read the entries of one user at a time";
-  throw new DomainError("validation_failed", undefined, {
-    fields: [{ field: "actor", code: "required", message }],
-  });
+  throw invalidField("actor", "required", message);
 }
 
 function toSearch(query: z.output<typeof AuditQuery>) {

@@ -11,14 +11,13 @@ import { idField, nextCursorField, statusField, timeField } from "../auth/answer
 import type { Backends } from "../backends/backends.ts";
 import { success } from "../edge/answers/envelope.ts";
 import { HTTP_CREATED } from "../edge/answers/http-errors.ts";
-import type { NoteReading } from "../edge/note-reading.ts";
+import type { NoteReading } from "../edge/audit.ts";
 import type { GatewayApp } from "../edge/request/request-state.ts";
 import { routeIn } from "../edge/request/route.ts";
 import { optional, textField, textLike } from "../routing/fields.ts";
 import { answer, answersWith } from "../routing/route-docs.ts";
-import type { AdminPolicy } from "./admin-policy.ts";
-import { pageQuery } from "./page-query.ts";
-import { changeWithReason, reasonField } from "./reason-field.ts";
+import type { AdminPolicy } from "../routing/route-policy.ts";
+import { changeWithReason, pageQuery, reasonField } from "./admin-fields.ts";
 
 const uuid = z.uuid().toLowerCase();
 const kindField = z.enum(["public_key", "secret", "api_key"]);

@@ -7,7 +7,7 @@ import type { GatewayApp } from "../edge/request/request-state.ts";
 import { routeIn } from "../edge/request/route.ts";
 import { textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
-import type { AdminPolicy } from "./admin-policy.ts";
+import type { AdminPolicy } from "../routing/route-policy.ts";
 
 const roleAnswer = z
   .strictObject({

@@ -5,12 +5,12 @@ import { SigningKeyState } from "#proto/gatehouse/token/v1/key_service.ts";
 import { timeField } from "../auth/answer-fields.ts";
 import type { Backends } from "../backends/backends.ts";
 import { success } from "../edge/answers/envelope.ts";
-import type { NoteReading } from "../edge/note-reading.ts";
+import type { NoteReading } from "../edge/audit.ts";
 import type { GatewayApp } from "../edge/request/request-state.ts";
 import { routeIn } from "../edge/request/route.ts";
 import { intLike, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
-import type { AdminPolicy } from "./admin-policy.ts";
+import type { AdminPolicy } from "../routing/route-policy.ts";
 
 /** Of the call's second: a service that is away must not keep the answer about the others. */
 const PROBE_BUDGET_MS = 700;

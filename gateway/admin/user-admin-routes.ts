@@ -17,15 +17,14 @@ import {
 import { sessionAnswer, toSession } from "../auth/session-routes.ts";
 import type { Backends } from "../backends/backends.ts";
 import { success } from "../edge/answers/envelope.ts";
-import type { NoteReading } from "../edge/note-reading.ts";
+import type { NoteReading } from "../edge/audit.ts";
 import { principalOf } from "../edge/request/caller.ts";
 import type { GatewayApp } from "../edge/request/request-state.ts";
 import { routeIn } from "../edge/request/route.ts";
 import { intLike, optional, textField, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
-import type { AdminPolicy } from "./admin-policy.ts";
-import { pageQuery } from "./page-query.ts";
-import { changeWithReason, reasonField as reason } from "./reason-field.ts";
+import type { AdminPolicy } from "../routing/route-policy.ts";
+import { changeWithReason, pageQuery, reasonField as reason } from "./admin-fields.ts";
 import { toUserDetails, userDetailsAnswer } from "./user-details-answer.ts";
 
 const UserQuery = z.strictObject({

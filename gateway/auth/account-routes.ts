@@ -7,7 +7,6 @@ import type { GatewayApp } from "../edge/request/request-state.ts";
 import { routeIn } from "../edge/request/route.ts";
 import { answersWith } from "../routing/route-docs.ts";
 import { accountAnswer, deviceHeader, loginAnswers, loginHeaders, toUser } from "./answer-fields.ts";
-import type { AuthDeps } from "./auth-deps.ts";
 import {
   emailField,
   lastNameField,
@@ -18,8 +17,7 @@ import {
   passwordField,
   tempTokenField,
 } from "./body-fields.ts";
-import { loginAnswer } from "./login-answer.ts";
-import { endReplacedSession } from "./replaced-session.ts";
+import { type AuthDeps, endReplacedSession, loginAnswer } from "./login-answer.ts";
 
 const EmailBody = z.strictObject({ email: emailField });
 

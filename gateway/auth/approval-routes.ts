@@ -7,8 +7,8 @@ import { routeIn } from "../edge/request/route.ts";
 import { intLike, textField, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
 import { idField, timeField } from "./answer-fields.ts";
-import type { AuthDeps } from "./auth-deps.ts";
 import { codeField } from "./body-fields.ts";
+import type { AuthDeps } from "./login-answer.ts";
 import {
   assertionField,
   readRequestOptions,

@@ -19,7 +19,6 @@ import {
   toUser,
   userAnswer,
 } from "./answer-fields.ts";
-import type { AuthDeps } from "./auth-deps.ts";
 import {
   emailField,
   lastNameField,
@@ -28,8 +27,7 @@ import {
   newPasswordField,
   passwordField,
 } from "./body-fields.ts";
-import { loginAnswer } from "./login-answer.ts";
-import { endReplacedSession } from "./replaced-session.ts";
+import { type AuthDeps, endReplacedSession, loginAnswer } from "./login-answer.ts";
 
 const RegisterBody = z.strictObject({
   email: emailField,

@@ -7,8 +7,8 @@ import { routeIn } from "../edge/request/route.ts";
 import { optional, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
 import { timeField } from "./answer-fields.ts";
-import type { AuthDeps } from "./auth-deps.ts";
 import { OWN_LEVEL, passwordField, returnToField } from "./body-fields.ts";
+import type { AuthDeps } from "./login-answer.ts";
 import { browserTokenOf, keepBrowserToken } from "./oauth-cookie.ts";
 import { ProviderParams } from "./oauth-routes.ts";
 

@@ -13,14 +13,14 @@ import {
   PAGE_HEADERS,
 } from "../edge/answers/link-pages.ts";
 import { acceptsHtml, clientIp, clientOf } from "../edge/request/caller.ts";
-import { addFormParser, isForm } from "../edge/request/form-parser.ts";
+import { addFormParser, isForm } from "../edge/request/request-body.ts";
 import type { FailurePage, GatewayApp } from "../edge/request/request-state.ts";
 import { type Route, routeIn } from "../edge/request/route.ts";
 import { optional, textField, textLike } from "../routing/fields.ts";
 import { answer, FORM_TYPE, HTML_TYPE, JSON_TYPE } from "../routing/route-docs.ts";
 import { accountAnswer, toUser } from "./answer-fields.ts";
-import type { AuthDeps } from "./auth-deps.ts";
 import { linkTokenField, newPasswordCodes, newPasswordField } from "./body-fields.ts";
+import type { AuthDeps } from "./login-answer.ts";
 
 const TokenBody = z.strictObject({ token: linkTokenField });
 /** Forms send an empty field for an omitted password. */

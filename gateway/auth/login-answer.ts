@@ -1,8 +1,22 @@
+import type { FastifyRequest } from "fastify";
+import type { AccessRules } from "#access-file/access-rules.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { CompletedLogin, LoginResult } from "#proto/gatehouse/identity/v1/identity_service.ts";
+import type { TokenVerifier } from "#token-client/principal.ts";
+import type { Backends } from "../backends/backends.ts";
 import { success } from "../edge/answers/envelope.ts";
+import type { ProofsOfKeys } from "../edge/proofs-of-keys.ts";
+import { isBrowserSession, keptRefreshTokens } from "../edge/request/browser-session.ts";
 import type { IdentifiedAnswer } from "../edge/request/route.ts";
 import { toUser } from "./answer-fields.ts";
 import { readRequestOptions } from "./passkey-fields.ts";
+
+/** The verifier refuses ended sessions before the revocation stream does. */
+export interface AuthDeps extends Pick<Backends, "identity" | "sessions"> {
+  verifier: Pick<TokenVerifier, "verify" | "refuseSession">;
+  access: Pick<AccessRules, "permissionsOf">;
+  proofsOfKeys: Pick<ProofsOfKeys, "ofCall" | "useOfCall">;
+}
 
 export function loginAnswer(result: LoginResult["result"]): IdentifiedAnswer {
   if (result?.$case === "mfaChallenge") {
@@ -50,4 +64,33 @@ export function toCompletedLogin(message: CompletedLogin | undefined) {
   const user = toUser(message.user);
   const actor = { userId: user.id, role: user.role, sessionId: tokens.sessionId };
   return { tokens, user, actor, deviceToken };
+}
+
+/**
+ * A browser holds one session: what a completed login replaces ends, before the answer takes its cookie away. A cookie that
+ * proves no live session changes nothing, and of two none is used.
+ *
+ * @returns the answer.
+ * @throws {DomainError} `service_unavailable` if the session may still live. Nobody gets the new tokens then, and the
+ *   cookie stays for the next try.
+ */
+export async function endReplacedSession(
+  { sessions, verifier }: Pick<AuthDeps, "sessions" | "verifier">,
+  request: FastifyRequest,
+  answer: IdentifiedAnswer,
+): Promise<IdentifiedAnswer> {
+  if (answer.tokens === undefined || !isBrowserSession(request)) return answer;
+  const [refreshToken, ...others] = keptRefreshTokens(request);
+  if (refreshToken === undefined || others.length > 0) return answer;
+  const { call } = request.state;
+  const proof = { refreshToken, confirmation: call.proven };
+  const replaced = await sessions.proveRefreshToken(proof, call).catch(unlessInvalid);
+  if (replaced === undefined) return answer;
+  await sessions.revokeSession({ ...replaced, reason: "replaced" }, call);
+  verifier.refuseSession(replaced.sessionId);
+  return answer;
+}
+
+function unlessInvalid(error: unknown): undefined {
+  if (!(error instanceof DomainError) || error.code !== "refresh_token_invalid") throw error;
 }

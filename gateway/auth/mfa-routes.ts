@@ -15,11 +15,9 @@ import {
   loginHeaders,
   recoveryCodesField,
 } from "./answer-fields.ts";
-import type { AuthDeps } from "./auth-deps.ts";
 import { codeField, OWN_LEVEL, passwordField, tempTokenField } from "./body-fields.ts";
-import { enrolledAnswer, loginAnswer } from "./login-answer.ts";
+import { type AuthDeps, endReplacedSession, enrolledAnswer, loginAnswer } from "./login-answer.ts";
 import { assertionField, toCodeOrPasskey } from "./passkey-fields.ts";
-import { endReplacedSession } from "./replaced-session.ts";
 
 const CodeBody = z.strictObject({ code: codeField });
 const SetUpBody = z.union([

@@ -7,19 +7,17 @@ import { HTTP_FOUND, HTTP_SEE_OTHER } from "../edge/answers/http-errors.ts";
 import { messagePage } from "../edge/answers/link-pages.ts";
 import { clientIp, clientOf } from "../edge/request/caller.ts";
 import { deviceTokenOf } from "../edge/request/device-cookie.ts";
-import { addFormParser } from "../edge/request/form-parser.ts";
+import { addFormParser } from "../edge/request/request-body.ts";
 import type { FailurePage, GatewayApp } from "../edge/request/request-state.ts";
 import { routeIn } from "../edge/request/route.ts";
 import { textField, textLike } from "../routing/fields.ts";
 import type { KnownPaths } from "../routing/known-paths.ts";
 import { answersWith, FORM_TYPE } from "../routing/route-docs.ts";
 import { deviceHeader, loginAnswers, loginHeaders } from "./answer-fields.ts";
-import type { AuthDeps } from "./auth-deps.ts";
 import { returnToField } from "./body-fields.ts";
-import { loginAnswer } from "./login-answer.ts";
+import { type AuthDeps, endReplacedSession, loginAnswer } from "./login-answer.ts";
 import { browserTokenOf, keepBrowserToken } from "./oauth-cookie.ts";
-import { oauthEnd } from "./oauth-redirect.ts";
-import { endReplacedSession } from "./replaced-session.ts";
+import { oauthEnd, type TokenDelivery } from "./oauth-redirect.ts";
 
 /** 5 s for the provider, and the rest for the session. */
 const CALLBACK_BUDGET_MS = 8_000;
@@ -89,8 +87,12 @@ export const REDIRECTED_CODES = [
   "service_unavailable",
 ] as const satisfies readonly ErrorCode[];
 
+export interface OAuthDeps extends AuthDeps {
+  tokenDelivery: TokenDelivery;
+}
+
 /** Other paths that fit `/auth/:provider` have precedence. */
-export function registerOAuthRoutes(app: GatewayApp, deps: AuthDeps, paths: KnownPaths): void {
+export function registerOAuthRoutes(app: GatewayApp, deps: OAuthDeps, paths: KnownPaths): void {
   const { identity } = deps;
   const route = routeIn(app, "Identity providers");
 
@@ -234,7 +236,7 @@ function notFoundOf(paths: KnownPaths) {
 }
 
 async function complete(
-  { identity, tokenDelivery, verifier }: AuthDeps,
+  { identity, tokenDelivery, verifier }: OAuthDeps,
   request: FastifyRequest,
   answer: z.output<typeof ProviderParams> & z.output<typeof Answer>,
 ) {

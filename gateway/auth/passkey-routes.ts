@@ -17,9 +17,8 @@ import {
   recoveryCodesField,
   timeField,
 } from "./answer-fields.ts";
-import type { AuthDeps } from "./auth-deps.ts";
 import { tempTokenField } from "./body-fields.ts";
-import { enrolledAnswer, loginAnswer } from "./login-answer.ts";
+import { type AuthDeps, endReplacedSession, enrolledAnswer, loginAnswer } from "./login-answer.ts";
 import {
   assertionField,
   attestationField,
@@ -29,7 +28,6 @@ import {
   toAssertion,
   toAttestation,
 } from "./passkey-fields.ts";
-import { endReplacedSession } from "./replaced-session.ts";
 
 const passkeyNameField = textField(1, 256, {
   description: "For its owner, at most 64 characters.",

@@ -11,8 +11,8 @@ import { routeIn } from "../edge/request/route.ts";
 import { optional, textField, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
 import { idField, sessionCookieHeader, timeField } from "./answer-fields.ts";
-import type { AuthDeps } from "./auth-deps.ts";
 import { OWN_LEVEL } from "./body-fields.ts";
+import type { AuthDeps } from "./login-answer.ts";
 
 const scope = z.enum(["session", "others", "all"]).default("session");
 const LogoutBody = z

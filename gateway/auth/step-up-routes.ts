@@ -8,8 +8,8 @@ import { routeIn } from "../edge/request/route.ts";
 import { intLike, textField, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
 import { tokenFields } from "./answer-fields.ts";
-import type { AuthDeps } from "./auth-deps.ts";
 import { codeField, passwordField } from "./body-fields.ts";
+import type { AuthDeps } from "./login-answer.ts";
 import { assertionField, readRequestOptions, requestOptionsAnswer, toAssertion } from "./passkey-fields.ts";
 
 const levelField = z

@@ -1,4 +1,4 @@
-import { openRpcChannel, type RpcMethods } from "#kit/rpc/rpc-methods.ts";
+import { openRpcChannel, type RpcMethods } from "#kit/rpc/rpc-client.ts";
 import type { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { AuditQueryServiceService } from "#proto/gatehouse/audit/v1/audit_query_service.ts";

@@ -2,10 +2,12 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { v7 as uuidv7 } from "uuid";
 import type {
   AuditActor,
+  AuditEventRecorder,
   AuditedCall,
   AuditOutcome,
   AuditRecorder,
 } from "#audit-client/stream/audit-entry.ts";
+import type { Reading } from "#audit-client/stream/record-reading.ts";
 import { auditActorOf, traceIdOf } from "#kit/rpc/call-context.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
 import { canonicalEmail } from "#kit/values/canonical-email.ts";
@@ -13,10 +15,9 @@ import type { ErrorCode } from "#kit/values/errors.ts";
 import { pathBelow } from "../routing/proxy-table.ts";
 import { isMutating } from "../routing/route-policy.ts";
 import { maskSecrets } from "./mask-secrets.ts";
-import { clientIp } from "./request/caller.ts";
+import { clientIp, userAgent } from "./request/caller.ts";
 import { isClosed } from "./request/completion.ts";
 import { type AuditState, type RequestState, writableState } from "./request/request-state.ts";
-import { userAgent } from "./request/user-agent.ts";
 
 const MAX_RESOURCE_CHARACTERS = 200;
 const MAX_EMAIL_CHARACTERS = 254;
@@ -142,4 +143,33 @@ function resourceOf({ params, state: { target }, raw }: FastifyRequest): string 
   const { id, provider } = (params ?? {}) as { id?: string; provider?: string };
   const resource = target === null ? (id ?? provider ?? "") : pathBelow(target, raw.url ?? "");
   return maskSecrets(resource).slice(0, MAX_RESOURCE_CHARACTERS);
+}
+
+/** Rejects with `audit_unavailable`. */
+export type NoteReading = (request: FastifyRequest, reading: Omit<Reading, "resource">) => Promise<void>;
+
+export function createNoteReading(
+  recorder: Pick<AuditEventRecorder, "recordEvent">,
+  now: () => Date,
+): NoteReading {
+  return async (request, { action, filter, address }) => {
+    const { callId, actor, clientIp, userAgent, resource, requestId, traceId } = auditedCall(request, action);
+    await recorder.recordEvent(
+      {
+        kind: "event",
+        id: callId,
+        occurredAt: now(),
+        actor: { ...actor, ...(address !== undefined && { claimedEmail: address }) },
+        action,
+        resource,
+        clientIp,
+        userAgent,
+        ...(filter !== undefined && { reason: maskSecrets(filter) }),
+        requestId,
+        traceId,
+        outcome: "success",
+      },
+      request.state.call.deadlineMs,
+    );
+  };
 }

@@ -3,15 +3,23 @@ import type { Logger } from "#kit/telemetry/logger.ts";
 import { DomainError, type ErrorCode } from "#kit/values/errors.ts";
 import { stepUpChallenge, stepUpDemandOf } from "#token-client/assurance.ts";
 import { schemeOf } from "#token-client/bearer-token.ts";
+import type { KnownPaths } from "../routing/known-paths.ts";
+import { preflightHeaders } from "./answers/cors.ts";
 import { failure, publicMessage } from "./answers/envelope.ts";
-import { challengeOf, HTTP_CLIENT_GONE, HTTP_STATUS, INTERNAL_ONLY } from "./answers/http-errors.ts";
+import {
+  challengeOf,
+  HTTP_CLIENT_GONE,
+  HTTP_NO_CONTENT,
+  HTTP_STATUS,
+  INTERNAL_ONLY,
+} from "./answers/http-errors.ts";
 import { PAGE_HEADERS } from "./answers/link-pages.ts";
 import { oauthFailure } from "./answers/oauth-failure.ts";
 import { setStandardHeaders } from "./answers/standard-headers.ts";
 import { dropRefreshToken, isBrowserSession } from "./request/browser-session.ts";
 import { acceptsHtml } from "./request/caller.ts";
-import { ClientGone } from "./request/client-gone.ts";
-import { isForm } from "./request/form-parser.ts";
+import { ClientGone } from "./request/completion.ts";
+import { isForm } from "./request/request-body.ts";
 import { writableState } from "./request/request-state.ts";
 
 const DEFAULT_RETRY_MS = 1_000;
@@ -110,4 +118,22 @@ function sendFailure(error: DomainError, request: FastifyRequest, reply: Fastify
     .header("cache-control", "no-store")
     .header("content-type", contentType)
     .send(Buffer.from(JSON.stringify(body)));
+}
+
+export function createNotFoundHandler(paths: KnownPaths) {
+  return (request: FastifyRequest, reply: FastifyReply): FastifyReply => {
+    const [path = ""] = (request.raw.url ?? "").split("?", 1);
+    const methods = request.state.target?.route.allow ?? paths.methodsOf(path);
+    if (methods.length === 0) throw new DomainError("not_found");
+    // Path and method exist, so the router refused an overlong parameter.
+    if (request.state.target === null && methods.includes(request.method))
+      throw new DomainError("uri_too_long");
+    reply.header("allow", [...methods, "OPTIONS"].join(", "));
+    if (request.method !== "OPTIONS") throw new DomainError("method_not_allowed");
+    return reply
+      .headers(preflightHeaders(request, methods, paths.cookiesOf(path) === "session"))
+      .header("cache-control", "no-store")
+      .code(HTTP_NO_CONTENT)
+      .send();
+  };
 }

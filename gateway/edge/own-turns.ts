@@ -2,8 +2,7 @@ import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fast
 import { createTurns, tooManyAtOnce } from "#kit/values/turns.ts";
 import { isMutating } from "../routing/route-policy.ts";
 import { isBrowserSession, keptRefreshTokens } from "./request/browser-session.ts";
-import { ClientGone } from "./request/client-gone.ts";
-import { isClosed } from "./request/completion.ts";
+import { ClientGone, isClosed } from "./request/completion.ts";
 import { writableState } from "./request/request-state.ts";
 
 /** Two hundred at once, each with its entries of the audit log, kept everybody else waiting seven times as long. */

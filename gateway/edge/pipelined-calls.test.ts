@@ -3,7 +3,7 @@ import { type AddressInfo, connect, type Socket } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Backends } from "../backends/backends.ts";
 import { defaultLimitClasses } from "../limits/limit-class.ts";
-import { StrangerPlaces } from "../limits/stranger-places.ts";
+import { StrangerPlaces } from "../limits/share-counts.ts";
 import { statuses } from "../testing/raw-socket.ts";
 import { completedLogin, HOST, testGateway } from "../testing/test-gateway.ts";
 

@@ -7,7 +7,7 @@ import { createMemoryLimiter } from "../limits/call-limiter.ts";
 import type { LetIn } from "../limits/known-callers.ts";
 import { defaultLimitClasses, type LimitClass, type LimitClasses } from "../limits/limit-class.ts";
 import { ReconciledLimiter } from "../limits/reconciled-limiter.ts";
-import { StrangerPlaces } from "../limits/stranger-places.ts";
+import { StrangerPlaces } from "../limits/share-counts.ts";
 import { parseIntrospectionClients } from "../oauth-server/introspection-clients.ts";
 import { encodedPage } from "../pages/web-pages.ts";
 import { ProxyTable } from "../routing/proxy-table.ts";

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { DomainError } from "#kit/values/errors.ts";
 import type { ClientAuthentication } from "#proto/gatehouse/identity/v1/client_service.ts";
 import { clientIp } from "../edge/request/caller.ts";
-import { isForm } from "../edge/request/form-parser.ts";
+import { isForm } from "../edge/request/request-body.ts";
 import { basicCredentials } from "./introspection-clients.ts";
 
 const ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";

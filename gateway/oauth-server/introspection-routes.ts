@@ -1,14 +1,13 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import type { Logger } from "#kit/telemetry/logger.ts";
-import { isApiKey } from "#token-client/api-key.ts";
 import { acrOf } from "#token-client/assurance.ts";
-import { tokenTypeOf } from "#token-client/bearer-token.ts";
+import { isApiKey, tokenTypeOf } from "#token-client/bearer-token.ts";
 import type { Principal, TokenVerifier } from "#token-client/principal.ts";
 import { idField, roleField } from "../auth/answer-fields.ts";
 import type { Backends } from "../backends/backends.ts";
 import { clientIp } from "../edge/request/caller.ts";
-import { registerFormParser } from "../edge/request/form-parser.ts";
+import { registerFormParser } from "../edge/request/request-body.ts";
 import type { GatewayApp } from "../edge/request/request-state.ts";
 import { routeIn } from "../edge/request/route.ts";
 import { intLike, optional, textField, textLike } from "../routing/fields.ts";

@@ -1,13 +1,12 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import { DomainError } from "#kit/values/errors.ts";
-import { isApiKey } from "#token-client/api-key.ts";
-import { tokenTypeOf } from "#token-client/bearer-token.ts";
+import { isApiKey, tokenTypeOf } from "#token-client/bearer-token.ts";
 import type { TokenVerifier } from "#token-client/principal.ts";
 import type { Backends } from "../backends/backends.ts";
 import type { ProofsOfKeys } from "../edge/proofs-of-keys.ts";
 import { clientIp } from "../edge/request/caller.ts";
-import { registerFormParser } from "../edge/request/form-parser.ts";
+import { registerFormParser } from "../edge/request/request-body.ts";
 import type { GatewayApp } from "../edge/request/request-state.ts";
 import { routeIn } from "../edge/request/route.ts";
 import { intLike, optional, textField, textLike } from "../routing/fields.ts";

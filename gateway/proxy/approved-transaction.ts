@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import canonicalize from "canonicalize";
-import { DomainError } from "#kit/values/errors.ts";
+import { DomainError, invalidField } from "#kit/values/errors.ts";
 import { memberOf, pointerTokens } from "#kit/values/json-pointer.ts";
 import { parseStrictJson } from "#kit/values/strict-json.ts";
 import type { ApprovalDemand } from "#routes-file/routes-file.ts";
@@ -80,12 +80,20 @@ function valueAt(document: unknown, pointer: string): unknown {
   let value = document;
   for (const token of pointerTokens(pointer)) {
     if (hasLookalike(value, token)) {
-      throw invalid(pointer, "duplicate_key", "has another member whose name differs only in its spelling");
+      throw invalidField(
+        pointer,
+        "duplicate_key",
+        "has another member whose name differs only in its spelling",
+      );
     }
     value = memberOf(value, token);
   }
   if (isInexact(value)) {
-    throw invalid(pointer, "inexact_number", "must be a number that a double holds exactly as it is written");
+    throw invalidField(
+      pointer,
+      "inexact_number",
+      "must be a number that a double holds exactly as it is written",
+    );
   }
   return value;
 }
@@ -104,8 +112,4 @@ function folded(name: string): string {
 function isInexact(value: unknown): boolean {
   if (value instanceof InexactNumber) return true;
   return typeof value === "object" && value !== null && Object.values(value).some(isInexact);
-}
-
-function invalid(field: string, code: string, message: string): DomainError {
-  return new DomainError("validation_failed", undefined, { fields: [{ field, code, message }] });
 }

@@ -6,22 +6,20 @@ import { HTTP_EARLY_HINTS } from "../edge/answers/http-errors.ts";
 import { answerHeaders } from "../edge/answers/standard-headers.ts";
 import { type AuditTrail, isOutcomeDue } from "../edge/audit.ts";
 import { breakOff } from "../edge/http-server.ts";
-import { ClientGone } from "../edge/request/client-gone.ts";
-import { type Completion, isClosed } from "../edge/request/completion.ts";
+import { ClientGone, type Completion, isClosed } from "../edge/request/completion.ts";
+import { askForBody, leavesUnread } from "../edge/request/request-body.ts";
 import {
   type Exchange,
   noteBreakOff,
   noteExchange,
   noteUncertainEffect,
 } from "../edge/request/request-state.ts";
-import { askForBody, leavesUnread } from "../edge/request/unread-body.ts";
 import type { StallWatch } from "../edge/stall-watch.ts";
 import type { Share } from "../limits/share-counts.ts";
 import type { ProxyRoute, ProxyTarget } from "../routing/proxy-table.ts";
 import type { CallEnd, Upstream } from "../routing/upstream.ts";
 import { addDownstreamHeaders, passableHints, passableTrailers } from "./downstream-headers.ts";
 import { forwardedHeaders } from "./forwarded-headers.ts";
-import { guarded } from "./guarded-handler.ts";
 import { limitedBody } from "./limited-body.ts";
 import {
   callersOf,
@@ -31,7 +29,7 @@ import {
   type OpenExchanges,
 } from "./open-exchanges.ts";
 import { publicValue } from "./public-references.ts";
-import { isClosedBeforeAnswer, upstreamFailure } from "./upstream-error.ts";
+import { guarded, isClosedBeforeAnswer, upstreamFailure } from "./upstream-error.ts";
 import { upstreamHeaders } from "./upstream-headers.ts";
 
 /** Larger chunks get a write of their own, without a copy. */

@@ -10,8 +10,7 @@ import { isOriginAllowed } from "../edge/answers/cors.ts";
 import { HTTP_SWITCHING_PROTOCOLS } from "../edge/answers/http-errors.ts";
 import { answerHeaders } from "../edge/answers/standard-headers.ts";
 import { originForm } from "../edge/proofs/authority.ts";
-import { ClientGone } from "../edge/request/client-gone.ts";
-import type { Completion } from "../edge/request/completion.ts";
+import { ClientGone, type Completion } from "../edge/request/completion.ts";
 import {
   type Exchange,
   type GatewayApp,
@@ -24,7 +23,6 @@ import type { Upstream } from "../routing/upstream.ts";
 import { addDownstreamHeaders } from "./downstream-headers.ts";
 import { breakerCaller, enterUpstream, type ProxiedCall, upstreamPath } from "./forward.ts";
 import { forwardedHeaders } from "./forwarded-headers.ts";
-import { guarded } from "./guarded-handler.ts";
 import {
   callersOf,
   type ExchangeCall,
@@ -32,7 +30,7 @@ import {
   type OpenExchange,
   type OpenExchanges,
 } from "./open-exchanges.ts";
-import { upstreamFailure } from "./upstream-error.ts";
+import { guarded, upstreamFailure } from "./upstream-error.ts";
 import { upstreamHeaders } from "./upstream-headers.ts";
 
 export interface WebSocketDeps {

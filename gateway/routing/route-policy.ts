@@ -1,4 +1,5 @@
 import type { RouteOptions } from "fastify";
+import type { BuiltInPermission } from "#access-file/access-file.ts";
 import type { ApprovalDemand } from "#routes-file/routes-file.ts";
 import type { AssuranceDemand } from "#token-client/assurance.ts";
 import type { RouteAuth } from "#token-client/route-auth.ts";
@@ -55,4 +56,16 @@ export function assertRoutePolicy(route: RouteOptions): void {
   if (methods.some(isMutating) && isAudited !== false && (action === undefined || action === "")) {
     throw new Error(`${name} has no audit action (config.action)`);
   }
+}
+
+/** Of a route under `/admin`, which demands all of the permissions. */
+export type AdminPolicy = (...permissions: BuiltInPermission[]) => RoutePolicy;
+
+export function createAdminPolicy(assurance: AssuranceDemand | undefined): AdminPolicy {
+  return (...permissions) => ({
+    auth: "authenticated",
+    permissions,
+    limitClass: "admin",
+    ...(assurance && { assurance }),
+  });
 }

@@ -1,7 +1,6 @@
 import { readFileSync } from "node:fs";
 import { onTestFinished, TestRunner } from "vitest";
-import { SHIPPED_ACCESS_FILE } from "#access-file/access-config.ts";
-import { parseAccessFile } from "#access-file/access-file.ts";
+import { parseAccessFile, SHIPPED_ACCESS_FILE } from "#access-file/access-file.ts";
 import { AccessTable } from "#access-file/access-rules.ts";
 import type { AuditEntry, AuditEvent } from "#audit-client/stream/audit-entry.ts";
 import { createLogger } from "#kit/telemetry/logger.ts";
@@ -11,14 +10,14 @@ import type { User } from "#proto/gatehouse/identity/v1/user.ts";
 import { parseRoutesFile, type UpstreamRoute } from "#routes-file/routes-file.ts";
 import type { Principal, Role, Verification } from "#token-client/principal.ts";
 import { buildApp, type GatewayDeps } from "../app.ts";
-import { createNoteReading } from "../edge/note-reading.ts";
+import { createNoteReading } from "../edge/audit.ts";
 import { DpopProofs } from "../edge/proofs/dpop-proof.ts";
 import { UsedProofs } from "../edge/proofs/used-proofs.ts";
 import type { GatewayApp } from "../edge/request/request-state.ts";
 import { createMemoryLimiter } from "../limits/call-limiter.ts";
 import { defaultLimitClasses } from "../limits/limit-class.ts";
 import { ReconciledLimiter } from "../limits/reconciled-limiter.ts";
-import { StrangerPlaces } from "../limits/stranger-places.ts";
+import { StrangerPlaces } from "../limits/share-counts.ts";
 import { ProxyTable } from "../routing/proxy-table.ts";
 
 export const HOST = "gateway.test";

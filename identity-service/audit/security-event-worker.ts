@@ -1,5 +1,4 @@
-import type { AuditEvent } from "#audit-client/stream/audit-entry.ts";
-import { personActor } from "#audit-client/stream/person-actor.ts";
+import { type AuditEvent, personActor } from "#audit-client/stream/audit-entry.ts";
 import { OutboxWorker } from "#kit/database/outbox.ts";
 import type { Sql } from "#kit/database/postgres.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";

@@ -1,7 +1,7 @@
 import * as oidc from "openid-client";
 import type { Logger } from "#kit/telemetry/logger.ts";
+import { withinDeadline } from "#kit/values/call-deadline.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { withinDeadline } from "#kit/values/within-deadline.ts";
 import { appleClientSecret } from "./apple-client-secret.ts";
 import { type ExternalPerson, githubPerson, personOfClaims } from "./external-person.ts";
 import { challengeOf } from "./oauth-flow-secrets.ts";

@@ -1,8 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { ConfigError } from "#kit/config/config.ts";
-import { SHIPPED_ACCESS_FILE } from "./access-config.ts";
-import { BUILT_IN_PERMISSIONS, parseAccessFile } from "./access-file.ts";
+import { BUILT_IN_PERMISSIONS, parseAccessFile, SHIPPED_ACCESS_FILE } from "./access-file.ts";
 import { AccessTable, holdsPermission } from "./access-rules.ts";
 
 const shipped = readFileSync(SHIPPED_ACCESS_FILE, "utf8");

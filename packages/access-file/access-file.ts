@@ -1,5 +1,7 @@
+import { join } from "node:path";
 import { z } from "zod";
-import { parseYamlFile } from "#kit/config/yaml-file.ts";
+import { readableFileSchema } from "#kit/config/config.ts";
+import { parsedFile, parseYamlFile } from "#kit/config/yaml-file.ts";
 import { PERMISSION_NAME, ROLE_NAME } from "#kit/values/access-names.ts";
 
 /** What the gateway's own routes demand. */
@@ -144,3 +146,14 @@ function recordOf(value: unknown): Record<string, unknown> {
 function textsOf(value: unknown): string[] {
   return Array.isArray(value) ? value.map((each) => (typeof each === "string" ? each : "")) : [];
 }
+
+/** With the roles of Gatehouse itself. */
+export const SHIPPED_ACCESS_FILE = join(import.meta.dirname, "access.yaml");
+
+export const accessConfig = {
+  /** YAML: roles, their permissions and sessions. */
+  // The file is read again when it changes.
+  ACCESS_FILE: readableFileSchema
+    .default(SHIPPED_ACCESS_FILE)
+    .transform(parsedFile((text, path) => ({ path, text, access: parseAccessFile(text) }))),
+};

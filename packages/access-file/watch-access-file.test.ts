@@ -4,8 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { createLogger } from "#kit/telemetry/logger.ts";
 import { createMetrics, type Metrics } from "#kit/telemetry/metrics.ts";
-import { SHIPPED_ACCESS_FILE } from "./access-config.ts";
-import { parseAccessFile } from "./access-file.ts";
+import { parseAccessFile, SHIPPED_ACCESS_FILE } from "./access-file.ts";
 import { AccessTable } from "./access-rules.ts";
 import { watchAccessFile } from "./watch-access-file.ts";
 

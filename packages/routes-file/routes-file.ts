@@ -106,9 +106,9 @@ const pointer = z
   .refine(isJsonPointer, "must be a JSON pointer such as /amount (RFC 6901) to a part of the body");
 const approvalDemand = z
   .strictObject({
-    /** What the user is shown and approves. */
+    /** What the user is shown and approves: JSON pointers into the body. */
     fields: z.array(pointer).min(1, "must name a field").max(MAX_APPROVED_FIELDS),
-    /** Default: always. */
+    /** Other calls need no approval. A value that is absent or not a number needs one. Default: always. */
     when: z.strictObject({ field: pointer, above: z.number() }).optional(),
     acr: z.literal([2, 3]).default(2),
     ttlSeconds: z.int().min(30).max(900).default(300),
@@ -125,14 +125,7 @@ const approvalDemand = z
   });
 
 /** A call passes only with the user's approval of these fields. */
-export interface ApprovalDemand {
-  /** JSON pointers into the body. */
-  fields: readonly string[];
-  /** Other calls need no approval. A value that is absent or not a number needs one. */
-  when: { field: string; above: number } | undefined;
-  acr: 2 | 3;
-  ttlSeconds: number;
-}
+export type ApprovalDemand = z.output<typeof approvalDemand>;
 
 const changing = z
   .strictObject({ ...access, action, approval: approvalDemand.optional() })
@@ -156,7 +149,7 @@ export interface MethodPolicy {
 
 type WrittenMethod = Access & {
   action?: string | undefined;
-  approval?: z.infer<typeof approvalDemand> | undefined;
+  approval?: ApprovalDemand | undefined;
 };
 
 function toPolicy({ permissions, roles, auth, action, assurance, approval }: WrittenMethod): MethodPolicy {
@@ -165,7 +158,7 @@ function toPolicy({ permissions, roles, auth, action, assurance, approval }: Wri
     ...(permissions && { permissions }),
     ...(action && { action }),
     ...(assurance && { assurance }),
-    ...(approval && { approval: { ...approval, when: approval.when } }),
+    ...(approval && { approval }),
   };
 }
 
@@ -177,15 +170,6 @@ function isWithin(pointer: string, other: string): boolean {
 export interface RateLimit {
   calls: number;
   perSeconds: number;
-}
-
-interface RouteRateLimits {
-  /** Anonymous calls are not counted. */
-  perUser: RateLimit;
-  /** For an IPv4 address or IPv6 /64, 4 times for a /56 and 16 times for a /48. */
-  perAddress: RateLimit;
-  /** On public methods it counts only networks without a recent success. */
-  total: RateLimit | undefined;
 }
 
 const DEFAULT_RATE_LIMITS = {
@@ -201,12 +185,14 @@ export const rateLimitSchema = z.strictObject({
 });
 const rateLimits = z
   .strictObject({
+    /** Anonymous calls are not counted. */
     perUser: rateLimitSchema.default(DEFAULT_RATE_LIMITS.perUser),
+    /** For an IPv4 address or IPv6 /64, 4 times for a /56 and 16 times for a /48. */
     perAddress: rateLimitSchema.default(DEFAULT_RATE_LIMITS.perAddress),
+    /** On public methods it counts only networks without a recent success. */
     total: rateLimitSchema.optional(),
   })
-  .default(DEFAULT_RATE_LIMITS)
-  .transform(({ perUser, perAddress, total }): RouteRateLimits => ({ perUser, perAddress, total }));
+  .default(DEFAULT_RATE_LIMITS);
 
 const upstreamUrl = z
   .url({ protocol: /^https?$/, error: "must be an http or https URL", abort: true })
@@ -219,60 +205,59 @@ const webOrigin = z
     "must be an origin as browsers send it, such as https://app.example.com, or *",
   );
 
-const upstreamRoute = z
-  .strictObject({
-    /** Matches itself and all paths below. */
-    prefix: z
-      .string()
-      .max(200)
-      .regex(
-        /^(?:\/[a-z0-9][a-z0-9-]*)+$/,
-        "must be a path of lower-case segments without a slash at its end",
-      )
-      .refine((prefix) => !OWN_PATHS.test(prefix), "is a path of the gateway itself"),
-    upstream: upstreamUrl.optional(),
-    upstreams: z.array(upstreamUrl).min(1, "must name an upstream").max(MAX_UPSTREAMS).optional(),
-    stripPrefix: z.boolean().default(false),
-    /** The upstream learns who called the gateway, and how. */
-    forwarded: z.boolean().default(true),
-    /** Default for the other time-outs. */
-    timeoutMs: timeoutMs.default(DEFAULT_TIMEOUT_MS),
-    connectTimeoutMs: timeoutMs.optional(),
-    headersTimeoutMs: timeoutMs.optional(),
-    idleTimeoutMs: timeoutMs.optional(),
-    totalTimeoutMs: timeoutMs.optional(),
-    /** Has no default total time-out. */
-    streaming: z.boolean().default(false),
-    /** Minimum average rate of request and response. 0 disables it. */
-    minBodyBytesPerS: z.int().min(0).max(MAX_BYTES_PER_S).default(DEFAULT_MIN_BODY_BYTES_PER_S),
-    /** Per user, or per network on public methods, at one gateway. */
-    maxOpenPerCaller: z.int().min(1).max(MAX_OPEN).default(DEFAULT_MAX_OPEN_PER_CALLER),
-    maxWebSocketsPerCaller: z.int().min(1).max(MAX_OPEN).default(DEFAULT_MAX_WEBSOCKETS_PER_CALLER),
-    bodyLimitBytes: z.int().min(0).default(DEFAULT_BODY_LIMIT_BYTES),
-    allowedOrigins: z
-      .array(webOrigin)
-      .max(100)
-      .refine((origins) => origins.length === 1 || !origins.includes("*"), "* must stand alone")
-      .default([]),
-    allowRequestHeaders: z.array(requestHeader).max(100).default([]),
-    allowResponseHeaders: z.array(responseHeader).max(100).default([]),
-    /** Trusted: HTML and the like run in the gateway's origin, beside the portal. */
-    pages: z.enum(["sandboxed", "trusted"]).default("sandboxed"),
-    /** Origin: the upstream's cookies keep their `Path` and `Domain`. */
-    cookies: z.enum(["prefix", "origin"]).default("prefix"),
-    /** The upstream gets a token that only it accepts. */
-    audience: z.string().refine(isAudience, AUDIENCE_FORM).optional(),
-    /** False: the upstream gets no token. */
-    passToken: z.boolean().default(true),
-    /** An upstream might decode the path twice, or into delimiters. */
-    strictPaths: z.boolean().default(true),
-    websocket: z.boolean().default(false),
-    rateLimit: rateLimits,
-    /** Others are answered with 405. GET includes HEAD. */
-    methods: z
-      .strictObject({ GET: reading, POST: changing, PUT: changing, PATCH: changing, DELETE: changing })
-      .refine((methods) => Object.keys(methods).length > 0, "must have a method"),
-  })
+const writtenRoute = z.strictObject({
+  /** Matches itself and all paths below. */
+  prefix: z
+    .string()
+    .max(200)
+    .regex(/^(?:\/[a-z0-9][a-z0-9-]*)+$/, "must be a path of lower-case segments without a slash at its end")
+    .refine((prefix) => !OWN_PATHS.test(prefix), "is a path of the gateway itself"),
+  upstream: upstreamUrl.optional(),
+  upstreams: z.array(upstreamUrl).min(1, "must name an upstream").max(MAX_UPSTREAMS).optional(),
+  stripPrefix: z.boolean().default(false),
+  /** The upstream learns who called the gateway, and how: `X-Forwarded-*` and `Forwarded`. */
+  forwarded: z.boolean().default(true),
+  /** Default for the other time-outs. */
+  timeoutMs: timeoutMs.default(DEFAULT_TIMEOUT_MS),
+  connectTimeoutMs: timeoutMs.optional(),
+  headersTimeoutMs: timeoutMs.optional(),
+  idleTimeoutMs: timeoutMs.optional(),
+  totalTimeoutMs: timeoutMs.optional(),
+  /** Has no default total time-out. */
+  streaming: z.boolean().default(false),
+  /** Minimum average rate of request and response. 0 disables it. */
+  minBodyBytesPerS: z.int().min(0).max(MAX_BYTES_PER_S).default(DEFAULT_MIN_BODY_BYTES_PER_S),
+  /** Per user, or per network on public methods, at one gateway. */
+  maxOpenPerCaller: z.int().min(1).max(MAX_OPEN).default(DEFAULT_MAX_OPEN_PER_CALLER),
+  maxWebSocketsPerCaller: z.int().min(1).max(MAX_OPEN).default(DEFAULT_MAX_WEBSOCKETS_PER_CALLER),
+  bodyLimitBytes: z.int().min(0).default(DEFAULT_BODY_LIMIT_BYTES),
+  /** `*` alone allows all origins. */
+  allowedOrigins: z
+    .array(webOrigin)
+    .max(100)
+    .refine((origins) => origins.length === 1 || !origins.includes("*"), "* must stand alone")
+    .default([]),
+  allowRequestHeaders: z.array(requestHeader).max(100).default([]),
+  allowResponseHeaders: z.array(responseHeader).max(100).default([]),
+  /** Trusted: HTML and the like run in the gateway's origin, beside the portal. */
+  pages: z.enum(["sandboxed", "trusted"]).default("sandboxed"),
+  /** Origin: the upstream's cookies keep their `Path` and `Domain`. */
+  cookies: z.enum(["prefix", "origin"]).default("prefix"),
+  /** `aud` of a token that only the upstream accepts. Absent: the caller's own token. */
+  audience: z.string().refine(isAudience, AUDIENCE_FORM).optional(),
+  /** False: the upstream gets no token. */
+  passToken: z.boolean().default(true),
+  /** An upstream might decode the path twice, or into delimiters. */
+  strictPaths: z.boolean().default(true),
+  websocket: z.boolean().default(false),
+  rateLimit: rateLimits,
+  /** Others are answered with 405. GET includes HEAD. */
+  methods: z
+    .strictObject({ GET: reading, POST: changing, PUT: changing, PATCH: changing, DELETE: changing })
+    .refine((methods) => Object.keys(methods).length > 0, "must have a method"),
+});
+
+const upstreamRoute = writtenRoute
   .superRefine((route, context) => {
     if (route.websocket && route.methods.GET === undefined) {
       context.addIssue({ code: "custom", path: ["websocket"], message: "needs the method GET" });
@@ -291,51 +276,13 @@ const upstreamRoute = z
   )
   .transform(toRoute);
 
-export interface UpstreamRoute {
-  prefix: string;
-  upstreams: readonly string[];
-  stripPrefix: boolean;
-  /** `X-Forwarded-*` and `Forwarded`, made by the gateway. */
-  forwarded: boolean;
-  connectTimeoutMs: number;
-  headersTimeoutMs: number;
-  idleTimeoutMs: number;
-  totalTimeoutMs: number | undefined;
-  streaming: boolean;
-  minBodyBytesPerS: number;
-  maxOpenPerCaller: number;
-  maxWebSocketsPerCaller: number;
-  bodyLimitBytes: number;
-  /** `*` alone allows all origins. */
-  allowedOrigins: readonly string[];
-  allowRequestHeaders: readonly string[];
-  allowResponseHeaders: readonly string[];
-  pages: "sandboxed" | "trusted";
-  cookies: "prefix" | "origin";
-  /** `aud` of the token for the upstream. Undefined: the caller's own token. */
-  audience?: string | undefined;
-  passToken: boolean;
-  strictPaths: boolean;
-  websocket: boolean;
-  rateLimit: RouteRateLimits;
-  methods: Readonly<Partial<Record<"GET" | "POST" | "PUT" | "PATCH" | "DELETE", MethodPolicy>>>;
-}
+type WrittenRoute = z.output<typeof writtenRoute>;
 
-type WrittenRoute = Omit<
-  UpstreamRoute,
-  "upstreams" | "connectTimeoutMs" | "headersTimeoutMs" | "idleTimeoutMs" | "totalTimeoutMs" | "methods"
-> & {
-  upstream?: string | undefined;
-  upstreams?: string[] | undefined;
-  timeoutMs: number;
-  connectTimeoutMs?: number | undefined;
-  headersTimeoutMs?: number | undefined;
-  idleTimeoutMs?: number | undefined;
-  totalTimeoutMs?: number | undefined;
-  methods: { [method in keyof UpstreamRoute["methods"]]?: MethodPolicy | undefined };
-};
+/** With its defaults, and each time-out. */
+export type UpstreamRoute = ReturnType<typeof toRoute>;
 
-function toRoute({ upstream, upstreams, timeoutMs, methods, ...route }: WrittenRoute): UpstreamRoute {
+function toRoute({ upstream, upstreams, timeoutMs, methods, ...route }: WrittenRoute) {
+  const given = Object.entries(methods).filter(([, policy]) => policy !== undefined);
   return {
     ...route,
     upstreams: (upstreams ?? [upstream ?? ""]).map((url) => new URL(url).origin),
@@ -343,7 +290,7 @@ function toRoute({ upstream, upstreams, timeoutMs, methods, ...route }: WrittenR
     headersTimeoutMs: route.headersTimeoutMs ?? timeoutMs,
     idleTimeoutMs: route.idleTimeoutMs ?? timeoutMs,
     totalTimeoutMs: route.totalTimeoutMs ?? (route.streaming ? undefined : defaultTotalMs(route, timeoutMs)),
-    methods: Object.fromEntries(Object.entries(methods).filter(([, policy]) => policy !== undefined)),
+    methods: Object.fromEntries(given) as Partial<Record<keyof typeof methods, MethodPolicy>>,
   };
 }
 

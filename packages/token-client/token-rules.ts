@@ -1,7 +1,6 @@
 import { createPublicKey, type KeyObject } from "node:crypto";
 import type { TokenRules as TokenRulesMessage } from "#proto/gatehouse/token/v1/token_service.ts";
-import { isKeyId, parseCompactJws } from "./compact-jws.ts";
-import { isAlgorithm, isSignedBy } from "./token-signature.ts";
+import { isAlgorithm, isKeyId, isSignedBy, parseCompactJws } from "./compact-jws.ts";
 
 interface VerificationKey {
   algorithm: string;

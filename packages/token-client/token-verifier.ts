@@ -12,8 +12,8 @@ import {
   TokenServiceClient,
   type VerifyTokenResponse,
 } from "#proto/gatehouse/token/v1/token_service.ts";
-import { isApiKey } from "./api-key.ts";
 import { CLOCK_SKEW_S, parseAcr } from "./assurance.ts";
+import { isApiKey } from "./bearer-token.ts";
 import { CallShares, FORGERIES, type Place } from "./call-shares.ts";
 import { MAX_TOKEN_CHARACTERS, parseCompactJws } from "./compact-jws.ts";
 import type {
@@ -364,56 +364,17 @@ function decode(
 }
 
 function decodePrincipal(message: PrincipalMessage): Principal | undefined {
-  const { userId, sessionId, role, tokenId, keyId, amr, authTime, issuedAt, expiresAt } = message;
-  if (message.kind === PrincipalKind.CLIENT) return decodeClient(message);
-  if (message.kind !== PrincipalKind.USER) return undefined;
-  const acr = parseAcr(message.acr);
-  const isWhole = userId !== "" && sessionId !== "" && tokenId !== "" && keyId !== "";
-  if (
-    !isWhole ||
-    !isRoleName(role) ||
-    authTime === undefined ||
-    issuedAt === undefined ||
-    expiresAt === undefined ||
-    acr === undefined
-  ) {
-    return undefined;
+  const { kind, userId, sessionId, tokenId, originTokenId, keyId, originKeyId } = message;
+  const { clientId, scopes, role, amr, authTime, issuedAt, expiresAt } = message;
+  const isNamed = userId !== "" && sessionId !== "" && tokenId !== "";
+  if (!isNamed || issuedAt === undefined || expiresAt === undefined) return undefined;
+  const common = { userId, sessionId, tokenId, originTokenId, keyId, originKeyId, issuedAt, expiresAt };
+  if (kind === PrincipalKind.CLIENT) {
+    if (clientId !== userId || scopes.length === 0) return undefined;
+    return { ...common, kind: "client", clientId, scopes, role: "", amr: [], acr: 1, authTime: issuedAt };
   }
-  const times = { authTime, issuedAt, expiresAt };
-  return {
-    kind: "user",
-    userId,
-    sessionId,
-    role,
-    clientId: "",
-    tokenId,
-    originTokenId: message.originTokenId,
-    originKeyId: message.originKeyId,
-    keyId,
-    amr,
-    acr,
-    ...times,
-  };
-}
-
-function decodeClient(message: PrincipalMessage): Principal | undefined {
-  const { userId, clientId, sessionId, tokenId, keyId, scopes, issuedAt, expiresAt } = message;
-  const isWhole = clientId !== "" && clientId === userId && sessionId !== "" && tokenId !== "";
-  if (!isWhole || scopes.length === 0 || issuedAt === undefined || expiresAt === undefined) return undefined;
-  const times = { authTime: issuedAt, issuedAt, expiresAt };
-  return {
-    kind: "client",
-    userId,
-    sessionId,
-    role: "",
-    clientId,
-    scopes,
-    tokenId,
-    originTokenId: message.originTokenId,
-    originKeyId: message.originKeyId,
-    keyId,
-    amr: [],
-    acr: 1,
-    ...times,
-  };
+  const acr = parseAcr(message.acr);
+  const isUser = kind === PrincipalKind.USER && keyId !== "" && isRoleName(role);
+  if (!isUser || authTime === undefined || acr === undefined) return undefined;
+  return { ...common, kind: "user", clientId: "", role, amr, acr, authTime };
 }

@@ -1,5 +1,4 @@
-import type { AuditEvent } from "#audit-client/stream/audit-entry.ts";
-import { personActor } from "#audit-client/stream/person-actor.ts";
+import { type AuditEvent, personActor } from "#audit-client/stream/audit-entry.ts";
 import type { SecurityEvent, SecurityEventType } from "./security-event-store.ts";
 
 const ACTION: Record<SecurityEventType, string> = {

@@ -1,3 +1,4 @@
+import { v7 as uuidv7 } from "uuid";
 import { type Claim, claimDue } from "#kit/database/outbox-store.ts";
 import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
 
@@ -15,7 +16,7 @@ export interface SecurityEvent {
   userId: string | null;
   sessionId: string | null;
   keyId: string | null;
-  /** `operator:ada`. */
+  /** `operator:ada`. Absent for the service itself. */
   person?: string | null | undefined;
   /** Free text. May be empty. */
   reason: string;
@@ -44,6 +45,19 @@ export async function insertSecurityEvent(tx: TransactionSql, event: SecurityEve
       (${event.id}, ${event.type}, ${event.userId}, ${event.sessionId}, ${event.keyId}, ${event.person ?? null}, ${event.reason}, ${event.ip},
        ${event.userAgent}, ${event.requestId}, ${event.traceId}, ${event.occurredAt}, now(), ${notifiedAt})
   `;
+}
+
+/** Who asked for it, in which call. */
+export type EventCause = Pick<SecurityEvent, "person" | "requestId" | "traceId">;
+
+type CausedEvent = EventCause &
+  Pick<SecurityEvent, "type" | "reason" | "occurredAt"> &
+  Partial<Pick<SecurityEvent, "userId" | "sessionId" | "keyId">>;
+
+/** Of an operator or the service itself: without the address of a client. */
+export async function insertCausedEvent(tx: TransactionSql, event: CausedEvent): Promise<void> {
+  const about = { userId: null, sessionId: null, keyId: null, ...event };
+  await insertSecurityEvent(tx, { id: uuidv7(), ip: "", userAgent: "", ...about });
 }
 
 export function claimDueEvents(sql: Sql, lease: Omit<Claim, "now">): Promise<DueEvent[]> {

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { type Sql, type TransactionSql, transaction } from "#kit/database/postgres.ts";
 import { decrypt, type EncryptionKey, encrypt } from "#kit/values/key-cipher.ts";
-import type { Algorithm } from "#token-client/token-signature.ts";
+import type { Algorithm } from "#token-client/compact-jws.ts";
 import {
   deleteNextKey,
   deleteRetiredKeys,

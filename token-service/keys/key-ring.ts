@@ -3,6 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { JWK } from "jose";
 import type { Sql } from "#kit/database/postgres.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
+import type { Metrics } from "#kit/telemetry/metrics.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { decrypt, type EncryptionKey } from "#kit/values/key-cipher.ts";
 import { retiredKeyLifeS } from "../revocations/token-lifetimes.ts";
@@ -169,4 +170,23 @@ export class KeyRing {
     }
     return decrypt(encryptionKey, encrypted, context);
   }
+}
+
+export function describeSigningKeys(
+  metrics: Metrics,
+  deps: { keys: Pick<KeyRing, "list">; maxAgeS: number; now: () => Date },
+): void {
+  metrics.gauge(
+    "gatehouse_signing_key_age_seconds",
+    "Seconds since the active signing key began to sign; NaN without one.",
+    [],
+    (gauge) => {
+      const active = deps.keys.list().find(({ state }) => state === "active");
+      const sinceMs = deps.now().getTime() - (active?.activatedAt?.getTime() ?? Number.NaN);
+      gauge.set(sinceMs / 1_000);
+    },
+  );
+  metrics
+    .gauge("gatehouse_signing_key_max_age_seconds", "Age at which the active signing key is rotated.")
+    .set(deps.maxAgeS);
 }

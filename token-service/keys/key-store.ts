@@ -1,6 +1,6 @@
 import type { JWK } from "jose";
 import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
-import type { Algorithm } from "#token-client/token-signature.ts";
+import type { Algorithm } from "#token-client/compact-jws.ts";
 import type { KeyState } from "./signing-key.ts";
 
 export interface SigningKeyRow {

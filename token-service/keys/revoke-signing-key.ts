@@ -1,12 +1,12 @@
 import { transaction } from "#kit/database/postgres.ts";
 import { DomainError } from "#kit/values/errors.ts";
+import { insertCausedEvent } from "../events/security-event-store.ts";
 import type { RevocationFeed } from "../revocations/revocation-feed.ts";
 import { appendRevocations } from "../revocations/revocation-store.ts";
 import { accessTokenLifeS } from "../revocations/token-lifetimes.ts";
 import { ensureNextKey, type SigningKeyDeps } from "./ensure-signing-keys.ts";
-import { insertKeyEvent, type KeyEventCause } from "./key-event.ts";
 import { listKeys, lockKeys, markKeyRevoked } from "./key-store.ts";
-import { promoteNextKey } from "./rotate-signing-key.ts";
+import { type KeyEventCause, promoteNextKey } from "./rotate-signing-key.ts";
 
 export interface RevokeSigningKeyDeps extends SigningKeyDeps {
   accessTtlS: number;
@@ -31,7 +31,7 @@ export async function revokeSigningKey(
     await markKeyRevoked(tx, keyId);
     if (key.state === "next") await ensureNextKey(tx, deps, []);
     if (key.state !== "revoked")
-      await insertKeyEvent(tx, { ...cause, type: "signing_key_revoked", keyId, occurredAt: now });
+      await insertCausedEvent(tx, { ...cause, type: "signing_key_revoked", keyId, occurredAt: now });
     const targets = key.state === "revoked" ? [] : [{ keyId }];
     return appendRevocations(tx, targets, accessTokenLifeS(deps.accessTtlS));
   });

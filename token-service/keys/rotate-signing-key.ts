@@ -1,12 +1,16 @@
 import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
 import { DomainError } from "#kit/values/errors.ts";
+import { type EventCause, insertCausedEvent } from "../events/security-event-store.ts";
 import { ensureNextKey, type SigningKeyDeps } from "./ensure-signing-keys.ts";
-import { insertKeyEvent, type KeyEventCause } from "./key-event.ts";
 import { activateNextKey, listKeys, lockKeys, retireActiveKey, type SigningKeyRow } from "./key-store.ts";
 
 export interface RotateSigningKeyDeps extends SigningKeyDeps {
   jwksMaxAgeS: number;
   maxAgeS: number;
+}
+
+export interface KeyEventCause extends EventCause {
+  reason: string;
 }
 
 const BY_AGE: KeyEventCause = { reason: "age", requestId: "", traceId: "" };
@@ -63,7 +67,7 @@ export async function promoteNextKey(
   await ensureNextKey(tx, deps, []);
   const active = (await listKeys(tx)).find((key) => key.state === "active");
   if (active === undefined) throw new Error("no key is active after a rotation");
-  await insertKeyEvent(tx, {
+  await insertCausedEvent(tx, {
     ...cause,
     type: "signing_key_rotated",
     keyId: active.id,

@@ -6,7 +6,7 @@ import {
   type KeyObject,
 } from "node:crypto";
 import { calculateJwkThumbprint, type JWK } from "jose";
-import type { Algorithm } from "#token-client/token-signature.ts";
+import type { Algorithm } from "#token-client/compact-jws.ts";
 
 export type KeyState = "next" | "active" | "retired" | "revoked";
 

@@ -1,7 +1,6 @@
 import type { Logger } from "#kit/telemetry/logger.ts";
-import { withCallDeadline } from "#kit/values/call-deadline.ts";
+import { withCallDeadline, withinDeadline } from "#kit/values/call-deadline.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { withinDeadline } from "#kit/values/within-deadline.ts";
 import { RevocationSet } from "#token-client/revocation-set.ts";
 import type { RevocationBell } from "./revocation-bell.ts";
 import {

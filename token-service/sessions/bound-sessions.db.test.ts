@@ -9,7 +9,7 @@ import { parseCompactJws } from "#token-client/compact-jws.ts";
 import { lockSession } from "../rows/session-store.ts";
 import { createSessionRpc } from "../session-rpc.ts";
 import { createTokenRpc } from "../token-rpc.ts";
-import { isTokenId } from "../tokens/token-id.ts";
+import { isTokenId } from "../tokens/refresh-token.ts";
 import { verifyToken } from "../tokens/verify-token.ts";
 import { raiseSession } from "./raise-session.ts";
 

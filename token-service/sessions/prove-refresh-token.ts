@@ -2,8 +2,8 @@ import type { Confirmation } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { isProven } from "../rows/confirmation.ts";
 import { readSession } from "../rows/session-store.ts";
+import { isTokenId } from "../tokens/refresh-token.ts";
 import { refreshPurpose } from "../tokens/sign-pair.ts";
-import { isTokenId } from "../tokens/token-id.ts";
 import { type RefreshSessionDeps, verifyRefreshToken } from "./refresh-session.ts";
 
 /**

@@ -23,7 +23,7 @@ import {
   type SessionRow,
 } from "../rows/session-store.ts";
 import { isAuthenticatedBy, MAC_ALGORITHM } from "../tokens/jws-signature.ts";
-import { checkRefreshClaims, type RefreshClaims } from "../tokens/refresh-token.ts";
+import { checkRefreshClaims, isTokenId, type RefreshClaims } from "../tokens/refresh-token.ts";
 import {
   assertMaySign,
   refreshPurpose,
@@ -31,7 +31,6 @@ import {
   signPair,
   type TokenPair,
 } from "../tokens/sign-pair.ts";
-import { isTokenId } from "../tokens/token-id.ts";
 
 export interface RefreshOrigin {
   ip: string;

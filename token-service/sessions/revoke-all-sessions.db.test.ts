@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
-import { readDatabaseClock } from "#kit/database/clock-store.ts";
+import { readDatabaseClock } from "#kit/database/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { logIn, startTokenReplica, type TokenReplica } from "#tests/support/system/token-service.ts";
 import { verifyToken } from "../tokens/verify-token.ts";

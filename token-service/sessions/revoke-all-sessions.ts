@@ -1,11 +1,10 @@
-import { readDatabaseClock } from "#kit/database/clock-store.ts";
-import { transaction } from "#kit/database/postgres.ts";
+import { readDatabaseClock, transaction } from "#kit/database/postgres.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { CLOCK_SKEW_S } from "#token-client/assurance.ts";
+import { type EventCause, insertCausedEvent } from "../events/security-event-store.ts";
 import type { KeyRing } from "../keys/key-ring.ts";
 import { listKeys } from "../keys/key-store.ts";
 import { type RevokeSigningKeyDeps, revokeSigningKey } from "../keys/revoke-signing-key.ts";
-import { insertRevocationEvent, type RevocationCause } from "../revocations/revocation-event.ts";
 import { appendRevocations } from "../revocations/revocation-store.ts";
 import { accessTokenLifeS } from "../revocations/token-lifetimes.ts";
 import { revokeNextSessions } from "../rows/session-store.ts";
@@ -45,7 +44,7 @@ const REVOKED_REASON = "all_sessions_revoked";
 export async function revokeAllSessions(
   deps: RevokeAllSessionsDeps,
   request: RevokeAllRequest,
-  cause: RevocationCause,
+  cause: EventCause,
 ): Promise<{ ended: number; next: SweepPosition | undefined; bannedKeyIds: string[] }> {
   const startedMs = performance.now();
   if ((request.issuedBefore?.getTime() ?? 0) > deps.now().getTime() + CLOCK_ROOM_MS) {
@@ -70,12 +69,12 @@ export async function revokeAllSessions(
 async function banEveryKey(
   deps: RevokeAllSessionsDeps,
   reason: string,
-  cause: RevocationCause,
+  cause: EventCause,
 ): Promise<string[]> {
   const keys = (await listKeys(deps.sql)).filter(({ state }) => state !== "revoked");
   keys.sort((a, b) => Number(b.state === "next") - Number(a.state === "next"));
   await transaction(deps.sql, (tx) =>
-    insertRevocationEvent(tx, "all_sessions_revoked", { ...cause, reason }, deps.now()),
+    insertCausedEvent(tx, { type: "all_sessions_revoked", ...cause, reason, occurredAt: deps.now() }),
   );
   for (const { id } of keys) await revokeSigningKey(deps, id, { ...cause, reason });
   deps.onSecurityEvent();

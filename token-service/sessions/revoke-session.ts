@@ -1,7 +1,7 @@
 import { type Sql, type TransactionSql, transaction } from "#kit/database/postgres.ts";
 import { callTurn, withTurn } from "#kit/values/call-deadline.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { insertRevocationEvent, type RevocationCause } from "../revocations/revocation-event.ts";
+import { type EventCause, insertCausedEvent } from "../events/security-event-store.ts";
 import type { RevocationFeed } from "../revocations/revocation-feed.ts";
 import { appendRevocations } from "../revocations/revocation-store.ts";
 import { accessTokenLifeS, type TokenLifetimes } from "../revocations/token-lifetimes.ts";
@@ -42,7 +42,7 @@ export interface RevokeSessionDeps {
  */
 export async function revokeSession(
   deps: RevokeSessionDeps,
-  request: { sessionId: string; userId: string; reason: string; recordedAs?: RevocationCause },
+  request: { sessionId: string; userId: string; reason: string; recordedAs?: EventCause },
 ): Promise<number> {
   const end = async (tx: TransactionSql) => {
     const session = await lockSession(tx, request.sessionId);
@@ -51,8 +51,9 @@ export async function revokeSession(
     if (request.reason === ERASED) await eraseOrigins(tx, session.userId);
     if (session.revokedAt !== null) return appendRevocations(tx, [], 0);
     await markSessionsRevoked(tx, [session.id], request.reason, now);
-    if (request.recordedAs)
-      await insertRevocationEvent(tx, "session_revoked", { ...request, ...request.recordedAs }, now);
+    const { recordedAs, ...ended } = request;
+    if (recordedAs)
+      await insertCausedEvent(tx, { type: "session_revoked", ...ended, ...recordedAs, occurredAt: now });
     return appendRevocations(tx, [{ sessionId: session.id }], accessTokenLifeS(deps.lifetimes.accessTtlS));
   };
   const sequence = await withTurn(turnOfEnd(request.userId), () => transaction(deps.sql, end));

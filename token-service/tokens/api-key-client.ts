@@ -4,7 +4,7 @@ import { callUnary, createRpcClient } from "#kit/rpc/rpc-client.ts";
 import type { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { ClientServiceClient } from "#proto/gatehouse/identity/v1/client_service.ts";
-import { publicIdOf } from "#token-client/api-key.ts";
+import { publicIdOf } from "#token-client/bearer-token.ts";
 import type { ProvenApiKey } from "./verify-token.ts";
 
 const CALL_TIMEOUT_MS = 700;

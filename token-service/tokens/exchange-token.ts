@@ -1,14 +1,13 @@
 import { v5 as uuidv5 } from "uuid";
 import { isSameAudience } from "#kit/values/audience.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { isApiKey } from "#token-client/api-key.ts";
+import { isApiKey } from "#token-client/bearer-token.ts";
 import { MAX_TOKEN_CHARACTERS } from "#token-client/compact-jws.ts";
 import { ACCESS_TOKEN_TYPE } from "#token-client/token-rules.ts";
 import type { KeyRing } from "../keys/key-ring.ts";
 import { type AccessClaims, generationOf, isOfClient } from "./access-token.ts";
 import { signCompactJws } from "./jws-signature.ts";
-import { refreshAudience } from "./refresh-token.ts";
-import { tokenId } from "./token-id.ts";
+import { refreshAudience, tokenId } from "./refresh-token.ts";
 import { refusedAtMs, type VerifiedToken, type VerifyTokenDeps, verifyToken } from "./verify-token.ts";
 
 export interface ExchangeTokenDeps extends Omit<VerifyTokenDeps, "keys"> {

@@ -2,8 +2,7 @@ import { readdirSync } from "node:fs";
 import type { JWK } from "jose";
 import { describe, expect, test } from "vitest";
 import { corpusFolder, hasCorpus, readCorpus } from "#tests/support/house/corpora.ts";
-import { parseCompactJws } from "#token-client/compact-jws.ts";
-import type { Algorithm } from "#token-client/token-signature.ts";
+import { type Algorithm, parseCompactJws } from "#token-client/compact-jws.ts";
 import { importPublicKey } from "../keys/signing-key.ts";
 import { checkSignature } from "./verify-token.ts";
 

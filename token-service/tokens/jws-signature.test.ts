@@ -1,7 +1,7 @@
 import { createSecretKey, generateKeyPairSync, randomBytes, sign } from "node:crypto";
 import { CompactSign, compactVerify } from "jose";
 import { describe, expect, test } from "vitest";
-import { type Algorithm, isSignedBy } from "#token-client/token-signature.ts";
+import { type Algorithm, isSignedBy } from "#token-client/compact-jws.ts";
 import { authenticateCompactJws, isAuthenticatedBy, signCompactJws } from "./jws-signature.ts";
 import { checkSignature } from "./verify-token.ts";
 

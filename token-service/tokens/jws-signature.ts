@@ -1,5 +1,5 @@
 import { createHmac, type KeyObject, sign, timingSafeEqual } from "node:crypto";
-import { type Algorithm, DIGEST, forNode } from "#token-client/token-signature.ts";
+import { type Algorithm, DIGEST, forNode } from "#token-client/compact-jws.ts";
 
 /** RFC 7518 §3.2: for tokens that token-service alone reads. */
 export const MAC_ALGORITHM = "HS256";

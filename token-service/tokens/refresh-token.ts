@@ -1,3 +1,4 @@
+import { createHmac, timingSafeEqual } from "node:crypto";
 import { z } from "zod";
 import { CLOCK_SKEW_S } from "#token-client/assurance.ts";
 import type { CompactJws } from "#token-client/compact-jws.ts";
@@ -34,4 +35,15 @@ export function checkRefreshClaims(
   const isOurs = claims?.iss === issuer && claims.aud === refreshAudience(issuer);
   const hasBegun = (claims?.nbf ?? 0) <= nowS + CLOCK_SKEW_S;
   return isOurs && hasBegun ? claims : undefined;
+}
+
+/** A `jti` (128 bits in base64url) that can be made again, but not with a stolen signing key alone. */
+export function tokenId(secret: Buffer, purpose: string): string {
+  return createHmac("sha256", secret).update(purpose).digest().subarray(0, 16).toString("base64url");
+}
+
+export function isTokenId(presented: string, secret: Buffer, purpose: string): boolean {
+  const expected = Buffer.from(tokenId(secret, purpose));
+  const given = Buffer.from(presented);
+  return given.length === expected.length && timingSafeEqual(given, expected);
 }

@@ -8,8 +8,7 @@ import { type Binding, cnfOf, confirmationOf } from "../rows/confirmation.ts";
 import type { SessionRow } from "../rows/session-store.ts";
 import { GATEWAY_CLIENT_ID } from "./access-token.ts";
 import { authenticateCompactJws, signCompactJws } from "./jws-signature.ts";
-import { refreshAudience } from "./refresh-token.ts";
-import { tokenId } from "./token-id.ts";
+import { refreshAudience, tokenId } from "./refresh-token.ts";
 
 export interface SignedAccessToken {
   accessToken: string;

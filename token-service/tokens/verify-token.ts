@@ -1,9 +1,15 @@
 import type { LRUCache } from "lru-cache";
-import { isApiKey } from "#token-client/api-key.ts";
 import { CLOCK_SKEW_S } from "#token-client/assurance.ts";
-import { type CompactJws, isKeyId, parseCompactJws } from "#token-client/compact-jws.ts";
+import { isApiKey } from "#token-client/bearer-token.ts";
+import {
+  type CompactJws,
+  isAlgorithm,
+  isKeyId,
+  isSignedBy,
+  type PublicSigningKey,
+  parseCompactJws,
+} from "#token-client/compact-jws.ts";
 import { ACCESS_TOKEN_TYPE } from "#token-client/token-rules.ts";
-import { isAlgorithm, isSignedBy, type PublicSigningKey } from "#token-client/token-signature.ts";
 import type { KeyRing } from "../keys/key-ring.ts";
 import { logName, type SigningKey } from "../keys/signing-key.ts";
 import type { RevocationFeed } from "../revocations/revocation-feed.ts";

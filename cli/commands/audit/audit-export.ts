@@ -1,5 +1,5 @@
 import { stringify } from "csv-stringify/sync";
-import { ENTRY_COLUMNS } from "#audit-client/record/entry-columns.ts";
+import { ENTRY_COLUMNS } from "#audit-client/stream/audit-entry.ts";
 import {
   AuditQueryServiceClient,
   type ExportEntriesRequest,

@@ -1,5 +1,4 @@
-import { SHIPPED_ACCESS_FILE } from "#access-file/access-config.ts";
-import { parseAccessFile } from "#access-file/access-file.ts";
+import { parseAccessFile, SHIPPED_ACCESS_FILE } from "#access-file/access-file.ts";
 import { AccessTable } from "#access-file/access-rules.ts";
 import type { Backend } from "../../backend.ts";
 import type { CommandInput, CommandOption } from "../../command.ts";

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { exportJWK, generateKeyPair } from "jose";
 import { pino } from "pino";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { noteReadings } from "#audit-client/stream/reading.fixture.ts";
+import { noteReadings } from "#audit-client/stream/entry.fixture.ts";
 import { CLIENT_ADMIN_CALLERS, createClientAdminRpc } from "#identity-service/client-admin-rpc.ts";
 import { verifyApiKey } from "#identity-service/clients/api-keys.ts";
 import { authenticateClient } from "#identity-service/clients/authenticate-client.ts";

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import { noteReadings } from "#audit-client/stream/reading.fixture.ts";
+import { noteReadings } from "#audit-client/stream/entry.fixture.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { createTestCertificates, type TestCertificates } from "#tests/support/system/certificates.ts";
 import { startTokenServer, type TokenServer } from "#tests/support/system/token-server.ts";

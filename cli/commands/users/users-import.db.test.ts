@@ -9,7 +9,7 @@ import { sha256, sha512 } from "@noble/hashes/sha2.js";
 import bcryptjs from "bcryptjs";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import { noteReadings } from "#audit-client/stream/reading.fixture.ts";
+import { noteReadings } from "#audit-client/stream/entry.fixture.ts";
 import type { RecordReading } from "#audit-client/stream/record-reading.ts";
 import { logIn } from "#identity-service/login/log-in.ts";
 import { QUICK, testDeps } from "#identity-service/testing/test-deps.ts";

@@ -1,6 +1,6 @@
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import { noteReadings } from "#audit-client/stream/reading.fixture.ts";
+import { noteReadings } from "#audit-client/stream/entry.fixture.ts";
 import { CLIENT_ADMIN_CALLERS, createClientAdminRpc } from "#identity-service/client-admin-rpc.ts";
 import { testDeps } from "#identity-service/testing/test-deps.ts";
 import { createUserAdminRpc, USER_ADMIN_CALLERS } from "#identity-service/user-admin-rpc.ts";

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { z } from "zod";
 import type { Sql } from "#kit/database/postgres.ts";
-import { isLoopback } from "#kit/values/loopback.ts";
+import { isLoopback } from "#kit/values/network-of.ts";
 import { SERVICE_DATABASES } from "../../service-databases.ts";
 import type { Home } from "../home.ts";
 import { errorText, LaunchError } from "../launch-error.ts";

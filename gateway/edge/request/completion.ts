@@ -1,6 +1,15 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { writableState } from "./request-state.ts";
 
+/** The client left before the response. */
+export class ClientGone extends Error {
+  override readonly name = "ClientGone";
+
+  constructor(options?: { cause?: unknown }) {
+    super("the client has gone", options);
+  }
+}
+
 export type OnCompleted = (request: FastifyRequest, reply: FastifyReply) => void;
 
 /**

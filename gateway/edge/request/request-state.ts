@@ -8,7 +8,7 @@ import type { Logger } from "#kit/telemetry/logger.ts";
 import type { CallSpan } from "#kit/telemetry/tracing.ts";
 import type { DomainError, ErrorCode } from "#kit/values/errors.ts";
 import type { Principal } from "#token-client/principal.ts";
-import type { Place } from "../../limits/stranger-places.ts";
+import type { Place } from "../../limits/share-counts.ts";
 import type { ProxyTarget } from "../../routing/proxy-table.ts";
 import type { RouteDocs } from "../../routing/route-docs.ts";
 import type { RequestPolicy, RoutePolicy } from "../../routing/route-policy.ts";

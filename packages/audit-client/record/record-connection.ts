@@ -1,8 +1,7 @@
 import type { Logger } from "#kit/telemetry/logger.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import type { SequencedEntry } from "#proto/gatehouse/audit/v1/audit_service.ts";
-import type { RecordStream, RecordStreamHandlers } from "../stream/record-stream.ts";
-import { retryDelayMs } from "../stream/retry-delay.ts";
+import { type RecordStream, type RecordStreamHandlers, retryDelayMs } from "../stream/record-stream.ts";
 
 export interface EntrySource {
   readonly first: number;

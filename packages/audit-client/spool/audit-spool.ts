@@ -6,10 +6,9 @@ import { integerSchema } from "#kit/config/config.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
 import type { Metrics } from "#kit/telemetry/metrics.ts";
 import { type ResendDeps, resendRun } from "./resend-run.ts";
-import { discardFile } from "./set-aside.ts";
 import { Spool } from "./spool.ts";
 import { type FormerRun, SpoolDirectory, UNREADABLE_ENTRIES } from "./spool-directory.ts";
-import { nodeFileSystem, type SpoolFileSystem } from "./spool-file-system.ts";
+import { discardFile, nodeFileSystem, type SpoolFileSystem } from "./spool-file-system.ts";
 import type { LostEntries } from "./spool-segment.ts";
 
 export interface AuditSpoolOptions {

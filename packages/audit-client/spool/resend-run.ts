@@ -1,8 +1,7 @@
 import { DomainError } from "#kit/values/errors.ts";
 import type { RecordRequest } from "#proto/gatehouse/audit/v1/audit_service.ts";
 import { Entry } from "#proto/gatehouse/audit/v1/entry.ts";
-import type { RecordStream, RecordStreamHandlers } from "../stream/record-stream.ts";
-import { retryDelayMs } from "../stream/retry-delay.ts";
+import { type RecordStream, type RecordStreamHandlers, retryDelayMs } from "../stream/record-stream.ts";
 import type { FormerRun } from "./spool-directory.ts";
 import { FILE_HEADER_BYTES, type SpoolRecord } from "./spool-record.ts";
 import { type LostEntries, readRecords, type SpoolSegment } from "./spool-segment.ts";

@@ -1,7 +1,12 @@
 import { basename, join } from "node:path";
 import type { Logger } from "#kit/telemetry/logger.ts";
-import { DAMAGED_DIRECTORY, discardFile, isSetAside, setAside } from "./set-aside.ts";
-import type { SpoolFileSystem } from "./spool-file-system.ts";
+import {
+  DAMAGED_DIRECTORY,
+  discardFile,
+  isSetAside,
+  type SpoolFileSystem,
+  setAside,
+} from "./spool-file-system.ts";
 import { isLocked, lockDirectory, type SpoolLock } from "./spool-lock.ts";
 import { recoverSegment, type SpoolSegment } from "./spool-segment.ts";
 

@@ -1,5 +1,4 @@
-import { readAround } from "./read-around.ts";
-import type { SpoolFile } from "./spool-file-system.ts";
+import { readAround, type SpoolFile } from "./spool-file-system.ts";
 import {
   decodeFileHeader,
   decodeRecord,

@@ -1,6 +1,5 @@
 import { join } from "node:path";
-import { discardFile } from "./set-aside.ts";
-import type { SpoolFileSystem } from "./spool-file-system.ts";
+import { discardFile, type SpoolFileSystem } from "./spool-file-system.ts";
 import { encodeFileHeader, encodeRecord, FILE_HEADER_BYTES, type SpoolRecord } from "./spool-record.ts";
 import { readRecords, type SpoolSegment } from "./spool-segment.ts";
 

@@ -38,20 +38,14 @@ export interface AuditOutcome extends AuditedCall {
 /** Never holds a body, password, token, code or secret. */
 export type AuditEntry = AuditIntent | AuditOutcome;
 
-export interface AuditEvent {
+/** Stands alone: no call of the gateway. */
+export interface AuditEvent
+  extends Omit<AuditedCall, "callId" | "method" | "route">,
+    Pick<AuditOutcome, "outcome" | "errorCode"> {
   kind: "event";
   /** UUID. Repetitions are stored once. */
   id: string;
   occurredAt: Date;
-  actor: AuditActor;
-  clientIp: string;
-  userAgent: string;
-  resource: string;
-  action: string;
-  requestId: string;
-  traceId: string;
-  outcome: "success" | "failure" | "unknown";
-  errorCode?: string;
   reason?: string;
 }
 
@@ -91,3 +85,36 @@ export const MAX_LENGTH = {
   errorCode: 64,
   reason: 200,
 } as const;
+
+/** Columns that an entry has in CSV. The members of its actor are columns like others. */
+export const ENTRY_COLUMNS: readonly string[] = [
+  "sequence",
+  "id",
+  "producer",
+  "kind",
+  "callId",
+  "occurredAt",
+  "receivedAt",
+  "userId",
+  "role",
+  "sessionId",
+  "claimedEmail",
+  "clientIp",
+  "userAgent",
+  "method",
+  "route",
+  "resource",
+  "action",
+  "requestId",
+  "traceId",
+  "outcome",
+  "errorCode",
+  "reason",
+  "httpStatus",
+  "latencyUs",
+];
+
+/** @param person Name from the certificate: `operator:ada`. */
+export function personActor(person: string): AuditActor {
+  return { userId: person, role: person.slice(0, person.indexOf(":")).toUpperCase() };
+}

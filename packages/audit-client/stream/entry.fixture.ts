@@ -1,4 +1,5 @@
 import type { AuditEvent, AuditIntent, AuditOutcome } from "./audit-entry.ts";
+import { createReadingRecorder, type RecordReading } from "./record-reading.ts";
 
 const CALL = {
   callId: "0190b6a0-0000-7000-8000-00000000000a",
@@ -40,4 +41,10 @@ export function sampleEvent(changes: Partial<AuditEvent> = {}): AuditEvent {
     errorCode: "refresh_token_reused",
     ...changes,
   };
+}
+
+export function noteReadings(): { recordReading: RecordReading; noted: AuditEvent[] } {
+  const noted: AuditEvent[] = [];
+  const recordEvent = async (event: AuditEvent) => void noted.push(event);
+  return { recordReading: createReadingRecorder({ recordEvent }, () => new Date()), noted };
 }

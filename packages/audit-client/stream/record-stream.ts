@@ -1,6 +1,7 @@
 import { newCallContext } from "#kit/rpc/call-context.ts";
 import { openBidiStream } from "#kit/rpc/rpc-client.ts";
 import { fromRpcError } from "#kit/rpc/rpc-errors.ts";
+import { backOffMs } from "#kit/values/back-off.ts";
 import type { DomainError } from "#kit/values/errors.ts";
 import type { AuditServiceClient, RecordRequest } from "#proto/gatehouse/audit/v1/audit_service.ts";
 
@@ -40,4 +41,14 @@ export function openRecordStream(client: AuditServiceClient, handlers: RecordStr
       call.cancel();
     },
   };
+}
+
+const QUICK_MS = 20;
+const FIRST_MS = 50;
+const MAX_MS = 500;
+
+/** Short after the first failure, which is often a restart. */
+export function retryDelayMs(failures: number, random: number): number {
+  if (failures <= 1) return QUICK_MS * random;
+  return backOffMs({ attempt: failures - 1, firstMs: FIRST_MS, maxMs: MAX_MS, random, range: [0.5, 1] });
 }

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { parseEncryptionKey } from "../values/key-cipher.ts";
-import { isLoopback } from "../values/loopback.ts";
+import { isLoopback } from "../values/network-of.ts";
 import { databaseHosts } from "./database-hosts.ts";
 import { parseRedisUrl } from "./redis-url.ts";
 import { type FileContent, readAnyFile, readPrivateFile, secretProblem } from "./secret-file.ts";
@@ -229,6 +229,8 @@ export const tlsConfig = {
   TLS_CA_FILE: readableFileSchema,
 };
 
+export type ProcessConfig = z.output<z.ZodObject<typeof processConfig & typeof tlsConfig>>;
+
 export const serviceConfig = {
   ...processConfig,
   ...tlsConfig,
@@ -238,6 +240,8 @@ export const serviceConfig = {
   /** gRPC server reflection, for operators only. */
   GRPC_REFLECTION: booleanSchema.default(false),
 };
+
+export type ServiceConfig = z.output<z.ZodObject<typeof serviceConfig>>;
 
 export const databaseConfig = {
   /** `postgres://role@host:port/database`, without the password. Several hosts are separated by commas. */

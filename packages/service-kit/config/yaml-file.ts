@@ -1,5 +1,6 @@
+import { readFileSync } from "node:fs";
 import { type Document, isMap, isScalar, LineCounter, type Node, parseDocument } from "yaml";
-import type { z } from "zod";
+import { z } from "zod";
 import { ConfigError } from "./config.ts";
 
 /** @throws {ConfigError} naming each problem with line and key, never a value. */
@@ -35,6 +36,20 @@ function plainValue(document: Document, name: string): unknown {
 
 function fileError(name: string, lines: string[]): ConfigError {
   return new ConfigError(`${name} cannot be used:\n${lines.map((line) => `    ${line}`).join("\n")}`);
+}
+
+/** For a variable that names a readable file. @param parse its {@link ConfigError} becomes the variable's problem. */
+export function parsedFile<T>(parse: (text: string, path: string) => T) {
+  return (path: string, context: z.RefinementCtx): T => {
+    const text = readFileSync(path, "utf8");
+    try {
+      return parse(text, path);
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error;
+      context.addIssue({ code: "custom", message: error.message });
+      return z.NEVER;
+    }
+  };
 }
 
 type Path = readonly PropertyKey[];

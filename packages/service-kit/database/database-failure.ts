@@ -1,5 +1,5 @@
+import { withinDeadline } from "../values/call-deadline.ts";
 import { DomainError } from "../values/errors.ts";
-import { withinDeadline } from "../values/within-deadline.ts";
 import { isOfTypeQuery } from "./postgres-js-internals.ts";
 
 /** SQLSTATE classes, and codes of the pool, the driver and the system. */

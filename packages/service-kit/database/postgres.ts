@@ -195,3 +195,9 @@ export function isUniqueViolation(error: unknown, constraint: string): boolean {
   const failure = error as { code?: unknown; constraint_name?: unknown } | null;
   return failure?.code === "23505" && failure.constraint_name === constraint;
 }
+
+export async function readDatabaseClock(sql: Sql): Promise<Date> {
+  const [row] = await sql<{ now: Date }[]>`select clock_timestamp() as now`;
+  if (row === undefined) throw new Error("the database returned no time");
+  return row.now;
+}

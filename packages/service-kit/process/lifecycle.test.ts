@@ -2,7 +2,7 @@ import { fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { Lifecycle } from "./lifecycle.ts";
+import { Lifecycle, oncePassed } from "./lifecycle.ts";
 
 const logged: Record<string, unknown>[] = [];
 const logger = pino(
@@ -219,4 +219,16 @@ test("a process stops when its parent has ended", async () => {
   const code = new Promise((resolve) => child.once("exit", resolve));
   child.disconnect();
   expect(await code).toBe(0);
+});
+
+test("what was once known holds a replica back no more, though the service behind it goes away", () => {
+  let isThere = false;
+  const check = oncePassed(() => {
+    if (!isThere) throw new Error("away");
+  });
+  expect(check).toThrow("away");
+  isThere = true;
+  check();
+  isThere = false;
+  expect(check).not.toThrow();
 });

@@ -1,6 +1,6 @@
 import { isLostTypeQuery } from "../database/database-failure.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import { withinDeadline } from "../values/within-deadline.ts";
+import { withinDeadline } from "../values/call-deadline.ts";
 
 export interface Stoppable {
   name: string;
@@ -106,4 +106,14 @@ export class Lifecycle {
     this.#options.logger.fatal({ err: error }, "uncaught error");
     process.exit(1);
   }
+}
+
+/** Passes forever after its first success: a shared dependency must not make all replicas unready. */
+export function oncePassed(check: () => void): () => void {
+  let hasPassed = false;
+  return () => {
+    if (hasPassed) return;
+    check();
+    hasPassed = true;
+  };
 }

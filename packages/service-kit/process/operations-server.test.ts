@@ -2,10 +2,10 @@ import { readFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import { networkInterfaces } from "node:os";
 import { resolve } from "node:path";
-import { afterEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { createLogger } from "../telemetry/logger.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
-import { startOperationsServer } from "./operations-server.ts";
+import { createLogLevelSwitch, startOperationsServer } from "./operations-server.ts";
 
 const started: { close(): void }[] = [];
 afterEach(() => {
@@ -71,4 +71,57 @@ test("health, readiness with reasons, metrics; anything else is not there", asyn
   expect(await (await fetch(at("/metrics"))).text()).toContain("process_cpu_seconds_total");
   expect(await status("/")).toBe(404);
   expect(await status("/metrics", "POST")).toBe(405);
+});
+
+beforeEach(() => {
+  vi.useFakeTimers({ now: Date.UTC(2026, 10, 21) });
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+function quietLogger() {
+  return createLogger("test", "info", { write: () => {} });
+}
+
+test("a level holds for its minutes; then the configured one is back", () => {
+  const logger = quietLogger();
+  const logLevel = createLogLevelSwitch(logger);
+
+  expect(logLevel.set("debug", "5")).toEqual({
+    isChanged: true,
+    message: "debug until 2026-11-21T00:05:00.000Z, then info",
+  });
+  expect(logger.level).toBe("debug");
+  vi.advanceTimersByTime(5 * 60_000 - 1);
+  expect(logger.level).toBe("debug");
+  vi.advanceTimersByTime(1);
+  expect(logger.level).toBe("info");
+  expect(logLevel.describe()).toBe("info");
+});
+
+test("the last change counts: an earlier one's end does not cut it short", () => {
+  const logger = quietLogger();
+  const logLevel = createLogLevelSwitch(logger);
+
+  logLevel.set("debug", "5");
+  logLevel.set("trace", "60");
+  vi.advanceTimersByTime(6 * 60_000);
+  expect(logger.level).toBe("trace");
+  logLevel.set("info", null);
+  expect(logLevel.describe()).toBe("info");
+});
+
+test.each([
+  { level: null, minutes: null },
+  { level: "loud", minutes: null },
+  { level: "debug", minutes: "0" },
+  { level: "debug", minutes: "1441" },
+  { level: "debug", minutes: "1.5" },
+  { level: "debug", minutes: "soon" },
+])("level $level for $minutes minutes is refused and changes nothing", ({ level, minutes }) => {
+  const logger = quietLogger();
+  const answered = createLogLevelSwitch(logger).set(level, minutes);
+  expect(answered.isChanged).toBe(false);
+  expect(logger.level).toBe("info");
 });

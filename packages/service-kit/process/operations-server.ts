@@ -1,11 +1,12 @@
+import { readFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import { splitAddress } from "../config/config.ts";
+import { resolve } from "node:path";
+import { z } from "zod";
+import { LOG_LEVELS, splitAddress } from "../config/config.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
-import { isLoopback } from "../values/loopback.ts";
-import { BUILD } from "./build.ts";
+import { isLoopback } from "../values/network-of.ts";
 import type { Lifecycle } from "./lifecycle.ts";
-import { createLogLevelSwitch, type LogLevelSwitch } from "./log-level-switch.ts";
 
 export interface OperationsDeps {
   lifecycle: Pick<Lifecycle, "unreadyReasons">;
@@ -64,4 +65,66 @@ async function answer(
 
 function send(response: ServerResponse, status: number, text: string, type = "text/plain"): void {
   response.writeHead(status, { "content-type": type, "cache-control": "no-store" }).end(text);
+}
+
+const DEFAULT_MINUTES = 15;
+const MAX_MINUTES = 24 * 60;
+
+interface LogLevelSwitch {
+  /** @param minutes 1 to 1,440, by default 15. */
+  set(level: string | null, minutes: string | null): { isChanged: boolean; message: string };
+  /** `info`, or `debug until 2026-11-21T09:30:00.000Z, then info`. */
+  describe(): string;
+}
+
+export function createLogLevelSwitch(logger: Pick<Logger, "level" | "info">): LogLevelSwitch {
+  const configured = logger.level;
+  let back: { timer: NodeJS.Timeout; at: Date } | undefined;
+
+  function reset(): void {
+    clearTimeout(back?.timer);
+    back = undefined;
+    logger.level = configured;
+  }
+
+  function describe(): string {
+    return back === undefined
+      ? logger.level
+      : `${logger.level} until ${back.at.toISOString()}, then ${configured}`;
+  }
+
+  return {
+    describe,
+    set(level, minutes) {
+      const count = minutes === null ? DEFAULT_MINUTES : Number(minutes);
+      if (level === null || !(LOG_LEVELS as readonly string[]).includes(level)) {
+        return { isChanged: false, message: `level must be one of ${LOG_LEVELS.join(", ")}` };
+      }
+      if (!Number.isInteger(count) || count < 1 || count > MAX_MINUTES) {
+        return { isChanged: false, message: `minutes must be a whole number from 1 to ${MAX_MINUTES}` };
+      }
+      reset();
+      if (level !== configured) {
+        const ms = count * 60_000;
+        back = { timer: setTimeout(reset, ms).unref(), at: new Date(Date.now() + ms) };
+      }
+      logger.info({ logLevel: level, configured }, "log level changed");
+      logger.level = level;
+      return { isChanged: true, message: describe() };
+    },
+  };
+}
+
+const read = (name: string) => readFileSync(resolve(import.meta.dirname, "..", "..", "..", name), "utf8");
+const { version } = z.object({ version: z.string() }).parse(JSON.parse(read("package.json")));
+
+/** What is running. The image's build writes `REVISION`, the commit. */
+export const BUILD = { version, revision: revision(), node: process.versions.node };
+
+function revision(): string {
+  try {
+    return read("REVISION").trim();
+  } catch {
+    return "unknown";
+  }
 }

@@ -1,3 +1,4 @@
+import type { ProcessConfig, ServiceConfig } from "../config/config.ts";
 import { type Sql, warmUp } from "../database/postgres.ts";
 import { addReflection } from "../rpc/reflection.ts";
 import { type PeopleFile, watchRefusedPeople } from "../rpc/refused-people.ts";
@@ -6,28 +7,14 @@ import { ProcessCertificate, tlsFilesOf } from "../rpc/rpc-tls.ts";
 import { createLogger, type DestinationStream, type Logger } from "../telemetry/logger.ts";
 import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
 import { type Repetition, repeat, untilSuccess } from "../telemetry/repeat.ts";
-import { startTraceExport, type TraceExportConfig, type TraceOrigin } from "../telemetry/trace-export.ts";
-import { BUILD } from "./build.ts";
+import { startTraceExport, type TraceOrigin } from "../telemetry/trace-export.ts";
 import { startHealthServer } from "./health-server.ts";
 import { Lifecycle } from "./lifecycle.ts";
-import { startOperationsServer } from "./operations-server.ts";
+import { BUILD, startOperationsServer } from "./operations-server.ts";
 
-interface ProcessConfig extends TraceExportConfig {
-  LOG_LEVEL: string;
-  OPERATIONS_ADDRESS: string;
-  SHUTDOWN_GRACE_MS: number;
-  DRAIN_DELAY_MS: number;
-  TLS_CERT_FILE: string;
-  TLS_KEY_FILE: string;
-  TLS_CA_FILE: string;
-}
-
-interface RpcConfig {
-  LISTEN_ADDRESS: string;
-  HEALTH_ADDRESS: string;
-  SHUTDOWN_GRACE_MS: number;
+interface RpcConfig
+  extends Pick<ServiceConfig, "LISTEN_ADDRESS" | "HEALTH_ADDRESS" | "SHUTDOWN_GRACE_MS" | "GRPC_REFLECTION"> {
   REFUSED_PEOPLE_FILE?: PeopleFile | undefined;
-  GRPC_REFLECTION: boolean;
 }
 
 interface RpcServices

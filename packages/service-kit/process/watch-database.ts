@@ -1,5 +1,4 @@
-import { readDatabaseClock } from "../database/clock-store.ts";
-import { openConnections, type Sql } from "../database/postgres.ts";
+import { openConnections, readDatabaseClock, type Sql } from "../database/postgres.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { repeat } from "../telemetry/repeat.ts";

@@ -11,8 +11,14 @@ import {
   type sendUnaryData,
 } from "@grpc/grpc-js";
 import { afterEach, expect, onTestFinished, test, vi } from "vitest";
-import { forgetFailedBinding, hasGone, pathOf, sessionOf } from "./grpc-js-internals.ts";
-import { LIMITED_CONNECT_TIME, limitConnectTime } from "./rpc-connect-timeout.ts";
+import {
+  forgetFailedBinding,
+  hasGone,
+  LIMITED_CONNECT_TIME,
+  limitConnectTime,
+  pathOf,
+  sessionOf,
+} from "./grpc-js-internals.ts";
 
 limitConnectTime();
 afterEach(() => void vi.restoreAllMocks());

@@ -5,17 +5,10 @@ import { Http2SubchannelConnector } from "@grpc/grpc-js/build/src/transport.js";
 /** All private parts of grpc-js that are used. Its version is pinned; the tests of this file fail if a part is missing. */
 
 /** The channel's options are the last parameter. The address is passed to `net.connect`. */
-export type Connect = (
-  this: unknown,
-  address: { signal?: AbortSignal },
-  ...rest: unknown[]
-) => Promise<unknown>;
+type Connect = (this: unknown, address: { signal?: AbortSignal }, ...rest: unknown[]) => Promise<unknown>;
 
 /** Of all channels. `connect` includes TLS and the settings of HTTP/2. */
-export const connector = Http2SubchannelConnector.prototype as unknown as Record<
-  "connect" | "tcpConnect",
-  Connect
->;
+const connector = Http2SubchannelConnector.prototype as unknown as Record<"connect" | "tcpConnect", Connect>;
 
 function streamOf(call: object): { session?: Http2Session } | undefined {
   return (call as { call?: { stream?: { session?: Http2Session } } }).call?.stream;
@@ -40,4 +33,37 @@ export function forgetFailedBinding(server: Server): void {
 /** Of a client's method: `gatehouse.token.v1.TokenService/VerifyToken`. */
 export function pathOf(method: object): string {
   return "path" in method && typeof method.path === "string" ? method.path.slice(1) : "rpc";
+}
+
+/** The kernel would try for two minutes. */
+const TCP_CONNECT_TIMEOUT_MS = 1_000;
+/** For TCP, TLS and HTTP/2 settings: a stopped process accepts connections but sends nothing. */
+const CONNECT_TIMEOUT_MS = 5_000;
+
+/** The option of a channel that wants the limits: a process may have others, which are not ours. */
+export const LIMITED_CONNECT_TIME = "gatehouse.limited_connect_time";
+
+/**
+ * grpc-js has no connect time-out, but the address passed to `net.connect` can carry an abort signal.
+ * `tests/rpc/replicas.test.ts` checks the effect.
+ */
+export function limitConnectTime(): void {
+  connector.connect = limited(connector.connect, CONNECT_TIMEOUT_MS);
+  connector.tcpConnect = limited(connector.tcpConnect, TCP_CONNECT_TIMEOUT_MS);
+}
+
+function limited(connect: Connect, timeoutMs: number): Connect {
+  return async function (address, ...rest) {
+    const options = rest.at(-1) as Record<string, unknown> | undefined;
+    if (options?.[LIMITED_CONNECT_TIME] !== 1) return connect.call(this, address, ...rest);
+    const late = new AbortController();
+    const timer = setTimeout(() => late.abort(), timeoutMs);
+    const signal =
+      address.signal === undefined ? late.signal : AbortSignal.any([address.signal, late.signal]);
+    try {
+      return await connect.call(this, { ...address, signal }, ...rest);
+    } finally {
+      clearTimeout(timer);
+    }
+  };
 }

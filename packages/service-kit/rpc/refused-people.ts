@@ -1,8 +1,7 @@
-import { readFileSync } from "node:fs";
 import { z } from "zod";
-import { ConfigError, readableFileSchema } from "../config/config.ts";
+import { readableFileSchema } from "../config/config.ts";
 import { watchTextFile } from "../config/watch-text-file.ts";
-import { parseYamlFile } from "../config/yaml-file.ts";
+import { parsedFile, parseYamlFile } from "../config/yaml-file.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { Repetition } from "../telemetry/repeat.ts";
@@ -32,16 +31,7 @@ export const refusedPeopleConfig = {
   /** YAML: people whose certificates are refused although they are valid. */
   // The file is read again when it changes.
   REFUSED_PEOPLE_FILE: readableFileSchema
-    .transform((path, context): PeopleFile => {
-      const text = readFileSync(path, "utf8");
-      try {
-        return { path, text, people: parsePeopleFile(text) };
-      } catch (error) {
-        if (!(error instanceof ConfigError)) throw error;
-        context.addIssue({ code: "custom", message: error.message });
-        return z.NEVER;
-      }
-    })
+    .transform(parsedFile((text, path): PeopleFile => ({ path, text, people: parsePeopleFile(text) })))
     .optional(),
 };
 

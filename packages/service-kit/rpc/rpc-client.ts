@@ -1,19 +1,21 @@
-import type {
-  CallOptions,
+import {
+  type CallOptions,
+  type ChannelOptions,
   Client,
-  ClientDuplexStream,
-  ClientReadableStream,
-  ClientUnaryCall,
-  Metadata,
-  ServiceError,
+  type ClientDuplexStream,
+  type ClientReadableStream,
+  type ClientUnaryCall,
+  experimental,
+  type Metadata,
+  type ServiceDefinition,
+  type ServiceError,
+  type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
 import { failureOf, startSpan } from "../telemetry/tracing.ts";
 import type { CallContext } from "./call-context.ts";
-import { pathOf } from "./grpc-js-internals.ts";
-import { LIMITED_CONNECT_TIME, limitConnectTime } from "./rpc-connect-timeout.ts";
+import { LIMITED_CONNECT_TIME, limitConnectTime, pathOf } from "./grpc-js-internals.ts";
 import { fromRpcError } from "./rpc-errors.ts";
 import { toMetadata } from "./rpc-metadata.ts";
-import { REPLICAS_SCHEME, registerReplicaResolver } from "./rpc-replicas.ts";
 import { channelCredentials, type ProcessCertificate } from "./rpc-tls.ts";
 
 export interface RpcClientOptions {
@@ -35,7 +37,42 @@ type ClientClass<C> = new (
   options?: ConstructorParameters<typeof Client>[2],
 ) => C;
 
-registerReplicaResolver();
+const REPLICAS_SCHEME = "replicas";
+
+const LOOK_UP_INTERVAL_MS = 5_000;
+
+type GrpcUri = Parameters<typeof experimental.createResolver>[0];
+type Listener = experimental.ResolverListener;
+
+/** grpc-js resolves only after a lost connection, so an added replica would get no calls. */
+class ReplicaResolver implements experimental.Resolver {
+  readonly #dns: experimental.Resolver;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(target: GrpcUri, listener: Listener, options: ChannelOptions) {
+    this.#dns = experimental.createResolver({ ...target, scheme: "dns" }, listener, options);
+  }
+
+  updateResolution(): void {
+    this.#dns.updateResolution();
+    this.#timer ??= setInterval(
+      () => this.#dns.updateResolution(),
+      LOOK_UP_INTERVAL_MS * (0.8 + Math.random() * 0.4),
+    ).unref();
+  }
+
+  destroy(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+    this.#dns.destroy();
+  }
+
+  static getDefaultAuthority(target: GrpcUri): string {
+    return target.path;
+  }
+}
+
+experimental.registerResolver(REPLICAS_SCHEME, ReplicaResolver);
 limitConnectTime();
 
 /** Connects on demand to all addresses, with mutual TLS. */
@@ -129,4 +166,56 @@ export function openBidiStream<C extends Client, Q, R>(
   context: CallContext,
 ): ClientDuplexStream<Q, R> {
   return method.call(client, toMetadata(context));
+}
+
+interface UnaryDefinition<Q, R> {
+  requestStream: false;
+  responseStream: false;
+  requestSerialize: (request: Q) => Buffer;
+  responseDeserialize: (bytes: Buffer) => R;
+}
+
+/** @throws {DomainError} the peer's error, or `service_unavailable`. */
+export type RpcMethods<S> = {
+  readonly [M in keyof S as S[M] extends UnaryDefinition<never, unknown>
+    ? M
+    : never]: S[M] extends UnaryDefinition<infer Q, infer R>
+    ? (request: Q, context: CallContext) => Promise<R>
+    : never;
+};
+
+interface RpcChannel {
+  methodsOf<S extends ServiceDefinition<UntypedServiceImplementation>>(service: S): RpcMethods<S>;
+  close(): void;
+}
+
+export function openRpcChannel(options: RpcClientOptions): RpcChannel {
+  const client = createRpcClient(Client, options);
+  return {
+    methodsOf<S extends ServiceDefinition<UntypedServiceImplementation>>(service: S) {
+      const unary = Object.entries(service).filter(
+        ([, { requestStream, responseStream }]) => !requestStream && !responseStream,
+      );
+      return Object.fromEntries(
+        unary.map(([name, { path, requestSerialize, responseDeserialize }]) => {
+          const call: UnaryMethod<unknown, unknown> = (request, metadata, callOptions, done) =>
+            client.makeUnaryRequest(
+              path,
+              requestSerialize,
+              responseDeserialize,
+              request,
+              metadata,
+              callOptions,
+              (error, response) => done(error, response),
+            );
+          const method = Object.assign(call, { path });
+          return [
+            name,
+            (request: unknown, context: CallContext) => callUnary(client, method, request, context),
+          ];
+        }),
+      ) as RpcMethods<S>;
+    },
+    close: () => client.close(),
+  };
 }

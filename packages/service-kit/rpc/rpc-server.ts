@@ -7,8 +7,8 @@ import {
   type ServiceDefinition,
   type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
+import { atMost } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
-import { atMost } from "../values/at-most.ts";
 import { forgetFailedBinding } from "./grpc-js-internals.ts";
 import type { RpcContext } from "./rpc-admission.ts";
 import {

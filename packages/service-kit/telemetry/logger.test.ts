@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { PassThrough } from "node:stream";
 import { expect, test } from "vitest";
 import { DomainError } from "../values/errors.ts";
-import { createLogger } from "./logger.ts";
+import { atMost, createLogger } from "./logger.ts";
 
 function logged(write: (logger: ReturnType<typeof createLogger>) => void): Record<string, unknown> {
   const stream = new PassThrough();
@@ -55,4 +55,26 @@ test("lines that are written together all come out when the process ends, as UTF
     .map((line) => JSON.parse(line));
   expect(events.map(({ index }) => index)).toEqual(Array.from({ length: 1_000 }, (_, index) => index));
   expect(events[999].msg).toBe("Grüße");
+});
+
+test("only the given number of calls passes in each period", () => {
+  let now = 0;
+  const passed: number[] = [];
+  const limited = atMost(
+    2,
+    1_000,
+    (value: number) => passed.push(value),
+    () => now,
+  );
+  for (const [at, value] of [
+    [0, 1],
+    [0, 2],
+    [999, 3],
+    [1_000, 4],
+    [5_000, 5],
+  ] as const) {
+    now = at;
+    limited(value);
+  }
+  expect(passed).toEqual([1, 2, 4, 5]);
 });

@@ -1,5 +1,5 @@
 import { trace } from "@opentelemetry/api";
-import { withinDeadline } from "../values/within-deadline.ts";
+import { withinDeadline } from "../values/call-deadline.ts";
 import type { Logger } from "./logger.ts";
 
 export interface TraceExportConfig {

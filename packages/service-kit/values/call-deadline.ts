@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
+import { DomainError } from "./errors.ts";
 
 export interface OpenCall {
   /** Milliseconds of `Date.now()`. */
@@ -57,4 +58,20 @@ export function callTimeLeftMs(): number | undefined {
     ...open.map(({ gone, deadlineMs }) => (gone?.aborted ? Number.NEGATIVE_INFINITY : deadlineMs)),
   );
   return lastMs - Date.now();
+}
+
+/** Does not stop the work. @throws {DomainError} `service_unavailable` after `timeoutMs`. */
+export async function withinDeadline<T>(work: Promise<T>, timeoutMs: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const deadline = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(
+      () => reject(new DomainError("service_unavailable", undefined, { retryAfterMs: 1_000 })),
+      timeoutMs,
+    );
+  });
+  try {
+    return await Promise.race([work, deadline]);
+  } finally {
+    clearTimeout(timer);
+  }
 }

@@ -147,3 +147,8 @@ export class DomainError extends Error {
     this.details = options.details;
   }
 }
+
+/** Of one member of a request. @param code as in `FieldProblem`. */
+export function invalidField(field: string, code: string, message: string): DomainError {
+  return new DomainError("validation_failed", undefined, { fields: [{ field, code, message }] });
+}

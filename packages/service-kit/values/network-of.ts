@@ -1,4 +1,4 @@
-import { isIP } from "node:net";
+import { BlockList, isIP } from "node:net";
 
 const MAPPED_IPV4 = /^(?:0*:){1,5}(?::|0+:)?ffff:(\d+\.\d+\.\d+\.\d+)$/i;
 const GROUPS = 8;
@@ -61,4 +61,15 @@ function groupsIn(part: string): string[] {
 
 function plain(group: string): string {
   return Number.parseInt(group, 16).toString(16);
+}
+
+const LOOPBACK = new BlockList();
+LOOPBACK.addSubnet("127.0.0.0", 8, "ipv4");
+LOOPBACK.addAddress("::1", "ipv6");
+
+/** 127.0.0.0/8, also IPv4-mapped, and ::1. False for a name. */
+export function isLoopback(address = ""): boolean {
+  const plain = address.replace(/^::ffff:/i, "");
+  const family = isIP(plain);
+  return family !== 0 && LOOPBACK.check(plain, family === 6 ? "ipv6" : "ipv4");
 }

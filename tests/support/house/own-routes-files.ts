@@ -1,7 +1,6 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { SHIPPED_ACCESS_FILE } from "#access-file/access-config.ts";
-import { parseAccessFile } from "#access-file/access-file.ts";
+import { parseAccessFile, SHIPPED_ACCESS_FILE } from "#access-file/access-file.ts";
 import { AccessTable } from "#access-file/access-rules.ts";
 import type { OwnRoute } from "#access-file/own-routes.ts";
 import { answeringGateway } from "#gateway/testing/answering-gateway.ts";

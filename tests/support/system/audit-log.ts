@@ -1,4 +1,4 @@
-import { startOfMonth } from "#audit-service/log/month.ts";
+import { startOfMonth } from "#audit-service/log/retention-store.ts";
 import { type Sql, transaction } from "#kit/database/postgres.ts";
 
 const APPEND_ONLY = ["log_entries", "leaves", "subtrees", "checkpoints", "removals"];

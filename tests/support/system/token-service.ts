@@ -5,7 +5,7 @@ import { type Sql, transaction } from "#kit/database/postgres.ts";
 import type { Confirmation } from "#kit/rpc/call-context.ts";
 import { parseEncryptionKey } from "#kit/values/key-cipher.ts";
 import { createSharedTurns } from "#kit/values/turns.ts";
-import type { Algorithm } from "#token-client/token-signature.ts";
+import type { Algorithm } from "#token-client/compact-jws.ts";
 import { ensureSigningKeys } from "#token-service/keys/ensure-signing-keys.ts";
 import { KeyRing } from "#token-service/keys/key-ring.ts";
 import { createMemoryBell, type RevocationBell } from "#token-service/revocations/revocation-bell.ts";

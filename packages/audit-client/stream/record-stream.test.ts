@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { retryDelayMs } from "./retry-delay.ts";
+import { retryDelayMs } from "./record-stream.ts";
 
 // After a quick first retry the delay doubles from 50 ms to half a second. Half of it is random.
 test.each([

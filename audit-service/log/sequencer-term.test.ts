@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { loggedEntry } from "../entries/entry.fixture.ts";
 import { chainHash, FIRST_CHAIN_HASH, leafData } from "./leaf.ts";
 import { growTree, hashLeaf } from "./merkle-tree.ts";
-import { type LogEnd, numberEntries } from "./number-entries.ts";
+import { type LogEnd, numberEntries } from "./sequencer-term.ts";
 
 const entry = loggedEntry();
 const entriesFrom = (first: number, count: number) =>

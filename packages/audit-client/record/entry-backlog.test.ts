@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { UnacknowledgedQueue } from "./unacknowledged-queue.ts";
+import { UnacknowledgedQueue } from "./entry-backlog.ts";
 
 function queueOf(...items: string[]) {
   const queue = new UnacknowledgedQueue<string>();

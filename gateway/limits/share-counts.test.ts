@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { networksOf } from "#kit/values/network-of.ts";
-import { type Place, StrangerPlaces } from "./stranger-places.ts";
+import { type Place, StrangerPlaces } from "./share-counts.ts";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());

@@ -1,6 +1,6 @@
 import { Readable } from "node:stream";
 import { expect, test } from "vitest";
-import { untilAborted } from "./until-aborted.ts";
+import { untilAborted } from "./audit-rpc.ts";
 
 test("all items are yielded to the end of the source", async () => {
   const { signal } = new AbortController();
