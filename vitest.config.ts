@@ -1,5 +1,6 @@
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { defineConfig } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
 import { isLostTypeQuery } from "#kit/database/database-failure.ts";
 
 // For the workers, and for the processes that they start.
@@ -10,6 +11,15 @@ const ELSEWHERE = ["**/node_modules/**", ".gatehouse/**", ".stryker-tmp/**"];
 const FLOWS = "tests/flows/**/*.flow.test.ts";
 /** By name: `npm run trial`. */
 const TRIALS = "trials/**/*.trial.test.ts";
+
+/** No worker is left alone with a long file at the end. */
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const rank = ({ moduleId }: TestSpecification) =>
+      ["accounts", "npm-start", "portal", "pages"].indexOf(basename(moduleId, ".flow.test.ts"));
+    return (await super.sort(files)).toSorted((one, other) => rank(other) - rank(one));
+  }
+}
 
 export default defineConfig({
   test: {
@@ -35,6 +45,7 @@ export default defineConfig({
     pool: "forks",
     // Tests wait for much of their time: those of another worker use it.
     maxWorkers: 3,
+    sequence: { sequencer: LongestFirst },
     // Modules are loaded and optimised once in a worker. A test file leaves nothing behind that another could see.
     isolate: false,
     // Of the tests of a file that are marked as concurrent: they wait.

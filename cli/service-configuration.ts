@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
-import { resolve } from "node:path";
+import { getCompileCacheDir } from "node:module";
+import { dirname, resolve } from "node:path";
 import { text } from "node:stream/consumers";
 
 const ROOT = resolve(import.meta.dirname, "..");
@@ -23,8 +24,9 @@ export async function checkServiceConfiguration(
   environment: Readonly<Record<string, string | undefined>>,
   timeoutMs = TIMEOUT_MS,
 ): Promise<{ code: number | null; said: string }> {
+  const compileCache = getCompileCacheDir();
   const child = spawn(process.execPath, [resolve(ROOT, service, "main.ts"), "--check-config"], {
-    env: environment,
+    env: { NODE_COMPILE_CACHE: compileCache && dirname(compileCache), ...environment },
     stdio: ["ignore", "ignore", "pipe"],
     timeout: timeoutMs,
     killSignal: "SIGKILL",

@@ -6,7 +6,7 @@ import { issueCertificate } from "#deploy/certificate-pair.ts";
 import { certificateFiles } from "#deploy/local/certificates.ts";
 import { databaseOfSystem } from "../support/database/system-database.ts";
 import { freePort } from "../support/system/free-port.ts";
-import { type System, startSystem } from "../support/system/system.ts";
+import { BARE_ENVIRONMENT, type System, startSystem } from "../support/system/system.ts";
 
 const CLI = resolve(import.meta.dirname, "../../cli/main.ts");
 const DAY_MS = 86_400_000;
@@ -29,7 +29,7 @@ interface Check {
 }
 
 function doctor(argv: string[] = [], environment: Record<string, string> = {}) {
-  const env = { PATH: process.env.PATH ?? "", ...environment };
+  const env = { ...BARE_ENVIRONMENT, ...environment };
   const home = environment.TLS_CERT_FILE === undefined ? ["--home", system.home] : [];
   return new Promise<{ code: number; out: string; error: string }>((done) => {
     execFile(process.execPath, [CLI, "doctor", ...home, ...argv], { env }, (failure, out, error) => {

@@ -14,7 +14,14 @@ import { embeddedServer } from "../support/database/postgres-test-server.ts";
 import { findRedisProgram, startRedis } from "../support/database/redis.ts";
 import { apiClient } from "../support/people/api-client.ts";
 import { mailsTo } from "../support/people/mailbox.ts";
-import { ADMIN, freePorts, launch, type System, startSystem } from "../support/system/system.ts";
+import {
+  ADMIN,
+  BARE_ENVIRONMENT,
+  freePorts,
+  launch,
+  type System,
+  startSystem,
+} from "../support/system/system.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 
@@ -375,7 +382,7 @@ test("in the background, on an existing PostgreSQL and Redis, with settings and 
   const gatehouse = (...args: string[]) =>
     promisify(execFile)(process.execPath, [join(ROOT, "cli", "main.ts"), "--home", home, ...args], {
       cwd: tmpdir(),
-      env: { PATH: process.env.PATH },
+      env: BARE_ENVIRONMENT,
     });
   expect((await gatehouse("health")).stdout.match(/ ready /g)).toHaveLength(4);
   const api = apiClient(url);

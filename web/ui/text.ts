@@ -48,12 +48,13 @@ export const withTexts =
   };
 
 export async function chooseLanguage(language: Language): Promise<void> {
+  // At once: whoever leaves the page before the texts are here has chosen, too.
+  localStorage.setItem(STORED, language);
   // A page may have asked for more in between.
   for (let count = 0; count !== loaded.size; ) {
     count = loaded.size;
     await loadAll(language);
   }
-  localStorage.setItem(STORED, language);
   document.documentElement.lang = language;
   await i18next.changeLanguage(language);
 }

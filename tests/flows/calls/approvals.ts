@@ -14,7 +14,7 @@ import { addRoutes } from "../../support/house/routes.ts";
 import { type Answer, type ApiClient, apiClient, type Call } from "../../support/people/api-client.ts";
 import { expectOneUse } from "../../support/people/expect-one-use.ts";
 import { oneSystem } from "../../support/system/one-system.ts";
-import { ADMIN, readLog, type System } from "../../support/system/system.ts";
+import { ADMIN, BARE_ENVIRONMENT, readLog, type System } from "../../support/system/system.ts";
 
 interface Received {
   url: string;
@@ -92,7 +92,7 @@ async function proveCredentials(userId: string): Promise<void> {
 
 /** The program itself, as an operator of this system. */
 async function gatehouse(...argv: string[]): Promise<{ code: number; out: string }> {
-  const env = { PATH: process.env.PATH ?? "", GATEHOUSE_HOME: system.home };
+  const env = { ...BARE_ENVIRONMENT, GATEHOUSE_HOME: system.home };
   const entry = resolve(import.meta.dirname, "../../../cli/main.ts");
   const child = spawn(process.execPath, [entry, ...argv], { env, stdio: ["ignore", "pipe", "inherit"] });
   const [out, [code]] = await Promise.all([text(child.stdout), once(child, "close")]);

@@ -6,7 +6,7 @@ import { transaction } from "#kit/database/postgres.ts";
 import { databaseOfSystem } from "../../support/database/system-database.ts";
 import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
 import { oneSystem } from "../../support/system/one-system.ts";
-import type { System } from "../../support/system/system.ts";
+import { BARE_ENVIRONMENT, type System } from "../../support/system/system.ts";
 
 let system: System;
 let api: ApiClient;
@@ -23,7 +23,7 @@ function gatehouse(...argv: string[]) {
   return new Promise<{ code: number; out: string; error: string }>((done) => {
     const entry = resolve(import.meta.dirname, "../../../cli/main.ts");
     // The system's ports are not the usual ones: its home says which.
-    const env = { PATH: process.env.PATH ?? "", GATEHOUSE_HOME: system.home };
+    const env = { ...BARE_ENVIRONMENT, GATEHOUSE_HOME: system.home };
     execFile(
       process.execPath,
       [entry, ...argv],
