@@ -116,7 +116,7 @@ function isFileOrFolder(path: string): boolean {
 }
 
 test("the list of decisions has every record once, with its title", () => {
-  const listed = [...read(DECISIONS, "README.md").matchAll(/^\| \[([a-z-]+)\]\(([^)]+)\) \| (.+) \|$/gm)];
+  const listed = [...read(DECISIONS, "README.md").matchAll(/^- \[([a-z-]+)\]\(([^)]+)\): (.+)$/gm)];
   const records = readdirSync(DECISIONS).filter((name) => name !== "README.md");
   const titleOf = (file: string) => /^# (.+)$/m.exec(read(DECISIONS, file))?.[1];
   expect(listed.map(([, name, file, title]) => `${name} ${file} ${title}`).sort()).toEqual(
