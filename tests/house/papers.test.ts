@@ -144,9 +144,7 @@ test("the table of callers in architecture.md is the services' own", () => {
     AuditService: { ...AUDIT_CALLERS },
     AuditQueryService: { ...AUDIT_QUERY_CALLERS },
   };
-  const rows = [
-    ...read(ROOT, "docs", "architecture.md").matchAll(/^\| (\w+Service): (.+?) \| (.+) \|$/gm),
-  ];
+  const rows = [...read(ROOT, "docs", "architecture.md").matchAll(/^\| (\w+Service): (.+?) \| (.+) \|$/gm)];
   const documented: Record<string, Record<string, readonly string[]>> = {};
   for (const [, service = "", methods = "", names = ""] of rows) {
     const known = Object.keys(callers[service] ?? {});
