@@ -115,8 +115,9 @@ test.each([...new Set(alerts.map(({ alert }) => alert))])(
   (alert) => {
     const text = read(RUNBOOKS, `${alert}.md`);
     expect(text.split("\n")[0]).toBe(`# ${alert}`);
-    for (const part of ["## What it means", "## Confirm", "## First", "## End it"])
-      expect(text).toContain(`\n${part}\n`);
+    // Each part begins a paragraph, once and in this order, and says something.
+    const parts = [...text.matchAll(/(?<=\n\n)\*\*([^*]+)\.\*\*(?=[ \n]\S)/g)].map(([, part]) => part);
+    expect(parts).toEqual(["What it means", "Confirm", "First", "End it"]);
   },
 );
 
