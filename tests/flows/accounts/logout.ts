@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
-import { generateSync } from "otplib";
 import { beforeAll, expect, test } from "vitest";
 import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
 import { linkIn, mailAbout } from "../../support/people/mailbox.ts";
+import { totpApp } from "../../support/people/totp-app.ts";
 import { proveAddress } from "../../support/people/verified-user.ts";
 import { oneSystem } from "../../support/system/one-system.ts";
 import type { System } from "../../support/system/system.ts";
@@ -47,12 +47,12 @@ test("a login that waits for its second factor gives no session after the owner 
   const user = await provenUser();
   const { email, password, accessToken: token } = user;
   const { secret } = (await api.post("/auth/mfa/setup", { password }, { token })).body.data;
-  const code = (shiftS: number) => generateSync({ secret, epoch: Math.floor(Date.now() / 1_000) + shiftS });
-  expect((await api.post("/auth/mfa/enable", { code: code(-30) }, { token })).status).toBe(200);
+  const nextCode = totpApp(secret);
+  expect((await api.post("/auth/mfa/enable", { code: await nextCode() }, { token })).status).toBe(200);
   const waiting = await api.post("/auth/login", { email, password });
   const { tempToken } = waiting.body.data;
   expect(tempToken).toBeDefined();
   expect((await api.post("/auth/logout", { scope: "all" }, { token })).status).toBe(200);
-  const late = await api.post("/auth/mfa/verify", { tempToken, code: code(0) });
+  const late = await api.post("/auth/mfa/verify", { tempToken, code: await nextCode() });
   expect(late.status).toBe(401);
 });

@@ -1,9 +1,8 @@
 import { randomUUID } from "node:crypto";
-import { setTimeout as sleep } from "node:timers/promises";
-import { generateSync } from "otplib";
 import { beforeAll, expect, test } from "vitest";
 import { databaseOfSystem } from "../../support/database/system-database.ts";
 import { type Answer, type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { totpApp } from "../../support/people/totp-app.ts";
 import { proveAddress } from "../../support/people/verified-user.ts";
 import { oneSystem } from "../../support/system/one-system.ts";
 import { readLog, type System } from "../../support/system/system.ts";
@@ -16,29 +15,27 @@ beforeAll(() => {
   api = apiClient(system.url);
 });
 
-/** The code of the step that begins `shiftS` from now. */
-const codeOf = (secret: string, shiftS = 0) =>
-  generateSync({ secret, epoch: Math.floor(Date.now() / 1_000) + shiftS });
-/** So that no step ends between a code and its use. */
-async function inMidStep(): Promise<void> {
-  const leftMs = 30_000 - (Date.now() % 30_000);
-  if (leftMs < 5_000) await sleep(leftMs);
-}
 const verify = (tempToken: string, code: string) => api.post("/auth/mfa/verify", { tempToken, code });
 const failure = (answer: Answer) => ({ status: answer.status, code: answer.body.error?.code });
 
-/** A new user whose second factor is on. The code of the step before is used, that of the present one is not. */
+/** A new user whose second factor is on. */
 async function newUserWithMfa() {
   const user = await api.newUser();
   await proveAddress(system, api, user);
-  await inMidStep();
   const token = user.accessToken;
   const setUp = await api.post("/auth/mfa/setup", { password: user.password }, { token });
   expect(setUp.status).toBe(200);
-  const { secret } = setUp.body.data as { secret: string };
-  const enabled = await api.post("/auth/mfa/enable", { code: codeOf(secret, -30) }, { token });
+  const nextCode = totpApp(setUp.body.data.secret);
+  const enabled = await api.post("/auth/mfa/enable", { code: await nextCode() }, { token });
   expect(enabled.status).toBe(200);
-  return { user, token, secret, setUp, enabled, recoveryCodes: enabled.body.data.recoveryCodes as string[] };
+  return {
+    user,
+    token,
+    nextCode,
+    setUp,
+    enabled,
+    recoveryCodes: enabled.body.data.recoveryCodes as string[],
+  };
 }
 
 async function begin({ email, password }: { email: string; password: string }): Promise<string> {
@@ -48,7 +45,7 @@ async function begin({ email, password }: { email: string; password: string }): 
 }
 
 test("set up, log in with a code, see how many recovery codes are left, turn it off again", async () => {
-  const { user, token, secret, setUp, enabled, recoveryCodes } = await newUserWithMfa();
+  const { user, token, nextCode, setUp, enabled, recoveryCodes } = await newUserWithMfa();
   expect(setUp.body.data).toEqual({
     secret: expect.stringMatching(/^[A-Z2-7]{32}$/),
     otpauthUrl: expect.stringMatching(/^otpauth:\/\/totp\/Gatehouse:.*secret=/),
@@ -65,7 +62,7 @@ test("set up, log in with a code, see how many recovery codes are left, turn it 
   });
   expect(challenge.headers.get("cache-control")).toBe("no-store");
 
-  const loggedIn = await verify(challenge.body.data.tempToken, codeOf(secret));
+  const loggedIn = await verify(challenge.body.data.tempToken, await nextCode());
   expect(loggedIn).toMatchObject({
     status: 200,
     body: { data: { tokenType: "Bearer", expiresIn: 900, user: { id: user.user.id, mfaEnabled: true } } },
@@ -88,10 +85,9 @@ test("turning it on ends the other sessions at once and leaves the one that did 
   const user = await api.newUser();
   await proveAddress(system, api, user);
   const other = await api.logIn(user);
-  await inMidStep();
   const token = user.accessToken;
   const { body } = await api.post("/auth/mfa/setup", { password: user.password }, { token });
-  await api.post("/auth/mfa/enable", { code: codeOf(body.data.secret) }, { token });
+  await api.post("/auth/mfa/enable", { code: await totpApp(body.data.secret)() }, { token });
   expect((await api.get("/auth/me", { token })).status).toBe(200);
   expect((await api.get("/auth/me", { token: other.accessToken })).status).toBe(401);
   expect(failure(await api.post("/auth/refresh", { refreshToken: other.refreshToken }))).toEqual({
@@ -126,9 +122,9 @@ test("a tempToken is no access token and no refresh token anywhere", async () =>
 });
 
 test("a code, a recovery code and a tempToken each count once; five tries a login", async () => {
-  const { user, secret, recoveryCodes } = await newUserWithMfa();
+  const { user, nextCode, recoveryCodes } = await newUserWithMfa();
   const [first, second, third] = [await begin(user), await begin(user), await begin(user)];
-  const code = codeOf(secret);
+  const code = await nextCode();
   const raced = await Promise.all([verify(first, code), verify(second, code), verify(third, code)]);
   expect(raced.map(({ status }) => status).sort()).toEqual([200, 401, 401]);
 
@@ -154,10 +150,10 @@ test("a code, a recovery code and a tempToken each count once; five tries a logi
 });
 
 test("the owner is notified by mail, and the audit log has each call without a secret", async () => {
-  const { user, token, secret, recoveryCodes } = await newUserWithMfa();
+  const { user, token, nextCode, setUp, recoveryCodes } = await newUserWithMfa();
   const tempToken = await begin(user);
   const verified = await verify(tempToken, recoveryCodes[0] ?? "");
-  const renewed = await api.post("/auth/mfa/recovery-codes", { code: codeOf(secret) }, { token });
+  const renewed = await api.post("/auth/mfa/recovery-codes", { code: await nextCode() }, { token });
   expect(renewed.body.data.recoveryCodes).toHaveLength(10);
 
   const subjects = async () => {
@@ -186,7 +182,12 @@ test("the owner is notified by mail, and the audit log has each call without a s
   const audit = JSON.stringify(await database.sql`select * from log_entries`);
   const names = ["gateway", "identity-service", "token-service", "audit-service", "postgres"];
   const logs = (await Promise.all(names.map((name) => readLog(system, name)))).join("\n");
-  for (const text of [secret, tempToken, ...recoveryCodes, ...renewed.body.data.recoveryCodes]) {
+  for (const text of [
+    setUp.body.data.secret,
+    tempToken,
+    ...recoveryCodes,
+    ...renewed.body.data.recoveryCodes,
+  ]) {
     expect(audit.includes(text)).toBe(false);
     expect(logs.includes(text)).toBe(false);
   }

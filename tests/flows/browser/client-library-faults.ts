@@ -1,8 +1,8 @@
 import type { Server } from "node:http";
-import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import type { Browser, BrowserContext, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { buildClient } from "#clients/browser/build.ts";
-import { CHROMIUM } from "../../support/browser/chromium.ts";
+import { CHROMIUM, launchChromium } from "../../support/browser/chromium.ts";
 import {
   addPasskey,
   endsOf,
@@ -42,7 +42,7 @@ describe.skipIf(CHROMIUM === undefined)("the client library where something fail
     appUrl = (system.environment.ALLOWED_ORIGINS ?? "").split(",")[0] ?? "";
     script = (await buildClient()).code;
     app = await serveBlankPage(Number(new URL(appUrl).port), script);
-    browser = await chromium.launch({ executablePath: CHROMIUM as string, args: ["--no-sandbox"] });
+    browser = await launchChromium();
   });
   afterAll(async () => {
     await browser?.close();

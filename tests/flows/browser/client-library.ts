@@ -1,9 +1,8 @@
 import type { Server } from "node:http";
-import { generateSync } from "otplib";
-import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import type { Browser, BrowserContext, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { buildClient } from "#clients/browser/build.ts";
-import { CHROMIUM } from "../../support/browser/chromium.ts";
+import { CHROMIUM, launchChromium } from "../../support/browser/chromium.ts";
 import {
   addPasskey,
   endsOf,
@@ -19,6 +18,7 @@ import {
 } from "../../support/browser/library-tab.ts";
 import { addAuthenticator } from "../../support/browser/virtual-authenticator.ts";
 import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { totpApp } from "../../support/people/totp-app.ts";
 import { proveAddress } from "../../support/people/verified-user.ts";
 import { oneSystem } from "../../support/system/one-system.ts";
 import type { System } from "../../support/system/system.ts";
@@ -45,7 +45,7 @@ beforeAll(async () => {
   appUrl = (system.environment.ALLOWED_ORIGINS ?? "").split(",")[0] ?? "";
   script = (await buildClient()).code;
   app = await serveBlankPage(Number(new URL(appUrl).port), script);
-  browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
+  browser = await launchChromium();
 });
 afterAll(async () => {
   await browser?.close();
@@ -141,14 +141,14 @@ test.skipIf(CHROMIUM === undefined)(
     await proveAddress(system, api, user);
     const { password, accessToken: token } = user;
     const { secret } = (await api.post("/auth/mfa/setup", { password }, { token })).body.data;
-    const code = (shiftS: number) => generateSync({ secret, epoch: Math.floor(Date.now() / 1_000) + shiftS });
-    const enabled = await api.post("/auth/mfa/enable", { code: code(-30) }, { token });
+    const nextCode = totpApp(secret);
+    const enabled = await api.post("/auth/mfa/enable", { code: await nextCode() }, { token });
     const [recoveryCode] = enabled.body.data.recoveryCodes;
     // Of the gateway's origin: the example's routes allow no other one.
     const page = await newTab(["000000", recoveryCode], gateway);
     const begun = await logIn(page, user);
     if (begun.step !== "mfa") throw new Error(`the login goes on with ${begun.step}`);
-    const proof = { tempToken: begun.tempToken, code: code(0) };
+    const proof = { tempToken: begun.tempToken, code: await nextCode() };
     const entered = await inTab(page, (own, given) => own.client.completeMfa(given), proof);
     expect(entered).toMatchObject({ step: "done", user: { mfaEnabled: true } });
     // Above the threshold: the first code is wrong, the second one approves it.

@@ -1,8 +1,8 @@
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import type { Browser, BrowserContext, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import { CHROMIUM } from "../../support/browser/chromium.ts";
+import { CHROMIUM, launchChromium } from "../../support/browser/chromium.ts";
 import { serveBlankPage } from "../../support/browser/library-tab.ts";
 import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
 import { freePort } from "../../support/system/free-port.ts";
@@ -22,7 +22,7 @@ beforeAll(async () => {
   port = system.ports.GATEWAY_PORT;
   appPort = Number(new URL((system.environment.ALLOWED_ORIGINS ?? "").split(",")[0] ?? "").port);
   app = await serveBlankPage(appPort);
-  browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
+  browser = await launchChromium();
 });
 afterAll(async () => {
   await browser?.close();

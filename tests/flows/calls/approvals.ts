@@ -6,13 +6,13 @@ import type { AddressInfo } from "node:net";
 import { join, resolve } from "node:path";
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
-import { generateSync } from "otplib";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { TestAuthenticator } from "#identity-service/passkeys/authenticator.fixture.ts";
 import { databaseOfSystem } from "../../support/database/system-database.ts";
 import { addRoutes } from "../../support/house/routes.ts";
 import { type Answer, type ApiClient, apiClient, type Call } from "../../support/people/api-client.ts";
 import { expectOneUse } from "../../support/people/expect-one-use.ts";
+import { totpApp } from "../../support/people/totp-app.ts";
 import { oneSystem } from "../../support/system/one-system.ts";
 import { ADMIN, BARE_ENVIRONMENT, readLog, type System } from "../../support/system/system.ts";
 
@@ -35,7 +35,7 @@ const upstream = createServer((incoming, response) => {
 
 interface Payer {
   token: string;
-  secret: string;
+  nextCode: () => Promise<string>;
   recoveryCodes: string[];
   user: { email: string; password: string };
 }
@@ -105,12 +105,10 @@ async function newPayer(): Promise<Payer> {
   const token = user.accessToken;
   const setUp = await api.post("/auth/mfa/setup", { password: user.password }, { token });
   const { secret } = setUp.body.data;
-  // The code of the step before, so that the present one is left for a test. A step may end on the way.
-  const enable = () => api.post("/auth/mfa/enable", { code: codeOf(secret, -1) }, { token });
-  const first = await enable();
-  const enabled = first.status === 401 ? await enable() : first;
+  const nextCode = totpApp(secret);
+  const enabled = await api.post("/auth/mfa/enable", { code: await nextCode() }, { token });
   expect(enabled.status).toBe(200);
-  return { token, secret, recoveryCodes: enabled.body.data.recoveryCodes, user };
+  return { token, nextCode, recoveryCodes: enabled.body.data.recoveryCodes, user };
 }
 
 async function logInAgain({ user, recoveryCodes }: Payer): Promise<string> {
@@ -120,9 +118,6 @@ async function logInAgain({ user, recoveryCodes }: Payer): Promise<string> {
   expect(done.status).toBe(200);
   return done.body.data.accessToken;
 }
-
-const codeOf = (secret: string, steps = 0) =>
-  generateSync({ secret, epoch: (Math.floor(Date.now() / 30_000) + steps) * 30 });
 
 const pay = (body: unknown, headers: Record<string, string> = {}, path = "/pay", token = ada.token) =>
   api.post(path, body, { token, headers });
@@ -178,13 +173,13 @@ test("asked, approved with a code, carried out with the same bytes, recorded", a
   expect(code(wrong)).toBe("401 mfa_code_invalid");
   const foreign = await api.post(
     "/auth/approvals/verify",
-    { token, code: codeOf(bob.secret) },
+    { token, code: await bob.nextCode() },
     { token: bob.token },
   );
   expect(code(foreign)).toBe("403 approval_mismatch");
   const given = await api.post(
     "/auth/approvals/verify",
-    { token, code: codeOf(ada.secret) },
+    { token, code: await ada.nextCode() },
     { token: ada.token },
   );
   expect(given.status).toBe(200);

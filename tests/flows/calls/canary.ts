@@ -2,11 +2,11 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
-import { generateSync } from "otplib";
 import { beforeAll, expect, test } from "vitest";
 import { databaseOfSystem } from "../../support/database/system-database.ts";
 import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
 import { linkIn, mailAbout } from "../../support/people/mailbox.ts";
+import { totpApp } from "../../support/people/totp-app.ts";
 import { oneSystem } from "../../support/system/one-system.ts";
 import { ADMIN, type System } from "../../support/system/system.ts";
 
@@ -77,7 +77,8 @@ async function liveThroughEverything(): Promise<void> {
 
   const setUp = await api.post("/auth/mfa/setup", { password }, { token });
   keep("TOTP secret", setUp.body.data.secret);
-  const enabled = await api.post("/auth/mfa/enable", { code: codeOf(-30) }, { token });
+  const nextCode = totpApp(setUp.body.data.secret);
+  const enabled = await api.post("/auth/mfa/enable", { code: await nextCode() }, { token });
   for (const [index, code] of enabled.body.data.recoveryCodes.entries()) keep(`recovery code ${index}`, code);
   const begun = await api.post("/auth/login", { email, password });
   keep("temporary token", begun.body.data.tempToken);
@@ -85,7 +86,7 @@ async function liveThroughEverything(): Promise<void> {
     tempToken: canaries["temporary token"],
     code: canaries["recovery code 0"],
   });
-  await api.post("/auth/mfa/verify", { tempToken: canaries["temporary token"], code: codeOf(0) });
+  await api.post("/auth/mfa/verify", { tempToken: canaries["temporary token"], code: await nextCode() });
 
   await api.post("/auth/forgot-password", { email });
   const reset = linkIn(await mailAbout(system, email, "Set a new password"));
@@ -187,11 +188,6 @@ async function logIn(email: string, password: string) {
 function keep(name: string, secret: string | null | undefined): void {
   if (secret === null || secret === undefined || secret.length < 8) throw new Error(`no ${name}`);
   canaries[name] = secret;
-}
-
-function codeOf(shiftS: number): string {
-  const secret = canaries["TOTP secret"] ?? "";
-  return generateSync({ secret, epoch: Math.floor(Date.now() / 1_000) + shiftS });
 }
 
 /** The names of the canaries that a text has in it, plain, escaped for a URL, or in base64. */

@@ -1,9 +1,9 @@
 import { createHash, randomBytes } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { type Browser, chromium } from "playwright-core";
+import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { CHROMIUM } from "../../support/browser/chromium.ts";
+import { CHROMIUM, launchChromium } from "../../support/browser/chromium.ts";
 import { type PlainBrowser, plainBrowser } from "../../support/browser/plain-browser.ts";
 import { type ApiClient, apiClient, patientFetch } from "../../support/people/api-client.ts";
 import { expectOneUse } from "../../support/people/expect-one-use.ts";
@@ -169,7 +169,7 @@ describe("over plain HTTP", () => {
 describe.skipIf(CHROMIUM === undefined)("in Chromium", () => {
   let chrome: Browser;
   beforeAll(async () => {
-    chrome = await chromium.launch({ executablePath: CHROMIUM ?? "", args: ["--no-sandbox"] });
+    chrome = await launchChromium();
   });
   afterAll(() => chrome?.close());
 

@@ -1,6 +1,6 @@
-import { type Browser, type CDPSession, chromium, type Page } from "playwright-core";
+import type { Browser, CDPSession, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { CHROMIUM } from "../../support/browser/chromium.ts";
+import { CHROMIUM, launchChromium } from "../../support/browser/chromium.ts";
 import { addRoutes } from "../../support/house/routes.ts";
 import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
 import { expectOneUse } from "../../support/people/expect-one-use.ts";
@@ -20,7 +20,7 @@ beforeAll(async () => {
   system = oneSystem();
   api = apiClient(system.url);
   await addRoute();
-  browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
+  browser = await launchChromium();
   page = await browser.newPage();
   // A document of the gateway's own origin, in which the test stands for the application's script.
   await page.goto(`http://localhost:${system.ports.GATEWAY_PORT}/auth/undo-access-change?token=x`);

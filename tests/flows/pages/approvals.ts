@@ -1,9 +1,8 @@
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
-import { generateSync } from "otplib";
-import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import type { Browser, BrowserContext, Page } from "playwright-core";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { CHROMIUM } from "../../support/browser/chromium.ts";
+import { CHROMIUM, launchChromium } from "../../support/browser/chromium.ts";
 import {
   expectSound,
   heading,
@@ -13,6 +12,7 @@ import {
   tokenOfBrowser,
 } from "../../support/browser/portal.ts";
 import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { totpApp } from "../../support/people/totp-app.ts";
 import { proveAddress } from "../../support/people/verified-user.ts";
 import { oneSystem } from "../../support/system/one-system.ts";
 import type { System } from "../../support/system/system.ts";
@@ -45,7 +45,7 @@ describe.skipIf(CHROMIUM === undefined)("approvals and ways back in Chromium", (
         .end("<!doctype html><title>Shop</title><h1>The shop</h1>"),
     ).listen(Number(new URL(shopUrl).port), "127.0.0.1");
     await once(shop, "listening");
-    browser = await chromium.launch({ executablePath: CHROMIUM as string, args: ["--no-sandbox"] });
+    browser = await launchChromium();
   });
   beforeEach(async () => {
     context = await browser.newContext({ locale: "en-GB", viewport: { width: 360, height: 740 } });
@@ -66,7 +66,7 @@ describe.skipIf(CHROMIUM === undefined)("approvals and ways back in Chromium", (
     await proveAddress(system, api, user);
     const { secret } = (await api.post("/auth/mfa/setup", { password: PORTAL_PASSWORD }, { token })).body
       .data;
-    const code = generateSync({ secret, epoch: Math.floor(Date.now() / 1_000) - 30 });
+    const code = await totpApp(secret)();
     codes = (await api.post("/auth/mfa/enable", { code }, { token })).body.data.recoveryCodes;
   };
   const oneMoreStep = async () => {

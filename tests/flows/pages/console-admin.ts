@@ -1,6 +1,6 @@
-import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import type { Browser, BrowserContext, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { CHROMIUM } from "../../support/browser/chromium.ts";
+import { CHROMIUM, launchChromium } from "../../support/browser/chromium.ts";
 import { heading, seriousProblems, type Watched, watch } from "../../support/browser/portal.ts";
 import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
 import { requestToken } from "../../support/people/machine-client.ts";
@@ -26,7 +26,7 @@ describe.skipIf(CHROMIUM === undefined)("an administrator in the console", () =>
     origin = `http://localhost:${system.ports.GATEWAY_PORT}`;
     api = apiClient(system.url);
     grace = await api.newUser();
-    browser = await chromium.launch({ executablePath: CHROMIUM as string, args: ["--no-sandbox"] });
+    browser = await launchChromium();
     context = await browser.newContext({ locale: "en-GB", viewport: { width: 1200, height: 900 } });
     watched = await watch(context, origin);
     page = await context.newPage();

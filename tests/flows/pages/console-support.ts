@@ -1,9 +1,9 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { generateSync } from "otplib";
-import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import type { Browser, BrowserContext, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { CHROMIUM } from "../../support/browser/chromium.ts";
+import { CHROMIUM, launchChromium } from "../../support/browser/chromium.ts";
 import {
   heading,
   logInToPortal,
@@ -50,7 +50,7 @@ describe.skipIf(CHROMIUM === undefined)("a support agent in the console", () => 
     system = oneSystem();
     origin = `http://localhost:${system.ports.GATEWAY_PORT}`;
     api = apiClient(system.url);
-    browser = await chromium.launch({ executablePath: CHROMIUM as string, args: ["--no-sandbox"] });
+    browser = await launchChromium();
     context = await browser.newContext({ locale: "en-GB", viewport: { width: 1200, height: 900 } });
     watched = await watch(context, origin);
     page = await context.newPage();

@@ -1,7 +1,7 @@
 import { generateSync } from "otplib";
-import { type Browser, chromium, type Page } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { CHROMIUM } from "../../support/browser/chromium.ts";
+import { CHROMIUM, launchChromium } from "../../support/browser/chromium.ts";
 import {
   ALARM,
   closeVisit,
@@ -42,7 +42,7 @@ describe.skipIf(CHROMIUM === undefined)("texts of strangers in lists", { tags: "
     system = oneSystem();
     api = apiClient(system.url);
     origin = portalOrigin(system);
-    browser = await chromium.launch({ executablePath: CHROMIUM as string, args: ["--no-sandbox"] });
+    browser = await launchChromium();
   });
   afterAll(() => browser?.close());
 

@@ -1,6 +1,6 @@
-import { type Browser, chromium } from "playwright-core";
+import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { CHROMIUM } from "../../support/browser/chromium.ts";
+import { CHROMIUM, launchChromium } from "../../support/browser/chromium.ts";
 import {
   ALARM,
   closeVisit,
@@ -27,7 +27,7 @@ let api: ApiClient;
 describe.skipIf(CHROMIUM === undefined)("texts of strangers", () => {
   beforeAll(async () => {
     api = apiClient(oneSystem().url);
-    browser = await chromium.launch({ executablePath: CHROMIUM as string, args: ["--no-sandbox"] });
+    browser = await launchChromium();
   });
   afterAll(() => browser?.close());
 

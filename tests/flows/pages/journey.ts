@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
-import { type Browser, chromium, type Page } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { CHROMIUM } from "../../support/browser/chromium.ts";
+import { CHROMIUM, launchChromium } from "../../support/browser/chromium.ts";
 import {
   closeVisit,
   expectSound,
@@ -25,7 +25,7 @@ let browser: Browser;
 
 describe.skipIf(CHROMIUM === undefined)("an account from its first day", () => {
   beforeAll(async () => {
-    browser = await chromium.launch({ executablePath: CHROMIUM as string, args: ["--no-sandbox"] });
+    browser = await launchChromium();
   });
   afterAll(() => browser?.close());
 

@@ -1,6 +1,6 @@
-import { type Browser, chromium, type Page } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { CHROMIUM } from "../../support/browser/chromium.ts";
+import { CHROMIUM, launchChromium } from "../../support/browser/chromium.ts";
 import { expectDialog, expectReachable, focused } from "../../support/browser/keyboard.ts";
 import { closeVisit, heading, logInToPortal, openVisit, portalOrigin } from "../../support/browser/portal.ts";
 import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
@@ -38,7 +38,7 @@ describe.skipIf(CHROMIUM === undefined)("the keyboard alone, on every page", { t
     system = oneSystem();
     api = apiClient(system.url);
     origin = portalOrigin(system);
-    browser = await chromium.launch({ executablePath: CHROMIUM as string, args: ["--no-sandbox"] });
+    browser = await launchChromium();
   });
   afterAll(() => browser?.close());
 

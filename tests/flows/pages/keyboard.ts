@@ -1,7 +1,7 @@
 import { generateSync } from "otplib";
-import { type Browser, chromium, type Page } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { CHROMIUM } from "../../support/browser/chromium.ts";
+import { CHROMIUM, launchChromium } from "../../support/browser/chromium.ts";
 import { expectTrapped, focused, tabTo } from "../../support/browser/keyboard.ts";
 import {
   closeVisit,
@@ -18,7 +18,7 @@ let browser: Browser;
 
 describe.skipIf(CHROMIUM === undefined)("the keyboard alone", () => {
   beforeAll(async () => {
-    browser = await chromium.launch({ executablePath: CHROMIUM as string, args: ["--no-sandbox"] });
+    browser = await launchChromium();
   });
   afterAll(() => browser?.close());
 

@@ -1,6 +1,6 @@
-import { type Browser, chromium, type Page, type Route } from "playwright-core";
+import type { Browser, Page, Route } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { CHROMIUM } from "../../support/browser/chromium.ts";
+import { CHROMIUM, launchChromium } from "../../support/browser/chromium.ts";
 import {
   closeVisit,
   expectSound,
@@ -20,7 +20,7 @@ let browser: Browser;
 
 describe.skipIf(CHROMIUM === undefined)("logins at a provider", () => {
   beforeAll(async () => {
-    browser = await chromium.launch({ executablePath: CHROMIUM as string, args: ["--no-sandbox"] });
+    browser = await launchChromium();
   });
   afterAll(() => browser?.close());
 

@@ -1,6 +1,6 @@
-import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import type { Browser, BrowserContext, Page } from "playwright-core";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { CHROMIUM } from "../../support/browser/chromium.ts";
+import { CHROMIUM, launchChromium } from "../../support/browser/chromium.ts";
 import { heading, logInToPortal, portalOrigin } from "../../support/browser/portal.ts";
 import { addAuthenticator } from "../../support/browser/virtual-authenticator.ts";
 import { databaseOfSystem } from "../../support/database/system-database.ts";
@@ -23,7 +23,7 @@ describe.skipIf(CHROMIUM === undefined)("one person at a time in a browser", () 
     system = oneSystem();
     api = apiClient(system.url);
     origin = portalOrigin(system);
-    browser = await chromium.launch({ executablePath: CHROMIUM as string, args: ["--no-sandbox"] });
+    browser = await launchChromium();
   });
   afterAll(() => browser?.close());
   beforeEach(async () => {

@@ -1,6 +1,6 @@
-import { type Browser, chromium, type Page } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { CHROMIUM, debuggerOf } from "../../support/browser/chromium.ts";
+import { CHROMIUM, debuggerOf, launchChromium } from "../../support/browser/chromium.ts";
 import {
   closeVisit,
   expectSound,
@@ -36,7 +36,7 @@ describe.skipIf(CHROMIUM === undefined)("pages and their states", () => {
     system = oneSystem();
     api = apiClient(system.url);
     origin = portalOrigin(system);
-    browser = await chromium.launch({ executablePath: CHROMIUM as string, args: ["--no-sandbox"] });
+    browser = await launchChromium();
   });
   afterAll(() => browser?.close());
 

@@ -1,9 +1,9 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { generateSync } from "otplib";
-import { chromium, type Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
-import { CHROMIUM } from "../../support/browser/chromium.ts";
+import { CHROMIUM, launchChromium } from "../../support/browser/chromium.ts";
 import {
   logInToPortal,
   PORTAL_PASSWORD,
@@ -34,7 +34,7 @@ test.skipIf(CHROMIUM === undefined || FOLDER === undefined)("screenshots", async
   await mkdir(folder, { recursive: true });
   const system = oneSystem();
   const origin = `http://localhost:${system.ports.GATEWAY_PORT}`;
-  const browser = await chromium.launch({ executablePath: CHROMIUM as string, args: ["--no-sandbox"] });
+  const browser = await launchChromium();
   try {
     const context = await browser.newContext({ locale: "en-GB" });
     const page = await context.newPage();

@@ -1,7 +1,7 @@
 import { generateSync } from "otplib";
-import { type Browser, chromium, type Page } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { CHROMIUM } from "../../support/browser/chromium.ts";
+import { CHROMIUM, launchChromium } from "../../support/browser/chromium.ts";
 import {
   closeVisit,
   expectSound,
@@ -48,7 +48,7 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
     system = oneSystem();
     api = apiClient(system.url);
     origin = portalOrigin(system);
-    browser = await chromium.launch({ executablePath: CHROMIUM as string, args: ["--no-sandbox"] });
+    browser = await launchChromium();
   });
   afterAll(() => browser?.close());
 
