@@ -30,7 +30,8 @@ export interface MetricsOptions {
 export function createMetrics(service: string, { ofProcess = false }: MetricsOptions = {}): Metrics {
   const registry = new Registry();
   registry.setDefaultLabels({ service });
-  if (ofProcess) collectDefaultMetrics({ register: registry });
+  // Every 10 ms, the default, is 1 % of a core in an idle process.
+  if (ofProcess) collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 50 });
   const registers = [registry];
   return {
     render: () => registry.metrics(),
