@@ -55,7 +55,7 @@ async function underLoad<T>(
 }
 
 /** How many times each thing that can be revoked is. */
-const ROUNDS = 21;
+const ROUNDS = 9;
 
 async function programs(kind: "secret" | "api_key"): Promise<() => Promise<Revocable>> {
   const api = apis[0] as ApiClient;

@@ -170,12 +170,10 @@ function isSignedBy(verifierKey: string, note: string): boolean {
   );
 }
 
-test("a logout is felt at once: a hundred times, the very next request is refused", async () => {
-  let user = await api.newUser();
-  for (let round = 0; round < 100; round += 1) {
-    // An account has 60 logins an hour.
-    if (round === 50) user = await api.newUser();
-    const { accessToken: token } = round % 50 === 0 ? user : await sessionOf(user);
+test("a logout is felt at once: thirty times, the very next request is refused", async () => {
+  const user = await api.newUser();
+  for (let round = 0; round < 30; round += 1) {
+    const { accessToken: token } = await sessionOf(user);
     expect((await api.get("/auth/me", { token })).status).toBe(200);
     expect((await api.post("/auth/logout", undefined, { token })).status).toBe(200);
     expect((await api.get("/auth/me", { token })).status).toBe(401);

@@ -385,11 +385,11 @@ test("without a second factor nothing can be approved", async () => {
   expect(received).toEqual([]);
 });
 
-test("of 1,000 uses at once, one reaches the upstream", async () => {
+test("of 300 uses at once, one reaches the upstream", async () => {
   const impatient = apiClient(system.url, { isPatient: false });
   const options = { token: ada.token, headers: withToken(await approved()) };
   const answers = await Promise.all(
-    Array.from({ length: 1_000 }, async (_, index) => {
+    Array.from({ length: 300 }, async (_, index) => {
       await sleep(Math.floor(index / 25) * 5);
       return impatient.post("/pay", PAYMENT, options).catch(() => undefined);
     }),
