@@ -3,16 +3,20 @@ import { join } from "node:path";
 import { DRIVERS, type DriverCase } from "./drivers.ts";
 import { MissingToolError } from "./tools.ts";
 
-/** `npm run conformance [-- node go …]`: builds the drivers, and runs all rules for each of their doors side by side. */
-const names = process.argv.slice(2);
-const unknown = names.filter((name) => !(name in DRIVERS));
-if (unknown.length > 0) throw new Error(`no verifier is called ${unknown}: ${Object.keys(DRIVERS)}`);
+/** `npm run conformance [-- node:http go …]`: builds the drivers, and runs all rules for each of their doors, or the one, side by side. */
+const asked = new Map(process.argv.slice(2).map((text) => text.split(":") as [string, string | undefined]));
+const names = [...asked.keys()];
+const unknown = [...asked].filter(
+  ([name, door]) => !DRIVERS[name]?.doors.some((each) => door === undefined || each === door),
+);
+if (unknown.length > 0) throw new Error(`no verifier is called ${unknown[0]}: ${Object.keys(DRIVERS)}`);
 
 async function casesOf(name: string): Promise<DriverCase[]> {
   const { doors = [], build } = DRIVERS[name] ?? {};
   try {
     const command = (await build?.()) ?? [];
-    return doors.map((door) => ({ name, door, command }));
+    const only = asked.get(name);
+    return doors.flatMap((door) => (only === undefined || door === only ? [{ name, door, command }] : []));
   } catch (error) {
     if (!(error instanceof MissingToolError)) throw error;
     process.stderr.write(`conformance: ${name} is NOT tested: ${error.message}\n`);
