@@ -29,8 +29,7 @@ export default defineConfig({
         extends: true,
         test: { name: "tests", include: ["**/*.test.ts"], exclude: [...ELSEWHERE, FLOWS, TRIALS] },
       },
-      // Systems of seven processes need both cores.
-      { extends: true, test: { name: "flows", include: [FLOWS], maxWorkers: 3 } },
+      { extends: true, test: { name: "flows", include: [FLOWS] } },
       { extends: true, test: { name: "trials", include: [TRIALS] } },
     ],
     globalSetup: [
@@ -45,7 +44,7 @@ export default defineConfig({
     ],
     pool: "forks",
     // Tests wait for much of their time: those of another worker use it.
-    maxWorkers: 4,
+    maxWorkers: 3,
     sequence: { sequencer: LongestFirst },
     // Modules are loaded and optimised once in a worker. A test file leaves nothing behind that another could see.
     isolate: false,

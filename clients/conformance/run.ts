@@ -9,7 +9,8 @@ const names = [...asked.keys()];
 const unknown = [...asked].filter(
   ([name, door]) => !DRIVERS[name]?.doors.some((each) => door === undefined || each === door),
 );
-if (unknown.length > 0) throw new Error(`no verifier or door is called ${unknown.join()}: ${Object.keys(DRIVERS)}`);
+if (unknown.length > 0)
+  throw new Error(`no verifier or door is called ${unknown.join()}: ${Object.keys(DRIVERS)}`);
 
 async function casesOf(name: string): Promise<DriverCase[]> {
   const { doors = [], build } = DRIVERS[name] ?? {};
