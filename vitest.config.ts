@@ -29,7 +29,11 @@ export default defineConfig({
         extends: true,
         test: { name: "tests", include: ["**/*.test.ts"], exclude: [...ELSEWHERE, FLOWS, TRIALS] },
       },
-      { extends: true, test: { name: "flows", include: [FLOWS] } },
+      // Systems of seven processes need both cores: after the tests.
+      {
+        extends: true,
+        test: { name: "flows", include: [FLOWS], maxWorkers: 3, sequence: { groupOrder: 1 } },
+      },
       { extends: true, test: { name: "trials", include: [TRIALS] } },
     ],
     globalSetup: [
@@ -44,7 +48,7 @@ export default defineConfig({
     ],
     pool: "forks",
     // Tests wait for much of their time: those of another worker use it.
-    maxWorkers: 3,
+    maxWorkers: 4,
     sequence: { sequencer: LongestFirst },
     // Modules are loaded and optimised once in a worker. A test file leaves nothing behind that another could see.
     isolate: false,

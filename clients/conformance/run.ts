@@ -3,21 +3,25 @@ import { join } from "node:path";
 import { DRIVERS, type DriverCase } from "./drivers.ts";
 import { MissingToolError } from "./tools.ts";
 
-/** `npm run conformance [-- node:http go …]`: builds the drivers, and runs all rules for each of their doors, or the one, side by side. */
-const asked = new Map(process.argv.slice(2).map((text) => text.split(":") as [string, string | undefined]));
-const names = [...asked.keys()];
-const unknown = [...asked].filter(
-  ([name, door]) => !DRIVERS[name]?.doors.some((each) => door === undefined || each === door),
-);
-if (unknown.length > 0)
-  throw new Error(`no verifier or door is called ${unknown.join()}: ${Object.keys(DRIVERS)}`);
+const KNOWN = Object.entries(DRIVERS).flatMap(([name, { doors }]) => [
+  name,
+  ...doors.map((door) => `${name}:${door}`),
+]);
+
+/** `npm run conformance [-- node:http go …]`: builds the drivers, and runs all rules for each door that is asked for, side by side. */
+const asked = process.argv.slice(2);
+const unknown = asked.filter((name) => !KNOWN.includes(name));
+if (unknown.length > 0) throw new Error(`no verifier is called ${unknown}: ${KNOWN}`);
 
 async function casesOf(name: string): Promise<DriverCase[]> {
   const { doors = [], build } = DRIVERS[name] ?? {};
+  const chosen = doors.filter(
+    (door) => asked.length === 0 || asked.includes(name) || asked.includes(`${name}:${door}`),
+  );
+  if (chosen.length === 0) return [];
   try {
     const command = (await build?.()) ?? [];
-    const only = asked.get(name);
-    return doors.flatMap((door) => (only === undefined || door === only ? [{ name, door, command }] : []));
+    return chosen.map((door) => ({ name, door, command }));
   } catch (error) {
     if (!(error instanceof MissingToolError)) throw error;
     process.stderr.write(`conformance: ${name} is NOT tested: ${error.message}\n`);
@@ -25,7 +29,7 @@ async function casesOf(name: string): Promise<DriverCase[]> {
   }
 }
 
-const cases = await Promise.all((names.length > 0 ? names : Object.keys(DRIVERS)).map(casesOf));
+const cases = await Promise.all(Object.keys(DRIVERS).map(casesOf));
 const { status } = spawnSync("vitest", ["run", "--config", join(import.meta.dirname, "vitest.config.ts")], {
   env: { ...process.env, CONFORMANCE_CASES: JSON.stringify(cases.flat()) },
   stdio: "inherit",

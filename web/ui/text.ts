@@ -55,6 +55,8 @@ export async function chooseLanguage(language: Language): Promise<void> {
     count = loaded.size;
     await loadAll(language);
   }
+  // Another one was chosen while these texts were on the way.
+  if (localStorage.getItem(STORED) !== language) return;
   document.documentElement.lang = language;
   await i18next.changeLanguage(language);
 }
