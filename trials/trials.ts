@@ -89,7 +89,13 @@ export const TRIALS: Readonly<Record<string, Trial>> = {
   exhaustive: {
     shows: "tests of thousands of cases, of large data, or of seconds of waiting",
     takes: "minutes",
-    run: { vitest: ["--project", "tests", "--project", "flows", "--tags-filter", "exhaustive"] },
+    run: { vitest: ["--project", "tests", "--tags-filter", "exhaustive"] },
+  },
+  // Whole, because a flow goes on where the one before it has ended.
+  flows: {
+    shows: "every flow, also those that CI leaves out",
+    takes: "minutes",
+    run: { vitest: ["--project", "flows"] },
   },
   rolling: program("two versions side by side under load", "half an hour", "trials/rolling/rolling.ts"),
   mutation: program("which changes of the code no test notices", "hours", "trials/mutation/mutate.ts"),
