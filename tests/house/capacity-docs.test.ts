@@ -171,26 +171,10 @@ function constantIn(path: string, name: string): number {
   return text.split("*").reduce((product, factor) => product * Number(factor.replaceAll("_", "")), 1);
 }
 
-test("the bounds of periodic work are those of the code", () => {
+test("the pace of the clean-up of sessions is that of the code", () => {
   const housekeeping = (name: string) => constantIn("token-service/sessions/housekeeping.ts", name);
   const inOneRun = housekeeping("MAX_BATCH") * housekeeping("MAX_BATCHES");
-  const token = constantIn("token-service/main.ts", "CLEAN_UP_INTERVAL_MS");
-  const audit = constantIn("audit-service/log/maintain-log.ts", "TIDY_INTERVAL_MS");
-  const days = constantIn("audit-service/log/maintain-log.ts", "DEDUPLICATION_DAYS");
-  const ahead = constantIn("audit-service/log/maintain-log.ts", "MONTHS_AHEAD");
-  const claims = constantIn("audit-service/log/remove-old-partitions.ts", "CLAIMS_AT_ONCE");
-  const secrets = constantIn("identity-service/mfa/reencrypt-totp-secrets.ts", "BATCH");
-  const mfa = constantIn("identity-service/process/background-work.ts", "REENCRYPTION_INTERVAL_MS");
-  const rows = [...capacity.matchAll(/^\| [^|]+ \| ([^|]+) \| ([\d,]+) s \| ([^|]+) \|$/gm)].map(
-    ([, run, seconds, needed]) => [run, numberIn(seconds) * 1_000, needed],
-  );
-  const written = (count: number) => count.toLocaleString("en");
-  expect(rows).toEqual([
-    [`${written(inOneRun)} looked at`, token, expect.stringContaining(`in ${15_000_000 / inOneRun} minutes`)],
-    [`${written(inOneRun)} of each`, token, expect.any(String)],
-    [`a day's table, after ${days} days`, audit, expect.any(String)],
-    ["all that are due", audit, expect.stringContaining(`steps of ${written(claims)}`)],
-    [`${ahead} months ahead`, audit, expect.any(String)],
-    [`all, ${secrets} a transaction`, mfa, expect.any(String)],
-  ]);
+  const runs = 15_000_000 / inOneRun;
+  const minutes = (runs * constantIn("token-service/main.ts", "CLEAN_UP_INTERVAL_MS")) / 60_000;
+  expect(capacity).toContain(`looks at 15 million sessions in ${minutes} minutes`);
 });

@@ -150,7 +150,7 @@ describe.skipIf(!isHere)("manifests (skipped where there is no kubectl)", () => 
       );
       const { maxSurge } = named(manifests, "Deployment", name).spec.strategy.rollingUpdate;
       const readme = readFileSync(join(K8S, "README.md"), "utf8");
-      const said = new RegExp(`\\| \`${name}\` +\\| +(\\d+) +\\|`).exec(readme)?.[1];
+      const said = new RegExp(`(\\d+) for \`${name}\``).exec(readme)?.[1];
       expect(Number(said)).toBe((scaler?.spec.maxReplicas + maxSurge) * DEFAULT_POOL_SIZE);
     },
   );
