@@ -78,7 +78,7 @@ export function judgeRow(
       status: reported.disabled ? "disabled" : "active",
       passwordHash: hash.text,
       mustChangePassword: mustChangePassword && hash.text !== null,
-      // As docs/decisions/user-import.md: otherwise the first reset or login at a provider would take a factor or identity away.
+      // As docs/decisions/passwords.md: otherwise the first reset or login at a provider would take a factor or identity away.
       areCredentialsProven: emailVerified && (length > 0 || identities.found.length > 0),
       createdAt: deps.now(),
     },
