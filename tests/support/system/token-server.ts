@@ -12,7 +12,7 @@ import type { TokenReplica } from "./token-service.ts";
 /** For tests without an audit log. */
 const readingNobody: RecordReading = async () => undefined;
 
-const VERIFIERS = ["gateway", "payments-service"];
+const VERIFIERS = ["payments-service"];
 
 /** A replica of token-service behind real gRPC over mutual TLS. */
 export async function startTokenServer(
