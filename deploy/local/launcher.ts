@@ -7,6 +7,7 @@ import { ensureCertificates } from "./certificates.ts";
 import type { Home } from "./home.ts";
 import { type KeptFile, keepFiles } from "./kept-files.ts";
 import { LaunchError } from "./launch-error.ts";
+import { complaintsIn, lastLines } from "./log-file.ts";
 import {
   type EmbeddedPostgres,
   type PostgresServer,
@@ -27,6 +28,7 @@ import type { SummaryRow } from "./summary.ts";
 const STOP_TIMEOUT_MS = 6_500;
 const PROVIDERS_COMMENT =
   "# Identity providers: docs/providers.md. This one is the demo provider of npm start, on loopback.\n";
+const LINES_READ = 100;
 /** Other variables are passed only by the process's spec. */
 const INHERITED = ["PATH", "HOME", "TMPDIR", "TZ", "LANG"];
 
@@ -117,7 +119,11 @@ export class Launcher {
     this.#running.set(name, running);
     this.#watch({ name, address, pid: running.pid, logFile }, running.ended);
     const problem = await Promise.race([untilReady(readyUrl), this.failed]);
-    if (problem) throw new LaunchError(`${name} is not ready: ${problem}. Its log is ${logFile}.`);
+    if (problem === undefined) return;
+    const said = complaintsIn(await lastLines(logFile, LINES_READ));
+    throw new LaunchError(
+      `${name} is not ready: ${problem}.${said && ` It says: ${said}.`} Its log is ${logFile}.`,
+    );
   }
 
   #watch(row: SummaryRow, ended: Promise<string>): void {

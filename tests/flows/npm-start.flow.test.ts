@@ -191,6 +191,9 @@ test("when a child dies the others stop, and the reason is the last thing printe
   expect(await ended).toBe(1);
   expect(livingOf(pids)).toEqual([]);
   expect(system.output().trimEnd().split("\n").at(-1)).toMatch(/token-service.*(SIGKILL|killed)/i);
+  const status = await npmStart(system.home, system.ports, "status");
+  expect(status.output).toMatch(/: token-service ended \(signal SIGKILL\)/);
+  expect(status.output).toContain(join(system.home, "logs"));
   await again();
 });
 
