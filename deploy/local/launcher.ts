@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { stringify } from "yaml";
 import { SHIPPED_ACCESS_FILE } from "#access-file/access-file.ts";
-import { ensureCertificates } from "./certificates.ts";
+import { ensureCertificates, localPerson } from "./certificates.ts";
 import type { Home } from "./home.ts";
 import { type KeptFile, keepFiles } from "./kept-files.ts";
 import { LaunchError } from "./launch-error.ts";
@@ -164,7 +164,9 @@ export class Launcher {
     const home = this.#home;
     await makePrivateDirectory(home.mail);
     await prepareRedis(this.#settings, home);
-    const made = await ensureCertificates(home.tls, new Date());
+    const verifiers = this.#settings.services["token-service"]?.VERIFIERS?.split(",") ?? [];
+    const names = verifiers.map((name) => name.trim());
+    const made = await ensureCertificates(home.tls, new Date(), localPerson(), names);
     const again = made.includes("ca") && (await readIfPresent(home.startedOnceFile)) !== undefined;
     if (again) console.log("The certificate authority was invalid and has been replaced.");
 
