@@ -9,7 +9,18 @@ import {
   serviceConfig,
 } from "#kit/config/config.ts";
 import { refusedPeopleConfig } from "#kit/rpc/refused-people.ts";
+import { isServiceName } from "#kit/rpc/rpc-tls.ts";
 import { MAX_ACCESS_TTL_S } from "./revocations/token-lifetimes.ts";
+
+/** Comma-separated, as in certificates: `spiffe://gatehouse/<name>`. */
+const serviceNamesSchema = z.string().transform((text, context) => {
+  const names = text.split(",").map((name) => name.trim());
+  if (!names.every(isServiceName)) {
+    const message = "must be a comma list of services' names as in spiffe://gatehouse/<name>: a-z, 0-9 and -";
+    context.addIssue({ code: "custom", message });
+  }
+  return names;
+});
 
 export const configSchema = z
   .object({
@@ -34,16 +45,9 @@ export const configSchema = z
     /** The parent token gets the same successor this long after a rotation, even a used one. 0: strict. */
     REFRESH_GRACE_S: integerSchema(0, 60).default(10),
     MAX_SESSIONS_PER_USER: integerSchema(1, 20).default(20),
-    /** SPIFFE names. */
-    VERIFIERS: z
-      .string()
-      .default("gateway,identity-service,audit-service,payments-service")
-      .transform((text) => text.split(",").map((name) => name.trim())),
-    /** SPIFFE names. */
-    ENVOYS: z
-      .string()
-      .default("envoy")
-      .transform((text) => text.split(",").map((name) => name.trim())),
+    /** Beside our own services, which are always admitted: a list cannot shut them out. */
+    VERIFIERS: serviceNamesSchema.optional(),
+    ENVOYS: serviceNamesSchema.optional(),
     VERIFIED_TOKENS_MAX: integerSchema(0, 1_000_000).default(20_000),
     /** Without Redis replicas only poll. */
     ...redisConfig,

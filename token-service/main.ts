@@ -154,11 +154,15 @@ lifecycle.onStop("revocation feed", () => revocations.stop());
 lifecycle.addReadinessCheck("revocation log", () => revocations.assertFresh());
 const register = (server: RpcServer) => {
   server.add(TokenServiceService, tokenCallers(config.VERIFIERS), createTokenRpc(deps), ["watchRevocations"]);
-  server.add(AuthorizationService, envoyCallers(config.ENVOYS), createEnvoyAuthRpc(deps));
+  server.add(AuthorizationService, envoyCallers(config.ENVOYS ?? []), createEnvoyAuthRpc(deps));
   server.add(SessionServiceService, sessionCallers, createSessionRpc({ ...deps, ...keyDeps }, recordReading));
   server.add(KeyServiceService, keyCallers, createKeyRpc({ ...deps, ...keyDeps }, recordReading));
 };
-await service.serveRpc(config, { databases: [sql], register, actorsTakeTurns: true });
+const callerSettings = {
+  "gatehouse.token.v1.TokenService": "VERIFIERS",
+  "envoy.service.auth.v3.Authorization": "ENVOYS",
+};
+await service.serveRpc(config, { databases: [sql], register, callerSettings, actorsTakeTurns: true });
 
 await untilSuccess("database clock", () => database.look(), logger);
 await untilSuccess("signing keys", () => ensureSigningKeys(keyDeps), logger);

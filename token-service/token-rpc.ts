@@ -23,10 +23,11 @@ import {
   verifyToken,
 } from "./tokens/verify-token.ts";
 
-export function tokenCallers(verifiers: readonly string[]): Callers<TokenServiceServer> {
+/** @param verifiers those beside our own services. */
+export function tokenCallers(verifiers: readonly string[] = []): Callers<TokenServiceServer> {
+  const all = ["gateway", ...verifiers];
   // identity-service asks for the issuer.
-  const getJwks = [...verifiers, "identity-service"];
-  return { verifyToken: verifiers, watchRevocations: verifiers, getJwks };
+  return { verifyToken: all, watchRevocations: all, getJwks: ["identity-service", ...all] };
 }
 
 export interface TokenRpcDeps extends VerifyTokenDeps {

@@ -12,6 +12,7 @@ import { doctor } from "./doctor.ts";
 import { accessCheck } from "./files/access-check.ts";
 import { accessWhoCan } from "./files/access-who-can.ts";
 import { breachListBuild, breachListCheck } from "./files/breach-list.ts";
+import { certificatesIssue } from "./files/certificates-issue.ts";
 import { configCheck } from "./files/config-check.ts";
 import { routesCheck } from "./files/routes-check.ts";
 import { routesAdd, routesList, routesRemove } from "./files/routes-edit.ts";
@@ -75,6 +76,7 @@ export const COMMANDS: readonly Command[] = [
   accessWhoCan,
   breachListBuild,
   breachListCheck,
+  certificatesIssue,
   auditSearch,
   auditSummary,
   tail,

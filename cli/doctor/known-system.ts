@@ -59,7 +59,8 @@ function readFile(given: string): [ConfiguredService, Environment] {
   }
 }
 
-function readProcesses(home: string): Pick<KnownSystem, "environments" | "findings"> {
+/** As the last `npm start` has given them. */
+export function readProcesses(home: string): Pick<KnownSystem, "environments" | "findings"> {
   const path = join(home, PROCESSES_FILE);
   try {
     const given = processesSchema.parse(JSON.parse(readFileSync(path, "utf8")));

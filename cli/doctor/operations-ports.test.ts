@@ -21,12 +21,19 @@ interface Process {
   reasons?: string[];
   /** Of the database, as the process sees it: positive when it is ahead. */
   skewS?: number;
+  /** By caller: the variable that could name it. */
+  refused?: Record<string, string>;
 }
 
-async function startProcess(name: string, { reasons = [], skewS }: Process = {}): Promise<string> {
+async function startProcess(
+  name: string,
+  { reasons = [], skewS, refused = {} }: Process = {},
+): Promise<string> {
   const metrics = createMetrics(name);
   metrics.gauge("gatehouse_draining", "As every process has some metric.").set(0);
   if (skewS !== undefined) metrics.gauge("gatehouse_database_clock_skew_seconds", "…").set(skewS);
+  const refusals = metrics.counter("gatehouse_rpc_callers_refused_total", "…", ["caller", "setting"]);
+  for (const [caller, setting] of Object.entries(refused)) refusals.inc({ caller, setting });
   const server = await startOperationsServer("127.0.0.1:0", {
     lifecycle: { unreadyReasons: async () => reasons },
     metrics,
@@ -72,6 +79,22 @@ async function startFour(of: (name: string) => Process = () => ({})): Promise<Re
 
 test("four processes that are well are found so", async () => {
   expect(await check(await startFour())).toEqual([]);
+});
+
+test("a service that token-service does not know is named, with the variable; a person is not", async () => {
+  const refused = { "my-shop": "VERIFIERS", "operator:ada": "VERIFIERS", envoy: "" };
+  const four = await startFour((name) => (name === "token-service" ? { refused } : {}));
+  const backend = createBackend({ values: new Map(), environment: four, defaultHome: "/no such home" });
+  const findings = await checkOperationsPorts(backend, Date.now);
+  expect(findings.filter(({ result }) => result !== "ok")).toMatchObject([
+    {
+      result: "warning",
+      area: "permission",
+      subject: "token-service",
+      found: "it has refused my-shop",
+      action: "If it is yours, add its name to VERIFIERS of token-service",
+    },
+  ]);
 });
 
 test("a clock of ours that is wrong, and one of a database, as its process sees it", async () => {

@@ -78,6 +78,7 @@ async function checkPlace(
       ok("version", process, `${build.version} (${build.revision}), Node.js ${build.node}`),
       clockFinding(process, "this machine", offset),
       ...databaseClock(process, metrics),
+      ...refusedCallers(process, metrics),
     ];
   } catch (error) {
     return away(target, place.name, reasonOf(error));
@@ -99,6 +100,19 @@ function databaseClock(process: string, metrics: string): Finding[] {
   const aheadMs = -Number(value) * 1_000;
   if (Number.isNaN(aheadMs)) return [unchecked("clock", process, "it does not reach its database")];
   return [clockFinding(process, "its database", { leastMs: aheadMs, mostMs: aheadMs })];
+}
+
+/** Whom the list in a variable leaves out. Since the process started. */
+function refusedCallers(process: string, metrics: string): Finding[] {
+  const counters = metrics.matchAll(/^gatehouse_rpc_callers_refused_total\{([^}]*)\} /gm);
+  return [...counters].flatMap(([, labels = ""]) => {
+    const [caller, setting] = ["caller", "setting"].map(
+      (name) => new RegExp(`\\b${name}="([a-zA-Z_0-9-]+)"`).exec(labels)?.[1],
+    );
+    if (caller === undefined || setting === undefined) return [];
+    const action = `If it is yours, add its name to ${setting} of ${process}`;
+    return [warning("permission", process, `it has refused ${caller}`, action)];
+  });
 }
 
 function away({ process }: OperationsAddress, place: string, why: string): Finding[] {

@@ -1,6 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -38,6 +38,16 @@ test("every identity gets a certificate of the authority, in files that only the
     for (const file of [`${name}.crt`, `${name}.key`])
       expect((await stat(path(file))).mode & 0o777).toBe(0o600);
   }
+});
+
+test("verifiers get certificates that are renewed with the others, and none of them is a file of our own", async () => {
+  const names = ["my-shop", "my-shop", "ca", "gateway", "../escape", "operator", "", "My-Shop"];
+  expect(await ensureCertificates(directory, NOW, "ada", names)).toEqual(["ca", ...IDENTITIES, "my-shop"]);
+  expect((await certificate("my-shop")).subjectAltName).toMatch(/^URI:spiffe:\/\/gatehouse\/my-shop, /);
+  expect((await certificate("ca")).ca).toBe(true);
+  expect(await ensureCertificates(directory, days(19), "ada", names)).toEqual([]);
+  expect(await ensureCertificates(directory, days(21), "ada", names)).toEqual([...IDENTITIES, "my-shop"]);
+  expect((await readdir(directory)).length).toBe(2 * (IDENTITIES.length + 2));
 });
 
 test.each([

@@ -1,5 +1,7 @@
+import { X509Certificate } from "node:crypto";
 import { userInfo } from "node:os";
 import { join } from "node:path";
+import { isServiceName } from "#kit/rpc/rpc-tls.ts";
 import {
   CERTIFICATE_LIFE_DAYS,
   createAuthority,
@@ -23,7 +25,9 @@ export const IDENTITIES = [
 /** Stands in the certificate: `spiffe://gatehouse/<identity>`, for people with `/<name>`. */
 export type Identity = (typeof IDENTITIES)[number];
 
-const PEOPLE: ReadonlySet<Identity> = new Set(["operator", "auditor"]);
+const PEOPLE: ReadonlySet<string> = new Set(["operator", "auditor"]);
+/** With the authority's files. */
+const OWN_NAMES: ReadonlySet<string> = new Set([...IDENTITIES, "ca"]);
 const MAX_NAME_CHARACTERS = 31;
 const DAY_MS = 86_400_000;
 
@@ -31,6 +35,11 @@ const DAY_MS = 86_400_000;
 export function localPerson(name: string = userInfo().username): string {
   const plain = name.toLowerCase().replaceAll(/[^a-z0-9._-]/g, "-");
   return plain.replace(/^[^a-z0-9]+/, "").slice(0, MAX_NAME_CHARACTERS) || "local";
+}
+
+/** Whether a service beside our own may have it. It is part of the names of files. */
+export function isNameForVerifier(name: string): boolean {
+  return isServiceName(name) && !OWN_NAMES.has(name);
 }
 
 export function certificateFiles(directory: string, name: string) {
@@ -44,24 +53,24 @@ export function certificateFiles(directory: string, name: string) {
 /**
  * Replaces missing or invalid pairs, and those with less than a third of their life left. A broken authority is replaced
  * too, because only processes of the same launcher trust it.
- * @param person for the certificates of operator and auditor.
+ * @param person for the certificates of operator and auditor. @param verifiers services beside our own.
  * @returns the names of the created pairs.
  */
 export async function ensureCertificates(
   directory: string,
   now: Date,
   person: string = localPerson(),
+  verifiers: readonly string[] = [],
 ): Promise<string[]> {
   await makePrivateDirectory(directory);
   const later = (days: number) => new Date(now.getTime() + days * DAY_MS);
-  const kept = await readPair(directory, "ca");
-  const keeps = kept && isSound(kept, { authority: kept, until: later(CERTIFICATE_LIFE_DAYS.leaf) });
-  const authority = keeps ? kept : await createAuthority(now);
-  if (!keeps) await writePair(directory, "ca", authority);
+  const kept = await soundAuthority(directory, now);
+  const authority = kept ?? (await createAuthority(now));
+  if (kept === undefined) await writePair(directory, "ca", authority);
 
   const until = later(CERTIFICATE_LIFE_DAYS.leaf / 3);
   const made = await Promise.all(
-    IDENTITIES.map(async (name) => {
+    [...IDENTITIES, ...new Set(verifiers.filter(isNameForVerifier))].map(async (name) => {
       const identity = PEOPLE.has(name) ? `${name}/${person}` : name;
       const pair = await readPair(directory, name);
       if (pair && isSound(pair, { identity, authority, from: now, until })) return [];
@@ -69,7 +78,26 @@ export async function ensureCertificates(
       return [name];
     }),
   );
-  return [...(keeps ? [] : ["ca"]), ...made.flat()];
+  return [...(kept ? [] : ["ca"]), ...made.flat()];
+}
+
+/** Replaces the pair of that name. @returns when it ends, or undefined without an authority that could issue it. */
+export async function issueForVerifier(
+  directory: string,
+  name: string,
+  now: Date,
+): Promise<Date | undefined> {
+  const authority = await soundAuthority(directory, now);
+  if (authority === undefined) return undefined;
+  const pair = await issueCertificate(authority, name, now);
+  await writePair(directory, name, pair);
+  return new X509Certificate(pair.certificate).validToDate;
+}
+
+async function soundAuthority(directory: string, now: Date): Promise<Pair | undefined> {
+  const kept = await readPair(directory, "ca");
+  const until = new Date(now.getTime() + CERTIFICATE_LIFE_DAYS.leaf * DAY_MS);
+  return kept && isSound(kept, { authority: kept, until }) ? kept : undefined;
 }
 
 /** Undefined if a file is missing. */

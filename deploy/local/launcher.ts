@@ -3,10 +3,11 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { stringify } from "yaml";
 import { SHIPPED_ACCESS_FILE } from "#access-file/access-file.ts";
-import { ensureCertificates } from "./certificates.ts";
+import { ensureCertificates, localPerson } from "./certificates.ts";
 import type { Home } from "./home.ts";
 import { type KeptFile, keepFiles } from "./kept-files.ts";
 import { LaunchError } from "./launch-error.ts";
+import { complaintsIn, lastLines } from "./log-file.ts";
 import {
   type EmbeddedPostgres,
   type PostgresServer,
@@ -27,6 +28,7 @@ import type { SummaryRow } from "./summary.ts";
 const STOP_TIMEOUT_MS = 6_500;
 const PROVIDERS_COMMENT =
   "# Identity providers: docs/providers.md. This one is the demo provider of npm start, on loopback.\n";
+const LINES_READ = 100;
 /** Other variables are passed only by the process's spec. */
 const INHERITED = ["PATH", "HOME", "TMPDIR", "TZ", "LANG"];
 
@@ -117,7 +119,11 @@ export class Launcher {
     this.#running.set(name, running);
     this.#watch({ name, address, pid: running.pid, logFile }, running.ended);
     const problem = await Promise.race([untilReady(readyUrl), this.failed]);
-    if (problem) throw new LaunchError(`${name} is not ready: ${problem}. Its log is ${logFile}.`);
+    if (problem === undefined) return;
+    const said = complaintsIn(await lastLines(logFile, LINES_READ));
+    throw new LaunchError(
+      `${name} is not ready: ${problem}.${said && ` It says: ${said}.`} Its log is ${logFile}.`,
+    );
   }
 
   #watch(row: SummaryRow, ended: Promise<string>): void {
@@ -158,7 +164,9 @@ export class Launcher {
     const home = this.#home;
     await makePrivateDirectory(home.mail);
     await prepareRedis(this.#settings, home);
-    const made = await ensureCertificates(home.tls, new Date());
+    const verifiers = this.#settings.services["token-service"]?.VERIFIERS?.split(",") ?? [];
+    const names = verifiers.map((name) => name.trim());
+    const made = await ensureCertificates(home.tls, new Date(), localPerson(), names);
     const again = made.includes("ca") && (await readIfPresent(home.startedOnceFile)) !== undefined;
     if (again) console.log("The certificate authority was invalid and has been replaced.");
 

@@ -80,6 +80,10 @@ export function processPlan(
     TOKEN_ISSUER: gatewayUrl,
     KEY_ENCRYPTION_KEY_FILE: secretFile(home, "key-encryption-key"),
   });
+  // Beside those that the user has set.
+  const { VERIFIERS, ENVOYS } = token.environment;
+  token.environment.VERIFIERS = [payments.name, VERIFIERS].filter(Boolean).join(",");
+  token.environment.ENVOYS = ["envoy", ENVOYS].filter(Boolean).join(",");
   const audit = service(settings, home, "audit-service", {
     OPERATIONS_ADDRESS: local(settings.AUDIT_OPERATIONS_PORT),
     ...database(settings, home, "audit-service"),

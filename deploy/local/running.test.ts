@@ -3,10 +3,10 @@ import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { beforeEach, expect, onTestFinished, test } from "vitest";
+import { beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { type Home, openHome } from "./home.ts";
 import { launcherState, takeLauncherLock } from "./launcher-lock.ts";
-import { printStatus, recordLauncher, stopRunning } from "./running.ts";
+import { printStatus, recordEnd, recordLauncher, stopRunning } from "./running.ts";
 
 let home: Home;
 beforeEach(async () => {
@@ -21,9 +21,21 @@ test("a home on which nothing runs, and a folder that is none: 3", async () => {
   await stopRunning(home.path);
 });
 
-test("what a killed launcher left behind does not count as running", async () => {
+test("what a killed launcher left behind does not count as running, and a reason that was given is shown", async () => {
+  const print = vi.spyOn(console, "log").mockImplementation(() => undefined);
+  onTestFinished(() => print.mockRestore());
   await recordLauncher(home, "http://localhost:1");
   expect(await printStatus(home.path)).toBe(3);
+  expect(print.mock.lastCall?.[0]).toContain("it was killed, or the machine was restarted");
+  await recordEnd(home, "The end of a.log:\nline\n\ntoken-service ended (signal SIGKILL)\n");
+  expect(await printStatus(home.path)).toBe(3);
+  expect(print.mock.lastCall?.[0]).toMatch(
+    /^It ended at 20\S+Z: token-service ended \(signal SIGKILL\)\nLogs: /,
+  );
+  expect(print.mock.lastCall?.[0]).toContain(home.logs);
+  await recordLauncher(home, "http://localhost:1");
+  await printStatus(home.path);
+  expect(print.mock.lastCall?.[0]).not.toContain("SIGKILL");
 });
 
 test("a signal goes only to the process that both the lock and the home name", async () => {

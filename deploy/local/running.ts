@@ -15,7 +15,12 @@ const NOT_RUNNING = 3;
 const STOP_TIMEOUT_MS = 20_000;
 const READY_TIMEOUT_MS = 1_000;
 
-const launcherSchema = z.object({ pid: z.int().min(2), url: z.string(), startedAt: z.string() });
+const launcherSchema = z.object({
+  pid: z.int().min(2),
+  url: z.string(),
+  startedAt: z.string(),
+  ended: z.object({ at: z.string(), reason: z.string() }).optional(),
+});
 type LauncherRecord = z.infer<typeof launcherSchema>;
 
 const OPERATIONS = {
@@ -28,8 +33,23 @@ const OPERATIONS = {
 
 /** Used by `status` and `stop`. */
 export async function recordLauncher(home: Home, url: string): Promise<void> {
-  const record: LauncherRecord = { pid: process.pid, url, startedAt: new Date().toISOString() };
-  await writePrivateFile(home.launcherFile, `${JSON.stringify(record)}\n`);
+  await writeRecord(home, { pid: process.pid, url, startedAt: new Date().toISOString() });
+}
+
+/** @param message of a failure, of which the last line is the reason. */
+export async function recordEnd(home: Home, message: string): Promise<void> {
+  const reason = message.trimEnd().split("\n").at(-1) ?? "";
+  const record = await readRecord(home);
+  if (record !== undefined)
+    await writeRecord(home, { ...record, ended: { at: new Date().toISOString(), reason } });
+}
+
+function writeRecord(home: Home, record: LauncherRecord): Promise<void> {
+  return writePrivateFile(home.launcherFile, `${JSON.stringify(record)}\n`);
+}
+
+async function readRecord(home: Home): Promise<LauncherRecord | undefined> {
+  return launcherSchema.safeParse(JSON.parse((await readIfPresent(home.launcherFile)) ?? "{}")).data;
 }
 
 /** @returns the exit code: 0 if everything is ready, 1 if not, 3 if nothing runs. */
@@ -37,6 +57,7 @@ export async function printStatus(path: string): Promise<number> {
   const running = await findLauncher(path);
   if (running === undefined) {
     console.log(`Gatehouse does not run on ${path}.`);
+    if (isHome(path)) await printEnd(await openHome(path));
     return NOT_RUNNING;
   }
   const { home, record, isStopping } = running;
@@ -53,10 +74,23 @@ export async function printStatus(path: string): Promise<number> {
     [
       `Gatehouse ${verdict}: ${record.url} (process ${record.pid}, since ${record.startedAt})`,
       ...states.map(({ name, problem }) => `  ${name.padEnd(16)}  ${problem ?? "ready"}`),
+      `Ports: ${Object.entries(ports)
+        .map(([name, port]) => `${name}=${port}`)
+        .join(" ")}`,
       `Home: ${home.path}`,
     ].join("\n"),
   );
   return isReady ? 0 : 1;
+}
+
+async function printEnd(home: Home): Promise<void> {
+  const record = await readRecord(home);
+  if (record === undefined) return;
+  const { at, reason } = record.ended ?? {
+    at: "an unknown time",
+    reason: "it was killed, or the machine was restarted",
+  };
+  console.log(`It ended at ${at}: ${reason}\nLogs: ${home.logs}`);
 }
 
 /** Also when nothing runs. @throws {LaunchError} if it does not stop. */
@@ -108,8 +142,7 @@ async function findLauncher(path: string) {
   const home = await openHome(path);
   const state = await launcherState(home.path);
   if (state === undefined) return undefined;
-  const text = (await readIfPresent(home.launcherFile)) ?? "{}";
-  const record = launcherSchema.safeParse(JSON.parse(text)).data;
+  const record = await readRecord(home);
   if (record === undefined || record.pid !== state.pid) {
     throw betweenStates(path);
   }

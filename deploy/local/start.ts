@@ -13,7 +13,7 @@ import { endLeftovers } from "./leftovers.ts";
 import { requireFreePorts } from "./ports.ts";
 import { refuseFresh } from "./postgres/external-postgres.ts";
 import { openedAt } from "./processes.ts";
-import { printStatus, recordLauncher, stopRunning } from "./running.ts";
+import { printStatus, recordEnd, recordLauncher, stopRunning } from "./running.ts";
 import { type Settings, settingsPorts, writePorts } from "./settings.ts";
 import { summary } from "./summary.ts";
 
@@ -83,6 +83,7 @@ async function run(home: Home, { fresh, sets, folder }: Start): Promise<void> {
 
   const lock = await Promise.race([claimHome(home, settings, fresh), stopAsked]);
   if (lock === undefined) return;
+  let end = "it was stopped";
   try {
     if (settings.WEB === "on") await Promise.race([buildPages(), stopAsked]);
     console.log(`Starting Gatehouse on ${home.path} …`);
@@ -95,10 +96,14 @@ async function run(home: Home, { fresh, sets, folder }: Start): Promise<void> {
     // The log of a detached start is not the place to read it.
     notifyStarter(text);
     await Promise.race([launcher.failed, stopAsked]);
+  } catch (error) {
+    end = errorText(error);
+    throw error;
   } finally {
     lock.announceStop();
     console.log("Stopping …");
     await launcher.stop();
+    await recordEnd(home, end).catch(() => undefined); // A full disk may be the reason.
   }
 }
 

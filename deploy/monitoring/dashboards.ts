@@ -84,6 +84,10 @@ export const DASHBOARDS: Readonly<Record<string, Dashboard>> = {
                 'sum by (method, code) (gatehouse:rpc_requests:rate5m{code=~"INTERNAL|UNKNOWN|UNAVAILABLE|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED"})',
                 "{{code}} {{method}}",
               ],
+              [
+                RATE("gatehouse_rpc_callers_refused_total", "service, caller, setting"),
+                "{{service}} refuses {{caller}} {{setting}}",
+              ],
             ],
           },
           {

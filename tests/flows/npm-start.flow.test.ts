@@ -10,6 +10,10 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { createAuthority, issueCertificate } from "#deploy/certificate-pair.ts";
 import { connectTo } from "#deploy/local/postgres/ensure-database.ts";
 import { startTestSmtp } from "#identity-service/testing/test-smtp.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import { callUnary, createRpcClient } from "#kit/rpc/rpc-client.ts";
+import { ProcessCertificate, tlsFilesOf } from "#kit/rpc/rpc-tls.ts";
+import { TokenServiceClient } from "#proto/gatehouse/token/v1/token_service.ts";
 import { embeddedServer } from "../support/database/postgres-test-server.ts";
 import { findRedisProgram, startRedis } from "../support/database/redis.ts";
 import { apiClient } from "../support/people/api-client.ts";
@@ -171,6 +175,38 @@ test("SIGTERM ends everything in order and leaves no process; a second start has
   expect((await api.post("/auth/refresh", { refreshToken: user.refreshToken })).status).toBe(200);
 });
 
+test("a service of one's own gets a certificate by one command, and token-service accepts it from the next start on", async () => {
+  const { home } = system;
+  const settings = join(home, "services", "token-service.env");
+  await writeFile(settings, "# ours\nVERIFIERS=other-shop # by hand\n", { mode: 0o600 });
+  const issue = async (...argv: string[]) => {
+    const command = ["cli/main.ts", "certificates", "issue", "my-shop", "--home", home, "--json", ...argv];
+    return JSON.parse((await promisify(execFile)(process.execPath, command, { cwd: ROOT })).stdout);
+  };
+  const { needsStart, settings: given } = await issue();
+  expect(needsStart).toBe(true);
+  expect(await readFile(settings, "utf8")).toBe("# ours\nVERIFIERS=other-shop,my-shop\n");
+  const certificate = new ProcessCertificate(tlsFilesOf(given));
+  const client = createRpcClient(TokenServiceClient, {
+    address: given.TOKEN_SERVICE_ADDRESS,
+    service: "token-service",
+    certificate,
+  });
+  onTestFinished(() => {
+    client.close();
+    certificate.close();
+  });
+  const { accessToken } = await apiClient(system.url).newUser();
+  const verify = () =>
+    callUnary(client, client.verifyToken, { token: accessToken }, newCallContext({ budgetMs: 10_000 }));
+  await expect(verify()).rejects.toThrow("my-shop may not call this: add its name to VERIFIERS");
+  await system.stop();
+  await again();
+  expect(await verify()).toMatchObject({ active: true });
+  expect(await issue("--renew")).toMatchObject({ needsStart: false });
+  expect(await readdir(join(home, "tls"))).toContain("other-shop.key");
+});
+
 test("a launcher killed with -9 takes everything with it or clears up at the next start", async () => {
   const user = await apiClient(system.url).newUser();
   const pids = pidsIn(system.output());
@@ -191,6 +227,9 @@ test("when a child dies the others stop, and the reason is the last thing printe
   expect(await ended).toBe(1);
   expect(livingOf(pids)).toEqual([]);
   expect(system.output().trimEnd().split("\n").at(-1)).toMatch(/token-service.*(SIGKILL|killed)/i);
+  const status = await npmStart(system.home, system.ports, "status");
+  expect(status.output).toMatch(/: token-service ended \(signal SIGKILL\)/);
+  expect(status.output).toContain(join(system.home, "logs"));
   await again();
 });
 

@@ -239,6 +239,54 @@ test.each(["audit-service", "operator"] as const)(
   },
 );
 
+test("a caller that a variable does not name reads which one, and so do the log, the metrics and nobody else", async () => {
+  const lines: string[] = [];
+  const metrics = createMetrics("test");
+  const own = new RpcServer({
+    address: "127.0.0.1:0",
+    certificate: certificates.of("token-service"),
+    logger: pino({ level: "warn" }, { write: (line: string) => void lines.push(line) }),
+    metrics,
+    callerSettings: { "gatehouse.token.v1.TokenService": "VERIFIERS" },
+  });
+  own.add(TokenServiceService, { verifyToken: [], watchRevocations: [], getJwks: [] }, implementation);
+  const address = `127.0.0.1:${await own.listen()}`;
+  const ofName = (name: "payments-service" | "operator") => {
+    const client = createRpcClient(TokenServiceClient, {
+      address,
+      service: "token-service",
+      certificate: certificates.of(name),
+    });
+    clients.push(client);
+    return client;
+  };
+  try {
+    const client = ofName("payments-service");
+    const details = "payments-service may not call this: add its name to VERIFIERS";
+    expect(await failureOf(client)).toMatchObject({ code: status.PERMISSION_DENIED, details });
+    const watch = openServerStream(
+      client,
+      client.watchRevocations,
+      { afterSequence: 0, tip: "" },
+      newCallContext({ budgetMs: 60_000 }),
+    );
+    expect(await new Promise((resolve) => watch.once("error", resolve))).toMatchObject({ details });
+    // The variable takes no people.
+    expect((await failureOf(ofName("operator"))).details).not.toContain("VERIFIERS");
+    const service = "/gatehouse.token.v1.TokenService";
+    expect(lines.map((line) => JSON.parse(line))).toMatchObject([
+      { method: `${service}/VerifyToken`, caller: "payments-service", setting: "VERIFIERS" },
+      { method: `${service}/WatchRevocations`, caller: "payments-service", setting: "VERIFIERS" },
+      { method: `${service}/VerifyToken`, caller: "operator:tester" },
+    ]);
+    expect(await metrics.render()).toMatch(
+      /^gatehouse_rpc_callers_refused_total\{[^}]*caller="payments-service",setting="VERIFIERS",service="test"\} 2$/m,
+    );
+  } finally {
+    await own.close(1_000);
+  }
+});
+
 test("a method with an empty list serves nobody", async () => {
   const client = clientOf("gateway");
   await expect(

@@ -87,6 +87,24 @@ test("all problems of a file at once, without values: 78", async () => {
   expect(out).not.toContain("treasure");
 });
 
+test.each([
+  ["my-shop", 0],
+  ["my-shop, other-shop", 0],
+  ["gateway,my-shop", 0],
+  ["my-shop,", 78],
+  ["My Shop", 78],
+  ["spiffe://gatehouse/my-shop", 78],
+  ["operator", 78],
+  ["operator/ada", 78],
+] as const)(
+  "VERIFIERS=%s: %i, because a certificate can have these names or not",
+  async (VERIFIERS, expected) => {
+    const { code, out } = await check("token-service", { ...ofTokenService(), VERIFIERS });
+    expect(code).toBe(expected);
+    if (code !== 0) expect(out).toContain("VERIFIERS: must be a comma list of services' names");
+  },
+);
+
 test.each(["gateway", "identity-service", "audit-service"])(
   "%s checks its configuration, too",
   async (service) => {

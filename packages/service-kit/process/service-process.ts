@@ -18,7 +18,10 @@ interface RpcConfig
 }
 
 interface RpcServices
-  extends Pick<RpcServerOptions, "actorsTakeTurns" | "turnFields" | "maxReceiveBytes" | "assertClock"> {
+  extends Pick<
+    RpcServerOptions,
+    "actorsTakeTurns" | "turnFields" | "maxReceiveBytes" | "assertClock" | "callerSettings"
+  > {
   /** That calls wait for. */
   databases: readonly Sql[];
   register: (server: RpcServer) => void;

@@ -23,6 +23,12 @@ export interface AdmissionDeps extends AdmissionOptions {
   nowMs: () => number;
 }
 
+export interface CallersOfMethod {
+  callers: readonly string[];
+  /** The variable that adds to them. */
+  setting: string | undefined;
+}
+
 export type StreamCall = ServerWritableStream<unknown, unknown> | ServerDuplexStream<unknown, unknown>;
 type AnyCall = ServerUnaryCall<unknown, unknown> | StreamCall;
 
@@ -35,11 +41,11 @@ const AUTHENTICATING_CALLER = "gateway";
 export function admit(
   deps: AdmissionDeps,
   call: AnyCall,
-  { callers, needsDeadline }: { callers: readonly string[]; needsDeadline: boolean },
+  { callers, setting, needsDeadline }: CallersOfMethod & { needsDeadline: boolean },
 ): RpcContext {
   if (hasGone(call)) throw new DomainError("service_unavailable", "The caller has disconnected");
   const peer = peerOfCall(call);
-  if (peer === undefined || !callers.includes(peer.name)) throw new DomainError("caller_not_allowed");
+  if (peer === undefined || !callers.includes(peer.name)) throw refusalOf(peer, setting);
   assertNotRefused(deps, peer.person);
   const values = call.metadata.toJSON();
   if (bytesOf(values) > MAX_METADATA_BYTES) throw new DomainError("headers_too_large");
@@ -51,6 +57,21 @@ export function admit(
   const believesCaller = peer.name === AUTHENTICATING_CALLER;
   const context = fromMetadata(values, Math.min(deadlineMs, now + MAX_UNARY_MS), believesCaller);
   return { ...context, caller: peer.name, ...(peer.person !== undefined && { person: peer.person }) };
+}
+
+/** Clients of all languages show this message. */
+function refusalOf(peer: Peer | undefined, setting: string | undefined): DomainError {
+  if (peer === undefined)
+    return new DomainError("caller_not_allowed", "The certificate needs one URI, spiffe://gatehouse/<name>");
+  const isOfSetting = setting !== undefined && peer.person === undefined;
+  const message = isOfSetting ? `${peer.name} may not call this: add its name to ${setting}` : undefined;
+  return new DomainError("caller_not_allowed", message);
+}
+
+/** For the log: a service, or `operator:ada`. */
+export function callerOf(call: AnyCall): string | undefined {
+  const peer = peerOfCall(call);
+  return peer?.person ?? peer?.name;
 }
 
 /** @throws {DomainError} `caller_not_allowed` */

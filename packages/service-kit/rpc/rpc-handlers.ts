@@ -11,6 +11,8 @@ import {
   type AdmissionOptions,
   admit,
   assertNotRefused,
+  type CallersOfMethod,
+  callerOf,
   type RpcContext,
   type StreamCall,
 } from "./rpc-admission.ts";
@@ -30,31 +32,35 @@ export interface HandlerOptions extends AdmissionOptions {
    * do not know.
    */
   turnFields?: readonly string[];
+  /** By the full name of a service: the variable that adds to the callers of its methods. */
+  callerSettings?: Readonly<Record<string, string>>;
   /** Endless streams end at a random age. Defaults to 60 to 120 s. */
   streamAgeMs?: { min: number; max: number };
 }
 
 export interface HandlerDeps extends HandlerOptions, AdmissionDeps {
   logUnavailable: (facts: object) => void;
+  /** By caller and setting. */
+  refusals: ReturnType<Metrics["counter"]>;
   /** By method and code. */
   duration: ReturnType<Metrics["histogram"]>;
   /** Aborted while the server does not serve. */
   drainSignal: () => AbortSignal;
 }
 
-interface Route {
+interface Route extends CallersOfMethod {
   path: string;
-  callers: readonly string[];
 }
 
 const STREAM_AGE_MS = { min: 60_000, max: 120_000 };
 
 export function unaryHandler(
   deps: HandlerDeps,
-  { path, callers }: Route,
+  route: Route,
   method: (request: unknown, context: RpcContext) => Promise<unknown>,
 ): handleUnaryCall<unknown, unknown> {
   const { duration } = deps;
+  const { path } = route;
   const ok = duration.labels(path, "OK");
   return (call, callback) => {
     const startedMs = performance.now();
@@ -64,13 +70,13 @@ export function unaryHandler(
     const gone = new AbortController();
     call.once("cancelled", () => gone.abort());
     const onError = (error: unknown) => {
-      const encoded = encodeFailure(deps, error, path, context);
+      const encoded = encodeFailure(deps, error, route, { call, context });
       span?.end({}, failureOf(error));
       duration.observe({ method: path, code: nameOf(encoded.code) }, elapsedS());
       callback(encoded);
     };
     try {
-      context = admit(deps, call, { callers, needsDeadline: true });
+      context = admit(deps, call, { ...route, needsDeadline: true });
       span = startSpan("server", path.slice(1), context.traceparent);
       context.traceparent = span.traceparent;
       const received = context;
@@ -101,7 +107,7 @@ function turnOf(
 
 export function streamingHandler(
   deps: HandlerDeps,
-  { path, callers, isEndless }: Route & { isEndless: boolean },
+  route: Route & { isEndless: boolean },
   run: (call: StreamCall, context: RpcStreamContext) => AsyncIterable<unknown>,
 ): (call: StreamCall) => Promise<void> {
   const { min, max } = deps.streamAgeMs ?? STREAM_AGE_MS;
@@ -109,7 +115,7 @@ export function streamingHandler(
     const gone = new AbortController();
     const old = new AbortController();
     const ageMs = min + Math.random() * (max - min);
-    const ageing = isEndless ? setTimeout(() => old.abort(), ageMs).unref() : undefined;
+    const ageing = route.isEndless ? setTimeout(() => old.abort(), ageMs).unref() : undefined;
     call.once("cancelled", () => gone.abort());
     const draining = deps.drainSignal();
     const signal = AbortSignal.any([gone.signal, draining, old.signal]);
@@ -120,12 +126,12 @@ export function streamingHandler(
         sessionOf(call)?.close();
         throw new DomainError("service_unavailable", "The server does not serve now");
       }
-      context = admit(deps, call, { callers, needsDeadline: false });
+      context = admit(deps, call, { ...route, needsDeadline: false });
       const { person } = context;
       await pump(run(call, { ...context, signal }), call, signal, () => assertNotRefused(deps, person));
       call.end();
     } catch (error) {
-      if (!gone.signal.aborted) call.emit("error", encodeFailure(deps, error, path, context));
+      if (!gone.signal.aborted) call.emit("error", encodeFailure(deps, error, route, { call, context }));
     } finally {
       clearTimeout(ageing);
     }
@@ -159,24 +165,26 @@ function written(call: StreamCall, response: unknown, signal: AbortSignal): Prom
 
 /** Logs it, too. */
 function encodeFailure(
-  { logger, logUnavailable }: HandlerDeps,
+  { logger, logUnavailable, refusals }: HandlerDeps,
   error: unknown,
-  path: string,
-  context: RpcContext | undefined,
+  { path, setting }: Route,
+  { call, context }: { call: Parameters<typeof callerOf>[0]; context: RpcContext | undefined },
 ) {
-  const call = {
+  const facts = {
     method: path,
     requestId: context?.requestId,
     traceId: context === undefined ? undefined : traceIdOf(context),
   };
   if (!(error instanceof DomainError)) {
-    logger.error({ err: error, ...call }, "call failed unexpectedly");
+    logger.error({ err: error, ...facts }, "call failed unexpectedly");
   } else if (error.code === "caller_not_allowed") {
-    logger.warn({ method: path }, "caller refused");
+    const caller = callerOf(call);
+    refusals.inc({ caller: caller ?? "", setting: setting ?? "" });
+    logger.warn({ method: path, caller, setting }, "caller refused");
   } else if (error.code === "service_unavailable") {
-    logUnavailable({ err: error, ...call });
+    logUnavailable({ err: error, ...facts });
   } else {
-    logger.debug({ code: error.code, ...call }, "call failed");
+    logger.debug({ code: error.code, ...facts }, "call failed");
   }
   return toRpcError(error);
 }

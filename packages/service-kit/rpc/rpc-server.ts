@@ -83,6 +83,11 @@ export class RpcServer {
       logUnavailable: atMost(MAX_UNAVAILABLE_LOGGED_PER_S, 1_000, (facts: object) =>
         logger.warn(facts, "call failed: a dependency is unavailable"),
       ),
+      refusals: metrics.counter(
+        "gatehouse_rpc_callers_refused_total",
+        "Calls of a caller that may not make them.",
+        ["caller", "setting"],
+      ),
       duration: metrics.histogram("gatehouse_rpc_server_seconds", "Duration of served calls.", [
         "method",
         "code",
@@ -106,13 +111,15 @@ export class RpcServer {
   ): void {
     const handlers: UntypedServiceImplementation = {};
     for (const [name, { path, requestStream, responseStream }] of Object.entries(definition)) {
-      this.#services.add(path.split("/")[1] ?? "");
+      const service = path.split("/")[1] ?? "";
+      this.#services.add(service);
       const allowed = (callers as Record<string, readonly string[]>)[name] ?? [];
       const method = (methods as Record<string, Unary | Streaming>)[name];
       if (method === undefined) throw new Error(`${path} has no implementation`);
       const route = {
         path,
         callers: allowed,
+        setting: this.#options.callerSettings?.[service],
         isEndless: (endless as readonly string[]).includes(name),
       };
       handlers[name] = responseStream

@@ -161,6 +161,11 @@ export function peerOf(certificate: { subjectaltname?: string | undefined }): Pe
   return name === undefined || PEOPLE.has(name) ? undefined : { name };
 }
 
+/** Whether a certificate of a service could have it: `spiffe://gatehouse/<name>`. */
+export function isServiceName(name: string): boolean {
+  return peerOf({ subjectaltname: `URI:spiffe://gatehouse/${name}` })?.name === name;
+}
+
 /** @returns undefined unless there is exactly one URI SAN. */
 export function spiffeName(certificate: { subjectaltname?: string | undefined }): string | undefined {
   return SPIFFE_NAME.exec(onlyUri(certificate))?.[1];

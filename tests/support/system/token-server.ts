@@ -12,14 +12,12 @@ import type { TokenReplica } from "./token-service.ts";
 /** For tests without an audit log. */
 const readingNobody: RecordReading = async () => undefined;
 
-const VERIFIERS = ["gateway", "payments-service"];
-
 /** A replica of token-service behind real gRPC over mutual TLS. */
 export async function startTokenServer(
   replica: TokenReplica,
-  certificates: TestCertificates,
+  certificates: Pick<TestCertificates, "of">,
   port = 0,
-  options: { recordReading?: RecordReading } = {},
+  options: { recordReading?: RecordReading; verifiers?: readonly string[] } = {},
 ) {
   const calls = { verifyToken: 0, watchRevocations: 0 };
   /** Set by a test: what every answer of VerifyToken waits for before it is sent. */
@@ -31,7 +29,7 @@ export async function startTokenServer(
     metrics: createMetrics("token-service"),
   });
   const methods = createTokenRpc(replica.deps);
-  server.add(TokenServiceService, tokenCallers(VERIFIERS), {
+  server.add(TokenServiceService, tokenCallers(options.verifiers ?? ["payments-service"]), {
     ...methods,
     async verifyToken(request, context) {
       calls.verifyToken += 1;
