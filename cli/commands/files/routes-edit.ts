@@ -52,12 +52,11 @@ export const routesAdd: Command = {
   name: "routes add",
   summary: "Send a path of the gateway to an upstream API",
   details:
-    "Forwards /orders and everything below it, of these methods alone:\n" +
-    "  gatehouse routes add orders http://127.0.0.1:3000 \\\n" +
-    "    --permission GET=orders:read --permission POST,PUT=orders:write\n" +
-    "Without such options every user who is logged in may GET. The " +
-    "upstream gets a token that only it accepts (docs/verify-tokens.md). If /orders is there already, methods and origins are " +
-    "added; without any, only its upstream changes. The file keeps its comments; what else a route can have is in docs/config.md.",
+    "`routes add orders http://127.0.0.1:3000` forwards /orders and everything below it, with these methods alone: those that the " +
+    "options name, or GET for every user who is logged in. The upstream gets a token that only it accepts " +
+    "(docs/verify-tokens.md). If /orders is there already, methods and origins are added; without any, only its upstream " +
+    "changes. The file keeps its comments; what else a route can have is in docs/config.md. Readers and writers:\n" +
+    "  --permission GET=orders:read --permission POST,PUT=orders:write",
   positionals: ["name", "upstream"],
   options: {
     ...POLICY_OPTIONS,
@@ -97,7 +96,7 @@ export const routesAdd: Command = {
 };
 
 function closedText(closed: readonly string[], prefix: string, upstream: string): string {
-  const add = `gatehouse routes add ${prefix} ${upstream} --permission ${closed.join(",")}=<name>`;
+  const add = `gatehouse routes add ${prefix} ${upstream} --permission ${closed[0]}=<name>`;
   return `${closed.join(", ")} stay closed; to open one: ${add} (or --role, --authenticated, --public).`;
 }
 
