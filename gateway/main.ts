@@ -22,7 +22,7 @@ import { createMemoryLimiter, createRedisLimiter } from "./limits/call-limiter.t
 import { defaultLimitClasses } from "./limits/limit-class.ts";
 import { ReconciledLimiter } from "./limits/reconciled-limiter.ts";
 import { StrangerPlaces } from "./limits/share-counts.ts";
-import { checkNames } from "./routing/check-names.ts";
+import { checkNames, hintAtOrigins } from "./routing/check-names.ts";
 import { ProxyTable } from "./routing/proxy-table.ts";
 import { watchRoutesFile } from "./routing/watch-routes-file.ts";
 import { createJwksCache } from "./services/jwks-cache.ts";
@@ -101,6 +101,7 @@ lifecycle.onStop("rate limits", () => {
 const proxies = new ProxyTable(config.ROUTES_FILE.routes, metrics);
 const access = new AccessTable(config.ACCESS_FILE.access);
 const checked = checkNames(config.ROUTES_FILE.routes, { proxies, access, logger });
+hintAtOrigins(config.ALLOWED_ORIGINS ?? new Set(), config.ROUTES_FILE.routes, logger);
 const accessWatch = watchAccessFile({
   ...config.ACCESS_FILE,
   table: checked.access,

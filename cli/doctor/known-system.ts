@@ -28,7 +28,7 @@ export interface KnownSystem {
 }
 
 /** Written by each `npm start`. */
-const PROCESSES_FILE = "processes.json";
+export const PROCESSES_FILE = "processes.json";
 const processesSchema = z.record(z.string(), z.record(z.string(), z.string()));
 
 /**

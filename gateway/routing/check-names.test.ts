@@ -4,7 +4,7 @@ import { AccessTable } from "#access-file/access-rules.ts";
 import { createLogger } from "#kit/telemetry/logger.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { parseRoutesFile } from "#routes-file/routes-file.ts";
-import { checkNames } from "./check-names.ts";
+import { checkNames, hintAtOrigins } from "./check-names.ts";
 import { ProxyTable } from "./proxy-table.ts";
 
 const accessWith = (...permissions: string[]) =>
@@ -31,4 +31,20 @@ test("a misspelt permission is logged at the start, and after a change of either
   checked.access.replace(accessWith("thing:read"));
   expect(access.isPermission("thing:read")).toBe(true);
   expect(warned()).toEqual([problem("things:read", "thing:read")]);
+});
+
+test("an allowed origin that no forwarded route allows is logged in one line", () => {
+  const lines: string[] = [];
+  const logger = createLogger("test", "info", { write: (line) => void lines.push(line) });
+  const [app, other] = ["https://app.example", "https://other.example"];
+  const hinted = (...routes: { allowedOrigins: string[] }[]) => {
+    hintAtOrigins(new Set([app, other]), routes, logger);
+    return lines.splice(0).map((line) => JSON.parse(line));
+  };
+  expect(hinted({ allowedOrigins: [app] }, { allowedOrigins: [] })).toMatchObject([
+    { level: "warn", origins: [other], msg: expect.stringMatching(/routes add --origin.*allowedOrigins/) },
+  ]);
+  expect(hinted({ allowedOrigins: [app] }, { allowedOrigins: [other] })).toEqual([]);
+  expect(hinted({ allowedOrigins: ["*"] })).toEqual([]);
+  expect(hinted()).toEqual([]);
 });

@@ -37,3 +37,19 @@ export function checkNames(
     },
   };
 }
+
+/** Forwarded routes have origins of their own, which is easily overlooked. */
+export function hintAtOrigins(
+  allowed: ReadonlySet<string>,
+  routes: readonly Pick<UpstreamRoute, "allowedOrigins">[],
+  logger: Pick<Logger, "warn">,
+): void {
+  const onRoutes = new Set(routes.flatMap(({ allowedOrigins }) => allowedOrigins));
+  if (routes.length === 0 || onRoutes.has("*")) return;
+  const origins = [...allowed].filter((origin) => !onRoutes.has(origin));
+  if (origins.length === 0) return;
+  logger.warn(
+    { origins },
+    "origins of ALLOWED_ORIGINS may call no forwarded route: `gatehouse routes add --origin`, or allowedOrigins in the routes file",
+  );
+}

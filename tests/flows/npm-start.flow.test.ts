@@ -430,6 +430,9 @@ test("in the background, on an existing PostgreSQL and Redis, with settings and 
   await expect
     .poll(async () => (await api.get("/orders/7", { token })).body, { timeout: 60_000 })
     .toEqual({ aud: "orders" });
+  // Who may read may not write.
+  expect((await api.post("/orders/7", {}, { token })).status).toBe(405);
+  expect((await gatehouse("access", "who-can", "GET", "/orders")).stdout).toMatch(/USER +yes/);
   await gatehouse("routes", "remove", "orders");
   await expect.poll(async () => (await api.get("/orders/7", { token })).status).toBe(404);
 

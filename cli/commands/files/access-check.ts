@@ -1,23 +1,21 @@
 import { type AccessFile, parseAccessFile } from "#access-file/access-file.ts";
 import { AccessTable } from "#access-file/access-rules.ts";
-import { parseRoutesFile } from "#routes-file/routes-file.ts";
 import { unknownNames } from "#routes-file/unknown-names.ts";
 import type { Command } from "../../command.ts";
 import { table } from "../table.ts";
+import { gatewayFile, ROUTES_OPTION, readRoutes } from "./gateway-files.ts";
 import { readConfigFile } from "./read-config-file.ts";
 
 export const accessCheck: Command = {
   name: "access check",
   summary: "Check an access file as the gateway and identity-service would, without calling anything",
-  positionals: ["file"],
-  options: {
-    routes: {
-      type: "string",
-      value: "file",
-      description: "warn of names in this routes file that it does not have",
-    },
-  },
-  async run({ positionals: [file = ""], values }) {
+  details:
+    "Without <file>, the file of the local Gatehouse's home. It warns of names in the routes file that the access file does not have.",
+  positionals: [],
+  optionalPositionals: ["file"],
+  options: { routes: ROUTES_OPTION },
+  async run(input, backend) {
+    const file = input.positionals[0] ?? gatewayFile("access", input, backend);
     const access: AccessFile = await readConfigFile(file, parseAccessFile, "access_invalid");
     const rules = new AccessTable(access);
     const rows = rules.roles.map((role) => [
@@ -25,14 +23,13 @@ export const accessCheck: Command = {
       access.roles[role]?.join(" ") ?? "",
       sessionText(rules, role),
     ]);
-    const routesFile = values.get("routes");
-    const routes =
-      routesFile === undefined ? [] : await readConfigFile(routesFile, parseRoutesFile, "routes_invalid");
+    const { routes, routesFile } = await readRoutes(input, backend);
     const warnings = unknownNames(routes, rules);
-    const warned = warnings.map((line) => `\nWarning: ${line}`).join("");
+    const warned = warnings.map((line) => `Warning: ${line}\n`).join("");
+    const source = [file, routesFile ?? []].flat().join(" and ");
     return {
-      text: `${table(["ROLE", "PERMISSIONS", "SESSIONS"], rows)}${warned}`,
-      json: { access, warnings },
+      text: `${table(["ROLE", "PERMISSIONS", "SESSIONS"], rows)}\n\n${warned}By ${source}.`,
+      json: { file, access, routesFile, warnings },
     };
   },
 };

@@ -1,13 +1,12 @@
 import type { AccessTable } from "#access-file/access-rules.ts";
 import { readOwnRoutes } from "#access-file/own-routes.ts";
-import { type MethodPolicy, parseRoutesFile, type UpstreamRoute } from "#routes-file/routes-file.ts";
+import type { MethodPolicy, UpstreamRoute } from "#routes-file/routes-file.ts";
 import { CliError } from "../../cli-error.ts";
 import type { Command } from "../../command.ts";
 import { EXIT } from "../../exit-code.ts";
 import { UsageError } from "../../usage-error.ts";
 import { table } from "../table.ts";
-import { ACCESS_OPTION, readAccess } from "./access-source.ts";
-import { readConfigFile } from "./read-config-file.ts";
+import { ACCESS_OPTION, ROUTES_OPTION, readAccess, readRoutes } from "./gateway-files.ts";
 
 interface Demand {
   /** `/admin/users/{id}`, or the prefix of a forwarded route. */
@@ -21,25 +20,23 @@ export const accessWhoCan: Command = {
   summary: "Show which roles may call a path of the gateway, without calling anything",
   details: "It answers by files on this machine and says which: it does not ask the running gateway.",
   positionals: ["method", "path"],
-  options: {
-    access: ACCESS_OPTION,
-    routes: { type: "string", value: "file", description: "the routes file, for forwarded paths" },
-  },
-  async run({ positionals: [word = "", path = ""], values }, backend) {
+  options: { access: ACCESS_OPTION, routes: ROUTES_OPTION },
+  async run(input, backend) {
+    const [word = "", path = ""] = input.positionals;
     const method = methodNamed(word);
-    const { rules, accessFile, source } = await readAccess({ values }, backend);
-    const file = values.get("routes");
-    const routes = file === undefined ? [] : await readConfigFile(file, parseRoutesFile, "routes_invalid");
+    const { rules, accessFile, source } = await readAccess(input, backend);
+    const { routes, routesFile } = await readRoutes(input, backend);
     const demand = demandOf(method, path, routes);
     if (demand === undefined) {
-      const message = `${method} ${path} is no route of the gateway${file === undefined ? "; name the routes file by --routes" : ""}`;
+      const where = routesFile === null ? "; name the routes file by --routes" : ` and of ${routesFile}`;
+      const message = `${method} ${path} is no route of the gateway${where}`;
       throw new CliError(message, { exitCode: EXIT.failed, code: "not_found" });
     }
     const roles = rules.roles.filter((role) => mayCall(rules, demand, role));
-    const json = { method, ...demand, roles, clients: demand.permissions.length > 0, accessFile };
+    const json = { method, ...demand, roles, clients: demand.permissions.length > 0, accessFile, routesFile };
     const rows = rules.roles.map((role) => [role, roles.includes(role) ? "yes" : "no"]);
     const answer = `${demandText(method, demand)}\n\n${table(["ROLE", "MAY CALL IT"], rows)}`;
-    return { text: `${answer}\n\n${source}`, json };
+    return { text: `${answer}\n\nBy ${source}${routesFile === null ? "" : ` and ${routesFile}`}.`, json };
   },
 };
 

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, expect, test } from "vitest";
+import { afterAll, expect, onTestFinished, test } from "vitest";
 import { run } from "../../run.ts";
 import { COMMANDS } from "../commands.ts";
 
@@ -91,21 +91,54 @@ test("names of a routes file that the access file does not have are warned of, b
   const say = { writeOut: (text: string) => void printed.push(text), writeError: () => undefined };
   const code = await run(["routes", "check", wrong], COMMANDS, { environment, defaultHome: folder, ...say });
   expect(code).toBe(0);
-  expect(printed.join("")).toContain(`Warning: ${warning}\nBy ${access}.`);
+  expect(printed.join("")).toContain(`Warning: ${warning}\nBy ${wrong} and ${access}.`);
 });
 
-test("who-can says by which file it answers: the one named, ACCESS_FILE, or the one that ships", async () => {
-  const fileFor = async (environment: Record<string, string>, ...words: string[]) => {
+test("every command reads the running home first, and says by which files it answers", async () => {
+  const home = mkdtempSync(join(tmpdir(), "gatehouse-home-"));
+  const empty = mkdtempSync(join(tmpdir(), "gatehouse-empty-"));
+  onTestFinished(() => [home, empty].forEach((path) => void rmSync(path, { recursive: true })));
+  const [own, forwarded] = [join(home, "access.yaml"), join(home, "routes.yaml")];
+  writeFileSync(
+    own,
+    'permissions: [orders:read]\nroles: { ADMIN: ["*"], CLERK: [orders:read] }\ndefaultRole: CLERK',
+  );
+  writeFileSync(
+    forwarded,
+    "routes: [{ prefix: /orders, upstream: 'http://a', methods: { GET: { permissions: [orders:read] } } }]",
+  );
+  const say = async (words: string[], environment: Record<string, string> = {}, defaultHome = home) => {
     const printed: string[] = [];
-    await run(["access", "who-can", "GET", "/admin/users", ...words], COMMANDS, {
-      environment,
-      defaultHome: folder,
-      writeOut: (text) => void printed.push(text),
-      writeError: () => undefined,
-    });
-    return printed.join("").trim().split("\n").at(-1);
+    const write = (text: string) => void printed.push(text);
+    await run(words, COMMANDS, { environment, defaultHome, writeOut: write, writeError: write });
+    return printed.join("").trim();
   };
-  expect(await fileFor({})).toMatch(/^By .*access-file\/access\.yaml, which ships with Gatehouse\.$/);
-  expect(await fileFor({ ACCESS_FILE: access })).toBe(`By ${access}.`);
-  expect(await fileFor({ ACCESS_FILE: "/not/read" }, "--access", access)).toBe(`By ${access}.`);
+  const whoCan = ["access", "who-can", "GET", "/orders"];
+  expect(await say(whoCan)).toMatch(/CLERK +yes/);
+  const both = `By ${own} and ${forwarded}.`;
+  const reversed = `By ${forwarded} and ${own}.`;
+  expect((await say(whoCan)).split("\n").at(-1)).toBe(both);
+  expect((await say(["access", "check"])).split("\n").at(-1)).toBe(both);
+  for (const words of [
+    ["routes", "check"],
+    ["routes", "check", forwarded],
+  ]) {
+    expect(await say(words)).toContain(`\n${reversed}`);
+    expect(await say(words)).not.toContain("Warning");
+  }
+  expect((await say(["routes", "list"])).split("\n").at(-1)).toBe(`By ${forwarded}.`);
+  // The order is that of addresses: --home, the environment, the default home.
+  const environment = { ACCESS_FILE: access, ROUTES_FILE: routes };
+  expect(await say(whoCan, environment)).toContain(`no route of the gateway and of ${routes}`);
+  expect(await say([...whoCan, "--home", home], environment)).toContain(both);
+  expect(await say([...whoCan, "--access", access, "--home", home])).toContain(
+    `By ${access} and ${forwarded}.`,
+  );
+  const users = ["access", "who-can", "GET", "/admin/users"];
+  expect(await say(users, {}, empty)).toMatch(
+    /\nBy .*access-file\/access\.yaml, which ships with Gatehouse\.$/,
+  );
+  expect(await say([...users, "--access", join(empty, "access.yaml")], {}, empty)).toContain(
+    "cannot be read",
+  );
 });

@@ -59,7 +59,7 @@ function ofTokenService(): Record<string, string> {
 test("a valid configuration: 0, and the service was not started", async () => {
   expect(await check("token-service", ofTokenService())).toEqual({
     code: 0,
-    out: "token-service could start with this configuration\n",
+    out: "token-service could start with this configuration\nBy the environment.\n",
     error: "",
   });
 });
@@ -169,3 +169,18 @@ test.each([
     expect([code, JSON.parse(out).warnings.length]).toEqual([0, count]);
   },
 );
+
+test("beside a running npm start its own variables are checked, unless the environment names another system", async () => {
+  const home = mkdtempSync(join(folder, "home-"));
+  const given = { "token-service": { ...ofTokenService(), TOKEN_ISSUER: "no origin" } };
+  writeFileSync(join(home, "processes.json"), JSON.stringify(given));
+  const checkBeside = async (environment: Record<string, string>) => {
+    const printed: string[] = [];
+    const writeOut = (text: string) => void printed.push(text);
+    const context = { environment, defaultHome: home, writeOut, writeError: writeOut };
+    const code = await run(["config", "check", "token-service"], COMMANDS, context);
+    return [code, printed.join("").trim().split("\n").at(-1)];
+  };
+  expect(await checkBeside({})).toEqual([78, `By ${join(home, "processes.json")}.`]);
+  expect(await checkBeside(ofTokenService())).toEqual([0, "By the environment."]);
+});

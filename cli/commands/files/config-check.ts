@@ -1,10 +1,14 @@
 import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { parseEnv } from "node:util";
+import type { Backend } from "../../backend.ts";
 import { CliError } from "../../cli-error.ts";
 import type { Command } from "../../command.ts";
+import { PROCESSES_FILE, readKnownSystem } from "../../doctor/known-system.ts";
 import { EXIT } from "../../exit-code.ts";
 import {
   CONFIGURED_SERVICES,
+  type ConfiguredService,
   checkServiceConfiguration,
   configurationProblems,
 } from "../../service-configuration.ts";
@@ -16,8 +20,8 @@ export const configCheck: Command = {
   name: "config check",
   summary: "Check whether a service could start with a configuration; prints every problem, but no value",
   details:
-    "Reads what the service reads, so files named by variables must exist here. Without --variables the current\n" +
-    "environment is checked. Exit code 78 if the service would refuse it.",
+    "Reads what the service reads, so files named by variables must exist here. Without --variables it checks\n" +
+    "what `npm start` gave the service of the local Gatehouse's home, or else the environment. Exit code 78 if the service would refuse it.",
   positionals: ["service"],
   options: {
     variables: { type: "string", value: "file", description: "variables, one per line: NAME=value" },
@@ -25,12 +29,11 @@ export const configCheck: Command = {
   async run({ positionals, values }, backend) {
     const [service = ""] = positionals;
     const name = oneOf("<service>", ENTRIES, service);
-    const file = values.get("variables");
-    const environment = file === undefined ? backend.environment : readEnvironment(file);
+    const { environment, source } = variablesOf(name, values.get("variables"), backend);
     const { code, said } = await checkServiceConfiguration(name, environment);
     if (code === 0) {
       const warnings = warningsOf(environment);
-      const text = [`${service} could start with this configuration`, ...warnings].join("\n");
+      const text = [`${service} could start with this configuration`, ...warnings, source].join("\n");
       return { text, json: { service, problems: [], warnings } };
     }
     if (code !== EXIT.config) {
@@ -40,9 +43,23 @@ export const configCheck: Command = {
       });
     }
     const problems = configurationProblems(said);
-    return { text: said.trim(), json: { service, problems }, exitCode: EXIT.config };
+    return { text: `${said.trim()}\n${source}`, json: { service, problems }, exitCode: EXIT.config };
   },
 };
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The home's come before the environment's only where addresses come from the home, too. */
+function variablesOf(
+  service: ConfiguredService,
+  file: string | undefined,
+  backend: Backend,
+): { environment: Environment; source: string } {
+  if (file !== undefined) return { environment: readEnvironment(file), source: `By ${file}.` };
+  const given = backend.isLocal ? readKnownSystem([], backend).environments.get(service) : undefined;
+  if (given !== undefined) return { environment: given, source: `By ${join(backend.home, PROCESSES_FILE)}.` };
+  return { environment: backend.environment, source: "By the environment." };
+}
 
 function readEnvironment(file: string): Record<string, string | undefined> {
   try {

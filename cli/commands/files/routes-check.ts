@@ -2,13 +2,15 @@ import { parseRoutesFile, type UpstreamRoute } from "#routes-file/routes-file.ts
 import { unknownNames } from "#routes-file/unknown-names.ts";
 import type { Command } from "../../command.ts";
 import { table } from "../table.ts";
-import { ACCESS_OPTION, readAccess } from "./access-source.ts";
+import { ACCESS_OPTION, gatewayFile, readAccess } from "./gateway-files.ts";
 import { readConfigFile } from "./read-config-file.ts";
 
 export const routesCheck: Command = {
   name: "routes check",
   summary: "Check a routes file as the gateway would, without calling anything",
-  positionals: ["file"],
+  details: "Without <file>, as `routes list`: the file of the local Gatehouse's home.",
+  positionals: [],
+  optionalPositionals: ["file"],
   options: {
     access: ACCESS_OPTION,
     host: {
@@ -18,15 +20,17 @@ export const routesCheck: Command = {
       description: "Host of the gateway (ALLOWED_HOSTS), of which no upstream may get a token; repeatable",
     },
   },
-  async run({ positionals: [file = ""], values, lists }, backend) {
-    const hosts = (lists.get("host") ?? []).map((host) => host.toLowerCase());
+  async run(input, backend) {
+    const file = input.positionals[0] ?? gatewayFile("routes", input, backend);
+    const hosts = (input.lists.get("host") ?? []).map((host) => host.toLowerCase());
     const routes = await readConfigFile(file, (text) => parseRoutesFile(text, hosts), "routes_invalid");
-    const text = routesTable(routes);
-    const { rules, accessFile, source } = await readAccess({ values }, backend);
+    const { rules, accessFile, source } = await readAccess(input, backend);
     const warnings = unknownNames(routes, rules);
-    const warned =
-      warnings.length === 0 ? "" : `\n\n${warnings.map((line) => `Warning: ${line}`).join("\n")}\n${source}`;
-    return { text: `${text}${warned}`, json: { routes, warnings, accessFile } };
+    const warned = warnings.map((line) => `Warning: ${line}\n`).join("");
+    return {
+      text: `${routesTable(routes)}\n\n${warned}By ${file} and ${source}.`,
+      json: { file, routes, warnings, accessFile },
+    };
   },
 };
 

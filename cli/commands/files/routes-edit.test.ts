@@ -45,7 +45,7 @@ async function routes(...argv: string[]) {
 const parsed = () => parseRoutesFile(readFileSync(file, "utf8"));
 
 test("an added upstream may be called by users who are logged in, and gets tokens of its own", async () => {
-  const { code, text } = await routes("add", "orders/v2", "http://127.0.0.1:3000");
+  const { code, text, out } = await routes("add", "orders/v2", "http://127.0.0.1:3000");
   expect(code).toBe(0);
   expect(parsed()).toHaveLength(3);
   expect(parsed()[2]).toMatchObject({
@@ -54,31 +54,136 @@ test("an added upstream may be called by users who are logged in, and gets token
     audience: "orders-v2",
     methods: {
       GET: { auth: "authenticated" },
-      DELETE: { auth: "authenticated", action: "orders-v2.delete" },
     },
   });
+  expect(Object.keys(parsed()[2]?.methods ?? {})).toEqual(["GET"]);
+  expect(out).toContain(
+    "POST, PUT, PATCH, DELETE stay closed; to open one: gatehouse routes add /orders/v2 ",
+  );
   for (const comment of ["# Whose file this is.", "# The shop.", "# its path", "# The rest."]) {
     expect(text).toContain(comment);
   }
 });
 
-test("options say who may call what, and one sort of caller is enough", async () => {
-  await routes(
-    "add",
-    "stock",
-    "http://s:1",
-    "--permission",
-    "stock:read",
-    "--method",
-    "get",
-    "--strip-prefix",
+/** What the gateway does with a call: the permission that it demands, or 405. */
+const demanded = (method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE") => {
+  const route = parsed().find(({ prefix }) => prefix === "/orders");
+  return route?.methods[method] ?? 405;
+};
+
+test("a reader makes no order: a permission without methods opens GET alone, and each method has its own", async () => {
+  const reading = ["add", "orders", "http://o:1", "--permission", "orders:read", "--permission", "shop:see"];
+  expect(await routes(...reading)).toMatchObject({ code: 0 });
+  expect(demanded("GET")).toEqual({ auth: "authenticated", permissions: ["orders:read", "shop:see"] });
+  expect(["POST", "PUT", "PATCH", "DELETE"].map((method) => demanded(method as "POST"))).toEqual([
+    405, 405, 405, 405,
+  ]);
+
+  const writing = ["--permission", "post,PUT=orders:write", "--role", "DELETE=ADMIN"];
+  const { out, text } = await routes("add", "orders", "http://o:1", ...writing);
+  expect(demanded("GET")).toMatchObject({ permissions: ["orders:read", "shop:see"] });
+  expect(demanded("POST")).toMatchObject({ permissions: ["orders:write"], action: "orders.create" });
+  expect(demanded("PUT")).toMatchObject({ permissions: ["orders:write"], action: "orders.replace" });
+  expect(demanded("DELETE")).toMatchObject({ auth: { roles: ["ADMIN"] } });
+  expect(demanded("PATCH")).toBe(405);
+  expect(out).toContain(
+    "GET for callers with orders:read and shop:see; POST, PUT for callers with orders:write;",
   );
+  expect(out).toContain("PATCH stay closed");
+  expect(text).not.toMatch(/[&*]a\d/);
+  expect(text).toContain("# The shop.");
+});
+
+test("one command opens several methods, each to its own callers, without aliases", async () => {
+  const all = ["--public", "GET", "--authenticated", "POST,PUT", "--role", "PATCH,DELETE=ADMIN"];
+  const { text, out } = await routes(
+    "add",
+    "orders",
+    "http://o:1",
+    "--strip-prefix",
+    "--origin",
+    "https://a.example",
+    ...all,
+  );
+  expect(text).not.toMatch(/[&*]a\d/);
+  expect(out).not.toContain("closed");
   expect(parsed()[2]).toMatchObject({
     stripPrefix: true,
-    methods: { GET: { auth: "authenticated", permissions: ["stock:read"] } },
+    allowedOrigins: ["https://a.example"],
+    methods: {
+      GET: { auth: "public" },
+      PUT: { auth: "authenticated" },
+      PATCH: { auth: { roles: ["ADMIN"] } },
+      DELETE: { auth: { roles: ["ADMIN"] } },
+    },
   });
-  expect(Object.keys(parsed()[2]?.methods ?? {})).toEqual(["GET"]);
-  expect(await routes("add", "x", "http://s:1", "--public", "--role", "USER")).toMatchObject({ code: 64 });
+  await routes(
+    "add",
+    "orders",
+    "http://o:1",
+    "--origin",
+    "https://b.example",
+    "--origin",
+    "https://a.example",
+  );
+  expect(parsed()[2]?.allowedOrigins).toEqual(["https://a.example", "https://b.example"]);
+});
+
+test.each([
+  [["--permission", "orders:write=POST"], "is none of GET"],
+  [["--permission", "=orders:write"], "nothing is none of GET"],
+  [["--permission", "POST="], "permissions"],
+  [["--public", "HEAD"], "GET includes HEAD"],
+  [["--public", "GET", "--role", "USER"], "GET can have one of"],
+  [["--public", "GET", "--authenticated", "GET"], "GET can have one of"],
+  [["--public"], "--public"],
+  [["--origin", "https://a.example/"], "must be an origin"],
+])("%j is refused, and nothing is written", async (options, problem) => {
+  const refused = await routes("add", "orders", "http://o:1", ...options);
+  expect(refused).toMatchObject({ code: 64, error: expect.stringContaining(problem), text: START });
+});
+
+test("what is there is not replaced in passing: neither a policy nor the upstream nor another setting", async () => {
+  const add = ["add", "shop", "http://127.0.0.1:8081"];
+  expect(await routes(...add, "--permission", "payments:read")).toMatchObject({ code: 0, text: START });
+  for (const options of [
+    ["--public", "GET"],
+    ["--permission", "payments:write"],
+    ["--permission", "payments:read", "--permission", "b:c"],
+    ["--strip-prefix"],
+    ["--audience", "other"],
+  ]) {
+    const refused = await routes(...add, ...options, "--role", "POST=ADMIN");
+    expect(refused).toMatchObject({ code: 64, error: expect.stringContaining("--replace"), text: START });
+  }
+  const elsewhere = await routes("add", "shop", "http://x:1", "--role", "POST=ADMIN");
+  expect(elsewhere).toMatchObject({ code: 64, error: expect.stringContaining("the upstream"), text: START });
+});
+
+test("with --replace who may call a method changes, and its action and approval stay", async () => {
+  const approval = "approval: { fields: [/amount] }";
+  const post = `POST: { permissions: [a:b], action: orders.make, ${approval} }`;
+  writeFileSync(
+    file,
+    `routes:\n  - prefix: /orders\n    upstream: http://o:1\n    methods:\n      ${post} # ours\n`,
+  );
+  const { text } = await routes("add", "orders", "http://o:1", "--replace", "--role", "POST=ADMIN");
+  expect(text).toContain(
+    "POST: { roles: [ ADMIN ], action: orders.make, approval: { fields: [ /amount ] } } # ours",
+  );
+});
+
+test("an anchor of the file carries no permission to another method or route", async () => {
+  for (const text of [
+    "routes:\n  - { prefix: /a, upstream: http://a:1, methods: { GET: &g { roles: [USER] } } }\n  - { prefix: /b, upstream: http://b:1, methods: { GET: *g } }\n",
+    "routes:\n  - { prefix: /a, upstream: http://a:1, methods: &m { GET: { roles: [USER] } } }\n  - { prefix: /b, upstream: http://b:1, methods: *m }\n",
+    "routes:\n  - { prefix: /b, upstream: http://b:1, methods: &m { GET: { roles: [USER] } } }\n  - { prefix: /a, upstream: http://a:1, methods: *m }\n",
+  ]) {
+    writeFileSync(file, text);
+    const options = text.includes("&g") ? ["--replace", "--public", "GET"] : ["--public", "POST"];
+    const refused = await routes("add", "a", "http://a:1", ...options);
+    expect(refused).toMatchObject({ code: 64, error: expect.stringContaining("by hand"), text });
+  }
 });
 
 test("permissions that the home's own access file does not have are reported, and its own are not", async () => {
@@ -103,9 +208,6 @@ test("a path that is there keeps everything but its upstream, and its policy can
     upstreams: ["http://127.0.0.1:3000"],
     methods: { GET: { auth: "public" } },
   });
-  const before = readFileSync(file, "utf8");
-  const refused = await routes("add", "shop", "http://x:1", "--public");
-  expect(refused).toMatchObject({ code: 64, text: before });
 });
 
 test("a removed path goes with its comment, and the others keep theirs", async () => {

@@ -1,29 +1,38 @@
-import { existsSync } from "node:fs";
 import { type FileHandle, readFile, realpath, stat } from "node:fs/promises";
-import { join } from "node:path";
-import { type Document, isMap, isScalar, parseDocument, type YAMLMap, YAMLSeq } from "yaml";
-import { parseRoutesFile } from "#routes-file/routes-file.ts";
+import { isDeepStrictEqual } from "node:util";
+import {
+  type Document,
+  isAlias,
+  isCollection,
+  isMap,
+  isNode,
+  isScalar,
+  parseDocument,
+  type YAMLMap,
+  YAMLSeq,
+} from "yaml";
+import { parseRoutesFile, type UpstreamRoute } from "#routes-file/routes-file.ts";
 import { unknownNames } from "#routes-file/unknown-names.ts";
 import type { Backend } from "../../backend.ts";
 import { CliError } from "../../cli-error.ts";
-import type { Command, CommandInput, CommandOption } from "../../command.ts";
+import type { Command, CommandInput } from "../../command.ts";
 import { EXIT } from "../../exit-code.ts";
 import { UsageError } from "../../usage-error.ts";
 import { replaceFile } from "../replaced-file.ts";
-import { ACCESS_OPTION, readAccess } from "./access-source.ts";
+import { ACCESS_OPTION, gatewayFile, ROUTES_OPTION, readAccess } from "./gateway-files.ts";
 import { withKeptLines } from "./kept-lines.ts";
 import { readConfigFile } from "./read-config-file.ts";
+import {
+  METHODS,
+  type Method,
+  POLICY_OPTIONS,
+  policiesOf,
+  policiesText,
+  type WrittenAccess,
+  writtenPolicy,
+} from "./route-policies.ts";
 import { routesTable } from "./routes-check.ts";
 
-const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
-/** In the names of the audit log. */
-const VERBS = { GET: undefined, POST: "create", PUT: "replace", PATCH: "change", DELETE: "delete" } as const;
-
-const FILE_OPTION: CommandOption = {
-  type: "string",
-  value: "file",
-  description: "the routes file; default: routes.yaml of the local Gatehouse's home",
-};
 const DASHES_AT_THE_MARGIN = /^routes:[^\n]*\n(?:[ \t\r]*(?:#[^\n]*)?\n)*-/m;
 const IN_USE = "A running gateway uses the change within two seconds.";
 
@@ -31,11 +40,11 @@ export const routesList: Command = {
   name: "routes list",
   summary: "Show the upstream APIs of the local Gatehouse, or of a routes file",
   positionals: [],
-  options: { routes: FILE_OPTION },
+  options: { routes: ROUTES_OPTION },
   async run(input, backend) {
-    const file = routesFile(input, backend);
+    const file = gatewayFile("routes", input, backend);
     const routes = await readConfigFile(file, (text) => parseRoutesFile(text), "routes_invalid");
-    return { text: routesTable(routes), json: { file, routes } };
+    return { text: `${routesTable(routes)}\n\nBy ${file}.`, json: { file, routes } };
   },
 };
 
@@ -43,61 +52,62 @@ export const routesAdd: Command = {
   name: "routes add",
   summary: "Send a path of the gateway to an upstream API",
   details:
-    "`routes add orders http://127.0.0.1:3000` forwards /orders and everything below it, for every user who is logged in. The " +
-    "upstream gets a token that only it accepts (docs/verify-tokens.md). If /orders is there already, only its upstream " +
-    "changes. The file keeps its comments; everything else that a route can have is in docs/config.md.",
+    "`routes add orders http://127.0.0.1:3000` forwards /orders and everything below it, with these methods alone: those that the " +
+    "options name, or GET for every user who is logged in. The upstream gets a token that only it accepts " +
+    "(docs/verify-tokens.md). If /orders is there already, methods and origins are added; without any, only its upstream " +
+    "changes. The file keeps its comments; what else a route can have is in docs/config.md. Readers and writers:\n" +
+    "  --permission GET=orders:read --permission POST,PUT=orders:write",
   positionals: ["name", "upstream"],
   options: {
-    permission: {
+    ...POLICY_OPTIONS,
+    origin: {
       type: "string",
-      value: "name",
+      value: "origin",
       multiple: true,
-      description: "of the access file, which callers must hold; repeatable",
-    },
-    role: { type: "string", value: "name", multiple: true, description: "which may call it; repeatable" },
-    public: { type: "boolean", description: "anybody may call it, without a token" },
-    method: {
-      type: "string",
-      value: "method",
-      multiple: true,
-      description: `of ${METHODS.join(", ")}; repeatable; default: all`,
+      description: "whose pages may call it: https://shop.example.com; repeatable",
     },
     audience: { type: "string", value: "name", description: "of the upstream's tokens; default: the name" },
     "strip-prefix": { type: "boolean", description: "the upstream sees /7, not /orders/7" },
-    routes: FILE_OPTION,
+    replace: { type: "boolean", description: "of a path that is there, what the other options name" },
+    routes: ROUTES_OPTION,
     access: ACCESS_OPTION,
   },
   async run(input, backend) {
     const [name = "", upstream = ""] = input.positionals;
     const prefix = prefixOf(name);
-    const added = newRoute(prefix, upstream, input);
-    let said = "";
-    const warnings = await editRoutes(input, backend, (document, routes) => {
+    const wanted = wantedRoute(prefix, upstream, input);
+    let note = "";
+    const { file, source, route, warnings } = await editRoutes(input, backend, prefix, (document, routes) => {
       const existing = findRoute(routes, prefix);
-      if (existing === undefined) {
-        routes.add(routeNode(document, added));
-        said = `${prefix} goes to ${upstream}, for ${whoMayCall(input)}.`;
-        return;
-      }
-      if (hasPolicy(input)) throw new UsageError(`${prefix} is there already: only its upstream can change`);
-      const former = existing.get("upstream") ?? "several upstreams";
-      const several = existing.items.find(({ key }) => isScalar(key) && key.value === "upstreams");
-      if (several !== undefined) Object.assign(several, document.createPair("upstream", upstream));
-      else existing.set("upstream", upstream);
-      said = `${prefix} goes to ${upstream} now, and no longer to ${former}. The rest of the route stays.`;
+      if (existing === undefined) routes.add(newRoute(document, wanted));
+      else note = changeRoute(document, existing, wanted, input.flags.has("replace"));
+      return existing === undefined ? METHODS : [...wanted.methods.keys()];
     });
-    return { text: [said, ...warnings, IN_USE].join("\n"), json: { prefix, upstream, warnings } };
+    const methods = route?.methods ?? {};
+    const closed = METHODS.filter((method) => methods[method] === undefined);
+    const said = [
+      `${prefix} goes to ${route?.upstreams.join(" ")}: ${policiesText(methods)}.${note}`,
+      ...(closed.length === 0 ? [] : [closedText(closed, prefix, upstream)]),
+      ...warnings.map((line) => `Warning: ${line}`),
+      `By ${file} and ${source}. ${IN_USE}`,
+    ];
+    return { text: said.join("\n"), json: { file, prefix, upstream, methods, closed, warnings } };
   },
 };
+
+function closedText(closed: readonly string[], prefix: string, upstream: string): string {
+  const add = `gatehouse routes add ${prefix} ${upstream} --permission ${closed[0]}=<name>`;
+  return `${closed.join(", ")} stay closed; to open one: ${add} (or --role, --authenticated, --public).`;
+}
 
 export const routesRemove: Command = {
   name: "routes remove",
   summary: "Forward a path no longer",
   positionals: ["name"],
-  options: { routes: FILE_OPTION },
+  options: { routes: ROUTES_OPTION },
   async run(input, backend) {
     const prefix = prefixOf(input.positionals[0] ?? "");
-    await editRoutes(input, backend, (_document, routes) => {
+    const { file } = await editRoutes(input, backend, prefix, (_document, routes) => {
       const index = routes.items.findIndex((route) => isMap(route) && route.get("prefix") === prefix);
       if (index === -1) {
         const known = routes.items.map((route) => (isMap(route) ? route.get("prefix") : undefined));
@@ -109,30 +119,56 @@ export const routesRemove: Command = {
         const paragraphs = routes.commentBefore?.split("\n\n") ?? [];
         routes.commentBefore = paragraphs.slice(0, -1).join("\n\n");
       }
+      return METHODS;
     });
-    return { text: `${prefix} is forwarded no longer.\n${IN_USE}`, json: { prefix } };
+    return { text: `${prefix} is forwarded no longer.\nBy ${file}. ${IN_USE}`, json: { file, prefix } };
   },
 };
 
-type Edit = (document: Document, routes: YAMLSeq) => void;
+/** @returns the methods that it may change. */
+type Edit = (document: Document, routes: YAMLSeq) => readonly Method[];
 
-/** Writes only what the gateway would take. @returns warnings. */
-async function editRoutes(input: CommandInput, backend: Backend, edit: Edit): Promise<string[]> {
-  const file = routesFile(input, backend);
+/** Writes only what the gateway would take, and what differs in the methods of this path that the edit names alone. */
+async function editRoutes(input: CommandInput, backend: Backend, prefix: string, edit: Edit) {
+  const file = gatewayFile("routes", input, backend);
   const before = await readConfigFile(file, (text) => text, "routes_invalid");
   const check = (text: string) => parseRoutesFile(text);
-  await readConfigFile(file, check, "routes_invalid");
+  const former = await readConfigFile(file, check, "routes_invalid");
   const document = parseDocument(before);
   const routes = document.get("routes");
   const list = routes instanceof YAMLSeq ? routes : new YAMLSeq();
   const style = { lineWidth: 0, indentSeq: !DASHES_AT_THE_MARGIN.test(before) };
   const formatted = document.toString(style);
   if (list !== routes) document.set("routes", list);
-  edit(document, list);
+  const changed = edit(document, list);
   if (list.items.length > 0) list.flow = false;
-  const after = withKeptLines(before, formatted, document.toString(style));
-  const checked = await validated(after, check);
-  const { rules } = await readAccess({ values: withAccessOfHome(input, backend) }, backend);
+  const after = await validated(() => withKeptLines(before, formatted, document.toString(style)));
+  const checked = await validated(() => check(after));
+  assertNothingElse(former, checked, prefix, changed);
+  const { rules, source } = await readAccess(input, backend);
+  await writeRoutes(file, before, after);
+  const route = checked.find((one) => one.prefix === prefix);
+  return { file, source, route, warnings: unknownNames(checked, rules) };
+}
+
+/** An anchor of YAML may be used by another method or route. */
+function assertNothingElse(
+  former: readonly UpstreamRoute[],
+  later: readonly UpstreamRoute[],
+  prefix: string,
+  changed: readonly Method[],
+): void {
+  const others = (routes: readonly UpstreamRoute[]) => routes.filter((route) => route.prefix !== prefix);
+  const rest = (routes: readonly UpstreamRoute[]) =>
+    METHODS.filter((method) => !changed.includes(method)).map(
+      (method) => routes.find((route) => route.prefix === prefix)?.methods[method],
+    );
+  if (isDeepStrictEqual(others(former), others(later)) && isDeepStrictEqual(rest(former), rest(later)))
+    return;
+  throw new UsageError("An anchor (&) of the file would change other methods or routes too: edit it by hand");
+}
+
+async function writeRoutes(file: string, before: string, after: string): Promise<void> {
   // A link stays, and so do the owner and the mode.
   const path = await realpath(file);
   const { mode, uid, gid } = await stat(path);
@@ -146,89 +182,130 @@ async function editRoutes(input: CommandInput, backend: Backend, edit: Edit): Pr
       code: "conflict",
     });
   });
-  return unknownNames(checked, rules).map((line) => `Warning: ${line}`);
 }
 
-/** The file of the gateway whose routes were edited. */
-function withAccessOfHome({ values }: CommandInput, { home }: Backend): ReadonlyMap<string, string> {
-  const own = join(home, "access.yaml");
-  if (values.has("access") || values.has("routes") || !existsSync(own)) return values;
-  return new Map([...values, ["access", own]]);
-}
-
-async function validated<T>(text: string, check: (text: string) => T): Promise<T> {
+async function validated<T>(make: () => T): Promise<T> {
   try {
-    return check(text);
+    return make();
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     throw new UsageError(`The gateway would refuse this route, so nothing was written. ${reason}`);
   }
 }
 
-function routesFile({ values }: CommandInput, backend: Backend): string {
-  return values.get("routes") ?? join(backend.home, "routes.yaml");
-}
-
 function prefixOf(name: string): string {
   return name.startsWith("/") ? name : `/${name}`;
-}
-
-/** An existing route's policy is not replaced by an option that somebody forgot. */
-function hasPolicy({ values, flags, lists }: CommandInput): boolean {
-  const given = [...values.keys(), ...flags, ...lists.keys()];
-  return given.some((option) => !["routes", "access"].includes(option) && option in routesAdd.options);
 }
 
 function findRoute(routes: YAMLSeq, prefix: string): YAMLMap | undefined {
   return routes.items.find((route): route is YAMLMap => isMap(route) && route.get("prefix") === prefix);
 }
 
-type NewRoute = ReturnType<typeof newRoute>;
+type WantedRoute = ReturnType<typeof wantedRoute>;
 
-function newRoute(prefix: string, upstream: string, { values, flags, lists }: CommandInput) {
-  const named = lists.get("method")?.map((method) => method.toUpperCase());
-  const methods = named ?? METHODS;
-  const unknown = methods.find((method) => !(METHODS as readonly string[]).includes(method));
-  if (unknown !== undefined) throw new UsageError(`--method must be one of ${METHODS.join(", ")}`);
-  const [permissions, roles] = [lists.get("permission"), lists.get("role")];
-  const isPublic = flags.has("public");
-  if ([permissions, roles, isPublic || undefined].filter((each) => each !== undefined).length > 1) {
-    throw new UsageError("Specify one of --permission, --role and --public");
-  }
-  const access = permissions
-    ? { permissions }
-    : roles
-      ? { roles }
-      : { auth: isPublic ? "public" : "authenticated" };
+/** What the command line says of a route. */
+function wantedRoute(prefix: string, upstream: string, { values, flags, lists }: CommandInput) {
   const what =
     prefix
       .slice(1)
       .replaceAll("/", "-")
       .replace(/^[^a-z]+/, "") || "upstream";
-  const policy = (method: string) => {
-    const verb = VERBS[method as keyof typeof VERBS];
-    return { ...access, ...(verb && { action: `${what}.${verb}` }) };
-  };
   return {
     prefix,
+    what,
     upstream,
-    ...(flags.has("strip-prefix") && { stripPrefix: true }),
-    audience: values.get("audience") ?? what,
-    methods: Object.fromEntries(methods.map((method) => [method, policy(method)])),
+    audience: values.get("audience"),
+    stripPrefix: flags.has("strip-prefix") || undefined,
+    origins: lists.get("origin") ?? [],
+    methods: policiesOf(lists),
   };
 }
 
-/** Methods stand on one line each. */
-function routeNode(document: Document, route: NewRoute): YAMLMap {
-  const node = document.createNode(route) as YAMLMap;
-  const methods = node.get("methods") as YAMLMap<unknown, YAMLMap>;
-  for (const { value } of methods.items) if (value !== null) value.flow = true;
+function newRoute(document: Document, { prefix, what, upstream, ...wanted }: WantedRoute): YAMLMap {
+  const policies: [Method, WrittenAccess][] =
+    wanted.methods.size === 0 ? [["GET", { auth: "authenticated" }]] : [...wanted.methods];
+  const node = document.createNode({
+    prefix,
+    upstream,
+    ...(wanted.stripPrefix && { stripPrefix: true }),
+    audience: wanted.audience ?? what,
+    ...(wanted.origins.length > 0 && { allowedOrigins: wanted.origins }),
+    methods: {},
+  }) as YAMLMap;
+  for (const [method, access] of policies) {
+    node.setIn(["methods", method], policyNode(document, writtenPolicy(what, method, access)));
+  }
+  const origins = node.get("allowedOrigins");
+  if (origins instanceof YAMLSeq) origins.flow = true;
   return node;
 }
 
-function whoMayCall({ flags, lists }: CommandInput): string {
-  const [permissions, roles] = [lists.get("permission"), lists.get("role")];
-  if (permissions !== undefined) return `callers with ${permissions.join(" and ")}`;
-  if (roles !== undefined) return `the roles ${roles.join(", ")}`;
-  return flags.has("public") ? "anybody" : "every user who is logged in";
+/** On one line. */
+function policyNode(document: Document, policy: object): YAMLMap {
+  const node = document.createNode(policy, { aliasDuplicateObjects: false }) as YAMLMap;
+  node.flow = true;
+  return node;
+}
+
+/** Adds, and replaces nothing without `mayReplace` but the upstream where nothing else is named. @returns what to say of it. */
+function changeRoute(document: Document, route: YAMLMap, wanted: WantedRoute, mayReplace: boolean): string {
+  const { prefix, what, upstream, methods, origins } = wanted;
+  const refuse = (is: string): never => {
+    throw new UsageError(`${prefix} has ${is} already: --replace replaces it`);
+  };
+  for (const key of ["methods", "allowedOrigins"]) {
+    if (!isAlias(route.get(key, true))) continue;
+    throw new UsageError(`${prefix} has its ${key} from an anchor (&) elsewhere: edit the file by hand`);
+  }
+  const settings = Object.entries({ audience: wanted.audience, stripPrefix: wanted.stripPrefix });
+  for (const [key, value] of settings) {
+    if (value === undefined || route.get(key) === value) continue;
+    if (!mayReplace) refuse(route.has(key) ? `${key}: ${route.get(key)}` : `no ${key}`);
+    route.set(key, value);
+  }
+  for (const [method, access] of methods) {
+    const existing = route.getIn(["methods", method], true);
+    if (existing === undefined) {
+      route.setIn(["methods", method], policyNode(document, writtenPolicy(what, method, access)));
+    } else if (!isDeepStrictEqual(accessIn(document, existing), access)) {
+      if (!mayReplace || !isMap(existing)) refuse(`another policy of ${method}`);
+      else replaceAccess(document, existing, access);
+    }
+  }
+  for (const origin of origins) {
+    const listed = route.get("allowedOrigins");
+    if (!(listed instanceof YAMLSeq))
+      route.set("allowedOrigins", document.createNode([origin], { flow: true }));
+    else if (!listed.items.some((item) => (isScalar(item) ? item.value : item) === origin))
+      listed.add(origin);
+  }
+  const isOnlyUpstream =
+    methods.size + origins.length === 0 && settings.every(([, value]) => value === undefined);
+  const former = upstreamsIn(document, route);
+  if (former.includes(upstream) && (former.length === 1 || !isOnlyUpstream)) return "";
+  if (!isOnlyUpstream && !mayReplace) refuse(`the upstream ${former.join(" and ")}`);
+  const several = route.items.find(({ key }) => isScalar(key) && key.value === "upstreams");
+  if (several !== undefined) Object.assign(several, document.createPair("upstream", upstream));
+  else route.set("upstream", upstream);
+  return ` It goes no longer to ${former.filter((one) => one !== upstream).join(" and ")}. The rest of the route stays.`;
+}
+
+function upstreamsIn(document: Document, route: YAMLMap): unknown[] {
+  const { upstream, upstreams } = route.toJS(document) as { upstream?: unknown; upstreams?: unknown };
+  return [upstreams ?? upstream].flat();
+}
+
+const ACCESS_KEYS = ["permissions", "roles", "auth"] as const;
+
+function accessIn(document: Document, node: unknown): object {
+  const written = isNode(node) ? (node.toJS(document) as Record<string, unknown>) : {};
+  return Object.fromEntries(ACCESS_KEYS.flatMap((key) => (key in written ? [[key, written[key]]] : [])));
+}
+
+/** The method's action, approval and assurance stay. */
+function replaceAccess(document: Document, policy: YAMLMap, access: WrittenAccess): void {
+  for (const key of ACCESS_KEYS) policy.delete(key);
+  const pairs = Object.entries(access).map(([key, value]) => document.createPair(key, value));
+  for (const { value } of pairs) if (isCollection(value)) value.flow = true;
+  policy.items.unshift(...pairs);
 }

@@ -104,10 +104,11 @@ test("a client is created, shown, listed page by page and by owner, changed, and
   const other = await newClient("Other");
 
   const { client } = await answered("clients", "show", id);
-  const facts = { id, name: "Shop", ownerId, permissions: "payments:read payments:write", status: "active" };
-  expect(client).toMatchObject({ ...facts, credentials: [] });
+  const facts = { id, name: "Shop", ownerId, status: "active" };
+  const permissions = ["payments:read", "payments:write"];
+  expect(client).toMatchObject({ ...facts, permissions, credentials: [] });
   const shown = await gatehouse(["clients", "show", id]);
-  for (const [name, value] of Object.entries(facts))
+  for (const [name, value] of Object.entries({ ...facts, permissions: permissions.join(" ") }))
     expect(shown.out).toMatch(new RegExp(`^${name} +${value}$`, "m"));
 
   const first = await answered("clients", "list", "--limit", "1");
@@ -122,7 +123,7 @@ test("a client is created, shown, listed page by page and by owner, changed, and
   expect(await gatehouse(change)).toMatchObject({ code: EXIT.ok, out: `${id} is disabled\n` });
   expect((await answered("clients", "change", id, "--enable")).client).toMatchObject({
     name: "Shop 2",
-    permissions: "payments:read",
+    permissions: ["payments:read"],
     status: "active",
   });
 

@@ -72,7 +72,7 @@ export const clientsShow: Command = {
     const client = clientView(answer.client);
     const credentials = (answer.client?.credentials ?? []).map(credentialView);
     const facts = Object.entries(client).map(
-      ([name, value]) => `${name.padEnd(12)}  ${printable(String(value ?? "-"))}`,
+      ([name, value]) => `${name.padEnd(12)}  ${printable([value ?? "-"].flat().join(" "))}`,
     );
     const rows = credentials.map(({ id, kind, name, keyId, lastUsedAt }) => [
       id,
@@ -256,7 +256,7 @@ export function clientView(client: MachineClient | undefined) {
     id,
     name,
     ownerId: ownerUserId || null,
-    permissions: permissions.join(" "),
+    permissions,
     status: status === ClientStatus.ACTIVE ? "active" : "disabled",
     createdAt: createdAt?.toISOString() ?? null,
     changedAt: changedAt?.toISOString() ?? null,
