@@ -17,6 +17,9 @@ const NEW_KEY_ID = "N".repeat(43);
 /** Not the default of the packages: a busy machine is slow, not broken. */
 const PATIENT = { CALL_TIMEOUT_MS: "10000" };
 
+/** A frame of a stack, as the languages write it. */
+const STACK = /^\s+at .+[(:]|Traceback \(most recent|^goroutine \d+/m;
+
 const { door, command } = inject("driverCase");
 
 describe("the verifier", () => {
@@ -38,8 +41,9 @@ describe("the verifier", () => {
   });
 
   afterEach(async () => {
-    await Promise.all(drivers.map((process) => process.stop()));
+    const complaints = await Promise.all(drivers.map((process) => process.stop()));
     await service.stop();
+    for (const text of complaints) expect(text).not.toMatch(STACK);
   });
 
   async function start(environment: Readonly<Record<string, string>> = PATIENT): Promise<void> {
@@ -118,6 +122,15 @@ describe("the verifier", () => {
         expect((await verifier.door.call("whoami", header)).verdict, header).toBe("token_missing");
       }
       expect(service.calls).toEqual([]);
+    });
+
+    httpTest("that is missing is refused to HEAD as to GET, without the body", async () => {
+      await start();
+      const [head = "", body] = ((await verifier.door.head?.("whoami")) ?? "").split("\r\n\r\n");
+      expect(head).toMatch(/^HTTP\/1\.1 401 /);
+      for (const line of [/^www-authenticate: Bearer$/im, /^cache-control: no-store$/im])
+        expect(head.replaceAll("\r", "")).toMatch(line);
+      expect(body).toBe("");
     });
 
     test("that cannot be one is refused without a call", async () => {

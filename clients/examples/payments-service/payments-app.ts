@@ -75,7 +75,7 @@ export async function buildPaymentsApp({
     if (isDraining()) reply.header("connection", "close");
   });
 
-  await app.register(fastifyBearerAuth, { verifier });
+  await app.register(fastifyBearerAuth, { verifier, onRefusal: "next" });
 
   app.get("/payments", { config: { auth: READERS } }, async (request) => {
     const { userId, role } = principalIn(request);
