@@ -275,11 +275,11 @@ describe("the verifier", () => {
       expect(verdicts).toEqual(["forbidden", "admitted", "forbidden"]);
     });
 
-    test("of a client is admitted with its scopes", async () => {
+    test("of a client is admitted with its scopes, and names no user", async () => {
       await start();
       const { text, principal } = service.issue({ principal: clientPrincipal(["payments:read"]) });
       const { clientId, sessionId, scopes } = principal;
-      const expected = { kind: "client", userId: clientId, sessionId, role: "", clientId, scopes };
+      const expected = { kind: "client", userId: "", sessionId, role: "", clientId, scopes };
       expect((await ask(text)).caller).toEqual(expected);
     });
 

@@ -15,6 +15,7 @@ const ADA: Principal = {
   sessionId: "s",
   role: "USER",
   clientId: "",
+  scopes: [],
   tokenId: "t",
   keyId: "k",
   amr: ["pwd"],

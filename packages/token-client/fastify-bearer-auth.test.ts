@@ -17,6 +17,7 @@ function active(role: Role): Verification {
       keyId: "k",
       kind: "user",
       clientId: "",
+      scopes: [],
       amr: ["pwd"],
       acr: 1,
       ...times,

@@ -322,12 +322,9 @@ function measureLag(metrics: VerifierMetrics, watch: RevocationWatch): void {
   );
 }
 
-function revokedFor({ userId, sessionId, role, scopes }: Principal): Verification {
-  return {
-    kind: "inactive",
-    reason: "revoked",
-    subject: { userId, sessionId, role, ...(scopes && { scopes }) },
-  };
+function revokedFor({ kind, userId, clientId, sessionId, role, scopes }: Principal): Verification {
+  const subject = { kind, userId, clientId, sessionId, role, scopes };
+  return { kind: "inactive", reason: "revoked", subject };
 }
 
 /** Requires a checked signature. */
@@ -335,10 +332,11 @@ function signedSubject(token: string): Subject | undefined {
   const jws = parseCompactJws(token);
   if (typeof jws === "string") return undefined;
   const { sub, sid, role = "", client_id: clientId } = jws.payload;
-  const isKnown = isRoleName(role) || (role === "" && clientId === sub);
-  return typeof sub === "string" && typeof sid === "string" && isKnown
-    ? { userId: sub, sessionId: sid, role }
-    : undefined;
+  if (typeof sub !== "string" || typeof sid !== "string" || typeof role !== "string") return undefined;
+  const common = { sessionId: sid, role, scopes: [] };
+  if (isRoleName(role)) return { ...common, kind: "user", userId: sub, clientId: "" };
+  const isClient = role === "" && clientId === sub;
+  return isClient ? { ...common, kind: "client", userId: "", clientId: sub } : undefined;
 }
 
 interface KnownToken {
@@ -389,13 +387,14 @@ function decodePrincipal(message: PrincipalMessage): Principal | undefined {
   const { clientId, scopes, role, amr, authTime, issuedAt, expiresAt } = message;
   const isNamed = userId !== "" && sessionId !== "" && tokenId !== "";
   if (!isNamed || issuedAt === undefined || expiresAt === undefined) return undefined;
-  const common = { userId, sessionId, tokenId, originTokenId, keyId, originKeyId, issuedAt, expiresAt };
+  const common = { sessionId, tokenId, originTokenId, keyId, originKeyId, issuedAt, expiresAt };
   if (kind === PrincipalKind.CLIENT) {
     if (clientId !== userId || scopes.length === 0) return undefined;
-    return { ...common, kind: "client", clientId, scopes, role: "", amr: [], acr: 1, authTime: issuedAt };
+    const client = { kind: "client", userId: "", clientId, scopes, role: "" } as const;
+    return { ...common, ...client, amr: [], acr: 1, authTime: issuedAt };
   }
   const acr = parseAcr(message.acr);
   const isUser = kind === PrincipalKind.USER && keyId !== "" && isRoleName(role);
   if (!isUser || authTime === undefined || acr === undefined) return undefined;
-  return { ...common, kind: "user", clientId: "", role, amr, acr, authTime };
+  return { ...common, kind: "user", userId, clientId: "", scopes: [], role, amr, acr, authTime };
 }
