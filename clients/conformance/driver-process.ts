@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface, type Interface } from "node:readline";
+import { text } from "node:stream/consumers";
 import { type Door, grpcDoor, httpDoor } from "./doors.ts";
 
 export type DoorName = "http" | "grpc";
@@ -9,7 +10,8 @@ export interface DriverProcess {
   door: Door;
   /** Moves the wall clock that the package reads, and leaves its monotonic clock alone. */
   jump(ms: number): Promise<void>;
-  stop(): Promise<void>;
+  /** @returns what it wrote to standard error. */
+  stop(): Promise<string>;
 }
 
 /** @param environment as README.md says. @throws if the driver does not say within a minute where it listens. */
@@ -20,9 +22,11 @@ export async function startDriver(
 ): Promise<DriverProcess> {
   const child = spawn(program, args, {
     env: { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "", ...environment },
-    stdio: ["pipe", "pipe", "inherit"],
+    stdio: ["pipe", "pipe", "pipe"],
   });
   const exited = once(child, "exit");
+  child.stderr.pipe(process.stderr, { end: false });
+  const complaints = text(child.stderr);
   const lines = createInterface({ input: child.stdout });
   const addresses = JSON.parse(await nextLine(lines, child)) as Partial<Record<DoorName, string>>;
   const address = addresses[doorName] ?? "";
@@ -40,6 +44,7 @@ export async function startDriver(
       const kill = setTimeout(() => child.kill("SIGKILL"), 30_000);
       await exited;
       clearTimeout(kill);
+      return complaints;
     },
   };
 }

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from "vitest";
 import { PrincipalKind } from "#proto/gatehouse/token/v1/principal.ts";
 import { InactiveReason } from "#proto/gatehouse/token/v1/token_service.ts";
@@ -13,9 +14,18 @@ const SILENCE_MS = 3_000;
 const HOUR_MS = 3_600_000;
 /** Of a stream that is kept, because it is less than 2 s. */
 const LAG_MS = 1_600;
+/** Two seconds of silence, and a bit for the last message; then memory is trusted no longer, too. */
+const NOTICED_MS = 3_500;
+/** Longer than the deadline of a call, and than connections are tried. */
+const FROZEN_MS = 15_000;
+/** A request that waits for its deadline of 10 s lets many more pass; machines differ less. */
+const MAX_REFUSALS = 100;
 const NEW_KEY_ID = "N".repeat(43);
 /** Not the default of the packages: a busy machine is slow, not broken. */
 const PATIENT = { CALL_TIMEOUT_MS: "10000" };
+
+/** A frame of a stack, as the languages write it. */
+const STACK = /^\s+at .+[(:]|Traceback \(most recent|^goroutine \d+/m;
 
 const { door, command } = inject("driverCase");
 
@@ -38,8 +48,9 @@ describe("the verifier", () => {
   });
 
   afterEach(async () => {
-    await Promise.all(drivers.map((process) => process.stop()));
+    const complaints = await Promise.all(drivers.map((process) => process.stop()));
     await service.stop();
+    for (const text of complaints) expect(text).not.toMatch(STACK);
   });
 
   async function start(environment: Readonly<Record<string, string>> = PATIENT): Promise<void> {
@@ -118,6 +129,15 @@ describe("the verifier", () => {
         expect((await verifier.door.call("whoami", header)).verdict, header).toBe("token_missing");
       }
       expect(service.calls).toEqual([]);
+    });
+
+    httpTest("that is missing is refused to HEAD as to GET, without the body", async () => {
+      await start();
+      const [head = "", body] = ((await verifier.door.head?.("whoami")) ?? "").split("\r\n\r\n");
+      expect(head).toMatch(/^HTTP\/1\.1 401 /);
+      for (const line of [/^www-authenticate: Bearer$/im, /^cache-control: no-store$/im])
+        expect(head.replaceAll("\r", "")).toMatch(line);
+      expect(body).toBe("");
     });
 
     test("that cannot be one is refused without a call", async () => {
@@ -255,11 +275,11 @@ describe("the verifier", () => {
       expect(verdicts).toEqual(["forbidden", "admitted", "forbidden"]);
     });
 
-    test("of a client is admitted with its scopes", async () => {
+    test("of a client is admitted with its scopes, and names no user", async () => {
       await start();
       const { text, principal } = service.issue({ principal: clientPrincipal(["payments:read"]) });
       const { clientId, sessionId, scopes } = principal;
-      const expected = { kind: "client", userId: clientId, sessionId, role: "", clientId, scopes };
+      const expected = { kind: "client", userId: "", sessionId, role: "", clientId, scopes };
       expect((await ask(text)).caller).toEqual(expected);
     });
 
@@ -575,6 +595,43 @@ describe("the verifier", () => {
       service.release();
       await becomes(text, "admitted");
     });
+
+    test("is frozen: once it was silent for 2 s, a request costs what a local refusal costs, until it is back", async () => {
+      const edge = await openEdge(service.port);
+      try {
+        await start({ ...PATIENT, TOKEN_SERVICE_ADDRESS: `127.0.0.1:${edge.port}` });
+        const known = await remembered();
+        const tokens = Array.from({ length: 5 }, () => service.issue().text);
+        await edge.set("silent");
+        const frozenMs = performance.now();
+        const early = verdict(service.issue().text);
+        await sleep(NOTICED_MS);
+        for (let count = 0; performance.now() < frozenMs + FROZEN_MS; count += 1) {
+          const text = tokens[count % tokens.length] ?? "";
+          expect(await refusalsDuring(ask(text))).toBeLessThan(MAX_REFUSALS);
+          expect(await refusalsDuring(ask(known.text))).toBeLessThan(MAX_REFUSALS);
+          for (const one of [text, known.text]) expect(await verdict(one)).toBe("service_unavailable");
+        }
+        expect(await early).toBe("service_unavailable");
+        await edge.set("open");
+        for (const text of [...tokens, known.text]) await becomes(text, "admitted");
+        await remembers(known.text);
+      } finally {
+        await edge.close();
+      }
+    });
+
+    /** How many requests without a token are refused, one after the other, until the answer comes. */
+    async function refusalsDuring(answer: Promise<Answer>): Promise<number> {
+      let isAnswered = false;
+      const end = answer.finally(() => {
+        isAnswered = true;
+      });
+      let count = 0;
+      for (; !isAnswered; count += 1) await verifier.door.call("whoami", undefined);
+      await end;
+      return count;
+    }
 
     test("is asked once for a token that many requests have", async () => {
       await start();

@@ -9,7 +9,7 @@ import {
   type ServerWritableStream,
   type sendUnaryData,
 } from "@grpc/grpc-js";
-import express, { type NextFunction, type Request, type Response } from "express";
+import express from "express";
 import fastify from "fastify";
 import { expressBearerAuth, principalIn as principalInExpress } from "./express.ts";
 import { fastifyBearerAuth, principalIn } from "./fastify.ts";
@@ -40,20 +40,13 @@ function readiness(): { status: number; body: object } {
     verifier.assertReady();
     return { status: 200, body: {} };
   } catch (error) {
-    return { status: 503, body: refusal(error) };
+    if (!(error instanceof DomainError)) throw error;
+    return { status: 503, body: { error: { code: error.code } } };
   }
 }
 
-/** The body of a refusal; its status and its headers are the package's. */
-const refusal = (error: unknown) => {
-  if (!(error instanceof DomainError)) throw error;
-  return { error: { code: error.code } };
-};
-const statusOf = (error: unknown) => (error as { statusCode?: number }).statusCode ?? 500;
-
 async function listenFastify(verifier: TokenVerifier): Promise<string> {
   const app = fastify();
-  app.setErrorHandler((error, _request, reply) => reply.code(statusOf(error)).send(refusal(error)));
   await app.register(fastifyBearerAuth, { verifier });
   app.get("/whoami", { config: { auth: ANYBODY } }, async (request) => callerOf(principalIn(request)));
   app.get("/admin", { config: { auth: ADMIN } }, async () => ({}));
@@ -83,9 +76,6 @@ async function listenExpress(verifier: TokenVerifier): Promise<string> {
   app.get("/ready", (_request, response) => {
     const { status, body } = readiness();
     response.status(status).json(body);
-  });
-  app.use((error: unknown, _request: Request, response: Response, _next: NextFunction) => {
-    response.status(statusOf(error)).json(refusal(error));
   });
   const server = app.listen(0, "127.0.0.1");
   await once(server, "listening");

@@ -8,7 +8,7 @@ import { nextCursorField, toUser } from "../auth/answer-fields.ts";
 import type { Backends } from "../backends/backends.ts";
 import { success } from "../edge/answers/envelope.ts";
 import type { NoteReading } from "../edge/audit.ts";
-import { principalOf } from "../edge/request/caller.ts";
+import { actorOf, principalOf } from "../edge/request/caller.ts";
 import type { GatewayApp } from "../edge/request/request-state.ts";
 import { routeIn } from "../edge/request/route.ts";
 import { textLike } from "../routing/fields.ts";
@@ -170,14 +170,14 @@ async function assertMaySearch(
   request: FastifyRequest,
   filter: Filter,
 ): Promise<(entry: z.output<typeof auditEntryAnswer>) => boolean> {
-  const principal = principalOf(request);
-  if (holdsPermission(access, principal, "audit:read")) return () => true;
+  const actor = actorOf(principalOf(request));
+  if (holdsPermission(access, actor, "audit:read")) return () => true;
   if (isFailedLoginsOf(filter)) {
     const { user } = await users.getManagedUser({ userId: filter.resource }, request.state.call);
-    if (!access.mayActOn(principal, toUser(user?.user).role)) throw new DomainError("forbidden");
+    if (!access.mayActOn(actor, toUser(user?.user).role)) throw new DomainError("forbidden");
   } else assertOneUser(filter.actor);
   return ({ actor: { role = "" } }) =>
-    (role === "" || access.isDefined(role)) && access.mayActOn(principal, role);
+    (role === "" || access.isDefined(role)) && access.mayActOn(actor, role);
 }
 
 /** Nobody was proven to be the actor. */

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { type AccessRules, holdsPermission } from "#access-file/access-rules.ts";
 import { roleField } from "../auth/answer-fields.ts";
 import { success } from "../edge/answers/envelope.ts";
-import { principalOf } from "../edge/request/caller.ts";
+import { actorOf, principalOf } from "../edge/request/caller.ts";
 import type { GatewayApp } from "../edge/request/request-state.ts";
 import { routeIn } from "../edge/request/route.ts";
 import { textLike } from "../routing/fields.ts";
@@ -31,7 +31,7 @@ export function registerRoleRoutes(app: GatewayApp, { access, adminPolicy }: Rol
     policy: adminPolicy("users:read"),
     answers: answersWith("The roles, in the file's order.", z.strictObject({ roles: z.array(roleAnswer) })),
     handler: async (request) => {
-      const caller = principalOf(request);
+      const caller = actorOf(principalOf(request));
       const mayGive = ["users:write", "roles:assign"].every((name) => holdsPermission(access, caller, name));
       const roles = access.roles.map((name) => ({
         name,

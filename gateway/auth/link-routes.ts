@@ -256,6 +256,7 @@ async function verifySessionUser(
     const principal = verifiedPrincipal(await verifier.verify(presented.text, clientIp(request)));
     const proof = proofsOfKeys.ofCall(request, presented, principal);
     if (proof !== undefined) await proofsOfKeys.useOfCall(request, proof, principal);
+    if (principal.kind === "client") throw new DomainError("invalid_credentials");
     return principal.userId;
   } catch (error) {
     const isRefused = error instanceof DomainError && REFUSED_TOKENS.has(error.code);

@@ -1,13 +1,12 @@
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
 import type { AccessRules } from "#access-file/access-rules.ts";
-import type { Actor } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { assertAssured } from "#token-client/assurance.ts";
 import { type PresentedToken, presentedToken, verifiedPrincipal } from "#token-client/bearer-token.ts";
 import type { Principal, Subject, TokenVerifier, Verification } from "#token-client/principal.ts";
 import { assertMayCall } from "./authorize.ts";
 import type { ProofsOfKeys } from "./proofs-of-keys.ts";
-import { clientIp } from "./request/caller.ts";
+import { actorOf, clientIp } from "./request/caller.ts";
 import { writableState } from "./request/request-state.ts";
 
 export interface AuthenticateDeps {
@@ -150,8 +149,4 @@ function allow(
   assertAssured(state.policy?.assurance, principal, verifier.nowMs());
   state.access = { principal, accessToken };
   state.call.actor = actorOf(principal);
-}
-
-function actorOf({ userId, role, sessionId, scopes }: Subject): Actor {
-  return { userId, role, sessionId, ...(scopes && { scopes }) };
 }

@@ -10,7 +10,12 @@ const file = (roles: string) =>
 const READS = { auth: "authenticated", permissions: ["a:read"] } as const;
 const BOTH = { auth: "authenticated", permissions: ["a:read", "a:write"] } as const;
 const ANYBODY = { auth: "authenticated" } as const;
-const client = (...scopes: string[]): Principal => ({ ...principalWith(""), kind: "client", scopes });
+const client = (...scopes: string[]): Principal => ({
+  ...principalWith(""),
+  kind: "client",
+  userId: "",
+  scopes,
+});
 
 test.each([
   ["a user whose role holds it", READS, principalWith("USER"), undefined],

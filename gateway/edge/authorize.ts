@@ -3,6 +3,7 @@ import { DomainError } from "#kit/values/errors.ts";
 import type { Principal } from "#token-client/principal.ts";
 import { assertAllowed } from "#token-client/route-auth.ts";
 import type { RequestPolicy } from "../routing/route-policy.ts";
+import { actorOf } from "./request/caller.ts";
 
 /**
  * Users by the permissions of their role now, clients by what their token was granted.
@@ -13,13 +14,14 @@ export function assertMayCall(
   { auth, permissions }: Pick<RequestPolicy, "auth" | "permissions">,
   principal: Principal,
 ): void {
-  if (principal.scopes === undefined && !rules.isDefined(principal.role)) {
+  if (principal.kind === "user" && !rules.isDefined(principal.role)) {
     throw new DomainError("role_not_defined");
   }
   if (permissions === undefined) {
     if (auth !== "public") assertAllowed(auth, principal);
     return;
   }
-  const holdsAll = permissions.every((permission) => holdsPermission(rules, principal, permission));
+  const actor = actorOf(principal);
+  const holdsAll = permissions.every((permission) => holdsPermission(rules, actor, permission));
   if (!holdsAll) throw new DomainError("forbidden");
 }

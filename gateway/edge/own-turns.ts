@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
 import { createTurns, tooManyAtOnce } from "#kit/values/turns.ts";
+import { callerIdOf } from "#token-client/principal.ts";
 import { isMutating } from "../routing/route-policy.ts";
 import { isBrowserSession, keptRefreshTokens } from "./request/browser-session.ts";
 import { ClientGone, isClosed } from "./request/completion.ts";
@@ -55,7 +56,7 @@ export function createOwnTurns(): OwnTurns {
 
 function callerOf(request: FastifyRequest): string | undefined {
   const { access } = request.state;
-  if (access !== null) return `user ${access.principal.userId}`;
+  if (access !== null) return `user ${callerIdOf(access.principal)}`;
   const { refreshToken } = (request.body ?? {}) as { refreshToken?: unknown };
   const token = isBrowserSession(request) ? keptRefreshTokens(request)[0] : refreshToken;
   // Who has stolen a bound token, without its key, takes no turn of its owner.

@@ -3,7 +3,7 @@ import type { Metrics } from "#kit/telemetry/metrics.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { assertScheme, type PresentedToken } from "#token-client/bearer-token.ts";
 import { CallShares, FORGERIES } from "#token-client/call-shares.ts";
-import type { Principal } from "#token-client/principal.ts";
+import { callerIdOf, type Principal } from "#token-client/principal.ts";
 import {
   type DpopProof,
   type DpopProofs,
@@ -94,8 +94,8 @@ export class ProofsOfKeys {
   }
 
   /** When the limit of the user has been asked, so that refused calls take no memory. @throws {DomainError} */
-  useOfCall(request: FastifyRequest, proof: DpopProof, { userId }: Principal): Promise<void> | undefined {
-    return this.#useOnce(request, proof, userId);
+  useOfCall(request: FastifyRequest, proof: DpopProof, principal: Principal): Promise<void> | undefined {
+    return this.#useOnce(request, proof, callerIdOf(principal));
   }
 
   #check(request: FastifyRequest, text: string, token: ProvenCall["token"], refusal: Refusal): DpopProof {

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import type { Principal } from "#token-client/principal.ts";
+import type { Principal, Verification } from "#token-client/principal.ts";
 import type { Bucket } from "../limits/bucket.ts";
 import { createMemoryLimiter } from "../limits/call-limiter.ts";
 import type { LetIn } from "../limits/known-callers.ts";
@@ -589,6 +589,24 @@ describe("forwarded calls", () => {
       },
     ]);
   const things = { url: "/things/1", token: "user-token" };
+
+  test("each client has the limit of a user for itself, and the audit log gets its id", async () => {
+    const clientWith = (clientId: string): Verification => {
+      const client = { kind: "client", userId: "", clientId, role: "", scopes: ["payments:read"] } as const;
+      return { kind: "active", principal: { ...principalWith(""), ...client } };
+    };
+    const verdicts = new Map(["one", "other"].map((name) => [name, clientWith(name)]));
+    const auth = { permissions: ["payments:read"] };
+    const gateway = testGateway({
+      routes: route({ perUser: once }, auth),
+      verifier: verifierOfUsers(verdicts),
+    });
+    ({ app } = gateway);
+    expect(await statuses(3, { ...things, method: "POST", token: "one" })).toEqual([502, 502, 429]);
+    expect(await statuses(2, { ...things, method: "POST", token: "other" })).toEqual([502, 502]);
+    const actors = gateway.entries.map(({ actor }) => `${actor.userId} ${actor.role}`);
+    expect(new Set(actors)).toEqual(new Set(["one CLIENT", "other CLIENT"]));
+  });
 
   test("beyond a user's limit: 429, and nothing is recorded or sent", async () => {
     const gateway = testGateway({ routes: route({ perUser: once }) });

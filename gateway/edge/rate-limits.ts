@@ -3,6 +3,7 @@ import type { Metrics } from "#kit/telemetry/metrics.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { type Network, networkOf, networksOf } from "#kit/values/network-of.ts";
 import { type Limit, limitTimes } from "#rate-limit/gcra.ts";
+import { callerIdOf } from "#token-client/principal.ts";
 import { type Bucket, type LimitScope, limitFrom, type Verdict } from "../limits/bucket.ts";
 import type { CallLimiter } from "../limits/call-limiter.ts";
 import type { LetInDevice } from "../limits/known-callers.ts";
@@ -187,7 +188,7 @@ function bucketsAfterAuthentication(request: FastifyRequest, deps: RateLimitDeps
   if (user !== undefined) {
     buckets.push({
       kind: kindOf(request, "user"),
-      name: access.principal.userId,
+      name: callerIdOf(access.principal),
       scope: "user",
       limit: user,
     });

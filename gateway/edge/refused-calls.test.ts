@@ -3,7 +3,8 @@ import { createMetrics } from "#kit/telemetry/metrics.ts";
 import type { Verification } from "#token-client/principal.ts";
 import { principalWith, routesOf, SESSION_ID, send, testGateway, USER_ID } from "../testing/test-gateway.ts";
 
-const subject = { userId: USER_ID, sessionId: SESSION_ID, role: "USER" } as const;
+const actor = { userId: USER_ID, sessionId: SESSION_ID, role: "USER" };
+const subject = { ...actor, kind: "user", clientId: "", scopes: [] } as const;
 const VERDICTS: Record<string, Verification> = {
   "user-token": { kind: "active", principal: principalWith("USER") },
   "revoked-token": { kind: "inactive", reason: "revoked", subject },
@@ -71,7 +72,7 @@ describe("a refused call of a known caller is one outcome in the audit log", () 
         outcome: "failure",
         errorCode,
         httpStatus: 401,
-        actor: subject,
+        actor,
         action: "auth.logout",
       },
     ]);

@@ -3,6 +3,7 @@ import type { Histogram } from "prom-client";
 import { traceIdOf } from "#kit/rpc/call-context.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
 import type { Metrics } from "#kit/telemetry/metrics.ts";
+import { callerIdOf } from "#token-client/principal.ts";
 import { clientIp } from "./request/caller.ts";
 
 /** Writes no headers, bodies or raw paths. */
@@ -36,7 +37,7 @@ export function createRequestLog(logger: Logger, metrics: Metrics) {
         errorCode: state.errorCode ?? undefined,
         durationMs: Math.round(durationMs * 1_000) / 1_000,
         clientIp: clientIp(request),
-        userId: state.access?.principal.userId,
+        userId: state.access === null ? undefined : callerIdOf(state.access.principal),
         aborted: reply.raw.writableFinished ? undefined : true,
       },
       "request",

@@ -130,7 +130,7 @@ function clientClaims(
     sub: clientId,
     client_id: clientId,
     sid: sessionId,
-    scope: (scopes ?? []).join(" "),
+    scope: scopes.join(" "),
     exp: secondsOf(expiresAt),
     iat: secondsOf(issuedAt),
     jti: tokenId,

@@ -4,7 +4,7 @@ import type { Logger } from "#kit/telemetry/logger.ts";
 import type { Metrics } from "#kit/telemetry/metrics.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { type Network, networksOf } from "#kit/values/network-of.ts";
-import type { TokenVerifier, Verification } from "#token-client/principal.ts";
+import { callerIdOf, type TokenVerifier, type Verification } from "#token-client/principal.ts";
 import { assertMayCall } from "../edge/authorize.ts";
 import { clientIp } from "../edge/request/caller.ts";
 import { type Share, ShareCounts } from "../limits/share-counts.ts";
@@ -44,7 +44,7 @@ export interface OpenExchangesOptions {
 
 export function callersOf(request: FastifyRequest): readonly Network[] {
   const { access } = request.state;
-  return access === null ? networksOf(clientIp(request)) : [{ name: access.principal.userId, times: 1 }];
+  return access === null ? networksOf(clientIp(request)) : [{ name: callerIdOf(access.principal), times: 1 }];
 }
 
 export function exchangeCallOf({ state }: FastifyRequest): ExchangeCall {

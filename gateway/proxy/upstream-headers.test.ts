@@ -7,6 +7,8 @@ const caller = {
     principal: {
       kind: "user",
       userId: "user-1",
+      clientId: "",
+      scopes: [],
       role: "USER",
       sessionId: "session-1",
       acr: 2,
@@ -43,13 +45,22 @@ test("a client is named with its scope, and as nobody's user", () => {
   const principal = {
     ...caller.access.principal,
     kind: "client",
+    userId: "",
+    clientId: "client-1",
     role: "",
     scopes: ["a:read", "a:write"],
   } as const;
   const spoofed = ["x-user-id", "x", "x-user-role", "ADMIN", "x-client-id", "y", "x-scope", "all"];
   const access = { ...caller.access, principal };
   expect(upstreamHeaders(spoofed, { ...caller, access }, AUTHORIZATION, new Set())).toEqual([
-    ...["authorization", "Bearer verified.token.text", "x-client-id", "user-1", "x-scope", "a:read a:write"],
+    ...[
+      "authorization",
+      "Bearer verified.token.text",
+      "x-client-id",
+      "client-1",
+      "x-scope",
+      "a:read a:write",
+    ],
     ...["x-session-id", "session-1", "x-request-id", "request-1", "traceparent", "00-trace-span-01"],
   ]);
 });

@@ -58,7 +58,7 @@ const MAX_KNOWN_NAMES = 1_000;
 export interface Caller {
   /** Null on public routes. */
   access: {
-    principal: Omit<Principal, "clientId" | "tokenId" | "keyId" | "amr" | "issuedAt" | "expiresAt">;
+    principal: Omit<Principal, "tokenId" | "keyId" | "amr" | "issuedAt" | "expiresAt">;
   } | null;
   call: Pick<CallContext, "requestId" | "traceparent">;
   approval: UsedApproval | null;
@@ -100,9 +100,9 @@ export function upstreamHeaders(
 
 /** A client has no role: an upstream that asks for one refuses it. */
 function identityHeaders(principal: NonNullable<Caller["access"]>["principal"]): string[] {
-  const { kind, userId, role, scopes, sessionId, acr } = principal;
+  const { kind, userId, clientId, role, scopes, sessionId, acr } = principal;
   if (kind === "client")
-    return ["x-client-id", userId, "x-scope", (scopes ?? []).join(" "), "x-session-id", sessionId];
+    return ["x-client-id", clientId, "x-scope", scopes.join(" "), "x-session-id", sessionId];
   const session = ["x-user-id", userId, "x-user-role", role, "x-session-id", sessionId];
   return [...session, "x-auth-context", acrOf(acr), "x-auth-time", authTimeOf(principal)];
 }

@@ -63,6 +63,7 @@ export function principalWith(role: Role): Principal {
     keyId: "key-id",
     kind: "user",
     clientId: "",
+    scopes: [],
     amr: ["pwd"],
     acr: 1,
     // Fresh whenever it is read: one that is ahead is refused.

@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, request, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
+import express, { type NextFunction, type Request, type Response } from "express";
 import { afterEach, expect, test } from "vitest";
 import { DomainError } from "#kit/values/errors.ts";
 import { type BearerMiddleware, expressBearerAuth, principalOfRequest } from "./express-bearer-auth.ts";
@@ -14,6 +15,7 @@ const ADA: Principal = {
   sessionId: "s",
   role: "USER",
   clientId: "",
+  scopes: [],
   tokenId: "t",
   keyId: "k",
   amr: ["pwd"],
@@ -47,13 +49,13 @@ afterEach(() => {
   addresses = [];
 });
 
-/** As Express: an error has a status, and the answer keeps the headers that it has. */
+/** Without a framework. */
 async function serve(middleware: BearerMiddleware): Promise<string> {
   server = createServer((request, response) =>
     middleware(request, response, (error) => {
       if (error === undefined) return response.end(principalOfRequest(request).userId);
-      response.statusCode = (error as { statusCode?: number }).statusCode ?? 500;
-      return response.end((error as { code?: string }).code);
+      response.statusCode = 500;
+      return response.end();
     }),
   );
   await once(server.listen(0, "127.0.0.1"), "listening");
@@ -71,9 +73,59 @@ test.each([
 ])("with %j: %i %s", async (authorization, status, body, challenge, retryAfter) => {
   const url = await serve(expressBearerAuth({ verifier, auth: "authenticated" }));
   const answer = await fetch(url, { headers: authorization === undefined ? {} : { authorization } });
-  expect([answer.status, await answer.text()]).toEqual([status, body]);
+  expect([answer.status, codeOr(await answer.text())]).toEqual([status, body]);
   expect(answer.headers.get("www-authenticate")).toBe(challenge);
   expect(answer.headers.get("retry-after")).toBe(retryAfter);
+});
+
+/** Of a refusal its code. */
+const codeOr = (text: string) => (text.startsWith("{") ? JSON.parse(text).error.code : text);
+
+test("a refusal is answered as the gateway does, and names neither what is away nor whose defect it was", async () => {
+  const url = await serve(expressBearerAuth({ verifier, auth: "authenticated", assurance: { acr: 2 } }));
+  const refused = async (token: string, method = "GET") => {
+    const answer = await fetch(url, { method, headers: { authorization: `Bearer ${token}` } });
+    expect(answer.headers.get("cache-control")).toBe("no-store");
+    expect(answer.headers.get("content-type")).toBe("application/json; charset=utf-8");
+    return answer.text();
+  };
+  expect(JSON.parse(await refused("away"))).toEqual({
+    success: false,
+    message: "A part of Gatehouse is temporarily unavailable; try again.",
+    error: { code: "service_unavailable" },
+  });
+  expect(JSON.parse(await refused("user"))).toMatchObject({
+    success: false,
+    error: { code: "step_up_required", details: { acr: 2, methods: ["passkey", "totp", "recovery_code"] } },
+  });
+  expect(await refused("user", "HEAD")).toBe("");
+});
+
+test.each(["answer", "next"] as const)("an Express application with onRefusal %s", async (onRefusal) => {
+  const seen: unknown[] = [];
+  const app = express();
+  app.use(expressBearerAuth({ verifier, auth: "authenticated", onRefusal }));
+  app.use(
+    (
+      error: { statusCode?: number; code?: string },
+      _request: Request,
+      answer: Response,
+      _next: NextFunction,
+    ) => {
+      seen.push(error.code);
+      answer.status(error.statusCode ?? 500).json({ mine: error.code });
+    },
+  );
+  server = app.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const answer = await fetch(url, { headers: { authorization: "Bearer away" } });
+  expect([answer.status, answer.headers.get("retry-after")]).toEqual([503, "2"]);
+  expect(answer.headers.get("cache-control")).toBe("no-store");
+  expect("mine" in ((await answer.json()) as object)).toBe(onRefusal === "next");
+  expect(seen).toEqual(onRefusal === "next" ? ["service_unavailable"] : []);
+  const bug = await fetch(url, { headers: { authorization: "Bearer bug" } });
+  expect([bug.status, await bug.json()]).toEqual([500, {}]);
 });
 
 test.each([
@@ -94,7 +146,7 @@ test.each([
     expressBearerAuth({ verifier: ofKeys, auth: "authenticated", assurance: { acr: 2 } }),
   );
   const answer = await fetch(url, { headers: { authorization: `DPoP ${token}` } });
-  expect([await answer.text(), answer.headers.get("www-authenticate")]).toEqual([code, challenge]);
+  expect([codeOr(await answer.text()), answer.headers.get("www-authenticate")]).toEqual([code, challenge]);
 });
 
 test("a route demands roles, scopes and a level, and names what is missing", async () => {
@@ -119,7 +171,7 @@ test("of several credentials nobody knows which count", async () => {
     outgoing.setHeader("authorization", authorization);
     outgoing.end();
     const [answer] = (await once(outgoing, "response")) as [IncomingMessage];
-    return text(answer);
+    return codeOr(await text(answer));
   };
   expect(await call("Bearer user", "Bearer user")).toBe("token_invalid");
   expect(await call("Basic eDp4", "Bearer user")).toBe("token_invalid");

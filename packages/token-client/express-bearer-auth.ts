@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { type AssuranceDemand, assertAssured } from "./assurance.ts";
 import { authorizationsOf, verifyAuthorization } from "./bearer-token.ts";
 import { clientAddress } from "./client-address.ts";
-import { toHttpRefusal } from "./http-refusal.ts";
+import { httpRefusal, type OnRefusal, REFUSAL_TYPE, withStatus } from "./http-refusal.ts";
 import type { Principal, RequestVerifier } from "./principal.ts";
 import { assertAllowed, type RouteAuth } from "./route-auth.ts";
 
@@ -16,6 +16,8 @@ export interface ExpressBearerAuthOptions {
    * Express, which goes by `trust proxy`, unless it is of a private network.
    */
   clientIp?: (request: IncomingMessage) => string | undefined;
+  /** Default `answer`. `next`: the error goes to the application's error handler, with its `statusCode`, and its headers are set. */
+  onRefusal?: OnRefusal;
 }
 
 const expressIp = (request: IncomingMessage & { ip?: string | undefined }) =>
@@ -30,22 +32,26 @@ export type BearerMiddleware = (
 
 const principals = new WeakMap<IncomingMessage, Principal>();
 
-/** Goes before a route, or a router, and says who may call it. Refusals go to the application's error handler. */
+/** Goes before a route, or a router, and says who may call it. Defects go to the application's error handler. */
 export function expressBearerAuth({
   verifier,
   auth,
   assurance,
   clientIp = expressIp,
+  onRefusal = "answer",
 }: ExpressBearerAuthOptions): BearerMiddleware {
   return (request, response, next) => {
     admit(request).then(
       () => next(),
-      (error: unknown) =>
-        next(
-          toHttpRefusal(error, request.headers.authorization, (name, value) =>
-            response.setHeader(name, value),
-          ),
-        ),
+      (error: unknown) => {
+        const refusal = httpRefusal(error, request.headers.authorization);
+        if (refusal === undefined) return next(error);
+        for (const [name, value] of refusal.headers) response.setHeader(name, value);
+        if (onRefusal === "next") return next(withStatus(error, refusal));
+        response.statusCode = refusal.statusCode;
+        response.setHeader("content-type", REFUSAL_TYPE);
+        response.end(refusal.body);
+      },
     );
   };
 

@@ -1,7 +1,7 @@
-import fastify, { type FastifyRequest } from "fastify";
+import fastify, { type FastifyRequest, LogController } from "fastify";
 import { expect, test } from "vitest";
 import { DomainError } from "#kit/values/errors.ts";
-import { fastifyBearerAuth, principalIn } from "./fastify-bearer-auth.ts";
+import { type BearerAuthOptions, fastifyBearerAuth, principalIn } from "./fastify-bearer-auth.ts";
 import type { Role, Verification } from "./principal.ts";
 
 function active(role: Role): Verification {
@@ -17,6 +17,7 @@ function active(role: Role): Verification {
       keyId: "k",
       kind: "user",
       clientId: "",
+      scopes: [],
       amr: ["pwd"],
       acr: 1,
       ...times,
@@ -39,10 +40,14 @@ const VERDICTS: Record<string, Verification> = {
 
 let addresses: (string | undefined)[] = [];
 
-async function app(acceptsBound = true) {
+async function app(acceptsBound = true, options: Partial<BearerAuthOptions> = {}, lines: string[] = []) {
   addresses = [];
-  const instance = fastify();
+  const instance = fastify({
+    logger: { stream: { write: (line: string) => void lines.push(line) } },
+    logController: new LogController({ disableRequestLogging: true }),
+  });
   await instance.register(fastifyBearerAuth, {
+    ...options,
     verifier: {
       verify(token, clientIp) {
         if (token === "unknowable")
@@ -100,6 +105,37 @@ test.each([
   expect(answer.statusCode).toBe(status);
   expect(answer.headers["www-authenticate"]).toBe(challenge);
   expect(answer.headers["retry-after"]).toBe(status === 503 ? "2" : undefined);
+});
+
+test("a refusal is answered as the gateway does, whatever handler and schema the application has, and logged by a line", async () => {
+  const lines: string[] = [];
+  const instance = await app(true, {}, lines);
+  instance.setErrorHandler((_error, _request, reply) => reply.code(500).send("not reached"));
+  const schema = { response: { "4xx": { type: "object", properties: {} } } };
+  instance.get("/strict", { config: { auth: "authenticated" }, schema }, async () => "");
+  for (const method of ["GET", "HEAD"] as const) {
+    const answer = await instance.inject({ url: "/strict", method, headers: { authorization: "Bearer x" } });
+    expect(answer.statusCode).toBe(401);
+    expect(answer.headers).toMatchObject({
+      "cache-control": "no-store",
+      "content-type": "application/json; charset=utf-8",
+    });
+    const message = "The access token was not issued here, is malformed or has been revoked.";
+    if (method === "GET")
+      expect(answer.json()).toEqual({ success: false, message, error: { code: "token_invalid" } });
+    else expect(answer.body).toBe("");
+  }
+  expect(lines.map((line) => JSON.parse(line))).toEqual([
+    expect.objectContaining({ level: 30, errorCode: "token_invalid" }),
+    expect.objectContaining({ level: 30, errorCode: "token_invalid" }),
+  ]);
+});
+
+test("with onRefusal next the error handler of the application answers, and keeps the headers", async () => {
+  const instance = await app(true, { onRefusal: "next" });
+  const answer = await instance.inject({ url: "/any", headers: { authorization: "Bearer unknowable" } });
+  expect(answer.json()).toMatchObject({ statusCode: 503, code: "service_unavailable" });
+  expect(answer.headers).toMatchObject({ "retry-after": "2", "cache-control": "no-store" });
 });
 
 test("too many attempts are answered with the time to wait, in whole seconds", async () => {
@@ -169,7 +205,7 @@ test("a route demands a level and a recent proof of it, by the challenge of RFC 
     instance.inject({ url: "/pay", headers: { authorization: `Bearer ${token}` } });
   for (const token of ["low", "old"]) {
     const answer = await call(token);
-    expect([answer.statusCode, answer.json().code]).toEqual([401, "step_up_required"]);
+    expect([answer.statusCode, answer.json().error.code]).toEqual([401, "step_up_required"]);
     expect(answer.headers["www-authenticate"]).toBe(
       'Bearer error="insufficient_user_authentication", acr_values="urn:gatehouse:acr:2", max_age=300',
     );
@@ -206,7 +242,10 @@ test("where no proofs are checked, DPoP is another scheme", async () => {
   const instance = await app(false);
   for (const authorization of ["DPoP bound", "DPoP user", "DPoP"]) {
     const answer = await instance.inject({ url: "/any", headers: { authorization } });
-    expect([answer.json().code, answer.headers["www-authenticate"]]).toEqual(["token_missing", "Bearer"]);
+    expect([answer.json().error.code, answer.headers["www-authenticate"]]).toEqual([
+      "token_missing",
+      "Bearer",
+    ]);
   }
   expect(addresses).toEqual([]);
 });

@@ -3,7 +3,7 @@ import fastifyPlugin from "fastify-plugin";
 import { type AssuranceDemand, assertAssured } from "./assurance.ts";
 import { authorizationsOf, verifyAuthorization } from "./bearer-token.ts";
 import { clientAddress } from "./client-address.ts";
-import { toHttpRefusal } from "./http-refusal.ts";
+import { httpRefusal, type OnRefusal, REFUSAL_TYPE, withStatus } from "./http-refusal.ts";
 import type { Principal, RequestVerifier } from "./principal.ts";
 import { assertAllowed, type RouteAuth } from "./route-auth.ts";
 
@@ -27,6 +27,8 @@ export interface BearerAuthOptions {
    * which goes by `trustProxy`, unless it is of a private network.
    */
   clientIp?: (request: FastifyRequest) => string | undefined;
+  /** Default `answer`. `next`: the error handler gets the error, with its `statusCode`, and the headers are set. */
+  onRefusal?: OnRefusal;
 }
 
 /**
@@ -35,7 +37,7 @@ export interface BearerAuthOptions {
  * @see RFC 6750 §3, RFC 9470 §3.
  */
 export const fastifyBearerAuth = fastifyPlugin<BearerAuthOptions>(
-  async (app, { verifier, clientIp = ({ ip }) => clientAddress(ip) }) => {
+  async (app, { verifier, clientIp = ({ ip }) => clientAddress(ip), onRefusal = "answer" }) => {
     app.decorateRequest("principal", null);
     app.addHook("onRoute", ({ method, url, config }) => {
       if (config?.auth === undefined) throw new Error(`${method} ${url} has no config.auth`);
@@ -51,7 +53,12 @@ export const fastifyBearerAuth = fastifyPlugin<BearerAuthOptions>(
         assertAllowed(auth, request.principal);
         assertAssured(assurance, request.principal, verifier.nowMs());
       } catch (error) {
-        throw toHttpRefusal(error, request.headers.authorization, (name, value) => reply.header(name, value));
+        const refusal = httpRefusal(error, request.headers.authorization);
+        if (refusal === undefined) throw error;
+        for (const [name, value] of refusal.headers) reply.header(name, value);
+        if (onRefusal === "next") throw withStatus(error, refusal);
+        request.log.info({ errorCode: refusal.code }, "call refused");
+        return reply.code(refusal.statusCode).header("content-type", REFUSAL_TYPE).send(refusal.body);
       }
     });
   },

@@ -1,8 +1,20 @@
-import { DomainError, type ErrorCode } from "#kit/values/errors.ts";
+import { DomainError, ERROR_CATALOGUE, type ErrorCode } from "#kit/values/errors.ts";
 import { stepUpChallenge, stepUpDemandOf } from "./assurance.ts";
 import { schemeOf } from "./bearer-token.ts";
 
-/** For applications without their own error handler. */
+/** Who answers a refused call: the adapter, as the gateway does, or the application's own error handler. */
+export type OnRefusal = "answer" | "next";
+
+export const REFUSAL_TYPE = "application/json; charset=utf-8";
+
+export interface HttpRefusal {
+  statusCode: number;
+  code: ErrorCode;
+  headers: ReadonlyMap<string, string>;
+  /** JSON, in bytes: frameworks then add nothing to the media type, and no schema of theirs takes members away. */
+  body: Buffer;
+}
+
 const STATUS: Partial<Record<ErrorCode, number>> = {
   token_missing: 401,
   token_invalid: 401,
@@ -15,21 +27,30 @@ const STATUS: Partial<Record<ErrorCode, number>> = {
   too_many_requests: 429,
   service_unavailable: 503,
 };
+const RETRY_LATER: ReadonlySet<number> = new Set([429, 503]);
+const DEFAULT_RETRY_MS = 1_000;
 
 /**
- * Gives a refusal the status that frameworks read off an error, and the answer its headers. Any other error stays as it is.
+ * The answer to a refused call. Undefined for any other error, which is a defect.
  * @see RFC 6750 §3, RFC 9449 §7.1, RFC 9470 §3.
  */
-export function toHttpRefusal(
-  error: unknown,
-  authorization: string | undefined,
-  setHeader: (name: string, value: string) => void,
-): unknown {
-  if (!(error instanceof DomainError)) return error;
-  const statusCode = STATUS[error.code] ?? 500;
-  if (statusCode === 401) setHeader("www-authenticate", challengeOf(error, schemeOf(authorization)));
-  if (error.retryAfterMs !== undefined) setHeader("retry-after", `${Math.ceil(error.retryAfterMs / 1_000)}`);
-  return Object.assign(error, { statusCode });
+export function httpRefusal(error: unknown, authorization: string | undefined): HttpRefusal | undefined {
+  const statusCode = error instanceof DomainError ? STATUS[error.code] : undefined;
+  if (!(error instanceof DomainError) || statusCode === undefined) return undefined;
+  const { code, details, retryAfterMs = DEFAULT_RETRY_MS } = error;
+  // The message of a 503 may name what is away.
+  const message = statusCode >= 500 ? ERROR_CATALOGUE[code] : error.message;
+  const body = { success: false, message, error: { code, ...(details && { details }) } };
+  const headers = new Map([["cache-control", "no-store"]]);
+  if (statusCode === 401) headers.set("www-authenticate", challengeOf(error, schemeOf(authorization)));
+  if (RETRY_LATER.has(statusCode))
+    headers.set("retry-after", `${Math.max(1, Math.ceil(retryAfterMs / 1_000))}`);
+  return { statusCode, code, headers, body: Buffer.from(JSON.stringify(body)) };
+}
+
+/** The error for an error handler, which frameworks answer with the status that it has. */
+export function withStatus(error: unknown, { statusCode }: HttpRefusal): unknown {
+  return Object.assign(error as DomainError, { statusCode });
 }
 
 function challengeOf(error: DomainError, scheme: "Bearer" | "DPoP"): string {

@@ -6,7 +6,7 @@ export type Role = string;
 
 export interface Principal {
   kind: "user" | "client";
-  /** Of a client: its id. */
+  /** Empty for clients: what a program makes is no user's. */
   userId: string;
   /** Of a client: its credential's id. */
   sessionId: string;
@@ -14,8 +14,8 @@ export interface Principal {
   role: Role;
   /** Empty for users. */
   clientId: string;
-  /** Permissions that a client was granted. Absent for users. */
-  scopes?: readonly string[] | undefined;
+  /** Permissions that a client was granted. Empty for users. */
+  scopes: readonly string[];
   tokenId: string;
   /** `tokenId` of the token that this one was exchanged for, and whose revocation ends it. Absent for others. */
   originTokenId?: string | undefined;
@@ -43,7 +43,16 @@ export type Verification =
       subject?: Subject | undefined;
     };
 
-export type Subject = Pick<Principal, "userId" | "sessionId" | "role" | "scopes">;
+export type Subject = Pick<Principal, "kind" | "userId" | "clientId" | "sessionId" | "role" | "scopes">;
+
+/** The user's id, or the client's: for limits and logs, where each counts for itself. */
+export function callerIdOf({
+  kind,
+  userId,
+  clientId,
+}: Pick<Subject, "kind" | "userId" | "clientId">): string {
+  return kind === "client" ? clientId : userId;
+}
 
 export interface TokenVerifier {
   /** @throws {DomainError} `service_unavailable` without a certain verdict, or `too_many_requests`. */

@@ -213,6 +213,18 @@ test("rules hold for the stream that sent them, and only while it is fresh", () 
   expect(watch.rules).toBeUndefined();
 });
 
+test("a stream is silent two seconds after its last message, whatever that said, and after the start", () => {
+  const { watch, send } = open();
+  for (let messages = 0; messages < 2; messages += 1) {
+    vi.advanceTimersByTime(2_000);
+    expect(watch.isSilent).toBe(false);
+    vi.advanceTimersByTime(60);
+    expect(watch.isSilent).toBe(true);
+    send({ caughtUp: false });
+    expect(watch.isSilent).toBe(false);
+  }
+});
+
 test("readAgain() resolves after a read that began later, or reports that there was none", async () => {
   const { watch, send } = open();
   send();

@@ -35,7 +35,7 @@ export const MAX_KEEP_MS = 3_610_000;
 const RECONNECT_MIN_MS = 50;
 const RECONNECT_MAX_MS = 1_000;
 /** Several server heartbeats (500 ms). */
-const SILENCE_MS = 2_000;
+export const SILENCE_MS = 2_000;
 const HEARTBEAT_MS = 500;
 /** A slow connection start counts as lag for the life of a stream. */
 const MAX_MESSAGE_AGE_MS = 2_000;
@@ -52,6 +52,8 @@ export class RevocationWatch {
   /** A lower bound, by the monotonic clock. */
   #readAtMs = Number.NEGATIVE_INFINITY;
   #heardAtWallMs = 0;
+  /** Of the newest message, whatever it says; before the first one, of the start. */
+  #messageAtMs = performance.now();
   #serverReadAtMs: number | undefined;
   #isIncomplete = false;
   #isClosed = false;
@@ -79,6 +81,11 @@ export class RevocationWatch {
     if (this.lagMs > STALE_AFTER_MS) return false;
     // The monotonic clock stops during a suspend.
     return Date.now() - this.#heardAtWallMs <= STALE_AFTER_MS + WALL_CLOCK_ROOM_MS;
+  }
+
+  /** Whether the stream has said nothing for two seconds. Shorter pauses are those of a slow service, or of a restart. */
+  get isSilent(): boolean {
+    return performance.now() - this.#messageAtMs > SILENCE_MS;
   }
 
   get lagMs(): number {
@@ -145,6 +152,7 @@ export class RevocationWatch {
     this.#watchSilence(reopen);
     stream.on("data", (message: WatchRevocationsResponse) => {
       if (hasEnded) return;
+      this.#messageAtMs = performance.now();
       if (!this.#apply(message)) {
         reopen();
         return;

@@ -13,7 +13,7 @@ export type RouteAuth =
 /** Users by their role, clients by their scopes: a client has no account of a user. @throws {DomainError} `forbidden`. */
 export function assertAllowed(
   auth: Exclude<RouteAuth, "public"> | undefined,
-  { kind, role, scopes = [] }: Pick<Principal, "kind" | "role" | "scopes">,
+  { kind, role, scopes }: Pick<Principal, "kind" | "role" | "scopes">,
 ): void {
   if (kind === "client") {
     const wanted = typeof auth === "object" ? (auth.scopes ?? []) : [];

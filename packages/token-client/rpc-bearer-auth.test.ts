@@ -24,6 +24,7 @@ const user: Verification = {
     keyId: "k",
     kind: "user",
     clientId: "",
+    scopes: [],
     amr: ["pwd"],
     acr: 1,
     authTime: at,

@@ -192,7 +192,7 @@ test("an answer with a role is a principal with it", async () => {
   answer = () => active({ role: "SUPPORT", expiresAt });
   expect(await verifier.verify(tokenOf(), undefined)).toEqual({
     kind: "active",
-    principal: { ...principal(), kind: "user", clientId: "", role: "SUPPORT", acr: 1, expiresAt },
+    principal: { ...principal(), kind: "user", clientId: "", scopes: [], role: "SUPPORT", acr: 1, expiresAt },
   });
 });
 
@@ -273,7 +273,7 @@ test("a client is a principal without a role, with its scopes", async () => {
     principal: {
       kind: "client",
       role: "",
-      userId: "c",
+      userId: "",
       clientId: "c",
       scopes: ["a:read"],
       sessionId: "s",
@@ -357,7 +357,7 @@ test.each([
     const refusal = {
       kind: "inactive",
       reason: expected,
-      subject: { userId: "u", sessionId: "s", role: "ADMIN" },
+      subject: { kind: "user", userId: "u", clientId: "", sessionId: "s", role: "ADMIN", scopes: [] },
     };
     expect(await verifier.verify(token, undefined)).toEqual(refusal);
     expect(verifier.verify(token, undefined)).toEqual(refusal);
@@ -405,7 +405,7 @@ test("a session refused here is refused with its subject, also during a call", a
   const refusal = {
     kind: "inactive",
     reason: "revoked",
-    subject: { userId: "u", sessionId: "s", role: "ADMIN" },
+    subject: { kind: "user", userId: "u", clientId: "", sessionId: "s", role: "ADMIN", scopes: [] },
   };
   expect(verifier.verify(known, undefined)).toEqual(refusal);
   expect(await underWay).toEqual(refusal);

@@ -1,3 +1,4 @@
+import { connectivityState } from "@grpc/grpc-js";
 import { LRUCache } from "lru-cache";
 import { newCallContext } from "#kit/rpc/call-context.ts";
 import { callUnary, createRpcClient } from "#kit/rpc/rpc-client.ts";
@@ -24,7 +25,13 @@ import type {
   TokenVerifier as Verifier,
 } from "./principal.ts";
 import { RevocationSet } from "./revocation-set.ts";
-import { KEY_WAIT_MS, MAX_KEEP_MS, RevocationWatch, type VerifierLogger } from "./revocation-watch.ts";
+import {
+  KEY_WAIT_MS,
+  MAX_KEEP_MS,
+  RevocationWatch,
+  SILENCE_MS,
+  type VerifierLogger,
+} from "./revocation-watch.ts";
 import { isForged, type Screening, screenToken } from "./token-rules.ts";
 
 /** Of `packages/service-kit/telemetry/metrics.ts`, or of anything that counts. */
@@ -112,6 +119,7 @@ export class TokenVerifier implements Verifier, RequestVerifier {
       service: "token-service",
       certificate,
       idempotentMethods: ["gatehouse.token.v1.TokenService/VerifyToken"],
+      deadAfterMs: SILENCE_MS,
     });
     this.#revoked = revoked;
     this.#client = client;
@@ -197,6 +205,7 @@ export class TokenVerifier implements Verifier, RequestVerifier {
   async #awaitKey(token: string, clientIp: string | undefined): Promise<Verification> {
     const place = this.#keyWaits.enter(clientIp);
     try {
+      this.#assertConnected();
       if (!(await this.#watch.readAgain(KEY_WAIT_MS))) throw new DomainError("service_unavailable");
     } finally {
       place.leave();
@@ -216,7 +225,6 @@ export class TokenVerifier implements Verifier, RequestVerifier {
       this.#refused.set(token, INVALID);
       return INVALID;
     }
-    this.#lookups.service.inc();
     const call = this.#ask(token, place).finally(() => {
       place.leave();
       this.#asking.delete(token);
@@ -253,6 +261,8 @@ export class TokenVerifier implements Verifier, RequestVerifier {
 
   async #call(token: string, audience: string | undefined): Promise<VerifyTokenResponse> {
     const client = this.#client;
+    this.#assertConnected();
+    this.#lookups.service.inc();
     const context = newCallContext({ budgetMs: this.#options.callTimeoutMs ?? DEFAULT_CALL_TIMEOUT_MS });
     const request = { token, acceptsBound: this.acceptsBound, audience };
     try {
@@ -265,6 +275,17 @@ export class TokenVerifier implements Verifier, RequestVerifier {
         ...(retryAfterMs !== undefined && { retryAfterMs }),
       });
     }
+  }
+
+  /**
+   * Without it each request would wait for its deadline. The stream goes on to try; while its opening lasts, calls wait for the
+   * connection. One connection of several replicas is enough.
+   * @throws {DomainError} `service_unavailable` without a connection, once the stream has been silent.
+   */
+  #assertConnected(): void {
+    const isConnected = this.#client.getChannel().getConnectivityState(false) === connectivityState.READY;
+    if (this.#watch.isSilent && !isConnected)
+      throw new DomainError("service_unavailable", "token-service is silent");
   }
 
   /** Undefined: the issuer. */
@@ -301,12 +322,9 @@ function measureLag(metrics: VerifierMetrics, watch: RevocationWatch): void {
   );
 }
 
-function revokedFor({ userId, sessionId, role, scopes }: Principal): Verification {
-  return {
-    kind: "inactive",
-    reason: "revoked",
-    subject: { userId, sessionId, role, ...(scopes && { scopes }) },
-  };
+function revokedFor({ kind, userId, clientId, sessionId, role, scopes }: Principal): Verification {
+  const subject = { kind, userId, clientId, sessionId, role, scopes };
+  return { kind: "inactive", reason: "revoked", subject };
 }
 
 /** Requires a checked signature. */
@@ -314,10 +332,11 @@ function signedSubject(token: string): Subject | undefined {
   const jws = parseCompactJws(token);
   if (typeof jws === "string") return undefined;
   const { sub, sid, role = "", client_id: clientId } = jws.payload;
-  const isKnown = isRoleName(role) || (role === "" && clientId === sub);
-  return typeof sub === "string" && typeof sid === "string" && isKnown
-    ? { userId: sub, sessionId: sid, role }
-    : undefined;
+  if (typeof sub !== "string" || typeof sid !== "string" || typeof role !== "string") return undefined;
+  const common = { sessionId: sid, role, scopes: [] };
+  if (isRoleName(role)) return { ...common, kind: "user", userId: sub, clientId: "" };
+  const isClient = role === "" && clientId === sub;
+  return isClient ? { ...common, kind: "client", userId: "", clientId: sub } : undefined;
 }
 
 interface KnownToken {
@@ -368,13 +387,14 @@ function decodePrincipal(message: PrincipalMessage): Principal | undefined {
   const { clientId, scopes, role, amr, authTime, issuedAt, expiresAt } = message;
   const isNamed = userId !== "" && sessionId !== "" && tokenId !== "";
   if (!isNamed || issuedAt === undefined || expiresAt === undefined) return undefined;
-  const common = { userId, sessionId, tokenId, originTokenId, keyId, originKeyId, issuedAt, expiresAt };
+  const common = { sessionId, tokenId, originTokenId, keyId, originKeyId, issuedAt, expiresAt };
   if (kind === PrincipalKind.CLIENT) {
     if (clientId !== userId || scopes.length === 0) return undefined;
-    return { ...common, kind: "client", clientId, scopes, role: "", amr: [], acr: 1, authTime: issuedAt };
+    const client = { kind: "client", userId: "", clientId, scopes, role: "" } as const;
+    return { ...common, ...client, amr: [], acr: 1, authTime: issuedAt };
   }
   const acr = parseAcr(message.acr);
   const isUser = kind === PrincipalKind.USER && keyId !== "" && isRoleName(role);
   if (!isUser || authTime === undefined || acr === undefined) return undefined;
-  return { ...common, kind: "user", clientId: "", role, amr, acr, authTime };
+  return { ...common, kind: "user", userId, clientId: "", scopes: [], role, amr, acr, authTime };
 }

@@ -12,6 +12,7 @@ function active(userId: string, role: Role): Verification {
     principal: {
       kind: "user",
       clientId: "",
+      scopes: [],
       userId,
       role,
       sessionId: "s",
@@ -37,7 +38,10 @@ const VERDICTS: Record<string, Verification> = {
 function client(scopes: string[]): Verification {
   const verdict = active("shop", "");
   if (verdict.kind !== "active") throw new Error("not active");
-  return { ...verdict, principal: { ...verdict.principal, kind: "client", clientId: "shop", scopes } };
+  return {
+    ...verdict,
+    principal: { ...verdict.principal, kind: "client", userId: "", clientId: "shop", scopes },
+  };
 }
 
 async function service(isDraining = () => false) {

@@ -6,7 +6,7 @@ import { DomainError } from "#kit/values/errors.ts";
 import { fieldProblems } from "#kit/values/field-problems.ts";
 import { parseStrictJson } from "#kit/values/strict-json.ts";
 import { fastifyBearerAuth, principalIn } from "#token-client/fastify-bearer-auth.ts";
-import type { RequestVerifier } from "#token-client/principal.ts";
+import type { Principal, RequestVerifier } from "#token-client/principal.ts";
 import type { RouteAuth } from "#token-client/route-auth.ts";
 import { failure, success } from "./answers.ts";
 import {
@@ -35,6 +35,11 @@ const PAYERS: RouteAuth = { roles: ["USER", "ADMIN"] };
 const READERS: RouteAuth = { ...PAYERS, scopes: ["payments:read"] };
 const WRITERS: RouteAuth = { ...PAYERS, scopes: ["payments:write"] };
 const ADMINS: RouteAuth = { roles: ["ADMIN"] };
+
+/** A program owns what it has ordered: its principal names no user. */
+function ownerOf({ kind, userId, clientId }: Principal): string {
+  return kind === "client" ? clientId : userId;
+}
 
 /** An example of an upstream that verifies tokens itself. */
 export async function buildPaymentsApp({
@@ -75,16 +80,16 @@ export async function buildPaymentsApp({
     if (isDraining()) reply.header("connection", "close");
   });
 
-  await app.register(fastifyBearerAuth, { verifier });
+  await app.register(fastifyBearerAuth, { verifier, onRefusal: "next" });
 
   app.get("/payments", { config: { auth: READERS } }, async (request) => {
-    const { userId, role } = principalIn(request);
-    const payments = role === "ADMIN" ? store.list() : store.list(userId);
+    const principal = principalIn(request);
+    const payments = principal.role === "ADMIN" ? store.list() : store.list(ownerOf(principal));
     return success({ payments }, "Payments, newest first.");
   });
 
   app.post("/payments", { config: { auth: WRITERS } }, async (request, reply) => {
-    const { userId } = principalIn(request);
+    const userId = ownerOf(principalIn(request));
     const order = inputAs(PaymentOrder, request.body, "body");
     if (order.amount > MAX_TO_ANYBODY_MINOR && !store.payees(userId).has(order.payee)) throw unknownPayee();
     const key = inputAs(IdempotencyKey.optional(), request.headers["idempotency-key"], "Idempotency-Key");
@@ -101,10 +106,10 @@ export async function buildPaymentsApp({
   });
 
   app.get<{ Params: { id: string } }>("/payments/:id", { config: { auth: READERS } }, async (request) => {
-    const { userId, role } = principalIn(request);
+    const principal = principalIn(request);
     const payment = store.find(request.params.id);
     // The existence of other users' payments is not revealed.
-    if (payment === undefined || (role !== "ADMIN" && payment.userId !== userId))
+    if (payment === undefined || (principal.role !== "ADMIN" && payment.userId !== ownerOf(principal)))
       throw new DomainError("not_found");
     return success({ payment }, "The payment.");
   });

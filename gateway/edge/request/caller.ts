@@ -1,7 +1,8 @@
 import { isIP } from "node:net";
 import type { FastifyRequest } from "fastify";
+import type { Actor } from "#kit/rpc/call-context.ts";
 import { acrOf } from "#token-client/assurance.ts";
-import type { Principal } from "#token-client/principal.ts";
+import { callerIdOf, type Principal, type Subject } from "#token-client/principal.ts";
 import { withoutPort } from "./trusted-proxies.ts";
 
 const MAPPED_IPV4 = /^::ffff:(?=\d+\.\d+\.\d+\.\d+$)/i;
@@ -20,6 +21,12 @@ export function plainAddress(entry: string): string {
 
 export function clientOf(request: FastifyRequest): { clientIp: string; userAgent: string } {
   return { clientIp: clientIp(request), userAgent: userAgent(request) };
+}
+
+/** For the services behind the gateway, and for the audit log. */
+export function actorOf(subject: Subject): Actor {
+  const { kind, role, sessionId, scopes } = subject;
+  return { userId: callerIdOf(subject), role, sessionId, ...(kind === "client" && { scopes }) };
 }
 
 /** @throws on a public route. */

@@ -26,6 +26,8 @@ export interface RpcClientOptions {
   certificate: ProcessCertificate;
   /** Retried once, only on UNAVAILABLE, at most {@link MAX_RETRIES} at once and then within 10 % of the calls (gRFC A6). */
   idempotentMethods?: readonly string[];
+  /** A peer that sends nothing for so long, not even to a ping, is left. Default 5,000. */
+  deadAfterMs?: number;
 }
 
 /** Of all clients of an address. As many as may be under way at a replica that is killed. */
@@ -78,12 +80,13 @@ limitConnectTime();
 /** Connects on demand to all addresses, with mutual TLS. */
 export function createRpcClient<C extends Client>(clientClass: ClientClass<C>, options: RpcClientOptions): C {
   const credentials = channelCredentials(options.certificate, options.service);
+  const { deadAfterMs = 5_000 } = options;
   return new clientClass(`${REPLICAS_SCHEME}:${options.address}`, credentials, {
     "grpc.service_config": JSON.stringify(serviceConfig(options.idempotentMethods ?? [])),
     "grpc.service_config_disable_resolution": 1,
-    // Detects a dead peer within five seconds.
-    "grpc.keepalive_time_ms": 2_000,
-    "grpc.keepalive_timeout_ms": 3_000,
+    // A process that stands still for a while must not take its peers for dead: the wait is the longer part.
+    "grpc.keepalive_time_ms": deadAfterMs / 4,
+    "grpc.keepalive_timeout_ms": (deadAfterMs / 4) * 3,
     "grpc.dns_min_time_between_resolutions_ms": 1_000,
     "grpc.initial_reconnect_backoff_ms": 100,
     "grpc.max_reconnect_backoff_ms": 1_000,
