@@ -8,20 +8,20 @@ import (
 	tokenv1 "gatehouse.example/gatehouse/internal/gen/gatehouse/tokenclient/v1"
 )
 
-// Level says how the user of a session authenticated.
-type Level int
+// AssuranceLevel says how the user of a session authenticated.
+type AssuranceLevel int
 
 const (
-	OneFactor  Level = 1 // a password, or a login at an identity provider
-	TwoFactors Level = 2 // one factor, and TOTP or a recovery code
-	Passkey    Level = 3 // a passkey with user verification
+	OneFactor  AssuranceLevel = 1 // a password, or a login at an identity provider
+	TwoFactors AssuranceLevel = 2 // one factor, and TOTP or a recovery code
+	Passkey    AssuranceLevel = 3 // a passkey with user verification
 )
 
 const acrPrefix = "urn:gatehouse:acr:"
 
 // levelOf reads `acr`. An unknown level means "deny".
-func levelOf(message *tokenv1.Principal) (Level, bool) {
-	for _, level := range []Level{OneFactor, TwoFactors, Passkey} {
+func levelOf(message *tokenv1.Principal) (AssuranceLevel, bool) {
+	for _, level := range []AssuranceLevel{OneFactor, TwoFactors, Passkey} {
 		if message.GetAcr() == fmt.Sprint(acrPrefix, int(level)) {
 			return level, true
 		}
@@ -29,15 +29,15 @@ func levelOf(message *tokenv1.Principal) (Level, bool) {
 	return 0, false
 }
 
-// Demand is what a handler asks of the session.
-type Demand struct {
-	ACR    Level
+// AssuranceDemand is what a handler asks of the session.
+type AssuranceDemand struct {
+	ACR    AssuranceLevel
 	MaxAge *time.Duration // of the last proof of the session's level; nil: any
 }
 
 // IsMet decides from the principal alone. Now is Verifier.Now, the time of token-service: this machine's clock may be wrong.
 // A client, which has no session to step up, meets none.
-func (demand Demand) IsMet(principal Principal, now time.Time) bool {
+func (demand AssuranceDemand) IsMet(principal Principal, now time.Time) bool {
 	if principal.Kind == KindClient || principal.ACR < demand.ACR {
 		return false
 	}
@@ -46,7 +46,7 @@ func (demand Demand) IsMet(principal Principal, now time.Time) bool {
 }
 
 // Challenge is the WWW-Authenticate of a refusal (RFC 9470 §3).
-func (demand Demand) Challenge() string {
+func (demand AssuranceDemand) Challenge() string {
 	challenge := fmt.Sprintf(`Bearer error="insufficient_user_authentication", acr_values="%s%d"`, acrPrefix, demand.ACR)
 	if demand.MaxAge == nil {
 		return challenge
@@ -55,7 +55,7 @@ func (demand Demand) Challenge() string {
 }
 
 // details say what a client has to prove, and how: the methods in the order in which it should offer them.
-func (demand Demand) details(current Level) map[string]any {
+func (demand AssuranceDemand) details(current AssuranceLevel) map[string]any {
 	methods := []string{"passkey"}
 	// A lower proof does not make a higher level fresh.
 	if target := max(demand.ACR, current); target <= OneFactor {
@@ -72,20 +72,20 @@ func (demand Demand) details(current Level) map[string]any {
 
 // RequireAssurance lets only sessions through that meet the demand. Others get 401 step_up_required, and
 // clients 403 user_required. It belongs inside RequireBearer.
-func RequireAssurance(demand Demand, next http.Handler) http.Handler {
+func RequireAssurance(demand AssuranceDemand, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
 		admission, isKnown := admissionIn(request.Context())
 		if !isKnown {
-			refuse(response, http.StatusUnauthorized, "token_missing", "Bearer", nil)
+			refuse(response, http.StatusUnauthorized, codeMissing, "Bearer", nil)
 			return
 		}
 		principal := admission.principal
 		if principal.Kind == KindClient {
-			refuse(response, http.StatusForbidden, "user_required", "", nil)
+			refuse(response, http.StatusForbidden, codeUser, "", nil)
 			return
 		}
 		if !demand.IsMet(principal, admission.at) {
-			refuse(response, http.StatusUnauthorized, "step_up_required", demand.Challenge(), demand.details(principal.ACR))
+			refuse(response, http.StatusUnauthorized, codeStepUp, demand.Challenge(), demand.details(principal.ACR))
 			return
 		}
 		next.ServeHTTP(response, request)

@@ -17,7 +17,7 @@ func TestTheLevelOfAnAnswer(t *testing.T) {
 	for _, row := range []struct {
 		acr   string
 		amr   []string
-		level Level
+		level AssuranceLevel
 		err   error
 	}{
 		{"urn:gatehouse:acr:1", []string{"pwd"}, OneFactor, nil},
@@ -41,23 +41,23 @@ func TestTheLevelOfAnAnswer(t *testing.T) {
 func TestADemand(t *testing.T) {
 	now := time.Now()
 	for _, row := range []struct {
-		demand Demand
-		acr    Level
+		demand AssuranceDemand
+		acr    AssuranceLevel
 		age    time.Duration
 		isMet  bool
 	}{
-		{Demand{}, OneFactor, 24 * time.Hour, true},
-		{Demand{ACR: TwoFactors}, OneFactor, 0, false},
-		{Demand{ACR: TwoFactors}, TwoFactors, 24 * time.Hour, true},
-		{Demand{ACR: TwoFactors}, Passkey, 24 * time.Hour, true},
-		{Demand{ACR: Passkey}, TwoFactors, 0, false},
-		{Demand{ACR: TwoFactors, MaxAge: new(5 * time.Minute)}, TwoFactors, 5 * time.Minute, true},
-		{Demand{ACR: TwoFactors, MaxAge: new(5 * time.Minute)}, TwoFactors, 5*time.Minute + 1, false},
-		{Demand{ACR: TwoFactors, MaxAge: new(5 * time.Minute)}, OneFactor, 0, false},
-		{Demand{ACR: OneFactor, MaxAge: new(time.Duration(0))}, OneFactor, 0, true},
-		{Demand{ACR: OneFactor, MaxAge: new(time.Duration(0))}, OneFactor, time.Second, false},
-		{Demand{ACR: OneFactor, MaxAge: new(time.Hour)}, OneFactor, -clockSkew, true},
-		{Demand{ACR: OneFactor, MaxAge: new(time.Hour)}, OneFactor, -clockSkew - 1, false},
+		{AssuranceDemand{}, OneFactor, 24 * time.Hour, true},
+		{AssuranceDemand{ACR: TwoFactors}, OneFactor, 0, false},
+		{AssuranceDemand{ACR: TwoFactors}, TwoFactors, 24 * time.Hour, true},
+		{AssuranceDemand{ACR: TwoFactors}, Passkey, 24 * time.Hour, true},
+		{AssuranceDemand{ACR: Passkey}, TwoFactors, 0, false},
+		{AssuranceDemand{ACR: TwoFactors, MaxAge: new(5 * time.Minute)}, TwoFactors, 5 * time.Minute, true},
+		{AssuranceDemand{ACR: TwoFactors, MaxAge: new(5 * time.Minute)}, TwoFactors, 5*time.Minute + 1, false},
+		{AssuranceDemand{ACR: TwoFactors, MaxAge: new(5 * time.Minute)}, OneFactor, 0, false},
+		{AssuranceDemand{ACR: OneFactor, MaxAge: new(time.Duration(0))}, OneFactor, 0, true},
+		{AssuranceDemand{ACR: OneFactor, MaxAge: new(time.Duration(0))}, OneFactor, time.Second, false},
+		{AssuranceDemand{ACR: OneFactor, MaxAge: new(time.Hour)}, OneFactor, -clockSkew, true},
+		{AssuranceDemand{ACR: OneFactor, MaxAge: new(time.Hour)}, OneFactor, -clockSkew - 1, false},
 	} {
 		principal := Principal{ACR: row.acr, AuthTime: now.Add(-row.age)}
 		if row.demand.IsMet(principal, now) != row.isMet {
@@ -68,7 +68,7 @@ func TestADemand(t *testing.T) {
 
 func TestAHandlerDemandsALevel(t *testing.T) {
 	verifier, fake, _ := start(t)
-	demand := Demand{ACR: TwoFactors, MaxAge: new(5 * time.Minute)}
+	demand := AssuranceDemand{ACR: TwoFactors, MaxAge: new(5 * time.Minute)}
 	reached := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	call := func(handler http.Handler, token string) *httptest.ResponseRecorder {
 		request := httptest.NewRequest(http.MethodPost, "/", nil)
@@ -116,7 +116,7 @@ func TestAHandlerDemandsALevel(t *testing.T) {
 
 func TestTheMethodsOfAStepUp(t *testing.T) {
 	for _, row := range []struct {
-		wanted, current Level
+		wanted, current AssuranceLevel
 		methods         []string
 	}{
 		{OneFactor, OneFactor, []string{"passkey", "totp", "recovery_code", "password"}},
@@ -125,7 +125,7 @@ func TestTheMethodsOfAStepUp(t *testing.T) {
 		{OneFactor, Passkey, []string{"passkey"}},
 		{Passkey, OneFactor, []string{"passkey"}},
 	} {
-		details := Demand{ACR: row.wanted}.details(row.current)
+		details := AssuranceDemand{ACR: row.wanted}.details(row.current)
 		if _, hasAge := details["maxAgeSeconds"]; hasAge || !slices.Equal(details["methods"].([]string), row.methods) {
 			t.Error(row, details)
 		}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Auth says who may call a route or a method. The zero value admits nobody.
-type Auth struct {
+// RouteAuth says who may call a route or a method. The zero value admits nobody.
+type RouteAuth struct {
 	AnyUser bool     // users of every role; no client
 	Roles   []Role   // users with one of these
 	Scopes  []string // clients with all of these; without any, no client
@@ -18,10 +18,10 @@ type Auth struct {
 }
 
 // Authenticated admits every user.
-var Authenticated = Auth{AnyUser: true}
+var Authenticated = RouteAuth{AnyUser: true}
 
 // Admits says whether the principal may call. Users go by their role, clients by their scopes.
-func (auth Auth) Admits(principal Principal) bool {
+func (auth RouteAuth) Admits(principal Principal) bool {
 	if principal.Kind == KindClient {
 		isGranted := func(scope string) bool { return slices.Contains(principal.Scopes, scope) }
 		return len(auth.Scopes) > 0 && !slices.ContainsFunc(auth.Scopes, func(scope string) bool { return !isGranted(scope) })
@@ -40,6 +40,8 @@ const (
 	codeInvalid     = "token_invalid"
 	codeExpired     = "token_expired"
 	codeForbidden   = "forbidden"
+	codeStepUp      = "step_up_required"
+	codeUser        = "user_required"
 	codeUnavailable = "service_unavailable"
 )
 
@@ -67,7 +69,7 @@ var (
 )
 
 // admit takes all values of the header or of the metadata `authorization` (RFC 6750 §2.1). Of several nobody knows which counts.
-func (v *Verifier) admit(ctx context.Context, auth Auth, authorization []string) (Principal, error) {
+func (v *Verifier) admit(ctx context.Context, auth RouteAuth, authorization []string) (Principal, error) {
 	if !slices.ContainsFunc(authorization, bearerScheme.MatchString) {
 		return Principal{}, errMissing
 	}

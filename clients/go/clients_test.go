@@ -27,13 +27,14 @@ func answerForClient() *tokenv1.VerifyTokenResponse {
 func TestAClientIsDistinguishedFromAUser(t *testing.T) {
 	client, err := decode(answerForClient())
 	if err != nil || client.Kind != KindClient || client.ClientID != "client-1" || client.Role != "" ||
+		client.UserID != "" || client.SessionID != "" || client.CredentialID != "credential-1" ||
 		!slices.Equal(client.Scopes, []string{"payments:read"}) {
 		t.Fatal(client, err)
 	}
 	named := answerFor(time.Hour)
 	named.Principal.Role = "SUPPORT"
 	user, err := decode(named)
-	if err != nil || user.Kind != KindUser || user.Role != "SUPPORT" || user.ClientID != "" || len(user.Scopes) != 0 {
+	if err != nil || user.Kind != KindUser || user.Role != "SUPPORT" || user.ClientID != "" || user.Scopes == nil || len(user.Scopes) != 0 {
 		t.Fatal(user, err)
 	}
 }
@@ -107,10 +108,10 @@ func TestARevokedAPIKeyIsAskedForAgain(t *testing.T) {
 
 func TestAClientMeetsNoDemand(t *testing.T) {
 	client, _ := decode(answerForClient())
-	if (Demand{ACR: OneFactor, MaxAge: new(time.Hour)}).IsMet(client, time.Now()) {
+	if (AssuranceDemand{ACR: OneFactor, MaxAge: new(time.Hour)}).IsMet(client, time.Now()) {
 		t.Fatal("a client's new token passed for a fresh proof")
 	}
-	handler := RequireAssurance(Demand{ACR: OneFactor, MaxAge: new(time.Hour)}, http.NotFoundHandler())
+	handler := RequireAssurance(AssuranceDemand{ACR: OneFactor, MaxAge: new(time.Hour)}, http.NotFoundHandler())
 	request := httptest.NewRequest(http.MethodGet, "/", nil)
 	request = request.WithContext(context.WithValue(request.Context(), admissionKey{}, admission{client, time.Now()}))
 	response := httptest.NewRecorder()

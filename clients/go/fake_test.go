@@ -108,7 +108,7 @@ func startWith(t *testing.T, options Options) (*Verifier, *fakeTokenService, *cl
 	}
 	time := &clock{}
 	options.Logger = slog.New(slog.DiscardHandler)
-	verifier := newVerifier(connection, options, time.now, func() {})
+	verifier := newVerifier(connection, options, time.now, func() {}, func() bool { return true })
 	t.Cleanup(sync.OnceFunc(func() {
 		verifier.Close()
 		_ = connection.Close()

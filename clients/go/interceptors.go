@@ -12,10 +12,10 @@ import (
 
 // Methods says who may call each gRPC method, by its full name: `/orders.v1.OrderService/ListOrders`. A method that is not in it
 // is refused.
-type Methods map[string]Auth
+type Methods map[string]RouteAuth
 
 // Public admits calls without a token to a method: `/grpc.health.v1.Health/Check`, for instance.
-var Public = Auth{isPublic: true}
+var Public = RouteAuth{isPublic: true}
 
 // UnaryInterceptor lets only calls of callers through whom methods admit. PrincipalIn gives the handler who calls. Others get
 // UNAUTHENTICATED, PERMISSION_DENIED or UNAVAILABLE, with the code as the reason of a google.rpc.ErrorInfo.

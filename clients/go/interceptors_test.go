@@ -104,16 +104,16 @@ func TestUsersGoByRoleAndClientsByScope(t *testing.T) {
 	user := Principal{Kind: KindUser, Role: RoleUser, Scopes: []string{"payments:read"}}
 	client := Principal{Kind: KindClient, Scopes: []string{"payments:read", "payments:write"}}
 	for name, row := range map[string]struct {
-		auth           Auth
+		auth           RouteAuth
 		user, isClient bool
 	}{
-		"nobody":        {Auth{}, false, false},
+		"nobody":        {RouteAuth{}, false, false},
 		"every user":    {Authenticated, true, false},
-		"a role":        {Auth{Roles: []Role{RoleAdmin, RoleUser}}, true, false},
-		"another role":  {Auth{Roles: []Role{RoleAdmin}}, false, false},
-		"a scope":       {Auth{Scopes: []string{"payments:read"}}, false, true},
-		"a scope more":  {Auth{Scopes: []string{"payments:read", "refunds:write"}}, false, false},
-		"both of these": {Auth{Roles: []Role{RoleUser}, Scopes: []string{"payments:write"}}, true, true},
+		"a role":        {RouteAuth{Roles: []Role{RoleAdmin, RoleUser}}, true, false},
+		"another role":  {RouteAuth{Roles: []Role{RoleAdmin}}, false, false},
+		"a scope":       {RouteAuth{Scopes: []string{"payments:read"}}, false, true},
+		"a scope more":  {RouteAuth{Scopes: []string{"payments:read", "refunds:write"}}, false, false},
+		"both of these": {RouteAuth{Roles: []Role{RoleUser}, Scopes: []string{"payments:write"}}, true, true},
 	} {
 		if row.auth.Admits(user) != row.user || row.auth.Admits(client) != row.isClient {
 			t.Error(name)

@@ -100,6 +100,7 @@ func TestTheConnectionToAMachineThatHasStoppedIsLeft(t *testing.T) {
 	eventually(t, func() bool { return verifier.Ready() == nil })
 	<-fake.resumed
 	(<-accepted).stop()
+	eventually(t, verifier.isCutOff)
 	// A stream by the same connection would not come through.
 	eventually(t, func() bool { return len(fake.resumed) > 0 })
 }

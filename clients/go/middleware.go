@@ -7,7 +7,7 @@ import (
 
 // RequireBearer lets only requests of callers through whom auth admits. Others get 401 with the challenge of RFC 6750 §3, 403,
 // or 503 while the token's state cannot be known.
-func RequireBearer(verifier *Verifier, auth Auth, next http.Handler) http.Handler {
+func RequireBearer(verifier *Verifier, auth RouteAuth, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
 		principal, err := verifier.admit(request.Context(), auth, request.Header.Values("Authorization"))
 		switch codeOf(err) {
@@ -20,7 +20,6 @@ func RequireBearer(verifier *Verifier, auth Auth, next http.Handler) http.Handle
 		case codeForbidden:
 			refuse(response, http.StatusForbidden, codeForbidden, "", nil)
 		default:
-			response.Header().Set("Retry-After", "1")
 			refuse(response, http.StatusServiceUnavailable, codeUnavailable, "", nil)
 		}
 	})
@@ -29,7 +28,18 @@ func RequireBearer(verifier *Verifier, auth Auth, next http.Handler) http.Handle
 // PrincipalOf says who makes a request that RequireBearer let through.
 func PrincipalOf(request *http.Request) (Principal, bool) { return PrincipalIn(request.Context()) }
 
-// refuse answers with details unless they are nil.
+// messages of the refusals, as the gateway sends them.
+var messages = map[string]string{
+	codeMissing:     "The call needs an access token.",
+	codeInvalid:     "The access token was not issued here, is malformed or has been revoked.",
+	codeExpired:     "The access token has expired; refresh it.",
+	codeStepUp:      "The call needs a stronger or more recent proof of who the user is.",
+	codeForbidden:   "The caller's role, or the client's scope, does not allow this call.",
+	codeUser:        "The call needs a step-up or an approval, which only a user can give.",
+	codeUnavailable: "A part of Gatehouse is temporarily unavailable; try again.",
+}
+
+// refuse answers with a challenge, and with details, unless they are empty. To HEAD, net/http sends no body.
 func refuse(response http.ResponseWriter, status int, code, challenge string, details map[string]any) {
 	header := response.Header()
 	header.Set("Content-Type", "application/json")
@@ -37,14 +47,13 @@ func refuse(response http.ResponseWriter, status int, code, challenge string, de
 	if challenge != "" {
 		header.Set("WWW-Authenticate", challenge)
 	}
+	if status == http.StatusServiceUnavailable {
+		header.Set("Retry-After", "1")
+	}
 	failure := map[string]any{"code": code}
 	if details != nil {
 		failure["details"] = details
 	}
 	response.WriteHeader(status)
-	_ = json.NewEncoder(response).Encode(map[string]any{
-		"success": false,
-		"message": http.StatusText(status),
-		"error":   failure,
-	})
+	_ = json.NewEncoder(response).Encode(map[string]any{"success": false, "message": messages[code], "error": failure})
 }

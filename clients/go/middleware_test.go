@@ -1,6 +1,7 @@
 package gatehouse
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,24 @@ import (
 
 	tokenv1 "gatehouse.example/gatehouse/internal/gen/gatehouse/tokenclient/v1"
 )
+
+// assertRefusal checks what all refusals have.
+func assertRefusal(t *testing.T, code string, response *httptest.ResponseRecorder) {
+	t.Helper()
+	header := response.Header()
+	if header.Get("Content-Type") != "application/json" || header.Get("Cache-Control") != "no-store" ||
+		(header.Get("Retry-After") == "1") != (response.Code == http.StatusServiceUnavailable) {
+		t.Error(header)
+	}
+	var answer struct {
+		Success *bool  `json:"success"`
+		Message string `json:"message"`
+	}
+	err := json.Unmarshal(response.Body.Bytes(), &answer)
+	if err != nil || answer.Success == nil || *answer.Success || answer.Message != messages[code] || answer.Message == "" {
+		t.Error(response.Body, err)
+	}
+}
 
 func TestTheMiddlewareAnswers(t *testing.T) {
 	inactive := func(reason tokenv1.InactiveReason) func() (*tokenv1.VerifyTokenResponse, error) {
@@ -51,6 +70,9 @@ func TestTheMiddlewareAnswers(t *testing.T) {
 			if response.Code != row.status || !strings.Contains(response.Body.String(), row.code) ||
 				response.Header().Get("WWW-Authenticate") != row.challenge {
 				t.Fatal(response.Code, response.Body, response.Header())
+			}
+			if row.status != 200 {
+				assertRefusal(t, row.code, response)
 			}
 		})
 	}

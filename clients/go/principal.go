@@ -26,21 +26,22 @@ const (
 
 // Principal is who a verified access token or API key speaks for.
 type Principal struct {
-	Kind        Kind      `json:"kind"`
-	UserID      string    `json:"userId"`    // of a client: its id
-	SessionID   string    `json:"sessionId"` // of a client: its credential's id
-	Role        Role      `json:"role"`      // empty for clients
-	ClientID    string    `json:"clientId"`  // empty for users
-	Scopes      []string  `json:"scopes"`    // permissions that a client was granted; empty for users
-	TokenID     string    `json:"tokenId"`
-	OriginID    string    `json:"originId"`    // of the token that this one was exchanged for, and that ends it; empty for others
-	KeyID       string    `json:"keyId"`       // empty for an API key
-	OriginKeyID string    `json:"originKeyId"` // of the token that this one was exchanged for; empty for others, and if it was an API key
-	AMR         []string  `json:"amr"`         // RFC 8176
-	ACR         Level     `json:"acr"`         // level of assurance
-	AuthTime    time.Time `json:"authTime"`    // the last moment at which the session reached ACR
-	IssuedAt    time.Time `json:"issuedAt"`
-	ExpiresAt   time.Time `json:"expiresAt"`
+	Kind          Kind           `json:"kind"`
+	UserID        string         `json:"userId"`       // empty for clients
+	SessionID     string         `json:"sessionId"`    // empty for clients
+	Role          Role           `json:"role"`         // empty for clients
+	ClientID      string         `json:"clientId"`     // empty for users
+	CredentialID  string         `json:"credentialId"` // of a client, whose tokens end with it; empty for users
+	Scopes        []string       `json:"scopes"`       // permissions that a client was granted; empty for users
+	TokenID       string         `json:"tokenId"`
+	OriginTokenID string         `json:"originTokenId"` // of the token that this one was exchanged for, and that ends it; empty for others
+	KeyID         string         `json:"keyId"`         // empty for an API key
+	OriginKeyID   string         `json:"originKeyId"`   // of the token that this one was exchanged for; empty for others, and if it was an API key
+	AMR           []string       `json:"amr"`           // RFC 8176
+	ACR           AssuranceLevel `json:"acr"`           // level of assurance
+	AuthTime      time.Time      `json:"authTime"`      // the last moment at which the session reached ACR
+	IssuedAt      time.Time      `json:"issuedAt"`
+	ExpiresAt     time.Time      `json:"expiresAt"`
 }
 
 var roleName = regexp.MustCompile("^[A-Z][A-Z0-9_]{0,31}$")
@@ -65,14 +66,14 @@ func decode(answer *tokenv1.VerifyTokenResponse) (Principal, error) {
 		return Principal{}, ErrInvalid
 	}
 	principal := Principal{
-		UserID:      message.GetUserId(),
-		SessionID:   message.GetSessionId(),
-		TokenID:     message.GetTokenId(),
-		OriginID:    message.GetOriginTokenId(),
-		KeyID:       message.GetKeyId(),
-		OriginKeyID: message.GetOriginKeyId(),
-		IssuedAt:    message.GetIssuedAt().AsTime(),
-		ExpiresAt:   message.GetExpiresAt().AsTime(),
+		Scopes:        []string{},
+		AMR:           []string{},
+		TokenID:       message.GetTokenId(),
+		OriginTokenID: message.GetOriginTokenId(),
+		KeyID:         message.GetKeyId(),
+		OriginKeyID:   message.GetOriginKeyId(),
+		IssuedAt:      message.GetIssuedAt().AsTime(),
+		ExpiresAt:     message.GetExpiresAt().AsTime(),
 	}
 	switch message.GetKind() {
 	case tokenv1.PrincipalKind_PRINCIPAL_KIND_CLIENT:
@@ -88,7 +89,8 @@ func (principal Principal) ofClient(message *tokenv1.Principal) (Principal, erro
 	if message.GetClientId() != message.GetUserId() || len(message.GetScopes()) == 0 {
 		return Principal{}, ErrInvalid
 	}
-	principal.Kind, principal.ClientID, principal.Scopes = KindClient, message.GetClientId(), message.GetScopes()
+	principal.Kind, principal.ClientID, principal.CredentialID = KindClient, message.GetClientId(), message.GetSessionId()
+	principal.Scopes = message.GetScopes()
 	principal.ACR, principal.AuthTime = OneFactor, principal.IssuedAt
 	return principal, nil
 }
@@ -99,7 +101,8 @@ func (principal Principal) ofUser(message *tokenv1.Principal) (Principal, error)
 	if !roleName.MatchString(string(role)) || !isLevelKnown || message.GetKeyId() == "" || !message.GetAuthTime().IsValid() {
 		return Principal{}, ErrInvalid
 	}
-	principal.Kind, principal.Role, principal.AMR = KindUser, role, message.GetAmr()
+	principal.Kind, principal.UserID, principal.SessionID, principal.Role = KindUser, message.GetUserId(), message.GetSessionId(), role
+	principal.AMR = append(principal.AMR, message.GetAmr()...)
 	principal.ACR, principal.AuthTime = level, message.GetAuthTime().AsTime()
 	return principal, nil
 }

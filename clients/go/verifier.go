@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
 
 	tokenv1 "gatehouse.example/gatehouse/internal/gen/gatehouse/tokenclient/v1"
 )
@@ -52,6 +54,8 @@ type Options struct {
 	AcceptsIssuer bool
 	// MaxCachedTokens bounds the memory, about 1 KiB a token. 0 means 50,000.
 	MaxCachedTokens int
+	// MaxRevocations bounds what is known to be revoked; beyond it every token needs a call. 0 means 1,000,000.
+	MaxRevocations int
 	// CallTimeout bounds one VerifyToken. 0 means 800 ms.
 	CallTimeout time.Duration
 	// Logger, or nil for slog.Default().
@@ -67,6 +71,8 @@ type Verifier struct {
 	callTimeout time.Duration
 	logger      *slog.Logger
 	now         func() time.Time
+	isConnected func() bool
+	messageAt   atomic.Pointer[time.Time] // of the last message of the stream; has a monotonic reading
 
 	known      *memory[cached]
 	refused    *memory[refusal]
@@ -95,7 +101,8 @@ func NewVerifier(options Options) (*Verifier, error) {
 	if err != nil {
 		return nil, err
 	}
-	verifier := newVerifier(connection, options, time.Now, func() { lines.dropQuiet(silence) })
+	isConnected := func() bool { return connection.GetState() == connectivity.Ready }
+	verifier := newVerifier(connection, options, time.Now, func() { lines.dropQuiet(quiet) }, isConnected)
 	stop := verifier.stop
 	verifier.stop = func() {
 		stop()
@@ -105,7 +112,7 @@ func NewVerifier(options Options) (*Verifier, error) {
 }
 
 // newVerifier begins to watch. onSilence is called when a stream has been silent.
-func newVerifier(connection grpc.ClientConnInterface, options Options, now func() time.Time, onSilence func()) *Verifier {
+func newVerifier(connection grpc.ClientConnInterface, options Options, now func() time.Time, onSilence func(), isConnected func() bool) *Verifier {
 	ctx, cancel := context.WithCancel(context.Background())
 	verifier := &Verifier{
 		client:      tokenv1.NewTokenServiceClient(connection),
@@ -113,10 +120,11 @@ func newVerifier(connection grpc.ClientConnInterface, options Options, now func(
 		callTimeout: cmp.Or(options.CallTimeout, defaultCallTimeout),
 		logger:      cmp.Or(options.Logger, slog.Default()),
 		now:         now,
+		isConnected: isConnected,
 		known:       newMemory[cached](cmp.Or(options.MaxCachedTokens, defaultMaxCachedTokens)),
 		refused:     newMemory[refusal](maxRefusedTokens),
 		keyWaits:    make(chan struct{}, maxKeyWaits),
-		revoked:     newRevocations(maxRevocations),
+		revoked:     newRevocations(cmp.Or(options.MaxRevocations, maxRevocations)),
 		asking:      map[string]*question{},
 		ctx:         ctx,
 	}
@@ -157,7 +165,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Principal, error) 
 	}
 }
 
-// Now is the time of token-service, at most 3 s ahead: for Demand.IsMet. This machine's clock is used only in silence.
+// Now is the time of token-service, at most 3 s ahead: for AssuranceDemand.IsMet. This machine's clock is used only in silence.
 func (v *Verifier) Now() time.Time { return v.revoked.serverNow(v.now()) }
 
 func (v *Verifier) screen(token string) screening {
@@ -182,6 +190,9 @@ func (v *Verifier) verifyUnknown(ctx context.Context, token string, now time.Tim
 
 // awaitKey waits for the next read of token-service, because the key may be new.
 func (v *Verifier) awaitKey(ctx context.Context, token string, now time.Time) (Principal, error) {
+	if v.isCutOff() {
+		return Principal{}, fmt.Errorf("%w: token-service is silent", ErrUnavailable)
+	}
 	select {
 	case v.keyWaits <- struct{}{}:
 	default:
@@ -240,6 +251,9 @@ func (v *Verifier) question(token string, since time.Time) (*question, error) {
 		close(answered.done)
 		return answered, nil
 	}
+	if v.isCutOff() {
+		return nil, fmt.Errorf("%w: token-service is silent", ErrUnavailable)
+	}
 	if len(v.asking) >= maxCallsInFlight {
 		return nil, fmt.Errorf("%w: too many tokens are being verified", ErrUnavailable)
 	}
@@ -253,6 +267,13 @@ func (v *Verifier) question(token string, since time.Time) (*question, error) {
 		close(pending.done)
 	}()
 	return pending, nil
+}
+
+// isCutOff says that a call could only wait for its deadline: the stream, once heard, has been silent, and its connection is gone.
+// The stream goes on to try.
+func (v *Verifier) isCutOff() bool {
+	messageAt := v.messageAt.Load()
+	return messageAt != nil && v.now().Sub(*messageAt) > silence && !v.isConnected()
 }
 
 func (v *Verifier) ask(token string) (Principal, error) {

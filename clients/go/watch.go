@@ -2,8 +2,12 @@ package gatehouse
 
 import (
 	"context"
+	"log/slog"
 	"math/rand/v2"
 	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	tokenv1 "gatehouse.example/gatehouse/internal/gen/gatehouse/tokenclient/v1"
 )
@@ -15,20 +19,28 @@ const (
 	heartbeatEvery = 500 * time.Millisecond
 	// silence is when the stream is opened anew.
 	silence = 4 * heartbeatEvery
+	// quiet: a connection to a machine that has stopped may have been heard for one heartbeat longer than the stream.
+	quiet = silence - heartbeatEvery
 )
 
 // watch keeps the revocations up to date until the context ends, resuming by sequence after each break.
 func (v *Verifier) watch(ctx context.Context, onSilence func()) {
-	pause := reopenMin
+	pause, brokenBy := reopenMin, codes.OK
 	for ctx.Err() == nil {
 		hasHeard, err := v.follow(ctx, onSilence)
 		if ctx.Err() != nil {
 			return
 		}
-		v.logger.Warn("the revocation stream broke", "error", err)
 		if hasHeard {
-			pause = reopenMin
+			pause, brokenBy = reopenMin, codes.OK
 		}
+		// As a warning only what is new: it goes on once a second at most.
+		level := slog.LevelWarn
+		if status.Code(err) == brokenBy {
+			level = slog.LevelDebug
+		}
+		brokenBy = status.Code(err)
+		v.logger.Log(ctx, level, "the revocation stream broke", "error", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(time.Duration(float64(pause) * (0.8 + 0.4*rand.Float64()))):
@@ -60,6 +72,7 @@ func (v *Verifier) follow(ctx context.Context, onSilence func()) (hasHeard bool,
 			return hasHeard, err
 		}
 		watchdog.Reset(silence)
+		v.messageAt.Store(new(v.now()))
 		if err := v.revoked.apply(message, openedAt, v.now()); err != nil {
 			return hasHeard, err
 		}

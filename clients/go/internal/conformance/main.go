@@ -23,9 +23,9 @@ import (
 const service = "gatehouse.conformance.v1.ConformanceService"
 
 var (
-	anybody = gatehouse.Auth{AnyUser: true, Scopes: []string{"payments:read"}}
-	fresh   = gatehouse.Demand{ACR: gatehouse.OneFactor, MaxAge: new(300 * time.Second)}
-	admin   = gatehouse.Auth{Roles: []gatehouse.Role{gatehouse.RoleAdmin}}
+	anybody = gatehouse.RouteAuth{AnyUser: true, Scopes: []string{"payments:read"}}
+	fresh   = gatehouse.AssuranceDemand{ACR: gatehouse.OneFactor, MaxAge: new(300 * time.Second)}
+	admin   = gatehouse.RouteAuth{Roles: []gatehouse.Role{gatehouse.RoleAdmin}}
 )
 
 func main() {
@@ -80,13 +80,9 @@ func run() error {
 
 func caller(ctx context.Context) []byte {
 	principal, _ := gatehouse.PrincipalIn(ctx)
-	scopes := principal.Scopes
-	if scopes == nil {
-		scopes = []string{}
-	}
 	text, _ := json.Marshal(map[string]any{
 		"kind": principal.Kind, "userId": principal.UserID, "sessionId": principal.SessionID,
-		"role": principal.Role, "clientId": principal.ClientID, "scopes": scopes,
+		"role": principal.Role, "clientId": principal.ClientID, "scopes": principal.Scopes,
 	})
 	return text
 }
