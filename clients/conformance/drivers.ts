@@ -50,12 +50,12 @@ async function buildNodeDriver(framework: string): Promise<readonly string[]> {
   return [ownNode(), driver, framework];
 }
 
-/** In an environment with the libraries of the package, which is kept for the next time. */
-async function buildPythonDriver(): Promise<readonly string[]> {
-  const environment = join(CLIENTS, "dist", "conformance-python");
+/** In an environment with the libraries of the package, which is kept for the next time. One for each: they are built at once. */
+async function buildPythonDriver(kind: "asgi" | "wsgi"): Promise<readonly string[]> {
+  const environment = join(CLIENTS, "dist", `conformance-${kind}`);
   await createPythonEnvironment(environment);
   await runTool(join(environment, "bin", "pip"), ["install", "-q", PYTHON_FOLDER, "uvicorn"]);
-  return [join(environment, "bin", "python"), join(PYTHON_FOLDER, "conformance_driver.py")];
+  return [join(environment, "bin", "python"), join(PYTHON_FOLDER, "conformance_driver.py"), kind];
 }
 
 /** Chosen by `TEST_PYTHON`, or `python3`. @throws {MissingToolError} if it is too old, or has no venv. */
@@ -123,6 +123,7 @@ export const DRIVERS: Readonly<Record<string, Driver>> = {
   node: { doors: ["http", "grpc"], build: () => buildNodeDriver("fastify") },
   express: { doors: ["http"], build: () => buildNodeDriver("express") },
   go: { doors: ["http", "grpc"], build: buildGoDriver },
-  python: { doors: ["http", "grpc"], build: buildPythonDriver },
+  python: { doors: ["http", "grpc"], build: () => buildPythonDriver("asgi") },
+  wsgi: { doors: ["http"], build: () => buildPythonDriver("wsgi") },
   java: { doors: ["http", "grpc"], build: buildJavaDriver },
 };

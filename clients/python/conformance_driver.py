@@ -1,4 +1,4 @@
-"""A service behind the package, for `clients/conformance`."""
+"""A service behind the package, for `clients/conformance`. Its argument: `asgi` or `wsgi`."""
 
 import asyncio
 import json
@@ -10,7 +10,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
+from socketserver import ThreadingMixIn
 from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 wall_jump_s = 0.0
 real_time = time.time
@@ -30,12 +32,22 @@ import uvicorn
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.wrappers_pb2 import StringValue
 
-from gatehouse_token_client import PUBLIC, Access, Demand, Principal, TlsFiles, TokenVerifier, VerifierUnavailable, rpc
-from gatehouse_token_client.asgi import BearerAuth, principal_in
+from gatehouse_token_client import (
+    PUBLIC,
+    AssuranceDemand,
+    Principal,
+    RouteAuth,
+    TlsFiles,
+    TokenVerifier,
+    VerifierUnavailable,
+    asgi,
+    rpc,
+    wsgi,
+)
 
-ANYBODY = Access(any_user=True, scopes=["payments:read"])
-ADMIN = Access(roles=["ADMIN"])
-FRESH = Access(any_user=True, assurance=Demand(1, max_age_s=300))
+ANYBODY = RouteAuth(any_user=True, scopes=["payments:read"])
+ADMIN = RouteAuth(roles=["ADMIN"])
+FRESH = RouteAuth(any_user=True, assurance=AssuranceDemand(1, max_age_seconds=300))
 SERVICE = "gatehouse.conformance.v1.ConformanceService"
 
 env = os.environ
@@ -58,17 +70,43 @@ async def app(scope: Any, _receive: Any, send: Any) -> None:
     if scope["path"] == "/ready" and not verifier.is_ready:
         raise VerifierUnavailable
     await send({"type": "http.response.start", "status": 200, "headers": []})
-    text = caller(principal_in(scope)) if scope["path"] == "/whoami" else "{}"
+    text = caller(asgi.principal_in(scope)) if scope["path"] == "/whoami" else "{}"
     await send({"type": "http.response.body", "body": text.encode()})
 
 
-def listen_http() -> str:
-    routes = {"/whoami": ANYBODY, "/admin": ADMIN, "/fresh": FRESH, "/ready": PUBLIC}
-    guarded = BearerAuth(app, verifier, lambda scope: routes[scope["path"]])
+ROUTES = {"/whoami": ANYBODY, "/admin": ADMIN, "/fresh": FRESH, "/ready": PUBLIC}
+
+
+def listen_asgi() -> str:
+    guarded = asgi.BearerAuth(app, verifier, lambda scope: ROUTES[scope["path"]])
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(guarded, log_level="error", lifespan="off"))
     threading.Thread(target=lambda: asyncio.run(server.serve([listener])), daemon=True).start()
     return f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def wsgi_app(environ: Any, start_response: Any) -> list[bytes]:
+    if environ["PATH_INFO"] == "/ready" and not verifier.is_ready:
+        raise VerifierUnavailable
+    start_response("200 OK", [])
+    return [caller(wsgi.principal_in(environ)).encode() if environ["PATH_INFO"] == "/whoami" else b"{}"]
+
+
+class ThreadedServer(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+
+class QuietHandler(WSGIRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def listen_wsgi() -> str:
+    guarded = wsgi.BearerAuth(wsgi_app, verifier, lambda environ: ROUTES[environ["PATH_INFO"]])
+    server = make_server("127.0.0.1", 0, guarded, ThreadedServer, QuietHandler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{server.server_port}"
 
 
 def who_am_i(_request: Empty, _context: grpc.ServicerContext) -> StringValue:
@@ -100,7 +138,7 @@ def listen_rpc() -> str:
     return f"127.0.0.1:{port}"
 
 
-print(json.dumps({"http": listen_http(), "grpc": listen_rpc()}), flush=True)
+print(json.dumps({"http": listen_wsgi() if sys.argv[1:] == ["wsgi"] else listen_asgi(), "grpc": listen_rpc()}), flush=True)
 for line in sys.stdin:
     wall_jump_s += int(line.removeprefix("jump ")) / 1000
     print("jumped", flush=True)

@@ -59,9 +59,9 @@ class Authority:
         )
         name = file or service
         files = TlsFiles(self.folder / f"{name}.crt", self.folder / f"{name}.key", self.ca)
-        Path(files.cert).write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        Path(files.cert_file).write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
         form = serialization.PrivateFormat.PKCS8
-        Path(files.key).write_bytes(
+        Path(files.key_file).write_bytes(
             key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
         )
         return files
@@ -104,8 +104,8 @@ class FakeTokenService:
         }
         generic = grpc.method_handlers_generic_handler("gatehouse.token.v1.TokenService", handlers)
         self._server.add_generic_rpc_handlers((generic,))
-        pair = (Path(files.key).read_bytes(), Path(files.cert).read_bytes())
-        credentials = grpc.ssl_server_credentials([pair], Path(files.ca).read_bytes(), require_client_auth=True)
+        pair = (Path(files.key_file).read_bytes(), Path(files.cert_file).read_bytes())
+        credentials = grpc.ssl_server_credentials([pair], Path(files.ca_file).read_bytes(), require_client_auth=True)
         self.address = f"127.0.0.1:{self._server.add_secure_port(address, credentials)}"
         self._server.start()
 

@@ -8,19 +8,19 @@ import grpc
 import pytest
 from conftest import FakeTokenService, token
 
-from gatehouse_token_client import AUTHENTICATED, PUBLIC, Access, Demand, Public, TokenVerifier
+from gatehouse_token_client import AUTHENTICATED, PUBLIC, RouteAuth, AssuranceDemand, Public, TokenVerifier
 from gatehouse_token_client._gen import principal_pb2
 from gatehouse_token_client.asgi import BearerAuth, principal_in
 
 INVALID = 'Bearer error="invalid_token"'
-ROUTES: dict[str, Access | Public] = {
+ROUTES: dict[str, RouteAuth | Public] = {
     "/health": PUBLIC,
     "/orders": AUTHENTICATED,
-    "/admin": Access(roles=["ADMIN"]),
-    "/clients": Access(scopes=["orders:read"]),
-    "/all": Access(any_user=True, scopes=["orders:read"]),
-    "/nobody": Access(),
-    "/transfer": Access(any_user=True, assurance=Demand(2, max_age_s=300)),
+    "/admin": RouteAuth(roles=["ADMIN"]),
+    "/clients": RouteAuth(scopes=["orders:read"]),
+    "/all": RouteAuth(any_user=True, scopes=["orders:read"]),
+    "/nobody": RouteAuth(),
+    "/transfer": RouteAuth(any_user=True, assurance=AssuranceDemand(2, max_age_seconds=300)),
 }
 
 
@@ -29,7 +29,7 @@ async def app(scope: Any, _receive: Any, send: Any) -> None:
     if path == "/late":
         await send({"type": "http.response.start", "status": 200, "headers": []})
     if path in ("/inside", "/late"):
-        Access(roles=["ADMIN"]).check(principal_in(scope))
+        RouteAuth(roles=["ADMIN"]).check(principal_in(scope))
     try:
         caller = principal_in(scope).user_id
     except LookupError:
@@ -155,6 +155,6 @@ def test_a_websocket_is_refused_before_it_is_accepted(verifier: TokenVerifier) -
 
 def test_names_are_given_as_collections(verifier: TokenVerifier) -> None:
     with pytest.raises(TypeError):
-        Access(roles="ADMIN")
+        RouteAuth(roles="ADMIN")
     with pytest.raises(TypeError):
-        Access(scopes="orders:read")
+        RouteAuth(scopes="orders:read")

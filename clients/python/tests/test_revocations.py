@@ -14,7 +14,7 @@ from gatehouse_token_client._gen.token_service_pb2 import (
     WatchRevocationsResponse,
 )
 from gatehouse_token_client._revocations import Revocations
-from gatehouse_token_client.principal import Access, Demand, Principal
+from gatehouse_token_client.principal import RouteAuth, AssuranceDemand, Principal
 
 
 class Clocks:
@@ -87,10 +87,10 @@ def test_a_proof_has_an_age_by_the_time_of_token_service() -> None:
     now = datetime.now(timezone.utc)
     for age_s, is_met in [(0, True), (300, True), (301, False), (-5, True), (-6, False)]:
         principal = replace(principal_of("s"), auth_time=now - timedelta(seconds=age_s))
-        assert Demand(1, max_age_s=300).is_met(principal, now) == is_met, age_s
-        assert Demand(1).is_met(principal)
+        assert AssuranceDemand(1, max_age_seconds=300).is_met(principal, now) == is_met, age_s
+        assert AssuranceDemand(1).is_met(principal)
     with pytest.raises(TypeError):
-        Access(any_user=True, assurance=Demand(1, max_age_s=300)).check(principal_of("s"))
+        RouteAuth(any_user=True, assurance=AssuranceDemand(1, max_age_seconds=300)).check(principal_of("s"))
 
 
 def test_a_late_or_impossible_message_opens_the_stream_anew() -> None:

@@ -10,14 +10,14 @@ import grpc.aio
 import pytest
 from conftest import PATIENCE_S, FakeTokenService, token
 
-from gatehouse_token_client import AUTHENTICATED, PUBLIC, Access, Public, TokenVerifier, rpc
+from gatehouse_token_client import AUTHENTICATED, PUBLIC, RouteAuth, Public, TokenVerifier, rpc
 
-METHODS: dict[str, Access | Public] = {
+METHODS: dict[str, RouteAuth | Public] = {
     "/t.S/unary_unary": AUTHENTICATED,
     "/t.S/unary_stream": AUTHENTICATED,
     "/t.S/stream_unary": AUTHENTICATED,
     "/t.S/stream_stream": AUTHENTICATED,
-    "/t.S/admin": Access(roles=["ADMIN"]),
+    "/t.S/admin": RouteAuth(roles=["ADMIN"]),
     "/t.S/public": PUBLIC,
 }
 KINDS = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")

@@ -1,8 +1,10 @@
 """What the conformance test cannot see: threads, event loops, processes, bounds, TLS."""
 
 import asyncio
+import contextlib
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -118,10 +120,12 @@ def test_revocations_beyond_the_bound_end_the_trust_in_memory(
 def test_a_revoked_api_key_may_live_on_as_another_credential(verifier: TokenVerifier, service: FakeTokenService) -> None:
     api_key = f"gh_{'0a' * 16}_{'A' * 43}"
     service.principal = CLIENT
-    assert verifier.verify(api_key).client_id == "client-1"
+    client = verifier.verify(api_key)
+    assert (client.client_id, client.credential_id) == ("client-1", "credential-1")
+    assert (client.user_id, client.session_id, client.role) == ("", "", "")
     service.principal = CLIENT | {"session_id": "credential-2"}
     service.revoke("credential-1")
-    becomes(lambda: verifier.verify(api_key).session_id == "credential-2")
+    becomes(lambda: verifier.verify(api_key).credential_id == "credential-2")
 
 
 def test_screening_needs_no_call(
@@ -143,6 +147,45 @@ def test_screening_needs_no_call(
         assert {text: reason_of(verifier, text) for text in rows} == rows
         assert service.calls == []
         assert reason_of(verifier, token()) is None
+
+
+def test_a_machine_that_has_stopped_is_left_and_requests_do_not_wait_for_it(
+    service: FakeTokenService, own_files: TlsFiles
+) -> None:
+    """Behind sockets that pass nothing on any more."""
+    stopped = threading.Event()
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = int(service.address.rpartition(":")[2])
+
+    def carry(source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65_536):
+                if not stopped.is_set():
+                    target.sendall(data)
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, far = listener.accept()[0], socket.create_connection(("127.0.0.1", port))
+                for pair in ((near, far), (far, near)):
+                    threading.Thread(target=carry, args=pair, daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    address = f"127.0.0.1:{listener.getsockname()[1]}"
+    with TokenVerifier(service.address, own_files) as direct:
+        becomes(lambda: direct.is_ready)
+        with TokenVerifier(address, own_files, call_timeout_s=PATIENCE_S) as verifier:
+            becomes(lambda: verifier.is_ready)
+            assert verifier.verify(token(1)).user_id == "user-1"
+            stopped.set()
+            becomes(lambda: not verifier._relay.is_connected)
+            becomes(lambda: verifier._watch.is_silent)
+            for number in (1, 2):
+                with pytest.raises(VerifierUnavailable, match="silent"):
+                    verifier._ask(token(number))  # whether or not memory is still trusted
+            assert verifier._asking == {}, "a call was begun"
+        assert direct._relay.is_connected, "a connection that is heard was left"
+    listener.close()
 
 
 def is_unavailable(verifier: TokenVerifier) -> bool:
@@ -188,7 +231,7 @@ def test_a_relay_that_cannot_start_is_503_and_the_next_token_tries_again(
     program = f"""
 import resource, sys; sys.path.insert(0, {str(Path(verifier_module.__file__).parent.parent)!r})
 from gatehouse_token_client import TlsFiles, TokenVerifier, VerifierUnavailable
-verifier = TokenVerifier({service.address!r}, TlsFiles({str(own_files.cert)!r}, {str(own_files.key)!r}, {str(own_files.ca)!r}))
+verifier = TokenVerifier({service.address!r}, TlsFiles({str(own_files.cert_file)!r}, {str(own_files.key_file)!r}, {str(own_files.ca_file)!r}))
 soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
 try:
@@ -245,7 +288,7 @@ def test_a_peer_of_another_authority_is_not_believed(tmp_path: Path, own_files: 
 
 
 def test_renewed_certificates_are_used_and_unusable_ones_are_not(authority: Authority, own_files: TlsFiles) -> None:
-    own, server_files = Path(own_files.cert), authority.issue("token-service")
+    own, server_files = Path(own_files.cert_file), authority.issue("token-service")
     first = own.read_bytes()
     renewed = authority.issue("payments-service", file="renewed")
     service = FakeTokenService(server_files)
@@ -265,9 +308,9 @@ def test_renewed_certificates_are_used_and_unusable_ones_are_not(authority: Auth
 
     with TokenVerifier(service.address, own_files) as verifier:
         assert presented(1) == first
-        shutil.copy(renewed.cert, own)  # for a moment certificate and key do not match
+        shutil.copy(renewed.cert_file, own)  # for a moment certificate and key do not match
         assert presented(2) == first
-        shutil.copy(renewed.key, own_files.key)
+        shutil.copy(renewed.key_file, own_files.key_file)
         assert presented(3) == own.read_bytes() != first
     service.stop()
 
@@ -321,7 +364,7 @@ def test_a_verifier_that_was_made_before_a_fork_works_in_the_child(service: Fake
     program = f"""
 import os, sys; sys.path.insert(0, {str(Path(verifier_module.__file__).parent.parent)!r})
 from gatehouse_token_client import TlsFiles, TokenVerifier
-verifier = TokenVerifier({service.address!r}, TlsFiles({str(own_files.cert)!r}, {str(own_files.key)!r}, {str(own_files.ca)!r}))
+verifier = TokenVerifier({service.address!r}, TlsFiles({str(own_files.cert_file)!r}, {str(own_files.key_file)!r}, {str(own_files.ca_file)!r}))
 children = [os.fork() for _ in range(2)]
 if 0 in children:
     print(verifier.verify({token()!r}).user_id, flush=True)  # and ends without `close`

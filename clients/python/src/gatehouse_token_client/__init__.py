@@ -1,6 +1,7 @@
-"""Verifies Gatehouse's access tokens. `asgi` has middleware, `rpc` interceptors for gRPC servers."""
+"""Verifies Gatehouse's access tokens. `asgi` and `wsgi` have middleware, `rpc` interceptors for gRPC servers."""
 
 from ._relay import TlsFiles
+from ._rules import bearer_token
 from .errors import (
     AuthError,
     Forbidden,
@@ -11,18 +12,18 @@ from .errors import (
     UserRequired,
     VerifierUnavailable,
 )
-from .principal import AUTHENTICATED, PUBLIC, Access, Demand, Principal, Public
+from .principal import AUTHENTICATED, PUBLIC, AssuranceDemand, Principal, Public, RouteAuth
 from .verifier import TokenVerifier
 
 __all__ = [
     "AUTHENTICATED",
     "PUBLIC",
-    "Access",
+    "AssuranceDemand",
     "AuthError",
-    "Demand",
     "Forbidden",
     "Principal",
     "Public",
+    "RouteAuth",
     "StepUpRequired",
     "TlsFiles",
     "TokenExpired",
@@ -31,4 +32,5 @@ __all__ = [
     "TokenVerifier",
     "UserRequired",
     "VerifierUnavailable",
+    "bearer_token",
 ]

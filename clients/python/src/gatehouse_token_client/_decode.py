@@ -45,6 +45,7 @@ def _user(message: principal_pb2.Principal) -> Principal | Refusal:
         session_id=message.session_id,
         role=message.role,
         client_id="",
+        credential_id="",
         scopes=(),
         token_id=message.token_id,
         origin_token_id=message.origin_token_id,
@@ -64,10 +65,11 @@ def _client(message: principal_pb2.Principal) -> Principal | Refusal:
     issued_at = message.issued_at.ToDatetime(timezone.utc)
     return Principal(
         kind="client",
-        user_id=message.user_id,
-        session_id=message.session_id,
+        user_id="",
+        session_id="",
         role="",
         client_id=message.client_id,
+        credential_id=message.session_id,
         scopes=tuple(message.scopes),
         token_id=message.token_id,
         origin_token_id=message.origin_token_id,

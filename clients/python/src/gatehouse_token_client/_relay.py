@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from time import monotonic
 from typing import Final
 
 CONNECT_TIMEOUT_S: Final = 2.0
@@ -29,17 +30,17 @@ _log = logging.getLogger("gatehouse_token_client")
 class TlsFiles:
     """PEM files: this service's certificate and key, and the private CA that signs those of both ends."""
 
-    cert: str | PathLike[str]
-    key: str | PathLike[str]
-    ca: str | PathLike[str]
+    cert_file: str | PathLike[str]
+    key_file: str | PathLike[str]
+    ca_file: str | PathLike[str]
 
     def context(self) -> ssl.SSLContext:
         """Raises OSError if the files are unusable, or key and certificate do not match."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.check_hostname = False  # `_assert_peer` checks the name
-        context.load_verify_locations(cafile=self.ca)
-        context.load_cert_chain(self.cert, self.key)
+        context.load_verify_locations(cafile=self.ca_file)
+        context.load_cert_chain(self.cert_file, self.key_file)
         context.set_alpn_protocols(["h2"])
         return context
 
@@ -57,8 +58,26 @@ class Relay:
         self._context = files.context()  # a process must not start without its identity
         self._folder: Path | None = None
         self._stop: Callable[[], object] = lambda: None
+        self._call_in_loop: Callable[..., object] = lambda *_: None
+        self._heard_at: dict[asyncio.StreamWriter, float] = {}
+        """Of each connection to token-service, by the monotonic clock. Changed by the thread of the relay alone."""
         self.target = ""
         """Of the channel."""
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a connection has been made, and not been left."""
+        return bool(self._heard_at)
+
+    def drop_quiet(self, silence_s: float) -> None:
+        """Ends the connections from which nothing has come for so long: gRPC makes new ones."""
+        self._call_in_loop(self._drop_quiet, silence_s)
+
+    def _drop_quiet(self, silence_s: float) -> None:
+        quiet = [writer for writer, heard_at in self._heard_at.items() if monotonic() - heard_at >= silence_s]
+        for writer in quiet:
+            del self._heard_at[writer]
+            writer.transport.abort()
 
     def start(self) -> str:
         """Raises OSError if it cannot be."""
@@ -106,6 +125,7 @@ class Relay:
     async def _run(self, path: str, listening: Future[None]) -> None:
         loop, stop = asyncio.get_running_loop(), asyncio.Event()
         self._stop = lambda: loop.call_soon_threadsafe(stop.set)
+        self._call_in_loop = loop.call_soon_threadsafe
         server = await asyncio.start_unix_server(self._serve, path)
         listening.set_result(None)
         await stop.wait()
@@ -117,7 +137,12 @@ class Relay:
             _assert_own_process(writer.get_extra_info("socket"))
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 from_remote, remote = await self._connect()
-            passing = [asyncio.create_task(_pass(reader, remote)), asyncio.create_task(_pass(from_remote, writer))]
+            own = remote
+            self._heard_at[own] = monotonic()
+            passing = [
+                asyncio.create_task(_pass(reader, own, lambda: None)),
+                asyncio.create_task(_pass(from_remote, writer, lambda: self._hear(own))),
+            ]
             try:
                 await asyncio.wait(passing, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -126,9 +151,15 @@ class Relay:
         except (OSError, TimeoutError) as error:
             _log.warning("no connection to %s: %s", self._peer, error or "timeout")
         finally:
+            if remote is not None:
+                self._heard_at.pop(remote, None)
             for end in (writer, remote):
                 if end is not None:
                     end.transport.abort()
+
+    def _hear(self, remote: asyncio.StreamWriter) -> None:
+        if remote in self._heard_at:
+            self._heard_at[remote] = monotonic()
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """To one replica, which a name may have many of."""
@@ -174,9 +205,10 @@ def _assert_peer(writer: asyncio.StreamWriter, peer: str) -> None:
         raise OSError(f"the peer is {names}")
 
 
-async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, on_data: Callable[[], None]) -> None:
     try:
         while data := await reader.read(_CHUNK_BYTES):
+            on_data()
             writer.write(data)
             await writer.drain()
     except OSError:

@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -29,8 +30,8 @@ class TokenRules:
     """By `kid`."""
 
 
-def bearer_token(values: list[str]) -> str:
-    """Of an `Authorization` (RFC 6750 section 2.1). Raises TokenMissing, or TokenRefused also for several values."""
+def bearer_token(values: Sequence[str]) -> str:
+    """Of all values of the header `Authorization` (RFC 6750 section 2.1). Raises TokenMissing, or TokenRefused also for several values."""
     if not any(_SCHEME.match(value) for value in values):
         raise TokenMissing
     found = _CREDENTIALS.fullmatch(values[0]) if len(values) == 1 else None

@@ -16,9 +16,11 @@ from ._revocations import MAX_MESSAGE_AGE_S, Revocations
 
 RECONNECT_MIN_S: Final = 0.05
 RECONNECT_MAX_S: Final = 1.0
-SILENCE_S: Final = 2.0
-"""Several server heartbeats."""
 HEARTBEAT_S: Final = 0.5
+"""The longest time between two messages of token-service."""
+SILENCE_S: Final = 4 * HEARTBEAT_S
+QUIET_S: Final = SILENCE_S - HEARTBEAT_S
+"""A connection to a machine that has stopped may have been heard for one heartbeat longer than the stream."""
 KEY_WAIT_S: Final = MAX_MESSAGE_AGE_S + HEARTBEAT_S
 """For a token of an unknown key: a stream that lags as much as it may reports the next read this late. Memory is trusted longer."""
 MAX_KEY_WAITS: Final = 5_000
@@ -41,20 +43,30 @@ class RevocationWatch:
         lock: threading.RLock,
         open_stream: Callable[[WatchRevocationsRequest], Stream],
         monotonic: Callable[[], float],
+        on_silence: Callable[[], object],
     ) -> None:
         self._revocations = revocations
         self._lock = lock
         self._open_stream = open_stream
         self._monotonic = monotonic
+        self._on_silence = on_silence
         self._waiting: deque[tuple[float, Future[None]]] = deque()
         self._is_closed = threading.Event()
         self._ended = threading.Event()
         self._pause_s = RECONNECT_MIN_S
         self._heard_at = 0.0
+        """When the last message came, or this stream was opened."""
+        self._message_at: float | None = None
+        self._broken_by: object = None
         self._thread = threading.Thread(target=self._run, name="gatehouse-watch", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
+
+    @property
+    def is_silent(self) -> bool:
+        """Once it has been heard."""
+        return self._message_at is not None and time.monotonic() - self._message_at > SILENCE_S
 
     def close(self) -> None:
         self._is_closed.set()
@@ -94,7 +106,10 @@ class RevocationWatch:
             reader.start()
             while not self._is_closed.is_set():
                 left_s = self._heard_at + SILENCE_S - time.monotonic()
-                if left_s <= 0 or ended.wait(left_s):
+                if left_s <= 0:
+                    self._on_silence()
+                    break
+                if ended.wait(left_s):
                     break
         finally:
             with self._lock:
@@ -107,15 +122,22 @@ class RevocationWatch:
                 with self._lock:
                     if ended.is_set() or not self._apply(message, opened_s):
                         return
-                self._heard_at = time.monotonic()
-                self._pause_s = RECONNECT_MIN_S
+                self._heard_at = self._message_at = time.monotonic()
+                self._pause_s, self._broken_by = RECONNECT_MIN_S, None
         except grpc.RpcError as error:
             if not ended.is_set():
-                _log.warning("the revocation stream broke: %s", error.code() if isinstance(error, grpc.Call) else error)
+                self._log_break(error)
         except Exception:
             _log.exception("a message of the revocation stream cannot be read")
         finally:
             ended.set()
+
+    def _log_break(self, error: grpc.RpcError) -> None:
+        """As a warning only what is new: it goes on once a second at most."""
+        code, text = (error.code(), error.details()) if isinstance(error, grpc.Call) else (None, str(error))
+        level = logging.DEBUG if code == self._broken_by else logging.WARNING
+        self._broken_by = code
+        _log.log(level, "the revocation stream broke: %s", f"{code}: {text}")
 
     def _apply(self, message: WatchRevocationsResponse, opened_s: float) -> bool:
         stays = self._revocations.apply(message, opened_s)

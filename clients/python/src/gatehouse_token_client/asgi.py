@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from ._rules import bearer_token
 from .errors import AuthError
-from .principal import AUTHENTICATED, Access, Principal, Public
+from .principal import AUTHENTICATED, RouteAuth, Principal, Public
 from .verifier import TokenVerifier
 
 Scope = MutableMapping[str, Any]
@@ -18,17 +18,17 @@ _KEY: Final = "gatehouse.principal"
 
 
 class BearerAuth:
-    """Lets only calls through that `access` allows. It is given the scope of each request and WebSocket.
+    """Lets only calls through that `auth` allows. It is given the scope of each request and WebSocket.
 
-    An AuthError that the application raises is answered too, such as that of `Access(...).check(principal_in(scope), verifier.now())`.
+    An AuthError that the application raises is answered too, such as that of `RouteAuth(...).check(principal_in(scope), verifier.now())`.
     """
 
     def __init__(
-        self, app: App, verifier: TokenVerifier, access: Access | Callable[[Scope], Access | Public] = AUTHENTICATED
+        self, app: App, verifier: TokenVerifier, auth: RouteAuth | Callable[[Scope], RouteAuth | Public] = AUTHENTICATED
     ) -> None:
         self._app = app
         self._verifier = verifier
-        self._access = access
+        self._auth = auth
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -51,12 +51,12 @@ class BearerAuth:
 
     async def _admit(self, scope: Scope) -> None:
         scope.pop(_KEY, None)
-        access = self._access if isinstance(self._access, Access) else self._access(scope)
-        if isinstance(access, Public):
+        auth = self._auth if isinstance(self._auth, RouteAuth) else self._auth(scope)
+        if isinstance(auth, Public):
             return
         values = [value.decode("latin-1") for name, value in scope["headers"] if name.lower() == b"authorization"]
         principal = await self._verifier.verify_async(bearer_token(values))
-        access.check(principal, self._verifier.now())
+        auth.check(principal, self._verifier.now())
         scope[_KEY] = principal
 
 
@@ -76,4 +76,5 @@ async def _refuse(scope: Scope, send: Send, error: AuthError) -> None:
             return
         prefix = "websocket."
     await send({"type": f"{prefix}http.response.start", "status": error.http_status, "headers": error.http_headers()})
-    await send({"type": f"{prefix}http.response.body", "body": error.http_body()})
+    body = b"" if scope.get("method") == "HEAD" else error.http_body()
+    await send({"type": f"{prefix}http.response.body", "body": body})

@@ -87,15 +87,15 @@ class StepUpRequired(_Unauthenticated):
     code = "step_up_required"
     message = "The call needs a stronger or more recent proof of who the user is."
 
-    def __init__(self, acr: int, max_age_s: int | None, current: int) -> None:
+    def __init__(self, acr: int, max_age_seconds: int | None, current: int) -> None:
         super().__init__()
         target = max(acr, current)
         reaches = (("passkey", 3), ("totp", 2), ("recovery_code", 2), ("password", 1))
         self.details = {"acr": acr, "methods": [method for method, level in reaches if level >= target]}
         age = ""
-        if max_age_s is not None:
-            self.details["maxAgeSeconds"] = max_age_s
-            age = f", max_age={max_age_s}"
+        if max_age_seconds is not None:
+            self.details["maxAgeSeconds"] = max_age_seconds
+            age = f", max_age={max_age_seconds}"
         values = f'error="insufficient_user_authentication", acr_values="urn:gatehouse:acr:{acr}"'
         self.challenge = f"Bearer {values}{age}"
 
@@ -109,7 +109,7 @@ class Forbidden(AuthError):
 
 class UserRequired(Forbidden):
     code = "user_required"
-    message = "The call needs a step-up, which only a user can give."
+    message = "The call needs a step-up or an approval, which only a user can give."
 
 
 class VerifierUnavailable(AuthError):

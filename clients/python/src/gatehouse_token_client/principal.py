@@ -17,13 +17,15 @@ class Principal:
 
     kind: Literal["user", "client"]
     user_id: str
-    """Of a client: its id."""
+    """Empty for clients."""
     session_id: str
-    """Of a client: its credential's id."""
+    """Empty for clients."""
     role: str
     """A name of access.yaml. Empty for clients."""
     client_id: str
     """Empty for users."""
+    credential_id: str
+    """Of a client, whose tokens end with it. Empty for users."""
     scopes: tuple[str, ...]
     """Permissions that a client was granted. Empty for users."""
     token_id: str
@@ -44,33 +46,33 @@ class Principal:
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class AssuranceDemand:
     """A level of assurance that the caller's session must have."""
 
     acr: Literal[1, 2, 3]
-    max_age_s: int | None = None
+    max_age_seconds: int | None = None
     """Of the last proof of the session's level."""
 
     def is_met(self, principal: Principal, now: datetime | None = None) -> bool:
-        """A client has no session to step up, and meets none. `now` as in `Access.check`."""
+        """A client has no session to step up, and meets none. `now` as in `RouteAuth.check`."""
         if principal.kind == "client" or principal.acr < self.acr:
             return False
-        if self.max_age_s is None:
+        if self.max_age_seconds is None:
             return True
         if now is None:
             raise TypeError("the age of a proof counts by the time of token-service: give verifier.now()")
-        return -CLOCK_SKEW_S <= (now - principal.auth_time).total_seconds() <= self.max_age_s
+        return -CLOCK_SKEW_S <= (now - principal.auth_time).total_seconds() <= self.max_age_seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class RouteAuth:
     """Who may call a route. Users by their role, clients by their scopes. Without arguments: nobody."""
 
     roles: Collection[str] = field(default=())
     """Of users, one of these."""
     scopes: Collection[str] = field(default=())
     """Of clients, all of them. Without any, no client is allowed."""
-    assurance: Demand | None = None
+    assurance: AssuranceDemand | None = None
     any_user: bool = field(default=False, kw_only=True)
     """Users of every role."""
 
@@ -81,7 +83,7 @@ class Access:
     def check(self, principal: Principal, now: datetime | None = None) -> None:
         """Raises Forbidden, UserRequired or StepUpRequired.
 
-        `now`: `TokenVerifier.now()`, since the clock of this machine may be wrong. Without it a `max_age_s` is a TypeError.
+        `now`: `TokenVerifier.now()`, since the clock of this machine may be wrong. Without it a `max_age_seconds` is a TypeError.
         """
         if principal.kind == "client":
             if not self.scopes or not set(self.scopes) <= set(principal.scopes):
@@ -93,7 +95,7 @@ class Access:
         if principal.kind == "client":
             raise UserRequired
         if not self.assurance.is_met(principal, now):
-            raise StepUpRequired(self.assurance.acr, self.assurance.max_age_s, principal.acr)
+            raise StepUpRequired(self.assurance.acr, self.assurance.max_age_seconds, principal.acr)
 
 
 class Public:
@@ -103,6 +105,6 @@ class Public:
 
 
 PUBLIC: Final = Public()
-"""Instead of an Access: everybody, also without a token."""
-AUTHENTICATED: Final = Access(any_user=True)
+"""Instead of a RouteAuth: everybody, also without a token."""
+AUTHENTICATED: Final = RouteAuth(any_user=True)
 """Every user, and no client."""

@@ -9,10 +9,10 @@ import grpc.aio
 
 from ._rules import bearer_token
 from .errors import AuthError, Forbidden
-from .principal import Access, Principal, Public
+from .principal import RouteAuth, Principal, Public
 from .verifier import TokenVerifier
 
-Methods = Mapping[str, Access | Public]
+Methods = Mapping[str, RouteAuth | Public]
 """By path: `/orders.v1.OrderService/ListOrders`. Other methods are refused."""
 
 # grpcio gives each call a context of its own.
@@ -36,10 +36,10 @@ class _Admission:
         return isinstance(self._methods.get(method), Public)
 
     def assert_allowed(self, method: str, principal: Principal) -> None:
-        access = self._methods.get(method)
-        if not isinstance(access, Access):
+        auth = self._methods.get(method)
+        if not isinstance(auth, RouteAuth):
             raise Forbidden
-        access.check(principal, self._verifier.now())
+        auth.check(principal, self._verifier.now())
         _principal.set(principal)
 
 

@@ -25,7 +25,7 @@ from ._gen.token_service_pb2 import (
 from ._relay import Relay, TlsFiles
 from ._revocations import MAX_KEEP_S, Revocations
 from ._rules import Screening, claimed_audience, is_api_key, is_token_shape, screen_token
-from ._watch import KEY_WAIT_S, MAX_KEY_WAITING_THREADS, RevocationWatch, Stream
+from ._watch import KEY_WAIT_S, MAX_KEY_WAITING_THREADS, QUIET_S, RevocationWatch, Stream
 from .errors import TokenExpired, TokenRefused, VerifierUnavailable
 from .principal import CLOCK_SKEW_S, Principal
 
@@ -129,7 +129,9 @@ class TokenVerifier:
         self._asking: dict[str, Future[Outcome]] = {}
         self._key_waiting_threads = threading.BoundedSemaphore(MAX_KEY_WAITING_THREADS)
         self._revoked = Revocations(max_revocations, monotonic, wall)
-        self._watch = RevocationWatch(self._revoked, self._lock, self._open_stream, monotonic)
+        self._watch = RevocationWatch(
+            self._revoked, self._lock, self._open_stream, monotonic, lambda: self._relay.drop_quiet(QUIET_S)
+        )
         self._opened_by: int | None = None
         self._is_closed = False
 
@@ -196,7 +198,7 @@ class TokenVerifier:
             return self._revoked.is_heard
 
     def now(self) -> datetime:
-        """Time of token-service, at most 3 s ahead: for `Access.check`.
+        """Time of token-service, at most 3 s ahead: for `RouteAuth.check`.
 
         The clock of this machine, which may be wrong, counts before the first message, and in silence if it is later.
         """
@@ -258,6 +260,7 @@ class TokenVerifier:
         if screening == "expired" or screening == "invalid":
             raise _refusal(screening)
         if screening == "unknown_key":
+            self._assert_connected()
             waiting = self._watch.read_again()
             if waiting is None:
                 raise VerifierUnavailable("too many tokens of unknown keys")
@@ -289,6 +292,7 @@ class TokenVerifier:
         """One call in flight for each token."""
         shared = self._asking.get(token)
         if shared is None:
+            self._assert_connected()
             if len(self._asking) >= MAX_CALLS_IN_FLIGHT:
                 raise VerifierUnavailable("too many tokens are being verified")
             shared = self._asking[token] = Future()
@@ -303,6 +307,11 @@ class TokenVerifier:
             call.add_done_callback(lambda done: self._answered(token, audience, asked_s, done))
         resume = shared
         return _Pending(shared, self._call_timeout_s + 1, lambda: _verdict(resume))
+
+    def _assert_connected(self) -> None:
+        """Without it each call would wait for its deadline. The stream goes on to try."""
+        if self._watch.is_silent and not self._relay.is_connected:
+            raise VerifierUnavailable("token-service is silent")
 
     def _answered(
         self, token: str, audience: str | None, asked_s: float, call: "grpc.Future[VerifyTokenResponse]"
