@@ -49,6 +49,7 @@ final class Answers {
             message.getSessionId(),
             role,
             "",
+            "",
             Set.of(),
             message.getTokenId(),
             message.getOriginTokenId(),
@@ -66,10 +67,11 @@ final class Answers {
     return Optional.of(
         new Principal(
             Principal.Kind.CLIENT,
-            message.getUserId(),
-            message.getSessionId(),
+            "",
+            "",
             "",
             message.getClientId(),
+            message.getSessionId(),
             Set.copyOf(message.getScopesList()),
             message.getTokenId(),
             message.getOriginTokenId(),
@@ -85,7 +87,7 @@ final class Answers {
   /** 0: unknown. */
   private static int acrOf(PrincipalOuterClass.Principal message) {
     for (int level = 1; level <= 3; level++) {
-      if (message.getAcr().equals(Demand.ACR_PREFIX + level)) return level;
+      if (message.getAcr().equals(AssuranceDemand.ACR_PREFIX + level)) return level;
     }
     return 0;
   }

@@ -7,6 +7,8 @@ import com.google.rpc.Code;
 import com.google.rpc.ErrorInfo;
 import io.grpc.StatusRuntimeException;
 import io.grpc.protobuf.StatusProto;
+import java.util.LinkedHashMap;
+import java.util.Map;
 import java.util.Optional;
 
 /** Why a call is not carried out. The codes are those of Gatehouse's docs/errors.md. */
@@ -36,7 +38,7 @@ public final class AuthException extends Exception {
         "user_required",
         403,
         Code.PERMISSION_DENIED,
-        "The call needs a step-up, which only a user can give."),
+        "The call needs a step-up or an approval, which only a user can give."),
     /** The token's state cannot be known now: never 401. */
     SERVICE_UNAVAILABLE(
         "service_unavailable",
@@ -58,7 +60,7 @@ public final class AuthException extends Exception {
   }
 
   private final Reason reason;
-  private final transient Demand demand;
+  private final transient AssuranceDemand demand;
   private final transient int currentAcr;
 
   AuthException(Reason reason) {
@@ -72,14 +74,14 @@ public final class AuthException extends Exception {
     this.currentAcr = 0;
   }
 
-  private AuthException(Demand demand, int currentAcr) {
+  private AuthException(AssuranceDemand demand, int currentAcr) {
     super(Reason.STEP_UP_REQUIRED.message);
     this.reason = Reason.STEP_UP_REQUIRED;
     this.demand = demand;
     this.currentAcr = currentAcr;
   }
 
-  static AuthException stepUp(Demand demand, int currentAcr) {
+  static AuthException stepUp(AssuranceDemand demand, int currentAcr) {
     return new AuthException(demand, currentAcr);
   }
 
@@ -100,8 +102,17 @@ public final class AuthException extends Exception {
     return reason.httpStatus;
   }
 
-  /** {@code WWW-Authenticate} of a 401 (RFC 6750 section 3, RFC 9470 section 3). */
-  public Optional<String> challenge() {
+  /** Of the answer, with {@code WWW-Authenticate} (RFC 6750 section 3, RFC 9470 section 3) and {@code Retry-After} where they belong. */
+  public Map<String, String> httpHeaders() {
+    Map<String, String> headers = new LinkedHashMap<>();
+    headers.put("Content-Type", "application/json");
+    headers.put("Cache-Control", "no-store");
+    challenge().ifPresent(challenge -> headers.put("WWW-Authenticate", challenge));
+    if (reason == Reason.SERVICE_UNAVAILABLE) headers.put("Retry-After", "1");
+    return headers;
+  }
+
+  private Optional<String> challenge() {
     if (demand != null) return Optional.of(demand.challenge());
     return switch (reason) {
       case TOKEN_MISSING -> Optional.of("Bearer");
@@ -110,12 +121,7 @@ public final class AuthException extends Exception {
     };
   }
 
-  /** {@code Retry-After} of a 503, in seconds. */
-  public Optional<String> retryAfter() {
-    return reason == Reason.SERVICE_UNAVAILABLE ? Optional.of("1") : Optional.empty();
-  }
-
-  /** The answer of Gatehouse's HTTP services, as {@code application/json}. */
+  /** The answer of Gatehouse's HTTP services, in ASCII. Not for {@code HEAD}. */
   public String httpBody() {
     JsonObject error = new JsonObject();
     error.addProperty("code", reason.code);

@@ -29,10 +29,10 @@ public final class BearerAuthInterceptor implements ServerInterceptor {
   private static final System.Logger LOG = System.getLogger(BearerAuthInterceptor.class.getName());
 
   private final TokenVerifier verifier;
-  private final Map<String, Access> methods;
+  private final Map<String, RouteAuth> methods;
 
   /** @param methods by full name: {@code orders.v1.OrderService/ListOrders}. Other methods are refused. */
-  public BearerAuthInterceptor(TokenVerifier verifier, Map<String, Access> methods) {
+  public BearerAuthInterceptor(TokenVerifier verifier, Map<String, RouteAuth> methods) {
     this.verifier = verifier;
     this.methods = Map.copyOf(methods);
   }
@@ -50,12 +50,12 @@ public final class BearerAuthInterceptor implements ServerInterceptor {
 
   @Override
   public <Q, R> Listener<Q> interceptCall(ServerCall<Q, R> call, Metadata headers, ServerCallHandler<Q, R> next) {
-    Access access = methods.get(call.getMethodDescriptor().getFullMethodName());
+    RouteAuth auth = methods.get(call.getMethodDescriptor().getFullMethodName());
     // A principal that an outer interceptor has set is not this call's.
     Context context = Context.current().withValue(PRINCIPAL, null);
-    if (access == Access.PUBLIC) return Contexts.interceptCall(context, call, headers, next);
+    if (auth == RouteAuth.PUBLIC) return Contexts.interceptCall(context, call, headers, next);
     DelayedListener<Q> listener = new DelayedListener<>();
-    admit(headers, access)
+    admit(headers, auth)
         .whenComplete(
             (principal, failure) -> {
               if (failure != null) {
@@ -85,21 +85,21 @@ public final class BearerAuthInterceptor implements ServerInterceptor {
     }
   }
 
-  private CompletableFuture<Principal> admit(Metadata headers, Access access) {
+  private CompletableFuture<Principal> admit(Metadata headers, RouteAuth auth) {
     Iterable<String> values = headers.getAll(AUTHORIZATION);
     List<String> authorization =
         values == null ? List.of() : StreamSupport.stream(values.spliterator(), false).toList();
     try {
-      return verifier.verifyAsync(BearerToken.of(authorization)).thenApply(principal -> allowed(principal, access));
+      return verifier.verifyAsync(BearerToken.of(authorization)).thenApply(principal -> allowed(principal, auth));
     } catch (AuthException refusal) {
       return CompletableFuture.failedFuture(refusal);
     }
   }
 
-  private Principal allowed(Principal principal, Access access) {
+  private Principal allowed(Principal principal, RouteAuth auth) {
     try {
-      if (access == null) throw new AuthException(Reason.FORBIDDEN);
-      access.check(principal, verifier.now());
+      if (auth == null) throw new AuthException(Reason.FORBIDDEN);
+      auth.check(principal, verifier.now());
       return principal;
     } catch (AuthException refusal) {
       throw new CompletionException(refusal);

@@ -62,13 +62,13 @@ final class PeerTls {
   }
 
   private void read() throws IOException, GeneralSecurityException {
-    X509Certificate[] chain = certificates(files.cert());
+    X509Certificate[] chain = certificates(files.certFile());
     PrivateKey key;
-    try (InputStream text = Files.newInputStream(files.key())) {
+    try (InputStream text = Files.newInputStream(files.keyFile())) {
       key = CertificateUtils.getPrivateKey(text);
     }
     assertMatch(chain[0], key);
-    trust.updateTrustCredentials(certificates(files.ca()));
+    trust.updateTrustCredentials(certificates(files.caFile()));
     identity.updateIdentityCredentials(chain, key);
   }
 

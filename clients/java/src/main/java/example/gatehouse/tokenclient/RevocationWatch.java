@@ -21,6 +21,7 @@ import java.util.concurrent.TimeUnit;
 
 /** Keeps the revocations up to date, resuming by sequence after each break. */
 final class RevocationWatch {
+  /** The longest time between two messages of token-service. */
   private static final long HEARTBEAT_MS = 500;
 
   /** For a token of an unknown key: a stream that lags as much as it may reports the next read this late. Memory is trusted longer. */
@@ -30,8 +31,7 @@ final class RevocationWatch {
   private static final long RECONNECT_MIN_MS = 50;
   private static final long RECONNECT_MAX_MS = 1_000;
 
-  /** Several server heartbeats. */
-  private static final long SILENCE_MS = 2_000;
+  private static final long SILENCE_MS = 4 * HEARTBEAT_MS;
 
   private static final System.Logger LOG = System.getLogger(RevocationWatch.class.getName());
 
@@ -46,6 +46,9 @@ final class RevocationWatch {
   private boolean isClosed;
   private long pauseMs = RECONNECT_MIN_MS;
   private Stream current;
+
+  /** When the last message came, by the monotonic clock. Null before the first. */
+  private Double messageAtS;
 
   /** The status of the last break, until a message comes. */
   private Status.Code brokenBy;
@@ -92,6 +95,11 @@ final class RevocationWatch {
     return Optional.of(entry.read);
   }
 
+  /** Once it has been heard. The caller holds the lock. */
+  boolean isSilent() {
+    return messageAtS != null && (System.nanoTime() / 1e9) - messageAtS > SILENCE_MS / 1e3;
+  }
+
   /** As a warning only what is new: it goes on once a second at most. */
   private void reportBreak(Throwable error) {
     Status.Code code = Status.fromThrowable(error).getCode();
@@ -126,6 +134,7 @@ final class RevocationWatch {
       synchronized (lock) {
         if (hasEnded) return;
         hasHeard = true;
+        messageAtS = System.nanoTime() / 1e9;
         boolean stays = revocations.apply(message, openedS);
         served = takeServed();
         if (stays) {

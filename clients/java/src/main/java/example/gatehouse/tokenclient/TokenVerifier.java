@@ -7,6 +7,7 @@ import gatehouse.token.v1.TokenServiceOuterClass.VerifyTokenRequest;
 import gatehouse.token.v1.TokenServiceOuterClass.VerifyTokenResponse;
 import io.grpc.CallOptions;
 import io.grpc.ClientCall;
+import io.grpc.ConnectivityState;
 import io.grpc.Context;
 import io.grpc.ManagedChannel;
 import io.grpc.netty.shaded.io.grpc.netty.NettyChannelBuilder;
@@ -186,7 +187,7 @@ public final class TokenVerifier implements AutoCloseable {
   }
 
   /**
-   * Time of token-service, at most 3 s ahead: for {@link Access#check(Principal, Instant)}. The clock of this machine, which may be
+   * Time of token-service, at most 3 s ahead: for {@link RouteAuth#check(Principal, Instant)}. The clock of this machine, which may be
    * wrong, counts before the first message, and in silence if it is later.
    */
   public Instant now() {
@@ -262,6 +263,7 @@ public final class TokenVerifier implements AutoCloseable {
       case INVALID -> throw new AuthException(Reason.TOKEN_INVALID);
       case EXPIRED -> throw new AuthException(Reason.TOKEN_EXPIRED);
       case UNKNOWN_KEY -> {
+        assertConnected();
         return isBlocking ? awaitKeyInThread(token) : awaitKey(token);
       }
       default -> {
@@ -277,6 +279,12 @@ public final class TokenVerifier implements AutoCloseable {
     if (!TokenRules.isTokenShape(token)) return Screening.INVALID;
     TokenRules rules = revoked.rules();
     return rules == null ? Screening.PLAUSIBLE : rules.screen(token, audienceFor(token), revoked.serverNowS());
+  }
+
+  /** Without it each call would wait for its deadline. The stream goes on to try. */
+  private void assertConnected() throws AuthException {
+    if (watch.isSilent() && channel.getState(false) != ConnectivityState.READY)
+      throw AuthException.unavailable("token-service is silent");
   }
 
   private CompletableFuture<Principal> awaitKeyInThread(String token) throws AuthException {
@@ -313,6 +321,7 @@ public final class TokenVerifier implements AutoCloseable {
   private CompletableFuture<Principal> ask(String token) throws AuthException {
     CompletableFuture<Principal> running = asking.get(token);
     if (running != null) return running.copy();
+    assertConnected();
     if (asking.size() >= maxCallsInFlight) throw AuthException.unavailable("too many tokens are being verified");
     CompletableFuture<Principal> shared = new CompletableFuture<>();
     asking.put(token, shared);
@@ -399,7 +408,7 @@ public final class TokenVerifier implements AutoCloseable {
       double expiresAtS = principal.expiresAt().toEpochMilli() / 1e3;
       double leftS = Integer.toUnsignedLong(response.getExpiresInMs()) / 1e3;
       double untilS = askedS + Math.min(leftS, Revocations.MAX_KEEP_S);
-      known.put(token, new Known(principal, untilS, expiresAtS + Demand.CLOCK_SKEW.toSeconds()));
+      known.put(token, new Known(principal, untilS, expiresAtS + AssuranceDemand.CLOCK_SKEW.toSeconds()));
       return principal;
     }
   }

@@ -40,9 +40,9 @@ final class Authority {
     keytool(own, "-genkeypair", "-alias", "leaf", "-dname", "CN=" + service, "-keyalg", "EC", "-groupname", "secp256r1");
     keytool(own, "-certreq", "-alias", "leaf", "-file", request.toString());
     String name = "san=uri:spiffe://gatehouse/" + service;
-    keytool(store, "-gencert", "-alias", "ca", "-ext", name, "-rfc", "-infile", request.toString(), "-outfile", files.cert().toString());
+    keytool(store, "-gencert", "-alias", "ca", "-ext", name, "-rfc", "-infile", request.toString(), "-outfile", files.certFile().toString());
     byte[] key = keyStore(own).getKey("leaf", PASSWORD.toCharArray()).getEncoded();
-    Files.writeString(files.key(), pem("PRIVATE KEY", key));
+    Files.writeString(files.keyFile(), pem("PRIVATE KEY", key));
     return files;
   }
 

@@ -87,15 +87,15 @@ final class BearerAuthInterceptorTest {
     verifier =
         TokenVerifier.builder(service.address(), ownFiles).callTimeout(Duration.ofSeconds(PATIENCE_S)).clock(new StoppedClock()).build();
     becomes(verifier::isReady);
-    Map<String, Access> methods =
+    Map<String, RouteAuth> methods =
         Map.of(
-            "t.S/Unary", Access.AUTHENTICATED,
-            "t.S/Down", Access.AUTHENTICATED,
-            "t.S/Up", Access.AUTHENTICATED,
-            "t.S/Both", Access.AUTHENTICATED,
-            "t.S/Broken", Access.AUTHENTICATED,
-            "t.S/Admin", Access.ofRoles("ADMIN"),
-            "t.S/Public", Access.PUBLIC);
+            "t.S/Unary", RouteAuth.AUTHENTICATED,
+            "t.S/Down", RouteAuth.AUTHENTICATED,
+            "t.S/Up", RouteAuth.AUTHENTICATED,
+            "t.S/Both", RouteAuth.AUTHENTICATED,
+            "t.S/Broken", RouteAuth.AUTHENTICATED,
+            "t.S/Admin", RouteAuth.ofRoles("ADMIN"),
+            "t.S/Public", RouteAuth.PUBLIC);
     ServerServiceDefinition.Builder definition = ServerServiceDefinition.builder("t.S");
     for (var unary : List.of(UNARY, BROKEN, ADMIN, PUBLIC, UNLISTED))
       definition.addMethod(unary, ServerCalls.asyncUnaryCall((request, observer) -> answer(observer)));

@@ -75,8 +75,8 @@ final class FakeTokenService implements AutoCloseable {
             .build();
     var credentials =
         TlsServerCredentials.newBuilder()
-            .keyManager(files.cert().toFile(), files.key().toFile())
-            .trustManager(files.ca().toFile())
+            .keyManager(files.certFile().toFile(), files.keyFile().toFile())
+            .trustManager(files.caFile().toFile())
             .clientAuth(ClientAuth.REQUIRE)
             .build();
     server =

@@ -170,7 +170,8 @@ final class TokenVerifierTest {
     open(options());
     String key = "gh_" + "0a".repeat(16) + "_" + "A".repeat(43);
     service.change = FakeTokenService::makeClient;
-    assertEquals("credential-1", verifier.verify(key).sessionId());
+    Principal client = verifier.verify(key);
+    assertEquals(List.of("credential-1", "", "", ""), List.of(client.credentialId(), client.userId(), client.sessionId(), client.role()));
     service.change =
         principal -> {
           FakeTokenService.makeClient(principal);
@@ -180,7 +181,7 @@ final class TokenVerifierTest {
     becomes(
         () -> {
           try {
-            return verifier.verify(key).sessionId().equals("credential-2");
+            return verifier.verify(key).credentialId().equals("credential-2");
           } catch (AuthException error) {
             throw new AssertionError(error);
           }
@@ -314,10 +315,10 @@ final class TokenVerifierTest {
             .build();
     becomes(verifier::isReady);
     String first = service.peer.get();
-    Files.copy(renewed.cert(), own.cert(), StandardCopyOption.REPLACE_EXISTING); // for a moment they do not match
+    Files.copy(renewed.certFile(), own.certFile(), StandardCopyOption.REPLACE_EXISTING); // for a moment they do not match
     restart(port);
     assertEquals(first, service.peer.get());
-    Files.copy(renewed.key(), own.key(), StandardCopyOption.REPLACE_EXISTING);
+    Files.copy(renewed.keyFile(), own.keyFile(), StandardCopyOption.REPLACE_EXISTING);
     becomes(
         () -> {
           try {
