@@ -27,7 +27,7 @@ func answerForClient() *tokenv1.VerifyTokenResponse {
 func TestAClientIsDistinguishedFromAUser(t *testing.T) {
 	client, err := decode(answerForClient())
 	if err != nil || client.Kind != KindClient || client.ClientID != "client-1" || client.Role != "" ||
-		client.UserID != "" || client.SessionID != "" || client.CredentialID != "credential-1" ||
+		client.UserID != "" || client.SessionID != "credential-1" ||
 		!slices.Equal(client.Scopes, []string{"payments:read"}) {
 		t.Fatal(client, err)
 	}

@@ -33,7 +33,7 @@ var messages = map[string]string{
 	codeMissing:     "The call needs an access token.",
 	codeInvalid:     "The access token was not issued here, is malformed or has been revoked.",
 	codeExpired:     "The access token has expired; refresh it.",
-	codeStepUp:      "The call needs a stronger or more recent proof of who the user is.",
+	codeStepUp:      "The call needs a stronger or more recent proof of who the user is; `details` says which. See `POST /auth/step-up`.",
 	codeForbidden:   "The caller's role, or the client's scope, does not allow this call.",
 	codeUser:        "The call needs a step-up or an approval, which only a user can give.",
 	codeUnavailable: "A part of Gatehouse is temporarily unavailable; try again.",

@@ -27,12 +27,11 @@ const (
 // Principal is who a verified access token or API key speaks for.
 type Principal struct {
 	Kind          Kind           `json:"kind"`
-	UserID        string         `json:"userId"`       // empty for clients
-	SessionID     string         `json:"sessionId"`    // empty for clients
-	Role          Role           `json:"role"`         // empty for clients
-	ClientID      string         `json:"clientId"`     // empty for users
-	CredentialID  string         `json:"credentialId"` // of a client, whose tokens end with it; empty for users
-	Scopes        []string       `json:"scopes"`       // permissions that a client was granted; empty for users
+	UserID        string         `json:"userId"`    // empty for clients
+	SessionID     string         `json:"sessionId"` // of a client: its credential's id
+	Role          Role           `json:"role"`      // empty for clients
+	ClientID      string         `json:"clientId"`  // empty for users
+	Scopes        []string       `json:"scopes"`    // permissions that a client was granted; empty for users
 	TokenID       string         `json:"tokenId"`
 	OriginTokenID string         `json:"originTokenId"` // of the token that this one was exchanged for, and that ends it; empty for others
 	KeyID         string         `json:"keyId"`         // empty for an API key
@@ -68,6 +67,7 @@ func decode(answer *tokenv1.VerifyTokenResponse) (Principal, error) {
 	principal := Principal{
 		Scopes:        []string{},
 		AMR:           []string{},
+		SessionID:     message.GetSessionId(),
 		TokenID:       message.GetTokenId(),
 		OriginTokenID: message.GetOriginTokenId(),
 		KeyID:         message.GetKeyId(),
@@ -89,8 +89,7 @@ func (principal Principal) ofClient(message *tokenv1.Principal) (Principal, erro
 	if message.GetClientId() != message.GetUserId() || len(message.GetScopes()) == 0 {
 		return Principal{}, ErrInvalid
 	}
-	principal.Kind, principal.ClientID, principal.CredentialID = KindClient, message.GetClientId(), message.GetSessionId()
-	principal.Scopes = message.GetScopes()
+	principal.Kind, principal.ClientID, principal.Scopes = KindClient, message.GetClientId(), message.GetScopes()
 	principal.ACR, principal.AuthTime = OneFactor, principal.IssuedAt
 	return principal, nil
 }
@@ -101,7 +100,7 @@ func (principal Principal) ofUser(message *tokenv1.Principal) (Principal, error)
 	if !roleName.MatchString(string(role)) || !isLevelKnown || message.GetKeyId() == "" || !message.GetAuthTime().IsValid() {
 		return Principal{}, ErrInvalid
 	}
-	principal.Kind, principal.UserID, principal.SessionID, principal.Role = KindUser, message.GetUserId(), message.GetSessionId(), role
+	principal.Kind, principal.UserID, principal.Role = KindUser, message.GetUserId(), role
 	principal.AMR = append(principal.AMR, message.GetAmr()...)
 	principal.ACR, principal.AuthTime = level, message.GetAuthTime().AsTime()
 	return principal, nil

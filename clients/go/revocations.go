@@ -157,13 +157,8 @@ func (r *revocations) has(sessionID, keyID string) bool {
 
 // hasAny says whether the principal's session, credential or key is revoked, or this one token of a client (RFC 7009).
 func (r *revocations) hasAny(principal Principal) bool {
-	if r.has("", principal.KeyID) || r.has("", principal.OriginKeyID) {
-		return true
-	}
-	if principal.Kind == KindClient {
-		return r.has(principal.CredentialID, "") || r.has(principal.TokenID, "") || r.has(principal.OriginTokenID, "")
-	}
-	return r.has(principal.SessionID, "")
+	return r.has(principal.SessionID, principal.KeyID) || r.has("", principal.OriginKeyID) ||
+		principal.Kind == KindClient && (r.has(principal.TokenID, "") || r.has(principal.OriginTokenID, ""))
 }
 
 // isFresh says whether everything revoked more than staleAfter ago is known here, and understood.

@@ -12,6 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from socketserver import ThreadingMixIn
 from typing import Any
+from wsgiref.handlers import BaseHandler
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 wall_jump_s = 0.0
@@ -95,6 +96,9 @@ def wsgi_app(environ: Any, start_response: Any) -> list[bytes]:
 class ThreadedServer(ThreadingMixIn, WSGIServer):
     daemon_threads = True
     request_queue_size = 128
+
+
+BaseHandler.http_version = "1.1"
 
 
 class QuietHandler(WSGIRequestHandler):

@@ -121,11 +121,11 @@ def test_a_revoked_api_key_may_live_on_as_another_credential(verifier: TokenVeri
     api_key = f"gh_{'0a' * 16}_{'A' * 43}"
     service.principal = CLIENT
     client = verifier.verify(api_key)
-    assert (client.client_id, client.credential_id) == ("client-1", "credential-1")
-    assert (client.user_id, client.session_id, client.role) == ("", "", "")
+    assert (client.client_id, client.session_id) == ("client-1", "credential-1")
+    assert (client.user_id, client.role) == ("", "")
     service.principal = CLIENT | {"session_id": "credential-2"}
     service.revoke("credential-1")
-    becomes(lambda: verifier.verify(api_key).credential_id == "credential-2")
+    becomes(lambda: verifier.verify(api_key).session_id == "credential-2")
 
 
 def test_screening_needs_no_call(

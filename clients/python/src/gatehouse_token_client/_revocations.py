@@ -86,9 +86,9 @@ class Revocations:
 
     def ends(self, principal: Principal) -> bool:
         """By its session or credential, its key, or, of a client, this one token (RFC 7009)."""
-        is_client = principal.kind == "client"
-        of_client = [principal.credential_id, principal.token_id, principal.origin_token_id]
-        sessions = of_client if is_client else [principal.session_id]
+        sessions = [principal.session_id]
+        if principal.kind == "client":
+            sessions += [principal.token_id, principal.origin_token_id]
         keys = [principal.key_id, principal.origin_key_id]
         return any(("key_id", id) in self._until for id in keys) or any(("session_id", id) in self._until for id in sessions)
 

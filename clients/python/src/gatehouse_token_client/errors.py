@@ -85,7 +85,7 @@ class StepUpRequired(_Unauthenticated):
     """The challenge is that of RFC 9470 section 3."""
 
     code = "step_up_required"
-    message = "The call needs a stronger or more recent proof of who the user is."
+    message = "The call needs a stronger or more recent proof of who the user is; `details` says which. See `POST /auth/step-up`."
 
     def __init__(self, acr: int, max_age_seconds: int | None, current: int) -> None:
         super().__init__()

@@ -19,13 +19,11 @@ class Principal:
     user_id: str
     """Empty for clients."""
     session_id: str
-    """Empty for clients."""
+    """Of a client: its credential's id."""
     role: str
     """A name of access.yaml. Empty for clients."""
     client_id: str
     """Empty for users."""
-    credential_id: str
-    """Of a client, whose tokens end with it. Empty for users."""
     scopes: tuple[str, ...]
     """Permissions that a client was granted. Empty for users."""
     token_id: str

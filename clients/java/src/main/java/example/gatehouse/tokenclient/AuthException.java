@@ -28,7 +28,7 @@ public final class AuthException extends Exception {
         "step_up_required",
         401,
         Code.UNAUTHENTICATED,
-        "The call needs a stronger or more recent proof of who the user is."),
+        "The call needs a stronger or more recent proof of who the user is; `details` says which. See `POST /auth/step-up`."),
     FORBIDDEN(
         "forbidden",
         403,

@@ -8,10 +8,9 @@ import java.util.Set;
  * Who a verified access token or API key speaks for.
  *
  * @param userId empty for clients
- * @param sessionId empty for clients
+ * @param sessionId of a client: its credential's id
  * @param role a name of access.yaml; empty for clients
  * @param clientId empty for users
- * @param credentialId of a client, whose tokens end with it; empty for users
  * @param scopes permissions that a client was granted; empty for users
  * @param originTokenId of the token that this one was exchanged for, and whose revocation ends it; empty for others
  * @param keyId empty for an API key
@@ -26,7 +25,6 @@ public record Principal(
     String sessionId,
     String role,
     String clientId,
-    String credentialId,
     Set<String> scopes,
     String tokenId,
     String originTokenId,

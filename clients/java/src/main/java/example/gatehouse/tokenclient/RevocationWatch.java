@@ -102,12 +102,19 @@ final class RevocationWatch {
 
   /** As a warning only what is new: it goes on once a second at most. */
   private void reportBreak(Throwable error) {
-    Status.Code code = Status.fromThrowable(error).getCode();
+    Status status = Status.fromThrowable(error);
+    Status.Code code = status.getCode();
     System.Logger.Level level = code == brokenBy ? System.Logger.Level.DEBUG : System.Logger.Level.WARNING;
     brokenBy = code;
+    Throwable cause = error;
+    while (cause.getCause() != null) cause = cause.getCause();
+    // Without its stack, which is that of gRPC.
+    String reason = code + (status.getDescription() == null ? "" : ", " + status.getDescription());
+    if (cause != error) reason += ", " + cause.getMessage();
     boolean isRefused = code == Status.Code.PERMISSION_DENIED;
-    String what = isRefused ? "token-service refuses this service: add its name to VERIFIERS" : "the revocation stream broke";
-    LOG.log(level, what, error);
+    LOG.log(
+        level,
+        isRefused ? "token-service refuses this service: add its name to VERIFIERS" : "the revocation stream broke: " + reason);
   }
 
   private List<Waiting> takeServed() {

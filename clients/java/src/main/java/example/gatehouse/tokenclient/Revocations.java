@@ -8,7 +8,6 @@ import gatehouse.token.v1.TokenServiceOuterClass.WatchRevocationsResponse;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.stream.Collectors;
-import java.util.stream.Stream;
 
 /**
  * What is revoked, as far as this process knows, and how far that is. By the monotonic clock: a jump of the wall clock
@@ -100,10 +99,10 @@ final class Revocations {
 
   /** Ends by its session or credential, its key, or, of a client, this one token (RFC 7009). */
   boolean end(Principal principal) {
+    if (sessionsUntil.containsKey(principal.sessionId())) return true;
     if (keysUntil.containsKey(principal.keyId()) || keysUntil.containsKey(principal.originKeyId())) return true;
-    if (!principal.isClient()) return sessionsUntil.containsKey(principal.sessionId());
-    return Stream.of(principal.credentialId(), principal.tokenId(), principal.originTokenId())
-        .anyMatch(sessionsUntil::containsKey);
+    return principal.isClient()
+        && (sessionsUntil.containsKey(principal.tokenId()) || sessionsUntil.containsKey(principal.originTokenId()));
   }
 
   /**

@@ -171,7 +171,7 @@ final class TokenVerifierTest {
     String key = "gh_" + "0a".repeat(16) + "_" + "A".repeat(43);
     service.change = FakeTokenService::makeClient;
     Principal client = verifier.verify(key);
-    assertEquals(List.of("credential-1", "", "", ""), List.of(client.credentialId(), client.userId(), client.sessionId(), client.role()));
+    assertEquals(List.of("credential-1", "", ""), List.of(client.sessionId(), client.userId(), client.role()));
     service.change =
         principal -> {
           FakeTokenService.makeClient(principal);
@@ -181,7 +181,7 @@ final class TokenVerifierTest {
     becomes(
         () -> {
           try {
-            return verifier.verify(key).credentialId().equals("credential-2");
+            return verifier.verify(key).sessionId().equals("credential-2");
           } catch (AuthException error) {
             throw new AssertionError(error);
           }
@@ -280,7 +280,7 @@ final class TokenVerifierTest {
     assertEquals(List.of(refused), warnings);
     service.streamStatus = Status.UNAVAILABLE;
     becomes(() -> warnings.size() == 2);
-    assertEquals(List.of(refused, "the revocation stream broke"), warnings);
+    assertEquals(List.of(refused, "the revocation stream broke: UNAVAILABLE"), warnings);
     log.removeHandler(handler);
   }
 
