@@ -1,5 +1,5 @@
 #!/bin/sh
-# Generates internal/gen/ from the contract. Needs Go, and `npm ci` in the repository for buf.
+# Generates internal/gen/ from the contract. Needs Go, and `npm run tools` in the repository for buf.
 set -eu
 cd "$(dirname "$0")"
 tools=$(mktemp -d)
@@ -13,7 +13,7 @@ for name in principal token_service; do
   sed 's/gatehouse\.token\.v1/gatehouse.tokenclient.v1/; s#gatehouse/token/v1#gatehouse/tokenclient/v1#' \
     "../../proto/gatehouse/token/v1/$name.proto" > "$contract/$name.proto"
 done
-PATH=$tools:$PATH ../../node_modules/.bin/buf generate "$tools/proto"
+PATH=$tools:$PATH ../../tools/node_modules/.bin/buf generate "$tools/proto"
 # On the wire the service has its own name.
 sed -i.before 's/gatehouse\.tokenclient\.v1\.TokenService/gatehouse.token.v1.TokenService/g' internal/gen/gatehouse/tokenclient/v1/*_grpc.pb.go
 rm internal/gen/gatehouse/tokenclient/v1/*.before

@@ -55,8 +55,9 @@ export class Launcher {
     return this.#failure.promise;
   }
 
-  /** Resolves when everything is ready. @throws {LaunchError}. `stop` must be called then, too. */
-  async start(): Promise<FirstAdministrator> {
+  /** Resolves when everything is ready. The gateway waits for `pages`. @throws {LaunchError}. `stop` must be called then, too. */
+  async start(pages: Promise<void>): Promise<FirstAdministrator> {
+    pages.catch(() => {}); // It is awaited below.
     await ensureSecrets(this.#home);
     const database = this.#startDatabase();
     database.catch(() => {}); // It is awaited below.
@@ -66,6 +67,7 @@ export class Launcher {
     await Promise.all(
       this.#plan.flat().map(async (spec) => {
         if (needsDatabase(spec)) await database;
+        if (spec.name === "gateway") await pages;
         await this.#start(spec);
       }),
     );

@@ -85,9 +85,9 @@ async function run(home: Home, { fresh, sets, folder }: Start): Promise<void> {
   if (lock === undefined) return;
   let end = "it was stopped";
   try {
-    if (settings.WEB === "on") await Promise.race([buildPages(), stopAsked]);
+    const pages = settings.WEB === "on" ? buildPages() : Promise.resolve();
     console.log(`Starting Gatehouse on ${home.path} …`);
-    const administrator = await Promise.race([launcher.start(), launcher.failed, stopAsked]);
+    const administrator = await Promise.race([launcher.start(pages), launcher.failed, stopAsked]);
     if (administrator === undefined) return;
     const seconds = (performance.now() - startedAt) / 1000;
     const isDetached = process.send !== undefined;

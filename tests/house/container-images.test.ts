@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { imageOf } from "../support/database/containers.ts";
-import { chooseServer } from "../support/database/postgres-test-server.ts";
+import { chooseServer, imageOf } from "../support/database/postgres-test-server.ts";
 
 const kustomization = (...images: string[]) => `images:\n${images.map((image) => `  - ${image}\n`).join("")}`;
 

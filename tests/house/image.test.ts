@@ -160,3 +160,19 @@ test("the health check follows the operations port", async () => {
   await new Promise((done) => server.close(done));
   expect((await check()).code).toBe(1);
 });
+
+/** Those that ask for a notice at most. */
+const LICENCES = /^(?:MIT|MIT-0|Apache-2\.0|BSD-[23]-Clause|ISC|0BSD|BlueOak-1\.0\.0|Unlicense)$/;
+
+test("every package that the image installs has a licence that asks for a notice at most", () => {
+  const { packages } = JSON.parse(text("package-lock.json")) as {
+    packages: Record<string, { dev?: boolean; license?: string }>;
+  };
+  const shipped = Object.entries(packages).filter(([, { dev }]) => dev !== true);
+  expect(shipped.length).toBeGreaterThan(100);
+  const others = shipped.filter(
+    ([, { license = "none" }]) =>
+      !license.split(/[()]| AND | OR /).every((name) => name === "" || LICENCES.test(name)),
+  );
+  expect(others.map(([path, { license }]) => `${path}: ${license}`)).toEqual([]);
+});

@@ -7,7 +7,7 @@ import { parse } from "yaml";
 import { type Container, named, ofKind, type Workload, workloadsOf } from "#deploy/k8s/manifests.ts";
 import { hasKubectl, type Manifest, OVERLAYS, renderFolder, renderOverlay } from "#deploy/k8s/render.ts";
 import { POLICIES, type Policy } from "../support/house/manifest-policies.ts";
-import { CUSTOM_KINDS, schemaProblems, unknownMembers } from "../support/house/manifest-schemas.ts";
+import { hasTools } from "../support/house/tools.ts";
 
 const K8S = resolve(import.meta.dirname, "..", "..", "deploy", "k8s");
 const isHere = hasKubectl();
@@ -42,6 +42,11 @@ function renderIngress(): Manifest[] {
   }
 }
 
+function printedSecrets(): { items: Manifest[] } {
+  const script = join(K8S, "print-trial-secrets.ts");
+  return JSON.parse(execFileSync(process.execPath, [script], { encoding: "utf8" }));
+}
+
 describe.skipIf(!isHere)("manifests (skipped where there is no kubectl)", () => {
   test("every component is rendered by an overlay or above", () => {
     const used = new Set([...OVERLAYS.flatMap(componentsOf), "ingress"]);
@@ -52,22 +57,44 @@ describe.skipIf(!isHere)("manifests (skipped where there is no kubectl)", () => 
     expect(all.filter((name) => !used.has(name))).toEqual(["external-secrets/first-administrator"]);
   });
 
-  test.each(["production", "development", "ingress"])("%s is what Kubernetes' schemas allow", (name) => {
-    const manifests = rendered[name] ?? [];
-    expect(manifests.length).toBeGreaterThan(0);
-    expect(manifests.flatMap(schemaProblems)).toEqual([]);
+  describe.skipIf(!hasTools)("and Kubernetes' schemas (skipped where tools/ is not installed)", () => {
+    test.each(["production", "development", "ingress"])("%s is what they allow", async (name) => {
+      const { schemaProblems } = await import("#tools/manifest-schemas.ts");
+      const manifests = rendered[name] ?? [];
+      expect(manifests.length).toBeGreaterThan(0);
+      expect(manifests.flatMap(schemaProblems)).toEqual([]);
+    });
+
+    test("no member is misspelt", async () => {
+      const { unknownMembers } = await import("#tools/manifest-schemas.ts");
+      expect(unknownMembers(Object.values(rendered).flat())).toEqual([]);
+    });
+
+    test("the script's secrets are what kubectl takes", async () => {
+      const { schemaProblems, unknownMembers } = await import("#tools/manifest-schemas.ts");
+      const { items } = printedSecrets();
+      expect(items.flatMap(schemaProblems)).toEqual([]);
+      expect(unknownMembers(items)).toEqual([]);
+    });
+
+    test("a misspelt member and a wrong type are found", async () => {
+      const { schemaProblems, unknownMembers } = await import("#tools/manifest-schemas.ts");
+      const manifest = structuredClone(named(rendered.production ?? [], "Deployment", "token-service"));
+      manifest.spec.template.spec.containers[0].readinesProbe = {};
+      expect(unknownMembers([manifest]).join()).toContain("readinesProbe");
+      manifest.spec.template.spec.terminationGracePeriodSeconds = "40";
+      expect(schemaProblems(manifest).join()).toContain("terminationGracePeriodSeconds must be integer");
+    });
+
+    test("what has no schema is known by name", async () => {
+      const { CUSTOM_KINDS } = await import("#tools/manifest-schemas.ts");
+      const kinds = Object.values(rendered).flatMap((manifests) => manifests.map(({ kind }) => kind));
+      expect(CUSTOM_KINDS.filter((kind) => !kinds.includes(kind))).toEqual([]);
+    });
   });
 
-  test("the script's secrets are what kubectl takes, made anew each time", () => {
-    const print = () => {
-      const script = join(K8S, "print-trial-secrets.ts");
-      return JSON.parse(execFileSync(process.execPath, [script], { encoding: "utf8" })) as {
-        items: Manifest[];
-      };
-    };
-    const [first, second] = [print().items, print().items];
-    expect(first.flatMap(schemaProblems)).toEqual([]);
-    expect(unknownMembers(first)).toEqual([]);
+  test("the script's secrets are made anew each time", () => {
+    const [first, second] = [printedSecrets().items, printedSecrets().items];
     expect(new Set(first.map(({ metadata }) => metadata.namespace))).toEqual(new Set(["gatehouse"]));
     const values = [...first, ...second].flatMap(({ stringData }) => Object.entries(stringData));
     const secrets = values.filter(([key]) => !key.endsWith(".crt")).map(([, value]) => value);
@@ -89,23 +116,6 @@ describe.skipIf(!isHere)("manifests (skipped where there is no kubectl)", () => 
       ),
     );
     expect(shown.length).toBe(files.length);
-  });
-
-  test("no member is misspelt", () => {
-    expect(unknownMembers(Object.values(rendered).flat())).toEqual([]);
-  });
-
-  test("a misspelt member and a wrong type are found", () => {
-    const manifest = structuredClone(named(rendered.production ?? [], "Deployment", "token-service"));
-    manifest.spec.template.spec.containers[0].readinesProbe = {};
-    expect(unknownMembers([manifest]).join()).toContain("readinesProbe");
-    manifest.spec.template.spec.terminationGracePeriodSeconds = "40";
-    expect(schemaProblems(manifest).join()).toContain("terminationGracePeriodSeconds must be integer");
-  });
-
-  test("what has no schema is known by name", () => {
-    const kinds = Object.values(rendered).flatMap((manifests) => manifests.map(({ kind }) => kind));
-    expect(CUSTOM_KINDS.filter((kind) => !kinds.includes(kind))).toEqual([]);
   });
 
   for (const overlay of OVERLAYS) {

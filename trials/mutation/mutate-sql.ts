@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { cpSync, globSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, relative } from "node:path";
+import { basename, join } from "node:path";
 import type { MutationModule } from "./modules.ts";
 import type { Mutant } from "./mutate.ts";
 
@@ -39,7 +39,7 @@ export function mutateSql(root: string, module: MutationModule): Mutant[] {
   try {
     cpSync(root, copy, {
       recursive: true,
-      filter: (path) => !LEFT_OUT.has(relative(root, path).split("/")[0] ?? ""),
+      filter: (path) => !LEFT_OUT.has(basename(path)),
     });
     symlinkSync(join(root, "node_modules"), join(copy, "node_modules"));
     // If the tests fail without a mutation, they kill every mutant.

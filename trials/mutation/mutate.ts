@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { embeddedServer } from "#tests/support/database/postgres-test-server.ts";
+import { requireTools } from "#tests/support/house/tools.ts";
 import { forgetSurvivors } from "./forget-survivors.ts";
 import { MODULES, type MutationModule } from "./modules.ts";
 import { mutateSql } from "./mutate-sql.ts";
@@ -54,7 +55,7 @@ function mutateCode(name: string, module: MutationModule): Mutant[] {
     config,
     JSON.stringify({
       testRunner: "vitest",
-      plugins: ["@stryker-mutator/vitest-runner", join(import.meta.dirname, "leave-texts.ts")],
+      plugins: ["@stryker-mutator/vitest-runner", join(ROOT, "tools", "leave-texts.ts")],
       ignorers: ["texts"],
       // A killed mutant stays killed until its line or that test changes: after new tests only survivors run.
       incremental: true,
@@ -73,11 +74,15 @@ function mutateCode(name: string, module: MutationModule): Mutant[] {
     }),
   );
   try {
-    const { status } = spawnSync(process.execPath, [join(ROOT, "node_modules/.bin/stryker"), "run", config], {
-      cwd: ROOT,
-      stdio: ["ignore", "inherit", "inherit"],
-      env: { ...process.env, MUTATION_TESTS: module.tests.join(",") },
-    });
+    const { status } = spawnSync(
+      process.execPath,
+      [join(ROOT, "tools/node_modules/.bin/stryker"), "run", config],
+      {
+        cwd: ROOT,
+        stdio: ["ignore", "inherit", "inherit"],
+        env: { ...process.env, MUTATION_TESTS: module.tests.join(",") },
+      },
+    );
     if (status !== 0) throw new Error(`stryker ended with ${status}`);
     return mutantsIn(JSON.parse(readFileSync(report, "utf8")) as StrykerReport);
   } finally {
@@ -121,6 +126,7 @@ async function main(names: readonly string[]): Promise<void> {
   const unknown = names.filter((name) => MODULES[name] === undefined);
   if (unknown.length > 0)
     throw new Error(`no module ${unknown.join(", ")}: ${Object.keys(MODULES).join(", ")}`);
+  requireTools("mutation");
   // One for all runs: each test process would start its own, also after each change that is killed for its time.
   const { server, stop } = await embeddedServer();
   process.env.TEST_DATABASE_URL = `postgres://${server.username}:${encodeURIComponent(server.password)}@${server.host}:${server.port}`;

@@ -1,7 +1,8 @@
-import { accessSync, constants, statfsSync } from "node:fs";
+import { accessSync, constants, readFileSync, statfsSync } from "node:fs";
 import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
+import { parse } from "yaml";
 import { LockHeldError, takeLauncherLock } from "#deploy/local/launcher-lock.ts";
 import { directoryName, endLeftovers } from "#deploy/local/leftovers.ts";
 import {
@@ -10,8 +11,12 @@ import {
   startEmbeddedPostgres,
 } from "#deploy/local/postgres/embedded-postgres.ts";
 import { randomPassword } from "#deploy/local/private-file.ts";
+import { requireTools } from "../house/tools.ts";
 import { freePort } from "../system/free-port.ts";
 
+/** Where the images of the servers that services run with are named. */
+const KUSTOMIZATION = join("deploy", "k8s", "overlays", "development", "kustomization.yaml");
+const ROOT = resolve(import.meta.dirname, "..", "..", "..");
 const PREFIX = "gatehouse-test-postgres-";
 /** A folder this young may belong to a run that has not taken its lock yet. */
 const YOUNG_MS = 30_000;
@@ -35,12 +40,30 @@ export async function chooseServer(environment: NodeJS.ProcessEnv): Promise<Test
   if (!infrastructure) return await embeddedServer();
   if (infrastructure !== "containers")
     throw new Error(`TEST_INFRA is "containers" or nothing, not "${infrastructure}"`);
+  requireTools("TEST_INFRA=containers");
   // Loading it takes a second.
-  const { startContainers } = await import("./containers.ts");
-  const { postgres, redisUrl } = await startContainers();
+  const { startContainers } = await import("#tools/containers.ts");
+  const images = { postgres: imageOf("postgres"), valkey: imageOf("valkey") };
+  const { postgres, redisUrl } = await startContainers(images);
   // For the workers, which start later.
   environment.TEST_REDIS_URL ??= redisUrl;
   return postgres;
+}
+
+/**
+ * The image that the manifests run under this name, such as `postgres:18.1`.
+ * @throws if they name none, or no tag: without one an image is another one tomorrow.
+ */
+export function imageOf(
+  name: string,
+  kustomization = readFileSync(join(ROOT, KUSTOMIZATION), "utf8"),
+): string {
+  const { images = [] } = parse(kustomization) as {
+    images?: { name: string; newName?: string; newTag?: string }[];
+  };
+  const image = images.find((candidate) => candidate.name === name);
+  if (image?.newTag === undefined) throw new Error(`${KUSTOMIZATION} names no tag of the image ${name}`);
+  return `${image.newName ?? name}:${image.newTag}`;
 }
 
 /** The server that `TEST_DATABASE_URL` names, a superuser's URL such as `postgres://postgres:secret@127.0.0.1:5432`. */

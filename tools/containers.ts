@@ -1,13 +1,7 @@
-import { readFileSync } from "node:fs";
-import { join, resolve } from "node:path";
 import { GenericContainer, type StartedTestContainer, Wait } from "testcontainers";
-import { parse } from "yaml";
-import { randomPassword } from "#deploy/local/private-file.ts";
-import type { TestServer } from "./postgres-test-server.ts";
+import { randomPassword } from "../deploy/local/private-file.ts";
+import type { TestServer } from "../tests/support/database/postgres-test-server.ts";
 
-/** Where the images of the servers that services run with are named. */
-const KUSTOMIZATION = join("deploy", "k8s", "overlays", "development", "kustomization.yaml");
-const ROOT = resolve(import.meta.dirname, "..", "..", "..");
 const POSTGRES_PORT = 5432;
 const REDIS_PORT = 6379;
 /** As of the embedded server: data that nobody needs after the tests. */
@@ -19,27 +13,14 @@ export interface ContainerServers {
   redisUrl: string;
 }
 
-/**
- * The image that the manifests run under this name, such as `postgres:18.1`.
- * @throws if they name none, or no tag: without one an image is another one tomorrow.
- */
-export function imageOf(
-  name: string,
-  kustomization = readFileSync(join(ROOT, KUSTOMIZATION), "utf8"),
-): string {
-  const { images = [] } = parse(kustomization) as {
-    images?: { name: string; newName?: string; newTag?: string }[];
-  };
-  const image = images.find((candidate) => candidate.name === name);
-  if (image?.newTag === undefined) throw new Error(`${KUSTOMIZATION} names no tag of the image ${name}`);
-  return `${image.newName ?? name}:${image.newTag}`;
-}
-
-/** @throws if there is no container engine, or no image. */
-export async function startContainers(): Promise<ContainerServers> {
+/** Of these images. @throws if there is no container engine, or no image. */
+export async function startContainers(images: {
+  postgres: string;
+  valkey: string;
+}): Promise<ContainerServers> {
   const password = randomPassword();
   const [postgres, redis] = await startAll([
-    new GenericContainer(imageOf("postgres"))
+    new GenericContainer(images.postgres)
       .withEnvironment({ POSTGRES_PASSWORD: password })
       .withCommand([
         "postgres",
@@ -49,7 +30,7 @@ export async function startContainers(): Promise<ContainerServers> {
       .withExposedPorts(POSTGRES_PORT)
       // The first one is of the server that only makes the databases.
       .withWaitStrategy(Wait.forLogMessage(/database system is ready to accept connections/, 2)),
-    new GenericContainer(imageOf("valkey"))
+    new GenericContainer(images.valkey)
       .withCommand(["valkey-server", "--save", ""])
       .withExposedPorts(REDIS_PORT)
       .withWaitStrategy(Wait.forLogMessage(/Ready to accept connections/)),
@@ -79,7 +60,7 @@ async function startAll(containers: readonly GenericContainer[]): Promise<Starte
   if (failure === undefined) return running;
   await Promise.all(running.map((container) => container.stop()));
   throw new Error(
-    `TEST_INFRA=containers needs a container engine that Docker's clients find (DOCKER_HOST), with the images ${imageOf("postgres")} and ${imageOf("valkey")}: ${failure.reason}`,
+    `TEST_INFRA=containers needs a container engine that Docker's clients find (DOCKER_HOST), with the images of the manifests: ${failure.reason}`,
     { cause: failure.reason },
   );
 }

@@ -15,9 +15,9 @@ import {
   Service,
   ServiceAccount,
 } from "kubernetes-models/v1";
-import type { Manifest } from "#deploy/k8s/render.ts";
+import type { Manifest } from "../deploy/k8s/render.ts";
 
-const ROOT = resolve(import.meta.dirname, "..", "..", "..");
+const ROOT = resolve(import.meta.dirname, "..");
 
 /** Kubernetes' own OpenAPI schemas, as npm `kubernetes-models` has compiled them. */
 const MODELS = {
@@ -75,7 +75,7 @@ export function unknownMembers(manifests: readonly Manifest[]): string[] {
       return `export const _${index}: ${type} = ${JSON.stringify(manifest, undefined, 1)};`;
     }),
   ].join("\n");
-  const cache = join(ROOT, "node_modules", ".cache");
+  const cache = join(import.meta.dirname, "node_modules", ".cache");
   mkdirSync(cache, { recursive: true });
   const directory = mkdtempSync(join(cache, "manifests-"));
   try {
