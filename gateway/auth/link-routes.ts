@@ -22,30 +22,34 @@ import { accountAnswer, toUser } from "./answer-fields.ts";
 import { linkTokenField, newPasswordCodes, newPasswordField } from "./body-fields.ts";
 import type { AuthDeps } from "./login-answer.ts";
 
-const TokenBody = z.strictObject({ token: linkTokenField });
+const TokenBody = z.strictObject({ token: linkTokenField }).meta({ id: "LinkToken" });
 /** Forms send an empty field for an omitted password. */
-const ProofBody = z.strictObject({
-  token: linkTokenField,
-  password: optional(
-    textField(0, 1_024, {
-      description: "Of the account, unless its access token comes along.",
-      format: "password",
-      examples: ["Correct-Horse-42"],
-    }),
-  ),
-});
-const ResetBody = z.strictObject({
-  token: linkTokenField,
-  newPassword: newPasswordField,
-  keepRecentLogins: z
-    .boolean()
-    .optional()
-    .meta({
-      description:
-        "Whether logins at providers that were linked in the last 30 days stay. By default the reset removes them: whoever " +
-        "stole the old password may have linked them.",
-    }),
-});
+const ProofBody = z
+  .strictObject({
+    token: linkTokenField,
+    password: optional(
+      textField(0, 1_024, {
+        description: "Of the account, unless its access token comes along.",
+        format: "password",
+        examples: ["Correct-Horse-42"],
+      }),
+    ),
+  })
+  .meta({ id: "LinkProof" });
+const ResetBody = z
+  .strictObject({
+    token: linkTokenField,
+    newPassword: newPasswordField,
+    keepRecentLogins: z
+      .boolean()
+      .optional()
+      .meta({
+        description:
+          "Whether logins at providers that were linked in the last 30 days stay. By default the reset removes them: whoever " +
+          "stole the old password may have linked them.",
+      }),
+  })
+  .meta({ id: "PasswordReset" });
 const REFUSED_TOKENS: ReadonlySet<ErrorCode> = new Set(["token_missing", "token_invalid", "token_expired"]);
 /** Mail programs add parameters to links. */
 const LinkQuery = z.object({ token: linkTokenField });

@@ -36,7 +36,7 @@ export const attestationField = z
       transports: optional(z.array(textField(1, 32, { examples: ["internal"] })).max(16)),
     }),
   })
-  .meta({ description: IGNORED });
+  .meta({ id: "PasskeyAttestation", description: IGNORED });
 
 /** AuthenticationResponseJSON (WebAuthn Level 3 §5.1). */
 export const assertionField = z
@@ -50,7 +50,7 @@ export const assertionField = z
       userHandle: optional(binaryField(0, 128, "AZmgAAAAcACAAAAAAAAAAQ").nullable()),
     }),
   })
-  .meta({ description: IGNORED });
+  .meta({ id: "PasskeyAssertion", description: IGNORED });
 
 /** Converted to the form of identity-service. */
 export function toAttestation({ id, response }: z.output<typeof attestationField>) {

@@ -1,15 +1,15 @@
 import { STATUS_CODES } from "node:http";
+import { isDeepStrictEqual } from "node:util";
 import { z } from "zod";
 import type { ErrorCode } from "#kit/values/errors.ts";
-import { PROBLEM_TYPE } from "../edge/answers/envelope.ts";
 import { type Answer, HTML_TYPE, JSON_TYPE, type RouteDocs, TAGS } from "../routing/route-docs.ts";
 import type { DocumentedRoute } from "./documented-route.ts";
 import {
   codeTable,
+  FAILURES_BEFORE_ROUTE,
   failureAnswer,
   failuresOf,
   oauthFailureAnswer,
-  problemAnswer,
 } from "./openapi-failures.ts";
 import { createSchemaWriter, type JsonSchema, type SchemaWriter } from "./openapi-schemas.ts";
 
@@ -17,9 +17,12 @@ import { createSchemaWriter, type JsonSchema, type SchemaWriter } from "./openap
 export interface OpenApiDocument {
   openapi: string;
   paths: Record<string, Record<string, Operation>>;
+  /** By status, as `responses` of an operation: those of operations that have no such status of their own. */
+  "x-failures-of-any-request": Operation["responses"];
   components: {
     schemas: Record<string, JsonSchema>;
     responses: Record<string, object>;
+    parameters: object;
     headers: object;
     securitySchemes: object;
   };
@@ -33,6 +36,8 @@ export function createOpenApiDocument(routes: readonly DocumentedRoute[]): OpenA
   const schemas = createSchemaWriter();
   const responses: Record<string, object> = {};
   const paths: OpenApiDocument["paths"] = {};
+  const ownHeaders = routes.flatMap(({ config }) => Object.entries(config.docs.headers ?? {}));
+  const headers = [...ownHeaders.map(headerParameter), BROWSER_PARAMETER];
   for (const route of routes) {
     const path = route.url.replaceAll(/:(\w+)/g, "{$1}");
     paths[path] = { ...paths[path], [route.method.toLowerCase()]: operation(route, schemas, responses) };
@@ -43,9 +48,11 @@ export function createOpenApiDocument(routes: readonly DocumentedRoute[]): OpenA
     servers: [{ url: "/" }, { url: "/v1", description: "The same, by version." }],
     tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
     paths,
+    "x-failures-of-any-request": failures(FAILURES_BEFORE_ROUTE, {}, schemas, responses),
     components: {
       schemas: schemas.components,
       responses,
+      parameters: Object.fromEntries(headers.map((header) => [header.name, header])),
       headers: HEADERS,
       securitySchemes: SECURITY_SCHEMES,
     },
@@ -61,7 +68,8 @@ must ignore members that it does not know. This document and its pages are outsi
 
 **Answers.** A success is \`{"success": true, "data": …, "message": …}\`, a failure \`{"success": false, "message": …,
 "error": {"code": …, "requestId": …}}\`; with \`Accept: application/problem+json\` a failure is RFC 9457's problem details.
-Go by \`code\`, which is stable, never by \`message\`. The schema \`ErrorCode\` lists them all.
+Go by \`code\`, which is stable, never by \`message\`. The schema \`ErrorCode\` lists them all, \`x-error-codes\` those of an
+operation and a status. Any operation may answer also ${[...FAILURES_BEFORE_ROUTE].map(([status, codes]) => `${status} \`${codes}\``).join(", ")}.
 
 **Methods.** \`HEAD\` answers as \`GET\` without the body where nothing else is said, \`OPTIONS\` with \`Allow\`. A path that is not there is 404
 \`not_found\`, another method 405 \`method_not_allowed\` with \`Allow\`.
@@ -124,8 +132,8 @@ function operation(
     ...schemas.parameters(schema.params, "path"),
     ...schemas.parameters(schema.querystring, "query"),
     ...Object.entries(config.docs.cookies ?? {}).map(cookieParameter),
-    ...Object.entries(config.docs.headers ?? {}).map(headerParameter),
-    ...(config.cookies === "session" ? [BROWSER_PARAMETER] : []),
+    ...Object.keys(config.docs.headers ?? {}).map(parameterReference),
+    ...(config.cookies === "session" ? [parameterReference(BROWSER_PARAMETER.name)] : []),
   ];
   return {
     operationId,
@@ -135,7 +143,10 @@ function operation(
     security: securityOf(config),
     ...(parameters.length > 0 && { parameters }),
     ...(schema.body !== undefined && { requestBody: requestBody(schema, config.docs, schemas) }),
-    responses: { ...successes(config.docs, schemas), ...failures(route, schemas, responses) },
+    responses: {
+      ...successes(config.docs, schemas),
+      ...failures(failuresOf(route), config, schemas, responses),
+    },
     ...(config.action !== undefined && { "x-audit-action": config.action }),
   };
 }
@@ -150,7 +161,9 @@ const BROWSER_PARAMETER = {
   schema: { type: "string", enum: ["browser"] },
 };
 
-function headerParameter([name, description]: [string, string]): object {
+const parameterReference = (name: string) => ({ $ref: `#/components/parameters/${name}` });
+
+function headerParameter([name, description]: [string, string]) {
   return { name, in: "header", required: false, description, ...headerText };
 }
 
@@ -187,7 +200,10 @@ function successes({ answers }: RouteDocs, schemas: SchemaWriter): Record<string
 }
 
 function success({ description, content = {}, headers = {} }: Answer, schemas: SchemaWriter): object {
-  const media = Object.entries(content).map(([type, schema]) => [type, schemas.media(schema, "output")]);
+  const media = Object.entries(content).map(([type, schema]) => [
+    type,
+    { schema: schemas.write(schema, "output") },
+  ]);
   const own = Object.entries(headers).map(([name, text]) => [name, { description: text, ...headerText }]);
   return {
     description,
@@ -196,45 +212,43 @@ function success({ description, content = {}, headers = {} }: Answer, schemas: S
   };
 }
 
-/** Equal answers are shared in `responses`. */
+/** Equal answers are shared in `responses`, under the name of their status and a number. */
 function failures(
-  route: DocumentedRoute,
+  codesOfStatus: ReadonlyMap<number, ErrorCode[]>,
+  config: Partial<DocumentedRoute["config"]>,
   schemas: SchemaWriter,
   responses: Record<string, object>,
 ): Record<string, object> {
-  const hasPage = route.config.failurePage !== undefined;
-  const isOAuth = route.config.docs.hasOAuthFailures === true;
-  const entries = [...failuresOf(route)].map(([status, codes]) => {
-    const name = [status, ...codes, ...(hasPage ? ["page"] : []), ...(isOAuth ? ["oauth"] : [])].join(".");
-    const make = isOAuth ? oauthFailureResponse : failureResponse;
-    responses[name] ??= make(status, codes, schemas, hasPage);
-    return [status, { $ref: `#/components/responses/${name}` }];
+  const entries = [...codesOfStatus].map(([status, codes]) => {
+    const response = failureResponse(status, codes, config, schemas);
+    let number = 1;
+    while (!isDeepStrictEqual(responses[`${status}.${number}`] ?? response, response)) number += 1;
+    responses[`${status}.${number}`] = response;
+    return [status, { $ref: `#/components/responses/${status}.${number}` }];
   });
   return Object.fromEntries(entries);
 }
 
-function oauthFailureResponse(status: number, codes: readonly ErrorCode[], schemas: SchemaWriter): object {
-  return {
-    description: `${STATUS_CODES[status]}\n\n${codeTable(codes)}`,
-    headers: headerReferences(HEADERS_OF_STATUS[status] ?? []),
-    content: { [JSON_TYPE]: schemas.media(oauthFailureAnswer(codes), "output") },
-  };
-}
-
+/** `x-error-codes` are all that stand in an answer of this status. */
 function failureResponse(
   status: number,
   codes: readonly ErrorCode[],
+  { failurePage, docs }: Partial<DocumentedRoute["config"]>,
   schemas: SchemaWriter,
-  hasPage: boolean,
 ): object {
+  const answer = docs?.hasOAuthFailures === true ? oauthFailureAnswer(codes) : failureAnswer(codes);
+  const media = Object.entries(answer.content).map(([type, { schema, example }]) => [
+    type,
+    { schema: schemas.write(schema, "output"), ...(example && { example }) },
+  ]);
   return {
     description: `${STATUS_CODES[status]}\n\n${codeTable(codes)}`,
     headers: headerReferences(HEADERS_OF_STATUS[status] ?? []),
     content: {
-      [JSON_TYPE]: schemas.media(failureAnswer(codes), "output"),
-      [PROBLEM_TYPE]: schemas.media(problemAnswer(status, codes), "output"),
-      ...(hasPage && { [HTML_TYPE]: { schema: { type: "string" } } }),
+      ...Object.fromEntries(media),
+      ...(failurePage !== undefined && { [HTML_TYPE]: { schema: { type: "string" } } }),
     },
+    "x-error-codes": answer.codes,
   };
 }
 

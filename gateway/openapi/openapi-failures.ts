@@ -3,20 +3,24 @@ import { DomainError, ERROR_CATALOGUE, type ErrorCode } from "#kit/values/errors
 import { failure, PROBLEM_TYPE } from "../edge/answers/envelope.ts";
 import { HTTP_STATUS, INTERNAL_ONLY } from "../edge/answers/http-errors.ts";
 import { oauthErrorOf, oauthFailure } from "../edge/answers/oauth-failure.ts";
+import { JSON_TYPE, messageAnswer as message } from "../routing/route-docs.ts";
 import { isMutating } from "../routing/route-policy.ts";
 import type { DocumentedRoute } from "./documented-route.ts";
 
-/** Possible for any request. */
-const ANY_REQUEST = [
-  "bad_request",
-  "validation_failed",
+/** Answered to any request, mostly before its route is known: not repeated in each operation. */
+const BEFORE_ROUTE = [
   "request_timeout",
   "uri_too_long",
   "misdirected_request",
-  "too_many_requests",
   "headers_too_large",
   "not_implemented",
   "http_version_not_supported",
+] as const;
+/** Possible for any operation. */
+const ANY_OPERATION = [
+  "bad_request",
+  "validation_failed",
+  "too_many_requests",
   "internal_error",
   "service_unavailable",
 ] as const;
@@ -28,12 +32,19 @@ const WITH_BODY = ["payload_too_large", "unsupported_media_type"] as const;
 /** Ordered as in `docs/errors.md`. */
 const CLIENT_CODES = (Object.keys(ERROR_CATALOGUE) as ErrorCode[]).filter((code) => !INTERNAL_ONLY.has(code));
 
+/** By status. */
+export const FAILURES_BEFORE_ROUTE: ReadonlyMap<number, ErrorCode[]> = Map.groupBy(
+  BEFORE_ROUTE,
+  (code) => HTTP_STATUS[code],
+);
+
+/** By status, beyond those of any request. */
 export function failuresOf({ method, config }: DocumentedRoute): Map<number, ErrorCode[]> {
   const { auth, permissions, docs, isAudited, assurance, cookies, issuesTokens, orTokenInBody } = config;
   const isLimited = typeof auth === "object" || permissions !== undefined;
   const mayNeedStepUp = assurance !== undefined || isLimited;
   const possible = new Set<ErrorCode>([
-    ...ANY_REQUEST,
+    ...ANY_OPERATION,
     ...(auth === "public" ? [] : [...WITH_TOKEN, ...WITH_PROOF]),
     ...(docs.takesSession === true ? WITH_PROOF : []),
     ...(issuesTokens === true || orTokenInBody !== undefined ? FOR_TOKENS : []),
@@ -49,7 +60,7 @@ export function failuresOf({ method, config }: DocumentedRoute): Map<number, Err
   return Map.groupBy(codes, (code) => HTTP_STATUS[code]);
 }
 
-const message = z.string().meta({ description: "For people; not part of the API." });
+const EXAMPLE_ID = "0199a000-0000-7000-8000-000000000001";
 const requestId = z.uuid().meta({ description: "Also in `X-Request-Id`." });
 const errorCode = z
   .enum(CLIENT_CODES)
@@ -96,30 +107,40 @@ const problemSchema = z
     errors: problems.optional(),
     details: stepUp.optional(),
   })
-  .meta({ id: "Problem", description: "The same as RFC 9457's problem details." });
+  .meta({
+    id: "Problem",
+    description: "The same as RFC 9457's problem details.",
+    examples: [exampleFor("validation_failed", PROBLEM_TYPE)],
+  });
 
-const EXAMPLE_ID = "0199a000-0000-7000-8000-000000000001";
+/** RFC 6749 §5.2. */
+const oauthFailureSchema = z
+  .strictObject({ error: z.enum([...new Set(CLIENT_CODES.map(oauthErrorOf))]), error_description: message })
+  .meta({ id: "OAuthFailure", description: "A failure of OAuth 2.0 (RFC 6749, section 5.2)." });
 
-export function failureAnswer(codes: readonly ErrorCode[]): z.ZodType {
-  const narrow = z.object({ error: z.object({ code: z.enum(codes) }) });
-  return z
-    .intersection(failureSchema, narrow)
-    .meta({ examples: codes.slice(0, 1).map((code) => exampleFor(code, undefined)) });
+interface FailureAnswer {
+  /** What stands in `error.code`, in `code` of problem details, or in OAuth's `error`. */
+  codes: readonly string[];
+  /** By media type. Problem details have one example for all, in their schema. */
+  content: Readonly<Record<string, { schema: z.ZodType; example?: object }>>;
 }
 
-export function oauthFailureAnswer(codes: readonly ErrorCode[]): z.ZodType {
-  const names = [...new Set(codes.map(oauthErrorOf))];
-  return z
-    .strictObject({ error: z.enum(names), error_description: message })
-    .meta({ examples: codes.slice(0, 1).map((code) => oauthFailure(new DomainError(code))) });
+export function failureAnswer(codes: readonly ErrorCode[]): FailureAnswer {
+  const [first = "internal_error"] = codes;
+  const example = exampleFor(first, undefined);
+  return {
+    codes,
+    content: { [JSON_TYPE]: { schema: failureSchema, example }, [PROBLEM_TYPE]: { schema: problemSchema } },
+  };
 }
 
-/** Problem details. @see RFC 9457 §3. */
-export function problemAnswer(status: number, codes: readonly ErrorCode[]): z.ZodType {
-  const narrow = z.object({ status: z.literal(status), code: z.enum(codes) });
-  return z
-    .intersection(problemSchema, narrow)
-    .meta({ examples: codes.slice(0, 1).map((code) => exampleFor(code, PROBLEM_TYPE)) });
+export function oauthFailureAnswer(codes: readonly ErrorCode[]): FailureAnswer {
+  const [first = "internal_error"] = codes;
+  const example = oauthFailure(new DomainError(first));
+  return {
+    codes: [...new Set(codes.map(oauthErrorOf))],
+    content: { [JSON_TYPE]: { schema: oauthFailureSchema, example } },
+  };
 }
 
 /** Written in Markdown. */

@@ -79,7 +79,13 @@ function simplify({ zodSchema, jsonSchema: schema }: Written, side: Side): void 
   const { default: byDefault } = z.globalRegistry.get(zodSchema) ?? {};
   if (byDefault !== undefined) schema.default = byDefault;
   if (schema.format === "date-time" || schema.format === "uuid") delete schema.pattern;
-  if (side === "output" && schema.additionalProperties === false) delete schema.additionalProperties;
+  const isLarge = schema.type === "integer" && schema.maximum === Number.MAX_SAFE_INTEGER;
+  // Without it generators for Java and Go take 32 bits.
+  if (isLarge) schema.format = "int64";
+  if (side === "input") return;
+  if (schema.additionalProperties === false) delete schema.additionalProperties;
+  if (isLarge) delete schema.maximum;
+  if (schema.minimum === Number.MIN_SAFE_INTEGER) delete schema.minimum;
 }
 
 const EXAMPLES_OF_FORMATS: Readonly<Record<string, string>> = {

@@ -47,20 +47,28 @@ export const JSON_TYPE = "application/json";
 export const FORM_TYPE = "application/x-www-form-urlencoded";
 export const HTML_TYPE = "text/html";
 
+export const messageAnswer = z
+  .string()
+  .meta({ id: "Message", description: "For people; not part of the API.", examples: ["Done."] });
+
 function enveloped(data: z.ZodType): z.ZodType {
   return z.strictObject({
     success: z.literal(true),
     data,
-    message: z.string().meta({ description: "For people; not part of the API.", examples: ["Done."] }),
+    message: messageAnswer,
   });
 }
 
+const doneAnswer = enveloped(z.strictObject({})).meta({ id: "Done", description: "Without data." });
+
+/** @param data none if nothing is to say but that it is done. */
 export function answer(
   description: string,
-  data: z.ZodType = z.strictObject({}),
+  data?: z.ZodType,
   headers: Readonly<Record<string, string>> = {},
 ): Answer {
-  return { description, content: { [JSON_TYPE]: enveloped(data) }, headers };
+  const body = data === undefined ? doneAnswer : enveloped(data);
+  return { description, content: { [JSON_TYPE]: body }, headers };
 }
 
 export function answersWith(...success: Parameters<typeof answer>): RouteDocs["answers"] {

@@ -4,6 +4,7 @@ import { status } from "@grpc/grpc-js";
 import { expect, test } from "vitest";
 import { REDIRECTED_CODES } from "#gateway/auth/oauth-routes.ts";
 import { HTTP_STATUS, INTERNAL_ONLY } from "#gateway/edge/answers/http-errors.ts";
+import { oauthErrorOf } from "#gateway/edge/answers/oauth-failure.ts";
 import { answeringGateway } from "#gateway/testing/answering-gateway.ts";
 import { REDIRECTED } from "#identity-service/oauth/complete-oauth-login.ts";
 import { toRpcError } from "#kit/rpc/rpc-errors.ts";
@@ -51,20 +52,32 @@ test("the document names the failures that the end of a login at a provider repo
 });
 
 test("the OpenAPI document has every code that a client can see, with the page's statuses and sentences", async () => {
-  const { components, paths, info } = await answeringGateway().document();
+  const { components, paths, info, ...document } = await answeringGateway().document();
   const visible = rows.filter(({ code }) => !INTERNAL_ONLY.has(code as ErrorCode));
   expect(components.schemas.ErrorCode?.enum).toEqual(visible.map(({ code }) => code));
   const sentences = visible.map(({ code, http, text }) => `- \`${code}\` (${http}): ${text}`);
   expect(components.schemas.ErrorCode?.description).toContain(sentences.join("\n"));
 
   const answered = new Set<string>();
-  for (const { responses } of Object.values(paths).flatMap((methods) => Object.values(methods))) {
+  const ofOperations = Object.values(paths).flatMap((methods) =>
+    Object.values(methods).map(({ responses }) => responses),
+  );
+  for (const responses of [...ofOperations, document["x-failures-of-any-request"]]) {
     for (const [status, response] of Object.entries(responses)) {
       const name =
         "$ref" in response ? String(response.$ref).replace("#/components/responses/", "") : undefined;
       if (name === undefined) continue;
-      const described = components.responses[name] as { description: string };
+      const described = components.responses[name] as {
+        description: string;
+        content: { "application/json": { schema: { $ref: string } } };
+        "x-error-codes": string[];
+      };
       const codes = [...described.description.matchAll(/^- `(\w+)` \((\d+)\)/gm)];
+      const { $ref } = described.content["application/json"].schema;
+      const sent = codes.map(([, code]) =>
+        $ref.endsWith("/Failure") ? code : oauthErrorOf(code as ErrorCode),
+      );
+      expect(described["x-error-codes"]).toEqual([...new Set(sent)]);
       expect(codes.length).toBeGreaterThan(0);
       for (const [, code = "", http] of codes) {
         expect([code, http]).toEqual([code, status]);

@@ -69,7 +69,7 @@ export interface Api {
     body: {
       password: string;
     };
-    answer: {};
+    answer: Done;
   };
   "POST /auth/logout": {
     body?: {
@@ -79,7 +79,7 @@ export interface Api {
        */
       refreshToken?: string;
     };
-    answer: {};
+    answer: Done;
   };
   "GET /auth/sessions": {
     answer: {
@@ -91,13 +91,13 @@ export interface Api {
     path: {
       id: string;
     };
-    answer: {};
+    answer: Done;
   };
   "DELETE /auth/trusted-devices/{id}": {
     path: {
       id: string;
     };
-    answer: {};
+    answer: Done;
   };
   "POST /auth/mfa/verify": {
     body:
@@ -109,22 +109,7 @@ export interface Api {
       | {
           tempToken: string;
           trustDevice?: boolean;
-          /**
-           * What else `PublicKeyCredential.toJSON()` gives is ignored.
-           */
-          passkey: {
-            /**
-             * Base64url, as everything binary.
-             */
-            id: string;
-            type: "public-key";
-            response: {
-              clientDataJSON: string;
-              authenticatorData: string;
-              signature: string;
-              userHandle?: string | null;
-            };
-          };
+          passkey: PasskeyAssertion;
         };
     answer: CompletedLogin | PasswordChangeRequired;
   };
@@ -171,7 +156,7 @@ export interface Api {
       password: string;
       code: string;
     };
-    answer: {};
+    answer: Done;
   };
   "POST /auth/mfa/recovery-codes": {
     body: {
@@ -193,21 +178,7 @@ export interface Api {
   "POST /auth/passkeys": {
     body: {
       tempToken?: string;
-      /**
-       * What else `PublicKeyCredential.toJSON()` gives is ignored.
-       */
-      response: {
-        /**
-         * Base64url, as everything binary.
-         */
-        id: string;
-        type: "public-key";
-        response: {
-          clientDataJSON: string;
-          attestationObject: string;
-          transports?: string[];
-        };
-      };
+      response: PasskeyAttestation;
       /**
        * For its owner, at most 64 characters.
        */
@@ -238,7 +209,7 @@ export interface Api {
     path: {
       id: string;
     };
-    answer: {};
+    answer: Done;
   };
   "POST /auth/passkeys/login/options": {
     body: {};
@@ -253,22 +224,7 @@ export interface Api {
   "POST /auth/passkeys/login": {
     body: {
       challengeToken: string;
-      /**
-       * What else `PublicKeyCredential.toJSON()` gives is ignored.
-       */
-      response: {
-        /**
-         * Base64url, as everything binary.
-         */
-        id: string;
-        type: "public-key";
-        response: {
-          clientDataJSON: string;
-          authenticatorData: string;
-          signature: string;
-          userHandle?: string | null;
-        };
-      };
+      response: PasskeyAssertion;
     };
     answer: CompletedLogin;
   };
@@ -286,22 +242,7 @@ export interface Api {
            * From `approval_required`.
            */
           token: string;
-          /**
-           * What else `PublicKeyCredential.toJSON()` gives is ignored.
-           */
-          passkey: {
-            /**
-             * Base64url, as everything binary.
-             */
-            id: string;
-            type: "public-key";
-            response: {
-              clientDataJSON: string;
-              authenticatorData: string;
-              signature: string;
-              userHandle?: string | null;
-            };
-          };
+          passkey: PasskeyAssertion;
         }
       | {
           /**
@@ -315,22 +256,7 @@ export interface Api {
            * From `approval_required`, in place of the token.
            */
           approvalId: string;
-          /**
-           * What else `PublicKeyCredential.toJSON()` gives is ignored.
-           */
-          passkey: {
-            /**
-             * Base64url, as everything binary.
-             */
-            id: string;
-            type: "public-key";
-            response: {
-              clientDataJSON: string;
-              authenticatorData: string;
-              signature: string;
-              userHandle?: string | null;
-            };
-          };
+          passkey: PasskeyAssertion;
         };
     answer: {
       approvalId: string;
@@ -358,7 +284,7 @@ export interface Api {
     path: {
       id: string;
     };
-    answer: {};
+    answer: Done;
   };
   "POST /auth/step-up": {
     body?: {
@@ -392,22 +318,7 @@ export interface Api {
         }
       | {
           stepUpToken: string;
-          /**
-           * What else `PublicKeyCredential.toJSON()` gives is ignored.
-           */
-          passkey: {
-            /**
-             * Base64url, as everything binary.
-             */
-            id: string;
-            type: "public-key";
-            response: {
-              clientDataJSON: string;
-              authenticatorData: string;
-              signature: string;
-              userHandle?: string | null;
-            };
-          };
+          passkey: PasskeyAssertion;
         };
     answer: {
       /**
@@ -446,20 +357,20 @@ export interface Api {
     body: {
       email: string;
     };
-    answer: {};
+    answer: Done;
   };
   "POST /auth/forgot-password": {
     body: {
       email: string;
     };
-    answer: {};
+    answer: Done;
   };
   "POST /auth/change-password": {
     body: {
       currentPassword: string;
       newPassword: string;
     };
-    answer: {};
+    answer: Done;
   };
   "POST /auth/login/change-password": {
     body: {
@@ -473,7 +384,7 @@ export interface Api {
       newEmail: string;
       password: string;
     };
-    answer: {};
+    answer: Done;
   };
   "GET /auth/providers": {
     answer: {
@@ -542,7 +453,7 @@ export interface Api {
     body?: {
       password?: string;
     };
-    answer: {};
+    answer: Done;
   };
   "GET /admin/audit": {
     query?: {
@@ -826,7 +737,7 @@ export interface Api {
        */
       reason?: string;
     };
-    answer: {};
+    answer: Done;
   };
   "GET /admin/users/{id}/sessions": {
     path: {
@@ -863,7 +774,7 @@ export interface Api {
        */
       reason?: string;
     };
-    answer: {};
+    answer: Done;
   };
   "GET /admin/clients": {
     query?: {
@@ -929,7 +840,7 @@ export interface Api {
        */
       reason?: string;
     };
-    answer: {};
+    answer: Done;
   };
   "POST /admin/clients/{id}/credentials": {
     path: {
@@ -975,7 +886,7 @@ export interface Api {
        */
       reason?: string;
     };
-    answer: {};
+    answer: Done;
   };
   "GET /.well-known/oauth-authorization-server": {
     answer: AuthorizationServer;
@@ -990,16 +901,7 @@ export interface Api {
     };
   };
   "POST /auth/verify-email": {
-    body: {
-      /**
-       * From the mail.
-       */
-      token: string;
-      /**
-       * Of the account, unless its access token comes along.
-       */
-      password?: string;
-    };
+    body: LinkProof;
     answer: {
       user: User;
     };
@@ -1010,13 +912,8 @@ export interface Api {
     };
   };
   "POST /auth/disown-account": {
-    body: {
-      /**
-       * From the mail.
-       */
-      token: string;
-    };
-    answer: {};
+    body: LinkToken;
+    answer: Done;
   };
   "GET /auth/reset-password": {
     query: {
@@ -1024,18 +921,8 @@ export interface Api {
     };
   };
   "POST /auth/reset-password": {
-    body: {
-      /**
-       * From the mail.
-       */
-      token: string;
-      newPassword: string;
-      /**
-       * Whether logins at providers that were linked in the last 30 days stay. By default the reset removes them: whoever stole the old password may have linked them.
-       */
-      keepRecentLogins?: boolean;
-    };
-    answer: {};
+    body: PasswordReset;
+    answer: Done;
   };
   "GET /auth/confirm-email-change": {
     query: {
@@ -1043,16 +930,7 @@ export interface Api {
     };
   };
   "POST /auth/confirm-email-change": {
-    body: {
-      /**
-       * From the mail.
-       */
-      token: string;
-      /**
-       * Of the account, unless its access token comes along.
-       */
-      password?: string;
-    };
+    body: LinkProof;
     answer: {
       user: User;
     };
@@ -1063,13 +941,8 @@ export interface Api {
     };
   };
   "POST /auth/undo-email-change": {
-    body: {
-      /**
-       * From the mail.
-       */
-      token: string;
-    };
-    answer: {};
+    body: LinkToken;
+    answer: Done;
   };
   "GET /auth/undo-access-change": {
     query: {
@@ -1077,13 +950,8 @@ export interface Api {
     };
   };
   "POST /auth/undo-access-change": {
-    body: {
-      /**
-       * From the mail.
-       */
-      token: string;
-    };
-    answer: {};
+    body: LinkToken;
+    answer: Done;
   };
   "POST /oauth/token": {
     answer: ClientToken;
@@ -1208,6 +1076,17 @@ export interface Tokens {
    */
   expiresIn: number;
 }
+/**
+ * Without data.
+ */
+export interface Done {
+  success: true;
+  data: {};
+  /**
+   * For people; not part of the API.
+   */
+  message: string;
+}
 export interface Session {
   id: string;
   /**
@@ -1234,6 +1113,22 @@ export interface TrustedDevice {
   expiresAt: string;
   ip: string;
   userAgent: string;
+}
+/**
+ * What else `PublicKeyCredential.toJSON()` gives is ignored.
+ */
+export interface PasskeyAssertion {
+  /**
+   * Base64url, as everything binary.
+   */
+  id: string;
+  type: "public-key";
+  response: {
+    clientDataJSON: string;
+    authenticatorData: string;
+    signature: string;
+    userHandle?: string | null;
+  };
 }
 /**
  * A session has begun, with a new second factor.
@@ -1307,6 +1202,21 @@ export interface PasskeyCreationOptions {
     credProps: boolean;
   };
   hints: string[];
+}
+/**
+ * What else `PublicKeyCredential.toJSON()` gives is ignored.
+ */
+export interface PasskeyAttestation {
+  /**
+   * Base64url, as everything binary.
+   */
+  id: string;
+  type: "public-key";
+  response: {
+    clientDataJSON: string;
+    attestationObject: string;
+    transports?: string[];
+  };
 }
 /**
  * With recovery codes if it is the first second factor.
@@ -1643,6 +1553,33 @@ export interface ProtectedResource {
   tls_client_certificate_bound_access_tokens: boolean;
   dpop_bound_access_tokens_required: boolean;
   resource_documentation: string;
+}
+export interface LinkProof {
+  /**
+   * From the mail.
+   */
+  token: string;
+  /**
+   * Of the account, unless its access token comes along.
+   */
+  password?: string;
+}
+export interface LinkToken {
+  /**
+   * From the mail.
+   */
+  token: string;
+}
+export interface PasswordReset {
+  /**
+   * From the mail.
+   */
+  token: string;
+  newPassword: string;
+  /**
+   * Whether logins at providers that were linked in the last 30 days stay. By default the reset removes them: whoever stole the old password may have linked them.
+   */
+  keepRecentLogins?: boolean;
 }
 /**
  * RFC 6749, section 5.1. There is no refresh token.

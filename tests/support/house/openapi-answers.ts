@@ -2,6 +2,19 @@ import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
 import type { OpenApiDocument } from "#gateway/openapi/openapi-document.ts";
 
+interface DescribedResponse {
+  content?: Record<string, unknown>;
+  /** All that this status may have. */
+  "x-error-codes"?: string[];
+}
+
+/** In our envelope, as problem details, or of OAuth. */
+interface AnyFailure {
+  error?: string | { code: string };
+  code?: string;
+  status?: number;
+}
+
 /** An answer, as far as the document speaks of it. */
 interface DescribedAnswer {
   status: number;
@@ -41,34 +54,44 @@ export function contractChecker(document: OpenApiDocument): ContractChecker {
     problemOf(method, path, { status, contentType, body }) {
       const name = `${method} ${path} ${status}`;
       const inPath = ["paths", path, method, "responses", String(status)];
-      const response = at(document, inPath) as
-        | { $ref?: string; content?: Record<string, unknown> }
+      const response = (at(document, inPath) ?? document["x-failures-of-any-request"][status]) as
+        | { $ref?: string }
         | undefined;
       if (response === undefined) return `${name} is not in the document: ${body}`;
       const where = response.$ref?.slice(2).split("/") ?? inPath;
-      const { content } = at(document, where) as { content?: Record<string, unknown> };
+      const { content, "x-error-codes": codes } = at(document, where) as DescribedResponse;
       if (content === undefined) return body === "" ? undefined : `${name} should have no body`;
       const mediaType = contentType?.split(";")[0] ?? "";
       if (content[mediaType] === undefined) return `${name} is ${contentType}, which is not in the document`;
       const validate = validator(...where, "content", mediaType, "schema");
-      if (validate(/[/+]json$/.test(mediaType) ? JSON.parse(body) : body)) return undefined;
-      return `${name}: ${ajv.errorsText(validate.errors)} in ${body}`;
+      const value: unknown = /[/+]json$/.test(mediaType) ? JSON.parse(body) : body;
+      if (!validate(value)) return `${name}: ${ajv.errorsText(validate.errors)} in ${body}`;
+      const wrong = codes && typeof value === "object" && wrongMember(value as AnyFailure, codes, status);
+      return wrong ? `${name}: ${wrong} is not in the document: ${body}` : undefined;
     },
   };
+}
+
+/** What the schema, which all failures share, cannot say. */
+function wrongMember(
+  { error, code, status }: AnyFailure,
+  codes: string[],
+  expected: number,
+): string | undefined {
+  const actual = typeof error === "object" ? error.code : (error ?? code ?? "no code");
+  if (status !== undefined && status !== expected) return `status ${status}`;
+  return codes.includes(actual) ? undefined : actual;
 }
 
 function at(value: unknown, path: readonly string[]): unknown {
   return path.reduce<unknown>((found, key) => (found as Record<string, unknown> | undefined)?.[key], value);
 }
 
-/** The document lets answers grow; a test does not. What is in an `allOf` narrows something that is closed itself. */
+/** The document lets answers grow; a test does not. */
 function closed(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(closed);
   if (typeof value !== "object" || value === null) return value;
-  const entries = Object.entries(value).map(([key, member]) => [
-    key,
-    key === "allOf" ? member : closed(member),
-  ]);
+  const entries = Object.entries(value).map(([key, member]) => [key, closed(member)]);
   const copy = Object.fromEntries(entries);
   return copy.type === "object" && copy.properties ? { additionalProperties: false, ...copy } : copy;
 }
