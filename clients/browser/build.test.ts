@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
@@ -66,8 +66,16 @@ test("the package compiles in an application of its own, with types that refuse 
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   const modules = join(folder, "node_modules");
   await mkdir(join(modules, "@gatehouse"), { recursive: true });
-  await writeClient(join(modules, "@gatehouse", "browser"));
-  await symlink(join(ROOT, "node_modules", "@simplewebauthn"), join(modules, "@simplewebauthn"));
+  const library = join(modules, "@gatehouse", "browser");
+  await writeClient(library);
+  const { license, description, dependencies } = JSON.parse(
+    await readFile(join(library, "package.json"), "utf8"),
+  );
+  expect({ license, dependencies }).toEqual({ license: "Apache-2.0", dependencies: undefined });
+  expect(description ?? "").not.toBe("");
+  // A relative link would lead nowhere.
+  expect(await readFile(join(library, "README.md"), "utf8")).not.toContain("](..");
+  expect(await readFile(join(library, "LICENSE-simplewebauthn"), "utf8")).toContain("MIT License");
   await writeFile(join(folder, "application.ts"), CONSUMER);
   for (const module of ["nodenext", "preserve"]) {
     const options = [

@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { mkdir, rm, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, rm, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
@@ -9,19 +9,25 @@ import { build, type Rolldown } from "vite";
 /** `npm run build:client`: the library as one file, with its types, in `clients/dist/browser/`. */
 
 const MAX_GZIPPED_BYTES = 6 * 1024;
-const OUT = resolve(import.meta.dirname, "..", "dist", "browser");
+const ROOT = resolve(import.meta.dirname, "..", "..");
+const OUT = join(ROOT, "clients", "dist", "browser");
 
-const { version } = JSON.parse(
-  readFileSync(resolve(import.meta.dirname, "..", "..", "package.json"), "utf8"),
-) as { version: string };
+const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as {
+  version: string;
+};
 const PACKAGE = {
   name: "@gatehouse/browser",
   version,
+  description: "The session of a browser at Gatehouse: log in, call APIs, log out, in all tabs at once",
   license: "Apache-2.0",
   type: "module",
   exports: { ".": { types: "./create-client.d.ts", default: "./gatehouse-browser.js" } },
-  // Part of the file; for its types.
-  dependencies: { "@simplewebauthn/browser": "14.0.0" },
+};
+const PAPERS = {
+  "README.md": "clients/browser/README.md",
+  LICENSE: "LICENSE",
+  // The library that is bundled.
+  "LICENSE-simplewebauthn": "node_modules/@simplewebauthn/browser/LICENSE.md",
 };
 
 /** Writes nothing. @throws above 6 kB. */
@@ -56,10 +62,11 @@ export async function writeClient(folder: string): Promise<number> {
   await rm(folder, { recursive: true, force: true });
   await mkdir(folder, { recursive: true });
   await writeFile(join(folder, "gatehouse-browser.js"), code);
-  const tsc = join(import.meta.dirname, "..", "..", "node_modules", ".bin", "tsc");
+  const tsc = join(ROOT, "node_modules", ".bin", "tsc");
   const types = ["-p", join(import.meta.dirname, "tsconfig.json"), "--outDir", folder];
   await promisify(execFile)(process.execPath, [tsc, ...types]);
   await writeFile(join(folder, "package.json"), JSON.stringify(PACKAGE, null, 2));
+  for (const [name, source] of Object.entries(PAPERS)) await copyFile(join(ROOT, source), join(folder, name));
   return gzippedBytes;
 }
 

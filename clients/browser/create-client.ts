@@ -1,4 +1,4 @@
-import { type PublicKeyCredentialRequestOptionsJSON, startAuthentication } from "@simplewebauthn/browser";
+import { startAuthentication } from "@simplewebauthn/browser";
 import { type BrowserSession, createSession, type SessionOptions, type User } from "./browser-session.ts";
 import { jsonRequest, readData } from "./gateway-calls.ts";
 import {
@@ -6,6 +6,7 @@ import {
   type AskPasskey,
   type CallGateway,
   type Offer,
+  type PasskeyRequestOptions,
   type Proof,
   prove,
 } from "./proofs.ts";
@@ -13,7 +14,7 @@ import {
 export type { User } from "./browser-session.ts";
 // biome-ignore lint/performance/noBarrelFile: the entry of a package
 export { GatehouseError } from "./gateway-calls.ts";
-export type { ApprovalRequest, Proof, ProofRequest, StepUpRequest } from "./proofs.ts";
+export type { ApprovalRequest, PasskeyRequestOptions, Proof, ProofRequest, StepUpRequest } from "./proofs.ts";
 export type { EndReason } from "./tabs.ts";
 
 /** What a step of a login has led to. A `tempToken` opens the next step, for some minutes. */
@@ -23,7 +24,7 @@ export type LoginResult =
       step: "mfa";
       tempToken: string;
       methods: string[];
-      passkey?: PublicKeyCredentialRequestOptionsJSON;
+      passkey?: PasskeyRequestOptions;
       trustDeviceDays?: number;
     }
   | { step: "password"; tempToken: string }
@@ -31,7 +32,7 @@ export type LoginResult =
 
 export type MfaProof = { tempToken: string; trustDevice?: boolean } & (
   | { code: string }
-  | { passkey: PublicKeyCredentialRequestOptionsJSON }
+  | { passkey: PasskeyRequestOptions }
 );
 
 export interface ClientOptions extends Omit<SessionOptions, "askPasskey"> {
@@ -60,15 +61,15 @@ interface Answer {
 }
 interface PasskeyChallenge {
   challengeToken: string;
-  options: PublicKeyCredentialRequestOptionsJSON;
+  options: PasskeyRequestOptions;
 }
 
-const askPasskey = (optionsJSON: PublicKeyCredentialRequestOptionsJSON, useBrowserAutofill = false) =>
+const askPasskey = (optionsJSON: PasskeyRequestOptions, useBrowserAutofill = false) =>
   startAuthentication({ optionsJSON, useBrowserAutofill });
 
 export function createClient(options: ClientOptions): Client {
   const { onApproval } = options;
-  const ask = (asked: PublicKeyCredentialRequestOptionsJSON) => askPasskey(asked);
+  const ask = (asked: PasskeyRequestOptions) => askPasskey(asked);
   const session = createSession(
     { ...options, askPasskey: ask },
     onApproval && ((call, approval) => approve(call, approval, ask, onApproval)),

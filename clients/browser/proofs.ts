@@ -1,5 +1,14 @@
-import type { PublicKeyCredentialRequestOptionsJSON } from "@simplewebauthn/browser";
 import { GatehouseError } from "./gateway-calls.ts";
+
+type Transport = "ble" | "hybrid" | "internal" | "nfc" | "usb";
+/** What the gateway asks a passkey for, as `PublicKeyCredential.parseRequestOptionsFromJSON` takes it. */
+export interface PasskeyRequestOptions {
+  challenge: string;
+  timeout?: number;
+  rpId?: string;
+  allowCredentials?: { id: string; type: "public-key"; transports?: Transport[] }[];
+  userVerification?: "discouraged" | "preferred" | "required";
+}
 
 /** What a call needs before it goes on. */
 export interface ProofRequest {
@@ -8,7 +17,7 @@ export interface ProofRequest {
   /** Whether a passkey can be asked for. */
   hasPasskey: boolean;
   /** For an application that asks the authenticator by itself. */
-  passkey?: PublicKeyCredentialRequestOptionsJSON;
+  passkey?: PasskeyRequestOptions;
   /** The code of the failure of the try before: `mfa_code_invalid`, `invalid_credentials`. */
   problem?: string;
   /** Resolves when nothing more is asked for: a proof was accepted, the user gave up, or the call has failed. */
@@ -31,9 +40,9 @@ export type Proof = { code: string } | { password: string } | { passkey: true | 
 /** What the gateway offers. */
 export interface Offer {
   methods: string[];
-  passkey?: PublicKeyCredentialRequestOptionsJSON;
+  passkey?: PasskeyRequestOptions;
 }
-export type AskPasskey = (options: PublicKeyCredentialRequestOptionsJSON) => Promise<object>;
+export type AskPasskey = (options: PasskeyRequestOptions) => Promise<object>;
 /** Calls a path of the gateway in one session: POST with a body, GET without. @throws {GatehouseError} also once it has ended. */
 export type CallGateway = <T>(path: string, body?: object) => Promise<T>;
 

@@ -33,7 +33,7 @@ function trackedFiles(): string[] | undefined {
   }
 }
 
-const withoutUrls = (text: string) => text.replaceAll(/\bhttps?:\/\/[^\s)"'`>]+/g, "");
+const withoutUrls = (text: string) => text.replaceAll(/\b(?:https?:\/|node_modules)\/[^\s)"'`>]+/g, "");
 
 /** Documents that a text names: `docs/errors.md`, `errors.md`. */
 function documentsIn(text: string): string[] {

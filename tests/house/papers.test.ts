@@ -26,7 +26,7 @@ const papers = [
       join(ROOT, folder, name),
     ),
   ),
-].filter((path) => path.endsWith(".md") && !path.includes("node_modules"));
+].filter((path) => path.endsWith(".md") && !/node_modules|\/dist\//.test(path));
 
 /** The anchor of a heading on GitHub. */
 function anchorOf(heading: string): string {

@@ -77,8 +77,11 @@ describe("a release", { tags: "exhaustive" }, () => {
     const named = readFileSync(join(folder, "SHA256SUMS"), "utf8").matchAll(/^[\da-f]{64} {2}(.+)$/gm);
     const files = readdirSync(folder).filter((name) => !name.startsWith("SHA256SUMS"));
     expect([...named].map(([, name]) => name)).toEqual(files.sort());
-    expect(files).toContain(`gatehouse-browser-${version}.tgz`);
-    expect(files).toContain(`gatehouse-token-client-${version}.tgz`);
+    for (const name of ["browser", "token-client"]) {
+      const archive = join(folder, `gatehouse-${name}-${version}.tgz`);
+      const packed = execFileSync("tar", ["-tzf", archive], { encoding: "utf8" }).split("\n");
+      expect(packed).toEqual(expect.arrayContaining(["package/LICENSE", "package/README.md"]));
+    }
   });
 
   test("has a bill of what runs, without what is for development", () => {

@@ -86,7 +86,7 @@ export function writtenPolicy(what: string, method: Method, access: WrittenAcces
   return { ...access, ...(verb !== undefined && { action: `${what}.${verb}` }) };
 }
 
-/** `GET for callers with orders:read; POST, PUT for the roles ADMIN`. */
+/** `GET for callers with orders:read; POST, PUT for callers with the role ADMIN`. */
 export function policiesText(methods: Partial<Record<Method, MethodPolicy>>): string {
   const callers = new Map<string, Method[]>();
   for (const method of METHODS) {
@@ -100,6 +100,6 @@ export function policiesText(methods: Partial<Record<Method, MethodPolicy>>): st
 
 function whoMayCall({ auth, permissions }: MethodPolicy): string {
   if (permissions !== undefined) return `callers with ${permissions.join(" and ")}`;
-  if (typeof auth === "object") return `the roles ${auth.roles.join(", ")}`;
+  if (typeof auth === "object") return `callers with the role ${auth.roles.join(" or ")}`;
   return auth === "public" ? "anybody" : "every user who is logged in";
 }
