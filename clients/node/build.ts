@@ -59,6 +59,7 @@ async function manifest(out: string) {
       "./fastify": entry("fastify"),
       "./express": entry("express"),
       "./grpc": entry("grpc"),
+      "./testing": entry("testing"),
     },
     files: ["lib", "!lib/clients/node/conformance-driver.*"],
     dependencies: Object.fromEntries(DEPENDENCIES.map((name) => [name, `^${own.dependencies[name]}`])),

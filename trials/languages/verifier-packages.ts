@@ -119,6 +119,15 @@ test("a service by Express 4 does too", () => refusesInNode("Express 4", inNodeW
 
 test("a service by Fastify does too", () => refusesInNode("Fastify", inNode, "fastify.js"));
 
+test("the page's test of a service runs without a token-service, and not in production", async () => {
+  await writeFile(join(inNode, "orders.test.js"), await programOfPaper("orders.test.js"));
+  const tested = (mode: string) =>
+    run(node, ["--test", "orders.test.js"], { cwd: inNode, env: { ...environment, NODE_ENV: mode } });
+  expect((await tested("test")).stdout).toMatch(/pass 1\n/);
+  const stdout = expect.stringContaining("NODE_ENV is production");
+  await expect(tested("production")).rejects.toMatchObject({ stdout });
+});
+
 test("a service by grpc-js does too", () => refusesInNode("grpc-js", inNode, "grpc.js", askRpc));
 
 test(
@@ -204,6 +213,7 @@ import { createVerifier, DomainError, type Principal } from "@gatehouse/token-cl
 import { expressBearerAuth, principalIn as inExpress } from "@gatehouse/token-client/express";
 import { fastifyBearerAuth, principalIn } from "@gatehouse/token-client/fastify";
 import { principalInMetadata, rpcBearerAuth } from "@gatehouse/token-client/grpc";
+import { TestVerifier } from "@gatehouse/token-client/testing";
 import express from "express";
 import fastify from "fastify";
 
@@ -216,6 +226,7 @@ express().get("/", expressBearerAuth({ verifier, auth: "authenticated" }), (requ
   response.json(inExpress(request));
 });
 new Server({ interceptors: [rpcBearerAuth({ verifier, methods: { "/a.B/C": "authenticated" } })] });
+expressBearerAuth({ verifier: new TestVerifier(), auth: { roles: ["ADMIN"] } });
 export const failure: Error = new DomainError("forbidden");
 export const read = principalInMetadata;
 // @ts-expect-error: who may call is not optional.
