@@ -33,8 +33,8 @@ export type Route = "whoami" | "admin" | "watch" | "unlisted" | "ready" | "fresh
 export interface Door {
   /** @param authorization the whole header; by HTTP also several. */
   call(route: Route, authorization: string | readonly string[] | undefined): Promise<Answer>;
-  /** By HTTP alone: what is sent back to HEAD without a token. */
-  head?(route: Route): Promise<string>;
+  /** By HTTP alone: what is sent back to HEAD. */
+  head?(route: Route, authorization?: string): Promise<string>;
   close(): void;
 }
 
@@ -115,11 +115,12 @@ export function httpDoor(url: string): Door {
       else deepEqual(refusal, expectedRefusal(verdict));
       return { verdict, caller: undefined, sentMs };
     },
-    async head(route) {
+    async head(route, authorization) {
       const { hostname, port } = new URL(url);
       const socket = connect({ host: hostname, port: Number(port), timeout: PATIENCE_MS });
       socket.on("timeout", () => socket.destroy(new Error("no answer to HEAD")));
-      socket.write(`HEAD /${route} HTTP/1.1\r\nhost: ${hostname}\r\nconnection: close\r\n\r\n`);
+      const token = authorization === undefined ? "" : `authorization: ${authorization}\r\n`;
+      socket.write(`HEAD /${route} HTTP/1.1\r\nhost: ${hostname}\r\n${token}connection: close\r\n\r\n`);
       return text(socket);
     },
     close: () => undefined,

@@ -50,6 +50,18 @@ async function buildNodeDriver(framework: string): Promise<readonly string[]> {
   return [ownNode(), driver, framework];
 }
 
+const NEST = ["@nestjs/common", "@nestjs/core", "@nestjs/platform-express", "@nestjs/platform-fastify"];
+
+/** With NestJS beside the package, which is kept for the next time. */
+async function buildNestDriver(platform: string): Promise<readonly string[]> {
+  const command = await buildNodeDriver(`nestjs-${platform}`);
+  const folder = join(CLIENTS, "dist", `conformance-nestjs-${platform}`);
+  await writeFile(join(folder, "package.json"), JSON.stringify({ private: true }));
+  const packages = [...NEST.map((name) => `${name}@12`), "reflect-metadata@0.2", "rxjs@7"];
+  await runTool("npm", ["install", "--no-fund", "--no-audit", ...packages], { cwd: folder });
+  return command;
+}
+
 /** In an environment with the libraries of the package, which is kept for the next time. One for each: they are built at once. */
 async function buildPythonDriver(kind: "asgi" | "wsgi"): Promise<readonly string[]> {
   const environment = join(CLIENTS, "dist", `conformance-${kind}`);
@@ -122,6 +134,8 @@ async function buildJavaDriver(): Promise<readonly string[]> {
 export const DRIVERS: Readonly<Record<string, Driver>> = {
   node: { doors: ["http", "grpc"], build: () => buildNodeDriver("fastify") },
   express: { doors: ["http"], build: () => buildNodeDriver("express") },
+  "nestjs-express": { doors: ["http"], build: () => buildNestDriver("express") },
+  "nestjs-fastify": { doors: ["http"], build: () => buildNestDriver("fastify") },
   go: { doors: ["http", "grpc"], build: buildGoDriver },
   python: { doors: ["http", "grpc"], build: () => buildPythonDriver("asgi") },
   wsgi: { doors: ["http"], build: () => buildPythonDriver("wsgi") },

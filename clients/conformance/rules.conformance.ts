@@ -27,7 +27,7 @@ const PATIENT = { CALL_TIMEOUT_MS: "10000" };
 /** A frame of a stack, as the languages write it. */
 const STACK = /^\s+at .+[(:]|Traceback \(most recent|^goroutine \d+/m;
 
-const { door, command } = inject("driverCase");
+const { door, command, name } = inject("driverCase");
 
 describe("the verifier", () => {
   let certificates: ConformanceCertificates;
@@ -139,6 +139,17 @@ describe("the verifier", () => {
         expect(head.replaceAll("\r", "")).toMatch(line);
       expect(body).toBe("");
     });
+
+    // A route of Fastify without a rule stops the start, and one of Express is public.
+    test.runIf(name.startsWith("nestjs-"))(
+      "is of no use on a route that does not say who may call it",
+      async () => {
+        await start();
+        const { text } = await remembered({ principal: { role: "ADMIN" } });
+        const answer = await verifier.door.head?.("unlisted", `Bearer ${text}`);
+        expect(answer).toMatch(/^HTTP\/1\.1 500 /);
+      },
+    );
 
     test("that cannot be one is refused without a call", async () => {
       await start();

@@ -6,9 +6,9 @@ export class MissingToolError extends Error {
   override readonly name = "MissingToolError";
 }
 
-/** What go, pip and Maven say if they reach no registry. */
+/** What go, pip, Maven and npm say if they reach no registry. */
 export const NO_REGISTRY =
-  /dial tcp|module lookup disabled|No matching distribution|Failed to establish a new connection|Could not transfer artifact|Could not resolve dependencies|Unknown host/;
+  /dial tcp|module lookup disabled|No matching distribution|Failed to establish a new connection|Could not transfer artifact|Could not resolve dependencies|Unknown host|npm error code (?:ENOTFOUND|ECONNREFUSED|EAI_AGAIN|ETIMEDOUT)/;
 const MAX_OUTPUT_BYTES = 16 * 1024 * 1024;
 const run = promisify(execFile);
 

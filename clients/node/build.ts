@@ -26,9 +26,12 @@ const DEPENDENCIES = [
 const PEERS = {
   // Its connector and its experimental parts are used, which a minor version may change.
   "@grpc/grpc-js": "~1.14.4",
+  "@nestjs/common": ">=11 <13",
   express: ">=4.18 <6",
   fastify: ">=5.12.2 <6",
 };
+
+const FRAMEWORKS = ["@nestjs/common", "express", "fastify"];
 
 /** @returns the path of the tarball. */
 export async function buildPackage(directory: string = DIST): Promise<string> {
@@ -59,11 +62,13 @@ async function manifest(out: string) {
       "./fastify": entry("fastify"),
       "./express": entry("express"),
       "./grpc": entry("grpc"),
+      "./nestjs": entry("nestjs"),
+      "./testing": entry("testing"),
     },
     files: ["lib", "!lib/clients/node/conformance-driver.*"],
     dependencies: Object.fromEntries(DEPENDENCIES.map((name) => [name, `^${own.dependencies[name]}`])),
     peerDependencies: PEERS,
-    peerDependenciesMeta: { express: { optional: true }, fastify: { optional: true } },
+    peerDependenciesMeta: Object.fromEntries(FRAMEWORKS.map((name) => [name, { optional: true }])),
   };
 }
 

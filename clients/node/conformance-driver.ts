@@ -15,8 +15,9 @@ import { expressBearerAuth, principalIn as principalInExpress } from "./express.
 import { fastifyBearerAuth, principalIn } from "./fastify.ts";
 import { principalInMetadata, rpcBearerAuth } from "./grpc.ts";
 import { createVerifier, DomainError, type Principal, type TokenVerifier } from "./index.ts";
+import type { NestDecorator } from "./nestjs.ts";
 
-/** A service behind the package, for `clients/conformance`. Its argument: `fastify` or `express`. */
+/** A service behind the package, for `clients/conformance`. Its argument: `fastify`, `express`, `nestjs-express` or `nestjs-fastify`. */
 
 const ANYBODY = { roles: ["USER", "ADMIN"], scopes: ["payments:read"] };
 const ADMIN = { roles: ["ADMIN"] };
@@ -82,6 +83,66 @@ async function listenExpress(verifier: TokenVerifier): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
+/** Only the conformance of these doors installs NestJS. Its decorators are called, because Node.js does not know their syntax. */
+async function listenNest(verifier: TokenVerifier, platform: string): Promise<string> {
+  const { Controller, Get, HttpException, Module } = await import("@nestjs/common");
+  const { NestFactory } = await import("@nestjs/core");
+  const { Auth, BearerAuthGuard, CurrentPrincipal } = await import("./nestjs.ts");
+  class Routes {
+    whoami(principal: Principal) {
+      return callerOf(principal);
+    }
+    admin() {
+      return {};
+    }
+    fresh() {
+      return {};
+    }
+    ready() {
+      const { status, body } = readiness();
+      if (status !== 200) throw new HttpException(body, status, { cause: undefined });
+      return body;
+    }
+  }
+  class Forgotten {
+    unlisted() {
+      return {};
+    }
+  }
+  const decorate = (controller: typeof Routes | typeof Forgotten, name: string, ...auth: NestDecorator[]) => {
+    for (const one of auth) one(controller.prototype, name);
+    const own = Reflect.get(controller.prototype, name);
+    // As a decorator between the two, of a cache or a trace: what it puts in place of the method is guarded as the method.
+    const value = (...args: unknown[]) => own(...args);
+    Object.defineProperty(controller.prototype, name, { value });
+    Get(name)(controller.prototype, name, { value });
+  };
+  decorate(Routes, "whoami");
+  decorate(Routes, "admin", Auth(ADMIN));
+  decorate(Routes, "fresh", Auth(ANYBODY, FRESH));
+  decorate(Routes, "ready", Auth("public"));
+  decorate(Forgotten, "unlisted");
+  CurrentPrincipal()(Routes.prototype, "whoami", 0);
+  Auth(ANYBODY)(Routes);
+  for (const controller of [Routes, Forgotten]) Controller()(controller);
+  class App {}
+  Module({ controllers: [Routes, Forgotten] })(App);
+  const adapter =
+    platform === "fastify"
+      ? new (await import("@nestjs/platform-fastify")).FastifyAdapter()
+      : new (await import("@nestjs/platform-express")).ExpressAdapter();
+  const app = await NestFactory.create(App, adapter, { logger: false });
+  app.useGlobalGuards(new BearerAuthGuard({ verifier }));
+  await app.listen(0, "127.0.0.1");
+  return app.getUrl();
+}
+
+/** By the framework of the argument. */
+async function listenHttp(verifier: TokenVerifier, framework = ""): Promise<string> {
+  if (framework.startsWith("nestjs-")) return listenNest(verifier, framework.slice("nestjs-".length));
+  return framework === "express" ? listenExpress(verifier) : listenFastify(verifier);
+}
+
 const SERVICE = "/gatehouse.conformance.v1.ConformanceService";
 const methodOf = (name: string, responseStream: boolean) => ({
   path: `${SERVICE}/${name}`,
@@ -142,7 +203,7 @@ lines.on("line", (line) => {
 });
 lines.on("close", () => process.exit());
 const addresses = {
-  http: await (process.argv[2] === "express" ? listenExpress : listenFastify)(verifier),
+  http: await listenHttp(verifier, process.argv[2]),
   grpc: await listenRpc(verifier),
 };
 process.stdout.write(`${JSON.stringify(addresses)}\n`);

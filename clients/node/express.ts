@@ -2,5 +2,5 @@ export {
   type BearerMiddleware,
   type ExpressBearerAuthOptions,
   expressBearerAuth,
-  principalOfRequest as principalIn,
 } from "#token-client/express-bearer-auth.ts";
+export { principalOfRequest as principalIn } from "#token-client/request-principal.ts";

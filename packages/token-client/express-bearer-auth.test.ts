@@ -5,8 +5,9 @@ import { text } from "node:stream/consumers";
 import express, { type NextFunction, type Request, type Response } from "express";
 import { afterEach, expect, test } from "vitest";
 import { DomainError } from "#kit/values/errors.ts";
-import { type BearerMiddleware, expressBearerAuth, principalOfRequest } from "./express-bearer-auth.ts";
+import { type BearerMiddleware, expressBearerAuth } from "./express-bearer-auth.ts";
 import type { Principal, Verification } from "./principal.ts";
+import { principalOfRequest } from "./request-principal.ts";
 
 const at = new Date(0);
 const ADA: Principal = {

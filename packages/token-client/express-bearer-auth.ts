@@ -1,16 +1,11 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { type AssuranceDemand, assertAssured } from "./assurance.ts";
-import { authorizationsOf, verifyAuthorization } from "./bearer-token.ts";
 import { clientAddress } from "./client-address.ts";
 import { httpRefusal, type OnRefusal, REFUSAL_TYPE, withStatus } from "./http-refusal.ts";
-import type { Principal, RequestVerifier } from "./principal.ts";
-import { assertAllowed, type RouteAuth } from "./route-auth.ts";
+import type { RequestVerifier } from "./principal.ts";
+import { admitRequest, type RouteDemand } from "./request-principal.ts";
 
-export interface ExpressBearerAuthOptions {
+export interface ExpressBearerAuthOptions extends RouteDemand {
   verifier: RequestVerifier;
-  auth: Exclude<RouteAuth, "public">;
-  /** What the session of the caller must have proven. */
-  assurance?: AssuranceDemand;
   /**
    * The address of the client, never of a proxy: one network may have a share of the calls of token-service. Default: `request.ip` of
    * Express, which goes by `trust proxy`, unless it is of a private network.
@@ -30,16 +25,15 @@ export type BearerMiddleware = (
   next: (error?: unknown) => void,
 ) => void;
 
-const principals = new WeakMap<IncomingMessage, Principal>();
-
 /** Goes before a route, or a router, and says who may call it. Defects go to the application's error handler. */
 export function expressBearerAuth({
   verifier,
-  auth,
-  assurance,
   clientIp = expressIp,
   onRefusal = "answer",
+  ...demand
 }: ExpressBearerAuthOptions): BearerMiddleware {
+  const admit = async (request: IncomingMessage) =>
+    admitRequest(request, verifier, demand, clientIp(request));
   return (request, response, next) => {
     admit(request).then(
       () => next(),
@@ -54,18 +48,4 @@ export function expressBearerAuth({
       },
     );
   };
-
-  async function admit(request: IncomingMessage): Promise<void> {
-    const principal = await verifyAuthorization(verifier, authorizationsOf(request), clientIp(request));
-    assertAllowed(auth, principal);
-    assertAssured(assurance, principal, verifier.nowMs());
-    principals.set(request, principal);
-  }
-}
-
-/** @throws if no middleware of `expressBearerAuth` stands before the route. */
-export function principalOfRequest(request: IncomingMessage): Principal {
-  const principal = principals.get(request);
-  if (principal === undefined) throw new Error(`${request.url} is public and has no principal`);
-  return principal;
 }

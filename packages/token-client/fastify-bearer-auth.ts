@@ -1,11 +1,11 @@
 import type { FastifyRequest } from "fastify";
 import fastifyPlugin from "fastify-plugin";
-import { type AssuranceDemand, assertAssured } from "./assurance.ts";
-import { authorizationsOf, verifyAuthorization } from "./bearer-token.ts";
+import type { AssuranceDemand } from "./assurance.ts";
 import { clientAddress } from "./client-address.ts";
 import { httpRefusal, type OnRefusal, REFUSAL_TYPE, withStatus } from "./http-refusal.ts";
 import type { Principal, RequestVerifier } from "./principal.ts";
-import { assertAllowed, type RouteAuth } from "./route-auth.ts";
+import { admitRequest } from "./request-principal.ts";
+import type { RouteAuth } from "./route-auth.ts";
 
 declare module "fastify" {
   interface FastifyContextConfig {
@@ -48,10 +48,8 @@ export const fastifyBearerAuth = fastifyPlugin<BearerAuthOptions>(
       const { auth, assurance } = request.routeOptions.config;
       if (request.is404 || auth === "public") return;
       try {
-        const authorization = authorizationsOf(request.raw);
-        request.principal = await verifyAuthorization(verifier, authorization, clientIp(request));
-        assertAllowed(auth, request.principal);
-        assertAssured(assurance, request.principal, verifier.nowMs());
+        const ip = clientIp(request);
+        request.principal = await admitRequest(request.raw, verifier, { auth, assurance }, ip);
       } catch (error) {
         const refusal = httpRefusal(error, request.headers.authorization);
         if (refusal === undefined) throw error;

@@ -6,7 +6,7 @@ const ROOT = resolve(import.meta.dirname, "..", "..");
 const DECISION = "docs/decisions/clocks.md";
 const TS_FOLDERS = "{audit-service,cli,gateway,identity-service,packages,token-service,clients/node}";
 const NO_PRODUCTION_CODE =
-  /\.(?:test|fixture|contract)\.ts$|_test\.go$|\/testing\/|node_modules|\/internal\/|conformance-driver/;
+  /\.(?:test|fixture|contract)\.ts$|_test\.go$|\/testing[./]|node_modules|\/internal\/|conformance-driver/;
 
 /** Sources by language, and how they read the wall clock. */
 const LANGUAGES: readonly [string, RegExp][] = [

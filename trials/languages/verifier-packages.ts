@@ -25,13 +25,17 @@ const run = promisify(execFile);
 /** Go compiles its own library anew, and others may use the machine. */
 const BUILD_TIMEOUT_MS = 900_000;
 
+const TSC = join(ROOT, "node_modules", ".bin", "tsc");
+const STRICT = ["--strict", "--module", "nodenext", "--target", "es2022", "--types", "node"];
+
 let folder: string;
+let tarball: string;
 let inNode: string;
 let inNodeWithExpress4: string;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "gatehouse-outside-"));
-  const tarball = await buildPackage(folder);
+  tarball = await buildPackage(folder);
   const types = ["@types/node@24", "@types/express@5"];
   inNode = await npmInstall("express-5", tarball, "express@5", "fastify@5", ...types);
   inNodeWithExpress4 = await npmInstall("express-4", tarball, "express@4");
@@ -119,6 +123,30 @@ test("a service by Express 4 does too", () => refusesInNode("Express 4", inNodeW
 
 test("a service by Fastify does too", () => refusesInNode("Fastify", inNode, "fastify.js"));
 
+test("a service by NestJS does too", async () => {
+  const nest = ["common", "core", "platform-express"].map((name) => `@nestjs/${name}@11`);
+  const path = await npmInstall("nestjs", tarball, ...nest, "reflect-metadata", "rxjs", "@types/node@24");
+  await writeFile(join(path, "nestjs.ts"), await programOfPaper("nestjs.ts"));
+  const decorators = ["--experimentalDecorators", "--emitDecoratorMetadata"];
+  await run(TSC, [...STRICT, "--skipLibCheck", ...decorators, "nestjs.ts"], { cwd: path });
+  const port = await freePort();
+  await refuses("NestJS", {
+    folder: path,
+    command: [node, "nestjs.js"],
+    settings: { PORT: String(port) },
+    ask: askHttp(port),
+  });
+});
+
+test("the page's test of a service runs without a token-service, and not in production", async () => {
+  await writeFile(join(inNode, "orders.test.js"), await programOfPaper("orders.test.js"));
+  const tested = (mode: string) =>
+    run(node, ["--test", "orders.test.js"], { cwd: inNode, env: { ...environment, NODE_ENV: mode } });
+  expect((await tested("test")).stdout).toMatch(/pass 1\n/);
+  const stdout = expect.stringContaining("NODE_ENV is production");
+  await expect(tested("production")).rejects.toMatchObject({ stdout });
+});
+
 test("a service by grpc-js does too", () => refusesInNode("grpc-js", inNode, "grpc.js", askRpc));
 
 test(
@@ -190,9 +218,7 @@ test(
 
 test("the types of the npm package stand alone, for each of its entries", async () => {
   await writeFile(join(inNode, "all.ts"), CONSUMER);
-  const options = ["--strict", "--module", "nodenext", "--target", "es2022", "--noEmit", "--types", "node"];
-  const tsc = join(ROOT, "node_modules", ".bin", "tsc");
-  await run(tsc, [...options, "all.ts"], { cwd: inNode });
+  await run(TSC, [...STRICT, "--noEmit", "all.ts"], { cwd: inNode });
   await run(node, ["--input-type=module", "-e", "await import('@gatehouse/token-client/grpc')"], {
     cwd: inNode,
   });
@@ -204,6 +230,7 @@ import { createVerifier, DomainError, type Principal } from "@gatehouse/token-cl
 import { expressBearerAuth, principalIn as inExpress } from "@gatehouse/token-client/express";
 import { fastifyBearerAuth, principalIn } from "@gatehouse/token-client/fastify";
 import { principalInMetadata, rpcBearerAuth } from "@gatehouse/token-client/grpc";
+import { TestVerifier } from "@gatehouse/token-client/testing";
 import express from "express";
 import fastify from "fastify";
 
@@ -216,6 +243,7 @@ express().get("/", expressBearerAuth({ verifier, auth: "authenticated" }), (requ
   response.json(inExpress(request));
 });
 new Server({ interceptors: [rpcBearerAuth({ verifier, methods: { "/a.B/C": "authenticated" } })] });
+expressBearerAuth({ verifier: new TestVerifier(), auth: { roles: ["ADMIN"] } });
 export const failure: Error = new DomainError("forbidden");
 export const read = principalInMetadata;
 // @ts-expect-error: who may call is not optional.

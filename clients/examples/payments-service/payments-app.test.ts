@@ -1,56 +1,27 @@
 import { expect, test } from "vitest";
 import { createLogger } from "#kit/telemetry/logger.ts";
-import type { Role, Verification } from "#token-client/principal.ts";
+import { TestVerifier } from "../../node/testing.ts";
 import { createPaymentStore } from "./payment-store.ts";
 import { buildPaymentsApp } from "./payments-app.ts";
 
-function active(userId: string, role: Role): Verification {
-  const at = new Date(0);
-  const times = { authTime: at, issuedAt: at, expiresAt: at };
-  return {
-    kind: "active",
-    principal: {
-      kind: "user",
-      clientId: "",
-      scopes: [],
-      userId,
-      role,
-      sessionId: "s",
-      tokenId: "t",
-      keyId: "k",
-      amr: ["pwd"],
-      acr: 1,
-      ...times,
-    },
-  };
-}
-
-const VERDICTS: Record<string, Verification> = {
-  ada: active("ada", "USER"),
-  bob: active("bob", "USER"),
-  admin: active("admin", "ADMIN"),
-  auditor: active("auditor", "AUDITOR"),
-  expired: { kind: "inactive", reason: "expired" },
-  reader: client(["payments:read"]),
-  writer: client(["payments:write"]),
+const verifier = new TestVerifier();
+const shop = { kind: "client", clientId: "shop" } as const;
+const TOKENS: Record<string, string> = {
+  ada: verifier.issue({ userId: "ada", role: "USER" }),
+  bob: verifier.issue({ userId: "bob", role: "USER" }),
+  admin: verifier.issue({ userId: "admin", role: "ADMIN" }),
+  auditor: verifier.issue({ userId: "auditor", role: "AUDITOR" }),
+  expired: verifier.issue({ userId: "ada", role: "USER" }),
+  revoked: verifier.issue({ userId: "ada", role: "USER" }),
+  reader: verifier.issue({ ...shop, scopes: ["payments:read"] }),
+  writer: verifier.issue({ ...shop, scopes: ["payments:write"] }),
 };
-
-function client(scopes: string[]): Verification {
-  const verdict = active("shop", "");
-  if (verdict.kind !== "active") throw new Error("not active");
-  return {
-    ...verdict,
-    principal: { ...verdict.principal, kind: "client", userId: "", clientId: "shop", scopes },
-  };
-}
+verifier.expire(TOKENS.expired ?? "");
+verifier.revoke(TOKENS.revoked ?? "");
 
 async function service(isDraining = () => false) {
   const app = await buildPaymentsApp({
-    verifier: {
-      verify: (token) => VERDICTS[token] ?? { kind: "inactive", reason: "revoked" },
-      nowMs: () => Date.now(),
-      acceptsBound: true,
-    },
+    verifier,
     store: createPaymentStore(3),
     logger: createLogger("payments-service", "silent"),
     now: () => new Date("2026-01-01T00:00:00Z"),
@@ -67,7 +38,7 @@ async function service(isDraining = () => false) {
       method,
       url,
       headers: {
-        authorization: `Bearer ${token}`,
+        authorization: `Bearer ${TOKENS[token]}`,
         ...(body !== undefined && { "content-type": "application/json" }),
         ...headers,
       },
