@@ -5,7 +5,12 @@ import { parseAllDocuments } from "yaml";
 export interface Manifest {
   apiVersion: string;
   kind: string;
-  metadata: { name: string; namespace?: string; labels?: Record<string, string> };
+  metadata: {
+    name: string;
+    namespace?: string;
+    labels?: Record<string, string>;
+    annotations?: Record<string, string>;
+  };
   // biome-ignore lint/suspicious/noExplicitAny: the shapes are Kubernetes'; tests hold them to its schemas
   [field: string]: any;
 }

@@ -17,8 +17,13 @@ export interface Release {
 /** The name of a file of the release is made of it. */
 export const nameOf = ({ version }: Release, rest: string) => `gatehouse-${version}-${rest}`;
 
-/** All of a folder as a file of the release, with the same bytes for the same files. */
-export async function pack({ folder, epochS }: Release, from: string, name: string): Promise<void> {
+/** All of a folder, or an entry of it, as a file of the release, with the same bytes for the same files. */
+export async function pack(
+  { folder, epochS }: Release,
+  from: string,
+  name: string,
+  entry = ".",
+): Promise<void> {
   const same = [
     "--sort=name",
     "--numeric-owner",
@@ -27,7 +32,8 @@ export async function pack({ folder, epochS }: Release, from: string, name: stri
     `--mtime=@${epochS}`,
     "--mode=u+rw,go=rX",
   ];
-  await run("tar", ["-C", from, ...same, "-cf", join(folder, name), "."]);
+  const compression = name.endsWith(".tgz") ? ["--use-compress-program=gzip -n"] : [];
+  await run("tar", ["-C", from, ...same, ...compression, "-cf", join(folder, name), entry]);
 }
 
 /** In a temporary folder, which is gone afterwards. */

@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parse, stringify } from "yaml";
+import { writeChart } from "../helm/chart.ts";
 import { BASE_FOLDER, bom } from "./bom.ts";
 import { inFolder, nameOf, pack, type Release } from "./folder.ts";
 import { goModule, jar, npmPackages, wheel } from "./packages.ts";
@@ -48,7 +49,7 @@ async function image(release: Release): Promise<void> {
   });
 }
 
-/** What `kubectl apply -k` takes, and the production overlay as it is rendered. */
+/** What `kubectl apply -k` takes, the production overlay as it is rendered, and as a Helm chart. */
 async function manifests(release: Release): Promise<void> {
   await inFolder(async (folder) => {
     await run("sh", [
@@ -71,6 +72,8 @@ async function manifests(release: Release): Promise<void> {
     const rendered = await run("kubectl", ["kustomize", overlay]);
     await writeFile(join(release.folder, nameOf(release, "production.yaml")), rendered);
     await pack(release, folder, nameOf(release, "manifests.tar"));
+    writeChart(join(folder, "deploy", "k8s"), join(folder, "chart", "gatehouse"), release.version);
+    await pack(release, join(folder, "chart"), nameOf(release, "chart.tgz"), "gatehouse");
   });
 }
 

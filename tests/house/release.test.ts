@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { parseAllDocuments } from "yaml";
+import { parse, parseAllDocuments } from "yaml";
 import { NO_REGISTRY } from "#clients/conformance/tools.ts";
 import { hasKubectl } from "#deploy/k8s/render.ts";
 import type { Release } from "#deploy/release/folder.ts";
@@ -102,6 +102,14 @@ describe("a release", { tags: "exhaustive" }, () => {
         .filter((image) => image.includes("gatehouse"));
       expect(images.length).toBeGreaterThan(4);
       expect(new Set(images)).toEqual(new Set([`"image":"registry.example.com/gatehouse@${DIGEST}"`]));
+      // Helm takes only an archive whose first folder is the chart's name.
+      const chart = join(folder, `gatehouse-${version}-chart.tgz`);
+      const values = execFileSync("tar", ["-xzOf", chart, "gatehouse/values.yaml"], { encoding: "utf8" });
+      expect(parse(values).image).toEqual({
+        repository: "registry.example.com/gatehouse",
+        tag: "",
+        digest: DIGEST,
+      });
     },
   );
 
