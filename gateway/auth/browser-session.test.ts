@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { DomainError } from "#kit/values/errors.ts";
+import { textWithReferences } from "#tests/support/house/openapi-answers.ts";
 import type { OpenApiDocument } from "../openapi/openapi-document.ts";
 import { answeringGateway, passkey } from "../testing/answering-gateway.ts";
 import {
@@ -147,22 +148,15 @@ test("every answer of the API that may have a refresh token may have it in a coo
   const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.values(methods).map((operation) => ({ path, operation })),
   );
-  const hasHeader = (operation: OpenApiDocument["paths"][string][string]) =>
-    JSON.stringify(operation.parameters ?? []).includes('"Gatehouse-Client"');
+  const hasHeader = ({ parameters }: OpenApiDocument["paths"][string][string]) =>
+    textWithReferences(document, parameters).includes('"Gatehouse-Client"');
   const named = new Set(operations.filter(({ operation }) => hasHeader(operation)).map(({ path }) => path));
   const withTokens = operations
-    .filter(({ operation }) => mentionsRefreshToken(document, operation.responses))
+    .filter(({ operation }) => textWithReferences(document, operation.responses).includes('"refreshToken"'))
     .map(({ path }) => path);
   expect(withTokens.sort()).toEqual([...Object.keys(WAYS), "/auth/refresh"].sort());
   expect([...named].sort()).toEqual([...withTokens, "/auth/logout"].sort());
 });
-
-function mentionsRefreshToken(document: OpenApiDocument, responses: object): boolean {
-  const text = JSON.stringify(responses);
-  if (text.includes('"refreshToken"')) return true;
-  const names = [...text.matchAll(/#\/components\/schemas\/(\w+)/g)].map(([, name]) => name ?? "");
-  return names.some((name) => mentionsRefreshToken(document, document.components.schemas[name] ?? {}));
-}
 
 test.each([undefined, {}])("a refresh with the body %j uses the cookie and renews it", async (body) => {
   const { post, refreshed } = gateway();

@@ -2,6 +2,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import type { CallContext } from "#kit/rpc/call-context.ts";
+import { textWithReferences } from "#tests/support/house/openapi-answers.ts";
 import { type DpopClient, dpopClient, type ProofParts } from "#tests/support/people/dpop-client.ts";
 import type { Verification } from "#token-client/principal.ts";
 import { defaultLimitClasses } from "../limits/limit-class.ts";
@@ -417,21 +418,15 @@ test("an upstream gets the token with its scheme, and neither the proof nor a sa
 test("every public route whose answer may have tokens binds them to the key of its proof", async () => {
   const { app } = gateway();
   const document = (await send(app, { url: "/openapi.json" })).json();
-  const issuing = Object.entries<Record<string, { responses: unknown }>>(document.paths).flatMap(
-    ([path, methods]) =>
-      Object.values(methods)
-        .filter(({ responses }) => hasTokens(document, (responses as Record<string, unknown>)["200"]))
-        .map(({ responses }) => [path, JSON.stringify(responses).includes("invalid_dpop_proof")]),
+  const issuing = Object.entries<Record<string, { responses: Record<string, unknown> }>>(
+    document.paths,
+  ).flatMap(([path, methods]) =>
+    Object.values(methods)
+      .filter(({ responses }) =>
+        /"(?:accessToken|access_token)":/.test(textWithReferences(document, responses["200"])),
+      )
+      .map(({ responses }) => [path, textWithReferences(document, responses).includes("invalid_dpop_proof")]),
   );
   expect(issuing.length).toBeGreaterThan(7);
   expect(issuing.filter(([path, binds]) => !binds && path !== "/auth/step-up/verify")).toEqual([]);
 });
-
-function hasTokens(document: { components: { schemas: Record<string, unknown> } }, part: unknown): boolean {
-  const text = JSON.stringify(part) ?? "";
-  const named = [...text.matchAll(/"#\/components\/schemas\/(\w+)"/g)].map(([, name = ""]) => name);
-  return (
-    /"(?:accessToken|access_token)":/.test(text) ||
-    named.some((name) => hasTokens(document, document.components.schemas[name]))
-  );
-}

@@ -58,7 +58,9 @@ upstream.on("upgrade", (request, socket) => {
 async function judge({ headers: { authorization = "" } }: IncomingMessage): Promise<string> {
   if (authorization === "") return "none";
   const verdict = await payments.verify(authorization.slice("Bearer ".length), undefined);
-  return verdict.kind === "active" ? verdict.principal.userId : verdict.reason;
+  if (verdict.kind === "inactive") return verdict.reason;
+  const { kind, userId, clientId } = verdict.principal;
+  return kind === "user" ? userId : clientId;
 }
 
 function startVerifier(name: "gateway" | "payments-service", audience?: string) {

@@ -95,3 +95,14 @@ function closed(value: unknown): unknown {
   const copy = Object.fromEntries(entries);
   return copy.type === "object" && copy.properties ? { additionalProperties: false, ...copy } : copy;
 }
+
+/** The JSON of a part of the document, and of all that it refers to. */
+export function textWithReferences(document: object, part: unknown, seen = new Set<string>()): string {
+  const text = JSON.stringify(part) ?? "";
+  const references = [...text.matchAll(/"#\/([^"]+)"/g)].map(([, pointer = ""]) => pointer);
+  const added = [...new Set(references)].filter((pointer) => !seen.has(pointer));
+  for (const pointer of added) seen.add(pointer);
+  const valueAt = (pointer: string) =>
+    pointer.split("/").reduce<unknown>((value, key) => (value as Record<string, unknown>)[key], document);
+  return [text, ...added.map((pointer) => textWithReferences(document, valueAt(pointer), seen))].join("\n");
+}
