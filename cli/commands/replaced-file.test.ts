@@ -1,8 +1,9 @@
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
+import { replaceFile } from "./replaced-file.ts";
 
 test("the second Ctrl-C leaves no temporary file behind", () => {
   const folder = mkdtempSync(join(tmpdir(), "gatehouse-replaced-"));
@@ -29,4 +30,17 @@ test("the second Ctrl-C leaves no temporary file behind", () => {
     stdout: "interrupted\n",
     left: [],
   });
+});
+
+test("a file that is there is kept, and the refusal says since when it is complete", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "gatehouse-replaced-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const path = join(folder, "report.jsonl");
+  writeFileSync(path, "kept");
+  utimesSync(path, 1_700_000_000, 1_700_000_000);
+  const work = () => expect.unreachable();
+  await expect(replaceFile(path, { force: false }, work)).rejects.toThrow(
+    `${path} already exists, complete since 2023-11-14T22:13:20.000Z: add --force to replace it`,
+  );
+  expect(readFileSync(path, "utf8")).toBe("kept");
 });

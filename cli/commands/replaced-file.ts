@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { existsSync } from "node:fs";
+import { statSync } from "node:fs";
 import { type FileHandle, open, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { CliError } from "../cli-error.ts";
@@ -56,9 +56,12 @@ async function syncFolder(path: string): Promise<void> {
   }
 }
 
+/** A file that exists is whole, so the message says since when: whoever repeats a command learns that it had ended. */
 function refuseExisting(path: string, force: boolean): void {
-  if (force || !existsSync(path)) return;
-  throw new CliError(`${path} already exists: add --force to replace it`, {
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (force || found === undefined) return;
+  const since = found.mtime.toISOString();
+  throw new CliError(`${path} already exists, complete since ${since}: add --force to replace it`, {
     exitCode: EXIT.output,
     code: "output",
   });
