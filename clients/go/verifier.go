@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/connectivity"
 
 	tokenv1 "gatehouse.example/gatehouse/internal/gen/gatehouse/tokenclient/v1"
+	"gatehouse.example/gatehouse/internal/seam"
 )
 
 var (
@@ -109,6 +110,13 @@ func NewVerifier(options Options) (*Verifier, error) {
 		_ = connection.Close()
 	}
 	return verifier, nil
+}
+
+func init() {
+	seam.NewVerifier = func(connection grpc.ClientConnInterface) any {
+		options := Options{Logger: slog.New(slog.DiscardHandler)}
+		return newVerifier(connection, options, time.Now, func() {}, func() bool { return true })
+	}
 }
 
 // newVerifier begins to watch. onSilence is called when a stream has been silent.

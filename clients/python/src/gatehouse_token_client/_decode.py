@@ -8,7 +8,7 @@ from ._gen import principal_pb2
 from ._gen.token_service_pb2 import INACTIVE_REASON_EXPIRED, INACTIVE_REASON_REVOKED, VerifyTokenResponse
 from .principal import Principal
 
-_ROLE_NAME: Final = re.compile(r"[A-Z][A-Z0-9_]{0,31}")
+ROLE_NAME: Final = re.compile(r"[A-Z][A-Z0-9_]{0,31}")
 Refusal = Literal["invalid", "expired", "revoked"]
 
 _REASONS: Final[dict[int, Refusal]] = {INACTIVE_REASON_EXPIRED: "expired", INACTIVE_REASON_REVOKED: "revoked"}
@@ -37,7 +37,7 @@ def decode(response: VerifyTokenResponse, audience: str | None) -> Principal | R
 
 def _user(message: principal_pb2.Principal) -> Principal | Refusal:
     level = _LEVELS.get(message.acr)
-    if not _ROLE_NAME.fullmatch(message.role) or level is None or not message.key_id or not message.HasField("auth_time"):
+    if not ROLE_NAME.fullmatch(message.role) or level is None or not message.key_id or not message.HasField("auth_time"):
         return "invalid"
     return Principal(
         kind="user",
