@@ -56,7 +56,7 @@ async function syncFolder(path: string): Promise<void> {
   }
 }
 
-/** A file that exists is whole, so the message says since when: whoever repeats a command learns that it had ended. */
+/** A file is complete or absent. The message gives its time: a repeated command then shows that the first one had finished. */
 function refuseExisting(path: string, force: boolean): void {
   const found = statSync(path, { throwIfNoEntry: false });
   if (force || found === undefined) return;

@@ -52,7 +52,7 @@ async function buildNodeDriver(framework: string): Promise<readonly string[]> {
 
 const NEST = ["@nestjs/common", "@nestjs/core", "@nestjs/platform-express", "@nestjs/platform-fastify"];
 
-/** With NestJS beside the package, which is kept for the next time. */
+/** Installs NestJS beside the package, in a folder that later runs use again. */
 async function buildNestDriver(platform: string): Promise<readonly string[]> {
   const command = await buildNodeDriver(`nestjs-${platform}`);
   const folder = join(CLIENTS, "dist", `conformance-nestjs-${platform}`);

@@ -13,7 +13,10 @@ export interface RouteDemand {
 
 const principals = new WeakMap<IncomingMessage, Principal>();
 
-/** From here on the request has its principal. Without `auth` nobody is admitted. @throws {DomainError} as `verifyAuthorization`, or by what the route demands. */
+/**
+ * Keeps the principal for `principalOfRequest`. Without `auth` nobody is admitted.
+ * @throws {DomainError} as `verifyAuthorization`, or `forbidden` or `step_up_required` by what the route demands.
+ */
 export async function admitRequest(
   request: IncomingMessage,
   verifier: RequestVerifier,

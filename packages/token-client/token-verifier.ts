@@ -283,8 +283,9 @@ export class TokenVerifier implements Verifier, RequestVerifier {
    * @throws {DomainError} `service_unavailable` without a connection, once the stream has been silent.
    */
   #assertConnected(): void {
-    const isConnected = this.#client.getChannel().getConnectivityState(false) === connectivityState.READY;
-    if (this.#watch.isSilent && !isConnected)
+    if (!this.#watch.isSilent) return;
+    const state = this.#client.getChannel().getConnectivityState(false);
+    if (state !== connectivityState.READY)
       throw new DomainError("service_unavailable", "token-service is silent");
   }
 
