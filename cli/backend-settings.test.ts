@@ -58,7 +58,7 @@ test("the ports of a home come from its file, not from the environment or the de
   const other = join(root, "other");
   cpSync(home, other, { recursive: true });
   await startedWith(other, { TOKEN_PORT: "4712" });
-  const environment = { TOKEN_PORT: "50052" };
+  const environment = { TOKEN_PORT: "15052" };
   expect(settings({ values: { home: other }, environment }).address).toBe("127.0.0.1:4712");
   expect(settings({ defaultHome: home, environment }).address).toBe("127.0.0.1:4711");
 });

@@ -14,9 +14,15 @@ function problemsOf(environment: Record<string, string>): LaunchError {
 
 test("an empty environment gives the documented ports and the home in the repository", () => {
   const settings = readSettings({}, "/repository");
-  expect(settings).toMatchObject({ GATEWAY_PORT: 8080, POSTGRES_PORT: 54_329, MAILBOX_PORT: 1080 });
+  expect(settings).toMatchObject({ GATEWAY_PORT: 8080, POSTGRES_PORT: 15_432, MAILBOX_PORT: 1080 });
   expect(settings.home).toBe("/repository/.gatehouse");
   expect(settingsPorts(settings)).toHaveLength(17);
+});
+
+/** Linux gives outgoing connections 32768 and above. One that has just ended keeps its port for up to a minute. */
+test("no default port can be held by an outgoing connection", () => {
+  const taken = settingsPorts(readSettings({}, "/repository")).filter(({ port }) => port >= 32_768);
+  expect(taken).toEqual([]);
 });
 
 test("an empty variable counts as unset", () => {
@@ -24,12 +30,12 @@ test("an empty variable counts as unset", () => {
 });
 
 test("all problems are reported at once, one per line", () => {
-  const error = problemsOf({ GATEWAY_PORT: "http", SMTP_PORT: "0", TOKEN_PORT: "50051", LOG_LEVEL: "loud" });
+  const error = problemsOf({ GATEWAY_PORT: "http", SMTP_PORT: "0", TOKEN_PORT: "15051", LOG_LEVEL: "loud" });
   expect(error.exitCode).toBe(78);
   for (const name of [
     "GATEWAY_PORT",
     "SMTP_PORT",
-    "TOKEN_PORT: 50051 is also used by IDENTITY_PORT",
+    "TOKEN_PORT: 15051 is also used by IDENTITY_PORT",
     "LOG_LEVEL",
   ]) {
     expect(error.message).toContain(`\n  ${name}`);

@@ -17,22 +17,22 @@ const port = (fallback: number) =>
     .pipe(z.number().min(1).max(65_535))
     .default(fallback);
 
-/** All on loopback. */
+/** All on loopback, and below 32768, where Linux takes the ports of outgoing connections from. */
 const portSettings = {
   GATEWAY_PORT: port(8080),
   GATEWAY_OPERATIONS_PORT: port(9080),
-  IDENTITY_PORT: port(50051),
-  IDENTITY_HEALTH_PORT: port(50061),
+  IDENTITY_PORT: port(15_051),
+  IDENTITY_HEALTH_PORT: port(15_061),
   IDENTITY_OPERATIONS_PORT: port(9081),
-  TOKEN_PORT: port(50052),
-  TOKEN_HEALTH_PORT: port(50062),
+  TOKEN_PORT: port(15_052),
+  TOKEN_HEALTH_PORT: port(15_062),
   TOKEN_OPERATIONS_PORT: port(9082),
-  AUDIT_PORT: port(50053),
-  AUDIT_HEALTH_PORT: port(50063),
+  AUDIT_PORT: port(15_053),
+  AUDIT_HEALTH_PORT: port(15_063),
   AUDIT_OPERATIONS_PORT: port(9083),
   PAYMENTS_PORT: port(8081),
   PAYMENTS_OPERATIONS_PORT: port(9084),
-  POSTGRES_PORT: port(54_329),
+  POSTGRES_PORT: port(15_432),
   SMTP_PORT: port(1025),
   MAILBOX_PORT: port(1080),
   DEMO_PROVIDER_PORT: port(8090),
