@@ -192,3 +192,11 @@ func TestAProcessWithoutACertificateDoesNotStart(t *testing.T) {
 		t.Fatal("it did")
 	}
 }
+
+func TestOptionsBelowZeroAreRefused(t *testing.T) {
+	for _, options := range []Options{{MaxCachedTokens: -1}, {MaxRevocations: -1}, {CallTimeout: -time.Second}} {
+		if _, err := NewVerifier(options); err == nil || !strings.Contains(err.Error(), "negative") {
+			t.Errorf("%+v: %v", options, err)
+		}
+	}
+}

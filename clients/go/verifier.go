@@ -95,8 +95,11 @@ type question struct {
 	err       error
 }
 
-// NewVerifier connects when first used. Close it in the end.
+// NewVerifier connects when first used. Close it in the end. Options below zero and TLS files that cannot be used are errors.
 func NewVerifier(options Options) (*Verifier, error) {
+	if options.MaxCachedTokens < 0 || options.MaxRevocations < 0 || options.CallTimeout < 0 {
+		return nil, errors.New("MaxCachedTokens, MaxRevocations and CallTimeout cannot be negative; 0 is the default")
+	}
 	lines := &lines{open: map[*line]struct{}{}}
 	connection, err := connect(options.Address, options.TLS, lines)
 	if err != nil {

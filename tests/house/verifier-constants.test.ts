@@ -32,6 +32,7 @@ test.each<[string, number, [string, RegExp][]]>([
     [
       ["packages/token-client/assurance.ts", /CLOCK_SKEW_S = (\d+)/],
       ["clients/go/memory.go", /clockSkew = (\d+) \* time\.Second/],
+      ["clients/go/gatehousetest/testing.go", /clockSkew\s+= (\d+) \* time\.Second/],
       [`${PYTHON}/principal.py`, /CLOCK_SKEW_S: Final = (\d+)/],
       [`${JAVA}/AssuranceDemand.java`, /CLOCK_SKEW = Duration\.ofSeconds\((\d+)\)/],
     ],
