@@ -19,7 +19,7 @@ test("the library with its dependency is one file of at most 6 kB, and stores a 
 
 /** What an application writes. Each line that is expected to be wrong must be wrong. */
 const CONSUMER = `
-import { type Client, createClient, type EndReason, GatehouseError, type LoginResult } from "@gatehouse/browser";
+import { type Client, createClient, type EndReason, GatehouseError, type LoginResult } from "@gatehouse-auth/browser";
 
 const client: Client = createClient({
   url: "https://api.example.com",
@@ -65,8 +65,8 @@ test("the package compiles in an application of its own, with types that refuse 
   const folder = await mkdtemp(join(tmpdir(), "gatehouse-consumer-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   const modules = join(folder, "node_modules");
-  await mkdir(join(modules, "@gatehouse"), { recursive: true });
-  const library = join(modules, "@gatehouse", "browser");
+  await mkdir(join(modules, "@gatehouse-auth"), { recursive: true });
+  const library = join(modules, "@gatehouse-auth", "browser");
   await writeClient(library);
   const { license, description, dependencies } = JSON.parse(
     await readFile(join(library, "package.json"), "utf8"),

@@ -16,7 +16,7 @@ const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"))
   version: string;
 };
 const PACKAGE = {
-  name: "@gatehouse/browser",
+  name: "@gatehouse-auth/browser",
   version,
   description: "The session of a browser at Gatehouse: log in, call APIs, log out, in all tabs at once",
   license: "Apache-2.0",
@@ -72,5 +72,5 @@ export async function writeClient(folder: string): Promise<number> {
 
 if (import.meta.main) {
   const gzippedBytes = await writeClient(OUT);
-  console.log(`@gatehouse/browser: ${gzippedBytes} bytes, compressed`);
+  console.log(`@gatehouse-auth/browser: ${gzippedBytes} bytes, compressed`);
 }

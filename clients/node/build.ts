@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 const DIST = join(ROOT, "clients", "dist");
-const NAME = "@gatehouse/token-client";
+const NAME = "@gatehouse-auth/token-client";
 const run = promisify(execFile);
 
 const entry = (name: string) => ({

@@ -183,7 +183,7 @@ async function copyOfExample(): Promise<string> {
   await symlink(join(ROOT, "node_modules"), join(folder, "node_modules"));
   const example = join(folder, "orders-service");
   await cp(join(ROOT, "clients", "examples", "orders-service"), example, { recursive: true });
-  const packages = join(example, "node_modules", "@gatehouse");
+  const packages = join(example, "node_modules", "@gatehouse-auth");
   await mkdir(packages, { recursive: true });
   await buildPackage(folder);
   await rename(join(folder, "node"), join(packages, "token-client"));

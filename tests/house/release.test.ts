@@ -78,7 +78,7 @@ describe("a release", { tags: "exhaustive" }, () => {
     const files = readdirSync(folder).filter((name) => !name.startsWith("SHA256SUMS"));
     expect([...named].map(([, name]) => name)).toEqual(files.sort());
     for (const name of ["browser", "token-client"]) {
-      const archive = join(folder, `gatehouse-${name}-${version}.tgz`);
+      const archive = join(folder, `gatehouse-auth-${name}-${version}.tgz`);
       const packed = execFileSync("tar", ["-tzf", archive], { encoding: "utf8" }).split("\n");
       expect(packed).toEqual(expect.arrayContaining(["package/LICENSE", "package/README.md"]));
     }

@@ -219,18 +219,18 @@ test(
 test("the types of the npm package stand alone, for each of its entries", async () => {
   await writeFile(join(inNode, "all.ts"), CONSUMER);
   await run(TSC, [...STRICT, "--noEmit", "all.ts"], { cwd: inNode });
-  await run(node, ["--input-type=module", "-e", "await import('@gatehouse/token-client/grpc')"], {
+  await run(node, ["--input-type=module", "-e", "await import('@gatehouse-auth/token-client/grpc')"], {
     cwd: inNode,
   });
 });
 
 const CONSUMER = `
 import { Server } from "@grpc/grpc-js";
-import { createVerifier, DomainError, type Principal } from "@gatehouse/token-client";
-import { expressBearerAuth, principalIn as inExpress } from "@gatehouse/token-client/express";
-import { fastifyBearerAuth, principalIn } from "@gatehouse/token-client/fastify";
-import { principalInMetadata, rpcBearerAuth } from "@gatehouse/token-client/grpc";
-import { TestVerifier } from "@gatehouse/token-client/testing";
+import { createVerifier, DomainError, type Principal } from "@gatehouse-auth/token-client";
+import { expressBearerAuth, principalIn as inExpress } from "@gatehouse-auth/token-client/express";
+import { fastifyBearerAuth, principalIn } from "@gatehouse-auth/token-client/fastify";
+import { principalInMetadata, rpcBearerAuth } from "@gatehouse-auth/token-client/grpc";
+import { TestVerifier } from "@gatehouse-auth/token-client/testing";
 import express from "express";
 import fastify from "fastify";
 

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
-import { createVerifier } from "@gatehouse/token-client";
-import { fastifyBearerAuth, principalIn } from "@gatehouse/token-client/fastify";
+import { createVerifier } from "@gatehouse-auth/token-client";
+import { fastifyBearerAuth, principalIn } from "@gatehouse-auth/token-client/fastify";
 import fastify from "fastify";
 
 /** Orders behind Gatehouse, and a page that makes them through the gateway. README.md says how to run it. */
@@ -67,7 +67,7 @@ const page = (path, headers, text) =>
 const text = (url) => readFile(fileURLToPath(url), "utf8");
 page("/", HTML, await text(new URL("page.html", import.meta.url)));
 page("/page.js", SCRIPT, await text(new URL("page.js", import.meta.url)));
-page("/gatehouse-browser.js", SCRIPT, await text(import.meta.resolve("@gatehouse/browser")));
+page("/gatehouse-browser.js", SCRIPT, await text(import.meta.resolve("@gatehouse-auth/browser")));
 page("/gateway.js", SCRIPT, `export const GATEWAY = ${JSON.stringify(GATEWAY)};\n`);
 
 await app.listen({ port: Number(PORT), host: "localhost" });
