@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { passkeyPartyOf } from "./passkey-config.ts";
+import { passkeyConfigProblems, passkeyPartyOf } from "./passkey-config.ts";
 
 const config = { PUBLIC_ORIGIN: "https://api.example.com", MFA_ISSUER: "Example" };
 const partyOf = (settings: object) => passkeyPartyOf({ ...config, ...settings } as never);
@@ -9,8 +9,13 @@ test("passkeys are of the pages' own host, if they have one, unless the settings
   const PAGES_ORIGIN = "https://id.example.com";
   expect(partyOf({ PAGES_ORIGIN })).toMatchObject({ id: "id.example.com", origins: [PAGES_ORIGIN] });
   const named = { PASSKEY_RP_ID: "example.com", PASSKEY_ORIGINS: ["https://example.com"] };
-  expect(partyOf({ PAGES_ORIGIN, ...named })).toMatchObject({
-    id: "example.com",
-    origins: ["https://example.com"],
-  });
+  const origins = [PAGES_ORIGIN, "https://example.com"];
+  expect(partyOf({ PAGES_ORIGIN, ...named })).toMatchObject({ id: "example.com", origins });
+});
+
+test("pages outside of the passkeys' domain do not stop those of an application", () => {
+  const named = { PASSKEY_RP_ID: "shop.example", PASSKEY_ORIGINS: ["https://www.shop.example"] };
+  expect(partyOf(named).origins).toEqual(["https://www.shop.example"]);
+  expect(passkeyConfigProblems({ ...config, ...named })).toEqual([]);
+  expect(passkeyConfigProblems({ ...config, PASSKEY_RP_ID: "shop.example" })).toHaveLength(1);
 });

@@ -51,12 +51,12 @@ function isWithin(host: string, domain: string): boolean {
 }
 
 export function passkeyPartyOf(config: PasskeyConfig & { MFA_ISSUER: string }): PasskeyParty {
-  const { PAGES_ORIGIN: origin = config.PUBLIC_ORIGIN } = config;
-  return {
-    id: config.PASSKEY_RP_ID ?? new URL(origin).hostname,
-    name: config.MFA_ISSUER,
-    origins: config.PASSKEY_ORIGINS ?? [origin],
-  };
+  const { PAGES_ORIGIN: own = config.PUBLIC_ORIGIN, PASSKEY_ORIGINS: named } = config;
+  const id = config.PASSKEY_RP_ID ?? new URL(own).hostname;
+  // Who names the origin of an application keeps the passkeys of the account portal.
+  const isOwnUsable = isOrigin(own) && isWithin(new URL(own).hostname, id);
+  const origins = named === undefined || isOwnUsable ? [own] : [];
+  return { id, name: config.MFA_ISSUER, origins: [...new Set([...origins, ...(named ?? [])])] };
 }
 
 /** The relying party (WebAuthn Level 3 §4). */
