@@ -1,6 +1,7 @@
 import { mkdir, readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
+import { refuseAdvisories } from "./advisories.ts";
 import { PARTS, type PartName } from "./parts.ts";
 import { ReleaseError, run } from "./run.ts";
 import { sign, writeChecksums } from "./signature.ts";
@@ -38,6 +39,7 @@ async function main(): Promise<void> {
   const changes = await readFile(resolve(ROOT, "CHANGELOG.md"), "utf8");
   if (!changes.includes(`\n## [${version}]`))
     throw new ReleaseError(`CHANGELOG.md says nothing of ${version}.`);
+  console.log(await refuseAdvisories());
   const release = {
     root: ROOT,
     folder,

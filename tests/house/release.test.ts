@@ -1,11 +1,15 @@
 import { execFileSync, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
 import { NO_REGISTRY } from "#clients/conformance/tools.ts";
 import { hasKubectl } from "#deploy/k8s/render.ts";
+import { refuseAdvisories } from "#deploy/release/advisories.ts";
 import type { Release } from "#deploy/release/folder.ts";
 import { PARTS } from "#deploy/release/parts.ts";
 import { sign, writeChecksums } from "#deploy/release/signature.ts";
@@ -211,4 +215,43 @@ test("the version is in one place, and where kustomize needs it", () => {
     expect(jobs, overlay).toContain(`nameSuffix: -${version.replaceAll(".", "-")}`);
   }
   expect(readFileSync(join(ROOT, "CHANGELOG.md"), "utf8")).toContain(`\n## [${version}]`);
+});
+
+describe("advisories of packages", { tags: "exhaustive" }, () => {
+  const advisory = (severity: string) => ({
+    zod: [
+      {
+        id: 1,
+        title: "Holes",
+        url: "https://advisories.test/1",
+        severity,
+        vulnerable_versions: "*",
+        cwe: [],
+      },
+    ],
+  });
+  const ask = async (status: number, answer: object) => {
+    const server = createServer((request, response) => {
+      const isQuestion = request.url?.endsWith("/advisories/bulk") === true;
+      response.writeHead(isQuestion ? status : 404, { "content-type": "application/json" });
+      response.end(JSON.stringify(isQuestion ? answer : {}));
+    }).listen(0, "127.0.0.1");
+    onTestFinished(() => void server.close());
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    // npm keeps what it has concluded of an advisory.
+    const cache = mkdtempSync(join(work, "cache-"));
+    return refuseAdvisories([`--registry=http://127.0.0.1:${port}`, `--cache=${cache}`]);
+  };
+
+  test("of a grave kind stop a release, with their names", { timeout: TIMEOUT_MS }, async () => {
+    const refusal = /zod: critical: Holes: https:\/\/advisories\.test\/1/;
+    await expect(ask(200, advisory("critical"))).rejects.toThrow(refusal);
+    expect(await ask(200, advisory("moderate"))).toMatch(/\(1 of a lower level\)/);
+    expect(await ask(200, {})).toMatch(/\(0 of a lower level\)/);
+  });
+
+  test("are never taken for none where nobody answers", { timeout: TIMEOUT_MS }, async () => {
+    expect(await ask(405, {})).toMatch(/answers no advisories/);
+  });
 });
