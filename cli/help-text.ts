@@ -11,7 +11,7 @@ const GROUPS: readonly (readonly [title: string, words: readonly string[]])[] = 
   ["Signing keys", ["keys"]],
   ["Audit log and approvals", ["audit", "tail", "approvals"]],
   ["Routes and roles", ["routes", "access"]],
-  ["Operation", ["health", "doctor", "config", "certificates", "breach-list", "rpc"]],
+  ["Operation", ["health", "doctor", "config", "certificates", "test-token-service", "breach-list", "rpc"]],
   ["Shell", ["completion"]],
 ];
 /** Needed with every command, so shown with every command. */

@@ -31,7 +31,7 @@ export function tokenCallers(verifiers: readonly string[] = []): Callers<TokenSe
 }
 
 export interface TokenRpcDeps extends VerifyTokenDeps {
-  keys: KeyRing;
+  keys: Pick<KeyRing, "find" | "findAgain" | "publicJwks">;
   revocations: RevocationFeed;
   jwksMaxAgeS: number;
 }

@@ -16,6 +16,7 @@ import { certificatesIssue } from "./files/certificates-issue.ts";
 import { configCheck } from "./files/config-check.ts";
 import { routesCheck } from "./files/routes-check.ts";
 import { routesAdd, routesList, routesRemove } from "./files/routes-edit.ts";
+import { testTokenService } from "./files/test-token-service.ts";
 import { health } from "./health.ts";
 import { keysList } from "./keys/keys-list.ts";
 import { keysRevoke } from "./keys/keys-revoke.ts";
@@ -77,6 +78,7 @@ export const COMMANDS: readonly Command[] = [
   breachListBuild,
   breachListCheck,
   certificatesIssue,
+  testTokenService,
   auditSearch,
   auditSummary,
   tail,

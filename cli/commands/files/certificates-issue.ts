@@ -64,17 +64,19 @@ export const certificatesIssue: Command = {
 
 type Local = Awaited<ReturnType<typeof localGatehouse>>;
 
-/** The image has neither it nor the library that signs. */
 async function localGatehouse() {
-  try {
-    const modules = [import("#deploy/local/certificates.ts"), import("#deploy/local/home.ts")] as const;
-    const [certificates, home] = await Promise.all(modules);
-    return { ...certificates, ...home };
-  } catch (cause) {
+  const modules = [import("#deploy/local/certificates.ts"), import("#deploy/local/home.ts")] as const;
+  const [certificates, home] = await fromRepository(Promise.all(modules));
+  return { ...certificates, ...home };
+}
+
+/** The image has neither such modules nor the library that signs. */
+export async function fromRepository<M>(modules: Promise<M>): Promise<M> {
+  return modules.catch((cause: unknown) => {
     const message =
       "This command needs the repository in which `npm start` runs. For production: docs/verify-tokens.md.";
     throw new CliError(message, { exitCode: EXIT.config, code: "configuration", cause });
-  }
+  });
 }
 
 /** Writes to no folder that is no home, and to none of another user. */
