@@ -1,6 +1,11 @@
 import { connect } from "node:net";
 
-/** Sends bytes and returns all received ones until the connection closes, or is silent for `quietMs`. */
+const TURN_MS = 10;
+
+/**
+ * Sends the bytes on a connection of their own, and reads until it closes or is quiet. Quiet is counted in turns of the event loop, because the
+ * gateway is in this process, too: on a busy machine both are late.
+ */
 export function exchange(
   port: number,
   text: string | Buffer,
@@ -8,18 +13,21 @@ export function exchange(
 ): Promise<{ text: string; closed: boolean }> {
   return new Promise((resolve) => {
     let received = "";
+    let turnsLeft = (quietMs + 1_000) / TURN_MS;
     const socket = connect({ port, host: "127.0.0.1" });
     const finish = (closed: boolean) => {
-      clearTimeout(quiet);
+      clearInterval(turns);
       socket.destroy();
       resolve({ text: received, closed });
     };
-    let quiet = setTimeout(() => finish(false), quietMs + 1_000);
+    const turns = setInterval(() => {
+      turnsLeft -= 1;
+      if (turnsLeft <= 0) finish(false);
+    }, TURN_MS);
     socket.on("connect", () => socket.write(text));
     socket.on("data", (chunk) => {
       received += chunk.toString("latin1");
-      clearTimeout(quiet);
-      quiet = setTimeout(() => finish(false), quietMs);
+      turnsLeft = quietMs / TURN_MS;
     });
     socket.on("close", () => finish(true));
     socket.on("error", () => finish(true));
