@@ -274,3 +274,24 @@ function encodedList(): Buffer {
   const header = { entries: 1, bucketBits: 0, largestBucket: 1, builtAt: new Date(), label: "" };
   return Buffer.concat([encodeHeader(header)], HEADER_BYTES + 12);
 }
+
+test("logins without a proof are for one machine alone", () => {
+  const LOCAL = {
+    TEST_LOGINS: "true",
+    LISTEN_ADDRESS: "127.0.0.1:0",
+    PUBLIC_ORIGIN: "http://localhost:8080",
+  };
+  expect(problemsOf(LOCAL)).toBe("");
+  expect(parseConfig(configSchema, MINIMAL).TEST_LOGINS).toBe(false);
+  for (const change of [
+    { LISTEN_ADDRESS: "0.0.0.0:50051" },
+    { LISTEN_ADDRESS: "[::]:50051" },
+    { LISTEN_ADDRESS: "10.0.0.7:50051" },
+    { PUBLIC_ORIGIN: "https://gatehouse.example" },
+    { PUBLIC_ORIGIN: "http://localhost.example" },
+    { PAGES_ORIGIN: "https://login.example" },
+  ])
+    expect(problemsOf({ ...LOCAL, ...change }), JSON.stringify(change)).toContain(
+      "TEST_LOGINS: is for tests",
+    );
+});

@@ -51,10 +51,13 @@ export function assertAccessFits(
   if (problem !== undefined) throw new ConfigError(`MFA_REQUIRED_ROLES: ${problem}`);
 }
 
+function isOnLoopback(url: string): boolean {
+  return ["127.0.0.1", "[::1]", "localhost"].includes(new URL(url).hostname);
+}
+
 /** Plain HTTP would expose the start of a password's hash. */
 function isPrivateOnTheWay(text: string): boolean {
-  const { protocol, hostname } = new URL(text);
-  return protocol === "https:" || ["127.0.0.1", "[::1]", "localhost"].includes(hostname);
+  return new URL(text).protocol === "https:" || isOnLoopback(text);
 }
 
 /** Returns the path. The service verifies the checksum when it opens the list. */
@@ -86,6 +89,8 @@ export const configSchema = z
     LINK_KEY_FILE: encryptionKeyFileSchema,
     REGISTRATION_DISCLOSES: booleanSchema.default(true),
     LOGIN_REQUIRES_VERIFIED_EMAIL: booleanSchema.default(false),
+    /** Whether operators may log in as any user. */
+    TEST_LOGINS: booleanSchema.default(false),
     BOOTSTRAP_ADMIN_EMAIL: z
       .string()
       .transform((typed) => canonicalEmail(typed))
@@ -169,6 +174,12 @@ export const configSchema = z
           ? "BOOTSTRAP_ADMIN_EMAIL"
           : "BOOTSTRAP_ADMIN_PASSWORD_FILE";
       context.addIssue({ code: "custom", path: [path], message: "is required beside its counterpart" });
+    }
+    const { LISTEN_ADDRESS: address, PUBLIC_ORIGIN: origin, PAGES_ORIGIN: pages = origin } = config;
+    if (config.TEST_LOGINS && ![`http://${address}`, origin, pages].every(isOnLoopback)) {
+      const message =
+        "is for tests on one machine: LISTEN_ADDRESS, PUBLIC_ORIGIN and PAGES_ORIGIN must be on loopback";
+      context.addIssue({ code: "custom", path: ["TEST_LOGINS"], message });
     }
     if (!config.REGISTRATION_DISCLOSES && !config.LOGIN_REQUIRES_VERIFIED_EMAIL) {
       context.addIssue({

@@ -18,6 +18,7 @@ import {
   ClientServiceService,
 } from "#proto/gatehouse/identity/v1/client_service.ts";
 import { IdentityServiceService } from "#proto/gatehouse/identity/v1/identity_service.ts";
+import { TestLoginServiceService } from "#proto/gatehouse/identity/v1/test_login_service.ts";
 import { UserAdminServiceService } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import { UserImportServiceService } from "#proto/gatehouse/identity/v1/user_import_service.ts";
 import { SessionServiceClient } from "#proto/gatehouse/token/v1/session_service.ts";
@@ -53,6 +54,7 @@ import {
   steadyNow,
 } from "./process/open-parts.ts";
 import { createTokenServiceClient } from "./sessions/token-service-client.ts";
+import { createTestLoginRpc, TEST_LOGIN_CALLERS } from "./test-login-rpc.ts";
 import { createDeviceTokens } from "./throttle/device-token.ts";
 import { createNetworkDigests } from "./throttle/network-digests.ts";
 import { createUserAdminRpc, USER_ADMIN_CALLERS } from "./user-admin-rpc.ts";
@@ -205,6 +207,10 @@ const register = (server: RpcServer) => {
   server.add(ClientAdminServiceService, CLIENT_ADMIN_CALLERS, clientAdmin);
   server.add(UserAdminServiceService, USER_ADMIN_CALLERS, userAdmin);
   server.add(UserImportServiceService, USER_IMPORT_CALLERS, userImport);
+  if (config.TEST_LOGINS) {
+    logger.warn("TEST_LOGINS: operators can log in as any user");
+    server.add(TestLoginServiceService, TEST_LOGIN_CALLERS, createTestLoginRpc(deps));
+  }
 };
 await service.serveRpc(config, {
   databases: [sql],

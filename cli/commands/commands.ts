@@ -31,6 +31,7 @@ import {
   clientsRemoveCredential,
   clientsShow,
 } from "./users/clients.ts";
+import { sessionsIssue } from "./users/sessions-issue.ts";
 import { sessionsList } from "./users/sessions-list.ts";
 import { sessionsRevoke, sessionsRevokeAll } from "./users/sessions-revoke.ts";
 import {
@@ -88,6 +89,7 @@ export const COMMANDS: readonly Command[] = [
   approvalsExport,
   approvalsProve,
   sessionsList,
+  sessionsIssue,
   sessionsRevoke,
   sessionsRevokeAll,
   health,

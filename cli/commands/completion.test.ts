@@ -50,7 +50,7 @@ const BASH = (words: string) =>
 
 test.runIf(hasShell("bash")).each([
   ["gatehouse ''", ["keys", "users", "sessions", "health", "config", "completion"]],
-  ["gatehouse sessions ''", ["list", "revoke", "revoke-all"]],
+  ["gatehouse sessions ''", ["list", "issue", "revoke", "revoke-all"]],
   ["gatehouse --json sessions revoke-", ["revoke-all"]],
   ["gatehouse sessions revoke-all --iss", ["--issued-before"]],
   ["gatehouse keys revoke some-kid --rea", ["--reason"]],
@@ -64,7 +64,7 @@ test.runIf(hasShell("fish"))("fish offers subcommands and options", async () => 
   const fish = (line: string, text: string) =>
     complete("fish", ["-c", `source $argv[1]; complete -C '${line}' | string replace -r '\\t.*' ''`], text);
   const text = await script("fish");
-  expect(fish("gatehouse sessions ", text)).toEqual(["list", "revoke", "revoke-all"]);
+  expect(fish("gatehouse sessions ", text)).toEqual(["list", "issue", "revoke", "revoke-all"]);
   expect(fish("gatehouse sessions revoke-all --iss", text)).toEqual(["--issued-before"]);
 });
 

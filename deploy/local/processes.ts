@@ -68,6 +68,8 @@ export function processPlan(
     BOOTSTRAP_ADMIN_EMAIL: administrator.email,
     BOOTSTRAP_ADMIN_PASSWORD_FILE: administrator.passwordFile,
   });
+  // The user may have set it, or another origin, with which it is refused.
+  identity.environment.TEST_LOGINS ??= String(identity.environment.PUBLIC_ORIGIN === gatewayUrl);
   const token = service(settings, home, "token-service", {
     OPERATIONS_ADDRESS: local(settings.TOKEN_OPERATIONS_PORT),
     ...database(settings, home, "token-service"),

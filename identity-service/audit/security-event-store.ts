@@ -40,6 +40,7 @@ export type SecurityEventType =
   | "identity_unlinked"
   | "sessions_ended"
   | "unlocked"
+  | "test_login_asked"
   | "account_claimed"
   | "account_deleted"
   | "former_address_erased"

@@ -154,6 +154,28 @@ test("README's five minutes work as they are printed, with a step-up, an approva
   ]);
 }, 400_000);
 
+/** With the home's operator. */
+const logInAs = (home: string, ...args: string[]) =>
+  promisify(execFile)(process.execPath, ["cli/main.ts", "--home", home, "sessions", "issue", ...args], {
+    cwd: ROOT,
+    env: BARE_ENVIRONMENT,
+  });
+
+test("end-to-end tests log in as a user at a level, and the audit log says so", async () => {
+  const { stdout } = await logInAs(system.home, ADMIN.email, "--level", "2", "--json");
+  const { accessToken: token, refreshToken } = JSON.parse(stdout);
+  const api = apiClient(system.url);
+  expect((await api.get("/auth/me", { token })).body).toMatchObject({
+    data: { user: { email: ADMIN.email } },
+  });
+  expect(JSON.parse(Buffer.from(token.split(".")[1], "base64url").toString())).toMatchObject({
+    acr: "urn:gatehouse:acr:2",
+  });
+  const entries = async () => (await api.get("/admin/audit?action=user.test_login_asked", { token })).body;
+  await expect.poll(async () => JSON.stringify(await entries())).toContain('"operator:');
+  expect((await api.post("/auth/refresh", { refreshToken })).status).toBe(200);
+});
+
 test("private files are for their owner only", async () => {
   const { stat, readdir } = await import("node:fs/promises");
   for (const folder of ["tls", "secrets"]) {
@@ -566,7 +588,8 @@ test("mail goes by one's own server with STARTTLS and a login, and neither mail 
         "SMTP_PASSWORD_FILE=services/smtp-password",
         "SMTP_REQUIRE_TLS=true",
         "SMTP_CA_FILE=services/stranger.pem",
-        "MAIL_FROM=Shop <shop@example.org>\n",
+        "MAIL_FROM=Shop <shop@example.org>",
+        "TEST_LOGINS=false\n",
       ].join("\n"),
       "services/smtp-password": "a password",
       "services/stranger.pem": stranger.certificate,
@@ -575,6 +598,8 @@ test("mail goes by one's own server with STARTTLS and a login, and neither mail 
   });
   onTestFinished(() => own.remove());
   await apiClient(own.url).newUser();
+  const refused = await logInAs(own.home, ADMIN.email).catch(({ stderr }: { stderr: string }) => stderr);
+  expect(refused).toContain("started without TEST_LOGINS=true");
   const log = () => readFile(join(own.home, "logs", "identity-service.log"), "utf8");
   await expect.poll(log, { timeout: 60_000 }).toMatch(/"problem":"[^"]*certificate.*mail not sent/);
   expect(await log()).not.toContain("a password");

@@ -231,6 +231,14 @@ describe.skipIf(!isHere).each(OVERLAYS)("%s (skipped where there is no kubectl)"
       expect(configOf(overlay, program).GRPC_REFLECTION, titleOf(program)).toBe(false);
   });
 
+  test("identity-service would not start with logins for tests", () => {
+    const [program, ...others] = programs(overlay).filter(({ schema }) => "TEST_LOGINS" in schema.shape);
+    if (program === undefined || others.length > 0) throw new Error("identity-service is there once");
+    expect(configOf(overlay, program).TEST_LOGINS).toBe(false);
+    const opened = { ...program, environment: { ...program.environment, TEST_LOGINS: "true" } };
+    expect(() => configOf(overlay, opened)).toThrow("TEST_LOGINS: is for tests on one machine");
+  });
+
   test("evidence of approvals is kept as long as the log that proves it", () => {
     const months = (service: string, variable: string) => {
       const program = programs(overlay).find(({ container }) => container.args?.[0] === service);

@@ -6,6 +6,7 @@ import { AUDIT_QUERY_CALLERS } from "#audit-service/query/audit-query-rpc.ts";
 import { CLIENT_ADMIN_CALLERS } from "#identity-service/client-admin-rpc.ts";
 import { CLIENT_CALLERS } from "#identity-service/client-rpc.ts";
 import { IDENTITY_CALLERS } from "#identity-service/identity-rpc.ts";
+import { TEST_LOGIN_CALLERS } from "#identity-service/test-login-rpc.ts";
 import { USER_ADMIN_CALLERS } from "#identity-service/user-admin-rpc.ts";
 import { USER_IMPORT_CALLERS } from "#identity-service/user-import-rpc.ts";
 import { keyCallers } from "#token-service/key-rpc.ts";
@@ -138,6 +139,7 @@ test("the table of callers in architecture.md is the services' own", () => {
     ClientAdminService: { ...CLIENT_ADMIN_CALLERS },
     UserAdminService: { ...USER_ADMIN_CALLERS },
     UserImportService: { ...USER_IMPORT_CALLERS },
+    TestLoginService: { ...TEST_LOGIN_CALLERS },
     TokenService: { ...tokenCallers(["the names in `VERIFIERS`"]) },
     SessionService: { ...sessionCallers },
     KeyService: { ...keyCallers },
