@@ -13,7 +13,7 @@ test.each<[string, number, [string, RegExp][]]>([
     [
       ["clients/go/transport.go", /"maxTokens": (\d+)/],
       [`${PYTHON}/verifier.py`, /"maxTokens": (\d+)/],
-      [`${JAVA}/TokenVerifier.java`, /"maxTokens", (\d+)/],
+      [`${JAVA}/TokenServiceVerifier.java`, /"maxTokens", (\d+)/],
     ],
   ],
   [

@@ -63,8 +63,10 @@ public final class AuthException extends Exception {
   private final transient AssuranceDemand demand;
   private final transient int currentAcr;
 
-  AuthException(Reason reason) {
+  /** @throws IllegalArgumentException for a step-up, which has a demand: see {@link RouteAuth#check(Principal, java.time.Instant)} */
+  public AuthException(Reason reason) {
     this(reason, null);
+    if (reason == Reason.STEP_UP_REQUIRED) throw new IllegalArgumentException("RouteAuth.check refuses with the demand of a step-up");
   }
 
   AuthException(Reason reason, Throwable cause) {

@@ -34,7 +34,8 @@ public record Principal(
     int acr,
     Instant authTime,
     Instant issuedAt,
-    Instant expiresAt) {
+    Instant expiresAt)
+    implements java.security.Principal {
 
   /** A client is a program. */
   public enum Kind {
@@ -44,5 +45,11 @@ public record Principal(
 
   public boolean isClient() {
     return kind == Kind.CLIENT;
+  }
+
+  /** The id of the user, or of the client. */
+  @Override
+  public String getName() {
+    return isClient() ? clientId : userId;
   }
 }

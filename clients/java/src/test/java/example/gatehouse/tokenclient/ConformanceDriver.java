@@ -3,8 +3,6 @@ package example.gatehouse.tokenclient;
 import com.google.gson.Gson;
 import com.google.protobuf.Empty;
 import com.google.protobuf.StringValue;
-import com.sun.net.httpserver.HttpExchange;
-import com.sun.net.httpserver.HttpServer;
 import io.grpc.MethodDescriptor;
 import io.grpc.MethodDescriptor.MethodType;
 import io.grpc.Server;
@@ -13,6 +11,12 @@ import io.grpc.ServerServiceDefinition;
 import io.grpc.netty.shaded.io.grpc.netty.NettyServerBuilder;
 import io.grpc.protobuf.ProtoUtils;
 import io.grpc.stub.ServerCalls;
+import jakarta.servlet.DispatcherType;
+import jakarta.servlet.FilterRegistration;
+import jakarta.servlet.ServletException;
+import jakarta.servlet.http.HttpServlet;
+import jakarta.servlet.http.HttpServletRequest;
+import jakarta.servlet.http.HttpServletResponse;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -20,9 +24,8 @@ import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.List;
+import java.util.EnumSet;
 import java.util.Map;
-import java.util.concurrent.Executors;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Supplier;
 
@@ -37,8 +40,6 @@ final class ConformanceDriver {
   private ConformanceDriver() {}
 
   public static void main(String[] arguments) throws Exception {
-    // Otherwise an answer's body waits for the acknowledgement of its head, about 40 ms on a kept connection.
-    System.setProperty("sun.net.httpserver.nodelay", "true");
     TokenVerifier verifier = verifier(System.getenv());
     System.out.println(new Gson().toJson(Map.of("http", listenHttp(verifier), "grpc", listenRpc(verifier))));
     BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -85,44 +86,39 @@ final class ConformanceDriver {
                 "scopes", principal.scopes()));
   }
 
-  /** As a servlet filter would. */
-  private static String listenHttp(TokenVerifier verifier) throws IOException {
-    HttpServer server = HttpServer.create(new InetSocketAddress("127.0.0.1", 0), 0);
-    server.setExecutor(Executors.newCachedThreadPool());
-    Map<String, RouteAuth> routes = Map.of("/whoami", ANYBODY, "/admin", ADMIN, "/fresh", FRESH);
-    server.createContext(
-        "/",
-        exchange -> {
-          String path = exchange.getRequestURI().getPath();
-          if (path.equals("/ready")) {
-            if (verifier.isReady()) answer(exchange, 200, "{}");
-            else refuse(exchange, AuthException.unavailable("token-service is silent"));
-            return;
-          }
-          try {
-            List<String> authorization = exchange.getRequestHeaders().getOrDefault("Authorization", List.of());
-            Principal principal = verifier.verify(BearerToken.of(authorization));
-            routes.get(path).check(principal, verifier.now());
-            answer(exchange, 200, path.equals("/whoami") ? caller(principal) : "{}");
-          } catch (AuthException refusal) {
-            refuse(exchange, refusal);
-          }
-        });
-    server.start();
-    return "http://127.0.0.1:" + server.getAddress().getPort();
+  /** Null: nobody may call the route. */
+  private static RouteAuth route(HttpServletRequest request) {
+    return Map.of("/whoami", ANYBODY, "/admin", ADMIN, "/fresh", FRESH, "/ready", RouteAuth.PUBLIC).get(request.getPathInfo());
   }
 
-  private static void refuse(HttpExchange exchange, AuthException refusal) throws IOException {
-    refusal.httpHeaders().forEach(exchange.getResponseHeaders()::set);
-    answer(exchange, refusal.httpStatus(), refusal.httpBody());
+  private static String listenHttp(TokenVerifier verifier) throws Exception {
+    TomcatServer server =
+        new TomcatServer(
+            context -> {
+              FilterRegistration.Dynamic filter =
+                  context.addFilter("auth", new BearerAuthFilter(verifier, ConformanceDriver::route));
+              filter.addMappingForUrlPatterns(EnumSet.allOf(DispatcherType.class), false, "/*");
+              context.addServlet("routes", new Routes(verifier)).addMapping("/*");
+            });
+    return server.url();
   }
 
-  private static void answer(HttpExchange exchange, int status, String text) throws IOException {
-    byte[] body = text.getBytes(StandardCharsets.UTF_8);
-    boolean hasBody = !exchange.getRequestMethod().equals("HEAD");
-    exchange.sendResponseHeaders(status, hasBody ? body.length : -1);
-    if (hasBody) exchange.getResponseBody().write(body);
-    exchange.close();
+  private static final class Routes extends HttpServlet {
+    private static final long serialVersionUID = 1;
+    private final transient TokenVerifier verifier;
+
+    Routes(TokenVerifier verifier) {
+      this.verifier = verifier;
+    }
+
+    @Override
+    protected void doGet(HttpServletRequest request, HttpServletResponse response) throws IOException, ServletException {
+      String path = request.getPathInfo();
+      if (path.equals("/ready") && !verifier.isReady())
+        throw new ServletException(AuthException.unavailable("token-service is silent"));
+      response.setContentType("application/json");
+      response.getWriter().write(path.equals("/whoami") ? caller(BearerAuthFilter.principalIn(request)) : "{}");
+    }
   }
 
   private static String listenRpc(TokenVerifier verifier) throws IOException {

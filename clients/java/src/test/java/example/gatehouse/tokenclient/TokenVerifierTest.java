@@ -230,8 +230,8 @@ final class TokenVerifierTest {
     open(options());
     service.isSilent = true;
     AtomicBoolean isOver = new AtomicBoolean();
-    ExecutorService threads = Executors.newFixedThreadPool(TokenVerifier.MAX_KEY_WAITING_THREADS);
-    for (int count = 0; count < TokenVerifier.MAX_KEY_WAITING_THREADS; count++)
+    ExecutorService threads = Executors.newFixedThreadPool(TokenServiceVerifier.MAX_KEY_WAITING_THREADS);
+    for (int count = 0; count < TokenServiceVerifier.MAX_KEY_WAITING_THREADS; count++)
       threads.submit(
           () -> {
             while (!isOver.get()) why(token("X".repeat(43), Map.of()));
