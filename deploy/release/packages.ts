@@ -7,9 +7,14 @@ import { run } from "./run.ts";
  * The packages for the registries of the languages, each with the bytes of the commit. The Go module and the Maven group are
  * under `.example`, which belongs to nobody: who publishes them names their own here.
  */
-const PLACEHOLDER = { goModule: "gatehouse.example/gatehouse", mavenGroup: "example.gatehouse" };
+const PLACEHOLDER = {
+  goModule: "gatehouse.example/gatehouse",
+  mavenGroup: "example.gatehouse",
+  url: "https://gatehouse.example",
+};
 const GO_MODULE = process.env.GO_MODULE ?? PLACEHOLDER.goModule;
 const MAVEN_GROUP = process.env.MAVEN_GROUP ?? PLACEHOLDER.mavenGroup;
+const PROJECT_URL = process.env.PROJECT_URL ?? PLACEHOLDER.url;
 
 /** `npm pack` writes the same bytes for the same files. */
 export async function npmPackages({ root, folder }: Release): Promise<void> {
@@ -46,18 +51,21 @@ export async function goModule(release: Release): Promise<void> {
   });
 }
 
-/** The jar, and the file in which Maven reads what it needs. */
+/** The jar with its sources and documentation, and the file in which Maven reads what it needs. */
 export async function jar(release: Release): Promise<void> {
   await withSources(release, ["clients/java", "proto"], async (sources) => {
     const java = join(sources, "clients", "java");
     await rename(java, /^pom\.xml$/, `<groupId>${PLACEHOLDER.mavenGroup}<`, `<groupId>${MAVEN_GROUP}<`);
+    await rename(java, /^pom\.xml$/, `<url>${PLACEHOLDER.url}<`, `<url>${PROJECT_URL}<`);
     const license = join(java, "src", "main", "resources", "META-INF", "LICENSE");
     await mkdir(dirname(license), { recursive: true });
     await copyFile(join(release.root, "LICENSE"), license);
     const time = `-Dproject.build.outputTimestamp=${timeOf(release)}`;
-    await run("mvn", ["--quiet", "--batch-mode", "package", "-DskipTests", time], { cwd: java });
+    const goals = ["package", "source:jar-no-fork", "javadoc:jar"];
+    await run("mvn", ["--quiet", "--batch-mode", ...goals, "-DskipTests", time], { cwd: java });
     const name = `token-client-${release.version}`;
-    await copyFile(join(java, "target", `${name}.jar`), join(release.folder, `${name}.jar`));
+    for (const jar of [`${name}.jar`, `${name}-sources.jar`, `${name}-javadoc.jar`])
+      await copyFile(join(java, "target", jar), join(release.folder, jar));
     await copyFile(join(java, "pom.xml"), join(release.folder, `${name}.pom`));
   });
 }

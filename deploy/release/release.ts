@@ -20,8 +20,8 @@ const USAGE = `Usage: npm run release -- --out FOLDER (--key KEY | --unsigned) [
   --unsigned  no signature: for tries only
   --without   a part to leave out: ${NAMES.join(", ")}
 
-Environment: BASE_FOLDER, NPMRC and CA for the image (deploy/release/image.sh); GO_MODULE and MAVEN_GROUP, the names to
-publish under (docs/release.md).`;
+Environment: BASE_FOLDER, NPMRC and CA for the image (deploy/release/image.sh); GO_MODULE, MAVEN_GROUP and PROJECT_URL,
+the names to publish under (docs/release.md).`;
 
 async function main(): Promise<void> {
   const { out, key, unsigned, without = [] } = parseArguments();
