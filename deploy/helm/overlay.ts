@@ -1,107 +1,80 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { basename, dirname, join, relative } from "node:path";
-import { parse, parseAllDocuments } from "yaml";
+import { join, relative } from "node:path";
+import { type Container, ofKind, workloadsOf } from "../k8s/manifests.ts";
 import { type Manifest, renderFolder } from "../k8s/render.ts";
 
-/** What one component adds, as its files say. */
-interface Component {
-  /** Its path below `components/`. */
-  name: string;
-  /** `Kind/name` of its objects. */
-  objects: string[];
-  /** Names of the volumes that its patches add. */
-  volumes: string[];
-  /** Names of the variables that it adds. */
-  variables: ReadonlySet<string>;
+/** The production overlay as the chart describes it. */
+export interface Overlay {
+  /** With every component, except for the alternatives of those that it has. Names are without kustomize's suffixes. */
+  manifests: readonly Manifest[];
+  /** ConfigMaps whose change restarts pods: kustomize gives them another name. */
+  restarting: ReadonlySet<string>;
+  /** Names of what each version has for itself: the Jobs, their settings and their account. */
+  versioned: ReadonlySet<string>;
+  /** Names of the Secrets that pods mount, with the keys that they take. */
+  secrets: ReadonlyMap<string, ReadonlySet<string>>;
+  /** Reads a file of the overlay. */
+  read: (file: string) => string;
 }
 
-interface Kustomization {
-  resources?: string[];
-  components?: string[];
-  patches?: { path: string }[];
-  configMapGenerator?: { name: string; behavior?: string; literals?: string[] }[];
+/** @param k8s the folder `deploy/k8s`. @param suffix of the Jobs of a version. */
+export function readOverlay(k8s: string, suffix: string): Overlay {
+  const rendered = renderProduction(k8s);
+  let text = JSON.stringify(rendered);
+  const without = (end: RegExp, manifests: readonly Manifest[]) => {
+    const names = manifests.map(({ metadata }) => metadata.name).filter((name) => end.test(name));
+    for (const name of names) text = text.replaceAll(`"${name}"`, `"${name.replace(end, "")}"`);
+    return new Set(names.map((name) => name.replace(end, "")));
+  };
+  const restarting = without(/-[bcdfghkmt2-9]{10}$/, ofKind(rendered, "ConfigMap"));
+  const versioned = without(new RegExp(`${suffix}$`), rendered);
+  const manifests = JSON.parse(text) as Manifest[];
+  return {
+    manifests,
+    restarting,
+    versioned,
+    secrets: mountedSecrets(manifests),
+    read: (file) => readFileSync(join(k8s, "overlays", "production", file), "utf8"),
+  };
 }
 
-const keyOf = ({ kind, metadata }: Manifest) => `${kind}/${metadata.name}`;
-
-/** The production overlay with every component there is, and which component each part is of. */
-export class Overlay {
-  readonly components: readonly Component[];
-  readonly manifests: readonly Manifest[];
-  readonly #k8s: string;
-
-  /** @param k8s the folder `deploy/k8s`. */
-  constructor(k8s: string) {
-    this.#k8s = k8s;
-    const folder = join(k8s, "components");
-    this.components = readdirSync(folder, { recursive: true, encoding: "utf8" })
-      .filter((path) => basename(path) === "kustomization.yaml")
-      .map((path) => ({ name: dirname(path), ...added(join(folder, dirname(path))) }));
-    const used = new Set(this.#used("overlays/production"));
-    const ingress = this.components.find(({ name }) => name === "ingress")?.objects ?? [];
-    const others = this.components
-      .map(({ name }) => name)
-      .filter((name) => !used.has(name) && name !== "ingress");
-    this.manifests = [
-      ...this.render("overlays/production", others),
-      // Beside the base alone: it is an alternative to production's.
-      ...this.render("base", ["ingress"]).filter((manifest) => ingress.includes(keyOf(manifest))),
-    ];
+/** With the components that are only for the installation. */
+export function renderProduction(k8s: string): Manifest[] {
+  const folder = mkdtempSync(join(tmpdir(), "gatehouse-chart-"));
+  try {
+    const path = (name: string) => relative(folder, join(k8s, name));
+    const kustomization = {
+      namespace: "gatehouse",
+      resources: [path("overlays/production")],
+      components: ["", "external-secrets/"].map((name) => path(`components/${name}first-administrator`)),
+      configMapGenerator: [
+        {
+          name: "identity-service-settings",
+          behavior: "merge",
+          literals: ["BOOTSTRAP_ADMIN_EMAIL=admin@example.com"],
+        },
+      ],
+    };
+    writeFileSync(join(folder, "kustomization.yaml"), JSON.stringify(kustomization));
+    return renderFolder(folder);
+  } finally {
+    rmSync(folder, { recursive: true });
   }
+}
 
-  /** With these components besides the folder's own. */
-  render(resource: string, components: readonly string[]): Manifest[] {
-    const folder = mkdtempSync(join(tmpdir(), "gatehouse-chart-"));
-    try {
-      const path = (name: string) => relative(folder, join(this.#k8s, name));
-      const kustomization = {
-        namespace: "gatehouse",
-        resources: [path(resource)],
-        components: components.map((name) => path(join("components", name))),
-      };
-      writeFileSync(join(folder, "kustomization.yaml"), JSON.stringify(kustomization));
-      return renderFolder(folder);
-    } finally {
-      rmSync(folder, { recursive: true });
+/** Names of the Secrets that pods mount, with the keys that they take. */
+export function mountedSecrets(manifests: readonly Manifest[]): Map<string, Set<string>> {
+  const secrets = new Map<string, Set<string>>();
+  for (const { pod } of workloadsOf(manifests)) {
+    const sources = pod.volumes.flatMap((volume: Container) => volume.projected?.sources ?? [volume]);
+    for (const { secret } of sources) {
+      const name = secret?.secretName ?? secret?.name;
+      if (name === undefined) continue;
+      const keys = secrets.get(name) ?? new Set();
+      for (const { key } of secret.items) keys.add(key);
+      secrets.set(name, keys);
     }
   }
-
-  read(file: string): string {
-    return readFileSync(join(this.#k8s, "overlays", "production", file), "utf8");
-  }
-
-  #used(folder: string): string[] {
-    const { components = [] } = kustomizationIn(join(this.#k8s, folder));
-    return components.map((path) => path.replace("../../components/", ""));
-  }
-}
-
-function kustomizationIn(folder: string): Kustomization {
-  return parse(readFileSync(join(folder, "kustomization.yaml"), "utf8")) as Kustomization;
-}
-
-function added(folder: string): Omit<Component, "name"> {
-  const { resources = [], patches = [], configMapGenerator = [], components = [] } = kustomizationIn(folder);
-  const documents = (file: string) =>
-    parseAllDocuments(readFileSync(join(folder, file), "utf8")).map(
-      (document) => document.toJS() as Manifest,
-    );
-  const maps = configMapGenerator.filter(({ behavior }) => behavior !== "merge");
-  const below = components.map((path) => added(join(folder, path)));
-  return {
-    objects: [
-      ...resources.flatMap(documents).map(keyOf),
-      ...maps.map(({ name }) => `ConfigMap/${name}`),
-      ...below.flatMap(({ objects }) => objects),
-    ],
-    volumes: patches
-      .flatMap(({ path }) => documents(path))
-      .flatMap(({ spec }) => spec.template.spec.volumes.map(({ name }: { name: string }) => name)),
-    variables: new Set(
-      configMapGenerator
-        .flatMap(({ literals = [] }) => literals)
-        .map((literal) => literal.slice(0, literal.indexOf("="))),
-    ),
-  };
+  return secrets;
 }
