@@ -33,6 +33,13 @@ test("repeatable options and optional arguments are accepted", () => {
   });
 });
 
+test("an address names a user only where the command says so", () => {
+  expect(parse("sessions issue ada@example.com")).toMatchObject({
+    input: { positionals: ["ada@example.com"] },
+  });
+  expect(() => parse("sessions list ada@example.com")).toThrow("ada@example.com is no id of a user");
+});
+
 test("a key id that begins with a dash is accepted after two dashes", () => {
   const request = parse("keys revoke --reason leaked -- -abc");
   expect(request).toMatchObject({ kind: "run", input: { positionals: ["-abc"] } });
@@ -56,6 +63,8 @@ test.each([
   ["keys revoke abc --reason --json", "--reason"],
   ["keys list --home=", "Empty: --home"],
   ["nonsense --help", "Unknown command: nonsense"],
+  ["users set-role ada@example.com ADMIN", "Try: gatehouse users list --query ada@example.com"],
+  ["clients create Shop --permission p --owner ada@example.com", "ada@example.com is no id of a user"],
   ["audit verify --key k one two", "Too many arguments: two"],
   ["audit verify file --key k --checkpoints a --checkpoints=", "Empty: --checkpoints"],
 ])("%j is refused: %s", (text, message) => {

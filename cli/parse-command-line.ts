@@ -70,7 +70,25 @@ function readStrictly(argv: readonly string[], command: Command): CommandInput {
   const empty = texts.flatMap(([name, value]) => (value.trim() === "" ? [`--${name}`] : []));
   if (positionals.includes("")) empty.push("an argument");
   if (empty.length > 0) throw new UsageError(`Empty: ${empty.join(", ")}`, help);
+  assertUserIds(command, positionals, values);
   return { positionals, flags, values, lists };
+}
+
+/** An address may change, so users are named by their ids alone. */
+function assertUserIds(
+  { name, positionals, options }: Command,
+  texts: readonly string[],
+  values: ReadonlyMap<string, string>,
+): void {
+  const isUser = (what: string | undefined) =>
+    what === "user" || (what === "id" && name.startsWith("users "));
+  const users = [
+    ...texts.filter((_text, index) => isUser(positionals[index])),
+    ...[...values].flatMap(([option, text]) => (isUser(options[option]?.value) ? [text] : [])),
+  ];
+  const address = users.find((text) => text.includes("@"));
+  if (address !== undefined)
+    throw new UsageError(`${address} is no id of a user`, `gatehouse users list --query ${address}`);
 }
 
 function parseStrictly(argv: readonly string[], options: Options, help: string) {

@@ -262,7 +262,8 @@ test("a caller that a variable does not name reads which one, and so do the log,
   };
   try {
     const client = ofName("payments-service");
-    const details = "payments-service may not call this: add its name to VERIFIERS";
+    const details =
+      "payments-service may not call this: add its name to VERIFIERS, which is read at the start";
     expect(await failureOf(client)).toMatchObject({ code: status.PERMISSION_DENIED, details });
     const watch = openServerStream(
       client,

@@ -60,6 +60,7 @@ test("an added upstream may be called by users who are logged in, and gets token
   expect(out).toContain(
     "POST, PUT, PATCH, DELETE stay closed; to open one: gatehouse routes add /orders/v2 ",
   );
+  expect(out).toContain('its verifier refuses them without the option audience: "orders-v2"');
   for (const comment of ["# Whose file this is.", "# The shop.", "# its path", "# The rest."]) {
     expect(text).toContain(comment);
   }

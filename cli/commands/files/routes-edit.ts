@@ -53,8 +53,8 @@ export const routesAdd: Command = {
   summary: "Send a path of the gateway to an upstream API",
   details:
     "`routes add orders http://127.0.0.1:3000` forwards /orders and everything below it, with these methods alone: those that the " +
-    "options name, or GET for every user who is logged in. The upstream gets a token that only it accepts " +
-    "(docs/verify-tokens.md). If /orders is there already, methods and origins are added; without any, only its upstream " +
+    "options name, or GET for every user who is logged in. The upstream gets a token that only it accepts, " +
+    "if its verifier has the route's audience (docs/verify-tokens.md). If /orders is there already, methods and origins are added; without any, only its upstream " +
     "changes. The file keeps its comments; what else a route can have is in docs/config.md. Readers and writers:\n" +
     "  --permission GET=orders:read --permission POST,PUT=orders:write",
   positionals: ["name", "upstream"],
@@ -64,7 +64,8 @@ export const routesAdd: Command = {
       type: "string",
       value: "origin",
       multiple: true,
-      description: "whose pages may call it: https://shop.example.com; repeatable",
+      description:
+        "whose pages may call it: https://shop.example.com, also in ALLOWED_ORIGINS if they log in; repeatable",
     },
     audience: { type: "string", value: "name", description: "of the upstream's tokens; default: the name" },
     "strip-prefix": { type: "boolean", description: "the upstream sees /7, not /orders/7" },
@@ -88,6 +89,7 @@ export const routesAdd: Command = {
     const said = [
       `${prefix} goes to ${route?.upstreams.join(" ")}: ${policiesText(methods)}.${note}`,
       ...(closed.length === 0 ? [] : [closedText(closed, prefix, upstream)]),
+      ...(route?.audience === undefined ? [] : [audienceText(route.audience)]),
       ...warnings.map((line) => `Warning: ${line}`),
       `By ${file} and ${source}. ${IN_USE}`,
     ];
@@ -98,6 +100,10 @@ export const routesAdd: Command = {
 function closedText(closed: readonly string[], prefix: string, upstream: string): string {
   const add = `gatehouse routes add ${prefix} ${upstream} --permission ${closed[0]}=<name>`;
   return `${closed.join(", ")} stay closed; to open one: ${add} (or --role, --authenticated, --public).`;
+}
+
+function audienceText(audience: string): string {
+  return `It gets tokens for the audience ${audience}: its verifier refuses them without the option audience: "${audience}".`;
 }
 
 export const routesRemove: Command = {

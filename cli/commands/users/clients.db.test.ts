@@ -138,7 +138,8 @@ test("a secret and an API key are shown once: printed last on a line of their ow
   const printed = async (flag: string) => {
     const { code, out, error } = await gatehouse(["clients", "add-credential", id, flag, "--name", "May"]);
     expect([code, error]).toEqual([EXIT.ok, ""]);
-    const [credentialId = "", secret = "", rest] = out.split("\n");
+    const [line = "", secret = "", rest] = out.split("\n");
+    const [, credentialId = ""] = line.split(" ");
     expect(rest).toBe("");
     return { credentialId, secret };
   };

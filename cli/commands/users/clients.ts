@@ -213,7 +213,10 @@ export const clientsAddCredential: Command = {
     const credential = credentialView(answer.credential);
     const secret = answer.secret || null;
     return {
-      text: [credential.id, ...(secret === null ? [] : [secret])].join("\n"),
+      text: [
+        `Credential ${credential.id} was added${secret === null ? "" : ". Its secret, shown this once:"}`,
+        ...(secret === null ? [] : [secret]),
+      ].join("\n"),
       json: { credential, secret },
     };
   },

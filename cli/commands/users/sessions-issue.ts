@@ -10,9 +10,9 @@ export const sessionsIssue: Command = {
   name: "sessions issue",
   summary: "Log in as a user without a proof, in tests of a whole system beside `npm start`",
   details:
-    "Prints the access token, with --json also the refresh token. <user> is an id or an address. identity-service serves it with " +
-    "TEST_LOGINS=true only, as `npm start` sets it. The audit log has user.test_login_asked, with who asked.",
-  positionals: ["user"],
+    "Prints the access token, with --json also the refresh token. identity-service serves it with TEST_LOGINS=true only, as " +
+    "`npm start` sets it. The audit log has user.test_login_asked, with who asked.",
+  positionals: ["id-or-address"],
   options: {
     level: {
       type: "string",

@@ -64,7 +64,9 @@ function refusalOf(peer: Peer | undefined, setting: string | undefined): DomainE
   if (peer === undefined)
     return new DomainError("caller_not_allowed", "The certificate needs one URI, spiffe://gatehouse/<name>");
   const isOfSetting = setting !== undefined && peer.person === undefined;
-  const message = isOfSetting ? `${peer.name} may not call this: add its name to ${setting}` : undefined;
+  const message = isOfSetting
+    ? `${peer.name} may not call this: add its name to ${setting}, which is read at the start`
+    : undefined;
   return new DomainError("caller_not_allowed", message);
 }
 
