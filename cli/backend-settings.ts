@@ -67,7 +67,10 @@ function base(
 ): { from: string; found: Found } {
   const home = values.get("home");
   const namesAny = variables.some((name) => environment[name]);
-  if (home === undefined && namesAny) return { from: "Read from the environment.", found: environment };
+  if (home === undefined && namesAny) {
+    const from = "Read from the environment, which comes before a home: name that with --home.";
+    return { from, found: environment };
+  }
   if (home === undefined && !existsSync(defaultHome)) {
     return { from: "Set these variables, their options (--tls-cert-file, …) or --home.", found: {} };
   }
