@@ -106,8 +106,8 @@ function paragraphs(text: string): string {
     .join("\n");
 }
 
-/** @param indent of all lines but the first. */
-function wrap(text: string, indent = ""): string {
+/** At most 80 columns. @param indent of all lines but the first. */
+export function wrap(text: string, indent = ""): string {
   const lines: string[] = [];
   let line = /^ */.exec(text)?.[0] ?? "";
   let isEmpty = true;

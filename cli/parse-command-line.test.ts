@@ -51,6 +51,8 @@ test.each([
   ["nonsense", "Unknown command: nonsense"],
   ["keys", "known: keys list, keys rotate, keys revoke"],
   ["keys nonsense", "known: keys list, keys rotate, keys revoke"],
+  ["keys rotat now", "Did you mean gatehouse keys rotate?"],
+  ["list key", "Did you mean gatehouse keys list?"],
   ["keys list --force", "'--force'"],
   ["keys list -x", "'-x'"],
   ["keys list extra", "Too many arguments: extra"],

@@ -1,4 +1,5 @@
 import { type ParseArgsOptionsConfig, parseArgs } from "node:util";
+import { distance } from "fastest-levenshtein";
 import type { Command, CommandInput, CommandOption } from "./command.ts";
 import { GLOBAL_OPTIONS } from "./global-options.ts";
 import { UsageError } from "./usage-error.ts";
@@ -6,6 +7,9 @@ import { UsageError } from "./usage-error.ts";
 export type Request =
   | { kind: "help"; about: readonly Command[] }
   | { kind: "run"; command: Command; input: CommandInput };
+
+/** Of its letters, so many may be others, left out or too many. */
+const MAX_WRONG = 0.3;
 
 type Options = Readonly<Record<string, CommandOption>>;
 
@@ -36,12 +40,23 @@ function group(words: readonly string[], wantsHelp: boolean, commands: readonly 
   if (words.length === 0) throw new UsageError("A command is missing");
   const [first = ""] = words;
   const siblings = commands.filter(({ name }) => name.split(" ")[0] === first);
-  if (siblings.length === 0) throw new UsageError(`Unknown command: ${words.join(" ")}`);
+  const meant = meantBy(words, commands);
+  const hint = meant === undefined ? "" : `. Did you mean gatehouse ${meant}?`;
+  if (siblings.length === 0) throw new UsageError(`Unknown command: ${words.join(" ")}${hint}`);
   const known = siblings.map(({ name }) => name).join(", ");
   throw new UsageError(
-    `Unknown or incomplete command: ${words.join(" ")} (known: ${known})`,
+    `Unknown or incomplete command: ${words.join(" ")} (known: ${known})${hint}`,
     `gatehouse ${first} --help`,
   );
+}
+
+/** The command whose words are nearest, in any order: `list user` is `users list`. */
+function meantBy(words: readonly string[], commands: readonly Command[]): string | undefined {
+  const typed = [words.slice(0, 2), words.slice(0, 2).toReversed()].map((some) => some.join(" "));
+  const near = commands
+    .map(({ name }) => ({ name, steps: Math.min(...typed.map((text) => distance(text, name))) }))
+    .sort((a, b) => a.steps - b.steps)[0];
+  return near !== undefined && near.steps <= MAX_WRONG * near.name.length ? near.name : undefined;
 }
 
 function readStrictly(argv: readonly string[], command: Command): CommandInput {

@@ -119,7 +119,7 @@ export class Launcher {
       channel: "ipc",
     });
     this.#running.set(name, running);
-    this.#watch({ name, address, pid: running.pid, logFile }, running.ended);
+    this.#watch({ name, address, pid: running.pid }, running.ended);
     const problem = await Promise.race([untilReady(readyUrl), this.failed]);
     if (problem === undefined) return;
     const said = complaintsIn(await lastLines(logFile, LINES_READ));
@@ -150,7 +150,7 @@ export class Launcher {
       durable: true,
     });
     const { server, pid, exited } = await this.#postgres;
-    this.#watch({ name: "postgres", address: local(server.port), pid, logFile }, exited);
+    this.#watch({ name: "postgres", address: local(server.port), pid }, exited);
     await provision(server, secrets, this.#root);
   }
 
@@ -159,7 +159,7 @@ export class Launcher {
     if (note !== undefined) console.log(`Note: ${note}`);
     await provision(server, this.#home.secrets, this.#root, { isOwn: false });
     const address = `${server.host}:${server.port}`;
-    this.rows.push({ name: "postgres", address, pid: undefined, logFile: "not started by npm start" });
+    this.rows.push({ name: "postgres", address, pid: undefined });
   }
 
   async #prepareFiles(): Promise<FirstAdministrator> {

@@ -7,15 +7,14 @@ export interface SummaryRow {
   address: string;
   /** Undefined for what was not started here. */
   pid: number | undefined;
-  logFile: string;
 }
 
-/** Scripts may wait for the first line. */
+/** Scripts may wait for the first line. At most 80 columns wide, but for long paths. */
 export function summary(
   settings: Settings,
   rows: readonly SummaryRow[],
   administrator: FirstAdministrator,
-  { seconds, isDetached }: { seconds: number; isDetached: boolean },
+  { seconds, isDetached, logs }: { seconds: number; isDetached: boolean; logs: string },
 ): string {
   const url = openedAt(settings.GATEWAY_PORT);
   const { email, password, passwordFile, isFirstStart } = administrator;
@@ -23,46 +22,65 @@ export function summary(
   return [
     `Gatehouse ready: ${url}`,
     "",
-    row("NAME", "ADDRESS", "PID", "LOG"),
-    ...rows.map(({ name, address, pid, logFile }) => row(name, address, String(pid ?? "-"), logFile)),
+    row("NAME", "ADDRESS", "PID"),
+    ...rows.map(({ name, address, pid }) => row(name, address, String(pid ?? "not started here"))),
+    `Logs: ${logs}/<name>.log`,
+    "",
+    "In a browser:",
+    ...pages(settings).map(([path, what]) => `  ${path.padEnd(32)} ${what}`),
     "",
     mails(settings),
-    ...(settings.WEB === "on"
-      ? [
-          `Register and log in, in a browser: ${url}/account`,
-          `Console for support, auditors and administrators: ${url}/console`,
-        ]
-      : []),
-    `API documentation, in a browser: ${url}/docs`,
-    `Log in at the demo identity provider, in a browser: ${url}/auth/demo`,
-    `First administrator: ${email}  password${isShown ? `: ${password}` : ` of the first start: in ${passwordFile}`}`,
-    `Programs have accounts too: npm exec gatehouse -- clients create --help, and docs/clients.md`,
+    `First administrator: ${email}, with the password`,
+    `  ${isShown ? password : `of the first start: in ${passwordFile}`}`,
     "",
-    "Try it:",
+    "Try it, or as a program (docs/clients.md):",
     ...curlLines(url),
     "",
     `Started in ${seconds.toFixed(1)} s. ${isDetached ? "`npm start -- stop`" : "Ctrl-C"} stops everything.`,
   ].join("\n");
 }
 
+function pages({ GATEWAY_PORT, MAILBOX_PORT, WEB, services }: Settings): [url: string, what: string][] {
+  const url = openedAt(GATEWAY_PORT);
+  return [
+    ...(WEB === "on"
+      ? ([
+          [`${url}/account`, "Register and log in"],
+          [`${url}/console`, "Support, auditors, administrators"],
+        ] satisfies [string, string][])
+      : []),
+    [`${url}/docs`, "API documentation"],
+    [`${url}/auth/demo`, "Log in at the demo identity provider"],
+    ...(services["identity-service"]?.SMTP_URL === undefined
+      ? ([[openedAt(MAILBOX_PORT), "Mails, which are kept and not sent"]] satisfies [string, string][])
+      : []),
+  ];
+}
+
 function mails({ services, MAILBOX_PORT, SMTP_PORT }: Settings): string {
   const server = services["identity-service"]?.SMTP_URL;
   if (server === "") return "Mails wait in the outbox, because SMTP_URL is empty.";
   if (server !== undefined) return `Mails are sent through ${server}`;
-  return `Mails are kept and not sent: ${openedAt(MAILBOX_PORT)} (as JSON at /email, SMTP on ${SMTP_PORT})`;
+  return `Mails as JSON: ${openedAt(MAILBOX_PORT)}/email, SMTP on ${SMTP_PORT}`;
 }
 
-function row(name: string, address: string, pid: string, logFile: string): string {
-  return `  ${name.padEnd(16)}  ${address.padEnd(15)}  ${pid.padEnd(7)}  ${logFile}`;
+function row(name: string, address: string, pid: string): string {
+  return `  ${name.padEnd(16)}  ${address.padEnd(15)}  ${pid}`;
 }
 
+/** Each command is a paragraph that a shell takes as it is. */
 function curlLines(url: string): string[] {
-  const post = (path: string, body: object) =>
-    `curl -s ${url}${path} -H 'content-type: application/json' -d '${JSON.stringify(body)}'`;
-  const login = { email: "ada@example.com", password: "Correct-Horse-42" };
+  const json = "-H 'content-type: application/json'";
+  const login = `"email":"ada@example.com","password":"Correct-Horse-42"`;
   return [
-    `  ${post("/auth/register", { ...login, firstName: "Ada", lastName: "Lovelace" })}`,
-    `  TOKEN=$(${post("/auth/login", login)} | sed -E 's/.*"accessToken":"([^"]+)".*/\\1/'); echo "$TOKEN"`,
+    `  curl -s ${url}/auth/register \\`,
+    `    ${json} \\`,
+    `    -d '{${login},`,
+    `         "firstName":"Ada","lastName":"Lovelace"}'`,
+    `  TOKEN=$(curl -s ${url}/auth/login \\`,
+    `    ${json} \\`,
+    `    -d '{${login}}' |`,
+    `    sed -E 's/.*"accessToken":"([^"]+)".*/\\1/'); echo "$TOKEN"`,
     `  curl -s ${url}/payments -H "authorization: Bearer $TOKEN"`,
   ];
 }

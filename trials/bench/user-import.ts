@@ -57,7 +57,7 @@ const database = await databaseOfSystem(system, "identity");
 let cliPeakMib = 0;
 let servicePeakMib = 0;
 let highestLoad = 0;
-const identityPid = Number(/^ {2}identity-service +\S+ +(\d+) /m.exec(system.output())?.[1]);
+const identityPid = Number(/^ {2}identity-service +\S+ +(\d+)$/m.exec(system.output())?.[1]);
 try {
   console.log(`${availableParallelism()} cores, load ${load()} before`);
   const before = await count();
@@ -211,7 +211,7 @@ function peakMib(pid: number | undefined): number {
 
 /** Of the launcher's children, PostgreSQL's workers included: of those that have ended by their parent. */
 function cpuOfServicesS(): number {
-  const pids = [...system.output().matchAll(/^ {2}\S+ +127\.0\.0\.1:\d+ +(\d+) /gm)].map((row) =>
+  const pids = [...system.output().matchAll(/^ {2}\S+ +127\.0\.0\.1:\d+ +(\d+)$/gm)].map((row) =>
     Number(row[1]),
   );
   return [...pids, ...pids.flatMap(childrenOf)].reduce((sum, pid) => sum + cpuOf(pid, [0, 1, 2, 3]), 0);
