@@ -65,7 +65,8 @@ export function registerAuthRoutes(app: GatewayApp, deps: AuthDeps): void {
   loginRoute("logIn", "POST", "/auth/login", {
     summary: "Log in",
     description:
-      "An unknown address, a wrong password, a disabled and a locked account get the same answer. A right password " +
+      "An unknown address, a wrong password, a disabled and a locked account get the same answer; after many from one " +
+      "network at one address, `details.retryAfter` says how many seconds to wait. A right password " +
       "may need a second step: `requireMfa` or `requirePasswordChange`.",
     policy: {
       auth: "public",

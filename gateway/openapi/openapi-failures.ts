@@ -87,11 +87,21 @@ const stepUp = z
     description: "The assurance that the call demands; only with `step_up_required`.",
   });
 
+const tries = z.strictObject({ retryAfter: z.int().min(1).meta({ description: "Seconds." }) }).meta({
+  id: "TooManyTries",
+  description:
+    "There were many tries at this address from the caller's network; only with `invalid_credentials`. It says nothing of the account.",
+});
+
 const failureSchema = z
   .strictObject({
     success: z.literal(false),
     message,
-    error: z.strictObject({ code: errorCode, requestId, details: z.union([problems, stepUp]).optional() }),
+    error: z.strictObject({
+      code: errorCode,
+      requestId,
+      details: z.union([problems, stepUp, tries]).optional(),
+    }),
   })
   .meta({ id: "Failure", description: "A failure in our envelope." });
 
@@ -105,7 +115,7 @@ const problemSchema = z
     code: errorCode,
     requestId,
     errors: problems.optional(),
-    details: stepUp.optional(),
+    details: z.union([stepUp, tries]).optional(),
   })
   .meta({
     id: "Problem",

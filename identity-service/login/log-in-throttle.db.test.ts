@@ -189,19 +189,68 @@ test("200 parallel guesses at one account from 200 networks: its own hash is loo
   expect(looks).toBeLessThanOrEqual(5);
 });
 
-test("locked, wrong and unknown are the same bytes and the same work", async () => {
-  limitTo(1_000);
-  const answers: unknown[] = [];
-  const note = async (attempt: Partial<LoginAttempt>) => {
+/** What the caller sees of each attempt, byte for byte, and the work for it. */
+async function answersTo(attempts: Partial<LoginAttempt>[]): Promise<string[]> {
+  const answers: string[] = [];
+  for (const attempt of attempts) {
     deps.argon2.verify.mockClear();
     const error = await logIn(attempt).catch((refusal: unknown) => refusal);
     const { code, details, metadata } = toRpcError(error);
-    answers.push([code, details, metadata?.toJSON(), deps.argon2.verify.mock.calls.length]);
-  };
-  await note({ email: "nobody@example.com" });
-  for (let round = 0; round < 7; round += 1) await note({ password: "wrong" });
-  await note({});
-  expect(new Set(answers.map((answer) => JSON.stringify(answer))).size).toBe(1);
+    answers.push(JSON.stringify([code, details, metadata, deps.argon2.verify.mock.calls.length]));
+  }
+  return answers;
+}
+const waitOf = (attempt: Partial<LoginAttempt>) =>
+  logIn(attempt).then(
+    () => "in",
+    ({ code, retryAfterMs }: DomainError) => `${code} ${retryAfterMs}`,
+  );
+const NO_WAIT = "invalid_credentials undefined";
+
+test("wrong, right but locked, disabled and unknown are the same bytes and the same work, try for try", async () => {
+  limitTo(1_000);
+  const attempts = (email: string, last: string) =>
+    [...Array<string>(6).fill("wrong"), last].map((password) => ({ email, password }));
+  const unknown = await answersTo(attempts("nobody@example.com", "wrong"));
+  expect(new Set(unknown.slice(0, 4)).size).toBe(1);
+  expect(new Set(unknown.slice(4)).size).toBe(1);
+  expect(unknown[4]).toContain("Too many tries for this address lately");
+  expect(await answersTo(attempts(EMAIL, "wrong"))).toEqual(unknown);
+  limitTo(1_000);
+  expect(await answersTo(attempts(EMAIL, PASSWORD))).toEqual(unknown);
+  limitTo(1_000);
+  await database.ownerSql`update users set status = 'disabled'`;
+  expect(await answersTo(attempts(EMAIL, PASSWORD))).toEqual(unknown);
+});
+
+test("how many tries there were is told by address and network, and counts down whatever is tried", async () => {
+  limitTo(1_000);
+  await fail(4);
+  expect(await waitOf({ password: "wrong" })).toBe("invalid_credentials 300000");
+  nowMs += 10_000;
+  expect(await waitOf({})).toBe("invalid_credentials 290000");
+  expect(await waitOf({ clientIp: "198.51.100.1" })).toBe(NO_WAIT);
+  expect(await waitOf({ email: "nobody@example.com" })).toBe(NO_WAIT);
+});
+
+test("who has tried sees nothing of an owner who logs in elsewhere or here, nor of a cleared account", async () => {
+  for (const act of [
+    async () => undefined,
+    () => deps.throttle.clear(EMAIL),
+    () => deps.throttle.forget(EMAIL),
+    async () => expect(await codeOf({ clientIp: "198.51.100.1" })).toBe("in"),
+    async () => expect(await codeOf({})).toBe("in"),
+  ]) {
+    limitTo(1_000);
+    const own = deps.deviceTokens.issue({ id: deps.newId(), userId: anna.id });
+    await fail(3);
+    await act();
+    await fail(1);
+    expect(await waitOf({ password: "wrong" })).toBe("invalid_credentials 300000");
+    // The device changes nothing of it either, but whether the password is looked at.
+    expect(await waitOf({ password: "wrong", deviceToken: own })).toBe("invalid_credentials 300000");
+    expect(await waitOf({ deviceToken: own })).toBe("in");
+  }
 });
 
 test("after the 5th failure the right password gets in half a minute later, and clears the count", async () => {

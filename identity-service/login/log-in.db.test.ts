@@ -99,6 +99,8 @@ test("every refusal is the same bytes on the wire", async () => {
   const answers = new Set<string>();
   for (const [_what, prepare, email, password] of REFUSED) {
     await prepare();
+    // Those of one network at one address are counted.
+    ({ throttle: deps.throttle } = await testDeps(database.sql));
     const error = await logIn(email, password).catch((refusal: unknown) => refusal);
     const { code, details, metadata } = toRpcError(error);
     answers.add(JSON.stringify([code, details, metadata?.toJSON()]));

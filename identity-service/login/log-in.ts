@@ -21,13 +21,29 @@ export interface LoginAttempt extends ClientOrigin {
 
 /**
  * Each attempt counts first and costs one verification. Unknown, disabled and locked accounts fail like a wrong
- * password, even with the right one, so that the answer does not
- * reveal them.
- * @throws {DomainError} `invalid_credentials`; `too_many_requests`; `email_not_verified` if the password is right and
- * `registrationDiscloses`.
+ * password, even with the right one, so that the answer does not reveal them.
+ * @throws {DomainError} `invalid_credentials`, with `retryAfterMs` after many of the caller; `too_many_requests`;
+ * `email_not_verified` if the password is right and `registrationDiscloses`.
  */
 export function logIn(deps: LoginDeps, attempt: LoginAttempt, context: CallContext): Promise<LoginResult> {
-  return deps.countLogin("password", attemptLogin(deps, attempt, context));
+  const login = attemptLogin(deps, attempt, context).catch(async (error: unknown) => {
+    const isWrong = error instanceof DomainError && error.code === "invalid_credentials";
+    throw isWrong ? await wrongPassword(deps, attempt) : error;
+  });
+  return deps.countLogin("password", login);
+}
+
+/** The same for every account and password: see `WrongPassword`. */
+async function wrongPassword(
+  { throttle }: Pick<LoginDeps, "throttle">,
+  { email, clientIp }: LoginAttempt,
+): Promise<DomainError> {
+  const code = "invalid_credentials";
+  const account = canonicalEmail(email) ?? email;
+  const spending = await throttle.spend({ kind: "wrong_password", account, clientIp });
+  if (spending.kind === "admitted") return new DomainError(code);
+  const message = "Too many tries for this address lately. Wait a few minutes, or set a new password.";
+  return new DomainError(code, message, { retryAfterMs: spending.retryAfterMs });
 }
 
 async function attemptLogin(

@@ -14,6 +14,7 @@ import {
   refusalOf,
   type Throttle,
   type ThrottleLimits,
+  type WrongPassword,
 } from "./throttle.ts";
 import { type CountedBudget, ThrottleCounters } from "./throttle-counters.ts";
 
@@ -60,7 +61,7 @@ export class MemoryThrottle implements Throttle {
     return this.#turns.take(this.#counters.ofGuess(guess).turn, waitMs);
   }
 
-  async spend(call: CostlyCall | RightLogin): Promise<{ kind: "admitted" } | Refusal> {
+  async spend(call: CostlyCall | RightLogin | WrongPassword): Promise<{ kind: "admitted" } | Refusal> {
     return this.#spend(this.#counters.ofCall(call)) ?? { kind: "admitted" };
   }
 

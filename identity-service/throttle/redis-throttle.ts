@@ -19,6 +19,7 @@ import {
   shareOf,
   type Throttle,
   type ThrottleLimits,
+  type WrongPassword,
 } from "./throttle.ts";
 import { budgetKey, type CountedBudget, ThrottleCounters } from "./throttle-counters.ts";
 
@@ -97,7 +98,7 @@ export class RedisThrottle implements Throttle {
     return () => void this.#redis.ask((client) => client.eval(END_TURN, 1, stored(turn), id)).finally(done);
   }
 
-  async spend(call: CostlyCall | RightLogin): Promise<{ kind: "admitted" } | Refusal> {
+  async spend(call: CostlyCall | RightLogin | WrongPassword): Promise<{ kind: "admitted" } | Refusal> {
     const budgets = this.#counters.ofCall(call);
     const decisions = await this.#source.spend(budgets);
     if (decisions === undefined) return this.#local.spend(call);

@@ -1,7 +1,7 @@
 import { createHmac, createSecretKey, type KeyObject } from "node:crypto";
 import { type Network, networksOf } from "#kit/values/network-of.ts";
 import { type Limit, type LimitedBucket, limitTimes } from "#rate-limit/gcra.ts";
-import type { CostlyCall, Guess, Ladder, RightLogin, ThrottleLimits } from "./throttle.ts";
+import type { CostlyCall, Guess, Ladder, RightLogin, ThrottleLimits, WrongPassword } from "./throttle.ts";
 
 /** These logins are cheap at first, and offices begin many at once. */
 const CHEAP_LOGINS: ReadonlySet<CostlyCall["kind"]> = new Set(["oauth_login", "passkey_login"]);
@@ -61,7 +61,8 @@ export class ThrottleCounters {
     };
   }
 
-  ofCall(call: CostlyCall | RightLogin): CountedBudget[] {
+  ofCall(call: CostlyCall | RightLogin | WrongPassword): CountedBudget[] {
+    if (call.kind === "wrong_password") return this.#budgetsOfWrongPassword(call);
     if ("account" in call) return this.#budgetsOfLogin(call);
     const { kind, clientIp = "", isKnown = false, device } = call;
     const times = CHEAP_LOGINS.has(kind) ? CHEAP_LOGIN_TIMES : 1;
@@ -107,6 +108,12 @@ export class ThrottleCounters {
     if (deviceId !== undefined || standing === "own_network") return [own];
     const limit = limitTimes(logins, STRANGERS_OF_ACCOUNT);
     return [own, { kind: `S:${kind}:`, name: this.#digest(account), limit }];
+  }
+
+  /** Of what the caller typed and where from. No account, device or success changes it, so it tells nothing of them. */
+  #budgetsOfWrongPassword({ account, clientIp }: WrongPassword): CountedBudget[] {
+    const name = this.#digest(`${account}\n${networksOf(clientIp)[0].name}`);
+    return [{ kind: "W:", name, limit: this.#limits.wrongPasswords }];
   }
 
   #shared(

@@ -25,12 +25,16 @@ export interface ThrottleLimits {
   callsOfDevice: Limit;
   /** Right logins of one account from one place. */
   logins: Limit;
+  /** Wrong ones at one address from one network. Refuses none: beyond it, the answer says that there were many. */
+  wrongPasswords: Limit;
 }
 
 const LADDER: Ladder = { freeFailures: 4, maxFailures: 100, firstWaitMs: 30_000, maxWaitMs: 3_600_000 };
 /** Never locked for good, because the owner may use it. */
 const NEVER_SHUT: Ladder = { ...LADDER, maxFailures: 1_000_000_000 };
 const WINDOW_MS = 15 * 60_000;
+/** One that is forgotten every five minutes. The fifth starts the account's wait, and is the first to be told. */
+const WRONG_PASSWORDS = limitOf(LADDER.freeFailures, 20 * 60_000);
 /** Two kinds of one network must not fill the 200 places for work after answers. */
 export const CALLS_OF_NETWORK = 60;
 export const CALLS = 20_000;
@@ -61,6 +65,7 @@ export function throttleLimits(budgets: Budgets): ThrottleLimits {
     calls: limitOf(budgets.calls ?? CALLS, WINDOW_MS),
     callsOfDevice: limitOf(CALLS_OF_DEVICE, WINDOW_MS),
     logins: limitOf(budgets.logins ?? LOGINS, HOUR_MS),
+    wrongPasswords: WRONG_PASSWORDS,
   };
 }
 
@@ -94,6 +99,7 @@ export function shareOf(limits: ThrottleLimits, replicas: number): ThrottleLimit
     calls: limit(limits.calls),
     callsOfDevice: limit(limits.callsOfDevice, LEAST.callsOfDevice),
     logins: limit(limits.logins, LEAST.logins),
+    wrongPasswords: limits.wrongPasswords,
   };
 }
 
@@ -152,6 +158,11 @@ export interface RightLogin extends Guess {
   kind: "password" | "passkey" | "provider";
 }
 
+/** A login that was refused as such, whatever the account. */
+export interface WrongPassword extends Pick<Guess, "account" | "clientIp"> {
+  kind: "wrong_password";
+}
+
 export interface Refusal {
   kind: "refused";
   retryAfterMs: number;
@@ -177,7 +188,7 @@ export interface Throttle {
    */
   turn(guess: Guess, waitMs: number): Promise<() => void>;
   /** Counts in all budgets, or in none if one is used up. */
-  spend(call: CostlyCall | RightLogin): Promise<{ kind: "admitted" } | Refusal>;
+  spend(call: CostlyCall | RightLogin | WrongPassword): Promise<{ kind: "admitted" } | Refusal>;
   /** Counts in the shared budgets, then in the account's counters, each atomically. */
   take(guess: Guess): Promise<Admission>;
   /** Clears the counts of account, network and device. */

@@ -34,7 +34,10 @@ export function explain(error: unknown): Explained {
   };
 }
 
-function apiText({ code, status, retryAfterS, requestId }: GatehouseError): string {
+function apiText({ code, status, retryAfterS, requestId, details }: GatehouseError): string {
+  const { retryAfter } = (details ?? {}) as { retryAfter?: unknown };
+  if (code === "invalid_credentials" && typeof retryAfter === "number")
+    return textOf("errors.tries", { count: Math.ceil(retryAfter / 60) });
   if (status === 429) return textOf("errors.wait", { count: Math.max(1, retryAfterS) });
   if (hasText(`errors.${code}`)) return textOf(`errors.${code}`);
   if (status === 503 || status === 504) return textOf("errors.unavailable");

@@ -23,7 +23,7 @@ export const PROBLEM_TYPE = "application/problem+json";
 export function failure(error: DomainError, requestId: string, accept: string | undefined): Failure {
   const { code } = error;
   const message = publicMessage(error);
-  const details = code === "validation_failed" ? error.fields.map(toDetail) : error.details;
+  const details = detailsOf(error);
   if (!acceptsProblem(accept)) {
     const body = { success: false, message, error: { code, requestId, ...(details && { details }) } };
     return { contentType: "application/json; charset=utf-8", body };
@@ -39,6 +39,13 @@ export function failure(error: DomainError, requestId: string, accept: string | 
     ...(Array.isArray(details) ? { errors: details } : details && { details }),
   };
   return { contentType: PROBLEM_TYPE, body };
+}
+
+function detailsOf({ code, fields, retryAfterMs, details }: DomainError) {
+  if (code === "validation_failed") return fields.map(toDetail);
+  if (code === "invalid_credentials" && retryAfterMs !== undefined)
+    return { retryAfter: Math.ceil(retryAfterMs / 1_000) };
+  return details;
 }
 
 /** The message of an internal error may come from another service. */

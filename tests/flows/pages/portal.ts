@@ -129,6 +129,36 @@ describe.skipIf(CHROMIUM === undefined)("pages and their states", () => {
     await closeVisit(visit);
   });
 
+  test("after many wrong passwords a known and an unknown address read the same, and a new password is one click away", async () => {
+    const { email } = await api.newUser();
+    const tries = {
+      "en-GB": /^Too many tries for this address lately\. Wait \d+ minutes, or set a new password\.$/,
+      "de-DE": /^Zuletzt gab es zu viele Versuche mit dieser Adresse\. Warten Sie \d+ Minuten oder setzen/,
+    };
+    for (const [locale, address] of [
+      ["en-GB", email],
+      ["de-DE", `nobody-${email}`],
+    ] as const) {
+      const visit = await openVisit(browser, system, { locale });
+      const { page } = visit;
+      await page.goto(`${origin}/account/login`);
+      await page.getByRole("textbox").first().fill(address);
+      for (let round = 0; round < 5; round += 1) {
+        expect(await page.getByText(tries[locale]).count()).toBe(0);
+        await page.locator("input[type=password]").fill(`wrong ${round}`);
+        const answer = page.waitForResponse(`${origin}/auth/login`);
+        await page.locator("button[type=submit]").click();
+        await answer;
+      }
+      await page.getByText(tries[locale]).waitFor();
+      await expectSound(page, "many wrong passwords");
+      await page.getByRole("alert").getByRole("link").click();
+      await page.waitForURL(`${origin}/account/forgot-password`);
+      expect(await page.getByRole("textbox").inputValue()).toBe(address);
+      await closeVisit(visit);
+    }
+  });
+
   test("each list says when it loads, when it failed and when it is empty", {
     tags: "exhaustive",
   }, async () => {

@@ -57,6 +57,10 @@ export const de: SameTexts<typeof en> = {
     unavailable: "Der Dienst ist gerade nicht verfügbar. Versuchen Sie es gleich noch einmal.",
     validation_failed: "Bitte prüfen Sie Ihre Eingaben.",
     invalid_credentials: "Das stimmt nicht. Prüfen Sie E-Mail-Adresse und Passwort.",
+    tries_one:
+      "Zuletzt gab es zu viele Versuche mit dieser Adresse. Warten Sie eine Minute oder setzen Sie ein neues Passwort.",
+    tries_other:
+      "Zuletzt gab es zu viele Versuche mit dieser Adresse. Warten Sie {{count}} Minuten oder setzen Sie ein neues Passwort.",
     wrong_password: "Das Passwort stimmt nicht.",
     mfa_code_invalid: "Der Code stimmt nicht oder wurde schon benutzt. Warten Sie auf den nächsten.",
     mfa_token_invalid:

@@ -55,6 +55,8 @@ export const en = {
     unavailable: "The service is not available right now. Try again in a moment.",
     validation_failed: "Check what you have entered.",
     invalid_credentials: "That is not right. Check the e-mail address and the password.",
+    tries_one: "Too many tries for this address lately. Wait a minute, or set a new password.",
+    tries_other: "Too many tries for this address lately. Wait {{count}} minutes, or set a new password.",
     wrong_password: "The password is not right.",
     mfa_code_invalid: "The code is not right, or was used already. Wait for the next one.",
     mfa_token_invalid: "This login took too long or had too many attempts. Begin again.",

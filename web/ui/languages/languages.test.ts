@@ -111,7 +111,8 @@ function namesIn(sources: string[]): Set<string> {
 }
 
 test("every code that has a text of its own is one of the API's or of the browser's", () => {
-  const ours = /^(offline|other|wait|unavailable|wrong_password|cancelled|passkey_\w+|origin_not_allowed)$/;
+  const ours =
+    /^(offline|other|wait|tries|unavailable|wrong_password|cancelled|passkey_\w+|origin_not_allowed)$/;
   const codes = Object.keys(sharedEn.errors).map(baseOf);
   expect(codes.filter((code) => !isErrorCode(code) && !ours.test(code))).toEqual([]);
 });
