@@ -56,6 +56,7 @@ test("a registered user can log in and be looked up, and is the same each time",
     user,
     hasPassword: true,
     hasTotp: false,
+    credentialsProven: false,
   });
 });
 

@@ -40,8 +40,10 @@ export function createIdentityRpc(deps: IdentityDeps): Implementation<IdentitySe
     }),
     getUser: async ({ userId }) => {
       const { account, recoveryCodesLeft } = await getOwnAccount(deps, userId);
-      const { hasTotp, passwordHash } = account;
-      return { user: encodeUser(account), recoveryCodesLeft, hasTotp, hasPassword: passwordHash !== null };
+      const { hasTotp, passwordHash, credentialsProvenAt } = account;
+      const ways = { hasTotp, hasPassword: passwordHash !== null };
+      const credentialsProven = credentialsProvenAt !== null;
+      return { user: encodeUser(account), recoveryCodesLeft, ...ways, credentialsProven };
     },
     notifyRefreshReuse: async ({ ip: clientIp, ...event }) => {
       await notifyRefreshReuse(deps, { ...event, clientIp });

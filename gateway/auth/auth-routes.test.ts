@@ -97,7 +97,7 @@ test("me is the caller's own account, asked for in the caller's name and within 
   const { app } = withIdentity({
     getUser: async ({ userId }, context) => {
       asked = { userId, context };
-      return { user: ada, hasTotp: false, hasPassword: true };
+      return { user: ada, hasTotp: false, hasPassword: true, credentialsProven: true };
     },
   });
   const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -107,6 +107,7 @@ test("me is the caller's own account, asked for in the caller's name and within 
     permissions: ["payments:read", "payments:write"],
     totpEnabled: false,
     hasPassword: true,
+    credentialsProven: true,
   });
   expect(asked?.userId).toBe(USER_ID);
   expect(asked?.context).toMatchObject({
@@ -121,7 +122,7 @@ test("a call may wait for other services as long as the operator says, also afte
   const leftMs: number[] = [];
   const note = async (_request: unknown, { deadlineMs }: CallContext) => {
     leftMs.push(deadlineMs - Date.now());
-    return { user: ada, hasTotp: false, hasPassword: true };
+    return { user: ada, hasTotp: false, hasPassword: true, credentialsProven: true };
   };
   const { app } = testGateway({ identity: { getUser: note, updateProfile: note }, callBudgetMs: 600_000 });
   await send(app, { url: "/auth/me", token: "user-token" });
@@ -134,7 +135,9 @@ test("a caller learns what the role may do, as the access file is now", async ()
   const access = shippedAccess();
   const { app } = testGateway({
     access,
-    identity: { getUser: async () => ({ user: ada, hasTotp: false, hasPassword: true }) },
+    identity: {
+      getUser: async () => ({ user: ada, hasTotp: false, hasPassword: true, credentialsProven: true }),
+    },
   });
   const permissions = async () =>
     (await send(app, { url: "/auth/me", token: "support-token" })).json().data.permissions;

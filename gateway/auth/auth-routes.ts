@@ -137,6 +137,11 @@ export function registerAuthRoutes(app: GatewayApp, deps: AuthDeps): void {
         hasPassword: z
           .boolean()
           .meta({ description: "False for an account that has only logins at providers, or passkeys." }),
+        credentialsProven: z.boolean().meta({
+          description:
+            "False until a mailed link was used with the account's password or session: a second factor, passkeys and logins at " +
+            "providers cannot be added before, also if `emailVerified`.",
+        }),
       }),
     ),
     handler: async (request) => {
@@ -147,9 +152,14 @@ export function registerAuthRoutes(app: GatewayApp, deps: AuthDeps): void {
         throw isGone ? new DomainError("token_invalid", undefined, { cause: error }) : error;
       });
       const user = toUser(account.user);
-      const { recoveryCodesLeft, hasTotp: totpEnabled, hasPassword } = account;
+      const { recoveryCodesLeft, hasTotp: totpEnabled, hasPassword, credentialsProven } = account;
       const permissions = [...access.permissionsOf(role)];
-      const ways = { totpEnabled, hasPassword, ...(user.mfaEnabled && { recoveryCodesLeft }) };
+      const ways = {
+        totpEnabled,
+        hasPassword,
+        credentialsProven,
+        ...(user.mfaEnabled && { recoveryCodesLeft }),
+      };
       return success({ user, permissions, ...ways }, "Your account.");
     },
   });

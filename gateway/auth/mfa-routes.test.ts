@@ -226,10 +226,16 @@ test("me says what can log in, and how many recovery codes are left, only with a
     recoveryCodesLeft: 9,
     hasTotp: false,
     hasPassword: true,
+    credentialsProven: false,
   };
   const { app } = testGateway({ identity: { getUser: async () => account } });
   const { data } = (await send(app, { url: "/auth/me", token: "user-token" })).json();
-  expect(data).toMatchObject({ recoveryCodesLeft: 9, totpEnabled: false, hasPassword: true });
+  expect(data).toMatchObject({
+    recoveryCodesLeft: 9,
+    totpEnabled: false,
+    hasPassword: true,
+    credentialsProven: false,
+  });
   expect(data.user).not.toHaveProperty("recoveryCodesLeft");
 });
 

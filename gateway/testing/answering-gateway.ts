@@ -174,6 +174,7 @@ function accountAnswers(give: Give) {
       recoveryCodesLeft: 9,
       hasTotp: true,
       hasPassword: true,
+      credentialsProven: true,
     }),
     verifyEmail: give(user),
     disownAccount: give(ended),

@@ -51,6 +51,10 @@ export interface Api {
        * False for an account that has only logins at providers, or passkeys.
        */
       hasPassword: boolean;
+      /**
+       * False until a mailed link was used with the account's password or session: a second factor, passkeys and logins at providers cannot be added before, also if `emailVerified`.
+       */
+      credentialsProven: boolean;
     };
   };
   "PATCH /auth/me": {

@@ -15,6 +15,7 @@ import {
 import { addAuthenticator } from "../../support/browser/virtual-authenticator.ts";
 import { databaseOfSystem } from "../../support/database/system-database.ts";
 import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { linkIn, mailAbout } from "../../support/people/mailbox.ts";
 import { totpApp } from "../../support/people/totp-app.ts";
 import { proveAddress } from "../../support/people/verified-user.ts";
 import { oneSystem } from "../../support/system/one-system.ts";
@@ -22,6 +23,48 @@ import { ADMIN, type System } from "../../support/system/system.ts";
 
 const NEW = "an entirely new password";
 const NEWER = "and one more of them";
+
+const CONFIRM = "Confirm your e-mail address";
+const EN = {
+  email: "E-mail address",
+  password: "Password",
+  logIn: "Log in",
+  unproven: "confirmed without password",
+  again: "Send the link again",
+  providers: "Other logins",
+  security: "Security",
+  addPasskey: "Add a passkey",
+  setUpApp: "Set up an app",
+  sent: (to: string) => `A mail is on its way to ${to}.`,
+  confirm: "Confirm the address",
+  required: "Fill in this field.",
+  yourPassword: "Your password",
+  confirmed: "Your e-mail address is confirmed",
+  next: "Continue",
+  code: "Code of the app",
+  turnOn: "Turn it on",
+  codes: "Your recovery codes",
+};
+const DE: typeof EN = {
+  email: "E-Mail-Adresse",
+  password: "Passwort",
+  logIn: "Anmelden",
+  unproven: "ohne Passwort bestätigt",
+  again: "Link noch einmal schicken",
+  providers: "Verknüpfte Konten",
+  security: "Sicherheit",
+  addPasskey: "Passkey hinzufügen",
+  setUpApp: "App einrichten",
+  sent: (to) => `Eine Mail an ${to} ist unterwegs.`,
+  confirm: "Adresse bestätigen",
+  required: "Bitte ausfüllen.",
+  yourPassword: "Ihr Passwort",
+  confirmed: "Ihre E-Mail-Adresse ist bestätigt",
+  next: "Weiter",
+  code: "Code der App",
+  turnOn: "Einschalten",
+  codes: "Ihre Wiederherstellungscodes",
+};
 
 let browser: Browser;
 let system: System;
@@ -120,6 +163,66 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
     await heading(page, "Your account").waitFor();
     await closeVisit(visit);
   });
+
+  test.each([
+    ["en-GB", "passkey"],
+    ["de-DE", "app"],
+  ] as const)(
+    "an address confirmed without the password, in %s: each refused act has the way out beside it, then the %s",
+    async (locale, way) => {
+      const person = await api.newUser();
+      const clicked = linkIn(await mailAbout(system, person.email, CONFIRM));
+      const token = clicked.searchParams.get("token");
+      expect((await api.post("/auth/verify-email", { token })).status).toBe(200);
+      const say = locale === "en-GB" ? EN : DE;
+      const visit = await openVisit(browser, system, { locale });
+      const { page } = visit;
+      await addAuthenticator(page);
+      await page.goto(`${origin}/account/login`);
+      await page.getByLabel(say.email).fill(person.email);
+      await page.getByLabel(say.password, { exact: true }).fill(person.password);
+      await press(page, say.logIn);
+      await page.getByText(say.unproven).waitFor();
+      await expectSound(page, "confirmed without password");
+      const again = page.getByRole("button", { name: say.again });
+      await room(page, say.providers);
+      await again.waitFor();
+      expect(await page.getByRole("button", { name: "Demo" }).count()).toBe(0);
+      await expectSound(page, "providers, unproven");
+      await room(page, say.security);
+      await expect.poll(() => again.count()).toBe(2);
+      for (const act of [say.addPasskey, say.setUpApp])
+        expect(await page.getByRole("button", { name: act }).count()).toBe(0);
+      await expectSound(page, "security, unproven");
+      await again.nth(way === "passkey" ? 0 : 1).click();
+      await page.getByText(say.sent(person.email)).waitFor();
+
+      // On another device, where nobody is logged in.
+      const elsewhere = await openVisit(browser, system, { locale });
+      const { page: phone } = elsewhere;
+      await openMailLink(phone, system, { to: person.email, subject: CONFIRM, count: 2 });
+      await press(phone, say.confirm);
+      await phone.getByText(say.required).waitFor();
+      await expectSound(phone, "a link without its password");
+      await phone.getByLabel(say.yourPassword).fill(person.password);
+      await press(phone, say.confirm);
+      await heading(phone, say.confirmed).waitFor();
+      await closeVisit(elsewhere);
+
+      await page.evaluate("window.dispatchEvent(new Event('focus'))");
+      await press(page, way === "passkey" ? say.addPasskey : say.setUpApp);
+      if (way === "app") {
+        const setUp = page.getByRole("dialog");
+        await setUp.getByLabel(say.yourPassword).fill(person.password);
+        await setUp.getByRole("button", { name: say.next }).click();
+        const code = totpApp((await setUp.locator(".key").innerText()).replaceAll(" ", ""));
+        await setUp.getByLabel(say.code).fill(await code());
+        await setUp.getByRole("button", { name: say.turnOn }).click();
+      }
+      await page.getByRole("dialog", { name: say.codes }).waitFor();
+      await closeVisit(visit);
+    },
+  );
 
   test("a role that needs a second factor sets one up at login: by an app, or by a passkey", async () => {
     const admin = await api.logIn(ADMIN);

@@ -80,12 +80,18 @@ export const accountDe: SameTexts<typeof accountEn> = {
     lead: "Mit ihr melden Sie sich an, und an sie schreiben wir, wenn es um Ihr Konto geht.",
     verified: "bestätigt",
     unverified: "nicht bestätigt",
+    unproven: "ohne Passwort bestätigt",
     change: "Adresse ändern",
     changeLead: "Wir schicken einen Link an die neue Adresse. Sie gilt, sobald Sie ihn öffnen.",
     new: "Neue E-Mail-Adresse",
     send: "Link schicken",
     resend: "Link noch einmal schicken",
     sent: "Eine Mail an {{email}} ist unterwegs.",
+  },
+  unproven: {
+    unverified: "Bestätigen Sie zuerst Ihre Adresse mit dem Link, den wir an {{email}} geschickt haben.",
+    verified:
+      "Ihre Adresse wurde ohne Ihr Passwort bestätigt. Das zeigt nicht, dass das Konto Ihnen gehört. Bestätigen Sie sie noch einmal mit dem Passwort: Wir schicken Ihnen einen neuen Link.",
   },
   delete: {
     title: "Konto löschen",
@@ -196,8 +202,8 @@ export const accountDe: SameTexts<typeof accountEn> = {
     incompleteLead: "Öffnen Sie ihn noch einmal aus der Mail, oder kopieren Sie ihn ganz.",
     disownQuestion: "Jemand anderes hat ein Konto mit Ihrer Adresse angelegt?",
     sparePassword: "Nur nötig, wenn der Link zu einem anderen Konto gehört als dem, das hier angemeldet ist.",
-    optionalPassword:
-      "Damit bestätigen Sie auch, dass Sie das Konto angelegt haben, und können Passkeys und einen zweiten Faktor einrichten. Sie dürfen es leer lassen.",
+    ownPassword:
+      "Das Ihres Kontos. Hat es keines, melden Sie sich zuerst an und öffnen den Link noch einmal.",
     "verify-email": {
       title: "E-Mail-Adresse bestätigen",
       lead: "Bestätigen Sie, dass Sie Mails an diese Adresse lesen können.",

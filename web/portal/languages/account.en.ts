@@ -77,12 +77,18 @@ export const accountEn = {
     lead: "You log in with it, and we write to it about your account.",
     verified: "confirmed",
     unverified: "not confirmed",
+    unproven: "confirmed without password",
     change: "Change the address",
     changeLead: "A link goes to the new address. The address changes when you open it.",
     new: "New e-mail address",
     send: "Send the link",
     resend: "Send the link again",
     sent: "A mail is on its way to {{email}}.",
+  },
+  unproven: {
+    unverified: "First confirm your address, with the link that we mailed to {{email}}.",
+    verified:
+      "Your address was confirmed without your password, which does not show that the account is yours. Confirm it again with the password: we send you a new link.",
   },
   delete: {
     title: "Delete the account",
@@ -192,8 +198,7 @@ export const accountEn = {
     incompleteLead: "Open it from the mail once more, or copy all of it.",
     disownQuestion: "Somebody else made an account with your address?",
     sparePassword: "Needed only if the link belongs to another account than the one that is logged in here.",
-    optionalPassword:
-      "With it you also confirm that you made the account, and can set up passkeys and a second factor. You may leave it empty.",
+    ownPassword: "That of your account. If it has none, log in first and open the link again.",
     "verify-email": {
       title: "Confirm your e-mail address",
       lead: "Confirm that you can read mail at this address.",

@@ -10,9 +10,12 @@ import { Notice } from "../../ui/notice.tsx";
 import { MAIL_LINKS, type MailLink, takeLinkToken } from "../mail-links.ts";
 import { type TextKey, useText } from "../text.ts";
 
-/** As the gateway's own pages of the same links: which password they ask for. */
-const PASSWORD: Readonly<Record<MailLink, "none" | "new" | "own" | "optional">> = {
-  "verify-email": "optional",
+/**
+ * Which password they ask for. A click without the account's password or session uses the link up and proves nothing, so
+ * that it is not offered here; whoever did not make the account has no password, and disowns it.
+ */
+const PASSWORD: Readonly<Record<MailLink, "none" | "new" | "own">> = {
+  "verify-email": "own",
   "disown-account": "none",
   "reset-password": "new",
   "confirm-email-change": "own",
@@ -93,7 +96,7 @@ function OneLink({ link }: { link: MailLink }) {
   );
 }
 
-function LinkPassword({ kind }: { kind: "none" | "new" | "own" | "optional" | "spare" }) {
+function LinkPassword({ kind }: { kind: "none" | "new" | "own" | "spare" }) {
   const t = useText();
   if (kind === "none") return null;
   if (kind === "new") {
@@ -110,8 +113,7 @@ function LinkPassword({ kind }: { kind: "none" | "new" | "own" | "optional" | "s
   return (
     <OwnPasswordField
       required={kind === "own"}
-      {...(kind === "optional" && { hint: t("mailLinks.optionalPassword") })}
-      {...(kind === "spare" && { hint: t("mailLinks.sparePassword") })}
+      hint={t(kind === "own" ? "mailLinks.ownPassword" : "mailLinks.sparePassword")}
       autoFocus={kind !== "spare"}
     />
   );

@@ -1,16 +1,16 @@
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { useSession, useUser } from "../../session/session.ts";
-import { callApi } from "../../ui/api.ts";
 import { Button } from "../../ui/button.tsx";
 import { Cancel, Sheet } from "../../ui/dialog.tsx";
 import { EmailField, Field, OwnPasswordField } from "../../ui/field.tsx";
-import { ActionForm, useAction } from "../../ui/form.tsx";
+import { ActionForm } from "../../ui/form.tsx";
 import { dateText } from "../../ui/format.ts";
 import { PageTitle, Section } from "../../ui/frame.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { useLanguage } from "../../ui/text.ts";
 import { useText } from "../text.ts";
+import { Unproven, useProven } from "../unproven.tsx";
 
 export function ProfilePage() {
   const t = useText();
@@ -74,29 +74,21 @@ function Address() {
   const { email, emailVerified } = useUser();
   const [isOpen, setOpen] = useState(false);
   const [sentTo, setSentTo] = useState<string>();
-  const resend = useAction(async () => {
-    await callApi(fetch, "POST /auth/resend-verification", { body: { email } });
-    setSentTo(email);
-  });
+  const isProven = useProven();
   return (
     <Section title={t("email.title")} lead={t("email.lead")}>
       <p className="tagged">
         <strong>{email}</strong>
-        <span className={emailVerified ? "tag" : "tag bad"}>
-          {t(emailVerified ? "email.verified" : "email.unverified")}
+        <span className={isProven ? "tag" : "tag bad"}>
+          {t(isProven ? "email.verified" : emailVerified ? "email.unproven" : "email.unverified")}
         </span>
       </p>
+      {!isProven && <Unproven />}
       {sentTo !== undefined && <Notice>{t("email.sent", { email: sentTo })}</Notice>}
-      {resend.problem !== undefined && <Notice isBad>{resend.problem.message}</Notice>}
       <div className="buttons">
         <Button kind="quiet" onClick={() => setOpen(true)}>
           {t("email.change")}
         </Button>
-        {!emailVerified && (
-          <Button kind="quiet" isPending={resend.isRunning} onClick={() => void resend.run()}>
-            {t("email.resend")}
-          </Button>
-        )}
       </div>
       <Sheet title={t("email.change")} isOpen={isOpen} onClose={() => setOpen(false)}>
         {(close) => (

@@ -12,6 +12,7 @@ import { useLanguage } from "../../ui/text.ts";
 import { listProviders } from "../provider-buttons.tsx";
 import { RETURN_PATH } from "../provider-login.ts";
 import { useText } from "../text.ts";
+import { Unproven, useProven } from "../unproven.tsx";
 
 interface Asked {
   provider: string;
@@ -23,6 +24,7 @@ export function ProvidersPage() {
   const t = useText();
   const { call } = useSession();
   const language = useLanguage();
+  const isProven = useProven();
   const queries = useQueryClient();
   const [asked, setAsked] = useState<Asked>();
   const providers = useQuery({ queryKey: ["providers"], queryFn: listProviders });
@@ -47,6 +49,7 @@ export function ProvidersPage() {
     <>
       <PageTitle lead={t("providers.lead")}>{t("account.providers")}</PageTitle>
       <Section title={t("providers.list")}>
+        {!isProven && <Unproven />}
         <Found query={providers}>
           {(all) => (
             <Found query={linked}>
@@ -71,18 +74,20 @@ export function ProvidersPage() {
                               })}
                         </span>
                       </div>
-                      <Button
-                        kind="quiet"
-                        size="slim"
-                        aria-label={t(identity === undefined ? "providers.linkIt" : "providers.removeIt", {
-                          provider: displayName,
-                        })}
-                        onClick={() =>
-                          setAsked({ provider: id, name: displayName, isLinked: identity !== undefined })
-                        }
-                      >
-                        {t(identity === undefined ? "providers.link" : "form.remove")}
-                      </Button>
+                      {(isProven || identity !== undefined) && (
+                        <Button
+                          kind="quiet"
+                          size="slim"
+                          aria-label={t(identity === undefined ? "providers.linkIt" : "providers.removeIt", {
+                            provider: displayName,
+                          })}
+                          onClick={() =>
+                            setAsked({ provider: id, name: displayName, isLinked: identity !== undefined })
+                          }
+                        >
+                          {t(identity === undefined ? "providers.link" : "form.remove")}
+                        </Button>
+                      )}
                     </>
                   )}
                 />

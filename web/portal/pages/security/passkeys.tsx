@@ -14,11 +14,13 @@ import { Found, Rows } from "../../../ui/states.tsx";
 import { useLanguage } from "../../../ui/text.ts";
 import type { GivesCodes } from "../../recovery-codes.tsx";
 import { useText } from "../../text.ts";
+import { Unproven, useProven } from "../../unproven.tsx";
 
 export function Passkeys({ onCodes }: GivesCodes) {
   const t = useText();
   const { call, loadAgain } = useSession();
   const language = useLanguage();
+  const isProven = useProven();
   const queries = useQueryClient();
   const [renamed, setRenamed] = useState<Passkey>();
   const [removed, setRemoved] = useState<Passkey>();
@@ -83,14 +85,14 @@ export function Passkeys({ onCodes }: GivesCodes) {
           />
         )}
       </Found>
-      {canUsePasskeys() ? (
+      {!canUsePasskeys() && <p className="muted small">{t("passkeys.unsupported")}</p>}
+      {canUsePasskeys() && !isProven && <Unproven />}
+      {canUsePasskeys() && isProven && (
         <div className="buttons">
           <Button kind="quiet" isPending={add.isRunning} onClick={() => void add.run()}>
             {t("passkeys.add")}
           </Button>
         </div>
-      ) : (
-        <p className="muted small">{t("passkeys.unsupported")}</p>
       )}
       <Sheet
         title={t("passkeys.rename")}

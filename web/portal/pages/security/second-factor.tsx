@@ -8,22 +8,28 @@ import { Section } from "../../../ui/frame.tsx";
 import type { GivesCodes } from "../../recovery-codes.tsx";
 import { useText } from "../../text.ts";
 import { TotpSecret, type TotpSetUp } from "../../totp-secret.tsx";
+import { Unproven, useProven } from "../../unproven.tsx";
 
 export function SecondFactor({ onCodes }: GivesCodes) {
   const t = useText();
   const { call, loadAgain } = useSession();
   const account = useAccount();
   const [open, setOpen] = useState<"setUp" | "disable" | "renew">();
+  const isProven = useProven();
   const hasApp = account?.totpEnabled ?? false;
   const close = () => setOpen(undefined);
   return (
     <>
       <Section title={t("totp.title")} lead={t("totp.lead")}>
-        <div className="buttons">
-          <Button kind="quiet" onClick={() => setOpen(hasApp ? "disable" : "setUp")}>
-            {t(hasApp ? "totp.disable" : "totp.setUp")}
-          </Button>
-        </div>
+        {hasApp || isProven ? (
+          <div className="buttons">
+            <Button kind="quiet" onClick={() => setOpen(hasApp ? "disable" : "setUp")}>
+              {t(hasApp ? "totp.disable" : "totp.setUp")}
+            </Button>
+          </div>
+        ) : (
+          <Unproven />
+        )}
       </Section>
       {account?.user.mfaEnabled === true && (
         <Section

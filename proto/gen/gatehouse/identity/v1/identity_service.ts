@@ -473,6 +473,8 @@ export interface GetUserResponse {
   hasTotp: boolean;
   /** Whether a password can log in. */
   hasPassword: boolean;
+  /** Whether whoever holds the credentials has shown to read the mailbox, too. */
+  credentialsProven: boolean;
 }
 
 /** A link that was mailed, and what shows that its reader holds the account's credentials. */
@@ -3958,7 +3960,13 @@ export const GetUserRequest: MessageFns<GetUserRequest> = {
 };
 
 function createBaseGetUserResponse(): GetUserResponse {
-  return { user: undefined, recoveryCodesLeft: undefined, hasTotp: false, hasPassword: false };
+  return {
+    user: undefined,
+    recoveryCodesLeft: undefined,
+    hasTotp: false,
+    hasPassword: false,
+    credentialsProven: false,
+  };
 }
 
 export const GetUserResponse: MessageFns<GetUserResponse> = {
@@ -3974,6 +3982,9 @@ export const GetUserResponse: MessageFns<GetUserResponse> = {
     }
     if (message.hasPassword !== false) {
       writer.uint32(32).bool(message.hasPassword);
+    }
+    if (message.credentialsProven !== false) {
+      writer.uint32(40).bool(message.credentialsProven);
     }
     return writer;
   },
@@ -4021,6 +4032,14 @@ export const GetUserResponse: MessageFns<GetUserResponse> = {
             }
 
             message.hasPassword = reader.bool();
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.credentialsProven = reader.bool();
             continue;
           }
         }
