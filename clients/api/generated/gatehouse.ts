@@ -668,6 +668,28 @@ export interface Api {
       nextCursor: string | null;
     };
   };
+  "POST /admin/user-search": {
+    body: {
+      /**
+       * A part of an address or of a name, first and last name in either order, without regard to case and accents. Of two characters, or one of a script such as Chinese: the beginning of a word.
+       */
+      query?: string;
+      role?: string;
+      status?: "active" | "disabled";
+      /**
+       * `nextCursor` of the page before.
+       */
+      cursor?: string;
+      limit?: number;
+    };
+    answer: {
+      users: ManagedUser[];
+      /**
+       * For the next page; null on the last one.
+       */
+      nextCursor: string | null;
+    };
+  };
   "GET /admin/users/{id}": {
     path: {
       id: string;

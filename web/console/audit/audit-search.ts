@@ -27,6 +27,9 @@ export function readSearch(given: Record<string, unknown>): AuditSearch {
   };
 }
 
+/** They take the e-mail address of a person, and search with the id. */
+export const PERSON_FILTERS = ["actor", "resource"] as const;
+
 /** The key of a text that says why a filter cannot be used. */
 export function problemOf(name: TextFilter, value: string) {
   if (value === "") return undefined;

@@ -1,9 +1,12 @@
 import { type FormEvent, useId, useRef, useState } from "react";
+import { useMay } from "../../session/session.ts";
 import { Button } from "../../ui/button.tsx";
 import { Field } from "../../ui/field.tsx";
-import { FieldProblems } from "../../ui/form.tsx";
-import { useText } from "../text.ts";
-import { type AuditSearch, problemOf, readSearch, TEXTS } from "./audit-search.ts";
+import { FieldProblems, useAction } from "../../ui/form.tsx";
+import { Notice } from "../../ui/notice.tsx";
+import { type TextKey, useText } from "../text.ts";
+import { useFindByAddress } from "../users/find-by-address.ts";
+import { type AuditSearch, PERSON_FILTERS, problemOf, readSearch, TEXTS } from "./audit-search.ts";
 
 const SPANS = { hour: 3_600_000, day: 24 * 3_600_000, week: 7 * 24 * 3_600_000 };
 const VERBATIM = { spellCheck: false, autoCapitalize: "none", autoComplete: "off" } as const;
@@ -24,27 +27,32 @@ export function Filters({
   const [problems, setProblems] = useState<Record<string, () => string>>({});
   const [cleared, setCleared] = useState(0);
   const { live } = search;
+  const withIds = useIdsOfAddresses();
   /** Searches what was entered, with other times in place of the entered ones if there are any. */
-  const find = (times?: AuditSearch) => {
+  const {
+    run: find,
+    isRunning,
+    problem: failure,
+  } = useAction(async (times?: AuditSearch) => {
     if (form.current === null) return;
-    const entered = { ...entriesOf(form.current) };
-    const found = TEXTS.flatMap((name) => {
+    const { entered, unknown } = await withIds(entriesOf(form.current));
+    const found = TEXTS.flatMap((name): [string, () => string][] => {
       if (times !== undefined && isTime(name)) return [];
       const isUnfinished = inputOf(form.current, name)?.validity.badInput === true;
-      const problem = isUnfinished ? "form.invalid" : problemOf(name, entered[name] ?? "");
-      return problem === undefined ? [] : [[name, () => t(problem)] as const];
+      const problem = isUnfinished ? "form.invalid" : (unknown[name] ?? problemOf(name, entered[name] ?? ""));
+      return problem === undefined ? [] : [[name, () => t(problem)]];
     });
     setProblems(Object.fromEntries(found));
     const [first] = found;
     if (first !== undefined) return inputOf(form.current, first[0])?.focus();
     for (const name of times === undefined ? [] : TIMES) delete entered[name];
     onSearch({ ...readSearch(entered), ...times, ...(live && { live }) });
-  };
+  });
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
-    find();
+    void find();
   };
-  const since = (spanMs: number) => find({ from: new Date(Date.now() - spanMs).toISOString() });
+  const since = (spanMs: number) => void find({ from: new Date(Date.now() - spanMs).toISOString() });
   const clear = () => {
     setProblems({});
     // What was entered and not searched goes as well.
@@ -63,6 +71,7 @@ export function Filters({
           noValidate
           onSubmit={submit}
         >
+          {failure !== undefined && <Notice isBad>{failure.message}</Notice>}
           <Field
             name="action"
             label={t("audit.action")}
@@ -101,7 +110,7 @@ export function Filters({
             </>
           )}
           <div className="buttons">
-            <Button type="submit" size="slim">
+            <Button type="submit" size="slim" isPending={isRunning}>
               {t("audit.search")}
             </Button>
             <Button kind="quiet" size="slim" onClick={clear}>
@@ -125,6 +134,24 @@ export function Filters({
       </search>
     </FieldProblems>
   );
+}
+
+/** Puts the id in place of a person's address, which must not get into the address of the page. */
+function useIdsOfAddresses() {
+  const findByAddress = useFindByAddress();
+  const mayFind = useMay()("users:read");
+  return async (given: Record<string, string>) => {
+    const entered = { ...given };
+    const unknown: Record<string, TextKey> = {};
+    for (const name of PERSON_FILTERS) {
+      const address = entered[name];
+      if (address?.includes("@") !== true) continue;
+      const person = mayFind ? await findByAddress(address) : undefined;
+      if (person !== undefined) entered[name] = person.id;
+      else unknown[name] = mayFind ? "audit.noPerson" : "audit.mayNotFind";
+    }
+    return { entered, unknown };
+  };
 }
 
 const inputOf = (form: HTMLFormElement | null, name: string) =>

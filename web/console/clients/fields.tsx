@@ -1,9 +1,10 @@
 import { useContext, useId } from "react";
 import { GatehouseError } from "#clients/browser/gateway-calls.ts";
-import { useAccount, useMay, useSession, useUser } from "../../session/session.ts";
+import { useAccount, useMay, useUser } from "../../session/session.ts";
 import { EmailField, Field } from "../../ui/field.tsx";
 import { FieldProblems } from "../../ui/form.tsx";
 import { useText } from "../text.ts";
+import { useFindByAddress } from "../users/find-by-address.ts";
 
 /** What administers Gatehouse itself. */
 const ADMINISTERS = /^(?:users|roles|sessions|mfa|audit|clients|system):/;
@@ -82,15 +83,13 @@ export function OwnerField({ email }: { email?: string }) {
   );
 }
 
-/** The id of the user with this address. @returns rejects with `validation_failed` at `owner` if there is none. */
+/** The id of the active user with this address. @returns rejects with `validation_failed` at `owner` if there is none. */
 export function useOwnerId(): (email: string) => Promise<string> {
-  const { call } = useSession();
+  const find = useFindByAddress();
   const user = useUser();
   return async (typed) => {
-    const email = typed.trim().toLowerCase();
-    if (email === user.email.toLowerCase()) return user.id;
-    const { users } = await call("GET /admin/users", { query: { query: email, status: "active" } });
-    const found = users.find((one) => one.email.toLowerCase() === email);
+    if (typed.trim().toLowerCase() === user.email.toLowerCase()) return user.id;
+    const found = await find(typed, "active");
     if (found === undefined)
       throw new GatehouseError(400, { code: "validation_failed", details: [{ field: "owner" }] });
     return found.id;

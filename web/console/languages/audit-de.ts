@@ -30,7 +30,7 @@ export const auditDe: SameTexts<typeof auditEn> = {
     lead: "Jeder Aufruf, der etwas verändert hat. Öffnen Sie einen Eintrag, und Ihr Browser beweist ihn.",
     leadOne: "Die Einträge jeweils einer Person.",
     nameOne:
-      "Nennen Sie eine Person mit ihrer Kennung: Öffnen Sie die Person unter „Benutzer“ und folgen Sie dem Link zu ihren Einträgen.",
+      "Nennen Sie eine Person: Geben Sie unter „Wer“ ihre Adresse oder Kennung ein, oder öffnen Sie sie unter „Benutzer“ und folgen Sie dem Link zu ihren Einträgen.",
     one: "Eintrag",
     number: "Nr. {{number}}",
     time: "Zeit",
@@ -51,9 +51,11 @@ export const auditDe: SameTexts<typeof auditEn> = {
     lastHour: "Letzte Stunde",
     lastDay: "24 Stunden",
     lastWeek: "7 Tage",
-    noAddress:
-      "Hier keine E-Mail-Adresse: Sie bliebe in der Adresszeile und in Protokollen. Nehmen Sie die Kennung der Person.",
-    actorForm: "Die Kennung einer Person oder client:…, operator:… oder auditor:… mit einem Namen.",
+    noAddress: "Hier keine E-Mail-Adresse: Sie bliebe in der Adresszeile und in Protokollen.",
+    noPerson: "Kein Konto hat diese Adresse. Ein gelöschtes Konto steht mit seiner Kennung im Log.",
+    mayNotFind: "Ihre Rolle darf niemanden über die Adresse suchen: Nehmen Sie die Kennung der Person.",
+    actorForm:
+      "Die Adresse oder Kennung einer Person oder client:…, operator:… oder auditor:… mit einem Namen.",
     requestForm: "Eine Anfrage-Kennung ist eine UUID.",
     none: "Kein Eintrag passt zu diesen Filtern.",
     older: "Ältere zeigen",

@@ -41,7 +41,7 @@ export function UsersPage() {
   const [wanted, setWanted] = useWanted();
   const query = useInfiniteQuery({
     queryKey: ["users", "list", wanted],
-    ...pages((cursor) => call("GET /admin/users", { query: { ...wanted, ...cursor } })),
+    ...pages((cursor) => call("POST /admin/user-search", { body: { ...wanted, ...cursor } })),
   });
   return (
     <>
