@@ -84,12 +84,12 @@ function simplify({ zodSchema, jsonSchema: schema }: Written, side: Side): void 
   if (isLarge) schema.format = "int64";
   if (side === "input") return;
   if (schema.additionalProperties === false) delete schema.additionalProperties;
-  const [list, other, ...more] = schema.anyOf ?? [];
-  if (list?.type === "array" && other !== undefined && more.length === 0) {
+  const [list, ...others] = schema.anyOf ?? [];
+  if (list?.type === "array" && others.length > 0) {
     // openapi-generator's classes of a choice between a list and an object do not compile; of this they have any value.
     delete schema.anyOf;
     // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
-    Object.assign(schema, { if: { type: "array" }, then: list, else: other });
+    Object.assign(schema, { if: { type: "array" }, then: list, else: { anyOf: others } });
   }
   if (isLarge) delete schema.maximum;
   if (schema.minimum === Number.MIN_SAFE_INTEGER) delete schema.minimum;
