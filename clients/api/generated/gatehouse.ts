@@ -461,6 +461,7 @@ export interface Api {
       action?: string;
       resource?: string;
       outcome?: "success" | "failure" | "unknown";
+      hide?: "routine";
       requestId?: string;
       from?: string;
       to?: string;
@@ -597,6 +598,7 @@ export interface Api {
       action?: string;
       resource?: string;
       outcome?: "success" | "failure" | "unknown";
+      hide?: "routine";
       after?: number;
     };
     answer: {
@@ -617,6 +619,7 @@ export interface Api {
       action?: string;
       resource?: string;
       outcome?: "success" | "failure" | "unknown";
+      hide?: "routine";
       requestId?: string;
       from?: string;
       to?: string;

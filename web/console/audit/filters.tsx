@@ -46,7 +46,11 @@ export function Filters({
     const [first] = found;
     if (first !== undefined) return inputOf(form.current, first[0])?.focus();
     for (const name of times === undefined ? [] : TIMES) delete entered[name];
-    onSearch({ ...readSearch(entered), ...times, ...(live && { live }) });
+    onSearch({
+      ...readSearch({ ...entered, reads: entered.reads === "on" }),
+      ...times,
+      ...(live && { live }),
+    });
   });
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
@@ -109,6 +113,10 @@ export function Filters({
               />
             </>
           )}
+          <label className="check">
+            <input type="checkbox" name="reads" defaultChecked={search.reads} />
+            {t("audit.reads")}
+          </label>
           <div className="buttons">
             <Button type="submit" size="slim" isPending={isRunning}>
               {t("audit.search")}
