@@ -81,6 +81,16 @@ const textOf = async (route: Route) => {
   const response = await route.fetch();
   return { response, text: await response.text() };
 };
+/** At this width the filters are folded, and the button says how many are set. */
+async function unfold(): Promise<void> {
+  const button = page.getByRole("button", { name: /^Filters/ });
+  await expect.poll(() => page.getByLabel("Who").isVisible()).toBe(false);
+  expect(await button.getAttribute("aria-expanded")).toBe("false");
+  await button.focus();
+  await page.keyboard.press("Enter");
+  await page.getByLabel("Who").waitFor();
+  expect(await button.getAttribute("aria-expanded")).toBe("true");
+}
 const width = () => page.evaluate("document.documentElement.scrollWidth");
 
 describe.skipIf(CHROMIUM === undefined)("the audit log in Chromium", () => {
@@ -128,6 +138,7 @@ describe.skipIf(CHROMIUM === undefined)("the audit log in Chromium", () => {
   });
 
   test("filters are kept for the way back, and who may not read users looks up nobody by an address", async () => {
+    await unfold();
     await page.getByLabel("Who").fill("ada@example.com");
     await page.getByRole("button", { name: "Search" }).click();
     await page.getByText("Your role may not look up people").waitFor();
@@ -136,6 +147,7 @@ describe.skipIf(CHROMIUM === undefined)("the audit log in Chromium", () => {
     await page.getByLabel("Result").selectOption("success");
     await page.getByRole("button", { name: "Search" }).click();
     await page.waitForURL(/action=auth\.register&outcome=success/);
+    await page.getByRole("button", { name: "Filters (2)" }).waitFor();
     await expect.poll(() => rows().count()).toBeGreaterThan(0);
     expect(await rows().filter({ hasNotText: "auth.register" }).count()).toBe(0);
     await page.goBack();
@@ -630,6 +642,8 @@ describe.skipIf(CHROMIUM === undefined)("the audit log in Chromium", () => {
     // An intent whose outcome was on the page before is no row.
     await expect.poll(() => rows().count()).toBeGreaterThan(first);
     expect(await rows().filter({ hasText: "Begun" }).count()).toBe(0);
+    await unfold();
+    expect(await seriousProblems(page)).toEqual([]);
     await page.getByLabel("Action").fill("auth.register");
     await page.getByRole("button", { name: "Search" }).click();
     await page.waitForURL(/auth\.register/);

@@ -26,7 +26,10 @@ export function Filters({
   const form = useRef<HTMLFormElement>(null);
   const [problems, setProblems] = useState<Record<string, () => string>>({});
   const [cleared, setCleared] = useState(0);
-  const { live } = search;
+  const [isOpen, setOpen] = useState(false);
+  const formId = useId();
+  const { live, ...others } = search;
+  const chosen = Object.keys(others).length;
   const withIds = useIdsOfAddresses();
   /** Searches what was entered, with other times in place of the entered ones if there are any. */
   const {
@@ -67,11 +70,23 @@ export function Filters({
   return (
     <FieldProblems value={{ problems, forget }}>
       <search>
+        <div className="fold">
+          <Button
+            kind="quiet"
+            size="slim"
+            aria-expanded={isOpen}
+            aria-controls={formId}
+            onClick={() => setOpen(!isOpen)}
+          >
+            {t("audit.filters") + (chosen > 0 ? ` (${chosen})` : "")}
+          </Button>
+        </div>
         {/* A change of the address, as by the button back, fills it again. */}
         <form
           key={`${cleared} ${JSON.stringify(search)}`}
           ref={form}
-          className="filters"
+          id={formId}
+          className={isOpen ? "filters" : "filters folded"}
           noValidate
           onSubmit={submit}
         >
