@@ -17,6 +17,7 @@ export interface EntryFilter {
   resource?: string | undefined;
   requestId?: string | undefined;
   outcome?: "success" | "failure" | "unknown" | undefined;
+  withoutActions?: readonly string[] | undefined;
   from?: Date | undefined;
   to?: Date | undefined;
   /** Last entry of the previous page. */
@@ -86,7 +87,7 @@ export async function insertEntries(sql: Sql, entries: readonly InsertedEntry[])
 }
 
 export async function selectEntries(sql: Sql, filter: EntryFilter, limit: number): Promise<StoredEntry[]> {
-  const { actorUserId, action, resource, requestId, outcome, from, to, after } = filter;
+  const { actorUserId, action, resource, requestId, outcome, withoutActions = [], from, to, after } = filter;
   // `<> ''` allows the use of partial indexes.
   const rows = await sql<EntryRow[]>`
     select ${columns(sql)} from (
@@ -97,6 +98,7 @@ export async function selectEntries(sql: Sql, filter: EntryFilter, limit: number
         ${resource === undefined ? sql`` : sql`and resource = ${resource} and resource <> ''`}
         ${requestId === undefined ? sql`` : sql`and request_id = ${requestId} and request_id <> ''`}
         ${outcome === undefined ? sql`` : sql`and outcome = ${outcome} and outcome <> ''`}
+        ${withoutActions.length === 0 ? sql`` : sql`and action <> all(${withoutActions as string[]})`}
         ${from === undefined ? sql`` : sql`and occurred_at >= ${from}`}
         ${to === undefined ? sql`` : sql`and occurred_at < ${to}`}
         ${after === undefined ? sql`` : sql`and (occurred_at, position) < (${after.occurredAt}, ${after.position.toString()})`}

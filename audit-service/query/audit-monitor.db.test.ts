@@ -26,7 +26,7 @@ async function add(...entries: Partial<Entry>[]): Promise<void> {
   await sequencer.catchUp();
 }
 
-const ALL = { actorUserId: "", action: "", resource: "", outcome: undefined };
+const ALL = { actorUserId: "", action: "", resource: "", outcome: undefined, withoutActions: [] };
 const follow = (following: Partial<Following> = {}) =>
   followEntries(log.database.sql, { ...ALL, afterSequence: undefined, ...following });
 
@@ -47,6 +47,15 @@ test("a follower gets each entry once in the order of its number, also one that 
   await poll();
   await poll();
   expect(seen).toEqual(["a", "b", "late"]);
+});
+
+test("a follower leaves out the actions that it names, at most 100", async () => {
+  const { nextAfter: afterSequence } = await follow();
+  await add({ action: "auth.login" }, { action: "auth.refresh" });
+  const { entries } = await follow({ afterSequence, withoutActions: ["auth.refresh"] });
+  expect(entries.map(({ action }) => action)).toEqual(["auth.login"]);
+  const withoutActions = Array.from({ length: 101 }, () => "a");
+  await expect(follow({ withoutActions })).rejects.toMatchObject({ code: "validation_failed" });
 });
 
 test("an entry that is committed after later ones is not passed over", async () => {

@@ -53,9 +53,10 @@ export function createAuditQueryRpc(deps: Deps): Implementation<AuditQueryServic
     async searchEntries(request, context) {
       const outcome = fromWireOutcome(request.outcome);
       const { actorUserId: actor, action, resource, requestId: call, from, to, limit } = request;
+      const without = request.withoutActions.join(" ");
       await deps.recordReading(context, {
         action: "audit.searched",
-        filter: filterText({ actor, action, resource, request: call, outcome, from, to, limit }),
+        filter: filterText({ actor, action, resource, request: call, outcome, without, from, to, limit }),
       });
       const page = await deps.searchEntries({ ...request, outcome });
       return { entries: page.entries.map(toWireEntry), nextCursor: page.nextCursor };
@@ -66,7 +67,7 @@ export function createAuditQueryRpc(deps: Deps): Implementation<AuditQueryServic
       const { person } = context;
       // Without a place nothing is read.
       if (person !== undefined && after !== undefined) {
-        const filter = { actor, action, resource, outcome };
+        const filter = { actor, action, resource, outcome, without: request.withoutActions.join(" ") };
         await recordFollowing({ person, ...filter }, after, () =>
           deps.recordReading(context, {
             action: "audit.followed",

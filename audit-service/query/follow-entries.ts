@@ -1,17 +1,18 @@
 import { MAX_LENGTH } from "#audit-client/stream/audit-entry.ts";
 import type { Sql } from "#kit/database/postgres.ts";
-import { invalidField } from "#kit/values/errors.ts";
+import { DomainError, invalidField } from "#kit/values/errors.ts";
 import { cleanText } from "../entries/clean-entry.ts";
 import type { LogEntry } from "../entries/entry.ts";
 import { selectProvenEntries } from "../entries/entry-store.ts";
 import { selectSize } from "../log/tree-store.ts";
-import type { EntrySearch } from "./search-entries.ts";
+import { type EntrySearch, withoutProblems } from "./search-entries.ts";
 
 /** Entries read, of which those that match are returned. */
 const MAX_READ = 500;
 const MAX_RETURNED = 100;
 
-export interface Following extends Pick<EntrySearch, "actorUserId" | "action" | "resource" | "outcome"> {
+export interface Following
+  extends Pick<EntrySearch, "actorUserId" | "action" | "resource" | "outcome" | "withoutActions"> {
   /** Undefined: from now on. */
   afterSequence: number | undefined;
 }
@@ -27,9 +28,11 @@ export interface Followed {
 
 /**
  * Loses no entry: numbers have no gaps and become visible in their order, also those of entries that are stored late.
- * @throws {DomainError} `validation_failed` for a place beyond the log.
+ * @throws {DomainError} `validation_failed` for a place beyond the log, or too many actions.
  */
 export async function followEntries(sql: Sql, following: Following): Promise<Followed> {
+  const fields = withoutProblems(following.withoutActions);
+  if (fields.length > 0) throw new DomainError("validation_failed", undefined, { fields });
   const size = await selectSize(sql);
   const { afterSequence: after = size } = following;
   if (after > size) throw invalidField("after", "out_of_range", "is beyond the end of the log");
@@ -42,11 +45,19 @@ export async function followEntries(sql: Sql, following: Following): Promise<Fol
   return { entries, nextAfter: end?.sequence ?? last, size };
 }
 
-function matcherOf({ actorUserId, action, resource, outcome }: Following): (entry: LogEntry) => boolean {
+function matcherOf({
+  actorUserId,
+  action,
+  resource,
+  outcome,
+  withoutActions,
+}: Following): (entry: LogEntry) => boolean {
   // Stored values were cleaned in the same way.
   const is = (wanted: string, maxLength: number, stored: string) =>
     wanted === "" || cleanText(wanted, maxLength) === stored;
+  const without = new Set(withoutActions.map((name) => cleanText(name, MAX_LENGTH.action)));
   return (entry) =>
+    !without.has(entry.action) &&
     is(actorUserId, MAX_LENGTH.userId, entry.actor.userId) &&
     is(action, MAX_LENGTH.action, entry.action) &&
     is(resource, MAX_LENGTH.resource, entry.resource) &&

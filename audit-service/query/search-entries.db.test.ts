@@ -37,6 +37,7 @@ test.each<[string, Partial<EntrySearch>, string[]]>([
   ["a resource", { resource: "2" }, ["2"]],
   ["a request", { requestId: "request-2" }, ["2"]],
   ["an outcome", { outcome: "failure" }, ["1"]],
+  ["all but some actions", { withoutActions: ["auth.login", "not.there"] }, ["4", "2", "1"]],
   ["a beginning, inclusive", { from: minute(3) }, ["4", "3"]],
   ["an end, exclusive", { to: minute(2) }, ["1", "0"]],
   ["all together", { actorUserId: ALICE, action: "payments.create", from: minute(1), to: minute(4) }, ["1"]],
@@ -75,10 +76,23 @@ test("a full last page has no next one", async () => {
 });
 
 test("every invalid field is named", async () => {
-  const wrong = { limit: 101, from: new Date(Number.NaN), to: new Date(8.64e15), cursor: "me" };
+  const withoutActions = Array.from({ length: 101 }, () => "a");
+  const wrong = {
+    limit: 101,
+    from: new Date(Number.NaN),
+    to: new Date(8.64e15),
+    cursor: "me",
+    withoutActions,
+  };
   await expect(resourcesOf(wrong)).rejects.toMatchObject({
     code: "validation_failed",
-    fields: [{ field: "limit" }, { field: "from" }, { field: "to" }, { field: "cursor" }],
+    fields: [
+      { field: "limit" },
+      { field: "from" },
+      { field: "to" },
+      { field: "cursor" },
+      { field: "withoutActions" },
+    ],
   });
   await expect(resourcesOf({ limit: 0 })).rejects.toMatchObject({ code: "validation_failed" });
 });
@@ -95,6 +109,7 @@ async function resourcesOf(search: Partial<EntrySearch>) {
       resource: "",
       requestId: "",
       outcome: undefined,
+      withoutActions: [],
       from: undefined,
       to: undefined,
       cursor: "",

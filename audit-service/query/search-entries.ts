@@ -6,6 +6,7 @@ import type { EntryFilter, StoredEntry } from "../entries/entry-store.ts";
 import { decodeCursor, encodeCursor } from "../entries/search-cursor.ts";
 
 const MAX_LIMIT = 100;
+const MAX_WITHOUT = 100;
 const MAX_TIME_MS = Date.UTC(10_000, 0, 1) - 1;
 
 /** Empty text matches everything. */
@@ -15,6 +16,8 @@ export interface EntrySearch {
   resource: string;
   requestId: string;
   outcome: "success" | "failure" | "unknown" | undefined;
+  /** Actions of which nothing is wanted; at most 100. */
+  withoutActions: readonly string[];
   /** Inclusive, by the producer's clock. */
   from: Date | undefined;
   /** Exclusive. */
@@ -66,6 +69,7 @@ function filterOf({ cursorKey }: Deps, search: EntrySearch): EntryFilter {
   check("from", from === undefined || isTime(from), "out_of_range", "must be between 1970 and 9999");
   check("to", to === undefined || isTime(to), "out_of_range", "must be between 1970 and 9999");
   check("cursor", search.cursor === "" || after !== undefined, "invalid_format", "is invalid");
+  fields.push(...withoutProblems(search.withoutActions));
   if (fields.length > 0) throw new DomainError("validation_failed", undefined, { fields });
   return {
     actorUserId: recorded(search.actorUserId, MAX_LENGTH.userId),
@@ -73,10 +77,16 @@ function filterOf({ cursorKey }: Deps, search: EntrySearch): EntryFilter {
     resource: recorded(search.resource, MAX_LENGTH.resource),
     requestId: recorded(search.requestId, MAX_LENGTH.requestId),
     outcome: search.outcome,
+    withoutActions: search.withoutActions.map((action) => cleanText(action, MAX_LENGTH.action)),
     from,
     to,
     after,
   };
+}
+
+export function withoutProblems({ length }: EntrySearch["withoutActions"]): FieldProblem[] {
+  if (length <= MAX_WITHOUT) return [];
+  return [{ field: "withoutActions", code: "out_of_range", message: `must be at most ${MAX_WITHOUT}` }];
 }
 
 /** Stored values were cleaned in the same way. */

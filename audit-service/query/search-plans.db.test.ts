@@ -39,6 +39,7 @@ test.each<[string, EntryFilter]>([
   ["an actor who is not there", { actorUserId: "nobody" }],
   ["a common action", { action: "always-ok" }],
   ["a rare action", { action: "rare" }],
+  ["all but a common action", { withoutActions: ["always-ok", "not-there"] }],
   ["a resource", { resource: "resource-77" }],
   ["a common outcome", { outcome: "success" }],
   ["a rare outcome", { outcome: "unknown" }],

@@ -94,7 +94,10 @@ test("following begins at the end of the log, and forwards its filters", async (
   const query = `?actor=${USER_ID}&action=auth.login&resource=r&outcome=failure`;
   const { data } = (await tail(built, query)).json();
   expect(data).toEqual({ entries: [], nextAfter: 42, size: 42 });
-  const filter = { actorUserId: USER_ID, action: "auth.login", resource: "r", outcome: Outcome.FAILURE };
+  const filter = {
+    ...{ actorUserId: USER_ID, action: "auth.login", resource: "r", outcome: Outcome.FAILURE },
+    withoutActions: [],
+  };
   expect(built.followEntries.mock.lastCall?.[0]).toEqual({ ...filter, afterSequence: undefined });
   await tail(built, `${query}&after=0`);
   expect(built.followEntries.mock.lastCall?.[0]).toEqual({ ...filter, afterSequence: 0 });

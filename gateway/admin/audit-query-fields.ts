@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { READING_ACTIONS } from "#audit-client/stream/record-reading.ts";
 import { Outcome } from "#proto/gatehouse/audit/v1/entry.ts";
 import { textField } from "../routing/fields.ts";
 import { OUTCOMES, outcomeField } from "./audit-entry-answer.ts";
@@ -24,11 +25,20 @@ const actor = z.union([
     ),
 ]);
 
+/** What only reads, or repeats a check: in a busy log there is little else. */
+const ROUTINE_ACTIONS: readonly string[] = [...READING_ACTIONS, "auth.refresh", "token.introspect"];
+
 export const auditFilterFields = {
   actor: actor.optional(),
   action: text.optional(),
   resource: text.optional(),
   outcome: outcomeField.optional(),
+  hide: z
+    .enum(["routine"])
+    .optional()
+    .meta({
+      description: `\`routine\` leaves out ${ROUTINE_ACTIONS.map((name) => `\`${name}\``).join(", ")}.`,
+    }),
 };
 
 interface AuditFilter {
@@ -36,14 +46,17 @@ interface AuditFilter {
   action?: string | undefined;
   resource?: string | undefined;
   outcome?: z.output<typeof outcomeField> | undefined;
+  hide?: "routine" | undefined;
 }
 
 /** As audit-service reads it. */
-export function toEntryFilter({ actor: actorUserId = "", action = "", resource = "", outcome }: AuditFilter) {
+export function toEntryFilter(filter: AuditFilter) {
+  const { actor: actorUserId = "", action = "", resource = "", outcome, hide } = filter;
   return {
     actorUserId,
     action,
     resource,
+    withoutActions: hide === undefined ? [] : [...ROUTINE_ACTIONS],
     outcome: outcome === undefined ? Outcome.UNSPECIFIED : OUTCOMES[outcome],
   };
 }

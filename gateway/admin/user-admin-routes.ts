@@ -236,7 +236,7 @@ export function registerUserAdminRoutes(
 function readingOf({ query = "", cursor: _position, ...filter }: z.output<typeof UserQuery>) {
   const { address, ...typed } = lookedFor(query);
   return {
-    action: "user.listed",
+    action: "user.listed" as const,
     filter: filterText({ ...filter, ...typed }),
     ...(address !== undefined && { address }),
   };

@@ -73,6 +73,7 @@ function filterOf(values: ReadonlyMap<string, string>): Omit<SearchEntriesReques
     resource: values.get("resource") ?? "",
     requestId: values.get("request-id") ?? "",
     outcome: outcomeNamed(values.get("outcome")),
+    withoutActions: [],
     from: timeOf(values, "from"),
     to: timeOf(values, "to"),
   };

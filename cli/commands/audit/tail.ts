@@ -34,6 +34,7 @@ export const tail: Command = {
       action: values.get("action") ?? "",
       resource: values.get("resource") ?? "",
       outcome: outcomeNamed(values.get("outcome")),
+      withoutActions: [],
     };
     const stopped = new AbortController();
     const stop = () => stopped.abort();

@@ -465,6 +465,7 @@ export interface Api {
       action?: string;
       resource?: string;
       outcome?: "success" | "failure" | "unknown";
+      hide?: "routine";
       requestId?: string;
       from?: string;
       to?: string;
@@ -601,6 +602,7 @@ export interface Api {
       action?: string;
       resource?: string;
       outcome?: "success" | "failure" | "unknown";
+      hide?: "routine";
       after?: number;
     };
     answer: {
@@ -621,6 +623,7 @@ export interface Api {
       action?: string;
       resource?: string;
       outcome?: "success" | "failure" | "unknown";
+      hide?: "routine";
       requestId?: string;
       from?: string;
       to?: string;

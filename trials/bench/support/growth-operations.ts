@@ -227,7 +227,7 @@ async function auditOperations(
   const daysAgo = (days: number) => new Date(Date.now() - days * 86_400_000);
   const none = {
     ...{ actorUserId: "", action: "", resource: "", requestId: "", cursor: "", limit: 50 },
-    ...{ outcome: undefined, from: undefined, to: undefined },
+    ...{ outcome: undefined, withoutActions: [], from: undefined, to: undefined },
   };
   const search = (make: (number: number) => Partial<EntrySearch>) =>
     each(size, (number) => searchEntries(deps, { ...none, ...make(number) }));

@@ -7,6 +7,8 @@ type TextFilter = (typeof TEXTS)[number];
 /** In the address of the page, so never an e-mail address. Times are RFC 3339. */
 export type AuditSearch = { [name in TextFilter]?: string } & {
   outcome?: (typeof OUTCOMES)[number];
+  /** Readings and refreshes too. */
+  reads?: true;
   /** Following the log in place of searching it. */
   live?: true;
 };
@@ -23,6 +25,7 @@ export function readSearch(given: Record<string, unknown>): AuditSearch {
   return {
     ...Object.fromEntries(texts),
     ...(outcome !== undefined && { outcome }),
+    ...(given.reads === true && { reads: true }),
     ...(given.live === true && { live: true }),
   };
 }
@@ -40,9 +43,10 @@ export function problemOf(name: TextFilter, value: string) {
   return value.length > 200 ? "form.invalid" : undefined;
 }
 
-/** Sent to the API. @param more beside the filters. */
-export function filtersOf({ live: _page, ...filters }: AuditSearch) {
-  return filters;
+/** Sent to the API. Who names an action or a request wants all of it. */
+export function filtersOf({ live: _page, reads, ...filters }: AuditSearch) {
+  const isNamed = filters.action !== undefined || filters.requestId !== undefined;
+  return { ...filters, ...(reads !== true && !isNamed && { hide: "routine" as const }) };
 }
 
 /** Following shows entries as they come: neither times nor a call that is over choose among them. */

@@ -10,7 +10,13 @@ import { When } from "../when.tsx";
 import { EntryFacts } from "./entry-facts.tsx";
 import { Actor, Outcome, shortId, Verbatim } from "./entry-text.tsx";
 
-/** Entries as the server lists them. Who may read the whole log opens one to have it proven. */
+/** A call is one row: its outcome, or its intent while it has none. */
+function callsOf(entries: readonly AuditEntry[]): AuditEntry[] {
+  const ended = new Set(entries.filter(({ kind }) => kind === "outcome").map(({ callId }) => callId));
+  return entries.filter(({ kind, callId }) => kind !== "intent" || !ended.has(callId));
+}
+
+/** Entries as the server lists them, but that each call is one row. Who may read the whole log opens one to have it proven. */
 export function EntryRows({
   entries,
   caption,
@@ -27,7 +33,7 @@ export function EntryRows({
     <>
       <Table
         name={caption}
-        rows={entries}
+        rows={callsOf(entries)}
         keyOf={({ id }) => id}
         empty={empty}
         columns={[

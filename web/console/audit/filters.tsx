@@ -26,7 +26,10 @@ export function Filters({
   const form = useRef<HTMLFormElement>(null);
   const [problems, setProblems] = useState<Record<string, () => string>>({});
   const [cleared, setCleared] = useState(0);
-  const { live } = search;
+  const [isOpen, setOpen] = useState(false);
+  const formId = useId();
+  const { live, ...others } = search;
+  const chosen = Object.keys(others).length;
   const withIds = useIdsOfAddresses();
   /** Searches what was entered, with other times in place of the entered ones if there are any. */
   const {
@@ -46,7 +49,11 @@ export function Filters({
     const [first] = found;
     if (first !== undefined) return inputOf(form.current, first[0])?.focus();
     for (const name of times === undefined ? [] : TIMES) delete entered[name];
-    onSearch({ ...readSearch(entered), ...times, ...(live && { live }) });
+    onSearch({
+      ...readSearch({ ...entered, reads: entered.reads === "on" }),
+      ...times,
+      ...(live && { live }),
+    });
   });
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
@@ -63,11 +70,23 @@ export function Filters({
   return (
     <FieldProblems value={{ problems, forget }}>
       <search>
+        <div className="fold">
+          <Button
+            kind="quiet"
+            size="slim"
+            aria-expanded={isOpen}
+            aria-controls={formId}
+            onClick={() => setOpen(!isOpen)}
+          >
+            {t("audit.filters") + (chosen > 0 ? ` (${chosen})` : "")}
+          </Button>
+        </div>
         {/* A change of the address, as by the button back, fills it again. */}
         <form
           key={`${cleared} ${JSON.stringify(search)}`}
           ref={form}
-          className="filters"
+          id={formId}
+          className={isOpen ? "filters" : "filters folded"}
           noValidate
           onSubmit={submit}
         >
@@ -109,6 +128,10 @@ export function Filters({
               />
             </>
           )}
+          <label className="check">
+            <input type="checkbox" name="reads" defaultChecked={search.reads} />
+            {t("audit.reads")}
+          </label>
           <div className="buttons">
             <Button type="submit" size="slim" isPending={isRunning}>
               {t("audit.search")}

@@ -46,6 +46,8 @@ export const auditDe: SameTexts<typeof auditEn> = {
     nobody: "unbekannt",
     from: "Von",
     to: "Bis",
+    filters: "Filter",
+    reads: "Auch was nur liest, und Erneuerungen von Sitzungen",
     search: "Suchen",
     clear: "Leeren",
     lastHour: "Letzte Stunde",

@@ -44,6 +44,8 @@ export const auditEn = {
     nobody: "not known",
     from: "From",
     to: "Until",
+    filters: "Filters",
+    reads: "Also what only reads, and refreshes of sessions",
     search: "Search",
     clear: "Clear",
     lastHour: "Last hour",

@@ -69,6 +69,8 @@ export interface SearchEntriesRequest {
   limit: number;
   /** Exact request id. */
   requestId: string;
+  /** None of these actions; at most 100. */
+  withoutActions: string[];
 }
 
 /** A page. */
@@ -93,6 +95,8 @@ export interface FollowEntriesRequest {
   resource: string;
   /** Outcomes of this kind only. */
   outcome: Outcome;
+  /** None of these actions; at most 100. */
+  withoutActions: string[];
 }
 
 /** What came. */
@@ -305,6 +309,7 @@ function createBaseSearchEntriesRequest(): SearchEntriesRequest {
     cursor: "",
     limit: 0,
     requestId: "",
+    withoutActions: [],
   };
 }
 
@@ -336,6 +341,9 @@ export const SearchEntriesRequest: MessageFns<SearchEntriesRequest> = {
     }
     if (message.requestId !== "") {
       writer.uint32(74).string(message.requestId);
+    }
+    for (const v of message.withoutActions) {
+      writer.uint32(82).string(v!);
     }
     return writer;
   },
@@ -425,6 +433,14 @@ export const SearchEntriesRequest: MessageFns<SearchEntriesRequest> = {
             message.requestId = reader.string();
             continue;
           }
+          case 10: {
+            if (tag !== 82) {
+              break;
+            }
+
+            message.withoutActions.push(reader.string());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -496,7 +512,7 @@ export const SearchEntriesResponse: MessageFns<SearchEntriesResponse> = {
 };
 
 function createBaseFollowEntriesRequest(): FollowEntriesRequest {
-  return { afterSequence: undefined, actorUserId: "", action: "", resource: "", outcome: 0 };
+  return { afterSequence: undefined, actorUserId: "", action: "", resource: "", outcome: 0, withoutActions: [] };
 }
 
 export const FollowEntriesRequest: MessageFns<FollowEntriesRequest> = {
@@ -515,6 +531,9 @@ export const FollowEntriesRequest: MessageFns<FollowEntriesRequest> = {
     }
     if (message.outcome !== 0) {
       writer.uint32(40).int32(message.outcome);
+    }
+    for (const v of message.withoutActions) {
+      writer.uint32(50).string(v!);
     }
     return writer;
   },
@@ -570,6 +589,14 @@ export const FollowEntriesRequest: MessageFns<FollowEntriesRequest> = {
             }
 
             message.outcome = reader.int32() as any;
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.withoutActions.push(reader.string());
             continue;
           }
         }
