@@ -26,7 +26,12 @@ const actor = z.union([
 ]);
 
 /** What only reads, or repeats a check: in a busy log there is little else. */
-const ROUTINE_ACTIONS: readonly string[] = [...READING_ACTIONS, "auth.refresh", "token.introspect"];
+const ROUTINE_ACTIONS: readonly string[] = [
+  // An export leaves the system.
+  ...READING_ACTIONS.filter((action) => action !== "audit.exported"),
+  "auth.refresh",
+  "token.introspect",
+];
 
 export const auditFilterFields = {
   actor: actor.optional(),
