@@ -299,9 +299,11 @@ afterAll(async () => {
   await gateway.app.close();
 });
 
-test("no route is spared its entries but the challenge of a login with a passkey", () => {
-  const name = "/auth/passkeys/login/options";
-  expect(notAudited.sort()).toEqual([`POST ${name}`, `POST /v1${name}`]);
+test("no route is spared its entries but what the views of a page ask: a challenge for a passkey, whether a link is good", () => {
+  const names = ["/auth/links", "/auth/passkeys/login/options"];
+  expect(notAudited.sort()).toEqual(
+    ["", "/v1"].flatMap((prefix) => names.map((name) => `POST ${prefix}${name}`)),
+  );
 });
 
 test("every route that changes something is tried here, with and without a version", () => {

@@ -200,6 +200,11 @@ export const accountDe: SameTexts<typeof accountEn> = {
   mailLinks: {
     incomplete: "Dieser Link ist nicht vollständig",
     incompleteLead: "Öffnen Sie ihn noch einmal aus der Mail, oder kopieren Sie ihn ganz.",
+    over: "Dieser Link gilt nicht mehr",
+    overLead: "Er wurde schon benutzt, ist zu alt, oder es wurde ein neuerer verschickt.",
+    sendAgain: "Neuen Link schicken",
+    sentAgain:
+      "Wenn es zu {{email}} ein Konto gibt und die Adresse noch nicht bestätigt ist, ist ein neuer Link unterwegs.",
     disownQuestion: "Jemand anderes hat ein Konto mit Ihrer Adresse angelegt?",
     sparePassword: "Nur nötig, wenn der Link zu einem anderen Konto gehört als dem, das hier angemeldet ist.",
     ownPassword:

@@ -196,6 +196,10 @@ export const accountEn = {
   mailLinks: {
     incomplete: "This link is not complete",
     incompleteLead: "Open it from the mail once more, or copy all of it.",
+    over: "This link no longer works",
+    overLead: "It was used already, is too old, or a newer one was sent.",
+    sendAgain: "Send me a new link",
+    sentAgain: "If {{email}} has an account and is not confirmed yet, a new link is on its way.",
     disownQuestion: "Somebody else made an account with your address?",
     sparePassword: "Needed only if the link belongs to another account than the one that is logged in here.",
     ownPassword: "That of your account. If it has none, log in first and open the link again.",
