@@ -22,7 +22,7 @@ const UNREACHABLE = "The server cannot be reached. Check your connection and try
 const LISTS = [
   { room: "Security", call: "/auth/passkeys", empty: "You have no passkey." },
   { room: "Approvals", call: "/auth/me/approvals", empty: "Nothing waits for your approval." },
-  { room: "Sessions", call: "/auth/sessions", empty: "You trust no device." },
+  { room: "Sessions", call: "/auth/sessions", empty: "this one" },
   { room: "Other logins", call: "/auth/me/identities", empty: "Not linked" },
 ];
 

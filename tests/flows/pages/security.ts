@@ -398,12 +398,20 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
     await room(page, "Sessions");
     await page.getByText(/^Until /).waitFor();
     await expectSound(page, "a trusted device");
+    const speak = (language: string) => page.getByRole("combobox").first().selectOption(language);
+    await speak("de");
+    await press(page, /^Abmelden: /);
+    await page.getByText("Die Sitzung ist beendet.").waitFor();
+    // It was the person's own.
+    expect(await page.getByText("kennt vielleicht jemand Ihr Passwort").count()).toBe(0);
+    expect((await api.get("/auth/me", { token: person.accessToken })).status).toBe(401);
+    await speak("en");
     await press(page, /^Remove Chrome/);
     // The trusted device alone is no second factor.
     const proof = page.getByRole("dialog", { name: "Is it you?" });
     await proof.getByLabel("Code", { exact: true }).fill(fourth);
     await proof.getByRole("button", { name: "Continue" }).click();
-    await page.getByText("You trust no device.").waitFor();
+    await page.getByText("Trusted devices").waitFor({ state: "detached" });
 
     await room(page, "Security");
     await press(page, "New recovery codes");
