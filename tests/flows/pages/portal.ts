@@ -10,6 +10,7 @@ import {
   portalOrigin,
 } from "../../support/browser/portal.ts";
 import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { mailAbout } from "../../support/people/mailbox.ts";
 import { oneSystem } from "../../support/system/one-system.ts";
 import type { System } from "../../support/system/system.ts";
 
@@ -128,6 +129,24 @@ describe.skipIf(CHROMIUM === undefined)("pages and their states", () => {
     await page.locator("button[type=submit]").click();
     await heading(page, "Sehen Sie in Ihr Postfach").waitFor();
     await expectSound(page, "registered");
+    // Back to the form, as it was left.
+    await page.getByRole("button", { name: "Falsche Adresse?" }).click();
+    await heading(page, "Konto anlegen").waitFor();
+    expect(await page.getByLabel("Vorname").inputValue()).toBe("Ada");
+    expect(await page.getByLabel("Passwort", { exact: true }).inputValue()).toBe("Correct-Horse-42");
+    const right = `right-${person.email}`;
+    await page.getByLabel("E-Mail-Adresse").fill(right);
+    await page.locator("button[type=submit]").click();
+    await page.getByText(right).waitFor();
+    await page.getByRole("button", { name: "Link noch einmal schicken" }).click();
+    await page.getByText(`Eine Mail an ${right} ist unterwegs.`).waitFor();
+    await expectSound(page, "registered, and asked for another mail");
+    await speak("en");
+    await page.getByRole("button", { name: "Send the link again" }).click();
+    await page.getByText(`A mail is on its way to ${right}.`).waitFor();
+    await mailAbout(system, right, "Confirm your e-mail address", 3);
+    await page.getByRole("button", { name: "Wrong address?" }).click();
+    await heading(page, "Create an account").waitFor();
     await closeVisit(visit);
   });
 

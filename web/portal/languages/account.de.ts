@@ -12,6 +12,7 @@ export const accountDe: SameTexts<typeof accountEn> = {
     known: "Sie haben schon ein Konto?",
     done: "Sehen Sie in Ihr Postfach",
     doneLead: "Wir haben einen Link an {{email}} geschickt. Er beweist, dass die Adresse Ihnen gehört.",
+    wrong: "Falsche Adresse?",
     doneHint:
       "Sie können sich jetzt anmelden. Für Passkeys und einen zweiten Faktor muss die Adresse bestätigt sein.",
   },

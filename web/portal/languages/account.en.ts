@@ -10,6 +10,7 @@ export const accountEn = {
     known: "You have one already?",
     done: "Look into your mail",
     doneLead: "We have sent a link to {{email}}. It proves that the address is yours.",
+    wrong: "Wrong address?",
     doneHint: "You can log in now. Passkeys and a second factor need a confirmed address.",
   },
   forgot: {
