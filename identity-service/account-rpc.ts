@@ -11,12 +11,14 @@ import type { AccountsDeps } from "./accounts/register.ts";
 import { resetPassword } from "./accounts/reset-password.ts";
 import { undoAccessChange, undoEmailChange } from "./accounts/undo-change.ts";
 import { disownAccount, verifyEmail } from "./accounts/verify-email.ts";
+import { checkLink } from "./mail/use-link.ts";
 import { decodeOwner } from "./passwords/prove-owner.ts";
 import { type EndedSessions, endOwnSessions } from "./sessions/end-sessions.ts";
 import type { Account } from "./users/account.ts";
 import type { LoginRules } from "./users/can-log-in.ts";
 
 export const ACCOUNT_CALLERS = {
+  checkLink: ["gateway"],
   verifyEmail: ["gateway"],
   disownAccount: ["gateway"],
   resendVerification: ["gateway"],
@@ -37,6 +39,7 @@ export function createAccountRpc(
   encodeUser: (account: Account) => ProtoUser | Promise<ProtoUser>,
 ): Pick<Implementation<IdentityServiceServer>, keyof typeof ACCOUNT_CALLERS> {
   return {
+    checkLink: (request) => checkLink(deps, request),
     verifyEmail: async (request, context) => ({
       user: await encodeUser(await verifyEmail(deps, request, context)),
     }),

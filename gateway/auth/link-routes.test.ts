@@ -58,6 +58,28 @@ test.each(PAGES)("opening %s shows a form and uses nothing up, as often as a sca
   expect(entries).toEqual([]);
 });
 
+test("a check names the address that a link confirms, and asks for nothing but what its purpose is", async () => {
+  const asked: unknown[] = [];
+  const { app, entries } = withAccounts({
+    checkLink: async (request) => {
+      asked.push(request);
+      return { email: request.purpose === "verify_email" ? ada.email : "" };
+    },
+  });
+  const check = async (link: string) => {
+    const response = await send(app, { method: "POST", url: "/auth/links", body: { link, token: TOKEN } });
+    return [response.statusCode, response.json().data];
+  };
+  expect(await check("verify-email")).toEqual([200, { email: ada.email }]);
+  expect(await check("reset-password")).toEqual([200, {}]);
+  expect((await check("disown-account"))[0]).toBe(400);
+  expect(asked).toEqual([
+    { purpose: "verify_email", token: TOKEN },
+    { purpose: "reset_password", token: TOKEN },
+  ]);
+  expect(entries).toEqual([]);
+});
+
 test("a page has one style, whose hash its policy names, and no script", async () => {
   const { app } = withAccounts();
   const { body, headers } = await send(app, { url: `/auth/reset-password?token=${TOKEN}` });

@@ -17,7 +17,7 @@ import { addFormParser, isForm } from "../edge/request/request-body.ts";
 import type { FailurePage, GatewayApp } from "../edge/request/request-state.ts";
 import { type Route, routeIn } from "../edge/request/route.ts";
 import { optional, textField, textLike } from "../routing/fields.ts";
-import { answer, FORM_TYPE, HTML_TYPE, JSON_TYPE } from "../routing/route-docs.ts";
+import { answer, answersWith, FORM_TYPE, HTML_TYPE, JSON_TYPE } from "../routing/route-docs.ts";
 import { accountAnswer, toUser } from "./answer-fields.ts";
 import { linkTokenField, newPasswordCodes, newPasswordField } from "./body-fields.ts";
 import type { AuthDeps } from "./login-answer.ts";
@@ -50,6 +50,20 @@ const ResetBody = z
       }),
   })
   .meta({ id: "PasswordReset" });
+const CheckBody = z
+  .strictObject({
+    link: z
+      .enum([
+        "verify-email",
+        "reset-password",
+        "confirm-email-change",
+        "undo-email-change",
+        "undo-access-change",
+      ])
+      .meta({ description: "The last part of its address." }),
+    token: linkTokenField,
+  })
+  .meta({ id: "LinkCheck" });
 const REFUSED_TOKENS: ReadonlySet<ErrorCode> = new Set(["token_missing", "token_invalid", "token_expired"]);
 /** Mail programs add parameters to links. */
 const LinkQuery = z.object({ token: linkTokenField });
@@ -103,6 +117,7 @@ export function registerLinkRoutes(app: GatewayApp, deps: AuthDeps & LinkPagesDe
     addFormParser(scope);
 
     const addLink = createAddLink(scope, deps);
+    addCheck(scope, deps);
 
     addLink("verifyEmail", "verify-email", {
       pageSummary: "Page: prove an address",
@@ -195,6 +210,30 @@ export function registerLinkRoutes(app: GatewayApp, deps: AuthDeps & LinkPagesDe
         return refuse(ended, "Every session has ended, and the password is gone.");
       },
     });
+  });
+}
+
+/** For pages. Whoever has a token of 256 bits may use it, so the answer is news for nobody else. */
+function addCheck(app: GatewayApp, { identity }: Pick<AuthDeps, "identity">): void {
+  routeIn(app, "Accounts")("checkLink", "POST", "/auth/links", {
+    summary: "Whether a mailed link can still be used",
+    description: "Uses nothing up.",
+    // Each view of a link's page asks. Only its use is in the audit log (docs/decisions/registration-and-mail.md).
+    policy: { auth: "public", limitClass: "link", isAudited: false },
+    schema: { body: CheckBody },
+    answers: answersWith(
+      "It can. `email`: the address that it confirms.",
+      z.strictObject({ email: optional(textLike("ada@example.com")) }),
+    ),
+    codes: ["verification_token_invalid", "reset_token_invalid"],
+    handler: async (request) => {
+      const { link, token } = request.body;
+      const { email } = await identity.checkLink(
+        { token, purpose: link.replaceAll("-", "_") },
+        request.state.call,
+      );
+      return success({ ...(email !== "" && { email }) }, "The link can be used.");
+    },
   });
 }
 

@@ -38,6 +38,7 @@ interface BackendAddresses {
 const idempotentIn = {
   identity: [
     IdentityServiceService.getUser,
+    IdentityServiceService.checkLink,
     IdentityServiceService.listProviders,
     IdentityServiceService.listPasskeys,
     IdentityServiceService.listTrustedDevices,

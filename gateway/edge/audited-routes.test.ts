@@ -299,8 +299,8 @@ afterAll(async () => {
   await gateway.app.close();
 });
 
-test("no route is spared its entries but the challenge of a login with a passkey, and a reading that has its own", () => {
-  const names = ["/admin/user-search", "/auth/passkeys/login/options"];
+test("no route is spared its entries but a reading that has its own, and what pages ask as they open: a challenge, whether a link is good", () => {
+  const names = ["/admin/user-search", "/auth/links", "/auth/passkeys/login/options"];
   expect(notAudited.sort()).toEqual(names.flatMap((name) => [`POST ${name}`, `POST /v1${name}`]).sort());
 });
 

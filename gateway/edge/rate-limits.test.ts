@@ -744,7 +744,7 @@ const CLASS_OF: Record<string, LimitClass> = {};
 for (const [limitClass, routes] of Object.entries({
   login:
     "/auth/login /auth/login/change-password /auth/register /auth/mfa/verify /auth/forgot-password /auth/resend-verification /auth/passkeys/login /auth/passkeys/login/options",
-  link: "/auth/verify-email /auth/disown-account /auth/reset-password /auth/confirm-email-change /auth/undo-email-change /auth/undo-access-change",
+  link: "/auth/verify-email /auth/disown-account /auth/reset-password /auth/confirm-email-change /auth/undo-email-change /auth/undo-access-change /auth/links",
   provider: "/auth/providers /auth/:provider /auth/:provider/callback /auth/oauth/exchange",
   refresh: "/auth/refresh",
   logout: "/auth/logout",

@@ -176,6 +176,7 @@ function accountAnswers(give: Give) {
       hasPassword: true,
       credentialsProven: true,
     }),
+    checkLink: give({ email: ada.email }, { email: "" }),
     verifyEmail: give(user),
     disownAccount: give(ended),
     resendVerification: give({}),

@@ -4,13 +4,14 @@ import { newCallContext } from "#kit/rpc/call-context.ts";
 import type { DomainError } from "#kit/values/errors.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import type { MailName } from "../mail/mail.ts";
+import { checkLink } from "../mail/use-link.ts";
 import { beginTotpEnrollment } from "../mfa/begin-totp-enrollment.ts";
 import { confirmTotpEnrollment } from "../mfa/confirm-totp-enrollment.ts";
 import { ANNA, sessionAt, soon, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
 import { tokensIn } from "../testing/test-mails.ts";
 import { changeEmail } from "./change-email.ts";
 import { confirmEmailChange } from "./confirm-email-change.ts";
-import { resendVerification } from "./mail-a-link.ts";
+import { forgotPassword, resendVerification } from "./mail-a-link.ts";
 import { register } from "./register.ts";
 import { undoEmailChange } from "./undo-change.ts";
 import { disownAccount, verifyEmail } from "./verify-email.ts";
@@ -56,6 +57,38 @@ async function wantAddress(newEmail: string): Promise<string> {
 }
 const confirm = (token: string, proof: Partial<typeof nothing> = { sessionUserId: userId }) =>
   confirmEmailChange(deps, { token, ...nothing, ...proof }, context());
+
+describe("a check of a link", () => {
+  const check = (purpose: string, token: string) => codeOf(checkLink(deps, { purpose, token }));
+
+  test("names the address that it confirms, as often as it is asked, and ends with its use", async () => {
+    const token = await last("verify-email");
+    for (let view = 0; view < 3; view += 1)
+      expect(await checkLink(deps, { purpose: "verify_email", token })).toEqual({ email: ANNA.email });
+    await verify();
+    expect(await check("verify_email", token)).toBe("verification_token_invalid");
+  });
+
+  test("of a new address names that one", async () => {
+    await verify({ password: ANNA.password });
+    const token = await wantAddress("anna.new@example.com");
+    const open = await checkLink(deps, { purpose: "confirm_email_change", token });
+    expect(open).toEqual({ email: "anna.new@example.com" });
+  });
+
+  test("a reset link names no address; another purpose, another token or a disabled account has no link", async () => {
+    await forgotPassword(deps, { email: ANNA.email });
+    await deps.afterAnswer.drained();
+    const token = await last("reset-password");
+    expect(await checkLink(deps, { purpose: "reset_password", token })).toEqual({ email: "" });
+    expect(await check("verify_email", token)).toBe("verification_token_invalid");
+    expect(await check("reset_password", "x".repeat(43))).toBe("reset_token_invalid");
+    expect(await check("reset_password", "x")).toBe("reset_token_invalid");
+    expect(await check("all", token)).toBe("validation_failed");
+    await database.ownerSql`update users set status = 'disabled'`;
+    expect(await check("reset_password", token)).toBe("reset_token_invalid");
+  });
+});
 
 describe("a verification", () => {
   test.each([

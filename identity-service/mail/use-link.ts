@@ -1,9 +1,9 @@
 import { type Sql, type TransactionSql, transaction } from "#kit/database/postgres.ts";
 import { DomainError, type ErrorCode } from "#kit/values/errors.ts";
 import type { Account, Locked } from "../users/account.ts";
-import { lockAccount } from "../users/account-store.ts";
+import { findAccountById, lockAccount } from "../users/account-store.ts";
 import { consumeLink, findOpenLink, type OpenLink } from "./link-store.ts";
-import { hashOfToken, type LinkPurpose } from "./links.ts";
+import { hashOfToken, LINK_PURPOSES, type LinkPurpose } from "./links.ts";
 
 export interface UseLinkDeps {
   sql: Sql;
@@ -28,6 +28,24 @@ export async function openLink(deps: UseLinkDeps, purpose: LinkPurpose, token: s
   const link = tokenHash && (await findOpenLink(deps.sql, { tokenHash, purpose, now: deps.now() }));
   if (link === undefined) throw linkRefused(purpose);
   return link;
+}
+
+/**
+ * Read only: mail scanners open links.
+ * @returns the address that the link confirms; empty for other purposes, whose reader may not know it.
+ * @throws {DomainError} as `openLink`, or `validation_failed`.
+ */
+export async function checkLink(
+  deps: UseLinkDeps,
+  asked: { token: string; purpose: string },
+): Promise<{ email: string }> {
+  const purpose = LINK_PURPOSES.find((known) => known === asked.purpose);
+  if (purpose === undefined) throw new DomainError("validation_failed", "there are no such links");
+  const { userId, newEmail } = await openLink(deps, purpose, asked.token);
+  const account = await findAccountById(deps.sql, userId);
+  if (account?.status !== "active") throw linkRefused(purpose);
+  if (purpose === "confirm_email_change") return { email: newEmail ?? "" };
+  return { email: purpose === "verify_email" ? account.email : "" };
 }
 
 /** Atomic with the effect, whose error leaves the link usable. @throws {DomainError} as `openLink`. */

@@ -924,6 +924,12 @@ export interface Api {
     answer: ProtectedResource;
   };
   "GET /.well-known/jwks.json": {};
+  "POST /auth/links": {
+    body: LinkCheck;
+    answer: {
+      email?: string;
+    };
+  };
   "GET /auth/verify-email": {
     query: {
       token: string;
@@ -1582,6 +1588,17 @@ export interface ProtectedResource {
   tls_client_certificate_bound_access_tokens: boolean;
   dpop_bound_access_tokens_required: boolean;
   resource_documentation: string;
+}
+export interface LinkCheck {
+  /**
+   * The last part of its address.
+   */
+  link:
+    "verify-email" | "reset-password" | "confirm-email-change" | "undo-email-change" | "undo-access-change";
+  /**
+   * From the mail.
+   */
+  token: string;
 }
 export interface LinkProof {
   /**

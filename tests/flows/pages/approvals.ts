@@ -179,7 +179,7 @@ describe.skipIf(CHROMIUM === undefined)("approvals and ways back in Chromium", (
     await page.getByText("Approved.").waitFor();
     await page.getByRole("link", { name: "Approvals" }).click();
     await expect.poll(() => waiting.count()).toBe(1);
-    await page.getByRole("link", { name: /^Decide: .*U\+202E/ }).click();
+    await page.getByRole("link", { name: /^Look: .*U\+202E/ }).click();
     await page.getByRole("button", { name: "Refuse" }).click();
     await page.getByText("Refused. It will not be carried out.").waitFor();
     await page.getByRole("link", { name: "Approvals" }).click();

@@ -141,6 +141,7 @@ describe.skipIf(CHROMIUM === undefined)("an account from its first day", () => {
     await expectSound(other, "sessions");
     await other.getByRole("button", { name: /^Das bin ich nicht: .*Android/ }).click();
     await other.getByText("Die Sitzung ist beendet.").waitFor();
+    await other.getByText("kennt vielleicht jemand Ihr Passwort").waitFor();
     await expectSound(other, "an ended session");
     await page.reload();
     await heading(page, "Log in").waitFor();

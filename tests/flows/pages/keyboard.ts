@@ -113,7 +113,7 @@ describe.skipIf(CHROMIUM === undefined)("the keyboard alone", () => {
     await tabTo(page, "Sessions", "Shift+Tab");
     await keyboard.press("Enter");
     await page.getByText("Unknown program").or(page.getByText("node")).first().waitFor();
-    await tabTo(page, /^This is not me/);
+    await tabTo(page, /^Log out: /);
     await keyboard.press("Enter");
     await page.getByText("The session has ended.").waitFor();
     expect((await api.get("/auth/me", { token: other.body.data.accessToken })).status).toBe(401);

@@ -31,6 +31,9 @@ const EN = {
   logIn: "Log in",
   unproven: "confirmed without password",
   again: "Send the link again",
+  over: "This link no longer works",
+  sendAgain: "Send me a new link",
+  sentAgain: (to: string) => `If ${to} has an account and is not confirmed yet, a new link is on its way.`,
   providers: "Other logins",
   security: "Security",
   addPasskey: "Add a passkey",
@@ -51,6 +54,10 @@ const DE: typeof EN = {
   logIn: "Anmelden",
   unproven: "ohne Passwort bestätigt",
   again: "Link noch einmal schicken",
+  over: "Dieser Link gilt nicht mehr",
+  sendAgain: "Neuen Link schicken",
+  sentAgain: (to) =>
+    `Wenn es zu ${to} ein Konto gibt und die Adresse noch nicht bestätigt ist, ist ein neuer Link unterwegs.`,
   providers: "Verknüpfte Konten",
   security: "Sicherheit",
   addPasskey: "Passkey hinzufügen",
@@ -141,10 +148,10 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
     await heading(page, "Your password was set").waitFor();
     await expectSound(page, "a password was set");
     await openMailLink(page, system, { to: person.email, subject: "Set a new password" });
-    await page.getByLabel("New password").fill(NEW);
-    await press(page, "Set the password");
-    await page.getByText("This link was used already").waitFor();
+    await heading(page, "This link no longer works").waitFor();
     await expectSound(page, "a link that was used");
+    await page.getByRole("link", { name: "Send me a new link" }).click();
+    await heading(page, "Forgot your password?").waitFor();
 
     const admin = await api.logIn(ADMIN);
     const demanded = await api.call("PATCH", `/admin/users/${person.user.id}`, {
@@ -178,7 +185,13 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
       const visit = await openVisit(browser, system, { locale });
       const { page } = visit;
       await addAuthenticator(page);
-      await page.goto(`${origin}/account/login`);
+      await openMailLink(page, system, { to: person.email, subject: CONFIRM });
+      await heading(page, say.over).waitFor();
+      await expectSound(page, "a used link to confirm");
+      await page.getByLabel(say.email).fill(person.email);
+      await press(page, say.sendAgain);
+      await page.getByText(say.sentAgain(person.email)).waitFor();
+      await page.getByRole("link", { name: say.logIn }).click();
       await page.getByLabel(say.email).fill(person.email);
       await page.getByLabel(say.password, { exact: true }).fill(person.password);
       await press(page, say.logIn);
@@ -200,7 +213,8 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
       // On another device, where nobody is logged in.
       const elsewhere = await openVisit(browser, system, { locale });
       const { page: phone } = elsewhere;
-      await openMailLink(phone, system, { to: person.email, subject: CONFIRM, count: 2 });
+      await openMailLink(phone, system, { to: person.email, subject: CONFIRM, count: 3 });
+      await phone.getByText(person.email, { exact: true }).waitFor();
       await press(phone, say.confirm);
       await phone.getByText(say.required).waitFor();
       await expectSound(phone, "a link without its password");
@@ -384,12 +398,20 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
     await room(page, "Sessions");
     await page.getByText(/^Until /).waitFor();
     await expectSound(page, "a trusted device");
+    const speak = (language: string) => page.getByRole("combobox").first().selectOption(language);
+    await speak("de");
+    await press(page, /^Abmelden: /);
+    await page.getByText("Die Sitzung ist beendet.").waitFor();
+    // It was the person's own.
+    expect(await page.getByText("kennt vielleicht jemand Ihr Passwort").count()).toBe(0);
+    expect((await api.get("/auth/me", { token: person.accessToken })).status).toBe(401);
+    await speak("en");
     await press(page, /^Remove Chrome/);
     // The trusted device alone is no second factor.
     const proof = page.getByRole("dialog", { name: "Is it you?" });
     await proof.getByLabel("Code", { exact: true }).fill(fourth);
     await proof.getByRole("button", { name: "Continue" }).click();
-    await page.getByText("You trust no device.").waitFor();
+    await page.getByText("Trusted devices").waitFor({ state: "detached" });
 
     await room(page, "Security");
     await press(page, "New recovery codes");

@@ -263,7 +263,7 @@ export async function logInToPortal(
 
 /** Waits for the answer: a page that is left before it may find the session still alive. */
 export async function logOut(page: Page): Promise<void> {
-  await page.getByRole("button", { name: "Log out" }).click();
+  await page.getByRole("button", { name: "Log out", exact: true }).click();
   await heading(page, "Log in").waitFor();
 }
 

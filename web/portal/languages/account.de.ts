@@ -12,6 +12,7 @@ export const accountDe: SameTexts<typeof accountEn> = {
     known: "Sie haben schon ein Konto?",
     done: "Sehen Sie in Ihr Postfach",
     doneLead: "Wir haben einen Link an {{email}} geschickt. Er beweist, dass die Adresse Ihnen gehört.",
+    wrong: "Falsche Adresse?",
     doneHint:
       "Sie können sich jetzt anmelden. Für Passkeys und einen zweiten Faktor muss die Adresse bestätigt sein.",
   },
@@ -135,6 +136,8 @@ export const accountDe: SameTexts<typeof accountEn> = {
     used: "Zuletzt aktiv {{when}}, von {{ip}}",
     device: "{{browser}} auf {{system}}",
     unknown: "Unbekanntes Programm",
+    logOut: "Abmelden",
+    logOutIt: "Abmelden: {{device}} bei {{ip}}",
     end: "Das bin ich nicht",
     endIt: "Das bin ich nicht: Sitzung von {{device}} bei {{ip}} beenden",
     endOthers: "Alle anderen Sitzungen beenden",
@@ -144,7 +147,6 @@ export const accountDe: SameTexts<typeof accountEn> = {
   trusted: {
     title: "Vertrauenswürdige Geräte",
     lead: "Auf diesen Geräten fragt die Anmeldung nicht nach dem Code des zweiten Faktors.",
-    none: "Noch kein Gerät.",
     until: "Bis {{date}}",
     removeIt: "{{device}} entfernen",
   },
@@ -193,13 +195,20 @@ export const accountDe: SameTexts<typeof accountEn> = {
     asked: "Angefragt um {{time}}",
     until: "Gültig bis {{time}}.",
     otherSession: "andere Sitzung",
-    look: "Entscheiden",
-    lookAt: "Entscheiden: {{what}}",
+    decide: "Entscheiden",
+    decideOn: "Entscheiden: {{what}}",
+    look: "Ansehen",
+    lookAt: "Ansehen: {{what}}",
   },
   returned: { failed: "Diese Anmeldung hat nicht funktioniert" },
   mailLinks: {
     incomplete: "Dieser Link ist nicht vollständig",
     incompleteLead: "Öffnen Sie ihn noch einmal aus der Mail, oder kopieren Sie ihn ganz.",
+    over: "Dieser Link gilt nicht mehr",
+    overLead: "Er wurde schon benutzt, ist zu alt, oder es wurde ein neuerer verschickt.",
+    sendAgain: "Neuen Link schicken",
+    sentAgain:
+      "Wenn es zu {{email}} ein Konto gibt und die Adresse noch nicht bestätigt ist, ist ein neuer Link unterwegs.",
     disownQuestion: "Jemand anderes hat ein Konto mit Ihrer Adresse angelegt?",
     sparePassword: "Nur nötig, wenn der Link zu einem anderen Konto gehört als dem, das hier angemeldet ist.",
     ownPassword:

@@ -57,9 +57,9 @@ function Waiting({ approval }: { approval: PendingApproval }) {
         to="/approvals/$id"
         params={{ id }}
         className="button quiet slim"
-        aria-label={t("approvals.lookAt", { what })}
+        aria-label={t(current ? "approvals.decideOn" : "approvals.lookAt", { what })}
       >
-        {t("approvals.look")}
+        {t(current ? "approvals.decide" : "approvals.look")}
       </Link>
     </>
   );

@@ -1,14 +1,16 @@
 import { Link, useLocation } from "@tanstack/react-router";
-import { useState } from "react";
+import { useEffect, useState } from "react";
+import { GatehouseError } from "#clients/browser/gateway-calls.ts";
 import { aboutPassword, useAccount, useSession } from "../../session/session.ts";
 import { callApi } from "../../ui/api.ts";
 import { Button } from "../../ui/button.tsx";
-import { OwnPasswordField, PasswordField } from "../../ui/field.tsx";
+import { EmailField, OwnPasswordField, PasswordField } from "../../ui/field.tsx";
 import { ActionForm, useAction } from "../../ui/form.tsx";
 import { PageTitle } from "../../ui/frame.tsx";
-import { Notice } from "../../ui/notice.tsx";
+import { Loading, Notice } from "../../ui/notice.tsx";
 import { MAIL_LINKS, type MailLink, takeLinkToken } from "../mail-links.ts";
 import { type TextKey, useText } from "../text.ts";
+import { Unproven, useProven } from "../unproven.tsx";
 
 /**
  * Which password they ask for. A click without the account's password or session uses the link up and proves nothing, so
@@ -24,6 +26,8 @@ const PASSWORD: Readonly<Record<MailLink, "none" | "new" | "own">> = {
 };
 /** Whoever holds the account's session needs no password for them; the link may be of another account. */
 const TAKES_SESSION: ReadonlySet<MailLink> = new Set(["verify-email", "confirm-email-change"]);
+
+const OVER: ReadonlySet<string> = new Set(["verification_token_invalid", "reset_token_invalid"]);
 
 const isMailLink = (name: string): name is MailLink => (MAIL_LINKS as readonly string[]).includes(name);
 
@@ -46,12 +50,14 @@ function OneLink({ link }: { link: MailLink }) {
   const use = async (which: MailLink, entered: { password?: string; newPassword?: string } = {}) => {
     const send = hasSession ? session.fetch : fetch;
     await callApi(send, `POST /auth/${which}`, { body: { token, ...entered } }).catch((error: unknown) => {
+      refuse(error);
       throw aboutPassword(error);
     });
     if (account !== undefined) await session.loadAgain();
     setDone(which);
   };
   const disown = useAction(() => use("disown-account"));
+  const { state, email, refuse } = useLinkState(link, token);
 
   if (done !== undefined) {
     return (
@@ -66,9 +72,16 @@ function OneLink({ link }: { link: MailLink }) {
   if (token === "") {
     return <PageTitle lead={t("mailLinks.incompleteLead")}>{t("mailLinks.incomplete")}</PageTitle>;
   }
+  if (state === "over") return <OverLink link={link} />;
+  if (state === "checking") return <Loading />;
   return (
     <>
       <PageTitle lead={said("lead")}>{said("title")}</PageTitle>
+      {email !== undefined && (
+        <p>
+          <strong>{email}</strong>
+        </p>
+      )}
       <ActionForm
         submit={said("submit")}
         wide
@@ -92,6 +105,68 @@ function OneLink({ link }: { link: MailLink }) {
           </div>
         </div>
       )}
+    </>
+  );
+}
+
+/** Asks once whether the link can be used. Without an answer the page is as if it could: its use says. */
+function useLinkState(link: MailLink, token: string) {
+  const [state, setState] = useState<"checking" | "open" | "over">("checking");
+  const [email, setEmail] = useState<string>();
+  const refuse = (error: unknown): boolean => {
+    const isOver = error instanceof GatehouseError && OVER.has(error.code);
+    if (isOver) setState("over");
+    return isOver;
+  };
+  useEffect(() => {
+    if (token === "") return;
+    // The page of the verification disowns, too.
+    const body = { link: link === "disown-account" ? "verify-email" : link, token } as const;
+    callApi(fetch, "POST /auth/links", { body }).then(
+      (open) => {
+        setEmail(open.email);
+        setState("open");
+      },
+      (error: unknown) => refuse(error) || setState("open"),
+    );
+  }, []);
+  return { state, email, refuse };
+}
+
+/** What to do about a link that is used up or too old. */
+function OverLink({ link }: { link: MailLink }) {
+  const t = useText();
+  const account = useAccount();
+  const [sentTo, setSentTo] = useState<string>();
+  const isVerification = link === "verify-email" || link === "disown-account";
+  const isProven = useProven();
+  return (
+    <>
+      <PageTitle lead={t("mailLinks.overLead")}>{t("mailLinks.over")}</PageTitle>
+      {sentTo !== undefined && <Notice>{t("mailLinks.sentAgain", { email: sentTo })}</Notice>}
+      {isVerification && account !== undefined && !isProven && <Unproven />}
+      {isVerification && account === undefined && (
+        <ActionForm
+          submit={t("mailLinks.sendAgain")}
+          wide
+          action={async ({ email = "" }) => {
+            await callApi(fetch, "POST /auth/resend-verification", { body: { email } });
+            setSentTo(email);
+          }}
+        >
+          <EmailField label={t("login.email")} />
+        </ActionForm>
+      )}
+      {link === "reset-password" && (
+        <Link to="/forgot-password" className="button wide">
+          {t("mailLinks.sendAgain")}
+        </Link>
+      )}
+      <p className="links">
+        <Link to={account === undefined ? "/login" : "/"}>
+          {t(account === undefined ? "login.submit" : "account.profile")}
+        </Link>
+      </p>
     </>
   );
 }

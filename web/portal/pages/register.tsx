@@ -1,31 +1,79 @@
 import { Link, useSearch } from "@tanstack/react-router";
-import { useState } from "react";
+import { useRef, useState } from "react";
+import { flushSync } from "react-dom";
 import { callApi } from "../../ui/api.ts";
+import { Button } from "../../ui/button.tsx";
 import { EmailField, Field, PasswordField } from "../../ui/field.tsx";
-import { ActionForm } from "../../ui/form.tsx";
+import { ActionForm, useAction } from "../../ui/form.tsx";
 import { PageTitle } from "../../ui/frame.tsx";
+import { Notice } from "../../ui/notice.tsx";
 import { useText } from "../text.ts";
 
 export function RegisterPage() {
   const t = useText();
-  const way = useSearch({ from: "/out/register" });
-  const [email, setEmail] = useState<string>();
-  if (email !== undefined) {
-    return (
-      <>
-        <PageTitle lead={t("register.doneLead", { email })}>{t("register.done")}</PageTitle>
-        <div className="stack">
-          <p className="muted">{t("register.doneHint")}</p>
-          <Link to="/login" search={way} className="button wide">
-            {t("login.submit")}
-          </Link>
-        </div>
-      </>
-    );
-  }
+  const [sentTo, setSentTo] = useState<string>();
+  const form = useRef<HTMLDivElement>(null);
+  const onSent = (email: string) => {
+    // What is hidden has no focus, so that the new heading gets it.
+    if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
+    setSentTo(email);
+  };
+  const onWrong = () => {
+    flushSync(() => setSentTo(undefined));
+    form.current?.querySelector<HTMLInputElement>("[name=email]")?.focus();
+  };
   return (
     <>
-      <PageTitle>{t("register.title")}</PageTitle>
+      {sentTo === undefined ? (
+        <PageTitle>{t("register.title")}</PageTitle>
+      ) : (
+        <Sent email={sentTo} onWrong={onWrong} />
+      )}
+      {/* What was typed waits for whoever finds the address wrong. */}
+      <div ref={form} hidden={sentTo !== undefined}>
+        <RegistrationForm onSent={onSent} />
+      </div>
+    </>
+  );
+}
+
+function Sent({ email, onWrong }: { email: string; onWrong: () => void }) {
+  const t = useText();
+  const way = useSearch({ from: "/out/register" });
+  const [isAgain, setAgain] = useState(false);
+  const resend = useAction(async () => {
+    setAgain(false);
+    await callApi(fetch, "POST /auth/resend-verification", { body: { email } });
+    setAgain(true);
+  });
+  return (
+    <>
+      <PageTitle lead={t("register.doneLead", { email })}>{t("register.done")}</PageTitle>
+      <div className="stack">
+        <p className="muted">{t("register.doneHint")}</p>
+        {isAgain && <Notice>{t("email.sent", { email })}</Notice>}
+        {resend.problem !== undefined && <Notice isBad>{resend.problem.message}</Notice>}
+        <Link to="/login" search={way} className="button wide">
+          {t("login.submit")}
+        </Link>
+        <div className="buttons">
+          <Button kind="quiet" isPending={resend.isRunning} onClick={() => void resend.run()}>
+            {t("email.resend")}
+          </Button>
+          <Button kind="quiet" onClick={onWrong}>
+            {t("register.wrong")}
+          </Button>
+        </div>
+      </div>
+    </>
+  );
+}
+
+function RegistrationForm({ onSent }: { onSent: (email: string) => void }) {
+  const t = useText();
+  const way = useSearch({ from: "/out/register" });
+  return (
+    <>
       <ActionForm
         submit={t("register.submit")}
         wide
@@ -33,7 +81,7 @@ export function RegisterPage() {
           await callApi(fetch, "POST /auth/register", {
             body: { email: entered, firstName, lastName, password },
           });
-          setEmail(entered);
+          onSent(entered);
         }}
       >
         <div className="pair">

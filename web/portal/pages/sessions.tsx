@@ -17,12 +17,12 @@ export function SessionsPage() {
   const language = useLanguage();
   const deviceText = useDeviceText();
   const queries = useQueryClient();
-  const [endedStranger, setEndedStranger] = useState(false);
+  const [ended, setEnded] = useState<"own" | "stranger">();
   const query = useQuery({ queryKey: ["sessions"], queryFn: () => call("GET /auth/sessions") });
   const reload = () => queries.invalidateQueries({ queryKey: ["sessions"] });
-  const end = useAction(async (id: string) => {
+  const end = useAction(async (id: string, whose: "own" | "stranger") => {
     await call("DELETE /auth/sessions/{id}", { path: { id } });
-    setEndedStranger(true);
+    setEnded(whose);
     await reload();
   });
   const endOthers = useAction(async () => {
@@ -39,12 +39,14 @@ export function SessionsPage() {
       <PageTitle lead={t("sessions.lead")}>{t("account.sessions")}</PageTitle>
       <Section title={t("sessions.live")}>
         {problem !== undefined && <Notice isBad>{problem.message}</Notice>}
-        {endedStranger && (
+        {ended !== undefined && (
           <Notice>
             <strong>{t("sessions.ended")}</strong>
-            <span>
-              {t("sessions.endedLead")} <Link to="/security">{t("account.security")}</Link>
-            </span>
+            {ended === "stranger" && (
+              <span>
+                {t("sessions.endedLead")} <Link to="/security">{t("account.security")}</Link>
+              </span>
+            )}
           </Notice>
         )}
         <Found query={query}>
@@ -68,18 +70,23 @@ export function SessionsPage() {
                       </span>
                     </div>
                     {!session.current && (
-                      <Button
-                        kind="quiet"
-                        size="slim"
-                        isPending={end.isRunning}
-                        aria-label={t("sessions.endIt", {
-                          device: deviceText(session.userAgent),
-                          ip: session.ip,
-                        })}
-                        onClick={() => void end.run(session.id)}
-                      >
-                        {t("sessions.end")}
-                      </Button>
+                      <div className="buttons">
+                        {(["own", "stranger"] as const).map((whose) => (
+                          <Button
+                            key={whose}
+                            kind="quiet"
+                            size="slim"
+                            isPending={end.isRunning}
+                            aria-label={t(whose === "own" ? "sessions.logOutIt" : "sessions.endIt", {
+                              device: deviceText(session.userAgent),
+                              ip: session.ip,
+                            })}
+                            onClick={() => void end.run(session.id, whose)}
+                          >
+                            {t(whose === "own" ? "sessions.logOut" : "sessions.end")}
+                          </Button>
+                        ))}
+                      </div>
                     )}
                   </>
                 )}
@@ -95,37 +102,35 @@ export function SessionsPage() {
           )}
         </Found>
       </Section>
-      <Section title={t("trusted.title")} lead={t("trusted.lead")}>
-        <Found query={query}>
-          {({ trustedDevices }) => (
-            <Rows
-              rows={trustedDevices}
-              empty={t("trusted.none")}
-              row={(device) => (
-                <>
-                  <div className="what">
-                    <strong>
-                      <bdi>{deviceText(device.userAgent)}</bdi>
-                    </strong>
-                    <span className="muted small">
-                      {t("trusted.until", { date: dateText(device.expiresAt, language) })}
-                    </span>
-                  </div>
-                  <Button
-                    kind="quiet"
-                    size="slim"
-                    isPending={forget.isRunning}
-                    aria-label={t("trusted.removeIt", { device: deviceText(device.userAgent) })}
-                    onClick={() => void forget.run(device.id)}
-                  >
-                    {t("form.remove")}
-                  </Button>
-                </>
-              )}
-            />
-          )}
-        </Found>
-      </Section>
+      {query.data !== undefined && query.data.trustedDevices.length > 0 && (
+        <Section title={t("trusted.title")} lead={t("trusted.lead")}>
+          <Rows
+            rows={query.data.trustedDevices}
+            empty=""
+            row={(device) => (
+              <>
+                <div className="what">
+                  <strong>
+                    <bdi>{deviceText(device.userAgent)}</bdi>
+                  </strong>
+                  <span className="muted small">
+                    {t("trusted.until", { date: dateText(device.expiresAt, language) })}
+                  </span>
+                </div>
+                <Button
+                  kind="quiet"
+                  size="slim"
+                  isPending={forget.isRunning}
+                  aria-label={t("trusted.removeIt", { device: deviceText(device.userAgent) })}
+                  onClick={() => void forget.run(device.id)}
+                >
+                  {t("form.remove")}
+                </Button>
+              </>
+            )}
+          />
+        </Section>
+      )}
     </>
   );
 }

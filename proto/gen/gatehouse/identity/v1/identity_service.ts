@@ -477,6 +477,20 @@ export interface GetUserResponse {
   credentialsProven: boolean;
 }
 
+/** A link that was mailed. */
+export interface CheckLinkRequest {
+  /** As the mail's link has it. Never logged. */
+  token: string;
+  /** `verify_email`, `reset_password`, `confirm_email_change`, `undo_email_change` or `undo_access_change`. */
+  purpose: string;
+}
+
+/** It can be used. */
+export interface CheckLinkResponse {
+  /** The address that `verify_email` and `confirm_email_change` confirm; empty for others. */
+  email: string;
+}
+
 /** A link that was mailed, and what shows that its reader holds the account's credentials. */
 export interface VerifyEmailRequest {
   /** As the mail's link has it. Never logged. */
@@ -4040,6 +4054,109 @@ export const GetUserResponse: MessageFns<GetUserResponse> = {
             }
 
             message.credentialsProven = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseCheckLinkRequest(): CheckLinkRequest {
+  return { token: "", purpose: "" };
+}
+
+export const CheckLinkRequest: MessageFns<CheckLinkRequest> = {
+  encode(message: CheckLinkRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.token !== "") {
+      writer.uint32(10).string(message.token);
+    }
+    if (message.purpose !== "") {
+      writer.uint32(18).string(message.purpose);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CheckLinkRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCheckLinkRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.token = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.purpose = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseCheckLinkResponse(): CheckLinkResponse {
+  return { email: "" };
+}
+
+export const CheckLinkResponse: MessageFns<CheckLinkResponse> = {
+  encode(message: CheckLinkResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.email !== "") {
+      writer.uint32(10).string(message.email);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CheckLinkResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCheckLinkResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.email = reader.string();
             continue;
           }
         }
@@ -9792,6 +9909,19 @@ export const IdentityServiceService = {
     responseDeserialize: (value: Buffer): GetUserResponse => GetUserResponse.decode(value),
   },
   /**
+   * Whether a link that was mailed can still be used; changes nothing. Errors: verification_token_invalid,
+   * reset_token_invalid, validation_failed (the purpose).
+   */
+  checkLink: {
+    path: "/gatehouse.identity.v1.IdentityService/CheckLink" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: CheckLinkRequest): Buffer => Buffer.from(CheckLinkRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): CheckLinkRequest => CheckLinkRequest.decode(value),
+    responseSerialize: (value: CheckLinkResponse): Buffer => Buffer.from(CheckLinkResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): CheckLinkResponse => CheckLinkResponse.decode(value),
+  },
+  /**
    * Verifies an address by the link that was mailed to it. With the account's session or password its credentials
    * count as proven. Errors: verification_token_invalid, invalid_credentials (a wrong password, or the session of
    * another account), too_many_requests, busy.
@@ -10348,6 +10478,11 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
   /** The account of a user. Errors: not_found. */
   getUser: handleUnaryCall<GetUserRequest, GetUserResponse>;
   /**
+   * Whether a link that was mailed can still be used; changes nothing. Errors: verification_token_invalid,
+   * reset_token_invalid, validation_failed (the purpose).
+   */
+  checkLink: handleUnaryCall<CheckLinkRequest, CheckLinkResponse>;
+  /**
    * Verifies an address by the link that was mailed to it. With the account's session or password its credentials
    * count as proven. Errors: verification_token_invalid, invalid_credentials (a wrong password, or the session of
    * another account), too_many_requests, busy.
@@ -10777,6 +10912,25 @@ export interface IdentityServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: GetUserResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Whether a link that was mailed can still be used; changes nothing. Errors: verification_token_invalid,
+   * reset_token_invalid, validation_failed (the purpose).
+   */
+  checkLink(
+    request: CheckLinkRequest,
+    callback: (error: ServiceError | null, response: CheckLinkResponse) => void,
+  ): ClientUnaryCall;
+  checkLink(
+    request: CheckLinkRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: CheckLinkResponse) => void,
+  ): ClientUnaryCall;
+  checkLink(
+    request: CheckLinkRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: CheckLinkResponse) => void,
   ): ClientUnaryCall;
   /**
    * Verifies an address by the link that was mailed to it. With the account's session or password its credentials
