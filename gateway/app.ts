@@ -44,7 +44,7 @@ import { registerMetadataRoutes } from "./oauth-server/metadata-routes.ts";
 import { registerTokenRoutes } from "./oauth-server/token-routes.ts";
 import type { DocumentedRoute } from "./openapi/documented-route.ts";
 import { noteRoutes, registerOpenApiRoutes } from "./openapi/openapi-routes.ts";
-import { type PagesDeps, registerPageRoutes } from "./pages/page-routes.ts";
+import { answerMissingPage, type PagesDeps, registerPageRoutes } from "./pages/page-routes.ts";
 import { OpenExchanges } from "./proxy/open-exchanges.ts";
 import { registerProxyRoutes } from "./proxy/proxy-routes.ts";
 import { UpstreamTokens, type UpstreamTokensDeps } from "./proxy/upstream-tokens.ts";
@@ -96,7 +96,7 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
   // `validateRequest` checks all parts together.
   app.setValidatorCompiler(() => (value) => ({ value }));
   app.setErrorHandler(handleError);
-  const notFound = createNotFoundHandler(paths);
+  const notFound = createNotFoundHandler(paths, answerMissingPage(deps));
   app.setNotFoundHandler(notFound);
   app.addHook("onRoute", assertRoutePolicy);
   app.addHook("onRoute", (route) => {

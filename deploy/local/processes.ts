@@ -53,7 +53,7 @@ export function processPlan(
     PORTAL_RETURN_TO: settings.PORTAL_RETURN_TO ?? "",
     CALL_BUDGET_MS: settings.CALL_BUDGET_MS ?? "",
     WEB: settings.WEB,
-    WEB_LINKS: `Mailbox=${openedAt(settings.MAILBOX_PORT)},Log in at the demo provider=/auth/demo`,
+    WEB_LINKS: `Mailbox=${openedAt(settings.MAILBOX_PORT)}`,
     PUBLIC_ORIGIN: gatewayUrl,
     ALLOWED_HOSTS: `localhost:${settings.GATEWAY_PORT},${local(settings.GATEWAY_PORT)}`,
   });

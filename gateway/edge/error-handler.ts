@@ -120,11 +120,19 @@ function sendFailure(error: DomainError, request: FastifyRequest, reply: Fastify
     .send(Buffer.from(JSON.stringify(body)));
 }
 
-export function createNotFoundHandler(paths: KnownPaths) {
+/** @param missing answers an unknown path of browsers. */
+export function createNotFoundHandler(
+  paths: KnownPaths,
+  missing: (path: string, request: FastifyRequest, reply: FastifyReply) => FastifyReply | undefined,
+) {
   return (request: FastifyRequest, reply: FastifyReply): FastifyReply => {
     const [path = ""] = (request.raw.url ?? "").split("?", 1);
     const methods = request.state.target?.route.allow ?? paths.methodsOf(path);
-    if (methods.length === 0) throw new DomainError("not_found");
+    if (methods.length === 0) {
+      const answer = missing(path, request, reply);
+      if (answer === undefined) throw new DomainError("not_found");
+      return answer;
+    }
     // Path and method exist, so the router refused an overlong parameter.
     if (request.state.target === null && methods.includes(request.method))
       throw new DomainError("uri_too_long");

@@ -8,7 +8,7 @@ export interface PageLink {
 }
 
 const OWN_LINKS: Readonly<Record<string, PageLink & { text: string }>> = {
-  "/account": { name: "Your account", url: "/account", text: "Log in, register, passkeys, sessions." },
+  "/account": { name: "Your account", url: "/account/login", text: "Log in, register, passkeys, sessions." },
   "/console": { name: "Console", url: "/console", text: "For support, auditors and administrators." },
 };
 
@@ -40,19 +40,38 @@ export function indexPage(paths: readonly string[], links: readonly PageLink[]):
     ({ name, url, text }) =>
       `<li><a href="${escapeHtml(url)}">${escapeHtml(name)}<small>${escapeHtml(text)}</small></a></li>`,
   );
+  return page("en", "Gatehouse", "The front door of this API.", rows);
+}
+
+const MISSING = {
+  en: ["There is no such page", "The address may be old or mistyped.", "To the start page"],
+  de: [
+    "Diese Seite gibt es nicht",
+    "Vielleicht ist die Adresse veraltet oder falsch geschrieben.",
+    "Zur Startseite",
+  ],
+} as const;
+
+/** What a browser gets at an unknown path. */
+export function missingPage(language: keyof typeof MISSING): string {
+  const [title, text, home] = MISSING[language];
+  return page(language, title, text, [`<li><a href="/">${home}</a></li>`]);
+}
+
+function page(language: string, title: string, text: string, rows: readonly string[]): string {
   return `<!doctype html>
-<html lang="en">
+<html lang="${language}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Gatehouse</title>
+<title>${title}</title>
 <link rel="icon" href="data:,">
 <style>${STYLE}</style>
 </head>
 <body>
 <main>
-<h1>Gatehouse</h1>
-<p>The front door of this API.</p>
+<h1>${title}</h1>
+<p>${text}</p>
 <ul>
 ${rows.join("\n")}
 </ul>

@@ -101,7 +101,7 @@ test("at / a browser gets links, and any other client the 404 of an unknown path
   expect(page.statusCode).toBe(200);
   expect(page.headers["content-type"]).toBe("text/html; charset=utf-8");
   const links = [...page.body.matchAll(/href="(\/[^"]*)"/g)].map(([, url]) => url);
-  expect(links).toEqual(["/account", "/docs", "/openapi.json", "/m?a&amp;b"]);
+  expect(links).toEqual(["/account/login", "/docs", "/openapi.json", "/m?a&amp;b"]);
   expect(page.body).toContain("&lt;Mail&gt;");
   expect(page.body).not.toContain("<Mail>");
   for (const accept of ["*/*", "application/json"]) {
@@ -109,6 +109,54 @@ test("at / a browser gets links, and any other client the 404 of an unknown path
     expect([answer.statusCode, answer.json().error.code]).toEqual([404, "not_found"]);
   }
 });
+
+test.each([
+  ["/login", "/account/login"],
+  ["/register", "/account/register"],
+  ["/.well-known/change-password", "/account/security"],
+])("at %s a browser is led to %s of the public origin, unless an upstream has the path", async (url, to) => {
+  const upstream = { upstream: "http://127.0.0.1:1", methods: { GET: { auth: "public" } } } as const;
+  const publicOrigin = "https://pages.test";
+  const gatewayOf = (routes: Parameters<typeof routesOf>[0]) =>
+    testGateway({ webPages: [account], publicOrigin, routes: routesOf(routes) }).app;
+  const headers = { accept: "text/html" };
+  const led = await send(gatewayOf([]), { url: `${url}?next=//evil.example`, headers });
+  expect([led.statusCode, led.headers.location]).toEqual([302, publicOrigin + to]);
+  expect((await send(gatewayOf([]), { url, method: "POST", headers })).json().error.code).toBe("not_found");
+  if (url.startsWith("/.")) {
+    // No upstream can have it, and password managers ask as programs do.
+    expect((await send(gatewayOf([]), { url })).headers.location).toBe(publicOrigin + to);
+    return;
+  }
+  expect((await send(gatewayOf([{ ...upstream, prefix: url }]), { url, headers })).statusCode).toBe(502);
+});
+
+test.each([
+  ["de-AT,de;q=0.9,en;q=0.5", "de", "Diese Seite gibt es nicht"],
+  ["en-GB,de;q=0.5", "en", "There is no such page"],
+  [undefined, "en", "There is no such page"],
+])("at an unknown path a browser that wants %j gets a page in %s", async (wanted, language, title) => {
+  const headers = { accept: "text/html,*/*;q=0.8", ...(wanted && { "accept-language": wanted }) };
+  const page = await send(gateway(), { url: "/nope/<b>?x=<b>", headers });
+  expect([page.statusCode, page.headers["content-type"]]).toEqual([404, "text/html; charset=utf-8"]);
+  expect(page.headers).toMatchObject({ "cache-control": "no-store", vary: "Accept, Accept-Language" });
+  expect(page.body).toContain(`<html lang="${language}">`);
+  expect(page.body).toContain(`<h1>${title}</h1>`);
+  expect(page.body).not.toContain("<b>");
+  const index = await send(gateway(), { url: "/", headers });
+  for (const name of ["content-security-policy", "x-content-type-options", "referrer-policy"])
+    expect(page.headers[name], name).toBe(index.headers[name]);
+});
+
+test.each(["/nope", "/login", "/register"])(
+  "at %s a program gets the 404 of an unknown path",
+  async (url) => {
+    for (const accept of ["*/*", "application/json", undefined]) {
+      const answer = await send(gateway(), { url, ...(accept && { headers: { accept } }) });
+      expect([answer.statusCode, answer.json().error.code]).toEqual([404, "not_found"]);
+    }
+  },
+);
 
 test("a page that is opened on another host is the one of the public origin; files and other clients stay", async () => {
   const { app } = testGateway({
@@ -163,6 +211,9 @@ test("with a host of their own, pages and their files are there only, and the ro
 test("with WEB=off there is no page", async () => {
   const { app } = testGateway();
   const headers = { accept: "text/html" };
-  for (const url of ["/", "/account", "/account/login", "/account/assets/main-1.js"])
-    expect((await send(app, { url, headers })).statusCode, url).toBe(404);
+  const pages = ["/", "/account", "/account/login", "/account/assets/main-1.js"];
+  for (const url of [...pages, "/nope", "/login", "/register", "/.well-known/change-password"]) {
+    const answer = await send(app, { url, headers });
+    expect([url, answer.statusCode, answer.json().error.code]).toEqual([url, 404, "not_found"]);
+  }
 });

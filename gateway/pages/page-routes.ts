@@ -1,10 +1,11 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { DomainError } from "#kit/values/errors.ts";
 import { sendCacheable } from "../edge/answers/cacheable.ts";
+import { HTTP_STATUS } from "../edge/answers/http-errors.ts";
 import { acceptsHtml } from "../edge/request/caller.ts";
 import type { GatewayApp } from "../edge/request/request-state.ts";
 import type { RoutePolicy } from "../routing/route-policy.ts";
-import { INDEX_HEADERS, indexPage, type PageLink } from "./index-page.ts";
+import { INDEX_HEADERS, indexPage, missingPage, type PageLink } from "./index-page.ts";
 import { type Encoded, encodedPage, type WebPages } from "./web-pages.ts";
 
 const policy: RoutePolicy = { auth: "public", limitClass: "page" };
@@ -72,6 +73,33 @@ export function registerPageRoutes(app: GatewayApp, deps: PagesDeps): void {
       return sendPage(request, reply.header("cross-origin-resource-policy", "same-origin"), file, IMMUTABLE);
     });
   }
+}
+
+/** For password managers, which are programs. @see https://www.w3.org/TR/change-password-url/ */
+const CHANGE_PASSWORD = "/.well-known/change-password";
+/** Pages of the portal that are looked for. */
+const SHORT_CUTS: ReadonlyMap<string, string> = new Map([
+  ["/login", "/account/login"],
+  ["/register", "/account/register"],
+  [CHANGE_PASSWORD, "/account/security"],
+]);
+
+/** Answers a browser at an unknown path, which no upstream has. Undefined: it is a call like any other. */
+export function answerMissingPage({ webPages, publicOrigin, pagesOrigin }: PagesDeps) {
+  return (path: string, request: FastifyRequest, reply: FastifyReply): FastifyReply | undefined => {
+    const isRead = request.method === "GET" || request.method === "HEAD";
+    if (webPages.length === 0 || !isRead) return undefined;
+    if (path !== CHANGE_PASSWORD && !acceptsHtml(request)) return undefined;
+    reply.headers({ "cache-control": "no-store", vary: "Accept, Accept-Language" });
+    const shortCut = SHORT_CUTS.get(path);
+    if (shortCut !== undefined) return reply.redirect(`${pagesOrigin ?? publicOrigin ?? ""}${shortCut}`);
+    const isGerman = /^\s*de\b/i.test(request.headers["accept-language"] ?? "");
+    return reply
+      .code(HTTP_STATUS.not_found)
+      .headers(INDEX_HEADERS)
+      .type("text/html; charset=utf-8")
+      .send(missingPage(isGerman ? "de" : "en"));
+  };
 }
 
 function sendPage(

@@ -180,6 +180,29 @@ describe.skipIf(CHROMIUM === undefined)("pages and their states", () => {
     }
   });
 
+  test("whoever types an address finds the page: login, registration, a new password, or that there is none", async () => {
+    for (const [locale, logIn, register, missing, home] of [
+      ["en-GB", "Log in", "Create an account", "There is no such page", "To the start page"],
+      ["de-DE", "Anmelden", "Konto anlegen", "Diese Seite gibt es nicht", "Zur Startseite"],
+    ] as const) {
+      const visit = await openVisit(browser, system, { locale });
+      const { page } = visit;
+      await page.goto(`${origin}/login`);
+      await heading(page, logIn).waitFor();
+      await page.goto(`${origin}/register`);
+      await heading(page, register).waitFor();
+      await page.goto(`${origin}/.well-known/change-password`);
+      await page.waitForURL(`${origin}/account/login?next=%2Fsecurity`);
+      expect((await page.goto(`${origin}/nope`))?.status()).toBe(404);
+      await heading(page, missing).waitFor();
+      await page.getByRole("link", { name: home }).click();
+      await page.getByRole("link", { name: /^Your account/ }).click();
+      await heading(page, logIn).waitFor();
+      expect(new URL(page.url()).pathname).toBe("/account/login");
+      await closeVisit(visit);
+    }
+  });
+
   test("each list says when it loads, when it failed and when it is empty", {
     tags: "exhaustive",
   }, async () => {
