@@ -52,6 +52,7 @@ export const RESERVED_PROVIDER_NAMES: ReadonlySet<string> = new Set([
   "confirm-email-change",
   "disown-account",
   "forgot-password",
+  "links",
   "login",
   "logout",
   "me",
