@@ -83,9 +83,10 @@ describe.skipIf(missing !== undefined)("three PostgreSQL under Patroni with a sy
       paid,
       proveAddress: (userId) => proveAddress(userId),
     });
-    const { code, out, error } = await gatehouse("audit", "checkpoint", "--json");
-    expect({ code, error }).toEqual({ code: 0, error: "" });
-    const { verifierKey } = JSON.parse(out) as { verifierKey: string };
+    // The first one is signed some seconds after the start.
+    const signed = () => gatehouse("audit", "checkpoint", "--json");
+    await expect.poll(signed).toMatchObject({ code: 0, error: "" });
+    const { verifierKey } = JSON.parse((await signed()).out) as { verifierKey: string };
     trust = ["--key", verifierKey, "--checkpoints", join(system.home, "checkpoints.jsonl")];
   }, ROUND_LIMIT_MS);
 
