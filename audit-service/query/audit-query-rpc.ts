@@ -96,7 +96,8 @@ export function createAuditQueryRpc(deps: Deps): Implementation<AuditQueryServic
     },
     async getCheckpoint({ atLeastSize }) {
       const checkpoint = await deps.findCheckpoint(atLeastSize);
-      if (checkpoint === undefined) throw new DomainError("not_found");
+      if (checkpoint === undefined)
+        throw new DomainError("not_found", "The log has signed no checkpoint yet");
       return { checkpoint, verifierKey: deps.verifierKey };
     },
     proveInclusion: ({ sequence, treeSize }) => deps.proveInclusion(sequence, treeSize),
