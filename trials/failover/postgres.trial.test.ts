@@ -11,7 +11,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { connectTo } from "#deploy/local/postgres/ensure-database.ts";
 import { apiClient } from "#tests/support/people/api-client.ts";
 import { type CrashingSystem, startCrashingSystem } from "#tests/support/system/crashing-system.ts";
-import { say, seconds, seededRandom } from "../support.ts";
+import { say, seconds, seededRandom, until } from "../support.ts";
 import { FailoverLoad, isAcknowledged } from "./failover-load.ts";
 import {
   type ClusterNode,
@@ -84,9 +84,11 @@ describe.skipIf(missing !== undefined)("three PostgreSQL under Patroni with a sy
       proveAddress: (userId) => proveAddress(userId),
     });
     // The first one is signed some seconds after the start.
-    const signed = () => gatehouse("audit", "checkpoint", "--json");
-    await expect.poll(signed).toMatchObject({ code: 0, error: "" });
-    const { verifierKey } = JSON.parse((await signed()).out) as { verifierKey: string };
+    const out = await until("a checkpoint", async () => {
+      const answer = await gatehouse("audit", "checkpoint", "--json");
+      return answer.code === 0 ? answer.out : undefined;
+    });
+    const { verifierKey } = JSON.parse(out) as { verifierKey: string };
     trust = ["--key", verifierKey, "--checkpoints", join(system.home, "checkpoints.jsonl")];
   }, ROUND_LIMIT_MS);
 
