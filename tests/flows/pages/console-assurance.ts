@@ -43,8 +43,8 @@ describe.skipIf(CHROMIUM === undefined)("a console that demands a fresh second f
     await heading(page, "Set up a second factor").waitFor();
     await page.getByRole("button", { name: "Use an authenticator app" }).click();
     nextCode = totpApp((await page.locator(".key").innerText()).replaceAll(" ", ""));
-    await page.getByLabel("Code of the app").fill(await nextCode());
-    await page.getByRole("button", { name: "Turn it on" }).click();
+    await page.getByLabel("Code from the app").fill(await nextCode());
+    await page.getByRole("button", { name: "Turn on" }).click();
     await page.getByRole("button", { name: "I have kept them" }).click();
     await heading(page, "Users").waitFor();
 
@@ -55,7 +55,7 @@ describe.skipIf(CHROMIUM === undefined)("a console that demands a fresh second f
     await dialog.getByLabel("Reason").fill("Ticket 4801");
     await provenLongAgo(page, (await me(page)).id);
     await dialog.getByRole("button", { name: "Unlock" }).click();
-    const proof = page.getByRole("dialog", { name: "Is it you?" });
+    const proof = page.getByRole("dialog", { name: "Confirm it’s you" });
     await proof.waitFor();
     await expectSound(page, "a proof before an act");
     await page.keyboard.press("Escape");
@@ -107,7 +107,7 @@ describe.skipIf(CHROMIUM === undefined)("a console that demands a fresh second f
     await dialog.getByLabel(`Type ${customer.email} to confirm`).fill(customer.email);
     await provenLongAgo(page, agent.user.id);
     await dialog.getByRole("button", { name: "Reset the second factor" }).click();
-    const proof = page.getByRole("dialog", { name: "Is it you?" });
+    const proof = page.getByRole("dialog", { name: "Confirm it’s you" });
     await proof.getByRole("button", { name: "Use your passkey" }).click();
     await page.getByText("The second factor is gone.").waitFor();
     await expect.poll(() => reasons(administrator.page, customer, "user.mfa_reset")).toEqual(["Ticket 4803"]);
@@ -129,7 +129,7 @@ describe.skipIf(CHROMIUM === undefined)("a console that demands a fresh second f
     const { page, watched } = administrator;
     const { id } = await me(page);
     const offer = page.getByRole("button", { name: "Confirm it is you to go on" });
-    const proof = page.getByRole("dialog", { name: "Is it you?" });
+    const proof = page.getByRole("dialog", { name: "Confirm it’s you" });
     let asked = 0;
     const refused = new Set<string>();
     page.on("response", (response) => {

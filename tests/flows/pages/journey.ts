@@ -68,13 +68,13 @@ describe.skipIf(CHROMIUM === undefined)("an account from its first day", () => {
     await setUp.getByLabel("Your password").fill(PORTAL_PASSWORD);
     await setUp.getByRole("button", { name: "Continue" }).click();
     // A second factor beside the passkey is set up by who has the passkey.
-    const proof = page.getByRole("dialog", { name: "Is it you?" });
+    const proof = page.getByRole("dialog", { name: "Confirm it’s you" });
     await proof.getByRole("button", { name: "Use your passkey" }).click();
     await setUp.getByRole("img", { name: "QR code for an authenticator app" }).waitFor();
     await expectSound(page, "secret of an app");
     const nextCode = totpApp((await setUp.locator(".key").innerText()).replaceAll(" ", ""));
-    await setUp.getByLabel("Code of the app").fill(await nextCode());
-    await setUp.getByRole("button", { name: "Turn it on" }).click();
+    await setUp.getByLabel("Code from the app").fill(await nextCode());
+    await setUp.getByRole("button", { name: "Turn on" }).click();
     await setUp.waitFor({ state: "detached" });
     // The first ones stay.
     const [recoveryCode = ""] = recoveryCodes;

@@ -90,7 +90,7 @@ describe.skipIf(CHROMIUM === undefined)("the keyboard alone, on every page", { t
         `users/${person.user.id}`,
         "Unlock",
         "End all sessions",
-        "Demand a new password",
+        "Require a new password",
         "Change the role",
         "Disable the account",
         "Delete the account",

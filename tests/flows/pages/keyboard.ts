@@ -53,9 +53,9 @@ describe.skipIf(CHROMIUM === undefined)("the keyboard alone", () => {
     expect(await page.getByLabel("Password", { exact: true }).getAttribute("type")).toBe("text");
     await tabTo(page, "Create the account");
     await keyboard.press("Enter");
-    await heading(page, "Look into your mail").waitFor();
+    await heading(page, "Check your inbox").waitFor();
     // A screen reader announces where it is now.
-    await expect.poll(() => focused(page)).toBe("Look into your mail");
+    await expect.poll(() => focused(page)).toBe("Check your inbox");
 
     await openMailLink(page, system, { to: email, subject: "Confirm your e-mail address" });
     await expect.poll(() => focused(page)).toBe("Your password");
@@ -76,7 +76,7 @@ describe.skipIf(CHROMIUM === undefined)("the keyboard alone", () => {
     await tabTo(page, "Skip to the content", "Shift+Tab");
     await keyboard.press("Enter");
     await keyboard.press("Tab");
-    await expect.poll(() => focused(page)).toBe("Present password");
+    await expect.poll(() => focused(page)).toBe("Current password");
     await tabTo(page, "Set up an app");
     await keyboard.press("Enter");
     const dialog = page.getByRole("dialog", { name: "Set up an app" });
@@ -91,7 +91,7 @@ describe.skipIf(CHROMIUM === undefined)("the keyboard alone", () => {
     await expect.poll(() => focused(page)).toBe("Your password");
     await keyboard.type(PORTAL_PASSWORD);
     await keyboard.press("Enter");
-    await expect.poll(() => focused(page)).toBe("Code of the app");
+    await expect.poll(() => focused(page)).toBe("Code from the app");
     const secret = (await dialog.locator(".key").innerText()).replaceAll(" ", "");
     await keyboard.type(generateSync({ secret, epoch: Math.floor(Date.now() / 1_000) }));
     await keyboard.press("Enter");

@@ -93,7 +93,7 @@ describe.skipIf(CHROMIUM === undefined)("one person at a time in a browser", () 
     await database.sql`update sessions set auth_time = auth_time - interval '10 minutes' where user_id = ${ada.user.id}`;
     await page.reload();
     await page.getByRole("button", { name: "Add a passkey" }).click();
-    const proof = page.getByRole("dialog", { name: "Is it you?" });
+    const proof = page.getByRole("dialog", { name: "Confirm it’s you" });
     await proof.getByLabel("Your password").fill(grace.password);
     await logInBehind(grace);
     await proof.getByRole("button", { name: "Continue" }).click();

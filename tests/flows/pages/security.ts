@@ -44,8 +44,8 @@ const EN = {
   yourPassword: "Your password",
   confirmed: "Your e-mail address is confirmed",
   next: "Continue",
-  code: "Code of the app",
-  turnOn: "Turn it on",
+  code: "Code from the app",
+  turnOn: "Turn on",
   codes: "Your recovery codes",
 };
 const DE: typeof EN = {
@@ -109,7 +109,7 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
     await enter(page, person);
     await room(page, "Security");
     const change = async (current: string, next: string) => {
-      await page.getByLabel("Present password").fill(current);
+      await page.getByLabel("Current password").fill(current);
       await page.getByLabel("New password").fill(next);
       await press(page, "Change the password");
     };
@@ -136,7 +136,7 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
     await expect.poll(() => page.getByLabel("E-mail address").inputValue()).toBe(person.email);
     await expectSound(page, "forgotten");
     await press(page, "Send the link");
-    await heading(page, "Look into your mail").waitFor();
+    await heading(page, "Check your inbox").waitFor();
     await expectSound(page, "a link to reset is sent");
     await openMailLink(page, system, { to: person.email, subject: "Set a new password" });
     await page.getByLabel("New password").fill("short");
@@ -256,12 +256,12 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
         await press(page, "Use an authenticator app");
         const key = page.locator(".key");
         const code = totpApp((await key.innerText()).replaceAll(" ", ""));
-        await page.getByLabel("Code of the app").fill("000000");
-        await press(page, "Turn it on");
+        await page.getByLabel("Code from the app").fill("000000");
+        await press(page, "Turn on");
         await page.getByText("The code is not right").waitFor();
         await expectSound(page, "a wrong code at enrolment");
-        await page.getByLabel("Code of the app").fill(await code());
-        await press(page, "Turn it on");
+        await page.getByLabel("Code from the app").fill(await code());
+        await press(page, "Turn on");
       } else {
         await press(page, "Use a passkey of this device");
       }
@@ -292,7 +292,7 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
     await provenLongAgo(person);
     await page.goto(`${origin}/account/security`);
     await press(page, "Add a passkey");
-    const proof = page.getByRole("dialog", { name: "Is it you?" });
+    const proof = page.getByRole("dialog", { name: "Confirm it’s you" });
     await proof.getByLabel("Your password").waitFor();
     await expectSound(page, "step-up by password");
     await page.keyboard.press("Escape");
@@ -348,11 +348,11 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
     };
     await prove(page);
     await heading(page, "Your account").waitFor();
-    const proof = page.getByRole("dialog", { name: "Is it you?" });
+    const proof = page.getByRole("dialog", { name: "Confirm it’s you" });
 
     await provenLongAgo(person);
     await page.goto(`${origin}/account/security`);
-    await page.getByLabel("Present password").fill(person.password);
+    await page.getByLabel("Current password").fill(person.password);
     await page.getByLabel("New password").fill(NEW);
     await press(page, "Change the password");
     await prove(proof);
@@ -408,7 +408,7 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
     await speak("en");
     await press(page, /^Remove Chrome/);
     // The trusted device alone is no second factor.
-    const proof = page.getByRole("dialog", { name: "Is it you?" });
+    const proof = page.getByRole("dialog", { name: "Confirm it’s you" });
     await proof.getByLabel("Code", { exact: true }).fill(fourth);
     await proof.getByRole("button", { name: "Continue" }).click();
     await page.getByText("Trusted devices").waitFor({ state: "detached" });

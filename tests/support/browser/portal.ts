@@ -232,7 +232,7 @@ export async function registerInPortal(
   await page.getByLabel("E-mail address").fill(person.email);
   await page.getByLabel("Password", { exact: true }).fill(PORTAL_PASSWORD);
   await page.getByRole("button", { name: "Create the account" }).click();
-  await page.getByRole("heading", { name: "Look into your mail" }).waitFor();
+  await page.getByRole("heading", { name: "Check your inbox" }).waitFor();
   await openMailLink(page, system, { to: person.email, subject: "Confirm your e-mail address" });
   await page.getByLabel("Your password").fill(PORTAL_PASSWORD);
   await page.getByRole("button", { name: "Confirm the address" }).click();

@@ -24,7 +24,7 @@ export const en = {
     remove: "Remove",
   },
   stepUp: {
-    title: "Is it you?",
+    title: "Confirm it’s you",
     lead: "Before this goes on, prove that it is you.",
     submit: "Continue",
     code: "Code",
