@@ -8,6 +8,7 @@ import {
   redirect,
 } from "@tanstack/react-router";
 import type { Session } from "../session/session.ts";
+import { Unreached } from "../session/unreached.tsx";
 import { Frame, PageTitle } from "../ui/frame.tsx";
 import { MAIL_LINKS } from "./mail-links.ts";
 import { wayOf, wayOn } from "./next-page.ts";
@@ -127,6 +128,7 @@ function LoggedOut() {
   return (
     <Frame home="/account">
       <main id="content" className="alone">
+        <Unreached />
         <Outlet />
       </main>
     </Frame>

@@ -10,6 +10,7 @@ import { Attendance } from "./attendance.tsx";
 import { ProofWanted, StoppedReadings } from "./reading.tsx";
 import { useSession } from "./session.ts";
 import { StepUp } from "./step-up.tsx";
+import { Unreached } from "./unreached.tsx";
 
 /** Not what the server has refused, and not a proof that the person has cancelled. */
 const isPassing = (error: Error) =>
@@ -62,6 +63,7 @@ export function SignedIn({ home, layout, person, logOut, rooms, alarm }: Frames)
             <main id="content">
               {problem !== undefined && <Notice isBad>{problem.message}</Notice>}
               {alarm}
+              <Unreached />
               <ProofWanted />
               <Outlet />
             </main>

@@ -203,6 +203,45 @@ describe.skipIf(CHROMIUM === undefined)("pages and their states", () => {
     }
   });
 
+  test("without the server the next page says so on the present one, which keeps what was typed; a file of an older release loads the page again", async () => {
+    const person = await api.newUser();
+    for (const [locale, unreachable, firstName, room] of [
+      ["en-GB", UNREACHABLE, "First name", "Sessions"],
+      ["de-DE", "Der Server ist nicht erreichbar.", "Vorname", "Sitzungen"],
+    ] as const) {
+      const visit = await openVisit(browser, system, { locale });
+      const { page, context } = visit;
+      const first = page.getByLabel(firstName);
+      const register = /^Regist/;
+      await page.goto(`${origin}/account/login`);
+      await page.getByRole("textbox").first().fill(person.email);
+      await context.setOffline(true);
+      await page.getByRole("link", { name: register }).click();
+      await page.getByText(unreachable).waitFor();
+      expect(await page.getByRole("textbox").first().inputValue()).toBe(person.email);
+      await context.setOffline(false);
+      await page.getByRole("link", { name: register }).click();
+      await page.waitForURL(`${origin}/account/register`);
+      await page.goBack();
+      await page.getByRole("textbox").first().fill(person.email);
+      await page.locator("input[type=password]").fill(person.password);
+      await page.locator("button[type=submit]").click();
+      await first.fill("Augusta");
+      const present = page.url();
+      await context.setOffline(true);
+      await page.getByRole("link", { name: room }).click();
+      await page.getByText(unreachable).waitFor();
+      expect([await first.inputValue(), page.url()]).toEqual(["Augusta", present]);
+      await context.setOffline(false);
+      await expectSound(page, "the next page is out of reach");
+      await page.route(/\/assets\/sessions-/, (route) => route.fulfill({ status: 404 }), { times: 1 });
+      await page.getByRole("link", { name: room }).click();
+      await heading(page, room).waitFor();
+      expect(await page.getByText(unreachable).count()).toBe(0);
+      await closeVisit(visit);
+    }
+  });
+
   test("each list says when it loads, when it failed and when it is empty", {
     tags: "exhaustive",
   }, async () => {

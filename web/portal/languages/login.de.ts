@@ -21,8 +21,6 @@ export const de: SameTexts<typeof en> = {
     provider: "Weiter mit {{provider}}",
     forgot: "Passwort vergessen?",
     helpForgot: "Neues Passwort setzen",
-    helpProvider:
-      "Ein Konto, das über einen Anbieter angelegt wurde, hat vielleicht kein Passwort. Melden Sie sich dann unten über den Anbieter an.",
     new: "Noch kein Konto?",
     register: "Registrieren",
     back: "Zurück zur Anmeldung",

@@ -19,7 +19,6 @@ export const en = {
     provider: "Continue with {{provider}}",
     forgot: "Forgot your password?",
     helpForgot: "Set a new password",
-    helpProvider: "An account that was made at a provider may have no password: continue there, below.",
     new: "No account yet?",
     register: "Register",
     back: "Back to the login",

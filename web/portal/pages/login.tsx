@@ -42,12 +42,9 @@ export function LoginPage() {
           }}
           help={(code) =>
             code === "invalid_credentials" && (
-              <>
-                {providers.length > 0 && <span>{t("login.helpProvider")}</span>}
-                <Link to="/forgot-password" search={way} state={{ email: tried }}>
-                  {t("login.helpForgot")}
-                </Link>
-              </>
+              <Link to="/forgot-password" search={way} state={{ email: tried }}>
+                {t("login.helpForgot")}
+              </Link>
             )
           }
         >
