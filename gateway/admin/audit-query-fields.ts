@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { READING_ACTIONS } from "#audit-client/stream/record-reading.ts";
+import { AUDIT_ACTIONS } from "#audit-client/stream/audit-actions.ts";
 import { Outcome } from "#proto/gatehouse/audit/v1/entry.ts";
 import { textField } from "../routing/fields.ts";
 import { OUTCOMES, outcomeField } from "./audit-entry-answer.ts";
@@ -27,8 +27,10 @@ const actor = z.union([
 
 /** What only reads, or repeats a check: in a busy log there is little else. */
 const ROUTINE_ACTIONS: readonly string[] = [
-  // An export leaves the system.
-  ...READING_ACTIONS.filter((action) => action !== "audit.exported"),
+  // An export leaves the system, and an erasure changes it.
+  ...AUDIT_ACTIONS.reading.filter(
+    (action) => action !== "audit.exported" && action !== "audit.address_erased",
+  ),
   "auth.refresh",
   "token.introspect",
 ];

@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { createServer, request as httpRequest, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { AUDIT_ACTIONS } from "#audit-client/stream/audit-actions.ts";
 import type { AuditOutcome } from "#audit-client/stream/audit-entry.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { UserStatus } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
@@ -234,6 +235,7 @@ const upstream = createServer((request, response) => {
 });
 let gateway: ReturnType<typeof testGateway>;
 const found: string[] = [];
+const actions = new Set<string>();
 const notAudited: string[] = [];
 
 beforeAll(async () => {
@@ -282,6 +284,7 @@ beforeAll(async () => {
   gateway.app.addHook("onRoute", ({ method, url, config }) => {
     // What the routes file forwards is chosen by its table: the samples say which methods.
     if (config?.isProxy) return;
+    if (config?.action !== undefined) actions.add(config.action);
     for (const each of [method].flat().filter(isMutating)) {
       (config?.isAudited === false ? notAudited : found).push(`${each} ${url}`);
     }
@@ -308,6 +311,12 @@ test("every route that changes something is tried here, with and without a versi
   const own = Object.keys(SAMPLES).filter((name) => !name.includes(" /payments"));
   const expected = [...own, FORM_POST].flatMap((name) => [name, name.replace(" /", " /v1/")]);
   expect(found.sort()).toEqual(expected.sort());
+});
+
+test("the list of actions has those of all routes, and of no route that is gone", () => {
+  const { login, account, administration } = AUDIT_ACTIONS;
+  const ofClients = ["client.token", "client.token_revoke", "token.introspect"];
+  expect([...actions].sort()).toEqual([...login, ...account, ...administration, ...ofClients].sort());
 });
 
 test.each(Object.keys(SAMPLES).flatMap((name) => Object.keys(BEHAVIOURS).map((kind) => ({ name, kind }))))(

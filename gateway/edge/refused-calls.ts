@@ -1,4 +1,5 @@
 import type { FastifyRequest } from "fastify";
+import type { AuditAction } from "#audit-client/stream/audit-actions.ts";
 import type { AuditActor, AuditRecorder } from "#audit-client/stream/audit-entry.ts";
 import type { Metrics } from "#kit/telemetry/metrics.ts";
 import { networkOf } from "#kit/values/network-of.ts";
@@ -22,7 +23,7 @@ const OF_VALID_TOKENS: ReadonlySet<string> = new Set([
   "token_proof_invalid",
 ]);
 /** Action of read-only routes. */
-const READ_ACTION = "call.refused";
+const READ_ACTION: AuditAction = "call.refused";
 
 /**
  * Records refusals by role, permission and proof of the token's key, and invalid tokens on mutating methods. Entries beyond a limit are counted only.

@@ -1,5 +1,6 @@
 import type { RouteOptions } from "fastify";
 import type { BuiltInPermission } from "#access-file/access-file.ts";
+import type { AuditAction } from "#audit-client/stream/audit-actions.ts";
 import type { ApprovalDemand } from "#routes-file/routes-file.ts";
 import type { AssuranceDemand } from "#token-client/assurance.ts";
 import type { RouteAuth } from "#token-client/route-auth.ts";
@@ -11,7 +12,7 @@ export interface RoutePolicy {
   permissions?: readonly string[];
   limitClass: LimitClass;
   /** Audit action: `auth.login`. Required for mutating methods, unless they are not audited. */
-  action?: string;
+  action?: AuditAction;
   /** What the caller's session must have proven. Not on public routes. */
   assurance?: AssuranceDemand;
   /** Accepts a token in this member of the body instead. The route's `proof` or handler checks it. */
@@ -24,8 +25,10 @@ export interface RoutePolicy {
   isAudited?: boolean;
 }
 
-export interface RequestPolicy extends Omit<RoutePolicy, "limitClass"> {
+export interface RequestPolicy extends Omit<RoutePolicy, "limitClass" | "action"> {
   pattern: string;
+  /** Of forwarded calls it is the routes file's. */
+  action?: string;
   /** Of forwarded calls. */
   approval?: ApprovalDemand;
 }
@@ -53,7 +56,7 @@ export function assertRoutePolicy(route: RouteOptions): void {
   if (auth === "public" && assurance !== undefined)
     throw new Error(`${name} is public and demands an assurance of its caller`);
   if (limitClass === undefined) throw new Error(`${name} has no config.limitClass`);
-  if (methods.some(isMutating) && isAudited !== false && (action === undefined || action === "")) {
+  if (methods.some(isMutating) && isAudited !== false && action === undefined) {
     throw new Error(`${name} has no audit action (config.action)`);
   }
 }

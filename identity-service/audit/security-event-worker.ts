@@ -1,3 +1,4 @@
+import type { AuditAction } from "#audit-client/stream/audit-actions.ts";
 import { type AuditEvent, personActor } from "#audit-client/stream/audit-entry.ts";
 import { OutboxWorker } from "#kit/database/outbox.ts";
 import type { Sql } from "#kit/database/postgres.ts";
@@ -111,6 +112,11 @@ export function toAuditEvent(event: SecurityEvent): AuditEvent {
 
 const OF_CLIENT = "client_";
 
-function actionOf(type: SecurityEventType): string {
-  return type.startsWith(OF_CLIENT) ? `client.${type.slice(OF_CLIENT.length)}` : `user.${type}`;
+type ActionOf<Type extends string> = Type extends `${typeof OF_CLIENT}${infer Event}`
+  ? `client.${Event}`
+  : `user.${Type}`;
+
+function actionOf(type: SecurityEventType): AuditAction {
+  const action = type.startsWith(OF_CLIENT) ? `client.${type.slice(OF_CLIENT.length)}` : `user.${type}`;
+  return action as ActionOf<SecurityEventType>;
 }

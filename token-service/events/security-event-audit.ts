@@ -1,7 +1,8 @@
+import type { AuditAction } from "#audit-client/stream/audit-actions.ts";
 import { type AuditEvent, personActor } from "#audit-client/stream/audit-entry.ts";
 import type { SecurityEvent, SecurityEventType } from "./security-event-store.ts";
 
-const ACTION: Record<SecurityEventType, string> = {
+const ACTION: Record<SecurityEventType, AuditAction> = {
   refresh_reuse: "session.refresh_reused",
   signing_key_rotated: "key.rotated",
   signing_key_revoked: "key.revoked",

@@ -27,7 +27,7 @@ export function Field({ label, hint, ...props }: FieldProps) {
   );
 }
 
-function useField(name: string, hint: string | undefined) {
+export function useField(name: string, hint: string | undefined) {
   const id = useId();
   const { problems, forget } = useContext(FieldProblems);
   const problem = problems[name];
@@ -43,7 +43,7 @@ function useField(name: string, hint: string | undefined) {
   return { id, described };
 }
 
-function Below({ id, name, hint }: { id: string; name: string; hint: string | undefined }) {
+export function Below({ id, name, hint }: { id: string; name: string; hint: string | undefined }) {
   useLanguage();
   const problem = useContext(FieldProblems).problems[name]?.();
   return (

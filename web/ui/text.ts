@@ -88,6 +88,10 @@ export function textOf(key: string, values: Values = {}): string {
   return i18next.t(key, values);
 }
 
+/** All texts below a key of the present language. */
+export const textsBelow = <Texts extends object>(key: string): Texts =>
+  i18next.getResource(i18next.language, "translation", key) as Texts;
+
 export const hasText = (key: string): boolean => i18next.exists(key);
 
 /** Dotted keys of a tree of texts; plurals (`one`, `other`) are one key. */

@@ -2,29 +2,11 @@ import { v7 as uuidv7 } from "uuid";
 import { type CallContext, traceIdOf } from "#kit/rpc/call-context.ts";
 import { boundedCache } from "#kit/values/bounded-cache.ts";
 import { canonicalEmail } from "#kit/values/canonical-email.ts";
+import type { AUDIT_ACTIONS } from "./audit-actions.ts";
 import { type AuditEventRecorder, personActor } from "./audit-entry.ts";
 
-/** All readings that services record. */
-export const READING_ACTIONS = [
-  "approval.listed",
-  "audit.entry_read",
-  "audit.exported",
-  "audit.followed",
-  "audit.searched",
-  "audit.summarized",
-  "client.listed",
-  "client.read",
-  "key.listed",
-  "session.listed",
-  "user.import_checked",
-  "user.import_read",
-  "user.listed",
-  "user.read",
-] as const;
-
 export interface Reading {
-  /** An erasure is recorded in the same way. */
-  action: (typeof READING_ACTIONS)[number] | "audit.address_erased";
+  action: (typeof AUDIT_ACTIONS.reading)[number];
   resource?: string;
   /** Must not contain personal data. */
   filter?: string;

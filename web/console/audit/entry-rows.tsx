@@ -7,6 +7,7 @@ import { visible } from "../../ui/format.ts";
 import { Table } from "../table.tsx";
 import { useText } from "../text.ts";
 import { When } from "../when.tsx";
+import { wordsOfAction } from "./action-field.tsx";
 import { EntryFacts } from "./entry-facts.tsx";
 import { Actor, Outcome, shortId, Verbatim } from "./entry-text.tsx";
 
@@ -45,16 +46,20 @@ export function EntryRows({
           {
             head: t("audit.action"),
             kind: "main",
-            cell: (entry) =>
-              opens ? (
-                <Link to="/audit/$id" params={{ id: entry.id }}>
-                  <Verbatim>{entry.action}</Verbatim>
-                </Link>
-              ) : (
-                <button type="button" className="plain" onClick={() => setOpened(entry)}>
-                  <Verbatim>{entry.action}</Verbatim>
-                </button>
-              ),
+            cell: (entry) => (
+              <>
+                {opens ? (
+                  <Link to="/audit/$id" params={{ id: entry.id }}>
+                    <Verbatim>{entry.action}</Verbatim>
+                  </Link>
+                ) : (
+                  <button type="button" className="plain" onClick={() => setOpened(entry)}>
+                    <Verbatim>{entry.action}</Verbatim>
+                  </button>
+                )}
+                <span className="why muted small">{wordsOfAction(entry.action)}</span>
+              </>
+            ),
           },
           { head: t("audit.actor"), cell: (entry) => <Actor entry={entry} /> },
           {

@@ -6,6 +6,7 @@ import { FieldProblems, useAction } from "../../ui/form.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { type TextKey, useText } from "../text.ts";
 import { useFindByAddress } from "../users/find-by-address.ts";
+import { ActionField, nameOfAction } from "./action-field.tsx";
 import { type AuditSearch, PERSON_FILTERS, problemOf, readSearch, TEXTS } from "./audit-search.ts";
 
 const SPANS = { hour: 3_600_000, day: 24 * 3_600_000, week: 7 * 24 * 3_600_000 };
@@ -39,6 +40,7 @@ export function Filters({
   } = useAction(async (times?: AuditSearch) => {
     if (form.current === null) return;
     const { entered, unknown } = await withIds(entriesOf(form.current));
+    if (entered.action !== undefined) entered.action = nameOfAction(entered.action);
     const found = TEXTS.flatMap((name): [string, () => string][] => {
       if (times !== undefined && isTime(name)) return [];
       const isUnfinished = inputOf(form.current, name)?.validity.badInput === true;
@@ -91,13 +93,7 @@ export function Filters({
           onSubmit={submit}
         >
           {failure !== undefined && <Notice isBad>{failure.message}</Notice>}
-          <Field
-            name="action"
-            label={t("audit.action")}
-            defaultValue={search.action}
-            {...VERBATIM}
-            placeholder="auth.login"
-          />
+          <ActionField defaultValue={search.action} />
           <Field name="actor" label={t("audit.actor")} defaultValue={search.actor} {...VERBATIM} />
           <Field name="resource" label={t("audit.resource")} defaultValue={search.resource} {...VERBATIM} />
           <div className="field">

@@ -1,5 +1,6 @@
 import { de as shared } from "../../ui/languages/de.ts";
 import type { SameTexts } from "../../ui/languages/en.ts";
+import { actionsDe } from "./actions-de.ts";
 import { auditDe } from "./audit-de.ts";
 import type { en } from "./en.ts";
 
@@ -12,6 +13,7 @@ export const de: SameTexts<typeof en> = {
     nothingLead:
       "Ihre Rolle ({{role}}) hat keine Berechtigung für einen Bereich der Konsole. Fragen Sie einen Administrator.",
   },
+  ...actionsDe,
   ...auditDe,
   list: { more: "Mehr anzeigen", never: "Nie" },
   copy: { what: "Kopieren: {{name}}" },

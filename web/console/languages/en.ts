@@ -1,4 +1,5 @@
 import { en as shared } from "../../ui/languages/en.ts";
+import { actionsEn } from "./actions-en.ts";
 import { auditEn } from "./audit-en.ts";
 
 /** What the console says beside the shared texts. */
@@ -11,6 +12,7 @@ export const en = {
     nothingLead:
       "Your role ({{role}}) has no permission that opens a room of the console. Ask an administrator.",
   },
+  ...actionsEn,
   ...auditEn,
   list: { more: "Show more", never: "Never" },
   copy: { what: "Copy: {{name}}" },

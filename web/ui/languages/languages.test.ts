@@ -1,7 +1,9 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
+import { AUDIT_ACTIONS } from "#audit-client/stream/audit-actions.ts";
 import { isErrorCode } from "#kit/values/errors.ts";
+import { en as consoleEn } from "../../console/languages/en.ts";
 import { accountDe } from "../../portal/languages/account.de.ts";
 import { accountEn } from "../../portal/languages/account.en.ts";
 import { en as loginEn } from "../../portal/languages/login.en.ts";
@@ -17,7 +19,7 @@ const PAGES = [
   },
   {
     page: "console",
-    en: (await import("../../console/languages/en.ts")).en,
+    en: consoleEn,
     de: (await import("../../console/languages/de.ts")).de,
   },
 ];
@@ -60,7 +62,7 @@ const SHARED = ["ui", "session"];
 /** Below these, keys are put together, such as `errors.<code>` and `mailLinks.<link>.<part>`. */
 const COMPUTED = [
   "errors problems tools.themes approval.fields approval.states",
-  "mails mailStates failures keyStates kinds kindHints services amr",
+  "mails mailStates failures keyStates kinds kindHints services amr actions actionGroups",
 ].flatMap((names) => names.split(" "));
 const isComputed = (key: string) =>
   key.startsWith("mailLinks.") || COMPUTED.some((group) => key.startsWith(`${group}.`));
@@ -109,6 +111,13 @@ function namesIn(sources: string[]): Set<string> {
     sources.flatMap((text) => [...text.matchAll(/"((?:[\w-]+\.)+[\w-]+)"/g)].map(([, key = ""]) => key)),
   );
 }
+
+test("every action of the audit log has words of its own, and no other one has", () => {
+  const { actions, actionGroups } = consoleEn;
+  const named = Object.entries(actions).map(([group, texts]) => [group, Object.keys(texts).sort()]);
+  expect(named).toEqual(Object.entries(AUDIT_ACTIONS).map(([group, names]) => [group, [...names].sort()]));
+  expect(Object.keys(actionGroups)).toEqual(Object.keys(AUDIT_ACTIONS));
+});
 
 test("every code that has a text of its own is one of the API's or of the browser's", () => {
   const ours =

@@ -1,0 +1,75 @@
+import { Button } from "react-aria-components/Button";
+import { ComboBox } from "react-aria-components/ComboBox";
+import { Header } from "react-aria-components/Header";
+import { Input } from "react-aria-components/Input";
+import { Label } from "react-aria-components/Label";
+import { ListBox, ListBoxItem, ListBoxSection } from "react-aria-components/ListBox";
+import { Popover } from "react-aria-components/Popover";
+import { Below, useField } from "../../ui/field.tsx";
+import { textOf, textsBelow } from "../../ui/text.ts";
+import { useText } from "../text.ts";
+
+/** Names and words of a group in the present language. */
+type Actions = Readonly<Record<string, string>>;
+const groupsOfActions = () => Object.entries(textsBelow<Record<string, Actions>>("actions"));
+const allActions = (): Actions => Object.assign({}, ...groupsOfActions().map(([, actions]) => actions));
+
+/** What an action means. Nothing is known of those of the operator's own routes. */
+export const wordsOfAction = (name: string): string | undefined => allActions()[name];
+
+/** The name of an action whose words were entered. Anything else is a name already. */
+export function nameOfAction(entered: string): string {
+  const typed = entered.toLowerCase();
+  return Object.entries(allActions()).find(([, words]) => words.toLowerCase() === typed)?.[0] ?? entered;
+}
+
+/** Known actions are found by their names and words; the operator's own routes have others, so any text may stand here. */
+export function ActionField({ defaultValue = "" }: { defaultValue: string | undefined }) {
+  const t = useText();
+  const { id: fieldId, described } = useField("action", undefined);
+  const { id: _ownId, ...inputProps } = described;
+  const all = allActions();
+  const isFound = (name: string, typed: string) =>
+    typed
+      .toLowerCase()
+      .split(/\s+/)
+      .every((part) => `${name} ${all[name]}`.toLowerCase().includes(part));
+  return (
+    <ComboBox
+      className="field"
+      name="action"
+      allowsCustomValue
+      defaultInputValue={defaultValue}
+      defaultFilter={isFound}
+    >
+      <Label>{t("audit.action")}</Label>
+      <div className="picker">
+        <Input
+          {...inputProps}
+          spellCheck={false}
+          autoCapitalize="none"
+          autoComplete="off"
+          placeholder="auth.login"
+        />
+        <Button>
+          <span aria-hidden="true">▾</span>
+        </Button>
+      </div>
+      <Below id={fieldId} name="action" hint={undefined} />
+      <Popover className="options">
+        <ListBox>
+          {groupsOfActions().map(([group, actions]) => (
+            <ListBoxSection key={group} id={group}>
+              <Header>{textOf(`actionGroups.${group}`)}</Header>
+              {Object.entries(actions).map(([name, words]) => (
+                <ListBoxItem key={name} id={name} textValue={name}>
+                  <span>{words}</span> <code>{name}</code>
+                </ListBoxItem>
+              ))}
+            </ListBoxSection>
+          ))}
+        </ListBox>
+      </Popover>
+    </ComboBox>
+  );
+}
