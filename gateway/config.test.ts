@@ -6,7 +6,8 @@ import { expect, onTestFinished, test } from "vitest";
 import { configSchema } from "./config.ts";
 import { trustedProxies } from "./edge/request/trusted-proxies.ts";
 
-const { ALLOWED_HOSTS, TRUSTED_PROXIES, WEB, WEB_LINKS } = configSchema.shape;
+const { ALLOWED_HOSTS, BRAND_NAME, SUPPORT_URL, TERMS_URL, TRUSTED_PROXIES, WEB, WEB_LINKS } =
+  configSchema.shape;
 
 test("hosts are compared without case", () => {
   expect(ALLOWED_HOSTS.parse("API.example.com, [::1]:8080,localhost:8080")).toEqual(
@@ -112,6 +113,20 @@ test.each([
   "X=/a b",
 ])("%j is no link", (text) => {
   expect(WEB_LINKS.safeParse(text).success).toBe(false);
+});
+
+test("the operator's addresses are those that a browser opens, in its spelling", () => {
+  expect(SUPPORT_URL.parse("mailto:help@shop.example")).toBe("mailto:help@shop.example");
+  expect(TERMS_URL.parse("https://SHOP.example/our terms")).toBe("https://shop.example/our%20terms");
+  for (const url of ["javascript:alert(1)", "data:text/html,x", "/terms", `https://a/${"x".repeat(500)}`])
+    expect([url, SUPPORT_URL.safeParse(url).success]).toEqual([url, false]);
+  expect(TERMS_URL.safeParse("mailto:help@shop.example").success).toBe(false);
+});
+
+test("a brand's name is one that every place can show", () => {
+  for (const name of ["Müller & Söhne", "L'Été", "Yahoo!", "7"]) expect(BRAND_NAME.parse(name)).toBe(name);
+  for (const name of ["<b>", "Shop:1", "a\nb", " a", "&", "x".repeat(65), 'a"'])
+    expect([name, BRAND_NAME.safeParse(name).success]).toEqual([name, false]);
 });
 
 /** Of a whole configuration with one route. */

@@ -2,6 +2,7 @@ import { BlockList, isIP } from "node:net";
 import { z } from "zod";
 import { accessConfig } from "#access-file/access-file.ts";
 import { spoolConfig } from "#audit-client/spool/audit-spool.ts";
+import { brandConfig, linkSchema } from "#kit/config/brand-config.ts";
 import {
   addressSchema,
   booleanSchema,
@@ -158,6 +159,7 @@ export const configSchema = z
     ...tlsConfig,
     ...spoolConfig,
     ...accessConfig,
+    ...brandConfig,
     /** HTTP for clients. The load balancer terminates TLS. */
     LISTEN_ADDRESS: addressSchema,
     IDENTITY_SERVICE_ADDRESS: addressSchema,
@@ -209,7 +211,10 @@ export const configSchema = z
     RATE_LIMIT_REPLICAS: integerSchema(1, 1_000).default(1),
     /** The pages of `web/`. */
     WEB: z.enum(["on", "off"]).default("on").transform(webPagesOf),
-    /** Shown at `/`. */
+    SUPPORT_URL: linkSchema(/^(?:https?|mailto)$/).optional(),
+    PRIVACY_URL: linkSchema(/^https?$/).optional(),
+    TERMS_URL: linkSchema(/^https?$/).optional(),
+    /** Shown at `/`; one that is named `Mailbox` also after a registration. */
     WEB_LINKS: pageLinksSchema.optional(),
     /** Applications to which the portal may send a person back. */
     PORTAL_RETURN_TO: returnTargetsSchema.optional(),

@@ -149,6 +149,13 @@ const app = buildApp({
   publicOrigin: config.PUBLIC_ORIGIN,
   pagesOrigin: config.PAGES_ORIGIN,
   indexLinks: config.WEB_LINKS ?? [],
+  brand: {
+    name: config.BRAND_NAME,
+    support: config.SUPPORT_URL,
+    privacy: config.PRIVACY_URL,
+    terms: config.TERMS_URL,
+    mailbox: config.WEB_LINKS?.find(({ name }) => name === "Mailbox")?.url,
+  },
   returnTargets: config.PORTAL_RETURN_TO ?? [],
   limitClasses: config.RATE_LIMITS ?? defaultLimitClasses(),
   strangerPlaces: new StrangerPlaces(config.STRANGER_LOGINS_AT_ONCE),

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { type AccessFile, accessConfig } from "#access-file/access-file.ts";
 import { BreachListError } from "#breach-list/list-format.ts";
 import { readListHeader } from "#breach-list/open-breach-list.ts";
+import { brandConfig, brandNameSchema } from "#kit/config/brand-config.ts";
 import {
   addressSchema,
   booleanSchema,
@@ -77,6 +78,7 @@ export const configSchema = z
     ...refusedPeopleConfig,
     ...databaseConfig,
     ...accessConfig,
+    ...brandConfig,
     ...mailConfig,
     ...oauthConfig,
     ...passkeyConfig,
@@ -99,13 +101,8 @@ export const configSchema = z
     BOOTSTRAP_ADMIN_PASSWORD_FILE: secretFileSchema.optional(),
     MFA_ENCRYPTION_KEY_FILE: encryptionKeyFileSchema,
     MFA_ENCRYPTION_KEY_PREVIOUS_FILE: encryptionKeyFileSchema.optional(),
-    MFA_ISSUER: z
-      .string()
-      .regex(
-        /^[\p{L}\p{N}][\p{L}\p{N} ._-]{0,63}$/u,
-        "must be 1 to 64 letters, digits, spaces, dots, underscores and dashes, a letter or digit first",
-      )
-      .default("Gatehouse"),
+    /** Default: `BRAND_NAME`. */
+    MFA_ISSUER: brandNameSchema.optional(),
     /** Comma-separated. */
     MFA_REQUIRED_ROLES: rolesSchema.optional(),
     MFA_CHALLENGE_TTL_S: integerSchema(60, 900).default(300),

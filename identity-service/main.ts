@@ -181,7 +181,7 @@ const deps = {
   wakeMailWorker: () => mailWorker.wake(),
   randomBytes: (count: number) => randomBytes(count),
   mfaKeys: [config.MFA_ENCRYPTION_KEY_FILE, ...(previousMfaKey ? [previousMfaKey] : [])] as const,
-  mfaIssuer: config.MFA_ISSUER,
+  mfaIssuer: config.MFA_ISSUER ?? config.BRAND_NAME,
   mfaRequiredRoles: new Set(config.MFA_REQUIRED_ROLES ?? []),
   passkeyParty: passkeyPartyOf(config),
   mfaChallengeTtlS: config.MFA_CHALLENGE_TTL_S,

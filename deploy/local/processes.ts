@@ -52,6 +52,7 @@ export function processPlan(
     ALLOWED_ORIGINS: settings.ALLOWED_ORIGINS ?? "",
     PORTAL_RETURN_TO: settings.PORTAL_RETURN_TO ?? "",
     CALL_BUDGET_MS: settings.CALL_BUDGET_MS ?? "",
+    BRAND_NAME: settings.BRAND_NAME ?? "",
     WEB: settings.WEB,
     WEB_LINKS: `Mailbox=${openedAt(settings.MAILBOX_PORT)}`,
     PUBLIC_ORIGIN: gatewayUrl,
@@ -119,6 +120,7 @@ function identityEnvironment(settings: Settings, home: Home) {
     DEVICE_KEY_FILE: secretFile(home, "device-key"),
     OAUTH_PROVIDERS_FILE: home.providersFile,
     BREACH_LIST_FILE: settings.BREACH_LIST_FILE ?? "",
+    BRAND_NAME: settings.BRAND_NAME ?? "",
     MFA_REQUIRED_ROLES: settings.MFA_REQUIRED_ROLES ?? "",
     TRUSTED_DEVICE_DAYS: settings.TRUSTED_DEVICE_DAYS ?? "",
     // The first is the default.

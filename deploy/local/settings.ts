@@ -84,6 +84,8 @@ export const settingsSchema = z.object({
   /** identity-service validates them. */
   MFA_REQUIRED_ROLES: z.string().optional(),
   TRUSTED_DEVICE_DAYS: z.string().optional(),
+  /** So do gateway and identity-service. */
+  BRAND_NAME: z.string().optional(),
   /** The gateway validates it. */
   ALLOWED_ORIGINS: z.string().optional(),
   PORTAL_RETURN_TO: z.string().optional(),

@@ -9,7 +9,6 @@ import { defaultLimitClasses, type LimitClass, type LimitClasses } from "../limi
 import { ReconciledLimiter } from "../limits/reconciled-limiter.ts";
 import { StrangerPlaces } from "../limits/share-counts.ts";
 import { parseIntrospectionClients } from "../oauth-server/introspection-clients.ts";
-import { encodedPage } from "../pages/web-pages.ts";
 import { ProxyTable } from "../routing/proxy-table.ts";
 import {
   account,
@@ -758,7 +757,7 @@ for (const [limitClass, routes] of Object.entries({
 
 test("every route of our own is counted as it should be", async () => {
   ({ app } = testGateway({
-    webPages: [{ path: "/account", document: encodedPage("<!doctype html>"), files: new Map() }],
+    webPages: [{ path: "/account", document: "<!doctype html>", files: new Map() }],
     introspectionClients: parseIntrospectionClients(`clients: [{ id: a, secretSha256: ${"a".repeat(64)} }]`),
   }));
   const seen = new Map<string, string | undefined>();

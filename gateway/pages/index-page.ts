@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { escapeHtml } from "#kit/values/escape-html.ts";
+import type { Brand } from "./brand.ts";
 
 export interface PageLink {
   name: string;
@@ -21,6 +22,7 @@ const STYLE =
   "li{border-top:1px solid light-dark(#e4e0d9,#31332f)}" +
   "a{display:block;padding:.9rem 0;color:light-dark(#0b6655,#5cc5ab);font-weight:600;text-decoration:none}" +
   "a:hover{text-decoration:underline}a:focus-visible{outline:2px solid;outline-offset:2px}" +
+  "footer{display:flex;flex-wrap:wrap;gap:0 1.25rem;margin-top:2rem;font-size:.875rem}" +
   "small{display:block;color:light-dark(#5f5b55,#a5a299);font-size:.875rem;font-weight:400}";
 
 const STYLE_HASH = createHash("sha256").update(STYLE).digest("base64");
@@ -30,7 +32,7 @@ export const INDEX_HEADERS = {
 } as const;
 
 /** What a browser gets at `/`. @param paths of the pages that this gateway serves. */
-export function indexPage(paths: readonly string[], links: readonly PageLink[]): string {
+export function indexPage(paths: readonly string[], links: readonly PageLink[], brand: Brand): string {
   const rows = [
     ...paths.flatMap((path) => OWN_LINKS[path] ?? []),
     { name: "API", url: "/docs", text: "Every call, to read and to try." },
@@ -40,7 +42,13 @@ export function indexPage(paths: readonly string[], links: readonly PageLink[]):
     ({ name, url, text }) =>
       `<li><a href="${escapeHtml(url)}">${escapeHtml(name)}<small>${escapeHtml(text)}</small></a></li>`,
   );
-  return page("en", "Gatehouse", "The front door of this API.", rows);
+  const foot = [
+    ["Support", brand.support],
+    ["Privacy", brand.privacy],
+    ["Terms", brand.terms],
+  ].flatMap(([name, url]) => (url === undefined ? [] : [`<a href="${escapeHtml(url)}">${name}</a>`]));
+  const end = foot.length === 0 ? "" : `\n<footer>${foot.join("")}</footer>`;
+  return page("en", escapeHtml(brand.name), "The front door of this API.", listOf(rows) + end);
 }
 
 const MISSING = {
@@ -55,10 +63,12 @@ const MISSING = {
 /** What a browser gets at an unknown path. */
 export function missingPage(language: keyof typeof MISSING): string {
   const [title, text, home] = MISSING[language];
-  return page(language, title, text, [`<li><a href="/">${home}</a></li>`]);
+  return page(language, title, text, listOf([`<li><a href="/">${home}</a></li>`]));
 }
 
-function page(language: string, title: string, text: string, rows: readonly string[]): string {
+const listOf = (rows: readonly string[]) => `<ul>\n${rows.join("\n")}\n</ul>`;
+
+function page(language: string, title: string, text: string, content: string): string {
   return `<!doctype html>
 <html lang="${language}">
 <head>
@@ -72,9 +82,7 @@ function page(language: string, title: string, text: string, rows: readonly stri
 <main>
 <h1>${title}</h1>
 <p>${text}</p>
-<ul>
-${rows.join("\n")}
-</ul>
+${content}
 </main>
 </body>
 </html>

@@ -2,15 +2,16 @@ import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { cacheable } from "../edge/answers/cacheable.ts";
 import { routesOf, send, testGateway } from "../testing/test-gateway.ts";
-import { encodedPage, type WebPages } from "./web-pages.ts";
+import type { Brand } from "./brand.ts";
+import type { WebPages } from "./web-pages.ts";
 
-const DOCUMENT = "<!doctype html><title>Account</title>";
+const DOCUMENT = "<!doctype html><head><title>Gatehouse</title></head>";
 const SCRIPT = "console.log(1);";
 const javaScript = "text/javascript; charset=utf-8";
 const file = cacheable(SCRIPT, javaScript);
 const account: WebPages = {
   path: "/account",
-  document: encodedPage(DOCUMENT),
+  document: DOCUMENT,
   files: new Map([["/account/assets/main-1.js", { identity: file, br: file, gzip: file }]]),
 };
 const gateway = () =>
@@ -206,6 +207,38 @@ test("with a host of their own, pages and their files are there only, and the ro
   }
   for (const host of ["gateway.test", "pages.test"])
     expect((await open("/auth/me", host)).statusCode).toBe(401);
+});
+
+const BRAND: Brand = {
+  name: "Müller & Söhne",
+  support: "mailto:help@shop.example",
+  privacy: 'https://shop.example/privacy?a="><script>&b=$&',
+  terms: "https://shop.example/terms",
+  mailbox: "http://127.0.0.1:1080/",
+};
+
+test("the operator's name and addresses are data in the documents and at /, under the same policy", async () => {
+  const { app } = testGateway({ webPages: [account], brand: BRAND });
+  const page = await send(app, { url: "/account" });
+  expect(page.body).toBe(
+    "<!doctype html><head><title>Müller &amp; Söhne</title>" +
+      '<link rel="help" href="mailto:help@shop.example">' +
+      '<link rel="privacy-policy" href="https://shop.example/privacy?a=&quot;&gt;&lt;script&gt;&amp;b=$&amp;">' +
+      '<link rel="terms-of-service" href="https://shop.example/terms">' +
+      '<link rel="mailbox" href="http://127.0.0.1:1080/"></head>',
+  );
+  const headers = { accept: "text/html" };
+  const index = await send(app, { url: "/", headers });
+  expect(index.body).toContain("<h1>Müller &amp; Söhne</h1>");
+  expect(index.body).toContain('<a href="https://shop.example/terms">Terms</a>');
+  expect(index.body).not.toContain("<script");
+  for (const [url, answer] of [
+    ["/account", page],
+    ["/", index],
+  ] as const) {
+    const plain = await send(gateway(), { url, headers });
+    expect(answer.headers["content-security-policy"]).toBe(plain.headers["content-security-policy"]);
+  }
 });
 
 test("with WEB=off there is no page", async () => {

@@ -5,6 +5,7 @@ import { HTTP_STATUS } from "../edge/answers/http-errors.ts";
 import { acceptsHtml } from "../edge/request/caller.ts";
 import type { GatewayApp } from "../edge/request/request-state.ts";
 import type { RoutePolicy } from "../routing/route-policy.ts";
+import { type Brand, brandedDocument } from "./brand.ts";
 import { INDEX_HEADERS, indexPage, missingPage, type PageLink } from "./index-page.ts";
 import { type Encoded, encodedPage, type WebPages } from "./web-pages.ts";
 
@@ -42,23 +43,26 @@ export interface PagesDeps {
   pagesOrigin?: string | undefined;
   /** Further ones for the page at `/`. */
   indexLinks: readonly PageLink[];
+  brand: Brand;
 }
 
 /** Outside of versions, and not in the API document: nothing here has rights of its own. */
 export function registerPageRoutes(app: GatewayApp, deps: PagesDeps): void {
-  const { webPages, publicOrigin, pagesOrigin, indexLinks } = deps;
+  const { webPages, publicOrigin, pagesOrigin, indexLinks, brand } = deps;
   if (webPages.length === 0) return;
   const home = pagesOrigin ?? publicOrigin;
   const homeHost = home && new URL(home).host;
   const isElsewhere = ({ headers }: FastifyRequest) => homeHost !== undefined && headers.host !== homeHost;
-  const index = encodedPage(indexPage([...webPages.map(({ path }) => path)], indexLinks));
+  const paths = webPages.map(({ path }) => path);
+  const index = encodedPage(indexPage(paths, indexLinks, brand));
   app.get("/", { config: policy }, async (request, reply) => {
     reply.header("vary", "Accept");
     if (!acceptsHtml(request)) throw new DomainError("not_found");
     if (isElsewhere(request)) return reply.redirect(`${home}/`);
     return sendPage(request, reply.headers(INDEX_HEADERS), index, REVALIDATED);
   });
-  for (const { path, document, files } of webPages) {
+  for (const { path, document: html, files } of webPages) {
+    const document = encodedPage(brandedDocument(html, brand));
     const page = async (request: FastifyRequest, reply: FastifyReply) => {
       if (isElsewhere(request)) return reply.redirect(`${home}${request.url}`);
       return sendPage(request, reply.headers(DOCUMENT_HEADERS), document, REVALIDATED);

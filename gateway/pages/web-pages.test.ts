@@ -30,7 +30,7 @@ test("what was built is read once, each file with its compressed forms", () => {
   const [portal] = loadWebPages(dist);
   rmSync(join(dist, "portal"), { recursive: true });
   expect(portal?.path).toBe("/account");
-  expect(contentOf(portal?.document.identity.content)).toBe("<!doctype html>");
+  expect(portal?.document).toBe("<!doctype html>");
   expect([...(portal?.files.keys() ?? [])]).toEqual([
     "/account/assets/main-1.js",
     "/account/assets/style-2.css",

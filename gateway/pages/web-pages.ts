@@ -12,7 +12,8 @@ export type Encoded = Readonly<Record<"identity" | "br" | "gzip", Cacheable>>;
 export interface WebPages {
   /** `/account`. */
   path: string;
-  document: Encoded;
+  /** HTML, into which the brand is still to be written. */
+  document: string;
   /** Keyed by the whole path: `/account/assets/main-4fj2.js`. A name never has another content. */
   files: ReadonlyMap<string, Encoded>;
 }
@@ -73,7 +74,7 @@ function loadPages(folder: string, path: string, json: unknown): WebPages {
     };
     return [`${path}/${name}`, encoded];
   });
-  return { path, document: encodedPage(manifest.page), files: new Map(files) };
+  return { path, document: manifest.page, files: new Map(files) };
 }
 
 export function encodedPage(html: string): Encoded {

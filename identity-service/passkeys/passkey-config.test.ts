@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { passkeyConfigProblems, passkeyPartyOf } from "./passkey-config.ts";
 
-const config = { PUBLIC_ORIGIN: "https://api.example.com", MFA_ISSUER: "Example" };
+const config = { PUBLIC_ORIGIN: "https://api.example.com", BRAND_NAME: "Example" };
 const partyOf = (settings: object) => passkeyPartyOf({ ...config, ...settings } as never);
 
 test("passkeys are of the pages' own host, if they have one, unless the settings name another", () => {

@@ -40,7 +40,7 @@ export function passkeyConfigProblems(
 ): { key: keyof typeof passkeyConfig; message: string }[] {
   // The public origin alone may be an address: then no browser offers passkeys.
   if (config.PASSKEY_RP_ID === undefined && config.PASSKEY_ORIGINS === undefined) return [];
-  const { id, origins } = passkeyPartyOf({ ...config, MFA_ISSUER: "" });
+  const { id, origins } = passkeyPartyOf({ ...config, BRAND_NAME: "" });
   return origins
     .filter((origin) => !ANDROID_ORIGIN.test(origin) && !isWithin(new URL(origin).hostname, id))
     .map((origin) => ({ key: "PASSKEY_ORIGINS", message: `${origin} is outside of the domain ${id}` }));
@@ -50,13 +50,19 @@ function isWithin(host: string, domain: string): boolean {
   return host === domain || host.endsWith(`.${domain}`);
 }
 
-export function passkeyPartyOf(config: PasskeyConfig & { MFA_ISSUER: string }): PasskeyParty {
+export function passkeyPartyOf(
+  config: PasskeyConfig & { MFA_ISSUER?: string | undefined; BRAND_NAME: string },
+): PasskeyParty {
   const { PAGES_ORIGIN: own = config.PUBLIC_ORIGIN, PASSKEY_ORIGINS: named } = config;
   const id = config.PASSKEY_RP_ID ?? new URL(own).hostname;
   // Who names the origin of an application keeps the passkeys of the account portal.
   const isOwnUsable = isOrigin(own) && isWithin(new URL(own).hostname, id);
   const origins = named === undefined || isOwnUsable ? [own] : [];
-  return { id, name: config.MFA_ISSUER, origins: [...new Set([...origins, ...(named ?? [])])] };
+  return {
+    id,
+    name: config.MFA_ISSUER ?? config.BRAND_NAME,
+    origins: [...new Set([...origins, ...(named ?? [])])],
+  };
 }
 
 /** The relying party (WebAuthn Level 3 §4). */

@@ -1,8 +1,7 @@
 import { type ReactNode, useEffect, useRef } from "react";
+import { addressOf, BRAND } from "./brand.ts";
 import { chooseLanguage, LANGUAGES, type Language, textOf, useLanguage } from "./text.ts";
 import { chooseTheme, THEMES, type Theme, useTheme } from "./theme.ts";
-
-const BRAND = "Gatehouse";
 
 /** The bar at the top, and the page below. @param home where the mark leads. @param beside stands left of the choices. */
 export function Frame({ home, beside, children }: { home: string; beside?: ReactNode; children: ReactNode }) {
@@ -35,7 +34,26 @@ export function Frame({ home, beside, children }: { home: string; beside?: React
         </div>
       </header>
       {children}
+      <Foot />
     </>
+  );
+}
+
+function Foot() {
+  const links = [
+    [addressOf("help"), textOf("tools.support")],
+    [addressOf("privacy-policy"), textOf("tools.privacy")],
+    [addressOf("terms-of-service"), textOf("tools.terms")],
+  ].filter(([url]) => url !== undefined);
+  if (links.length === 0) return null;
+  return (
+    <footer className="foot">
+      {links.map(([url, text]) => (
+        <a key={url} href={url}>
+          {text}
+        </a>
+      ))}
+    </footer>
   );
 }
 

@@ -13,6 +13,7 @@ export const accountDe: SameTexts<typeof accountEn> = {
     done: "Sehen Sie in Ihr Postfach",
     doneLead: "Wir haben einen Link an {{email}} geschickt. Er beweist, dass die Adresse Ihnen gehört.",
     wrong: "Falsche Adresse?",
+    mailbox: "Postfach öffnen",
     doneHint:
       "Sie können sich jetzt anmelden. Für Passkeys und einen zweiten Faktor muss die Adresse bestätigt sein.",
   },

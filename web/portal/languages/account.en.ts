@@ -11,6 +11,7 @@ export const accountEn = {
     done: "Check your inbox",
     doneLead: "We have sent a link to {{email}}. It proves that the address is yours.",
     wrong: "Wrong address?",
+    mailbox: "Open the mailbox",
     doneHint: "You can log in now. Passkeys and a second factor need a confirmed address.",
   },
   forgot: {

@@ -2,6 +2,7 @@ import { Link, useSearch } from "@tanstack/react-router";
 import { useRef, useState } from "react";
 import { flushSync } from "react-dom";
 import { callApi } from "../../ui/api.ts";
+import { addressOf } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
 import { EmailField, Field, PasswordField } from "../../ui/field.tsx";
 import { ActionForm, useAction } from "../../ui/form.tsx";
@@ -40,6 +41,7 @@ export function RegisterPage() {
 function Sent({ email, onWrong }: { email: string; onWrong: () => void }) {
   const t = useText();
   const way = useSearch({ from: "/out/register" });
+  const mailbox = addressOf("mailbox");
   const [isAgain, setAgain] = useState(false);
   const resend = useAction(async () => {
     setAgain(false);
@@ -51,6 +53,11 @@ function Sent({ email, onWrong }: { email: string; onWrong: () => void }) {
       <PageTitle lead={t("register.doneLead", { email })}>{t("register.done")}</PageTitle>
       <div className="stack">
         <p className="muted">{t("register.doneHint")}</p>
+        {mailbox !== undefined && (
+          <a href={mailbox} target="_blank" rel="noreferrer">
+            {t("register.mailbox")}
+          </a>
+        )}
         {isAgain && <Notice>{t("email.sent", { email })}</Notice>}
         {resend.problem !== undefined && <Notice isBad>{resend.problem.message}</Notice>}
         <Link to="/login" search={way} className="button wide">

@@ -7,6 +7,9 @@ export const de: SameTexts<typeof en> = {
     themes: { system: "System", light: "Hell", dark: "Dunkel" },
     skip: "Zum Inhalt springen",
     navigation: "Bereiche",
+    support: "Hilfe",
+    privacy: "Datenschutz",
+    terms: "Nutzungsbedingungen",
   },
   form: {
     required: "Bitte ausfüllen.",

@@ -6,6 +6,9 @@ export const en = {
     themes: { system: "System", light: "Light", dark: "Dark" },
     skip: "Skip to the content",
     navigation: "Sections",
+    support: "Support",
+    privacy: "Privacy",
+    terms: "Terms",
   },
   form: {
     required: "Fill in this field.",

@@ -1,0 +1,51 @@
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { CHROMIUM, launchChromium } from "../../support/browser/chromium.ts";
+import {
+  closeVisit,
+  expectSound,
+  heading,
+  openVisit,
+  PORTAL_PASSWORD,
+  portalOrigin,
+} from "../../support/browser/portal.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
+
+let browser: Browser;
+
+describe.skipIf(CHROMIUM === undefined)("the operator's own name", () => {
+  beforeAll(async () => {
+    browser = await launchChromium();
+  });
+  afterAll(() => browser?.close());
+
+  test("a customer sees the operator's name and addresses at / and on every page, and after a registration the mailbox", async () => {
+    const system = oneSystem();
+    const origin = portalOrigin(system);
+    const visit = await openVisit(browser, system);
+    const { page } = visit;
+    const mailbox = `http://localhost:${system.ports.MAILBOX_PORT}/`;
+    await page.goto(origin);
+    await heading(page, "Müller & Söhne").waitFor();
+    expect(await page.locator("footer a").allInnerTexts()).toEqual(["Support", "Privacy", "Terms"]);
+    for (const path of ["/account/login", "/account/register", "/console/login"]) {
+      await page.goto(`${origin}${path}`);
+      await page.getByRole("heading", { level: 1 }).waitFor();
+      expect(await page.title()).toMatch(/ – Müller & Söhne$/);
+      expect(await page.locator(".brand").innerText()).toBe("Müller & Söhne");
+      expect(
+        await page.locator("footer a").evaluateAll((links) => links.map((link) => link.getAttribute("href"))),
+      ).toEqual(["mailto:help@shop.example", "https://shop.example/privacy", "https://shop.example/terms"]);
+      await expectSound(page, path);
+    }
+    await page.goto(`${origin}/account/register`);
+    await page.getByLabel("First name").fill("Ada");
+    await page.getByLabel("E-mail address").fill(`brand.${Date.now()}@example.com`);
+    await page.getByLabel("Password", { exact: true }).fill(PORTAL_PASSWORD);
+    await page.locator("button[type=submit]").click();
+    const link = page.getByRole("link", { name: "Open the mailbox" });
+    expect(await link.getAttribute("href")).toBe(mailbox);
+    await expectSound(page, "after a registration");
+    await closeVisit(visit);
+  });
+});
