@@ -750,6 +750,12 @@ describe.skipIf(CHROMIUM === undefined)("the audit log in Chromium", () => {
     expect(await support.getByRole("link", { name: "Overview" }).count()).toBe(0);
     await support.getByLabel("Who").fill(person.user.id);
     await support.getByRole("button", { name: "Search" }).click();
+    // Support may read users, so who and about whom are addresses; the id is beside them. Others see the id.
+    const own = support.locator(`[title="${person.user.id}"]`);
+    await own.first().waitFor();
+    expect(new Set(await own.allInnerTexts())).toEqual(new Set([person.email]));
+    expect(seen.addresses.filter((address) => /\/admin\/audit\?.*people=true/.test(address))).toHaveLength(1);
+    expect(watched.addresses.filter((address) => address.includes("people="))).toEqual([]);
     await support.getByRole("button", { name: "auth.login" }).first().click();
     await support.getByRole("dialog").getByText(person.user.id).waitFor();
     expect(await support.locator(".log-line, .alarm").count()).toBe(0);

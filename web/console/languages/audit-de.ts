@@ -80,6 +80,7 @@ export const auditDe: SameTexts<typeof auditEn> = {
     who: "Wer",
     role: "Rolle",
     claimed: "Angegebene Adresse",
+    onlyClaimed: "(nur angegeben)",
     claimedNote: "von jemandem eingetippt; nicht Teil des Beweises",
     session: "Sitzung",
     call: "Aufruf",

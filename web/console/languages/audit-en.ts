@@ -76,6 +76,7 @@ export const auditEn = {
     who: "Who",
     role: "Role",
     claimed: "Claimed address",
+    onlyClaimed: "(claimed)",
     claimedNote: "typed by somebody; not part of the proof",
     session: "Session",
     call: "Call",
