@@ -635,6 +635,7 @@ export interface Api {
       requestId?: string;
       from?: string;
       to?: string;
+      cursor?: string;
       format?: "ndjson" | "csv";
     };
   };
