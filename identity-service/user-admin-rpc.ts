@@ -58,16 +58,17 @@ export function createUserAdminRpc(
   return withPermissions(deps, PERMISSIONS, {
     listUsers: async (request, context) => {
       const filter = { role: decodeRole(request.role), status: decodeStatus(request.status) };
-      const { cursor, limit } = request;
+      const { cursor, limit, ids } = request;
       const { address, ...query } = lookedFor(request.query);
       await recordReading(context, {
         action: "user.listed",
-        filter: filterText({ ...filter, ...query, cursor, limit }),
+        filter: filterText({ ...filter, ...query, ids: ids.length || undefined, cursor, limit }),
         ...(address !== undefined && { address }),
       });
       const { users, nextCursor = "" } = await listUsers(deps, {
         ...filter,
         query: request.query || undefined,
+        ids: ids.length > 0 ? ids : undefined,
         cursor: cursor || undefined,
         limit,
       });

@@ -11,6 +11,7 @@ import type { GatewayApp } from "../edge/request/request-state.ts";
 import { routeIn } from "../edge/request/route.ts";
 import { textLike } from "../routing/fields.ts";
 import type { AdminPolicy } from "../routing/route-policy.ts";
+import { pageQuery } from "./admin-fields.ts";
 import { type auditEntryAnswer, toAuditEntry } from "./audit-entry-answer.ts";
 import { auditFilterFields, auditTimeField, toEntryFilter } from "./audit-query-fields.ts";
 
@@ -31,6 +32,7 @@ const ExportQuery = z.strictObject({
   requestId: z.uuid().toLowerCase().optional(),
   from: auditTimeField.optional(),
   to: auditTimeField.optional(),
+  cursor: pageQuery.cursor,
   format: z.enum(["ndjson", "csv"]).default("ndjson"),
 });
 
@@ -51,7 +53,7 @@ export function registerAuditExportRoutes(
     summary: "Export what a search finds",
     description:
       `Up to ${MAX_ENTRIES} entries, newest first, streamed. Each line of \`ndjson\` is an entry; the last one is ` +
-      '`{"end":{"entries":…,"complete":…}}`, and `complete` is false if there are more. Without it, and in CSV if the connection breaks, ' +
+      '`{"end":{"entries":…,"complete":…}}`, and `complete` is false if there are more: go on with `cursor` = its `nextCursor`. Without it, and in CSV if the connection breaks, ' +
       `the export is not whole. One at a time for a session, ${MAX_OPEN} at a gateway, for at most a minute. Not proven: ` +
       "`gatehouse audit export` is. Each call leaves one entry, `audit.exported`, with its filter.",
     policy: adminPolicy("audit:read"),
@@ -67,7 +69,7 @@ export function registerAuditExportRoutes(
     },
     codes: ["audit_unavailable"],
     handler: async (request, reply) => {
-      const { format, requestId = "", from, to, ...filter } = request.query;
+      const { format, requestId = "", from, to, cursor: begin = "", ...filter } = request.query;
       const { sessionId } = principalOf(request);
       const announced = () =>
         reply
@@ -95,7 +97,7 @@ export function registerAuditExportRoutes(
             { ...request.state.call, deadlineMs: Date.now() + PAGE_BUDGET_MS },
           );
         // Before the headers, so that a failure still has a status.
-        const first = await search("");
+        const first = await search(begin);
         const pages = allPages(first, search);
         const body = Readable.from(format === "csv" ? csvOf(pages) : linesOf(pages), { objectMode: false });
         addAbortSignal(AbortSignal.timeout(TOTAL_MS), body);
@@ -111,8 +113,8 @@ export function registerAuditExportRoutes(
 
 interface Page {
   entries: AuditEntry[];
-  /** Whether the search ends with it. */
-  isLast: boolean;
+  /** Empty if the search ends with it. */
+  nextCursor: string;
 }
 
 type Found = Awaited<ReturnType<Backends["auditQuery"]["searchEntries"]>>;
@@ -121,20 +123,20 @@ async function* allPages(first: Found, next: (cursor: string) => Promise<Found>)
   let left = MAX_ENTRIES;
   for (let page = first; ; page = await next(page.nextCursor)) {
     left -= page.entries.length;
-    const isLast = page.nextCursor === "";
-    yield { entries: page.entries.map(toAuditEntry), isLast };
-    if (isLast || left <= 0) return;
+    const { nextCursor } = page;
+    yield { entries: page.entries.map(toAuditEntry), nextCursor };
+    if (nextCursor === "" || left <= 0) return;
   }
 }
 
 async function* linesOf(pages: AsyncIterable<Page>): AsyncGenerator<string> {
-  let [entries, complete] = [0, true];
+  let [entries, nextCursor] = [0, ""];
   for await (const page of pages) {
     entries += page.entries.length;
-    complete = page.isLast;
+    nextCursor = page.nextCursor;
     if (page.entries.length > 0) yield page.entries.map((entry) => `${JSON.stringify(entry)}\n`).join("");
   }
-  yield `${JSON.stringify({ end: { entries, complete } })}\n`;
+  yield `${JSON.stringify({ end: { entries, complete: nextCursor === "", ...(nextCursor && { nextCursor }) } })}\n`;
 }
 
 /** RFC 4180. An apostrophe precedes texts that spreadsheets would run as formulas. */

@@ -66,6 +66,37 @@ test("who may read the entries of one user must name the user, and sees nothing 
   expect((await send(app, { url: `/admin/audit/${USER_ID}`, token: "support-token" })).statusCode).toBe(403);
 });
 
+test("people of a page are named by one call, within the reading of the log, to those who may read users", async () => {
+  const OTHER = "0199a000-0000-7000-8000-00000000000a";
+  const entry = (userId: string, resource: string) => ({
+    ...ENTRY,
+    actor: { ...ENTRY.actor, userId },
+    resource,
+  });
+  const entries = [entry(USER_ID, OTHER), entry(OTHER, USER_ID), entry("client:ledger", "/payments/7")];
+  const listUsers = vi.fn<Backends["users"]["listUsers"]>(async () => ({
+    users: [{ user: ada, status: UserStatus.ACTIVE, firstLoginAt: undefined, mustChangePassword: false }],
+    nextCursor: "",
+  }));
+  const { app, readings } = testGateway({
+    auditQuery: { searchEntries: async () => ({ entries, nextCursor: "" }) },
+    users: { listUsers },
+  });
+  const search = async (query: string, token = "admin-token") =>
+    (await send(app, { url: `/admin/audit?${query}`, token })).json();
+  // Whoever has gone stays an id.
+  expect((await search("people=true")).data.people).toEqual([{ id: USER_ID, email: ada.email }]);
+  expect(listUsers.mock.calls.map(([{ ids }]) => ids)).toEqual([[USER_ID, OTHER]]);
+  expect(readings).toMatchObject([{ action: "audit.searched", reason: "people=true limit=50" }]);
+  expect((await search("limit=50")).data).not.toHaveProperty("people");
+  expect((await search("people=true", "auditor-token")).error.code).toBe("forbidden");
+  expect(listUsers).toHaveBeenCalledOnce();
+  expect(readings).toHaveLength(2);
+  listUsers.mockRejectedValueOnce(new DomainError("service_unavailable"));
+  const { data } = await search("people=true");
+  expect([data.entries.length, data.people]).toEqual([3, undefined]);
+});
+
 test("without filters it is the newest fifty", async () => {
   const { app, asked } = gateway();
   const response = await send(app, { url: "/admin/audit", token: "auditor-token" });

@@ -3,8 +3,10 @@ import { validate as isUuid } from "uuid";
 import { z } from "zod";
 import { type AccessRules, holdsPermission } from "#access-file/access-rules.ts";
 import { filterText } from "#audit-client/stream/record-reading.ts";
+import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError, invalidField } from "#kit/values/errors.ts";
-import { nextCursorField, toUser } from "../auth/answer-fields.ts";
+import { UserStatus } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
+import { idField, nextCursorField, toUser } from "../auth/answer-fields.ts";
 import type { Backends } from "../backends/backends.ts";
 import { success } from "../edge/answers/envelope.ts";
 import type { NoteReading } from "../edge/audit.ts";
@@ -23,7 +25,19 @@ const AuditQuery = z.strictObject({
   requestId: z.uuid().toLowerCase().optional(),
   from: auditTimeField.optional(),
   to: auditTimeField.optional(),
+  people: z
+    .enum(["true"])
+    .optional()
+    .meta({ description: "With `people` in the answer, which needs `users:read`." }),
   ...pageQuery,
+});
+
+/** As many as one call of identity-service answers: all of an ordinary page. */
+const MAX_PEOPLE = 100;
+const PEOPLE_BUDGET_MS = 1_000;
+
+const peopleAnswer = z.array(z.strictObject({ id: idField, email: textLike("ada@example.com") })).meta({
+  description: `Of the first ${MAX_PEOPLE} ids in \`actor.userId\` and \`resource\`, those that are accounts now. Absent while they cannot be read.`,
 });
 
 const size = sequenceField(1);
@@ -67,24 +81,32 @@ export function registerAuditRoutes(app: GatewayApp, deps: AuditRouteDeps): void
       "`operator:<name>` or `auditor:<name>` of a certificate. Each call leaves one entry, `audit.searched`, with its filter. A " +
       "caller with `audit:read:user` only must name a user as `actor`, and does not see what that user did in a role that may " +
       "administer more than the caller, or that has gone. With `users:read` too, `action=user.login_failed` and a user's id as `resource` " +
-      "show why that user's logins failed, unless the user may administer more than the caller.",
+      "show why that user's logins failed, unless the user may administer more than the caller. `people=true` leaves no further entry.",
     policy: adminPolicy("audit:read:user"),
     schema: { querystring: AuditQuery },
     answers: answersWith(
       "A page of entries, newest first.",
-      z.strictObject({ entries: z.array(auditEntryAnswer), nextCursor: nextCursorField }),
+      z.strictObject({
+        entries: z.array(auditEntryAnswer),
+        nextCursor: nextCursorField,
+        people: peopleAnswer.optional(),
+      }),
     ),
     codes: ["audit_unavailable"],
     handler: async (request) => {
       const { requestId: call, cursor: _position, ...filter } = request.query;
       const maySee = await assertMaySearch(deps, request, filter);
+      if (filter.people && !holdsPermission(deps.access, actorOf(principalOf(request)), "users:read"))
+        throw new DomainError("forbidden");
       await noteReading(request, {
         action: "audit.searched",
         filter: filterText({ ...filter, request: call }),
       });
       const page = await auditQuery.searchEntries(toSearch(request.query), request.state.call);
       const entries = page.entries.map(toAuditEntry).filter(maySee);
-      return success({ entries, nextCursor: page.nextCursor || null }, "Audit entries, newest first.");
+      const people = filter.people && (await peopleIn(entries, deps.users, request.state.call));
+      const found = { entries, nextCursor: page.nextCursor || null, ...(people && { people }) };
+      return success(found, "Audit entries, newest first.");
     },
   });
 
@@ -178,6 +200,26 @@ async function assertMaySearch(
   } else assertOneUser(filter.actor);
   return ({ actor: { role = "" } }) =>
     (role === "" || access.isDefined(role)) && access.mayActOn(actor, role);
+}
+
+/** The reading of the log covers it. @returns undefined if identity-service does not answer: the log is read without it. */
+async function peopleIn(
+  entries: readonly z.output<typeof auditEntryAnswer>[],
+  users: Backends["users"],
+  call: CallContext,
+): Promise<z.output<typeof peopleAnswer> | undefined> {
+  const named = entries.flatMap(({ actor: { userId = "" }, resource }) => [userId, resource]);
+  const ids = [...new Set(named.filter((id) => isUuid(id)))].slice(0, MAX_PEOPLE);
+  if (ids.length === 0) return [];
+  const wanted = { ids, query: "", role: "", status: UserStatus.UNSPECIFIED, cursor: "", limit: ids.length };
+  const deadlineMs = Math.min(call.deadlineMs, Date.now() + PEOPLE_BUDGET_MS);
+  try {
+    const found = await users.listUsers(wanted, { ...call, deadlineMs });
+    return found.users.map(({ user }) => toUser(user)).map(({ id, email }) => ({ id, email }));
+  } catch (error) {
+    if (error instanceof DomainError) return undefined;
+    throw error;
+  }
 }
 
 /** Nobody was proven to be the actor. */

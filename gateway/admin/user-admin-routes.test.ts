@@ -117,6 +117,7 @@ test("the list forwards its filters, and has fifty users by default", async () =
   expect(answer.json().data).toMatchObject({ users: [{ id: USER_ID, status: "active" }], nextCursor: null });
   const filter = {
     query: "ada",
+    ids: [],
     role: "ADMIN",
     status: UserStatus.DISABLED,
     cursor: "c",
@@ -127,6 +128,7 @@ test("the list forwards its filters, and has fifty users by default", async () =
   expect(list).toHaveBeenLastCalledWith(
     {
       query: "",
+      ids: [],
       role: "",
       status: UserStatus.UNSPECIFIED,
       cursor: "",

@@ -243,7 +243,7 @@ function readingOf({ query = "", cursor: _position, ...filter }: z.output<typeof
 }
 
 function searchOf({ query = "", cursor = "", limit, ...access }: z.output<typeof UserQuery>) {
-  return { query, cursor, limit, ...accessOf(access) };
+  return { query, ids: [], cursor, limit, ...accessOf(access) };
 }
 
 interface ActOn<Body> {

@@ -56,7 +56,8 @@ const assign = (userId: string, role: string, who: Who) =>
 const unlock = (userId: string, who: Who) => codeOf(rpc().unlockUser({ userId, reason: "" }, contextOf(who)));
 
 const METHODS = {
-  listUsers: () => codeOf(rpc().listUsers({ ...STAYS, query: "", cursor: "", limit: 1 }, contextOf(who))),
+  listUsers: () =>
+    codeOf(rpc().listUsers({ ...STAYS, query: "", ids: [], cursor: "", limit: 1 }, contextOf(who))),
   getManagedUser: (userId: string) => codeOf(rpc().getManagedUser({ userId }, contextOf(who))),
   unlockUser: (userId: string) => codeOf(rpc().unlockUser({ userId, reason: "" }, contextOf(who))),
   endUserSessions: (userId: string) => codeOf(rpc().endUserSessions({ userId, reason: "" }, contextOf(who))),

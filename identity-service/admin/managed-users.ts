@@ -38,21 +38,24 @@ export async function listUsers(deps: { sql: Sql }, request: ListUsersRequest): 
 /** As a part of a text an address takes long to find: millions of addresses have its domain. */
 async function ownerOfAddress(
   sql: Sql,
-  { query = "", role, status }: ListUsersRequest,
+  { query = "", role, status, ids }: ListUsersRequest,
 ): Promise<UserPage["users"][number] | undefined> {
   const email = canonicalEmail(query);
   if (email === undefined) return undefined;
-  const [owner] = await selectUsers(sql, { email, role, status, limit: 1 });
+  const [owner] = await selectUsers(sql, { email, role, status, ids, limit: 1 });
   return owner;
 }
 
-function problemsOf({ cursor, limit, query = "" }: ListUsersRequest): FieldProblem[] {
+function problemsOf({ cursor, limit, query = "", ids = [] }: ListUsersRequest): FieldProblem[] {
   const problem = (field: string, message: string) => ({ field, code: "invalid_format", message });
   return [
     ...(cursor === undefined || isUuid(cursor) ? [] : [problem("cursor", "is invalid")]),
     ...(Number.isInteger(limit) && limit >= 1 && limit <= MAX_LIMIT
       ? []
       : [problem("limit", `must be 1 to ${MAX_LIMIT}`)]),
+    ...(ids.length <= MAX_LIMIT && ids.every((id) => isUuid(id))
+      ? []
+      : [problem("ids", `must be at most ${MAX_LIMIT} UUIDs`)]),
     ...(query === "" || isSearchable(query)
       ? []
       : [

@@ -10,6 +10,7 @@ export interface UserFilter {
   email?: string | undefined;
   role?: Role | undefined;
   status?: UserStatus | undefined;
+  ids?: readonly string[] | undefined;
   /** Id. Selects only older accounts. */
   before?: string | undefined;
   limit: number;
@@ -46,7 +47,7 @@ export async function selectUsers(sql: Sql, filter: UserFilter): Promise<Omit<Ac
 
 function selectPage(
   tx: TransactionSql,
-  { query, email, role, status, before, limit }: UserFilter,
+  { query, email, role, status, ids, before, limit }: UserFilter,
 ): Promise<Omit<Account, "passwordHash">[]> {
   const [wanted, ofDomain] = query === undefined ? [] : patternsOf(query);
   // The page first: for more rows the planner would read the second factors of all users.
@@ -56,6 +57,7 @@ function selectPage(
       select * from users
       where true
         ${before === undefined ? tx`` : tx`and id < ${before}`}
+        ${ids === undefined ? tx`` : tx`and id = any(${[...ids]}::uuid[])`}
         ${email === undefined ? tx`` : tx`and email = ${email}`}
         ${role === undefined ? tx`` : tx`and role = ${role}`}
         ${status === undefined ? tx`` : tx`and status = ${status}`}

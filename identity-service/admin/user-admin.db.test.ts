@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { Secret } from "#kit/config/config.ts";
 import { connectPostgres, transaction } from "#kit/database/postgres.ts";
@@ -80,6 +81,9 @@ test("users are found by part of address or name, by role and by status", async 
   expect(await found({ role: "AUDITOR" })).toEqual([auditor]);
   expect(await found({ status: "disabled" })).toEqual([disabled]);
   expect(await found({ status: "disabled", role: "ADMIN" })).toEqual([]);
+  // Whoever has gone is left out.
+  expect(await found({ ids: [auditor, disabled, randomUUID()] })).toEqual([disabled, auditor]);
+  expect(await found({ ids: [auditor], status: "disabled" })).toEqual([]);
 });
 
 test("names of any script are found in any case, and what LIKE means by % _ and \\ is only text", async () => {
@@ -183,6 +187,8 @@ test.each([
   { limit: 0 },
   { limit: 101 },
   { limit: 10, cursor: "x" },
+  { limit: 10, ids: ["x"] },
+  { limit: 10, ids: Array(101).fill(randomUUID()) },
   { limit: 10, query: "\0" },
   { limit: 10, query: "a" },
   { limit: 10, query: "é" },

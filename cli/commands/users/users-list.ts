@@ -27,6 +27,7 @@ export const usersList: Command = {
       status: values.has("status")
         ? oneOf("--status", STATUSES, values.get("status"))
         : UserStatus.UNSPECIFIED,
+      ids: [],
       cursor: values.get("cursor") ?? "",
       limit: limitOf(values.get("limit")),
     };

@@ -469,6 +469,7 @@ export interface Api {
       requestId?: string;
       from?: string;
       to?: string;
+      people?: "true";
       cursor?: string;
       limit?: number;
     };
@@ -478,6 +479,13 @@ export interface Api {
        * For the next page; null on the last one.
        */
       nextCursor: string | null;
+      /**
+       * Of the first 100 ids in `actor.userId` and `resource`, those that are accounts now. Absent while they cannot be read.
+       */
+      people?: {
+        id: string;
+        email: string;
+      }[];
     };
   };
   "GET /admin/audit/{id}": {
@@ -627,6 +635,7 @@ export interface Api {
       requestId?: string;
       from?: string;
       to?: string;
+      cursor?: string;
       format?: "ndjson" | "csv";
     };
   };

@@ -685,6 +685,18 @@ describe.skipIf(CHROMIUM === undefined)("the audit log in Chromium", () => {
     expect(await rows().filter({ hasText: "Begun" }).count()).toBe(0);
     await unfold();
     expect(await seriousProblems(page)).toEqual([]);
+    // Who names no action says whether readings are in the file.
+    await page.getByRole("button", { name: "Export" }).click();
+    const sheet = page.getByRole("dialog");
+    for (const isIn of [false, true]) {
+      await sheet.getByLabel("Also what only reads").setChecked(isIn);
+      const request = page.waitForRequest(/\/admin\/audit\/export/);
+      await sheet.getByRole("button", { name: "JSON Lines" }).click();
+      expect((await request).url().includes("hide=routine")).toBe(!isIn);
+      await sheet.getByText("which is everything that the search finds").waitFor();
+    }
+    expect(await seriousProblems(page)).toEqual([]);
+    await sheet.getByRole("button", { name: "Close" }).click();
     await enterAction("auth.register");
     await page.getByRole("button", { name: "Search" }).click();
     await page.waitForURL(/auth\.register/);
@@ -700,8 +712,24 @@ describe.skipIf(CHROMIUM === undefined)("the audit log in Chromium", () => {
       .map((line) => JSON.parse(line));
     expect(lines.at(-1)).toEqual({ end: { entries: lines.length - 1, complete: true } });
     expect(lines.slice(0, -1).every(({ action }) => action === "auth.register")).toBe(true);
-    await page.getByText("The file has everything").waitFor();
-    expect(await exported("CSV")).toMatch(/^sequence,id,/);
+    await page.getByText(`Saved: ${lines.length - 1} entries, which is everything`).waitFor();
+    const table = await exported("CSV");
+    expect(table).toMatch(/^sequence,id,/);
+    // The gateway has the first entry alone, and says that there are more: it goes on where the page is told to.
+    const asked: string[] = [];
+    await page.route(/\/admin\/audit\/export/, async (route) => {
+      asked.push(new URL(route.request().url()).search);
+      const [first] = (await textOf(route)).text.split("\n");
+      const end = { entries: 1, complete: asked.length > 1, ...(asked.length === 1 && { nextCursor: "c" }) };
+      await route.fulfill({ body: `${first}\n${JSON.stringify({ end })}\n` });
+    });
+    await exported("CSV");
+    await page.getByRole("alert").filter({ hasText: "Incomplete: saved 1 of at least 2 entries" }).waitFor();
+    expect(await seriousProblems(page)).toEqual([]);
+    expect((await exported("Next part")).split("\n")).toHaveLength(3);
+    await page.getByText("Saved: 2 entries, which is everything").waitFor();
+    expect(asked).toEqual(["?action=auth.register", "?action=auth.register&cursor=c"]);
+    await page.unrouteAll({ behavior: "wait" });
     await page.route(/\/admin\/audit\/export/, async (route) => {
       const { response, text } = await textOf(route);
       await route.fulfill({ response, body: text.slice(0, text.indexOf('{"end"')) });
@@ -750,6 +778,12 @@ describe.skipIf(CHROMIUM === undefined)("the audit log in Chromium", () => {
     expect(await support.getByRole("link", { name: "Overview" }).count()).toBe(0);
     await support.getByLabel("Who").fill(person.user.id);
     await support.getByRole("button", { name: "Search" }).click();
+    // Support may read users, so who and about whom are addresses; the id is beside them. Others see the id.
+    const own = support.locator(`[title="${person.user.id}"]`);
+    await own.first().waitFor();
+    expect(new Set(await own.allInnerTexts())).toEqual(new Set([person.email]));
+    expect(seen.addresses.filter((address) => /\/admin\/audit\?.*people=true/.test(address))).toHaveLength(1);
+    expect(watched.addresses.filter((address) => address.includes("people="))).toEqual([]);
     await support.getByRole("button", { name: "auth.login" }).first().click();
     await support.getByRole("dialog").getByText(person.user.id).waitFor();
     expect(await support.locator(".log-line, .alarm").count()).toBe(0);

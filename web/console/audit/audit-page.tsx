@@ -63,12 +63,13 @@ export function AuditPage() {
 function Results({ search, readsAll }: { search: AuditSearch; readsAll: boolean }) {
   const t = useText();
   const { call } = useSession();
+  const names = useMay()("users:read") && ({ people: "true" } as const);
   const isAllowed = readsAll || namesOnePerson(search);
   const query = useInfiniteQuery({
     queryKey: ["audit", "list", search],
     queryFn: ({ pageParam }) =>
       call("GET /admin/audit", {
-        query: { ...filtersOf(search), ...(pageParam !== "" && { cursor: pageParam }) },
+        query: { ...filtersOf(search), ...names, ...(pageParam !== "" && { cursor: pageParam }) },
       }),
     initialPageParam: "",
     getNextPageParam: ({ nextCursor }) => nextCursor ?? undefined,
@@ -81,9 +82,12 @@ function Results({ search, readsAll }: { search: AuditSearch; readsAll: boolean 
     <Found query={query}>
       {({ pages }) => {
         const entries = pages.flatMap((page) => page.entries);
+        const people = new Map(
+          pages.flatMap((page) => page.people ?? []).map(({ id, email }) => [id, email] as const),
+        );
         return (
           <>
-            <EntryRows entries={entries} caption={t("audit.title")} empty={t("audit.none")} />
+            <EntryRows entries={entries} people={people} caption={t("audit.title")} empty={t("audit.none")} />
             {query.isFetchNextPageError && <Notice isBad>{t("states.failed")}</Notice>}
             <div className="buttons">
               {query.hasNextPage && (

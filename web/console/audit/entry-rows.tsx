@@ -9,7 +9,7 @@ import { useText } from "../text.ts";
 import { When } from "../when.tsx";
 import { wordsOfAction } from "./action-field.tsx";
 import { EntryFacts } from "./entry-facts.tsx";
-import { Actor, Outcome, shortId, Verbatim } from "./entry-text.tsx";
+import { Actor, Id, Outcome, type People, Verbatim } from "./entry-text.tsx";
 
 /** A call is one row: its outcome, or its intent while it has none. */
 function callsOf(entries: readonly AuditEntry[]): AuditEntry[] {
@@ -17,15 +17,19 @@ function callsOf(entries: readonly AuditEntry[]): AuditEntry[] {
   return entries.filter(({ kind, callId }) => kind !== "intent" || !ended.has(callId));
 }
 
+const NOBODY: People = new Map();
+
 /** Entries as the server lists them, but that each call is one row. Who may read the whole log opens one to have it proven. */
 export function EntryRows({
   entries,
   caption,
   empty,
+  people = NOBODY,
 }: {
   entries: readonly AuditEntry[];
   caption: string;
   empty: string;
+  people?: People;
 }) {
   const t = useText();
   const [opened, setOpened] = useState<AuditEntry>();
@@ -61,13 +65,13 @@ export function EntryRows({
               </>
             ),
           },
-          { head: t("audit.actor"), cell: (entry) => <Actor entry={entry} /> },
+          { head: t("audit.actor"), cell: (entry) => <Actor entry={entry} people={people} /> },
           {
             head: t("audit.resource"),
             cell: ({ resource }) =>
               resource !== "" && (
-                <span className="resource" title={visible(resource)}>
-                  <Verbatim>{shortId(resource)}</Verbatim>
+                <span className="resource">
+                  <Id id={resource} people={people} />
                 </span>
               ),
           },

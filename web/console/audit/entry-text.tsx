@@ -8,15 +8,13 @@ export function Verbatim({ children = "" }: { children: string | undefined }) {
 }
 
 /** The person or program, or the address that nobody has proven. */
-export function Actor({ entry: { actor } }: { entry: AuditEntry }) {
+export function Actor({ entry: { actor }, people }: { entry: AuditEntry; people: People }) {
   const t = useText();
   const { userId, claimedEmail, role } = actor ?? {};
   if (userId !== undefined && userId !== "")
     return (
       <>
-        <span className="id" title={visible(userId)}>
-          <Verbatim>{shortId(userId)}</Verbatim>
-        </span>
+        <Id id={userId} people={people} />
         {role !== undefined && role !== "" && (
           <>
             {" "}
@@ -27,12 +25,30 @@ export function Actor({ entry: { actor } }: { entry: AuditEntry }) {
         )}
       </>
     );
-  if (claimedEmail !== undefined && claimedEmail !== "") return <Verbatim>{claimedEmail}</Verbatim>;
+  if (claimedEmail !== undefined && claimedEmail !== "")
+    return (
+      <>
+        <Verbatim>{claimedEmail}</Verbatim> <span className="muted">{t("audit.onlyClaimed")}</span>
+      </>
+    );
   return <span className="muted">{t("audit.nobody")}</span>;
 }
 
+/** Addresses of accounts, by their ids. */
+export type People = ReadonlyMap<string, string>;
+
+/** Whoever has an account by the address; anything else as it is. */
+export function Id({ id, people }: { id: string; people: People }) {
+  const address = people.get(id);
+  return (
+    <span className={address === undefined ? "id" : undefined} title={visible(id)}>
+      <Verbatim>{address ?? shortId(id)}</Verbatim>
+    </span>
+  );
+}
+
 /** A UUID that one can distinguish from others; its middle is of no use to people. */
-export const shortId = (id: string): string =>
+const shortId = (id: string): string =>
   /^[0-9a-f]{8}-[0-9a-f-]{27}$/i.test(id) ? `${id.slice(0, 8)}…${id.slice(-6)}` : id;
 
 export function Outcome({ entry }: { entry: AuditEntry }) {

@@ -1,18 +1,30 @@
+import { stringify } from "csv-stringify/browser/esm/sync";
+import type { AuditEntry } from "#clients/api/generated/gatehouse.ts";
 import { GatehouseError, readData } from "#clients/browser/gateway-calls.ts";
 
 export type Format = "ndjson" | "csv";
 /**
- * `more`: the search finds more than one export has. `unknown`: CSV does not say. Of the others nothing is kept: `tooLarge`, `broken` (it
- * has no end) and `interrupted` (the connection broke). A part of an export could be taken for the whole.
+ * `more`: the search finds more, from `nextCursor` on. Of the others nothing is kept: `tooLarge`, `broken` (it has no end) and
+ * `interrupted` (the connection broke). A part of an export could be taken for the whole.
  */
-export type Whole = "whole" | "more" | "unknown" | "tooLarge" | "broken" | "interrupted";
+export type ExportRead =
+  | { whole: "whole"; file: Blob; entries: number }
+  | { whole: "more"; file: Blob; entries: number; nextCursor: string }
+  | { whole: "tooLarge" | "broken" | "interrupted" };
+
+/** As the API writes them. */
+const COLUMNS: readonly string[] = (
+  "sequence id producer kind callId occurredAt receivedAt userId role sessionId claimedEmail clientIp userAgent method route " +
+  "resource action requestId traceId outcome errorCode reason httpStatus latencyUs"
+).split(" ");
 
 /** Of a file, which is in memory until it is saved. Ten thousand ordinary entries are about 10 MB. */
 export const MAX_EXPORT_BYTES = 64_000_000;
-const LINE_BYTES = 200;
+/** More than an end with its cursor. */
+const LINE_BYTES = 1_000;
 
 /**
- * Reads it piece by piece, so that one sees it grow.
+ * Reads JSON Lines piece by piece, so that one sees them grow. CSV is made of them: it could not say whether it is whole.
  * @returns no file unless it is good to keep. Of more than `maxBytes` no more is read.
  * @throws {GatehouseError} if the gateway has refused it.
  */
@@ -21,7 +33,7 @@ export async function readExport(
   format: Format,
   onBytes: (bytes: number) => void,
   maxBytes = MAX_EXPORT_BYTES,
-): Promise<{ file?: Blob; whole: Whole }> {
+): Promise<ExportRead> {
   if (!response.ok || response.body === null) {
     await readData(response);
     throw new GatehouseError(response.status, { code: "internal_error" });
@@ -42,21 +54,28 @@ export async function readExport(
     pieces.push(value);
     onBytes(bytes);
   }
-  const file = new Blob(pieces, { type: response.headers.get("content-type") ?? "" });
-  const end = await file.slice(-LINE_BYTES).text();
-  const whole = format === "csv" ? wholeCsv(end) : wholeOf(end);
-  return whole === "broken" ? { whole } : { file, whole };
+  const lines = new Blob(pieces, { type: "application/x-ndjson" });
+  try {
+    const last = (await lines.slice(-LINE_BYTES).text()).trimEnd().split("\n").at(-1) ?? "";
+    const { end } = JSON.parse(last) as { end: { entries: number; complete: boolean; nextCursor?: string } };
+    const { entries, complete, nextCursor = "" } = end;
+    const file = format === "csv" ? csvOf(await lines.text()) : lines;
+    return complete ? { whole: "whole", file, entries } : { whole: "more", file, entries, nextCursor };
+  } catch {
+    return { whole: "broken" };
+  }
 }
 
-/** Of an end in the middle of a line one knows. */
-const wholeCsv = (end: string): Whole => (end.endsWith("\n") ? "unknown" : "broken");
-
-function wholeOf(end: string): Whole {
-  const last = end.trimEnd().split("\n").at(-1) ?? "";
-  try {
-    const { complete } = (JSON.parse(last) as { end: { complete: boolean } }).end;
-    return complete ? "whole" : "more";
-  } catch {
-    return "broken";
-  }
+/** RFC 4180. An apostrophe precedes texts that spreadsheets would run as formulas. */
+function csvOf(lines: string): Blob {
+  const records = lines
+    .trimEnd()
+    .split("\n")
+    .slice(0, -1)
+    .map((line) => {
+      const { actor, ...entry } = JSON.parse(line) as AuditEntry;
+      return { ...entry, ...actor };
+    });
+  const text = stringify(records, { header: true, columns: [...COLUMNS], escape_formulas: true });
+  return new Blob([text], { type: "text/csv" });
 }

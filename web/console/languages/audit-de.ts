@@ -80,6 +80,7 @@ export const auditDe: SameTexts<typeof auditEn> = {
     who: "Wer",
     role: "Rolle",
     claimed: "Angegebene Adresse",
+    onlyClaimed: "(nur angegeben)",
     claimedNote: "von jemandem eingetippt; nicht Teil des Beweises",
     session: "Sitzung",
     call: "Aufruf",
@@ -153,11 +154,11 @@ export const auditDe: SameTexts<typeof auditEn> = {
       "Nur wenn der Betrieb ein neues Log angekündigt hat. Ein umgeschriebenes Log fällt danach nicht mehr auf.",
   },
   auditExport: {
-    lead: "Was die Suche findet, das Neueste zuerst, bis zu 10.000 Einträge. Ein Export ist selbst ein Eintrag. Er ist nicht bewiesen: gatehouse audit export ist es.",
+    lead: "Was die Suche findet, das Neueste zuerst, in Teilen von bis zu 10.000 Einträgen. Jeder Teil ist selbst ein Eintrag. Der Export ist nicht bewiesen: gatehouse audit export ist es.",
     reading: "Wird gelesen … {{size}}",
-    whole: "Gespeichert. Die Datei hat alles, was die Suche findet.",
-    more: "Die neuesten 10.000 Einträge sind gespeichert. Es gibt mehr: Grenzen Sie die Zeit ein.",
-    unknown: "Gespeichert. CSV sagt nicht, ob es mehr als seine höchstens 10.000 Einträge gibt.",
+    whole: "Gespeichert: {{entries}} Einträge, also alles, was die Suche findet. Dateien: {{parts}}.",
+    more: "Unvollständig: {{entries}} von mindestens {{least}} Einträgen gespeichert. Dateien bisher: {{parts}}. Speichern Sie den nächsten Teil, oder grenzen Sie die Zeit ein.",
+    next: "Nächster Teil",
     tooLarge:
       "Nichts wurde gespeichert: Es sind mehr als {{size}}, und das ist für einen Browser zu viel. Grenzen Sie die Zeit ein, oder nehmen Sie gatehouse audit export.",
     broken:

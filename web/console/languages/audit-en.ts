@@ -76,6 +76,7 @@ export const auditEn = {
     who: "Who",
     role: "Role",
     claimed: "Claimed address",
+    onlyClaimed: "(claimed)",
     claimedNote: "typed by somebody; not part of the proof",
     session: "Session",
     call: "Call",
@@ -147,11 +148,11 @@ export const auditEn = {
     forgetLead: "Only if the operators have announced a new log. A rewritten log is not noticed after that.",
   },
   auditExport: {
-    lead: "What the search finds, newest first, up to 10,000 entries. An export is itself an entry. It is not proven: gatehouse audit export is.",
+    lead: "What the search finds, newest first, in parts of up to 10,000 entries. Each part is itself an entry. It is not proven: gatehouse audit export is.",
     reading: "Reading … {{size}}",
-    whole: "Saved. The file has everything that the search finds.",
-    more: "Saved the newest 10,000 entries. There are more: narrow the time.",
-    unknown: "Saved. CSV does not say whether there are more than its 10,000 entries at most.",
+    whole: "Saved: {{entries}} entries, which is everything that the search finds. Files: {{parts}}.",
+    more: "Incomplete: saved {{entries}} of at least {{least}} entries. Files so far: {{parts}}. Save the next part, or narrow the time.",
+    next: "Next part",
     tooLarge:
       "Nothing was saved: it has more than {{size}}, which a browser cannot hold. Narrow the time, or use gatehouse audit export.",
     broken: "Nothing was saved: the export ended too early, so it is not whole. Export it again.",

@@ -98,6 +98,8 @@ export interface ListUsersRequest {
   cursor: string;
   /** 1 to 100. */
   limit: number;
+  /** Only these, at most 100 UUIDs; empty for all. */
+  ids: string[];
 }
 
 /** A page. */
@@ -430,7 +432,7 @@ export const ManagedUser: MessageFns<ManagedUser> = {
 };
 
 function createBaseListUsersRequest(): ListUsersRequest {
-  return { query: "", role: "", status: 0, cursor: "", limit: 0 };
+  return { query: "", role: "", status: 0, cursor: "", limit: 0, ids: [] };
 }
 
 export const ListUsersRequest: MessageFns<ListUsersRequest> = {
@@ -449,6 +451,9 @@ export const ListUsersRequest: MessageFns<ListUsersRequest> = {
     }
     if (message.limit !== 0) {
       writer.uint32(40).uint32(message.limit);
+    }
+    for (const v of message.ids) {
+      writer.uint32(50).string(v!);
     }
     return writer;
   },
@@ -504,6 +509,14 @@ export const ListUsersRequest: MessageFns<ListUsersRequest> = {
             }
 
             message.limit = reader.uint32();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.ids.push(reader.string());
             continue;
           }
         }
