@@ -1,16 +1,21 @@
 import { Link, useLocation, useNavigate } from "@tanstack/react-router";
 import { useEffect } from "react";
-import { useAccount } from "../session/session.ts";
+import { useAccount, useSession } from "../session/session.ts";
 import { SignedIn } from "../session/signed-in.tsx";
 import { Rooms } from "../ui/frame.tsx";
+import { wayOf } from "./next-page.ts";
 import { useText } from "./text.ts";
 
 export function LoggedIn() {
   const t = useText();
   const account = useAccount();
+  const session = useSession();
   const navigate = useNavigate();
+  const { pathname: next, search } = useLocation();
   useEffect(() => {
-    if (account === undefined) void navigate({ to: "/login" });
+    if (account !== undefined) return;
+    // Whoever has logged out does not come back here.
+    void navigate({ to: "/login", search: session.hasExpired ? wayOf({ ...search, next }) : {} });
   }, [account, navigate]);
   if (account === undefined) return null;
   return <SignedIn home="/account" layout="account" logOut={t("account.logOut")} rooms={<AccountRooms />} />;

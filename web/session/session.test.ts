@@ -141,6 +141,50 @@ test("what was asked about one person is not shown to the next", async () => {
   expect(session.account).toBeUndefined();
 });
 
+test("what was typed when the session ended is held for the same person, for a time, and calls nothing", async () => {
+  vi.useFakeTimers();
+  let id = "ada";
+  const { session, sent, end, reloads } = connected({
+    fetch: async () => answer({ user: { id }, permissions: [] }),
+    join: async () => true,
+  });
+  const logInElsewhere = (who: string) => {
+    id = who;
+    stored.set("gatehouse.session", "1");
+    return session.goOn();
+  };
+  const beginTyping = async () => {
+    id = "ada";
+    await session.load();
+    session.hasTyped = () => true;
+    end("expired");
+    expect([session.isHeld, session.hasExpired]).toEqual([true, true]);
+  };
+  await beginTyping();
+  expect(await session.goOn()).toBe(false);
+  const before = sent.length;
+  expect(await session.call("GET /auth/sessions").catch(codeOf)).toBe("cancelled");
+  expect(sent).toHaveLength(before);
+  expect(await logInElsewhere("ada")).toBe(true);
+  expect([session.isHeld, session.hasExpired, session.account?.user.id]).toEqual([false, false, "ada"]);
+  await session.call("GET /auth/sessions");
+
+  await beginTyping();
+  expect(await logInElsewhere("grace")).toBe(false);
+  expect([session.isHeld, session.account, reloads()]).toEqual([false, undefined, 1]);
+
+  await beginTyping();
+  vi.advanceTimersByTime(10 * 60_000);
+  expect([session.isHeld, session.account]).toEqual([false, undefined]);
+  expect(await logInElsewhere("ada")).toBe(false);
+
+  // Who logs out, here or in another tab, leaves nothing.
+  await session.load();
+  end("logged_out");
+  expect([session.isHeld, session.account, session.hasExpired]).toEqual([false, undefined, false]);
+  vi.useRealTimers();
+});
+
 test("a login of this page itself does not load it anew", async () => {
   const { session, end, reloads } = connected({
     step: async <T extends object>() => {

@@ -25,6 +25,8 @@ type OnStepUp = (request: StepUpRequest) => Promise<Proof>;
 
 /** In storage, without any secret: whether it is worth asking for a session. */
 const HINT = "gatehouse.session";
+/** For which what was typed waits for the person whose session has ended. */
+const HELD_MS = 10 * 60_000;
 
 const connectToGateway = (onStepUp: OnStepUp): BrowserSession =>
   createSession({ url: location.origin, askPasskey, onStepUp });
@@ -37,6 +39,9 @@ export class Session {
   /** Of the proof that is being checked. */
   #verdict: PromiseWithResolvers<void> | undefined;
   #isEntering = false;
+  /** Runs while the pages are held. */
+  #held: ReturnType<typeof setTimeout> | undefined;
+  #hasExpired = false;
   readonly #listeners = new Set<() => void>();
   /**
    * Calls of the session that is there now. They refuse once it has ended: what one person has begun does not go on in the
@@ -48,10 +53,17 @@ export class Session {
   /** As `call`, for what nobody has begun just now: it asks nobody. @throws {GatehouseError} also `step_up_required`. */
   quietCall: Call;
 
+  readonly #reload: () => void;
+  /** When the session ends by itself: whether the pages hold what the person has typed and not saved. */
+  hasTyped = (): boolean => false;
+
   /** @param reload of the page, for whoever has logged in to this browser in another tab. */
   constructor(connect = connectToGateway, reload = () => location.reload()) {
     this.#client = connect(this.#ask);
+    this.#reload = reload;
     this.#client.onSessionEnd((reason) => {
+      if (reason === "expired" && this.#account !== undefined && this.hasTyped()) return this.#hold();
+      this.#hasExpired = reason === "expired";
       this.#end();
       if (reason !== "replaced") return;
       localStorage.setItem(HINT, "1");
@@ -68,6 +80,16 @@ export class Session {
     this.#listeners.add(changed);
     return () => this.#listeners.delete(changed);
   };
+
+  /** Whether the session has ended while the person typed. The pages stay, for the same person; they are hidden and call nothing. */
+  get isHeld(): boolean {
+    return this.#held !== undefined;
+  }
+
+  /** Whether the last session of the page has ended by itself. */
+  get hasExpired(): boolean {
+    return this.#hasExpired;
+  }
 
   get stepUp(): StepUp | undefined {
     return this.#stepUp;
@@ -111,6 +133,27 @@ export class Session {
   /** After the account was deleted: its sessions are gone. */
   readonly forget = (): void => this.#end();
 
+  /**
+   * If the same person has logged in again in another tab, the held pages go on. Anybody else begins with a page of their own.
+   * @returns whether they go on. @throws {GatehouseError}
+   */
+  readonly goOn = async (): Promise<boolean> => {
+    if (!this.isHeld || localStorage.getItem(HINT) === null) return false;
+    if (!(await this.#client.join().catch(offline))) return false;
+    const account = await callApi((path, init) => this.#client.fetch(path, init), "GET /auth/me");
+    if (!this.isHeld) return false;
+    const isSame = account.user.id === this.#account?.user.id;
+    if (isSame) {
+      this.#release();
+      this.#set(account);
+    } else {
+      this.#end();
+      localStorage.setItem(HINT, "1");
+      this.#reload();
+    }
+    return isSame;
+  };
+
   /** Goes on with the session of the browser. @param always also if none is expected. @throws {GatehouseError} */
   async resume({ always }: { always: boolean }): Promise<void> {
     if (!always && localStorage.getItem(HINT) === null) return;
@@ -120,14 +163,14 @@ export class Session {
 
   #callsOfNow(): { fetch: Send; call: Call; quietCall: Call } {
     const send = async (path: string, init: CallInit) => {
-      if (this.fetch !== send) throw cancelled();
+      if (this.fetch !== send || this.isHeld) throw cancelled();
       return this.#client.fetch(path, init);
     };
     const call: Call = (endpoint, ...given) =>
       callApi(send, endpoint, ...given).catch((error: unknown) => {
         // The library has asked for a proof.
         const isCancelled = error instanceof GatehouseError && error.code === "step_up_required";
-        throw isCancelled ? cancelled() : aboutPassword(error);
+        throw isCancelled || this.isHeld ? cancelled() : aboutPassword(error);
       });
     const quietCall: Call = (endpoint, ...given) =>
       callApi((url, init) => send(url, { ...init, isQuiet: true }), endpoint, ...given);
@@ -157,7 +200,21 @@ export class Session {
     this.#changed();
   }
 
+  #hold(): void {
+    this.#held ??= setTimeout(() => this.#end(), HELD_MS);
+    this.#hasExpired = true;
+    localStorage.removeItem(HINT);
+    this.#stepUp?.cancel();
+    this.#changed();
+  }
+
+  #release(): void {
+    clearTimeout(this.#held);
+    this.#held = undefined;
+  }
+
   #end(): void {
+    this.#release();
     ({ fetch: this.fetch, call: this.call, quietCall: this.quietCall } = this.#callsOfNow());
     localStorage.removeItem(HINT);
     this.#stepUp?.cancel();
@@ -165,6 +222,7 @@ export class Session {
   }
 
   #set(account: Account | undefined): void {
+    if (account !== undefined) this.#hasExpired = false;
     this.#account = account;
     this.#changed();
   }

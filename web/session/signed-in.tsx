@@ -7,6 +7,7 @@ import { useAction } from "../ui/form.tsx";
 import { Frame } from "../ui/frame.tsx";
 import { Notice } from "../ui/notice.tsx";
 import { Attendance } from "./attendance.tsx";
+import { Ended } from "./ended.tsx";
 import { ProofWanted, StoppedReadings } from "./reading.tsx";
 import { useSession } from "./session.ts";
 import { StepUp } from "./step-up.tsx";
@@ -70,6 +71,7 @@ export function SignedIn({ home, layout, person, logOut, rooms, alarm }: Frames)
           </div>
           <Attendance />
           <StepUp />
+          <Ended />
         </Frame>
       </StoppedReadings>
     </QueryClientProvider>

@@ -9,6 +9,7 @@ export function Sheet({
   title,
   isOpen = true,
   mustAnswer = false,
+  isOpaque = false,
   onClose,
   children,
 }: {
@@ -16,12 +17,14 @@ export function Sheet({
   isOpen?: boolean;
   /** Neither Escape nor a click beside it closes it: what it shows would be lost. */
   mustAnswer?: boolean;
+  /** Nothing else is shown. */
+  isOpaque?: boolean;
   onClose: () => void;
   children: (close: () => void) => ReactNode;
 }) {
   return (
     <ModalOverlay
-      className="veil"
+      className={isOpaque ? "veil opaque" : "veil"}
       isOpen={isOpen}
       isDismissable={!mustAnswer}
       isKeyboardDismissDisabled={mustAnswer}

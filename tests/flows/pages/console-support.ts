@@ -196,6 +196,28 @@ describe.skipIf(CHROMIUM === undefined)("a support agent in the console", () => 
     await page.getByLabel("Password", { exact: true }).fill(PORTAL_PASSWORD);
     await page.getByRole("button", { name: "Log in", exact: true }).click();
     await heading(page, "Users").waitFor();
+    // Whoever was typing goes on in the same page.
+    await page.goto(`${origin}/console/users/${adaId}`);
+    await page.getByRole("button", { name: "Unlock" }).click();
+    const reason = page.getByLabel("Reason");
+    const act = page.getByRole("dialog", { name: "Unlock" });
+    await reason.fill("Ticket 4713");
+    await api.post(`/admin/users/${user.id}/sessions/revoke`, {}, { token: adminToken });
+    await act.getByRole("button", { name: "Unlock" }).click();
+    const ended = page.getByRole("dialog", { name: "You were logged out" });
+    await ended.waitFor();
+    expect(await page.locator("body").innerText()).not.toMatch(new RegExp(`${agent.email}|${ada.email}`));
+    expect(await seriousProblems(page)).toEqual([]);
+    const opened = context.waitForEvent("page");
+    await ended.getByRole("link", { name: "Log in" }).click();
+    const tab = await opened;
+    await logInToPortal(tab, origin, agent.email);
+    await ended.waitFor({ state: "detached" });
+    await tab.close();
+    expect(await reason.inputValue()).toBe("Ticket 4713");
+    await act.getByRole("button", { name: "Unlock" }).click();
+    await act.waitFor({ state: "detached" });
+    await expect.poll(() => eventsOf(adaId, "user.unlocked")).toEqual(["Ticket 4713"]);
     expect(watched.problems).toEqual([]);
   });
 });

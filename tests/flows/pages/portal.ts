@@ -223,9 +223,7 @@ describe.skipIf(CHROMIUM === undefined)("pages and their states", () => {
       await page.getByRole("link", { name: register }).click();
       await page.waitForURL(`${origin}/account/register`);
       await page.goBack();
-      await page.getByRole("textbox").first().fill(person.email);
-      await page.locator("input[type=password]").fill(person.password);
-      await page.locator("button[type=submit]").click();
+      await fillLogin(page, person);
       await first.fill("Augusta");
       const present = page.url();
       await context.setOffline(true);
@@ -238,6 +236,87 @@ describe.skipIf(CHROMIUM === undefined)("pages and their states", () => {
       await page.getByRole("link", { name: room }).click();
       await heading(page, room).waitFor();
       expect(await page.getByText(unreachable).count()).toBe(0);
+      await closeVisit(visit);
+    }
+  });
+
+  test("a session that ends while somebody types goes on for the same person, and shows nobody else anything", async () => {
+    const [person, other] = [await api.newUser(), await api.newUser()];
+    for (const [locale, typed, texts] of [
+      [
+        "en-GB",
+        "Augusta",
+        { ended: "You were logged out", name: "First name", room: "Sessions", leave: "Do not go on" },
+      ],
+      [
+        "de-DE",
+        "Auguste",
+        { ended: "Sie wurden abgemeldet", name: "Vorname", room: "Sitzungen", leave: "Nicht weitermachen" },
+      ],
+    ] as const) {
+      const visit = await openVisit(browser, system, { locale });
+      const { page, context } = visit;
+      const first = page.getByLabel(texts.name);
+      const dialog = page.getByRole("dialog", { name: texts.ended });
+      const save = page.locator("button[type=submit]").first();
+      const endSession = async () => {
+        const { accessToken: token } = await api.logIn(person);
+        expect((await api.post("/auth/logout", { scope: "all" }, { token })).status).toBe(200);
+      };
+      const logInBeside = async (who: typeof person) => {
+        const opened = context.waitForEvent("page");
+        await dialog.getByRole("link").click();
+        const tab = await opened;
+        await fillLogin(tab, who);
+        await tab.getByText(who.email).first().waitFor();
+        await tab.close();
+      };
+      await page.goto(`${origin}/account`);
+      await fillLogin(page, person);
+      await first.fill(typed);
+      await endSession();
+      await save.click();
+      await dialog.waitFor();
+      expect(await page.locator("body").innerText()).not.toContain(person.email);
+      expect(await first.isVisible()).toBe(false);
+      await expectSound(page, "logged out while typing");
+      await page.keyboard.press("Escape");
+      expect(await dialog.isVisible()).toBe(true);
+      await logInBeside(person);
+      await dialog.waitFor({ state: "detached" });
+      expect(await first.inputValue()).toBe(typed);
+      const saved = page.waitForResponse((answer) => answer.request().method() === "PATCH");
+      await save.click();
+      expect((await saved).status()).toBe(200);
+
+      await first.fill("Countess");
+      await endSession();
+      await save.click();
+      await logInBeside(other);
+      await dialog.waitFor({ state: "detached" });
+      await page.getByText(other.email).first().waitFor();
+      expect(await first.inputValue()).toBe("Ada");
+      expect(await page.content()).not.toMatch(new RegExp(`Countess|${person.email}`));
+      await page.locator("header button").click();
+      await page.waitForURL(`${origin}/account/login`);
+      expect(await page.getByText(texts.ended).count()).toBe(0);
+
+      await fillLogin(page, person);
+      await first.fill("Countess");
+      await endSession();
+      await save.click();
+      await dialog.getByRole("button", { name: texts.leave }).click();
+      await page.getByRole("status").getByText(texts.ended).waitFor();
+      expect(await page.content()).not.toMatch(new RegExp(`Countess|${person.email}`));
+      await fillLogin(page, person);
+      await page.getByRole("link", { name: texts.room }).click();
+      await heading(page, texts.room).waitFor();
+      await endSession();
+      await page.locator("nav a").nth(1).click();
+      // Nothing was typed: the login, and the way back.
+      await page.waitForURL(/\/account\/login\?next=%2F(?:sessions|security)$/);
+      await page.getByRole("status").getByText(texts.ended).waitFor();
+      await expectSound(page, "logged out");
       await closeVisit(visit);
     }
   });
@@ -349,6 +428,16 @@ describe.skipIf(CHROMIUM === undefined)("pages and their states", () => {
     await closeVisit(visit);
   });
 });
+
+/** In any language. */
+async function fillLogin(
+  page: Page,
+  { email, password }: { email: string; password: string },
+): Promise<void> {
+  await page.getByRole("textbox").first().fill(email);
+  await page.locator("input[type=password]").fill(password);
+  await page.locator("button[type=submit]").click();
+}
 
 async function enter(page: Page, { email, password }: { email: string; password: string }): Promise<void> {
   await logInToPortal(page, origin, email, password);

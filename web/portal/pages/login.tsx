@@ -32,6 +32,7 @@ export function LoginPage() {
     <>
       <PageTitle>{t("login.title")}</PageTitle>
       <div className="stack">
+        {session.hasExpired && <Notice>{t("ended.title")}</Notice>}
         {passkey.problem !== undefined && <Notice isBad>{passkey.problem.message}</Notice>}
         <ActionForm
           submit={t("login.submit")}

@@ -36,6 +36,12 @@ export const de: SameTexts<typeof en> = {
     passkey: "Passkey benutzen",
     password: "Ihr Passwort",
   },
+  ended: {
+    title: "Sie wurden abgemeldet",
+    lead: "Melden Sie sich an, um weiterzumachen. Dafür öffnet sich ein neuer Tab; diese Seite behält zehn Minuten lang, was Sie eingegeben haben, ohne Passwörter.",
+    logIn: "Anmelden",
+    leave: "Nicht weitermachen",
+  },
   states: {
     loading: "Wird geladen …",
     failed: "Das konnte nicht geladen werden.",

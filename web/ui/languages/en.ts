@@ -35,6 +35,12 @@ export const en = {
     passkey: "Use your passkey",
     password: "Your password",
   },
+  ended: {
+    title: "You were logged out",
+    lead: "Log in to go on. That opens a new tab; this page keeps what you have typed, without passwords, for ten minutes.",
+    logIn: "Log in",
+    leave: "Do not go on",
+  },
   states: {
     loading: "Loading …",
     failed: "This could not be loaded.",
