@@ -174,3 +174,13 @@ test("the public origin is an origin, of a host that is served", () => {
       expect.arrayContaining([expect.stringMatching(/^PUBLIC_ORIGIN: must be/)]),
     );
 });
+
+test("an operator's colours that nobody could read stop the start", () => {
+  const folder = mkdtempSync(join(tmpdir(), "gatehouse-brand-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, "brand.css");
+  writeFileSync(file, ":root {\n  --on-danger: light-dark(#ffffff, #ffffff);\n}\n");
+  const [first = "", ...more] = problemsOf(PUBLIC_ROUTE, { BRAND_STYLE_FILE: file });
+  expect(first).toContain("--on-danger #ffffff has a contrast of 2.3 on --danger #f2938a of dark pages");
+  expect(more).toHaveLength(1);
+});

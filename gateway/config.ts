@@ -2,7 +2,7 @@ import { BlockList, isIP } from "node:net";
 import { z } from "zod";
 import { accessConfig } from "#access-file/access-file.ts";
 import { spoolConfig } from "#audit-client/spool/audit-spool.ts";
-import { brandConfig, linkSchema } from "#kit/config/brand-config.ts";
+import { accentSchema, brandConfig, linkSchema } from "#kit/config/brand-config.ts";
 import {
   addressSchema,
   booleanSchema,
@@ -22,6 +22,7 @@ import { parseReturnTarget } from "./auth/return-to.ts";
 import { isAllowedHost, normalAuthority } from "./edge/proofs/authority.ts";
 import { limitClassesSchema } from "./limits/limit-class.ts";
 import { parseIntrospectionClients } from "./oauth-server/introspection-clients.ts";
+import { colorsOf, contrastProblems, parseBrandStyle } from "./pages/brand-style.ts";
 import type { PageLink } from "./pages/index-page.ts";
 import { loadWebPages, type WebPages } from "./pages/web-pages.ts";
 
@@ -211,6 +212,9 @@ export const configSchema = z
     RATE_LIMIT_REPLICAS: integerSchema(1, 1_000).default(1),
     /** The pages of `web/`. */
     WEB: z.enum(["on", "off"]).default("on").transform(webPagesOf),
+    BRAND_COLOR: accentSchema.optional(),
+    /** Custom properties of the pages. */
+    BRAND_STYLE_FILE: readableFileSchema.transform(parsedFile(parseBrandStyle)).optional(),
     SUPPORT_URL: linkSchema(/^(?:https?|mailto)$/).optional(),
     PRIVACY_URL: linkSchema(/^https?$/).optional(),
     TERMS_URL: linkSchema(/^https?$/).optional(),
@@ -236,6 +240,8 @@ export const configSchema = z
       const message = "is PUBLIC_ORIGIN, where the routes are served";
       context.addIssue({ code: "custom", path: ["PAGES_ORIGIN"], message });
     }
+    for (const message of contrastProblems(colorsOf(config.BRAND_COLOR, config.BRAND_STYLE_FILE)))
+      context.addIssue({ code: "custom", path: ["BRAND_STYLE_FILE"], message });
     try {
       // The hosts decide which audiences are the gateway's own.
       parseRoutesFile(file.text, hosts);

@@ -22,6 +22,7 @@ import { createMemoryLimiter, createRedisLimiter } from "./limits/call-limiter.t
 import { defaultLimitClasses } from "./limits/limit-class.ts";
 import { ReconciledLimiter } from "./limits/reconciled-limiter.ts";
 import { StrangerPlaces } from "./limits/share-counts.ts";
+import { colorsOf, declarationsOf } from "./pages/brand-style.ts";
 import { checkNames, hintAtOrigins } from "./routing/check-names.ts";
 import { ProxyTable } from "./routing/proxy-table.ts";
 import { watchRoutesFile } from "./routing/watch-routes-file.ts";
@@ -151,6 +152,10 @@ const app = buildApp({
   indexLinks: config.WEB_LINKS ?? [],
   brand: {
     name: config.BRAND_NAME,
+    style: declarationsOf(
+      colorsOf(config.BRAND_COLOR, config.BRAND_STYLE_FILE),
+      config.BRAND_STYLE_FILE?.others,
+    ),
     support: config.SUPPORT_URL,
     privacy: config.PRIVACY_URL,
     terms: config.TERMS_URL,

@@ -1,8 +1,12 @@
+import { createHash } from "node:crypto";
 import { escapeHtml } from "#kit/values/escape-html.ts";
+import { type Encoded, encodedText, type WebPages } from "./web-pages.ts";
 
 /** What people see of the operator. */
 export interface Brand {
   name: string;
+  /** Declarations of custom properties. Empty: none. */
+  style: string;
   /** Addresses. */
   support?: string | undefined;
   privacy?: string | undefined;
@@ -10,6 +14,8 @@ export interface Brand {
   /** Where the mails are that this system sends, on a developer's machine. */
   mailbox?: string | undefined;
 }
+
+const HTML = "text/html; charset=utf-8";
 
 /** Relations of links, which the pages look for. @see HTML §4.6.7, RFC 6903 §2. */
 const RELATIONS = {
@@ -19,14 +25,31 @@ const RELATIONS = {
   mailbox: "mailbox",
 } as const;
 
-/** Writes it into a document as data: the title is the name until a page has one of its own, and addresses are links of the head. */
-export function brandedDocument(html: string, brand: Brand): string {
+/** Pages as they are served: with the brand's style sheet, which is a file like any other. */
+export function brandedPages(
+  { path, document, files }: WebPages,
+  brand: Brand,
+): { document: Encoded; files: WebPages["files"] } {
+  const css = `:root{${brand.style}}`;
+  const sheet = `${path}/assets/brand-${createHash("sha256").update(css).digest("hex").slice(0, 16)}.css`;
+  if (brand.style === "") return { document: encodedDocument(document, brand), files };
+  return {
+    document: encodedDocument(document, brand, sheet),
+    files: new Map([...files, [sheet, encodedText(css, "text/css; charset=utf-8")]]),
+  };
+}
+
+/** The brand is data there: the title is the name until a page has one of its own, and addresses are links of the head. */
+function encodedDocument(html: string, brand: Brand, sheet?: string): Encoded {
   const links = Object.entries(RELATIONS).flatMap(([kind, relation]) => {
     const url = brand[kind as keyof typeof RELATIONS];
     return url === undefined ? [] : [`<link rel="${relation}" href="${escapeHtml(url)}">`];
   });
+  // Behind the sheet of the pages.
+  if (sheet !== undefined) links.push(`<link rel="stylesheet" href="${sheet}">`);
   // As functions: a `$` in what is inserted has no meaning.
-  return html
+  const branded = html
     .replace(/<title>[^<]*<\/title>/, () => `<title>${escapeHtml(brand.name)}</title>`)
     .replace("</head>", () => `${links.join("")}</head>`);
+  return encodedText(branded, HTML);
 }

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { escapeHtml } from "#kit/values/escape-html.ts";
 import type { Brand } from "./brand.ts";
+import { COLORS, declarationsOf } from "./brand-style.ts";
 
 export interface PageLink {
   name: string;
@@ -14,22 +15,26 @@ const OWN_LINKS: Readonly<Record<string, PageLink & { text: string }>> = {
 };
 
 const STYLE =
-  ":root{color-scheme:light dark}" +
-  "body{margin:0 auto;padding:12vh 1.5rem 3rem;max-width:34rem;font:1rem/1.6 system-ui,sans-serif;" +
-  "color:light-dark(#1c1b19,#eceae5);background:light-dark(#faf9f7,#151614)}" +
+  `:root{color-scheme:light dark;--font:system-ui,sans-serif;${declarationsOf(COLORS)}}` +
+  "body{margin:0 auto;padding:12vh 1.5rem 3rem;max-width:34rem;font:1rem/1.6 var(--font);" +
+  "color:var(--ink);background:var(--paper)}" +
   "h1{margin:0 0 .25rem;font-size:1.75rem;line-height:1.2;letter-spacing:-.02em}" +
-  "p{margin:0 0 2rem;color:light-dark(#5f5b55,#a5a299)}ul{margin:0;padding:0;list-style:none}" +
-  "li{border-top:1px solid light-dark(#e4e0d9,#31332f)}" +
-  "a{display:block;padding:.9rem 0;color:light-dark(#0b6655,#5cc5ab);font-weight:600;text-decoration:none}" +
+  "p{margin:0 0 2rem;color:var(--muted)}ul{margin:0;padding:0;list-style:none}" +
+  "li{border-top:1px solid var(--line)}" +
+  "a{display:block;padding:.9rem 0;color:var(--accent);font-weight:600;text-decoration:none}" +
   "a:hover{text-decoration:underline}a:focus-visible{outline:2px solid;outline-offset:2px}" +
   "footer{display:flex;flex-wrap:wrap;gap:0 1.25rem;margin-top:2rem;font-size:.875rem}" +
-  "small{display:block;color:light-dark(#5f5b55,#a5a299);font-size:.875rem;font-weight:400}";
+  "small{display:block;color:var(--muted);font-size:.875rem;font-weight:400}";
 
-const STYLE_HASH = createHash("sha256").update(STYLE).digest("base64");
+const styleOf = ({ style }: Brand) => (style === "" ? STYLE : `${STYLE}:root{${style}}`);
 
-export const INDEX_HEADERS = {
-  "content-security-policy": `default-src 'none'; style-src 'sha256-${STYLE_HASH}'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
-} as const;
+/** The one style of these pages is known by its hash. */
+export function indexHeaders(brand: Brand) {
+  const hash = createHash("sha256").update(styleOf(brand)).digest("base64");
+  return {
+    "content-security-policy": `default-src 'none'; style-src 'sha256-${hash}'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
+  };
+}
 
 /** What a browser gets at `/`. @param paths of the pages that this gateway serves. */
 export function indexPage(paths: readonly string[], links: readonly PageLink[], brand: Brand): string {
@@ -48,7 +53,8 @@ export function indexPage(paths: readonly string[], links: readonly PageLink[], 
     ["Terms", brand.terms],
   ].flatMap(([name, url]) => (url === undefined ? [] : [`<a href="${escapeHtml(url)}">${name}</a>`]));
   const end = foot.length === 0 ? "" : `\n<footer>${foot.join("")}</footer>`;
-  return page("en", escapeHtml(brand.name), "The front door of this API.", listOf(rows) + end);
+  const content = `<h1>${escapeHtml(brand.name)}</h1>\n<p>The front door of this API.</p>\n${listOf(rows)}${end}`;
+  return page("en", brand.name, content, brand);
 }
 
 const MISSING = {
@@ -61,27 +67,26 @@ const MISSING = {
 } as const;
 
 /** What a browser gets at an unknown path. */
-export function missingPage(language: keyof typeof MISSING): string {
+export function missingPage(language: keyof typeof MISSING, brand: Brand): string {
   const [title, text, home] = MISSING[language];
-  return page(language, title, text, listOf([`<li><a href="/">${home}</a></li>`]));
+  const content = `<h1>${title}</h1>\n<p>${text}</p>\n${listOf([`<li><a href="/">${home}</a></li>`])}`;
+  return page(language, title, content, brand);
 }
 
 const listOf = (rows: readonly string[]) => `<ul>\n${rows.join("\n")}\n</ul>`;
 
-function page(language: string, title: string, text: string, content: string): string {
+function page(language: string, title: string, content: string, brand: Brand): string {
   return `<!doctype html>
 <html lang="${language}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${title}</title>
+<title>${escapeHtml(title)}</title>
 <link rel="icon" href="data:,">
-<style>${STYLE}</style>
+<style>${styleOf(brand)}</style>
 </head>
 <body>
 <main>
-<h1>${title}</h1>
-<p>${text}</p>
 ${content}
 </main>
 </body>

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { cacheable } from "../edge/answers/cacheable.ts";
@@ -211,6 +212,7 @@ test("with a host of their own, pages and their files are there only, and the ro
 
 const BRAND: Brand = {
   name: "Müller & Söhne",
+  style: "--accent:light-dark(#7a1f5c,#f0a0d0)",
   support: "mailto:help@shop.example",
   privacy: 'https://shop.example/privacy?a="><script>&b=$&',
   terms: "https://shop.example/terms",
@@ -220,25 +222,35 @@ const BRAND: Brand = {
 test("the operator's name and addresses are data in the documents and at /, under the same policy", async () => {
   const { app } = testGateway({ webPages: [account], brand: BRAND });
   const page = await send(app, { url: "/account" });
+  const [sheet = ""] = /\/account\/assets\/brand-[0-9a-f]{16}\.css/.exec(page.body) ?? [];
   expect(page.body).toBe(
     "<!doctype html><head><title>Müller &amp; Söhne</title>" +
       '<link rel="help" href="mailto:help@shop.example">' +
       '<link rel="privacy-policy" href="https://shop.example/privacy?a=&quot;&gt;&lt;script&gt;&amp;b=$&amp;">' +
       '<link rel="terms-of-service" href="https://shop.example/terms">' +
-      '<link rel="mailbox" href="http://127.0.0.1:1080/"></head>',
+      `<link rel="mailbox" href="http://127.0.0.1:1080/"><link rel="stylesheet" href="${sheet}"></head>`,
   );
+  const css = await send(app, { url: sheet });
+  expect([css.statusCode, css.body]).toEqual([200, `:root{${BRAND.style}}`]);
+  expect(css.headers).toMatchObject({
+    "cache-control": "public, max-age=31536000, immutable",
+    "content-type": "text/css; charset=utf-8",
+  });
   const headers = { accept: "text/html" };
   const index = await send(app, { url: "/", headers });
   expect(index.body).toContain("<h1>Müller &amp; Söhne</h1>");
   expect(index.body).toContain('<a href="https://shop.example/terms">Terms</a>');
   expect(index.body).not.toContain("<script");
-  for (const [url, answer] of [
-    ["/account", page],
-    ["/", index],
-  ] as const) {
-    const plain = await send(gateway(), { url, headers });
-    expect(answer.headers["content-security-policy"]).toBe(plain.headers["content-security-policy"]);
-  }
+  // The style of / is known by its hash, and the rest of the policy is the same.
+  const [, style = ""] = /<style>(.*)<\/style>/.exec(index.body) ?? [];
+  expect(style).toContain(`:root{${BRAND.style}}`);
+  const hash = createHash("sha256").update(style).digest("base64");
+  const policy = "content-security-policy";
+  expect(index.headers[policy]).toContain(`style-src 'sha256-${hash}';`);
+  const plain = await send(gateway(), { url: "/", headers });
+  const withoutHash = (text: unknown) => String(text).replace(/sha256-[^']+/, "");
+  expect(withoutHash(index.headers[policy])).toBe(withoutHash(plain.headers[policy]));
+  expect(page.headers[policy]).toBe((await send(gateway(), { url: "/account" })).headers[policy]);
 });
 
 test("with WEB=off there is no page", async () => {

@@ -5,9 +5,9 @@ import { HTTP_STATUS } from "../edge/answers/http-errors.ts";
 import { acceptsHtml } from "../edge/request/caller.ts";
 import type { GatewayApp } from "../edge/request/request-state.ts";
 import type { RoutePolicy } from "../routing/route-policy.ts";
-import { type Brand, brandedDocument } from "./brand.ts";
-import { INDEX_HEADERS, indexPage, missingPage, type PageLink } from "./index-page.ts";
-import { type Encoded, encodedPage, type WebPages } from "./web-pages.ts";
+import { type Brand, brandedPages } from "./brand.ts";
+import { indexHeaders, indexPage, missingPage, type PageLink } from "./index-page.ts";
+import { type Encoded, encodedText, type WebPages } from "./web-pages.ts";
 
 const policy: RoutePolicy = { auth: "public", limitClass: "page" };
 
@@ -53,16 +53,18 @@ export function registerPageRoutes(app: GatewayApp, deps: PagesDeps): void {
   const home = pagesOrigin ?? publicOrigin;
   const homeHost = home && new URL(home).host;
   const isElsewhere = ({ headers }: FastifyRequest) => homeHost !== undefined && headers.host !== homeHost;
+  const headersOfIndex = indexHeaders(brand);
   const paths = webPages.map(({ path }) => path);
-  const index = encodedPage(indexPage(paths, indexLinks, brand));
+  const index = encodedText(indexPage(paths, indexLinks, brand), "text/html; charset=utf-8");
   app.get("/", { config: policy }, async (request, reply) => {
     reply.header("vary", "Accept");
     if (!acceptsHtml(request)) throw new DomainError("not_found");
     if (isElsewhere(request)) return reply.redirect(`${home}/`);
-    return sendPage(request, reply.headers(INDEX_HEADERS), index, REVALIDATED);
+    return sendPage(request, reply.headers(headersOfIndex), index, REVALIDATED);
   });
-  for (const { path, document: html, files } of webPages) {
-    const document = encodedPage(brandedDocument(html, brand));
+  for (const pages of webPages) {
+    const { path } = pages;
+    const { document, files } = brandedPages(pages, brand);
     const page = async (request: FastifyRequest, reply: FastifyReply) => {
       if (isElsewhere(request)) return reply.redirect(`${home}${request.url}`);
       return sendPage(request, reply.headers(DOCUMENT_HEADERS), document, REVALIDATED);
@@ -89,7 +91,8 @@ const SHORT_CUTS: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** Answers a browser at an unknown path, which no upstream has. Undefined: it is a call like any other. */
-export function answerMissingPage({ webPages, publicOrigin, pagesOrigin }: PagesDeps) {
+export function answerMissingPage({ webPages, publicOrigin, pagesOrigin, brand }: PagesDeps) {
+  const headersOfIndex = indexHeaders(brand);
   return (path: string, request: FastifyRequest, reply: FastifyReply): FastifyReply | undefined => {
     const isRead = request.method === "GET" || request.method === "HEAD";
     if (webPages.length === 0 || !isRead) return undefined;
@@ -100,9 +103,9 @@ export function answerMissingPage({ webPages, publicOrigin, pagesOrigin }: Pages
     const isGerman = /^\s*de\b/i.test(request.headers["accept-language"] ?? "");
     return reply
       .code(HTTP_STATUS.not_found)
-      .headers(INDEX_HEADERS)
+      .headers(headersOfIndex)
       .type("text/html; charset=utf-8")
-      .send(missingPage(isGerman ? "de" : "en"));
+      .send(missingPage(isGerman ? "de" : "en", brand));
   };
 }
 

@@ -77,11 +77,10 @@ function loadPages(folder: string, path: string, json: unknown): WebPages {
   return { path, document: manifest.page, files: new Map(files) };
 }
 
-export function encodedPage(html: string): Encoded {
-  const mediaType = "text/html; charset=utf-8";
+export function encodedText(text: string, mediaType: string): Encoded {
   return {
-    identity: cacheable(html, mediaType),
-    br: cacheable(brotliCompressSync(html), mediaType),
-    gzip: cacheable(gzipSync(html), mediaType),
+    identity: cacheable(text, mediaType),
+    br: cacheable(brotliCompressSync(text), mediaType),
+    gzip: cacheable(gzipSync(text), mediaType),
   };
 }

@@ -206,7 +206,7 @@ export function testGateway({
     strangerPlaces: new StrangerPlaces(64),
     webPages: [],
     indexLinks: [],
-    brand: { name: "Gatehouse" },
+    brand: { name: "Gatehouse", style: "" },
     returnTargets: [],
     callLimiter: createMemoryLimiter({ replicas: 1, now: () => performance.now() }),
     proxyLimiter,

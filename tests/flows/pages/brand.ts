@@ -11,6 +11,11 @@ import {
 } from "../../support/browser/portal.ts";
 import { oneSystem } from "../../support/system/one-system.ts";
 
+/** The colours of the page and of its button, and the radius of the button. */
+const SHOWN = `(() => {
+  const { backgroundColor, borderRadius } = getComputedStyle(document.querySelector("button[type=submit]"));
+  return [getComputedStyle(document.body).backgroundColor, backgroundColor, borderRadius];
+})()`;
 let browser: Browser;
 
 describe.skipIf(CHROMIUM === undefined)("the operator's own name", () => {
@@ -36,6 +41,7 @@ describe.skipIf(CHROMIUM === undefined)("the operator's own name", () => {
       expect(
         await page.locator("footer a").evaluateAll((links) => links.map((link) => link.getAttribute("href"))),
       ).toEqual(["mailto:help@shop.example", "https://shop.example/privacy", "https://shop.example/terms"]);
+      expect(await page.evaluate(SHOWN)).toEqual(["rgb(255, 253, 240)", "rgb(122, 31, 92)", "2px"]);
       await expectSound(page, path);
     }
     await page.goto(`${origin}/account/register`);
