@@ -134,7 +134,7 @@ describe.skipIf(CHROMIUM === undefined)("an account from its first day", () => {
     await other.getByRole("button", { name: "Diese Adresse benutzen" }).click();
     await heading(other, "Ihre E-Mail-Adresse wurde geändert").waitFor();
     await other.getByRole("link", { name: "Ihr Konto" }).click();
-    await other.getByText(newEmail).waitFor();
+    await other.getByText(newEmail).first().waitFor();
 
     await other.getByRole("link", { name: "Sitzungen" }).click();
     await other.getByText("Chrome auf Android").waitFor();
