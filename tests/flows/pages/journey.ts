@@ -76,6 +76,9 @@ describe.skipIf(CHROMIUM === undefined)("an account from its first day", () => {
     await setUp.getByLabel("Code of the app").fill(await nextCode());
     await setUp.getByRole("button", { name: "Turn it on" }).click();
     await setUp.waitFor({ state: "detached" });
+    await page.getByRole("status").getByText("The app is on.").waitFor();
+    await page.getByRole("status").getByText("The passkey was added.").waitFor();
+    await expectSound(page, "a passkey and an app");
     // The first ones stay.
     const [recoveryCode = ""] = recoveryCodes;
     await page.getByText("You have 10 recovery codes left.").waitFor();

@@ -311,7 +311,15 @@ describe.skipIf(CHROMIUM === undefined)("pages and their states", () => {
       expect(await page.content()).not.toMatch(new RegExp(`Countess|${person.email}`));
       await fillLogin(page, person);
       await page.getByRole("link", { name: texts.room }).click();
+      await api.logIn(person);
       await heading(page, texts.room).waitFor();
+      await page.reload();
+      await page.getByRole("button", { name: /^(?:End all other|Alle anderen)/ }).click();
+      await page
+        .getByRole("status")
+        .getByText(/^(?:All other|Alle anderen) .*(?:ended|beendet)\.$/)
+        .waitFor();
+      await expectSound(page, "ended the other sessions");
       await endSession();
       await page.locator("nav a").nth(1).click();
       // Nothing was typed: the login, and the way back.
