@@ -22,17 +22,10 @@ export function Shell() {
 
 function Frames() {
   const t = useText();
-  const { email } = useUser();
-  const person = (
-    <a className="person" href="/account" title={t("console.account")}>
-      {email}
-    </a>
-  );
   return (
     <SignedIn
       home="/console"
       layout="console"
-      person={person}
       logOut={t("console.logOut")}
       rooms={<OpenRooms />}
       alarm={<AlarmBanner />}

@@ -9,7 +9,7 @@ import { Notice } from "../ui/notice.tsx";
 import { Attendance } from "./attendance.tsx";
 import { Ended } from "./ended.tsx";
 import { ProofWanted, StoppedReadings } from "./reading.tsx";
-import { useSession } from "./session.ts";
+import { useSession, useUser } from "./session.ts";
 import { StepUp } from "./step-up.tsx";
 import { Unreached } from "./unreached.tsx";
 
@@ -34,8 +34,6 @@ interface Frames {
   home: string;
   /** The name of the layout in the style sheet. */
   layout: "account" | "console";
-  /** Stands left of the button `logOut`. */
-  person?: ReactNode;
   logOut: string;
   rooms: ReactNode;
   /** Above the page. */
@@ -43,13 +41,16 @@ interface Frames {
 }
 
 /** The frame of the pages of one logged-in person. What they have loaded and typed is gone with it. */
-export function SignedIn({ home, layout, person, logOut, rooms, alarm }: Frames) {
+export function SignedIn({ home, layout, logOut, rooms, alarm }: Frames) {
   const [queries] = useState(newQueries);
   const { logout } = useSession();
+  const { email } = useUser();
   const { run, isRunning, problem } = useAction(() => logout("session"));
   const beside = (
     <>
-      {person}
+      <a className="person" href="/account">
+        {email}
+      </a>
       <Button kind="quiet" size="slim" isPending={isRunning} onClick={() => void run()}>
         {logOut}
       </Button>

@@ -1,7 +1,7 @@
 import type { Browser, BrowserContext, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CHROMIUM, launchChromium } from "../../support/browser/chromium.ts";
-import { heading, seriousProblems, type Watched, watch } from "../../support/browser/portal.ts";
+import { heading, seriousProblems, shownAtTop, type Watched, watch } from "../../support/browser/portal.ts";
 import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
 import { requestToken } from "../../support/people/machine-client.ts";
 import { oneSystem } from "../../support/system/one-system.ts";
@@ -157,6 +157,7 @@ describe.skipIf(CHROMIUM === undefined)("an administrator in the console", () =>
         expect(await page.evaluate("document.documentElement.lang")).toBe(language);
         expect(await seriousProblems(page), `${scheme} ${name}`).toEqual([]);
         expect(await page.evaluate("document.documentElement.scrollWidth"), name).toBeLessThanOrEqual(360);
+        expect(await shownAtTop(page, ADMIN.email), name).toBe(true);
       }
     }
     expect(watched.problems).toEqual([]);

@@ -76,6 +76,9 @@ describe.skipIf(CHROMIUM === undefined)("an account from its first day", () => {
     await setUp.getByLabel("Code from the app").fill(await nextCode());
     await setUp.getByRole("button", { name: "Turn on" }).click();
     await setUp.waitFor({ state: "detached" });
+    await page.getByRole("status").getByText("The app is on.").waitFor();
+    await page.getByRole("status").getByText("The passkey was added.").waitFor();
+    await expectSound(page, "a passkey and an app");
     // The first ones stay.
     const [recoveryCode = ""] = recoveryCodes;
     await page.getByText("You have 10 recovery codes left.").waitFor();
@@ -134,7 +137,7 @@ describe.skipIf(CHROMIUM === undefined)("an account from its first day", () => {
     await other.getByRole("button", { name: "Diese Adresse benutzen" }).click();
     await heading(other, "Ihre E-Mail-Adresse wurde geändert").waitFor();
     await other.getByRole("link", { name: "Ihr Konto" }).click();
-    await other.getByText(newEmail).waitFor();
+    await other.getByText(newEmail).first().waitFor();
 
     await other.getByRole("link", { name: "Sitzungen" }).click();
     await other.getByText("Chrome auf Android").waitFor();

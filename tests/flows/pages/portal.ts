@@ -8,6 +8,7 @@ import {
   logInToPortal,
   openVisit,
   portalOrigin,
+  shownAtTop,
 } from "../../support/browser/portal.ts";
 import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
 import { mailAbout } from "../../support/people/mailbox.ts";
@@ -310,7 +311,15 @@ describe.skipIf(CHROMIUM === undefined)("pages and their states", () => {
       expect(await page.content()).not.toMatch(new RegExp(`Countess|${person.email}`));
       await fillLogin(page, person);
       await page.getByRole("link", { name: texts.room }).click();
+      await api.logIn(person);
       await heading(page, texts.room).waitFor();
+      await page.reload();
+      await page.getByRole("button", { name: /^(?:End all other|Alle anderen)/ }).click();
+      await page
+        .getByRole("status")
+        .getByText(/^(?:All other|Alle anderen) .*(?:ended|beendet)\.$/)
+        .waitFor();
+      await expectSound(page, "ended the other sessions");
       await endSession();
       await page.locator("nav a").nth(1).click();
       // Nothing was typed: the login, and the way back.
@@ -360,11 +369,12 @@ describe.skipIf(CHROMIUM === undefined)("pages and their states", () => {
     await closeVisit(visit);
   });
 
-  test("at 360 px the present room is in sight, whole, also in another language", async () => {
+  test("at 360 px the present room is in sight, whole, also in another language, and every room says who is logged in", async () => {
     const visit = await openVisit(browser, system);
     const { page } = visit;
     await page.setViewportSize({ width: 360, height: 740 });
-    await enter(page, await api.newUser());
+    const person = await api.newUser();
+    await enter(page, person);
     await page.goto(`${origin}/account/providers`);
     const room = page.locator(".rooms [aria-current]");
     await room.waitFor();
@@ -377,6 +387,12 @@ describe.skipIf(CHROMIUM === undefined)("pages and their states", () => {
       };
       // The last two rem of the row fade. A row is scrolled by whole pixels.
       await expect.poll(right).toBeLessThanOrEqual(360 - 32 + 1);
+      expect(await shownAtTop(page, person.email)).toBe(true);
+    }
+    for (const { room: name } of LISTS) {
+      await page.getByRole("link", { name }).click();
+      await heading(page, name).waitFor();
+      expect(await shownAtTop(page, person.email), name).toBe(true);
     }
     await closeVisit(visit);
   });

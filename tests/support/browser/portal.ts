@@ -270,6 +270,12 @@ export async function logOut(page: Page): Promise<void> {
 export const heading = (page: Page, name: string) =>
   page.getByRole("heading", { name, level: 1, exact: true });
 
+/** Whether the header shows all of an address. */
+export function shownAtTop(page: Page, email: string): Promise<boolean> {
+  const person = page.getByRole("banner").getByText(email, { exact: true });
+  return person.evaluate((box) => box.clientWidth > 0 && box.scrollWidth <= box.clientWidth);
+}
+
 /** What an application of this browser has, in the same session. */
 export function tokenOfBrowser(page: Page): Promise<string> {
   return page.evaluate(async () => {

@@ -17,7 +17,7 @@ export function SessionsPage() {
   const language = useLanguage();
   const deviceText = useDeviceText();
   const queries = useQueryClient();
-  const [ended, setEnded] = useState<"own" | "stranger">();
+  const [ended, setEnded] = useState<"own" | "stranger" | "others">();
   const query = useQuery({ queryKey: ["sessions"], queryFn: () => call("GET /auth/sessions") });
   const reload = () => queries.invalidateQueries({ queryKey: ["sessions"] });
   const end = useAction(async (id: string, whose: "own" | "stranger") => {
@@ -27,6 +27,7 @@ export function SessionsPage() {
   });
   const endOthers = useAction(async () => {
     await logout("others");
+    setEnded("others");
     await reload();
   });
   const forget = useAction(async (id: string) => {
@@ -41,7 +42,7 @@ export function SessionsPage() {
         {problem !== undefined && <Notice isBad>{problem.message}</Notice>}
         {ended !== undefined && (
           <Notice>
-            <strong>{t("sessions.ended")}</strong>
+            <strong>{t(ended === "others" ? "sessions.othersEnded" : "sessions.ended")}</strong>
             {ended === "stranger" && (
               <span>
                 {t("sessions.endedLead")} <Link to="/security">{t("account.security")}</Link>

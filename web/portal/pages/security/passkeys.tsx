@@ -24,12 +24,14 @@ export function Passkeys({ onCodes }: GivesCodes) {
   const queries = useQueryClient();
   const [renamed, setRenamed] = useState<Passkey>();
   const [removed, setRemoved] = useState<Passkey>();
+  const [isAdded, setAdded] = useState(false);
   const query = useQuery({
     queryKey: ["passkeys"],
     queryFn: () => call("GET /auth/passkeys"),
   });
   const changed = () => queries.invalidateQueries({ queryKey: ["passkeys"] });
   const add = useAction(async () => {
+    setAdded(false);
     const options = await call("POST /auth/passkeys/options", { body: {} });
     const response = await makePasskey(options);
     const { recoveryCodes = [] } = await call("POST /auth/passkeys", {
@@ -40,11 +42,13 @@ export function Passkeys({ onCodes }: GivesCodes) {
     });
     // They are shown once, whatever becomes of the rest.
     onCodes(recoveryCodes);
+    setAdded(true);
     await Promise.all([changed(), loadAgain()]);
   });
   return (
     <Section title={t("passkeys.title")} lead={t("passkeys.lead")}>
       {add.problem !== undefined && <Notice isBad>{add.problem.message}</Notice>}
+      {isAdded && <Notice>{t("passkeys.added")}</Notice>}
       <Found query={query}>
         {({ passkeys }) => (
           <Rows

@@ -5,6 +5,7 @@ import { Cancel, Sheet } from "../../../ui/dialog.tsx";
 import { CodeField, OwnPasswordField } from "../../../ui/field.tsx";
 import { ActionForm } from "../../../ui/form.tsx";
 import { Section } from "../../../ui/frame.tsx";
+import { Notice } from "../../../ui/notice.tsx";
 import type { GivesCodes } from "../../recovery-codes.tsx";
 import { useText } from "../../text.ts";
 import { TotpSecret, type TotpSetUp } from "../../totp-secret.tsx";
@@ -15,12 +16,14 @@ export function SecondFactor({ onCodes }: GivesCodes) {
   const { call, loadAgain } = useSession();
   const account = useAccount();
   const [open, setOpen] = useState<"setUp" | "disable" | "renew">();
+  const [isOn, setOn] = useState(false);
   const isProven = useProven();
   const hasApp = account?.totpEnabled ?? false;
   const close = () => setOpen(undefined);
   return (
     <>
       <Section title={t("totp.title")} lead={t("totp.lead")}>
+        {isOn && hasApp && <Notice>{t("totp.done")}</Notice>}
         {hasApp || isProven ? (
           <div className="buttons">
             <Button kind="quiet" onClick={() => setOpen(hasApp ? "disable" : "setUp")}>
@@ -49,6 +52,7 @@ export function SecondFactor({ onCodes }: GivesCodes) {
             onCancel={close}
             onCodes={(codes) => {
               close();
+              setOn(true);
               onCodes(codes);
             }}
           />
