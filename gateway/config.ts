@@ -2,7 +2,7 @@ import { BlockList, isIP } from "node:net";
 import { z } from "zod";
 import { accessConfig } from "#access-file/access-file.ts";
 import { spoolConfig } from "#audit-client/spool/audit-spool.ts";
-import { accentSchema, brandConfig, linkSchema } from "#kit/config/brand-config.ts";
+import { brandConfig, linkSchema } from "#kit/config/brand-config.ts";
 import {
   addressSchema,
   booleanSchema,
@@ -212,10 +212,8 @@ export const configSchema = z
     RATE_LIMIT_REPLICAS: integerSchema(1, 1_000).default(1),
     /** The pages of `web/`. */
     WEB: z.enum(["on", "off"]).default("on").transform(webPagesOf),
-    BRAND_COLOR: accentSchema.optional(),
     /** Custom properties of the pages. */
     BRAND_STYLE_FILE: readableFileSchema.transform(parsedFile(parseBrandStyle)).optional(),
-    SUPPORT_URL: linkSchema(/^(?:https?|mailto)$/).optional(),
     PRIVACY_URL: linkSchema(/^https?$/).optional(),
     TERMS_URL: linkSchema(/^https?$/).optional(),
     /** Shown at `/`; one that is named `Mailbox` also after a registration. */

@@ -37,6 +37,7 @@ import { createCountLogin } from "./login/count-logins.ts";
 import { createNoteFailedLogin } from "./login/note-failed-login.ts";
 import { createAfterAnswer } from "./mail/after-answer.ts";
 import { createLinkTokens } from "./mail/links.ts";
+import { mailBrandOf } from "./mail/mail-templates.ts";
 import { createMailWorker } from "./mail/mail-worker.ts";
 import { createFlowSecrets } from "./oauth/oauth-flow-secrets.ts";
 import { passkeyPartyOf } from "./passkeys/passkey-config.ts";
@@ -105,6 +106,7 @@ const mailWorker = service.run(
   createMailWorker({
     sql,
     templates: config.MAIL_TEMPLATES_DIR,
+    brand: mailBrandOf(config.BRAND_COLOR, config.SUPPORT_URL),
     linkTokens,
     sender: mailSender,
     now,

@@ -52,7 +52,7 @@ export function processPlan(
     ALLOWED_ORIGINS: settings.ALLOWED_ORIGINS ?? "",
     PORTAL_RETURN_TO: settings.PORTAL_RETURN_TO ?? "",
     CALL_BUDGET_MS: settings.CALL_BUDGET_MS ?? "",
-    BRAND_NAME: settings.BRAND_NAME ?? "",
+    ...brandEnvironment(settings),
     WEB: settings.WEB,
     WEB_LINKS: `Mailbox=${openedAt(settings.MAILBOX_PORT)}`,
     PUBLIC_ORIGIN: gatewayUrl,
@@ -100,6 +100,12 @@ export function processPlan(
   return [[gateway], [identity, payments], [token, audit, ...demos(settings, home)]];
 }
 
+const brandEnvironment = ({ BRAND_NAME = "", BRAND_COLOR = "", SUPPORT_URL = "" }: Settings) => ({
+  BRAND_NAME,
+  BRAND_COLOR,
+  SUPPORT_URL,
+});
+
 function identityEnvironment(settings: Settings, home: Home) {
   const gatewayUrl = openedAt(settings.GATEWAY_PORT);
   return {
@@ -113,14 +119,14 @@ function identityEnvironment(settings: Settings, home: Home) {
     AUDIT_SERVICE_ADDRESS: local(settings.AUDIT_PORT),
     ACCESS_FILE: home.accessFile,
     SMTP_URL: `smtp://${local(settings.SMTP_PORT)}`,
-    MAIL_FROM: "Gatehouse <no-reply@gatehouse.example>",
+    MAIL_FROM: `${settings.BRAND_NAME ?? "Gatehouse"} <no-reply@gatehouse.example>`,
     PUBLIC_ORIGIN: gatewayUrl,
     LINK_KEY_FILE: secretFile(home, "link-key"),
     MFA_ENCRYPTION_KEY_FILE: secretFile(home, "mfa-encryption-key"),
     DEVICE_KEY_FILE: secretFile(home, "device-key"),
     OAUTH_PROVIDERS_FILE: home.providersFile,
     BREACH_LIST_FILE: settings.BREACH_LIST_FILE ?? "",
-    BRAND_NAME: settings.BRAND_NAME ?? "",
+    ...brandEnvironment(settings),
     MFA_REQUIRED_ROLES: settings.MFA_REQUIRED_ROLES ?? "",
     TRUSTED_DEVICE_DAYS: settings.TRUSTED_DEVICE_DAYS ?? "",
     // The first is the default.

@@ -86,6 +86,8 @@ export const settingsSchema = z.object({
   TRUSTED_DEVICE_DAYS: z.string().optional(),
   /** So do gateway and identity-service. */
   BRAND_NAME: z.string().optional(),
+  BRAND_COLOR: z.string().optional(),
+  SUPPORT_URL: z.string().optional(),
   /** The gateway validates it. */
   ALLOWED_ORIGINS: z.string().optional(),
   PORTAL_RETURN_TO: z.string().optional(),

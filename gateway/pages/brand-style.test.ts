@@ -1,10 +1,12 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { expect, test } from "vitest";
-import { accentSchema } from "#kit/config/brand-config.ts";
+import { brandConfig } from "#kit/config/brand-config.ts";
 import { ConfigError } from "#kit/config/config.ts";
 import { contrast } from "#kit/values/contrast.ts";
 import { COLORS, colorsOf, contrastProblems, declarationsOf, parseBrandStyle } from "./brand-style.ts";
+
+const accentSchema = brandConfig.BRAND_COLOR.unwrap();
 
 test("the colours are those of the pages' own style sheet, and each can be read", () => {
   const css = readFileSync(resolve(import.meta.dirname, "..", "..", "web", "ui", "style.css"), "utf8");

@@ -2,8 +2,9 @@ import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { brandConfig } from "#kit/config/brand-config.ts";
 import { MAILS, type MailName } from "./mail.ts";
-import { BUILT_IN_MAIL_TEMPLATES, MailRenderError, MailTemplates } from "./mail-templates.ts";
+import { BUILT_IN_MAIL_TEMPLATES, MailRenderError, MailTemplates, mailBrandOf } from "./mail-templates.ts";
 
 let folder: string;
 beforeEach(() => {
@@ -73,6 +74,23 @@ test("one text is paragraphs, facts and a button in HTML, and stays as it is in 
     '<table>\n<tr><th scope="row">Time</th><td>2031-01-02 03:04:05 UTC</td></tr>\n' +
       '<tr><th scope="row">IP &amp; port</th><td>203.0.113.7</td></tr>\n</table>\n<p>Note: see Firefox on Linux</p>',
   );
+});
+
+test("the operator's colour is that of the button, and the foot leads to the operator's help", () => {
+  const accent = brandConfig.BRAND_COLOR.parse("7a1f5c");
+  const brand = mailBrandOf(accent, "https://shop.example/help?a&b");
+  const templates = new MailTemplates(BUILT_IN_MAIL_TEMPLATES);
+  const mail = templates.render("reset-password", { link: LINK }, brand);
+  expect(mail.html).toContain(
+    "</style>\n<style>\n.button a { background: #7a1f5c; color: #ffffff; }\n</style>",
+  );
+  const address = "https://shop.example/help?a&amp;b";
+  expect(mail.html).toContain(`<p>Do you need help? <a href="${address}">${address}</a></p>`);
+  expect(mail.text).toMatch(/\n\nDo you need help\? https:\/\/shop\.example\/help\?a&b\n$/);
+  const plain = templates.render("reset-password", { link: LINK }, mailBrandOf(undefined, undefined));
+  expect(plain).toEqual(templates.render("reset-password", { link: LINK }));
+  expect(plain.html).not.toContain("#7a1f5c");
+  expect(plain.text).not.toContain("help?");
 });
 
 test("values are escaped in HTML and unchanged in text", () => {

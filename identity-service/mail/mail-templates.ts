@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import type { Accent } from "#kit/config/brand-config.ts";
 import { escapeHtml } from "#kit/values/escape-html.ts";
 import { MAILS, type MailContent, type MailName } from "./mail.ts";
 
@@ -11,10 +12,32 @@ const LAYOUT = "layout.html";
 const FOOTER = `${LANGUAGE}/footer.txt`;
 const fileOf = (name: string) => `${LANGUAGE}/${name}.txt`;
 
+/** Below the footer. */
+const HELP = "\n\nDo you need help? {{link}}";
+
 const MAX_FILE_CHARACTERS = 65_536;
 const MAX_SUBJECT_CHARACTERS = 200;
 /** Breaks a header line. */
 const CONTROL_CHARACTER = /[\p{Cc}\p{Zl}\p{Zp}]/u;
+
+/** What people see of the operator. */
+export interface MailBrand {
+  /** HTML of the head, behind the layout's own. */
+  style: string;
+  support: string | undefined;
+}
+
+const OWN_BRAND: MailBrand = { style: "", support: undefined };
+
+/** The button has the colour for light pages in dark mails, too: its text stands on it. */
+export function mailBrandOf(accent: Accent | undefined, support: string | undefined): MailBrand {
+  if (accent === undefined) return { ...OWN_BRAND, support };
+  const {
+    accent: [button],
+    "on-accent": [text],
+  } = accent;
+  return { style: `\n<style>\n.button a { background: ${button}; color: ${text}; }\n</style>`, support };
+}
 
 /** Names the placeholder, never the value. */
 export class MailRenderError extends Error {
@@ -30,7 +53,7 @@ export class MailTemplates {
 
   constructor(directory: string) {
     this.#directory = directory;
-    this.#read(LAYOUT, ["language", "subject", "content", "footer"]);
+    this.#read(LAYOUT, ["language", "subject", "content", "footer", "style"]);
     if (this.#texts.get(LAYOUT)?.includes("{{content}}") === false) {
       this.problems.push(`${LAYOUT} has no {{content}}`);
     }
@@ -43,20 +66,23 @@ export class MailTemplates {
   }
 
   /** Escapes values in the HTML part. @throws {MailRenderError} for a missing or multi-line value. */
-  render(name: MailName, values: Readonly<Record<string, string>>): MailContent {
+  render(name: MailName, values: Readonly<Record<string, string>>, brand = OWN_BRAND): MailContent {
+    const { style, support } = brand;
     const insert = (placeholder: string) => lineOf(values, placeholder);
     const [title, body] = subjectAndBody(this.#textOf(fileOf(name)));
     const subject = fillIn(title, insert);
-    const footer = this.#textOf(FOOTER);
+    const footer = this.#textOf(FOOTER) + (support === undefined ? "" : HELP);
+    const insertBelow = (placeholder: string) => lineOf({ link: support ?? "" }, placeholder);
     const parts: Record<string, string> = {
       language: LANGUAGE,
       subject: escapeHtml(subject),
       content: htmlOf(body, insert),
-      footer: htmlOf(footer, insert),
+      footer: htmlOf(footer, insertBelow),
+      style,
     };
     return {
       subject,
-      text: `${fillIn(`${title}\n\n${body}\n\n${footer}`, insert)}\n`,
+      text: `${fillIn(`${title}\n\n${body}`, insert)}\n\n${fillIn(footer, insertBelow)}\n`,
       html: fillIn(this.#textOf(LAYOUT), (part) => parts[part] ?? ""),
     };
   }

@@ -16,7 +16,7 @@ import {
   postponeMail,
 } from "./mail-outbox-store.ts";
 import { MailNotSent, type MailSender } from "./mail-sender.ts";
-import type { MailTemplates } from "./mail-templates.ts";
+import type { MailBrand, MailTemplates } from "./mail-templates.ts";
 
 /** Limits a whole batch, which begins at once. */
 const SEND_TIMEOUT_MS = 60_000;
@@ -33,6 +33,8 @@ const TEMPLATES = Object.keys(MAILS) as MailName[];
 export function createMailWorker(deps: {
   sql: Sql;
   templates: Pick<MailTemplates, "render">;
+  /** Default: ours. */
+  brand?: MailBrand | undefined;
   linkTokens: Pick<LinkTokens, "completed">;
   /** Undefined: mails wait until they are too old. */
   sender: MailSender | undefined;
@@ -42,7 +44,7 @@ export function createMailWorker(deps: {
   logger: Logger;
   metrics: Metrics;
 }): OutboxWorker<ClaimedMail> {
-  const { sql, templates, linkTokens, sender, now, random, logger, metrics } = deps;
+  const { sql, templates, brand, linkTokens, sender, now, random, logger, metrics } = deps;
   const mails = metrics.counter("gatehouse_mails_total", "Attempts to send a mail, by result.", [
     "template",
     "result",
@@ -51,7 +53,7 @@ export function createMailWorker(deps: {
   async function deliver(mail: ClaimedMail, stopping: AbortSignal): Promise<void> {
     const { id, template, recipient, attempts } = mail;
     const signal = AbortSignal.any([stopping, AbortSignal.timeout(SEND_TIMEOUT_MS)]);
-    const content = templates.render(template, linkTokens.completed(mail.data));
+    const content = templates.render(template, linkTokens.completed(mail.data), brand);
     await sender?.send({ id, recipient, ...content }, signal);
     mails.inc({ template, result: "sent" });
     logger.info({ mailId: id, template, attempts }, "mail sent");

@@ -2,9 +2,7 @@ import { flowsOnOneSystem } from "../support/system/one-system.ts";
 
 const GATEWAY = `
 ADMIN_ASSURANCE=2:900
-BRAND_COLOR=7a1f5c
 BRAND_STYLE_FILE=brand.css
-SUPPORT_URL=mailto:help@shop.example
 PRIVACY_URL=https://shop.example/privacy
 TERMS_URL=https://shop.example/terms
 `;
@@ -13,7 +11,12 @@ const STYLE = ":root {\n  --paper: light-dark(#fffdf0, #101010);\n  --radius: 2p
 
 // As in production.
 flowsOnOneSystem({
-  environment: async () => ({ MFA_REQUIRED_ROLES: "ADMIN,SUPPORT", BRAND_NAME: "Müller & Söhne" }),
+  environment: async () => ({
+    MFA_REQUIRED_ROLES: "ADMIN,SUPPORT",
+    BRAND_NAME: "Müller & Söhne",
+    BRAND_COLOR: "7a1f5c",
+    SUPPORT_URL: "mailto:help@shop.example",
+  }),
   files: async () => () => ({ "services/gateway.env": GATEWAY, "brand.css": STYLE }),
   flows: {
     brand: () => import("./pages/brand.ts"),

@@ -57,7 +57,7 @@ function accentOf([light, dark]: ColorPair): Accent {
 }
 
 /** `0b6655`, or with another colour for dark pages `0b6655,5cc5ab`. A `#` may begin each; in a file of settings it would begin a comment. */
-export const accentSchema = z.string().transform((text, context): Accent => {
+const accentSchema = z.string().transform((text, context): Accent => {
   const [light = "", dark = lightened(light), ...rest] = text
     .toLowerCase()
     .split(",")
@@ -84,4 +84,6 @@ export const accentSchema = z.string().transform((text, context): Accent => {
 /** What people see of the operator. The same in every service that has it. */
 export const brandConfig = {
   BRAND_NAME: brandNameSchema.default("Gatehouse"),
+  BRAND_COLOR: accentSchema.optional(),
+  SUPPORT_URL: linkSchema(/^(?:https?|mailto)$/).optional(),
 };

@@ -9,6 +9,7 @@ import {
   PORTAL_PASSWORD,
   portalOrigin,
 } from "../../support/browser/portal.ts";
+import { mailAbout } from "../../support/people/mailbox.ts";
 import { oneSystem } from "../../support/system/one-system.ts";
 
 /** The colours of the page and of its button, and the radius of the button. */
@@ -44,14 +45,18 @@ describe.skipIf(CHROMIUM === undefined)("the operator's own name", () => {
       expect(await page.evaluate(SHOWN)).toEqual(["rgb(255, 253, 240)", "rgb(122, 31, 92)", "2px"]);
       await expectSound(page, path);
     }
+    const email = `brand.${Date.now()}@example.com`;
     await page.goto(`${origin}/account/register`);
     await page.getByLabel("First name").fill("Ada");
-    await page.getByLabel("E-mail address").fill(`brand.${Date.now()}@example.com`);
+    await page.getByLabel("E-mail address").fill(email);
     await page.getByLabel("Password", { exact: true }).fill(PORTAL_PASSWORD);
     await page.locator("button[type=submit]").click();
     const link = page.getByRole("link", { name: "Open the mailbox" });
     expect(await link.getAttribute("href")).toBe(mailbox);
     await expectSound(page, "after a registration");
+    const mail = await mailAbout(system, email, "Confirm your e-mail address");
+    expect(mail.text).toContain("Do you need help? mailto:help@shop.example");
+    expect(mail.html).toContain(".button a { background: #7a1f5c; color: #ffffff; }");
     await closeVisit(visit);
   });
 });
