@@ -10,6 +10,7 @@ import {
   databaseConfig,
   encryptionKeyFileSchema,
   integerSchema,
+  isElsewhere,
   redisConfig,
   redisConfigProblem,
   secretFileSchema,
@@ -52,13 +53,9 @@ export function assertAccessFits(
   if (problem !== undefined) throw new ConfigError(`MFA_REQUIRED_ROLES: ${problem}`);
 }
 
-function isOnLoopback(url: string): boolean {
-  return ["127.0.0.1", "[::1]", "localhost"].includes(new URL(url).hostname);
-}
-
 /** Plain HTTP would expose the start of a password's hash. */
 function isPrivateOnTheWay(text: string): boolean {
-  return new URL(text).protocol === "https:" || isOnLoopback(text);
+  return new URL(text).protocol === "https:" || !isElsewhere(text);
 }
 
 /** Returns the path. The service verifies the checksum when it opens the list. */
@@ -173,7 +170,7 @@ export const configSchema = z
       context.addIssue({ code: "custom", path: [path], message: "is required beside its counterpart" });
     }
     const { LISTEN_ADDRESS: address, PUBLIC_ORIGIN: origin, PAGES_ORIGIN: pages = origin } = config;
-    if (config.TEST_LOGINS && ![`http://${address}`, origin, pages].every(isOnLoopback)) {
+    if (config.TEST_LOGINS && [`http://${address}`, origin, pages].some(isElsewhere)) {
       const message =
         "is for tests on one machine: LISTEN_ADDRESS, PUBLIC_ORIGIN and PAGES_ORIGIN must be on loopback";
       context.addIssue({ code: "custom", path: ["TEST_LOGINS"], message });

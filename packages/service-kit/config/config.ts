@@ -91,7 +91,8 @@ function unencryptedConnections(config: Record<string, unknown>): string[] {
   return lines;
 }
 
-function isElsewhere(url: string): boolean {
+/** Whether a URL names another host than this one. */
+export function isElsewhere(url: string): boolean {
   return isAnotherHost(new URL(url).hostname.replace(/^\[|\]$/g, ""));
 }
 
