@@ -223,7 +223,7 @@ async function connectExample(example: string, origin: string): Promise<void> {
     policies = policies.replace(new RegExp(`^${line.split("[")[0]}\\[.*$`, "m"), line);
   await writeFile(file, policies);
   const script = commands
-    .replaceAll("npm exec --silent -- gatehouse", `${process.execPath} cli/main.ts`)
+    .replaceAll("npm exec --silent -- gatehouse", `"${process.execPath}" cli/main.ts`)
     .replaceAll("localhost:8095", new URL(origin).host)
     .replaceAll("127.0.0.1:8095", `127.0.0.1:${new URL(origin).port}`)
     .replaceAll("../orders-service", example)
