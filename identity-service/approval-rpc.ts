@@ -1,7 +1,7 @@
 import type { Callers, Implementation } from "#kit/rpc/rpc-server.ts";
 import type { IdentityServiceServer } from "#proto/gatehouse/identity/v1/identity_service.ts";
 import { type ApprovalDeps, askApproval } from "./approvals/ask-approval.ts";
-import { getApproval, listPendingApprovals } from "./approvals/get-approval.ts";
+import { getApproval, listOwnApprovals } from "./approvals/get-approval.ts";
 import { refuseApproval } from "./approvals/refuse-approval.ts";
 import { useApproval } from "./approvals/use-approval.ts";
 import { verifyApproval } from "./approvals/verify-approval.ts";
@@ -10,7 +10,7 @@ import { optionsJson } from "./passkeys/passkey-ceremony.ts";
 export const APPROVAL_CALLERS = {
   askApproval: ["gateway"],
   getApproval: ["gateway"],
-  listPendingApprovals: ["gateway"],
+  listOwnApprovals: ["gateway"],
   verifyApproval: ["gateway"],
   refuseApproval: ["gateway"],
   useApproval: ["gateway"],
@@ -30,14 +30,11 @@ export function createApprovalRpc(
       const passkeyOptionsJson = passkey && optionsJson(passkey);
       return { ...found, methods: [...methods], passkeyOptionsJson };
     },
-    listPendingApprovals: async ({ userId }) => ({
-      approvals: (await listPendingApprovals(deps, userId)).map(
-        ({ id: approvalId, transactionText: transaction, sessionId, createdAt, expiresAt }) => ({
-          approvalId,
-          transaction,
-          sessionId,
-          createdAt,
-          expiresAt,
+    listOwnApprovals: async (request) => ({
+      approvals: (await listOwnApprovals(deps, request)).map(
+        ({ id: approvalId, transactionText: transaction, sessionId, createdAt, expiresAt, state }) => ({
+          ...{ approvalId, transaction, sessionId },
+          ...{ createdAt, expiresAt, state },
         }),
       ),
     }),

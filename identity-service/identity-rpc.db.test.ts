@@ -140,7 +140,7 @@ test("only the gateway may act for end users, and only token-service may report 
   expect(IDENTITY_CALLERS).toEqual({
     askApproval: ["gateway"],
     getApproval: ["gateway"],
-    listPendingApprovals: ["gateway"],
+    listOwnApprovals: ["gateway"],
     refuseApproval: ["gateway"],
     verifyApproval: ["gateway"],
     useApproval: ["gateway"],

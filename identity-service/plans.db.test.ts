@@ -255,8 +255,10 @@ const CALLS: StoreCalls = {
   findApproval: (tx) => approvals.findApproval(tx, approvalKey),
   "findApproval: by id": (tx) => approvals.findApproval(tx, { userId, sessionId: userId, id }),
   findOwnApproval: (tx) => approvals.findOwnApproval(tx, { id, userId }),
-  selectPendingApprovals: (tx) =>
-    approvals.selectPendingApprovals(tx, userId, { now, maxTries: 5, limit: LIMIT }),
+  selectOwnApprovals: async (tx) => {
+    for (const past of [false, true])
+      await approvals.selectOwnApprovals(tx, { userId, past }, { now, maxTries: 5, limit: LIMIT });
+  },
   markRefused: (tx) => approvals.markRefused(tx, { id, userId }, now),
   countApprovalTry: (tx) => approvals.countApprovalTry(tx, approvalKey, { now, maxTries: 5 }),
   giveApproval: (tx) => approvals.giveApproval(tx, id, { method: "totp", now }),

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { GetApprovalResponse, PendingApproval } from "#proto/gatehouse/identity/v1/identity_service.ts";
+import type { GetApprovalResponse, OwnApproval } from "#proto/gatehouse/identity/v1/identity_service.ts";
 import { success } from "../edge/answers/envelope.ts";
 import { clientOf, principalOf } from "../edge/request/caller.ts";
 import type { GatewayApp } from "../edge/request/request-state.ts";
@@ -45,14 +45,12 @@ const askedFields = {
   current: z.boolean().meta({ description: "Whether it is the one that looks." }),
   createdAt: timeField,
   expiresAt: timeField,
+  state: z.enum(["pending", "given", "used", "refused", "expired"]),
 };
-const pendingAnswer = z
-  .strictObject(askedFields)
-  .meta({ id: "PendingApproval", description: "One that waits for its user." });
+const ownAnswer = z.strictObject(askedFields).meta({ id: "OwnApproval", description: "One in a list." });
 const approvalAnswer = z
   .strictObject({
     ...askedFields,
-    state: z.enum(["pending", "given", "used", "refused", "expired"]),
     methods: z.array(textLike("totp")).meta({ description: "What can give it now, here. Empty: nothing." }),
     passkey: requestOptionsAnswer.optional(),
   })
@@ -103,17 +101,20 @@ export function registerApprovalRoutes(app: GatewayApp, { identity }: Pick<AuthD
   });
 
   route("listApprovals", "GET", "/auth/me/approvals", {
-    summary: "List the approvals that wait for you",
+    summary: "List one's approvals",
     description:
-      "Those that any session of yours has asked for, and that were neither given nor refused: newest first, at most 50.",
+      "Those that any session of yours has asked for, newest first, at most 50. `pending`: they wait for you. `past`: the others; " +
+      "those that were not used are kept for a day.",
     policy: { auth: "authenticated", limitClass: "account" },
-    answers: answersWith("The approvals.", z.strictObject({ approvals: z.array(pendingAnswer) })),
+    schema: { querystring: z.strictObject({ which: z.enum(["pending", "past"]).default("pending") }) },
+    answers: answersWith("The approvals.", z.strictObject({ approvals: z.array(ownAnswer) })),
     handler: async (request) => {
       const { userId, sessionId } = principalOf(request);
-      const { approvals } = await identity.listPendingApprovals({ userId }, request.state.call);
+      const past = request.query.which === "past";
+      const { approvals } = await identity.listOwnApprovals({ userId, past }, request.state.call);
       return success(
         { approvals: approvals.map((found) => toAsked(found.approvalId, found, sessionId)) },
-        "The approvals that wait.",
+        "The approvals.",
       );
     },
   });
@@ -152,9 +153,9 @@ export function registerApprovalRoutes(app: GatewayApp, { identity }: Pick<AuthD
 
 function toAsked(
   id: string,
-  found: PendingApproval | GetApprovalResponse,
+  found: OwnApproval | GetApprovalResponse,
   currentSessionId: string,
-): z.output<typeof pendingAnswer> {
+): z.output<typeof ownAnswer> {
   const { sessionId, createdAt, expiresAt } = found;
   if (createdAt === undefined || expiresAt === undefined)
     throw new Error("identity-service sent an approval without times");
@@ -164,6 +165,7 @@ function toAsked(
     current: sessionId === currentSessionId,
     createdAt: createdAt.toISOString(),
     expiresAt: expiresAt.toISOString(),
+    state: ownAnswer.shape.state.parse(found.state),
   };
 }
 
@@ -175,7 +177,6 @@ function toApproval(
   const passkey = readRequestOptions(found.passkeyOptionsJson);
   return {
     ...toAsked(id, found, currentSessionId),
-    state: approvalAnswer.shape.state.parse(found.state),
     methods: found.methods,
     ...(passkey && { passkey }),
   };

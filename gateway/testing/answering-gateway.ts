@@ -214,7 +214,10 @@ function factorAnswers(give: Give) {
       },
       { ...approval, state: "used", methods: [] },
     ),
-    listPendingApprovals: give({ approvals: [{ ...approval, approvalId: USER_ID }] }, { approvals: [] }),
+    listOwnApprovals: give(
+      { approvals: [{ ...approval, approvalId: USER_ID, state: "pending" }] },
+      { approvals: [] },
+    ),
     refuseApproval: give({}),
     verifyApproval: give(
       { approvalId: USER_ID, method: "totp", expiresInS: 240 },

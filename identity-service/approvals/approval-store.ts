@@ -102,16 +102,20 @@ export async function findOwnApproval(
   return row;
 }
 
-/** Neither given nor refused, with tries left, newest first. */
-export async function selectPendingApprovals(
+/** Newest first. @param past false: neither given nor refused, with tries left; true: the others. */
+export async function selectOwnApprovals(
   sql: Sql,
-  userId: string,
+  { userId, past }: { userId: string; past: boolean },
   { now, maxTries, limit }: { now: Date; maxTries: number; limit: number },
 ): Promise<Approval[]> {
   return sql<Approval[]>`
     select ${columns(sql)} from approvals
-    where user_id = ${userId} and used_at is null and given_at is null and refused_at is null
-      and expires_at > ${now} and attempts < ${maxTries}
+    where user_id = ${userId} and ${
+      past
+        ? sql`(given_at is not null or refused_at is not null or expires_at <= ${now} or attempts >= ${maxTries})`
+        : sql`used_at is null and given_at is null and refused_at is null
+            and expires_at > ${now} and attempts < ${maxTries}`
+    }
     order by created_at desc, id desc limit ${limit}
   `;
 }

@@ -25,7 +25,7 @@ import {
 import { recordApproval } from "./approval-events.ts";
 import { askApproval } from "./ask-approval.ts";
 import { deleteOldApprovals } from "./delete-old-approvals.ts";
-import { getApproval, listPendingApprovals } from "./get-approval.ts";
+import { getApproval, listOwnApprovals } from "./get-approval.ts";
 import { listUsedApprovals } from "./list-used-approvals.ts";
 import { refuseApproval } from "./refuse-approval.ts";
 import { useApproval } from "./use-approval.ts";
@@ -333,7 +333,10 @@ test("what has ended, by its time or by five wrong codes, is shown as expired", 
 });
 
 test("its user lists what waits, of any session, newest first: nothing that was decided or has ended, and nobody else's", async () => {
-  const pending = async (by = userId) => (await listPendingApprovals(deps, by)).map(({ id }) => id);
+  const pending = async (by = userId) =>
+    (await listOwnApprovals(deps, { userId: by, past: false })).map(({ id }) => id);
+  const past = async () =>
+    (await listOwnApprovals(deps, { userId, past: true })).map(({ id, state }) => [id, state]);
   expect(await pending()).toEqual([]);
   const [old, refused, given, tried] = [await ask({ ttlS: 30 }), await ask(), await ask(), await ask()];
   pass(1);
@@ -342,13 +345,23 @@ test("its user lists what waits, of any session, newest first: nothing that was 
   await verify(given.token);
   for (let attempt = 0; attempt < 5; attempt += 1) await codeOf(verify(tried.token, WRONG));
   expect(await pending()).toEqual([elsewhere.approvalId, old.approvalId]);
+  const decided = [
+    [tried.approvalId, "expired"],
+    [given.approvalId, "given"],
+    [refused.approvalId, "refused"],
+  ];
+  expect(await past()).toEqual(decided);
+  await consume(given.token);
   pass(29);
   expect(await pending()).toEqual([elsewhere.approvalId]);
+  decided[1] = [given.approvalId, "used"];
+  expect(await past()).toEqual([...decided, [old.approvalId, "expired"]]);
   const ofAnother = await ask();
   await database.ownerSql`update approvals set user_id = ${uuidv7()} where id = ${ofAnother.approvalId}`;
   expect(await pending()).toEqual([elsewhere.approvalId]);
+  expect(await past()).toHaveLength(4);
   await database.ownerSql`update users set status = 'disabled' where id = ${userId}`;
-  expect(await pending()).toEqual([]);
+  expect([await pending(), await past()]).toEqual([[], []]);
 });
 
 test("a refused approval can neither be given nor used, and another user refuses nothing", async () => {

@@ -7,7 +7,7 @@ import { repeatPasskeyCeremony } from "../passkeys/passkey-ceremony.ts";
 import type { Account } from "../users/account.ts";
 import { findAccountById } from "../users/account-store.ts";
 import { type ApprovalState, approvalChallenge, approvalState, MAX_TRIES } from "./approval.ts";
-import { type Approval, findOwnApproval, selectPendingApprovals } from "./approval-store.ts";
+import { type Approval, findOwnApproval, selectOwnApprovals } from "./approval-store.ts";
 import { type ApprovalDeps, methodsOf } from "./ask-approval.ts";
 
 interface ApprovalDetails extends Pick<Approval, "sessionId" | "createdAt" | "expiresAt"> {
@@ -57,16 +57,15 @@ async function waysToGive(
 /** A session has ten at most. What is beyond these is not listed, and can still be opened by its id. */
 const MAX_LISTED = 50;
 
-/** The newest that wait for the user, whichever session has asked. Changes nothing. */
-export async function listPendingApprovals(
+/** The newest of the user, whichever session has asked. Changes nothing. @param past those that do not wait any more. */
+export async function listOwnApprovals(
   deps: Pick<ApprovalDeps, "sql" | "now">,
-  userId: string,
-): Promise<Approval[]> {
+  { userId, past }: { userId: string; past: boolean },
+): Promise<(Approval & { state: ApprovalState })[]> {
   const user = await findAccountById(deps.sql, userId);
   if (user?.status !== "active") return [];
-  return selectPendingApprovals(deps.sql, userId, {
-    now: deps.now(),
-    maxTries: MAX_TRIES,
-    limit: MAX_LISTED,
-  });
+  const now = deps.now();
+  const limits = { now, maxTries: MAX_TRIES, limit: MAX_LISTED };
+  const found = await selectOwnApprovals(deps.sql, { userId, past }, limits);
+  return found.map((approval) => ({ ...approval, state: approvalState(approval, now) }));
 }

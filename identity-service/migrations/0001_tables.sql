@@ -364,7 +364,8 @@ create table approvals (
   )
 );
 create index approvals_of_session on approvals (session_id, created_at) where used_at is null;
-create index approvals_of_user on approvals (user_id, created_at) where used_at is null;
+create index approvals_of_user on approvals (user_id, created_at);
+create index approvals_unused_of_user on approvals (user_id, created_at) where used_at is null;
 create index approvals_unused_by_end on approvals (expires_at) where used_at is null;
 create index approvals_by_use on approvals (used_at) where used_at is not null;
 

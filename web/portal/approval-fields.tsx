@@ -1,12 +1,12 @@
 import { useQuery } from "@tanstack/react-query";
-import type { PendingApproval } from "#clients/api/generated/gatehouse.ts";
+import type { OwnApproval } from "#clients/api/generated/gatehouse.ts";
 import { useSession } from "../session/session.ts";
 import { deviceOf, localeOf, visible } from "../ui/format.ts";
 import { hasText, type Language } from "../ui/text.ts";
 import { currencyBeside, distinctNames, moneyText } from "./field-texts.ts";
 import { type TextKey, useText } from "./text.ts";
 
-type Details = PendingApproval["details"];
+type Details = OwnApproval["details"];
 
 export interface ApprovalField {
   pointer: string;
@@ -49,7 +49,7 @@ export function useFieldNames(): (pointers: readonly string[]) => string[] {
 }
 
 /** After a comma, which session has asked. */
-export function AskedBy({ approval }: { approval: Pick<PendingApproval, "current" | "sessionId"> }) {
+export function AskedBy({ approval }: { approval: Pick<OwnApproval, "current" | "sessionId"> }) {
   const t = useText();
   const { call } = useSession();
   const { data } = useQuery({

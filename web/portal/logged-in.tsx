@@ -15,7 +15,7 @@ export function LoggedIn() {
   useEffect(() => {
     if (account !== undefined) return;
     // Whoever has logged out does not come back here.
-    void navigate({ to: "/login", search: session.hasExpired ? wayOf({ ...search, next }) : {} });
+    void navigate({ to: "/login", search: session.ending === "expired" ? wayOf({ ...search, next }) : {} });
   }, [account, navigate]);
   if (account === undefined) return null;
   return <SignedIn home="/account" layout="account" logOut={t("account.logOut")} rooms={<AccountRooms />} />;

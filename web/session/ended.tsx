@@ -11,6 +11,7 @@ export function Ended() {
   const session = useSession();
   const queries = useQueryClient();
   const isHeld = useSyncExternalStore(session.subscribe, () => session.isHeld);
+  const leave = () => session.forget("expired");
   useEffect(() => {
     session.hasTyped = keepTyped;
     return () => {
@@ -32,7 +33,7 @@ export function Ended() {
     };
   }, [session, queries, isHeld]);
   return (
-    <Sheet title={textOf("ended.title")} isOpen={isHeld} mustAnswer isOpaque onClose={session.forget}>
+    <Sheet title={textOf("ended.expired")} isOpen={isHeld} mustAnswer isOpaque onClose={leave}>
       {() => (
         <>
           <p className="muted">{textOf("ended.lead")}</p>
@@ -40,7 +41,7 @@ export function Ended() {
             <a className="button" href="/account/login" target="_blank" rel="noreferrer">
               {textOf("ended.logIn")}
             </a>
-            <Button kind="quiet" onClick={session.forget}>
+            <Button kind="quiet" onClick={leave}>
               {textOf("ended.leave")}
             </Button>
           </div>

@@ -4,6 +4,7 @@ import type { User } from "#clients/api/generated/gatehouse.ts";
 import { type BrowserSession, type CallInit, createSession } from "#clients/browser/browser-session.ts";
 import { GatehouseError } from "#clients/browser/gateway-calls.ts";
 import type { Proof, StepUpRequest } from "#clients/browser/proofs.ts";
+import type { EndReason } from "#clients/browser/tabs.ts";
 import { callApi, offline, type Send } from "../ui/api.ts";
 import { askPasskey } from "./passkeys.ts";
 
@@ -21,10 +22,19 @@ export type Call = <E extends Endpoint>(endpoint: E, ...given: GivenTo<E>) => Pr
 type WithoutTokens<A> = A extends unknown
   ? Omit<A, "accessToken" | "refreshToken" | "expiresIn" | "tokenType">
   : never;
+/** How the last session of the page has ended. */
+type Ending = "expired" | "loggedOut" | "deleted";
+const ENDINGS: Readonly<Record<EndReason, Ending | undefined>> = {
+  expired: "expired",
+  logged_out: "loggedOut",
+  replaced: undefined,
+};
 type OnStepUp = (request: StepUpRequest) => Promise<Proof>;
 
 /** In storage, without any secret: whether it is worth asking for a session. */
 const HINT = "gatehouse.session";
+/** In the storage of the tab: an `Ending`, for the login page, which the console reaches by another document. */
+const ENDING = "gatehouse.ending";
 /** For which what was typed waits for the person whose session has ended. */
 const HELD_MS = 10 * 60_000;
 
@@ -41,7 +51,7 @@ export class Session {
   #isEntering = false;
   /** Runs while the pages are held. */
   #held: ReturnType<typeof setTimeout> | undefined;
-  #hasExpired = false;
+  #ending: Ending | undefined;
   readonly #listeners = new Set<() => void>();
   /**
    * Calls of the session that is there now. They refuse once it has ended: what one person has begun does not go on in the
@@ -61,10 +71,11 @@ export class Session {
   constructor(connect = connectToGateway, reload = () => location.reload()) {
     this.#client = connect(this.#ask);
     this.#reload = reload;
+    this.#ending = (sessionStorage.getItem(ENDING) as Ending | null) ?? undefined;
+    sessionStorage.removeItem(ENDING);
     this.#client.onSessionEnd((reason) => {
       if (reason === "expired" && this.#account !== undefined && this.hasTyped()) return this.#hold();
-      this.#hasExpired = reason === "expired";
-      this.#end();
+      this.#end(ENDINGS[reason]);
       if (reason !== "replaced") return;
       localStorage.setItem(HINT, "1");
       if (!this.#isEntering) reload();
@@ -86,9 +97,9 @@ export class Session {
     return this.#held !== undefined;
   }
 
-  /** Whether the last session of the page has ended by itself. */
-  get hasExpired(): boolean {
-    return this.#hasExpired;
+  /** Of the session that this tab had before. */
+  get ending(): Ending | undefined {
+    return this.#ending;
   }
 
   get stepUp(): StepUp | undefined {
@@ -130,8 +141,8 @@ export class Session {
   /** After a change, which has happened whether or not this succeeds. */
   readonly loadAgain = (): Promise<void> => this.load().catch(() => undefined);
 
-  /** After the account was deleted: its sessions are gone. */
-  readonly forget = (): void => this.#end();
+  /** The session is gone, at the server too. */
+  readonly forget = (ending: Ending): void => this.#end(ending);
 
   /**
    * If the same person has logged in again in another tab, the held pages go on. Anybody else begins with a page of their own.
@@ -147,7 +158,7 @@ export class Session {
       this.#release();
       this.#set(account);
     } else {
-      this.#end();
+      this.#end(undefined);
       localStorage.setItem(HINT, "1");
       this.#reload();
     }
@@ -163,14 +174,16 @@ export class Session {
 
   #callsOfNow(): { fetch: Send; call: Call; quietCall: Call } {
     const send = async (path: string, init: CallInit) => {
-      if (this.fetch !== send || this.isHeld) throw cancelled();
+      if (this.isHeld) throw held();
+      if (this.fetch !== send) throw cancelled();
       return this.#client.fetch(path, init);
     };
     const call: Call = (endpoint, ...given) =>
       callApi(send, endpoint, ...given).catch((error: unknown) => {
         // The library has asked for a proof.
         const isCancelled = error instanceof GatehouseError && error.code === "step_up_required";
-        throw isCancelled || this.isHeld ? cancelled() : aboutPassword(error);
+        if (this.isHeld) throw held();
+        throw isCancelled ? cancelled() : aboutPassword(error);
       });
     const quietCall: Call = (endpoint, ...given) =>
       callApi((url, init) => send(url, { ...init, isQuiet: true }), endpoint, ...given);
@@ -201,8 +214,7 @@ export class Session {
   }
 
   #hold(): void {
-    this.#held ??= setTimeout(() => this.#end(), HELD_MS);
-    this.#hasExpired = true;
+    this.#held ??= setTimeout(() => this.#end("expired"), HELD_MS);
     localStorage.removeItem(HINT);
     this.#stepUp?.cancel();
     this.#changed();
@@ -213,8 +225,10 @@ export class Session {
     this.#held = undefined;
   }
 
-  #end(): void {
+  #end(ending: Ending | undefined): void {
     this.#release();
+    this.#ending = ending;
+    if (ending !== undefined) sessionStorage.setItem(ENDING, ending);
     ({ fetch: this.fetch, call: this.call, quietCall: this.quietCall } = this.#callsOfNow());
     localStorage.removeItem(HINT);
     this.#stepUp?.cancel();
@@ -222,7 +236,7 @@ export class Session {
   }
 
   #set(account: Account | undefined): void {
-    if (account !== undefined) this.#hasExpired = false;
+    if (account !== undefined) this.#ending = undefined;
     this.#account = account;
     this.#changed();
   }
@@ -239,6 +253,8 @@ export function aboutPassword(error: unknown): unknown {
 }
 
 const cancelled = () => new GatehouseError(0, { code: "cancelled" });
+/** The session has ended before the call. */
+const held = () => new GatehouseError(0, { code: "held" });
 
 export const SessionContext = createContext<Session | undefined>(undefined);
 

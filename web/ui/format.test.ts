@@ -1,10 +1,16 @@
 import { expect, test } from "vitest";
 import { UNSEEN_CLASS as OF_THE_LOG } from "#kit/values/unseen.ts";
-import { fullName, UNSEEN_CLASS, visible } from "./format.ts";
+import { fullName, timeText, UNSEEN_CLASS, visible } from "./format.ts";
 
 test("one name is shown without a space", () => {
   expect(fullName({ firstName: "Suharto", lastName: "" })).toBe("Suharto");
   expect(fullName({ firstName: "Ada", lastName: "Lovelace" })).toBe("Ada Lovelace");
+});
+
+test("a time of another day says which day", () => {
+  const now = new Date("2026-03-05T12:00:00");
+  expect(timeText("2026-03-05T09:03:59", "de", now)).toBe("09:03:59");
+  expect(timeText("2026-03-04T09:03:59", "de", now)).toMatch(/^0?4\..*2026.*09:03:59$/);
 });
 
 test.each([

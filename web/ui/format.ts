@@ -27,9 +27,11 @@ export function dateText(time: string, language: Language): string {
   return new Intl.DateTimeFormat(localeOf(language), { dateStyle: "long" }).format(new Date(time));
 }
 
-/** Of today: "14:03:59". */
-export function timeText(time: string, language: Language): string {
-  return new Intl.DateTimeFormat(localeOf(language), { timeStyle: "medium" }).format(new Date(time));
+/** "14:03:59"; of another day than today, with the date before it. */
+export function timeText(time: string, language: Language, now = new Date()): string {
+  const at = new Date(time);
+  const dateStyle = at.toDateString() === now.toDateString() ? undefined : "medium";
+  return new Intl.DateTimeFormat(localeOf(language), { dateStyle, timeStyle: "medium" }).format(at);
 }
 
 const BROWSERS = [

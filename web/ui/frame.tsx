@@ -116,13 +116,18 @@ export function Rooms({ present, children }: { present: string; children: ReactN
   );
 }
 
-/** The heading of a page. It gets the focus, so that a screen reader says where the person is now. */
+/** The heading of a page. It gets the focus when the page opens, so that a screen reader says where the person is now. */
 export function PageTitle({ children, lead }: { children: string; lead?: ReactNode }) {
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => {
     document.title = `${children} – ${BRAND}`;
     if (document.activeElement === document.body) heading.current?.focus({ preventScroll: true });
   }, [children]);
+  useEffect(() => {
+    // On the link that led here, not in a field of this page.
+    const isOutside = document.activeElement?.closest("main, [role=dialog]") === null;
+    if (isOutside) heading.current?.focus({ preventScroll: true });
+  }, []);
   return (
     <div className="lead">
       <h1 ref={heading} tabIndex={-1}>

@@ -272,8 +272,11 @@ export interface Api {
     };
   };
   "GET /auth/me/approvals": {
+    query?: {
+      which?: "pending" | "past";
+    };
     answer: {
-      approvals: PendingApproval[];
+      approvals: OwnApproval[];
     };
   };
   "GET /auth/me/approvals/{id}": {
@@ -1314,9 +1317,9 @@ export interface EnrolledPasskeyLogin {
   recoveryCodes: string[];
 }
 /**
- * One that waits for its user.
+ * One in a list.
  */
-export interface PendingApproval {
+export interface OwnApproval {
   id: string;
   /**
    * What is approved: the value of each field of the body, by its JSON pointer.
@@ -1339,6 +1342,7 @@ export interface PendingApproval {
   current: boolean;
   createdAt: string;
   expiresAt: string;
+  state: "pending" | "given" | "used" | "refused" | "expired";
 }
 /**
  * Without its token.

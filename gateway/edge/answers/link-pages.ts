@@ -133,7 +133,7 @@ function passwordInput(kind: PasswordKind, described: string): string {
       return `<label for="password">Password of your account</label>
 <input id="password" name="password" type="password" autocomplete="current-password" required maxlength="1024"${described}>\n`;
     case "own-optional":
-      return `<label for="password">Password of the account (may be left empty)</label>
+      return `<label for="password">Password of the account (leave it empty if it has none)</label>
 <input id="password" name="password" type="password" autocomplete="current-password" maxlength="1024"${described}>\n`;
   }
 }

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
-import type { Browser, BrowserContext, Page } from "playwright-core";
+import type { Browser, BrowserContext, Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { CHROMIUM, launchChromium } from "../../support/browser/chromium.ts";
 import {
@@ -157,6 +157,7 @@ describe.skipIf(CHROMIUM === undefined)("approvals and ways back in Chromium", (
     await logIn();
     await page.getByRole("link", { name: "Approvals" }).click();
     await page.getByText("Nothing waits for your approval.").waitFor();
+    await page.getByText("You have approved nothing yet.").waitFor();
     await expectSound(page, "no approvals");
     const begun = await api.post("/auth/login", { email: user.email, password: PORTAL_PASSWORD });
     const proof = { tempToken: begun.body.data.tempToken, code: codes.pop() };
@@ -164,7 +165,10 @@ describe.skipIf(CHROMIUM === undefined)("approvals and ways back in Chromium", (
     await ask(stranger, DISGUISED);
     await ask(await tokenOfBrowser(page));
     await page.reload();
-    const waiting = page.locator(".rows > li");
+    const [waiting, past] = [0, 1].map((nth) => page.locator(".section").nth(nth).locator(".rows > li")) as [
+      Locator,
+      Locator,
+    ];
     await expect.poll(() => waiting.count()).toBe(2);
     expect(await waiting.first().innerText()).toContain("€250.00 · ACME <b>Ltd</b>");
     expect(await waiting.first().innerText()).toContain("in this browser");
@@ -184,13 +188,19 @@ describe.skipIf(CHROMIUM === undefined)("approvals and ways back in Chromium", (
     await page.getByText("Refused. It will not be carried out.").waitFor();
     await page.getByRole("link", { name: "Approvals" }).click();
     await page.getByText("Nothing waits for your approval.").waitFor();
+    await expect
+      .poll(() => past.allInnerTexts())
+      .toEqual([expect.stringMatching(/<b>Ltd<.*approved/s), expect.stringMatching(/U\+202E.*refused/s)]);
+    await expectSound(page, "approvals of the past");
+    await page.getByRole("link", { name: /^Look: .*U\+202E/ }).click();
+    await page.getByText("Refused. It will not be carried out.").waitFor();
   });
 
   test("a list that nobody looks at asks no more, says so, and goes on with the first key", async () => {
     await logIn();
     const asked: string[] = [];
-    page.on("request", (request) => asked.push(new URL(request.url()).pathname));
-    const polls = () => asked.filter((path) => path === "/auth/me/approvals").length;
+    page.on("request", (request) => asked.push(request.url()));
+    const polls = () => asked.filter((url) => url.endsWith("/auth/me/approvals?which=pending")).length;
     await page.clock.install();
     await page.goto(`${origin}/account/approvals`);
     await page.getByText("Nothing waits for your approval.").waitFor();

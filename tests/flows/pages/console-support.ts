@@ -192,6 +192,7 @@ describe.skipIf(CHROMIUM === undefined)("a support agent in the console", () => 
     await api.post(`/admin/users/${user.id}/sessions/revoke`, {}, { token: adminToken });
     await page.getByRole("link", { name: "All users" }).click();
     await heading(page, "Log in").waitFor();
+    await page.getByRole("status").getByText("You were logged out").waitFor();
     await page.getByLabel("E-mail address").fill(agent.email);
     await page.getByLabel("Password", { exact: true }).fill(PORTAL_PASSWORD);
     await page.getByRole("button", { name: "Log in", exact: true }).click();

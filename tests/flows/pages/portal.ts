@@ -247,12 +247,28 @@ describe.skipIf(CHROMIUM === undefined)("pages and their states", () => {
       [
         "en-GB",
         "Augusta",
-        { ended: "You were logged out", name: "First name", room: "Sessions", leave: "Do not go on" },
+        {
+          ...{
+            ended: "You were logged out",
+            out: "You are logged out.",
+            name: "First name",
+            room: "Sessions",
+          },
+          ...{ leave: "Do not go on", change: "Change the address", held: "before this was saved" },
+        },
       ],
       [
         "de-DE",
         "Auguste",
-        { ended: "Sie wurden abgemeldet", name: "Vorname", room: "Sitzungen", leave: "Nicht weitermachen" },
+        {
+          ...{
+            ended: "Sie wurden abgemeldet",
+            out: "Sie sind abgemeldet.",
+            name: "Vorname",
+            room: "Sitzungen",
+          },
+          ...{ leave: "Nicht weitermachen", change: "Adresse ändern", held: "bevor das gespeichert war" },
+        },
       ],
     ] as const) {
       const visit = await openVisit(browser, system, { locale });
@@ -290,6 +306,23 @@ describe.skipIf(CHROMIUM === undefined)("pages and their states", () => {
       await save.click();
       expect((await saved).status()).toBe(200);
 
+      await page.getByRole("button", { name: texts.change }).click();
+      const sheet = page.getByRole("dialog", { name: texts.change });
+      // While the notice covers the page, it is no dialog for anybody.
+      const password = page.locator("[role=dialog] [type=password]");
+      await sheet.locator("[type=email]").fill("ada@example.com");
+      await password.fill(person.password);
+      await endSession();
+      await sheet.locator("[type=submit]").click();
+      await dialog.waitFor();
+      // Not even hidden.
+      expect(await password.inputValue()).toBe("");
+      await logInBeside(person);
+      await dialog.waitFor({ state: "detached" });
+      await sheet.getByText(texts.held).waitFor();
+      expect(await sheet.locator("[type=email]").inputValue()).toBe("ada@example.com");
+      await page.keyboard.press("Escape");
+
       await first.fill("Countess");
       await endSession();
       await save.click();
@@ -301,6 +334,7 @@ describe.skipIf(CHROMIUM === undefined)("pages and their states", () => {
       await page.locator("header button").click();
       await page.waitForURL(`${origin}/account/login`);
       expect(await page.getByText(texts.ended).count()).toBe(0);
+      await page.getByRole("status").getByText(texts.out).waitFor();
 
       await fillLogin(page, person);
       await first.fill("Countess");
@@ -313,6 +347,7 @@ describe.skipIf(CHROMIUM === undefined)("pages and their states", () => {
       await page.getByRole("link", { name: texts.room }).click();
       await api.logIn(person);
       await heading(page, texts.room).waitFor();
+      expect(await page.locator("h1:focus").innerText()).toBe(texts.room);
       await page.reload();
       await page.getByRole("button", { name: /^(?:End all other|Alle anderen)/ }).click();
       await page

@@ -378,6 +378,7 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
     await deletion.getByRole("button", { name: "Delete for good" }).click();
     await prove(proof);
     await heading(page, "Log in").waitFor();
+    await page.getByRole("status").getByText("Your account is deleted.").waitFor();
     await closeVisit(visit);
   });
 

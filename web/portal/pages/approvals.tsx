@@ -1,23 +1,20 @@
 import { Link } from "@tanstack/react-router";
-import type { PendingApproval } from "#clients/api/generated/gatehouse.ts";
+import type { OwnApproval } from "#clients/api/generated/gatehouse.ts";
 import { useReading } from "../../session/reading.tsx";
 import { timeText } from "../../ui/format.ts";
 import { PageTitle, Section } from "../../ui/frame.tsx";
 import { Found, Rows } from "../../ui/states.tsx";
 import { useLanguage } from "../../ui/text.ts";
 import { AskedBy, summaryOf } from "../approval-fields.tsx";
-import { useText } from "../text.ts";
+import { type TextKey, useText } from "../text.ts";
 
 const POLL_MS = 15_000;
 
-/** What waits for the person's yes or no. */
+/** What waits for the person's yes or no, and what became of the rest. */
 export function ApprovalsPage() {
   const t = useText();
-  const query = useReading({
-    queryKey: ["approvals", "list"],
-    read: async (call) => (await call("GET /auth/me/approvals")).approvals,
-    refetchInterval: POLL_MS,
-  });
+  const query = useApprovals("pending");
+  const past = useApprovals("past");
   return (
     <>
       <PageTitle lead={t("approvals.lead")}>{t("account.approvals")}</PageTitle>
@@ -27,7 +24,18 @@ export function ApprovalsPage() {
             <Rows
               rows={approvals}
               empty={t("approvals.none")}
-              row={(approval) => <Waiting approval={approval} />}
+              row={(approval) => <Asked approval={approval} />}
+            />
+          )}
+        </Found>
+      </Section>
+      <Section title={t("approvals.past")} lead={t("approvals.pastLead")}>
+        <Found query={past}>
+          {(approvals) => (
+            <Rows
+              rows={approvals}
+              empty={t("approvals.nonePast")}
+              row={(approval) => <Asked approval={approval} />}
             />
           )}
         </Found>
@@ -36,30 +44,44 @@ export function ApprovalsPage() {
   );
 }
 
-function Waiting({ approval }: { approval: PendingApproval }) {
+const useApprovals = (which: "pending" | "past") =>
+  useReading({
+    queryKey: ["approvals", "list", which],
+    read: async (call) => (await call("GET /auth/me/approvals", { query: { which } })).approvals,
+    refetchInterval: which === "pending" && POLL_MS,
+  });
+
+function Asked({ approval }: { approval: OwnApproval }) {
   const t = useText();
   const language = useLanguage();
-  const { id, details, current, createdAt, expiresAt } = approval;
+  const { id, details, current, createdAt, expiresAt, state } = approval;
   const what = summaryOf(details, language);
+  const isPending = state === "pending";
   return (
     <>
       <div className="what">
         <strong>
           <bdi className="clamped">{what}</bdi>
-          {!current && <span className="tag bad">{t("approvals.otherSession")}</span>}
+          {!isPending && (
+            <span className={state === "used" ? "tag" : "tag bad"}>
+              {t(`approvals.states.${state}` as TextKey)}
+            </span>
+          )}
+          {isPending && !current && <span className="tag bad">{t("approvals.otherSession")}</span>}
         </strong>
         <span className="muted small">
           {t("approvals.asked", { time: timeText(createdAt, language) })}
-          <AskedBy approval={approval} />. {t("approvals.until", { time: timeText(expiresAt, language) })}
+          <AskedBy approval={approval} />.{" "}
+          {isPending && t("approvals.until", { time: timeText(expiresAt, language) })}
         </span>
       </div>
       <Link
         to="/approvals/$id"
         params={{ id }}
         className="button quiet slim"
-        aria-label={t(current ? "approvals.decideOn" : "approvals.lookAt", { what })}
+        aria-label={t(isPending && current ? "approvals.decideOn" : "approvals.lookAt", { what })}
       >
-        {t(current ? "approvals.decide" : "approvals.look")}
+        {t(isPending && current ? "approvals.decide" : "approvals.look")}
       </Link>
     </>
   );

@@ -32,7 +32,7 @@ export function LoginPage() {
     <>
       <PageTitle>{t("login.title")}</PageTitle>
       <div className="stack">
-        {session.hasExpired && <Notice>{t("ended.title")}</Notice>}
+        {session.ending !== undefined && <Notice>{t(`ended.${session.ending}`)}</Notice>}
         {passkey.problem !== undefined && <Notice isBad>{passkey.problem.message}</Notice>}
         <ActionForm
           submit={t("login.submit")}

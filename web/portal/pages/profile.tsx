@@ -135,7 +135,7 @@ function Delete() {
               beside={<Cancel onClick={close} />}
               action={async ({ password = "" }) => {
                 await session.call("DELETE /auth/me", { body: { password } });
-                session.forget();
+                session.forget("deleted");
                 await navigate({ to: "/login" });
               }}
             >

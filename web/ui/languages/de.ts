@@ -37,7 +37,9 @@ export const de: SameTexts<typeof en> = {
     password: "Ihr Passwort",
   },
   ended: {
-    title: "Sie wurden abgemeldet",
+    expired: "Sie wurden abgemeldet",
+    loggedOut: "Sie sind abgemeldet.",
+    deleted: "Ihr Konto ist gelöscht.",
     lead: "Melden Sie sich an, um weiterzumachen. Dafür öffnet sich ein neuer Tab; diese Seite behält zehn Minuten lang, was Sie eingegeben haben, ohne Passwörter.",
     logIn: "Anmelden",
     leave: "Nicht weitermachen",
@@ -61,6 +63,7 @@ export const de: SameTexts<typeof en> = {
     other: "Das hat nicht funktioniert. Falls es so bleibt, nennen Sie uns diese Nummer: {{requestId}}",
     wait_one: "Zu viele Versuche. Versuchen Sie es in {{count}} Sekunde wieder.",
     wait_other: "Zu viele Versuche. Versuchen Sie es in {{count}} Sekunden wieder.",
+    held: "Sie wurden abgemeldet, bevor das gespeichert war. Senden Sie es noch einmal.",
     cancelled: "Abgebrochen. Es wurde nichts geändert.",
     busy: "Der Dienst ist ausgelastet. Versuchen Sie es gleich noch einmal.",
     unavailable: "Der Dienst ist gerade nicht verfügbar. Versuchen Sie es gleich noch einmal.",

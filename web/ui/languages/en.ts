@@ -36,7 +36,9 @@ export const en = {
     password: "Your password",
   },
   ended: {
-    title: "You were logged out",
+    expired: "You were logged out",
+    loggedOut: "You are logged out.",
+    deleted: "Your account is deleted.",
     lead: "Log in to go on. That opens a new tab; this page keeps what you have typed, without passwords, for ten minutes.",
     logIn: "Log in",
     leave: "Do not go on",
@@ -59,6 +61,7 @@ export const en = {
     other: "That did not work. If it goes on, tell us this number: {{requestId}}",
     wait_one: "Too many attempts. Try again in {{count}} second.",
     wait_other: "Too many attempts. Try again in {{count}} seconds.",
+    held: "You were logged out before this was saved. Send it again.",
     cancelled: "Cancelled. Nothing was changed.",
     busy: "The service is busy. Try again in a moment.",
     unavailable: "The service is not available right now. Try again in a moment.",

@@ -61,8 +61,8 @@ const sourcesIn = (...folders: string[]) =>
 const SHARED = ["ui", "session"];
 /** Below these, keys are put together, such as `errors.<code>` and `mailLinks.<link>.<part>`. */
 const COMPUTED = [
-  "errors problems tools.themes approval.fields approval.states",
-  "mails mailStates failures keyStates kinds kindHints services amr actions actionGroups",
+  "errors problems tools.themes approval.fields approval.states approvals.states",
+  "ended mails mailStates failures keyStates kinds kindHints services amr actions actionGroups",
 ].flatMap((names) => names.split(" "));
 const isComputed = (key: string) =>
   key.startsWith("mailLinks.") || COMPUTED.some((group) => key.startsWith(`${group}.`));
@@ -121,7 +121,7 @@ test("every action of the audit log has words of its own, and no other one has",
 
 test("every code that has a text of its own is one of the API's or of the browser's", () => {
   const ours =
-    /^(offline|other|wait|tries|unavailable|wrong_password|cancelled|passkey_\w+|origin_not_allowed)$/;
+    /^(offline|other|wait|tries|unavailable|wrong_password|cancelled|held|passkey_\w+|origin_not_allowed)$/;
   const codes = Object.keys(sharedEn.errors).map(baseOf);
   expect(codes.filter((code) => !isErrorCode(code) && !ours.test(code))).toEqual([]);
 });

@@ -1261,19 +1261,21 @@ export interface GetApprovalResponse {
 }
 
 /** Whose approvals. */
-export interface ListPendingApprovalsRequest {
+export interface ListOwnApprovalsRequest {
   /** UUID of the user. */
   userId: string;
+  /** Those that do not wait any more: given, used, refused or ended. Unused ones are kept for a day. */
+  past: boolean;
 }
 
 /** At most 50. */
-export interface ListPendingApprovalsResponse {
+export interface ListOwnApprovalsResponse {
   /** Newest first. */
-  approvals: PendingApproval[];
+  approvals: OwnApproval[];
 }
 
-/** An approval that was neither given nor refused, and has not ended. */
-export interface PendingApproval {
+/** An approval in a list of its user. */
+export interface OwnApproval {
   /** UUID. */
   approvalId: string;
   /** RFC 8785 canonical JSON of user, session, method, route and fields. */
@@ -1285,7 +1287,11 @@ export interface PendingApproval {
     | Date
     | undefined;
   /** When it ends. */
-  expiresAt: Date | undefined;
+  expiresAt:
+    | Date
+    | undefined;
+  /** pending, given, used, refused or expired. */
+  state: string;
 }
 
 /** Which approval. */
@@ -9000,19 +9006,22 @@ export const GetApprovalResponse: MessageFns<GetApprovalResponse> = {
   },
 };
 
-function createBaseListPendingApprovalsRequest(): ListPendingApprovalsRequest {
-  return { userId: "" };
+function createBaseListOwnApprovalsRequest(): ListOwnApprovalsRequest {
+  return { userId: "", past: false };
 }
 
-export const ListPendingApprovalsRequest: MessageFns<ListPendingApprovalsRequest> = {
-  encode(message: ListPendingApprovalsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ListOwnApprovalsRequest: MessageFns<ListOwnApprovalsRequest> = {
+  encode(message: ListOwnApprovalsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.userId !== "") {
       writer.uint32(10).string(message.userId);
+    }
+    if (message.past !== false) {
+      writer.uint32(16).bool(message.past);
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ListPendingApprovalsRequest {
+  decode(input: BinaryReader | Uint8Array, length?: number): ListOwnApprovalsRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -9021,7 +9030,7 @@ export const ListPendingApprovalsRequest: MessageFns<ListPendingApprovalsRequest
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseListPendingApprovalsRequest();
+      const message = createBaseListOwnApprovalsRequest();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -9033,50 +9042,12 @@ export const ListPendingApprovalsRequest: MessageFns<ListPendingApprovalsRequest
             message.userId = reader.string();
             continue;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
-      }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
-    }
-  },
-};
-
-function createBaseListPendingApprovalsResponse(): ListPendingApprovalsResponse {
-  return { approvals: [] };
-}
-
-export const ListPendingApprovalsResponse: MessageFns<ListPendingApprovalsResponse> = {
-  encode(message: ListPendingApprovalsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
-    for (const v of message.approvals) {
-      PendingApproval.encode(v!, writer.uint32(10).fork()).join();
-    }
-    return writer;
-  },
-
-  decode(input: BinaryReader | Uint8Array, length?: number): ListPendingApprovalsResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseListPendingApprovalsResponse();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
+          case 2: {
+            if (tag !== 16) {
               break;
             }
 
-            message.approvals.push(PendingApproval.decode(reader, reader.uint32()));
+            message.past = reader.bool();
             continue;
           }
         }
@@ -9092,12 +9063,58 @@ export const ListPendingApprovalsResponse: MessageFns<ListPendingApprovalsRespon
   },
 };
 
-function createBasePendingApproval(): PendingApproval {
-  return { approvalId: "", transaction: "", sessionId: "", createdAt: undefined, expiresAt: undefined };
+function createBaseListOwnApprovalsResponse(): ListOwnApprovalsResponse {
+  return { approvals: [] };
 }
 
-export const PendingApproval: MessageFns<PendingApproval> = {
-  encode(message: PendingApproval, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ListOwnApprovalsResponse: MessageFns<ListOwnApprovalsResponse> = {
+  encode(message: ListOwnApprovalsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.approvals) {
+      OwnApproval.encode(v!, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListOwnApprovalsResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListOwnApprovalsResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.approvals.push(OwnApproval.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseOwnApproval(): OwnApproval {
+  return { approvalId: "", transaction: "", sessionId: "", createdAt: undefined, expiresAt: undefined, state: "" };
+}
+
+export const OwnApproval: MessageFns<OwnApproval> = {
+  encode(message: OwnApproval, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.approvalId !== "") {
       writer.uint32(10).string(message.approvalId);
     }
@@ -9113,10 +9130,13 @@ export const PendingApproval: MessageFns<PendingApproval> = {
     if (message.expiresAt !== undefined) {
       Timestamp.encode(toTimestamp(message.expiresAt), writer.uint32(42).fork()).join();
     }
+    if (message.state !== "") {
+      writer.uint32(50).string(message.state);
+    }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PendingApproval {
+  decode(input: BinaryReader | Uint8Array, length?: number): OwnApproval {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -9125,7 +9145,7 @@ export const PendingApproval: MessageFns<PendingApproval> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePendingApproval();
+      const message = createBaseOwnApproval();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -9167,6 +9187,14 @@ export const PendingApproval: MessageFns<PendingApproval> = {
             }
 
             message.expiresAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.state = reader.string();
             continue;
           }
         }
@@ -10366,17 +10394,17 @@ export const IdentityServiceService = {
     responseSerialize: (value: GetApprovalResponse): Buffer => Buffer.from(GetApprovalResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): GetApprovalResponse => GetApprovalResponse.decode(value),
   },
-  /** The approvals that wait for the user, asked for by any session, newest first. Changes nothing. */
-  listPendingApprovals: {
-    path: "/gatehouse.identity.v1.IdentityService/ListPendingApprovals" as const,
+  /** The user's approvals, asked for by any session, newest first: those that wait, or the others. Changes nothing. */
+  listOwnApprovals: {
+    path: "/gatehouse.identity.v1.IdentityService/ListOwnApprovals" as const,
     requestStream: false as const,
     responseStream: false as const,
-    requestSerialize: (value: ListPendingApprovalsRequest): Buffer =>
-      Buffer.from(ListPendingApprovalsRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): ListPendingApprovalsRequest => ListPendingApprovalsRequest.decode(value),
-    responseSerialize: (value: ListPendingApprovalsResponse): Buffer =>
-      Buffer.from(ListPendingApprovalsResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): ListPendingApprovalsResponse => ListPendingApprovalsResponse.decode(value),
+    requestSerialize: (value: ListOwnApprovalsRequest): Buffer =>
+      Buffer.from(ListOwnApprovalsRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ListOwnApprovalsRequest => ListOwnApprovalsRequest.decode(value),
+    responseSerialize: (value: ListOwnApprovalsResponse): Buffer =>
+      Buffer.from(ListOwnApprovalsResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ListOwnApprovalsResponse => ListOwnApprovalsResponse.decode(value),
   },
   /**
    * Refuses an approval that was not used, from any session of the user. Errors: not_found, approval_used,
@@ -10623,8 +10651,8 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
   verifyApproval: handleUnaryCall<VerifyApprovalRequest, VerifyApprovalResponse>;
   /** One approval of the user, asked for by any session. Changes nothing. Errors: not_found. */
   getApproval: handleUnaryCall<GetApprovalRequest, GetApprovalResponse>;
-  /** The approvals that wait for the user, asked for by any session, newest first. Changes nothing. */
-  listPendingApprovals: handleUnaryCall<ListPendingApprovalsRequest, ListPendingApprovalsResponse>;
+  /** The user's approvals, asked for by any session, newest first: those that wait, or the others. Changes nothing. */
+  listOwnApprovals: handleUnaryCall<ListOwnApprovalsRequest, ListOwnApprovalsResponse>;
   /**
    * Refuses an approval that was not used, from any session of the user. Errors: not_found, approval_used,
    * approval_expired (also refused before).
@@ -11515,21 +11543,21 @@ export interface IdentityServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: GetApprovalResponse) => void,
   ): ClientUnaryCall;
-  /** The approvals that wait for the user, asked for by any session, newest first. Changes nothing. */
-  listPendingApprovals(
-    request: ListPendingApprovalsRequest,
-    callback: (error: ServiceError | null, response: ListPendingApprovalsResponse) => void,
+  /** The user's approvals, asked for by any session, newest first: those that wait, or the others. Changes nothing. */
+  listOwnApprovals(
+    request: ListOwnApprovalsRequest,
+    callback: (error: ServiceError | null, response: ListOwnApprovalsResponse) => void,
   ): ClientUnaryCall;
-  listPendingApprovals(
-    request: ListPendingApprovalsRequest,
+  listOwnApprovals(
+    request: ListOwnApprovalsRequest,
     metadata: Metadata,
-    callback: (error: ServiceError | null, response: ListPendingApprovalsResponse) => void,
+    callback: (error: ServiceError | null, response: ListOwnApprovalsResponse) => void,
   ): ClientUnaryCall;
-  listPendingApprovals(
-    request: ListPendingApprovalsRequest,
+  listOwnApprovals(
+    request: ListOwnApprovalsRequest,
     metadata: Metadata,
     options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: ListPendingApprovalsResponse) => void,
+    callback: (error: ServiceError | null, response: ListOwnApprovalsResponse) => void,
   ): ClientUnaryCall;
   /**
    * Refuses an approval that was not used, from any session of the user. Errors: not_found, approval_used,
