@@ -15,8 +15,11 @@ const root = createRootRouteWithContext<{ session: Session }>()({
   component: Shell,
   notFoundComponent: Missing,
   beforeLoad: ({ context: { session }, location }) => {
-    if (session.account !== undefined) return;
-    throw redirect({ href: loginFor(location.pathname), reloadDocument: true });
+    const { account } = session;
+    if (account === undefined) throw redirect({ href: loginFor(location.pathname), reloadDocument: true });
+    // The first page says that nothing is here for the role.
+    const isOpen = ROOMS.some(({ permission }) => may(account, permission));
+    if (!isOpen && location.pathname !== "/") throw redirect({ to: "/" });
   },
 });
 

@@ -1,6 +1,6 @@
 import { Link, useLocation, useNavigate } from "@tanstack/react-router";
 import { useEffect } from "react";
-import { useAccount, useSession } from "../session/session.ts";
+import { useAccount, useMay, useSession } from "../session/session.ts";
 import { SignedIn } from "../session/signed-in.tsx";
 import { Rooms } from "../ui/frame.tsx";
 import { wayOf } from "./next-page.ts";
@@ -21,8 +21,12 @@ export function LoggedIn() {
   return <SignedIn home="/account" layout="account" logOut={t("account.logOut")} rooms={<AccountRooms />} />;
 }
 
+/** Each opens a page of the console. */
+const CONSOLE = ["audit:read:user", "users:read", "clients:read", "system:read"];
+
 function AccountRooms() {
   const t = useText();
+  const may = useMay();
   const pathname = useLocation({ select: (location) => location.pathname });
   const rooms = [
     ["/", t("account.profile")],
@@ -40,6 +44,11 @@ function AccountRooms() {
           </Link>
         </li>
       ))}
+      {CONSOLE.some(may) && (
+        <li>
+          <a href="/console">{t("account.console")}</a>
+        </li>
+      )}
     </Rooms>
   );
 }

@@ -7,7 +7,7 @@ export interface GivesCodes {
   onCodes: (codes: readonly string[]) => void;
 }
 
-/** Shown once. To copy, or to download as a text file. */
+/** Shown once. To copy, to print, or to download as a text file. */
 export function RecoveryCodes({ codes, onDone }: { codes: readonly string[]; onDone: () => void }) {
   const t = useText();
   const text = `${codes.join("\n")}\n`;
@@ -26,6 +26,9 @@ export function RecoveryCodes({ codes, onDone }: { codes: readonly string[]; onD
         </Button>
         <Button kind="quiet" onClick={download}>
           {t("form.download")}
+        </Button>
+        <Button kind="quiet" onClick={() => print()}>
+          {t("recovery.print")}
         </Button>
       </div>
       <Button size="wide" onClick={onDone}>

@@ -1,5 +1,7 @@
 import encodeQR from "qr";
 import { useMemo } from "react";
+import { Button } from "../ui/button.tsx";
+import { useCopy } from "../ui/save.ts";
 import { useText } from "./text.ts";
 
 export interface TotpSetUp {
@@ -11,6 +13,7 @@ export interface TotpSetUp {
 /** As a picture for an app on another device, as a link for one on this device, and as text. */
 export function TotpSecret({ setUp: { secret, otpauthUrl } }: { setUp: TotpSetUp }) {
   const t = useText();
+  const [isCopied, copy] = useCopy(secret);
   const { path, size } = useMemo(() => drawn(otpauthUrl), [otpauthUrl]);
   return (
     <div className="stack">
@@ -26,9 +29,15 @@ export function TotpSecret({ setUp: { secret, otpauthUrl } }: { setUp: TotpSetUp
       </svg>
       <p className="small muted">
         {t("totp.manual")} <span className="key">{secret.replaceAll(/(.{4})(?=.)/g, "$1 ")}</span>
-        <br />
-        <a href={otpauthUrl}>{t("totp.open")}</a>
       </p>
+      <div className="buttons">
+        <Button kind="quiet" size="slim" onClick={copy}>
+          {t(isCopied ? "form.copied" : "totp.copy")}
+        </Button>
+        <a className="button quiet slim" href={otpauthUrl}>
+          {t("totp.open")}
+        </a>
+      </div>
     </div>
   );
 }

@@ -1,10 +1,10 @@
-import type { ReactNode } from "react";
+import { type ReactNode, useEffect, useRef } from "react";
 import { Dialog, Heading } from "react-aria-components/Dialog";
 import { Modal, ModalOverlay } from "react-aria-components/Modal";
 import { Button } from "./button.tsx";
 import { textOf, useLanguage } from "./text.ts";
 
-/** A question that must be answered or cancelled before anything else. */
+/** A question that must be answered or cancelled before anything else. A click beside it does neither. */
 export function Sheet({
   title,
   isOpen = true,
@@ -15,7 +15,7 @@ export function Sheet({
 }: {
   title: string;
   isOpen?: boolean;
-  /** Neither Escape nor a click beside it closes it: what it shows would be lost. */
+  /** Escape does not close it: what it shows would be lost. */
   mustAnswer?: boolean;
   /** Nothing else is shown. */
   isOpaque?: boolean;
@@ -26,7 +26,6 @@ export function Sheet({
     <ModalOverlay
       className={isOpaque ? "veil opaque" : "veil"}
       isOpen={isOpen}
-      isDismissable={!mustAnswer}
       isKeyboardDismissDisabled={mustAnswer}
       onOpenChange={(open) => !open && onClose()}
     >
@@ -38,12 +37,24 @@ export function Sheet({
                 {title}
               </Heading>
               {children(close)}
+              <FirstField />
             </>
           )}
         </Dialog>
       </Modal>
     </ModalOverlay>
   );
+}
+
+/** Has the focus when the dialog opens, unless another field asks for it. */
+function FirstField() {
+  const after = useRef<HTMLSpanElement>(null);
+  useEffect(() => {
+    const dialog = after.current?.closest("[role=dialog]");
+    if (dialog?.contains(document.activeElement)) return;
+    dialog?.querySelector<HTMLElement>("input:not([tabindex='-1']), select, textarea")?.focus();
+  }, []);
+  return <span ref={after} hidden />;
 }
 
 /** Stands after the button of a sheet's form. */

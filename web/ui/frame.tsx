@@ -78,6 +78,17 @@ function Choice({
           </option>
         ))}
       </select>
+      <svg
+        width="10"
+        height="6"
+        viewBox="0 0 10 6"
+        fill="none"
+        stroke="currentColor"
+        strokeWidth="1.5"
+        aria-hidden="true"
+      >
+        <path d="m1 1 4 4 4-4" />
+      </svg>
     </label>
   );
 }
@@ -138,11 +149,22 @@ export function PageTitle({ children, lead }: { children: string; lead?: ReactNo
   );
 }
 
-export function Section({ title, lead, children }: { title: string; lead?: ReactNode; children: ReactNode }) {
+interface SectionProps {
+  title: string;
+  /** In a word, such as "on". */
+  state?: string;
+  lead?: ReactNode;
+  children: ReactNode;
+}
+
+export function Section({ title, state, lead, children }: SectionProps) {
   return (
     <section className="section">
       <header>
-        <h2>{title}</h2>
+        <div className="tagged">
+          <h2>{title}</h2>
+          {state !== undefined && <span className="tag">{state}</span>}
+        </div>
         {lead !== undefined && <p>{lead}</p>}
       </header>
       {children}

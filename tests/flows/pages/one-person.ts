@@ -118,7 +118,7 @@ describe.skipIf(CHROMIUM === undefined)("one person at a time in a browser", () 
     await act.getByLabel(/^Type /).fill(ada.email);
     await logInBehind(grace);
     await act.getByRole("button", { name: "Disable the account" }).click();
-    await page.getByText("You may not read this, so").first().waitFor();
+    await heading(page, "Nothing here is for your role").waitFor();
     await page.getByText(grace.email).first().waitFor();
     expect(await page.content()).not.toContain(ADMIN.email);
     expect((await api.get("/auth/me", { token: ada.accessToken })).status).toBe(200);

@@ -50,6 +50,8 @@ const IN_PAGE = `
       const groups = new Set();
       return [...all].filter((element) => {
         if (element.disabled || element.closest("[inert], [aria-hidden=true]") || !element.checkVisibility()) return false;
+        // Beside a combobox, whose own arrow keys open the list (ARIA Authoring Practices, Combobox).
+        if (element.tabIndex < 0 && element.getAttribute("aria-haspopup") === "listbox") return false;
         if (element.type !== "radio") return element.type !== "hidden";
         if (groups.has(element.name) || (!element.checked && document.querySelector(
           "input[type=radio][name=" + JSON.stringify(element.name) + "]:checked"))) return false;

@@ -50,6 +50,9 @@ export const accountDe: SameTexts<typeof accountEn> = {
     setUp: "App einrichten",
     scan: "Scannen Sie dieses Bild mit Ihrer Authentifizierungs-App.",
     qr: "QR-Code für eine Authentifizierungs-App",
+    copy: "Schlüssel kopieren",
+    on: "an",
+    off: "aus",
     manual: "Oder geben Sie diesen Schlüssel ein:",
     open: "In einer App auf diesem Gerät öffnen",
     code: "Code der App",
@@ -61,6 +64,7 @@ export const accountDe: SameTexts<typeof accountEn> = {
     disableLead: "Ihre anderen Sitzungen enden.",
   },
   recovery: {
+    print: "Drucken",
     section: "Wiederherstellungscodes",
     title: "Ihre Wiederherstellungscodes",
     lead: "Jeder gilt einmal anstelle eines Codes, falls Sie Ihr Telefon verlieren. Bewahren Sie sie dort auf, wo nur Sie sie lesen können: Sie werden nur jetzt gezeigt.",

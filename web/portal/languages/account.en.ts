@@ -47,6 +47,9 @@ export const accountEn = {
     setUp: "Set up an app",
     scan: "Scan this picture with your authenticator app.",
     qr: "QR code for an authenticator app",
+    copy: "Copy the key",
+    on: "on",
+    off: "off",
     manual: "Or enter this key:",
     open: "Open it in an app on this device",
     code: "Code from the app",
@@ -58,6 +61,7 @@ export const accountEn = {
     disableLead: "Your other sessions end.",
   },
   recovery: {
+    print: "Print",
     section: "Recovery codes",
     title: "Your recovery codes",
     lead: "Each of them works once in place of a code, if you lose your phone. Keep them where only you can read them: they are shown only now.",

@@ -9,6 +9,7 @@ export const de: SameTexts<typeof en> = {
     approvals: "Freigaben",
     sessions: "Sitzungen",
     providers: "Verknüpfte Konten",
+    console: "Konsole",
     logOut: "Abmelden",
   },
   login: {

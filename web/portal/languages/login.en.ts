@@ -7,6 +7,7 @@ export const en = {
     approvals: "Approvals",
     sessions: "Sessions",
     providers: "Other logins",
+    console: "Console",
     logOut: "Log out",
   },
   login: {

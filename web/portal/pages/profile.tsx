@@ -121,7 +121,7 @@ function Delete() {
   return (
     <Section title={t("delete.title")} lead={t("delete.lead")}>
       <div className="buttons">
-        <Button kind="quiet" onClick={() => setOpen(true)}>
+        <Button kind="danger" onClick={() => setOpen(true)}>
           {t("delete.begin")}
         </Button>
       </div>
