@@ -8,6 +8,7 @@ import {
   type UserDetails as ProtoDetails,
   UserStatus as ProtoStatus,
   type UsedApproval as ProtoUsedApproval,
+  UserLink as ProtoUserLink,
   type UserAdminServiceServer,
   UserMailState,
 } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
@@ -15,6 +16,8 @@ import { type AdminDeps, type MethodPermissions, withPermissions } from "./admin
 import { deleteUser } from "./admin/delete-user.ts";
 import { describeUser, type UserDetails } from "./admin/describe-user.ts";
 import { endUserSessions } from "./admin/end-user-sessions.ts";
+import { inviteUser } from "./admin/invite-user.ts";
+import { mailUser, type UserLink } from "./admin/mail-user.ts";
 import { listUsers } from "./admin/managed-users.ts";
 import { resetUserMfa } from "./admin/reset-user-mfa.ts";
 import { setUserAccess } from "./admin/set-user-access.ts";
@@ -32,6 +35,8 @@ const administrators = ["gateway", "operator"] as const;
 export const USER_ADMIN_CALLERS: Callers<UserAdminServiceServer> = {
   listUsers: administrators,
   getManagedUser: administrators,
+  inviteUser: administrators,
+  mailUser: administrators,
   setUserAccess: administrators,
   resetUserMfa: administrators,
   deleteUser: administrators,
@@ -43,6 +48,8 @@ export const USER_ADMIN_CALLERS: Callers<UserAdminServiceServer> = {
 const PERMISSIONS: MethodPermissions<UserAdminServiceServer> = {
   listUsers: "users:read",
   getManagedUser: "users:read",
+  inviteUser: "users:help",
+  mailUser: "users:help",
   setUserAccess: "users:write",
   resetUserMfa: "mfa:reset",
   deleteUser: "users:delete",
@@ -78,6 +85,14 @@ export function createUserAdminRpc(
       await recordReading(context, { action: "user.read", resource: userId });
       const { account, details } = await describeUser(deps, userId);
       return { user: encodeManaged(account), details: encodeDetails(details) };
+    },
+    inviteUser: async ({ role, reason, ...person }, context) => {
+      const invitation = { ...person, role: decodeRole(role), reason: actReason(reason) };
+      return { user: encodeManaged(await inviteUser(deps, invitation, context)) };
+    },
+    mailUser: async ({ userId, link, reason }, context) => {
+      await mailUser(deps, { userId, link: decodeLink(link), reason: actReason(reason) }, context);
+      return {};
     },
     setUserAccess: async (request, context) => {
       const access = {
@@ -131,6 +146,12 @@ function encodeApproval({
   passkey,
 }: UsedApproval): ProtoUsedApproval {
   return { id, transaction, digest, method, passkey };
+}
+
+function decodeLink(link: ProtoUserLink): UserLink {
+  if (link === ProtoUserLink.CONFIRMATION) return "confirmation";
+  if (link === ProtoUserLink.RESET) return "reset";
+  throw new DomainError("validation_failed", "there is no such link");
 }
 
 const PROTO_STATUS: Record<UserStatus, ProtoStatus> = {

@@ -45,6 +45,7 @@ import { usersEndSessions } from "./users/users-end-sessions.ts";
 import { usersImport } from "./users/users-import.ts";
 import { usersDelete, usersResetMfa } from "./users/users-irreversible.ts";
 import { usersList } from "./users/users-list.ts";
+import { usersInvite, usersSendLink } from "./users/users-mail.ts";
 import { usersShow } from "./users/users-show.ts";
 
 /** The help lists the commands in this order. */
@@ -54,6 +55,8 @@ export const COMMANDS: readonly Command[] = [
   keysRevoke,
   usersList,
   usersShow,
+  usersInvite,
+  usersSendLink,
   usersDisable,
   usersEnable,
   usersSetRole,

@@ -19,11 +19,18 @@ export const pageQuery = {
 
 /** identity-service checks the rest. */
 export const reasonField = textField(1, 120, {
+  id: "Reason",
   description:
     "Why, for the audit log, which never forgets it: one line without e-mail addresses, numbers of nine digits or more, " +
     "or secrets.",
   examples: ["Ticket 4711: lost phone"],
 });
+
+/** The body may be absent. */
+export const ActBody = z
+  .strictObject({ reason: optional(reasonField) })
+  .meta({ id: "Act" })
+  .default({});
 
 /** A body of which every member may be absent, but not all: a reason alone changes nothing. */
 export function changeWithReason<Shape extends z.ZodRawShape>(shape: Shape) {

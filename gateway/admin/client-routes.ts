@@ -17,7 +17,7 @@ import { routeIn } from "../edge/request/route.ts";
 import { optional, textField, textLike } from "../routing/fields.ts";
 import { answer, answersWith } from "../routing/route-docs.ts";
 import type { AdminPolicy } from "../routing/route-policy.ts";
-import { changeWithReason, pageQuery, reasonField } from "./admin-fields.ts";
+import { ActBody, changeWithReason, pageQuery, reasonField } from "./admin-fields.ts";
 
 const uuid = z.uuid().toLowerCase();
 const kindField = z.enum(["public_key", "secret", "api_key"]);
@@ -71,8 +71,6 @@ const ClientChange = changeWithReason({
   permissions: permissionsField,
   status: statusField,
 });
-/** The body may be absent. */
-const ClientAct = z.strictObject({ reason }).default({});
 const credentialName = optional(textField(0, 100, { examples: ["rotation of May"] }));
 const NewCredential = z.union([
   z.strictObject({
@@ -178,7 +176,7 @@ export function registerClientAdminRoutes(
   route("deleteClient", "DELETE", "/admin/clients/:id", {
     summary: "Delete a client",
     policy: { ...adminPolicy("clients:write"), action: "admin.clients.delete" },
-    schema: { params: ClientParams, body: ClientAct },
+    schema: { params: ClientParams, body: ActBody },
     answers: answersWith("The client is gone, and its tokens are refused."),
     codes: ["not_found"],
     handler: async (request) => {
@@ -219,7 +217,7 @@ export function registerClientAdminRoutes(
   route("removeClientCredential", "DELETE", "/admin/clients/:id/credentials/:credentialId", {
     summary: "Revoke a credential",
     policy: { ...adminPolicy("clients:write"), action: "admin.clients.credential_remove" },
-    schema: { params: CredentialParams, body: ClientAct },
+    schema: { params: CredentialParams, body: ActBody },
     answers: answersWith("It proves nothing any more, and its tokens are refused."),
     codes: ["not_found"],
     handler: async (request) => {

@@ -45,6 +45,8 @@ function gateway(overrides: Partial<Backends["users"]> = {}) {
   const endSessions = vi.fn(async () => ({ endedSessionIds: ["s4"] }));
   const resetMfa = vi.fn(async () => ({ endedSessionIds: ["s5"] }));
   const unlock = vi.fn(async () => ({}));
+  const invite = vi.fn(async () => ({ user: managed }));
+  const mail = vi.fn(async () => ({}));
   const built = testGateway({
     users: {
       listUsers: list,
@@ -54,11 +56,13 @@ function gateway(overrides: Partial<Backends["users"]> = {}) {
       resetUserMfa: resetMfa,
       endUserSessions: endSessions,
       unlockUser: unlock,
+      inviteUser: invite,
+      mailUser: mail,
       ...overrides,
     },
     sessions: { listSessions: async () => ({ sessions: [] }) },
   });
-  return { ...built, list, get, setAccess, remove, endSessions, resetMfa, unlock };
+  return { ...built, list, get, setAccess, remove, endSessions, resetMfa, unlock, invite, mail };
 }
 
 const ROUTES = [
@@ -71,6 +75,13 @@ const ROUTES = [
   { method: "POST", url: `/admin/users/${OTHER}/unlock` },
   { method: "GET", url: `/admin/users/${OTHER}/sessions` },
   { method: "POST", url: "/admin/user-search", body: { query: "ada@example.com" } },
+  {
+    method: "POST",
+    url: "/admin/users",
+    body: { email: "new@example.com", firstName: "New", lastName: "" },
+    status: 201,
+  },
+  { method: "POST", url: `/admin/users/${OTHER}/mail`, body: { link: "reset" } },
 ] as const;
 
 test("a role of the access file is forwarded by name", async () => {
@@ -93,11 +104,11 @@ test("each route asks for its own permission", async () => {
   const allowed = await Promise.all(
     ROUTES.map(async (route) => (await send(app, { ...route, token: "support-token" })).statusCode !== 403),
   );
-  expect(allowed).toEqual([true, true, false, false, true, true, true, false, true]);
+  expect(allowed).toEqual([true, true, false, false, true, true, true, false, true, true, true]);
 });
 
 test.each(ROUTES)("$method $url is for administrators only", async (route) => {
-  const { app, list, get, setAccess, remove, endSessions, resetMfa } = gateway();
+  const { app, list, get, setAccess, remove, endSessions, resetMfa, invite, mail } = gateway();
   for (const [token, status] of [
     ["user-token", 403],
     ["auditor-token", 403],
@@ -105,9 +116,11 @@ test.each(ROUTES)("$method $url is for administrators only", async (route) => {
   ] as const) {
     expect((await send(app, { ...route, token })).statusCode).toBe(status);
   }
-  for (const call of [list, get, setAccess, remove, endSessions, resetMfa])
+  for (const call of [list, get, setAccess, remove, endSessions, resetMfa, invite, mail])
     expect(call).not.toHaveBeenCalled();
-  expect((await send(app, { ...route, token: "admin-token" })).statusCode).toBe(200);
+  expect((await send(app, { ...route, token: "admin-token" })).statusCode).toBe(
+    "status" in route ? route.status : 200,
+  );
 });
 
 test("the list forwards its filters, and has fifty users by default", async () => {
@@ -219,6 +232,8 @@ test("what administrators do is audited by name and with the user's id; reading 
     ["admin.users.revoke_sessions", OTHER],
     ["admin.users.reset_mfa", OTHER],
     ["admin.users.unlock", OTHER],
+    ["admin.users.invite", ""],
+    ["admin.users.mail", OTHER],
   ]);
 });
 
@@ -243,16 +258,19 @@ test("one user's page has what helps the user", async () => {
 });
 
 test("whoever acts on a user may say why, and need not", async () => {
-  const { app, setAccess, remove, endSessions, resetMfa, unlock } = gateway();
+  const { app, setAccess, remove, endSessions, resetMfa, unlock, invite, mail } = gateway();
   const acts = ROUTES.filter(({ method, url }) => method !== "GET" && !url.endsWith("-search"));
-  const calls = [setAccess, remove, endSessions, resetMfa, unlock];
+  const calls = [setAccess, remove, endSessions, resetMfa, unlock, mail];
   for (const why of [{ reason: "Ticket 4711" }, {}]) {
     for (const route of acts) {
       const body = { ...("body" in route && route.body), ...why };
-      expect((await send(app, { ...route, body, token: "admin-token" })).statusCode).toBe(200);
+      const { statusCode } = await send(app, { ...route, body, token: "admin-token" });
+      expect(statusCode).toBe("status" in route ? route.status : 200);
     }
     const sent = expect.objectContaining({ userId: OTHER, reason: why.reason ?? "" });
     for (const call of calls) expect(call).toHaveBeenLastCalledWith(sent, expect.anything());
+    const invited = expect.objectContaining({ email: "new@example.com", role: "", reason: why.reason ?? "" });
+    expect(invite).toHaveBeenLastCalledWith(invited, expect.anything());
   }
   for (const route of acts) {
     for (const reason of ["", "r".repeat(121), 7, null]) {

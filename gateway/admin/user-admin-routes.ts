@@ -4,6 +4,7 @@ import { filterText, lookedFor } from "#audit-client/stream/record-reading.ts";
 import {
   type ManagedUser,
   type OwnedClients,
+  UserLink,
   UserStatus,
 } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import type { TokenVerifier } from "#token-client/principal.ts";
@@ -15,17 +16,19 @@ import {
   statusField,
   toUser,
 } from "../auth/answer-fields.ts";
+import { emailField, lastNameField, nameField } from "../auth/body-fields.ts";
 import { sessionAnswer, toSession } from "../auth/session-routes.ts";
 import type { Backends } from "../backends/backends.ts";
 import { success } from "../edge/answers/envelope.ts";
+import { HTTP_CREATED } from "../edge/answers/http-errors.ts";
 import type { NoteReading } from "../edge/audit.ts";
 import { principalOf } from "../edge/request/caller.ts";
 import type { GatewayApp } from "../edge/request/request-state.ts";
 import { routeIn } from "../edge/request/route.ts";
 import { intLike, optional, textField, textLike } from "../routing/fields.ts";
-import { answersWith } from "../routing/route-docs.ts";
+import { answer, answersWith } from "../routing/route-docs.ts";
 import type { AdminPolicy } from "../routing/route-policy.ts";
-import { changeWithReason, pageQuery, reasonField as reason } from "./admin-fields.ts";
+import { ActBody, changeWithReason, pageQuery, reasonField as reason } from "./admin-fields.ts";
 import { toUserDetails, userDetailsAnswer } from "./user-details-answer.ts";
 
 const UserQuery = z.strictObject({
@@ -71,8 +74,22 @@ const UserChange = changeWithReason({
   clients: clientsField,
 });
 /** The body may be absent. */
-const UserAct = z.strictObject({ reason: optional(reason) }).default({});
 const UserEnd = z.strictObject({ reason: optional(reason), clients: clientsField.optional() }).default({});
+
+const UserMail = z.strictObject({
+  link: z.enum(["confirmation", "reset"]).meta({
+    description:
+      "`confirmation`: of the address; of an account that was invited and waits, the invitation again. `reset`: to a new password.",
+  }),
+  reason: optional(reason),
+});
+const NewUser = z.strictObject({
+  email: emailField,
+  firstName: nameField,
+  lastName: lastNameField,
+  role: roleField.optional(),
+  reason: optional(reason),
+});
 
 const described = z.strictObject({
   user: managedUserAnswer,
@@ -113,6 +130,23 @@ export function registerUserAdminRoutes(
     answers: userPage,
     codes: ["audit_unavailable"],
     handler: (request) => list(request, request.query),
+  });
+
+  route("inviteUser", "POST", "/admin/users", {
+    summary: "Invite a user",
+    description:
+      "Makes an account without a password, and mails a link to set one within 7 days, which proves the address. Needs " +
+      "`users:read` too, and `roles:assign` for a role other than that of new accounts.",
+    policy: { ...adminPolicy("users:help"), action: "admin.users.invite" },
+    schema: { body: NewUser },
+    answers: { [HTTP_CREATED]: answer("The user.", z.strictObject({ user: managedUserAnswer })) },
+    codes: ["email_already_registered", "conflict"],
+    handler: async (request, reply) => {
+      const { role = "", reason: why = "", ...person } = request.body;
+      const { user } = await users.inviteUser({ ...person, role, reason: why }, request.state.call);
+      reply.code(HTTP_CREATED);
+      return success({ user: toManagedUser(user) }, "The user was invited.");
+    },
   });
 
   route("searchUsers", "POST", "/admin/user-search", {
@@ -177,12 +211,25 @@ export function registerUserAdminRoutes(
     summary: "Forget a user's failed logins",
     description: "They slow further logins down. A disabled user stays so.",
     policy: { ...adminPolicy("users:unlock"), action: "admin.users.unlock" },
-    schema: { params: UserParams, body: UserAct },
+    schema: { params: UserParams, body: ActBody },
     answers: answersWith("They are forgotten."),
     codes: ["not_found"],
     handler: async (request) => {
       await users.unlockUser(actOf(request), request.state.call);
       return success({}, "The user's failed logins are forgotten.");
+    },
+  });
+
+  route("mailUser", "POST", "/admin/users/:id/mail", {
+    summary: "Mail a user a link",
+    description: "To the account's address alone. `conflict` at the limit of mails, too.",
+    policy: { ...adminPolicy("users:help"), action: "admin.users.mail" },
+    schema: { params: UserParams, body: UserMail },
+    answers: answersWith("It waits to be sent."),
+    codes: ["not_found", "conflict"],
+    handler: async (request) => {
+      await users.mailUser({ ...actOf(request), link: LINKS[request.body.link] }, request.state.call);
+      return success({}, "The mail waits to be sent.");
     },
   });
 
@@ -209,7 +256,7 @@ export function registerUserAdminRoutes(
   route("endUserSessions", "POST", "/admin/users/:id/sessions/revoke", {
     summary: "End a user's sessions",
     policy: { ...adminPolicy("sessions:end"), action: "admin.users.revoke_sessions" },
-    schema: { params: UserParams, body: UserAct },
+    schema: { params: UserParams, body: ActBody },
     answers: answersWith("They have ended.", z.strictObject({ ended: intLike(2, "How many.") })),
     codes: ["not_found"],
     handler: async (request) => {
@@ -223,7 +270,7 @@ export function registerUserAdminRoutes(
     summary: "Take a user's second factor away",
     description: "The user's sessions end.",
     policy: { ...adminPolicy("mfa:reset"), action: "admin.users.reset_mfa" },
-    schema: { params: UserParams, body: UserAct },
+    schema: { params: UserParams, body: ActBody },
     answers: answersWith("The user no longer has one."),
     codes: ["not_found"],
     handler: async (request) => {
@@ -251,7 +298,7 @@ interface ActOn<Body> {
   body: Body;
 }
 
-function actOf({ params, body }: ActOn<z.output<typeof UserAct>>) {
+function actOf({ params, body }: ActOn<z.output<typeof ActBody>>) {
   return { userId: params.id, reason: body.reason ?? "" };
 }
 
@@ -264,6 +311,7 @@ function changeOf(request: ActOn<z.output<typeof UserChange>>) {
   return { ...endOf(request), ...accessOf(request.body), mustChangePassword };
 }
 
+const LINKS = { confirmation: UserLink.CONFIRMATION, reset: UserLink.RESET } as const;
 const STATUSES = { active: UserStatus.ACTIVE, disabled: UserStatus.DISABLED } as const;
 
 function accessOf({ role, status }: Pick<z.output<typeof UserChange>, "role" | "status">) {

@@ -144,6 +144,7 @@ test("a caller learns what the role may do, as the access file is now", async ()
   expect(await permissions()).toEqual([
     "users:read",
     "users:unlock",
+    "users:help",
     "sessions:end",
     "mfa:reset",
     "audit:read:user",

@@ -11,7 +11,7 @@ const CODE = /^(?:[0-9]{6}|[A-Za-z2-7](?:[ \p{Pd}]{0,3}[A-Za-z2-7]){15})$/u;
 export const emailField = z
   .email({ pattern: EMAIL })
   .max(254)
-  .meta({ format: "idn-email", examples: ["ada@example.com"] });
+  .meta({ id: "Email", format: "idn-email", examples: ["ada@example.com"] });
 export const passwordField = textField(1, 1_024, { format: "password", examples: ["Correct-Horse-42"] });
 const MAX_NEW_PASSWORD_CODE_POINTS = 128;
 /** An existing password may be any text. */
@@ -33,12 +33,12 @@ export const nameField = z
   .min(1)
   .max(100)
   .regex(PERSONAL_NAME, "must be printable text")
-  .meta({ examples: ["Ada"] });
+  .meta({ id: "FirstName", examples: ["Ada"] });
 export const lastNameField = z
   .string()
   .max(100)
   .regex(OPTIONAL_NAME, "must be printable text")
-  .meta({ description: "Empty for a person with one name.", examples: ["Lovelace"] });
+  .meta({ id: "LastName", description: "Empty for a person with one name.", examples: ["Lovelace"] });
 export const codeField = z
   .string()
   .max(64, { abort: true })

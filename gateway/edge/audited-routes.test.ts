@@ -104,6 +104,11 @@ const SAMPLES: Record<string, Sample> = {
   "POST /admin/users/:id/sessions/revoke": { headers: admin },
   "POST /admin/users/:id/mfa/reset": { headers: admin },
   "POST /admin/users/:id/unlock": { headers: admin },
+  "POST /admin/users": {
+    headers: admin,
+    body: { email: "new@example.com", firstName: "New", lastName: "" },
+  },
+  "POST /admin/users/:id/mail": { headers: admin, body: { link: "reset" } },
   "POST /oauth/token": { headers: { ...form, ...basic }, body: "grant_type=client_credentials" },
   "POST /oauth/revoke": { headers: { ...form, ...basic }, body: "token=own-token" },
   "POST /admin/clients": {
@@ -227,6 +232,7 @@ const backend = new Proxy(
 const MANAGED_AUDITOR = { ...MANAGED, user: { ...MANAGED.user, user: { ...ada, role: "AUDITOR" } } };
 const users = {
   setUserAccess: async () => ((await behaviour.service()) === ANYTHING ? MANAGED_AUDITOR : undefined),
+  inviteUser: async () => ((await behaviour.service()) === ANYTHING ? MANAGED_AUDITOR : undefined),
   unlockUser: async () => behaviour.service(),
 };
 const upstream = createServer((request, response) => {

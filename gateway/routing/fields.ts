@@ -1,6 +1,8 @@
 import { z } from "zod";
 
 interface About {
+  /** Of its component in the OpenAPI document. */
+  id?: string;
   description?: string;
   format?: string;
   examples?: unknown[];
@@ -13,7 +15,9 @@ export function textField(min: number, max: number, about: About = {}) {
 }
 
 export function optional<T extends z.ZodType>(field: T) {
-  return field.optional().meta({ ...field.meta() });
+  const { id, ...about } = field.meta() ?? {};
+  // One with an id is referred to.
+  return id === undefined ? field.optional().meta(about) : field.optional();
 }
 
 export function textLike(example: string, description?: string) {

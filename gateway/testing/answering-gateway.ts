@@ -281,6 +281,8 @@ function administrationAnswers(give: Give) {
         })(),
       resetUserMfa: give(noneEnded),
       unlockUser: give({}),
+      inviteUser: give({ user: managed }),
+      mailUser: give({}),
       endUserSessions: give({ endedSessionIds: [tokens.sessionId] }),
       deleteUser: give({ ...noneEnded, clients: leftClients }, { ...noneEnded, clients: { clients: [] } }),
     },

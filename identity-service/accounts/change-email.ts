@@ -7,7 +7,8 @@ import { hasHadEnough, makeLink } from "../mail/make-link.ts";
 import { type OwnerSession, proveOwner } from "../passwords/prove-owner.ts";
 import { isStill, type Reauthentication } from "../passwords/reauthenticate.ts";
 import { findAccountByEmail, isAddressTaken, lockAccount } from "../users/account-store.ts";
-import { type AccountsDeps, typedEmail } from "./register.ts";
+import { typedEmail } from "../users/valid-person.ts";
+import type { AccountsDeps } from "./register.ts";
 
 /**
  * Looks the address up after the answer, against account enumeration; only the owner of a taken address is informed.

@@ -1,12 +1,6 @@
-import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
+import { transaction } from "#kit/database/postgres.ts";
 import { canonicalEmail } from "#kit/values/canonical-email.ts";
-import {
-  enqueueResetMail,
-  enqueueStrangersMail,
-  hasResetBudget,
-  hasStrangersBudget,
-} from "../mail/mail-budget.ts";
-import { hasHadEnough, makeLink } from "../mail/make-link.ts";
+import { mailReset, mailVerification } from "../mail/link-mails.ts";
 import { spendAsKnown, spendOrRefuse, type TokenCall } from "../throttle/spend-call.ts";
 import type { Account, Locked } from "../users/account.ts";
 import { lockAccountByEmail } from "../users/account-store.ts";
@@ -59,36 +53,4 @@ async function mailALink(
 async function spend(deps: AccountsDeps, call: TokenCall): Promise<boolean> {
   if (await spendOrRefuse(deps, call)) return true;
   return deps.afterAnswer.isFull && (await spendAsKnown(deps, call))?.kind === "admitted";
-}
-
-async function mailReset(tx: TransactionSql, deps: AccountsDeps, account: Locked<Account>): Promise<boolean> {
-  if (!(await hasResetBudget(tx, deps, account))) return false;
-  const { id: userId, email: recipient } = account;
-  const data = { link: await makeLink(tx, deps, { userId, purpose: "reset_password" }) };
-  return enqueueResetMail(tx, deps, {
-    id: deps.newId(),
-    userId,
-    recipient,
-    template: "reset-password",
-    data,
-  });
-}
-
-async function mailVerification(
-  tx: TransactionSql,
-  deps: AccountsDeps,
-  account: Locked<Account>,
-): Promise<boolean> {
-  const { id: userId, email: recipient } = account;
-  const wanted = { userId, purpose: "verify_email" } as const;
-  if ((await hasHadEnough(tx, deps, wanted)) || !(await hasStrangersBudget(tx, deps, recipient)))
-    return false;
-  const data = { link: await makeLink(tx, deps, wanted) };
-  return enqueueStrangersMail(tx, deps, {
-    id: deps.newId(),
-    userId,
-    recipient,
-    template: "verify-email",
-    data,
-  });
 }

@@ -2,8 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { AccessRules } from "#access-file/access-rules.ts";
 import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
 import { type CallContext, newCallContext } from "#kit/rpc/call-context.ts";
-import { canonicalEmail, isAsciiMailbox, isLookAlike } from "#kit/values/canonical-email.ts";
-import { DomainError, type FieldProblem } from "#kit/values/errors.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { recordAudit } from "../audit/record-audit.ts";
 import type { AfterAnswer } from "../mail/after-answer.ts";
 import { inUtc } from "../mail/describe-origin.ts";
@@ -21,8 +20,8 @@ import { spendOrRefuse } from "../throttle/spend-call.ts";
 import type { Throttle } from "../throttle/throttle.ts";
 import type { NewAccount } from "../users/account.ts";
 import { findAccountByEmail } from "../users/account-store.ts";
-import { personalName } from "../users/personal-name.ts";
 import { insertUser, lockAddresses } from "../users/user-store.ts";
+import { validPerson } from "../users/valid-person.ts";
 
 export interface AccountsDeps
   extends MakeLinkDeps,
@@ -64,7 +63,7 @@ export async function register(
   deadlineMs: number,
   context: CallContext = newCallContext(),
 ): Promise<NewAccount> {
-  const person = validated(typed, deps.smtpUtf8);
+  const person = validPerson(typed, deps.smtpUtf8);
   checkPassword(deps.passwordPolicy, typed.password, person.email);
   await spendOrRefuse(deps, { kind: "register", clientIp: typed.clientIp });
   await refuseBreached(deps.passwordPolicy, typed.password);
@@ -121,32 +120,4 @@ function mailNotice(tx: TransactionSql, deps: AccountsDeps, userId: string, emai
   const mail = { id: noticeId("registration-attempt", userId, now), userId, recipient: email };
   const data = { occurredAt: inUtc(now) };
   return enqueueStrangersMail(tx, deps, { ...mail, template: "registration-attempt", data });
-}
-
-function validated(
-  typed: Registration,
-  smtpUtf8: boolean,
-): Pick<NewAccount, "email" | "firstName" | "lastName"> {
-  const { email, problem } = typedEmail("email", typed.email, smtpUtf8);
-  const first = personalName("firstName", typed.firstName);
-  const last = personalName("lastName", typed.lastName);
-  if (problem === undefined && first.problem === undefined && last.problem === undefined) {
-    return { email, firstName: first.name, lastName: last.name };
-  }
-  const fields = [problem, first.problem, last.problem].filter((found) => found !== undefined);
-  throw new DomainError("validation_failed", undefined, { fields });
-}
-
-/** @param smtpUtf8 whether the mail server takes letters beyond ASCII before the @. */
-export function typedEmail(
-  field: "email" | "newEmail",
-  typed: string,
-  smtpUtf8: boolean,
-): { email: string; problem?: never } | { problem: FieldProblem; email?: never } {
-  const email = canonicalEmail(typed);
-  const problem = (message: string) => ({ problem: { field, code: "invalid_format", message } as const });
-  if (email === undefined || isLookAlike(email)) return problem("must be an e-mail address");
-  if (!smtpUtf8 && !isAsciiMailbox(email))
-    return problem("must have only ASCII characters before the @: mails cannot be sent to others here");
-  return { email };
 }

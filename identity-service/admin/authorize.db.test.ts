@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { BUILT_IN_PERMISSIONS, parseAccessFile } from "#access-file/access-file.ts";
 import { newCallContext } from "#kit/rpc/call-context.ts";
 import type { RpcContext } from "#kit/rpc/rpc-admission.ts";
-import { UserStatus } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
+import { UserLink, UserStatus } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import { emptyTables } from "#tests/support/database/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { testDeps } from "../testing/test-deps.ts";
@@ -61,6 +61,12 @@ const METHODS = {
   getManagedUser: (userId: string) => codeOf(rpc().getManagedUser({ userId }, contextOf(who))),
   unlockUser: (userId: string) => codeOf(rpc().unlockUser({ userId, reason: "" }, contextOf(who))),
   endUserSessions: (userId: string) => codeOf(rpc().endUserSessions({ userId, reason: "" }, contextOf(who))),
+  inviteUser: () => {
+    const person = { email: `${deps.newId()}@example.com`, firstName: "Ada", lastName: "" };
+    return codeOf(rpc().inviteUser({ ...person, role: "", reason: "" }, contextOf(who)));
+  },
+  mailUser: (userId: string) =>
+    codeOf(rpc().mailUser({ userId, link: UserLink.RESET, reason: "" }, contextOf(who))),
   setUserAccess: (userId: string) =>
     codeOf(rpc().setUserAccess({ ...STAYS, userId, mustChangePassword: true }, contextOf(who))),
   resetUserMfa: (userId: string) => codeOf(rpc().resetUserMfa({ userId, reason: "" }, contextOf(who))),
@@ -73,7 +79,18 @@ let who: Who;
 
 test.each([
   ["USER", []],
-  ["SUPPORT", ["listUsers", "getManagedUser", "unlockUser", "endUserSessions", "resetUserMfa"]],
+  [
+    "SUPPORT",
+    [
+      "listUsers",
+      "getManagedUser",
+      "unlockUser",
+      "endUserSessions",
+      "inviteUser",
+      "mailUser",
+      "resetUserMfa",
+    ],
+  ],
   ["AUDITOR", []],
   ["ADMIN", Object.keys(METHODS).filter((name) => name !== "listUsedApprovals")],
 ] as const)("whatever the gateway has decided, the role %s may call %j only", async (role, allowed) => {
@@ -110,6 +127,7 @@ test("nobody acts on themselves through the administrators' methods, whatever th
     const reason = "";
     const acts = {
       unlockUser: () => rpc().unlockUser({ userId, reason }, self),
+      mailUser: () => rpc().mailUser({ userId, link: UserLink.RESET, reason }, self),
       endUserSessions: () => rpc().endUserSessions({ userId: userId.toUpperCase(), reason }, self),
       resetUserMfa: () => rpc().resetUserMfa({ userId, reason }, self),
       setUserAccess: () => rpc().setUserAccess({ ...STAYS, userId, mustChangePassword: false }, self),
@@ -132,6 +150,8 @@ test("SUPPORT helps users, and nobody who may administer more", async () => {
     expect(await unlock(userId, support)).toBe("forbidden");
     expect(await codeOf(rpc().endUserSessions({ userId, reason: "" }, contextOf(support)))).toBe("forbidden");
     expect(await codeOf(rpc().resetUserMfa({ userId, reason: "" }, contextOf(support)))).toBe("forbidden");
+    const mail = { userId, link: UserLink.RESET, reason: "" };
+    expect(await codeOf(rpc().mailUser(mail, contextOf(support)))).toBe("forbidden");
   }
   expect(deps.tokenService.revokeUserSessions).not.toHaveBeenCalled();
 });
@@ -145,6 +165,7 @@ test("whoever holds every permission by name still acts on nobody who holds *, b
   who = { role: "ALMOST" };
   for (const method of [
     "unlockUser",
+    "mailUser",
     "endUserSessions",
     "setUserAccess",
     "resetUserMfa",

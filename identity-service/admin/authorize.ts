@@ -4,6 +4,7 @@ import type { Actor, CallContext } from "#kit/rpc/call-context.ts";
 import type { RpcContext } from "#kit/rpc/rpc-admission.ts";
 import type { Implementation } from "#kit/rpc/rpc-server.ts";
 import { DomainError } from "#kit/values/errors.ts";
+import type { MailBudgetDeps } from "../mail/mail-budget.ts";
 import type { MakeLinkDeps } from "../mail/make-link.ts";
 import type { EndSessionsDeps } from "../sessions/end-sessions.ts";
 import type { TokenService } from "../sessions/token-service-client.ts";
@@ -11,10 +12,11 @@ import type { Throttle } from "../throttle/throttle.ts";
 import type { Account, Role } from "../users/account.ts";
 import type { LoginRules } from "../users/can-log-in.ts";
 
-export interface AdminDeps extends EndSessionsDeps, MakeLinkDeps, AuthorizeDeps, LoginRules {
+export interface AdminDeps extends EndSessionsDeps, MakeLinkDeps, MailBudgetDeps, AuthorizeDeps, LoginRules {
   tokenService: Pick<TokenService, "revokeUserSessions" | "revokeClientTokens">;
   throttle: Pick<Throttle, "clear" | "forget" | "lockedUntil">;
   trustedDeviceDays: number;
+  smtpUtf8: boolean;
   wakeMailWorker: () => void;
 }
 

@@ -40,6 +40,8 @@ export type SecurityEventType =
   | "identity_unlinked"
   | "sessions_ended"
   | "unlocked"
+  | "invited"
+  | "link_mailed"
   | "test_login_asked"
   | "account_claimed"
   | "account_deleted"

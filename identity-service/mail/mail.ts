@@ -12,6 +12,8 @@ export const MAILS = {
   /** Completed at sending. */
   "verify-email": ["link"],
   "reset-password": ["link"],
+  /** Its link leads to the first password of an account. */
+  invitation: ["link"],
   "password-changed": ["occurredAt"],
   /** The last two are phrases. */
   "password-reset": ["occurredAt", "removed", "left"],
@@ -50,7 +52,14 @@ export type NewMail = {
 
 export type StrangersMail = Extract<
   NewMail,
-  { template: "verify-email" | "confirm-email-change" | "registration-attempt" | "address-in-use" }
+  {
+    template:
+      | "verify-email"
+      | "invitation"
+      | "confirm-email-change"
+      | "registration-attempt"
+      | "address-in-use";
+  }
 >;
 
 export interface MailContent {

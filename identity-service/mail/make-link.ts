@@ -14,6 +14,8 @@ export interface NewLink {
   newEmail?: string;
   areCredentialsProven?: boolean;
   sessionId?: string | null;
+  /** Other than that of the purpose. */
+  lifetimeMs?: number;
 }
 
 const OUTLIVING: ReadonlySet<LinkPurpose> = new Set([
@@ -31,13 +33,14 @@ const HOUR_MS = 3_600_000;
  */
 export async function makeLink(tx: TransactionSql, deps: MakeLinkDeps, link: NewLink): Promise<string> {
   const { userId, purpose, newEmail = null, areCredentialsProven = false, sessionId = null } = link;
+  const { lifetimeMs = LINK_LIFETIME_MS[purpose] } = link;
   const now = deps.now();
   const outlivesTheNext = OUTLIVING.has(purpose);
   if (!outlivesTheNext) await killLinks(tx, { userId, purposes: [purpose], now });
   const id = deps.newId();
   const tokenHash = hashOfToken(deps.linkTokens.tokenOf(id));
   if (tokenHash === undefined) throw new Error("the generated token has an invalid format");
-  const expiresAt = new Date(now.getTime() + LINK_LIFETIME_MS[purpose]);
+  const expiresAt = new Date(now.getTime() + lifetimeMs);
   const facts = { userId, newEmail, areCredentialsProven, sessionId, createdAt: now, expiresAt };
   await insertLink(tx, { id, tokenHash, purpose, ...facts });
   return storedLink(purpose, id);

@@ -9,6 +9,7 @@ export const BUILT_IN_PERMISSIONS = [
   "users:read",
   "users:write",
   "users:unlock",
+  "users:help",
   "users:delete",
   "roles:assign",
   "sessions:read",

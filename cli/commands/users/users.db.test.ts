@@ -106,6 +106,25 @@ test("users list shows users, filtered and page by page, as text and as JSON", a
   expect(more).toBe(`More: --cursor ${ada}`);
 });
 
+test("users invite makes an account without a password, and users send-link mails it another link", async () => {
+  const invite = ["users", "invite", "bob@example.com", "--first-name", "Bob", "--reason", "ticket 7"];
+  const { code, out } = await gatehouse([...invite, "--json"]);
+  expect(code).toBe(0);
+  const { user } = JSON.parse(out) as { user: UserView };
+  expect(user).toMatchObject({ email: "bob@example.com", lastName: "", role: "USER", emailVerified: false });
+  expect((await gatehouse(invite)).error).toContain("e-mail address");
+  const send = (link: string) => gatehouse(["users", "send-link", user.id, link]);
+  expect((await send("confirmation")).out).toBe(`the mail to ${user.id} waits to be sent\n`);
+  expect((await send("reset")).code).toBe(0);
+  expect((await send("password")).error).toContain("confirmation or reset");
+  const mails = await database.ownerSql`select template, recipient from mail_outbox order by created_at, id`;
+  expect(mails.map(({ template, recipient }) => `${template} ${recipient}`)).toEqual([
+    "invitation bob@example.com",
+    "invitation bob@example.com",
+    "reset-password bob@example.com",
+  ]);
+});
+
 test("users show prints all facts about a user", async () => {
   expect(await shown()).toEqual({
     id: ada,

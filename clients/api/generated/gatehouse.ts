@@ -683,6 +683,24 @@ export interface Api {
       nextCursor: string | null;
     };
   };
+  "POST /admin/users": {
+    body: {
+      email: string;
+      firstName: string;
+      /**
+       * Empty for a person with one name.
+       */
+      lastName: string;
+      role?: string;
+      /**
+       * Why, for the audit log, which never forgets it: one line without e-mail addresses, numbers of nine digits or more, or secrets.
+       */
+      reason?: string;
+    };
+    answer: {
+      user: ManagedUser;
+    };
+  };
   "POST /admin/user-search": {
     body: {
       /**
@@ -772,7 +790,18 @@ export interface Api {
     path: {
       id: string;
     };
-    body?: {
+    body?: Act;
+    answer: Done;
+  };
+  "POST /admin/users/{id}/mail": {
+    path: {
+      id: string;
+    };
+    body: {
+      /**
+       * `confirmation`: of the address; of an account that was invited and waits, the invitation again. `reset`: to a new password.
+       */
+      link: "confirmation" | "reset";
       /**
        * Why, for the audit log, which never forgets it: one line without e-mail addresses, numbers of nine digits or more, or secrets.
        */
@@ -792,12 +821,7 @@ export interface Api {
     path: {
       id: string;
     };
-    body?: {
-      /**
-       * Why, for the audit log, which never forgets it: one line without e-mail addresses, numbers of nine digits or more, or secrets.
-       */
-      reason?: string;
-    };
+    body?: Act;
     answer: {
       /**
        * How many.
@@ -809,12 +833,7 @@ export interface Api {
     path: {
       id: string;
     };
-    body?: {
-      /**
-       * Why, for the audit log, which never forgets it: one line without e-mail addresses, numbers of nine digits or more, or secrets.
-       */
-      reason?: string;
-    };
+    body?: Act;
     answer: Done;
   };
   "GET /admin/clients": {
@@ -875,12 +894,7 @@ export interface Api {
     path: {
       id: string;
     };
-    body?: {
-      /**
-       * Why, for the audit log, which never forgets it: one line without e-mail addresses, numbers of nine digits or more, or secrets.
-       */
-      reason?: string;
-    };
+    body?: Act;
     answer: Done;
   };
   "POST /admin/clients/{id}/credentials": {
@@ -921,12 +935,7 @@ export interface Api {
       id: string;
       credentialId: string;
     };
-    body?: {
-      /**
-       * Why, for the audit log, which never forgets it: one line without e-mail addresses, numbers of nine digits or more, or secrets.
-       */
-      reason?: string;
-    };
+    body?: Act;
     answer: Done;
   };
   "GET /.well-known/oauth-authorization-server": {
@@ -1535,6 +1544,12 @@ export interface UserDetails {
     endedAt: string | null;
     attempts: number;
   }[];
+}
+export interface Act {
+  /**
+   * Why, for the audit log, which never forgets it: one line without e-mail addresses, numbers of nine digits or more, or secrets.
+   */
+  reason?: string;
 }
 /**
  * An account of a program.

@@ -46,6 +46,8 @@ export const AUDIT_ACTIONS = {
     "auth.delete_account",
   ],
   administration: [
+    "admin.users.invite",
+    "admin.users.mail",
     "admin.users.update",
     "admin.users.delete",
     "admin.users.unlock",
@@ -95,6 +97,8 @@ export const AUDIT_ACTIONS = {
     "user.identity_unlinked",
     "user.sessions_ended",
     "user.unlocked",
+    "user.invited",
+    "user.link_mailed",
     "user.test_login_asked",
     "user.account_claimed",
     "user.account_deleted",

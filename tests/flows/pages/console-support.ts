@@ -13,6 +13,7 @@ import {
   watch,
 } from "../../support/browser/portal.ts";
 import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
+import { linkIn, mailAbout } from "../../support/people/mailbox.ts";
 import { proveAddress } from "../../support/people/verified-user.ts";
 import { oneSystem } from "../../support/system/one-system.ts";
 import { ADMIN, type System } from "../../support/system/system.ts";
@@ -60,7 +61,8 @@ describe.skipIf(CHROMIUM === undefined)("a support agent in the console", () => 
   test("a role of the access file makes somebody an agent", async () => {
     const accessFile = join(system.home, "access.yaml");
     const shipped = await readFile(accessFile, "utf8");
-    const permissions = "users:read, users:unlock, sessions:read, sessions:end, mfa:reset, audit:read:user";
+    const permissions =
+      "users:read, users:unlock, users:help, sessions:read, sessions:end, mfa:reset, audit:read:user";
     await writeFile(accessFile, shipped.replace("  AUDITOR:", `  HELPDESK: [${permissions}]\n  AUDITOR:`));
     adminToken = (await api.logIn(ADMIN)).accessToken;
     adaId = await register(ada, SCRIPT);
@@ -120,7 +122,11 @@ describe.skipIf(CHROMIUM === undefined)("a support agent in the console", () => 
   test("no act of an administrator is offered, and none on an administrator", async () => {
     const actions = page.getByRole("region", { name: "Actions" });
     await actions.getByRole("button", { name: "End all sessions" }).waitFor();
-    expect(await actions.getByRole("button").allInnerTexts()).toEqual(["Unlock", "End all sessions"]);
+    expect(await actions.getByRole("button").allInnerTexts()).toEqual([
+      "Unlock",
+      "Send a link to a new password",
+      "End all sessions",
+    ]);
     expect(await page.getByRole("navigation").getByRole("link").allInnerTexts()).not.toContain("System");
     await page.getByRole("link", { name: "All users" }).click();
     await page.getByLabel("Address or name").fill(ADMIN.email);
@@ -177,6 +183,43 @@ describe.skipIf(CHROMIUM === undefined)("a support agent in the console", () => 
     await expect.poll(() => page.getByRole("button", { name: "Reset the second factor" }).count()).toBe(0);
     await expect.poll(() => eventsOf(adaId, "user.mfa_reset")).toEqual(["Ticket 4712"]);
     expect((await api.logIn(ada)).accessToken).not.toBe("");
+  });
+
+  test("who is invited sets the password by the link in the mail, and is sent another link", async () => {
+    const bob = { email: "bob.console@example.com", password: "a password of Bob's own" };
+    await page.goto(`${origin}/console/users`);
+    await page.getByRole("button", { name: "Invite a person" }).click();
+    const dialog = page.getByRole("dialog");
+    // Who has an account is said to the agent.
+    await dialog.getByLabel("E-mail address").fill(ada.email);
+    await dialog.getByLabel("First name").fill("Bob");
+    await dialog.getByLabel("Reason").fill("Ticket 4714");
+    expect(await dialog.getByLabel("Role").count()).toBe(0);
+    await dialog.getByRole("button", { name: "Send the invitation" }).click();
+    await dialog.getByText("This e-mail address has an account already.").first().waitFor();
+    expect(await seriousProblems(page)).toEqual([]);
+    await dialog.getByLabel("E-mail address").fill(bob.email);
+    await dialog.getByRole("button", { name: "Send the invitation" }).click();
+    await page.getByText(`${bob.email} was invited.`).waitFor();
+    const link = linkIn(await mailAbout(system, bob.email, "Set up your account"));
+    expect(await page.locator("body").innerText()).not.toContain(link.searchParams.get("token"));
+    const theirs = await browser.newContext({ locale: "en-GB" });
+    const open = await theirs.newPage();
+    await open.goto(String(link));
+    await open.getByLabel("New password").fill(bob.password);
+    await open.getByRole("button", { name: "Set the password" }).click();
+    await heading(open, "Your password was set").waitFor();
+    await theirs.close();
+    const { user } = await api.logIn(bob);
+    await page.goto(`${origin}/console/users/${user.id}`);
+    await page.getByRole("button", { name: "Send a link to a new password" }).click();
+    await dialog.getByLabel("Reason").fill("Ticket 4715");
+    await dialog.getByRole("button", { name: "Send the mail" }).click();
+    await page.getByText("The mail is on its way.").waitFor();
+    expect(linkIn(await mailAbout(system, bob.email, "Set a new password")).pathname).toContain(
+      "reset-password",
+    );
+    await expect.poll(() => eventsOf(user.id, "user.link_mailed")).toEqual(["reset: Ticket 4715"]);
   });
 
   test("an address that is no id is no page, and calls nothing", async () => {

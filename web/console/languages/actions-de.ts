@@ -55,6 +55,8 @@ export const actionsDe: SameTexts<typeof actionsEn> = {
       "auth.delete_account": "Eigenes Konto löschen",
     },
     administration: {
+      "admin.users.invite": "Benutzer einladen",
+      "admin.users.mail": "Einem Benutzer einen Link mailen",
       "admin.users.update": "Rolle, Zustand oder Passwortpflicht eines Benutzers ändern",
       "admin.users.delete": "Benutzer löschen",
       "admin.users.unlock": "Benutzer entsperren",
@@ -104,6 +106,8 @@ export const actionsDe: SameTexts<typeof actionsEn> = {
       "user.identity_unlinked": "Anbieter getrennt",
       "user.sessions_ended": "Alle Sitzungen beendet",
       "user.unlocked": "Entsperrt",
+      "user.invited": "Eingeladen",
+      "user.link_mailed": "Link vom Support gemailt",
       "user.test_login_asked": "Testanmeldung erbeten",
       "user.account_claimed": "Konto von der Person mit der Adresse übernommen",
       "user.account_deleted": "Konto gelöscht",

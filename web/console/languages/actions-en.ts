@@ -53,6 +53,8 @@ export const actionsEn = {
       "auth.delete_account": "Delete one's own account",
     },
     administration: {
+      "admin.users.invite": "Invite a user",
+      "admin.users.mail": "Mail a user a link",
       "admin.users.update": "Change a user's role, state or password demand",
       "admin.users.delete": "Delete a user",
       "admin.users.unlock": "Unlock a user",
@@ -102,6 +104,8 @@ export const actionsEn = {
       "user.identity_unlinked": "Provider unlinked",
       "user.sessions_ended": "All sessions ended",
       "user.unlocked": "Unlocked",
+      "user.invited": "Invited",
+      "user.link_mailed": "A link was mailed by support",
       "user.test_login_asked": "Test login asked",
       "user.account_claimed": "Account taken over by the address's owner",
       "user.account_deleted": "Account deleted",

@@ -125,6 +125,7 @@ export const de: SameTexts<typeof en> = {
     "email-changed": "Die Adresse wurde geändert",
     "identity-linked": "Ein Anbieter wurde verknüpft",
     "identity-unlinked": "Ein Anbieter wurde getrennt",
+    invitation: "Einladung",
     "mfa-disabled": "Der zweite Faktor ist aus",
     "mfa-enabled": "Der zweite Faktor ist an",
     "mfa-guessed": "Jemand rät den zweiten Faktor",
@@ -153,6 +154,33 @@ export const de: SameTexts<typeof en> = {
     effect:
       "Die Fehlversuche werden vergessen, damit die Person es sofort wieder versuchen kann. Das Konto bleibt, wie es ist.",
     done: "Die Fehlversuche sind vergessen.",
+  },
+  person: {
+    email: "E-Mail-Adresse",
+    firstName: "Vorname",
+    lastName: "Nachname",
+  },
+  invite: {
+    name: "Person einladen",
+    effect:
+      "Sie bekommt eine Mail mit einem Link, über den sie ihr Passwort selbst setzt. Sie sehen es nie. Der Link gilt 7 Tage.",
+    submit: "Einladung senden",
+    usualRole: "Die neuer Konten",
+    done: "{{email}} wurde eingeladen.",
+  },
+  sendReset: {
+    name: "Link zu neuem Passwort senden",
+    effect:
+      "Die Person bekommt eine Mail mit einem Link, der 30 Minuten gilt. Bis sie ihn benutzt, ändert sich nichts.",
+  },
+  sendConfirmation: {
+    name: "Bestätigung noch einmal senden",
+    effect:
+      "Die Person bekommt noch eine Mail zur Bestätigung der Adresse; wer eingeladen wurde, bekommt die Einladung noch einmal.",
+  },
+  sendLink: {
+    submit: "Mail senden",
+    done: "Die Mail ist unterwegs.",
   },
   endSessions: {
     name: "Alle Sitzungen beenden",

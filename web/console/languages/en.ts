@@ -122,6 +122,7 @@ export const en = {
     "email-changed": "The address was changed",
     "identity-linked": "A provider was linked",
     "identity-unlinked": "A provider was unlinked",
+    invitation: "Invitation",
     "mfa-disabled": "The second factor is off",
     "mfa-enabled": "The second factor is on",
     "mfa-guessed": "Somebody guesses at the second factor",
@@ -150,6 +151,33 @@ export const en = {
     effect:
       "The failed logins are forgotten, so that the person may try again at once. The account stays as it is.",
     done: "The failed logins are forgotten.",
+  },
+  person: {
+    email: "E-mail address",
+    firstName: "First name",
+    lastName: "Last name",
+  },
+  invite: {
+    name: "Invite a person",
+    effect:
+      "They get a mail with a link to set their own password, which you never see. It works for 7 days.",
+    submit: "Send the invitation",
+    usualRole: "That of new accounts",
+    done: "{{email}} was invited.",
+  },
+  sendReset: {
+    name: "Send a link to a new password",
+    effect:
+      "The person gets a mail with a link, which works for 30 minutes. Nothing changes before they use it.",
+  },
+  sendConfirmation: {
+    name: "Send the confirmation again",
+    effect:
+      "The person gets another mail that leads to the confirmation of the address; somebody who was invited gets the invitation again.",
+  },
+  sendLink: {
+    submit: "Send the mail",
+    done: "The mail is on its way.",
   },
   endSessions: {
     name: "End all sessions",

@@ -24,6 +24,10 @@ export function Acts(props: Props) {
     return <p className="muted small">{t("user.notYours", { role: role.name })}</p>;
   const helps = [
     may("users:unlock") && <Unlock key="unlock" {...props} />,
+    may("users:help") && props.user.status === "active" && <SendReset key="reset" {...props} />,
+    may("users:help") && props.user.status === "active" && !props.user.emailVerified && (
+      <SendConfirmation key="confirmation" {...props} />
+    ),
     may("sessions:end") && <EndSessions key="end" {...props} />,
     may("users:write") && <DemandPassword key="password" {...props} />,
     may("users:write") && may("roles:assign") && <ChangeRole key="role" {...props} />,
@@ -70,6 +74,43 @@ function Unlock({ user }: Props) {
       effect={t("unlock.effect")}
       act={({ reason }) =>
         act((call, path) => call("POST /admin/users/{id}/unlock", { path, body: { reason } }), "unlock.done")
+      }
+    />
+  );
+}
+
+function SendReset({ user }: Props) {
+  const t = useText();
+  const act = useAct({ user });
+  return (
+    <Act
+      name={t("sendReset.name")}
+      effect={t("sendReset.effect")}
+      submit={t("sendLink.submit")}
+      act={({ reason }) =>
+        act(
+          (call, path) => call("POST /admin/users/{id}/mail", { path, body: { link: "reset", reason } }),
+          "sendLink.done",
+        )
+      }
+    />
+  );
+}
+
+function SendConfirmation({ user }: Props) {
+  const t = useText();
+  const act = useAct({ user });
+  return (
+    <Act
+      name={t("sendConfirmation.name")}
+      effect={t("sendConfirmation.effect")}
+      submit={t("sendLink.submit")}
+      act={({ reason }) =>
+        act(
+          (call, path) =>
+            call("POST /admin/users/{id}/mail", { path, body: { link: "confirmation", reason } }),
+          "sendLink.done",
+        )
       }
     />
   );

@@ -8,8 +8,10 @@ import { ActionForm } from "../../ui/form.tsx";
 import { fullName } from "../../ui/format.ts";
 import { PageTitle } from "../../ui/frame.tsx";
 import { Found } from "../../ui/states.tsx";
+import { DoneArea } from "../act.tsx";
 import { More, pages, Table } from "../table.tsx";
 import { useText } from "../text.ts";
+import { Invite } from "./invite.tsx";
 
 export interface Wanted {
   query?: string;
@@ -39,13 +41,17 @@ export function UsersPage() {
   const t = useText();
   const { call } = useSession();
   const [wanted, setWanted] = useWanted();
+  const roles = useRoles().data?.roles ?? [];
   const query = useInfiniteQuery({
     queryKey: ["users", "list", wanted],
     ...pages((cursor) => call("POST /admin/user-search", { body: { ...wanted, ...cursor } })),
   });
   return (
-    <>
+    <DoneArea>
       <PageTitle lead={t("users.lead")}>{t("users.title")}</PageTitle>
+      <div className="acts">
+        <Invite roles={roles} />
+      </div>
       <Search wanted={wanted} onWanted={setWanted} />
       <div className="panel">
         <Found query={query}>
@@ -68,7 +74,7 @@ export function UsersPage() {
           )}
         </Found>
       </div>
-    </>
+    </DoneArea>
   );
 }
 

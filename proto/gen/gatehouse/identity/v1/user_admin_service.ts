@@ -67,6 +67,24 @@ export namespace UserMailState {
   export type WITHHELD = typeof UserMailState.WITHHELD;
 }
 
+/** Which link a mail has. */
+export const UserLink = {
+  /** UNSPECIFIED - Refused. */
+  UNSPECIFIED: 0,
+  /** CONFIRMATION - Confirms the address; of an account that was invited and waits, the invitation. */
+  CONFIRMATION: 1,
+  /** RESET - Leads to a new password. */
+  RESET: 2,
+} as const;
+
+export type UserLink = typeof UserLink[keyof typeof UserLink];
+
+export namespace UserLink {
+  export type UNSPECIFIED = typeof UserLink.UNSPECIFIED;
+  export type CONFIRMATION = typeof UserLink.CONFIRMATION;
+  export type RESET = typeof UserLink.RESET;
+}
+
 /** An account as administrators see it. */
 export interface ManagedUser {
   /** As its owner sees it. */
@@ -188,6 +206,40 @@ export interface UserMail {
     | undefined;
   /** How often it was tried. */
   attempts: number;
+}
+
+/** Whom. */
+export interface InviteUserRequest {
+  /** Address. */
+  email: string;
+  /** May be empty. */
+  firstName: string;
+  /** May be empty. */
+  lastName: string;
+  /** As in `access.yaml`; empty: that of new accounts. Another one needs `roles:assign`. */
+  role: string;
+  /** Why, for the audit log: see `UserAdminService`. Empty: not given. */
+  reason: string;
+}
+
+/** The account waits for its owner. */
+export interface InviteUserResponse {
+  /** As stored. */
+  user: ManagedUser | undefined;
+}
+
+/** Whom, and which. */
+export interface MailUserRequest {
+  /** UUID. */
+  userId: string;
+  /** Which. */
+  link: UserLink;
+  /** Why, for the audit log: see `UserAdminService`. Empty: not given. */
+  reason: string;
+}
+
+/** The mail waits to be sent. */
+export interface MailUserResponse {
 }
 
 /** What an account shall be. */
@@ -1037,6 +1089,245 @@ export const UserMail: MessageFns<UserMail> = {
             message.attempts = reader.uint32();
             continue;
           }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseInviteUserRequest(): InviteUserRequest {
+  return { email: "", firstName: "", lastName: "", role: "", reason: "" };
+}
+
+export const InviteUserRequest: MessageFns<InviteUserRequest> = {
+  encode(message: InviteUserRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.email !== "") {
+      writer.uint32(10).string(message.email);
+    }
+    if (message.firstName !== "") {
+      writer.uint32(18).string(message.firstName);
+    }
+    if (message.lastName !== "") {
+      writer.uint32(26).string(message.lastName);
+    }
+    if (message.role !== "") {
+      writer.uint32(34).string(message.role);
+    }
+    if (message.reason !== "") {
+      writer.uint32(42).string(message.reason);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): InviteUserRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseInviteUserRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.email = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.firstName = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.lastName = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.role = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseInviteUserResponse(): InviteUserResponse {
+  return { user: undefined };
+}
+
+export const InviteUserResponse: MessageFns<InviteUserResponse> = {
+  encode(message: InviteUserResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.user !== undefined) {
+      ManagedUser.encode(message.user, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): InviteUserResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseInviteUserResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.user = ManagedUser.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseMailUserRequest(): MailUserRequest {
+  return { userId: "", link: 0, reason: "" };
+}
+
+export const MailUserRequest: MessageFns<MailUserRequest> = {
+  encode(message: MailUserRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    if (message.link !== 0) {
+      writer.uint32(16).int32(message.link);
+    }
+    if (message.reason !== "") {
+      writer.uint32(26).string(message.reason);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): MailUserRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseMailUserRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.link = reader.int32() as any;
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseMailUserResponse(): MailUserResponse {
+  return {};
+}
+
+export const MailUserResponse: MessageFns<MailUserResponse> = {
+  encode(_: MailUserResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): MailUserResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseMailUserResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2145,6 +2436,32 @@ export const UserAdminServiceService = {
     responseDeserialize: (value: Buffer): GetManagedUserResponse => GetManagedUserResponse.decode(value),
   },
   /**
+   * Makes an account without a password, and mails a link that leads to one. Whoever uses the link proves the address. Errors:
+   * validation_failed, email_already_registered, conflict (the limit of mails).
+   */
+  inviteUser: {
+    path: "/gatehouse.identity.v1.UserAdminService/InviteUser" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: InviteUserRequest): Buffer => Buffer.from(InviteUserRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): InviteUserRequest => InviteUserRequest.decode(value),
+    responseSerialize: (value: InviteUserResponse): Buffer => Buffer.from(InviteUserResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): InviteUserResponse => InviteUserResponse.decode(value),
+  },
+  /**
+   * Mails the user a link, which nobody else sees. Errors: not_found, conflict (a disabled account; an address that is
+   * proven; the limit of mails).
+   */
+  mailUser: {
+    path: "/gatehouse.identity.v1.UserAdminService/MailUser" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: MailUserRequest): Buffer => Buffer.from(MailUserRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): MailUserRequest => MailUserRequest.decode(value),
+    responseSerialize: (value: MailUserResponse): Buffer => Buffer.from(MailUserResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): MailUserResponse => MailUserResponse.decode(value),
+  },
+  /**
    * Changes role and status, and whether the password must be changed, together. A change of role, a disable and
    * the wish for another password end the user's sessions; ACTIVE
    * also clears the failures that slow its logins down. Errors: not_found, validation_failed, last_admin (the
@@ -2226,6 +2543,16 @@ export interface UserAdminServiceServer extends UntypedServiceImplementation {
   /** One account. Errors: not_found. */
   getManagedUser: handleUnaryCall<GetManagedUserRequest, GetManagedUserResponse>;
   /**
+   * Makes an account without a password, and mails a link that leads to one. Whoever uses the link proves the address. Errors:
+   * validation_failed, email_already_registered, conflict (the limit of mails).
+   */
+  inviteUser: handleUnaryCall<InviteUserRequest, InviteUserResponse>;
+  /**
+   * Mails the user a link, which nobody else sees. Errors: not_found, conflict (a disabled account; an address that is
+   * proven; the limit of mails).
+   */
+  mailUser: handleUnaryCall<MailUserRequest, MailUserResponse>;
+  /**
    * Changes role and status, and whether the password must be changed, together. A change of role, a disable and
    * the wish for another password end the user's sessions; ACTIVE
    * also clears the failures that slow its logins down. Errors: not_found, validation_failed, last_admin (the
@@ -2279,6 +2606,44 @@ export interface UserAdminServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: GetManagedUserResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Makes an account without a password, and mails a link that leads to one. Whoever uses the link proves the address. Errors:
+   * validation_failed, email_already_registered, conflict (the limit of mails).
+   */
+  inviteUser(
+    request: InviteUserRequest,
+    callback: (error: ServiceError | null, response: InviteUserResponse) => void,
+  ): ClientUnaryCall;
+  inviteUser(
+    request: InviteUserRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: InviteUserResponse) => void,
+  ): ClientUnaryCall;
+  inviteUser(
+    request: InviteUserRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: InviteUserResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Mails the user a link, which nobody else sees. Errors: not_found, conflict (a disabled account; an address that is
+   * proven; the limit of mails).
+   */
+  mailUser(
+    request: MailUserRequest,
+    callback: (error: ServiceError | null, response: MailUserResponse) => void,
+  ): ClientUnaryCall;
+  mailUser(
+    request: MailUserRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: MailUserResponse) => void,
+  ): ClientUnaryCall;
+  mailUser(
+    request: MailUserRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: MailUserResponse) => void,
   ): ClientUnaryCall;
   /**
    * Changes role and status, and whether the password must be changed, together. A change of role, a disable and
