@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { escapeHtml } from "#kit/values/escape-html.ts";
-import { type Encoded, encodedText, type WebPages } from "./web-pages.ts";
+import { type Encoded, encodedText } from "../edge/answers/cacheable.ts";
+import type { WebPages } from "./web-pages.ts";
 
 /** What people see of the operator. */
 export interface Brand {
