@@ -135,6 +135,20 @@ describe.skipIf(CHROMIUM === undefined)("pages and their states", () => {
     await closeVisit(visit);
   });
 
+  test("without scripts a page says in both languages that it needs them", async () => {
+    const context = await browser.newContext({
+      javaScriptEnabled: false,
+      viewport: { width: 360, height: 740 },
+    });
+    const page = await context.newPage();
+    for (const path of ["/account/login", "/console"]) {
+      await page.goto(origin + path);
+      await heading(page, "This page needs scripts").waitFor();
+      await page.locator("main p[lang=de]").waitFor();
+    }
+    await context.close();
+  });
+
   test("pages for everybody: as they open, and with every field left empty or wrong", async () => {
     const visit = await openVisit(browser, system, { locale: "de-DE" });
     const { page } = visit;
