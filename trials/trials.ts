@@ -140,6 +140,11 @@ export const TRIALS: Readonly<Record<string, Trial>> = {
   "client-token": bench("CPU of a client's token request", "a minute", "client-token"),
   growth: bench("what calls cost PostgreSQL with many users", "hours", "growth"),
   login: bench("logins a second", "a minute", "login"),
+  pages: bench(
+    "first visits on a slow CPU: bytes, when drawn, when ready, how long blocked, beside npm start",
+    "a minute",
+    "pages",
+  ),
   proxy: bench("CPU of a forwarded call, beside other proxies", "minutes", "proxy"),
   refresh: bench("refreshes a second", "a minute", "refresh"),
   revocation: bench("from a logout to the first 401", "minutes", "revocation"),

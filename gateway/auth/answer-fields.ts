@@ -128,7 +128,8 @@ export const enrolledLoginAnswer = z
   .strictObject(enrolledFields)
   .meta({ id: "EnrolledLogin", description: "A session has begun, with a new second factor." });
 
-const SESSION_COOKIE = "With `Gatehouse-Client: browser` `__Host-gatehouse-refresh`: the refresh token.";
+const SESSION_COOKIE =
+  "With `Gatehouse-Client: browser` `__Host-gatehouse-refresh`: the refresh token, and `__Host-gatehouse-refresh-hint`.";
 
 export const sessionCookieHeader = { "Set-Cookie": SESSION_COOKIE };
 

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { DomainError } from "#kit/values/errors.ts";
 import { success } from "../edge/answers/envelope.ts";
 import { HTTP_CREATED } from "../edge/answers/http-errors.ts";
-import { keptRefreshToken } from "../edge/request/browser-session.ts";
+import { isBrowserSession, keptRefreshToken, keptRefreshTokens } from "../edge/request/browser-session.ts";
 import { clientIp, clientOf, principalOf } from "../edge/request/caller.ts";
 import { deviceTokenOf } from "../edge/request/device-cookie.ts";
 import type { GatewayApp } from "../edge/request/request-state.ts";
@@ -106,6 +106,13 @@ export function registerAuthRoutes(app: GatewayApp, deps: AuthDeps): void {
       sessionCookieHeader,
     ),
     codes: ["refresh_token_invalid", "refresh_token_reused"],
+    options: {
+      // Asked before the intent: without a cookie nothing was tried, and the audit log has no entry.
+      preValidation: async (request) => {
+        if (isBrowserSession(request) && keptRefreshTokens(request).length === 0)
+          throw new DomainError("refresh_token_invalid");
+      },
+    },
     identify: async (request) => {
       const { clientIp: ip, userAgent } = clientOf(request);
       const { body } = request;

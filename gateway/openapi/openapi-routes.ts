@@ -1,13 +1,13 @@
 import type { RouteOptions } from "fastify";
 import { z } from "zod";
-import { type Cacheable, cacheable, sendCacheable } from "../edge/answers/cacheable.ts";
+import { type Encoded, encodedText, sendEncoded } from "../edge/answers/cacheable.ts";
 import type { GatewayApp } from "../edge/request/request-state.ts";
 import { routeIn } from "../edge/request/route.ts";
 import { validateRequest } from "../edge/request/validate.ts";
 import { textLike } from "../routing/fields.ts";
 import { CACHE_HEADERS, HTML_TYPE, JSON_TYPE, type RouteDocs, UNCHANGED } from "../routing/route-docs.ts";
 import type { RoutePolicy } from "../routing/route-policy.ts";
-import { DOCS_CONTENT_SECURITY_POLICY, docsAssets } from "./docs-assets.ts";
+import { type DocsLook, docsPage, docsPolicy } from "./docs-page.ts";
 import { type DocumentedRoute, documentedRoute } from "./documented-route.ts";
 import { createOpenApiDocument } from "./openapi-document.ts";
 
@@ -22,15 +22,15 @@ export function noteRoutes(app: GatewayApp, routes: DocumentedRoute[]): void {
 }
 
 /** Outside of versions. @param routes complete by the first request. */
-export async function registerOpenApiRoutes(app: GatewayApp, routes: DocumentedRoute[]): Promise<void> {
-  const { page, files } = await docsAssets();
-  let document: Cacheable | undefined;
+export async function registerOpenApiRoutes(
+  app: GatewayApp,
+  routes: DocumentedRoute[],
+  look: DocsLook,
+): Promise<void> {
+  let document: Encoded | undefined;
+  let page: Encoded | undefined;
+  const pageHeaders = { "content-security-policy": docsPolicy(look) };
   app.addHook("preValidation", validateRequest);
-  for (const [name, file] of files) {
-    app.get(`/docs/${name}`, { config: policy }, async (request, reply) =>
-      sendCacheable(request, reply, file),
-    );
-  }
   app.register(async (scope: GatewayApp) => {
     noteRoutes(scope, routes);
     const route = routeIn(scope, "This document");
@@ -39,19 +39,21 @@ export async function registerOpenApiRoutes(app: GatewayApp, routes: DocumentedR
       policy,
       answers: kept("This document.", JSON_TYPE, DocumentAnswer),
       handler: async (request, reply) => {
-        document ??= cacheable(
+        document ??= encodedText(
           JSON.stringify(createOpenApiDocument(routes)),
           "application/json; charset=utf-8",
         );
-        return sendCacheable(request, reply, document);
+        return sendEncoded(request, reply, document);
       },
     });
     route("getDocumentationPage", "GET", "/docs", {
       summary: "The API as a page for people",
       policy,
       answers: kept("A page.", HTML_TYPE, textLike("<!doctype html>")),
-      handler: async (request, reply) =>
-        sendCacheable(request, reply.header("content-security-policy", DOCS_CONTENT_SECURITY_POLICY), page),
+      handler: async (request, reply) => {
+        page ??= encodedText(docsPage(createOpenApiDocument(routes), look), "text/html; charset=utf-8");
+        return sendEncoded(request, reply.headers(pageHeaders), page);
+      },
     });
   });
 }

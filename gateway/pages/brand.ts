@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { escapeHtml } from "#kit/values/escape-html.ts";
-import { type Encoded, encodedText, type WebPages } from "./web-pages.ts";
+import { type Encoded, encodedText } from "../edge/answers/cacheable.ts";
+import type { WebPages } from "./web-pages.ts";
 
 /** What people see of the operator. */
 export interface Brand {
@@ -47,9 +48,13 @@ function encodedDocument(html: string, brand: Brand, sheet?: string): Encoded {
   });
   // Behind the sheet of the pages.
   if (sheet !== undefined) links.push(`<link rel="stylesheet" href="${sheet}">`);
+  // Without scripts there is no other way to it.
+  const support =
+    brand.support === undefined ? "" : `<p><a href="${escapeHtml(brand.support)}">Support</a></p>`;
   // As functions: a `$` in what is inserted has no meaning.
   const branded = html
     .replace(/<title>[^<]*<\/title>/, () => `<title>${escapeHtml(brand.name)}</title>`)
-    .replace("</head>", () => `${links.join("")}</head>`);
+    .replace("</head>", () => `${links.join("")}</head>`)
+    .replace("</main>", () => `${support}</main>`);
   return encodedText(branded, HTML);
 }

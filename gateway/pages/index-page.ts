@@ -14,8 +14,12 @@ const OWN_LINKS: Readonly<Record<string, PageLink & { text: string }>> = {
   "/console": { name: "Console", url: "/console", text: "For support, auditors and administrators." },
 };
 
+/** Custom properties of the pages that have no style sheet of their own. */
+export const propertiesOf = ({ style }: Brand): string =>
+  `:root{color-scheme:light dark;--font:system-ui,sans-serif;--mono:ui-monospace,Menlo,Consolas,monospace;--radius:8px;` +
+  `${declarationsOf(COLORS)}}${style === "" ? "" : `:root{${style}}`}`;
+
 const STYLE =
-  `:root{color-scheme:light dark;--font:system-ui,sans-serif;${declarationsOf(COLORS)}}` +
   "body{margin:0 auto;padding:12vh 1.5rem 3rem;max-width:34rem;font:1rem/1.6 var(--font);" +
   "color:var(--ink);background:var(--paper)}" +
   "h1{margin:0 0 .25rem;font-size:1.75rem;line-height:1.2;letter-spacing:-.02em}" +
@@ -26,7 +30,7 @@ const STYLE =
   "footer{display:flex;flex-wrap:wrap;gap:0 1.25rem;margin-top:2rem;font-size:.875rem}" +
   "small{display:block;color:var(--muted);font-size:.875rem;font-weight:400}";
 
-const styleOf = ({ style }: Brand) => (style === "" ? STYLE : `${STYLE}:root{${style}}`);
+const styleOf = (brand: Brand) => propertiesOf(brand) + STYLE;
 
 /** The one style of these pages is known by its hash. */
 export function indexHeaders(brand: Brand) {
@@ -40,7 +44,7 @@ export function indexHeaders(brand: Brand) {
 export function indexPage(paths: readonly string[], links: readonly PageLink[], brand: Brand): string {
   const rows = [
     ...paths.flatMap((path) => OWN_LINKS[path] ?? []),
-    { name: "API", url: "/docs", text: "Every call, to read and to try." },
+    { name: "API", url: "/docs", text: "Every call, with an example." },
     { name: "API document", url: "/openapi.json", text: "The same as OpenAPI 3.1, for programs." },
     ...links.map((link) => ({ ...link, text: link.url })),
   ].map(

@@ -253,6 +253,16 @@ test("the operator's name and addresses are data in the documents and at /, unde
   expect(page.headers[policy]).toBe((await send(gateway(), { url: "/account" })).headers[policy]);
 });
 
+test("what is said without scripts ends with the way to the operator's support", async () => {
+  const pages = { ...account, document: "<head></head><noscript><main><h1>No</h1></main></noscript>" };
+  const bodyOf = async (brand: Brand) =>
+    (await send(testGateway({ webPages: [pages], brand }).app, { url: "/account" })).body;
+  expect(await bodyOf({ ...BRAND, support: "https://shop.example/help?a=1&b=$&" })).toContain(
+    '<h1>No</h1><p><a href="https://shop.example/help?a=1&amp;b=$&amp;">Support</a></p></main>',
+  );
+  expect(await bodyOf({ name: "Shop", style: "" })).toContain("<h1>No</h1></main>");
+});
+
 test("with WEB=off there is no page", async () => {
   const { app } = testGateway();
   const headers = { accept: "text/html" };

@@ -1,13 +1,13 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { DomainError } from "#kit/values/errors.ts";
-import { sendCacheable } from "../edge/answers/cacheable.ts";
+import { encodedText, sendEncoded } from "../edge/answers/cacheable.ts";
 import { HTTP_STATUS } from "../edge/answers/http-errors.ts";
 import { acceptsHtml } from "../edge/request/caller.ts";
 import type { GatewayApp } from "../edge/request/request-state.ts";
 import type { RoutePolicy } from "../routing/route-policy.ts";
 import { type Brand, brandedPages } from "./brand.ts";
 import { indexHeaders, indexPage, missingPage, type PageLink } from "./index-page.ts";
-import { type Encoded, encodedText, type WebPages } from "./web-pages.ts";
+import type { WebPages } from "./web-pages.ts";
 
 const policy: RoutePolicy = { auth: "public", limitClass: "page" };
 
@@ -60,14 +60,14 @@ export function registerPageRoutes(app: GatewayApp, deps: PagesDeps): void {
     reply.header("vary", "Accept");
     if (!acceptsHtml(request)) throw new DomainError("not_found");
     if (isElsewhere(request)) return reply.redirect(`${home}/`);
-    return sendPage(request, reply.headers(headersOfIndex), index, REVALIDATED);
+    return sendEncoded(request, reply.headers(headersOfIndex), index, REVALIDATED);
   });
   for (const pages of webPages) {
     const { path } = pages;
     const { document, files } = brandedPages(pages, brand);
     const page = async (request: FastifyRequest, reply: FastifyReply) => {
       if (isElsewhere(request)) return reply.redirect(`${home}${request.url}`);
-      return sendPage(request, reply.headers(DOCUMENT_HEADERS), document, REVALIDATED);
+      return sendEncoded(request, reply.headers(DOCUMENT_HEADERS), document, REVALIDATED);
     };
     app.get(path, { config: policy }, page);
     app.get(`${path}/*`, { config: policy }, page);
@@ -76,7 +76,12 @@ export function registerPageRoutes(app: GatewayApp, deps: PagesDeps): void {
       const file = files.get(name);
       if (file === undefined || (pagesOrigin !== undefined && isElsewhere(request)))
         throw new DomainError("not_found");
-      return sendPage(request, reply.header("cross-origin-resource-policy", "same-origin"), file, IMMUTABLE);
+      return sendEncoded(
+        request,
+        reply.header("cross-origin-resource-policy", "same-origin"),
+        file,
+        IMMUTABLE,
+      );
     });
   }
 }
@@ -107,27 +112,4 @@ export function answerMissingPage({ webPages, publicOrigin, pagesOrigin, brand }
       .type("text/html; charset=utf-8")
       .send(missingPage(isGerman ? "de" : "en", brand));
   };
-}
-
-function sendPage(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  encoded: Encoded,
-  cacheControl: string,
-): FastifyReply {
-  const coding = codingOf(request.headers["accept-encoding"]);
-  reply.header("vary", [reply.getHeader("vary"), "Accept-Encoding"].filter(Boolean).join(", "));
-  if (coding !== "identity") reply.header("content-encoding", coding);
-  return sendCacheable(request, reply, encoded[coding], cacheControl);
-}
-
-/** Ours in our order: every browser takes brotli. @see RFC 9110 §12.5.3. */
-function codingOf(acceptEncoding: string | string[] | undefined): keyof Encoded {
-  const accepted = String(acceptEncoding ?? "")
-    .split(",")
-    .map((part) => part.trim().toLowerCase())
-    .filter((part) => !/;\s*q=0(?:\.0*)?$/.test(part))
-    .map((part) => part.split(";", 1)[0]);
-  if (accepted.includes("br")) return "br";
-  return accepted.includes("gzip") ? "gzip" : "identity";
 }

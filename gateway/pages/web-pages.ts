@@ -1,12 +1,8 @@
 import { readFileSync, statSync } from "node:fs";
 import { extname, join, resolve } from "node:path";
-import { brotliCompressSync, gzipSync } from "node:zlib";
 import { z } from "zod";
 import { ConfigError } from "#kit/config/config.ts";
-import { type Cacheable, cacheable } from "../edge/answers/cacheable.ts";
-
-/** By content coding; `identity` always. */
-export type Encoded = Readonly<Record<"identity" | "br" | "gzip", Cacheable>>;
+import { cacheable, type Encoded } from "../edge/answers/cacheable.ts";
 
 /** Pages that are one document, whose script chooses by the path. */
 export interface WebPages {
@@ -75,12 +71,4 @@ function loadPages(folder: string, path: string, json: unknown): WebPages {
     return [`${path}/${name}`, encoded];
   });
   return { path, document: manifest.page, files: new Map(files) };
-}
-
-export function encodedText(text: string, mediaType: string): Encoded {
-  return {
-    identity: cacheable(text, mediaType),
-    br: cacheable(brotliCompressSync(text), mediaType),
-    gzip: cacheable(gzipSync(text), mediaType),
-  };
 }

@@ -5,6 +5,5 @@ import { loadTexts } from "./text.ts";
 
 await startPage({
   loadTexts,
-  always: true,
   page: (session) => <RouterProvider router={createConsoleRouter(session)} />,
 });

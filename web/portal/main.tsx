@@ -5,7 +5,5 @@ import { loadTexts } from "./text.ts";
 
 await startPage({
   loadTexts,
-  // An application of another origin has begun the session for which it asks. On most other first visits there is none.
-  always: location.pathname.startsWith("/account/approvals/"),
   page: (session) => <RouterProvider router={createPortalRouter(session)} />,
 });

@@ -31,8 +31,12 @@ const ENDINGS: Readonly<Record<EndReason, Ending | undefined>> = {
 };
 type OnStepUp = (request: StepUpRequest) => Promise<Proof>;
 
-/** In storage, without any secret: whether it is worth asking for a session. */
-const HINT = "gatehouse.session";
+/** The gateway sets and ends it with the refresh token, which no script sees. */
+const HINT = /(?:^|; )__Host-gatehouse-refresh-hint=1(?:;|$)/;
+/** Whether it is worth asking for a session. */
+const isExpected = () => HINT.test(document.cookie);
+/** In storage, whose changes other tabs hear of: when somebody was let in. */
+const ENTERED = "gatehouse.session";
 /** In the storage of the tab: an `Ending`, for the login page, which the console reaches by another document. */
 const ENDING = "gatehouse.ending";
 /** For which what was typed waits for the person whose session has ended. */
@@ -76,9 +80,7 @@ export class Session {
     this.#client.onSessionEnd((reason) => {
       if (reason === "expired" && this.#account !== undefined && this.hasTyped()) return this.#hold();
       this.#end(ENDINGS[reason]);
-      if (reason !== "replaced") return;
-      localStorage.setItem(HINT, "1");
-      if (!this.#isEntering) reload();
+      if (reason === "replaced" && !this.#isEntering) reload();
     });
     ({ fetch: this.fetch, call: this.call, quietCall: this.quietCall } = this.#callsOfNow());
   }
@@ -127,7 +129,7 @@ export class Session {
   readonly load = async (): Promise<void> => {
     const { call } = this;
     const account = await call("GET /auth/me");
-    localStorage.setItem(HINT, "1");
+    localStorage.setItem(ENTERED, String(Date.now()));
     if (this.call === call) this.#set(account);
   };
 
@@ -149,7 +151,7 @@ export class Session {
    * @returns whether they go on. @throws {GatehouseError}
    */
   readonly goOn = async (): Promise<boolean> => {
-    if (!this.isHeld || localStorage.getItem(HINT) === null) return false;
+    if (!this.isHeld || !isExpected()) return false;
     if (!(await this.#client.join().catch(offline))) return false;
     const account = await callApi((path, init) => this.#client.fetch(path, init), "GET /auth/me");
     if (!this.isHeld) return false;
@@ -159,17 +161,14 @@ export class Session {
       this.#set(account);
     } else {
       this.#end(undefined);
-      localStorage.setItem(HINT, "1");
       this.#reload();
     }
     return isSame;
   };
 
-  /** Goes on with the session of the browser. @param always also if none is expected. @throws {GatehouseError} */
-  async resume({ always }: { always: boolean }): Promise<void> {
-    if (!always && localStorage.getItem(HINT) === null) return;
-    if (await this.#client.join().catch(offline)) await this.load();
-    else localStorage.removeItem(HINT);
+  /** Goes on with the session of the browser, if there may be one. @throws {GatehouseError} */
+  async resume(): Promise<void> {
+    if (isExpected() && (await this.#client.join().catch(offline))) await this.load();
   }
 
   #callsOfNow(): { fetch: Send; call: Call; quietCall: Call } {
@@ -215,7 +214,6 @@ export class Session {
 
   #hold(): void {
     this.#held ??= setTimeout(() => this.#end("expired"), HELD_MS);
-    localStorage.removeItem(HINT);
     this.#stepUp?.cancel();
     this.#changed();
   }
@@ -230,7 +228,6 @@ export class Session {
     this.#ending = ending;
     if (ending !== undefined) sessionStorage.setItem(ENDING, ending);
     ({ fetch: this.fetch, call: this.call, quietCall: this.quietCall } = this.#callsOfNow());
-    localStorage.removeItem(HINT);
     this.#stepUp?.cancel();
     this.#set(undefined);
   }

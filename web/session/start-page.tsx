@@ -8,16 +8,14 @@ import { Session, SessionContext } from "./session.ts";
 
 interface Start {
   loadTexts: LoadTexts;
-  /** Asks for a session although none is expected. */
-  always: boolean;
   page: (session: Session) => ReactNode;
 }
 
 /** What every page does first. Without a session, the page leads to the login, whose form says what is wrong. */
-export async function startPage({ loadTexts, always, page }: Start): Promise<void> {
+export async function startPage({ loadTexts, page }: Start): Promise<void> {
   applyTheme();
   const session = new Session();
-  await Promise.all([startTexts(loadTexts), session.resume({ always }).catch(() => undefined)]);
+  await Promise.all([startTexts(loadTexts), session.resume().catch(() => undefined)]);
   const root = document.getElementById("app");
   if (root === null) throw new Error("index.html has no #app");
   createRoot(root).render(

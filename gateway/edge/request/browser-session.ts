@@ -9,6 +9,8 @@ import { cookiesOf } from "./cookies.ts";
 const HEADER = "gatehouse-client";
 /** Browsers accept this prefix only from this very origin, with `Secure` and for every path (RFC 6265bis §4.1.3.2). */
 const NAME = "__Host-gatehouse-refresh";
+/** Says scripts of this host that there is a refresh token to ask with, and nothing else: a first visit makes no call in vain. */
+const HINT = `${NAME}-hint`;
 const TOKEN = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 const ATTRIBUTES = { path: "/", httpOnly: true, secure: true, sameSite: "strict" } as const;
 
@@ -53,7 +55,7 @@ export function deliverTokens(request: FastifyRequest, reply: FastifyReply, toke
   const access = { accessToken, tokenType: tokenTypeOf(tokens.confirmation), expiresIn };
   if (!isBrowserSession(request)) return { ...access, refreshToken };
   if (!TOKEN.test(refreshToken)) throw new Error("token-service sent an invalid refresh token");
-  setCookie(reply, refreshToken, maxAge);
+  setCookies(reply, refreshToken, "1", maxAge);
   return access;
 }
 
@@ -68,9 +70,11 @@ export function keptRefreshToken(request: FastifyRequest): string {
 }
 
 export function dropRefreshToken(reply: FastifyReply): void {
-  setCookie(reply, "", 0);
+  setCookies(reply, "", "", 0);
 }
 
-function setCookie(reply: FastifyReply, value: string, maxAge: number): void {
-  reply.header("set-cookie", fastifyCookie.serialize(NAME, value, { ...ATTRIBUTES, maxAge }));
+function setCookies(reply: FastifyReply, token: string, hint: string, maxAge: number): void {
+  const attributes = { ...ATTRIBUTES, maxAge };
+  reply.header("set-cookie", fastifyCookie.serialize(NAME, token, attributes));
+  reply.header("set-cookie", fastifyCookie.serialize(HINT, hint, { ...attributes, httpOnly: false }));
 }

@@ -8,6 +8,9 @@ import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
 import { freePort } from "../../support/system/free-port.ts";
 import { oneSystem } from "../../support/system/one-system.ts";
 
+/** All that scripts may read. */
+const HINT = "__Host-gatehouse-refresh-hint=1";
+
 let api: ApiClient;
 let port: number;
 let app: Server;
@@ -74,7 +77,7 @@ test.skipIf(CHROMIUM === undefined).each(["localhost", "127.0.0.1"])(
     const { email, password } = await api.newUser();
     const page = await pageOf(origin);
     const entered = await call(page, `${origin}/auth/login`, { email, password });
-    expect(entered).toMatchObject({ status: 200, body: { data: { user: { email } } }, readable: "" });
+    expect(entered).toMatchObject({ status: 200, body: { data: { user: { email } } }, readable: HINT });
     expect(JSON.stringify(entered.body)).not.toContain("refreshToken");
     const cookies = await context.cookies();
     expect(cookies.find(({ name }) => name === "__Host-gatehouse-refresh")).toMatchObject({
@@ -88,7 +91,7 @@ test.skipIf(CHROMIUM === undefined).each(["localhost", "127.0.0.1"])(
     expect(await call(await pageOf(origin), `${origin}/auth/refresh`)).toMatchObject({ status: 200 });
     expect(await call(page, `${origin}/auth/logout`)).toMatchObject({ status: 200 });
     const names = (await context.cookies()).map(({ name }) => name);
-    expect(names).not.toContain("__Host-gatehouse-refresh");
+    expect(names.filter((name) => name.startsWith("__Host-gatehouse-refresh"))).toEqual([]);
     expect(await call(page, `${origin}/auth/refresh`)).toMatchObject({ status: 401 });
   },
 );
@@ -139,7 +142,7 @@ test.skipIf(CHROMIUM === undefined)(
     const { email, password } = await api.newUser();
     expect(await call(page, `${origin}/auth/login`, { email, password })).toMatchObject({
       status: 200,
-      readable: "",
+      readable: HINT,
     });
     expect(await call(page, `${origin}/auth/refresh`)).toMatchObject({ status: 200 });
   },

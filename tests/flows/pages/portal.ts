@@ -8,6 +8,7 @@ import {
   logInToPortal,
   openVisit,
   portalOrigin,
+  seriousProblems,
   shownAtTop,
 } from "../../support/browser/portal.ts";
 import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
@@ -19,6 +20,7 @@ import type { System } from "../../support/system/system.ts";
 /** Answers without it are not the gateway's. */
 const MARK = { "gatehouse-answer": "gateway" };
 const MAX_FIRST_PAGE_BYTES = 118_300;
+const MAX_DOCS_BYTES = 60_000;
 const UNREACHABLE = "The server cannot be reached. Check your connection and try again.";
 /** A list of the account: its page, what it asks for, and what it says when there is nothing. */
 const LISTS = [
@@ -63,6 +65,88 @@ describe.skipIf(CHROMIUM === undefined)("pages and their states", () => {
     // The page itself, and calls of the API.
     expect(bytes).toBeLessThan(10_000);
     await closeVisit(visit);
+  });
+
+  test("a first visit asks for no session; a reload and another tab keep one; after a logout nothing is asked again", async () => {
+    const visit = await openVisit(browser, system);
+    const { page, context } = visit;
+    const calls: string[] = [];
+    context.on("response", (answer) => {
+      const { pathname } = new URL(answer.url());
+      if (answer.status() >= 400 || pathname === "/auth/refresh")
+        calls.push(`${answer.status()} ${pathname}`);
+    });
+    const firstVisits = async () => {
+      for (const path of [
+        "/account",
+        "/console",
+        "/account/approvals/0199a000-0000-7000-8000-000000000001",
+      ]) {
+        await page.goto(origin + path, { waitUntil: "networkidle" });
+        await page.locator("input[type=password]").waitFor();
+      }
+      expect(calls.splice(0)).toEqual([]);
+    };
+    await firstVisits();
+    const person = await api.newUser();
+    await page.goto(`${origin}/account`);
+    await fillLogin(page, person);
+    await heading(page, "Your account").waitFor();
+    await page.reload();
+    await heading(page, "Your account").waitFor();
+    const tab = await context.newPage();
+    await tab.goto(`${origin}/account/sessions`);
+    await tab.getByText("this one").waitFor();
+    // The other tab may have got the token of this one.
+    expect(new Set(calls.splice(0))).toEqual(new Set(["200 /auth/refresh"]));
+    await page.getByRole("button", { name: "Log out" }).click();
+    for (const one of [page, tab]) await heading(one, "Log in").waitFor();
+    await tab.close();
+    await firstVisits();
+    await closeVisit(visit);
+  });
+
+  test("/docs is small, loads nothing, opens the call that its address names, and can be read folded and unfolded in both schemes", async () => {
+    const visit = await openVisit(browser, system);
+    const { page } = visit;
+    const devtools = await debuggerOf(page);
+    await devtools.send("Network.enable");
+    const loaded: number[] = [];
+    devtools.on("Network.loadingFinished", ({ encodedDataLength }) => loaded.push(encodedDataLength));
+    await page.goto(`${origin}/docs`, { waitUntil: "networkidle" });
+    expect(loaded.filter((bytes) => bytes > 0)).toHaveLength(1);
+    expect(loaded[0]).toBeLessThan(MAX_DOCS_BYTES);
+    expect(await page.locator("details[open]").count()).toBe(0);
+    await expectSound(page, "folded");
+    const call = page.locator("#logIn");
+    await page.goto(`${origin}/docs#logIn`);
+    await call.getByText("curl -X POST").waitFor();
+    await call.getByRole("link", { name: "invalid_credentials" }).click();
+    expect(await page.locator("#error-invalid_credentials").boundingBox()).toMatchObject({ x: 16 });
+    await page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true");
+    expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(360);
+    // One of each chapter.
+    const others = "details:not(h2 + p + details)";
+    await page.evaluate(`for (const each of document.querySelectorAll('${others}')) each.remove()`);
+    for (const colorScheme of ["light", "dark"] as const) {
+      await page.emulateMedia({ colorScheme });
+      expect(await seriousProblems(page), colorScheme).toEqual([]);
+    }
+    await closeVisit(visit);
+  });
+
+  test("without scripts a page says in both languages that it needs them", async () => {
+    const context = await browser.newContext({
+      javaScriptEnabled: false,
+      viewport: { width: 360, height: 740 },
+    });
+    const page = await context.newPage();
+    for (const path of ["/account/login", "/console"]) {
+      await page.goto(origin + path);
+      await heading(page, "This page needs scripts").waitFor();
+      await page.locator("main p[lang=de]").waitFor();
+    }
+    await context.close();
   });
 
   test("pages for everybody: as they open, and with every field left empty or wrong", async () => {
