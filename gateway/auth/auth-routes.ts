@@ -2,7 +2,7 @@ import { z } from "zod";
 import { DomainError } from "#kit/values/errors.ts";
 import { success } from "../edge/answers/envelope.ts";
 import { HTTP_CREATED } from "../edge/answers/http-errors.ts";
-import { keptRefreshToken } from "../edge/request/browser-session.ts";
+import { deviceCookieOf, keptRefreshToken } from "../edge/request/browser-session.ts";
 import { clientIp, clientOf, principalOf } from "../edge/request/caller.ts";
 import { deviceTokenOf } from "../edge/request/device-cookie.ts";
 import type { GatewayApp } from "../edge/request/request-state.ts";
@@ -105,7 +105,7 @@ export function registerAuthRoutes(app: GatewayApp, deps: AuthDeps): void {
       z.strictObject(tokenFields).meta({ id: "Tokens" }),
       sessionCookieHeader,
     ),
-    codes: ["refresh_token_invalid", "refresh_token_reused"],
+    codes: ["refresh_token_invalid", "refresh_token_reused", "device_proof_missing"],
     identify: async (request) => {
       const { clientIp: ip, userAgent } = clientOf(request);
       const { body } = request;
@@ -113,7 +113,7 @@ export function registerAuthRoutes(app: GatewayApp, deps: AuthDeps): void {
       const refreshToken = "refreshToken" in body ? body.refreshToken : keptRefreshToken(request);
       if (refreshToken === "") throw new DomainError("refresh_token_invalid");
       const { tokens } = await sessions.refreshSession(
-        { refreshToken, ip, userAgent, confirmation: call.proven },
+        { refreshToken, ip, userAgent, confirmation: call.proven, deviceCookie: deviceCookieOf(request) },
         call,
       );
       if (tokens === undefined) throw new Error("token-service sent a refresh without tokens");

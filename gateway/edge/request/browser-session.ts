@@ -4,12 +4,18 @@ import type { Confirmation } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { tokenTypeOf } from "#token-client/bearer-token.ts";
 import { normalOrigin } from "../proofs/authority.ts";
-import { cookiesOf } from "./cookies.ts";
+import { cookieOf, cookiesOf } from "./cookies.ts";
 
 const HEADER = "gatehouse-client";
 /** Browsers accept this prefix only from this very origin, with `Secure` and for every path (RFC 6265bis §4.1.3.2). */
 const NAME = "__Host-gatehouse-refresh";
+/** Short-lived, and set only by a proof of the device's key. */
+const DEVICE_NAME = "__Host-gatehouse-bound";
+const DEVICE_COOKIE = /^\d+\.[\w-]+$/;
 const TOKEN = /^[\w-]+\.[\w-]+\.[\w-]+$/;
+/** What browsers with Device Bound Session Credentials call; absent where the operator has not turned them on. */
+export const DEVICE_SESSION_PATH = "/auth/device-session";
+const CHALLENGE = /^[\w.-]+$/;
 const ATTRIBUTES = { path: "/", httpOnly: true, secure: true, sameSite: "strict" } as const;
 
 /** Of a session, never logged. */
@@ -20,6 +26,8 @@ export interface IssuedTokens {
   refreshExpiresInS: number;
   /** What they are bound to. */
   confirmation?: Confirmation | undefined;
+  /** Of a new session. */
+  deviceChallenge?: string | undefined;
 }
 
 /** Whether the refresh token of the call is in a cookie. */
@@ -53,8 +61,17 @@ export function deliverTokens(request: FastifyRequest, reply: FastifyReply, toke
   const access = { accessToken, tokenType: tokenTypeOf(tokens.confirmation), expiresIn };
   if (!isBrowserSession(request)) return { ...access, refreshToken };
   if (!TOKEN.test(refreshToken)) throw new Error("token-service sent an invalid refresh token");
-  setCookie(reply, refreshToken, maxAge);
+  setCookie(reply, NAME, refreshToken, maxAge);
+  offerBinding(reply, tokens);
   return access;
+}
+
+/** A browser that knows the header makes a key, and calls the path by itself. */
+function offerBinding(reply: FastifyReply, { deviceChallenge = "" }: IssuedTokens): void {
+  if (!CHALLENGE.test(deviceChallenge)) return;
+  if (!reply.server.hasRoute({ method: "POST", url: DEVICE_SESSION_PATH })) return;
+  const offer = `(ES256);path="${DEVICE_SESSION_PATH}";challenge="${deviceChallenge}"`;
+  reply.header("secure-session-registration", offer);
 }
 
 /** More than one if another site may have planted one. */
@@ -68,9 +85,23 @@ export function keptRefreshToken(request: FastifyRequest): string {
 }
 
 export function dropRefreshToken(reply: FastifyReply): void {
-  setCookie(reply, "", 0);
+  setCookie(reply, NAME, "", 0);
 }
 
-function setCookie(reply: FastifyReply, value: string, maxAge: number): void {
-  reply.header("set-cookie", fastifyCookie.serialize(NAME, value, { ...ATTRIBUTES, maxAge }));
+/** Empty if absent. */
+export const deviceCookieOf = (request: FastifyRequest): string => cookieOf(request, DEVICE_NAME);
+
+/** @returns the cookie as the browser is to look for it. */
+export function keepDeviceCookie(reply: FastifyReply, value: string, maxAge: number) {
+  if (!DEVICE_COOKIE.test(value)) throw new Error("token-service sent an invalid cookie");
+  setCookie(reply, DEVICE_NAME, value, maxAge);
+  return {
+    type: "cookie",
+    name: DEVICE_NAME,
+    attributes: "Path=/; Secure; HttpOnly; SameSite=Strict",
+  } as const;
+}
+
+function setCookie(reply: FastifyReply, name: string, value: string, maxAge: number): void {
+  reply.header("set-cookie", fastifyCookie.serialize(name, value, { ...ATTRIBUTES, maxAge }));
 }
