@@ -15,6 +15,7 @@ import { registerUserAdminRoutes } from "./admin/user-admin-routes.ts";
 import { registerAccountRoutes } from "./auth/account-routes.ts";
 import { registerApprovalRoutes } from "./auth/approval-routes.ts";
 import { registerAuthRoutes } from "./auth/auth-routes.ts";
+import { registerDeviceSessionRoutes } from "./auth/device-session-routes.ts";
 import { registerIdentityLinkRoutes } from "./auth/identity-link-routes.ts";
 import { registerLinkRoutes } from "./auth/link-routes.ts";
 import { registerMfaRoutes } from "./auth/mfa-routes.ts";
@@ -68,6 +69,7 @@ export interface GatewayDeps
   recorder: AuditRecorder;
   jwks: Pick<JwksCache, "get">;
   bindsToCertificates: boolean;
+  deviceBoundSessions: boolean;
   /** @throws {DomainError} `service_unavailable` before token-service was reached once. */
   tokenIssuer: () => string;
   verifier: TokenVerifier;
@@ -195,6 +197,7 @@ function registerOwnRoutes(
   const adminDeps = { ...deps, adminPolicy: createAdminPolicy(deps.adminAssurance) };
   registerAuthRoutes(app, deps);
   registerSessionRoutes(app, deps);
+  if (deps.deviceBoundSessions) registerDeviceSessionRoutes(app, deps);
   registerMfaRoutes(app, deps);
   registerPasskeyRoutes(app, deps);
   registerApprovalRoutes(app, deps);

@@ -195,6 +195,8 @@ export const configSchema = z
     TRUSTED_PROXIES: networkListSchema.default(() => new BlockList()),
     /** Of clients, to the certificate in `Client-Cert`. */
     CERTIFICATE_BOUND_TOKENS: booleanSchema.default(false),
+    /** Binds browser sessions to a key of the device, where the browser can. */
+    DEVICE_BOUND_SESSIONS: booleanSchema.default(false),
     CALL_BUDGET_MS: integerSchema(500, 10_000).default(CALL_BUDGET_MS),
     /** Further ones are closed at once. */
     MAX_CONNECTIONS: integerSchema(1, 100_000).default(10_000),

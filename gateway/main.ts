@@ -129,6 +129,7 @@ const app = buildApp({
   dpopProofs: new DpopProofs(() => Date.now()),
   usedProofs: new UsedProofs({ redis, nowMs: now, wallMs: () => Date.now() }),
   bindsToCertificates: config.CERTIFICATE_BOUND_TOKENS,
+  deviceBoundSessions: config.DEVICE_BOUND_SESSIONS,
   tokenDelivery: config.OAUTH_TOKEN_DELIVERY,
   jwks,
   tokenIssuer: () => verifier.issuer(),

@@ -12,6 +12,7 @@ test("who may call what: sessions", () => {
     raiseSession: ["identity-service"],
     refreshSession: ["gateway"],
     proveRefreshToken: ["gateway"],
+    proveDevice: ["gateway"],
     revokeSession: ["gateway", "identity-service", "operator"],
     revokeUserSessions: ["gateway", "identity-service"],
     revokeAllSessions: ["operator"],

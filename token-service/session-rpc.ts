@@ -12,6 +12,7 @@ import type { EventCause } from "./events/security-event-store.ts";
 import { provenField } from "./rows/confirmation.ts";
 import { listLiveSessions, type SessionRow } from "./rows/session-store.ts";
 import { type IssueSessionDeps, issueSession } from "./sessions/issue-session.ts";
+import { proveDevice } from "./sessions/prove-device.ts";
 import { proveRefreshToken } from "./sessions/prove-refresh-token.ts";
 import { type RaiseSessionDeps, raiseSession } from "./sessions/raise-session.ts";
 import { type RefreshSessionDeps, refreshSession } from "./sessions/refresh-session.ts";
@@ -36,6 +37,7 @@ export const sessionCallers: Callers<SessionServiceServer> = {
   raiseSession: ["identity-service"],
   refreshSession: ["gateway"],
   proveRefreshToken: ["gateway"],
+  proveDevice: ["gateway"],
   revokeSession: managers,
   // Operators use identity-service, which records it.
   revokeUserSessions: ["gateway", "identity-service"],
@@ -141,7 +143,8 @@ export function createSessionRpc(
     },
     async refreshSession(request, context) {
       const { requestId } = context;
-      const client = { ...originOf(request), ...decode(provenKeys, request) };
+      const { deviceCookie } = request;
+      const client = { ...originOf(request), ...decode(provenKeys, request), deviceCookie };
       const origin = { ...client, requestId, traceId: traceIdOf(context) };
       return { tokens: await refreshSession(deps, request.refreshToken, origin) };
     },
@@ -151,6 +154,12 @@ export function createSessionRpc(
     },
     proveRefreshToken: async (request) =>
       proveRefreshToken(deps, request.refreshToken, decode(provenKeys, request).proven),
+    proveDevice: async (request, context) =>
+      proveDevice(deps, request, {
+        ...originOf(request),
+        requestId: context.requestId,
+        traceId: traceIdOf(context),
+      }),
     async revokeSession(request, context) {
       const checked = decode(z.object({ sessionId: uuid, userId: uuid, reason }), request);
       // Other callers record their own requests. Of a replaced session, that is another user's.

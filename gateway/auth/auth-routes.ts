@@ -2,7 +2,12 @@ import { z } from "zod";
 import { DomainError } from "#kit/values/errors.ts";
 import { success } from "../edge/answers/envelope.ts";
 import { HTTP_CREATED } from "../edge/answers/http-errors.ts";
-import { isBrowserSession, keptRefreshToken, keptRefreshTokens } from "../edge/request/browser-session.ts";
+import {
+  deviceCookieOf,
+  isBrowserSession,
+  keptRefreshToken,
+  keptRefreshTokens,
+} from "../edge/request/browser-session.ts";
 import { clientIp, clientOf, principalOf } from "../edge/request/caller.ts";
 import { deviceTokenOf } from "../edge/request/device-cookie.ts";
 import type { GatewayApp } from "../edge/request/request-state.ts";
@@ -105,7 +110,7 @@ export function registerAuthRoutes(app: GatewayApp, deps: AuthDeps): void {
       z.strictObject(tokenFields).meta({ id: "Tokens" }),
       sessionCookieHeader,
     ),
-    codes: ["refresh_token_invalid", "refresh_token_reused"],
+    codes: ["refresh_token_invalid", "refresh_token_reused", "device_proof_missing"],
     options: {
       // Asked before the intent: without a cookie nothing was tried, and the audit log has no entry.
       preValidation: async (request) => {
@@ -120,7 +125,7 @@ export function registerAuthRoutes(app: GatewayApp, deps: AuthDeps): void {
       const refreshToken = "refreshToken" in body ? body.refreshToken : keptRefreshToken(request);
       if (refreshToken === "") throw new DomainError("refresh_token_invalid");
       const { tokens } = await sessions.refreshSession(
-        { refreshToken, ip, userAgent, confirmation: call.proven },
+        { refreshToken, ip, userAgent, confirmation: call.proven, deviceCookie: deviceCookieOf(request) },
         call,
       );
       if (tokens === undefined) throw new Error("token-service sent a refresh without tokens");

@@ -308,8 +308,8 @@ afterAll(async () => {
   await gateway.app.close();
 });
 
-test("no route is spared its entries but a reading that has its own, and what pages ask as they open: a challenge, whether a link is good", () => {
-  const names = ["/admin/user-search", "/auth/links", "/auth/passkeys/login/options"];
+test("no route is spared its entries but what has its own, and what pages ask as they open: a challenge, whether a link is good", () => {
+  const names = ["/admin/user-search", "/auth/device-session", "/auth/links", "/auth/passkeys/login/options"];
   expect(notAudited.sort()).toEqual(names.flatMap((name) => [`POST ${name}`, `POST /v1${name}`]).sort());
 });
 

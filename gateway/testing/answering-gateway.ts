@@ -316,6 +316,7 @@ function tokenAnswers(give: Give) {
       revokeClientTokens: give({ sequence: 1 }),
       refreshSession: give({ tokens }),
       proveRefreshToken: give({ userId: tokens.userId, sessionId: tokens.sessionId }),
+      proveDevice: give({ sessionId: tokens.sessionId, cookie: "1.mac", expiresInS: 120, challenge: "" }),
       revokeSession: give({ sequence: 1 }),
       listSessions: give({
         sessions: [

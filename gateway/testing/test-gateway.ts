@@ -173,6 +173,7 @@ export function testGateway({
     auditQuery: serviceOf(auditQuery),
     tokenDelivery: "fragment",
     bindsToCertificates: false,
+    deviceBoundSessions: true,
     tokenIssuer: () => "https://gateway.test",
     isKeyBanned: () => false,
     maxUpstreamTokens: 1_000,

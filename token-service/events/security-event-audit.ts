@@ -1,5 +1,6 @@
 import type { AuditAction } from "#audit-client/stream/audit-actions.ts";
 import { type AuditEvent, personActor } from "#audit-client/stream/audit-entry.ts";
+import type { ErrorCode } from "#kit/values/errors.ts";
 import type { SecurityEvent, SecurityEventType } from "./security-event-store.ts";
 
 const ACTION: Record<SecurityEventType, AuditAction> = {
@@ -8,6 +9,13 @@ const ACTION: Record<SecurityEventType, AuditAction> = {
   signing_key_revoked: "key.revoked",
   session_revoked: "session.revoked",
   all_sessions_revoked: "session.all_revoked",
+  device_bound: "session.device_bound",
+  device_refused: "session.device_refused",
+};
+
+const FAILURES: Partial<Record<SecurityEventType, ErrorCode>> = {
+  refresh_reuse: "refresh_token_reused",
+  device_refused: "refresh_token_invalid",
 };
 
 export function toAuditEvent(event: SecurityEvent): AuditEvent {
@@ -25,6 +33,7 @@ export function toAuditEvent(event: SecurityEvent): AuditEvent {
     traceId,
     occurredAt,
   } = event;
+  const errorCode = FAILURES[type];
   return {
     kind: "event",
     id,
@@ -41,8 +50,6 @@ export function toAuditEvent(event: SecurityEvent): AuditEvent {
     }),
     requestId,
     traceId,
-    ...(type === "refresh_reuse"
-      ? { outcome: "failure", errorCode: "refresh_token_reused" }
-      : { outcome: "success" }),
+    ...(errorCode === undefined ? { outcome: "success" } : { outcome: "failure", errorCode }),
   };
 }

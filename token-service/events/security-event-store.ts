@@ -7,7 +7,9 @@ export type SecurityEventType =
   | "signing_key_rotated"
   | "signing_key_revoked"
   | "session_revoked"
-  | "all_sessions_revoked";
+  | "all_sessions_revoked"
+  | "device_bound"
+  | "device_refused";
 
 export interface SecurityEvent {
   /** UUIDv7. */

@@ -14,6 +14,8 @@ create table sessions (
   last_signed_at timestamptz not null, -- any token of the session, by the database's clock: a repeated refresh signs too, and moves nothing else
   jkt            text,                 -- the key (DPoP) or the certificate that its tokens are bound to; null: bearer tokens
   x5t_s256       text,
+  device_key     jsonb,                -- public, of the browser's device (DBSC); null: not bound to one
+  device_proofs  integer     not null default 0 check ((device_proofs > 0) = (device_key is not null)), -- each challenge names its number
   created_at     timestamptz not null,
   last_used_at   timestamptz not null,
   idle_s         integer     check (idle_s > 0), -- how long it may rest between refreshes; null: as the service is set
@@ -76,7 +78,8 @@ create unique index signing_keys_one_next on signing_keys (state) where state = 
 create table security_events (
   id              uuid        primary key,
   type            text        not null check (type in
-    ('refresh_reuse', 'signing_key_rotated', 'signing_key_revoked', 'session_revoked', 'all_sessions_revoked')),
+    ('refresh_reuse', 'signing_key_rotated', 'signing_key_revoked', 'session_revoked', 'all_sessions_revoked',
+     'device_bound', 'device_refused')),
   user_id         uuid,
   session_id      uuid,
   key_id          text,

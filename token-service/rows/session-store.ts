@@ -1,3 +1,4 @@
+import type { JWK } from "jose";
 import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
 import type { AssuranceLevel } from "#token-client/assurance.ts";
 import type { Binding } from "./confirmation.ts";
@@ -24,6 +25,10 @@ export interface SessionRow extends Binding {
   revokedAt: Date | null;
   ip: string;
   userAgent: string;
+  /** Of the browser's device. Null: the session is not bound to one. */
+  deviceKey: JWK | null;
+  /** So far. The next challenge has this number. */
+  deviceProofs: number;
 }
 
 function columns(sql: Sql | TransactionSql) {
@@ -31,7 +36,7 @@ function columns(sql: Sql | TransactionSql) {
     id, user_id as "userId", role, amr, auth_time as "authTime", acr, token_secret as "tokenSecret", generation,
     rotated_at as "rotatedAt", leaf_seen as "leafSeen", created_at as "createdAt", last_used_at as "lastUsedAt",
     idle_s as "idleS", idle_end as "idleEnd", absolute_end as "absoluteEnd", revoked_at as "revokedAt", ip, user_agent as "userAgent",
-    jkt, x5t_s256 as "x5tS256"
+    jkt, x5t_s256 as "x5tS256", device_key as "deviceKey", device_proofs as "deviceProofs"
   `;
 }
 
@@ -113,6 +118,19 @@ export async function advanceLiveGeneration(
     returning ${columns(sql)}
   `;
   return row;
+}
+
+/** Counts a proof. @param key binds the session, which must not be bound yet. @returns whether it is the first of its number. */
+export async function countDeviceProof(
+  sql: Sql | TransactionSql,
+  { id, deviceProofs }: Pick<SessionRow, "id" | "deviceProofs">,
+  key: JWK,
+): Promise<boolean> {
+  const { count } = await sql`
+    update sessions set device_key = ${sql.json(key as never)}, device_proofs = device_proofs + 1
+    where id = ${id} and device_proofs = ${deviceProofs} and revoked_at is null
+  `;
+  return count === 1;
 }
 
 /** The caller holds the row lock. */

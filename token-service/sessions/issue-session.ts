@@ -14,6 +14,7 @@ import {
   markSessionsRevoked,
   type SessionRow,
 } from "../rows/session-store.ts";
+import { deviceChallenge } from "../tokens/device-proof.ts";
 import { assertNotAhead } from "../tokens/proven-now.ts";
 import { assertMaySign, type SignPairDeps, signPair, type TokenPair } from "../tokens/sign-pair.ts";
 
@@ -59,7 +60,8 @@ export async function issueSession(deps: IssueSessionDeps, request: NewSession):
   };
   const ended = await withTurn(session.userId, () => transaction(deps.sql, begin));
   if (ended > 0) deps.revocations.announce();
-  return signPair(deps, session, now);
+  const pair = signPair(deps, session, now);
+  return pair.confirmation ? pair : { ...pair, deviceChallenge: deviceChallenge(session, now) };
 }
 
 function newSession(
@@ -81,6 +83,8 @@ function newSession(
     leafSeen: false,
     createdAt: now,
     lastUsedAt: now,
+    deviceKey: null,
+    deviceProofs: 0,
     idleS: idleS === undefined ? null : idleTtlS,
     idleEnd: after(Math.min(idleTtlS, absoluteTtlS)),
     absoluteEnd: after(absoluteTtlS),

@@ -22,6 +22,7 @@ import {
   readSession,
   type SessionRow,
 } from "../rows/session-store.ts";
+import { isDeviceCookie } from "../tokens/device-proof.ts";
 import { isAuthenticatedBy, MAC_ALGORITHM } from "../tokens/jws-signature.ts";
 import { checkRefreshClaims, isTokenId, type RefreshClaims } from "../tokens/refresh-token.ts";
 import {
@@ -39,6 +40,8 @@ export interface RefreshOrigin {
   traceId: string;
   /** Keys that the client has proven with the call. */
   proven?: Confirmation | undefined;
+  /** Empty or absent without a proof of the browser's device. */
+  deviceCookie?: string | undefined;
 }
 
 /** Shared: the answer to another call with the same token, which is counted by what came of it. */
@@ -61,11 +64,15 @@ type Outcome =
   | { kind: "reused" }
   /** Without the key that the session is bound to. */
   | { kind: "unproven" }
+  /** Without a recent proof of the device that the session is bound to. */
+  | { kind: "no_device" }
   | { kind: "invalid" };
+
+type Refusal = "invalid" | "unproven" | "no_device";
 
 /**
  * RFC 9700 §4.14.2. Who stole the refresh token of a bound session, and not its key, can neither use it nor end the
- * session with it. @throws {DomainError} `refresh_token_invalid`, `refresh_token_reused`.
+ * session with it. @throws {DomainError} `refresh_token_invalid`, `refresh_token_reused`, `device_proof_missing`.
  */
 export async function refreshSession(
   deps: RefreshSessionDeps,
@@ -81,6 +88,7 @@ export async function refreshSession(
     deps.logger.warn({ session: logName(claims?.sid ?? "") }, "refresh without the session's key");
   if (outcome.kind === "invalid" || outcome.kind === "unproven")
     throw new DomainError("refresh_token_invalid");
+  if (outcome.kind === "no_device") throw new DomainError("device_proof_missing");
   if (outcome.kind === "reused") {
     if (!isShared) {
       deps.revocations.announce();
@@ -110,7 +118,7 @@ async function rotateInTurn(
     return { session: await readSession(deps.sql, sid), now };
   });
   if (session === undefined) return refused("invalid");
-  const refusal = refusalOf(session, claims, origin.proven, now);
+  const refusal = refusalOf(session, claims, origin, now);
   if (refusal !== undefined) return refused(refusal);
   let isShared = true;
   const outcome = await deps.refreshTurns.share(sid, presented, async () => {
@@ -121,7 +129,7 @@ async function rotateInTurn(
   return { outcome, isShared };
 }
 
-function refused(kind: "invalid" | "unproven"): { outcome: Outcome; isShared: boolean } {
+function refused(kind: Refusal): { outcome: Outcome; isShared: boolean } {
   return { outcome: { kind }, isShared: false };
 }
 
@@ -159,14 +167,15 @@ async function rotateAtOnce(
 function refusalOf(
   session: SessionRow,
   claims: RefreshClaims,
-  proven: Confirmation | undefined,
+  { proven, deviceCookie = "" }: Pick<RefreshOrigin, "proven" | "deviceCookie">,
   now: Date,
-): "invalid" | "unproven" | undefined {
+): Refusal | undefined {
   const isOurs =
     session.userId === claims.sub &&
     isTokenId(claims.jti, session.tokenSecret, refreshPurpose(claims.gen, session));
   if (!isOurs || session.revokedAt !== null || session.idleEnd <= now) return "invalid";
-  return isProven(session, proven) ? undefined : "unproven";
+  if (!isProven(session, proven)) return "unproven";
+  return session.deviceKey === null || isDeviceCookie(session, deviceCookie, now) ? undefined : "no_device";
 }
 
 /** Generations decide. The clock only ends sessions and the grace period. */
@@ -174,12 +183,12 @@ async function rotateOrEnd(
   tx: TransactionSql,
   deps: RefreshSessionDeps,
   claims: RefreshClaims,
-  { proven, ...origin }: RefreshOrigin,
+  { proven, deviceCookie, ...origin }: RefreshOrigin,
 ): Promise<Outcome> {
   const session = await lockSession(tx, claims.sid);
   const now = deps.now(); // Read after the wait for the lock.
   if (session === undefined) return { kind: "invalid" };
-  const refusal = refusalOf(session, claims, proven, now);
+  const refusal = refusalOf(session, claims, { proven, deviceCookie }, now);
   if (refusal !== undefined) return { kind: refusal };
   if (claims.gen === session.generation) {
     const rotated = await advanceLiveGeneration(tx, session, nextOf(deps, session, origin, now));

@@ -46,6 +46,8 @@ const session: SessionRow = {
   jkt: null,
   x5tS256: null,
   leafSeen: false,
+  deviceKey: null,
+  deviceProofs: 0,
   createdAt: new Date(0),
   lastUsedAt: new Date(0),
   idleEnd: new Date((ROTATED_S + 604_800) * 1_000 + 700),

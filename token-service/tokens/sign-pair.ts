@@ -22,6 +22,8 @@ export interface TokenPair extends SignedAccessToken {
   userId: string;
   /** Undefined: bearer tokens. */
   confirmation: Confirmation | undefined;
+  /** Of a new session with bearer tokens, for its browser. */
+  deviceChallenge?: string;
 }
 
 export interface SignPairDeps {

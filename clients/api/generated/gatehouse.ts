@@ -103,6 +103,9 @@ export interface Api {
     };
     answer: Done;
   };
+  "POST /auth/device-session": {
+    answer: DeviceSession;
+  };
   "POST /auth/mfa/verify": {
     body:
       | {
@@ -1169,6 +1172,13 @@ export interface TrustedDevice {
   expiresAt: string;
   ip: string;
   userAgent: string;
+}
+/**
+ * JSON session instructions.
+ */
+export interface DeviceSession {
+  session_identifier: string;
+  [k: string]: unknown;
 }
 /**
  * What else `PublicKeyCredential.toJSON()` gives is ignored.

@@ -173,7 +173,18 @@ export class TestTokens {
     const user = { userId, role, amr, acr, authTime: authTime ?? begun };
     const secrets = { tokenSecret: randomBytes(32), generation: 1, leafSeen: false, ...bindingTo(undefined) };
     const times = { rotatedAt: begun, createdAt: begun, lastUsedAt: begun, idleEnd: end, absoluteEnd: end };
-    return { id, ...user, ...secrets, ...times, idleS: null, revokedAt: null, ip: "", userAgent: "" };
+    const device = { deviceKey: null, deviceProofs: 0 };
+    return {
+      id,
+      ...user,
+      ...secrets,
+      ...times,
+      ...device,
+      idleS: null,
+      revokedAt: null,
+      ip: "",
+      userAgent: "",
+    };
   }
 
   #readLog(known: readonly LogPosition[]): LogRead {

@@ -36,6 +36,7 @@ export const HTTP_STATUS: Record<ErrorCode, number> = {
   invalid_client: 401,
   refresh_token_invalid: 401,
   refresh_token_reused: 401,
+  device_proof_missing: 401,
   mfa_enrollment_required: 403,
   forbidden: 403,
   origin_not_allowed: 403,
@@ -117,6 +118,7 @@ const CHALLENGE: Partial<Record<ErrorCode, string>> = {
   invalid_client: `Basic ${REALM}, charset="UTF-8"`,
   refresh_token_invalid: INVALID_GRANT,
   refresh_token_reused: INVALID_GRANT,
+  device_proof_missing: INVALID_GRANT,
 };
 
 const OF_TOKENS: ReadonlySet<ErrorCode> = new Set(["token_invalid", "token_expired", "step_up_required"]);

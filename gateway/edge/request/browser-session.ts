@@ -4,14 +4,20 @@ import type { Confirmation } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { tokenTypeOf } from "#token-client/bearer-token.ts";
 import { normalOrigin } from "../proofs/authority.ts";
-import { cookiesOf } from "./cookies.ts";
+import { cookieOf, cookiesOf } from "./cookies.ts";
 
 const HEADER = "gatehouse-client";
 /** Browsers accept this prefix only from this very origin, with `Secure` and for every path (RFC 6265bis §4.1.3.2). */
 const NAME = "__Host-gatehouse-refresh";
 /** Says scripts of this host that there is a refresh token to ask with, and nothing else: a first visit makes no call in vain. */
 const HINT = `${NAME}-hint`;
+/** Short-lived, and set only by a proof of the device's key. */
+const DEVICE_NAME = "__Host-gatehouse-bound";
+const DEVICE_COOKIE = /^\d+\.[\w-]+$/;
 const TOKEN = /^[\w-]+\.[\w-]+\.[\w-]+$/;
+/** What browsers with Device Bound Session Credentials call; absent where the operator has not turned them on. */
+export const DEVICE_SESSION_PATH = "/auth/device-session";
+const CHALLENGE = /^[\w.-]+$/;
 const ATTRIBUTES = { path: "/", httpOnly: true, secure: true, sameSite: "strict" } as const;
 
 /** Of a session, never logged. */
@@ -22,6 +28,8 @@ export interface IssuedTokens {
   refreshExpiresInS: number;
   /** What they are bound to. */
   confirmation?: Confirmation | undefined;
+  /** Of a new session. */
+  deviceChallenge?: string | undefined;
 }
 
 /** Whether the refresh token of the call is in a cookie. */
@@ -56,7 +64,16 @@ export function deliverTokens(request: FastifyRequest, reply: FastifyReply, toke
   if (!isBrowserSession(request)) return { ...access, refreshToken };
   if (!TOKEN.test(refreshToken)) throw new Error("token-service sent an invalid refresh token");
   setCookies(reply, refreshToken, "1", maxAge);
+  offerBinding(reply, tokens);
   return access;
+}
+
+/** A browser that knows the header makes a key, and calls the path by itself. */
+function offerBinding(reply: FastifyReply, { deviceChallenge = "" }: IssuedTokens): void {
+  if (!CHALLENGE.test(deviceChallenge)) return;
+  if (!reply.server.hasRoute({ method: "POST", url: DEVICE_SESSION_PATH })) return;
+  const offer = `(ES256);path="${DEVICE_SESSION_PATH}";challenge="${deviceChallenge}"`;
+  reply.header("secure-session-registration", offer);
 }
 
 /** More than one if another site may have planted one. */
@@ -74,7 +91,29 @@ export function dropRefreshToken(reply: FastifyReply): void {
 }
 
 function setCookies(reply: FastifyReply, token: string, hint: string, maxAge: number): void {
-  const attributes = { ...ATTRIBUTES, maxAge };
-  reply.header("set-cookie", fastifyCookie.serialize(NAME, token, attributes));
-  reply.header("set-cookie", fastifyCookie.serialize(HINT, hint, { ...attributes, httpOnly: false }));
+  setCookie(reply, NAME, token, { ...ATTRIBUTES, maxAge });
+  setCookie(reply, HINT, hint, { ...ATTRIBUTES, maxAge, httpOnly: false });
+}
+
+/** Empty if absent. */
+export const deviceCookieOf = (request: FastifyRequest): string => cookieOf(request, DEVICE_NAME);
+
+/** @returns the cookie as the browser is to look for it. */
+export function keepDeviceCookie(reply: FastifyReply, value: string, maxAge: number) {
+  if (!DEVICE_COOKIE.test(value)) throw new Error("token-service sent an invalid cookie");
+  setCookie(reply, DEVICE_NAME, value, { ...ATTRIBUTES, maxAge });
+  return {
+    type: "cookie",
+    name: DEVICE_NAME,
+    attributes: "Path=/; Secure; HttpOnly; SameSite=Strict",
+  } as const;
+}
+
+function setCookie(
+  reply: FastifyReply,
+  name: string,
+  value: string,
+  attributes: Parameters<typeof fastifyCookie.serialize>[2],
+): void {
+  reply.header("set-cookie", fastifyCookie.serialize(name, value, attributes));
 }

@@ -3,7 +3,7 @@ import type { FastifyRequest } from "fastify";
 
 const AS_IT_IS = { decode: (value: string) => value };
 /** Also where another server would decode or trim the name. */
-const OWN = /gatehouse[-_](?:refresh|device|oauth)/i;
+const OWN = /gatehouse[-_](?:refresh|bound|device|oauth)/i;
 
 /** All cookies of this name, in their order. Only spaces and tabs are trimmed, as browsers do before they check a prefix. */
 export function cookiesOf({ headers: { cookie = "" } }: FastifyRequest, name: string): string[] {

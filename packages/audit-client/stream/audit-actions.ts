@@ -108,6 +108,8 @@ export const AUDIT_ACTIONS = {
     "session.refresh_reused",
     "session.revoked",
     "session.all_revoked",
+    "session.device_bound",
+    "session.device_refused",
     "key.rotated",
     "key.revoked",
     "call.refused",

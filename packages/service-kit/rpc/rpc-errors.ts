@@ -39,6 +39,7 @@ const STATUS: Record<ErrorCode, status> = {
   unsupported_token_type: status.INVALID_ARGUMENT,
   refresh_token_invalid: status.UNAUTHENTICATED,
   refresh_token_reused: status.UNAUTHENTICATED,
+  device_proof_missing: status.UNAUTHENTICATED,
   mfa_enrollment_required: status.PERMISSION_DENIED,
   forbidden: status.PERMISSION_DENIED,
   origin_not_allowed: status.PERMISSION_DENIED,

@@ -40,6 +40,8 @@ export const ERROR_CATALOGUE = {
   unsupported_token_type: "An API key cannot be revoked here: revoke the credential of the client instead.",
   refresh_token_invalid:
     "The refresh token is unknown, malformed or expired, its session has ended, or the call does not prove the session's key.",
+  device_proof_missing:
+    "The session is bound to its browser's device, which has not proven itself within two minutes.",
   refresh_token_reused: "A newer refresh token had already replaced this one; the session has been ended.",
   forbidden: "The caller's role, or the client's scope, does not allow this call.",
   origin_not_allowed:

@@ -117,6 +117,8 @@ export const actionsDe: SameTexts<typeof actionsEn> = {
       "session.refresh_reused": "Sitzung beendet: ein benutztes Refresh-Token kam wieder",
       "session.revoked": "Sitzung von Betreibern beendet",
       "session.all_revoked": "Alle Sitzungen von Betreibern beendet",
+      "session.device_bound": "Sitzung an ein Gerät gebunden",
+      "session.device_refused": "Gerätenachweis einer Sitzung abgelehnt",
       "key.rotated": "Signaturschlüssel gewechselt",
       "key.revoked": "Signaturschlüssel widerrufen",
       "call.refused": "Ein nur lesender Aufruf wurde abgelehnt",

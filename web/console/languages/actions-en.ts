@@ -115,6 +115,8 @@ export const actionsEn = {
       "session.refresh_reused": "Session ended: a used refresh token came again",
       "session.revoked": "Session ended by an operator",
       "session.all_revoked": "All sessions of everybody ended by an operator",
+      "session.device_bound": "Session bound to a device",
+      "session.device_refused": "Proof of a session's device refused",
       "key.rotated": "Signing key rotated",
       "key.revoked": "Signing key revoked",
       "call.refused": "A call that only reads was refused",

@@ -111,6 +111,11 @@ export interface TokenPair {
     | undefined;
   /** Seconds until the session ends if it is not refreshed. */
   refreshExpiresInS: number;
+  /**
+   * Of a new session with bearer tokens: what a browser signs to bind the session to a key of its device (`ProveDevice`),
+   * within five minutes. Absent otherwise.
+   */
+  deviceChallenge?: string | undefined;
 }
 
 function createBaseConfirmation(): Confirmation {
@@ -419,6 +424,7 @@ function createBaseTokenPair(): TokenPair {
     userId: "",
     confirmation: undefined,
     refreshExpiresInS: 0,
+    deviceChallenge: undefined,
   };
 }
 
@@ -444,6 +450,9 @@ export const TokenPair: MessageFns<TokenPair> = {
     }
     if (message.refreshExpiresInS !== 0) {
       writer.uint32(56).uint32(message.refreshExpiresInS);
+    }
+    if (message.deviceChallenge !== undefined) {
+      writer.uint32(66).string(message.deviceChallenge);
     }
     return writer;
   },
@@ -515,6 +524,14 @@ export const TokenPair: MessageFns<TokenPair> = {
             }
 
             message.refreshExpiresInS = reader.uint32();
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.deviceChallenge = reader.string();
             continue;
           }
         }

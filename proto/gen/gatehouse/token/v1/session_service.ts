@@ -79,13 +79,44 @@ export interface RefreshSessionRequest {
   /** The client's User-Agent. May be empty. */
   userAgent: string;
   /** What the client has proven with this call. A bound session refuses another key, and none. */
-  confirmation: Confirmation | undefined;
+  confirmation:
+    | Confirmation
+    | undefined;
+  /** `ProveDeviceResponse.cookie`. A session that is bound to a device refuses another one, and none: device_proof_missing. */
+  deviceCookie?: string | undefined;
 }
 
 /** The successor. */
 export interface RefreshSessionResponse {
   /** The live leaf of the session's refresh chain, and an access token. */
   tokens: TokenPair | undefined;
+}
+
+/** A proof of a device's key. */
+export interface ProveDeviceRequest {
+  /** UUID of the session; empty to bind the session that the proof's challenge names. */
+  sessionId: string;
+  /** JWT with `typ: dbsc+jwt`; empty for a challenge. */
+  proof: string;
+  /** The client's address. May be empty. */
+  ip: string;
+  /** The client's User-Agent. May be empty. */
+  userAgent: string;
+}
+
+/** What it gives. */
+export interface ProveDeviceResponse {
+  /** UUID of the session. */
+  sessionId: string;
+  /**
+   * For the refreshes of the next `expires_in_s`. Never logged. Empty if the proof is absent, or of a challenge that has
+   * expired or was used.
+   */
+  cookie: string;
+  /** Seconds until the cookie expires. */
+  expiresInS: number;
+  /** What the next proof signs; only without a cookie. */
+  challenge: string;
 }
 
 /** What a user has proven in a session. */
@@ -539,7 +570,7 @@ export const IssueSessionResponse: MessageFns<IssueSessionResponse> = {
 };
 
 function createBaseRefreshSessionRequest(): RefreshSessionRequest {
-  return { refreshToken: "", ip: "", userAgent: "", confirmation: undefined };
+  return { refreshToken: "", ip: "", userAgent: "", confirmation: undefined, deviceCookie: undefined };
 }
 
 export const RefreshSessionRequest: MessageFns<RefreshSessionRequest> = {
@@ -555,6 +586,9 @@ export const RefreshSessionRequest: MessageFns<RefreshSessionRequest> = {
     }
     if (message.confirmation !== undefined) {
       Confirmation.encode(message.confirmation, writer.uint32(34).fork()).join();
+    }
+    if (message.deviceCookie !== undefined) {
+      writer.uint32(42).string(message.deviceCookie);
     }
     return writer;
   },
@@ -604,6 +638,14 @@ export const RefreshSessionRequest: MessageFns<RefreshSessionRequest> = {
             message.confirmation = Confirmation.decode(reader, reader.uint32());
             continue;
           }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.deviceCookie = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -648,6 +690,164 @@ export const RefreshSessionResponse: MessageFns<RefreshSessionResponse> = {
             }
 
             message.tokens = TokenPair.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseProveDeviceRequest(): ProveDeviceRequest {
+  return { sessionId: "", proof: "", ip: "", userAgent: "" };
+}
+
+export const ProveDeviceRequest: MessageFns<ProveDeviceRequest> = {
+  encode(message: ProveDeviceRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.sessionId !== "") {
+      writer.uint32(10).string(message.sessionId);
+    }
+    if (message.proof !== "") {
+      writer.uint32(18).string(message.proof);
+    }
+    if (message.ip !== "") {
+      writer.uint32(26).string(message.ip);
+    }
+    if (message.userAgent !== "") {
+      writer.uint32(34).string(message.userAgent);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ProveDeviceRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseProveDeviceRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.sessionId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.proof = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.ip = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.userAgent = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseProveDeviceResponse(): ProveDeviceResponse {
+  return { sessionId: "", cookie: "", expiresInS: 0, challenge: "" };
+}
+
+export const ProveDeviceResponse: MessageFns<ProveDeviceResponse> = {
+  encode(message: ProveDeviceResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.sessionId !== "") {
+      writer.uint32(10).string(message.sessionId);
+    }
+    if (message.cookie !== "") {
+      writer.uint32(18).string(message.cookie);
+    }
+    if (message.expiresInS !== 0) {
+      writer.uint32(24).uint32(message.expiresInS);
+    }
+    if (message.challenge !== "") {
+      writer.uint32(34).string(message.challenge);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ProveDeviceResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseProveDeviceResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.sessionId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.cookie = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.expiresInS = reader.uint32();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.challenge = reader.string();
             continue;
           }
         }
@@ -1926,6 +2126,21 @@ export const SessionServiceService = {
     responseDeserialize: (value: Buffer): ProveRefreshTokenResponse => ProveRefreshTokenResponse.decode(value),
   },
   /**
+   * Checks that a browser holds the key of its device (W3C Device Bound Session Credentials): the first proof binds the
+   * session to its key, once; each later one gives the short-lived cookie that a refresh of the session then needs.
+   * Errors: not_found (no live session that is bound), refresh_token_invalid (the proof is wrong, which is recorded),
+   * conflict (the session is bound already, which is recorded).
+   */
+  proveDevice: {
+    path: "/gatehouse.token.v1.SessionService/ProveDevice" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ProveDeviceRequest): Buffer => Buffer.from(ProveDeviceRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ProveDeviceRequest => ProveDeviceRequest.decode(value),
+    responseSerialize: (value: ProveDeviceResponse): Buffer => Buffer.from(ProveDeviceResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ProveDeviceResponse => ProveDeviceResponse.decode(value),
+  },
+  /**
    * Notes a new proof by the user of a live session and gives a new access token of it. The refresh token stays valid.
    * A level below the session's changes nothing. Not idempotent. Errors: not_found (also ended, or another user's).
    */
@@ -2051,6 +2266,13 @@ export interface SessionServiceServer extends UntypedServiceImplementation {
    */
   proveRefreshToken: handleUnaryCall<ProveRefreshTokenRequest, ProveRefreshTokenResponse>;
   /**
+   * Checks that a browser holds the key of its device (W3C Device Bound Session Credentials): the first proof binds the
+   * session to its key, once; each later one gives the short-lived cookie that a refresh of the session then needs.
+   * Errors: not_found (no live session that is bound), refresh_token_invalid (the proof is wrong, which is recorded),
+   * conflict (the session is bound already, which is recorded).
+   */
+  proveDevice: handleUnaryCall<ProveDeviceRequest, ProveDeviceResponse>;
+  /**
    * Notes a new proof by the user of a live session and gives a new access token of it. The refresh token stays valid.
    * A level below the session's changes nothing. Not idempotent. Errors: not_found (also ended, or another user's).
    */
@@ -2140,6 +2362,27 @@ export interface SessionServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ProveRefreshTokenResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Checks that a browser holds the key of its device (W3C Device Bound Session Credentials): the first proof binds the
+   * session to its key, once; each later one gives the short-lived cookie that a refresh of the session then needs.
+   * Errors: not_found (no live session that is bound), refresh_token_invalid (the proof is wrong, which is recorded),
+   * conflict (the session is bound already, which is recorded).
+   */
+  proveDevice(
+    request: ProveDeviceRequest,
+    callback: (error: ServiceError | null, response: ProveDeviceResponse) => void,
+  ): ClientUnaryCall;
+  proveDevice(
+    request: ProveDeviceRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ProveDeviceResponse) => void,
+  ): ClientUnaryCall;
+  proveDevice(
+    request: ProveDeviceRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ProveDeviceResponse) => void,
   ): ClientUnaryCall;
   /**
    * Notes a new proof by the user of a live session and gives a new access token of it. The refresh token stays valid.
