@@ -30,7 +30,8 @@ export interface Terminal {
   /** Applies backpressure. Rejects after the reader has closed. */
   writeOut(text: string): Promise<void>;
   writeError(text: string): void;
-  isWatched: boolean;
+  /** Of the terminal that shows standard error. Undefined: none does. */
+  columns(): number | undefined;
 }
 
 export interface Command {

@@ -31,5 +31,7 @@ process.exitCode = await run(process.argv.slice(2), COMMANDS, {
       );
     }),
   writeError: (text) => process.stderr.write(text),
-  isWatched: process.stderr.isTTY === true,
+  // A terminal that does not know its size says 0.
+  columns: () =>
+    process.stderr.isTTY && process.env.TERM !== "dumb" ? process.stderr.columns || 80 : undefined,
 });

@@ -11,7 +11,7 @@ import { printable } from "./printable.ts";
 export interface ProcessContext extends Pick<SettingsSources, "environment" | "defaultHome"> {
   writeOut(text: string): unknown;
   writeError(text: string): void;
-  isWatched?: boolean;
+  columns?: Terminal["columns"];
 }
 
 /** @returns the exit code. Never throws. */
@@ -43,13 +43,13 @@ export async function run(
   }
 }
 
-function terminalOf({ writeOut, writeError, isWatched = false }: ProcessContext): Terminal {
+function terminalOf({ writeOut, writeError, columns = () => undefined }: ProcessContext): Terminal {
   return {
     async writeOut(text) {
       await writeOut(text);
     },
     writeError,
-    isWatched,
+    columns,
   };
 }
 

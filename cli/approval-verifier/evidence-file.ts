@@ -73,11 +73,13 @@ export class NotEvidenceError extends Error {
 
 /**
  * Reads all of the file, because any change counts.
+ * @param onRead Called with the approvals read so far.
  * @throws {NotEvidenceError} for another file, and errors of the file system.
  */
 export async function readEvidence(
   path: string,
   id: string,
+  onRead?: (approvals: number) => void,
 ): Promise<{ approval: ApprovalLine | undefined; findings: ApprovalFinding[] }> {
   const hash = createHash("sha256");
   let approval: ApprovalLine | undefined;
@@ -102,6 +104,7 @@ export async function readEvidence(
         approvals += 1;
         hash.update(bytes).update("\n");
       }
+      onRead?.(approvals);
     }
     if (approvals === -1) throw new NotEvidenceError("It is empty.");
     if (!isEnded) throw new BadEvidenceError("form", "the end of the file is missing");

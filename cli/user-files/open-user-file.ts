@@ -7,7 +7,14 @@ import { auth0Password, auth0User } from "./auth0-user.ts";
 import { findUsersOfRealm, NO_USERS_OF_REALM } from "./keycloak-realms.ts";
 import { keycloakUser } from "./keycloak-user.ts";
 import { plainUser } from "./plain-user.ts";
-import { FileProblem, type FileRecord, readArray, readCsvRecords, readJsonRecords } from "./read-records.ts";
+import {
+  FileProblem,
+  type FileRecord,
+  type OnRead,
+  readArray,
+  readCsvRecords,
+  readJsonRecords,
+} from "./read-records.ts";
 import { supabaseUser } from "./supabase-user.ts";
 import type { Mapping, UserRecord } from "./user-record.ts";
 
@@ -27,13 +34,13 @@ export interface UserFile extends Mapping {
 export type UserRow = UserRecord & Pick<FileRecord, "at">;
 
 /** The users of a file, in its order. @throws {CliError} 66. */
-export async function* readUsers(file: UserFile): AsyncGenerator<UserRow> {
+export async function* readUsers(file: UserFile, onRead?: OnRead): AsyncGenerator<UserRow> {
   try {
     const hashes =
       file.passwords === undefined ? new Map<string, string>() : await readHashes(file.passwords);
     const addresses = new Set<string>();
     let isFirst = true;
-    for await (const { at, value } of openRecords(file)) {
+    for await (const { at, value } of openRecords(file, onRead)) {
       if (isFirst) assertSystem(value, file.source);
       isFirst = false;
       yield { at, ...withoutRepetition(addresses, read(file, value, hashes)) };
@@ -75,10 +82,11 @@ export function userFileError({ path, passwords }: UserFile, problem: string): C
   return new CliError(`${names} ${problem}`, { exitCode: EXIT.input, code: "user_file_invalid" });
 }
 
-async function* openRecords({ path, source, realm }: UserFile): AsyncGenerator<FileRecord> {
-  if (source === "keycloak") return yield* readArray(path, await findUsersOfRealm(path, realm));
+async function* openRecords({ path, source, realm }: UserFile, onRead?: OnRead): AsyncGenerator<FileRecord> {
+  if (source === "keycloak")
+    return yield* readArray(path, { member: await findUsersOfRealm(path, realm), onRead });
   const isCsv = source === "supabase" && path.endsWith(".csv");
-  yield* isCsv ? readCsvRecords(path, ["id", "email"]) : readJsonRecords(path);
+  yield* isCsv ? readCsvRecords(path, ["id", "email"], onRead) : readJsonRecords(path, onRead);
 }
 
 function read(file: UserFile, value: unknown, hashes: ReadonlyMap<string, string>): UserRecord {

@@ -18,22 +18,29 @@ export class FileProblem extends Error {
   override readonly name = "FileProblem";
 }
 
-const READ_BYTES = 1024 * 1024;
+/** Called with the bytes of what has been taken. */
+export type OnRead = (bytes: number) => void;
+
+/** Small, so that what was read is hardly more than what was taken. */
+const READ_BYTES = 64 * 1024;
+const MAX_RECORD_BYTES = 1024 * 1024;
 
 /** Who reads the last stream gets the errors of all. */
 const ignore = () => undefined;
 
 /** JSON in lines, or one array of JSON. @throws {FileProblem}; errors of the file system, and of an array that is not JSON. */
-export async function* readJsonRecords(path: string): AsyncGenerator<FileRecord> {
-  yield* (await jsonBracket(path)) === "[" ? readArray(path) : readJsonLines(path);
+export async function* readJsonRecords(path: string, onRead?: OnRead): AsyncGenerator<FileRecord> {
+  const isArray = (await jsonBracket(path)) === "[";
+  yield* isArray ? readArray(path, { onRead }) : readJsonLines(path, onRead);
 }
 
-async function* readJsonLines(path: string): AsyncGenerator<FileRecord> {
+async function* readJsonLines(path: string, onRead?: OnRead): AsyncGenerator<FileRecord> {
   let at = 0;
   let isFirst = true;
   for await (const lines of readLines(path)) {
     for (const line of lines) {
       at += 1;
+      onRead?.(line.length + 1);
       const text = line
         .toString("utf8")
         .replace(/^\uFEFF/, "")
@@ -57,8 +64,11 @@ function parsedOrUndefined(text: string): unknown {
 }
 
 /** Elements of an array, or of the array that is a member of an object. */
-export async function* readArray(path: string, member?: string): AsyncGenerator<FileRecord> {
-  const file = createReadStream(path, { highWaterMark: READ_BYTES });
+export async function* readArray(
+  path: string,
+  { member, onRead }: { member?: string; onRead?: OnRead | undefined },
+): AsyncGenerator<FileRecord> {
+  const file = readChunks(path, onRead);
   const elements =
     member === undefined
       ? pipeline(file, streamArray.withParserAsStream(), ignore)
@@ -74,18 +84,29 @@ export async function* readArray(path: string, member?: string): AsyncGenerator<
 }
 
 /** Rows of CSV with a head line. @throws {FileProblem}; errors of the file system, and of a file that is not CSV. */
-export async function* readCsvRecords(path: string, needed: readonly string[]): AsyncGenerator<FileRecord> {
+export async function* readCsvRecords(
+  path: string,
+  needed: readonly string[],
+  onRead?: OnRead,
+): AsyncGenerator<FileRecord> {
   if (/[[{]/.test(await firstCharacter(path))) {
     throw new FileProblem("is JSON, but its name ends with .csv: rename it to .ndjson");
   }
   const columns = (head: string[]) => checkedHead(head, needed);
   const rows = pipeline(
-    createReadStream(path, { highWaterMark: READ_BYTES }),
-    parse({ columns, info: true, bom: true, max_record_size: READ_BYTES }),
+    readChunks(path, onRead),
+    parse({ columns, info: true, bom: true, max_record_size: MAX_RECORD_BYTES }),
     ignore,
   );
   for await (const { record, info } of rows as AsyncIterable<{ record: unknown; info: { lines: number } }>) {
     yield { at: info.lines, value: record };
+  }
+}
+
+async function* readChunks(path: string, onRead?: OnRead): AsyncGenerator<Buffer> {
+  for await (const chunk of createReadStream(path, { highWaterMark: READ_BYTES })) {
+    yield chunk as Buffer;
+    onRead?.((chunk as Buffer).length);
   }
 }
 

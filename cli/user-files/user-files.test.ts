@@ -55,6 +55,31 @@ const OLD_TOTP = {
 };
 const keycloakWith = (...credentials: object[]) => keycloakUser({ id: "1", credentials }, MAPPING);
 
+test("what counts as read of a file differs little from its users that were taken, and is all of it in the end", async () => {
+  const users = Array.from({ length: 40_000 }, (_, id) => ({ id: `${id}`, email: `user-${id}@example.com` }));
+  const lines = users.map((user) => `${JSON.stringify(user)}\n`).join("");
+  const csv = ["id,email", ...users.map(({ id, email }) => `${id},${email}`), ""].join("\n");
+  const files: readonly [string, string, UserFile["source"]][] = [
+    ["lines.ndjson", lines, "ndjson"],
+    ["array.json", JSON.stringify(users), "ndjson"],
+    ["rows.csv", csv, "supabase"],
+    ["realm.json", JSON.stringify({ realm: "shop", users }), "keycloak"],
+  ];
+  for (const [name, content, source] of files) {
+    const path = join(folder, name);
+    await writeFile(path, content);
+    let bytes = 0;
+    let taken = 0;
+    let difference = 0;
+    for await (const _user of readUsers({ ...MAPPING, path, source }, (more) => (bytes += more))) {
+      taken += 1;
+      difference = Math.max(difference, Math.abs(bytes - (content.length * taken) / users.length));
+    }
+    expect(difference).toBeLessThan(100_000);
+    expect([name, taken, bytes]).toEqual([name, users.length, content.length]);
+  }
+});
+
 test("a Keycloak OTP is the text itself, or what it says in Base32", () => {
   const plain = keycloakWith(otp("12345678901234567890", {}));
   expect(plain).toMatchObject({ user: { totpSecret: KEY } });

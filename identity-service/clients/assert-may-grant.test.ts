@@ -21,7 +21,12 @@ test.each([
   ["none", [], "must be 1 to 100 different names"],
   ["the same twice", ["a:b", "a:b"], "must be 1 to 100 different names"],
   ["101", [...grant(...Array.from({ length: 100 }, () => 10)), "a:b"], "must be 1 to 100 different names"],
-  ["one that the file does not have", ["a:b", "b:c"], "must be names of the access file"],
+  ["one that the file does not have", ["a:b", "b:c"], 'must be names of the access file, which has no "b:c"'],
+  [
+    "a long one that the file does not have",
+    ["b".repeat(5_000)],
+    `must be names of the access file, which has no "${"b".repeat(64)}"`,
+  ],
   ["2,000 characters", grant(...Array.from({ length: 19 }, () => 99), 100), "granted"],
   [
     "2,001 characters",

@@ -3,6 +3,8 @@ import type { CallContext } from "#kit/rpc/call-context.ts";
 import { MAX_GRANT_CHARACTERS } from "#kit/values/access-names.ts";
 import { DomainError } from "#kit/values/errors.ts";
 
+const MAX_SHOWN_CHARACTERS = 64;
+
 export interface AuthorizeGrantDeps {
   access: Pick<AccessRules, "holds" | "isPermission">;
 }
@@ -30,7 +32,9 @@ export function assertPermissionNames({ access }: AuthorizeGrantDeps, names: rea
 }
 
 function problemOf(access: AuthorizeGrantDeps["access"], names: readonly string[]): string | undefined {
-  if (!names.every((name) => access.isPermission(name))) return "must be names of the access file";
+  const unknown = names.find((name) => !access.isPermission(name));
+  if (unknown !== undefined)
+    return `must be names of the access file, which has no ${JSON.stringify(unknown.slice(0, MAX_SHOWN_CHARACTERS))}`;
   if (names.length < 1 || names.length > 100 || new Set(names).size !== names.length)
     return "must be 1 to 100 different names";
   if (names.join(" ").length > MAX_GRANT_CHARACTERS)

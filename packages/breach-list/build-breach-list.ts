@@ -28,8 +28,10 @@ export interface BuildOptions {
   minCount: number;
   now: () => Date;
   signal?: AbortSignal | undefined;
-  /** Called with the number of hashes read so far. */
-  onProgress?: (hashes: number) => void;
+  /** Called with the number of hashes and bytes read so far. */
+  onRead?: ((hashes: number, bytes: number) => void) | undefined;
+  /** Called with the number of hashes written so far, and of all that were read. */
+  onWritten?: ((hashes: number, ofHashes: number) => void) | undefined;
 }
 
 /** At most 64 entries a bucket, on average, up to a billion. */
@@ -42,14 +44,14 @@ const MIN_EVEN_PARTITION = 400;
  * @throws {BreachListError} for an input that is not a list of SHA-1 hashes, or is cut off.
  */
 export async function buildBreachList(options: BuildOptions): Promise<ListHeader> {
-  const { input, output, scratch, label, minCount, signal, onProgress } = options;
+  const { input, output, scratch, label, minCount, signal, onRead, onWritten } = options;
   if (Buffer.byteLength(label) > MAX_LABEL_BYTES)
     throw new BreachListError(`the label has more than ${MAX_LABEL_BYTES} bytes`);
   const partitions = createHashPartitions(scratch);
   try {
-    await readHashLines(observed(input, partitions, signal, onProgress), minCount, partitions.add);
+    await readHashLines(observed(input, partitions, signal, onRead), minCount, partitions.add);
     refuseUneven(partitions);
-    return await writeList(output, partitions, { label, builtAt: options.now(), signal });
+    return await writeList(output, partitions, { label, builtAt: options.now(), signal, onWritten });
   } finally {
     partitions.close();
   }
@@ -59,12 +61,14 @@ async function* observed(
   input: AsyncIterable<Buffer>,
   partitions: HashPartitions,
   signal: AbortSignal | undefined,
-  onProgress: BuildOptions["onProgress"],
+  onRead: BuildOptions["onRead"],
 ): AsyncGenerator<Buffer> {
+  let bytes = 0;
   for await (const chunk of input) {
     signal?.throwIfAborted();
-    onProgress?.(partitions.count());
+    onRead?.(partitions.count(), bytes);
     yield chunk;
+    bytes += chunk.length;
   }
 }
 
@@ -86,16 +90,14 @@ function refuseUneven(partitions: HashPartitions): void {
   }
 }
 
-interface ListFacts {
-  label: string;
+interface ListFacts extends Pick<BuildOptions, "label" | "signal" | "onWritten"> {
   builtAt: Date;
-  signal: AbortSignal | undefined;
 }
 
 async function writeList(
   output: FileHandle,
   partitions: HashPartitions,
-  { label, builtAt, signal }: ListFacts,
+  { label, builtAt, signal, onWritten }: ListFacts,
 ): Promise<ListHeader> {
   const bucketBits = bucketBitsFor(partitions.count());
   const index = new Uint32Array((1 << bucketBits) + 1);
@@ -108,6 +110,7 @@ async function writeList(
     entries += remainders.length / REMAINDER_BYTES;
     digest.update(remainders);
     await output.writeFile(remainders);
+    onWritten?.(entries, partitions.count());
   }
   const largestBucket = sumUp(index);
   const encodedIndex = Buffer.alloc(index.length * INDEX_ENTRY_BYTES);

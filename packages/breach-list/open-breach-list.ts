@@ -28,15 +28,27 @@ export interface BreachList {
   close(): Promise<void>;
 }
 
-/** Reads the whole file. @throws {BreachListError} naming the file and the cause. */
-export async function openBreachList(path: string): Promise<BreachList> {
+/**
+ * Reads the whole file.
+ * @param onRead Called with the bytes read so far, and of the file. @throws {BreachListError} naming the file and the cause.
+ */
+export async function openBreachList(
+  path: string,
+  onRead?: (bytes: number, ofBytes: number) => void,
+): Promise<BreachList> {
   let file: FileHandle | undefined;
   try {
     file = await open(path, "r");
     const { size, mtimeNs } = await file.stat({ bigint: true });
     const start = await readAt(file, 0, Math.min(HEADER_BYTES, Number(size)));
     const header = decodeHeader(start, Number(size));
-    await verifyChecksum(file, header, coveredByChecksum(start), Number(size));
+    const digest = createHash("sha256");
+    for (let position = HEADER_BYTES; position < size; position += CHUNK_BYTES) {
+      digest.update(await readAt(file, position, Math.min(CHUNK_BYTES, Number(size) - position)));
+      onRead?.(position, Number(size));
+    }
+    if (!digest.update(coveredByChecksum(start)).digest().equals(header.checksum))
+      throw new BreachListError("it is damaged: its checksum is wrong");
     return createBreachList(file, header, { size, mtimeNs });
   } catch (error) {
     await file?.close();
@@ -65,15 +77,6 @@ function named(path: string, error: unknown): Error {
   const code = (error as NodeJS.ErrnoException).code;
   if (code === undefined) return error as Error;
   return new BreachListError(`${path} cannot be read (${code})`, { cause: error });
-}
-
-async function verifyChecksum(file: FileHandle, { checksum }: ListHeader, start: Buffer, size: number) {
-  const digest = createHash("sha256");
-  for (let position = HEADER_BYTES; position < size; position += CHUNK_BYTES) {
-    digest.update(await readAt(file, position, Math.min(CHUNK_BYTES, size - position)));
-  }
-  if (!digest.update(start).digest().equals(checksum))
-    throw new BreachListError("it is damaged: its checksum is wrong");
 }
 
 /** @throws {BreachListError} if the file ends earlier. */

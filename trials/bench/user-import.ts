@@ -170,7 +170,7 @@ function* keycloakLines(first: number, last: number): Generator<string> {
 function runImport(name: string) {
   const report = join(folder, `${name}.report`);
   const argv = [CLI, "users", "import", join(folder, name), "--from", SOURCE, "--output", report];
-  return spawn(process.execPath, [...argv, "--home", system.home, "--force", "--progress"], {
+  return spawn(process.execPath, [...argv, "--home", system.home, "--force"], {
     stdio: "inherit",
   });
 }

@@ -8,6 +8,7 @@ import {
 import { type ApprovalLine, EvidenceWriter } from "../../approval-verifier/evidence-file.ts";
 import type { Backend } from "../../backend.ts";
 import type { Command } from "../../command.ts";
+import { createProgress, QUIET_OPTION } from "../progress.ts";
 import { replaceFile } from "../replaced-file.ts";
 import { timeOf } from "../time-of.ts";
 
@@ -30,16 +31,19 @@ export const approvalsExport: Command = {
     to: { type: "string", value: "time", description: "first used before this time" },
     output: { type: "string", value: "file", required: true, description: "write to this file" },
     force: { type: "boolean", description: "replace an existing file" },
+    ...QUIET_OPTION,
   },
-  async run({ values, flags }, backend) {
+  async run({ values, flags }, backend, terminal) {
     const output = values.get("output") ?? "";
     const range = { from: timeOf(values, "from"), to: timeOf(values, "to") };
     const writer = new EvidenceWriter();
+    using progress = createProgress(terminal, flags, "approvals");
     await replaceFile(output, { force: flags.has("force") }, async (file, signal) => {
       await file.writeFile(writer.head());
       for await (const approvals of usedApprovals(backend, range)) {
         signal.throwIfAborted();
         await file.writeFile(writer.lines(approvals.map(toLine)));
+        progress.show(writer.approvals, 0);
       }
       await file.writeFile(writer.end());
     });

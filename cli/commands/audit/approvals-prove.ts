@@ -5,7 +5,6 @@ import {
 } from "../../approval-verifier/approval-proof.ts";
 import { NotEvidenceError, readEvidence } from "../../approval-verifier/evidence-file.ts";
 import type { LoggedEntry } from "../../audit-verifier/logged-entry.ts";
-import type { Verdict } from "../../audit-verifier/verdict.ts";
 import { CliError } from "../../cli-error.ts";
 import type { Command } from "../../command.ts";
 import { EXIT } from "../../exit-code.ts";
@@ -45,16 +44,13 @@ export const approvalsProve: Command = {
   },
   async run({ positionals: [id = ""], values, lists, flags }, _backend, terminal) {
     const trust = await readTrust({ values, lists, flags }, terminal);
-    const { writeError, isWatched } = terminal;
-    const evidence = await readApprovals(values.get("approvals") ?? "", id);
-    const progress = createProgress({ write: writeError, isWatched, isWanted: flags.has("progress") });
+    using reading = createProgress(terminal, flags, "approvals");
+    const evidence = await readApprovals(values.get("approvals") ?? "", id, (approvals) =>
+      reading.show(approvals, 0),
+    );
+    using progress = createProgress(terminal, flags, "entries");
     const entries = new ApprovalEntries(id);
-    let log: Verdict;
-    try {
-      log = await verifyFile(values.get("log") ?? "", trust, progress, (line) => entries.take(line));
-    } finally {
-      progress.end();
-    }
+    const log = await verifyFile(values.get("log") ?? "", trust, progress, (line) => entries.take(line));
     const { approval } = evidence;
     if (approval === undefined && evidence.findings.length === 0) {
       throw new CliError(`No used approval in the file has the id ${id}`, {
@@ -85,9 +81,9 @@ export const approvalsProve: Command = {
   },
 };
 
-async function readApprovals(path: string, id: string) {
+async function readApprovals(path: string, id: string, onRead: (approvals: number) => void) {
   try {
-    return await readEvidence(path, id);
+    return await readEvidence(path, id, onRead);
   } catch (error) {
     if (error instanceof NotEvidenceError)
       throw inputError(`${path} is not an export of approvals. ${error.message}`, error);

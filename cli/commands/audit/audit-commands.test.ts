@@ -1,6 +1,9 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { execFileSync, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { createWriteStream, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { constants, tmpdir } from "node:os";
+import { join, resolve } from "node:path";
 import { pino } from "pino";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { type Implementation, RpcServer } from "#kit/rpc/rpc-server.ts";
@@ -22,6 +25,7 @@ import { run } from "../../run.ts";
 import { COMMANDS } from "../commands.ts";
 
 const SIZE = 1_200;
+const MAIN = resolve(import.meta.dirname, "..", "..", "main.ts");
 const key = sampleKey();
 const log = sampleLog(SIZE, { key });
 
@@ -223,7 +227,7 @@ test("an export is complete, and proven with checkpoints kept elsewhere", async 
 });
 
 test("the running log is verified while it is exported, and its first bad entry is found", async () => {
-  const live = ["audit", "verify", "--live", "--key", log.verifierKey, "--progress"];
+  const live = ["audit", "verify", "--live", "--key", log.verifierKey];
   expect(await gatehouse(...live)).toMatchObject({ code: 0, out: expect.stringMatching(/^PROVEN/) });
   (sent[777] as EntryLine).entry.resource = "another";
   expect(await gatehouse(...live)).toMatchObject({
@@ -267,6 +271,54 @@ test("the log output of audit-service is accepted as checkpoints; a forged line 
   const refused = await gatehouse("audit", "verify", path, "--key", log.verifierKey, "--checkpoints", forged);
   expect(refused.code).not.toBe(0);
 });
+
+/** A verification of a pipe, whose output a terminal of 60 columns shows. */
+async function verifyOnTerminal() {
+  const pipe = file(`pipe-${randomUUID()}`);
+  execFileSync("mkfifo", [pipe]);
+  const command = `stty cols 60; exec "${process.execPath}" "${MAIN}" audit verify "${pipe}" --key "${log.verifierKey}"`;
+  const child = spawn("script", ["--quiet", "--return", "--flush", "--command", command, "/dev/null"], {
+    env: { ...process.env, TERM: "xterm" },
+  });
+  let shown = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    shown += text;
+  });
+  const readable = () => shown.replaceAll("\r\x1b[K", "<cleared>");
+  const input = createWriteStream(pipe).on("error", () => {});
+  const lines = textOf(sent).split(/(?<=\n)/);
+  const showsProgress = () => {
+    if (lines.length > 20) input.write(lines.shift());
+    return readable();
+  };
+  await expect.poll(showsProgress, { timeout: 30_000 }).toMatch(/<cleared>\d+ of 1,200 entries \(\d+ %\), /);
+  return { child, ended: once(child, "exit"), rest: () => input.end(lines.join("")), shown: readable };
+}
+
+test.skipIf(process.platform !== "linux")(
+  "a terminal shows the progress of a verification, and in the end its result alone",
+  async () => {
+    const { ended, rest, shown } = await verifyOnTerminal();
+    rest();
+    expect(await ended).toEqual([0, null]);
+    await expect.poll(shown).toMatch(/<cleared>PROVEN[^<]+$/);
+    const lines = shown().split(/<cleared>|\n/);
+    expect(lines.filter((line) => line.includes(" of 1,200") && line.length >= 60)).toEqual([]);
+  },
+  60_000,
+);
+
+test.skipIf(process.platform !== "linux")(
+  "Ctrl-C ends a verification by its signal, and leaves a clean line",
+  async () => {
+    const { child, ended, shown } = await verifyOnTerminal();
+    child.stdin.write("\x03");
+    const [code] = await ended;
+    expect(code).toBe(128 + constants.signals.SIGINT);
+    await expect.poll(shown).toMatch(/<cleared>$/);
+  },
+  60_000,
+);
 
 test("an incomplete line of stored checkpoints is skipped and reported", async () => {
   const [one = "", two = ""] = checkpointsOf(10, SIZE).split("\n");

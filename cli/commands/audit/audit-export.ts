@@ -10,7 +10,7 @@ import { CliError } from "../../cli-error.ts";
 import type { Command } from "../../command.ts";
 import { EXIT } from "../../exit-code.ts";
 import { UsageError } from "../../usage-error.ts";
-import { createProgress, type Progress } from "../progress.ts";
+import { createProgress, type Progress, QUIET_OPTION } from "../progress.ts";
 import { replaceFile } from "../replaced-file.ts";
 import { wholeNumber } from "../whole-number.ts";
 import { exportedLines } from "./audit-exported-lines.ts";
@@ -38,7 +38,7 @@ export const auditExport: Command = {
     "to-sequence": { type: "string", value: "number", description: "up to this entry" },
     output: { type: "string", value: "file", description: "write to this file" },
     force: { type: "boolean", description: "replace an existing file" },
-    progress: { type: "boolean", description: "print the progress also without a terminal" },
+    ...QUIET_OPTION,
   },
   async run({ values, flags }, backend, terminal) {
     const format = values.get("format") ?? "jsonl";
@@ -48,22 +48,17 @@ export const auditExport: Command = {
       lastSequence: wholeNumber(values, "to-sequence", SEQUENCES) ?? 0,
     };
     const output = values.get("output");
-    const { writeError, isWatched } = terminal;
-    const progress = createProgress({ write: writeError, isWatched, isWanted: flags.has("progress") });
+    using progress = createProgress(terminal, flags, "entries");
     const job = { backend, request, progress, ...FORMATS[format as keyof typeof FORMATS] };
-    try {
-      if (output === undefined) {
-        await copyLog(job, (text) => terminal.writeOut(text));
-        return undefined;
-      }
-      let entries = 0;
-      await replaceFile(output, { force: flags.has("force") }, async (file, signal) => {
-        entries = await copyLog(job, (text) => file.writeFile(text), signal);
-      });
-      return { text: `${entries} entries were written to ${output}`, json: { entries, output, format } };
-    } finally {
-      progress.end();
+    if (output === undefined) {
+      await copyLog(job, (text) => terminal.writeOut(text));
+      return undefined;
     }
+    let entries = 0;
+    await replaceFile(output, { force: flags.has("force") }, async (file, signal) => {
+      entries = await copyLog(job, (text) => file.writeFile(text), signal);
+    });
+    return { text: `${entries} entries were written to ${output}`, json: { entries, output, format } };
   },
 };
 

@@ -14,7 +14,7 @@ import { CliError } from "../../cli-error.ts";
 import type { Command, CommandInput, Terminal } from "../../command.ts";
 import { EXIT, type ExitCode } from "../../exit-code.ts";
 import { UsageError } from "../../usage-error.ts";
-import { createProgress, type Progress } from "../progress.ts";
+import { createProgress, type Progress, QUIET_OPTION } from "../progress.ts";
 import { exportedLines } from "./audit-exported-lines.ts";
 import { verdictText } from "./audit-verdict-text.ts";
 
@@ -41,7 +41,7 @@ export const TRUST_OPTIONS = {
     type: "boolean",
     description: "the file is only a part of the log: other entries do not count as missing",
   },
-  progress: { type: "boolean", description: "print the progress also without a terminal" },
+  ...QUIET_OPTION,
 } as const;
 
 export const auditVerify: Command = {
@@ -63,20 +63,12 @@ export const auditVerify: Command = {
       throw new UsageError("Specify either an export or --live");
     if (flags.has("live") && flags.has("partial")) throw new UsageError("--partial is for an export");
     const trust = await readTrust({ values, lists, flags }, terminal);
-    const progress = createProgress({
-      write: terminal.writeError,
-      isWatched: terminal.isWatched,
-      isWanted: flags.has("progress"),
-    });
-    try {
-      const verdict =
-        path === undefined
-          ? await verifyLive(backend, trust, progress)
-          : await verifyFile(path, trust, progress);
-      return { text: verdictText(verdict), json: verdict, exitCode: EXIT_OF[verdict.result] };
-    } finally {
-      progress.end();
-    }
+    using progress = createProgress(terminal, flags, "entries");
+    const verdict =
+      path === undefined
+        ? await verifyLive(backend, trust, progress)
+        : await verifyFile(path, trust, progress);
+    return { text: verdictText(verdict), json: verdict, exitCode: EXIT_OF[verdict.result] };
   },
 };
 

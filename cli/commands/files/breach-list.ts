@@ -7,7 +7,7 @@ import { openBreachList } from "#breach-list/open-breach-list.ts";
 import { CliError } from "../../cli-error.ts";
 import type { Command, CommandInput, Terminal } from "../../command.ts";
 import { EXIT } from "../../exit-code.ts";
-import { createProgress } from "../progress.ts";
+import { createProgress, QUIET_OPTION, sizeOf } from "../progress.ts";
 import { replaceFile } from "../replaced-file.ts";
 import { wholeNumber } from "../whole-number.ts";
 
@@ -29,7 +29,7 @@ export const breachListBuild: Command = {
     label: { type: "string", value: "text", description: "describes the source (default: the file's name)" },
     "min-count": { type: "string", value: "number", description: "leave out hashes with a smaller count" },
     force: { type: "boolean", description: "replace an existing file" },
-    progress: { type: "boolean", description: "print the progress also without a terminal" },
+    ...QUIET_OPTION,
   },
   async run(input, _backend, terminal) {
     const output = input.values.get("output") ?? "";
@@ -42,9 +42,11 @@ export const breachListCheck: Command = {
   name: "breach-list check",
   summary: "Verify a list of breached passwords as identity-service would, and print what it is",
   positionals: ["list"],
-  options: {},
-  async run({ positionals: [path = ""] }) {
-    const list = await openBreachList(path).catch(refuse);
+  options: QUIET_OPTION,
+  async run({ positionals: [path = ""], flags }, _backend, terminal) {
+    using progress = createProgress(terminal, flags, "MB");
+    const onRead = (bytes: number, of: number) => progress.show(inMb(bytes), inMb(of));
+    const list = await openBreachList(path, onRead).catch(refuse);
     await list.close();
     return { text: describe(path, list.header), json: viewOf(path, list.header) };
   },
@@ -53,30 +55,30 @@ export const breachListCheck: Command = {
 async function build(
   { positionals: [hashes = ""], values, flags }: CommandInput,
   path: string,
-  { writeError, isWatched }: Terminal,
+  terminal: Terminal,
 ): Promise<ListHeader> {
   const minCount = wholeNumber(values, "min-count", COUNTS) ?? 1;
   const label = values.get("label") ?? basename(hashes);
-  const progress = createProgress({ write: writeError, isWatched, isWanted: flags.has("progress") });
-  const onProgress = (count: number) => progress.show(count, 0);
+  const size = sizeOf(hashes);
+  using reading = createProgress(terminal, flags, "hashes read");
+  using writing = createProgress(terminal, flags, "hashes written");
+  const onRead = (count: number, bytes: number) => reading.showOfFile(count, bytes, size);
   const now = () => new Date();
   let header: ListHeader | undefined;
-  try {
-    await replaceFile(path, { force: flags.has("force"), mode: MODE }, async (output, signal) => {
-      const scratch = await mkdtemp(join(dirname(path), `.${basename(path)}.`));
-      const input = createReadStream(hashes, { highWaterMark: READ_BYTES });
-      try {
-        const job = { input, output, scratch, label, minCount, now, signal, onProgress };
-        header = await buildBreachList(job).catch((error) => refuse(error, hashes));
-      } finally {
-        await rm(scratch, { recursive: true });
-      }
-    });
-  } finally {
-    progress.end();
-  }
+  await replaceFile(path, { force: flags.has("force"), mode: MODE }, async (output, signal) => {
+    const scratch = await mkdtemp(join(dirname(path), `.${basename(path)}.`));
+    const input = createReadStream(hashes, { highWaterMark: READ_BYTES });
+    try {
+      const job = { input, output, scratch, label, minCount, now, signal, onRead, onWritten: writing.show };
+      header = await buildBreachList(job).catch((error) => refuse(error, hashes));
+    } finally {
+      await rm(scratch, { recursive: true });
+    }
+  });
   return header as ListHeader;
 }
+
+const inMb = (bytes: number) => Math.round(bytes / 1_000_000);
 
 /** @param hashes the file that the list is built from. @throws {CliError} */
 function refuse(error: unknown, hashes?: string): never {

@@ -5,7 +5,7 @@ import {
   UserImportServiceClient,
 } from "#proto/gatehouse/identity/v1/user_import_service.ts";
 import { CliError } from "../../cli-error.ts";
-import type { Command, CommandInput, Terminal } from "../../command.ts";
+import type { Command, CommandInput } from "../../command.ts";
 import { EXIT } from "../../exit-code.ts";
 import { UsageError } from "../../usage-error.ts";
 import {
@@ -19,7 +19,7 @@ import {
 } from "../../user-files/open-user-file.ts";
 import { oneOf } from "../one-of.ts";
 import { type PatientClient, patiently } from "../patient-call.ts";
-import { createProgress, type Progress } from "../progress.ts";
+import { createProgress, type Progress, QUIET_OPTION, sizeOf } from "../progress.ts";
 import { replaceFile } from "../replaced-file.ts";
 
 const MAX_BATCH_ROWS = 100;
@@ -57,7 +57,7 @@ export const usersImport: Command = {
       multiple: true,
     },
     force: { type: "boolean", description: "replace an existing file" },
-    progress: { type: "boolean", description: "print the progress also without a terminal" },
+    ...QUIET_OPTION,
   },
   async run(input, backend, terminal) {
     const file = fileFrom(input);
@@ -67,15 +67,11 @@ export const usersImport: Command = {
     let importId: string | undefined;
     const work = backend.call("identity-service", UserImportServiceClient, (client, { requestId }) =>
       replaceFile(output, { force: input.flags.has("force") }, async (report, signal) => {
-        const progress = progressOn(terminal, input);
         const server = { client, requestId, signal };
-        const job = { server, file, report, signal, progress, tally };
-        try {
-          if (isCheck) await checkFile(job);
-          else importId = await importFile(job);
-        } finally {
-          progress.end();
-        }
+        const progressOf = (what: string) => createProgress(terminal, input.flags, what);
+        const job = { server, file, report, signal, progressOf, tally };
+        if (isCheck) await checkFile(job);
+        else importId = await importFile(job);
       }),
     );
     await work.catch((error: unknown) => {
@@ -102,7 +98,7 @@ interface Job {
   file: UserFile;
   report: FileHandle;
   signal: AbortSignal;
-  progress: Progress;
+  progressOf: (what: string) => Progress;
   tally: Tally;
 }
 
@@ -137,9 +133,11 @@ function pairs(lists: CommandInput["lists"], option: string): Map<string, string
   return new Map(found);
 }
 
-async function checkFile({ server, file, report, signal, progress, tally }: Job): Promise<void> {
+async function checkFile({ server, file, report, signal, progressOf, tally }: Job): Promise<void> {
+  using progress = progressOf("users checked");
+  const read = reading(file);
   let rows = 0;
-  for await (const batch of packed(readUsers(file))) {
+  for await (const batch of packed(read.users)) {
     signal.throwIfAborted();
     const { refusals, warnings } = await patiently(server, server.client.checkRows, {
       rows: batch.map(({ row }) => row),
@@ -151,7 +149,7 @@ async function checkFile({ server, file, report, signal, progress, tally }: Job)
     });
     await report.writeFile(lines.join(""));
     rows += batch.length;
-    progress.show(rows, 0);
+    progress.showOfFile(rows, read.bytes, read.size);
   }
 }
 
@@ -181,12 +179,14 @@ async function assertUsers(file: UserFile): Promise<void> {
 
 /** Sends the rows that are not stored. The service says which one is next. @returns how many the file has. */
 async function sendRows(
-  { server, file, signal, progress }: Job,
+  { server, file, signal, progressOf }: Job,
   { importId, nextRow: begunAt }: BeginImportResponse,
 ): Promise<number> {
+  using progress = progressOf("users");
+  const read = reading(file);
   let nextRow = begunAt;
   let end = 1;
-  for await (const batch of packed(readUsers(file))) {
+  for await (const batch of packed(read.users)) {
     signal.throwIfAborted();
     const firstRow = end;
     end += batch.length;
@@ -198,17 +198,22 @@ async function sendRows(
         rows,
       }));
     }
-    progress.show(end - 1, 0);
+    progress.showOfFile(end - 1, read.bytes, read.size);
   }
   return end - 1;
 }
 
 /** Reads the file again, because the service does not know the users' former ids. */
-async function reportRows({ server, file, report, signal, tally }: Job, importId: string): Promise<void> {
+async function reportRows(
+  { server, file, report, signal, progressOf, tally }: Job,
+  importId: string,
+): Promise<void> {
+  using progress = progressOf("users reported");
+  const read = reading({ ...file, passwords: undefined });
   let results: { userId: string; refusal: string }[] = [];
   let row = 1;
   let firstOfPage = 1;
-  for await (const record of readUsers({ ...file, passwords: undefined })) {
+  for await (const record of read.users) {
     signal.throwIfAborted();
     if (row === firstOfPage + results.length) {
       const page = await patiently(server, server.client.listImportedRows, { importId, firstRow: row });
@@ -217,8 +222,19 @@ async function reportRows({ server, file, report, signal, tally }: Job, importId
     const result = results[row - firstOfPage];
     if (result === undefined) throw noResult(record);
     await report.writeFile(tally.add(record, result));
+    progress.showOfFile(row, read.bytes, read.size);
     row += 1;
   }
+}
+
+/** The users, and how much of their file has been taken. */
+function reading(file: UserFile): { users: AsyncIterable<UserRow>; bytes: number; size: number } {
+  const read = {
+    users: readUsers(file, (bytes) => (read.bytes += bytes)),
+    bytes: 0,
+    size: sizeOf(file.path),
+  };
+  return read;
 }
 
 function noResult({ at }: UserRow): CliError {
@@ -318,8 +334,4 @@ function listed(what: string, counts: ReadonlyMap<string, number>): string[] {
 
 function inEnglish(count: number): string {
   return count.toLocaleString("en");
-}
-
-function progressOn({ writeError, isWatched }: Terminal, { flags }: CommandInput): Progress {
-  return createProgress({ write: writeError, isWatched, isWanted: flags.has("progress") });
 }
