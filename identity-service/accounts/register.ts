@@ -6,8 +6,7 @@ import { canonicalEmail, isAsciiMailbox, isLookAlike } from "#kit/values/canonic
 import { DomainError, type FieldProblem } from "#kit/values/errors.ts";
 import { recordAudit } from "../audit/record-audit.ts";
 import type { AfterAnswer } from "../mail/after-answer.ts";
-import { inUtc } from "../mail/describe-origin.ts";
-import { noticeId } from "../mail/mail.ts";
+import { noticeId, type Reader } from "../mail/mail.ts";
 import { enqueueStrangersMail, type MailBudgetDeps } from "../mail/mail-budget.ts";
 import { isReleasedLately } from "../mail/mail-budget-store.ts";
 import { insertUnsentMail } from "../mail/mail-outbox-store.ts";
@@ -22,6 +21,7 @@ import type { Throttle } from "../throttle/throttle.ts";
 import type { NewAccount } from "../users/account.ts";
 import { findAccountByEmail } from "../users/account-store.ts";
 import { personalName } from "../users/personal-name.ts";
+import { readerFields } from "../users/reader-fields.ts";
 import { insertUser, lockAddresses } from "../users/user-store.ts";
 
 export interface AccountsDeps
@@ -50,6 +50,9 @@ export interface Registration {
   password: string;
   firstName: string;
   lastName: string;
+  /** Of the mails. Empty: nobody has said. */
+  language?: string;
+  timeZone?: string;
   clientIp?: string;
 }
 
@@ -63,7 +66,7 @@ export async function register(
   typed: Registration,
   deadlineMs: number,
   context: CallContext = newCallContext(),
-): Promise<NewAccount> {
+): Promise<NewAccount & Reader> {
   const person = validated(typed, deps.smtpUtf8);
   checkPassword(deps.passwordPolicy, typed.password, person.email);
   await spendOrRefuse(deps, { kind: "register", clientIp: typed.clientIp });
@@ -71,7 +74,7 @@ export async function register(
   const passwordHash = await deps.hashShare.run({ clientIp: typed.clientIp }, () =>
     deps.passwords.hash(typed.password, deadlineMs),
   );
-  const user: NewAccount = {
+  const user: NewAccount & Reader = {
     id: deps.newId(),
     ...person,
     role: deps.access.defaultRole,
@@ -119,21 +122,27 @@ async function mailOwner(tx: TransactionSql, deps: AccountsDeps, { id, email }: 
 function mailNotice(tx: TransactionSql, deps: AccountsDeps, userId: string, email: string): Promise<boolean> {
   const now = deps.now();
   const mail = { id: noticeId("registration-attempt", userId, now), userId, recipient: email };
-  const data = { occurredAt: inUtc(now) };
+  const data = { occurredAt: now.toISOString() };
   return enqueueStrangersMail(tx, deps, { ...mail, template: "registration-attempt", data });
 }
 
 function validated(
   typed: Registration,
   smtpUtf8: boolean,
-): Pick<NewAccount, "email" | "firstName" | "lastName"> {
+): Pick<NewAccount, "email" | "firstName" | "lastName"> & Reader {
   const { email, problem } = typedEmail("email", typed.email, smtpUtf8);
+  const { language = null, timeZone = null, problems } = readerFields(typed);
   const first = personalName("firstName", typed.firstName);
   const last = personalName("lastName", typed.lastName);
-  if (problem === undefined && first.problem === undefined && last.problem === undefined) {
-    return { email, firstName: first.name, lastName: last.name };
+  if (
+    problem === undefined &&
+    first.problem === undefined &&
+    last.problem === undefined &&
+    problems.length === 0
+  ) {
+    return { email, firstName: first.name, lastName: last.name, language, timeZone };
   }
-  const fields = [problem, first.problem, last.problem].filter((found) => found !== undefined);
+  const fields = [problem, first.problem, last.problem, ...problems].filter((found) => found !== undefined);
   throw new DomainError("validation_failed", undefined, { fields });
 }
 
