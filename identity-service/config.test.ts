@@ -1,12 +1,11 @@
 import { randomBytes } from "node:crypto";
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { encodeHeader, HEADER_BYTES } from "#breach-list/list-format.ts";
 import { ConfigError, parseConfig } from "#kit/config/config.ts";
 import { assertAccessFits, configSchema, hashConcurrency } from "./config.ts";
-import { BUILT_IN_MAIL_TEMPLATES } from "./mail/mail-templates.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "gatehouse-identity-config-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -199,15 +198,20 @@ test.each([
 test("no mail server is no problem, and mail templates are checked all the same", () => {
   expect(parseConfig(configSchema, MINIMAL).SMTP_URL).toBeUndefined();
   const templates = join(folder, "templates");
-  cpSync(BUILT_IN_MAIL_TEMPLATES, templates, { recursive: true });
+  mkdirSync(join(templates, "fr"), { recursive: true });
   expect(problemsOf({ MAIL_TEMPLATES_DIR: templates })).toBe("");
   writeFileSync(join(templates, "layout.html"), "{{content}}{{password}}");
-  rmSync(join(templates, "en/refresh-reuse.txt"));
+  writeFileSync(join(templates, "fr/footer.txt"), "{{ip}}");
   expect(problemsOf({ MAIL_TEMPLATES_DIR: templates })).toBe(
     "The configuration cannot be used:\n" +
-      "  MAIL_TEMPLATES_DIR: layout.html has the unknown placeholder {{password}}\n" +
-      "  MAIL_TEMPLATES_DIR: en/refresh-reuse.txt cannot be read (ENOENT)",
+      "  MAIL_TEMPLATES_DIR: fr/footer.txt has the unknown placeholder {{ip}}\n" +
+      "  MAIL_TEMPLATES_DIR: layout.html has the unknown placeholder {{password}}",
   );
+  expect(problemsOf({ MAIL_DEFAULT_LANGUAGE: "de-CH" })).toBe("");
+  expect(problemsOf({ MAIL_DEFAULT_LANGUAGE: "fr" })).toContain(
+    "MAIL_DEFAULT_LANGUAGE: has no folder of mails",
+  );
+  expect(problemsOf({ MAIL_DEFAULT_LANGUAGE: "fr_FR" })).toContain("must be a language tag");
 });
 
 test.each([

@@ -28,6 +28,8 @@ const REGISTRATION = {
   firstName: "Anna",
   lastName: "Smith",
   clientIp: "192.0.2.1",
+  language: "de-AT",
+  timeZone: "Europe/Vienna",
 };
 
 test("a registered user can log in and be looked up, and is the same each time", async () => {

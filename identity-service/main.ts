@@ -37,6 +37,7 @@ import { createCountLogin } from "./login/count-logins.ts";
 import { createNoteFailedLogin } from "./login/note-failed-login.ts";
 import { createAfterAnswer } from "./mail/after-answer.ts";
 import { createLinkTokens } from "./mail/links.ts";
+import { mailTemplatesOf } from "./mail/mail-config.ts";
 import { mailBrandOf } from "./mail/mail-templates.ts";
 import { createMailWorker } from "./mail/mail-worker.ts";
 import { createFlowSecrets } from "./oauth/oauth-flow-secrets.ts";
@@ -105,8 +106,8 @@ const mailWorker = service.run(
   "mail worker",
   createMailWorker({
     sql,
-    templates: config.MAIL_TEMPLATES_DIR,
-    brand: mailBrandOf(config.BRAND_COLOR, config.SUPPORT_URL),
+    templates: mailTemplatesOf(config),
+    brand: mailBrandOf(config.BRAND_NAME, config.BRAND_COLOR, config.SUPPORT_URL),
     linkTokens,
     sender: mailSender,
     now,

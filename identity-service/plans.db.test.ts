@@ -195,7 +195,15 @@ const mail = {
   template: "password-changed" as const,
   data: { occurredAt: "" },
 };
-const claimed = { id, template: "password-changed" as const, recipient: email, data: {}, attempts: 1 };
+const claimed = {
+  id,
+  template: "password-changed" as const,
+  recipient: email,
+  data: {},
+  attempts: 1,
+  language: null,
+  timeZone: null,
+};
 const client = {
   id: plantedId(10),
   name: "Shop",
@@ -453,7 +461,15 @@ const CALLS: StoreCalls = {
   listFormerAddresses: (tx) => accounts.listFormerAddresses(tx, userId),
   clearPassword: (tx) => accounts.clearPassword(tx, userId, at),
   isAddressTaken: (tx) => accounts.isAddressTaken(tx, { userId, email: "old700@example.com", now }),
-  setNames: (tx) => accounts.setNames(tx, { userId, firstName: "A", lastName: undefined, at }),
+  setProfile: (tx) =>
+    accounts.setProfile(tx, {
+      userId,
+      firstName: "A",
+      lastName: undefined,
+      language: "de",
+      timeZone: undefined,
+      at,
+    }),
   isAdmin: (tx) => accounts.isAdmin(tx, userId),
   lockActiveAdmins: (tx) => accounts.lockActiveAdmins(tx),
   listUnusedAccounts: (tx) =>

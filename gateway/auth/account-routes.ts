@@ -10,6 +10,7 @@ import { answersWith } from "../routing/route-docs.ts";
 import { accountAnswer, deviceHeader, loginAnswers, loginHeaders, toUser } from "./answer-fields.ts";
 import {
   emailField,
+  languageField,
   lastNameField,
   nameField,
   newPasswordCodes,
@@ -17,6 +18,7 @@ import {
   OWN_LEVEL,
   passwordField,
   tempTokenField,
+  timeZoneField,
 } from "./body-fields.ts";
 import { type AuthDeps, endReplacedSession, loginAnswer } from "./login-answer.ts";
 
@@ -101,10 +103,17 @@ export function registerAccountRoutes(app: GatewayApp, deps: AuthDeps): void {
   });
 
   route("updateAccount", "PATCH", "/auth/me", {
-    summary: "Change one's names",
-    description: "What is absent stays. An empty `lastName` takes it away.",
+    summary: "Change one's names, language or time zone",
+    description: "What is absent stays. An empty text takes away what may be absent.",
     policy: { auth: "authenticated", limitClass: "account", action: "auth.update_profile" },
-    schema: { body: z.strictObject({ firstName: nameField.optional(), lastName: lastNameField.optional() }) },
+    schema: {
+      body: z.strictObject({
+        firstName: nameField.optional(),
+        lastName: lastNameField.optional(),
+        language: languageField.optional(),
+        timeZone: timeZoneField.optional(),
+      }),
+    },
     answers: answersWith("The account as it is now.", accountAnswer),
     codes: ["not_found"],
     handler: async (request) => {

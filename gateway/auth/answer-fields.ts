@@ -29,6 +29,8 @@ const userFields = {
   emailVerified: z.boolean(),
   mfaEnabled: z.boolean(),
   createdAt: timeField,
+  language: textLike("de-AT", "Of mails. Empty: nobody has said."),
+  timeZone: textLike("Europe/Vienna", "Of times in mails."),
 };
 
 export const userAnswer = z.strictObject(userFields).meta({ id: "User" });
@@ -39,9 +41,9 @@ export function toUser(message: User | undefined): z.output<typeof userAnswer> {
   if (message?.createdAt === undefined || !isRoleName(message.role)) {
     throw new Error("identity-service sent a user that this gateway cannot read");
   }
-  const { role, id, email, firstName, lastName, emailVerified, mfaEnabled } = message;
+  const { role, id, email, firstName, lastName, emailVerified, mfaEnabled, language, timeZone } = message;
   const createdAt = message.createdAt.toISOString();
-  return { id, email, firstName, lastName, role, emailVerified, mfaEnabled, createdAt };
+  return { id, email, firstName, lastName, role, emailVerified, mfaEnabled, createdAt, language, timeZone };
 }
 
 export const managedUserAnswer = z

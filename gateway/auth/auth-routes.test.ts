@@ -44,8 +44,34 @@ test("registering gives 201 and the user, and hands on what was typed", async ()
     expect(response.json()).toEqual({ success: true, data: { user: adaJson }, message: expect.any(String) });
     expect(response.headers["cache-control"]).toBe("no-store");
   }
-  const registration = { ...account, clientIp: "127.0.0.1" };
+  const registration = { ...account, language: "", timeZone: "", clientIp: "127.0.0.1" };
   expect(asked).toEqual([registration, registration]);
+});
+
+test("a registration's language is that of the body, else the one that Accept-Language prefers, if any", async () => {
+  const asked: unknown[] = [];
+  const register = async ({ language, timeZone }: { language: string; timeZone: string }) => {
+    asked.push([language, timeZone]);
+    return { user: { ...ada, language, timeZone } };
+  };
+  const { app } = testGateway({ identity: { register } });
+  const post = (header: string, fields: object = {}) =>
+    send(app, {
+      method: "POST",
+      url: "/auth/register",
+      headers: { "accept-language": header },
+      body: { ...account, ...fields },
+    });
+  await post("en;q=0.2, de-AT");
+  await post("no language at all");
+  const answered = await post("de", { language: "fr", timeZone: "Europe/Paris" });
+  expect(asked).toEqual([
+    ["de-AT", ""],
+    ["", ""],
+    ["fr", "Europe/Paris"],
+  ]);
+  expect(answered.json().data.user).toMatchObject({ language: "fr", timeZone: "Europe/Paris" });
+  expect((await post("de", { language: "x".repeat(36) })).statusCode).toBe(400);
 });
 
 test("a person with one name registers, and takes the last name away later", async () => {

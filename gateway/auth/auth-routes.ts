@@ -8,7 +8,7 @@ import {
   keptRefreshToken,
   keptRefreshTokens,
 } from "../edge/request/browser-session.ts";
-import { clientIp, clientOf, principalOf } from "../edge/request/caller.ts";
+import { acceptedLanguage, clientIp, clientOf, principalOf } from "../edge/request/caller.ts";
 import { deviceTokenOf } from "../edge/request/device-cookie.ts";
 import type { GatewayApp } from "../edge/request/request-state.ts";
 import { routeIn } from "../edge/request/route.ts";
@@ -26,11 +26,13 @@ import {
 } from "./answer-fields.ts";
 import {
   emailField,
+  languageField,
   lastNameField,
   nameField,
   newPasswordCodes,
   newPasswordField,
   passwordField,
+  timeZoneField,
 } from "./body-fields.ts";
 import { type AuthDeps, endReplacedSession, loginAnswer } from "./login-answer.ts";
 
@@ -39,6 +41,8 @@ const RegisterBody = z.strictObject({
   password: newPasswordField,
   firstName: nameField,
   lastName: lastNameField.default(""),
+  language: languageField.optional(),
+  timeZone: timeZoneField.optional(),
 });
 /** Longer than any refresh token. Another text is `refresh_token_invalid`, not `validation_failed`. */
 const RefreshBody = z.strictObject({
@@ -60,7 +64,8 @@ export function registerAuthRoutes(app: GatewayApp, deps: AuthDeps): void {
     answers: { 201: answer("The new account.", accountAnswer) },
     codes: ["email_already_registered", ...newPasswordCodes, "busy"],
     identify: async (request, reply) => {
-      const registration = { ...request.body, clientIp: clientIp(request) };
+      const { language = acceptedLanguage(request), timeZone = "", ...person } = request.body;
+      const registration = { ...person, language, timeZone, clientIp: clientIp(request) };
       const user = toUser((await identity.register(registration, request.state.call)).user);
       reply.code(HTTP_CREATED);
       return { body: success({ user }, "Registered."), actor: { userId: user.id } };

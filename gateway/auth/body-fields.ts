@@ -39,6 +39,14 @@ export const lastNameField = z
   .max(100)
   .regex(OPTIONAL_NAME, "must be printable text")
   .meta({ id: "LastName", description: "Empty for a person with one name.", examples: ["Lovelace"] });
+export const languageField = z
+  .string()
+  .max(35)
+  .meta({ description: "Of mails: a BCP 47 tag.", examples: ["de-AT"] });
+export const timeZoneField = z
+  .string()
+  .max(64)
+  .meta({ description: "Of times in mails: an IANA name.", examples: ["Europe/Vienna"] });
 export const codeField = z
   .string()
   .max(64, { abort: true })

@@ -31,6 +31,8 @@ export const ada: User = {
   lastName: "Lovelace",
   emailVerified: false,
   mfaEnabled: false,
+  language: "",
+  timeZone: "",
   createdAt: new Date("2026-01-02T03:04:05.678Z"),
   role: "USER",
 };

@@ -120,6 +120,19 @@ test("ten changes of one password race: one succeeds", async () => {
   expect(results.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
 });
 
+test("language and time zone of the mails change one by one, and an empty text takes each away", async () => {
+  const change = (fields: { language?: string; timeZone?: string }) =>
+    updateProfile(deps, { userId, ...fields }, context());
+  expect(await change({ language: "pt-br" })).toMatchObject({ language: "pt-BR", timeZone: null });
+  expect(await change({ timeZone: "UTC" })).toMatchObject({ language: "pt-BR", timeZone: "UTC" });
+  expect(await change({ language: "" })).toMatchObject({ language: null, timeZone: "UTC" });
+  await expect(change({ language: "../en", timeZone: "" })).rejects.toMatchObject({
+    code: "validation_failed",
+    fields: [{ field: "language" }],
+  });
+  expect(await change({})).toMatchObject({ language: null, timeZone: "UTC" });
+});
+
 test("names change one by one or together, and are held to the same rules as at registration", async () => {
   expect(await updateProfile(deps, { userId, firstName: "  Anne " }, context())).toMatchObject({
     firstName: "Anne",
@@ -491,7 +504,7 @@ test("the mail to the old address says when it was left", async () => {
   await confirmEmailChange(deps, await wantAddress("anna@new.example"));
   const link = expect.stringMatching(/^undo_email_change:/);
   expect(await mails("email-changed")).toMatchObject([
-    { data: { link, occurredAt: "2031-01-02 03:04:05 UTC" } },
+    { data: { link, occurredAt: "2031-01-02T03:04:05.678Z" } },
   ]);
 });
 
@@ -544,7 +557,7 @@ describe("no mail, and nobody is woken to send one, for an address", () => {
 test("the owner of a taken address gets a mail with the time of the attempt", async () => {
   await register(deps, { ...ANNA, email: "ben@example.com" }, soon());
   await wantAddress("ben@example.com");
-  expect(await mails("address-in-use")).toMatchObject([{ data: { occurredAt: "2031-01-02 03:04:05 UTC" } }]);
+  expect(await mails("address-in-use")).toMatchObject([{ data: { occurredAt: "2031-01-02T03:04:05.678Z" } }]);
 });
 
 test("a change of address kills the link that takes a new login back: it went to the old one", async () => {

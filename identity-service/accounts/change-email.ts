@@ -1,6 +1,5 @@
 import { transaction } from "#kit/database/postgres.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { inUtc } from "../mail/describe-origin.ts";
 import { noticeId } from "../mail/mail.ts";
 import { enqueueStrangersMail } from "../mail/mail-budget.ts";
 import { hasHadEnough, makeLink } from "../mail/make-link.ts";
@@ -38,7 +37,7 @@ export async function changeEmail(
         if (owner?.status !== "active") return false;
         const { id, email: recipient } = owner;
         const notice = { id: noticeId("address-in-use", id, now), userId: id, recipient };
-        const data = { occurredAt: inUtc(now) };
+        const data = { occurredAt: now.toISOString() };
         return enqueueStrangersMail(tx, deps, { ...notice, template: "address-in-use", data });
       }
       const mail = { id: deps.newId(), userId, recipient: newEmail };

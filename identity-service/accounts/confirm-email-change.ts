@@ -1,7 +1,6 @@
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { recordAudit } from "../audit/record-audit.ts";
-import { inUtc } from "../mail/describe-origin.ts";
 import { findOwnUndo, killLinks } from "../mail/link-store.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
 import { makeLink } from "../mail/make-link.ts";
@@ -57,7 +56,7 @@ export async function confirmEmailChange(
     const areCredentialsProven = account.credentialsProvenAt !== null;
     const way = { userId, purpose: "undo_email_change", newEmail: oldEmail, areCredentialsProven } as const;
     const undo = await makeLink(tx, deps, way);
-    const data = { link: undo, occurredAt: inUtc(now) };
+    const data = { link: undo, occurredAt: now.toISOString() };
     const mail = { id: deps.newId(), userId, recipient: oldEmail };
     await enqueueMail(tx, { ...mail, template: "email-changed", data }, now);
   });

@@ -1,7 +1,6 @@
 import { type Sql, type TransactionSql, transaction } from "#kit/database/postgres.ts";
 import { boundedCache } from "#kit/values/bounded-cache.ts";
 import type { AfterAnswer } from "../mail/after-answer.ts";
-import { inUtc } from "../mail/describe-origin.ts";
 import { dailyNoticeId } from "../mail/mail.ts";
 import { hasNoticeBudget } from "../mail/mail-budget-store.ts";
 import { hasMail, insertMail } from "../mail/mail-outbox-store.ts";
@@ -48,6 +47,6 @@ async function mailOwner(tx: TransactionSql, deps: GuessNoticeDeps, email: strin
   // Before the link, because unsent ones count against those that the owner requests.
   if (!(await hasNoticeBudget(tx, { id, userId, recipient }, now))) return false;
   const link = await makeLink(tx, deps, { userId, purpose: "reset_password" });
-  const data = { link, occurredAt: inUtc(now) };
+  const data = { link, occurredAt: now.toISOString() };
   return insertMail(tx, { id, userId, recipient, template: TEMPLATE, data }, now);
 }

@@ -188,7 +188,7 @@ test("a reset changes the password, ends every session, mails a notice, and owes
   expect((await readOutbox(database.ownerSql)).at(-1)).toMatchObject({
     template: "password-changed",
     recipient: ANNA.email,
-    data: { occurredAt: "2031-01-02 03:04:05 UTC" },
+    data: { occurredAt: "2031-01-02T03:04:05.678Z" },
   });
 });
 
@@ -574,6 +574,11 @@ describe("a reset", () => {
     expect(await events()).toContainEqual(["password_reset", true]);
   });
 
+  const linkedSince = (provider: string, linkedAt: string) => ({
+    phrase: "provider-login-since",
+    values: { provider, linkedAt },
+  });
+
   describe("of a proven account", () => {
     beforeEach(() => proveCredentials(database.ownerSql, userId));
 
@@ -586,12 +591,16 @@ describe("a reset", () => {
       await reset(await askForReset());
       expect(await providersLeft()).toEqual(["old", "older"]);
       expect(await noticed()).toEqual({
-        occurredAt: "2031-01-02 03:04:05 UTC",
-        removed: "the login with first, the login with second",
-        left:
-          "the login with older, linked on 2030-12-01 03:04:05 UTC; " +
-          "the login with old, linked on 2030-12-02 03:04:05 UTC; " +
-          "together with the second factor that was turned on on 2031-01-02 03:04:05 UTC",
+        occurredAt: "2031-01-02T03:04:05.678Z",
+        removed: [
+          { phrase: "provider-login", values: { provider: "first" } },
+          { phrase: "provider-login", values: { provider: "second" } },
+        ],
+        left: [
+          linkedSince("older", "2030-12-01T03:04:05.678Z"),
+          linkedSince("old", "2030-12-02T03:04:05.678Z"),
+          { phrase: "second-factor-since", values: { enabledAt: "2031-01-02T03:04:05.678Z" } },
+        ],
       });
       expect(await events()).toEqual([
         ["identity_unlinked", true],
@@ -606,14 +615,17 @@ describe("a reset", () => {
       await resetPassword(deps, { token, newPassword: NEW, keepRecentLogins: true }, context());
       expect(await providersLeft()).toEqual(["first"]);
       expect(await noticed()).toMatchObject({
-        removed: "nothing",
-        left: "the login with first, linked on 2030-12-04 03:04:05 UTC",
+        removed: [{ phrase: "nothing" }],
+        left: [linkedSince("first", "2030-12-04T03:04:05.678Z")],
       });
     });
 
     test("says so where there was nothing but the password", async () => {
       await reset(await askForReset());
-      expect(await noticed()).toMatchObject({ removed: "nothing", left: "nothing" });
+      expect(await noticed()).toMatchObject({
+        removed: [{ phrase: "nothing" }],
+        left: [{ phrase: "nothing" }],
+      });
     });
   });
 });

@@ -4,9 +4,10 @@ import { DomainError } from "#kit/values/errors.ts";
 import { type RecordAuditDeps, recordAudit } from "../audit/record-audit.ts";
 import { countRecoveryCodes } from "../mfa/mfa-store.ts";
 import type { Account } from "../users/account.ts";
-import { setNames } from "../users/account-store.ts";
+import { setProfile } from "../users/account-store.ts";
 import { getAccount } from "../users/get-account.ts";
 import { personalName } from "../users/personal-name.ts";
+import { readerFields } from "../users/reader-fields.ts";
 
 export interface OwnAccount {
   account: Account;
@@ -24,17 +25,32 @@ export async function getOwnAccount(deps: { sql: Sql }, userId: string): Promise
 /** @throws {DomainError} `validation_failed`, `not_found`. */
 export async function updateProfile(
   deps: RecordAuditDeps & { sql: Sql },
-  change: { userId: string; firstName?: string | undefined; lastName?: string | undefined },
+  change: {
+    userId: string;
+    firstName?: string | undefined;
+    lastName?: string | undefined;
+    language?: string | undefined;
+    timeZone?: string | undefined;
+  },
   context: CallContext,
 ): Promise<Account> {
   const { userId } = change;
   const first = change.firstName === undefined ? undefined : personalName("firstName", change.firstName);
   const last = change.lastName === undefined ? undefined : personalName("lastName", change.lastName);
-  const fields = [first?.problem, last?.problem].filter((problem) => problem !== undefined);
+  const { language, timeZone, problems } = readerFields(change);
+  const names = [first?.problem, last?.problem].filter((problem) => problem !== undefined);
+  const fields = [...names, ...problems];
   if (fields.length > 0) throw new DomainError("validation_failed", undefined, { fields });
-  const names = { userId, firstName: first?.name, lastName: last?.name, at: deps.now() };
+  const profile = {
+    userId,
+    firstName: first?.name,
+    lastName: last?.name,
+    language,
+    timeZone,
+    at: deps.now(),
+  };
   await transaction(deps.sql, async (tx) => {
-    if (!(await setNames(tx, names))) throw new DomainError("not_found");
+    if (!(await setProfile(tx, profile))) throw new DomainError("not_found");
     await recordAudit(tx, deps, { type: "profile_updated", userId, byOwner: true }, context);
   });
   return getAccount(deps, userId);

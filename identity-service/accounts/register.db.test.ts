@@ -39,6 +39,17 @@ const ANNA: Registration = {
 
 const rows = () => database.ownerSql<Record<string, unknown>[]>`select * from users`;
 
+test("the account keeps the language and the time zone of its mails, as they are spelled; others are refused", async () => {
+  await register(deps, { ...ANNA, language: "de-at", timeZone: "europe/vienna" }, soon());
+  const kept = await database.ownerSql`select language, time_zone from users`;
+  expect(kept).toEqual([{ language: "de-AT", time_zone: "Europe/Vienna" }]);
+  const wrong = { ...ANNA, email: "ben@example.com", language: "de_AT", timeZone: "Mars/Olympus" };
+  await expect(register(deps, wrong, soon())).rejects.toMatchObject({
+    code: "validation_failed",
+    fields: [{ field: "language" }, { field: "timeZone" }],
+  });
+});
+
 test("a registration makes an account of a USER, unproven, with a hash and no password", async () => {
   const user = await register(deps, ANNA, soon());
   expect(user).toEqual({
@@ -49,6 +60,8 @@ test("a registration makes an account of a USER, unproven, with a hash and no pa
     role: "USER",
     emailVerified: false,
     createdAt: deps.now(),
+    language: null,
+    timeZone: null,
   });
   expect(await rows()).toEqual([
     {
@@ -60,6 +73,8 @@ test("a registration makes an account of a USER, unproven, with a hash and no pa
       status: "active",
       password_hash: expect.stringMatching(/^\$argon2id\$v=19\$m=256,t=1,p=1\$/),
       email_verified: false,
+      language: null,
+      time_zone: null,
       created_at: deps.now(),
       updated_at: deps.now(),
       session_epoch: 0,
@@ -354,7 +369,7 @@ describe("where the answer must not disclose it", () => {
         ...notice,
         id: noticeId("registration-attempt", id, deps.now()),
         recipient: "anna.smith@example.com",
-        data: { occurredAt: "2031-01-02 03:04:05 UTC" },
+        data: { occurredAt: "2031-01-02T03:04:05.678Z" },
         isDue: true,
       },
       { ...notice, id: expect.any(String), recipient: null, data: null, isDue: false },

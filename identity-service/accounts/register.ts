@@ -5,8 +5,7 @@ import { type CallContext, newCallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { recordAudit } from "../audit/record-audit.ts";
 import type { AfterAnswer } from "../mail/after-answer.ts";
-import { inUtc } from "../mail/describe-origin.ts";
-import { noticeId } from "../mail/mail.ts";
+import { noticeId, type Reader } from "../mail/mail.ts";
 import { enqueueStrangersMail, type MailBudgetDeps } from "../mail/mail-budget.ts";
 import { isReleasedLately } from "../mail/mail-budget-store.ts";
 import { insertUnsentMail } from "../mail/mail-outbox-store.ts";
@@ -49,6 +48,9 @@ export interface Registration {
   password: string;
   firstName: string;
   lastName: string;
+  /** Of the mails. Empty: nobody has said. */
+  language?: string;
+  timeZone?: string;
   clientIp?: string;
 }
 
@@ -62,7 +64,7 @@ export async function register(
   typed: Registration,
   deadlineMs: number,
   context: CallContext = newCallContext(),
-): Promise<NewAccount> {
+): Promise<NewAccount & Reader> {
   const person = validPerson(typed, deps.smtpUtf8);
   checkPassword(deps.passwordPolicy, typed.password, person.email);
   await spendOrRefuse(deps, { kind: "register", clientIp: typed.clientIp });
@@ -70,7 +72,7 @@ export async function register(
   const passwordHash = await deps.hashShare.run({ clientIp: typed.clientIp }, () =>
     deps.passwords.hash(typed.password, deadlineMs),
   );
-  const user: NewAccount = {
+  const user: NewAccount & Reader = {
     id: deps.newId(),
     ...person,
     role: deps.access.defaultRole,
@@ -118,6 +120,6 @@ async function mailOwner(tx: TransactionSql, deps: AccountsDeps, { id, email }: 
 function mailNotice(tx: TransactionSql, deps: AccountsDeps, userId: string, email: string): Promise<boolean> {
   const now = deps.now();
   const mail = { id: noticeId("registration-attempt", userId, now), userId, recipient: email };
-  const data = { occurredAt: inUtc(now) };
+  const data = { occurredAt: now.toISOString() };
   return enqueueStrangersMail(tx, deps, { ...mail, template: "registration-attempt", data });
 }

@@ -3,8 +3,8 @@ import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { recordAudit } from "../audit/record-audit.ts";
 import { deleteIdentitiesSince, listIdentities } from "../identities/external-identity-store.ts";
-import { inUtc } from "../mail/describe-origin.ts";
 import type { OpenLink } from "../mail/link-store.ts";
+import type { MailValue, Phrase, PhraseName } from "../mail/mail.ts";
 import { linkRefused, openLink, useLink } from "../mail/use-link.ts";
 import { findTotpCredential } from "../mfa/mfa-store.ts";
 import { claimAccount } from "../ownership/claim-account.ts";
@@ -98,22 +98,29 @@ async function reviewWays(
   deps: AccountsDeps,
   { userId, keepRecentLogins = false }: { userId: string; keepRecentLogins?: boolean },
   context: CallContext,
-): Promise<{ removed: string; left: string }> {
+): Promise<{ removed: MailValue; left: MailValue }> {
   const since = new Date(deps.now().getTime() - RECENT_IDENTITY_MS);
   const removed = keepRecentLogins ? [] : await deleteIdentitiesSince(tx, userId, since);
   await recordRemoved(tx, deps, { userId, providers: removed, hadSecondFactor: false, passkeys: 0 }, context);
   const identities = await listIdentities(tx, userId);
   const passkeys = await listPasskeys(tx, userId);
   const confirmedAt = (await findTotpCredential(tx, userId))?.confirmedAt ?? null;
-  const left = [
-    ...identities.map(({ provider, linkedAt }) => `the login with ${provider}, linked on ${inUtc(linkedAt)}`),
-    ...passkeys.map(({ createdAt }) => `the passkey that was added on ${inUtc(createdAt)}`),
+  const left: Phrase[] = [
+    ...identities.map(({ provider, linkedAt }) =>
+      phraseOf("provider-login-since", { provider, linkedAt: linkedAt.toISOString() }),
+    ),
+    ...passkeys.map(({ createdAt }) => phraseOf("passkey-since", { addedAt: createdAt.toISOString() })),
     ...(confirmedAt === null
       ? []
-      : [`together with the second factor that was turned on on ${inUtc(confirmedAt)}`]),
+      : [phraseOf("second-factor-since", { enabledAt: confirmedAt.toISOString() })]),
   ];
+  const orNothing = (phrases: Phrase[]) => (phrases.length === 0 ? [phraseOf("nothing")] : phrases);
   return {
-    removed: removed.map((provider) => `the login with ${provider}`).join(", ") || "nothing",
-    left: left.join("; ") || "nothing",
+    removed: orNothing(removed.map((provider) => phraseOf("provider-login", { provider }))),
+    left: orNothing(left),
   };
+}
+
+function phraseOf(phrase: PhraseName, values: Record<string, string> = {}): Phrase {
+  return { phrase, values };
 }

@@ -380,7 +380,7 @@ test("the wrong password that locks an account sends its owner a mail with a lin
   expect(await rows()).toEqual([
     {
       recipient: EMAIL,
-      data: { link: expect.stringMatching(/^\S+$/), occurredAt: "2031-01-02 03:04:05 UTC" },
+      data: { link: expect.stringMatching(/^\S+$/), occurredAt: "2031-01-02T03:04:05.678Z" },
     },
   ]);
   for (let round = 0; round < 5; round += 1) await codeOf({ password: "wrong" });
@@ -444,7 +444,7 @@ test("a login on an unknown device sends a mail, but not the first one ever, nor
   expect(deps.deviceTokens.read(again)).toEqual(deps.deviceTokens.read(deviceToken));
   expect(await mails()).toEqual([]);
   await rememberDevice(deps, from);
-  const data = { occurredAt: "2031-01-02 03:04:05 UTC", ip: "203.0.113.7", browser: "curl" };
+  const data = { occurredAt: "2031-01-02T03:04:05.678Z", ip: "203.0.113.7", browser: "curl" };
   expect(await mails()).toEqual([{ recipient: EMAIL, data }]);
   expect(deps.wakeMailWorker).toHaveBeenCalled();
 });

@@ -53,7 +53,7 @@ async function rememberNewDevice(
     await noteFirstLogin(tx, user.id, deps.now());
     return { device, isNotified: false };
   }
-  const browser = describeBrowser(userAgent);
+  const browser = JSON.stringify(describeBrowser(userAgent));
   const now = deps.now();
   const data = describeOrigin(origin, now);
   const id = noticeId(user.id, browser, networkOf(clientIp));

@@ -4,7 +4,7 @@ import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { type ClientOrigin, storableOrigin } from "../audit/client-origin.ts";
 import { recordAudit } from "../audit/record-audit.ts";
-import { describeOrigin, inUtc } from "../mail/describe-origin.ts";
+import { describeOrigin } from "../mail/describe-origin.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
 import { makeLink } from "../mail/make-link.ts";
 import { isMfaRequired } from "../mfa/second-factors.ts";
@@ -144,7 +144,7 @@ async function begin(
   const trust = { id, userId, deviceId, secretHash, sessionEpoch, ...times, ...storableOrigin(from) };
   await insertTrust(tx, trust, MAX_DEVICES_OF_USER);
   const link = await makeLink(tx, deps, { userId, purpose: "undo_access_change" });
-  const data = { ...describeOrigin(from, createdAt), until: inUtc(expiresAt), link };
+  const data = { ...describeOrigin(from, createdAt), until: expiresAt.toISOString(), link };
   const mail = { id: deps.newId(), userId, recipient };
   await enqueueMail(tx, { ...mail, template: "device-trusted", data }, createdAt);
   await recordTrust(tx, deps, { type: "device_trusted", user: owner, id, from }, context);

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { describeBrowser } from "./describe-origin.ts";
+import { MailTemplates } from "./mail-templates.ts";
 
 const WEBKIT = "AppleWebKit/537.36 (KHTML, like Gecko)";
 
@@ -21,11 +22,13 @@ test.each([
     "Mozilla/5.0 (iPhone; CPU iPhone OS 18_6 like Mac OS X) AppleWebKit/605.1.15 Version/18.6 Mobile/15E148 Safari/604.1",
     "Safari on iOS",
   ],
+  [`Mozilla/5.0 (X11; Linux x86_64) ${WEBKIT} HeadlessChrome/140.0.0.0 Safari/537.36`, "Chrome on Linux"],
   ["curl/8.5.0", "curl"],
   ["SomeApp/1.0 (Android 14)", "Android"],
   ["", "unknown"],
   ["Call +1 555 0100 or open https://evil.example to unlock your account", "unknown"],
   ["Firefox/1 on https://evil.example <a href=x>Linux</a>\r\nBcc: eve@evil.example", "Firefox on Linux"],
 ])("%j is %j", (userAgent, description) => {
-  expect(describeBrowser(userAgent)).toBe(description);
+  const values = { occurredAt: "2031-01-02T03:04:05Z", ip: "192.0.2.1", browser: describeBrowser(userAgent) };
+  expect(new MailTemplates().render("new-device", values).text).toContain(`Browser: ${description}\n`);
 });

@@ -1,22 +1,20 @@
 import { isIP } from "node:net";
 import type { ClientOrigin } from "../audit/client-origin.ts";
+import type { MailValue } from "./mail.ts";
 
 /** The names are those of the templates, which operators may replace. */
 export function describeOrigin(
   { clientIp, userAgent }: ClientOrigin,
   at: Date,
-): { occurredAt: string; ip: string; browser: string } {
-  return { occurredAt: inUtc(at), ip: knownAddress(clientIp), browser: describeBrowser(userAgent) };
+): { occurredAt: string; ip: MailValue; browser: MailValue } {
+  return { occurredAt: at.toISOString(), ip: knownAddress(clientIp), browser: describeBrowser(userAgent) };
 }
 
-/** "unknown" also for an IPv6 zone, which is free text. */
-function knownAddress(address: string): string {
-  return isIP(address) === 0 || address.includes("%") ? "unknown" : address;
-}
+const UNKNOWN: MailValue = [{ phrase: "unknown" }];
 
-/** `2031-01-02 03:04:05 UTC`. */
-export function inUtc(time: Date): string {
-  return `${time.toISOString().slice(0, 19).replace("T", " ")} UTC`;
+/** Unknown also for an IPv6 zone, which is free text. */
+function knownAddress(address: string): MailValue {
+  return isIP(address) === 0 || address.includes("%") ? UNKNOWN : address;
 }
 
 /** In this order, because most browsers also name their ancestors. */
@@ -25,7 +23,7 @@ const BROWSERS: readonly (readonly [RegExp, string])[] = [
   [/\bOPR\//, "Opera"],
   [/\bSamsungBrowser\//, "Samsung Internet"],
   [/\b(?:Firefox|FxiOS)\//, "Firefox"],
-  [/\b(?:Chrome|CriOS)\//, "Chrome"],
+  [/\b(?:Chrome|CriOS|HeadlessChrome)\//, "Chrome"],
   [/\bSafari\//, "Safari"],
   [/^curl\//, "curl"],
 ];
@@ -40,8 +38,9 @@ const SYSTEMS: readonly (readonly [RegExp, string])[] = [
 ];
 
 /** Such as "Firefox on Windows". Never the raw header, which an attacker can choose. */
-export function describeBrowser(userAgent: string): string {
+export function describeBrowser(userAgent: string): MailValue {
   const nameIn = (table: typeof BROWSERS) => table.find(([pattern]) => pattern.test(userAgent))?.[1];
-  const known = [nameIn(BROWSERS), nameIn(SYSTEMS)].filter((name) => name !== undefined);
-  return known.length === 0 ? "unknown" : known.join(" on ");
+  const [browser, system] = [nameIn(BROWSERS), nameIn(SYSTEMS)];
+  if (browser === undefined || system === undefined) return browser ?? system ?? UNKNOWN;
+  return [{ phrase: "device", values: { browser, system } }];
 }

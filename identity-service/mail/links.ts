@@ -1,4 +1,5 @@
 import { createHash, createHmac } from "node:crypto";
+import type { MailValue } from "./mail.ts";
 
 export const LINK_PURPOSES = [
   "verify_email",
@@ -34,7 +35,7 @@ export interface LinkTokens {
   /** 256 bits in base64url. Never logged. */
   tokenOf(linkId: string): string;
   /** Replaces a stored `link` by the URL. */
-  completed(values: Readonly<Record<string, string>>): Record<string, string>;
+  completed(values: Readonly<Record<string, MailValue>>): Record<string, MailValue>;
 }
 
 /** The origin is configured, never taken from a request. */
@@ -46,7 +47,7 @@ export function createLinkTokens(key: Buffer, origin: string): LinkTokens {
     completed(values) {
       // Not every notice has one of its own.
       if (values.link === undefined) return { ...values, link: origin };
-      const [, purpose = "", id = ""] = STORED_LINK.exec(values.link) ?? [];
+      const [, purpose = "", id = ""] = STORED_LINK.exec(String(values.link)) ?? [];
       const known = LINK_PURPOSES.find((candidate) => candidate === purpose);
       if (known === undefined) throw new Error("a mail in the outbox has a link this version does not know");
       return { ...values, link: `${origin}${PAGES[known]}?token=${tokenOf(id)}` };

@@ -2,7 +2,8 @@ import { isIPv4 } from "node:net";
 import { z } from "zod";
 import { booleanSchema, integerSchema, readableFileSchema, secretFileSchema } from "#kit/config/config.ts";
 import { canonicalEmail } from "#kit/values/canonical-email.ts";
-import { BUILT_IN_MAIL_TEMPLATES, MailTemplates } from "./mail-templates.ts";
+import { languageTag } from "#kit/values/locale.ts";
+import { MailTemplates } from "./mail-templates.ts";
 
 export interface SmtpServer {
   /** IPv6 without brackets. */
@@ -66,10 +67,11 @@ const mailAddressSchema = z.string().transform((text, context): MailAddress => {
   return { name: name?.trim() ?? "", address };
 });
 
-const mailTemplatesSchema = z.string().transform((directory, context) => {
-  const templates = new MailTemplates(directory);
-  for (const problem of templates.problems) context.addIssue({ code: "custom", message: problem });
-  return templates.problems.length === 0 ? templates : z.NEVER;
+const languageSchema = z.string().transform((text, context) => {
+  const tag = languageTag(text);
+  if (tag !== undefined) return tag;
+  context.addIssue({ code: "custom", message: "must be a language tag, such as de or pt-BR" });
+  return z.NEVER;
 });
 
 export const mailConfig = {
@@ -82,18 +84,26 @@ export const mailConfig = {
   SMTP_UTF8: booleanSchema.default(true),
   /** `Name <address>` or an address. Message-ID and EHLO use its domain. */
   MAIL_FROM: mailAddressSchema.optional(),
-  MAIL_TEMPLATES_DIR: z.string().default(BUILT_IN_MAIL_TEMPLATES).pipe(mailTemplatesSchema),
+  /** Goes before our own mails, file by file. */
+  MAIL_TEMPLATES_DIR: z.string().optional(),
+  /** For people whose language nobody knows, or has no mails. */
+  MAIL_DEFAULT_LANGUAGE: languageSchema.default("en"),
   MAIL_STRANGERS_HOURLY_MAX: integerSchema(1, 1_000).default(5),
   MAIL_STRANGERS_DAILY_MAX: integerSchema(1, 10_000).default(10),
   /** Per recipient. Below 59, an attacker can exhaust it. */
   MAIL_RESET_DAILY_MAX: integerSchema(1, 10_000).default(60),
 };
 
-type MailConfig = z.output<z.ZodObject<typeof mailConfig>>;
+export type MailConfig = z.output<z.ZodObject<typeof mailConfig>>;
 
 export function mailConfigProblems(config: MailConfig): { key: keyof MailConfig; message: string }[] {
   const problems: { key: keyof MailConfig; message: string }[] = [];
   const { SMTP_URL: server, SMTP_PASSWORD_FILE: password } = config;
+  const templates = mailTemplatesOf(config);
+  problems.push(...templates.problems.map((message) => ({ key: "MAIL_TEMPLATES_DIR" as const, message })));
+  if (!templates.has(config.MAIL_DEFAULT_LANGUAGE)) {
+    problems.push({ key: "MAIL_DEFAULT_LANGUAGE", message: "has no folder of mails" });
+  }
   if (server !== undefined && config.MAIL_FROM === undefined) {
     problems.push({ key: "MAIL_FROM", message: "is required beside SMTP_URL" });
   }
@@ -118,4 +128,10 @@ export function mailConfigProblems(config: MailConfig): { key: keyof MailConfig;
 
 export function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || (isIPv4(host) && host.startsWith("127."));
+}
+
+export function mailTemplatesOf(
+  config: Pick<MailConfig, "MAIL_TEMPLATES_DIR" | "MAIL_DEFAULT_LANGUAGE">,
+): MailTemplates {
+  return new MailTemplates(config.MAIL_TEMPLATES_DIR, config.MAIL_DEFAULT_LANGUAGE);
 }

@@ -69,6 +69,8 @@ test("a mail is there when its cause is committed, and not when that is rolled b
     recipient: "anna@example.com",
     data: mail.data,
     attempts: 1,
+    language: null,
+    timeZone: null,
   });
 });
 

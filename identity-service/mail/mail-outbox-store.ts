@@ -1,13 +1,14 @@
 import { type Claim, claimDue } from "#kit/database/outbox-store.ts";
 import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
-import type { MailName, NewMail, StrangersMail } from "./mail.ts";
+import type { MailName, MailValue, NewMail, Reader, StrangersMail } from "./mail.ts";
 import { hasNoticeBudget } from "./mail-budget-store.ts";
 
-export interface ClaimedMail {
+/** The reader is as the account is at the time of sending, so that a mail that waits follows a change of language. */
+export interface ClaimedMail extends Reader {
   id: string;
   template: MailName;
   recipient: string;
-  data: Record<string, string>;
+  data: Record<string, MailValue>;
   /** Includes this one, and so identifies the lease. */
   attempts: number;
 }
@@ -42,7 +43,7 @@ export async function enqueueMail(
 export async function insertMail(tx: TransactionSql, mail: NewMail, now: Date): Promise<boolean> {
   const result = await tx`
     insert into mail_outbox (id, user_id, template, recipient, data, created_at, next_attempt_at)
-    values (${mail.id}, ${mail.userId}, ${mail.template}, ${mail.recipient}, ${tx.json(mail.data)}, ${now}, ${now})
+    values (${mail.id}, ${mail.userId}, ${mail.template}, ${mail.recipient}, ${tx.json({ ...mail.data } as Parameters<typeof tx.json>[0])}, ${now}, ${now})
     on conflict (id) do nothing
   `;
   return result.count === 1;
@@ -77,7 +78,11 @@ export function claimDueMails(
     waiting: sql`
       sent_at is null and given_up_at is null and created_at > ${createdAfter} and template = any(${[...templates]})
     `,
-    columns: sql`claimed.id, template, recipient, data, attempts`,
+    columns: sql`
+      claimed.id, template, recipient, data, attempts,
+      (select language from users where users.id = claimed.user_id) as language,
+      (select time_zone from users where users.id = claimed.user_id) as "timeZone"
+    `,
     countsAttempts: true,
   };
   return claimDue<ClaimedMail>(sql, table, claim);

@@ -1,19 +1,25 @@
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { brandConfig } from "#kit/config/brand-config.ts";
-import { MAILS, type MailName } from "./mail.ts";
+import { MAILS, type MailName, type MailValue, TIMES } from "./mail.ts";
 import { BUILT_IN_MAIL_TEMPLATES, MailRenderError, MailTemplates, mailBrandOf } from "./mail-templates.ts";
 
 let folder: string;
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), "gatehouse-mail-templates-"));
-  cpSync(BUILT_IN_MAIL_TEMPLATES, folder, { recursive: true });
+  mkdirSync(join(folder, "en"));
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 
-const VALUES = { occurredAt: "2031-01-02 03:04:05 UTC", ip: "203.0.113.7", browser: "Firefox on Linux" };
+const VALUES = {
+  occurredAt: "2031-01-02T03:04:05.000Z",
+  ip: "203.0.113.7",
+  browser: [{ phrase: "device", values: { browser: "Firefox", system: "Linux" } }],
+} as const;
+const SAID = "January 2, 2031 at 3:04:05 AM UTC";
+const NOBODY = { language: null, timeZone: null };
 const LINK = "https://gatehouse.example/auth/reset-password?token=abc&x=1";
 const put = (file: string, text: string) => writeFileSync(join(folder, file), text);
 /** Of the mail that tests change, in a layout that shows nothing else. */
@@ -22,25 +28,91 @@ const putBody = (body: string) => {
   put("en/refresh-reuse.txt", `Session ended\n\n${body}`);
 };
 const problems = () => new MailTemplates(folder).problems;
-const render = (values: Record<string, string>) => new MailTemplates(folder).render("refresh-reuse", values);
+const render = (values: Record<string, MailValue>) =>
+  new MailTemplates(folder).render("refresh-reuse", values);
 
-test.each(Object.entries(MAILS))(
-  "the built-in %s has no problem and shows each of its values as text and as HTML",
-  (name, placeholders) => {
-    const templates = new MailTemplates(BUILT_IN_MAIL_TEMPLATES);
+const LANGUAGES = ["en", "de"];
+
+test.each(
+  LANGUAGES.flatMap((language) => Object.keys(MAILS).map((name) => [language, name as MailName] as const)),
+)(
+  "the built-in mail in %s, %s, has no problem and shows each of its values as text and as HTML",
+  (language, name) => {
+    const templates = new MailTemplates();
     expect(templates.problems).toEqual([]);
+    const placeholders = MAILS[name].filter((placeholder) => !TIMES.has(placeholder));
     const values = Object.fromEntries(placeholders.map((placeholder) => [placeholder, `the ${placeholder}`]));
-    const { subject, text, html } = templates.render(name as MailName, values);
+    const times = Object.fromEntries([...TIMES].map((placeholder) => [placeholder, VALUES.occurredAt]));
+    const { subject, text, html } = templates.render(
+      name,
+      { ...values, ...times },
+      { language, timeZone: null },
+    );
     for (const value of Object.values(values)) {
       expect(text).toContain(value);
       expect(html).toContain(value);
     }
+    expect(text.includes("2031")).toBe(MAILS[name].some((placeholder) => TIMES.has(placeholder)));
     expect(`${subject}${text}${html}`).not.toContain("{{");
-    expect(html).toMatch(/<html lang="en">/);
+    expect(html).toContain(`<html lang="${language}">`);
     expect(html).toContain(`<title>${subject}</title>`);
     expect(html.includes('class="button"')).toBe("link" in values);
   },
 );
+
+test("the languages have the same files, with the same placeholders in the same lines of facts", () => {
+  const contents = LANGUAGES.map((language) => {
+    const own = join(BUILT_IN_MAIL_TEMPLATES, language);
+    return readdirSync(own).map((name) => {
+      const found = readFileSync(join(own, name), "utf8").match(/\{\{\w+\}\}|^[a-z-]+: /gm) ?? [];
+      return [name, new Set(found)];
+    });
+  });
+  expect(contents[1]).toEqual(contents[0]);
+});
+
+test("a mail is in the reader's language, else in a less exact one, else in the default one, else in English", () => {
+  for (const language of ["pt", "es"]) mkdirSync(join(folder, language));
+  put("pt/refresh-reuse.txt", "Sessão terminada\n\n{{browser}}: {{occurredAt}}");
+  put("pt/phrases.txt", "device: {{browser}} no {{system}}");
+  put("es/new-device.txt", "Nuevo inicio\n\n{{browser}}");
+  const templates = new MailTemplates(folder, "es");
+  expect(templates.problems).toEqual([]);
+  const mail = (language: string | null, name: MailName = "refresh-reuse") =>
+    templates.render(name, VALUES, { language, timeZone: "America/Sao_Paulo" });
+  expect(mail("pt-BR").subject).toBe("Sessão terminada");
+  expect(mail("pt-BR").text).toMatch(/^Firefox no Linux: 2 de janeiro de 2031/m);
+  expect(mail("pt-BR").html).toContain('<html lang="pt">');
+  expect(mail("pt-BR", "new-device").subject).toBe("Nuevo inicio");
+  expect(mail("de-AT").text).toContain("Zeit: 2. Jänner 2031 um 00:04:05 GMT-3");
+  expect(mail("fr", "new-device").subject).toBe("Nuevo inicio");
+  expect(mail(null, "new-device").subject).toBe("Nuevo inicio");
+  // In one language from the subject to the foot.
+  expect(mail("fr")).toEqual(mail("en"));
+});
+
+test("a zone that this runtime does not know is UTC", () => {
+  const mail = new MailTemplates().render("refresh-reuse", VALUES, {
+    language: "en",
+    timeZone: "Mars/Olympus",
+  });
+  expect(mail.text).toContain(`Time: ${SAID}`);
+});
+
+test("several phrases are listed as the language does", () => {
+  const removed = [{ phrase: "earlier-password" }, { phrase: "all-passkeys" }] as const;
+  const left = [
+    { phrase: "provider-login-since", values: { provider: "ACME", linkedAt: VALUES.occurredAt } },
+  ] as const;
+  const values = { occurredAt: VALUES.occurredAt, removed, left };
+  const mail = (language: string) =>
+    new MailTemplates().render("password-reset", values, { language, timeZone: "Europe/Berlin" }).text;
+  expect(mail("en")).toContain("Removed: the earlier password and the passkeys\n");
+  expect(mail("de")).toContain("Entfernt: das bisherige Passwort und die Passkeys\n");
+  expect(mail("de")).toContain(
+    "Weitere Anmeldewege: die Anmeldung mit ACME (verknüpft am 2. Januar 2031 um 04:04:05 MEZ)\n",
+  );
+});
 
 test("an operator's templates take the place of ours", () => {
   put("layout.html", "<i>{{subject}}</i>{{content}}<hr>{{footer}} <p lang={{language}}>");
@@ -71,23 +143,32 @@ test("one text is paragraphs, facts and a button in HTML, and stays as it is in 
     `<p class="button">${href}Choose &lt;one&gt;</a></p>\n<p class="address">${anchor}</p>\n<p>Or open ${anchor} later.</p>`,
   );
   expect(templates.render("new-device", VALUES).html).toBe(
-    '<table>\n<tr><th scope="row">Time</th><td>2031-01-02 03:04:05 UTC</td></tr>\n' +
+    '<table>\n<tr><th scope="row">Time</th><td>' +
+      SAID +
+      "</td></tr>\n" +
       '<tr><th scope="row">IP &amp; port</th><td>203.0.113.7</td></tr>\n</table>\n<p>Note: see Firefox on Linux</p>',
   );
 });
 
 test("the operator's colour is that of the button, and the foot leads to the operator's help", () => {
   const accent = brandConfig.BRAND_COLOR.parse("7a1f5c");
-  const brand = mailBrandOf(accent, "https://shop.example/help?a&b");
-  const templates = new MailTemplates(BUILT_IN_MAIL_TEMPLATES);
-  const mail = templates.render("reset-password", { link: LINK }, brand);
+  const brand = mailBrandOf("ACME & Co.", accent, "https://shop.example/help?a&b");
+  const templates = new MailTemplates();
+  const mail = templates.render("reset-password", { link: LINK }, NOBODY, brand);
   expect(mail.html).toContain(
-    "</style>\n<style>\n.button a { background: #7a1f5c; color: #ffffff; }\n</style>",
+    "</style>\n<style>\na { color: #7a1f5c; }\n@media (prefers-color-scheme: dark) { a { color: #b684a5; } }\n" +
+      ".button a { background: #7a1f5c; color: #ffffff; }\n</style>",
   );
+  expect(mail.html).toContain("<header>ACME &amp; Co.</header>");
   const address = "https://shop.example/help?a&amp;b";
   expect(mail.html).toContain(`<p>Do you need help? <a href="${address}">${address}</a></p>`);
   expect(mail.text).toMatch(/\n\nDo you need help\? https:\/\/shop\.example\/help\?a&b\n$/);
-  const plain = templates.render("reset-password", { link: LINK }, mailBrandOf(undefined, undefined));
+  const plain = templates.render(
+    "reset-password",
+    { link: LINK },
+    NOBODY,
+    mailBrandOf("Gatehouse", undefined, undefined),
+  );
   expect(plain).toEqual(templates.render("reset-password", { link: LINK }));
   expect(plain.html).not.toContain("#7a1f5c");
   expect(plain.text).not.toContain("help?");
@@ -143,6 +224,9 @@ test.each([
   ["en/footer.txt", "{{ip}}", "has the unknown placeholder {{ip}}"],
   ["layout.html", "{{content}}{{ip}}", "has the unknown placeholder {{ip}}"],
   ["layout.html", "{{subject}}", "has no {{content}}"],
+  ["en/reset-password.txt", "Subject\n\nText", "has no {{link}}"],
+  ["en/phrases.txt", "unknown: {{ip}}", "has the unknown placeholder {{ip}}"],
+  ["en/phrases.txt", "toString: x", "has a line that is no known phrase: toString: x"],
 ])("a %s of %j is refused", (file, text, problem) => {
   put(file, text);
   expect(problems()).toEqual([`${file} ${problem}`]);
@@ -154,12 +238,18 @@ test("styles may have braces", () => {
 });
 
 test("every problem is named, whatever else lies in the folder", () => {
-  rmSync(join(folder, "en/footer.txt"));
   put(MAIL, "{{one}}\n\n{{two}}");
   put("README.md", "{{not a template}}");
-  expect(problems()).toEqual([
-    "en/footer.txt cannot be read (ENOENT)",
+  put("en/a-mail-of-tomorrow.txt", "{{x}}");
+  put("verify-email.txt", "Flat\n\n{{link}}");
+  mkdirSync(join(folder, "pt_br"));
+  mkdirSync(join(folder, "..data"));
+  const templates = new MailTemplates(folder);
+  expect(templates.problems).toEqual([
     "en/refresh-reuse.txt has the unknown placeholder {{one}}",
     "en/refresh-reuse.txt has the unknown placeholder {{two}}",
+    "pt_br/ is no language: name it as pt-BR",
+    "verify-email.txt lies beside the languages: put it into en/",
   ]);
+  expect(new MailTemplates(join(folder, "absent")).problems).toEqual(["the folder cannot be read (ENOENT)"]);
 });

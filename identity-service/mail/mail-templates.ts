@@ -1,42 +1,50 @@
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Accent } from "#kit/config/brand-config.ts";
 import { escapeHtml } from "#kit/values/escape-html.ts";
-import { MAILS, type MailContent, type MailName } from "./mail.ts";
+import { lookupTags, timeZoneName } from "#kit/values/locale.ts";
+import { type MailContent, type MailName, type MailValue, type Phrase, type Reader, TIMES } from "./mail.ts";
+import {
+  CONTROL_CHARACTER,
+  FOOTER,
+  fileOf,
+  type LanguageTexts,
+  PLACEHOLDER,
+  subjectAndBody,
+  TemplateFiles,
+} from "./template-files.ts";
 
 export const BUILT_IN_MAIL_TEMPLATES = join(import.meta.dirname, "mail-templates");
 
-/** The only one so far: its folder has one file for each mail. */
-const LANGUAGE = "en";
-const LAYOUT = "layout.html";
-const FOOTER = `${LANGUAGE}/footer.txt`;
-const fileOf = (name: string) => `${LANGUAGE}/${name}.txt`;
-
-/** Below the footer. */
-const HELP = "\n\nDo you need help? {{link}}";
-
-const MAX_FILE_CHARACTERS = 65_536;
-const MAX_SUBJECT_CHARACTERS = 200;
-/** Breaks a header line. */
-const CONTROL_CHARACTER = /[\p{Cc}\p{Zl}\p{Zp}]/u;
+/** Complete, so that each mail has a text. */
+const LAST_LANGUAGE = "en";
 
 /** What people see of the operator. */
 export interface MailBrand {
+  name: string;
   /** HTML of the head, behind the layout's own. */
   style: string;
   support: string | undefined;
 }
 
-const OWN_BRAND: MailBrand = { style: "", support: undefined };
+const OWN_BRAND: MailBrand = { name: "Gatehouse", style: "", support: undefined };
 
 /** The button has the colour for light pages in dark mails, too: its text stands on it. */
-export function mailBrandOf(accent: Accent | undefined, support: string | undefined): MailBrand {
-  if (accent === undefined) return { ...OWN_BRAND, support };
+export function mailBrandOf(
+  name: string,
+  accent: Accent | undefined,
+  support: string | undefined,
+): MailBrand {
+  if (accent === undefined) return { ...OWN_BRAND, name, support };
   const {
-    accent: [button],
+    accent: [light, dark],
     "on-accent": [text],
   } = accent;
-  return { style: `\n<style>\n.button a { background: ${button}; color: ${text}; }\n</style>`, support };
+  const rules = [
+    `a { color: ${light}; }`,
+    `@media (prefers-color-scheme: dark) { a { color: ${dark}; } }`,
+    `.button a { background: ${light}; color: ${text}; }`,
+  ];
+  return { name, style: `\n<style>\n${rules.join("\n")}\n</style>`, support };
 }
 
 /** Names the placeholder, never the value. */
@@ -44,90 +52,103 @@ export class MailRenderError extends Error {
   override readonly name = "MailRenderError";
 }
 
-/** Each mail is written once, as plain text after its subject and an empty line. The layout makes HTML of it. */
+export type MailValues = Readonly<Record<string, MailValue>>;
+
+/**
+ * Each mail is written once in each language, as plain text after its subject and an empty line. The layout makes HTML
+ * of it. What a language lacks is sent in the next of: the less exact tag, the default language, English.
+ */
 export class MailTemplates {
   /** If there are any, nothing can be rendered. */
-  readonly problems: string[] = [];
-  readonly #directory: string;
-  readonly #texts = new Map<string, string>();
+  readonly problems: readonly string[];
+  readonly #files: TemplateFiles;
+  readonly #defaultLanguage: string;
 
-  constructor(directory: string) {
-    this.#directory = directory;
-    this.#read(LAYOUT, ["language", "subject", "content", "footer", "style"]);
-    if (this.#texts.get(LAYOUT)?.includes("{{content}}") === false) {
-      this.problems.push(`${LAYOUT} has no {{content}}`);
-    }
-    this.#read(FOOTER, []);
-    for (const [name, placeholders] of Object.entries(MAILS)) {
-      const text = this.#read(fileOf(name), placeholders);
-      const problem = text === undefined ? undefined : subjectProblem(text);
-      if (problem !== undefined) this.problems.push(`${fileOf(name)} ${problem}`);
-    }
+  /** @param folder goes before our own, file by file. */
+  constructor(folder?: string, defaultLanguage = LAST_LANGUAGE) {
+    this.#files = new TemplateFiles(BUILT_IN_MAIL_TEMPLATES, ...(folder === undefined ? [] : [folder]));
+    this.#defaultLanguage = defaultLanguage;
+    this.problems = this.#files.problems;
+  }
+
+  has(language: string): boolean {
+    return lookupTags(language).some((tag) => this.#files.languages.has(tag));
   }
 
   /** Escapes values in the HTML part. @throws {MailRenderError} for a missing or multi-line value. */
-  render(name: MailName, values: Readonly<Record<string, string>>, brand = OWN_BRAND): MailContent {
-    const { style, support } = brand;
-    const insert = (placeholder: string) => lineOf(values, placeholder);
-    const [title, body] = subjectAndBody(this.#textOf(fileOf(name)));
+  render(
+    name: MailName,
+    values: MailValues,
+    { language: wanted, timeZone }: Reader = { language: null, timeZone: null },
+    brand = OWN_BRAND,
+  ): MailContent {
+    const template = this.#find(wanted, "files", fileOf(name));
+    const { language } = template;
+    // Everything in a mail has one language, of which the reader's may be a more exact kind.
+    const locale = wanted !== null && lookupTags(wanted).includes(language) ? wanted : language;
+    const writer = { locale, timeZone: timeZoneName(timeZone ?? "") ?? "UTC" };
+    const insert = (placeholder: string) => this.#valueOf(values, placeholder, writer);
+    const [title, body] = subjectAndBody(template.text);
     const subject = fillIn(title, insert);
-    const footer = this.#textOf(FOOTER) + (support === undefined ? "" : HELP);
-    const insertBelow = (placeholder: string) => lineOf({ link: support ?? "" }, placeholder);
+    const { support } = brand;
+    const help = support === undefined ? "" : `\n\n${this.#find(locale, "phrases", "help").text}`;
+    const footer = this.#find(locale, "files", FOOTER).text + help;
+    const insertBelow = () => lineOf({ link: support ?? "" }, "link");
     const parts: Record<string, string> = {
-      language: LANGUAGE,
+      language,
       subject: escapeHtml(subject),
       content: htmlOf(body, insert),
       footer: htmlOf(footer, insertBelow),
-      style,
+      style: brand.style,
+      brand: escapeHtml(brand.name),
     };
     return {
       subject,
       text: `${fillIn(`${title}\n\n${body}`, insert)}\n\n${fillIn(footer, insertBelow)}\n`,
-      html: fillIn(this.#textOf(LAYOUT), (part) => parts[part] ?? ""),
+      html: fillIn(this.#files.layout, (part) => parts[part] ?? ""),
     };
   }
 
-  #read(file: string, placeholders: readonly string[]): string | undefined {
-    const { text, problem } = readText(join(this.#directory, file));
-    const problems = problem === undefined ? placeholderProblems(text, placeholders) : [problem];
-    this.problems.push(...problems.map((found) => `${file} ${found}`));
-    if (text !== undefined) this.#texts.set(file, text);
-    return text;
+  /** A text in the reader's language, or in the next one that has it. */
+  #find(wanted: string | null, kind: keyof LanguageTexts, key: string): { text: string; language: string } {
+    const chain = [...lookupTags(wanted ?? ""), ...lookupTags(this.#defaultLanguage), LAST_LANGUAGE];
+    for (const language of chain) {
+      const text = this.#files.languages.get(language)?.[kind].get(key);
+      if (text !== undefined) return { text, language };
+    }
+    throw new MailRenderError(`there is no ${key} in any language`);
   }
 
-  #textOf(file: string): string {
-    return this.#texts.get(file) ?? "";
+  #valueOf(values: MailValues, placeholder: string, writer: Writer): string {
+    const value = Object.hasOwn(values, placeholder) ? values[placeholder] : undefined;
+    if (value === undefined || typeof value === "string") {
+      const line = lineOf({ [placeholder]: value }, placeholder);
+      return TIMES.has(placeholder) ? timeText(line, placeholder, writer) : line;
+    }
+    const items = value.map((phrase) => this.#phraseText(phrase, writer));
+    return new Intl.ListFormat(writer.locale, { type: "conjunction" }).format(items);
+  }
+
+  #phraseText({ phrase, values = {} }: Phrase, writer: Writer): string {
+    const { text } = this.#find(writer.locale, "phrases", phrase);
+    return fillIn(text, (placeholder) => this.#valueOf(values, placeholder, writer));
   }
 }
 
-function readText(path: string): { text: string; problem?: never } | { problem: string; text?: never } {
-  let text: string;
-  try {
-    text = readFileSync(path, "utf8").replaceAll("\r\n", "\n").trim();
-  } catch (error) {
-    return { problem: `cannot be read (${(error as NodeJS.ErrnoException).code ?? "unreadable"})` };
-  }
-  if (text === "") return { problem: "is empty" };
-  if (text.length > MAX_FILE_CHARACTERS)
-    return { problem: `has more than ${MAX_FILE_CHARACTERS} characters` };
-  return { text };
+interface Writer {
+  /** BCP 47. */
+  locale: string;
+  timeZone: string;
 }
 
-function subjectAndBody(text: string): [subject: string, body: string] {
-  const [, subject = "", body = ""] = /^([^\n]+)\n\s*\n([\s\S]+)$/.exec(text) ?? [];
-  return [subject.trim(), body];
+function timeText(value: string, placeholder: string, { locale, timeZone }: Writer): string {
+  const time = new Date(value);
+  if (Number.isNaN(time.getTime())) throw new MailRenderError(`{{${placeholder}}} is no time`);
+  return new Intl.DateTimeFormat(locale, { dateStyle: "long", timeStyle: "long", timeZone }).format(time);
 }
 
-function subjectProblem(text: string): string | undefined {
-  const [subject] = subjectAndBody(text);
-  if (subject === "") return "does not begin with a subject and an empty line";
-  if (CONTROL_CHARACTER.test(subject)) return "has a subject of more than one line";
-  if (subject.length <= MAX_SUBJECT_CHARACTERS) return undefined;
-  return `has a subject with more than ${MAX_SUBJECT_CHARACTERS} characters`;
-}
-
-function lineOf(values: Readonly<Record<string, string>>, placeholder: string): string {
-  const value = Object.hasOwn(values, placeholder) ? values[placeholder] : undefined;
+function lineOf(values: Readonly<Record<string, string | undefined>>, placeholder: string): string {
+  const value = values[placeholder];
   if (value === undefined) throw new MailRenderError(`{{${placeholder}}} has no value`);
   if (CONTROL_CHARACTER.test(value)) throw new MailRenderError(`{{${placeholder}}} is more than one line`);
   return value;
@@ -169,8 +190,6 @@ function linkTo(address: string, label = address): string {
   return `<a href="${address}">${label}</a>`;
 }
 
-const PLACEHOLDER = /\{\{([A-Za-z]+)\}\}/;
-
 type Insert = (placeholder: string) => string;
 
 /** Replaces `{{name}}`. What is inserted is not searched again. @param asText for what stands between. */
@@ -179,14 +198,4 @@ function fillIn(text: string, insert: Insert, asText = (piece: string) => piece)
     .split(PLACEHOLDER)
     .map((piece, index) => (index % 2 === 0 ? asText(piece) : insert(piece)))
     .join("");
-}
-
-function placeholderProblems(text: string, known: readonly string[]): string[] {
-  const pieces = text.split(PLACEHOLDER);
-  const unknown = pieces.filter((piece, index) => index % 2 === 1 && !known.includes(piece));
-  const isMalformed = pieces.some((piece, index) => index % 2 === 0 && piece.includes("{{"));
-  return [
-    ...unknown.map((name) => `has the unknown placeholder {{${name}}}`),
-    ...(isMalformed ? ["has a {{ that does not begin a placeholder"] : []),
-  ];
 }

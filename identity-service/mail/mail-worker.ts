@@ -53,7 +53,7 @@ export function createMailWorker(deps: {
   async function deliver(mail: ClaimedMail, stopping: AbortSignal): Promise<void> {
     const { id, template, recipient, attempts } = mail;
     const signal = AbortSignal.any([stopping, AbortSignal.timeout(SEND_TIMEOUT_MS)]);
-    const content = templates.render(template, linkTokens.completed(mail.data), brand);
+    const content = templates.render(template, linkTokens.completed(mail.data), mail, brand);
     await sender?.send({ id, recipient, ...content }, signal);
     mails.inc({ template, result: "sent" });
     logger.info({ mailId: id, template, attempts }, "mail sent");

@@ -15,9 +15,7 @@ export const MAILS = {
   /** Its link leads to the first password of an account. */
   invitation: ["link"],
   "password-changed": ["occurredAt"],
-  /** The last two are phrases. */
   "password-reset": ["occurredAt", "removed", "left"],
-  /** The last two are phrases. */
   "account-claimed": ["occurredAt", "claim", "removed"],
   "confirm-email-change": ["link"],
   "email-changed": ["link", "occurredAt"],
@@ -37,7 +35,54 @@ export const MAILS = {
 
 export type MailName = keyof typeof MAILS;
 
-type MailValues<N extends MailName> = Record<(typeof MAILS)[N][number], string>;
+/** Placeholders of the lines of `phrases.txt`. */
+export const PHRASES = {
+  help: ["link"],
+  unknown: [],
+  device: ["browser", "system"],
+  nothing: [],
+  "only-sessions": [],
+  "earlier-password": [],
+  "provider-login": ["provider"],
+  "provider-login-since": ["provider", "linkedAt"],
+  "all-passkeys": [],
+  "passkey-since": ["addedAt"],
+  "second-factor": [],
+  "second-factor-since": ["enabledAt"],
+  "claimed-by-reset": [],
+  "claimed-by-provider": ["provider"],
+  "claimed-by-link": [],
+} as const satisfies Record<string, readonly string[]>;
+
+export type PhraseName = keyof typeof PHRASES;
+
+/** Words of ours inside a mail, in the language in which it is sent. */
+export interface Phrase {
+  phrase: PhraseName;
+  values?: Readonly<Record<string, string>>;
+}
+
+/** Placeholders whose values are ISO 8601. They are written in the reader's language and time zone. */
+export const TIMES: ReadonlySet<string> = new Set([
+  "occurredAt",
+  "until",
+  "addedAt",
+  "linkedAt",
+  "enabledAt",
+]);
+
+/** Several phrases are listed. */
+export type MailValue = string | readonly Phrase[];
+
+type MailValues<N extends MailName> = Record<(typeof MAILS)[N][number], MailValue>;
+
+/** Whom a mail is for. Null if the account keeps none. */
+export interface Reader {
+  /** BCP 47. */
+  language: string | null;
+  /** IANA. */
+  timeZone: string | null;
+}
 
 export type NewMail = {
   [N in MailName]: {

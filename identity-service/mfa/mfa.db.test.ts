@@ -338,7 +338,7 @@ test("fifty logins use one recovery code at once: one succeeds, and the owner ge
   expect(recorded).toEqual([
     {
       recipient: EMAIL,
-      data: { occurredAt: "2031-01-02 03:04:35 UTC", ip: "192.0.2.1", browser: "curl", codesLeft: "9" },
+      data: { occurredAt: "2031-01-02T03:04:35.678Z", ip: "192.0.2.1", browser: "curl", codesLeft: "9" },
     },
   ]);
 });
@@ -942,7 +942,7 @@ test("the mail about guessing goes to the owner and says from where", async () =
   const guessed =
     await database.ownerSql`select recipient, data from mail_outbox where template = 'mfa-guessed'`;
   expect(guessed).toEqual([
-    { recipient: EMAIL, data: { occurredAt: "2031-01-02 03:04:35 UTC", ip: "192.0.2.1", browser: "curl" } },
+    { recipient: EMAIL, data: { occurredAt: "2031-01-02T03:04:35.678Z", ip: "192.0.2.1", browser: "curl" } },
   ]);
 });
 

@@ -135,10 +135,14 @@ test("a claim sends one mail that lists what was removed, and records an event f
       template: "account-claimed",
       recipient: ANNA.email,
       data: {
-        occurredAt: "2031-01-02 03:04:05 UTC",
-        claim: "A new password was set with the link that we mailed to you.",
-        removed:
-          "the earlier password, the login with one, the login with two, the second factor and its recovery codes",
+        occurredAt: "2031-01-02T03:04:05.678Z",
+        claim: [{ phrase: "claimed-by-reset" }],
+        removed: [
+          { phrase: "earlier-password" },
+          { phrase: "provider-login", values: { provider: "one" } },
+          { phrase: "provider-login", values: { provider: "two" } },
+          { phrase: "second-factor" },
+        ],
       },
     },
   ]);

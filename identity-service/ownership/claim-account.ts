@@ -2,7 +2,7 @@ import type { TransactionSql } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
 import { recordAudit } from "../audit/record-audit.ts";
-import { inUtc } from "../mail/describe-origin.ts";
+import type { Phrase } from "../mail/mail.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
 import type { EndSessionsDeps } from "../sessions/end-sessions.ts";
 import type { Account, Locked } from "../users/account.ts";
@@ -38,30 +38,29 @@ export async function claimAccount(
 }
 
 function noticeOf(claim: Claim, evicted: Evicted, now: Date) {
-  const occurredAt = inUtc(now);
+  const occurredAt = now.toISOString();
   const isPlain =
     claim.by === "password_reset" &&
     evicted.providers.length === 0 &&
     !evicted.hadSecondFactor &&
     evicted.passkeys === 0;
   if (isPlain) return { template: "password-changed", data: { occurredAt } } as const;
-  const data = { occurredAt, claim: claimText(claim), removed: removedText(evicted) };
+  const data = { occurredAt, claim: [claimPhrase(claim)], removed: removedPhrases(evicted) };
   return { template: "account-claimed", data } as const;
 }
 
-function claimText({ by, provider }: Claim): string {
-  if (by === "password_reset") return "A new password was set with the link that we mailed to you.";
-  if (provider !== undefined)
-    return `Somebody logged in with ${provider.displayName}, which says that your address is theirs.`;
-  return "The link that we mailed to you was used to say that you did not make the account.";
+function claimPhrase({ by, provider }: Claim): Phrase {
+  if (by === "password_reset") return { phrase: "claimed-by-reset" };
+  if (provider === undefined) return { phrase: "claimed-by-link" };
+  return { phrase: "claimed-by-provider", values: { provider: provider.displayName } };
 }
 
-function removedText({ hadPassword, providers, hadSecondFactor, passkeys }: Evicted): string {
-  const removed = [
-    ...(hadPassword ? ["the earlier password"] : []),
-    ...providers.map((provider) => `the login with ${provider}`),
-    ...(passkeys > 0 ? ["the passkeys"] : []),
-    ...(hadSecondFactor ? ["the second factor and its recovery codes"] : []),
+function removedPhrases({ hadPassword, providers, hadSecondFactor, passkeys }: Evicted): Phrase[] {
+  const removed: Phrase[] = [
+    ...(hadPassword ? [{ phrase: "earlier-password" } as const] : []),
+    ...providers.map((provider) => ({ phrase: "provider-login", values: { provider } }) as const),
+    ...(passkeys > 0 ? [{ phrase: "all-passkeys" } as const] : []),
+    ...(hadSecondFactor ? [{ phrase: "second-factor" } as const] : []),
   ];
-  return removed.length === 0 ? "nothing but the sessions" : removed.join(", ");
+  return removed.length === 0 ? [{ phrase: "only-sessions" }] : removed;
 }

@@ -2,7 +2,7 @@ import type { TransactionSql } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
 import { type RecordAuditDeps, recordAudit } from "../audit/record-audit.ts";
-import { describeOrigin, inUtc } from "../mail/describe-origin.ts";
+import { describeOrigin } from "../mail/describe-origin.ts";
 import { noticeId } from "../mail/mail.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
 import { type MakeLinkDeps, makeLink } from "../mail/make-link.ts";
@@ -38,7 +38,7 @@ export async function recordPasskeyRemoved(
   const { id: userId, email: recipient } = user;
   const link = await makeLink(tx, deps, { userId, purpose: "undo_access_change" });
   const now = deps.now();
-  const data = { ...describeOrigin(from, now), addedAt: inUtc(passkey.createdAt), link };
+  const data = { ...describeOrigin(from, now), addedAt: passkey.createdAt.toISOString(), link };
   await enqueueMail(tx, { id: deps.newId(), userId, recipient, template: "passkey-removed", data }, now);
   await recordAudit(tx, deps, { type: "passkey_removed", ...eventOf({ user, from }) }, context);
 }
@@ -53,7 +53,7 @@ export async function recordCounterRefused(
   const { id: userId, email: recipient } = user;
   const now = deps.now();
   const template = "passkey-refused";
-  const data = { ...describeOrigin(from, now), addedAt: inUtc(passkey.createdAt) };
+  const data = { ...describeOrigin(from, now), addedAt: passkey.createdAt.toISOString() };
   await enqueueMail(tx, { id: noticeId(template, userId, now), userId, recipient, template, data }, now);
   const { clientIp, userAgent } = from;
   const refusal = { reason: "sign_count", errorCode: "passkey_invalid" } as const;

@@ -3,8 +3,8 @@ import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
 import { recordAudit } from "../audit/record-audit.ts";
-import { inUtc } from "../mail/describe-origin.ts";
 import { killLinks } from "../mail/link-store.ts";
+import type { MailValue } from "../mail/mail.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
 import { type EndSessionsDeps, owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
@@ -51,7 +51,7 @@ export async function replacePassword(
     passwordHash: string;
     exceptSessionId?: string;
     reason: "password_changed" | "password_reset";
-    ways?: { removed: string; left: string };
+    ways?: { removed: MailValue; left: MailValue };
   },
   context: CallContext,
 ): Promise<SessionEnd> {
@@ -62,7 +62,7 @@ export async function replacePassword(
   await forgiveWrongCodesFor(tx, deps, userId);
   await killLinks(tx, { userId, purposes: ["reset_password", "confirm_email_change"], now });
   const mail = { id: deps.newId(), userId, recipient };
-  const data = { occurredAt: inUtc(now) };
+  const data = { occurredAt: now.toISOString() };
   if (ways === undefined) await enqueueMail(tx, { ...mail, template: "password-changed", data }, now);
   else await enqueueMail(tx, { ...mail, template: "password-reset", data: { ...data, ...ways } }, now);
   const event = { type: change.reason, userId, byOwner: true, clientIp, userAgent };

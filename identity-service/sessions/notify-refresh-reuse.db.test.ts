@@ -48,7 +48,11 @@ test("a reuse puts one mail to the owner's address into the outbox, and the work
       user_id: userId,
       template: "refresh-reuse",
       recipient: "anna@example.com",
-      data: { occurredAt: "2031-01-02 03:04:05 UTC", ip: "203.0.113.7", browser: "Firefox on Linux" },
+      data: {
+        occurredAt: "2031-01-02T03:04:05.678Z",
+        ip: "203.0.113.7",
+        browser: [{ phrase: "device", values: { browser: "Firefox", system: "Linux" } }],
+      },
       created_at: deps.now(),
       next_attempt_at: deps.now(),
       attempts: 0,
@@ -107,7 +111,7 @@ test.each(["", "203.0.113.7, 10.0.0.1", "fe80::1%call-0800-evil", "<b>"])(
   "the address %j is unknown",
   async (clientIp) => {
     await notifyRefreshReuse(deps, event({ clientIp }));
-    expect(await rows()).toMatchObject([{ data: { ip: "unknown" } }]);
+    expect(await rows()).toMatchObject([{ data: { ip: [{ phrase: "unknown" }] } }]);
   },
 );
 
@@ -116,7 +120,7 @@ test("the text of the User-Agent header is in no mail", async () => {
   await notifyRefreshReuse(deps, event({ userAgent: "x".repeat(60_000) }));
   expect((await rows()).map((row) => (row.data as { browser: string }).browser)).toEqual([
     "Firefox",
-    "unknown",
+    [{ phrase: "unknown" }],
   ]);
 });
 

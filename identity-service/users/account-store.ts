@@ -4,8 +4,8 @@ import type { WaysIn } from "./can-log-in.ts";
 
 /** All but the password hash. */
 export const columnsWithoutHash = (sql: Sql | TransactionSql) => sql`
-  id, email, email_verified as "emailVerified", first_name as "firstName", last_name as "lastName", role, status,
-  created_at as "createdAt", first_login_at as "firstLoginAt", must_change_password as "mustChangePassword",
+  id, email, email_verified as "emailVerified", first_name as "firstName", last_name as "lastName", role, status, language,
+  time_zone as "timeZone",  created_at as "createdAt", first_login_at as "firstLoginAt", must_change_password as "mustChangePassword",
   password_epoch as "passwordEpoch", session_epoch as "sessionEpoch",
   case when credentials_proven_email = email then credentials_proven_at end as "credentialsProvenAt",
   exists (select from totp_credentials where user_id = users.id and confirmed_at is not null) as "hasTotp",
@@ -178,15 +178,25 @@ export async function isAddressTaken(
   return row?.taken === true;
 }
 
-/** Undefined names stay unchanged. */
-export async function setNames(
+export interface ProfileChange {
+  firstName: string | undefined;
+  lastName: string | undefined;
+  language: string | null | undefined;
+  timeZone: string | null | undefined;
+}
+
+/** What is undefined stays unchanged. */
+export async function setProfile(
   tx: TransactionSql,
-  change: { userId: string; firstName: string | undefined; lastName: string | undefined; at: Date },
+  change: ProfileChange & { userId: string; at: Date },
 ): Promise<boolean> {
+  const { language, timeZone } = change;
   const result = await tx`
     update users
     set first_name = coalesce(${change.firstName ?? null}, first_name),
       last_name = coalesce(${change.lastName ?? null}, last_name),
+      language = ${language === undefined ? tx`language` : language},
+      time_zone = ${timeZone === undefined ? tx`time_zone` : timeZone},
       updated_at = greatest(updated_at, ${change.at})
     where id = ${change.userId}
   `;

@@ -15,6 +15,10 @@ export interface Account {
   lastName: string;
   role: Role;
   status: UserStatus;
+  /** Canonical BCP 47 tag. Null if nobody has said. */
+  language: string | null;
+  /** IANA name. Null if nobody has said. */
+  timeZone: string | null;
   createdAt: Date;
   /** Null if never, or if before the recording began. */
   firstLoginAt: Date | null;

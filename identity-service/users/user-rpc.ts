@@ -11,5 +11,7 @@ export function encodeUser(account: Pick<Account, keyof User>): User {
     emailVerified: account.emailVerified,
     mfaEnabled: account.mfaEnabled,
     createdAt: account.createdAt,
+    language: account.language ?? "",
+    timeZone: account.timeZone ?? "",
   };
 }

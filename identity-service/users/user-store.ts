@@ -7,12 +7,14 @@ const BOOTSTRAP_LOCK = 7_031_101;
 /** Returns false if the address is taken or reserved. */
 export async function insertUser(
   sql: Sql | TransactionSql,
-  user: NewAccount & Pick<Account, "passwordHash">,
+  user: NewAccount & Pick<Account, "passwordHash"> & Partial<Pick<Account, "language" | "timeZone">>,
 ): Promise<boolean> {
   const rows = await sql`
-    insert into users (id, email, first_name, last_name, role, status, password_hash, email_verified, created_at, updated_at)
+    insert into users (id, email, first_name, last_name, role, status, password_hash, email_verified, language,
+      time_zone, created_at, updated_at)
     select ${user.id}, ${user.email}, ${user.firstName}, ${user.lastName}, ${user.role}, 'active',
-      ${user.passwordHash}, ${user.emailVerified}, ${user.createdAt}, ${user.createdAt}
+      ${user.passwordHash}, ${user.emailVerified}, ${user.language ?? null}, ${user.timeZone ?? null}, ${user.createdAt},
+      ${user.createdAt}
     where not exists (
       select from links
       where new_email = ${user.email} and purpose = 'undo_email_change' and consumed_at is null

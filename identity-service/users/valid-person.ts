@@ -1,20 +1,30 @@
 import { canonicalEmail, isAsciiMailbox, isLookAlike } from "#kit/values/canonical-email.ts";
 import { DomainError, type FieldProblem } from "#kit/values/errors.ts";
+import type { Reader } from "../mail/mail.ts";
 import type { NewAccount } from "./account.ts";
 import { personalName } from "./personal-name.ts";
+import { readerFields } from "./reader-fields.ts";
+
+type Person = Pick<NewAccount, "email" | "firstName" | "lastName">;
 
 /** @throws {DomainError} `validation_failed`. */
 export function validPerson(
-  typed: Pick<NewAccount, "email" | "firstName" | "lastName">,
+  typed: Person & Parameters<typeof readerFields>[0],
   smtpUtf8: boolean,
-): Pick<NewAccount, "email" | "firstName" | "lastName"> {
+): Person & Reader {
   const { email, problem } = typedEmail("email", typed.email, smtpUtf8);
   const first = personalName("firstName", typed.firstName);
   const last = personalName("lastName", typed.lastName);
-  if (problem === undefined && first.problem === undefined && last.problem === undefined) {
-    return { email, firstName: first.name, lastName: last.name };
+  const { language = null, timeZone = null, problems } = readerFields(typed);
+  if (
+    problem === undefined &&
+    first.problem === undefined &&
+    last.problem === undefined &&
+    problems.length === 0
+  ) {
+    return { email, firstName: first.name, lastName: last.name, language, timeZone };
   }
-  const fields = [problem, first.problem, last.problem].filter((found) => found !== undefined);
+  const fields = [problem, first.problem, last.problem, ...problems].filter((found) => found !== undefined);
   throw new DomainError("validation_failed", undefined, { fields });
 }
 

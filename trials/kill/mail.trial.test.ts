@@ -113,6 +113,8 @@ async function keepRegistering(name: string, acknowledged: string[], stop: Abort
       firstName: "Ada",
       lastName: "Lovelace",
       clientIp: "",
+      language: "",
+      timeZone: "",
     };
     await callUnary(client, client.register, account, newCallContext({ budgetMs: 2_000 })).then(
       () => acknowledged.push(email),

@@ -17,6 +17,14 @@ export interface Api {
        * Empty for a person with one name.
        */
       lastName?: string;
+      /**
+       * Of mails: a BCP 47 tag.
+       */
+      language?: string;
+      /**
+       * Of times in mails: an IANA name.
+       */
+      timeZone?: string;
     };
     answer: {
       user: User;
@@ -64,6 +72,14 @@ export interface Api {
        * Empty for a person with one name.
        */
       lastName?: string;
+      /**
+       * Of mails: a BCP 47 tag.
+       */
+      language?: string;
+      /**
+       * Of times in mails: an IANA name.
+       */
+      timeZone?: string;
     };
     answer: {
       user: User;
@@ -1034,6 +1050,14 @@ export interface User {
   emailVerified: boolean;
   mfaEnabled: boolean;
   createdAt: string;
+  /**
+   * Of mails. Empty: nobody has said.
+   */
+  language: string;
+  /**
+   * Of times in mails.
+   */
+  timeZone: string;
 }
 /**
  * A session has begun.
@@ -1510,6 +1534,14 @@ export interface ManagedUser {
   emailVerified: boolean;
   mfaEnabled: boolean;
   createdAt: string;
+  /**
+   * Of mails. Empty: nobody has said.
+   */
+  language: string;
+  /**
+   * Of times in mails.
+   */
+  timeZone: string;
   status: "active" | "disabled";
   mustChangePassword: boolean;
 }

@@ -1,6 +1,7 @@
 import { isIP } from "node:net";
 import type { FastifyRequest } from "fastify";
 import type { Actor } from "#kit/rpc/call-context.ts";
+import { preferredLanguage } from "#kit/values/locale.ts";
 import { acrOf } from "#token-client/assurance.ts";
 import { callerIdOf, type Principal, type Subject } from "#token-client/principal.ts";
 import { withoutPort } from "./trusted-proxies.ts";
@@ -40,6 +41,11 @@ export function principalOf(request: FastifyRequest): Principal {
 export function ownerOf(request: FastifyRequest) {
   const { userId, sessionId, authTime, acr } = principalOf(request);
   return { userId, sessionId, authTime, acr: acrOf(acr), ...clientOf(request) };
+}
+
+/** Of `Accept-Language`; empty if it names none. */
+export function acceptedLanguage({ headers }: FastifyRequest): string {
+  return preferredLanguage(headers["accept-language"] ?? "") ?? "";
 }
 
 /** Browsers name it when they open a page. */

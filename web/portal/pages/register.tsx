@@ -6,8 +6,10 @@ import { addressOf } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
 import { EmailField, Field, PasswordField } from "../../ui/field.tsx";
 import { ActionForm, useAction } from "../../ui/form.tsx";
+import { localeOf } from "../../ui/format.ts";
 import { PageTitle } from "../../ui/frame.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { useLanguage } from "../../ui/text.ts";
 import { useText } from "../text.ts";
 
 export function RegisterPage() {
@@ -78,6 +80,7 @@ function Sent({ email, onWrong }: { email: string; onWrong: () => void }) {
 
 function RegistrationForm({ onSent }: { onSent: (email: string) => void }) {
   const t = useText();
+  const language = useLanguage();
   const way = useSearch({ from: "/out/register" });
   return (
     <>
@@ -86,7 +89,7 @@ function RegistrationForm({ onSent }: { onSent: (email: string) => void }) {
         wide
         action={async ({ newPassword: password = "", email: entered = "", firstName = "", lastName }) => {
           await callApi(fetch, "POST /auth/register", {
-            body: { email: entered, firstName, lastName, password },
+            body: { email: entered, firstName, lastName, password, language: localeOf(language) },
           });
           onSent(entered);
         }}

@@ -38,6 +38,10 @@ export interface RegisterRequest {
   lastName: string;
   /** The client's address; empty if it is not known. */
   clientIp: string;
+  /** BCP 47 tag of the mails; empty if it is not known. */
+  language: string;
+  /** IANA name of the zone of times in mails; empty if it is not known. */
+  timeZone: string;
 }
 
 /** The account. */
@@ -612,7 +616,15 @@ export interface UpdateProfileRequest {
     | string
     | undefined;
   /** At most 100 characters; empty for a person with one name. */
-  lastName?: string | undefined;
+  lastName?:
+    | string
+    | undefined;
+  /** BCP 47 tag of the mails; empty takes it away. */
+  language?:
+    | string
+    | undefined;
+  /** IANA name of the zone of times in mails; empty takes it away. */
+  timeZone?: string | undefined;
 }
 
 /** The account. */
@@ -1373,7 +1385,7 @@ export interface UseApprovalResponse {
 }
 
 function createBaseRegisterRequest(): RegisterRequest {
-  return { email: "", password: "", firstName: "", lastName: "", clientIp: "" };
+  return { email: "", password: "", firstName: "", lastName: "", clientIp: "", language: "", timeZone: "" };
 }
 
 export const RegisterRequest: MessageFns<RegisterRequest> = {
@@ -1392,6 +1404,12 @@ export const RegisterRequest: MessageFns<RegisterRequest> = {
     }
     if (message.clientIp !== "") {
       writer.uint32(42).string(message.clientIp);
+    }
+    if (message.language !== "") {
+      writer.uint32(50).string(message.language);
+    }
+    if (message.timeZone !== "") {
+      writer.uint32(58).string(message.timeZone);
     }
     return writer;
   },
@@ -1447,6 +1465,22 @@ export const RegisterRequest: MessageFns<RegisterRequest> = {
             }
 
             message.clientIp = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.language = reader.string();
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.timeZone = reader.string();
             continue;
           }
         }
@@ -4948,7 +4982,7 @@ export const ChangePasswordResponse: MessageFns<ChangePasswordResponse> = {
 };
 
 function createBaseUpdateProfileRequest(): UpdateProfileRequest {
-  return { userId: "", firstName: undefined, lastName: undefined };
+  return { userId: "", firstName: undefined, lastName: undefined, language: undefined, timeZone: undefined };
 }
 
 export const UpdateProfileRequest: MessageFns<UpdateProfileRequest> = {
@@ -4961,6 +4995,12 @@ export const UpdateProfileRequest: MessageFns<UpdateProfileRequest> = {
     }
     if (message.lastName !== undefined) {
       writer.uint32(26).string(message.lastName);
+    }
+    if (message.language !== undefined) {
+      writer.uint32(34).string(message.language);
+    }
+    if (message.timeZone !== undefined) {
+      writer.uint32(42).string(message.timeZone);
     }
     return writer;
   },
@@ -5000,6 +5040,22 @@ export const UpdateProfileRequest: MessageFns<UpdateProfileRequest> = {
             }
 
             message.lastName = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.language = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.timeZone = reader.string();
             continue;
           }
         }

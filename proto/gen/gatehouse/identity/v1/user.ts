@@ -29,7 +29,13 @@ export interface User {
   /** Whether a second factor is active. */
   mfaEnabled: boolean;
   /** When the account was made. */
-  createdAt: Date | undefined;
+  createdAt:
+    | Date
+    | undefined;
+  /** BCP 47 tag of the mails; empty if nobody has said. */
+  language: string;
+  /** IANA name of the zone of times in mails; empty if nobody has said. */
+  timeZone: string;
 }
 
 function createBaseUser(): User {
@@ -42,6 +48,8 @@ function createBaseUser(): User {
     emailVerified: false,
     mfaEnabled: false,
     createdAt: undefined,
+    language: "",
+    timeZone: "",
   };
 }
 
@@ -70,6 +78,12 @@ export const User: MessageFns<User> = {
     }
     if (message.createdAt !== undefined) {
       Timestamp.encode(toTimestamp(message.createdAt), writer.uint32(66).fork()).join();
+    }
+    if (message.language !== "") {
+      writer.uint32(74).string(message.language);
+    }
+    if (message.timeZone !== "") {
+      writer.uint32(82).string(message.timeZone);
     }
     return writer;
   },
@@ -149,6 +163,22 @@ export const User: MessageFns<User> = {
             }
 
             message.createdAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 9: {
+            if (tag !== 74) {
+              break;
+            }
+
+            message.language = reader.string();
+            continue;
+          }
+          case 10: {
+            if (tag !== 82) {
+              break;
+            }
+
+            message.timeZone = reader.string();
             continue;
           }
         }
