@@ -494,3 +494,25 @@ test("credentials are allowed where a cookie is read, and nowhere else", async (
   expect(me.headers["access-control-allow-credentials"]).toBeUndefined();
   expect(await allowed("/auth/register", {})).toBeUndefined();
 });
+
+test.each([true, false])("with device-bound sessions on: %s, a login offers the binding", async (isOn) => {
+  const bound = { ...tokens, refreshExpiresInS: 604_800, deviceChallenge: "0.challenge" };
+  const { post } = gateway({
+    deviceBoundSessions: isOn,
+    identity: { login: async () => ({ result: { ...result, value: { ...result.value, tokens: bound } } }) },
+    sessions: {
+      proveDevice: async () => ({ sessionId: SESSION_ID, cookie: "", challenge: "1.next", expiresInS: 0 }),
+    },
+  });
+  const login = await post("/auth/login", browser, WAYS["/auth/login"]);
+  expect(login.headers["secure-session-registration"]).toBe(
+    isOn ? '(ES256);path="/auth/device-session";challenge="0.challenge"' : undefined,
+  );
+  // Other clients keep their tokens themselves.
+  const other = await post("/auth/login", {}, WAYS["/auth/login"]);
+  expect(other.headers["secure-session-registration"]).toBe(undefined);
+  const path = await post("/auth/device-session", { "sec-secure-session-id": `"${SESSION_ID}"` });
+  expect([path.statusCode, path.headers["secure-session-challenge"]]).toEqual(
+    isOn ? [403, `"1.next";id="${SESSION_ID}"`] : [405, undefined],
+  );
+});

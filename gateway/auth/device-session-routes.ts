@@ -33,7 +33,7 @@ export function registerDeviceSessionRoutes(
   routeIn(app, "Logins")("proveDevice", "POST", DEVICE_SESSION_PATH, {
     summary: "Prove the device of a browser session",
     description:
-      "For browsers with Device Bound Session Credentials (W3C), which call it by themselves. 404 where it is off.",
+      "For browsers with Device Bound Session Credentials (W3C), which call it by themselves where they are on.",
     // token-service records bindings and refused proofs. The rest is one step of a refresh, which is recorded.
     policy: { auth: "public", limitClass: "refresh", isAudited: false },
     answers: { 200: { description: "Bound, or proven.", content: { [JSON_TYPE]: instructions } } },

@@ -745,7 +745,7 @@ for (const [limitClass, routes] of Object.entries({
     "/auth/login /auth/login/change-password /auth/register /auth/mfa/verify /auth/forgot-password /auth/resend-verification /auth/passkeys/login /auth/passkeys/login/options",
   link: "/auth/verify-email /auth/disown-account /auth/reset-password /auth/confirm-email-change /auth/undo-email-change /auth/undo-access-change /auth/links",
   provider: "/auth/providers /auth/:provider /auth/:provider/callback /auth/oauth/exchange",
-  refresh: "/auth/refresh",
+  refresh: "/auth/refresh /auth/device-session",
   logout: "/auth/logout",
   client: "/oauth/token /oauth/revoke",
   page: "/ /account /account/* /account/assets/* /auth/return-to",

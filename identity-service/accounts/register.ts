@@ -5,7 +5,7 @@ import { type CallContext, newCallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { recordAudit } from "../audit/record-audit.ts";
 import type { AfterAnswer } from "../mail/after-answer.ts";
-import { noticeId, type Reader } from "../mail/mail.ts";
+import { noticeId } from "../mail/mail.ts";
 import { enqueueStrangersMail, type MailBudgetDeps } from "../mail/mail-budget.ts";
 import { isReleasedLately } from "../mail/mail-budget-store.ts";
 import { insertUnsentMail } from "../mail/mail-outbox-store.ts";
@@ -19,6 +19,7 @@ import { spendOrRefuse } from "../throttle/spend-call.ts";
 import type { Throttle } from "../throttle/throttle.ts";
 import type { NewAccount } from "../users/account.ts";
 import { findAccountByEmail } from "../users/account-store.ts";
+import type { Reader } from "../users/reader-fields.ts";
 import { insertUser, lockAddresses } from "../users/user-store.ts";
 import { validPerson } from "../users/valid-person.ts";
 

@@ -1,6 +1,7 @@
 import { type Claim, claimDue } from "#kit/database/outbox-store.ts";
 import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
-import type { MailName, MailValue, NewMail, Reader, StrangersMail } from "./mail.ts";
+import type { Reader } from "../users/reader-fields.ts";
+import type { MailName, MailValue, NewMail, StrangersMail } from "./mail.ts";
 import { hasNoticeBudget } from "./mail-budget-store.ts";
 
 /** The reader is as the account is at the time of sending, so that a mail that waits follows a change of language. */

@@ -2,7 +2,8 @@ import { join } from "node:path";
 import type { Accent } from "#kit/config/brand-config.ts";
 import { escapeHtml } from "#kit/values/escape-html.ts";
 import { lookupTags, timeZoneName } from "#kit/values/locale.ts";
-import { type MailContent, type MailName, type MailValue, type Phrase, type Reader, TIMES } from "./mail.ts";
+import type { Reader } from "../users/reader-fields.ts";
+import { type MailContent, type MailName, type MailValue, type Phrase, TIMES } from "./mail.ts";
 import {
   CONTROL_CHARACTER,
   FOOTER,

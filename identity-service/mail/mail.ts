@@ -76,14 +76,6 @@ export type MailValue = string | readonly Phrase[];
 
 type MailValues<N extends MailName> = Record<(typeof MAILS)[N][number], MailValue>;
 
-/** Whom a mail is for. Null if the account keeps none. */
-export interface Reader {
-  /** BCP 47. */
-  language: string | null;
-  /** IANA. */
-  timeZone: string | null;
-}
-
 export type NewMail = {
   [N in MailName]: {
     /** UUID of the cause, for deduplication. */

@@ -1,6 +1,14 @@
 import type { FieldProblem } from "#kit/values/errors.ts";
 import { languageTag, timeZoneName } from "#kit/values/locale.ts";
 
+/** Whom a mail is for. Null if the account keeps none. */
+export interface Reader {
+  /** BCP 47. */
+  language: string | null;
+  /** IANA. */
+  timeZone: string | null;
+}
+
 interface Checked {
   language: string | null | undefined;
   timeZone: string | null | undefined;

@@ -1,9 +1,8 @@
 import { canonicalEmail, isAsciiMailbox, isLookAlike } from "#kit/values/canonical-email.ts";
 import { DomainError, type FieldProblem } from "#kit/values/errors.ts";
-import type { Reader } from "../mail/mail.ts";
 import type { NewAccount } from "./account.ts";
 import { personalName } from "./personal-name.ts";
-import { readerFields } from "./reader-fields.ts";
+import { type Reader, readerFields } from "./reader-fields.ts";
 
 type Person = Pick<NewAccount, "email" | "firstName" | "lastName">;
 

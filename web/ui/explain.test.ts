@@ -1,7 +1,7 @@
 import i18next from "i18next";
 import { beforeAll, expect, test } from "vitest";
 import { GatehouseError } from "#clients/browser/gateway-calls.ts";
-import { typedEmail } from "#identity-service/accounts/register.ts";
+import { typedEmail } from "#identity-service/users/valid-person.ts";
 import { explain } from "./explain.ts";
 import { de } from "./languages/de.ts";
 import { en } from "./languages/en.ts";
