@@ -12,6 +12,7 @@ import {
   UserMailState,
 } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import { type AdminDeps, type MethodPermissions, withPermissions } from "./admin/authorize.ts";
+import { countUsers, type KeptFigures } from "./admin/count-users.ts";
 import { deleteUser } from "./admin/delete-user.ts";
 import { describeUser, type UserDetails } from "./admin/describe-user.ts";
 import { endUserSessions } from "./admin/end-user-sessions.ts";
@@ -32,6 +33,7 @@ const administrators = ["gateway", "operator"] as const;
 export const USER_ADMIN_CALLERS: Callers<UserAdminServiceServer> = {
   listUsers: administrators,
   getManagedUser: administrators,
+  getUserFigures: administrators,
   setUserAccess: administrators,
   resetUserMfa: administrators,
   deleteUser: administrators,
@@ -43,6 +45,7 @@ export const USER_ADMIN_CALLERS: Callers<UserAdminServiceServer> = {
 const PERMISSIONS: MethodPermissions<UserAdminServiceServer> = {
   listUsers: "users:read",
   getManagedUser: "users:read",
+  getUserFigures: "users:read",
   setUserAccess: "users:write",
   resetUserMfa: "mfa:reset",
   deleteUser: "users:delete",
@@ -55,6 +58,7 @@ export function createUserAdminRpc(
   deps: AdminDeps,
   recordReading: RecordReading,
 ): Implementation<UserAdminServiceServer> {
+  const figures: KeptFigures = {};
   return withPermissions(deps, PERMISSIONS, {
     listUsers: async (request, context) => {
       const filter = { role: decodeRole(request.role), status: decodeStatus(request.status) };
@@ -79,6 +83,7 @@ export function createUserAdminRpc(
       const { account, details } = await describeUser(deps, userId);
       return { user: encodeManaged(account), details: encodeDetails(details) };
     },
+    getUserFigures: () => countUsers(deps, figures),
     setUserAccess: async (request, context) => {
       const access = {
         userId: request.userId,

@@ -59,6 +59,7 @@ const METHODS = {
   listUsers: () =>
     codeOf(rpc().listUsers({ ...STAYS, query: "", ids: [], cursor: "", limit: 1 }, contextOf(who))),
   getManagedUser: (userId: string) => codeOf(rpc().getManagedUser({ userId }, contextOf(who))),
+  getUserFigures: () => codeOf(rpc().getUserFigures({}, contextOf(who))),
   unlockUser: (userId: string) => codeOf(rpc().unlockUser({ userId, reason: "" }, contextOf(who))),
   endUserSessions: (userId: string) => codeOf(rpc().endUserSessions({ userId, reason: "" }, contextOf(who))),
   setUserAccess: (userId: string) =>
@@ -73,7 +74,10 @@ let who: Who;
 
 test.each([
   ["USER", []],
-  ["SUPPORT", ["listUsers", "getManagedUser", "unlockUser", "endUserSessions", "resetUserMfa"]],
+  [
+    "SUPPORT",
+    ["listUsers", "getManagedUser", "getUserFigures", "unlockUser", "endUserSessions", "resetUserMfa"],
+  ],
   ["AUDITOR", []],
   ["ADMIN", Object.keys(METHODS).filter((name) => name !== "listUsedApprovals")],
 ] as const)("whatever the gateway has decided, the role %s may call %j only", async (role, allowed) => {

@@ -4,7 +4,13 @@ import type { auditEn } from "./audit-en.ts";
 export const auditDe: SameTexts<typeof auditEn> = {
   overview: {
     title: "Überblick",
-    lead: "Anmeldungen und offene Aufrufe, gezählt aus dem Audit-Log.",
+    lead: "Benutzer, Mails, Dienste und Anmeldungen auf einen Blick.",
+    people: "Benutzer und Mails",
+    about: "etwa {{count}}",
+    ofUsers: "{{share}} aller Benutzer",
+    countedAt: "Gezählt um {{when}}.",
+    services: "Dienste",
+    seeSystem: "Die Dienste ansehen",
     span: "Zeit",
     day: "24 Stunden",
     week: "7 Tage",
@@ -24,6 +30,15 @@ export const auditDe: SameTexts<typeof auditEn> = {
     seeRefusals: "Die abgelehnten Anmeldungen ansehen",
     derived:
       "Diese Zahlen sind aus dem Log abgeleitet und nicht durch es bewiesen. Die neuesten Einträge fehlen einige Sekunden lang.",
+  },
+  figures: {
+    users: "Benutzer",
+    newInWeek: "Neu in 7 Tagen",
+    active: "Aktiv in 30 Tagen",
+    withSecondFactor: "Mit zweitem Faktor",
+    withPasskey: "Mit Passkey",
+    mailsWaiting: "Wartende Mails",
+    mailsFailed: "Gescheiterte Mails in 7 Tagen",
   },
   audit: {
     title: "Audit-Log",

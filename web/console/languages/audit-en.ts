@@ -2,7 +2,13 @@
 export const auditEn = {
   overview: {
     title: "Overview",
-    lead: "Logins and open calls, counted from the audit log.",
+    lead: "Users, mails, services and logins at a glance.",
+    people: "Users and mails",
+    about: "about {{count}}",
+    ofUsers: "{{share}} of all users",
+    countedAt: "Counted at {{when}}.",
+    services: "Services",
+    seeSystem: "Look at the services",
     span: "Time",
     day: "24 hours",
     week: "7 days",
@@ -22,6 +28,15 @@ export const auditEn = {
     seeRefusals: "See the refused logins",
     derived:
       "These counts are derived from the log, and not proven by it. The newest entries are missing for a few seconds.",
+  },
+  figures: {
+    users: "Users",
+    newInWeek: "New in 7 days",
+    active: "Active in 30 days",
+    withSecondFactor: "With a second factor",
+    withPasskey: "With a passkey",
+    mailsWaiting: "Mails waiting",
+    mailsFailed: "Mails failed in 7 days",
   },
   audit: {
     title: "Audit log",

@@ -10,6 +10,7 @@ import { useLanguage } from "../../ui/text.ts";
 import { LogLine } from "../audit/log-line.tsx";
 import { useKnownText, useText } from "../text.ts";
 import { BarChart, filled, SPANS, type SpanName } from "./bar-chart.tsx";
+import { PresentState, Tile } from "./present-state.tsx";
 import "../audit/audit.css";
 import "./overview.css";
 
@@ -38,6 +39,7 @@ export function OverviewPage() {
     <>
       <PageTitle lead={t("overview.lead")}>{t("overview.title")}</PageTitle>
       <div className="stack">
+        <PresentState />
         <LogLine />
         <fieldset className="choices">
           <legend className="hidden">{t("overview.span")}</legend>
@@ -138,27 +140,5 @@ function Figures({ summary, span }: { summary: Answer<"GET /admin/audit/summary"
       </Section>
       <p className="small muted">{t("overview.derived")}</p>
     </>
-  );
-}
-
-function Tile({
-  name,
-  figure,
-  note = "",
-  isBad = false,
-}: {
-  name: string;
-  figure: string;
-  note?: string;
-  isBad?: boolean;
-}) {
-  return (
-    <div className={isBad ? "bad" : ""}>
-      <dt>{name}</dt>
-      <dd>
-        <strong>{figure}</strong>
-        {note !== "" && <span className="small muted">{note}</span>}
-      </dd>
-    </div>
   );
 }
