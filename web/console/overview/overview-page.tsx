@@ -8,6 +8,7 @@ import { PageTitle, Section } from "../../ui/frame.tsx";
 import { Found } from "../../ui/states.tsx";
 import { useLanguage } from "../../ui/text.ts";
 import { LogLine } from "../audit/log-line.tsx";
+import { SetUpCheck } from "../audit/set-up-check.tsx";
 import { useKnownText, useText } from "../text.ts";
 import { BarChart, filled, SPANS, type SpanName } from "./bar-chart.tsx";
 import { PresentState, Tile } from "./present-state.tsx";
@@ -39,6 +40,7 @@ export function OverviewPage() {
     <>
       <PageTitle lead={t("overview.lead")}>{t("overview.title")}</PageTitle>
       <div className="stack">
+        <SetUpCheck />
         <PresentState />
         <LogLine />
         <fieldset className="choices">
