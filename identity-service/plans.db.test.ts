@@ -231,8 +231,8 @@ const identity = {
   subject: "new",
 };
 
-/** A part of statements, and a statement that asks for no row. */
-const OTHERS = ["columnsWithoutHash", "readUsersTable"];
+/** A part of statements, a statement that asks for no row, and one that counts all rows, for a part of the time only. */
+const OTHERS = ["columnsWithoutHash", "readUsersTable", "selectUserFigures"];
 const CALLS: StoreCalls = {
   "selectUsers: newest": (_tx, sql) => userAdmin.selectUsers(sql, { limit: 51 }),
   "selectUsers: a later page": (_tx, sql) =>

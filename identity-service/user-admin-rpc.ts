@@ -13,6 +13,7 @@ import {
   UserMailState,
 } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import { type AdminDeps, type MethodPermissions, withPermissions } from "./admin/authorize.ts";
+import { countUsers, type KeptFigures } from "./admin/count-users.ts";
 import { deleteUser } from "./admin/delete-user.ts";
 import { describeUser, type UserDetails } from "./admin/describe-user.ts";
 import { endUserSessions } from "./admin/end-user-sessions.ts";
@@ -37,6 +38,7 @@ export const USER_ADMIN_CALLERS: Callers<UserAdminServiceServer> = {
   getManagedUser: administrators,
   inviteUser: administrators,
   mailUser: administrators,
+  getUserFigures: administrators,
   setUserAccess: administrators,
   resetUserMfa: administrators,
   deleteUser: administrators,
@@ -50,6 +52,7 @@ const PERMISSIONS: MethodPermissions<UserAdminServiceServer> = {
   getManagedUser: "users:read",
   inviteUser: "users:help",
   mailUser: "users:help",
+  getUserFigures: "users:read",
   setUserAccess: "users:write",
   resetUserMfa: "mfa:reset",
   deleteUser: "users:delete",
@@ -62,6 +65,7 @@ export function createUserAdminRpc(
   deps: AdminDeps,
   recordReading: RecordReading,
 ): Implementation<UserAdminServiceServer> {
+  const figures: KeptFigures = {};
   return withPermissions(deps, PERMISSIONS, {
     listUsers: async (request, context) => {
       const filter = { role: decodeRole(request.role), status: decodeStatus(request.status) };
@@ -94,6 +98,7 @@ export function createUserAdminRpc(
       await mailUser(deps, { userId, link: decodeLink(link), reason: actReason(reason) }, context);
       return {};
     },
+    getUserFigures: () => countUsers(deps, figures),
     setUserAccess: async (request, context) => {
       const access = {
         userId: request.userId,

@@ -1,8 +1,10 @@
+import { hash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { stringify } from "yaml";
 import { SHIPPED_ACCESS_FILE } from "#access-file/access-file.ts";
+import { createCheckpointSigner, parseCheckpointKey } from "#audit-service/log/checkpoint.ts";
 import { ensureCertificates, localPerson } from "./certificates.ts";
 import type { Home } from "./home.ts";
 import { type KeptFile, keepFiles } from "./kept-files.ts";
@@ -73,6 +75,16 @@ export class Launcher {
     );
     await writePrivateFile(this.#home.startedOnceFile, "");
     return administrator;
+  }
+
+  /** Of the audit log's verifier key, from the file that audit-service was given: what the console's `fingerprintOf` makes. */
+  async readLogKey(): Promise<string> {
+    const audit = this.#plan.flat().find(({ name }) => name === "audit-service");
+    const { CHECKPOINT_ORIGIN = "", CHECKPOINT_KEY_FILE = "" } = audit?.environment ?? {};
+    const key = parseCheckpointKey(await readFile(CHECKPOINT_KEY_FILE, "utf8"));
+    if (key === undefined) throw new LaunchError(`${CHECKPOINT_KEY_FILE} has no Ed25519 key.`);
+    const { verifierKey } = createCheckpointSigner(CHECKPOINT_ORIGIN, key);
+    return hash("sha256", verifierKey, "buffer").toString("base64url", 0, 16);
   }
 
   async stop(): Promise<void> {

@@ -91,7 +91,9 @@ async function run(home: Home, { fresh, sets, folder }: Start): Promise<void> {
     if (administrator === undefined) return;
     const seconds = (performance.now() - startedAt) / 1000;
     const isDetached = process.send !== undefined;
-    const text = summary(settings, launcher.rows, administrator, { seconds, isDetached, logs: home.logs });
+    const logKey = await launcher.readLogKey();
+    const about = { seconds, isDetached, logs: home.logs, logKey };
+    const text = summary(settings, launcher.rows, administrator, about);
     console.log(text);
     // The log of a detached start is not the place to read it.
     notifyStarter(text);

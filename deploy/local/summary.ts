@@ -14,7 +14,12 @@ export function summary(
   settings: Settings,
   rows: readonly SummaryRow[],
   administrator: FirstAdministrator,
-  { seconds, isDetached, logs }: { seconds: number; isDetached: boolean; logs: string },
+  {
+    seconds,
+    isDetached,
+    logs,
+    logKey,
+  }: { seconds: number; isDetached: boolean; logs: string; logKey: string },
 ): string {
   const url = openedAt(settings.GATEWAY_PORT);
   const { email, password, passwordFile, isFirstStart } = administrator;
@@ -27,7 +32,10 @@ export function summary(
     `Logs: ${logs}/<name>.log`,
     "",
     "In a browser:",
-    ...pages(settings).map(([path, what]) => `  ${path.padEnd(32)} ${what}`),
+    ...pages(settings, logKey).map(([path, what]) => {
+      const isLong = path.length > PATH_COLUMNS;
+      return `  ${isLong ? `${path}\n  ` : ""}${(isLong ? "" : path).padEnd(PATH_COLUMNS)} ${what}`;
+    }),
     "",
     mails(settings),
     `First administrator: ${email}, with the password`,
@@ -40,13 +48,19 @@ export function summary(
   ].join("\n");
 }
 
-function pages({ GATEWAY_PORT, MAILBOX_PORT, WEB, services }: Settings): [url: string, what: string][] {
+const PATH_COLUMNS = 32;
+
+/** @param logKey with which the console's browser compares the key of the audit log. */
+function pages(
+  { GATEWAY_PORT, MAILBOX_PORT, WEB, services }: Settings,
+  logKey: string,
+): [url: string, what: string][] {
   const url = openedAt(GATEWAY_PORT);
   return [
     ...(WEB === "on"
       ? ([
           [`${url}/account`, "Register and log in"],
-          [`${url}/console`, "Support, auditors, administrators"],
+          [`${url}/console#log=${logKey}`, "Support, auditors, administrators"],
         ] satisfies [string, string][])
       : []),
     [`${url}/docs`, "API documentation"],

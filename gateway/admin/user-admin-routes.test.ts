@@ -353,3 +353,15 @@ test("the log has whose account was read; of whom may not read, nothing", async 
   await send(app, { url: `/admin/users/${OTHER}`, token: "admin-token" });
   expect(readings).toMatchObject([{ action: "user.read", resource: OTHER, actor: { userId: USER_ID } }]);
 });
+
+test("figures are for who may read users, and an estimate is said to be one", async () => {
+  const countedAt = new Date("2026-03-01T10:00:00Z");
+  const users = { count: 12_000_000, isEstimate: true };
+  const built = testGateway({ users: { getUserFigures: async () => ({ countedAt, users }) as never } });
+  const read = (token: string) => send(built.app, { url: "/admin/users/figures", token });
+  for (const token of ["user-token", "auditor-token"]) expect((await read(token)).statusCode).toBe(403);
+  const { data } = (await read("support-token")).json();
+  expect(data).toMatchObject({ countedAt: countedAt.toISOString(), figures: { length: 7 } });
+  expect(data.figures).toContainEqual({ name: "users", ...users });
+  expect(data.figures).toContainEqual({ name: "active", count: 0, isEstimate: false });
+});

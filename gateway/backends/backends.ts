@@ -44,6 +44,7 @@ const idempotentIn = {
     IdentityServiceService.listTrustedDevices,
     UserAdminServiceService.listUsers,
     UserAdminServiceService.getManagedUser,
+    UserAdminServiceService.getUserFigures,
     ClientAdminServiceService.listClients,
     ClientAdminServiceService.getClient,
   ],

@@ -34,6 +34,20 @@ const details: UserDetails = {
     { template: "verify-email", createdAt: since, state: UserMailState.SENT, endedAt: since, attempts: 1 },
   ],
 };
+const [some, about] = [
+  { count: 3, isEstimate: false },
+  { count: 12_000_000, isEstimate: true },
+];
+const figures = {
+  countedAt: since,
+  users: about,
+  newInWeek: some,
+  active: about,
+  withSecondFactor: some,
+  withPasskey: some,
+  mailsWaiting: some,
+  mailsFailed: some,
+};
 const ended = { userId: USER_ID, endedSessionIds: [tokens.sessionId] };
 const noneEnded = { endedSessionIds: [] };
 const leftClients = {
@@ -273,6 +287,7 @@ function administrationAnswers(give: Give) {
     users: {
       listUsers: give({ users: [managed], nextCursor: "" }, { users: [], nextCursor: "next" }),
       getManagedUser: give({ user: managed, details }),
+      getUserFigures: give(figures),
       setUserAccess: async ({ mustChangePassword, role }: SetUserAccessRequest) =>
         give({
           user: { ...managed, mustChangePassword, user: { ...managed.user, role: role || "USER" } },

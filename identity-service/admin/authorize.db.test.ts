@@ -59,6 +59,7 @@ const METHODS = {
   listUsers: () =>
     codeOf(rpc().listUsers({ ...STAYS, query: "", ids: [], cursor: "", limit: 1 }, contextOf(who))),
   getManagedUser: (userId: string) => codeOf(rpc().getManagedUser({ userId }, contextOf(who))),
+  getUserFigures: () => codeOf(rpc().getUserFigures({}, contextOf(who))),
   unlockUser: (userId: string) => codeOf(rpc().unlockUser({ userId, reason: "" }, contextOf(who))),
   endUserSessions: (userId: string) => codeOf(rpc().endUserSessions({ userId, reason: "" }, contextOf(who))),
   inviteUser: () => {
@@ -84,6 +85,7 @@ test.each([
     [
       "listUsers",
       "getManagedUser",
+      "getUserFigures",
       "unlockUser",
       "endUserSessions",
       "inviteUser",

@@ -91,6 +91,7 @@ create index mail_outbox_by_user on mail_outbox (user_id);
 create index mail_outbox_waiting_by_attempt on mail_outbox (next_attempt_at) where sent_at is null and given_up_at is null;
 create index mail_outbox_waiting_by_age on mail_outbox (created_at) where sent_at is null and given_up_at is null;
 create index mail_outbox_by_age on mail_outbox (created_at);
+create index mail_outbox_given_up on mail_outbox (given_up_at) where given_up_at is not null;
 
 -- Mails that a stranger can cause, for a day: by what is left of their recipient, so that deleting the account and
 -- making it anew resets nothing. No account: a foreign key would lock its row.

@@ -742,6 +742,26 @@ export interface Api {
       nextCursor: string | null;
     };
   };
+  "GET /admin/users/figures": {
+    answer: {
+      countedAt: string;
+      figures: {
+        name:
+          | "users"
+          | "newInWeek"
+          | "active"
+          | "withSecondFactor"
+          | "withPasskey"
+          | "mailsWaiting"
+          | "mailsFailed";
+        count: number;
+        /**
+         * Too many to count.
+         */
+        isEstimate: boolean;
+      }[];
+    };
+  };
   "GET /admin/users/{id}": {
     path: {
       id: string;

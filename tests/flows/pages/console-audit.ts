@@ -143,6 +143,76 @@ describe.skipIf(CHROMIUM === undefined)("the audit log in Chromium", () => {
     expect(page.url()).toBe(`${origin}/console/audit?action=user.login_failed`);
   });
 
+  test("the overview shows users and services to whoever may see them, and each part without the others", async () => {
+    expect(await page.locator(".figures").count()).toBe(0);
+    const place = await browser.newContext({ locale: "en-GB", viewport: { width: 360, height: 740 } });
+    const open = await place.newPage();
+    await logIn(open, ADMIN, "/overview");
+    const figure = (name: string) => open.locator(".figures div").filter({ hasText: name }).locator("strong");
+    expect(Number(await figure("New in 7 days").textContent())).toBeGreaterThan(1);
+    expect(await figure("Mails failed").textContent()).toBe("0");
+    expect(await figure("audit-service").textContent()).toBe("Ready");
+    expect(await seriousProblems(open)).toEqual([]);
+    await open.getByRole("combobox").first().selectOption("de");
+    await open.getByText("Mit zweitem Faktor").waitFor();
+    expect(await open.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(360);
+    await open.getByRole("combobox").first().selectOption("en");
+    await open.route(/\/admin\/users\/figures$/, (route) => route.abort());
+    await open.reload();
+    await figure("audit-service").waitFor();
+    expect(await figure("New in 7 days").count()).toBe(0);
+    await open.locator(".tiles").waitFor();
+    await place.close();
+  });
+
+  test("the address that npm start prints compares the key; another raises the alarm, and neither replaces a key", async () => {
+    const place = await browser.newContext({ locale: "en-GB" });
+    const open = await place.newPage();
+    const shown = open.locator(".alarm");
+    const setUp = open.getByText("Set up the check of the log");
+    const kept = async (): Promise<{ key?: string; comparedAt?: string }> =>
+      JSON.parse(await open.evaluate("localStorage.getItem('gatehouse.audit-log') ?? '{}'"));
+    const { verifierKey } = (await api.get("/admin/audit/checkpoint", { token: admin })).body.data;
+    const printed = /\S+\/console#log=\S+/.exec(system.output())?.[0] ?? "";
+    const wrong = "A".repeat(22);
+    await logIn(open, await userOf("AUDITOR"), `#log=${wrong}`);
+    await shown.getByText("names another key than the server").waitFor();
+    expect(new URL(open.url()).hash).toBe("");
+    expect(await kept()).not.toHaveProperty("key");
+    await open.goto(printed);
+    await shown.getByRole("button", { name: "Check again" }).click();
+    await shown.waitFor({ state: "detached" });
+    await open.getByText("The log's key").waitFor();
+    expect(await setUp.count()).toBe(0);
+    const compared = await kept();
+    expect(compared).toMatchObject({ key: verifierKey, comparedAt: expect.any(String) });
+    await open.goto(`${origin}/console#log=${wrong}`);
+    await shown.getByText("names another key than the server").waitFor();
+    expect(await kept()).toMatchObject({ key: verifierKey, comparedAt: compared.comparedAt });
+    await place.close();
+  });
+
+  test("the check of the log is set up in one step, which can be put off", async () => {
+    const place = await browser.newContext({ locale: "en-GB", viewport: { width: 360, height: 740 } });
+    const open = await place.newPage();
+    await logIn(open, await userOf("AUDITOR"), "/overview");
+    const begin = open.getByRole("button", { name: "Compare the key" });
+    await begin.waitFor();
+    expect(await seriousProblems(open)).toEqual([]);
+    await open.getByRole("button", { name: "Not now" }).click();
+    await open.reload();
+    await open.getByRole("button", { name: "Set up the check of the log" }).waitFor();
+    expect(await begin.count()).toBe(0);
+    await open.evaluate("localStorage.removeItem('gatehouse.audit-log.put-off')");
+    await open.reload();
+    await begin.click();
+    const { verifierKey } = (await api.get("/admin/audit/checkpoint", { token: admin })).body.data;
+    await open.getByLabel("The key that you have").fill(`Verifier key: ${verifierKey}`);
+    await open.getByRole("button", { name: "Trust this key" }).click();
+    await open.getByText("Done. This browser has the right key").waitFor();
+    await place.close();
+  });
+
   test("filters are kept for the way back, and who may not read users looks up nobody by an address", async () => {
     await unfold();
     await page.getByLabel("Who").fill("ada@example.com");

@@ -20,6 +20,7 @@ const TEXT: Record<Finding, TextKey> = {
   root: "alarm.root",
   signature: "alarm.signature",
   key: "alarm.key",
+  announced: "alarm.announced",
   shorter: "alarm.shorter",
   rewritten: "alarm.rewritten",
   withheld: "alarm.withheld",

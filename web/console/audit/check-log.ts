@@ -5,13 +5,13 @@ import { type Checkpoint, openCheckpoint } from "../../audit-proof/checkpoint.ts
 import { hasOnlyGrown } from "../../audit-proof/tree.ts";
 import { type ShownEntry, verifyEntry } from "../../audit-proof/verify-entry.ts";
 import type { Call } from "../../session/session.ts";
-import { type LogMemory, readMemory, rememberCheckpoint, trustKey } from "./log-memory.ts";
+import { fingerprintOf, type LogMemory, readMemory, rememberCheckpoint, trustKey } from "./log-memory.ts";
 
 /**
- * `key`: the server names another key than the trusted one. `shorter`: the log ends before a checkpoint that was seen. `rewritten`: it does
+ * `key`: the server names another key than the trusted one. `announced`: another one than `npm start`. `shorter`: the log ends before a checkpoint that was seen. `rewritten`: it does
  * not begin with what was seen. `withheld`: no proof of an entry that a seen checkpoint covers. `other`: the answer is about another entry.
  */
-export type Finding = ProofProblem | "key" | "shorter" | "rewritten" | "withheld" | "other";
+export type Finding = ProofProblem | "key" | "announced" | "shorter" | "rewritten" | "withheld" | "other";
 
 /** What an answer contradicts. Never an outage. */
 export interface Alarm {
@@ -61,11 +61,17 @@ export async function checkLog(call: Call): Promise<Checked<LogState>> {
     if (answer === undefined) return { kind: "waiting" };
     const { checkpoint: note, verifierKey } = answer;
     if (memory.key !== undefined && verifierKey !== memory.key) throw new Contradiction("key");
+    const { announced } = memory;
+    if (announced !== undefined && (await fingerprintOf(textOf(verifierKey))) !== announced)
+      throw new Contradiction("announced");
     const checkpoint = await openCheckpoint(textOf(note), textOf(verifierKey));
     await admit(call, memory, { ...checkpoint, note }, evidence);
     // The person may have entered one meanwhile.
-    if (readMemory().key === undefined) trustKey(verifierKey);
-    const { comparedAt, last } = memory;
+    const { key: entered, comparedAt: enteredAt } = readMemory();
+    const isNew = entered === undefined || (entered === verifierKey && enteredAt === undefined);
+    const comparedAt = isNew && announced !== undefined ? new Date().toISOString() : memory.comparedAt;
+    if (entered === undefined || comparedAt !== memory.comparedAt) trustKey(verifierKey, comparedAt);
+    const { last } = memory;
     const state: LogState = {
       checkpoint,
       key: verifierKey,

@@ -7,6 +7,7 @@ import { ActionForm } from "../../ui/form.tsx";
 import { visible } from "../../ui/format.ts";
 import { save } from "../../ui/save.ts";
 import { useLanguage } from "../../ui/text.ts";
+import { Copyable } from "../copyable.tsx";
 import { useText } from "../text.ts";
 import { momentText } from "../when.tsx";
 import { forgetLog, readMemory, trustKey } from "./log-memory.ts";
@@ -25,7 +26,7 @@ export function KeySheet({ onClose }: { onClose: () => void }) {
     checkAgain().catch(() => undefined);
   };
   const pin = async ({ key: entered = "" }: Readonly<Record<string, string>>) => {
-    const pinned = entered.trim();
+    const pinned = entered.trim().replace(/^Verifier key:\s*/, "");
     await parseKey(pinned).catch(() => {
       throw new GatehouseError(400, { code: "validation_failed", details: [{ field: "key" }] });
     });
@@ -43,6 +44,7 @@ export function KeySheet({ onClose }: { onClose: () => void }) {
           </p>
           <code className="key">{visible(key)}</code>
           <p className="small muted">{t("logKey.where")}</p>
+          <Copyable name={t("logKey.command")} text="gatehouse audit checkpoint" />
           <ActionForm
             submit={t("logKey.compare")}
             action={pin}

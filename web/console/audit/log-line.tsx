@@ -23,9 +23,10 @@ export function LogLine() {
       </p>
     );
   if (data === undefined || data.kind === "alarm" || alarm !== undefined) return null;
+  const isCompared = data.kind === "proven" && data.found.comparedAt !== undefined;
   const key = (
     <button type="button" className="plain" onClick={() => setOpen(true)}>
-      {t("proof.aboutKey")}
+      {t(isCompared ? "proof.aboutKey" : "logKey.setUp")}
     </button>
   );
   const sheet = isOpen && <KeySheet onClose={() => setOpen(false)} />;
@@ -33,11 +34,11 @@ export function LogLine() {
     return (
       <p className="muted small">{t(data.kind === "waiting" ? "proof.noCheckpoint" : "proof.unsupported")}</p>
     );
-  const { checkpoint, since, comparedAt } = data.found;
+  const { checkpoint, since } = data.found;
   const count = new Intl.NumberFormat(language).format(checkpoint.size);
   return (
     <p className="log-line small">
-      <span className={comparedAt === undefined ? "mark open" : "mark"} aria-hidden="true" />
+      <span className={isCompared ? "mark" : "mark open"} aria-hidden="true" />
       <span>
         {t("proof.log", { count, when: momentText(checkpoint.time, language) })}{" "}
         {since !== undefined &&
@@ -45,7 +46,7 @@ export function LogLine() {
             count: new Intl.NumberFormat(language).format(since.size),
             when: momentText(since.seenAt, language),
           })}{" "}
-        {comparedAt === undefined ? t("proof.notCompared") : ""} {key}
+        {key}
       </span>
       {sheet}
     </p>

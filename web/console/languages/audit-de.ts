@@ -4,7 +4,13 @@ import type { auditEn } from "./audit-en.ts";
 export const auditDe: SameTexts<typeof auditEn> = {
   overview: {
     title: "Überblick",
-    lead: "Anmeldungen und offene Aufrufe, gezählt aus dem Audit-Log.",
+    lead: "Benutzer, Mails, Dienste und Anmeldungen auf einen Blick.",
+    people: "Benutzer und Mails",
+    about: "etwa {{count}}",
+    ofUsers: "{{share}} aller Benutzer",
+    countedAt: "Gezählt um {{when}}.",
+    services: "Dienste",
+    seeSystem: "Die Dienste ansehen",
     span: "Zeit",
     day: "24 Stunden",
     week: "7 Tage",
@@ -24,6 +30,15 @@ export const auditDe: SameTexts<typeof auditEn> = {
     seeRefusals: "Die abgelehnten Anmeldungen ansehen",
     derived:
       "Diese Zahlen sind aus dem Log abgeleitet und nicht durch es bewiesen. Die neuesten Einträge fehlen einige Sekunden lang.",
+  },
+  figures: {
+    users: "Benutzer",
+    newInWeek: "Neu in 7 Tagen",
+    active: "Aktiv in 30 Tagen",
+    withSecondFactor: "Mit zweitem Faktor",
+    withPasskey: "Mit Passkey",
+    mailsWaiting: "Wartende Mails",
+    mailsFailed: "Gescheiterte Mails in 7 Tagen",
   },
   audit: {
     title: "Audit-Log",
@@ -134,16 +149,21 @@ export const auditDe: SameTexts<typeof auditEn> = {
       "Diese Seite kommt vom selben Server. Sie zeigt eine veränderte Datenbank, nicht einen Server, der lügt: Dafür gibt es gatehouse audit verify mit eigenen Checkpoints.",
     log: "Geprüft: {{count}} Einträge, Checkpoint vom {{when}}.",
     since: "Seit {{when}} nur gewachsen ({{count}} Einträge).",
-    notCompared: "Der Schlüssel wurde noch nicht verglichen.",
     noCheckpoint: "Das Log hat noch keinen Checkpoint.",
   },
   logKey: {
     title: "Der Schlüssel des Logs",
     seenFirst:
-      "Diesen Schlüssel hat der Browser beim ersten Besuch erhalten und traut seitdem keinem anderen. Sie haben ihn nicht verglichen.",
-    compared: "Sie haben diesen Schlüssel am {{when}} verglichen. Dieser Browser traut keinem anderen.",
+      "Diesen Schlüssel hat der Browser beim ersten Besuch erhalten und traut seitdem keinem anderen. Er wurde nicht verglichen.",
+    compared: "Dieser Schlüssel wurde am {{when}} verglichen. Dieser Browser traut keinem anderen.",
     where:
-      "Den richtigen haben Sie vom Betrieb auf einem anderen Weg: gatehouse audit checkpoint zeigt ihn, ausgeführt von jemand anderem als diesem Server.",
+      "Führen Sie diesen Befehl auf einem Rechner aus, dem Sie trauen, nicht über diese Seite, oder bitten Sie den Betrieb darum. Fügen Sie unten ein, was auf „Verifier key:“ folgt. Diese Seite vergleicht es.",
+    command: "Der Befehl, der den Schlüssel zeigt",
+    setUp: "Die Prüfung des Logs einrichten (2 Minuten)",
+    why: "Ihr Browser prüft, dass niemand das Audit-Log verändert hat. Den Schlüssel dafür hat er von diesem Server. Vergleichen Sie ihn einmal mit dem, den ein anderer Rechner zeigt: Dann kann ein ausgetauschtes Log nicht als das richtige gelten.",
+    begin: "Den Schlüssel vergleichen",
+    later: "Nicht jetzt",
+    done: "Fertig. Dieser Browser hat den richtigen Schlüssel und schlägt Alarm, falls das Log je mit einem anderen signiert ist.",
     yours: "Der Schlüssel, den Sie haben",
     hint: "Ist es ein anderer als der des Servers, schlägt diese Seite Alarm.",
     compare: "Diesem Schlüssel trauen",
@@ -176,6 +196,8 @@ export const auditDe: SameTexts<typeof auditEn> = {
     root: "Der Eintrag steht nicht in dem Baum, der signiert wurde.",
     signature: "Der Checkpoint ist nicht mit dem Schlüssel signiert, dem dieser Browser traut.",
     key: "Der Server nennt einen anderen Schlüssel als den, dem dieser Browser traut.",
+    announced:
+      "Der Link, mit dem die Konsole geöffnet wurde, nennt einen anderen Schlüssel als der Server. Öffnen Sie die Adresse, die npm start zuletzt ausgegeben hat.",
     shorter:
       "Das Log endet vor einem Checkpoint, den dieser Browser gesehen hat. Einträge wurden abgeschnitten.",
     rewritten:

@@ -2,7 +2,13 @@
 export const auditEn = {
   overview: {
     title: "Overview",
-    lead: "Logins and open calls, counted from the audit log.",
+    lead: "Users, mails, services and logins at a glance.",
+    people: "Users and mails",
+    about: "about {{count}}",
+    ofUsers: "{{share}} of all users",
+    countedAt: "Counted at {{when}}.",
+    services: "Services",
+    seeSystem: "Look at the services",
     span: "Time",
     day: "24 hours",
     week: "7 days",
@@ -22,6 +28,15 @@ export const auditEn = {
     seeRefusals: "See the refused logins",
     derived:
       "These counts are derived from the log, and not proven by it. The newest entries are missing for a few seconds.",
+  },
+  figures: {
+    users: "Users",
+    newInWeek: "New in 7 days",
+    active: "Active in 30 days",
+    withSecondFactor: "With a second factor",
+    withPasskey: "With a passkey",
+    mailsWaiting: "Mails waiting",
+    mailsFailed: "Mails failed in 7 days",
   },
   audit: {
     title: "Audit log",
@@ -129,16 +144,21 @@ export const auditEn = {
       "This page comes from the same server. It shows a changed database, not a server that lies: for that, run gatehouse audit verify with checkpoints of your own.",
     log: "Checked: {{count}} entries, checkpoint of {{when}}.",
     since: "Only grown since {{when}} ({{count}} entries).",
-    notCompared: "The key has not been compared yet.",
     noCheckpoint: "The log has no checkpoint yet.",
   },
   logKey: {
     title: "The log's key",
+    setUp: "Set up the check of the log (2 minutes)",
+    why: "Your browser checks that nobody has changed the audit log. It has the key for that from this server. Compare the key once with the one that another machine shows: then a replaced log cannot pass for the right one.",
+    begin: "Compare the key",
+    later: "Not now",
+    done: "Done. This browser has the right key, and raises the alarm if the log is ever signed with another.",
     seenFirst:
-      "This browser has this key from its first visit, and trusts no other since. You have not compared it.",
-    compared: "You have compared this key on {{when}}. This browser trusts no other.",
+      "This browser has this key from its first visit, and trusts no other since. It has not been compared.",
+    compared: "This key was compared on {{when}}. This browser trusts no other.",
     where:
-      "The right one comes from the operators another way: gatehouse audit checkpoint shows it, run by somebody else than this server.",
+      "Run this command on a machine that you trust, not through this page, or have an operator run it. Paste what follows “Verifier key:” below. This page compares it.",
+    command: "The command that shows the key",
     yours: "The key that you have",
     hint: "If it is another one than the server's, this page raises the alarm.",
     compare: "Trust this key",
@@ -169,6 +189,8 @@ export const auditEn = {
     root: "The entry is not in the tree that was signed.",
     signature: "The checkpoint is not signed by the key that this browser trusts.",
     key: "The server names another key than the one that this browser trusts.",
+    announced:
+      "The link that opened the console names another key than the server. Start it by the address that npm start has printed last.",
     shorter: "The log ends before a checkpoint that this browser has seen. Entries were cut off.",
     rewritten: "The log does not begin with what this browser has seen. Its past was rewritten.",
     withheld: "The server gives no proof of an entry that it must be able to prove.",

@@ -8,8 +8,10 @@ import { PageTitle, Section } from "../../ui/frame.tsx";
 import { Found } from "../../ui/states.tsx";
 import { useLanguage } from "../../ui/text.ts";
 import { LogLine } from "../audit/log-line.tsx";
+import { SetUpCheck } from "../audit/set-up-check.tsx";
 import { useKnownText, useText } from "../text.ts";
 import { BarChart, filled, SPANS, type SpanName } from "./bar-chart.tsx";
+import { PresentState, Tile } from "./present-state.tsx";
 import "../audit/audit.css";
 import "./overview.css";
 
@@ -38,6 +40,8 @@ export function OverviewPage() {
     <>
       <PageTitle lead={t("overview.lead")}>{t("overview.title")}</PageTitle>
       <div className="stack">
+        <SetUpCheck />
+        <PresentState />
         <LogLine />
         <fieldset className="choices">
           <legend className="hidden">{t("overview.span")}</legend>
@@ -138,27 +142,5 @@ function Figures({ summary, span }: { summary: Answer<"GET /admin/audit/summary"
       </Section>
       <p className="small muted">{t("overview.derived")}</p>
     </>
-  );
-}
-
-function Tile({
-  name,
-  figure,
-  note = "",
-  isBad = false,
-}: {
-  name: string;
-  figure: string;
-  note?: string;
-  isBad?: boolean;
-}) {
-  return (
-    <div className={isBad ? "bad" : ""}>
-      <dt>{name}</dt>
-      <dd>
-        <strong>{figure}</strong>
-        {note !== "" && <span className="small muted">{note}</span>}
-      </dd>
-    </div>
   );
 }

@@ -144,6 +144,52 @@ export interface GetManagedUserResponse {
   details: UserDetails | undefined;
 }
 
+/** All of them. */
+export interface GetUserFiguresRequest {
+}
+
+/** How many. */
+export interface Figure {
+  /** Rows. */
+  count: number;
+  /** Whether counting took too long, and this is what the database's statistics say. */
+  isEstimate: boolean;
+}
+
+/** As they were at one time. */
+export interface GetUserFiguresResponse {
+  /** When the counting ended. Not the time of the call. */
+  countedAt:
+    | Date
+    | undefined;
+  /** Accounts. */
+  users:
+    | Figure
+    | undefined;
+  /** Made in the last 7 days. */
+  newInWeek:
+    | Figure
+    | undefined;
+  /** Logged in to in the last 30 days. */
+  active:
+    | Figure
+    | undefined;
+  /** With an authenticator app or a passkey. */
+  withSecondFactor:
+    | Figure
+    | undefined;
+  /** With a passkey. */
+  withPasskey:
+    | Figure
+    | undefined;
+  /** Neither sent nor given up. */
+  mailsWaiting:
+    | Figure
+    | undefined;
+  /** Given up in the last 7 days, after at least one attempt. */
+  mailsFailed: Figure | undefined;
+}
+
 /** What an administrator who helps a user asks for. Without secrets. */
 export interface UserDetails {
   /** Whether logins from unknown devices and networks are refused after failures, whatever the password. */
@@ -729,6 +775,230 @@ export const GetManagedUserResponse: MessageFns<GetManagedUserResponse> = {
             }
 
             message.details = UserDetails.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseGetUserFiguresRequest(): GetUserFiguresRequest {
+  return {};
+}
+
+export const GetUserFiguresRequest: MessageFns<GetUserFiguresRequest> = {
+  encode(_: GetUserFiguresRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): GetUserFiguresRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseGetUserFiguresRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseFigure(): Figure {
+  return { count: 0, isEstimate: false };
+}
+
+export const Figure: MessageFns<Figure> = {
+  encode(message: Figure, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.count !== 0) {
+      writer.uint32(8).uint32(message.count);
+    }
+    if (message.isEstimate !== false) {
+      writer.uint32(16).bool(message.isEstimate);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Figure {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseFigure();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.count = reader.uint32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.isEstimate = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseGetUserFiguresResponse(): GetUserFiguresResponse {
+  return {
+    countedAt: undefined,
+    users: undefined,
+    newInWeek: undefined,
+    active: undefined,
+    withSecondFactor: undefined,
+    withPasskey: undefined,
+    mailsWaiting: undefined,
+    mailsFailed: undefined,
+  };
+}
+
+export const GetUserFiguresResponse: MessageFns<GetUserFiguresResponse> = {
+  encode(message: GetUserFiguresResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.countedAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.countedAt), writer.uint32(10).fork()).join();
+    }
+    if (message.users !== undefined) {
+      Figure.encode(message.users, writer.uint32(18).fork()).join();
+    }
+    if (message.newInWeek !== undefined) {
+      Figure.encode(message.newInWeek, writer.uint32(26).fork()).join();
+    }
+    if (message.active !== undefined) {
+      Figure.encode(message.active, writer.uint32(34).fork()).join();
+    }
+    if (message.withSecondFactor !== undefined) {
+      Figure.encode(message.withSecondFactor, writer.uint32(42).fork()).join();
+    }
+    if (message.withPasskey !== undefined) {
+      Figure.encode(message.withPasskey, writer.uint32(50).fork()).join();
+    }
+    if (message.mailsWaiting !== undefined) {
+      Figure.encode(message.mailsWaiting, writer.uint32(58).fork()).join();
+    }
+    if (message.mailsFailed !== undefined) {
+      Figure.encode(message.mailsFailed, writer.uint32(66).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): GetUserFiguresResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseGetUserFiguresResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.countedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.users = Figure.decode(reader, reader.uint32());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.newInWeek = Figure.decode(reader, reader.uint32());
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.active = Figure.decode(reader, reader.uint32());
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.withSecondFactor = Figure.decode(reader, reader.uint32());
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.withPasskey = Figure.decode(reader, reader.uint32());
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.mailsWaiting = Figure.decode(reader, reader.uint32());
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.mailsFailed = Figure.decode(reader, reader.uint32());
             continue;
           }
         }
@@ -2461,6 +2731,18 @@ export const UserAdminServiceService = {
     responseSerialize: (value: MailUserResponse): Buffer => Buffer.from(MailUserResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): MailUserResponse => MailUserResponse.decode(value),
   },
+  /** Numbers of users and mails, counted at most once a minute. Errors: service_unavailable (nothing is counted yet). */
+  getUserFigures: {
+    path: "/gatehouse.identity.v1.UserAdminService/GetUserFigures" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: GetUserFiguresRequest): Buffer =>
+      Buffer.from(GetUserFiguresRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): GetUserFiguresRequest => GetUserFiguresRequest.decode(value),
+    responseSerialize: (value: GetUserFiguresResponse): Buffer =>
+      Buffer.from(GetUserFiguresResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): GetUserFiguresResponse => GetUserFiguresResponse.decode(value),
+  },
   /**
    * Changes role and status, and whether the password must be changed, together. A change of role, a disable and
    * the wish for another password end the user's sessions; ACTIVE
@@ -2552,6 +2834,8 @@ export interface UserAdminServiceServer extends UntypedServiceImplementation {
    * proven; the limit of mails).
    */
   mailUser: handleUnaryCall<MailUserRequest, MailUserResponse>;
+  /** Numbers of users and mails, counted at most once a minute. Errors: service_unavailable (nothing is counted yet). */
+  getUserFigures: handleUnaryCall<GetUserFiguresRequest, GetUserFiguresResponse>;
   /**
    * Changes role and status, and whether the password must be changed, together. A change of role, a disable and
    * the wish for another password end the user's sessions; ACTIVE
@@ -2644,6 +2928,22 @@ export interface UserAdminServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: MailUserResponse) => void,
+  ): ClientUnaryCall;
+  /** Numbers of users and mails, counted at most once a minute. Errors: service_unavailable (nothing is counted yet). */
+  getUserFigures(
+    request: GetUserFiguresRequest,
+    callback: (error: ServiceError | null, response: GetUserFiguresResponse) => void,
+  ): ClientUnaryCall;
+  getUserFigures(
+    request: GetUserFiguresRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: GetUserFiguresResponse) => void,
+  ): ClientUnaryCall;
+  getUserFigures(
+    request: GetUserFiguresRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: GetUserFiguresResponse) => void,
   ): ClientUnaryCall;
   /**
    * Changes role and status, and whether the password must be changed, together. A change of role, a disable and
