@@ -119,6 +119,23 @@ describe.skipIf(CHROMIUM === undefined)("an administrator in the console", () =>
     await expect.poll(changes).toEqual(["USER to AUDITOR: Ticket 4724"]);
   });
 
+  test("what can be undone asks for a reason alone", async () => {
+    const acts = page.getByRole("region", { name: "Actions" });
+    const dialog = page.getByRole("dialog");
+    for (const name of ["Disable the account", "Enable the account"]) {
+      await acts.getByRole("button", { name }).click();
+      expect(await dialog.getByLabel(/^Type .* to confirm$/).count()).toBe(0);
+      await dialog.getByLabel("Reason").fill("Ticket 4725");
+      await dialog.getByRole("button", { name }).click();
+      await dialog.waitFor({ state: "detached" });
+    }
+    await acts.getByRole("button", { name: "Delete the account" }).click();
+    await dialog.getByLabel("Reason").fill("Ticket 4726");
+    await dialog.getByRole("button", { name: "Delete the account" }).click();
+    await dialog.getByText("Fill in this field.").waitFor();
+    await page.keyboard.press("Escape");
+  });
+
   test("nobody acts on their own account, and the page says so", async () => {
     await page.getByRole("link", { name: "All users" }).click();
     await page.getByRole("table").getByRole("link", { name: ADMIN.email }).click();

@@ -74,6 +74,8 @@ export const de: SameTexts<typeof en> = {
   },
   problems: {
     reason: "Lassen Sie E-Mail-Adressen, Nummern mit neun oder mehr Ziffern und Geheimnisse weg.",
+    reasonLong: "Schreiben Sie höchstens 120 Zeichen.",
+    reasonUnseen: "Lassen Sie Zeilenumbrüche und unsichtbare Zeichen weg.",
     query: "Geben Sie mindestens zwei Zeichen ein.",
     typed: "Geben Sie es genau so ein, wie es darüber steht.",
     owner: "Es gibt kein aktives Konto mit dieser Adresse.",

@@ -71,6 +71,8 @@ export const en = {
   },
   problems: {
     reason: "Leave out e-mail addresses, numbers of nine digits or more, and secrets.",
+    reasonLong: "Write at most 120 characters.",
+    reasonUnseen: "Leave out line breaks and characters that cannot be seen.",
     query: "Enter two characters or more.",
     typed: "Type it exactly as it stands above.",
     owner: "There is no active account with this address.",
