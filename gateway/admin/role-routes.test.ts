@@ -6,6 +6,7 @@ interface Role {
   permissions: string[];
   assignable: boolean;
   actable: boolean;
+  mayActOn: string[];
 }
 
 async function rolesFor(token: string): Promise<Record<string, Role>> {
@@ -24,6 +25,13 @@ test("an administrator may give every role, and act on everybody", async () => {
   expect(Object.keys(roles)).toEqual(["USER", "SUPPORT", "AUDITOR", "ADMIN"]);
   for (const role of Object.values(roles)) expect(role).toMatchObject({ assignable: true, actable: true });
   expect(roles.AUDITOR?.permissions).toEqual(["audit:read", "audit:read:user"]);
+  const below = Object.values(roles).map(({ name, mayActOn }) => [name, mayActOn]);
+  expect(Object.fromEntries(below)).toEqual({
+    USER: ["USER"],
+    SUPPORT: ["USER", "SUPPORT"],
+    AUDITOR: ["USER", "AUDITOR"],
+    ADMIN: ["USER", "SUPPORT", "AUDITOR", "ADMIN"],
+  });
 });
 
 test("support gives no role, and acts on nobody who may administer more", async () => {

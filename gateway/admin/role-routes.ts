@@ -15,6 +15,9 @@ const roleAnswer = z
     permissions: z.array(textLike("payments:read")),
     assignable: z.boolean().meta({ description: "Whether the caller may give it to a user." }),
     actable: z.boolean().meta({ description: "Whether the caller may act on users who have it." }),
+    mayActOn: z
+      .array(roleField)
+      .meta({ description: "Roles whose users it may act on, as far as it may act." }),
   })
   .meta({ id: "Role", description: "As this gateway's access file has it at this moment." });
 
@@ -38,6 +41,7 @@ export function registerRoleRoutes(app: GatewayApp, { access, adminPolicy }: Rol
         permissions: [...access.permissionsOf(name)],
         assignable: mayGive && access.mayAssign(caller, name),
         actable: access.mayActOn(caller, name),
+        mayActOn: access.roles.filter((other) => access.mayActOn({ role: name }, other)),
       }));
       return success({ roles }, "The roles.");
     },

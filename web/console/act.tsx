@@ -1,10 +1,19 @@
-import { createContext, type ReactNode, useContext, useState } from "react";
+import {
+  createContext,
+  type ReactNode,
+  type SyntheticEvent,
+  useContext,
+  useEffect,
+  useRef,
+  useState,
+} from "react";
 import { Button } from "../ui/button.tsx";
 import { Cancel, Sheet } from "../ui/dialog.tsx";
 import { Field } from "../ui/field.tsx";
-import { ActionForm } from "../ui/form.tsx";
+import { ActionForm, FieldProblems } from "../ui/form.tsx";
 import { Notice } from "../ui/notice.tsx";
 import type { Values } from "../ui/text.ts";
+import { reasonProblem } from "./reason.ts";
 import { type TextKey, useText } from "./text.ts";
 
 interface Props {
@@ -83,17 +92,32 @@ export function Act({
 /** Asked for whatever the audit log has to explain. */
 export function ReasonField() {
   const t = useText();
+  const { warn } = useContext(FieldProblems);
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const check = ({ currentTarget: field, type }: SyntheticEvent<HTMLInputElement>) => {
+    const problem = reasonProblem(field.value);
+    field.setCustomValidity(problem);
+    clearTimeout(timer.current);
+    const pauseMs = type === "blur" ? 0 : PAUSE_MS;
+    if (problem !== "") timer.current = setTimeout(() => warn?.("reason", problem), pauseMs);
+  };
   return (
     <Field
       name="reason"
       label={t("act.reason")}
       hint={t("act.reasonHint")}
       required
-      maxLength={120}
       autoComplete="off"
+      onChange={check}
+      // Whoever only passes by has made no mistake.
+      onBlur={(event) => event.currentTarget.value !== "" && check(event)}
     />
   );
 }
+
+/** After the last key, before a problem is said. */
+const PAUSE_MS = 600;
 
 /** Matches this text alone. Spaces at its ends are not typed. */
 const patternOf = (text: string) => `\\s*${text.trim().replace(/[$()*+./?[\\\]^{|}]/g, "\\$&")}\\s*`;

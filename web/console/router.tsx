@@ -92,6 +92,11 @@ const client = createRoute({
   params: parsedId,
   component: lazyRouteComponent(() => import("./clients/client-page.tsx"), "ClientPage"),
 });
+const roles = createRoute({
+  getParentRoute: () => root,
+  path: "/roles",
+  component: lazyRouteComponent(() => import("./roles/roles-page.tsx"), "RolesPage"),
+});
 const system = createRoute({
   getParentRoute: () => root,
   path: "/system",
@@ -108,6 +113,7 @@ const tree = root.addChildren([
   clients,
   newClient,
   client,
+  roles,
   system,
 ]);
 

@@ -11,6 +11,7 @@ export const ROOMS: readonly { path: string; name: TextKey; permission: string }
   { path: "/overview", name: "overview.title", permission: "audit:read" },
   { path: "/users", name: "users.title", permission: "users:read" },
   { path: "/clients", name: "clients.title", permission: "clients:read" },
+  { path: "/roles", name: "roles.title", permission: "users:read" },
   { path: "/audit", name: "audit.title", permission: "audit:read:user" },
   { path: "/system", name: "system.title", permission: "system:read" },
 ];

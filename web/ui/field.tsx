@@ -45,7 +45,8 @@ export function useField(name: string, hint: string | undefined) {
 
 export function Below({ id, name, hint }: { id: string; name: string; hint: string | undefined }) {
   useLanguage();
-  const problem = useContext(FieldProblems).problems[name]?.();
+  const { problems, warned } = useContext(FieldProblems);
+  const problem = problems[name]?.();
   return (
     <>
       {hint !== undefined && (
@@ -54,7 +55,7 @@ export function Below({ id, name, hint }: { id: string; name: string; hint: stri
         </p>
       )}
       {problem !== undefined && (
-        <p id={`${id}-problem`} className="wrong">
+        <p id={`${id}-problem`} className="wrong" role={warned === name ? "alert" : undefined}>
           {problem}
         </p>
       )}

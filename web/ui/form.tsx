@@ -9,10 +9,14 @@ type Entered = Readonly<Record<string, string>>;
 type Problems = Readonly<Record<string, () => string>>;
 
 /** Belongs to the form around. */
-export const FieldProblems = createContext<{ problems: Problems; forget: (name: string) => void }>({
-  problems: {},
-  forget: () => undefined,
-});
+export const FieldProblems = createContext<{
+  problems: Problems;
+  forget: (name: string) => void;
+  /** Says a problem before anything is sent. @param key of a text. */
+  warn?: (name: string, key: string) => void;
+  /** The field of the last warning, which nobody has asked for by sending. */
+  warned?: string | undefined;
+}>({ problems: {}, forget: () => undefined });
 
 interface Failure {
   error: unknown;
@@ -77,11 +81,17 @@ export function ActionForm({
   const { run, isRunning, problem } = useAction(action);
   const [isAtField, setAtField] = useState(false);
   const [problems, setProblems] = useState<Problems>({});
+  const [warned, setWarned] = useState<string>();
   const forget = (name: string) => setProblems(({ [name]: _forgotten, ...others }) => others);
+  const warn = (name: string, key: string) => {
+    setProblems((former) => ({ ...former, [name]: () => textOf(key) }));
+    setWarned(name);
+  };
   const show = (form: HTMLFormElement, found: Problems) => {
     const inputs = inputsOf(form).filter(({ name }) => name in found);
     setProblems(Object.fromEntries(inputs.map(({ name }) => [name, found[name] ?? (() => "")])));
     setAtField(inputs.length > 0);
+    setWarned(undefined);
     inputs[0]?.focus();
   };
   const onSubmit = async (event: FormEvent<HTMLFormElement>) => {
@@ -97,7 +107,7 @@ export function ActionForm({
     if (failed !== undefined) show(form, refusedFields(failed));
   };
   return (
-    <FieldProblems value={{ problems, forget }}>
+    <FieldProblems value={{ problems, forget, warn, warned }}>
       {/* Its problems are said by us, in the page's language. */}
       <form className="stack" noValidate onSubmit={(event) => void onSubmit(event)}>
         {problem !== undefined && !isAtField && (
@@ -148,7 +158,9 @@ function refusedFields({ error }: Failure): Problems {
   return Object.fromEntries(names.map((name) => [name, () => explain(error).fields[name] ?? ""]));
 }
 
-function textKey({ name, validity }: Entry): string {
+function textKey({ name, validity, validationMessage }: Entry): string {
   if (validity.valueMissing) return "form.required";
+  // Of a field that checks itself: browsers do not show it.
+  if (validity.customError) return validationMessage;
   return validity.typeMismatch ? "form.email" : problemKey(name);
 }

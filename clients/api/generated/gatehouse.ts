@@ -1538,6 +1538,10 @@ export interface Role {
    * Whether the caller may act on users who have it.
    */
   actable: boolean;
+  /**
+   * Roles whose users it may act on, as far as it may act.
+   */
+  mayActOn: string[];
 }
 /**
  * A user as administrators see one.

@@ -7,7 +7,7 @@ import { requestToken } from "../../support/people/machine-client.ts";
 import { oneSystem } from "../../support/system/one-system.ts";
 import { ADMIN, type System } from "../../support/system/system.ts";
 
-const ROOMS = ["users", "clients", "clients/new", "system"];
+const ROOMS = ["users", "clients", "clients/new", "roles", "system"];
 
 let system: System;
 let origin: string;
@@ -102,7 +102,6 @@ describe.skipIf(CHROMIUM === undefined)("an administrator in the console", () =>
     await expect.poll(() => page.evaluate("document.activeElement.textContent")).toBe("Change the role");
     await page.keyboard.press("Enter");
     await dialog.waitFor();
-    await page.keyboard.press("Tab");
     await page.keyboard.type("AUD");
     await page.keyboard.press("Tab");
     await page.keyboard.type("Ticket 4724");
@@ -120,12 +119,49 @@ describe.skipIf(CHROMIUM === undefined)("an administrator in the console", () =>
     await expect.poll(changes).toEqual(["USER to AUDITOR: Ticket 4724"]);
   });
 
+  test("what can be undone asks for a reason alone", async () => {
+    const acts = page.getByRole("region", { name: "Actions" });
+    const dialog = page.getByRole("dialog");
+    for (const name of ["Disable the account", "Enable the account"]) {
+      await acts.getByRole("button", { name }).click();
+      expect(await dialog.getByLabel(/^Type .* to confirm$/).count()).toBe(0);
+      await dialog.getByLabel("Reason").fill("Ticket 4725");
+      await dialog.getByRole("button", { name }).click();
+      await dialog.waitFor({ state: "detached" });
+    }
+    await acts.getByRole("button", { name: "Delete the account" }).click();
+    await dialog.getByLabel("Reason").fill("Ticket 4726");
+    await dialog.getByRole("button", { name: "Delete the account" }).click();
+    await dialog.getByText("Fill in this field.").waitFor();
+    await page.keyboard.press("Escape");
+  });
+
   test("nobody acts on their own account, and the page says so", async () => {
     await page.getByRole("link", { name: "All users" }).click();
     await page.getByRole("table").getByRole("link", { name: ADMIN.email }).click();
     const actions = page.getByRole("region", { name: "Actions" });
     await actions.getByText("This is your own account.").waitFor();
     expect(await actions.getByRole("button").count()).toBe(0);
+  });
+
+  test("what each role may do is said in sentences, with warnings, and in the client's permissions too", async () => {
+    await page.getByRole("link", { name: "Roles" }).click();
+    const support = page.getByRole("region", { name: "SUPPORT" });
+    await support.getByText("Take people's second factors away.").waitFor();
+    await support.getByText("opens the account").first().waitFor();
+    const roleTexts = await support.locator("dd").allInnerTexts();
+    expect(roleTexts).toEqual(["USER, SUPPORT"]);
+    const customer = page.getByRole("region", { name: "USER", exact: true });
+    expect(await customer.locator("code").allInnerTexts()).toEqual(["payments:read", "payments:write"]);
+    await customer.getByText("It acts on nobody's account.").waitFor();
+    const own = page.getByRole("region", { name: "ADMIN" });
+    await own.getByText("Your role").waitFor();
+    await own.getByText("can take over every account").waitFor();
+    await page.goto(`${origin}/console/clients/new`);
+    const check = page.getByLabel("clients:write");
+    expect(await check.evaluate((input) => input.ariaDescribedByElements?.[0]?.textContent)).toContain(
+      "need no person and no second factor",
+    );
   });
 
   test("a service that answers is ready; a page that is offline says so, and tries again", async () => {

@@ -107,6 +107,7 @@ describe.skipIf(CHROMIUM === undefined)("the keyboard alone, on every page", { t
         "Disable the client",
         "Delete the client",
       ],
+      ["roles"],
       ["system"],
     ]);
 

@@ -60,7 +60,6 @@ export function ClientActs({ client, ownerEmail, onDeleted }: Props) {
             name={t("changeClient.disable")}
             kind="danger"
             effect={t("changeClient.disableEffect")}
-            typed={client.name}
             act={({ reason }) => change({ status: "disabled", reason })}
           />
         )}

@@ -9,6 +9,7 @@ import { Found } from "../../ui/states.tsx";
 import { DoneArea } from "../act.tsx";
 import { Copyable } from "../copyable.tsx";
 import { Fact, Panel } from "../panel.tsx";
+import { PermissionList } from "../permissions.tsx";
 import { useText } from "../text.ts";
 import { When } from "../when.tsx";
 import { ClientActs } from "./client-acts.tsx";
@@ -59,13 +60,7 @@ function Shown({ client, onDeleted }: { client: ClientWithCredentials; onDeleted
         <div className="panels">
           <Credentials client={client} mayWrite={mayWrite} />
           <Panel title={t("clients.permissions")}>
-            <ul className="names">
-              {client.permissions.map((name) => (
-                <li key={name}>
-                  <code>{name}</code>
-                </li>
-              ))}
-            </ul>
+            <PermissionList names={client.permissions} />
           </Panel>
         </div>
         <aside className="panels">

@@ -3,50 +3,61 @@ import { GatehouseError } from "#clients/browser/gateway-calls.ts";
 import { useAccount, useMay, useUser } from "../../session/session.ts";
 import { EmailField, Field } from "../../ui/field.tsx";
 import { FieldProblems } from "../../ui/form.tsx";
+import { GroupTitle, groupsOf, Meaning } from "../permissions.tsx";
 import { useText } from "../text.ts";
 import { useFindByAddress } from "../users/find-by-address.ts";
 
-/** What administers Gatehouse itself. */
-const ADMINISTERS = /^(?:users|roles|sessions|mfa|audit|clients|system):/;
-
 /** Nobody gives a client a permission that they do not hold; what it has may stay. Several entries, `permissions`. */
 export function PermissionFields({ held = [] }: { held?: readonly string[] }) {
-  const t = useText();
   const own = useAccount()?.permissions ?? [];
   const all = [...new Set([...own, ...held])];
   const { problems, forget } = useContext(FieldProblems);
   const problem = problems.permissions?.();
   const problemId = useId();
-  const groups = [
-    { title: t("clientFields.api"), names: all.filter((name) => !ADMINISTERS.test(name)) },
-    { title: t("clientFields.administration"), names: all.filter((name) => ADMINISTERS.test(name)) },
-  ];
   return (
     <>
-      {groups
-        .filter(({ names }) => names.length > 0)
-        .map(({ title, names }) => (
-          <fieldset
-            key={title}
-            className="checks"
-            onInput={() => forget("permissions")}
-            {...(problem !== undefined && { "aria-describedby": problemId })}
-          >
-            <legend>{title}</legend>
-            {names.map((name) => (
-              <label key={name} className="check">
-                <input type="checkbox" name="permissions" value={name} defaultChecked={held.includes(name)} />
-                <code>{name}</code>
-              </label>
-            ))}
-          </fieldset>
-        ))}
+      {groupsOf(all).map(({ group, names }) => (
+        <fieldset
+          key={group}
+          className="permissions"
+          onInput={() => forget("permissions")}
+          {...(problem !== undefined && { "aria-describedby": problemId })}
+        >
+          <legend>
+            <GroupTitle group={group} />
+          </legend>
+          {names.map((name) => (
+            <PermissionCheck key={name} name={name} isHeld={held.includes(name)} />
+          ))}
+        </fieldset>
+      ))}
       {problem !== undefined && (
         <p className="wrong" role="alert" id={problemId}>
           {problem}
         </p>
       )}
     </>
+  );
+}
+
+function PermissionCheck({ name, isHeld }: { name: string; isHeld: boolean }) {
+  const meaningId = useId();
+  return (
+    <div>
+      <label className="check">
+        <input
+          type="checkbox"
+          name="permissions"
+          value={name}
+          defaultChecked={isHeld}
+          aria-describedby={meaningId}
+        />
+        <code>{name}</code>
+      </label>
+      <div id={meaningId}>
+        <Meaning name={name} />
+      </div>
+    </div>
   );
 }
 

@@ -17,6 +17,55 @@ export const de: SameTexts<typeof en> = {
   ...auditDe,
   list: { more: "Mehr anzeigen", never: "Nie" },
   copy: { what: "Kopieren: {{name}}" },
+  roles: {
+    title: "Rollen",
+    lead: "Was jede Rolle darf. Rollen stehen in einer Datei des Betreibers (access.yaml) und lassen sich hier nicht ändern; wie sie geschrieben wird, steht in docs/access.md.",
+    yours: "Ihre Rolle",
+    nothing: "Sie hat keine Berechtigung.",
+    all: "Alles, auch was später dazukommt",
+    allOf: "Was das heute ist",
+    actsOn: "Handelt an Konten mit der Rolle",
+    actsOnNobody: "Sie handelt an niemandes Konto.",
+    danger: "Vorsicht:",
+  },
+  permissionGroups: {
+    users: "Personen",
+    sessions: "Sitzungen",
+    mfa: "Zweiter Faktor",
+    audit: "Audit-Log",
+    clients: "Clients",
+    system: "System",
+    apis: "In den APIs",
+  },
+  permissionTexts: {
+    "users:read": "Personen finden, ihre Konten öffnen und die Rollen sehen.",
+    "users:write": "Konten deaktivieren und aktivieren und ein neues Passwort verlangen.",
+    "users:unlock": "Fehlversuche vergessen, damit eine gesperrte Person es sofort wieder versuchen kann.",
+    "users:help":
+      "Personen einladen und ihnen Links zur Bestätigung der Adresse oder zu einem neuen Passwort senden.",
+    "users:delete": "Konten löschen.",
+    "roles:assign":
+      "Mit users:write: einer Person eine andere Rolle geben, aber keine, die mehr darf als die eigene.",
+    "sessions:read": "Sehen, wo Personen angemeldet sind.",
+    "sessions:end": "Personen abmelden.",
+    "mfa:reset": "Personen ihre zweiten Faktoren wegnehmen.",
+    "audit:read": "Das ganze Log durchsuchen, verfolgen und exportieren und seine Beweise prüfen.",
+    "audit:read:user": "Die Einträge je einer Person lesen, und warum ihre Anmeldungen fehlgeschlagen sind.",
+    "clients:read": "Die Programme sehen, die die API aufrufen, und wer für sie verantwortlich ist.",
+    "clients:write": "Clients anlegen, ändern und löschen und ihnen Zugangsdaten geben.",
+    "system:read": "Sehen, ob die Dienste antworten und welche Schlüssel Token signieren.",
+  },
+  permissionDangers: {
+    "*": "Wer diese Rolle hat, kann jedes Konto übernehmen und jeden zum Administrator machen.",
+    "users:write":
+      "Eine deaktivierte Person ist ausgesperrt. Zusammen mit roles:assign gibt sie Personen mehr Rechte.",
+    "users:help": "Zusammen mit mfa:reset übernimmt das Konto, wer die Mails der Person liest.",
+    "users:delete": "Ein gelöschtes Konto kommt nicht wieder.",
+    "roles:assign": "Zusammen mit users:write gibt sie Personen mehr Rechte.",
+    "mfa:reset": "Danach öffnet das Passwort allein das Konto, oder das Postfach der Person.",
+    "clients:write":
+      "Die Zugangsdaten eines Clients brauchen keine Person und keinen zweiten Faktor und gelten weiter, wenn jemand gegangen ist.",
+  },
   act: {
     reason: "Grund",
     reasonHint:
@@ -25,6 +74,8 @@ export const de: SameTexts<typeof en> = {
   },
   problems: {
     reason: "Lassen Sie E-Mail-Adressen, Nummern mit neun oder mehr Ziffern und Geheimnisse weg.",
+    reasonLong: "Schreiben Sie höchstens 120 Zeichen.",
+    reasonUnseen: "Lassen Sie Zeilenumbrüche und unsichtbare Zeichen weg.",
     query: "Geben Sie mindestens zwei Zeichen ein.",
     typed: "Geben Sie es genau so ein, wie es darüber steht.",
     owner: "Es gibt kein aktives Konto mit dieser Adresse.",
@@ -248,8 +299,6 @@ export const de: SameTexts<typeof en> = {
     owner: "E-Mail-Adresse des Besitzers",
     ownerHint: "Wer für ihn verantwortlich ist. Das Konto muss aktiv sein.",
     ownerIsYou: "Sie. Ihre Rolle kann keine anderen Personen suchen.",
-    api: "Berechtigungen in den APIs",
-    administration: "Berechtigungen in Gatehouse selbst",
   },
   newClient: {
     title: "Neuer Client",

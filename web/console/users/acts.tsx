@@ -227,7 +227,6 @@ function SetStatus({ user, withClients }: WithClients) {
       name={t("disable.name")}
       kind="danger"
       effect={t("disable.effect")}
-      typed={user.email}
       act={({ reason, clients }) =>
         act(
           (call, path) =>

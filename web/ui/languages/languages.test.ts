@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
+import { BUILT_IN_PERMISSIONS } from "#access-file/access-file.ts";
 import { AUDIT_ACTIONS } from "#audit-client/stream/audit-actions.ts";
 import { isErrorCode } from "#kit/values/errors.ts";
 import { en as consoleEn } from "../../console/languages/en.ts";
@@ -63,6 +64,7 @@ const SHARED = ["ui", "session"];
 const COMPUTED = [
   "errors problems tools.themes approval.fields approval.states approvals.states",
   "ended mails mailStates failures keyStates kinds kindHints services amr actions actionGroups",
+  "permissionGroups permissionTexts permissionDangers",
 ].flatMap((names) => names.split(" "));
 const isComputed = (key: string) =>
   key.startsWith("mailLinks.") || COMPUTED.some((group) => key.startsWith(`${group}.`));
@@ -117,6 +119,21 @@ test("every action of the audit log has words of its own, and no other one has",
   const named = Object.entries(actions).map(([group, texts]) => [group, Object.keys(texts).sort()]);
   expect(named).toEqual(Object.entries(AUDIT_ACTIONS).map(([group, names]) => [group, [...names].sort()]));
   expect(Object.keys(actionGroups)).toEqual(Object.keys(AUDIT_ACTIONS));
+});
+
+test("every permission of Gatehouse has a sentence and stands in the docs, and no other one has", () => {
+  const names = [...BUILT_IN_PERMISSIONS].sort();
+  expect(Object.keys(consoleEn.permissionTexts).sort()).toEqual(names);
+  const docs = readFileSync(join(WEB, "..", "docs", "access.md"), "utf8");
+  const section = /## Built-in permissions\n([\s\S]*?)\n## /.exec(docs)?.[1] ?? "";
+  const explained = [...section.matchAll(/^- (`[^:]+:[^`]+`(?:, `[^`]+`)*):/gm)].flatMap(([, list = ""]) =>
+    list.replaceAll("`", "").split(", "),
+  );
+  expect(explained.sort()).toEqual(names);
+  const dangers = Object.keys(consoleEn.permissionDangers);
+  expect(dangers.filter((name) => name !== "*" && !names.some((one) => one === name))).toEqual([]);
+  const groups = names.map((name) => name.split(":")[0]).filter((group) => group !== "roles");
+  expect(Object.keys(consoleEn.permissionGroups)).toEqual(expect.arrayContaining(groups));
 });
 
 test("every code that has a text of its own is one of the API's or of the browser's", () => {
