@@ -423,6 +423,7 @@ const CALLS: StoreCalls = {
   deleteSessionEnd: (tx) => sessionEnds.deleteSessionEnd(tx, id),
   countSessionEnds: (tx) => sessionEnds.countSessionEnds(tx),
   findSessionEpoch: (tx) => sessionEnds.findSessionEpoch(tx, userId),
+  noteLogin: (_tx, sql) => sessionEnds.noteLogin(sql, { userId, epoch: 0, at }),
   countStepUpTry: (tx) => stepUps.countStepUpTry(tx, { ...stepUp, maxTries: 5, reaches: 2 }),
   giveStepUpTryBack: (_tx, sql) => stepUps.giveStepUpTryBack(sql, stepUp),
   consumeStepUp: (tx) => stepUps.consumeStepUp(tx, stepUp),

@@ -195,6 +195,7 @@ function encodeManaged(account: Omit<Account, "passwordHash">): ManagedUser {
     user: encodeUser(account),
     status: PROTO_STATUS[account.status],
     firstLoginAt: account.firstLoginAt ?? undefined,
+    lastLoginAt: account.lastLoginAt ?? undefined,
     mustChangePassword: account.mustChangePassword,
   };
 }

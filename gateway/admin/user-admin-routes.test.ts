@@ -10,7 +10,13 @@ import {
 import type { Backends } from "../backends/backends.ts";
 import { ada, send, testGateway, USER_ID } from "../testing/test-gateway.ts";
 
-const managed = { user: ada, status: UserStatus.ACTIVE, firstLoginAt: undefined, mustChangePassword: false };
+const managed = {
+  user: ada,
+  status: UserStatus.ACTIVE,
+  firstLoginAt: undefined,
+  lastLoginAt: new Date("2026-03-02T10:00:00Z"),
+  mustChangePassword: false,
+};
 const AT = new Date("2026-03-01T10:00:00Z");
 const details: UserDetails = {
   locked: true,
@@ -242,6 +248,7 @@ test("one user's page has what helps the user", async () => {
   const { app } = gateway();
   const page = async () =>
     (await send(app, { url: `/admin/users/${OTHER}`, token: "support-token" })).json().data;
+  expect((await page()).user.lastLoginAt).toBe("2026-03-02T10:00:00.000Z");
   expect((await page()).details).toEqual({
     locked: true,
     lockedUntil: time,

@@ -367,5 +367,6 @@ function toManagedUser(message: ManagedUser | undefined): z.output<typeof manage
   if (message === undefined || status === undefined) {
     throw new Error("identity-service sent a user or a status that is not known");
   }
-  return { ...toUser(message.user), status, mustChangePassword: message.mustChangePassword === true };
+  const lastLoginAt = message.lastLoginAt?.toISOString() ?? null;
+  return { ...toUser(message.user), status, mustChangePassword: message.mustChangePassword, lastLoginAt };
 }

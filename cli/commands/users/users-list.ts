@@ -36,14 +36,15 @@ export const usersList: Command = {
     );
     const users = answer.users.map(userView);
     const nextCursor = answer.nextCursor || null;
-    const rows = users.map(({ id, email, role, status, createdAt }) => [
+    const rows = users.map(({ id, email, role, status, createdAt, lastLoginAt }) => [
       id,
       email,
       role,
       status,
       createdAt ?? "",
+      lastLoginAt ?? "never",
     ]);
-    const page = table(["ID", "E-MAIL", "ROLE", "STATUS", "CREATED"], rows);
+    const page = table(["ID", "E-MAIL", "ROLE", "STATUS", "CREATED", "LAST LOGIN"], rows);
     const more = nextCursor === null ? "" : `\nMore: --cursor ${nextCursor}`;
     return { text: `${page}${more}`, json: { users, nextCursor } };
   },

@@ -1568,6 +1568,7 @@ export interface ManagedUser {
   timeZone: string;
   status: "active" | "disabled";
   mustChangePassword: boolean;
+  lastLoginAt: string | null;
 }
 /**
  * For whoever helps the user.

@@ -105,6 +105,7 @@ export const de: SameTexts<typeof en> = {
   user: {
     account: "Konto",
     id: "Benutzer-ID",
+    lastLogin: "Letzte Anmeldung",
     lockedUntil: "Gesperrt bis",
     lockedOpen: "Erfolg, neues Passwort oder Entsperren",
     audit: "Was diese Person getan hat, im Audit-Log",

@@ -101,6 +101,7 @@ export const en = {
   user: {
     account: "Account",
     id: "User id",
+    lastLogin: "Last login",
     lockedUntil: "Locked until",
     lockedOpen: "A success, a new password or an unlock",
     audit: "What this person did, in the audit log",

@@ -99,6 +99,8 @@ export interface ManagedUser {
     | undefined;
   /** Whether the next login gives no session before the password was changed. */
   mustChangePassword: boolean;
+  /** When the last session began; absent if never. */
+  lastLoginAt: Date | undefined;
 }
 
 /** Which accounts. */
@@ -451,7 +453,7 @@ export interface PasskeyEvidence {
 }
 
 function createBaseManagedUser(): ManagedUser {
-  return { user: undefined, status: 0, firstLoginAt: undefined, mustChangePassword: false };
+  return { user: undefined, status: 0, firstLoginAt: undefined, mustChangePassword: false, lastLoginAt: undefined };
 }
 
 export const ManagedUser: MessageFns<ManagedUser> = {
@@ -467,6 +469,9 @@ export const ManagedUser: MessageFns<ManagedUser> = {
     }
     if (message.mustChangePassword !== false) {
       writer.uint32(32).bool(message.mustChangePassword);
+    }
+    if (message.lastLoginAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.lastLoginAt), writer.uint32(42).fork()).join();
     }
     return writer;
   },
@@ -514,6 +519,14 @@ export const ManagedUser: MessageFns<ManagedUser> = {
             }
 
             message.mustChangePassword = reader.bool();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.lastLoginAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
         }
