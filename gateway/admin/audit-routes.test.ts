@@ -77,6 +77,8 @@ test("people of a page are named by one call, within the reading of the log, to 
   const listUsers = vi.fn<Backends["users"]["listUsers"]>(async () => ({
     users: [{ user: ada, status: UserStatus.ACTIVE, firstLoginAt: undefined, mustChangePassword: false }],
     nextCursor: "",
+    total: 1,
+    totalIs: 0,
   }));
   const { app, readings } = testGateway({
     auditQuery: { searchEntries: async () => ({ entries, nextCursor: "" }) },
