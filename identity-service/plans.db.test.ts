@@ -48,6 +48,7 @@ const LARGE = {
     status: "case when n % 3000 = 0 then 'disabled' else 'active' end",
     password_hash: "'$argon2id$v=19$m=19456,t=2,p=1$' || repeat('s', 22) || '$' || repeat('h', 43)",
     email_verified: "n > 20",
+    has_second_factor: "n % 2000 = 0",
     first_login_at: `case when n > 20 then now() end`,
     updated_at: "now()",
   },
@@ -236,7 +237,19 @@ const OTHERS = ["columnsWithoutHash", "readUsersTable", "selectUserFigures"];
 const CALLS: StoreCalls = {
   "selectUsers: newest": (_tx, sql) => userAdmin.selectUsers(sql, { limit: 51 }),
   "selectUsers: a later page": (_tx, sql) =>
-    userAdmin.selectUsers(sql, { limit: 51, before: plantedId(5_000) }),
+    userAdmin.selectUsers(sql, { limit: 51, after: plantedId(5_000) }),
+  "selectUsers: oldest": (_tx, sql) =>
+    userAdmin.selectUsers(sql, { limit: 51, sort: "oldest", after: plantedId(5_000) }),
+  "selectUsers: with a second factor": (_tx, sql) =>
+    userAdmin.selectUsers(sql, { limit: 51, hasSecondFactor: true }),
+  "selectUsers: without a second factor": (_tx, sql) =>
+    userAdmin.selectUsers(sql, { limit: 51, hasSecondFactor: false }),
+  "selectUsers: words": (_tx, sql) =>
+    userAdmin.selectUsers(sql, { limit: 51, query: "example ser1000@ ada" }),
+  countUsers: async (_tx, sql) => {
+    for (const filter of [{}, { role: "ADMIN" }, { hasSecondFactor: true }, { query: "ser1000@" }])
+      await userAdmin.countUsers(sql, filter, 1_000);
+  },
   "selectUsers: text": (_tx, sql) => userAdmin.selectUsers(sql, { limit: 51, query: "ser1000@" }),
   "selectUsers: a short name": (_tx, sql) => userAdmin.selectUsers(sql, { limit: 51, query: "bo" }),
   "selectUsers: text of nobody": (_tx, sql) => userAdmin.selectUsers(sql, { limit: 51, query: "nobody" }),

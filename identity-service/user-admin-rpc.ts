@@ -6,11 +6,14 @@ import {
   type ManagedUser,
   type OwnedClients,
   type UserDetails as ProtoDetails,
+  type ListUsersRequest as ProtoFilter,
   UserStatus as ProtoStatus,
   type UsedApproval as ProtoUsedApproval,
   UserLink as ProtoUserLink,
+  TotalIs,
   type UserAdminServiceServer,
   UserMailState,
+  UserSort,
 } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import { type AdminDeps, type MethodPermissions, withPermissions } from "./admin/authorize.ts";
 import { countUsers, type KeptFigures } from "./admin/count-users.ts";
@@ -23,6 +26,7 @@ import { listUsers } from "./admin/managed-users.ts";
 import { resetUserMfa } from "./admin/reset-user-mfa.ts";
 import { setUserAccess } from "./admin/set-user-access.ts";
 import { unlockUser } from "./admin/unlock-user.ts";
+import type { UserTotal } from "./admin/user-admin-store.ts";
 import type { UsedApproval } from "./approvals/approval-store.ts";
 import { listUsedApprovals } from "./approvals/list-used-approvals.ts";
 import { actReason } from "./audit/act-reason.ts";
@@ -68,22 +72,15 @@ export function createUserAdminRpc(
   const figures: KeptFigures = {};
   return withPermissions(deps, PERMISSIONS, {
     listUsers: async (request, context) => {
-      const filter = { role: decodeRole(request.role), status: decodeStatus(request.status) };
-      const { cursor, limit, ids } = request;
-      const { address, ...query } = lookedFor(request.query);
+      const { query, ids, ...filter } = decodeFilter(request);
+      const { address, ...typed } = lookedFor(request.query);
       await recordReading(context, {
         action: "user.listed",
-        filter: filterText({ ...filter, ...query, ids: ids.length || undefined, cursor, limit }),
+        filter: filterText({ ...filter, ...typed, ids: ids?.length }),
         ...(address !== undefined && { address }),
       });
-      const { users, nextCursor = "" } = await listUsers(deps, {
-        ...filter,
-        query: request.query || undefined,
-        ids: ids.length > 0 ? ids : undefined,
-        cursor: cursor || undefined,
-        limit,
-      });
-      return { users: users.map(encodeManaged), nextCursor };
+      const { users, nextCursor = "", total } = await listUsers(deps, { ...filter, query, ids });
+      return { users: users.map(encodeManaged), nextCursor, ...encodeTotal(total) };
     },
     getManagedUser: async ({ userId }, context) => {
       await recordReading(context, { action: "user.read", resource: userId });
@@ -137,6 +134,25 @@ export function createUserAdminRpc(
       return { approvals: page.approvals.map(encodeApproval), nextCursor: page.nextCursor ?? "" };
     },
   });
+}
+
+function decodeFilter({ query, ids, role, status, hasSecondFactor, sort, cursor, limit }: ProtoFilter) {
+  return {
+    query: query || undefined,
+    ids: ids.length > 0 ? ids : undefined,
+    role: decodeRole(role),
+    status: decodeStatus(status),
+    hasSecondFactor,
+    sort: sort === UserSort.OLDEST ? ("oldest" as const) : undefined,
+    cursor: cursor || undefined,
+    limit,
+  };
+}
+
+const TOTALS = { exact: TotalIs.EXACT, about: TotalIs.ABOUT, over: TotalIs.OVER } as const;
+
+function encodeTotal(total: UserTotal | undefined) {
+  return { total: total?.count ?? 0, totalIs: total === undefined ? TotalIs.UNSPECIFIED : TOTALS[total.is] };
 }
 
 function encodeClients(clients: readonly MachineClient[]): OwnedClients {

@@ -85,6 +85,8 @@ test("people of a page are named by one call, within the reading of the log, to 
       },
     ],
     nextCursor: "",
+    total: 1,
+    totalIs: 0,
   }));
   const { app, readings } = testGateway({
     auditQuery: { searchEntries: async () => ({ entries, nextCursor: "" }) },

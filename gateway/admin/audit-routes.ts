@@ -5,7 +5,7 @@ import { type AccessRules, holdsPermission } from "#access-file/access-rules.ts"
 import { filterText } from "#audit-client/stream/record-reading.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError, invalidField } from "#kit/values/errors.ts";
-import { UserStatus } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
+import { UserSort, UserStatus } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import { idField, nextCursorField, toUser } from "../auth/answer-fields.ts";
 import type { Backends } from "../backends/backends.ts";
 import { success } from "../edge/answers/envelope.ts";
@@ -211,7 +211,8 @@ async function peopleIn(
   const named = entries.flatMap(({ actor: { userId = "" }, resource }) => [userId, resource]);
   const ids = [...new Set(named.filter((id) => isUuid(id)))].slice(0, MAX_PEOPLE);
   if (ids.length === 0) return [];
-  const wanted = { ids, query: "", role: "", status: UserStatus.UNSPECIFIED, cursor: "", limit: ids.length };
+  const all = { query: "", role: "", status: UserStatus.UNSPECIFIED, sort: UserSort.UNSPECIFIED, cursor: "" };
+  const wanted = { ...all, ids, limit: ids.length };
   const deadlineMs = Math.min(call.deadlineMs, Date.now() + PEOPLE_BUDGET_MS);
   try {
     const found = await users.listUsers(wanted, { ...call, deadlineMs });

@@ -3,8 +3,10 @@ import { DomainError } from "#kit/values/errors.ts";
 import {
   type DeleteUserRequest,
   type SetUserAccessRequest,
+  TotalIs,
   type UserDetails,
   UserMailState,
+  UserSort,
   UserStatus,
 } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import type { Backends } from "../backends/backends.ts";
@@ -40,7 +42,12 @@ const details: UserDetails = {
 const OTHER = "0199a000-0000-7000-8000-0000000000aa";
 
 function gateway(overrides: Partial<Backends["users"]> = {}) {
-  const list = vi.fn(async () => ({ users: [managed], nextCursor: "" }));
+  const list = vi.fn(async () => ({
+    users: [managed],
+    nextCursor: "",
+    total: 50_000,
+    totalIs: TotalIs.ABOUT,
+  }));
   const get = vi.fn(async () => ({ user: managed, details }));
   const setAccess = vi.fn(async ({ mustChangePassword = false }: SetUserAccessRequest) => ({
     user: { ...managed, mustChangePassword },
@@ -131,14 +138,21 @@ test.each(ROUTES)("$method $url is for administrators only", async (route) => {
 
 test("the list forwards its filters, and has fifty users by default", async () => {
   const { app, list } = gateway();
-  const query = "query=ada&role=ADMIN&status=disabled&cursor=c&limit=100";
+  const query = "query=ada&role=ADMIN&status=disabled&secondFactor=no&sort=oldest&cursor=c&limit=100";
   const answer = await send(app, { url: `/admin/users?${query}`, token: "admin-token" });
-  expect(answer.json().data).toMatchObject({ users: [{ id: USER_ID, status: "active" }], nextCursor: null });
+  expect(answer.json().data).toMatchObject({
+    users: [{ id: USER_ID, status: "active" }],
+    nextCursor: null,
+    total: 50_000,
+    totalIs: "about",
+  });
   const filter = {
     query: "ada",
     ids: [],
     role: "ADMIN",
     status: UserStatus.DISABLED,
+    hasSecondFactor: false,
+    sort: UserSort.OLDEST,
     cursor: "c",
     limit: 100,
   };
@@ -150,6 +164,8 @@ test("the list forwards its filters, and has fifty users by default", async () =
       ids: [],
       role: "",
       status: UserStatus.UNSPECIFIED,
+      hasSecondFactor: undefined,
+      sort: UserSort.NEWEST,
       cursor: "",
       limit: 50,
     },

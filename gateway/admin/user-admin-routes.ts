@@ -2,9 +2,12 @@ import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import { filterText, lookedFor } from "#audit-client/stream/record-reading.ts";
 import {
+  type ListUsersResponse,
   type ManagedUser,
   type OwnedClients,
+  TotalIs,
   UserLink,
+  UserSort,
   UserStatus,
 } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import type { TokenVerifier } from "#token-client/principal.ts";
@@ -36,12 +39,14 @@ const UserQuery = z.strictObject({
   query: optional(
     textField(1, 254, {
       description:
-        "A part of an address or of a name, first and last name in either order, without regard to case and accents. Of two characters, or one of a script such as Chinese: the beginning of a word.",
+        "Up to ten words, each a part of the address or the name, in any order, without regard to case and accents. Of two characters, or one of a script such as Chinese: the beginning of a word.",
       examples: ["ada"],
     }),
   ),
   role: roleField.optional(),
   status: statusField.optional(),
+  secondFactor: z.enum(["yes", "no"]).optional(),
+  sort: z.enum(["newest", "oldest"]).optional().meta({ description: "By default the newest first." }),
   ...pageQuery,
 });
 /** As `UserQuery`, whose texts are in no address. */
@@ -110,8 +115,16 @@ const described = z.strictObject({
   details: userDetailsAnswer,
 });
 const userPage = answersWith(
-  "A page of users, newest first.",
-  z.strictObject({ users: z.array(managedUserAnswer), nextCursor: nextCursorField }),
+  "A page of users.",
+  z.strictObject({
+    users: z.array(managedUserAnswer),
+    nextCursor: nextCursorField,
+    total: intLike(50_000, "With the first page: how many fit. Absent if counting took too long.").optional(),
+    totalIs: z
+      .enum(["exact", "about", "over"])
+      .optional()
+      .meta({ description: "`about`: an estimate. `over`: there are more." }),
+  }),
 );
 
 interface UserAdminDeps extends Pick<Backends, "users" | "sessions"> {
@@ -134,7 +147,7 @@ export function registerUserAdminRoutes(
     await noteReading(request, readingOf(query));
     const page = await users.listUsers(searchOf(query), request.state.call);
     const found = { users: page.users.map(toManagedUser), nextCursor: page.nextCursor || null };
-    return success(found, "Users, newest first.");
+    return success({ ...found, ...toTotal(page) }, "Users.");
   };
 
   route("listUsers", "GET", "/admin/users", {
@@ -322,8 +335,21 @@ function readingOf({ query = "", cursor: _position, ...filter }: z.output<typeof
   };
 }
 
-function searchOf({ query = "", cursor = "", limit, ...access }: z.output<typeof UserQuery>) {
-  return { query, ids: [], cursor, limit, ...accessOf(access) };
+function searchOf({
+  query = "",
+  secondFactor,
+  sort = "newest",
+  cursor = "",
+  limit,
+  ...access
+}: z.output<typeof UserQuery>) {
+  const hasSecondFactor = secondFactor === undefined ? undefined : secondFactor === "yes";
+  return { query, ids: [], hasSecondFactor, sort: SORTS[sort], cursor, limit, ...accessOf(access) };
+}
+
+function toTotal({ total, totalIs }: Pick<ListUsersResponse, "total" | "totalIs">) {
+  const is = (["exact", "about", "over"] as const).find((name) => TOTALS[name] === totalIs);
+  return is && { total, totalIs: is };
 }
 
 interface ActOn<Body> {
@@ -345,6 +371,8 @@ function changeOf(request: ActOn<z.output<typeof UserChange>>) {
 }
 
 const LINKS = { confirmation: UserLink.CONFIRMATION, reset: UserLink.RESET } as const;
+const SORTS = { newest: UserSort.NEWEST, oldest: UserSort.OLDEST } as const;
+const TOTALS = { exact: TotalIs.EXACT, about: TotalIs.ABOUT, over: TotalIs.OVER } as const;
 const STATUSES = { active: UserStatus.ACTIVE, disabled: UserStatus.DISABLED } as const;
 
 function accessOf({ role, status }: Pick<z.output<typeof UserChange>, "role" | "status">) {

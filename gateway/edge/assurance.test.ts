@@ -64,7 +64,7 @@ test.each(ROWS)(
     const { acr, maxAgeSeconds } = demand;
     const demanding = gatewayFor(level, ageS, {
       adminAssurance: demand,
-      users: { listUsers: async () => ({ users: [], nextCursor: "" }) },
+      users: { listUsers: async () => ({ users: [], nextCursor: "", total: 0, totalIs: 0 }) },
     });
     const answer = await send(demanding.app, { method: "GET", url: "/admin/users", ...CALL });
     if (expected === "passes") {
@@ -119,7 +119,7 @@ test.each([-10_000, 10_000])(
       const { app } = testGateway({
         verifier: { ...verifierOfUsers(new Map([["token", verdict]])), nowMs: () => wallMs },
         adminAssurance: { acr: 1, maxAgeSeconds: 300 },
-        users: { listUsers: async () => ({ users: [], nextCursor: "" }) },
+        users: { listUsers: async () => ({ users: [], nextCursor: "", total: 0, totalIs: 0 }) },
       });
       return (await send(app, { method: "GET", url: "/admin/users", ...CALL })).statusCode;
     };
@@ -168,7 +168,7 @@ test("every route under /admin demands the level of the setting", async () => {
 
 test("without a setting, administration needs no second factor", async () => {
   const { app } = gatewayFor(1, 86_400, {
-    users: { listUsers: async () => ({ users: [], nextCursor: "" }) },
+    users: { listUsers: async () => ({ users: [], nextCursor: "", total: 0, totalIs: 0 }) },
   });
   expect((await send(app, { method: "GET", url: "/admin/users", ...CALL })).statusCode).toBe(200);
 });

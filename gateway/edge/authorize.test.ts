@@ -42,7 +42,10 @@ test.each([
 
 test("a change of the file decides the next call of the same token", async () => {
   const access = new AccessTable(file("USER: []"));
-  const { app } = testGateway({ access, users: { listUsers: async () => ({ users: [], nextCursor: "" }) } });
+  const { app } = testGateway({
+    access,
+    users: { listUsers: async () => ({ users: [], nextCursor: "", total: 0, totalIs: 0 }) },
+  });
   const call = async () => {
     const answer = await send(app, { url: "/admin/users", token: "support-token" });
     return answer.json().error?.code ?? answer.statusCode;

@@ -2,7 +2,7 @@ import type { DomainError } from "#kit/values/errors.ts";
 import { type Entry, EntryKind, Outcome } from "#proto/gatehouse/audit/v1/entry.ts";
 import { ClientStatus, CredentialKind } from "#proto/gatehouse/identity/v1/client_service.ts";
 import type { SetUserAccessRequest, UserDetails } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
-import { UserMailState, UserStatus } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
+import { TotalIs, UserMailState, UserStatus } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import { SigningKeyState } from "#proto/gatehouse/token/v1/key_service.ts";
 import { defaultLimitClasses, type LimitClasses } from "../limits/limit-class.ts";
 import type { OpenApiDocument } from "../openapi/openapi-document.ts";
@@ -286,7 +286,10 @@ function factorAnswers(give: Give) {
 function administrationAnswers(give: Give) {
   return {
     users: {
-      listUsers: give({ users: [managed], nextCursor: "" }, { users: [], nextCursor: "next" }),
+      listUsers: give(
+        { users: [managed], nextCursor: "", total: 1, totalIs: TotalIs.EXACT },
+        { users: [], nextCursor: "next", total: 0, totalIs: TotalIs.UNSPECIFIED },
+      ),
       getManagedUser: give({ user: managed, details }),
       getUserFigures: give(figures),
       setUserAccess: async ({ mustChangePassword, role }: SetUserAccessRequest) =>

@@ -3,46 +3,64 @@ import type { Sql } from "#kit/database/postgres.ts";
 import { canonicalEmail } from "#kit/values/canonical-email.ts";
 import { DomainError, type FieldProblem } from "#kit/values/errors.ts";
 import type { Account } from "../users/account.ts";
-import { selectUsers, type UserFilter } from "./user-admin-store.ts";
+import {
+  countUsers,
+  selectUsers,
+  type UserFilter,
+  type UserSort,
+  type UserTotal,
+  wordsOf,
+} from "./user-admin-store.ts";
 
 const MAX_LIMIT = 100;
 const MAX_QUERY_CHARACTERS = 254;
+const MAX_WORDS = 10;
+const MAX_COUNTED = 10_000;
 /** Of one character are names only in scripts that write a syllable or a word by it. */
-const SHORT_QUERY = /^.$/u;
+const ONE_CHARACTER = /^.$/u;
 const SYLLABLE =
   /^[\p{Script=Han}\p{Script=Hangul}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Bopomofo}\p{Script=Yi}]$/u;
 
-export interface ListUsersRequest extends Omit<UserFilter, "before" | "email"> {
+export interface ListUsersRequest extends Omit<UserFilter, "email"> {
+  sort?: UserSort | undefined;
   cursor?: string | undefined;
+  limit: number;
 }
 
 export interface UserPage {
   users: Omit<Account, "passwordHash">[];
   nextCursor: string | undefined;
+  /** Of the first page, unless counting took too long. */
+  total?: UserTotal | undefined;
 }
 
 /**
  * Newest first: registrations do not shift later pages. A complete address finds its owner alone. @throws {DomainError} `validation_failed`.
  */
 export async function listUsers(deps: { sql: Sql }, request: ListUsersRequest): Promise<UserPage> {
-  const { cursor, limit, ...filter } = request;
+  const { cursor, limit, sort, ...filter } = request;
   const problems = problemsOf(request);
   if (problems.length > 0) throw new DomainError("validation_failed", undefined, { fields: problems });
   const owner = cursor === undefined ? await ownerOfAddress(deps.sql, request) : undefined;
-  if (owner !== undefined) return { users: [owner], nextCursor: undefined };
-  const users = await selectUsers(deps.sql, { ...filter, before: cursor, limit: limit + 1 });
+  if (owner !== undefined) return { users: [owner], nextCursor: undefined, total: { count: 1, is: "exact" } };
+  const users = await selectUsers(deps.sql, { ...filter, sort, after: cursor, limit: limit + 1 });
   const page = users.slice(0, limit);
-  return { users: page, nextCursor: users.length > limit ? page.at(-1)?.id : undefined };
+  const total = cursor === undefined ? await totalOf(deps.sql, filter, users.length, limit) : undefined;
+  return { users: page, nextCursor: users.length > limit ? page.at(-1)?.id : undefined, total };
+}
+
+async function totalOf(sql: Sql, filter: UserFilter, found: number, limit: number) {
+  return found > limit ? countUsers(sql, filter, MAX_COUNTED) : { count: found, is: "exact" as const };
 }
 
 /** As a part of a text an address takes long to find: millions of addresses have its domain. */
 async function ownerOfAddress(
   sql: Sql,
-  { query = "", role, status, ids }: ListUsersRequest,
+  { query = "", role, status, hasSecondFactor, ids }: ListUsersRequest,
 ): Promise<UserPage["users"][number] | undefined> {
   const email = canonicalEmail(query);
   if (email === undefined) return undefined;
-  const [owner] = await selectUsers(sql, { email, role, status, ids, limit: 1 });
+  const [owner] = await selectUsers(sql, { email, role, status, hasSecondFactor, ids, limit: 1 });
   return owner;
 }
 
@@ -61,7 +79,7 @@ function problemsOf({ cursor, limit, query = "", ids = [] }: ListUsersRequest): 
       : [
           problem(
             "query",
-            `must be text of 2 to ${MAX_QUERY_CHARACTERS} characters, or one of a script such as Chinese`,
+            `must be at most ${MAX_WORDS} words, one of which has 2 to ${MAX_QUERY_CHARACTERS} characters, or one of a script such as Chinese`,
           ),
         ]),
   ];
@@ -69,6 +87,9 @@ function problemsOf({ cursor, limit, query = "", ids = [] }: ListUsersRequest): 
 
 function isSearchable(query: string): boolean {
   if (query.length > MAX_QUERY_CHARACTERS || query.includes("\0")) return false;
-  const text = query.normalize("NFC").trim();
-  return text !== "" && (!SHORT_QUERY.test(text) || SYLLABLE.test(text));
+  const words = wordsOf(query);
+  return (
+    words.length <= MAX_WORDS &&
+    words.some((word) => word !== "" && (!ONE_CHARACTER.test(word) || SYLLABLE.test(word)))
+  );
 }

@@ -1,19 +1,27 @@
 import { domainToASCII } from "node:url";
 import { type Sql, type SqlPart, type TransactionSql, transaction } from "#kit/database/postgres.ts";
-import { DomainError } from "#kit/values/errors.ts";
 import type { Account, Role, UserStatus } from "../users/account.ts";
 import { asKnown, columnsWithoutHash } from "../users/account-store.ts";
 
 export interface UserFilter {
-  /** Part of address or name, in any case, with accents or without. One or two characters: the beginning of a word. */
+  /** Parts of address or name in any order and case, with accents or without. One or two characters: the beginning of a word. */
   query?: string | undefined;
   /** Canonical. */
   email?: string | undefined;
   role?: Role | undefined;
   status?: UserStatus | undefined;
+  hasSecondFactor?: boolean | undefined;
   ids?: readonly string[] | undefined;
-  /** Id. Selects only older accounts. */
-  before?: string | undefined;
+}
+
+export const USER_SORTS = ["newest", "oldest"] as const;
+export type UserSort = (typeof USER_SORTS)[number];
+
+interface PageOf {
+  /** Newest first by default. */
+  sort?: UserSort | undefined;
+  /** Id of the last account of the page before. */
+  after?: string | undefined;
   limit: number;
 }
 
@@ -25,49 +33,112 @@ const searchedText = (sql: TransactionSql) => sql`folded(
 /** Shorter texts have no trigram but at the beginning of a word. */
 const TRIGRAM_CHARACTERS = 3;
 
+export const wordsOf = (query: string): string[] => query.normalize("NFC").trim().split(/\s+/u);
+
 /** Patterns of `like`, one of which fits. */
-function patternsOf(query: string): string[] {
-  const text = query.normalize("NFC").trim().replaceAll(/\s+/gu, " ");
-  const isShort = [...text].length < TRIGRAM_CHARACTERS;
-  const pattern = `%${isShort ? " " : ""}${text.replaceAll(/[\\%_]/g, "\\$&")}%`;
+function patternsOf(word: string): string[] {
+  const isShort = [...word].length < TRIGRAM_CHARACTERS;
+  const pattern = `%${isShort ? " " : ""}${word.replaceAll(/[\\%_]/g, "\\$&")}%`;
   // Addresses are stored with the ASCII form of their domain.
-  const [domain = "", localPart] = text.split("@").toReversed();
+  const [domain = "", localPart] = word.split("@").toReversed();
   const ascii = /[^\p{ASCII}]/u.test(domain) ? domainToASCII(domain) : "";
   return ascii === "" ? [pattern] : [pattern, `%${localPart === undefined ? "" : `${localPart}@`}${ascii}%`];
 }
 
-/** Newest first: ids are UUIDv7. */
-export async function selectUsers(sql: Sql, filter: UserFilter): Promise<Omit<Account, "passwordHash">[]> {
-  // A plan for all values would read every user with a common part of a name: rare and common ones need different plans.
-  const rows = await transaction(sql, async (tx) => {
-    await tx`set local plan_cache_mode = force_custom_plan`;
-    return selectPage(tx, filter);
-  });
+/** In the order of ids, which are UUIDv7. */
+export async function selectUsers(
+  sql: Sql,
+  filter: UserFilter & PageOf,
+): Promise<Omit<Account, "passwordHash">[]> {
+  const rows = await withOwnPlans(sql, (tx) => selectPage(tx, filter));
   return rows.map(asKnown);
+}
+
+/** A plan for all values would read every user with a common part of a name: rare and common ones need different plans. */
+function withOwnPlans<T>(sql: Sql, work: (tx: TransactionSql) => Promise<T>): Promise<T> {
+  return transaction(sql, async (tx) => {
+    await tx`set local plan_cache_mode = force_custom_plan`;
+    return work(tx);
+  });
 }
 
 function selectPage(
   tx: TransactionSql,
-  { query, email, role, status, ids, before, limit }: UserFilter,
+  { sort = "newest", after, limit, ...filter }: UserFilter & PageOf,
 ): Promise<Omit<Account, "passwordHash">[]> {
-  const [wanted, ofDomain] = query === undefined ? [] : patternsOf(query);
+  const isNewest = sort === "newest";
+  const order = isNewest ? tx`order by id desc` : tx`order by id`;
   // The page first: for more rows the planner would read the second factors of all users.
   return tx<Omit<Account, "passwordHash">[]>`
     select ${columnsWithoutHash(tx)}
     from (
       select * from users
-      where true
-        ${before === undefined ? tx`` : tx`and id < ${before}`}
-        ${ids === undefined ? tx`` : tx`and id = any(${[...ids]}::uuid[])`}
-        ${email === undefined ? tx`` : tx`and email = ${email}`}
-        ${role === undefined ? tx`` : tx`and role = ${role}`}
-        ${status === undefined ? tx`` : tx`and status = ${status}`}
-        ${wanted === undefined ? tx`` : tx`and (${searchedText(tx)} like folded(${wanted}) ${ofDomain === undefined ? tx`` : tx`or ${searchedText(tx)} like folded(${ofDomain})`})`}
-      order by id desc
+      where ${fits(tx, filter)}
+        ${after === undefined ? tx`` : isNewest ? tx`and id < ${after}` : tx`and id > ${after}`}
+      ${order}
       limit ${limit}
     ) as users
-    order by id desc
+    ${order}
   `;
+}
+
+function fits(
+  tx: TransactionSql,
+  { query = "", email, role, status, hasSecondFactor, ids }: UserFilter,
+): SqlPart {
+  const words = query === "" ? [] : wordsOf(query).map(patternsOf);
+  return tx`
+    true
+    ${ids === undefined ? tx`` : tx`and id = any(${[...ids]}::uuid[])`}
+    ${email === undefined ? tx`` : tx`and email = ${email}`}
+    ${role === undefined ? tx`` : tx`and role = ${role}`}
+    ${status === undefined ? tx`` : tx`and status = ${status}`}
+    ${hasSecondFactor === undefined ? tx`` : tx`and has_second_factor = ${hasSecondFactor}`}
+    ${words.reduce(
+      (others, [wanted = "", ofDomain]) =>
+        tx`${others} and (${searchedText(tx)} like folded(${wanted}) ${ofDomain === undefined ? tx`` : tx`or ${searchedText(tx)} like folded(${ofDomain})`})`,
+      tx``,
+    )}
+  `;
+}
+
+/** A count. Over: more than that, and the statistics do not say how many. */
+export interface UserTotal {
+  count: number;
+  is: "exact" | "about" | "over";
+}
+
+const COUNT_TIMEOUT_MS = 1_000;
+const QUERY_CANCELED = "57014";
+
+/**
+ * Counts up to `atMost` users, and estimates more, unless a text is looked for.
+ *
+ * @returns undefined if it takes too long.
+ */
+export async function countUsers(
+  sql: Sql,
+  filter: UserFilter,
+  atMost: number,
+): Promise<UserTotal | undefined> {
+  return withOwnPlans(sql, async (tx) => {
+    await tx`select set_config('statement_timeout', ${String(COUNT_TIMEOUT_MS)}, true)`;
+    const [row] = await tx<{ count: number }[]>`
+      select count(*)::int as count from (select from users where ${fits(tx, filter)} limit ${atMost + 1}) as found
+    `;
+    const { count = 0 } = row ?? {};
+    if (count <= atMost) return { count, is: "exact" as const };
+    // How often a part of a text occurs is not in the statistics.
+    if (filter.query !== undefined) return { count: atMost, is: "over" as const };
+    const [planned] = await tx<{ "QUERY PLAN": { Plan: { "Plan Rows": number } }[] }[]>`
+      explain (format json) select from users where ${fits(tx, filter)}
+    `;
+    const estimate = planned?.["QUERY PLAN"][0]?.Plan["Plan Rows"] ?? 0;
+    return { count: Math.max(atMost, estimate), is: "about" as const };
+  }).catch((error: { code?: unknown }) => {
+    if (error.code !== QUERY_CANCELED) throw error;
+    return undefined;
+  });
 }
 
 /** Users whose role is none of these. Stops at 1,000 of a role. */

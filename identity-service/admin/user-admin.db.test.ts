@@ -19,6 +19,7 @@ import { deleteUser } from "./delete-user.ts";
 import { listUsers } from "./managed-users.ts";
 import { resetUserMfa } from "./reset-user-mfa.ts";
 import { setUserAccess } from "./set-user-access.ts";
+import { countUsers } from "./user-admin-store.ts";
 
 let database: TestDatabase;
 let deps: Awaited<ReturnType<typeof testDeps>>;
@@ -84,6 +85,68 @@ test("users are found by part of address or name, by role and by status", async 
   // Whoever has gone is left out.
   expect(await found({ ids: [auditor, disabled, randomUUID()] })).toEqual([disabled, auditor]);
   expect(await found({ ids: [auditor], status: "disabled" })).toEqual([]);
+});
+
+test("words stand in any order, and each has to fit", async () => {
+  const plantNames = async (index: number, first: string, last: string) => {
+    const id = await plant("USER", index);
+    await database.ownerSql`update users set first_name = ${first}, last_name = ${last} where id = ${id}`;
+    return id;
+  };
+  const [grace, zoe] = [
+    await plantNames(1, "Grace Brewster Murray", "Hopper"),
+    await plantNames(2, "Zo\u00eb", "M\u00fcller"),
+  ];
+  const found = async (query: string) =>
+    (await listUsers(deps, { limit: 10, query })).users.map(({ id }) => id);
+  for (const query of ["hopper grace", "hopper brewster", "h grace", "example.com HOP", "murray user1@ race"])
+    expect([query, await found(query)]).toEqual([query, [grace]]);
+  for (const query of ["zoe muller", "muller zoe", "ZO\u00cb m"])
+    expect([query, await found(query)]).toEqual([query, [zoe]]);
+  expect(await found("grace muller")).toEqual([]);
+  await expect(found("a b c d e f g h i j kl")).rejects.toMatchObject({ code: "validation_failed" });
+});
+
+test("the oldest come first on demand, and who has a second factor is known of each kind", async () => {
+  const ids: string[] = [];
+  for (let index = 0; index < 5; index += 1) ids.push(await plant("USER", index));
+  const [app = "", begun = "", key = ""] = ids;
+  const page = await listUsers(deps, { limit: 3, sort: "oldest" });
+  const rest = await listUsers(deps, { limit: 3, sort: "oldest", cursor: page.nextCursor });
+  expect([...page.users, ...rest.users].map(({ id }) => id)).toEqual(ids);
+
+  const withFactor = async (hasSecondFactor: boolean) =>
+    (await listUsers(deps, { limit: 10, hasSecondFactor })).users.map(({ id }) => id);
+  await deps.sql`
+    insert into totp_credentials (user_id, secret_encrypted, key_id, created_at)
+    select id, ${Buffer.alloc(48)}, ${"a".repeat(16)}, now() from unnest(${[app, begun]}::uuid[]) as id`;
+  await deps.sql`update totp_credentials set confirmed_at = created_at where user_id = ${app}`;
+  const insertKey = (user: string) => deps.sql`
+    insert into passkeys (id, user_id, credential_id, public_key, sign_count, transports, is_backup_eligible, is_backed_up, name, created_at)
+    values (${deps.newId()}, ${user}, ${Buffer.from(user)}, '\\x01', 0, '{}', false, false, 'Key', now())`;
+  for (const user of [app, key]) await insertKey(user);
+  expect(await withFactor(true)).toEqual([key, app]);
+  await deps.sql`delete from passkeys`;
+  expect(await withFactor(true)).toEqual([app]);
+  await deps.sql`delete from totp_credentials`;
+  expect(await withFactor(false)).toEqual(ids.toReversed());
+});
+
+test("the first page says how many fit: exactly, then by the statistics, and of a text only that there are more", async () => {
+  await database.ownerSql`
+    insert into users (id, email, first_name, last_name, role, status, email_verified, created_at, updated_at)
+    select ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'n' || n || '@example.com', 'Ada', 'L', 'USER',
+      case when n % 2 = 0 then 'active' else 'disabled' end, true, now(), now()
+    from generate_series(1, 60) as n`;
+  await database.ownerSql`analyze users`;
+  const first = await listUsers(deps, { limit: 10 });
+  expect(first.total).toEqual({ count: 60, is: "exact" });
+  expect((await listUsers(deps, { limit: 10, cursor: first.nextCursor })).total).toBeUndefined();
+  expect((await listUsers(deps, { limit: 10, query: "n7@" })).total).toEqual({ count: 1, is: "exact" });
+  expect(await countUsers(deps.sql, {}, 60)).toEqual({ count: 60, is: "exact" });
+  expect(await countUsers(deps.sql, {}, 59)).toEqual({ count: 60, is: "about" });
+  expect(await countUsers(deps.sql, { status: "disabled" }, 20)).toEqual({ count: 30, is: "about" });
+  expect(await countUsers(deps.sql, { query: "ada" }, 20)).toEqual({ count: 20, is: "over" });
 });
 
 test("names of any script are found in any case, and what LIKE means by % _ and \\ is only text", async () => {

@@ -23,6 +23,7 @@ create table users (
   -- credentials count as proven while it is the account's address.
   credentials_proven_email text    collate "C" check (octet_length(credentials_proven_email) <= 254),
   credentials_proven_at timestamptz,
+  has_second_factor    boolean     not null default false, -- for lists: see note_second_factor
   first_login_at       timestamptz, -- decides whether a login on an unknown device is news to its owner
   last_login_at        timestamptz, -- when the last session began
   language             text        check (language ~ '^[A-Za-z0-9-]{2,35}$'), -- of mails: canonical BCP 47 tag. Null: nobody has said
@@ -46,6 +47,7 @@ create table users (
 );
 -- Administrators look for the few: the list of all is read by the primary key, which is in the order of time.
 create index users_privileged on users (role, id) where role <> 'USER';
+create index users_by_second_factor on users (has_second_factor, id);
 create index users_disabled on users (id) where status = 'disabled';
 -- Users whose role the access file does not name are counted every minute.
 create index users_by_role on users (role);
@@ -183,6 +185,21 @@ create table passkeys (
   last_used_at       timestamptz
 );
 create index passkeys_by_user on passkeys (user_id, created_at);
+
+-- Lists select by it with the order of an index. What is allowed is decided by the second factors themselves.
+create function note_second_factor() returns trigger language plpgsql as $$
+declare
+  owner_id constant uuid := coalesce(new.user_id, old.user_id);
+  is_there constant boolean := exists (select from passkeys where user_id = owner_id)
+    or exists (select from totp_credentials where user_id = owner_id and confirmed_at is not null);
+begin
+  update users set has_second_factor = is_there where id = owner_id and has_second_factor <> is_there;
+  return null;
+end
+$$;
+create trigger totp_credentials_are_noted after insert or delete or update of confirmed_at on totp_credentials
+  for each row execute function note_second_factor();
+create trigger passkeys_are_noted after insert or delete on passkeys for each row execute function note_second_factor();
 
 -- Challenges that no answer has used yet: an answer deletes its row, so of any number at once, one gets it.
 create table passkey_challenges (
@@ -496,8 +513,8 @@ grant select, insert, delete on users, former_addresses, released_addresses, mai
   password_change_challenges, step_ups, trusted_devices, known_networks, external_identities, oauth_flows, oauth_codes, approvals,
   clients, client_credentials, client_assertions, session_ends, client_ends, security_events, imports to gatehouse_identity;
 grant update (email, first_name, last_name, role, status, password_hash, must_change_password, password_epoch, session_epoch,
-  email_verified, credentials_proven_email, credentials_proven_at, first_login_at, last_login_at, language, time_zone,
-  updated_at) on users to gatehouse_identity;
+  email_verified, credentials_proven_email, credentials_proven_at, has_second_factor, first_login_at, last_login_at, language,
+  time_zone, updated_at) on users to gatehouse_identity;
 grant update (until) on released_addresses to gatehouse_identity;
 grant update (recipient, data, next_attempt_at, attempts, last_error, sent_at, given_up_at) on mail_outbox to gatehouse_identity;
 -- What locks its rows, as clean-up does, must be allowed to change a column.

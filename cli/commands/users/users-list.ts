@@ -1,5 +1,10 @@
 import { callUnary } from "#kit/rpc/rpc-client.ts";
-import { UserAdminServiceClient, UserStatus } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
+import {
+  TotalIs,
+  UserAdminServiceClient,
+  UserSort,
+  UserStatus,
+} from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import type { Command } from "../../command.ts";
 import { UsageError } from "../../usage-error.ts";
 import { oneOf } from "../one-of.ts";
@@ -8,15 +13,32 @@ import { roleNamed, STATUSES, userView } from "./user-view.ts";
 
 const DEFAULT_LIMIT = 50;
 const MAX_LIMIT = 100;
+const WORDS = { exact: "", about: "about ", over: "more than " } as const;
+const YES_NO = new Map([
+  ["yes", true],
+  ["no", false],
+]);
+const SORTS = new Map([
+  ["newest", UserSort.NEWEST],
+  ["oldest", UserSort.OLDEST],
+]);
+const TOTALS = new Map<TotalIs, keyof typeof WORDS>([
+  [TotalIs.EXACT, "exact"],
+  [TotalIs.ABOUT, "about"],
+  [TotalIs.OVER, "over"],
+]);
 
 export const usersList: Command = {
   name: "users list",
   summary: "Show users, newest first, a page at a time",
+  details: "The first page says how many there are: exactly up to 10,000, then about.",
   positionals: [],
   options: {
-    query: { type: "string", value: "text", description: "only users with this text in address or name" },
+    query: { type: "string", value: "text", description: "only users with these words in address or name" },
     role: { type: "string", value: "role", description: "only users of this role" },
     status: { type: "string", value: "status", description: "only active or disabled" },
+    "second-factor": { type: "string", value: "yes|no", description: "only users with one, or without" },
+    sort: { type: "string", value: "order", description: "newest (default) or oldest first" },
     limit: { type: "string", value: "count", description: `1 to ${MAX_LIMIT}; default ${DEFAULT_LIMIT}` },
     cursor: { type: "string", value: "id", description: "continue after the previous page" },
   },
@@ -27,6 +49,10 @@ export const usersList: Command = {
       status: values.has("status")
         ? oneOf("--status", STATUSES, values.get("status"))
         : UserStatus.UNSPECIFIED,
+      hasSecondFactor: values.has("second-factor")
+        ? oneOf("--second-factor", YES_NO, values.get("second-factor"))
+        : undefined,
+      sort: values.has("sort") ? oneOf("--sort", SORTS, values.get("sort")) : UserSort.NEWEST,
       ids: [],
       cursor: values.get("cursor") ?? "",
       limit: limitOf(values.get("limit")),
@@ -46,7 +72,11 @@ export const usersList: Command = {
     ]);
     const page = table(["ID", "E-MAIL", "ROLE", "STATUS", "CREATED", "LAST LOGIN"], rows);
     const more = nextCursor === null ? "" : `\nMore: --cursor ${nextCursor}`;
-    return { text: `${page}${more}`, json: { users, nextCursor } };
+    const is = TOTALS.get(answer.totalIs);
+    const total = is && { total: answer.total, totalIs: is };
+    const of =
+      total && `\n${users.length} of ${WORDS[total.totalIs]}${total.total.toLocaleString("en")} users`;
+    return { text: `${page}${of ?? ""}${more}`, json: { users, nextCursor, ...total } };
   },
 };
 

@@ -691,6 +691,8 @@ export interface Api {
       query?: string;
       role?: string;
       status?: "active" | "disabled";
+      secondFactor?: "yes" | "no";
+      sort?: "newest" | "oldest";
       cursor?: string;
       limit?: number;
     };
@@ -700,6 +702,14 @@ export interface Api {
        * For the next page; null on the last one.
        */
       nextCursor: string | null;
+      /**
+       * With the first page: how many fit. Absent if counting took too long.
+       */
+      total?: number;
+      /**
+       * `about`: an estimate. `over`: there are more.
+       */
+      totalIs?: "exact" | "about" | "over";
     };
   };
   "POST /admin/users": {
@@ -723,11 +733,16 @@ export interface Api {
   "POST /admin/user-search": {
     body: {
       /**
-       * A part of an address or of a name, first and last name in either order, without regard to case and accents. Of two characters, or one of a script such as Chinese: the beginning of a word.
+       * Up to ten words, each a part of the address or the name, in any order, without regard to case and accents. Of two characters, or one of a script such as Chinese: the beginning of a word.
        */
       query?: string;
       role?: string;
       status?: "active" | "disabled";
+      secondFactor?: "yes" | "no";
+      /**
+       * By default the newest first.
+       */
+      sort?: "newest" | "oldest";
       /**
        * `nextCursor` of the page before.
        */
@@ -740,6 +755,14 @@ export interface Api {
        * For the next page; null on the last one.
        */
       nextCursor: string | null;
+      /**
+       * With the first page: how many fit. Absent if counting took too long.
+       */
+      total?: number;
+      /**
+       * `about`: an estimate. `over`: there are more.
+       */
+      totalIs?: "exact" | "about" | "over";
     };
   };
   "GET /admin/users/figures": {

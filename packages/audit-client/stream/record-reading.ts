@@ -46,7 +46,9 @@ export function createReadingRecorder(
 }
 
 /** `name=value`. A value that is no plain word is a string of JSON, so that it cannot be read as another filter. */
-export function filterText(fields: Readonly<Record<string, string | number | Date | undefined>>): string {
+export function filterText(
+  fields: Readonly<Record<string, string | number | boolean | Date | undefined>>,
+): string {
   return Object.entries(fields)
     .filter(([, value]) => value !== undefined && value !== "")
     .map(([name, value]) => `${name}=${value instanceof Date ? value.toISOString() : wordOf(String(value))}`)

@@ -43,6 +43,45 @@ export namespace UserStatus {
   export type DISABLED = typeof UserStatus.DISABLED;
 }
 
+/** The order of a list. */
+export const UserSort = {
+  /** UNSPECIFIED - As NEWEST. */
+  UNSPECIFIED: 0,
+  /** NEWEST - Newest first. */
+  NEWEST: 1,
+  /** OLDEST - Oldest first. */
+  OLDEST: 2,
+} as const;
+
+export type UserSort = typeof UserSort[keyof typeof UserSort];
+
+export namespace UserSort {
+  export type UNSPECIFIED = typeof UserSort.UNSPECIFIED;
+  export type NEWEST = typeof UserSort.NEWEST;
+  export type OLDEST = typeof UserSort.OLDEST;
+}
+
+/** How exact a total is. */
+export const TotalIs = {
+  /** UNSPECIFIED - Nothing was counted. */
+  UNSPECIFIED: 0,
+  /** EXACT - All were counted. */
+  EXACT: 1,
+  /** ABOUT - An estimate of the database. */
+  ABOUT: 2,
+  /** OVER - There are more. */
+  OVER: 3,
+} as const;
+
+export type TotalIs = typeof TotalIs[keyof typeof TotalIs];
+
+export namespace TotalIs {
+  export type UNSPECIFIED = typeof TotalIs.UNSPECIFIED;
+  export type EXACT = typeof TotalIs.EXACT;
+  export type ABOUT = typeof TotalIs.ABOUT;
+  export type OVER = typeof TotalIs.OVER;
+}
+
 /** What has become of a mail. */
 export const UserMailState = {
   /** UNSPECIFIED - Not reported. */
@@ -106,8 +145,8 @@ export interface ManagedUser {
 /** Which accounts. */
 export interface ListUsersRequest {
   /**
-   * Part of the address or the name, in any case; empty for all. At most 254 characters. A complete address of a user finds this
-   * user alone.
+   * At most ten words, in any order and case: each is a part of the address or the name; empty for all. At most 254 characters.
+   * A complete address of a user finds this user alone.
    */
   query: string;
   /** As in `access.yaml`; empty for all. */
@@ -120,14 +159,24 @@ export interface ListUsersRequest {
   limit: number;
   /** Only these, at most 100 UUIDs; empty for all. */
   ids: string[];
+  /** Those with a second factor, or those without; absent for all. */
+  hasSecondFactor?:
+    | boolean
+    | undefined;
+  /** The order. */
+  sort: UserSort;
 }
 
 /** A page. */
 export interface ListUsersResponse {
-  /** Newest first. */
+  /** In the order asked for. */
   users: ManagedUser[];
   /** For the page after; empty if this is the last. */
   nextCursor: string;
+  /** How many users fit, with the first page. */
+  total: number;
+  /** How exact that is. */
+  totalIs: TotalIs;
 }
 
 /** Which account. */
@@ -543,7 +592,7 @@ export const ManagedUser: MessageFns<ManagedUser> = {
 };
 
 function createBaseListUsersRequest(): ListUsersRequest {
-  return { query: "", role: "", status: 0, cursor: "", limit: 0, ids: [] };
+  return { query: "", role: "", status: 0, cursor: "", limit: 0, ids: [], hasSecondFactor: undefined, sort: 0 };
 }
 
 export const ListUsersRequest: MessageFns<ListUsersRequest> = {
@@ -565,6 +614,12 @@ export const ListUsersRequest: MessageFns<ListUsersRequest> = {
     }
     for (const v of message.ids) {
       writer.uint32(50).string(v!);
+    }
+    if (message.hasSecondFactor !== undefined) {
+      writer.uint32(56).bool(message.hasSecondFactor);
+    }
+    if (message.sort !== 0) {
+      writer.uint32(64).int32(message.sort);
     }
     return writer;
   },
@@ -630,6 +685,22 @@ export const ListUsersRequest: MessageFns<ListUsersRequest> = {
             message.ids.push(reader.string());
             continue;
           }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.hasSecondFactor = reader.bool();
+            continue;
+          }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.sort = reader.int32() as any;
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -644,7 +715,7 @@ export const ListUsersRequest: MessageFns<ListUsersRequest> = {
 };
 
 function createBaseListUsersResponse(): ListUsersResponse {
-  return { users: [], nextCursor: "" };
+  return { users: [], nextCursor: "", total: 0, totalIs: 0 };
 }
 
 export const ListUsersResponse: MessageFns<ListUsersResponse> = {
@@ -654,6 +725,12 @@ export const ListUsersResponse: MessageFns<ListUsersResponse> = {
     }
     if (message.nextCursor !== "") {
       writer.uint32(18).string(message.nextCursor);
+    }
+    if (message.total !== 0) {
+      writer.uint32(24).uint32(message.total);
+    }
+    if (message.totalIs !== 0) {
+      writer.uint32(32).int32(message.totalIs);
     }
     return writer;
   },
@@ -685,6 +762,22 @@ export const ListUsersResponse: MessageFns<ListUsersResponse> = {
             }
 
             message.nextCursor = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.total = reader.uint32();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.totalIs = reader.int32() as any;
             continue;
           }
         }
@@ -2696,7 +2789,7 @@ export const PasskeyEvidence: MessageFns<PasskeyEvidence> = {
  */
 export type UserAdminServiceService = typeof UserAdminServiceService;
 export const UserAdminServiceService = {
-  /** Accounts, newest first. Errors: validation_failed (cursor, limit). */
+  /** Accounts. Errors: validation_failed (cursor, limit). */
   listUsers: {
     path: "/gatehouse.identity.v1.UserAdminService/ListUsers" as const,
     requestStream: false as const,
@@ -2833,7 +2926,7 @@ export const UserAdminServiceService = {
 } as const;
 
 export interface UserAdminServiceServer extends UntypedServiceImplementation {
-  /** Accounts, newest first. Errors: validation_failed (cursor, limit). */
+  /** Accounts. Errors: validation_failed (cursor, limit). */
   listUsers: handleUnaryCall<ListUsersRequest, ListUsersResponse>;
   /** One account. Errors: not_found. */
   getManagedUser: handleUnaryCall<GetManagedUserRequest, GetManagedUserResponse>;
@@ -2872,7 +2965,7 @@ export interface UserAdminServiceServer extends UntypedServiceImplementation {
 }
 
 export interface UserAdminServiceClient extends Client {
-  /** Accounts, newest first. Errors: validation_failed (cursor, limit). */
+  /** Accounts. Errors: validation_failed (cursor, limit). */
   listUsers(
     request: ListUsersRequest,
     callback: (error: ServiceError | null, response: ListUsersResponse) => void,
