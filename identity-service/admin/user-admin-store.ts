@@ -1,5 +1,6 @@
 import { domainToASCII } from "node:url";
 import { type Sql, type SqlPart, type TransactionSql, transaction } from "#kit/database/postgres.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { Account, Role, UserStatus } from "../users/account.ts";
 import { asKnown, columnsWithoutHash } from "../users/account-store.ts";
 
@@ -108,8 +109,7 @@ export interface UserTotal {
   is: "exact" | "about" | "over";
 }
 
-const COUNT_TIMEOUT_MS = 1_000;
-const QUERY_CANCELED = "57014";
+const COUNT_TIMEOUT_MS = 1_500;
 
 /**
  * Counts up to `atMost` users, and estimates more, unless a text is looked for.
@@ -130,15 +130,22 @@ export async function countUsers(
     if (count <= atMost) return { count, is: "exact" as const };
     // How often a part of a text occurs is not in the statistics.
     if (filter.query !== undefined) return { count: atMost, is: "over" as const };
-    const [planned] = await tx<{ "QUERY PLAN": { Plan: { "Plan Rows": number } }[] }[]>`
-      explain (format json) select from users where ${fits(tx, filter)}
-    `;
-    const estimate = planned?.["QUERY PLAN"][0]?.Plan["Plan Rows"] ?? 0;
+    const estimate = await planned(tx, tx`select from users where ${fits(tx, filter)}`);
     return { count: Math.max(atMost, estimate), is: "about" as const };
-  }).catch((error: { code?: unknown }) => {
-    if (error.code !== QUERY_CANCELED) throw error;
+  }).catch((error: unknown) => {
+    if (!isTooSlow(error)) throw error;
     return undefined;
   });
+}
+
+const isTooSlow = (error: unknown): boolean =>
+  error instanceof DomainError && error.code === "service_unavailable";
+
+/** How many rows the statistics promise. */
+async function planned(sql: Sql | TransactionSql, rows: SqlPart): Promise<number> {
+  const [found] = await sql<{ "QUERY PLAN": [{ Plan: { "Plan Rows": number } }] }[]>`
+    explain (format json) ${rows}`;
+  return found?.["QUERY PLAN"][0].Plan["Plan Rows"] ?? 0;
 }
 
 /** Users whose role is none of these. Stops at 1,000 of a role. */
@@ -188,8 +195,6 @@ export interface UserFigures {
   mailsFailed: Figure;
 }
 
-const COUNT_TIMEOUT_MS = 1_500;
-
 /** Reads whole indexes, one after the other. */
 export async function selectUserFigures(sql: Sql, now: Date): Promise<UserFigures> {
   const weekAgo = firstIdOf(now.getTime() - WEEK_MS);
@@ -227,11 +232,8 @@ async function count(sql: Sql, rows: () => SqlPart): Promise<Figure> {
       return { count: Number(found?.count), isEstimate: false };
     });
   } catch (error) {
-    if (!(error instanceof DomainError && error.code === "service_unavailable")) throw error;
-    const [plan] = await sql<{ "QUERY PLAN": [{ Plan: { "Plan Rows": number } }] }[]>`
-      explain (format json) ${rows()}`;
-    if (plan === undefined) throw error;
-    return { count: plan["QUERY PLAN"][0].Plan["Plan Rows"], isEstimate: true };
+    if (!isTooSlow(error)) throw error;
+    return { count: await planned(sql, rows()), isEstimate: true };
   }
 }
 
