@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { AccessRules } from "#access-file/access-rules.ts";
 import { createFollowingRecorder, filterText } from "#audit-client/stream/record-reading.ts";
 import { SummaryInterval } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { timeField } from "../auth/answer-fields.ts";
@@ -12,6 +13,7 @@ import { intLike, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
 import type { AdminPolicy } from "../routing/route-policy.ts";
 import { auditEntryAnswer, toAuditEntry } from "./audit-entry-answer.ts";
+import { assertMayNamePeople, peopleAnswer, peopleField, peopleIn } from "./audit-people.ts";
 import { auditFilterFields, auditTimeField, sequenceField, toEntryFilter } from "./audit-query-fields.ts";
 
 const DAY_MS = 24 * 3_600_000;
@@ -34,16 +36,15 @@ const summary = z.strictObject({
   size: intLike(1042, "Sequence of the last entry of the log."),
 });
 
-interface MonitorDeps extends Pick<Backends, "auditQuery"> {
+interface MonitorDeps extends Pick<Backends, "auditQuery" | "users"> {
+  access: AccessRules;
   noteReading: NoteReading;
   adminPolicy: AdminPolicy;
   monotonicMs?: () => number;
 }
 
-export function registerAuditMonitorRoutes(
-  app: GatewayApp,
-  { auditQuery, noteReading, adminPolicy, monotonicMs = () => performance.now() }: MonitorDeps,
-): void {
+export function registerAuditMonitorRoutes(app: GatewayApp, deps: MonitorDeps): void {
+  const { auditQuery, noteReading, adminPolicy, monotonicMs = () => performance.now() } = deps;
   const policy = adminPolicy("audit:read");
   const route = routeIn(app, "Audit log");
   const recordFollowing = createFollowingRecorder(monotonicMs);
@@ -98,18 +99,26 @@ export function registerAuditMonitorRoutes(
       "`size`, ask again at once, else after two seconds. The first call of a session for a filter leaves an entry, " +
       "`audit.followed`, with the place it begins at; then one every ten minutes, and one for a place before that.",
     policy,
-    schema: { querystring: z.strictObject({ ...auditFilterFields, after: sequenceField(0).optional() }) },
+    schema: {
+      querystring: z.strictObject({
+        ...auditFilterFields,
+        after: sequenceField(0).optional(),
+        people: peopleField,
+      }),
+    },
     answers: answersWith(
       "The entries since.",
       z.strictObject({
         entries: z.array(auditEntryAnswer),
         nextAfter: intLike(1042, "For the next call."),
         size: intLike(1042, "Sequence of the last entry of the log."),
+        people: peopleAnswer.optional(),
       }),
     ),
     codes: ["audit_unavailable"],
     handler: async (request) => {
       const { after, ...filter } = request.query;
+      assertMayNamePeople(deps.access, request, filter);
       if (after !== undefined) {
         const { sessionId } = principalOf(request);
         await recordFollowing({ sessionId, ...filter }, after, () =>
@@ -119,7 +128,9 @@ export function registerAuditMonitorRoutes(
       const wanted = { afterSequence: after, ...toEntryFilter(filter) };
       const followed = await auditQuery.followEntries(wanted, request.state.call);
       const { nextAfterSequence: nextAfter, size } = followed;
-      return success({ entries: followed.entries.map(toAuditEntry), nextAfter, size }, "The entries since.");
+      const entries = followed.entries.map(toAuditEntry);
+      const people = filter.people && (await peopleIn(entries, deps.users, request.state.call));
+      return success({ entries, nextAfter, size, ...(people && { people }) }, "The entries since.");
     },
   });
 }

@@ -89,7 +89,10 @@ test("people of a page are named by one call, within the reading of the log, to 
     totalIs: 0,
   }));
   const { app, readings } = testGateway({
-    auditQuery: { searchEntries: async () => ({ entries, nextCursor: "" }) },
+    auditQuery: {
+      searchEntries: async () => ({ entries, nextCursor: "" }),
+      followEntries: async () => ({ entries, nextAfterSequence: 42, size: 42 }),
+    },
     users: { listUsers },
   });
   const search = async (query: string, token = "admin-token") =>
@@ -105,6 +108,12 @@ test("people of a page are named by one call, within the reading of the log, to 
   listUsers.mockRejectedValueOnce(new DomainError("service_unavailable"));
   const { data } = await search("people=true");
   expect([data.entries.length, data.people]).toEqual([3, undefined]);
+  const follow = async (token: string) =>
+    (await send(app, { url: "/admin/audit/tail?after=1&people=true", token })).json();
+  expect((await follow("admin-token")).data.people).toEqual([{ id: USER_ID, email: ada.email }]);
+  const noted = readings.length;
+  expect((await follow("auditor-token")).error.code).toBe("forbidden");
+  expect(readings).toHaveLength(noted);
 });
 
 test("without filters it is the newest fifty", async () => {

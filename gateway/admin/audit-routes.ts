@@ -3,10 +3,8 @@ import { validate as isUuid } from "uuid";
 import { z } from "zod";
 import { type AccessRules, holdsPermission } from "#access-file/access-rules.ts";
 import { filterText } from "#audit-client/stream/record-reading.ts";
-import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError, invalidField } from "#kit/values/errors.ts";
-import { UserSort, UserStatus } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
-import { idField, nextCursorField, toUser } from "../auth/answer-fields.ts";
+import { nextCursorField, toUser } from "../auth/answer-fields.ts";
 import type { Backends } from "../backends/backends.ts";
 import { success } from "../edge/answers/envelope.ts";
 import type { NoteReading } from "../edge/audit.ts";
@@ -18,6 +16,7 @@ import { answersWith } from "../routing/route-docs.ts";
 import type { AdminPolicy } from "../routing/route-policy.ts";
 import { pageQuery } from "./admin-fields.ts";
 import { auditEntryAnswer, toAuditEntry } from "./audit-entry-answer.ts";
+import { assertMayNamePeople, peopleAnswer, peopleField, peopleIn } from "./audit-people.ts";
 import { auditFilterFields, auditTimeField, sequenceField, toEntryFilter } from "./audit-query-fields.ts";
 
 const AuditQuery = z.strictObject({
@@ -25,19 +24,8 @@ const AuditQuery = z.strictObject({
   requestId: z.uuid().toLowerCase().optional(),
   from: auditTimeField.optional(),
   to: auditTimeField.optional(),
-  people: z
-    .enum(["true"])
-    .optional()
-    .meta({ description: "With `people` in the answer, which needs `users:read`." }),
+  people: peopleField,
   ...pageQuery,
-});
-
-/** As many as one call of identity-service answers: all of an ordinary page. */
-const MAX_PEOPLE = 100;
-const PEOPLE_BUDGET_MS = 1_000;
-
-const peopleAnswer = z.array(z.strictObject({ id: idField, email: textLike("ada@example.com") })).meta({
-  description: `Of the first ${MAX_PEOPLE} ids in \`actor.userId\` and \`resource\`, those that are accounts now. Absent while they cannot be read.`,
 });
 
 const size = sequenceField(1);
@@ -96,8 +84,7 @@ export function registerAuditRoutes(app: GatewayApp, deps: AuditRouteDeps): void
     handler: async (request) => {
       const { requestId: call, cursor: _position, ...filter } = request.query;
       const maySee = await assertMaySearch(deps, request, filter);
-      if (filter.people && !holdsPermission(deps.access, actorOf(principalOf(request)), "users:read"))
-        throw new DomainError("forbidden");
+      assertMayNamePeople(deps.access, request, filter);
       await noteReading(request, {
         action: "audit.searched",
         filter: filterText({ ...filter, request: call }),
@@ -200,27 +187,6 @@ async function assertMaySearch(
   } else assertOneUser(filter.actor);
   return ({ actor: { role = "" } }) =>
     (role === "" || access.isDefined(role)) && access.mayActOn(actor, role);
-}
-
-/** The reading of the log covers it. @returns undefined if identity-service does not answer: the log is read without it. */
-async function peopleIn(
-  entries: readonly z.output<typeof auditEntryAnswer>[],
-  users: Backends["users"],
-  call: CallContext,
-): Promise<z.output<typeof peopleAnswer> | undefined> {
-  const named = entries.flatMap(({ actor: { userId = "" }, resource }) => [userId, resource]);
-  const ids = [...new Set(named.filter((id) => isUuid(id)))].slice(0, MAX_PEOPLE);
-  if (ids.length === 0) return [];
-  const all = { query: "", role: "", status: UserStatus.UNSPECIFIED, sort: UserSort.UNSPECIFIED, cursor: "" };
-  const wanted = { ...all, ids, limit: ids.length };
-  const deadlineMs = Math.min(call.deadlineMs, Date.now() + PEOPLE_BUDGET_MS);
-  try {
-    const found = await users.listUsers(wanted, { ...call, deadlineMs });
-    return found.users.map(({ user }) => toUser(user)).map(({ id, email }) => ({ id, email }));
-  } catch (error) {
-    if (error instanceof DomainError) return undefined;
-    throw error;
-  }
 }
 
 /** Nobody was proven to be the actor. */

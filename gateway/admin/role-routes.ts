@@ -15,9 +15,7 @@ const roleAnswer = z
     permissions: z.array(textLike("payments:read")),
     assignable: z.boolean().meta({ description: "Whether the caller may give it to a user." }),
     actable: z.boolean().meta({ description: "Whether the caller may act on users who have it." }),
-    mayActOn: z
-      .array(roleField)
-      .meta({ description: "Roles whose users it may act on, as far as it may act." }),
+    mayActOn: z.array(roleField).meta({ description: "Roles on whose users it may act." }),
   })
   .meta({ id: "Role", description: "As this gateway's access file has it at this moment." });
 

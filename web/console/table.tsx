@@ -23,9 +23,9 @@ export function Table<Row>({
   columns: readonly Column<Row>[];
   rows: readonly Row[];
   keyOf: (row: Row) => string;
-  empty: string;
+  empty: ReactNode;
 }) {
-  if (rows.length === 0) return <p className="muted">{empty}</p>;
+  if (rows.length === 0) return <div className="muted">{empty}</div>;
   return (
     // biome-ignore-start lint/a11y/noRedundantRoles: `display` takes the implied ones away.
     <table className="table" role="table" aria-label={name}>

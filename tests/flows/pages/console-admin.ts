@@ -136,6 +136,17 @@ describe.skipIf(CHROMIUM === undefined)("an administrator in the console", () =>
     await page.keyboard.press("Escape");
   });
 
+  test("dates of a person's page stay on one line at 1280 px", async () => {
+    await page.setViewportSize({ width: 1280, height: 900 });
+    const times = page.locator("td time");
+    await times.first().waitFor();
+    const heights = await times.evaluateAll((all) => all.map((time) => time.getClientRects().length));
+    expect(heights.length).toBeGreaterThan(1);
+    expect(new Set(heights)).toEqual(new Set([1]));
+    const widths = await page.locator("main").evaluate((main) => main.scrollWidth - main.clientWidth);
+    expect(widths).toBe(0);
+  });
+
   test("nobody acts on their own account, and the page says so", async () => {
     await page.getByRole("link", { name: "All users" }).click();
     await page.getByRole("table").getByRole("link", { name: ADMIN.email }).click();
@@ -157,6 +168,7 @@ describe.skipIf(CHROMIUM === undefined)("an administrator in the console", () =>
     const own = page.getByRole("region", { name: "ADMIN" });
     await own.getByText("Your role").waitFor();
     await own.getByText("can take over every account").waitFor();
+    await page.goto(`${origin}/console/clients/new`);
     await page.goto(`${origin}/console/clients/new`);
     const check = page.getByLabel("clients:write");
     expect(await check.evaluate((input) => input.ariaDescribedByElements?.[0]?.textContent)).toContain(

@@ -9,6 +9,7 @@ import { Found } from "../../ui/states.tsx";
 import { useText } from "../text.ts";
 import { type AuditSearch, filtersOf, isUuid, withoutTimes } from "./audit-search.ts";
 import { EntryRows } from "./entry-rows.tsx";
+import { peopleOf } from "./entry-text.tsx";
 import { ExportSheet } from "./export-sheet.tsx";
 import { Filters } from "./filters.tsx";
 import { Follow } from "./follow.tsx";
@@ -82,12 +83,14 @@ function Results({ search, readsAll }: { search: AuditSearch; readsAll: boolean 
     <Found query={query}>
       {({ pages }) => {
         const entries = pages.flatMap((page) => page.entries);
-        const people = new Map(
-          pages.flatMap((page) => page.people ?? []).map(({ id, email }) => [id, email] as const),
-        );
         return (
           <>
-            <EntryRows entries={entries} people={people} caption={t("audit.title")} empty={t("audit.none")} />
+            <EntryRows
+              entries={entries}
+              people={peopleOf(pages)}
+              caption={t("audit.title")}
+              empty={t("audit.none")}
+            />
             {query.isFetchNextPageError && <Notice isBad>{t("states.failed")}</Notice>}
             <div className="buttons">
               {query.hasNextPage && (

@@ -6,10 +6,10 @@ import { useLanguage } from "../../ui/text.ts";
 import { useText } from "../text.ts";
 import { momentText } from "../when.tsx";
 import { type AuditSearch, readSearch } from "./audit-search.ts";
-import { Verbatim } from "./entry-text.tsx";
+import { type People, Verbatim } from "./entry-text.tsx";
 
-/** Everything that an entry says. */
-export function EntryFacts({ entry }: { entry: AuditEntry }) {
+/** Everything that an entry says. What the page knows of its people stands beside it. */
+export function EntryFacts({ entry, people }: { entry: AuditEntry; people: People }) {
   const t = useText();
   const language = useLanguage();
   const { userId, role, sessionId, claimedEmail } = entry.actor ?? {};
@@ -17,12 +17,22 @@ export function EntryFacts({ entry }: { entry: AuditEntry }) {
   const device = [browser, system].filter(Boolean).join(", ");
   return (
     <dl className="facts">
-      <Fact name={t("audit.who")} text={userId} filter={{ actor: userId }} />
+      <Fact
+        name={t("audit.who")}
+        text={userId}
+        note={people.get(userId ?? "") ?? ""}
+        filter={{ actor: userId }}
+      />
       <Fact name={t("audit.role")} text={role} />
       <Fact name={t("audit.claimed")} text={claimedEmail} note={t("audit.claimedNote")} />
       <Fact name={t("audit.session")} text={sessionId} />
       <Fact name={t("audit.action")} text={entry.action} filter={{ action: entry.action }} />
-      <Fact name={t("audit.resource")} text={entry.resource} filter={{ resource: entry.resource }} />
+      <Fact
+        name={t("audit.resource")}
+        text={entry.resource}
+        note={people.get(entry.resource) ?? ""}
+        filter={{ resource: entry.resource }}
+      />
       <Fact name={t("audit.call")} text={`${entry.method} ${entry.route}`.trim()} />
       <Fact name={t("audit.reason")} text={entry.reason} />
       <Fact name={t("audit.errorCode")} text={entry.errorCode} />

@@ -12,7 +12,7 @@ import { momentText } from "../when.tsx";
 import { isUuid } from "./audit-search.ts";
 import type { Checked, ProvenEntry } from "./check-log.ts";
 import { EntryFacts } from "./entry-facts.tsx";
-import { Outcome, Verbatim } from "./entry-text.tsx";
+import { Outcome, peopleOf, Verbatim } from "./entry-text.tsx";
 import { ProofPanel } from "./proof-panel.tsx";
 import { useEntry } from "./use-checked.ts";
 import "./audit.css";
@@ -75,11 +75,12 @@ function Shown({ entry }: { entry: AuditEntry }) {
   const t = useText();
   const may = useMay();
   const userId = entry.actor?.userId;
+  const together = useTogether(entry.requestId);
   return (
     <>
-      {isUuid(entry.requestId) && <CallSection entry={entry} />}
+      {isUuid(entry.requestId) && <CallSection entry={entry} query={together} />}
       <Section title={t("audit.says")}>
-        <EntryFacts entry={entry} />
+        <EntryFacts entry={entry} people={peopleOf(together.data === undefined ? [] : [together.data])} />
         {isUuid(userId) && may("users:read") && (
           <p>
             <a href={`/console/users/${userId}`}>{t("audit.person")}</a>
@@ -90,27 +91,29 @@ function Shown({ entry }: { entry: AuditEntry }) {
   );
 }
 
-/** The entries of one request, in the order of time. Intent and outcome are proven here, too. */
-function CallSection({ entry }: { entry: AuditEntry }) {
-  const t = useText();
-  const { requestId } = entry;
-  const query = useReading({
+/** The entries of one request, with the addresses of their people for those who may read users. */
+function useTogether(requestId: string) {
+  const names = useMay()("users:read") && ({ people: "true" } as const);
+  return useReading({
     queryKey: ["audit", "call", requestId],
-    read: (call) =>
-      call("GET /admin/audit", { query: { requestId, limit: 100 } }).then(({ entries }) =>
-        entries.toReversed(),
-      ),
+    read: (call) => call("GET /admin/audit", { query: { requestId, limit: 100, ...names } }),
     staleTime: Infinity,
+    enabled: isUuid(requestId),
   });
+}
+
+/** In the order of time. Intent and outcome are proven here, too. */
+function CallSection({ entry, query }: { entry: AuditEntry; query: ReturnType<typeof useTogether> }) {
+  const t = useText();
   return (
     <Section title={t("audit.together")} lead={t("audit.togetherLead")}>
       <Found query={query}>
-        {(entries) => {
+        {({ entries }) => {
           const kinds = entries.filter(({ callId }) => callId === entry.callId).map(({ kind }) => kind);
           return (
             <>
               <ol className="steps">
-                {entries.map((one) => (
+                {entries.toReversed().map((one) => (
                   <Step key={one.id} listed={one} opened={entry} />
                 ))}
               </ol>

@@ -17,19 +17,17 @@ function callsOf(entries: readonly AuditEntry[]): AuditEntry[] {
   return entries.filter(({ kind, callId }) => kind !== "intent" || !ended.has(callId));
 }
 
-const NOBODY: People = new Map();
-
 /** Entries as the server lists them, but that each call is one row. Who may read the whole log opens one to have it proven. */
 export function EntryRows({
   entries,
   caption,
   empty,
-  people = NOBODY,
+  people,
 }: {
   entries: readonly AuditEntry[];
   caption: string;
   empty: string;
-  people?: People;
+  people: People;
 }) {
   const t = useText();
   const [opened, setOpened] = useState<AuditEntry>();
@@ -92,7 +90,7 @@ export function EntryRows({
       />
       {opened !== undefined && (
         <Sheet title={visible(opened.action)} onClose={() => setOpened(undefined)}>
-          {() => <EntryFacts entry={opened} />}
+          {() => <EntryFacts entry={opened} people={people} />}
         </Sheet>
       )}
     </>

@@ -1,3 +1,4 @@
+import type { Answer } from "#clients/api/endpoint.ts";
 import type { AuditEntry } from "#clients/api/generated/gatehouse.ts";
 import { visible } from "../../ui/format.ts";
 import { useText } from "../text.ts";
@@ -36,6 +37,10 @@ export function Actor({ entry: { actor }, people }: { entry: AuditEntry; people:
 
 /** Addresses of accounts, by their ids. */
 export type People = ReadonlyMap<string, string>;
+
+/** Of an answer of the log, which names nobody to those who may not read users. */
+export const peopleOf = (answers: readonly Pick<Answer<"GET /admin/audit">, "people">[]): People =>
+  new Map(answers.flatMap(({ people = [] }) => people).map(({ id, email }) => [id, email]));
 
 /** Whoever has an account by the address; anything else as it is. */
 export function Id({ id, people }: { id: string; people: People }) {

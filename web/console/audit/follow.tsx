@@ -1,8 +1,9 @@
 import { useEffect, useRef, useState } from "react";
+import type { Answer } from "#clients/api/endpoint.ts";
 import type { AuditEntry } from "#clients/api/generated/gatehouse.ts";
 import { attended, useAttended } from "../../session/attendance.tsx";
 import { stopOf, useStopped } from "../../session/reading.tsx";
-import { useSession } from "../../session/session.ts";
+import { useMay, useSession } from "../../session/session.ts";
 import { Button } from "../../ui/button.tsx";
 import { explain } from "../../ui/explain.ts";
 import { useLanguage } from "../../ui/text.ts";
@@ -10,6 +11,7 @@ import { useText } from "../text.ts";
 import { momentText } from "../when.tsx";
 import { type AuditSearch, filtersOf } from "./audit-search.ts";
 import { EntryRows } from "./entry-rows.tsx";
+import { type People, peopleOf } from "./entry-text.tsx";
 
 const MAX_ROWS = 500;
 const PERIOD_MS = 2_000;
@@ -20,7 +22,7 @@ export function Follow({ search }: { search: AuditSearch }) {
   const t = useText();
   const language = useLanguage();
   const [isPaused, setPaused] = useState(false);
-  const { entries, state, dropped, gap, goOn } = useTail(search, isPaused);
+  const { entries, people, state, dropped, gap, goOn } = useTail(search, isPaused);
   const isAttended = useAttended();
   const isStill = isPaused || !isAttended;
   const isForbidden = state.kind === "stopped" && stopOf(state.why) === "forbidden";
@@ -58,7 +60,12 @@ export function Follow({ search }: { search: AuditSearch }) {
           {t("audit.gap", { from: momentText(gap.from, language), to: momentText(gap.to, language) })}
         </p>
       )}
-      <EntryRows entries={entries} caption={t("audit.follow")} empty={t("audit.nothingYet")} />
+      <EntryRows
+        entries={entries}
+        people={people}
+        caption={t("audit.follow")}
+        empty={t("audit.nothingYet")}
+      />
       {dropped > 0 && <p className="muted small">{t("audit.kept", { count: MAX_ROWS })}</p>}
     </>
   );
@@ -66,6 +73,7 @@ export function Follow({ search }: { search: AuditSearch }) {
 
 interface Tail {
   entries: readonly AuditEntry[];
+  people: People;
   /** Older ones that were let go. */
   dropped: number;
   /** `stopped`: it needs a fresh proof of the person, or they may not read this. */
@@ -77,7 +85,13 @@ interface Tail {
 /** Follows the log from now on, by number, so an interruption or a pause loses nothing. */
 function useTail(search: AuditSearch, isPaused: boolean): Tail & { goOn: () => void } {
   const { call, quietCall } = useSession();
-  const [tail, setTail] = useState<Tail>({ entries: [], dropped: 0, state: { kind: "starting" } });
+  const names = useMay()("users:read") ? "true" : undefined;
+  const [tail, setTail] = useState<Tail>({
+    entries: [],
+    people: new Map(),
+    dropped: 0,
+    state: { kind: "starting" },
+  });
   const place = useRef<number>(undefined);
   const filters = JSON.stringify(filtersOf(search));
   const [turn, setTurn] = useState(0);
@@ -97,14 +111,14 @@ function useTail(search: AuditSearch, isPaused: boolean): Tail & { goOn: () => v
     let interruptedAt: string | undefined;
     const step = async (): Promise<number> => {
       const after = place.current;
-      const asked = ask("GET /admin/audit/tail", { query: { ...JSON.parse(filters), after } });
+      const asked = ask("GET /admin/audit/tail", { query: { ...JSON.parse(filters), after, people: names } });
       ask = quietCall;
       const answer = await asked;
       if (signal.aborted) return 0;
       place.current = answer.nextAfter;
       const gap = interruptedAt && { from: interruptedAt, to: new Date().toISOString() };
       interruptedAt = undefined;
-      setTail((former) => grown(former, answer.entries, gap || former.gap));
+      setTail((former) => grown(former, answer, gap || former.gap));
       return answer.nextAfter < answer.size ? 0 : PERIOD_MS;
     };
     const follow = async () => {
@@ -130,15 +144,16 @@ function useTail(search: AuditSearch, isPaused: boolean): Tail & { goOn: () => v
     };
     void follow();
     return () => stop.abort();
-  }, [call, quietCall, filters, isPaused, turn]);
+  }, [call, quietCall, filters, names, isPaused, turn]);
   return { ...tail, goOn };
 }
 
-function grown(former: Tail, newer: readonly AuditEntry[], gap: Tail["gap"]): Tail {
-  const all = [...newer.toReversed(), ...former.entries];
+function grown(former: Tail, answer: Answer<"GET /admin/audit/tail">, gap: Tail["gap"]): Tail {
+  const all = [...answer.entries.toReversed(), ...former.entries];
+  const people = new Map([...former.people, ...peopleOf([answer])]);
   const entries = all.slice(0, MAX_ROWS);
   const dropped = former.dropped + all.length - entries.length;
-  return { entries, dropped, state: { kind: "live" }, ...(gap !== undefined && { gap }) };
+  return { entries, people, dropped, state: { kind: "live" }, ...(gap !== undefined && { gap }) };
 }
 
 function pause(ms: number, signal: AbortSignal): Promise<void> {

@@ -1,10 +1,11 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 import type { Client } from "#clients/api/generated/gatehouse.ts";
 import { useMay, useSession } from "../../session/session.ts";
 import { PageTitle } from "../../ui/frame.tsx";
 import { Found } from "../../ui/states.tsx";
+import { Copyable } from "../copyable.tsx";
 import { More, pages, Table } from "../table.tsx";
 import { useText } from "../text.ts";
 
@@ -32,9 +33,25 @@ export function ClientsPage() {
         )}
       </div>
       <div className="panel">
-        <ClientTable query={query} name={t("clients.title")} empty={t("clients.none")} />
+        <ClientTable
+          query={query}
+          name={t("clients.title")}
+          empty={isOwnerless ? t("clients.noneOwnerless") : <FirstClient />}
+        />
       </div>
     </>
+  );
+}
+
+function FirstClient() {
+  const t = useText();
+  const exchange = `curl -u "$CLIENT_ID:$SECRET" -d grant_type=client_credentials ${location.origin}/oauth/token`;
+  return (
+    <div className="panels">
+      <p>{t("clients.none")}</p>
+      <p>{t("clients.first")}</p>
+      <Copyable name={t("clients.exchange")} text={exchange} />
+    </div>
   );
 }
 
@@ -54,7 +71,7 @@ export function ClientTable({
 }: {
   query: ReturnType<typeof useClients>;
   name: string;
-  empty: string;
+  empty: ReactNode;
 }) {
   const t = useText();
   return (

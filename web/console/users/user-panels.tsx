@@ -87,7 +87,13 @@ export function SignIn({ details }: { details: UserDetails }) {
     <Panel title={t("signIn.title")}>
       <dl className="details wide">
         <Fact name={t("signIn.totp")}>
-          {totpSince === null ? t("signIn.off") : <When time={totpSince} />}
+          {totpSince === null ? (
+            t("signIn.off")
+          ) : (
+            <>
+              {t("signIn.onSince")} <When time={totpSince} />
+            </>
+          )}
         </Fact>
         <Fact name={t("signIn.codes")}>{recoveryCodesLeft}</Fact>
         <Fact name={t("signIn.devices")}>{trustedDevices}</Fact>
@@ -118,32 +124,52 @@ export function SignIn({ details }: { details: UserDetails }) {
   );
 }
 
+/** The others are folded. */
+const SHOWN_MAILS = 3;
+
 export function Mails({ mails }: Pick<UserDetails, "mails">) {
   const t = useText();
-  const known = useKnownText();
   const numbered = mails.map((mail, index) => ({
     ...mail,
     id: `${mail.createdAt} ${mail.template} ${index}`,
   }));
+  const earlier = numbered.slice(SHOWN_MAILS);
+  const earlierName = t("history.earlierMails", { count: earlier.length });
   return (
     <Panel title={t("history.mails")}>
-      <Table
-        name={t("history.mails")}
-        rows={numbered}
-        keyOf={({ id }) => id}
-        empty={t("history.noMails")}
-        columns={[
-          { head: t("history.mail"), kind: "main", cell: ({ template }) => known("mails", template) },
-          {
-            head: t("users.state"),
-            cell: ({ state }) => (
-              <span className={`tag ${MAIL_TAGS[state]}`}>{known("mailStates", state)}</span>
-            ),
-          },
-          { head: t("history.when"), time: ({ createdAt }) => createdAt },
-        ]}
-      />
+      <MailTable name={t("history.mails")} mails={numbered.slice(0, SHOWN_MAILS)} />
+      {earlier.length > 0 && (
+        <details>
+          <summary>{earlierName}</summary>
+          <MailTable name={earlierName} mails={earlier} />
+        </details>
+      )}
     </Panel>
+  );
+}
+
+type Mail = UserDetails["mails"][number] & { id: string };
+
+function MailTable({ name, mails }: { name: string; mails: readonly Mail[] }) {
+  const t = useText();
+  const known = useKnownText();
+  return (
+    <Table
+      name={name}
+      rows={mails}
+      keyOf={({ id }) => id}
+      empty={t("history.noMails")}
+      columns={[
+        { head: t("history.mail"), kind: "main", cell: ({ template }) => known("mails", template) },
+        {
+          head: t("users.state"),
+          cell: ({ state }) => (
+            <span className={`tag ${MAIL_TAGS[state]}`}>{known("mailStates", state)}</span>
+          ),
+        },
+        { head: t("history.when"), time: ({ createdAt }) => createdAt },
+      ]}
+    />
   );
 }
 
