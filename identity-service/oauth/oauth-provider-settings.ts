@@ -50,6 +50,7 @@ export const RESERVED_PROVIDER_NAMES: ReadonlySet<string> = new Set([
   "change-email",
   "change-password",
   "confirm-email-change",
+  "device-session",
   "disown-account",
   "forgot-password",
   "links",

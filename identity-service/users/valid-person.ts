@@ -1,7 +1,6 @@
 import { canonicalEmail, isAsciiMailbox, isLookAlike } from "#kit/values/canonical-email.ts";
 import { DomainError, type FieldProblem } from "#kit/values/errors.ts";
-import type { Reader } from "../mail/mail.ts";
-import type { NewAccount } from "./account.ts";
+import type { Account, NewAccount } from "./account.ts";
 import { personalName } from "./personal-name.ts";
 import { readerFields } from "./reader-fields.ts";
 
@@ -11,7 +10,7 @@ type Person = Pick<NewAccount, "email" | "firstName" | "lastName">;
 export function validPerson(
   typed: Person & Parameters<typeof readerFields>[0],
   smtpUtf8: boolean,
-): Person & Reader {
+): Person & Pick<Account, "language" | "timeZone"> {
   const { email, problem } = typedEmail("email", typed.email, smtpUtf8);
   const first = personalName("firstName", typed.firstName);
   const last = personalName("lastName", typed.lastName);
