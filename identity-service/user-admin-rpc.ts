@@ -120,9 +120,10 @@ export function createUserAdminRpc(
       const { sessionIds, clients } = await deleteUser(deps, userId, context, how);
       return { endedSessionIds: [...sessionIds], clients: encodeClients(clients) };
     },
-    endUserSessions: async ({ userId, reason }, context) => ({
-      endedSessionIds: [...(await endUserSessions(deps, userId, context, actReason(reason)))],
-    }),
+    endUserSessions: async ({ userId, sessionId, reason }, context) => {
+      const which = { sessionId, reason: actReason(reason) };
+      return { endedSessionIds: [...(await endUserSessions(deps, userId, context, which))] };
+    },
     unlockUser: async ({ userId, reason }, context) => {
       await unlockUser(deps, userId, context, actReason(reason));
       return {};

@@ -117,7 +117,7 @@ test("each route asks for its own permission", async () => {
   const allowed = await Promise.all(
     ROUTES.map(async (route) => (await send(app, { ...route, token: "support-token" })).statusCode !== 403),
   );
-  expect(allowed).toEqual([true, true, false, false, true, true, true, false, true, true, true]);
+  expect(allowed).toEqual([true, true, false, false, true, true, true, true, true, true, true]);
 });
 
 test.each(ROUTES)("$method $url is for administrators only", async (route) => {
@@ -301,6 +301,29 @@ test("whoever acts on a user may say why, and need not", async () => {
       expect((await send(app, { ...route, body, token: "admin-token" })).statusCode).toBe(400);
     }
   }
+});
+
+test("one session is named in the body; without one, all end", async () => {
+  const { app, endSessions } = gateway();
+  const end = (body?: object) =>
+    send(app, {
+      method: "POST",
+      url: `/admin/users/${OTHER}/sessions/revoke`,
+      body,
+      token: "admin-token",
+    });
+  expect((await end({ sessionId: USER_ID.toUpperCase() })).statusCode).toBe(200);
+  expect(endSessions).toHaveBeenLastCalledWith(
+    { userId: OTHER, sessionId: USER_ID, reason: "" },
+    expect.anything(),
+  );
+  expect((await end()).statusCode).toBe(200);
+  expect(endSessions).toHaveBeenLastCalledWith(
+    { userId: OTHER, sessionId: "", reason: "" },
+    expect.anything(),
+  );
+  for (const sessionId of ["", "s1", null]) expect((await end({ sessionId })).statusCode).toBe(400);
+  expect(endSessions).toHaveBeenCalledTimes(2);
 });
 
 test("the last administrator is 409 last_admin, an unknown user is 404 not_found", async () => {

@@ -82,6 +82,14 @@ const UserChange = changeWithReason({
 /** The body may be absent. */
 const UserEnd = z.strictObject({ reason: optional(reason), clients: clientsField.optional() }).default({});
 
+/** The body may be absent. */
+const SessionsEnd = z
+  .strictObject({
+    sessionId: z.uuid().toLowerCase().optional().meta({ description: "Of the only one to end." }),
+    reason: optional(reason),
+  })
+  .default({});
+
 const UserMail = z.strictObject({
   link: z.enum(["confirmation", "reset"]).meta({
     description:
@@ -300,13 +308,16 @@ export function registerUserAdminRoutes(
   });
 
   route("endUserSessions", "POST", "/admin/users/:id/sessions/revoke", {
-    summary: "End a user's sessions",
+    summary: "End a user's sessions, or one",
     policy: { ...adminPolicy("sessions:end"), action: "admin.users.revoke_sessions" },
-    schema: { params: UserParams, body: ActBody },
+    schema: { params: UserParams, body: SessionsEnd },
     answers: answersWith("They have ended.", z.strictObject({ ended: intLike(2, "How many.") })),
     codes: ["not_found"],
     handler: async (request) => {
-      const ended = await users.endUserSessions(actOf(request), request.state.call);
+      const ended = await users.endUserSessions(
+        { ...actOf(request), sessionId: request.body.sessionId ?? "" },
+        request.state.call,
+      );
       refuse(ended);
       return success({ ended: ended.endedSessionIds.length }, "The user's sessions have ended.");
     },

@@ -171,6 +171,7 @@ test("a caller learns what the role may do, as the access file is now", async ()
     "users:read",
     "users:unlock",
     "users:help",
+    "sessions:read",
     "sessions:end",
     "mfa:reset",
     "audit:read:user",

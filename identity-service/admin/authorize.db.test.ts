@@ -61,7 +61,8 @@ const METHODS = {
   getManagedUser: (userId: string) => codeOf(rpc().getManagedUser({ userId }, contextOf(who))),
   getUserFigures: () => codeOf(rpc().getUserFigures({}, contextOf(who))),
   unlockUser: (userId: string) => codeOf(rpc().unlockUser({ userId, reason: "" }, contextOf(who))),
-  endUserSessions: (userId: string) => codeOf(rpc().endUserSessions({ userId, reason: "" }, contextOf(who))),
+  endUserSessions: (userId: string) =>
+    codeOf(rpc().endUserSessions({ userId, sessionId: "", reason: "" }, contextOf(who))),
   inviteUser: () => {
     const person = { email: `${deps.newId()}@example.com`, firstName: "Ada", lastName: "" };
     return codeOf(rpc().inviteUser({ ...person, role: "", reason: "" }, contextOf(who)));
@@ -130,7 +131,8 @@ test("nobody acts on themselves through the administrators' methods, whatever th
     const acts = {
       unlockUser: () => rpc().unlockUser({ userId, reason }, self),
       mailUser: () => rpc().mailUser({ userId, link: UserLink.RESET, reason }, self),
-      endUserSessions: () => rpc().endUserSessions({ userId: userId.toUpperCase(), reason }, self),
+      endUserSessions: () =>
+        rpc().endUserSessions({ userId: userId.toUpperCase(), sessionId: "", reason }, self),
       resetUserMfa: () => rpc().resetUserMfa({ userId, reason }, self),
       setUserAccess: () => rpc().setUserAccess({ ...STAYS, userId, mustChangePassword: false }, self),
       deleteUser: () => rpc().deleteUser({ userId, reason, disableClients: false }, self),
@@ -150,7 +152,9 @@ test("SUPPORT helps users, and nobody who may administer more", async () => {
   for (const role of ["ADMIN", "AUDITOR"]) {
     const userId = await plant(role);
     expect(await unlock(userId, support)).toBe("forbidden");
-    expect(await codeOf(rpc().endUserSessions({ userId, reason: "" }, contextOf(support)))).toBe("forbidden");
+    expect(
+      await codeOf(rpc().endUserSessions({ userId, sessionId: "", reason: "" }, contextOf(support))),
+    ).toBe("forbidden");
     expect(await codeOf(rpc().resetUserMfa({ userId, reason: "" }, contextOf(support)))).toBe("forbidden");
     const mail = { userId, link: UserLink.RESET, reason: "" };
     expect(await codeOf(rpc().mailUser(mail, contextOf(support)))).toBe("forbidden");

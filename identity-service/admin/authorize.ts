@@ -13,7 +13,10 @@ import type { Account, Role } from "../users/account.ts";
 import type { LoginRules } from "../users/can-log-in.ts";
 
 export interface AdminDeps extends EndSessionsDeps, MakeLinkDeps, MailBudgetDeps, AuthorizeDeps, LoginRules {
-  tokenService: Pick<TokenService, "revokeUserSessions" | "revokeClientTokens">;
+  tokenService: Pick<
+    TokenService,
+    "revokeUserSessions" | "revokeClientTokens" | "isSessionLive" | "revokeSession"
+  >;
   throttle: Pick<Throttle, "clear" | "forget" | "lockedUntil">;
   trustedDeviceDays: number;
   smtpUtf8: boolean;

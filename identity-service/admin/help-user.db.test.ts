@@ -8,6 +8,7 @@ import { logIn as logInWith } from "../login/log-in.ts";
 import type { MailName } from "../mail/mail.ts";
 import { proveCredentials, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
 import { readOutbox, tokensIn } from "../testing/test-mails.ts";
+import { endUserSessions } from "./end-user-sessions.ts";
 import { inviteUser } from "./invite-user.ts";
 import { mailUser, type UserLink } from "./mail-user.ts";
 
@@ -147,4 +148,27 @@ test("there is no confirmation of a proven address, no link to a disabled accoun
   expect(await codeOf(mail(anna, "reset", later(DAY_MS)))).toBe("conflict");
   expect(await codeOf(mail(deps.newId(), "reset"))).toBe("not_found");
   expect((await templates()).length).toBe(3);
+});
+
+const endSession = (sessionId: string, { userId = anna, who = support() } = {}) =>
+  endUserSessions(deps, userId, who, { sessionId, reason: "Ticket 4711" });
+
+test("support ends one live session of a user, for a reason, and none of whoever may administer more", async () => {
+  const { revokeSession, isSessionLive } = deps.tokenService;
+  const sessionId = deps.newId();
+  await database.ownerSql`update users set role = 'ADMIN' where id = ${anna}`;
+  expect(await codeOf(endSession(sessionId))).toBe("forbidden");
+  await database.ownerSql`update users set role = 'USER' where id = ${anna}`;
+  isSessionLive.mockResolvedValueOnce(false);
+  expect(await codeOf(endSession(sessionId))).toBe("not_found");
+  expect(await codeOf(endSession("s1"))).toBe("not_found");
+  expect(await codeOf(endSession(sessionId, { userId: deps.newId() }))).toBe("not_found");
+  expect(revokeSession).not.toHaveBeenCalled();
+  expect(await events()).toEqual([]);
+  expect(await endSession(sessionId)).toEqual([sessionId]);
+  expect(isSessionLive).toHaveBeenLastCalledWith({ userId: anna, sessionId }, expect.anything());
+  const which = { sessionId, userId: anna, reason: "ended_by_admin" };
+  expect(revokeSession.mock.calls.map(([call]: unknown[]) => call)).toEqual([which]);
+  expect(deps.tokenService.revokeUserSessions).not.toHaveBeenCalled();
+  expect(await events()).toEqual([{ type: "session_ended", reason: `${sessionId}: Ticket 4711` }]);
 });

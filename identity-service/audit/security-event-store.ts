@@ -38,6 +38,7 @@ export type SecurityEventType =
   | "step_up_failed"
   | "identity_linked"
   | "identity_unlinked"
+  | "session_ended"
   | "sessions_ended"
   | "unlocked"
   | "invited"

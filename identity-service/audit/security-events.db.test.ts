@@ -145,7 +145,7 @@ test("why an administrator acts is in the entry of each change, after what the s
   await rpc.setUserAccess(disabled, asCaller());
   await rpc.setUserAccess({ ...unchanged, userId, status: UserStatus.ACTIVE, reason: "" }, asCaller());
   await rpc.unlockUser({ userId, reason }, asCaller());
-  await rpc.endUserSessions({ userId, reason }, asCaller());
+  await rpc.endUserSessions({ userId, sessionId: "", reason }, asCaller());
   await rpc.resetUserMfa({ userId, reason }, asCaller());
   await rpc.deleteUser({ userId, reason, disableClients: false }, asCaller());
   expect(await summaries()).toEqual([

@@ -21,7 +21,15 @@ function problemsOf(text: string): string[] {
 test("the roles that ship hold what the contract says", () => {
   expect(Object.fromEntries(rules.roles.map((role) => [role, rules.permissionsOf(role)]))).toEqual({
     USER: ["payments:read", "payments:write"],
-    SUPPORT: ["users:read", "users:unlock", "users:help", "sessions:end", "mfa:reset", "audit:read:user"],
+    SUPPORT: [
+      "users:read",
+      "users:unlock",
+      "users:help",
+      "sessions:read",
+      "sessions:end",
+      "mfa:reset",
+      "audit:read:user",
+    ],
     AUDITOR: ["audit:read", "audit:read:user"],
     ADMIN: [...BUILT_IN_PERMISSIONS, "payments:read", "payments:write"],
   });

@@ -6,20 +6,24 @@ import { sessionsEnded } from "./set-user-access.ts";
 
 export const usersEndSessions: Command = {
   name: "users end-sessions",
-  summary: "End all sessions of a user, and unfinished logins",
+  summary: "End all sessions of a user, and unfinished logins; or one session",
   positionals: ["id"],
-  options: REASON_OPTION,
-  checkWith: "gatehouse users show <id>",
+  options: {
+    session: { type: "string", value: "id", description: "of the only one to end" },
+    ...REASON_OPTION,
+  },
+  checkWith: "gatehouse sessions list <id>",
   async run(input, backend) {
     const [userId = ""] = input.positionals;
+    const sessionId = input.values.get("session") ?? "";
     const { endedSessionIds } = await backend.call(
       "identity-service",
       UserAdminServiceClient,
       (client, context) =>
-        callUnary(client, client.endUserSessions, { userId, reason: reasonOf(input) }, context),
+        callUnary(client, client.endUserSessions, { userId, sessionId, reason: reasonOf(input) }, context),
     );
     return {
-      text: `${userId} is logged out everywhere; ${sessionsEnded(endedSessionIds)}`,
+      text: `${userId} is logged out ${sessionId === "" ? "everywhere" : "there"}; ${sessionsEnded(endedSessionIds)}`,
       json: { userId, endedSessionIds },
     };
   },

@@ -192,6 +192,21 @@ test("each change takes effect and reports the ended sessions", async () => {
   expect(JSON.parse(json.out)).toEqual({ userId: ada, endedSessionIds: ["s1", "s2"] });
 });
 
+const events = async () => {
+  const rows = await database.ownerSql<{ summary: string }[]>`
+    select type || ' ' || reason as summary from security_events order by id`;
+  return rows.map(({ summary }) => summary);
+};
+
+test("one session ends alone, and an empty id ends nothing", async () => {
+  const session = deps.newId();
+  const end = (id: string) => gatehouse(["users", "end-sessions", ada, "--session", id]);
+  expect(await end("")).toMatchObject({ code: 64 });
+  expect(await end("all")).toMatchObject({ code: 1 });
+  expect(await end(session)).toMatchObject({ code: 0 });
+  expect(await events()).toEqual([`session_ended ${session}`]);
+});
+
 test("--reason goes into the audit log with the change, and is refused where it could not be erased", async () => {
   for (const verb of ["disable", "enable", "require-password-change", "unlock", "end-sessions"]) {
     const refused = await gatehouse(["users", verb, ada, "--reason", "mail of ada@example.com", "--json"]);
@@ -200,9 +215,7 @@ test("--reason goes into the audit log with the change, and is refused where it 
   }
   await gatehouse(["users", "set-role", ada, "AUDITOR", "--reason", "ticket 4711"]);
   await gatehouse(["users", "delete", ada, "--yes", "--reason", "ticket 4711"]);
-  const events =
-    await database.ownerSql`select type || ' ' || reason as summary from security_events order by id`;
-  expect(events.map(({ summary }) => summary)).toEqual([
+  expect(await events()).toEqual([
     "status_changed disabled: ticket 4711",
     "status_changed active: ticket 4711",
     "password_change_required ticket 4711",

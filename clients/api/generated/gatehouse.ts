@@ -887,7 +887,16 @@ export interface Api {
     path: {
       id: string;
     };
-    body?: Act;
+    body?: {
+      /**
+       * Of the only one to end.
+       */
+      sessionId?: string;
+      /**
+       * Why, for the audit log, which never forgets it: one line without e-mail addresses, numbers of nine digits or more, or secrets.
+       */
+      reason?: string;
+    };
     answer: {
       /**
        * How many.

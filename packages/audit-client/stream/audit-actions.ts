@@ -95,6 +95,7 @@ export const AUDIT_ACTIONS = {
     "user.step_up_failed",
     "user.identity_linked",
     "user.identity_unlinked",
+    "user.session_ended",
     "user.sessions_ended",
     "user.unlocked",
     "user.invited",

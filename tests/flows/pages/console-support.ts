@@ -172,6 +172,28 @@ describe.skipIf(CHROMIUM === undefined)("a support agent in the console", () => 
     await expect.poll(() => eventsOf(adaId, "user.sessions_ended")).toEqual(["Ticket 4711"]);
   });
 
+  test("the agent ends one session, and the other goes on", async () => {
+    const headers = {
+      "user-agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+    };
+    const lost = (await api.post("/auth/login", ada, { headers })).body.data;
+    const kept = await api.logIn(ada);
+    await page.reload();
+    const sessions = page.getByRole("region", { name: "Sessions" });
+    await sessions.getByRole("button", { name: /^End the session: Firefox, Linux, / }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Reason").fill("Ticket 4716");
+    expect(await seriousProblems(page)).toEqual([]);
+    await dialog.getByRole("button", { name: "End", exact: true }).click();
+    await page.getByText("The session has ended.").waitFor();
+    await expect.poll(() => sessions.getByRole("button").count()).toBe(1);
+    expect((await api.get("/auth/me", { token: lost.accessToken })).status).toBe(401);
+    expect((await api.get("/auth/me", { token: kept.accessToken })).status).toBe(200);
+    await expect
+      .poll(() => eventsOf(adaId, "user.session_ended"))
+      .toEqual([expect.stringMatching(/^[0-9a-f-]{36}: Ticket 4716$/)]);
+  });
+
   test("a lost second factor is reset after the address was typed, for a reason that is in the log", async () => {
     const { accessToken: token } = await api.logIn(ada);
     const { body } = await api.post("/auth/mfa/setup", { password: PORTAL_PASSWORD }, { token });

@@ -104,6 +104,7 @@ export const actionsDe: SameTexts<typeof actionsEn> = {
       "user.step_up_failed": "Bestätigung der Person fehlgeschlagen",
       "user.identity_linked": "Anbieter verknüpft",
       "user.identity_unlinked": "Anbieter getrennt",
+      "user.session_ended": "Eine Sitzung beendet",
       "user.sessions_ended": "Alle Sitzungen beendet",
       "user.unlocked": "Entsperrt",
       "user.invited": "Eingeladen",

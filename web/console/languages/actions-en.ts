@@ -102,6 +102,7 @@ export const actionsEn = {
       "user.step_up_failed": "Failed to confirm who one is",
       "user.identity_linked": "Provider linked",
       "user.identity_unlinked": "Provider unlinked",
+      "user.session_ended": "One session ended",
       "user.sessions_ended": "All sessions ended",
       "user.unlocked": "Unlocked",
       "user.invited": "Invited",

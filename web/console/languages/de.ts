@@ -242,6 +242,12 @@ export const de: SameTexts<typeof en> = {
     effect: "Die Person wird sofort auf jedem Gerät abgemeldet. Passwort und zweiter Faktor bleiben.",
     done: "Alle Sitzungen sind beendet.",
   },
+  endSession: {
+    name: "Beenden",
+    label: "Sitzung beenden: {{device}}, {{ip}}",
+    effect: "Die Person wird dort sofort abgemeldet: {{device}}, {{ip}}. Ihre anderen Sitzungen bleiben.",
+    done: "Die Sitzung ist beendet.",
+  },
   demandPassword: {
     name: "Neues Passwort verlangen",
     effect: "Alle Sitzungen enden, und die nächste Anmeldung verlangt ein neues Passwort.",

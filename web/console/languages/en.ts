@@ -237,6 +237,12 @@ export const en = {
     effect: "The person is logged out on every device at once. The password and the second factor stay.",
     done: "All sessions have ended.",
   },
+  endSession: {
+    name: "End",
+    label: "End the session: {{device}}, {{ip}}",
+    effect: "The person is logged out there at once: {{device}}, {{ip}}. Their other sessions go on.",
+    done: "The session has ended.",
+  },
   demandPassword: {
     name: "Require a new password",
     effect: "All sessions end, and the next login asks for a new password.",

@@ -12,6 +12,20 @@ interface Props {
   onDeleted: () => void;
 }
 
+/** As its row shows it. */
+interface Session {
+  id: string;
+  ip: string;
+  /** Of the device. */
+  name: string;
+}
+
+/** Nobody acts on their own account here, nor on one that may administer more. A role that is gone from the file stops nobody. */
+export function useMayActOn(user: ManagedUser, roles: readonly Role[]): boolean {
+  const self = useUser();
+  return self.id !== user.id && roles.find(({ name }) => name === user.role)?.actable !== false;
+}
+
 /** What the signed-in person may do with this account, the harmless first. */
 export function Acts(props: Props) {
   const t = useText();
@@ -127,6 +141,25 @@ function EndSessions({ user }: Props) {
         act(
           (call, path) => call("POST /admin/users/{id}/sessions/revoke", { path, body: { reason } }),
           "endSessions.done",
+        )
+      }
+    />
+  );
+}
+
+export function EndSession({ user, session }: Pick<Props, "user"> & { session: Session }) {
+  const t = useText();
+  const act = useAct({ user });
+  return (
+    <Act
+      name={t("endSession.name")}
+      label={t("endSession.label", { device: session.name, ip: session.ip })}
+      effect={t("endSession.effect", { device: session.name, ip: session.ip })}
+      act={({ reason }) =>
+        act(
+          (call, path) =>
+            call("POST /admin/users/{id}/sessions/revoke", { path, body: { sessionId: session.id, reason } }),
+          "endSession.done",
         )
       }
     />

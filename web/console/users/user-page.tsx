@@ -13,7 +13,7 @@ import { Copyable } from "../copyable.tsx";
 import { Fact, Panel } from "../panel.tsx";
 import { useText } from "../text.ts";
 import { When } from "../when.tsx";
-import { Acts } from "./acts.tsx";
+import { Acts, useMayActOn } from "./acts.tsx";
 import { Failures, Mails, Sessions, SignIn } from "./user-panels.tsx";
 import { UserTags, useRoles } from "./users-page.tsx";
 
@@ -58,6 +58,7 @@ function Back() {
 function Person({ user, details, onDeleted }: Described & { onDeleted: () => void }) {
   const may = useMay();
   const roles = useRoles();
+  const mayAct = useMayActOn(user, roles.data?.roles ?? []);
   const name = fullName(user);
   return (
     <>
@@ -74,7 +75,7 @@ function Person({ user, details, onDeleted }: Described & { onDeleted: () => voi
         <div className="panels">
           {may("audit:read:user") && <Failures userId={user.id} />}
           <SignIn details={details} />
-          {may("sessions:read") && <Sessions userId={user.id} />}
+          {may("sessions:read") && <Sessions user={user} mayAct={mayAct} />}
           {may("clients:read") && <Clients userId={user.id} />}
           <Mails mails={details.mails} />
         </div>

@@ -1,11 +1,13 @@
-import type { UserDetails } from "#clients/api/generated/gatehouse.ts";
+import type { ManagedUser, Session, UserDetails } from "#clients/api/generated/gatehouse.ts";
 import { useReading } from "../../session/reading.tsx";
+import { useMay } from "../../session/session.ts";
 import { deviceOf } from "../../ui/format.ts";
 import { Found } from "../../ui/states.tsx";
 import { Fact, Panel } from "../panel.tsx";
 import { Table } from "../table.tsx";
 import { useKnownText, useText } from "../text.ts";
 import { When } from "../when.tsx";
+import { EndSession } from "./acts.tsx";
 
 const FAILURES = 10;
 
@@ -46,12 +48,19 @@ export function Failures({ userId }: { userId: string }) {
   );
 }
 
-export function Sessions({ userId }: { userId: string }) {
+interface Acted {
+  user: ManagedUser;
+  mayAct: boolean;
+}
+
+export function Sessions({ user, mayAct }: Acted) {
   const t = useText();
   const known = useKnownText();
+  const deviceText = useDeviceText();
+  const mayEnd = useMay()("sessions:end") && mayAct;
   const query = useReading({
-    queryKey: ["users", userId, "sessions"],
-    read: (call) => call("GET /admin/users/{id}/sessions", { path: { id: userId } }),
+    queryKey: ["users", user.id, "sessions"],
+    read: (call) => call("GET /admin/users/{id}/sessions", { path: { id: user.id } }),
   });
   return (
     <Panel title={t("history.sessions")}>
@@ -71,6 +80,17 @@ export function Sessions({ userId }: { userId: string }) {
               { head: t("history.by"), cell: ({ amr }) => amr.map((name) => known("amr", name)).join(", ") },
               { head: t("history.begun"), time: ({ createdAt }) => createdAt },
               { head: t("history.used"), time: ({ lastUsedAt }) => lastUsedAt },
+              ...(mayEnd
+                ? [
+                    {
+                      head: t("user.acts"),
+                      kind: "acts" as const,
+                      cell: ({ id, ip, userAgent }: Session) => (
+                        <EndSession user={user} session={{ id, ip, name: deviceText(userAgent) }} />
+                      ),
+                    },
+                  ]
+                : []),
             ]}
           />
         )}
@@ -183,14 +203,21 @@ const MAIL_TAGS = {
 
 /** An address, and what somebody there called their browser. */
 function Origin({ ip, userAgent }: { ip: string; userAgent: string }) {
-  const t = useText();
-  const { browser, system } = deviceOf(userAgent);
+  const deviceText = useDeviceText();
   return (
     <>
       <span className="number">{ip}</span>
       <span className="muted small" title={userAgent}>
-        {[browser || t("history.unknownBrowser"), system].filter((text) => text !== "").join(", ")}
+        {deviceText(userAgent)}
       </span>
     </>
   );
+}
+
+function useDeviceText(): (userAgent: string) => string {
+  const t = useText();
+  return (userAgent) => {
+    const { browser, system } = deviceOf(userAgent);
+    return [browser || t("history.unknownBrowser"), system].filter((text) => text !== "").join(", ");
+  };
 }

@@ -423,6 +423,8 @@ export interface EndUserSessionsRequest {
   userId: string;
   /** Why, for the audit log: see `UserAdminService`. Empty: not given. */
   reason: string;
+  /** UUID of the only one to end. Empty: all. */
+  sessionId: string;
 }
 
 /** They have ended. */
@@ -2229,7 +2231,7 @@ export const DeleteUserResponse: MessageFns<DeleteUserResponse> = {
 };
 
 function createBaseEndUserSessionsRequest(): EndUserSessionsRequest {
-  return { userId: "", reason: "" };
+  return { userId: "", reason: "", sessionId: "" };
 }
 
 export const EndUserSessionsRequest: MessageFns<EndUserSessionsRequest> = {
@@ -2239,6 +2241,9 @@ export const EndUserSessionsRequest: MessageFns<EndUserSessionsRequest> = {
     }
     if (message.reason !== "") {
       writer.uint32(18).string(message.reason);
+    }
+    if (message.sessionId !== "") {
+      writer.uint32(26).string(message.sessionId);
     }
     return writer;
   },
@@ -2270,6 +2275,14 @@ export const EndUserSessionsRequest: MessageFns<EndUserSessionsRequest> = {
             }
 
             message.reason = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.sessionId = reader.string();
             continue;
           }
         }
@@ -2889,7 +2902,7 @@ export const UserAdminServiceService = {
     responseSerialize: (value: DeleteUserResponse): Buffer => Buffer.from(DeleteUserResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): DeleteUserResponse => DeleteUserResponse.decode(value),
   },
-  /** Ends every session of a user; a login that is under way gives none. Errors: not_found. */
+  /** Ends every session of a user; a login that is under way gives none. Or one session alone. Errors: not_found. */
   endUserSessions: {
     path: "/gatehouse.identity.v1.UserAdminService/EndUserSessions" as const,
     requestStream: false as const,
@@ -2956,7 +2969,7 @@ export interface UserAdminServiceServer extends UntypedServiceImplementation {
   resetUserMfa: handleUnaryCall<ResetUserMfaRequest, ResetUserMfaResponse>;
   /** Erases an account and ends its sessions. Errors: not_found, last_admin, conflict (more than 100 clients to disable). */
   deleteUser: handleUnaryCall<DeleteUserRequest, DeleteUserResponse>;
-  /** Ends every session of a user; a login that is under way gives none. Errors: not_found. */
+  /** Ends every session of a user; a login that is under way gives none. Or one session alone. Errors: not_found. */
   endUserSessions: handleUnaryCall<EndUserSessionsRequest, EndUserSessionsResponse>;
   /** Forgets the failures that slow an account's logins down, and changes nothing else. Errors: not_found. */
   unlockUser: handleUnaryCall<UnlockUserRequest, UnlockUserResponse>;
@@ -3107,7 +3120,7 @@ export interface UserAdminServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: DeleteUserResponse) => void,
   ): ClientUnaryCall;
-  /** Ends every session of a user; a login that is under way gives none. Errors: not_found. */
+  /** Ends every session of a user; a login that is under way gives none. Or one session alone. Errors: not_found. */
   endUserSessions(
     request: EndUserSessionsRequest,
     callback: (error: ServiceError | null, response: EndUserSessionsResponse) => void,
