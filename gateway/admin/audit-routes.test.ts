@@ -75,7 +75,15 @@ test("people of a page are named by one call, within the reading of the log, to 
   });
   const entries = [entry(USER_ID, OTHER), entry(OTHER, USER_ID), entry("client:ledger", "/payments/7")];
   const listUsers = vi.fn<Backends["users"]["listUsers"]>(async () => ({
-    users: [{ user: ada, status: UserStatus.ACTIVE, firstLoginAt: undefined, mustChangePassword: false }],
+    users: [
+      {
+        user: ada,
+        status: UserStatus.ACTIVE,
+        firstLoginAt: undefined,
+        lastLoginAt: undefined,
+        mustChangePassword: false,
+      },
+    ],
     nextCursor: "",
     total: 1,
     totalIs: 0,
@@ -229,6 +237,7 @@ test("SUPPORT sees why logins of a user failed, and not those of whoever may adm
       user: { ...ada, role },
       status: UserStatus.ACTIVE,
       firstLoginAt: undefined,
+      lastLoginAt: undefined,
       mustChangePassword: false,
     },
     details: undefined,

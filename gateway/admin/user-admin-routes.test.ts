@@ -12,7 +12,13 @@ import {
 import type { Backends } from "../backends/backends.ts";
 import { ada, send, testGateway, USER_ID } from "../testing/test-gateway.ts";
 
-const managed = { user: ada, status: UserStatus.ACTIVE, firstLoginAt: undefined, mustChangePassword: false };
+const managed = {
+  user: ada,
+  status: UserStatus.ACTIVE,
+  firstLoginAt: undefined,
+  lastLoginAt: new Date("2026-03-02T10:00:00Z"),
+  mustChangePassword: false,
+};
 const AT = new Date("2026-03-01T10:00:00Z");
 const details: UserDetails = {
   locked: true,
@@ -132,7 +138,8 @@ test.each(ROUTES)("$method $url is for administrators only", async (route) => {
 
 test("the list forwards its filters, and has fifty users by default", async () => {
   const { app, list } = gateway();
-  const query = "query=ada&role=ADMIN&status=disabled&secondFactor=no&sort=oldest&cursor=c&limit=100";
+  const query =
+    "query=ada&role=ADMIN&status=disabled&secondFactor=no&lastLogin=never&sort=oldest&cursor=c&limit=100";
   const answer = await send(app, { url: `/admin/users?${query}`, token: "admin-token" });
   expect(answer.json().data).toMatchObject({
     users: [{ id: USER_ID, status: "active" }],
@@ -146,6 +153,8 @@ test("the list forwards its filters, and has fifty users by default", async () =
     role: "ADMIN",
     status: UserStatus.DISABLED,
     hasSecondFactor: false,
+    neverLoggedIn: true,
+    lastLoginBefore: undefined,
     sort: UserSort.OLDEST,
     cursor: "c",
     limit: 100,
@@ -159,6 +168,8 @@ test("the list forwards its filters, and has fifty users by default", async () =
       role: "",
       status: UserStatus.UNSPECIFIED,
       hasSecondFactor: undefined,
+      neverLoggedIn: false,
+      lastLoginBefore: undefined,
       sort: UserSort.NEWEST,
       cursor: "",
       limit: 50,
@@ -258,6 +269,7 @@ test("one user's page has what helps the user", async () => {
   const { app } = gateway();
   const page = async () =>
     (await send(app, { url: `/admin/users/${OTHER}`, token: "support-token" })).json().data;
+  expect((await page()).user.lastLoginAt).toBe("2026-03-02T10:00:00.000Z");
   expect((await page()).details).toEqual({
     locked: true,
     lockedUntil: time,

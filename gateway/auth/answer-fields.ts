@@ -47,7 +47,12 @@ export function toUser(message: User | undefined): z.output<typeof userAnswer> {
 }
 
 export const managedUserAnswer = z
-  .strictObject({ ...userFields, status: statusField, mustChangePassword: z.boolean() })
+  .strictObject({
+    ...userFields,
+    status: statusField,
+    mustChangePassword: z.boolean(),
+    lastLoginAt: timeField.nullable(),
+  })
   .meta({ id: "ManagedUser", description: "A user as administrators see one." });
 
 const jwt = textLike("eyJhbGciOiJFZERTQSJ9.e30.AA", "A JWT; see RFC 9068.");

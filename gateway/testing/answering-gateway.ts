@@ -19,6 +19,7 @@ const managed = {
   user: ada,
   status: UserStatus.ACTIVE,
   firstLoginAt: undefined,
+  lastLoginAt: undefined,
   mustChangePassword: undefined as boolean | undefined,
 };
 const since = new Date("2026-03-01T10:00:00Z");

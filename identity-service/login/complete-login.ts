@@ -5,7 +5,7 @@ import { type ClientOrigin, storableOrigin } from "../audit/client-origin.ts";
 import { type FirstFactor, insertMfaChallenge } from "../mfa/mfa-store.ts";
 import { isMfaRequired, secondFactorsOf } from "../mfa/second-factors.ts";
 import { beginPasskeyCeremony } from "../passkeys/passkey-ceremony.ts";
-import { findSessionEpoch } from "../sessions/session-end-store.ts";
+import { noteLogin } from "../sessions/session-end-store.ts";
 import type { NewSession, SessionTokens } from "../sessions/token-service-client.ts";
 import { knownDevice } from "../throttle/known-caller.ts";
 import type { Account } from "../users/account.ts";
@@ -104,15 +104,15 @@ function levelOf(amr: readonly string[]): AssuranceLevel {
 
 /** Undefined if sessions ended since `epoch`. */
 async function beginSession(
-  deps: Pick<LoginDeps, "sql" | "tokenService">,
+  deps: Pick<LoginDeps, "sql" | "tokenService" | "now">,
   session: NewSession,
   epoch: number,
   context: CallContext,
 ): Promise<SessionTokens | undefined> {
   const tokens = await deps.tokenService.issueSession(session, context);
-  // After the session exists, so that a later session end includes it.
-  if ((await findSessionEpoch(deps.sql, session.userId)) === epoch) return tokens;
   const { userId } = session;
+  // After the session exists, so that a later session end includes it.
+  if (await noteLogin(deps.sql, { userId, epoch, at: deps.now() })) return tokens;
   // For a deleted account, token-service erases the origin too.
   const isDeleted = (await findAccountById(deps.sql, userId)) === undefined;
   const reason = isDeleted ? "account_deleted" : "credentials_changed";

@@ -66,6 +66,27 @@ test("the right password begins a session by password, for this user from this c
   ]);
 });
 
+test("the last login is when the last session began: not that of a refused login, nor of one that sessions ended under", async () => {
+  const lastLogin = async () =>
+    (await database.ownerSql<{ at: Date | null }[]>`select last_login_at as at from users`)[0]?.at;
+  const at = (ms: number) => ({ ...deps, now: () => new Date(deps.now().getTime() + ms) });
+  await expect(logIn(EMAIL, "Password123?")).rejects.toThrow();
+  expect(await lastLogin()).toBeNull();
+  await logIn(EMAIL, PASSWORD, at(1_000));
+  expect(await lastLogin()).toEqual(at(1_000).now());
+  await logIn(EMAIL, PASSWORD, at(2_000));
+  expect(await lastLogin()).toEqual(at(2_000).now());
+  const { issueSession } = deps.tokenService;
+  const issue = issueSession.getMockImplementation();
+  issueSession.mockImplementationOnce(async (session) => {
+    await database.ownerSql`update users set session_epoch = session_epoch + 1`;
+    if (issue === undefined) throw new Error("issueSession is no mock");
+    return issue(session);
+  });
+  await expect(logIn(EMAIL, PASSWORD, at(3_000))).rejects.toMatchObject({ code: "invalid_credentials" });
+  expect(await lastLogin()).toEqual(at(2_000).now());
+});
+
 test("the address may be typed in another spelling", async () => {
   expect((await logIn("Anna.SMITH@EXAMPLE.com")).user.id).toBe(anna.id);
 });

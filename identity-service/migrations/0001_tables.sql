@@ -25,6 +25,9 @@ create table users (
   credentials_proven_at timestamptz,
   has_second_factor    boolean     not null default false, -- for lists: see note_second_factor
   first_login_at       timestamptz, -- decides whether a login on an unknown device is news to its owner
+  last_login_at        timestamptz, -- when the last session began
+  language             text        check (language ~ '^[A-Za-z0-9-]{2,35}$'), -- of mails: canonical BCP 47 tag. Null: nobody has said
+  time_zone            text        check (time_zone ~ '^[A-Za-z][A-Za-z0-9_+/-]{0,63}$'), -- of mails: IANA name. Null: nobody has said
   created_at           timestamptz not null,
   updated_at           timestamptz not null check (updated_at >= created_at),
 
@@ -45,6 +48,8 @@ create table users (
 -- Administrators look for the few: the list of all is read by the primary key, which is in the order of time.
 create index users_privileged on users (role, id) where role <> 'USER';
 create index users_by_second_factor on users (has_second_factor, id);
+-- Those who have never logged in come first.
+create index users_by_last_login on users (coalesce(last_login_at, '-infinity'), id);
 create index users_disabled on users (id) where status = 'disabled';
 -- Users whose role the access file does not name are counted every minute.
 create index users_by_role on users (role);
@@ -509,7 +514,8 @@ grant select, insert, delete on users, former_addresses, released_addresses, mai
   password_change_challenges, step_ups, trusted_devices, known_networks, external_identities, oauth_flows, oauth_codes, approvals,
   clients, client_credentials, client_assertions, session_ends, client_ends, security_events, imports to gatehouse_identity;
 grant update (email, first_name, last_name, role, status, password_hash, must_change_password, password_epoch, session_epoch,
-  email_verified, credentials_proven_email, credentials_proven_at, has_second_factor, first_login_at, updated_at) on users to gatehouse_identity;
+  email_verified, credentials_proven_email, credentials_proven_at, has_second_factor, first_login_at, last_login_at, language, time_zone,
+  updated_at) on users to gatehouse_identity;
 grant update (until) on released_addresses to gatehouse_identity;
 grant update (recipient, data, next_attempt_at, attempts, last_error, sent_at, given_up_at) on mail_outbox to gatehouse_identity;
 -- What locks its rows, as clean-up does, must be allowed to change a column.

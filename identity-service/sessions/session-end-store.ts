@@ -47,6 +47,18 @@ export async function countSessionEnds(sql: Sql): Promise<number> {
   return row?.count ?? 0;
 }
 
+/** Returns false if sessions ended since `epoch`, and for a deleted or disabled user. */
+export async function noteLogin(
+  sql: Sql,
+  { userId, epoch, at }: { userId: string; epoch: number; at: Date },
+): Promise<boolean> {
+  const result = await sql`
+    update users set last_login_at = greatest(last_login_at, ${at})
+    where id = ${userId} and status = 'active' and session_epoch = ${epoch}
+  `;
+  return result.count === 1;
+}
+
 /** Undefined for a deleted or disabled user. */
 export async function findSessionEpoch(
   sql: Sql | TransactionSql,

@@ -5,8 +5,8 @@ import type { WaysIn } from "./can-log-in.ts";
 /** All but the password hash. */
 export const columnsWithoutHash = (sql: Sql | TransactionSql) => sql`
   id, email, email_verified as "emailVerified", first_name as "firstName", last_name as "lastName", role, status, language,
-  time_zone as "timeZone",  created_at as "createdAt", first_login_at as "firstLoginAt", must_change_password as "mustChangePassword",
-  password_epoch as "passwordEpoch", session_epoch as "sessionEpoch",
+  time_zone as "timeZone", created_at as "createdAt", first_login_at as "firstLoginAt", last_login_at as "lastLoginAt",
+  must_change_password as "mustChangePassword", password_epoch as "passwordEpoch", session_epoch as "sessionEpoch",
   case when credentials_proven_email = email then credentials_proven_at end as "credentialsProvenAt",
   exists (select from totp_credentials where user_id = users.id and confirmed_at is not null) as "hasTotp",
   (select count(*)::int from passkeys where user_id = users.id) as "passkeyCount",

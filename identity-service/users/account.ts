@@ -22,6 +22,8 @@ export interface Account {
   createdAt: Date;
   /** Null if never, or if before the recording began. */
   firstLoginAt: Date | null;
+  /** When the last session began. Null if never. */
+  lastLoginAt: Date | null;
   /** PHC string. Null without a password. */
   passwordHash: string | null;
   mustChangePassword: boolean;

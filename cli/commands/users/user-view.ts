@@ -18,6 +18,7 @@ export interface UserView {
   mustChangePassword: boolean;
   createdAt: string | null;
   firstLoginAt: string | null;
+  lastLoginAt: string | null;
 }
 
 const STATUS = new Map<UserStatus, string>([
@@ -46,5 +47,6 @@ export function userView(managed: ManagedUser | undefined): UserView {
     mustChangePassword: managed?.mustChangePassword === true,
     createdAt: user.createdAt?.toISOString() ?? null,
     firstLoginAt: managed?.firstLoginAt?.toISOString() ?? null,
+    lastLoginAt: managed?.lastLoginAt?.toISOString() ?? null,
   };
 }

@@ -100,9 +100,10 @@ test("users list shows users, filtered and page by page, as text and as JSON", a
 
   const { code, out } = await gatehouse(["users", "list", "--limit", "1"]);
   expect(code).toBe(0);
-  const [head, row, more] = out.trimEnd().split("\n");
-  expect(head?.split(/ {2,}/)).toEqual(["ID", "E-MAIL", "ROLE", "STATUS", "CREATED"]);
-  expect(row).toContain(`${ada}  ada@example.com  USER  active`);
+  const [head, row, of, more] = out.trimEnd().split("\n");
+  expect(head?.split(/ {2,}/)).toEqual(["ID", "E-MAIL", "ROLE", "STATUS", "CREATED", "LAST LOGIN"]);
+  expect(row).toMatch(new RegExp(`^${ada}  ada@example.com  USER  active .*Z  never$`));
+  expect(of).toBe("1 of 2 users");
   expect(more).toBe(`More: --cursor ${ada}`);
 });
 
@@ -138,10 +139,17 @@ test("users show prints all facts about a user", async () => {
     mustChangePassword: false,
     createdAt: expect.stringMatching(/Z$/),
     firstLoginAt: null,
+    lastLoginAt: null,
   });
   const { out } = await gatehouse(["users", "show", ada]);
   expect(out).toMatch(/^email +ada@example.com$/m);
   expect(out).toMatch(/^firstLoginAt +-$/m);
+});
+
+test("the last login is in the list, and among the facts", async () => {
+  await database.ownerSql`update users set last_login_at = '2026-02-03T04:05:06.789Z' where id = ${ada}`;
+  expect((await gatehouse(["users", "show", ada])).out).toMatch(/^lastLoginAt +2026-02-03T04:05:06.789Z$/m);
+  expect((await gatehouse(["users", "list", "--query", "ada@"])).out).toContain("2026-02-03T04:05:06.789Z");
 });
 
 test("users show lists passkeys and clients, whose names cannot control the terminal", async () => {

@@ -105,6 +105,9 @@ function Facts({ user, details, mayAudit }: Described & { mayAudit: boolean }) {
         <Fact name={t("users.since")}>
           <When time={user.createdAt} />
         </Fact>
+        <Fact name={t("user.lastLogin")}>
+          {user.lastLoginAt === null ? t("list.never") : <When time={user.lastLoginAt} />}
+        </Fact>
         {details.locked && (
           <Fact name={t("user.lockedUntil")}>
             {details.lockedUntil === null ? t("user.lockedOpen") : <When time={details.lockedUntil} />}

@@ -51,6 +51,8 @@ export const UserSort = {
   NEWEST: 1,
   /** OLDEST - Oldest first. */
   OLDEST: 2,
+  /** LAST_LOGIN - Those first who have never logged in, then the longest ago. */
+  LAST_LOGIN: 3,
 } as const;
 
 export type UserSort = typeof UserSort[keyof typeof UserSort];
@@ -59,6 +61,7 @@ export namespace UserSort {
   export type UNSPECIFIED = typeof UserSort.UNSPECIFIED;
   export type NEWEST = typeof UserSort.NEWEST;
   export type OLDEST = typeof UserSort.OLDEST;
+  export type LAST_LOGIN = typeof UserSort.LAST_LOGIN;
 }
 
 /** How exact a total is. */
@@ -138,6 +141,8 @@ export interface ManagedUser {
     | undefined;
   /** Whether the next login gives no session before the password was changed. */
   mustChangePassword: boolean;
+  /** When the last session began; absent if never. */
+  lastLoginAt: Date | undefined;
 }
 
 /** Which accounts. */
@@ -161,8 +166,12 @@ export interface ListUsersRequest {
   hasSecondFactor?:
     | boolean
     | undefined;
-  /** The order. */
+  /** The order. That of LAST_LOGIN, if `last_login_before` is given. */
   sort: UserSort;
+  /** Only those who have never logged in. */
+  neverLoggedIn: boolean;
+  /** Only those who have logged in, and last before this. */
+  lastLoginBefore: Date | undefined;
 }
 
 /** A page. */
@@ -454,7 +463,7 @@ export interface PasskeyEvidence {
 }
 
 function createBaseManagedUser(): ManagedUser {
-  return { user: undefined, status: 0, firstLoginAt: undefined, mustChangePassword: false };
+  return { user: undefined, status: 0, firstLoginAt: undefined, mustChangePassword: false, lastLoginAt: undefined };
 }
 
 export const ManagedUser: MessageFns<ManagedUser> = {
@@ -470,6 +479,9 @@ export const ManagedUser: MessageFns<ManagedUser> = {
     }
     if (message.mustChangePassword !== false) {
       writer.uint32(32).bool(message.mustChangePassword);
+    }
+    if (message.lastLoginAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.lastLoginAt), writer.uint32(42).fork()).join();
     }
     return writer;
   },
@@ -519,6 +531,14 @@ export const ManagedUser: MessageFns<ManagedUser> = {
             message.mustChangePassword = reader.bool();
             continue;
           }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.lastLoginAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -533,7 +553,18 @@ export const ManagedUser: MessageFns<ManagedUser> = {
 };
 
 function createBaseListUsersRequest(): ListUsersRequest {
-  return { query: "", role: "", status: 0, cursor: "", limit: 0, ids: [], hasSecondFactor: undefined, sort: 0 };
+  return {
+    query: "",
+    role: "",
+    status: 0,
+    cursor: "",
+    limit: 0,
+    ids: [],
+    hasSecondFactor: undefined,
+    sort: 0,
+    neverLoggedIn: false,
+    lastLoginBefore: undefined,
+  };
 }
 
 export const ListUsersRequest: MessageFns<ListUsersRequest> = {
@@ -561,6 +592,12 @@ export const ListUsersRequest: MessageFns<ListUsersRequest> = {
     }
     if (message.sort !== 0) {
       writer.uint32(64).int32(message.sort);
+    }
+    if (message.neverLoggedIn !== false) {
+      writer.uint32(72).bool(message.neverLoggedIn);
+    }
+    if (message.lastLoginBefore !== undefined) {
+      Timestamp.encode(toTimestamp(message.lastLoginBefore), writer.uint32(82).fork()).join();
     }
     return writer;
   },
@@ -640,6 +677,22 @@ export const ListUsersRequest: MessageFns<ListUsersRequest> = {
             }
 
             message.sort = reader.int32() as any;
+            continue;
+          }
+          case 9: {
+            if (tag !== 72) {
+              break;
+            }
+
+            message.neverLoggedIn = reader.bool();
+            continue;
+          }
+          case 10: {
+            if (tag !== 82) {
+              break;
+            }
+
+            message.lastLoginBefore = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
         }
