@@ -48,6 +48,7 @@ const LARGE = {
     status: "case when n % 3000 = 0 then 'disabled' else 'active' end",
     password_hash: "'$argon2id$v=19$m=19456,t=2,p=1$' || repeat('s', 22) || '$' || repeat('h', 43)",
     email_verified: "n > 20",
+    last_login_at: `case when n % 1000 > 0 then now() - (${PLANTED_ROWS} - n) * interval '1 minute' end`,
     has_second_factor: "n % 2000 = 0",
     first_login_at: `case when n > 20 then now() end`,
     updated_at: "now()",
@@ -237,9 +238,20 @@ const OTHERS = ["columnsWithoutHash", "readUsersTable", "selectUserFigures"];
 const CALLS: StoreCalls = {
   "selectUsers: newest": (_tx, sql) => userAdmin.selectUsers(sql, { limit: 51 }),
   "selectUsers: a later page": (_tx, sql) =>
-    userAdmin.selectUsers(sql, { limit: 51, after: plantedId(5_000) }),
+    userAdmin.selectUsers(sql, { limit: 51, after: { id: plantedId(5_000), lastLoginAt: null } }),
+  "selectUsers: last login": async (_tx, sql) => {
+    const after = { id: plantedId(5_000), lastLoginAt: daysAgo(5) };
+    for (const lastLogin of ["never", daysAgo(3), undefined] as const)
+      for (const from of [undefined, after])
+        await userAdmin.selectUsers(sql, { limit: 51, sort: "last_login", lastLogin, after: from });
+    await userAdmin.selectUsers(sql, { limit: 51, lastLogin: "never" });
+  },
   "selectUsers: oldest": (_tx, sql) =>
-    userAdmin.selectUsers(sql, { limit: 51, sort: "oldest", after: plantedId(5_000) }),
+    userAdmin.selectUsers(sql, {
+      limit: 51,
+      sort: "oldest",
+      after: { id: plantedId(5_000), lastLoginAt: null },
+    }),
   "selectUsers: with a second factor": (_tx, sql) =>
     userAdmin.selectUsers(sql, { limit: 51, hasSecondFactor: true }),
   "selectUsers: without a second factor": (_tx, sql) =>

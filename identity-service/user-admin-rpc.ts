@@ -7,13 +7,13 @@ import {
   type OwnedClients,
   type UserDetails as ProtoDetails,
   type ListUsersRequest as ProtoFilter,
+  UserSort as ProtoSort,
   UserStatus as ProtoStatus,
   type UsedApproval as ProtoUsedApproval,
   UserLink as ProtoUserLink,
   TotalIs,
   type UserAdminServiceServer,
   UserMailState,
-  UserSort,
 } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import { type AdminDeps, type MethodPermissions, withPermissions } from "./admin/authorize.ts";
 import { countUsers, type KeptFigures } from "./admin/count-users.ts";
@@ -26,7 +26,7 @@ import { listUsers } from "./admin/managed-users.ts";
 import { resetUserMfa } from "./admin/reset-user-mfa.ts";
 import { setUserAccess } from "./admin/set-user-access.ts";
 import { unlockUser } from "./admin/unlock-user.ts";
-import type { UserTotal } from "./admin/user-admin-store.ts";
+import type { UserSort, UserTotal } from "./admin/user-admin-store.ts";
 import type { UsedApproval } from "./approvals/approval-store.ts";
 import { listUsedApprovals } from "./approvals/list-used-approvals.ts";
 import { actReason } from "./audit/act-reason.ts";
@@ -137,18 +137,25 @@ export function createUserAdminRpc(
   });
 }
 
-function decodeFilter({ query, ids, role, status, hasSecondFactor, sort, cursor, limit }: ProtoFilter) {
+function decodeFilter({ neverLoggedIn, lastLoginBefore, ...request }: ProtoFilter) {
   return {
-    query: query || undefined,
-    ids: ids.length > 0 ? ids : undefined,
-    role: decodeRole(role),
-    status: decodeStatus(status),
-    hasSecondFactor,
-    sort: sort === UserSort.OLDEST ? ("oldest" as const) : undefined,
-    cursor: cursor || undefined,
-    limit,
+    query: request.query || undefined,
+    ids: request.ids.length > 0 ? request.ids : undefined,
+    role: decodeRole(request.role),
+    status: decodeStatus(request.status),
+    hasSecondFactor: request.hasSecondFactor,
+    lastLogin: neverLoggedIn ? ("never" as const) : lastLoginBefore,
+    sort: SORTS.get(request.sort),
+    cursor: request.cursor || undefined,
+    limit: request.limit,
   };
 }
+
+/** All others: the newest first. */
+const SORTS = new Map<ProtoSort, UserSort>([
+  [ProtoSort.OLDEST, "oldest"],
+  [ProtoSort.LAST_LOGIN, "last_login"],
+]);
 
 const TOTALS = { exact: TotalIs.EXACT, about: TotalIs.ABOUT, over: TotalIs.OVER } as const;
 

@@ -46,7 +46,15 @@ export async function peopleIn(
   const named = entries.flatMap(({ actor: { userId = "" }, resource }) => [userId, resource]);
   const ids = [...new Set(named.filter((id) => isUuid(id)))].slice(0, MAX_PEOPLE);
   if (ids.length === 0) return [];
-  const all = { query: "", role: "", status: UserStatus.UNSPECIFIED, sort: UserSort.UNSPECIFIED, cursor: "" };
+  const all = {
+    query: "",
+    role: "",
+    status: UserStatus.UNSPECIFIED,
+    sort: UserSort.UNSPECIFIED,
+    cursor: "",
+    neverLoggedIn: false,
+    lastLoginBefore: undefined,
+  };
   const wanted = { ...all, ids, limit: ids.length };
   const deadlineMs = Math.min(call.deadlineMs, Date.now() + PEOPLE_BUDGET_MS);
   try {

@@ -138,7 +138,8 @@ test.each(ROUTES)("$method $url is for administrators only", async (route) => {
 
 test("the list forwards its filters, and has fifty users by default", async () => {
   const { app, list } = gateway();
-  const query = "query=ada&role=ADMIN&status=disabled&secondFactor=no&sort=oldest&cursor=c&limit=100";
+  const query =
+    "query=ada&role=ADMIN&status=disabled&secondFactor=no&lastLogin=never&sort=oldest&cursor=c&limit=100";
   const answer = await send(app, { url: `/admin/users?${query}`, token: "admin-token" });
   expect(answer.json().data).toMatchObject({
     users: [{ id: USER_ID, status: "active" }],
@@ -152,6 +153,8 @@ test("the list forwards its filters, and has fifty users by default", async () =
     role: "ADMIN",
     status: UserStatus.DISABLED,
     hasSecondFactor: false,
+    neverLoggedIn: true,
+    lastLoginBefore: undefined,
     sort: UserSort.OLDEST,
     cursor: "c",
     limit: 100,
@@ -165,6 +168,8 @@ test("the list forwards its filters, and has fifty users by default", async () =
       role: "",
       status: UserStatus.UNSPECIFIED,
       hasSecondFactor: undefined,
+      neverLoggedIn: false,
+      lastLoginBefore: undefined,
       sort: UserSort.NEWEST,
       cursor: "",
       limit: 50,

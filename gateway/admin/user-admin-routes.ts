@@ -46,7 +46,15 @@ const UserQuery = z.strictObject({
   role: roleField.optional(),
   status: statusField.optional(),
   secondFactor: z.enum(["yes", "no"]).optional(),
-  sort: z.enum(["newest", "oldest"]).optional().meta({ description: "By default the newest first." }),
+  lastLogin: optional(
+    z.union([z.literal("never"), z.iso.datetime()]).meta({
+      description: "`never`, or a time: only users whose last login was before, the longest ago first.",
+    }),
+  ),
+  sort: z
+    .enum(["newest", "oldest", "last_login"])
+    .optional()
+    .meta({ description: "By default the newest first. `last_login`: never, then the longest ago." }),
   ...pageQuery,
 });
 /** As `UserQuery`, whose texts are in no address. */
@@ -349,13 +357,17 @@ function readingOf({ query = "", cursor: _position, ...filter }: z.output<typeof
 function searchOf({
   query = "",
   secondFactor,
+  lastLogin,
   sort = "newest",
   cursor = "",
   limit,
   ...access
 }: z.output<typeof UserQuery>) {
   const hasSecondFactor = secondFactor === undefined ? undefined : secondFactor === "yes";
-  return { query, ids: [], hasSecondFactor, sort: SORTS[sort], cursor, limit, ...accessOf(access) };
+  const neverLoggedIn = lastLogin === "never";
+  const lastLoginBefore = neverLoggedIn || lastLogin === undefined ? undefined : new Date(lastLogin);
+  const order = { sort: SORTS[sort], cursor, limit };
+  return { query, ids: [], hasSecondFactor, neverLoggedIn, lastLoginBefore, ...order, ...accessOf(access) };
 }
 
 function toTotal({ total, totalIs }: Pick<ListUsersResponse, "total" | "totalIs">) {
@@ -382,7 +394,11 @@ function changeOf(request: ActOn<z.output<typeof UserChange>>) {
 }
 
 const LINKS = { confirmation: UserLink.CONFIRMATION, reset: UserLink.RESET } as const;
-const SORTS = { newest: UserSort.NEWEST, oldest: UserSort.OLDEST } as const;
+const SORTS = {
+  newest: UserSort.NEWEST,
+  oldest: UserSort.OLDEST,
+  last_login: UserSort.LAST_LOGIN,
+} as const;
 const TOTALS = { exact: TotalIs.EXACT, about: TotalIs.ABOUT, over: TotalIs.OVER } as const;
 const STATUSES = { active: UserStatus.ACTIVE, disabled: UserStatus.DISABLED } as const;
 

@@ -57,7 +57,21 @@ const unlock = (userId: string, who: Who) => codeOf(rpc().unlockUser({ userId, r
 
 const METHODS = {
   listUsers: () =>
-    codeOf(rpc().listUsers({ ...STAYS, query: "", ids: [], sort: 0, cursor: "", limit: 1 }, contextOf(who))),
+    codeOf(
+      rpc().listUsers(
+        {
+          ...STAYS,
+          query: "",
+          ids: [],
+          sort: 0,
+          neverLoggedIn: false,
+          lastLoginBefore: undefined,
+          cursor: "",
+          limit: 1,
+        },
+        contextOf(who),
+      ),
+    ),
   getManagedUser: (userId: string) => codeOf(rpc().getManagedUser({ userId }, contextOf(who))),
   getUserFigures: () => codeOf(rpc().getUserFigures({}, contextOf(who))),
   unlockUser: (userId: string) => codeOf(rpc().unlockUser({ userId, reason: "" }, contextOf(who))),

@@ -35,7 +35,7 @@ export interface UserPage {
 }
 
 /**
- * Newest first: registrations do not shift later pages. A complete address finds its owner alone. @throws {DomainError} `validation_failed`.
+ * Newest first by default: registrations do not shift later pages. Those who last logged in before a time come by their last login. A complete address finds its owner alone. @throws {DomainError} `validation_failed`.
  */
 export async function listUsers(deps: { sql: Sql }, request: ListUsersRequest): Promise<UserPage> {
   const { cursor, limit, sort, ...filter } = request;
@@ -43,31 +43,44 @@ export async function listUsers(deps: { sql: Sql }, request: ListUsersRequest): 
   if (problems.length > 0) throw new DomainError("validation_failed", undefined, { fields: problems });
   const owner = cursor === undefined ? await ownerOfAddress(deps.sql, request) : undefined;
   if (owner !== undefined) return { users: [owner], nextCursor: undefined, total: { count: 1, is: "exact" } };
-  const users = await selectUsers(deps.sql, { ...filter, sort, after: cursor, limit: limit + 1 });
+  const order = filter.lastLogin instanceof Date ? "last_login" : sort;
+  const after = cursor === undefined ? undefined : decodeCursor(cursor);
+  const users = await selectUsers(deps.sql, { ...filter, sort: order, after, limit: limit + 1 });
   const page = users.slice(0, limit);
-  const total = cursor === undefined ? await totalOf(deps.sql, filter, users.length, limit) : undefined;
-  return { users: page, nextCursor: users.length > limit ? page.at(-1)?.id : undefined, total };
+  const total = cursor === undefined ? await countAll(deps.sql, filter, users.length, limit) : undefined;
+  return { users: page, nextCursor: users.length > limit ? encodeCursor(page.at(-1)) : undefined, total };
 }
 
-async function totalOf(sql: Sql, filter: UserFilter, found: number, limit: number) {
+/** Newer cursors fit every order. */
+const encodeCursor = (user: UserPage["users"][number] | undefined) =>
+  user && [user.id, ...(user.lastLoginAt === null ? [] : [user.lastLoginAt.toISOString()])].join("~");
+
+function decodeCursor(cursor: string): { id: string; lastLoginAt: Date | null } | undefined {
+  const [id = "", time, ...more] = cursor.split("~");
+  const lastLoginAt = time === undefined ? null : new Date(time);
+  const isValid = isUuid(id) && more.length === 0 && !Number.isNaN(lastLoginAt?.getTime());
+  return isValid ? { id, lastLoginAt } : undefined;
+}
+
+async function countAll(sql: Sql, filter: UserFilter, found: number, limit: number) {
   return found > limit ? countUsers(sql, filter, MAX_COUNTED) : { count: found, is: "exact" as const };
 }
 
 /** As a part of a text an address takes long to find: millions of addresses have its domain. */
 async function ownerOfAddress(
   sql: Sql,
-  { query = "", role, status, hasSecondFactor, ids }: ListUsersRequest,
+  { query = "", role, status, hasSecondFactor, lastLogin, ids }: ListUsersRequest,
 ): Promise<UserPage["users"][number] | undefined> {
   const email = canonicalEmail(query);
   if (email === undefined) return undefined;
-  const [owner] = await selectUsers(sql, { email, role, status, hasSecondFactor, ids, limit: 1 });
+  const [owner] = await selectUsers(sql, { email, role, status, hasSecondFactor, lastLogin, ids, limit: 1 });
   return owner;
 }
 
 function problemsOf({ cursor, limit, query = "", ids = [] }: ListUsersRequest): FieldProblem[] {
   const problem = (field: string, message: string) => ({ field, code: "invalid_format", message });
   return [
-    ...(cursor === undefined || isUuid(cursor) ? [] : [problem("cursor", "is invalid")]),
+    ...(cursor === undefined || decodeCursor(cursor) !== undefined ? [] : [problem("cursor", "is invalid")]),
     ...(Number.isInteger(limit) && limit >= 1 && limit <= MAX_LIMIT
       ? []
       : [problem("limit", `must be 1 to ${MAX_LIMIT}`)]),

@@ -132,6 +132,39 @@ test("the oldest come first on demand, and who has a second factor is known of e
   expect(await withFactor(false)).toEqual(ids.toReversed());
 });
 
+test("those who never logged in come first, then the longest ago, page by page; a time leaves the later ones out", async () => {
+  const ids: string[] = [];
+  for (let index = 0; index < 6; index += 1) ids.push(await plant("USER", index));
+  const [never, recent, old = "", twin = "", alsoNever, middle = ""] = ids;
+  const days = [
+    [recent, 1],
+    [old, 300],
+    [twin, 300],
+    [middle, 30],
+  ] as const;
+  for (const [id = "", ago] of days)
+    await deps.sql`update users set last_login_at = date_trunc('milliseconds', now() - ${ago} * interval '1 day') where id = ${id}`;
+  await deps.sql`update users set last_login_at = (select last_login_at from users where id = ${old}) where id = ${twin}`;
+  const walk = async (filter: Partial<Parameters<typeof listUsers>[1]>) => {
+    const seen: string[] = [];
+    let cursor: string | undefined;
+    do {
+      const page = await listUsers(deps, { limit: 2, ...filter, cursor });
+      seen.push(...page.users.map(({ id }) => id));
+      cursor = page.nextCursor;
+    } while (cursor !== undefined);
+    return seen;
+  };
+  expect(await walk({ sort: "last_login" })).toEqual([never, alsoNever, old, twin, middle, recent]);
+  expect(await walk({ lastLogin: "never" })).toEqual([alsoNever, never]);
+  const weekAgo = new Date(Date.now() - 7 * 86_400_000);
+  expect(await walk({ lastLogin: weekAgo })).toEqual([old, twin, middle]);
+  for (const cursor of ["x", `${old}~x`, `${old}~2026-01-01T00:00:00Z~`])
+    await expect(listUsers(deps, { limit: 2, sort: "last_login", cursor })).rejects.toMatchObject({
+      code: "validation_failed",
+    });
+});
+
 test("the first page says how many fit: exactly, then by the statistics, and of a text only that there are more", async () => {
   await database.ownerSql`
     insert into users (id, email, first_name, last_name, role, status, email_verified, created_at, updated_at)

@@ -48,6 +48,8 @@ create table users (
 -- Administrators look for the few: the list of all is read by the primary key, which is in the order of time.
 create index users_privileged on users (role, id) where role <> 'USER';
 create index users_by_second_factor on users (has_second_factor, id);
+-- Those who have never logged in come first.
+create index users_by_last_login on users (coalesce(last_login_at, '-infinity'), id);
 create index users_disabled on users (id) where status = 'disabled';
 -- Users whose role the access file does not name are counted every minute.
 create index users_by_role on users (role);

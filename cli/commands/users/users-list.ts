@@ -9,6 +9,7 @@ import type { Command } from "../../command.ts";
 import { UsageError } from "../../usage-error.ts";
 import { oneOf } from "../one-of.ts";
 import { table } from "../table.ts";
+import { timeOf } from "../time-of.ts";
 import { roleNamed, STATUSES, userView } from "./user-view.ts";
 
 const DEFAULT_LIMIT = 50;
@@ -21,6 +22,7 @@ const YES_NO = new Map([
 const SORTS = new Map([
   ["newest", UserSort.NEWEST],
   ["oldest", UserSort.OLDEST],
+  ["last-login", UserSort.LAST_LOGIN],
 ]);
 const TOTALS = new Map<TotalIs, keyof typeof WORDS>([
   [TotalIs.EXACT, "exact"],
@@ -38,7 +40,8 @@ export const usersList: Command = {
     role: { type: "string", value: "role", description: "only users of this role" },
     status: { type: "string", value: "status", description: "only active or disabled" },
     "second-factor": { type: "string", value: "yes|no", description: "only users with one, or without" },
-    sort: { type: "string", value: "order", description: "newest (default) or oldest first" },
+    "last-login": { type: "string", value: "when", description: "never, or before this time" },
+    sort: { type: "string", value: "order", description: "newest (default), oldest or last-login first" },
     limit: { type: "string", value: "count", description: `1 to ${MAX_LIMIT}; default ${DEFAULT_LIMIT}` },
     cursor: { type: "string", value: "id", description: "continue after the previous page" },
   },
@@ -52,6 +55,7 @@ export const usersList: Command = {
       hasSecondFactor: values.has("second-factor")
         ? oneOf("--second-factor", YES_NO, values.get("second-factor"))
         : undefined,
+      ...lastLoginOf(values),
       sort: values.has("sort") ? oneOf("--sort", SORTS, values.get("sort")) : UserSort.NEWEST,
       ids: [],
       cursor: values.get("cursor") ?? "",
@@ -79,6 +83,11 @@ export const usersList: Command = {
     return { text: `${page}${of ?? ""}${more}`, json: { users, nextCursor, ...total } };
   },
 };
+
+function lastLoginOf(values: ReadonlyMap<string, string>) {
+  const neverLoggedIn = values.get("last-login") === "never";
+  return { neverLoggedIn, lastLoginBefore: neverLoggedIn ? undefined : timeOf(values, "last-login") };
+}
 
 function limitOf(text: string | undefined): number {
   if (text === undefined) return DEFAULT_LIMIT;

@@ -100,9 +100,10 @@ test("users list shows users, filtered and page by page, as text and as JSON", a
 
   const { code, out } = await gatehouse(["users", "list", "--limit", "1"]);
   expect(code).toBe(0);
-  const [head, row, more] = out.trimEnd().split("\n");
+  const [head, row, of, more] = out.trimEnd().split("\n");
   expect(head?.split(/ {2,}/)).toEqual(["ID", "E-MAIL", "ROLE", "STATUS", "CREATED", "LAST LOGIN"]);
   expect(row).toMatch(new RegExp(`^${ada}  ada@example.com  USER  active .*Z  never$`));
+  expect(of).toBe("1 of 2 users");
   expect(more).toBe(`More: --cursor ${ada}`);
 });
 

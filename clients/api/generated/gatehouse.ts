@@ -696,7 +696,8 @@ export interface Api {
       role?: string;
       status?: "active" | "disabled";
       secondFactor?: "yes" | "no";
-      sort?: "newest" | "oldest";
+      lastLogin?: "never" | string;
+      sort?: "newest" | "oldest" | "last_login";
       cursor?: string;
       limit?: number;
     };
@@ -744,9 +745,13 @@ export interface Api {
       status?: "active" | "disabled";
       secondFactor?: "yes" | "no";
       /**
-       * By default the newest first.
+       * `never`, or a time: only users whose last login was before, the longest ago first.
        */
-      sort?: "newest" | "oldest";
+      lastLogin?: "never" | string;
+      /**
+       * By default the newest first. `last_login`: never, then the longest ago.
+       */
+      sort?: "newest" | "oldest" | "last_login";
       /**
        * `nextCursor` of the page before.
        */

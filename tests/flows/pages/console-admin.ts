@@ -91,6 +91,74 @@ describe.skipIf(CHROMIUM === undefined)("an administrator in the console", () =>
     await page.getByText("It has none yet").waitFor();
   });
 
+  test("several people are logged out at once with one reason, an entry each; oneself is left out, and a limit is waited for", async () => {
+    const people = [await api.newUser(), await api.newUser(), await api.newUser()];
+    await page.goto(`${origin}/console/users`);
+    await page.getByText(/^\d+ of \d+ are shown\.$/).waitFor();
+    await page.getByLabel("Second factor").selectOption("no");
+    await page.getByLabel("Last login").selectOption("365");
+    await page.getByRole("button", { name: "Search" }).click();
+    await page.getByText("Nobody was found.").waitFor();
+    await page.getByLabel("Last login").selectOption("");
+    await page.getByLabel("Second factor").selectOption("");
+    await page.getByRole("button", { name: "Search" }).click();
+    for (const { email } of people) await page.getByLabel(`Choose ${email}`).check();
+    await page.getByLabel("Order").selectOption("oldest");
+    const button = page.getByRole("button", { name: "End all sessions" });
+    expect(await seriousProblems(page)).toEqual([]);
+    await button.click();
+    const dialog = page.getByRole("dialog", { name: "End all sessions" });
+    await dialog.getByText("For these accounts: 3").click();
+    for (const { email } of people) await dialog.getByText(email).waitFor();
+    expect(await seriousProblems(page)).toEqual([]);
+    await page.keyboard.press("Escape");
+    await dialog.waitFor({ state: "hidden" });
+
+    await page.getByLabel("Address or name").fill(ADMIN.email);
+    await page.getByRole("button", { name: "Search" }).click();
+    await page.getByText("1 of 1 are shown.").waitFor();
+    await page.getByLabel(`Choose ${ADMIN.email}`).check();
+    await button.click();
+    await dialog.getByText("Left out: 1").click();
+    await dialog.getByText("Your own account.").waitFor();
+    expect(await dialog.getByLabel("Reason").count()).toBe(0);
+    await page.keyboard.press("Escape");
+
+    await page.getByLabel("Address or name").fill("");
+    await page.getByLabel("Order").selectOption("");
+    await page.getByRole("button", { name: "Search" }).click();
+    for (const { email } of people) await page.getByLabel(`Choose ${email}`).check();
+    await button.click();
+    await dialog.getByLabel("Reason").fill(`Ask ${grace.email}`);
+    await dialog.getByRole("button", { name: "Do it for 3" }).click();
+    await dialog.getByText("Leave out e-mail addresses").first().waitFor();
+    // The second call comes too fast; the others are not lost.
+    let calls = 0;
+    await page.route("**/sessions/revoke", (route) => {
+      calls += 1;
+      if (calls !== 2) return route.continue();
+      const headers = { "gatehouse-answer": "gateway", "retry-after": "1" };
+      return route.fulfill({ status: 429, headers, json: { error: { code: "too_many_requests" } } });
+    });
+    await dialog.getByLabel("Reason").fill("Ticket 4730");
+    await dialog.getByRole("button", { name: "Do it for 3" }).click();
+    await dialog.getByText("Done for 3 of 3 accounts.").waitFor();
+    expect(calls).toBe(4);
+    await page.unroute("**/sessions/revoke");
+    await dialog.getByRole("button", { name: "Close" }).click();
+    const { accessToken: token } = await api.logIn(ADMIN);
+    for (const person of people) {
+      expect((await api.get("/auth/me", { token: person.accessToken })).status).toBe(401);
+      const reasons = async () => {
+        const { body } = await api.get(`/admin/audit?resource=${person.user.id}`, { token });
+        const { entries } = body.data as { entries: { reason?: string }[] };
+        return entries.map(({ reason = "" }) => reason).filter((reason) => reason.includes("Ticket 4730"));
+      };
+      await expect.poll(reasons).toHaveLength(1);
+    }
+    expect(await page.getByLabel(`Choose ${people[0]?.email}`).isChecked()).toBe(false);
+  });
+
   test("a role is changed by the keyboard alone, and what the person had open ends", async () => {
     await page.goto(`${origin}/console/users/${grace.user.id}`);
     const action = page.getByRole("button", { name: "Change the role" });

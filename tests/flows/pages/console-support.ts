@@ -96,6 +96,7 @@ describe.skipIf(CHROMIUM === undefined)("a support agent in the console", () => 
     await page.getByLabel("Password", { exact: true }).fill(PORTAL_PASSWORD);
     await page.getByRole("button", { name: "Log in", exact: true }).click();
     await heading(page, "Users").waitFor();
+    await page.getByText("Two characters or more, or one of a script such as Chinese.").waitFor();
     await page.getByLabel("Address or name").fill("a");
     await page.getByRole("button", { name: "Search" }).click();
     await page.getByText("Enter two characters or more.").waitFor();

@@ -1,5 +1,7 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useLocation, useNavigate } from "@tanstack/react-router";
+import { useState } from "react";
+import type { Answer } from "#clients/api/endpoint.ts";
 import type { ManagedUser } from "#clients/api/generated/gatehouse.ts";
 import { useReading } from "../../session/reading.tsx";
 import { useSession } from "../../session/session.ts";
@@ -8,15 +10,31 @@ import { ActionForm } from "../../ui/form.tsx";
 import { fullName } from "../../ui/format.ts";
 import { PageTitle } from "../../ui/frame.tsx";
 import { Found } from "../../ui/states.tsx";
+import { useLanguage } from "../../ui/text.ts";
 import { DoneArea } from "../act.tsx";
 import { More, pages, Table } from "../table.tsx";
 import { useText } from "../text.ts";
+import { BulkActs, useBulkActs } from "./bulk-acts.tsx";
 import { Invite } from "./invite.tsx";
 
 export interface Wanted {
   query?: string;
   role?: string;
   status?: "active" | "disabled";
+  secondFactor?: "yes" | "no";
+  /** Never, or so many days ago. */
+  lastLogin?: string;
+  sort?: "newest" | "oldest" | "last_login";
+}
+
+const DAYS_AGO = [30, 90, 365];
+const DAY_MS = 86_400_000;
+
+/** The same time for all pages of a day. */
+function filterOf({ lastLogin, ...wanted }: Wanted) {
+  if (lastLogin === undefined || lastLogin === "never") return { ...wanted, ...(lastLogin && { lastLogin }) };
+  const today = Math.floor(Date.now() / DAY_MS) * DAY_MS;
+  return { ...wanted, lastLogin: new Date(today - Number(lastLogin) * DAY_MS).toISOString() };
 }
 
 /** What is looked for stays with the entry of the history: not in the address, since it may name a person. */
@@ -44,19 +62,49 @@ export function UsersPage() {
   const roles = useRoles().data?.roles ?? [];
   const query = useInfiniteQuery({
     queryKey: ["users", "list", wanted],
-    ...pages((cursor) => call("POST /admin/user-search", { body: { ...wanted, ...cursor } })),
+    ...pages((cursor) => call("POST /admin/user-search", { body: { ...filterOf(wanted), ...cursor } })),
   });
+  const bulkActs = useBulkActs();
+  const [chosen, setChosen] = useState<ReadonlyMap<string, ManagedUser>>(new Map());
+  const choose = (users: readonly ManagedUser[], isChosen: boolean) =>
+    setChosen((old) => {
+      const gone = new Set(users.map(({ id }) => id));
+      const others = [...old].filter(([id]) => !gone.has(id));
+      return new Map([...others, ...(isChosen ? users.map((user) => [user.id, user] as const) : [])]);
+    });
   return (
     <DoneArea>
       <PageTitle lead={t("users.lead")}>{t("users.title")}</PageTitle>
       <div className="acts">
         <Invite roles={roles} />
       </div>
-      <Search wanted={wanted} onWanted={setWanted} />
+      <Search
+        wanted={wanted}
+        onWanted={(next) => {
+          setChosen(new Map());
+          setWanted(next);
+        }}
+      />
       <div className="panel">
         <Found query={query}>
           {({ pages: found }) => (
             <>
+              <Shown pages={found} />
+              {bulkActs.length > 0 && (
+                <div className="acts">
+                  <Choice
+                    users={found.flatMap(({ users }) => users)}
+                    chosen={chosen}
+                    onChoose={choose}
+                    label={t("bulk.all", { count: chosen.size })}
+                  />
+                  <BulkActs
+                    chosen={[...chosen.values()]}
+                    roles={roles}
+                    onDone={(users) => choose(users, false)}
+                  />
+                </div>
+              )}
               <Table
                 name={t("users.title")}
                 rows={found.flatMap(({ users }) => users)}
@@ -67,6 +115,27 @@ export function UsersPage() {
                   { head: t("users.role"), cell: ({ role }) => role },
                   { head: t("users.state"), cell: (user) => <UserTags user={user} /> },
                   { head: t("users.since"), time: ({ createdAt }) => createdAt },
+                  {
+                    head: t("users.lastLogin"),
+                    time: ({ lastLoginAt }) => lastLoginAt,
+                    never: t("list.never"),
+                  },
+                  ...(bulkActs.length === 0
+                    ? []
+                    : [
+                        {
+                          head: t("bulk.choose"),
+                          kind: "acts" as const,
+                          cell: (user: ManagedUser) => (
+                            <Choice
+                              users={[user]}
+                              chosen={chosen}
+                              onChoose={choose}
+                              aria-label={t("bulk.one", { email: user.email })}
+                            />
+                          ),
+                        },
+                      ]),
                 ]}
               />
               <More query={query} />
@@ -75,6 +144,57 @@ export function UsersPage() {
         </Found>
       </div>
     </DoneArea>
+  );
+}
+
+type Page = Answer<"POST /admin/user-search">;
+
+const TOTALS = {
+  exact: "users.total.exact",
+  about: "users.total.about",
+  over: "users.total.over",
+} as const;
+
+/** How many of how many. */
+function Shown({ pages: [first, ...others] }: { pages: readonly Page[] }) {
+  const t = useText();
+  const language = useLanguage();
+  if (first === undefined) return null;
+  const number = (count: number) => new Intl.NumberFormat(language).format(count);
+  const shown = number([first, ...others].reduce((sum, { users }) => sum + users.length, 0));
+  const { total, totalIs } = first;
+  return (
+    <p className="muted small" role="status">
+      {total === undefined || totalIs === undefined
+        ? t("users.shown", { shown })
+        : t(TOTALS[totalIs], { shown, total: number(total) })}
+    </p>
+  );
+}
+
+function Choice({
+  users,
+  chosen,
+  onChoose,
+  label,
+  ...named
+}: {
+  users: readonly ManagedUser[];
+  chosen: ReadonlyMap<string, ManagedUser>;
+  onChoose: (users: readonly ManagedUser[], isChosen: boolean) => void;
+  label?: string;
+  "aria-label"?: string;
+}) {
+  return (
+    <label className="check">
+      <input
+        {...named}
+        type="checkbox"
+        checked={users.length > 0 && users.every(({ id }) => chosen.has(id))}
+        onChange={({ target }) => onChoose(users, target.checked)}
+      />
+      {label}
+    </label>
   );
 }
 
@@ -111,6 +231,7 @@ function Search({ wanted, onWanted }: { wanted: Wanted; onWanted: (wanted: Wante
         <Field
           name="query"
           label={t("users.query")}
+          hint={t("users.queryHint")}
           defaultValue={wanted.query ?? ""}
           type="search"
           pattern="\s*(?:\S.{1,252}\S)?\s*"
@@ -131,6 +252,32 @@ function Search({ wanted, onWanted }: { wanted: Wanted; onWanted: (wanted: Wante
           label={t("users.state")}
           defaultValue={wanted.status ?? ""}
           options={[any, ["active", t("users.active")], ["disabled", t("users.disabled")]]}
+        />
+        <SelectField
+          name="secondFactor"
+          label={t("users.mfa")}
+          defaultValue={wanted.secondFactor ?? ""}
+          options={[any, ["yes", t("users.with")], ["no", t("users.without")]]}
+        />
+        <SelectField
+          name="lastLogin"
+          label={t("users.lastLogin")}
+          defaultValue={wanted.lastLogin ?? ""}
+          options={[
+            any,
+            ["never", t("list.never")],
+            ...DAYS_AGO.map((days) => [String(days), t("users.daysAgo", { days })] as const),
+          ]}
+        />
+        <SelectField
+          name="sort"
+          label={t("users.sort")}
+          defaultValue={wanted.sort ?? ""}
+          options={[
+            ["", t("users.newest")],
+            ["oldest", t("users.oldest")],
+            ["last_login", t("users.byLastLogin")],
+          ]}
         />
       </ActionForm>
     </search>

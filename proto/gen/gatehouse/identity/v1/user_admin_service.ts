@@ -51,6 +51,8 @@ export const UserSort = {
   NEWEST: 1,
   /** OLDEST - Oldest first. */
   OLDEST: 2,
+  /** LAST_LOGIN - Those first who have never logged in, then the longest ago. */
+  LAST_LOGIN: 3,
 } as const;
 
 export type UserSort = typeof UserSort[keyof typeof UserSort];
@@ -59,6 +61,7 @@ export namespace UserSort {
   export type UNSPECIFIED = typeof UserSort.UNSPECIFIED;
   export type NEWEST = typeof UserSort.NEWEST;
   export type OLDEST = typeof UserSort.OLDEST;
+  export type LAST_LOGIN = typeof UserSort.LAST_LOGIN;
 }
 
 /** How exact a total is. */
@@ -163,8 +166,12 @@ export interface ListUsersRequest {
   hasSecondFactor?:
     | boolean
     | undefined;
-  /** The order. */
+  /** The order. That of LAST_LOGIN, if `last_login_before` is given. */
   sort: UserSort;
+  /** Only those who have never logged in. */
+  neverLoggedIn: boolean;
+  /** Only those who have logged in, and last before this. */
+  lastLoginBefore: Date | undefined;
 }
 
 /** A page. */
@@ -594,7 +601,18 @@ export const ManagedUser: MessageFns<ManagedUser> = {
 };
 
 function createBaseListUsersRequest(): ListUsersRequest {
-  return { query: "", role: "", status: 0, cursor: "", limit: 0, ids: [], hasSecondFactor: undefined, sort: 0 };
+  return {
+    query: "",
+    role: "",
+    status: 0,
+    cursor: "",
+    limit: 0,
+    ids: [],
+    hasSecondFactor: undefined,
+    sort: 0,
+    neverLoggedIn: false,
+    lastLoginBefore: undefined,
+  };
 }
 
 export const ListUsersRequest: MessageFns<ListUsersRequest> = {
@@ -622,6 +640,12 @@ export const ListUsersRequest: MessageFns<ListUsersRequest> = {
     }
     if (message.sort !== 0) {
       writer.uint32(64).int32(message.sort);
+    }
+    if (message.neverLoggedIn !== false) {
+      writer.uint32(72).bool(message.neverLoggedIn);
+    }
+    if (message.lastLoginBefore !== undefined) {
+      Timestamp.encode(toTimestamp(message.lastLoginBefore), writer.uint32(82).fork()).join();
     }
     return writer;
   },
@@ -701,6 +725,22 @@ export const ListUsersRequest: MessageFns<ListUsersRequest> = {
             }
 
             message.sort = reader.int32() as any;
+            continue;
+          }
+          case 9: {
+            if (tag !== 72) {
+              break;
+            }
+
+            message.neverLoggedIn = reader.bool();
+            continue;
+          }
+          case 10: {
+            if (tag !== 82) {
+              break;
+            }
+
+            message.lastLoginBefore = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
         }
