@@ -14,6 +14,7 @@ import {
   redisConfigProblem,
   tlsConfig,
 } from "#kit/config/config.ts";
+import { builtInLanguages, type PageLanguage, PageLanguages } from "#kit/config/page-languages.ts";
 import { parsedFile } from "#kit/config/yaml-file.ts";
 import { CALL_BUDGET_MS } from "#kit/rpc/call-context.ts";
 import { assuranceSchema, isWebOrigin, parseRoutesFile } from "#routes-file/routes-file.ts";
@@ -118,6 +119,19 @@ function webPagesOf(web: "on" | "off", context: z.RefinementCtx): WebPages[] {
   }
 }
 
+/** Without built pages there is none: `WEB` says so. */
+function pageLanguagesOf(folder: string | undefined, context: z.RefinementCtx): PageLanguage[] {
+  try {
+    const languages = new PageLanguages(builtInLanguages(), folder);
+    for (const message of languages.problems) context.addIssue({ code: "custom", message });
+    return languages.problems.length === 0 ? languages.served : z.NEVER;
+  } catch (error) {
+    if (folder === undefined && error instanceof ConfigError) return [];
+    context.addIssue({ code: "custom", message: configProblem(error) });
+    return z.NEVER;
+  }
+}
+
 /** `Mailbox=https://mail.example,Wallet=/wallet`. */
 const pageLinksSchema = z.string().transform((text, context) =>
   splitList(text).map((entry): PageLink => {
@@ -216,6 +230,8 @@ export const configSchema = z
     WEB: z.enum(["on", "off"]).default("on").transform(webPagesOf),
     /** Custom properties of the pages. */
     BRAND_STYLE_FILE: readableFileSchema.transform(parsedFile(parseBrandStyle)).optional(),
+    /** Further languages of the pages, and texts in place of built-in ones. */
+    PAGE_LANGUAGES_DIR: z.string().optional().transform(pageLanguagesOf),
     PRIVACY_URL: linkSchema(/^https?$/).optional(),
     TERMS_URL: linkSchema(/^https?$/).optional(),
     /** Shown at `/`; one that is named `Mailbox` also after a registration. */

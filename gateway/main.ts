@@ -162,6 +162,7 @@ const app = buildApp({
     terms: config.TERMS_URL,
     mailbox: config.WEB_LINKS?.find(({ name }) => name === "Mailbox")?.url,
   },
+  pageLanguages: config.PAGE_LANGUAGES_DIR,
   returnTargets: config.PORTAL_RETURN_TO ?? [],
   limitClasses: config.RATE_LIMITS ?? defaultLimitClasses(),
   strangerPlaces: new StrangerPlaces(config.STRANGER_LOGINS_AT_ONCE),

@@ -3,7 +3,16 @@ import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { brotliCompress, constants, gzip } from "node:zlib";
 import { build, type Rolldown } from "vite";
+import type { BuiltInLanguages } from "#kit/config/page-languages.ts";
+import { de as consoleDe } from "./console/languages/de.ts";
+import { en as consoleEn } from "./console/languages/en.ts";
+import { accountDe } from "./portal/languages/account.de.ts";
+import { accountEn } from "./portal/languages/account.en.ts";
+import { de as loginDe } from "./portal/languages/login.de.ts";
+import { en as loginEn } from "./portal/languages/login.en.ts";
 import { DIST, isBuilt, manifestFile, PAGES, type PagesManifest, sourcesDigest } from "./sources.ts";
+import { de } from "./ui/languages/de.ts";
+import { en } from "./ui/languages/en.ts";
 
 /**
  * Builds the pages: `npm run build:web`. Nothing if they were built from the present sources.
@@ -71,6 +80,32 @@ async function buildPages(folder: string, base: string, sources: string): Promis
   await removeOthers(folder, manifest.files);
 }
 
+/** Beside the pages, for the gateway and the CLI: all texts of each language. */
+async function writeLanguages(): Promise<void> {
+  const read = async (tag: string) =>
+    JSON.parse(await readFile(join(import.meta.dirname, "languages", `${tag}.json`), "utf8"));
+  const languages: BuiltInLanguages = {
+    en: {
+      name: "English",
+      isInScripts: true,
+      ui: en,
+      portal: { ...loginEn, ...accountEn },
+      console: consoleEn,
+    },
+    de: {
+      name: "Deutsch",
+      isInScripts: true,
+      ui: de,
+      portal: { ...loginDe, ...accountDe },
+      console: consoleDe,
+    },
+    es: await read("es"),
+    fr: await read("fr"),
+  };
+  await mkdir(DIST, { recursive: true });
+  await writeAtOnce(join(DIST, "languages.json"), JSON.stringify(languages));
+}
+
 async function writeCompressed(path: string, content: Buffer): Promise<void> {
   await mkdir(dirname(path), { recursive: true });
   const params = { [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY };
@@ -99,6 +134,7 @@ async function removeOthers(folder: string, files: readonly string[]): Promise<v
 process.env.NODE_ENV = "production";
 const digest = sourcesDigest();
 if (!isBuilt(digest)) {
+  await writeLanguages();
   for (const { folder, base } of PAGES) await buildPages(folder, base, digest);
   for (const { folder } of PAGES) {
     const { files } = JSON.parse(await readFile(manifestFile(folder), "utf8")) as PagesManifest;

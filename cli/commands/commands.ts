@@ -14,6 +14,7 @@ import { accessWhoCan } from "./files/access-who-can.ts";
 import { breachListBuild, breachListCheck } from "./files/breach-list.ts";
 import { certificatesIssue } from "./files/certificates-issue.ts";
 import { configCheck } from "./files/config-check.ts";
+import { languagesCheck, languagesTemplate } from "./files/languages.ts";
 import { routesCheck } from "./files/routes-check.ts";
 import { routesAdd, routesList, routesRemove } from "./files/routes-edit.ts";
 import { testTokenService } from "./files/test-token-service.ts";
@@ -73,6 +74,8 @@ export const COMMANDS: readonly Command[] = [
   clientsDelete,
   clientsAddCredential,
   clientsRemoveCredential,
+  languagesCheck,
+  languagesTemplate,
   routesList,
   routesAdd,
   routesRemove,

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import type { PageLanguage } from "#kit/config/page-languages.ts";
 import { escapeHtml } from "#kit/values/escape-html.ts";
 import { type Encoded, encodedText } from "../edge/answers/cacheable.ts";
 import type { WebPages } from "./web-pages.ts";
@@ -26,28 +27,39 @@ const RELATIONS = {
   mailbox: "mailbox",
 } as const;
 
-/** Pages as they are served: with the brand's style sheet, which is a file like any other. */
+/** Pages as they are served: with the brand's style sheet and the further languages, which are files like any other. */
 export function brandedPages(
   { path, document, files }: WebPages,
   brand: Brand,
+  languages: readonly PageLanguage[] = [],
 ): { document: Encoded; files: WebPages["files"] } {
-  const css = `:root{${brand.style}}`;
-  const sheet = `${path}/assets/brand-${createHash("sha256").update(css).digest("hex").slice(0, 16)}.css`;
-  if (brand.style === "") return { document: encodedDocument(document, brand), files };
-  return {
-    document: encodedDocument(document, brand, sheet),
-    files: new Map([...files, [sheet, encodedText(css, "text/css; charset=utf-8")]]),
+  const added = new Map<string, Encoded>();
+  const addressOf = (name: string, text: string, mediaType: string) => {
+    const digest = createHash("sha256").update(text).digest("hex").slice(0, 16);
+    const address = `${path}/assets/${name.replace("*", digest)}`;
+    added.set(address, encodedText(text, `${mediaType}; charset=utf-8`));
+    return escapeHtml(address);
   };
+  const links = languages.map(({ tag, name, dir, texts }) => {
+    const own = { ...texts.ui, ...(path === "/account" ? texts.portal : texts.console) };
+    const address = addressOf(`${tag}-*.json`, JSON.stringify(own), "application/json");
+    return `<link rel="language" hreflang="${tag}" dir="${dir}" title="${escapeHtml(name)}" href="${address}">`;
+  });
+  // Behind the sheet of the pages.
+  if (brand.style !== "")
+    links.push(
+      `<link rel="stylesheet" href="${addressOf("brand-*.css", `:root{${brand.style}}`, "text/css")}">`,
+    );
+  return { document: encodedDocument(document, brand, links), files: new Map([...files, ...added]) };
 }
 
 /** The brand is data there: the title is the name until a page has one of its own, and addresses are links of the head. */
-function encodedDocument(html: string, brand: Brand, sheet?: string): Encoded {
+function encodedDocument(html: string, brand: Brand, further: readonly string[]): Encoded {
   const links = Object.entries(RELATIONS).flatMap(([kind, relation]) => {
     const url = brand[kind as keyof typeof RELATIONS];
     return url === undefined ? [] : [`<link rel="${relation}" href="${escapeHtml(url)}">`];
   });
-  // Behind the sheet of the pages.
-  if (sheet !== undefined) links.push(`<link rel="stylesheet" href="${sheet}">`);
+  links.push(...further);
   // Without scripts there is no other way to it.
   const support =
     brand.support === undefined ? "" : `<p><a href="${escapeHtml(brand.support)}">Support</a></p>`;

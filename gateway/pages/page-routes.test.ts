@@ -272,3 +272,22 @@ test("with WEB=off there is no page", async () => {
     expect([url, answer.statusCode, answer.json().error.code]).toEqual([url, 404, "not_found"]);
   }
 });
+
+test("languages are named in the document, and their texts are files of the page alone", async () => {
+  const name = '"><script>alert(1)</script>';
+  const texts = { ui: { skip: "<b>Skip</b>" }, portal: { title: "Log in" }, console: { title: "Console" } };
+  const pageLanguages = [{ tag: "ar-XB", name, dir: "rtl", texts }] as const;
+  const { app } = testGateway({ webPages: [account], pageLanguages });
+  const { body } = await send(app, { url: "/account" });
+  const [link = "", url = ""] =
+    /<link rel="language" hreflang="ar-XB" dir="rtl" title="[^"]*" href="([^"]+)">/.exec(body) ?? [];
+  expect(link).toContain('title="&quot;&gt;&lt;script&gt;alert(1)&lt;/script&gt;"');
+  expect(url).toMatch(/^\/account\/assets\/ar-XB-[0-9a-f]{16}\.json$/);
+  const answer = await send(app, { url });
+  expect(answer.json()).toEqual({ skip: "<b>Skip</b>", title: "Log in" });
+  expect(answer.headers).toMatchObject({
+    "content-type": "application/json; charset=utf-8",
+    "cache-control": "public, max-age=31536000, immutable",
+    "x-content-type-options": "nosniff",
+  });
+});

@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
+import type { PageLanguage } from "#kit/config/page-languages.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { encodedText, sendEncoded } from "../edge/answers/cacheable.ts";
 import { HTTP_STATUS } from "../edge/answers/http-errors.ts";
@@ -44,11 +45,13 @@ export interface PagesDeps {
   /** Further ones for the page at `/`. */
   indexLinks: readonly PageLink[];
   brand: Brand;
+  /** Those that the scripts of the pages do not have in them. */
+  pageLanguages: readonly PageLanguage[];
 }
 
 /** Outside of versions, and not in the API document: nothing here has rights of its own. */
 export function registerPageRoutes(app: GatewayApp, deps: PagesDeps): void {
-  const { webPages, publicOrigin, pagesOrigin, indexLinks, brand } = deps;
+  const { webPages, publicOrigin, pagesOrigin, indexLinks, brand, pageLanguages } = deps;
   if (webPages.length === 0) return;
   const home = pagesOrigin ?? publicOrigin;
   const homeHost = home && new URL(home).host;
@@ -64,7 +67,7 @@ export function registerPageRoutes(app: GatewayApp, deps: PagesDeps): void {
   });
   for (const pages of webPages) {
     const { path } = pages;
-    const { document, files } = brandedPages(pages, brand);
+    const { document, files } = brandedPages(pages, brand, pageLanguages);
     const page = async (request: FastifyRequest, reply: FastifyReply) => {
       if (isElsewhere(request)) return reply.redirect(`${home}${request.url}`);
       return sendEncoded(request, reply.headers(DOCUMENT_HEADERS), document, REVALIDATED);

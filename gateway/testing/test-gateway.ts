@@ -210,6 +210,7 @@ export function testGateway({
     webPages: [],
     indexLinks: [],
     brand: { name: "Gatehouse", style: "" },
+    pageLanguages: [],
     returnTargets: [],
     callLimiter: createMemoryLimiter({ replicas: 1, now: () => performance.now() }),
     proxyLimiter,

@@ -31,7 +31,7 @@ const problems = () => new MailTemplates(folder).problems;
 const render = (values: Record<string, MailValue>) =>
   new MailTemplates(folder).render("refresh-reuse", values);
 
-const LANGUAGES = ["en", "de"];
+const LANGUAGES = ["en", "de", "es", "fr"];
 
 test.each(
   LANGUAGES.flatMap((language) => Object.keys(MAILS).map((name) => [language, name as MailName] as const)),
@@ -72,23 +72,23 @@ test("the languages have the same files, with the same placeholders in the same 
 });
 
 test("a mail is in the reader's language, else in a less exact one, else in the default one, else in English", () => {
-  for (const language of ["pt", "es"]) mkdirSync(join(folder, language));
+  for (const language of ["pt", "sv"]) mkdirSync(join(folder, language));
   put("pt/refresh-reuse.txt", "Sessão terminada\n\n{{browser}}: {{occurredAt}}");
   put("pt/phrases.txt", "device: {{browser}} no {{system}}");
-  put("es/new-device.txt", "Nuevo inicio\n\n{{browser}}");
-  const templates = new MailTemplates(folder, "es");
+  put("sv/new-device.txt", "Ny inloggning\n\n{{browser}}");
+  const templates = new MailTemplates(folder, "sv");
   expect(templates.problems).toEqual([]);
   const mail = (language: string | null, name: MailName = "refresh-reuse") =>
     templates.render(name, VALUES, { language, timeZone: "America/Sao_Paulo" });
   expect(mail("pt-BR").subject).toBe("Sessão terminada");
   expect(mail("pt-BR").text).toMatch(/^Firefox no Linux: 2 de janeiro de 2031/m);
   expect(mail("pt-BR").html).toContain('<html lang="pt">');
-  expect(mail("pt-BR", "new-device").subject).toBe("Nuevo inicio");
+  expect(mail("pt-BR", "new-device").subject).toBe("Ny inloggning");
   expect(mail("de-AT").text).toContain("Zeit: 2. Jänner 2031 um 00:04:05 GMT-3");
-  expect(mail("fr", "new-device").subject).toBe("Nuevo inicio");
-  expect(mail(null, "new-device").subject).toBe("Nuevo inicio");
+  expect(mail("it", "new-device").subject).toBe("Ny inloggning");
+  expect(mail(null, "new-device").subject).toBe("Ny inloggning");
   // In one language from the subject to the foot.
-  expect(mail("fr")).toEqual(mail("en"));
+  expect(mail("it")).toEqual(mail("en"));
 });
 
 test("a zone that this runtime does not know is UTC", () => {
@@ -112,6 +112,17 @@ test("several phrases are listed as the language does", () => {
   expect(mail("de")).toContain(
     "Weitere Anmeldewege: die Anmeldung mit ACME (verknüpft am 2. Januar 2031 um 04:04:05 MEZ)\n",
   );
+});
+
+test("a space before a colon, as French has it, is no part of a fact's name or of a button's label", () => {
+  const mail = (name: MailName) =>
+    new MailTemplates().render(
+      name,
+      { ...VALUES, link: "https://gate.example/x" },
+      { language: "fr", timeZone: null },
+    );
+  expect(mail("refresh-reuse").html).toContain('<th scope="row">Adresse IP</th>');
+  expect(mail("reset-password").html).toContain(">Choisir un nouveau mot de passe</a>");
 });
 
 test("an operator's templates take the place of ours", () => {

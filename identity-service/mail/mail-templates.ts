@@ -156,9 +156,9 @@ function lineOf(values: Readonly<Record<string, string | undefined>>, placeholde
 }
 
 /** Such as `Browser: {{browser}}`. */
-const FACT = /^([^:{}]+): (\{\{[A-Za-z]+\}\})$/;
+const FACT = /^([^:{}]+?)\s?: (\{\{[A-Za-z]+\}\})$/;
 /** A link on a line of its own, after the label of its button. */
-const BUTTON = /^([^{}]+?):?\n\{\{link\}\}$/;
+const BUTTON = /^([^{}]+?)\s?:?\n\{\{link\}\}$/;
 
 /** Paragraphs, facts and buttons. The template says which is which; values are no more than text in them. */
 function htmlOf(template: string, insert: Insert): string {

@@ -9,7 +9,7 @@ const STEPS = [
 
 /** As the reader's browser names the language, such as `en-GB`: the day comes before the month in some English. */
 export const localeOf = (language: Language): string =>
-  navigator.languages.find((tag) => tag.startsWith(language)) ?? language;
+  navigator.languages.find((tag) => `${tag}-`.startsWith(`${language}-`)) ?? language;
 
 /** "3 hours ago"; older than a month, the date. @param time ISO 8601. */
 export function sinceText(time: string, language: Language, nowMs = Date.now()): string {

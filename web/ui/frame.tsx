@@ -1,6 +1,6 @@
 import { type ReactNode, useEffect, useRef } from "react";
 import { addressOf, BRAND } from "./brand.ts";
-import { chooseLanguage, LANGUAGES, type Language, textOf, useLanguage } from "./text.ts";
+import { chooseLanguage, languages, textOf, useLanguage } from "./text.ts";
 import { chooseTheme, THEMES, type Theme, useTheme } from "./theme.ts";
 
 /** The bar at the top, and the page below. @param home where the mark leads. @param beside stands left of the choices. */
@@ -22,8 +22,8 @@ export function Frame({ home, beside, children }: { home: string; beside?: React
           <Choice
             label={textOf("tools.language")}
             value={language}
-            options={Object.entries(LANGUAGES)}
-            onChoose={(value) => void chooseLanguage(value as Language)}
+            options={languages()}
+            onChoose={(value) => void chooseLanguage(value)}
           />
           <Choice
             label={textOf("tools.theme")}

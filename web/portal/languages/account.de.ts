@@ -95,6 +95,11 @@ export const accountDe: SameTexts<typeof accountEn> = {
     resend: "Link noch einmal schicken",
     sent: "Eine Mail an {{email}} ist unterwegs.",
   },
+  mailLanguage: {
+    title: "Mails",
+    lead: "In dieser Sprache, mit Zeiten in der Zeitzone dieses Browsers.",
+    field: "Sprache der Mails",
+  },
   unproven: {
     unverified: "Bestätigen Sie zuerst Ihre Adresse mit dem Link, den wir an {{email}} geschickt haben.",
     verified:

@@ -92,6 +92,11 @@ export const accountEn = {
     resend: "Send the link again",
     sent: "A mail is on its way to {{email}}.",
   },
+  mailLanguage: {
+    title: "Mails",
+    lead: "In this language, with times in the zone of this browser.",
+    field: "Language of mails",
+  },
   unproven: {
     unverified: "First confirm your address, with the link that we mailed to {{email}}.",
     verified:

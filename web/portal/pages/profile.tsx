@@ -3,12 +3,12 @@ import { useState } from "react";
 import { useSession, useUser } from "../../session/session.ts";
 import { Button } from "../../ui/button.tsx";
 import { Cancel, Sheet } from "../../ui/dialog.tsx";
-import { EmailField, Field, OwnPasswordField } from "../../ui/field.tsx";
+import { EmailField, Field, OwnPasswordField, SelectField } from "../../ui/field.tsx";
 import { ActionForm } from "../../ui/form.tsx";
 import { dateText } from "../../ui/format.ts";
 import { PageTitle, Section } from "../../ui/frame.tsx";
 import { Notice } from "../../ui/notice.tsx";
-import { useLanguage } from "../../ui/text.ts";
+import { languages, useLanguage } from "../../ui/text.ts";
 import { useText } from "../text.ts";
 import { Unproven, useProven } from "../unproven.tsx";
 
@@ -23,6 +23,7 @@ export function ProfilePage() {
       </PageTitle>
       <Names />
       <Address />
+      <Mails />
       <Delete />
     </>
   );
@@ -109,6 +110,41 @@ function Address() {
           </>
         )}
       </Sheet>
+    </Section>
+  );
+}
+
+/** In a language that the account has from elsewhere, too. */
+function Mails() {
+  const t = useText();
+  const shown = useLanguage();
+  const { call, loadAgain } = useSession();
+  const { language } = useUser();
+  const [isSaved, setSaved] = useState(false);
+  const known = new Map(languages());
+  if (language !== "" && !known.has(language)) {
+    known.set(language, new Intl.DisplayNames(language, { type: "language" }).of(language) ?? language);
+  }
+  return (
+    <Section title={t("mailLanguage.title")} lead={t("mailLanguage.lead")}>
+      {isSaved && <Notice>{t("form.saved")}</Notice>}
+      <ActionForm
+        submit={t("form.save")}
+        action={async ({ language: chosen = "" }) => {
+          setSaved(false);
+          const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+          await call("PATCH /auth/me", { body: { language: chosen, timeZone } });
+          await loadAgain();
+          setSaved(true);
+        }}
+      >
+        <SelectField
+          name="language"
+          label={t("mailLanguage.field")}
+          options={[...known]}
+          defaultValue={language === "" ? shown : language}
+        />
+      </ActionForm>
     </Section>
   );
 }

@@ -3,6 +3,7 @@ import { join, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
 import { BUILT_IN_PERMISSIONS } from "#access-file/access-file.ts";
 import { AUDIT_ACTIONS } from "#audit-client/stream/audit-actions.ts";
+import { builtInLanguages, PageLanguages } from "#kit/config/page-languages.ts";
 import { isErrorCode } from "#kit/values/errors.ts";
 import { en as consoleEn } from "../../console/languages/en.ts";
 import { accountDe } from "../../portal/languages/account.de.ts";
@@ -44,6 +45,18 @@ describe.each([{ page: "ui", en: sharedEn, de: sharedDe }, ...PAGES])("$page", (
       expect(valuesIn(german.get(key) ?? ""), key).toEqual(valuesIn(text));
     }
   });
+});
+
+test("the languages in files are usable, and complete", () => {
+  const languages = new PageLanguages(builtInLanguages(), join(WEB, "languages"));
+  expect(languages.problems).toEqual([]);
+  expect(languages.added).toEqual(["es", "fr"]);
+  for (const tag of languages.added) expect(languages.missing(tag), tag).toEqual([]);
+});
+
+test("French has a narrow no-break space where its typography wants one", () => {
+  const text = readFileSync(join(WEB, "languages", "fr.json"), "utf8").replaceAll(/": /g, "");
+  expect(text.match(/.{0,20}(?:[ \p{L}\d)}][;!?»]|[ ]:|«[^\u202f]).{0,20}/gu) ?? []).toEqual([]);
 });
 
 test.each(PAGES)("no text of the $page has the place of one that it shares", ({ en }) => {

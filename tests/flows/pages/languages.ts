@@ -1,0 +1,86 @@
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { CHROMIUM, launchChromium } from "../../support/browser/chromium.ts";
+import {
+  closeVisit,
+  heading,
+  openVisit,
+  PORTAL_PASSWORD,
+  portalOrigin,
+  seriousProblems,
+} from "../../support/browser/portal.ts";
+import { mailAbout } from "../../support/people/mailbox.ts";
+import { oneSystem } from "../../support/system/one-system.ts";
+
+let browser: Browser;
+
+/** From right to left, and nothing wider than the window or in the way of assistive technology. */
+async function expectTurned(page: Page, state: string): Promise<void> {
+  for (const width of [1_280, 360]) {
+    await page.setViewportSize({ width, height: 800 });
+    const { scrollWidth, dir, lang } = await page.evaluate<Record<string, unknown>>(`(() => {
+      const { scrollWidth, dir, lang } = document.documentElement;
+      return { scrollWidth, dir, lang };
+    })()`);
+    expect([scrollWidth, dir, lang], `${state} at ${width}`).toEqual([width, "rtl", "ar"]);
+    expect(await seriousProblems(page), `${state} at ${width}`).toEqual([]);
+  }
+}
+
+describe.skipIf(CHROMIUM === undefined)("languages", () => {
+  beforeAll(async () => {
+    browser = await launchChromium();
+  });
+  afterAll(() => browser?.close());
+
+  test("an operator's language is guessed, runs from right to left, and mails come in the chosen one", async () => {
+    const system = oneSystem();
+    const origin = portalOrigin(system);
+    const visit = await openVisit(browser, system, { locale: "ar-EG", timezoneId: "America/Lima" });
+    const { page } = visit;
+    await page.goto(`${origin}/account/login`);
+    await page.getByRole("heading", { level: 1 }).waitFor();
+    await expectTurned(page, "login");
+
+    const email = `languages.${Date.now()}@example.com`;
+    await page.goto(`${origin}/account/register`);
+    await page.locator("[name=firstName]").fill("Ada");
+    await page.locator("[name=email]").fill(email);
+    await page.locator("input[autocomplete$=password]").fill(PORTAL_PASSWORD);
+    await expectTurned(page, "register");
+    await page.locator("button[type=submit]").click();
+    await page.locator("[name=firstName]").waitFor({ state: "hidden" });
+    await page.goto(`${origin}/account/login`);
+    await page.locator("[name=email]").fill(email);
+    await page.locator("input[autocomplete$=password]").fill(PORTAL_PASSWORD);
+    await page.locator("button[type=submit]").click();
+    await page.locator("[name=language]").waitFor();
+    await expectTurned(page, "account");
+    await page.goto(`${origin}/account/security`);
+    await page.locator("section").nth(2).waitFor();
+    await expectTurned(page, "security");
+
+    await page.goto(`${origin}/account`);
+    await page.locator("[name=language]").selectOption({ label: "Français" });
+    await page
+      .locator("form", { has: page.locator("[name=language]") })
+      .locator("button[type=submit]")
+      .click();
+    await page.locator("[role=status]").filter({ hasText: /./ }).first().waitFor();
+    await page.locator("header select").first().selectOption("fr");
+    await heading(page, "Votre compte").waitFor();
+    await page.goto(`${origin}/account/forgot-password`);
+    await page.getByLabel("Adresse e-mail").fill(email);
+    await page.getByRole("button", { name: "Envoyer le lien" }).click();
+    await mailAbout(system, email, "Définissez un nouveau mot de passe");
+    await closeVisit(visit);
+  });
+
+  test("single texts of a built-in language are replaced, and stay text", async () => {
+    const visit = await openVisit(browser, oneSystem());
+    await visit.page.goto(`${portalOrigin(oneSystem())}/account/login`);
+    await visit.page.getByText("Lost your <i>password</i>?").waitFor();
+    await heading(visit.page, "Log in").waitFor();
+    await closeVisit(visit);
+  });
+});
