@@ -153,17 +153,17 @@ export const auditDe: SameTexts<typeof auditEn> = {
   },
   logKey: {
     title: "Der Schlüssel des Logs",
+    setUp: "Die Prüfung des Logs einrichten (2 Minuten)",
+    why: "Ihr Browser prüft, dass niemand das Audit-Log verändert hat. Den Schlüssel dafür hat er von diesem Server. Vergleichen Sie ihn einmal mit dem, den ein anderer Rechner zeigt: Dann kann ein ausgetauschtes Log nicht als das richtige gelten.",
+    begin: "Den Schlüssel vergleichen",
+    later: "Nicht jetzt",
+    done: "Fertig. Dieser Browser hat den richtigen Schlüssel und schlägt Alarm, falls das Log je mit einem anderen signiert ist.",
     seenFirst:
       "Diesen Schlüssel hat der Browser beim ersten Besuch erhalten und traut seitdem keinem anderen. Er wurde nicht verglichen.",
     compared: "Dieser Schlüssel wurde am {{when}} verglichen. Dieser Browser traut keinem anderen.",
     where:
       "Führen Sie diesen Befehl auf einem Rechner aus, dem Sie trauen, nicht über diese Seite, oder bitten Sie den Betrieb darum. Fügen Sie unten ein, was auf „Verifier key:“ folgt. Diese Seite vergleicht es.",
     command: "Der Befehl, der den Schlüssel zeigt",
-    setUp: "Die Prüfung des Logs einrichten (2 Minuten)",
-    why: "Ihr Browser prüft, dass niemand das Audit-Log verändert hat. Den Schlüssel dafür hat er von diesem Server. Vergleichen Sie ihn einmal mit dem, den ein anderer Rechner zeigt: Dann kann ein ausgetauschtes Log nicht als das richtige gelten.",
-    begin: "Den Schlüssel vergleichen",
-    later: "Nicht jetzt",
-    done: "Fertig. Dieser Browser hat den richtigen Schlüssel und schlägt Alarm, falls das Log je mit einem anderen signiert ist.",
     yours: "Der Schlüssel, den Sie haben",
     hint: "Ist es ein anderer als der des Servers, schlägt diese Seite Alarm.",
     compare: "Diesem Schlüssel trauen",

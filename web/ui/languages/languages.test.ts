@@ -76,7 +76,7 @@ const SHARED = ["ui", "session"];
 /** Below these, keys are put together, such as `errors.<code>` and `mailLinks.<link>.<part>`. */
 const COMPUTED = [
   "errors problems tools.themes approval.fields approval.states approvals.states",
-  "ended mails mailStates failures keyStates kinds kindHints services amr actions actionGroups",
+  "ended figures mails mailStates failures keyStates kinds kindHints services amr actions actionGroups",
   "permissionGroups permissionTexts permissionDangers",
 ].flatMap((names) => names.split(" "));
 const isComputed = (key: string) =>
