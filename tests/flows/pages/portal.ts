@@ -25,7 +25,7 @@ const UNREACHABLE = "The server cannot be reached. Check your connection and try
 /** A list of the account: its page, what it asks for, and what it says when there is nothing. */
 const LISTS = [
   { room: "Security", call: "/auth/passkeys", empty: "You have no passkey." },
-  { room: "Approvals", call: "/auth/me/approvals", empty: "Nothing waits for your approval." },
+  { room: "Approvals", call: "/auth/me/approvals?which=pending", empty: "Nothing waits for your approval." },
   { room: "Sessions", call: "/auth/sessions", empty: "this one" },
   { room: "Other logins", call: "/auth/me/identities", empty: "Not linked" },
 ];
@@ -571,7 +571,7 @@ describe.skipIf(CHROMIUM === undefined)("pages and their states", () => {
     await page.getByText(`A mail is on its way to ${person.email}.`).waitFor();
     await context.setOffline(true);
     await page.getByLabel("First name").fill("Augusta");
-    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByRole("button", { name: "Save" }).first().click();
     await page.getByText(UNREACHABLE).waitFor();
     await page.getByRole("button", { name: "Log out" }).click();
     // Nobody may believe that they are logged out.
@@ -579,7 +579,7 @@ describe.skipIf(CHROMIUM === undefined)("pages and their states", () => {
     expect(await page.getByRole("alert").allInnerTexts()).toEqual(Array(2).fill(UNREACHABLE));
     await expectSound(page, "offline");
     await context.setOffline(false);
-    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByRole("button", { name: "Save" }).first().click();
     await page.getByText("Saved.").waitFor();
     await expectSound(page, "saved");
 
