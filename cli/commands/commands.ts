@@ -15,6 +15,7 @@ import { breachListBuild, breachListCheck } from "./files/breach-list.ts";
 import { certificatesIssue } from "./files/certificates-issue.ts";
 import { configCheck } from "./files/config-check.ts";
 import { languagesCheck, languagesTemplate } from "./files/languages.ts";
+import { mailCheck, mailPreview, mailTest } from "./files/mail.ts";
 import { routesCheck } from "./files/routes-check.ts";
 import { routesAdd, routesList, routesRemove } from "./files/routes-edit.ts";
 import { testTokenService } from "./files/test-token-service.ts";
@@ -76,6 +77,9 @@ export const COMMANDS: readonly Command[] = [
   clientsRemoveCredential,
   languagesCheck,
   languagesTemplate,
+  mailCheck,
+  mailPreview,
+  mailTest,
   routesList,
   routesAdd,
   routesRemove,
