@@ -45,7 +45,7 @@ import {
 } from "./users/users-access.ts";
 import { usersEndSessions } from "./users/users-end-sessions.ts";
 import { usersImport } from "./users/users-import.ts";
-import { usersDelete, usersResetMfa } from "./users/users-irreversible.ts";
+import { usersDelete, usersRemovePasskey, usersResetMfa } from "./users/users-irreversible.ts";
 import { usersList } from "./users/users-list.ts";
 import { usersInvite, usersSendLink } from "./users/users-mail.ts";
 import { usersShow } from "./users/users-show.ts";
@@ -65,6 +65,7 @@ export const COMMANDS: readonly Command[] = [
   usersRequirePasswordChange,
   usersUnlock,
   usersResetMfa,
+  usersRemovePasskey,
   usersEndSessions,
   usersDelete,
   usersImport,
