@@ -18,22 +18,33 @@ export function migrationsOf(service: ConfiguredService): string {
   return resolve(ROOT, service, "migrations");
 }
 
-/** Starts the service's own program, which reads its configuration and ends. @returns its exit code: 78 if it is refused. */
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** @returns the exit code: 78 if the configuration is refused. */
 export async function checkServiceConfiguration(
   service: ConfiguredService,
-  environment: Readonly<Record<string, string | undefined>>,
+  environment: Environment,
   timeoutMs = TIMEOUT_MS,
 ): Promise<{ code: number | null; said: string }> {
+  return runOfService([`${service}/main.ts`, "--check-config"], environment, timeoutMs);
+}
+
+/** Starts a service's own program, which reads its configuration and ends. */
+export async function runOfService(
+  [program = "", ...argv]: readonly string[],
+  environment: Environment,
+  timeoutMs: number,
+): Promise<{ code: number | null; printed: string; said: string }> {
   const compileCache = getCompileCacheDir();
-  const child = spawn(process.execPath, [resolve(ROOT, service, "main.ts"), "--check-config"], {
+  const child = spawn(process.execPath, [resolve(ROOT, program), ...argv], {
     env: { NODE_COMPILE_CACHE: compileCache && dirname(compileCache), ...environment },
-    stdio: ["ignore", "ignore", "pipe"],
+    stdio: ["ignore", "pipe", "pipe"],
     timeout: timeoutMs,
     killSignal: "SIGKILL",
   });
   const ended = new Promise<number | null>((done, fail) => child.once("close", done).once("error", fail));
-  const [said, code] = await Promise.all([text(child.stderr), ended]);
-  return { code, said };
+  const [printed, said, code] = await Promise.all([text(child.stdout), text(child.stderr), ended]);
+  return { code, printed, said };
 }
 
 /** A line for each. */

@@ -124,7 +124,7 @@ function pageLanguagesOf(folder: string | undefined, context: z.RefinementCtx): 
   try {
     const languages = new PageLanguages(builtInLanguages(), folder);
     for (const message of languages.problems) context.addIssue({ code: "custom", message });
-    return languages.problems.length === 0 ? languages.served : z.NEVER;
+    return languages.problems.length === 0 ? languages.all : z.NEVER;
   } catch (error) {
     if (folder === undefined && error instanceof ConfigError) return [];
     context.addIssue({ code: "custom", message: configProblem(error) });

@@ -208,7 +208,7 @@ test("no mail server is no problem, and mail templates are checked all the same"
       "  MAIL_TEMPLATES_DIR: layout.html has the unknown placeholder {{password}}",
   );
   expect(problemsOf({ MAIL_DEFAULT_LANGUAGE: "de-CH" })).toBe("");
-  expect(problemsOf({ MAIL_DEFAULT_LANGUAGE: "fr" })).toContain(
+  expect(problemsOf({ MAIL_DEFAULT_LANGUAGE: "pl" })).toContain(
     "MAIL_DEFAULT_LANGUAGE: has no folder of mails",
   );
   expect(problemsOf({ MAIL_DEFAULT_LANGUAGE: "fr_FR" })).toContain("must be a language tag");

@@ -23,7 +23,7 @@ import { endUserSessions } from "./admin/end-user-sessions.ts";
 import { inviteUser } from "./admin/invite-user.ts";
 import { mailUser, type UserLink } from "./admin/mail-user.ts";
 import { listUsers } from "./admin/managed-users.ts";
-import { resetUserMfa } from "./admin/reset-user-mfa.ts";
+import { removeUserPasskey, resetUserMfa } from "./admin/reset-user-mfa.ts";
 import { setUserAccess } from "./admin/set-user-access.ts";
 import { unlockUser } from "./admin/unlock-user.ts";
 import type { UserSort, UserTotal } from "./admin/user-admin-store.ts";
@@ -45,6 +45,7 @@ export const USER_ADMIN_CALLERS: Callers<UserAdminServiceServer> = {
   getUserFigures: administrators,
   setUserAccess: administrators,
   resetUserMfa: administrators,
+  removeUserPasskey: administrators,
   deleteUser: administrators,
   endUserSessions: administrators,
   unlockUser: administrators,
@@ -59,6 +60,7 @@ const PERMISSIONS: MethodPermissions<UserAdminServiceServer> = {
   getUserFigures: "users:read",
   setUserAccess: "users:write",
   resetUserMfa: "mfa:reset",
+  removeUserPasskey: "mfa:reset",
   deleteUser: "users:delete",
   endUserSessions: "sessions:end",
   unlockUser: "users:unlock",
@@ -115,6 +117,10 @@ export function createUserAdminRpc(
     resetUserMfa: async ({ userId, reason }, context) => ({
       endedSessionIds: [...(await resetUserMfa(deps, userId, context, actReason(reason)))],
     }),
+    removeUserPasskey: async ({ userId, passkeyId, reason }, context) => {
+      const which = { userId, passkeyId, reason: actReason(reason) };
+      return { endedSessionIds: [...(await removeUserPasskey(deps, which, context))] };
+    },
     deleteUser: async ({ userId, disableClients, reason }, context) => {
       const how = { disableClients, reason: actReason(reason) };
       const { sessionIds, clients } = await deleteUser(deps, userId, context, how);

@@ -15,6 +15,7 @@ import { breachListBuild, breachListCheck } from "./files/breach-list.ts";
 import { certificatesIssue } from "./files/certificates-issue.ts";
 import { configCheck } from "./files/config-check.ts";
 import { languagesCheck, languagesTemplate } from "./files/languages.ts";
+import { mailCheck, mailPreview, mailTest } from "./files/mail.ts";
 import { routesCheck } from "./files/routes-check.ts";
 import { routesAdd, routesList, routesRemove } from "./files/routes-edit.ts";
 import { testTokenService } from "./files/test-token-service.ts";
@@ -44,7 +45,7 @@ import {
 } from "./users/users-access.ts";
 import { usersEndSessions } from "./users/users-end-sessions.ts";
 import { usersImport } from "./users/users-import.ts";
-import { usersDelete, usersResetMfa } from "./users/users-irreversible.ts";
+import { usersDelete, usersRemovePasskey, usersResetMfa } from "./users/users-irreversible.ts";
 import { usersExport, usersList } from "./users/users-list.ts";
 import { usersInvite, usersSendLink } from "./users/users-mail.ts";
 import { usersShow } from "./users/users-show.ts";
@@ -65,6 +66,7 @@ export const COMMANDS: readonly Command[] = [
   usersRequirePasswordChange,
   usersUnlock,
   usersResetMfa,
+  usersRemovePasskey,
   usersEndSessions,
   usersDelete,
   usersImport,
@@ -77,6 +79,9 @@ export const COMMANDS: readonly Command[] = [
   clientsRemoveCredential,
   languagesCheck,
   languagesTemplate,
+  mailCheck,
+  mailPreview,
+  mailTest,
   routesList,
   routesAdd,
   routesRemove,

@@ -57,6 +57,7 @@ function gateway(overrides: Partial<Backends["users"]> = {}) {
   const remove = vi.fn(async () => ({ endedSessionIds: ["s3"], clients: undefined }));
   const endSessions = vi.fn(async () => ({ endedSessionIds: ["s4"] }));
   const resetMfa = vi.fn(async () => ({ endedSessionIds: ["s5"] }));
+  const removePasskey = vi.fn(async () => ({ endedSessionIds: ["s6"] }));
   const unlock = vi.fn(async () => ({}));
   const invite = vi.fn(async () => ({ user: managed }));
   const mail = vi.fn(async () => ({}));
@@ -67,6 +68,7 @@ function gateway(overrides: Partial<Backends["users"]> = {}) {
       setUserAccess: setAccess,
       deleteUser: remove,
       resetUserMfa: resetMfa,
+      removeUserPasskey: removePasskey,
       endUserSessions: endSessions,
       unlockUser: unlock,
       inviteUser: invite,
@@ -75,7 +77,19 @@ function gateway(overrides: Partial<Backends["users"]> = {}) {
     },
     sessions: { listSessions: async () => ({ sessions: [] }) },
   });
-  return { ...built, list, get, setAccess, remove, endSessions, resetMfa, unlock, invite, mail };
+  return {
+    ...built,
+    list,
+    get,
+    setAccess,
+    remove,
+    endSessions,
+    resetMfa,
+    removePasskey,
+    unlock,
+    invite,
+    mail,
+  };
 }
 
 const ROUTES = [
@@ -95,6 +109,7 @@ const ROUTES = [
     status: 201,
   },
   { method: "POST", url: `/admin/users/${OTHER}/mail`, body: { link: "reset" } },
+  { method: "DELETE", url: `/admin/users/${OTHER}/passkeys/${USER_ID}` },
 ] as const;
 
 test("a role of the access file is forwarded by name", async () => {
@@ -117,7 +132,7 @@ test("each route asks for its own permission", async () => {
   const allowed = await Promise.all(
     ROUTES.map(async (route) => (await send(app, { ...route, token: "support-token" })).statusCode !== 403),
   );
-  expect(allowed).toEqual([true, true, false, false, true, true, true, true, true, true, true]);
+  expect(allowed).toEqual([true, true, false, false, true, true, true, true, true, true, true, true]);
 });
 
 test.each(ROUTES)("$method $url is for administrators only", async (route) => {
@@ -246,7 +261,7 @@ test("who disables or deletes a user is shown the clients, and says what becomes
 test("sessions that a change, a deletion or an administrator ends are refused at once", async () => {
   const { app, refused } = gateway();
   for (const route of ROUTES) await send(app, { ...route, token: "admin-token" });
-  expect(refused).toEqual(["s1", "s2", "s3", "s4", "s5"]);
+  expect(refused).toEqual(["s1", "s2", "s3", "s4", "s5", "s6"]);
 });
 
 test("what administrators do is audited by name and with the user's id; reading is not", async () => {
@@ -261,6 +276,7 @@ test("what administrators do is audited by name and with the user's id; reading 
     ["admin.users.unlock", OTHER],
     ["admin.users.invite", ""],
     ["admin.users.mail", OTHER],
+    ["admin.users.remove_passkey", OTHER],
   ]);
 });
 
@@ -286,9 +302,9 @@ test("one user's page has what helps the user", async () => {
 });
 
 test("whoever acts on a user may say why, and need not", async () => {
-  const { app, setAccess, remove, endSessions, resetMfa, unlock, invite, mail } = gateway();
+  const { app, setAccess, remove, endSessions, resetMfa, removePasskey, unlock, invite, mail } = gateway();
   const acts = ROUTES.filter(({ method, url }) => method !== "GET" && !url.endsWith("-search"));
-  const calls = [setAccess, remove, endSessions, resetMfa, unlock, mail];
+  const calls = [setAccess, remove, endSessions, resetMfa, removePasskey, unlock, mail];
   for (const why of [{ reason: "Ticket 4711" }, {}]) {
     for (const route of acts) {
       const body = { ...("body" in route && route.body), ...why };

@@ -68,6 +68,7 @@ const UserSearch = z.strictObject({
     .meta({ examples: [50] }),
 });
 const UserParams = z.strictObject({ id: z.uuid().toLowerCase() });
+const PasskeyParams = UserParams.extend({ passkeyId: z.uuid().toLowerCase() });
 const clientsField = z.enum(["keep", "disable"]).meta({
   description:
     "What becomes of the user's clients: they live on without an owner, as by default, or are disabled too, which needs " +
@@ -341,6 +342,20 @@ export function registerUserAdminRoutes(
     handler: async (request) => {
       refuse(await users.resetUserMfa(actOf(request), request.state.call));
       return success({}, "The user no longer has a second factor.");
+    },
+  });
+
+  route("removeUserPasskey", "DELETE", "/admin/users/:id/passkeys/:passkeyId", {
+    summary: "Remove a user's passkey",
+    description: "The user's sessions end.",
+    policy: { ...adminPolicy("mfa:reset"), action: "admin.users.remove_passkey" },
+    schema: { params: PasskeyParams, body: ActBody },
+    answers: answersWith("It is removed."),
+    codes: ["not_found"],
+    handler: async (request) => {
+      const { passkeyId } = request.params;
+      refuse(await users.removeUserPasskey({ ...actOf(request), passkeyId }, request.state.call));
+      return success({}, "The passkey is removed.");
     },
   });
 }

@@ -103,6 +103,7 @@ const SAMPLES: Record<string, Sample> = {
   "DELETE /admin/users/:id": { headers: admin },
   "POST /admin/users/:id/sessions/revoke": { headers: admin },
   "POST /admin/users/:id/mfa/reset": { headers: admin },
+  "DELETE /admin/users/:id/passkeys/:passkeyId": { headers: admin },
   "POST /admin/users/:id/unlock": { headers: admin },
   "POST /admin/users": {
     headers: admin,
@@ -368,6 +369,7 @@ async function call(name: string, { headers, body }: Sample, leaves: boolean): P
     path: pattern
       .replace(":id", USER_ID)
       .replace(":credentialId", SESSION_ID)
+      .replace(":passkeyId", SESSION_ID)
       .replace(":provider", "demo")
       .replace("*", "pay_1"),
     agent: false,

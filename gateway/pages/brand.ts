@@ -17,8 +17,6 @@ export interface Brand {
   mailbox?: string | undefined;
 }
 
-const HTML = "text/html; charset=utf-8";
-
 /** Relations of links, which the pages look for. @see HTML §4.6.7, RFC 6903 §2. */
 const RELATIONS = {
   support: "help",
@@ -27,12 +25,12 @@ const RELATIONS = {
   mailbox: "mailbox",
 } as const;
 
-/** Pages as they are served: with the brand's style sheet and the further languages, which are files like any other. */
+/** With the brand's style sheet and the further languages, which are files like any other. */
 export function brandedPages(
   { path, document, files }: WebPages,
   brand: Brand,
   languages: readonly PageLanguage[] = [],
-): { document: Encoded; files: WebPages["files"] } {
+): WebPages {
   const added = new Map<string, Encoded>();
   const addressOf = (name: string, text: string, mediaType: string) => {
     const digest = createHash("sha256").update(text).digest("hex").slice(0, 16);
@@ -40,7 +38,8 @@ export function brandedPages(
     added.set(address, encodedText(text, `${mediaType}; charset=utf-8`));
     return escapeHtml(address);
   };
-  const links = languages.map(({ tag, name, dir, texts }) => {
+  const inFiles = languages.filter(({ isInScripts }) => !isInScripts);
+  const links = inFiles.map(({ tag, name, dir, texts }) => {
     const own = { ...texts.ui, ...(path === "/account" ? texts.portal : texts.console) };
     const address = addressOf(`${tag}-*.json`, JSON.stringify(own), "application/json");
     return `<link rel="language" hreflang="${tag}" dir="${dir}" title="${escapeHtml(name)}" href="${address}">`;
@@ -50,11 +49,11 @@ export function brandedPages(
     links.push(
       `<link rel="stylesheet" href="${addressOf("brand-*.css", `:root{${brand.style}}`, "text/css")}">`,
     );
-  return { document: encodedDocument(document, brand, links), files: new Map([...files, ...added]) };
+  return { path, document: brandedDocument(document, brand, links), files: new Map([...files, ...added]) };
 }
 
 /** The brand is data there: the title is the name until a page has one of its own, and addresses are links of the head. */
-function encodedDocument(html: string, brand: Brand, further: readonly string[]): Encoded {
+function brandedDocument(html: string, brand: Brand, further: readonly string[]): string {
   const links = Object.entries(RELATIONS).flatMap(([kind, relation]) => {
     const url = brand[kind as keyof typeof RELATIONS];
     return url === undefined ? [] : [`<link rel="${relation}" href="${escapeHtml(url)}">`];
@@ -64,9 +63,8 @@ function encodedDocument(html: string, brand: Brand, further: readonly string[])
   const support =
     brand.support === undefined ? "" : `<p><a href="${escapeHtml(brand.support)}">Support</a></p>`;
   // As functions: a `$` in what is inserted has no meaning.
-  const branded = html
+  return html
     .replace(/<title>[^<]*<\/title>/, () => `<title>${escapeHtml(brand.name)}</title>`)
     .replace("</head>", () => `${links.join("")}</head>`)
-    .replace("</main>", () => `${support}</main>`);
-  return encodedText(branded, HTML);
+    .replace("</noscript>", () => `${support}</noscript>`);
 }

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { expect, test } from "vitest";
+import type { Texts } from "#kit/config/page-languages.ts";
 import { cacheable } from "../edge/answers/cacheable.ts";
 import { routesOf, send, testGateway } from "../testing/test-gateway.ts";
 import type { Brand } from "./brand.ts";
@@ -69,7 +70,7 @@ test.each([
 ])("who accepts %j gets %s", async (accepted, coding, decode) => {
   const answer = await send(gateway(), { url: "/account", headers: { "accept-encoding": accepted } });
   expect(answer.headers["content-encoding"]).toBe(coding);
-  expect(answer.headers.vary).toBe("Accept-Encoding");
+  expect(answer.headers.vary).toBe("Accept-Language, Accept-Encoding");
   expect(decode(answer.rawPayload).toString()).toBe(DOCUMENT);
 });
 
@@ -254,13 +255,13 @@ test("the operator's name and addresses are data in the documents and at /, unde
 });
 
 test("what is said without scripts ends with the way to the operator's support", async () => {
-  const pages = { ...account, document: "<head></head><noscript><main><h1>No</h1></main></noscript>" };
+  const pages = { ...account, document: "<head></head><noscript><h2>No</h2></noscript>" };
   const bodyOf = async (brand: Brand) =>
     (await send(testGateway({ webPages: [pages], brand }).app, { url: "/account" })).body;
   expect(await bodyOf({ ...BRAND, support: "https://shop.example/help?a=1&b=$&" })).toContain(
-    '<h1>No</h1><p><a href="https://shop.example/help?a=1&amp;b=$&amp;">Support</a></p></main>',
+    '<h2>No</h2><p><a href="https://shop.example/help?a=1&amp;b=$&amp;">Support</a></p></noscript>',
   );
-  expect(await bodyOf({ name: "Shop", style: "" })).toContain("<h1>No</h1></main>");
+  expect(await bodyOf({ name: "Shop", style: "" })).toContain("<h2>No</h2></noscript>");
 });
 
 test("with WEB=off there is no page", async () => {
@@ -276,7 +277,7 @@ test("with WEB=off there is no page", async () => {
 test("languages are named in the document, and their texts are files of the page alone", async () => {
   const name = '"><script>alert(1)</script>';
   const texts = { ui: { skip: "<b>Skip</b>" }, portal: { title: "Log in" }, console: { title: "Console" } };
-  const pageLanguages = [{ tag: "ar-XB", name, dir: "rtl", texts }] as const;
+  const pageLanguages = [{ tag: "ar-XB", name, dir: "rtl", texts, isInScripts: false }] as const;
   const { app } = testGateway({ webPages: [account], pageLanguages });
   const { body } = await send(app, { url: "/account" });
   const [link = "", url = ""] =
@@ -290,4 +291,23 @@ test("languages are named in the document, and their texts are files of the page
     "cache-control": "public, max-age=31536000, immutable",
     "x-content-type-options": "nosniff",
   });
+});
+
+test("the first frame has the heading in the best language that the browser takes and the pages have", async () => {
+  const login = { login: { title: "Log in <here>" } };
+  const of = (tag: string, portal: Texts, isInScripts: boolean) =>
+    ({ tag, name: tag, dir: "ltr", texts: { ui: {}, portal, console: {} }, isInScripts }) as const;
+  const pageLanguages = [of("en", login, true), of("fr", { login: { title: "Connexion" } }, false)];
+  const document = '<html lang="en"><head></head><body><div id="app"></div></body></html>';
+  const { app } = testGateway({ webPages: [{ ...account, document }], pageLanguages });
+  const seen = async (url: string, language: string) => {
+    const { body, headers } = await send(app, { url, headers: { "accept-language": language } });
+    expect(headers.vary).toBe("Accept-Language, Accept-Encoding");
+    return [/<html lang="([^"]+)"/.exec(body)?.[1], /<h1>(.*)<\/h1>/.exec(body)?.[1]];
+  };
+  expect(await seen("/account/login?next=%2Fx", "")).toEqual(["en", "Log in &lt;here&gt;"]);
+  expect(await seen("/account/login", "xx, fr-CA;q=0.8, en;q=0.5")).toEqual(["fr", "Connexion"]);
+  expect(await seen("/account/login/more", "fr")).toEqual(["fr", undefined]);
+  expect(await seen("/account", "fr")).toEqual(["fr", undefined]);
+  expect(await seen("/account/register", "fr")).toEqual(["fr", undefined]);
 });

@@ -7,6 +7,7 @@ import { acceptsHtml } from "../edge/request/caller.ts";
 import type { GatewayApp } from "../edge/request/request-state.ts";
 import type { RoutePolicy } from "../routing/route-policy.ts";
 import { type Brand, brandedPages } from "./brand.ts";
+import { firstFrames } from "./first-frame.ts";
 import { indexHeaders, indexPage, missingPage, type PageLink } from "./index-page.ts";
 import type { WebPages } from "./web-pages.ts";
 
@@ -32,6 +33,7 @@ const DOCUMENT_HEADERS = {
     "trusted-types 'none'",
   ].join("; "),
   "cross-origin-opener-policy": "same-origin",
+  vary: "Accept-Language",
   "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 } as const;
 
@@ -45,7 +47,6 @@ export interface PagesDeps {
   /** Further ones for the page at `/`. */
   indexLinks: readonly PageLink[];
   brand: Brand;
-  /** Those that the scripts of the pages do not have in them. */
   pageLanguages: readonly PageLanguage[];
 }
 
@@ -67,10 +68,12 @@ export function registerPageRoutes(app: GatewayApp, deps: PagesDeps): void {
   });
   for (const pages of webPages) {
     const { path } = pages;
-    const { document, files } = brandedPages(pages, brand, pageLanguages);
+    const branded = brandedPages(pages, brand, pageLanguages);
+    const { files } = branded;
+    const documentFor = firstFrames(branded, brand, pageLanguages);
     const page = async (request: FastifyRequest, reply: FastifyReply) => {
       if (isElsewhere(request)) return reply.redirect(`${home}${request.url}`);
-      return sendEncoded(request, reply.headers(DOCUMENT_HEADERS), document, REVALIDATED);
+      return sendEncoded(request, reply.headers(DOCUMENT_HEADERS), documentFor(request), REVALIDATED);
     };
     app.get(path, { config: policy }, page);
     app.get(`${path}/*`, { config: policy }, page);

@@ -299,6 +299,7 @@ function administrationAnswers(give: Give) {
           clients: leftClients,
         })(),
       resetUserMfa: give(noneEnded),
+      removeUserPasskey: give(noneEnded),
       unlockUser: give({}),
       inviteUser: give({ user: managed }),
       mailUser: give({}),

@@ -36,6 +36,15 @@ async function plant(role: string): Promise<string> {
   return id;
 }
 
+async function plantPasskey(userId: string): Promise<string> {
+  const id = deps.newId();
+  await database.ownerSql`
+    insert into passkeys (id, user_id, credential_id, public_key, sign_count, transports, is_backup_eligible,
+      is_backed_up, name, created_at)
+    values (${id}, ${userId}, ${Buffer.from(id)}, ${Buffer.alloc(1)}, 0, '{}', false, false, 'Phone', now())`;
+  return id;
+}
+
 type Who = { role: string; scopes?: string[] } | { person: string } | undefined;
 
 function contextOf(who: Who): RpcContext {
@@ -85,6 +94,10 @@ const METHODS = {
     codeOf(rpc().mailUser({ userId, link: UserLink.RESET, reason: "" }, contextOf(who))),
   setUserAccess: (userId: string) =>
     codeOf(rpc().setUserAccess({ ...STAYS, userId, mustChangePassword: true }, contextOf(who))),
+  removeUserPasskey: async (userId: string) => {
+    const passkeyId = await plantPasskey(userId);
+    return codeOf(rpc().removeUserPasskey({ userId, passkeyId, reason: "" }, contextOf(who)));
+  },
   resetUserMfa: (userId: string) => codeOf(rpc().resetUserMfa({ userId, reason: "" }, contextOf(who))),
   listUsedApprovals: () =>
     codeOf(rpc().listUsedApprovals({ from: undefined, to: undefined, cursor: "", limit: 1 }, contextOf(who))),
@@ -105,6 +118,7 @@ test.each([
       "endUserSessions",
       "inviteUser",
       "mailUser",
+      "removeUserPasskey",
       "resetUserMfa",
     ],
   ],
@@ -147,6 +161,7 @@ test("nobody acts on themselves through the administrators' methods, whatever th
       mailUser: () => rpc().mailUser({ userId, link: UserLink.RESET, reason }, self),
       endUserSessions: () =>
         rpc().endUserSessions({ userId: userId.toUpperCase(), sessionId: "", reason }, self),
+      removeUserPasskey: () => rpc().removeUserPasskey({ userId, passkeyId: deps.newId(), reason }, self),
       resetUserMfa: () => rpc().resetUserMfa({ userId, reason }, self),
       setUserAccess: () => rpc().setUserAccess({ ...STAYS, userId, mustChangePassword: false }, self),
       deleteUser: () => rpc().deleteUser({ userId, reason, disableClients: false }, self),
@@ -188,6 +203,7 @@ test("whoever holds every permission by name still acts on nobody who holds *, b
     "mailUser",
     "endUserSessions",
     "setUserAccess",
+    "removeUserPasskey",
     "resetUserMfa",
     "deleteUser",
   ] as const) {

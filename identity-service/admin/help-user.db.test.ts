@@ -11,6 +11,7 @@ import { readOutbox, tokensIn } from "../testing/test-mails.ts";
 import { endUserSessions } from "./end-user-sessions.ts";
 import { inviteUser } from "./invite-user.ts";
 import { mailUser, type UserLink } from "./mail-user.ts";
+import { removeUserPasskey } from "./reset-user-mfa.ts";
 
 let database: TestDatabase;
 let deps: TestDeps;
@@ -171,4 +172,50 @@ test("support ends one live session of a user, for a reason, and none of whoever
   expect(revokeSession.mock.calls.map(([call]: unknown[]) => call)).toEqual([which]);
   expect(deps.tokenService.revokeUserSessions).not.toHaveBeenCalled();
   expect(await events()).toEqual([{ type: "session_ended", reason: `${sessionId}: Ticket 4711` }]);
+});
+
+async function plantPasskey(name: string): Promise<string> {
+  const id = deps.newId();
+  await database.ownerSql`
+    insert into passkeys (id, user_id, credential_id, public_key, sign_count, transports, is_backup_eligible,
+      is_backed_up, name, created_at)
+    values (${id}, ${anna}, ${Buffer.from(id)}, ${Buffer.alloc(1)}, 0, '{}', false, false, ${name}, now())`;
+  return id;
+}
+const passkeyNames = async () =>
+  (await database.ownerSql<{ name: string }[]>`select name from passkeys`).map(({ name }) => name);
+const removePasskey = (passkeyId: string, { userId = anna, who = support() } = {}) =>
+  removeUserPasskey(deps, { userId, passkeyId, reason: "Ticket 4711" }, who);
+
+test("support removes one lost passkey: sessions end, the owner gets the mail, and the log names who did it", async () => {
+  const lost = await plantPasskey("Lost");
+  await plantPasskey("Kept");
+  await database.ownerSql`update users set role = 'ADMIN' where id = ${anna}`;
+  expect(await codeOf(removePasskey(lost))).toBe("forbidden");
+  await database.ownerSql`update users set role = 'USER' where id = ${anna}`;
+  expect(await codeOf(removePasskey(deps.newId()))).toBe("not_found");
+  expect(await codeOf(removePasskey(lost, { userId: deps.newId() }))).toBe("not_found");
+  expect(await passkeyNames()).toHaveLength(2);
+  const who = support();
+  await removePasskey(lost, { who });
+  expect(await passkeyNames()).toEqual(["Kept"]);
+  const ended = { userId: anna, exceptSessionId: null, reason: "passkey_removed" };
+  expect(deps.tokenService.revokeUserSessions).toHaveBeenCalledExactlyOnceWith(ended, expect.anything());
+  const sent = await readOutbox(database.ownerSql);
+  expect(sent.map(({ template, recipient }) => [template, recipient])).toEqual([
+    ["passkey-removed", "anna@example.com"],
+  ]);
+  const [event] = await database.ownerSql`select type, actor_id as by, reason from security_events`;
+  expect(event).toEqual({ type: "passkey_removed", by: who.actor?.userId, reason: "Ticket 4711" });
+});
+
+test("the last passkey goes as with a reset of all factors, and its owner is not blamed for an operator's act", async () => {
+  const lost = await plantPasskey("Lost");
+  await database.ownerSql`insert into recovery_codes values (${anna}, ${Buffer.alloc(32)}, now())`;
+  const operator: CallContext = { ...newCallContext({ budgetMs: 60_000 }), person: "ops" };
+  await removePasskey(lost, { who: operator });
+  expect(await passkeyNames()).toEqual([]);
+  expect(await database.ownerSql`select from recovery_codes`).toEqual([]);
+  const [event] = await database.ownerSql`select actor_id as by, person from security_events`;
+  expect(event).toEqual({ by: null, person: "ops" });
 });

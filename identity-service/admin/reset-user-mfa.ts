@@ -6,7 +6,8 @@ import { NO_ORIGIN } from "../audit/client-origin.ts";
 import { recordAudit } from "../audit/record-audit.ts";
 import { enqueueMfaNotice } from "../mfa/mfa-notice.ts";
 import { deleteIdleRecoveryCodes, deleteTotp } from "../mfa/mfa-store.ts";
-import { deletePasskeysSince } from "../passkeys/passkey-store.ts";
+import { recordPasskeyRemoved } from "../passkeys/passkey-notice.ts";
+import { deletePasskey, deletePasskeysSince, listPasskeys } from "../passkeys/passkey-store.ts";
 import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
 import { type AdminDeps, assertMayActOn } from "./authorize.ts";
@@ -33,6 +34,31 @@ export async function resetUserMfa(
     return owesSessionEnd(tx, deps, { userId, reason: "mfa_reset" });
   });
   if (end === undefined) return [];
+  deps.wakeMailWorker();
+  return endSessions(deps, end, context);
+}
+
+/**
+ * Removes a lost passkey, also the last way to log in: a reset leads to another. Returns the ids of ended sessions.
+ * @throws {DomainError} `forbidden`, `not_found`.
+ */
+export async function removeUserPasskey(
+  deps: AdminDeps,
+  { userId, passkeyId: id, reason }: { userId: string; passkeyId: string; reason: string },
+  context: CallContext,
+): Promise<readonly string[]> {
+  if (!isUuid(userId)) throw new DomainError("not_found");
+  const end = await transaction(deps.sql, async (tx) => {
+    const user = await lockAccountForMfa(tx, userId);
+    if (user === undefined) throw new DomainError("not_found");
+    assertMayActOn(deps, context, user);
+    const passkey = (await listPasskeys(tx, user.id)).find((candidate) => candidate.id === id.toLowerCase());
+    if (passkey === undefined) throw new DomainError("not_found");
+    await deletePasskey(tx, { userId: user.id, id: passkey.id });
+    await deleteIdleRecoveryCodes(tx, user.id);
+    await recordPasskeyRemoved(tx, deps, { user, passkey, from: NO_ORIGIN, act: { reason } }, context);
+    return owesSessionEnd(tx, deps, { userId: user.id, reason: "passkey_removed" });
+  });
   deps.wakeMailWorker();
   return endSessions(deps, end, context);
 }

@@ -413,7 +413,7 @@ test("the owner gets a mail whose link takes everything back, and the audit log 
         occurredAt: expect.stringContaining("2031"),
         until: expect.stringContaining("2031-02-01"),
         ip: FROM.clientIp,
-        browser: expect.stringContaining("Firefox"),
+        browser: [{ phrase: "device", values: { browser: "Firefox", system: "Windows" } }],
         link: expect.stringContaining("undo_access_change:"),
       },
     },

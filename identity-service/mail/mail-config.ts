@@ -95,15 +95,25 @@ export const mailConfig = {
 };
 
 export type MailConfig = z.output<z.ZodObject<typeof mailConfig>>;
+type TextConfig = Pick<MailConfig, "MAIL_TEMPLATES_DIR" | "MAIL_DEFAULT_LANGUAGE">;
 
-export function mailConfigProblems(config: MailConfig): { key: keyof MailConfig; message: string }[] {
-  const problems: { key: keyof MailConfig; message: string }[] = [];
-  const { SMTP_URL: server, SMTP_PASSWORD_FILE: password } = config;
+interface Problem {
+  key: keyof MailConfig;
+  message: string;
+}
+
+export function mailTextProblems(config: TextConfig): Problem[] {
   const templates = mailTemplatesOf(config);
-  problems.push(...templates.problems.map((message) => ({ key: "MAIL_TEMPLATES_DIR" as const, message })));
+  const problems: Problem[] = templates.problems.map((message) => ({ key: "MAIL_TEMPLATES_DIR", message }));
   if (!templates.has(config.MAIL_DEFAULT_LANGUAGE)) {
     problems.push({ key: "MAIL_DEFAULT_LANGUAGE", message: "has no folder of mails" });
   }
+  return problems;
+}
+
+export function mailConfigProblems(config: MailConfig): Problem[] {
+  const problems = mailTextProblems(config);
+  const { SMTP_URL: server, SMTP_PASSWORD_FILE: password } = config;
   if (server !== undefined && config.MAIL_FROM === undefined) {
     problems.push({ key: "MAIL_FROM", message: "is required beside SMTP_URL" });
   }
@@ -130,8 +140,6 @@ export function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || (isIPv4(host) && host.startsWith("127."));
 }
 
-export function mailTemplatesOf(
-  config: Pick<MailConfig, "MAIL_TEMPLATES_DIR" | "MAIL_DEFAULT_LANGUAGE">,
-): MailTemplates {
+export function mailTemplatesOf(config: TextConfig): MailTemplates {
   return new MailTemplates(config.MAIL_TEMPLATES_DIR, config.MAIL_DEFAULT_LANGUAGE);
 }

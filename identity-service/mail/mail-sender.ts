@@ -22,23 +22,33 @@ interface OutgoingMail extends MailContent {
 }
 
 export interface MailSender {
-  /** Resolves on acceptance (RFC 5321 §4.2.5). An aborted mail may still arrive. @throws {MailNotSent}. */
-  send(mail: OutgoingMail, signal: AbortSignal): Promise<void>;
+  /**
+   * Resolves on acceptance (RFC 5321 §4.2.5), with the server's answer. An aborted mail may still arrive.
+   * @throws {MailNotSent}.
+   */
+  send(mail: OutgoingMail, signal: AbortSignal): Promise<string>;
   close(): void;
 }
 
-/** Holds no server text, because replies repeat the recipient. */
+/** Logs show no server text, because replies repeat the recipient. */
 export class MailNotSent extends Error {
   override readonly name = "MailNotSent";
   /** Such as `EENVELOPE 550 5.1.1`, at most 64 characters. */
   readonly reason: string;
   /** Why it is of no use to try again. Undefined: it may be. */
   readonly finality: string | undefined;
+  readonly #answer: string | undefined;
 
-  constructor(reason: string, message: string, finality: string | undefined) {
+  constructor(reason: string, message: string, finality: string | undefined, answer: string | undefined) {
     super(message);
     this.reason = reason;
     this.finality = finality;
+    this.#answer = answer;
+  }
+
+  /** The server's, never to be logged. Undefined: it did not answer. */
+  answer(): string | undefined {
+    return this.#answer;
   }
 }
 
@@ -90,7 +100,7 @@ export function createMailSender(options: MailSenderOptions): MailSender {
       const isAscii = isAsciiMailbox(mail.recipient) && isAsciiMailbox(from.address);
       const transport = isAscii ? pool : utf8;
       try {
-        await transport.sendMail({
+        const { response } = await transport.sendMail({
           messageId: `<${mail.id}@${domain}>`,
           from,
           to: { name: "", address: mail.recipient },
@@ -103,6 +113,7 @@ export function createMailSender(options: MailSenderOptions): MailSender {
           xMailer: false,
           signal,
         });
+        return response ?? "";
       } catch (error) {
         throw notSent(error as NodemailerError);
       }
@@ -120,14 +131,16 @@ const NO_SUCH_RECIPIENT = /^5\.1\.(?:1|2|3|6|10)$/;
 const NO_UTF8 = /^5\.6\.[79]$/;
 
 function notSent(error: NodemailerError): MailNotSent {
-  if (error instanceof SmtpUtf8NotOffered) return new MailNotSent("no SMTPUTF8", error.name, UTF8_NEEDED);
+  if (error instanceof SmtpUtf8NotOffered)
+    return new MailNotSent("no SMTPUTF8", error.name, UTF8_NEEDED, undefined);
   const enhancedCode = /^5\d\d[ -](5\.\d{1,3}\.\d{1,3})\b/.exec(error.response ?? "")?.[1];
   const reason = [error.originalCode ?? error.code ?? error.name, error.responseCode, enhancedCode]
     .filter((part) => part !== undefined)
     .join(" ")
     .slice(0, 64);
   const isHarmless = error.response === undefined && BEFORE_THE_MAIL.has(error.code ?? "");
-  return new MailNotSent(reason, isHarmless ? error.message : reason, finalityOf(error, enhancedCode));
+  const message = isHarmless ? error.message : reason;
+  return new MailNotSent(reason, message, finalityOf(error, enhancedCode), error.response);
 }
 
 const UTF8_NEEDED =

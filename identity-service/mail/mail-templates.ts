@@ -3,7 +3,15 @@ import type { Accent } from "#kit/config/brand-config.ts";
 import { escapeHtml } from "#kit/values/escape-html.ts";
 import { lookupTags, timeZoneName } from "#kit/values/locale.ts";
 import type { Reader } from "../users/reader-fields.ts";
-import { type MailContent, type MailName, type MailValue, type Phrase, TIMES } from "./mail.ts";
+import {
+  MAILS,
+  type MailContent,
+  type MailName,
+  type MailValue,
+  PHRASES,
+  type Phrase,
+  TIMES,
+} from "./mail.ts";
 import {
   CONTROL_CHARACTER,
   FOOTER,
@@ -62,6 +70,8 @@ export type MailValues = Readonly<Record<string, MailValue>>;
 export class MailTemplates {
   /** If there are any, nothing can be rendered. */
   readonly problems: readonly string[];
+  /** Files of no mail that this version has. */
+  readonly unread: readonly string[];
   readonly #files: TemplateFiles;
   readonly #defaultLanguage: string;
 
@@ -70,6 +80,25 @@ export class MailTemplates {
     this.#files = new TemplateFiles(BUILT_IN_MAIL_TEMPLATES, ...(folder === undefined ? [] : [folder]));
     this.#defaultLanguage = defaultLanguage;
     this.problems = this.#files.problems;
+    this.unread = this.#files.unread;
+  }
+
+  get languages(): string[] {
+    return [...this.#files.languages.keys()].sort();
+  }
+
+  /** Files, and lines of `phrases.txt`, that a language does not have, each with the language that people get. */
+  missing(language: string): { text: string; shownIn: string }[] {
+    const own = this.#files.languages.get(language);
+    const parts = { files: [...Object.keys(MAILS).map(fileOf), FOOTER], phrases: Object.keys(PHRASES) };
+    return (["files", "phrases"] as const).flatMap((kind) =>
+      parts[kind]
+        .filter((key) => own?.[kind].has(key) !== true)
+        .map((key) => ({
+          text: kind === "files" ? key : `${key} of phrases.txt`,
+          shownIn: this.#find(language, kind, key).language,
+        })),
+    );
   }
 
   has(language: string): boolean {

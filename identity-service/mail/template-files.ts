@@ -27,6 +27,8 @@ export class TemplateFiles {
   layout = "";
   /** What makes the folder unusable. */
   readonly problems: string[] = [];
+  /** Texts of no mail that this version has, which are not read. */
+  readonly unread: string[] = [];
 
   /** Later folders go before earlier ones, file by file and phrase by phrase. */
   constructor(...folders: readonly string[]) {
@@ -57,6 +59,7 @@ export class TemplateFiles {
     for (const name of listed(folder).names.filter((name) => name.endsWith(".txt"))) {
       const known = placeholdersOf(name);
       const file = `${language}/${name}`;
+      if (known === undefined) this.unread.push(file);
       const text = known && this.#read(join(folder, name), file);
       if (text === undefined) continue;
       if (name === PHRASES_FILE) this.#addPhrases(texts, text, file);

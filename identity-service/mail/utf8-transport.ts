@@ -35,26 +35,35 @@ export function createUtf8Transport({ maxConnections, ...options }: Utf8Transpor
       const lane = sent++ % maxConnections;
       const sending = async () => {
         await lanes[lane];
-        const envelope = message.getEnvelope() as SMTPEnvelope;
-        await sendAlone(options, { envelope, message: message.createReadStream(), signal });
+        const envelope = message.getEnvelope();
+        const stream = message.createReadStream();
+        const sending = { envelope: envelope as SMTPEnvelope, message: stream, signal };
+        return { envelope, messageId: message.messageId(), response: await sendAlone(options, sending) };
       };
       const sentOne = sending();
-      lanes[lane] = sentOne.catch(() => undefined);
-      sentOne.then(() => done(null), done);
+      lanes[lane] = sentOne.then(
+        () => undefined,
+        () => undefined,
+      );
+      sentOne.then((info) => done(null, info), done);
     },
   };
 }
 
+/** @returns the server's answer. */
 async function sendAlone(
   { auth, ...options }: Omit<Utf8TransportOptions, "maxConnections">,
   { envelope, message, signal }: Sending,
-): Promise<void> {
+): Promise<string> {
   signal?.throwIfAborted();
   const connection = new SMTPConnection(options);
   try {
-    await new Promise<void>((resolve, reject) => {
+    return await new Promise<string>((resolve, reject) => {
       const step = (next: () => void) => (error?: Error | null) => (error ? reject(error) : next());
-      const send = () => connection.send(envelope, message, step(resolve));
+      const send = () =>
+        connection.send(envelope, message, (error, info) =>
+          error || !info ? reject(error) : resolve(info.response),
+        );
       signal?.addEventListener("abort", () => reject(signal.reason));
       connection.on("error", reject);
       connection.on("end", () => reject(new Error("The connection ended")));

@@ -29,10 +29,11 @@ export async function recordPasskeyAdded(
   await recordAudit(tx, deps, { type: "passkey_added", ...eventOf({ user, from }) }, context);
 }
 
+/** `act` is that of somebody else than the owner. */
 export async function recordPasskeyRemoved(
   tx: TransactionSql,
   deps: RecordAuditDeps & MakeLinkDeps,
-  { user, from, passkey }: Change & { passkey: Passkey },
+  { user, from, passkey, act }: Change & { passkey: Passkey; act?: { reason: string } },
   context: CallContext,
 ): Promise<void> {
   const { id: userId, email: recipient } = user;
@@ -40,7 +41,8 @@ export async function recordPasskeyRemoved(
   const now = deps.now();
   const data = { ...describeOrigin(from, now), addedAt: passkey.createdAt.toISOString(), link };
   await enqueueMail(tx, { id: deps.newId(), userId, recipient, template: "passkey-removed", data }, now);
-  await recordAudit(tx, deps, { type: "passkey_removed", ...eventOf({ user, from }) }, context);
+  const by = act === undefined ? {} : { byOwner: false, reason: act.reason };
+  await recordAudit(tx, deps, { type: "passkey_removed", ...eventOf({ user, from }), ...by }, context);
 }
 
 /** At most one mail an hour. No actor: the authenticator may be a copy. */

@@ -16,6 +16,10 @@ import { oneOf } from "../one-of.ts";
 
 const ENTRIES = new Map(CONFIGURED_SERVICES.map((name) => [name as string, name]));
 
+export const VARIABLES_OPTION: Command["options"] = {
+  variables: { type: "string", value: "file", description: "variables, one per line: NAME=value" },
+};
+
 export const configCheck: Command = {
   name: "config check",
   summary: "Check whether a service could start with a configuration; prints every problem, but no value",
@@ -23,9 +27,7 @@ export const configCheck: Command = {
     "Reads what the service reads, so files named by variables must exist here. Without --variables it checks\n" +
     "what `npm start` gave the service of the local Gatehouse's home, or else the environment. Exit code 78 if the service would refuse it.",
   positionals: ["service"],
-  options: {
-    variables: { type: "string", value: "file", description: "variables, one per line: NAME=value" },
-  },
+  options: VARIABLES_OPTION,
   async run({ positionals, values }, backend) {
     const [service = ""] = positionals;
     const name = oneOf("<service>", ENTRIES, service);
@@ -50,7 +52,7 @@ export const configCheck: Command = {
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The home's come before the environment's only where addresses come from the home, too. */
-function variablesOf(
+export function variablesOf(
   service: ConfiguredService,
   file: string | undefined,
   backend: Backend,

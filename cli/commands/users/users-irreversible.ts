@@ -58,6 +58,29 @@ export const usersResetMfa: Command = {
   },
 };
 
+export const usersRemovePasskey: Command = {
+  name: "users remove-passkey",
+  summary: "Remove a lost passkey of a user, and end all of the user's sessions",
+  details: "The user gets a mail. The ids are in: gatehouse users show <id>. --yes is required.",
+  positionals: ["id", "passkey"],
+  options: { ...REASON_OPTION, yes: CONFIRMATION },
+  checkWith: CHECK_WITH,
+  async run(input, backend) {
+    const [userId = "", passkeyId = ""] = input.positionals;
+    assertConfirmed(input.flags);
+    const request = { userId, passkeyId, reason: reasonOf(input) };
+    const { endedSessionIds } = await backend.call(
+      "identity-service",
+      UserAdminServiceClient,
+      (client, context) => callUnary(client, client.removeUserPasskey, request, context),
+    );
+    return {
+      text: `${userId} no longer has that passkey; ${sessionsEnded(endedSessionIds)}`,
+      json: { userId, passkeyId, endedSessionIds },
+    };
+  },
+};
+
 function assertConfirmed(flags: ReadonlySet<string>): void {
   if (!flags.has("yes")) throw new UsageError("This cannot be undone: add --yes");
 }

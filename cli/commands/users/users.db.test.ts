@@ -275,12 +275,13 @@ test("the last login is in the list, and among the facts", async () => {
   expect((await gatehouse(["users", "list", "--query", "ada@"])).out).toContain("2026-02-03T04:05:06.789Z");
 });
 
-test("users show lists passkeys and clients, whose names cannot control the terminal", async () => {
+test("users show lists passkeys and clients, whose names cannot control the terminal; a passkey is removed by its id", async () => {
   const sql = database.ownerSql;
+  const passkey = deps.newId();
   await sql`
     insert into passkeys (id, user_id, credential_id, public_key, sign_count, transports, is_backup_eligible,
       is_backed_up, name, created_at)
-    values (${deps.newId()}, ${ada}, ${Buffer.alloc(16)}, ${Buffer.alloc(1)}, 0, '{}', false, false,
+    values (${passkey}, ${ada}, ${Buffer.alloc(16)}, ${Buffer.alloc(1)}, 0, '{}', false, false,
       ${"Phone\u001b[31m\u202e"}, now())`;
   await sql`
     insert into clients (id, name, owner_id, permissions, status, created_at, changed_at)
@@ -289,6 +290,12 @@ test("users show lists passkeys and clients, whose names cannot control the term
   expect(code).toBe(0);
   expect(out).toMatch(/^PASSKEY +NAME +CREATED +LAST USED\n\S+ +Phone\ufffd\[31m\ufffd /m);
   expect(out).toMatch(/^CLIENT +NAME +STATUS\n\S+ +Shop\ufffd\[31m +active/m);
+  const remove = (...options: string[]) => gatehouse(["users", "remove-passkey", ada, passkey, ...options]);
+  expect(await remove()).toMatchObject({ code: 64, error: expect.stringMatching(/--yes/) });
+  expect(await remove("--yes", "--reason", "ticket 4711")).toMatchObject({ code: 0 });
+  expect((await gatehouse(["users", "show", ada])).out).not.toContain("PASSKEY");
+  expect(await events()).toEqual(["passkey_removed ticket 4711"]);
+  expect(await remove("--yes")).toMatchObject({ code: 1 });
   expect(out).not.toContain("\u001b");
 });
 

@@ -916,6 +916,14 @@ export interface Api {
     body?: Act;
     answer: Done;
   };
+  "DELETE /admin/users/{id}/passkeys/{passkeyId}": {
+    path: {
+      id: string;
+      passkeyId: string;
+    };
+    body?: Act;
+    answer: Done;
+  };
   "GET /admin/clients": {
     query?: {
       owner?: "none" | string;

@@ -53,6 +53,7 @@ export const AUDIT_ACTIONS = {
     "admin.users.unlock",
     "admin.users.revoke_sessions",
     "admin.users.reset_mfa",
+    "admin.users.remove_passkey",
     "admin.clients.create",
     "admin.clients.update",
     "admin.clients.delete",

@@ -34,6 +34,7 @@ test("a text that a language lacks is that of the built-in one, of the less exac
   });
   expect(languages.problems).toEqual([]);
   expect(languages.language("pt-BR")).toEqual({
+    isInScripts: false,
     tag: "pt-BR",
     name: "Português (Brasil)",
     dir: "ltr",
@@ -50,8 +51,10 @@ test("a text that a language lacks is that of the built-in one, of the less exac
     },
   });
   // English as it is built in is in the scripts; with other texts it is a file.
-  expect(languages.served.map(({ tag }) => tag)).toEqual(["en", "pt", "pt-BR"]);
-  expect(new PageLanguages(BUILT_IN).served.map(({ tag }) => tag)).toEqual(["pt"]);
+  const inFiles = ({ all }: PageLanguages) =>
+    all.filter(({ isInScripts }) => !isInScripts).map(({ tag }) => tag);
+  expect(inFiles(languages)).toEqual(["en", "pt", "pt-BR"]);
+  expect(inFiles(new PageLanguages(BUILT_IN))).toEqual(["pt"]);
   expect(languages.missing("pt-BR")).toEqual([
     "ui.errors.wait_one",
     "ui.errors.wait_many",
@@ -117,9 +120,9 @@ test.each<[string, object | string, string]>([
   ["it.json", { name: "Italiano", portal: { login: { title: "a".repeat(2_001) } } }, "it.json has more than"],
   ["it.json", `"${"a".repeat(600_000)}"`, "it.json has more than 524288 bytes"],
 ])("%s with %j is refused: %s", (name, content, problem) => {
-  const { problems, served } = languagesWith({ [name]: content });
+  const { problems, added } = languagesWith({ [name]: content });
   expect(problems.join("\n")).toContain(problem);
-  expect(served.map(({ tag }) => tag)).toEqual(["pt"]);
+  expect(added).toEqual([]);
 });
 
 test("a folder that cannot be read is named, and so is what lies in it instead of a file", () => {

@@ -34,6 +34,8 @@ export interface PageLanguage {
   name: string;
   dir: "ltr" | "rtl";
   texts: Record<Part, Texts>;
+  /** As it is here: no page loads it. */
+  isInScripts: boolean;
 }
 
 const BUILT = resolve(import.meta.dirname, "..", "..", "..", "web", "dist", "languages.json");
@@ -84,12 +86,9 @@ export class PageLanguages {
     return [...this.#added.keys()];
   }
 
-  /** Those that the scripts of the pages do not have in them as they are. */
-  get served(): PageLanguage[] {
+  get all(): PageLanguage[] {
     const tags = new Set([...Object.keys(this.#builtIn), ...this.#added.keys()]);
-    return [...tags]
-      .filter((tag) => this.#added.has(tag) || this.#builtIn[tag]?.isInScripts !== true)
-      .map((tag) => this.language(tag));
+    return [...tags].map((tag) => this.language(tag));
   }
 
   language(tag: string): PageLanguage {
@@ -98,7 +97,8 @@ export class PageLanguages {
     const forms = pluralForms(tag);
     const textsOf = (part: Part) => completed(this.#english(part), chain, forms, `${part}.`);
     const texts = { ui: textsOf("ui"), portal: textsOf("portal"), console: textsOf("console") };
-    return { tag, name, dir: dir ?? directionOf(tag), texts };
+    const isInScripts = !this.#added.has(tag) && this.#builtIn[tag]?.isInScripts === true;
+    return { tag, name, dir: dir ?? directionOf(tag), texts, isInScripts };
   }
 
   /** Keys whose text is that of another language. */

@@ -29,8 +29,11 @@ export function timeZoneName(text: string): string | undefined {
   }
 }
 
-/** The language that `Accept-Language` prefers (RFC 9110 §12.5.4). Undefined if it names none. */
-export function preferredLanguage(header: string): string | undefined {
+/** The language that `Accept-Language` prefers. Undefined if it names none. */
+export const preferredLanguage = (header: string): string | undefined => acceptedLanguages(header)[0];
+
+/** What `Accept-Language` names, the most wanted first (RFC 9110 §12.5.4). */
+export function acceptedLanguages(header: string): string[] {
   const ranges = header
     .slice(0, MAX_HEADER_CHARACTERS)
     .split(",")
@@ -40,6 +43,7 @@ export function preferredLanguage(header: string): string | undefined {
       return { tag: languageTag(text), weight: /^[01](?:\.\d{0,3})?$/.test(weight) ? Number(weight) : 0 };
     });
   return ranges
-    .filter(({ tag, weight }) => tag !== undefined && weight > 0)
-    .sort((a, b) => b.weight - a.weight)[0]?.tag;
+    .filter(({ weight }) => weight > 0)
+    .sort((a, b) => b.weight - a.weight)
+    .flatMap(({ tag = [] }) => tag);
 }

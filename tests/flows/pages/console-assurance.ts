@@ -97,10 +97,7 @@ describe.skipIf(CHROMIUM === undefined)("a console that demands a fresh second f
 
     await page.goto(`${origin}/console/users/${customer.user.id}`);
     await page.getByRole("region", { name: "Last failed logins" }).waitFor();
-    // Without `sessions:read`, which the role has only where the operator gives it.
-    expect(await page.getByRole("region", { name: "Sessions" }).count()).toBe(0);
-    const sessions = `/admin/users/${customer.user.id}/sessions`;
-    expect((await api.get(sessions, { token: await tokenOfBrowser(page) })).status).toBe(403);
+    await page.getByRole("region", { name: "Sessions" }).waitFor();
     await page.getByRole("button", { name: "Reset the second factor" }).click();
     const dialog = page.getByRole("dialog", { name: "Reset the second factor" });
     await dialog.getByLabel("Reason").fill("Ticket 4803");

@@ -49,7 +49,7 @@ describe.skipIf(CHROMIUM === undefined)("texts of strangers", () => {
       await page.getByLabel("Last name").fill(payload);
       await Promise.all([
         page.waitForResponse((response) => response.request().method() === "PATCH" && response.ok()),
-        page.getByRole("button", { name: "Save" }).click(),
+        page.getByRole("button", { name: "Save" }).first().click(),
       ]);
       await page.getByText("Saved.").waitFor();
     }
@@ -66,14 +66,14 @@ describe.skipIf(CHROMIUM === undefined)("texts of strangers", () => {
     for (const payload of PAYLOADS) {
       await page.getByRole("button", { name: /^Rename / }).click();
       await page.getByRole("dialog").getByLabel("Name").fill(payload);
-      await page.getByRole("button", { name: "Save" }).click();
+      await page.getByRole("button", { name: "Save" }).first().click();
       await page.getByRole("dialog").waitFor({ state: "detached" });
       const name = page.locator(".rows bdi");
       await expect.poll(() => name.first().textContent()).toBe(payload);
     }
     await page.getByRole("button", { name: /^Rename / }).click();
     await page.getByRole("dialog").getByLabel("Name").fill(REVERSED);
-    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByRole("button", { name: "Save" }).first().click();
     await page.getByText("This is not valid.").waitFor();
     await page.keyboard.press("Escape");
     await page.getByRole("button", { name: /^Remove / }).click();

@@ -49,7 +49,7 @@ describe.skipIf(CHROMIUM === undefined)("one person at a time in a browser", () 
     expect(status).toBe(200);
     await other.close();
   };
-  const press = (name: string) => page.getByRole("button", { name, exact: true }).click();
+  const press = (name: string) => page.getByRole("button", { name, exact: true }).first().click();
 
   test("a login in another tab turns all tabs of the portal over to the new person, with nothing of the former", async () => {
     const [ada, grace] = [await api.newUser(), await api.newUser()];
@@ -115,7 +115,6 @@ describe.skipIf(CHROMIUM === undefined)("one person at a time in a browser", () 
     await press("Disable the account");
     const act = page.getByRole("dialog");
     await act.getByLabel("Reason").fill("Ticket 4800");
-    await act.getByLabel(/^Type /).fill(ada.email);
     await logInBehind(grace);
     await act.getByRole("button", { name: "Disable the account" }).click();
     await heading(page, "Nothing here is for your role").waitFor();

@@ -62,6 +62,7 @@ export const actionsDe: SameTexts<typeof actionsEn> = {
       "admin.users.unlock": "Benutzer entsperren",
       "admin.users.revoke_sessions": "Sitzungen eines Benutzers beenden",
       "admin.users.reset_mfa": "Zweiten Faktor eines Benutzers zurücksetzen",
+      "admin.users.remove_passkey": "Passkey eines Benutzers entfernen",
       "admin.clients.create": "Client anlegen",
       "admin.clients.update": "Client ändern",
       "admin.clients.delete": "Client löschen",

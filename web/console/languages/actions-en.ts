@@ -60,6 +60,7 @@ export const actionsEn = {
       "admin.users.unlock": "Unlock a user",
       "admin.users.revoke_sessions": "End a user's sessions",
       "admin.users.reset_mfa": "Reset a user's second factor",
+      "admin.users.remove_passkey": "Remove a user's passkey",
       "admin.clients.create": "Create a client",
       "admin.clients.update": "Change a client",
       "admin.clients.delete": "Delete a client",

@@ -318,6 +318,13 @@ export const de: SameTexts<typeof en> = {
       "{{count}} Faktoren und die Wiederherstellungscodes entfallen, und alle Sitzungen enden. Danach genügt das Passwort für die Anmeldung: Vergewissern Sie sich, wer darum bittet.",
     done: "Der zweite Faktor wurde zurückgesetzt. Die Person hat eine Mail bekommen.",
   },
+  removePasskey: {
+    name: "Entfernen",
+    label: "Passkey {{name}} entfernen",
+    effect:
+      "Der Passkey {{name}} öffnet das Konto nicht mehr, und alle Sitzungen enden. Ist er der einzige Zugang, senden Sie einen Link zu einem neuen Passwort.",
+    done: "Der Passkey ist entfernt. Die Person hat eine Mail bekommen.",
+  },
   enable: {
     name: "Konto aktivieren",
     effect: "Die Person kann sich wieder anmelden.",

@@ -312,6 +312,13 @@ export const en = {
       "{{count}} factors and the recovery codes go, and all sessions end. The password alone opens the account then: be sure who asks.",
     done: "The second factor is gone. The person was notified by mail.",
   },
+  removePasskey: {
+    name: "Remove",
+    label: "Remove the passkey {{name}}",
+    effect:
+      "The passkey {{name}} no longer opens the account, and all sessions end. If it is the only way in, send a link to a new password.",
+    done: "The passkey is removed. The person was notified by mail.",
+  },
   enable: {
     name: "Enable the account",
     effect: "The person may log in again.",

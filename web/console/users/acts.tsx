@@ -235,6 +235,32 @@ function ResetMfa({ user, details }: Props) {
   );
 }
 
+export function RemovePasskey({
+  user,
+  passkey: { id, name },
+}: Pick<Props, "user"> & { passkey: { id: string; name: string } }) {
+  const t = useText();
+  const act = useAct({ user });
+  return (
+    <Act
+      name={t("removePasskey.name")}
+      label={t("removePasskey.label", { name })}
+      kind="danger"
+      effect={t("removePasskey.effect", { name })}
+      act={({ reason }) =>
+        act(
+          (call, path) =>
+            call("DELETE /admin/users/{id}/passkeys/{passkeyId}", {
+              path: { ...path, passkeyId: id },
+              body: { reason },
+            }),
+          "removePasskey.done",
+        )
+      }
+    />
+  );
+}
+
 interface WithClients extends Props {
   withClients: boolean;
 }

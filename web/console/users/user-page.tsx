@@ -74,7 +74,7 @@ function Person({ user, details, onDeleted }: Described & { onDeleted: () => voi
       <div className="beside">
         <div className="panels">
           {may("audit:read:user") && <Failures userId={user.id} />}
-          <SignIn details={details} />
+          <SignIn user={user} details={details} mayAct={mayAct} />
           {may("sessions:read") && <Sessions user={user} mayAct={mayAct} />}
           {may("clients:read") && <Clients userId={user.id} />}
           <Mails mails={details.mails} />

@@ -7,7 +7,7 @@ import { Fact, Panel } from "../panel.tsx";
 import { Table } from "../table.tsx";
 import { useKnownText, useText } from "../text.ts";
 import { When } from "../when.tsx";
-import { EndSession } from "./acts.tsx";
+import { EndSession, RemovePasskey } from "./acts.tsx";
 
 const FAILURES = 10;
 
@@ -100,8 +100,9 @@ export function Sessions({ user, mayAct }: Acted) {
 }
 
 /** How the person gets in. */
-export function SignIn({ details }: { details: UserDetails }) {
+export function SignIn({ user, details, mayAct }: Acted & { details: UserDetails }) {
   const t = useText();
+  const mayRemove = useMay()("mfa:reset") && mayAct;
   const { totpSince, passkeys, recoveryCodesLeft, providers, trustedDevices } = details;
   return (
     <Panel title={t("signIn.title")}>
@@ -138,6 +139,17 @@ export function SignIn({ details }: { details: UserDetails }) {
           { head: t("signIn.name"), kind: "main", cell: ({ name }) => <span>{name}</span> },
           { head: t("signIn.added"), time: ({ createdAt }) => createdAt },
           { head: t("signIn.used"), time: ({ lastUsedAt }) => lastUsedAt, never: t("list.never") },
+          ...(mayRemove
+            ? [
+                {
+                  head: t("user.acts"),
+                  kind: "acts" as const,
+                  cell: (passkey: UserDetails["passkeys"][number]) => (
+                    <RemovePasskey user={user} passkey={passkey} />
+                  ),
+                },
+              ]
+            : []),
         ]}
       />
     </Panel>

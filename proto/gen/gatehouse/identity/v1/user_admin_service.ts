@@ -406,6 +406,22 @@ export interface ResetUserMfaResponse {
   endedSessionIds: string[];
 }
 
+/** Which passkey. */
+export interface RemoveUserPasskeyRequest {
+  /** UUID. */
+  userId: string;
+  /** UUID. */
+  passkeyId: string;
+  /** Why, for the audit log: see `UserAdminService`. Empty: not given. */
+  reason: string;
+}
+
+/** Committed, and the sessions have ended. */
+export interface RemoveUserPasskeyResponse {
+  /** UUIDs of the sessions that this call ended. */
+  endedSessionIds: string[];
+}
+
 /** Which account. */
 export interface DeleteUserRequest {
   /** UUID. */
@@ -2145,6 +2161,120 @@ export const ResetUserMfaResponse: MessageFns<ResetUserMfaResponse> = {
   },
 };
 
+function createBaseRemoveUserPasskeyRequest(): RemoveUserPasskeyRequest {
+  return { userId: "", passkeyId: "", reason: "" };
+}
+
+export const RemoveUserPasskeyRequest: MessageFns<RemoveUserPasskeyRequest> = {
+  encode(message: RemoveUserPasskeyRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    if (message.passkeyId !== "") {
+      writer.uint32(18).string(message.passkeyId);
+    }
+    if (message.reason !== "") {
+      writer.uint32(26).string(message.reason);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RemoveUserPasskeyRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRemoveUserPasskeyRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.passkeyId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseRemoveUserPasskeyResponse(): RemoveUserPasskeyResponse {
+  return { endedSessionIds: [] };
+}
+
+export const RemoveUserPasskeyResponse: MessageFns<RemoveUserPasskeyResponse> = {
+  encode(message: RemoveUserPasskeyResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.endedSessionIds) {
+      writer.uint32(10).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RemoveUserPasskeyResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRemoveUserPasskeyResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.endedSessionIds.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
 function createBaseDeleteUserRequest(): DeleteUserRequest {
   return { userId: "", reason: "", disableClients: false };
 }
@@ -2932,6 +3062,18 @@ export const UserAdminServiceService = {
       Buffer.from(ResetUserMfaResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): ResetUserMfaResponse => ResetUserMfaResponse.decode(value),
   },
+  /** Removes one passkey, as ResetUserMfa removes all factors. Errors: not_found. */
+  removeUserPasskey: {
+    path: "/gatehouse.identity.v1.UserAdminService/RemoveUserPasskey" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: RemoveUserPasskeyRequest): Buffer =>
+      Buffer.from(RemoveUserPasskeyRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): RemoveUserPasskeyRequest => RemoveUserPasskeyRequest.decode(value),
+    responseSerialize: (value: RemoveUserPasskeyResponse): Buffer =>
+      Buffer.from(RemoveUserPasskeyResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): RemoveUserPasskeyResponse => RemoveUserPasskeyResponse.decode(value),
+  },
   /** Erases an account and ends its sessions. Errors: not_found, last_admin, conflict (more than 100 clients to disable). */
   deleteUser: {
     path: "/gatehouse.identity.v1.UserAdminService/DeleteUser" as const,
@@ -3007,6 +3149,8 @@ export interface UserAdminServiceServer extends UntypedServiceImplementation {
    * nothing happens. Errors: not_found.
    */
   resetUserMfa: handleUnaryCall<ResetUserMfaRequest, ResetUserMfaResponse>;
+  /** Removes one passkey, as ResetUserMfa removes all factors. Errors: not_found. */
+  removeUserPasskey: handleUnaryCall<RemoveUserPasskeyRequest, RemoveUserPasskeyResponse>;
   /** Erases an account and ends its sessions. Errors: not_found, last_admin, conflict (more than 100 clients to disable). */
   deleteUser: handleUnaryCall<DeleteUserRequest, DeleteUserResponse>;
   /** Ends every session of a user; a login that is under way gives none. Or one session alone. Errors: not_found. */
@@ -3143,6 +3287,22 @@ export interface UserAdminServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ResetUserMfaResponse) => void,
+  ): ClientUnaryCall;
+  /** Removes one passkey, as ResetUserMfa removes all factors. Errors: not_found. */
+  removeUserPasskey(
+    request: RemoveUserPasskeyRequest,
+    callback: (error: ServiceError | null, response: RemoveUserPasskeyResponse) => void,
+  ): ClientUnaryCall;
+  removeUserPasskey(
+    request: RemoveUserPasskeyRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: RemoveUserPasskeyResponse) => void,
+  ): ClientUnaryCall;
+  removeUserPasskey(
+    request: RemoveUserPasskeyRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: RemoveUserPasskeyResponse) => void,
   ): ClientUnaryCall;
   /** Erases an account and ends its sessions. Errors: not_found, last_admin, conflict (more than 100 clients to disable). */
   deleteUser(
