@@ -18,7 +18,7 @@ export interface CommandInput {
   lists: ReadonlyMap<string, readonly string[]>;
 }
 
-interface CommandOutput {
+export interface CommandOutput {
   /** The final line break is added later. */
   text: string;
   /** Printed for `--json`. Members may only be added. */

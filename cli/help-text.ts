@@ -11,6 +11,7 @@ const GROUPS: readonly (readonly [title: string, words: readonly string[]])[] = 
   ["Signing keys", ["keys"]],
   ["Audit log and approvals", ["audit", "tail", "approvals"]],
   ["Routes and roles", ["routes", "access"]],
+  ["Languages and mails", ["languages", "mail"]],
   ["Operation", ["health", "doctor", "config", "certificates", "test-token-service", "breach-list", "rpc"]],
   ["Shell", ["completion"]],
 ];

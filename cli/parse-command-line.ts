@@ -91,14 +91,14 @@ function readStrictly(argv: readonly string[], command: Command): CommandInput {
 
 /** An address may change, so users are named by their ids alone. */
 function assertUserIds(
-  { name, positionals, options }: Command,
+  { name, positionals, optionalPositionals = [], options }: Command,
   texts: readonly string[],
   values: ReadonlyMap<string, string>,
 ): void {
   const isUser = (what: string | undefined) =>
     what === "user" || (what === "id" && name.startsWith("users "));
   const users = [
-    ...texts.filter((_text, index) => isUser(positionals[index])),
+    ...texts.filter((_text, index) => isUser([...positionals, ...optionalPositionals][index])),
     ...[...values].flatMap(([option, text]) => (isUser(options[option]?.value) ? [text] : [])),
   ];
   const address = users.find((text) => text.includes("@"));

@@ -46,7 +46,7 @@ import {
 import { usersEndSessions } from "./users/users-end-sessions.ts";
 import { usersImport } from "./users/users-import.ts";
 import { usersDelete, usersRemovePasskey, usersResetMfa } from "./users/users-irreversible.ts";
-import { usersList } from "./users/users-list.ts";
+import { usersExport, usersList } from "./users/users-list.ts";
 import { usersInvite, usersSendLink } from "./users/users-mail.ts";
 import { usersShow } from "./users/users-show.ts";
 
@@ -56,6 +56,7 @@ export const COMMANDS: readonly Command[] = [
   keysRotate,
   keysRevoke,
   usersList,
+  usersExport,
   usersShow,
   usersInvite,
   usersSendLink,

@@ -10,8 +10,13 @@ export type RpcRequest = MessageShape<DescMethod["input"]>;
 /** The JSON of a request: as it was typed, of a file, or with `-` of standard input. @throws {CliError} 64, 66. */
 export async function readRequest(json: string | undefined, file: string | undefined): Promise<string> {
   if (json !== undefined && file !== undefined) throw new UsageError("Specify the JSON or --file, not both");
-  if (json === "-") return text(process.stdin);
-  if (file === undefined) return json ?? "{}";
+  if (json === "-") return readInput("-");
+  return file === undefined ? (json ?? "{}") : readInput(file);
+}
+
+/** A whole file, or with `-` standard input. @throws {CliError} 66. */
+export async function readInput(file: string): Promise<string> {
+  if (file === "-") return text(process.stdin);
   return readFile(file, "utf8").catch((cause: NodeJS.ErrnoException) => {
     const message = `${file} cannot be read (${cause.code ?? "unreadable"})`;
     throw new CliError(message, { exitCode: EXIT.input, code: "file_unreadable", cause });

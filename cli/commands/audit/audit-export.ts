@@ -1,4 +1,3 @@
-import { stringify } from "csv-stringify/sync";
 import { ENTRY_COLUMNS } from "#audit-client/stream/audit-entry.ts";
 import {
   AuditQueryServiceClient,
@@ -9,82 +8,54 @@ import type { Backend } from "../../backend.ts";
 import { CliError } from "../../cli-error.ts";
 import type { Command } from "../../command.ts";
 import { EXIT } from "../../exit-code.ts";
-import { UsageError } from "../../usage-error.ts";
-import { createProgress, type Progress, QUIET_OPTION } from "../progress.ts";
-import { replaceFile } from "../replaced-file.ts";
+import {
+  CSV_DETAILS,
+  csvLines,
+  EXPORT_OPTIONS,
+  type Export,
+  jsonLines,
+  writeExport,
+} from "../export-output.ts";
 import { wholeNumber } from "../whole-number.ts";
 import { exportedLines } from "./audit-exported-lines.ts";
 
 const SEQUENCES = { min: 1, max: Number.MAX_SAFE_INTEGER };
 const CSV_COLUMNS = [...ENTRY_COLUMNS, "leafHash"];
-const FORMATS = {
-  jsonl: {
-    head: "",
-    format: (lines: readonly ExportLine[]) => lines.map((line) => `${JSON.stringify(line)}\n`).join(""),
-  },
-  csv: { head: stringify([CSV_COLUMNS]), format: csvOf },
-} as const;
 
 export const auditExport: Command = {
   name: "audit export",
   summary: "Write the audit log, or a part of it, to a file or to standard output",
-  details:
-    "gatehouse audit verify needs jsonl. csv is for reading: an apostrophe precedes texts that a spreadsheet would run\n" +
-    "as formulas. The file is complete or absent.",
+  details: `gatehouse audit verify needs jsonl. ${CSV_DETAILS}`,
   positionals: [],
   options: {
-    format: { type: "string", value: "format", description: "jsonl (default) or csv" },
     "from-sequence": { type: "string", value: "number", description: "from this entry on" },
     "to-sequence": { type: "string", value: "number", description: "up to this entry" },
-    output: { type: "string", value: "file", description: "write to this file" },
-    force: { type: "boolean", description: "replace an existing file" },
-    ...QUIET_OPTION,
+    ...EXPORT_OPTIONS,
   },
-  async run({ values, flags }, backend, terminal) {
-    const format = values.get("format") ?? "jsonl";
-    if (!Object.hasOwn(FORMATS, format)) throw new UsageError("--format must be jsonl or csv");
+  run(input, backend, terminal) {
     const request = {
-      firstSequence: wholeNumber(values, "from-sequence", SEQUENCES) ?? 0,
-      lastSequence: wholeNumber(values, "to-sequence", SEQUENCES) ?? 0,
+      firstSequence: wholeNumber(input.values, "from-sequence", SEQUENCES) ?? 0,
+      lastSequence: wholeNumber(input.values, "to-sequence", SEQUENCES) ?? 0,
     };
-    const output = values.get("output");
-    using progress = createProgress(terminal, flags, "entries");
-    const job = { backend, request, progress, ...FORMATS[format as keyof typeof FORMATS] };
-    if (output === undefined) {
-      await copyLog(job, (text) => terminal.writeOut(text));
-      return undefined;
-    }
-    let entries = 0;
-    await replaceFile(output, { force: flags.has("force") }, async (file, signal) => {
-      entries = await copyLog(job, (text) => file.writeFile(text), signal);
-    });
-    return { text: `${entries} entries were written to ${output}`, json: { entries, output, format } };
+    return writeExport(input, terminal, "entries", (to) => copyLog(backend, request, to));
   },
 };
 
-interface Job {
-  backend: Backend;
-  request: ExportEntriesRequest;
-  progress: Progress;
-  head: string;
-  format: (lines: readonly ExportLine[]) => string;
-}
-
 function copyLog(
-  { backend, request, progress, head, format }: Job,
-  write: (text: string) => Promise<void>,
-  signal?: AbortSignal,
+  backend: Backend,
+  request: ExportEntriesRequest,
+  { format, write, progress, signal }: Export,
 ): Promise<number> {
   return backend.call("audit-service", AuditQueryServiceClient, async (client) => {
     let [entries, ofEntries] = [0, 0];
-    if (head !== "") await write(head);
+    if (format === "csv") await write(csvLines([CSV_COLUMNS], CSV_COLUMNS));
     for await (const lines of exportedLines(client, request)) {
-      signal?.throwIfAborted();
+      signal.throwIfAborted();
       for (const line of lines) {
         if (line.type === "entry") entries += 1;
         else if (line.type === "log") ofEntries = line.lastSequence + 1 - line.firstSequence;
       }
-      const text = format(lines);
+      const text = format === "csv" ? csvOf(lines) : jsonLines(lines);
       if (text !== "") await write(text);
       progress.show(entries, ofEntries);
     }
@@ -98,12 +69,11 @@ function incomplete(entries: number, ofEntries: number): CliError {
   return new CliError(message, { exitCode: EXIT.failed, code: "incomplete" });
 }
 
-/** RFC 4180. An apostrophe precedes texts that spreadsheets would run as formulas. */
 function csvOf(lines: readonly ExportLine[]): string {
   const records = lines.flatMap((line) => {
     if (line.type !== "entry") return [];
     const { entry, leafHash, claimedEmail } = line;
     return [{ ...entry, ...entry.actor, claimedEmail: claimedEmail?.address ?? "", leafHash }];
   });
-  return stringify(records, { columns: CSV_COLUMNS, escape_formulas: true });
+  return csvLines(records, CSV_COLUMNS);
 }

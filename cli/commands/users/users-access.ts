@@ -2,6 +2,7 @@ import { callUnary } from "#kit/rpc/rpc-client.ts";
 import { UserAdminServiceClient, UserStatus } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import type { Command } from "../../command.ts";
 import { REASON_OPTION, reasonOf } from "../reason-option.ts";
+import { FROM_DETAILS, FROM_OPTIONS, forEachUser } from "./each-user.ts";
 import {
   clientsText,
   DISABLE_CLIENTS,
@@ -14,22 +15,19 @@ import { roleNamed } from "./user-view.ts";
 export const usersDisable: Command = {
   name: "users disable",
   summary: "Disable a user and end all of the user's sessions",
-  details: LEFT_CLIENTS,
-  positionals: ["id"],
-  options: { ...REASON_OPTION, "disable-clients": DISABLE_CLIENTS },
+  details: `${LEFT_CLIENTS}\n${FROM_DETAILS}`,
+  positionals: [],
+  optionalPositionals: ["id"],
+  options: { ...FROM_OPTIONS, ...REASON_OPTION, "disable-clients": DISABLE_CLIENTS },
   checkWith: "gatehouse users show <id>",
-  async run(input, backend) {
-    const [userId = ""] = input.positionals;
-    const changed = await setUserAccess(backend, userId, {
-      status: UserStatus.DISABLED,
-      disableClients: input.flags.has("disable-clients"),
-      reason: reasonOf(input),
+  run(input, backend, terminal) {
+    const disableClients = input.flags.has("disable-clients");
+    const change = { status: UserStatus.DISABLED, disableClients, reason: reasonOf(input) };
+    return forEachUser(input, terminal, async (userId) => {
+      const changed = await setUserAccess(backend, userId, change);
+      const done = `${changed.user.id} is disabled; ${sessionsEnded(changed.endedSessionIds)}`;
+      return { text: `${done}${clientsText(changed.clients)}`, json: changed };
     });
-    const done = `${changed.user.id} is disabled; ${sessionsEnded(changed.endedSessionIds)}`;
-    return {
-      text: `${done}${clientsText(changed.clients)}`,
-      json: changed,
-    };
   },
 };
 
@@ -71,22 +69,26 @@ export const usersRequirePasswordChange: Command = {
   summary: "End all sessions of a user, and require a new password for the next one",
   details:
     "At the next login with the present password, and the second factor if there is one, the user sets a new password.\n" +
-    "A new password by a mailed link also counts.",
-  positionals: ["id"],
+    `A new password by a mailed link also counts.\n${FROM_DETAILS}`,
+  positionals: [],
+  optionalPositionals: ["id"],
   options: {
+    ...FROM_OPTIONS,
     ...REASON_OPTION,
     "take-back": { type: "boolean", description: "withdraw the requirement" },
   },
   checkWith: "gatehouse users show <id>",
-  async run(input, backend) {
-    const [userId = ""] = input.positionals;
+  run(input, backend, terminal) {
     const mustChangePassword = !input.flags.has("take-back");
-    const changed = await setUserAccess(backend, userId, { mustChangePassword, reason: reasonOf(input) });
-    const { id } = changed.user;
-    const text = mustChangePassword
-      ? `${id} must change the password; ${sessionsEnded(changed.endedSessionIds)}`
-      : `${id} may keep the password`;
-    return { text, json: changed };
+    const change = { mustChangePassword, reason: reasonOf(input) };
+    return forEachUser(input, terminal, async (userId) => {
+      const changed = await setUserAccess(backend, userId, change);
+      const { id } = changed.user;
+      const text = mustChangePassword
+        ? `${id} must change the password; ${sessionsEnded(changed.endedSessionIds)}`
+        : `${id} may keep the password`;
+      return { text, json: changed };
+    });
   },
 };
 

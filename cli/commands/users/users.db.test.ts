@@ -1,3 +1,9 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { text } from "node:stream/consumers";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { noteReadings } from "#audit-client/stream/entry.fixture.ts";
@@ -23,12 +29,17 @@ let readings: ReturnType<typeof noteReadings>;
 let server: RpcServer;
 let port: number;
 let ada: string;
+/** Of the next calls that end sessions; undefined: none. */
+let faults: (DomainError | undefined)[];
+let folder: string;
 
 beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "gatehouse-users-cli-"));
   certificates = await createTestCertificates();
   database = await createTestDatabase("identity-service");
 });
 afterAll(async () => {
+  rmSync(folder, { recursive: true });
   await certificates.remove();
   await database.drop();
 });
@@ -50,7 +61,16 @@ beforeEach(async () => {
     metrics: createMetrics("identity-service"),
   });
   const { recordReading } = readings;
-  server.add(UserAdminServiceService, USER_ADMIN_CALLERS, createUserAdminRpc(deps, recordReading));
+  faults = [];
+  const userAdmin = createUserAdminRpc(deps, recordReading);
+  server.add(UserAdminServiceService, USER_ADMIN_CALLERS, {
+    ...userAdmin,
+    async endUserSessions(request, context) {
+      const fault = faults.shift();
+      if (fault !== undefined) throw fault;
+      return userAdmin.endUserSessions(request, context);
+    },
+  });
   server.add(ClientAdminServiceService, CLIENT_ADMIN_CALLERS, createClientAdminRpc(deps, recordReading));
   port = await server.listen();
   await plant("admin@example.com", "ADMIN");
@@ -124,6 +144,109 @@ test("users invite makes an account without a password, and users send-link mail
     "invitation bob@example.com",
     "reset-password bob@example.com",
   ]);
+});
+
+test("users export writes all pages of what fits, to standard output and to a file, without formulas", async () => {
+  for (let n = 0; n < 205; n += 1) await plant(`bulk-${n}@example.com`, "USER");
+  await database.ownerSql`update users set first_name = '=1+1' where id = ${ada}`;
+  const jsonl = await gatehouse(["users", "export", "--role", "USER"]);
+  const users = jsonl.out
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line) as UserView);
+  expect(new Set(users.map(({ email }) => email)).size).toBe(206);
+  expect(users.at(-1)).toEqual({ ...(await shown()), firstName: "=1+1" });
+  const output = join(folder, "users.csv");
+  const query = ["--query", "ada@example.com", "--format", "csv", "--output", output];
+  const { out } = await gatehouse(["users", "export", ...query]);
+  expect(out).toBe(`1 users were written to ${output}\n`);
+  const [head, row, end] = readFileSync(output, "utf8").split("\n");
+  expect(head).toBe(Object.keys(await shown()).join(","));
+  expect(row).toMatch(`${ada},ada@example.com,'=1+1,Lovelace,USER,active,true,false,false,`);
+  expect(end).toBe("");
+  expect((await gatehouse(["users", "export", ...query])).code).toBe(73);
+  expect((await gatehouse(["users", "export", "--format", "xml"])).code).toBe(64);
+});
+
+const NOBODY = "00000000-0000-4000-8000-000000000000";
+
+test("acts on the users of a file go on after a refusal, and say at the end who was refused and why", async () => {
+  const [bob, eve] = [await plant("bob@example.com", "USER"), await plant("eve@example.com", "USER")];
+  const file = join(folder, "ids");
+  writeFileSync(file, `# of ticket 7\n${bob}\r\n\n${NOBODY}\n  ${eve.toUpperCase()} \n${bob}\n`);
+  for (const [act, facts] of [
+    ["require-password-change", { mustChangePassword: true }],
+    ["disable", { status: "disabled" }],
+  ] as const) {
+    const { code, out } = await gatehouse(["users", act, "--from", file, "--reason", "ticket 7"]);
+    expect(code).toBe(1);
+    expect(out).toMatch(new RegExp(`Done for 2 of 3 users\nRefused: 1\n  ${NOBODY}  .+\n$`));
+    for (const id of [bob, eve]) expect(await shown(id)).toMatchObject(facts);
+  }
+  const { out } = await gatehouse(["users", "end-sessions", "--from", file, "--json"]);
+  expect(JSON.parse(out)).toMatchObject({
+    done: [{ userId: bob }, { userId: eve }],
+    refused: [{ id: NOBODY, code: "not_found" }],
+    untried: [],
+  });
+  const changes = (await events()).filter((event) => event.startsWith("status_changed"));
+  expect(changes).toEqual(Array(2).fill("status_changed disabled: ticket 7"));
+});
+
+test("a file with a line that is no id changes nobody, nor does one without ids, or beside an id", async () => {
+  const file = join(folder, "wrong");
+  for (const [lines, problem] of [
+    [`${ada}\nada@example.com\n`, "has no user's id in line 2. Nothing was done."],
+    [`x\n${ada}\ny`, "has no user's id in 2 lines, first in line 1."],
+    ["# nobody\n\n", "must have 1 to 100,000 ids"],
+  ] as const) {
+    writeFileSync(file, lines);
+    const { code, error } = await gatehouse(["users", "disable", "--from", file]);
+    expect([code, error]).toEqual([66, expect.stringContaining(problem)]);
+    expect(error).not.toContain("ada@");
+  }
+  expect((await gatehouse(["users", "disable", "--from", join(folder, "absent")])).code).toBe(66);
+  for (const words of [["--from", file, ada], [], ["ada@example.com"]])
+    expect((await gatehouse(["users", "disable", ...words])).code).toBe(64);
+  const one = ["--from", file, "--session", NOBODY];
+  expect((await gatehouse(["users", "end-sessions", ...one])).error).toContain("--session is of one");
+  expect(await shown()).toMatchObject({ status: "active" });
+});
+
+test("acts on many users wait where they come too fast, and stop where the service is away", async () => {
+  const [bob, eve] = [await plant("bob@example.com", "USER"), await plant("eve@example.com", "USER")];
+  const file = join(folder, "many");
+  writeFileSync(file, [ada, bob, eve].join("\n"));
+  const endAll = ["users", "end-sessions", "--from", file, "--json"];
+  faults = [undefined, new DomainError("too_many_requests", undefined, { retryAfterMs: 1 })];
+  const patient = await gatehouse(endAll);
+  expect([patient.code, JSON.parse(patient.out)]).toMatchObject([0, { refused: [], untried: [] }]);
+  expect(faults).toEqual([]);
+  faults = [undefined, new DomainError("audit_unavailable")];
+  const stopped = await gatehouse(endAll);
+  expect([stopped.code, JSON.parse(stopped.out)]).toMatchObject([
+    69,
+    { done: [{ userId: ada }], refused: [{ id: bob, code: "audit_unavailable" }], untried: [eve] },
+  ]);
+  const refused = await gatehouse([...endAll, "--reason", "ask ada@example.com"]);
+  expect([refused.code, refused.out]).toEqual([1, ""]);
+  expect(refused.error).toContain("validation_failed");
+});
+
+test("the ids come from standard input too", async () => {
+  const main = resolve(import.meta.dirname, "..", "..", "main.ts");
+  const environment = {
+    IDENTITY_SERVICE_ADDRESS: `127.0.0.1:${port}`,
+    ...certificates.environmentOf("operator"),
+  };
+  const child = spawn(process.execPath, [main, "users", "disable", "--from", "-"], {
+    env: { ...process.env, ...environment },
+  });
+  child.stdin.end(`${ada}\n`);
+  const closed = once(child, "close");
+  expect(await text(child.stdout)).toContain("Done for 1 of 1 users");
+  expect(await closed).toEqual([0, null]);
+  expect(await shown()).toMatchObject({ status: "disabled" });
 });
 
 test("users show prints all facts about a user", async () => {

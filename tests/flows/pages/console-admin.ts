@@ -1,7 +1,16 @@
+import { randomUUID } from "node:crypto";
+import { readFile } from "node:fs/promises";
 import type { Browser, BrowserContext, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CHROMIUM, launchChromium } from "../../support/browser/chromium.ts";
-import { heading, seriousProblems, shownAtTop, type Watched, watch } from "../../support/browser/portal.ts";
+import {
+  expectSound,
+  heading,
+  seriousProblems,
+  shownAtTop,
+  type Watched,
+  watch,
+} from "../../support/browser/portal.ts";
 import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
 import { requestToken } from "../../support/people/machine-client.ts";
 import { oneSystem } from "../../support/system/one-system.ts";
@@ -19,6 +28,12 @@ let watched: Watched;
 let grace: { email: string; accessToken: string; user: { id: string } };
 /** The pages of one account each. */
 let accounts: string[];
+
+/** An answer in the gateway's place. */
+function refusal(status: number, code: string) {
+  const headers = { "gatehouse-answer": "gateway", "retry-after": "1" };
+  return { status, headers, json: { error: { code } } };
+}
 
 describe.skipIf(CHROMIUM === undefined)("an administrator in the console", () => {
   beforeAll(async () => {
@@ -136,9 +151,7 @@ describe.skipIf(CHROMIUM === undefined)("an administrator in the console", () =>
     let calls = 0;
     await page.route("**/sessions/revoke", (route) => {
       calls += 1;
-      if (calls !== 2) return route.continue();
-      const headers = { "gatehouse-answer": "gateway", "retry-after": "1" };
-      return route.fulfill({ status: 429, headers, json: { error: { code: "too_many_requests" } } });
+      return calls === 2 ? route.fulfill(refusal(429, "too_many_requests")) : route.continue();
     });
     await dialog.getByLabel("Reason").fill("Ticket 4730");
     await dialog.getByRole("button", { name: "Do it for 3" }).click();
@@ -157,6 +170,122 @@ describe.skipIf(CHROMIUM === undefined)("an administrator in the console", () =>
       await expect.poll(reasons).toHaveLength(1);
     }
     expect(await page.getByLabel(`Choose ${people[0]?.email}`).isChecked()).toBe(false);
+  });
+
+  test("a run in German on a small phone: the tab asks before it closes, one is refused, and a stop leaves the rest as it was", async () => {
+    const people = await Promise.all(Array.from({ length: 6 }, () => api.newUser()));
+    await page.setViewportSize({ width: 360, height: 740 });
+    await page.getByRole("combobox", { name: "Language" }).selectOption("de");
+    await page.goto(`${origin}/console/users`);
+    for (const { email } of people) await page.getByLabel(`${email} auswählen`).check();
+    await page.getByRole("button", { name: "Alle Sitzungen beenden" }).click();
+    const dialog = page.getByRole("dialog", { name: "Alle Sitzungen beenden" });
+    await dialog.getByText("Für diese Konten: 6").click();
+    await expectSound(page, "the choice");
+    // The first goes through, the second is refused, three are under way, and one has not begun.
+    const tried: string[] = [];
+    const held = Promise.withResolvers<void>();
+    await page.route("**/sessions/revoke", async (route) => {
+      tried.push(route.request().url().split("/").at(-3) ?? "");
+      if (tried.length === 2) return route.fulfill(refusal(404, "not_found"));
+      if (tried.length > 2) await held.promise;
+      return route.continue();
+    });
+    await dialog.getByLabel("Grund").fill("Ticket 4731");
+    await dialog.getByRole("button", { name: "Für 6 ausführen" }).click();
+    await dialog.getByText("2 von 6 Konten. Lassen Sie diesen Tab offen.").waitFor();
+    await expect.poll(() => tried.length).toBe(5);
+    await expectSound(page, "the run");
+    const question = page.waitForEvent("dialog");
+    await page.close({ runBeforeUnload: true });
+    expect((await question).type()).toBe("beforeunload");
+    await expect.poll(() => watched.problems.splice(0)).toEqual(["a dialog opened: "]);
+    await dialog.getByRole("button", { name: "Anhalten" }).click();
+    held.resolve();
+    await dialog.getByText("Ausgeführt für 4 von 6 Konten.").waitFor();
+    await dialog.getByText("Angehalten vor den übrigen 1, die unverändert sind.").waitFor();
+    await dialog.getByText("Abgelehnt: 1").click();
+    const refused = people.find(({ user }) => user.id === tried[1]);
+    expect(await dialog.getByRole("listitem").allInnerTexts()).toEqual([
+      expect.stringMatching(`^${refused?.email} .+`),
+    ]);
+    await expectSound(page, "the report");
+    expect(await page.evaluate("dispatchEvent(new Event('beforeunload', { cancelable: true }))")).toBe(true);
+    await page.unroute("**/sessions/revoke");
+    await dialog.getByRole("button", { name: "Schließen" }).click();
+    for (const { user, accessToken } of people) {
+      const hasEnded = tried.includes(user.id) && user.id !== refused?.user.id;
+      expect((await api.get("/auth/me", { token: accessToken })).status).toBe(hasEnded ? 401 : 200);
+    }
+    await page.getByRole("combobox", { name: "Sprache" }).selectOption("en");
+    await page.setViewportSize({ width: 1200, height: 900 });
+  });
+
+  test("users are exported as CSV, of the present search, in parts of which none is half", async () => {
+    const email = `${randomUUID()}@example.com`;
+    const person = { email, password: "correct horse battery", firstName: "=1+1", lastName: "Ada" };
+    expect((await api.post("/auth/register", person)).status).toBe(201);
+    await page.goto(`${origin}/console/users`);
+    await page.getByLabel("Address or name").fill(email);
+    await page.getByLabel("Order").selectOption("last_login");
+    await page.getByRole("button", { name: "Search" }).click();
+    await page.getByText("1 of 1 are shown.").waitFor();
+    await page.getByRole("button", { name: "Export (CSV)" }).click();
+    const dialog = page.getByRole("dialog", { name: "Export (CSV)" });
+    const press = (name: string) => dialog.getByRole("button", { name, exact: true }).click();
+    const exported = async (button: string) => {
+      const download = page.waitForEvent("download");
+      await press(button);
+      return (await readFile(await (await download).path(), "utf8")).trimEnd().split("\n");
+    };
+    const [head, row, ...others] = await exported("CSV");
+    expect(head).toMatch(/^id,email,firstName,.*,lastLoginAt$/);
+    expect(row).toMatch(
+      new RegExp(`^[0-9a-f-]{36},${email},'=1\\+1,Ada,USER,active,false,false,false,2.*Z,$`),
+    );
+    expect(others).toEqual([]);
+    await dialog.getByText("Saved: 1 accounts, which is everything that the search finds.").waitFor();
+    await expectSound(page, "an export");
+
+    // Of 12,000, of which the second page comes too fast at first.
+    const asked: { cursor?: string; sort?: string; query?: string }[] = [];
+    let answering: "well" | "never" | "badly" = "well";
+    await page.route("**/admin/user-search", async (route) => {
+      const body = route.request().postDataJSON();
+      asked.push(body);
+      if (asked.length === 2) return route.fulfill(refusal(429, "too_many_requests"));
+      if (answering === "badly" && body.cursor === "5000")
+        return route.fulfill(refusal(500, "internal_error"));
+      if (answering === "never" && body.cursor === "5000") return;
+      const response = await route.fetch({ postData: { query: body.query } });
+      const { data } = await response.json();
+      const from = Number(body.cursor ?? 0);
+      const users = Array.from({ length: Math.min(5_000, 12_000 - from) }, () => data.users[0]);
+      const nextCursor = from < 10_000 ? String(from + 5_000) : null;
+      const total = from === 0 ? { total: 12_000, totalIs: "about" } : {};
+      await route.fulfill({ response, json: { data: { users, nextCursor, ...total } } });
+    });
+    expect(await exported("CSV")).toHaveLength(10_001);
+    await dialog.getByText("Incomplete: saved 10,000 of about 12,000 accounts. Files so far: 1.").waitFor();
+    expect(await exported("Next part")).toHaveLength(2_001);
+    await dialog.getByText("Saved: 12,000 accounts, which is everything").waitFor();
+    expect(asked.map(({ cursor }) => cursor)).toEqual([undefined, "5000", "5000", "10000"]);
+    expect(asked.every(({ query, sort }) => query === email && sort === undefined)).toBe(true);
+
+    const downloads: unknown[] = [];
+    page.on("download", (download) => downloads.push(download));
+    answering = "badly";
+    await press("CSV");
+    await dialog.getByRole("alert").waitFor();
+    answering = "never";
+    await press("CSV");
+    await dialog.getByText("Reading … 5,000 of about 12,000 accounts").waitFor();
+    await press("Stop");
+    await dialog.getByText("Stopped. Nothing of this part was saved.").waitFor();
+    expect(await dialog.getByText("Saved:").count()).toBe(0);
+    expect(downloads).toEqual([]);
+    await page.unrouteAll({ behavior: "ignoreErrors" });
+    await press("Close");
   });
 
   test("a role is changed by the keyboard alone, and what the person had open ends", async () => {

@@ -7,10 +7,10 @@ import { PageTitle } from "../../ui/frame.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { Found } from "../../ui/states.tsx";
 import { useText } from "../text.ts";
+import { AuditExport } from "./audit-export.tsx";
 import { type AuditSearch, filtersOf, isUuid, withoutTimes } from "./audit-search.ts";
 import { EntryRows } from "./entry-rows.tsx";
 import { peopleOf } from "./entry-text.tsx";
-import { ExportSheet } from "./export-sheet.tsx";
 import { Filters } from "./filters.tsx";
 import { Follow } from "./follow.tsx";
 import { LogLine } from "./log-line.tsx";
@@ -56,7 +56,7 @@ export function AuditPage() {
           <Results search={search} readsAll={readsAll} />
         )}
       </div>
-      {isExporting && <ExportSheet search={search} onClose={() => setExporting(false)} />}
+      {isExporting && <AuditExport search={search} onClose={() => setExporting(false)} />}
     </>
   );
 }

@@ -1,8 +1,8 @@
-import { stringify } from "csv-stringify/browser/esm/sync";
 import type { AuditEntry } from "#clients/api/generated/gatehouse.ts";
 import { GatehouseError, readData } from "#clients/browser/gateway-calls.ts";
+import { csvOf } from "../export/csv.ts";
+import type { Format } from "../export/export-sheet.tsx";
 
-export type Format = "ndjson" | "csv";
 /**
  * `more`: the search finds more, from `nextCursor` on. Of the others nothing is kept: `tooLarge`, `broken` (it has no end) and
  * `interrupted` (the connection broke). A part of an export could be taken for the whole.
@@ -59,16 +59,15 @@ export async function readExport(
     const last = (await lines.slice(-LINE_BYTES).text()).trimEnd().split("\n").at(-1) ?? "";
     const { end } = JSON.parse(last) as { end: { entries: number; complete: boolean; nextCursor?: string } };
     const { entries, complete, nextCursor = "" } = end;
-    const file = format === "csv" ? csvOf(await lines.text()) : lines;
+    const file = format === "csv" ? csvOf(recordsOf(await lines.text()), COLUMNS) : lines;
     return complete ? { whole: "whole", file, entries } : { whole: "more", file, entries, nextCursor };
   } catch {
     return { whole: "broken" };
   }
 }
 
-/** RFC 4180. An apostrophe precedes texts that spreadsheets would run as formulas. */
-function csvOf(lines: string): Blob {
-  const records = lines
+function recordsOf(lines: string): object[] {
+  return lines
     .trimEnd()
     .split("\n")
     .slice(0, -1)
@@ -76,6 +75,4 @@ function csvOf(lines: string): Blob {
       const { actor, ...entry } = JSON.parse(line) as AuditEntry;
       return { ...entry, ...actor };
     });
-  const text = stringify(records, { header: true, columns: [...COLUMNS], escape_formulas: true });
-  return new Blob([text], { type: "text/csv" });
 }

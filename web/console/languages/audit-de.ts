@@ -177,15 +177,13 @@ export const auditDe: SameTexts<typeof auditEn> = {
     lead: "Was die Suche findet, das Neueste zuerst, in Teilen von bis zu 10.000 Einträgen. Jeder Teil ist selbst ein Eintrag. Der Export ist nicht bewiesen: gatehouse audit export ist es.",
     reading: "Wird gelesen … {{size}}",
     whole: "Gespeichert: {{entries}} Einträge, also alles, was die Suche findet. Dateien: {{parts}}.",
-    more: "Unvollständig: {{entries}} von mindestens {{least}} Einträgen gespeichert. Dateien bisher: {{parts}}. Speichern Sie den nächsten Teil, oder grenzen Sie die Zeit ein.",
-    next: "Nächster Teil",
+    more: "Unvollständig: {{entries}} von mindestens {{count}} Einträgen gespeichert. Dateien bisher: {{parts}}. Speichern Sie den nächsten Teil, oder grenzen Sie die Zeit ein.",
     tooLarge:
       "Nichts wurde gespeichert: Es sind mehr als {{size}}, und das ist für einen Browser zu viel. Grenzen Sie die Zeit ein, oder nehmen Sie gatehouse audit export.",
     broken:
       "Nichts wurde gespeichert: Der Export endete zu früh und ist nicht vollständig. Exportieren Sie noch einmal.",
     interrupted:
       "Nichts wurde gespeichert: Die Verbindung brach nach {{size}} ab, der Export ist nicht vollständig. Exportieren Sie noch einmal, oder grenzen Sie die Zeit ein.",
-    close: "Schließen",
   },
   alarm: {
     title: "Trauen Sie diesem Log nicht",

@@ -171,14 +171,12 @@ export const auditEn = {
     lead: "What the search finds, newest first, in parts of up to 10,000 entries. Each part is itself an entry. It is not proven: gatehouse audit export is.",
     reading: "Reading … {{size}}",
     whole: "Saved: {{entries}} entries, which is everything that the search finds. Files: {{parts}}.",
-    more: "Incomplete: saved {{entries}} of at least {{least}} entries. Files so far: {{parts}}. Save the next part, or narrow the time.",
-    next: "Next part",
+    more: "Incomplete: saved {{entries}} of at least {{count}} entries. Files so far: {{parts}}. Save the next part, or narrow the time.",
     tooLarge:
       "Nothing was saved: it has more than {{size}}, which a browser cannot hold. Narrow the time, or use gatehouse audit export.",
     broken: "Nothing was saved: the export ended too early, so it is not whole. Export it again.",
     interrupted:
       "Nothing was saved: the connection broke after {{size}}, so the export is not whole. Export it again, or narrow the time.",
-    close: "Close",
   },
   alarm: {
     title: "Do not trust this log",

@@ -86,6 +86,7 @@ export const de: SameTexts<typeof en> = {
   users: {
     title: "Benutzer",
     lead: "Finden Sie eine Person über einen Teil ihrer Adresse oder ihres Namens.",
+    export: "Exportieren (CSV)",
     back: "Alle Benutzer",
     query: "Adresse oder Name",
     queryHint:
@@ -117,6 +118,19 @@ export const de: SameTexts<typeof en> = {
     unverified: "Adresse nicht bestätigt",
     mustChange: "Muss Passwort ändern",
     mfa: "Zweiter Faktor",
+  },
+  export: {
+    next: "Nächster Teil",
+    stopped: "Angehalten. Von diesem Teil wurde nichts gespeichert.",
+  },
+  usersExport: {
+    lead: "Was die Suche findet, als Tabelle, das Neueste zuerst, in Teilen von bis zu 10.000 Konten. Je hundert sind ein Eintrag im Audit-Log.",
+    reading: "Wird gelesen … {{count}} Konten",
+    whole: "Gespeichert: {{entries}} Konten, also alles, was die Suche findet. Dateien: {{parts}}.",
+    more: "Unvollständig: {{count}} Konten gespeichert. Dateien bisher: {{parts}}. Speichern Sie den nächsten Teil, oder setzen Sie einen Filter.",
+    exact: "{{read}} von {{total}}",
+    about: "{{read}} von etwa {{total}}",
+    over: "{{read}} von mehr als {{total}}",
   },
   bulk: {
     choose: "Auswählen",

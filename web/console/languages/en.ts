@@ -82,6 +82,7 @@ export const en = {
   users: {
     title: "Users",
     lead: "Find a person by a part of their address or name.",
+    export: "Export (CSV)",
     back: "All users",
     query: "Address or name",
     queryHint: "Two characters or more, or one of a script such as Chinese. Words in any order.",
@@ -112,6 +113,19 @@ export const en = {
     unverified: "Address not confirmed",
     mustChange: "Must change password",
     mfa: "Second factor",
+  },
+  export: {
+    next: "Next part",
+    stopped: "Stopped. Nothing of this part was saved.",
+  },
+  usersExport: {
+    lead: "What the search finds as a table, newest first, in parts of up to 10,000 accounts. Each hundred is an entry in the audit log.",
+    reading: "Reading … {{count}} accounts",
+    whole: "Saved: {{entries}} accounts, which is everything that the search finds. Files: {{parts}}.",
+    more: "Incomplete: saved {{count}} accounts. Files so far: {{parts}}. Save the next part, or set a filter.",
+    exact: "{{read}} of {{total}}",
+    about: "{{read}} of about {{total}}",
+    over: "{{read}} of more than {{total}}",
   },
   bulk: {
     choose: "Choose",

@@ -254,11 +254,10 @@ const concernsAll = (error: unknown) =>
   (error.status === 401 || ["validation_failed", "cancelled", "step_up_required"].includes(error.code));
 
 /** Where calls come too fast, it waits as long as the gateway says. */
-async function patiently(work: () => Promise<unknown>, signal: AbortSignal): Promise<void> {
+export async function patiently<R>(work: () => Promise<R>, signal: AbortSignal): Promise<R> {
   for (let waits = 0; ; waits += 1) {
     try {
-      await work();
-      return;
+      return await work();
     } catch (error) {
       const isFast = error instanceof GatehouseError && error.status === 429;
       if (!isFast || waits === MAX_WAITS || signal.aborted) throw error;

@@ -5,6 +5,7 @@ import type { Answer } from "#clients/api/endpoint.ts";
 import type { ManagedUser } from "#clients/api/generated/gatehouse.ts";
 import { useReading } from "../../session/reading.tsx";
 import { useSession } from "../../session/session.ts";
+import { Button } from "../../ui/button.tsx";
 import { Field, SelectField } from "../../ui/field.tsx";
 import { ActionForm } from "../../ui/form.tsx";
 import { fullName } from "../../ui/format.ts";
@@ -16,6 +17,7 @@ import { More, pages, Table } from "../table.tsx";
 import { useText } from "../text.ts";
 import { BulkActs, useBulkActs } from "./bulk-acts.tsx";
 import { Invite } from "./invite.tsx";
+import { UsersExport } from "./users-export.tsx";
 
 export interface Wanted {
   query?: string;
@@ -31,7 +33,7 @@ const DAYS_AGO = [30, 90, 365];
 const DAY_MS = 86_400_000;
 
 /** The same time for all pages of a day. */
-function filterOf({ lastLogin, ...wanted }: Wanted) {
+function filterOf<W extends Wanted>({ lastLogin, ...wanted }: W) {
   if (lastLogin === undefined || lastLogin === "never") return { ...wanted, ...(lastLogin && { lastLogin }) };
   const today = Math.floor(Date.now() / DAY_MS) * DAY_MS;
   return { ...wanted, lastLogin: new Date(today - Number(lastLogin) * DAY_MS).toISOString() };
@@ -59,12 +61,14 @@ export function UsersPage() {
   const t = useText();
   const { call } = useSession();
   const [wanted, setWanted] = useWanted();
+  const { sort: _order, ...filter } = wanted;
   const roles = useRoles().data?.roles ?? [];
   const query = useInfiniteQuery({
     queryKey: ["users", "list", wanted],
     ...pages((cursor) => call("POST /admin/user-search", { body: { ...filterOf(wanted), ...cursor } })),
   });
   const bulkActs = useBulkActs();
+  const [isExporting, setExporting] = useState(false);
   const [chosen, setChosen] = useState<ReadonlyMap<string, ManagedUser>>(new Map());
   const choose = (users: readonly ManagedUser[], isChosen: boolean) =>
     setChosen((old) => {
@@ -77,6 +81,9 @@ export function UsersPage() {
       <PageTitle lead={t("users.lead")}>{t("users.title")}</PageTitle>
       <div className="acts">
         <Invite roles={roles} />
+        <Button kind="quiet" size="slim" onClick={() => setExporting(true)}>
+          {t("users.export")}
+        </Button>
       </div>
       <Search
         wanted={wanted}
@@ -143,6 +150,7 @@ export function UsersPage() {
           )}
         </Found>
       </div>
+      {isExporting && <UsersExport search={filterOf(filter)} onClose={() => setExporting(false)} />}
     </DoneArea>
   );
 }
