@@ -13,6 +13,7 @@ import { registerRoleRoutes } from "./admin/role-routes.ts";
 import { registerSystemRoutes } from "./admin/system-routes.ts";
 import { registerUserAdminRoutes } from "./admin/user-admin-routes.ts";
 import { registerAccountRoutes } from "./auth/account-routes.ts";
+import { registerActivityRoutes } from "./auth/activity-routes.ts";
 import { registerApprovalRoutes } from "./auth/approval-routes.ts";
 import { registerAuthRoutes } from "./auth/auth-routes.ts";
 import { registerDeviceSessionRoutes } from "./auth/device-session-routes.ts";
@@ -205,6 +206,7 @@ function registerOwnRoutes(
   registerReturnRoutes(app, deps);
   registerLinkRoutes(app, { ...deps, portalPath: deps.webPages.find(({ path }) => path === PORTAL)?.path });
   registerAccountRoutes(app, deps);
+  registerActivityRoutes(app, deps);
   registerOAuthRoutes(app, deps, paths);
   registerIdentityLinkRoutes(app, deps);
   registerAuditRoutes(app, adminDeps);

@@ -1,15 +1,6 @@
+import { LOGIN_ACTIONS } from "#audit-client/stream/audit-actions.ts";
 import type { Sql } from "#kit/database/postgres.ts";
 
-/** Of the gateway: each success with a session has begun one. A login that ends with setting up a second factor is not among them. */
-const LOGIN_ACTIONS = [
-  "auth.login",
-  "auth.login.change_password",
-  "auth.mfa.verify",
-  "auth.oauth_exchange",
-  "auth.oauth_form_post",
-  "auth.oauth_login",
-  "auth.passkey.login",
-];
 /** Recorded by identity-service, with the reason. */
 const REFUSAL = "user.login_failed";
 
@@ -38,7 +29,7 @@ export async function countNextEntries(sql: Sql, limit: number): Promise<number 
         where stored.position = l.position and stored.received_at = l.received_at limit 1
       ) as e
       where e.kind = 'event' and e.action = ${REFUSAL}
-        or e.kind = 'outcome' and e.action = any(${LOGIN_ACTIONS})
+        or e.kind = 'outcome' and e.action = any(${[...LOGIN_ACTIONS]})
           and (e.outcome = 'failure' or e.outcome = 'success' and e.actor_session_id <> '')
       group by 1, 2, 3
     ), added as (

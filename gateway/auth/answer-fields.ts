@@ -8,7 +8,7 @@ const ID = "0199a000-0000-7000-8000-000000000001";
 
 export const idField = z.uuid().meta({ examples: [ID] });
 /** RFC 3339, UTC. */
-export const timeField = z.iso.datetime().meta({ examples: ["2026-01-02T03:04:05.678Z"] });
+export const timeField = z.iso.datetime().meta({ id: "Time", examples: ["2026-01-02T03:04:05.678Z"] });
 export const roleField = z
   .string()
   .regex(ROLE_NAME)
@@ -18,7 +18,7 @@ export const statusField = z.enum(["active", "disabled"]);
 export const nextCursorField = z
   .string()
   .nullable()
-  .meta({ description: "For the next page; null on the last one.", examples: [null] });
+  .meta({ id: "NextCursor", description: "For the next page; null on the last one.", examples: [null] });
 
 const userFields = {
   id: idField,

@@ -54,6 +54,8 @@ test("a mutating call leaves an intent before the work and an outcome after it",
     kind: "outcome",
     actor: { claimedEmail: ada.email, userId: USER_ID, role: "USER", sessionId: SESSION_ID },
     ...shared,
+    // What happened to an account is found by its id.
+    resource: USER_ID,
     outcome: "success",
     httpStatus: 200,
     latencyUs: expect.any(Number),

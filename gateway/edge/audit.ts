@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { v7 as uuidv7 } from "uuid";
+import { LOGIN_ACTIONS } from "#audit-client/stream/audit-actions.ts";
 import type {
   AuditActor,
   AuditEventRecorder,
@@ -88,9 +89,11 @@ function takeOutcome(request: FastifyRequest, { statusCode }: FastifyReply): Aud
   const { audit, errorCode, proof, approval } = state;
   if (audit.kind !== "intended") return undefined;
   state.audit = RECORDED;
+  const actor = { ...audit.call.actor, ...proof?.actor };
   return {
     ...audit.call,
-    actor: { ...audit.call.actor, ...proof?.actor },
+    actor,
+    resource: beginsOrEndsSession(audit.call, actor) ? actor.userId : audit.call.resource,
     kind: "outcome",
     outcome: outcomeOf(state, statusCode),
     ...(errorCode !== null && { errorCode }),
@@ -98,6 +101,15 @@ function takeOutcome(request: FastifyRequest, { statusCode }: FastifyReply): Aud
     httpStatus: statusCode,
     latencyUs: Math.round((performance.now() - audit.startedMs) * 1_000),
   };
+}
+
+/** The account is then the resource, so that one search finds what happened to an account. */
+function beginsOrEndsSession(
+  { action }: AuditedCall,
+  actor: AuditActor,
+): actor is AuditActor & { userId: string } {
+  const isOne = action === "auth.logout" || LOGIN_ACTIONS.some((name) => name === action);
+  return isOne && actor.userId !== undefined && actor.sessionId !== undefined;
 }
 
 function outcomeOf(

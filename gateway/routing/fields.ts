@@ -27,3 +27,19 @@ export function textLike(example: string, description?: string) {
 export function intLike(example: number, description?: string) {
   return z.int().meta({ ...(description !== undefined && { description }), examples: [example] });
 }
+
+/** Of the query of a list. @param limit with the pattern of the numbers from 1 to `max`. */
+export function pageFields({ max, pattern, standard }: { max: number; pattern: RegExp; standard: number }) {
+  return {
+    cursor: optional(
+      textField(1, 512, { description: "`nextCursor` of the page before.", examples: ["MTA0Mg"] }),
+    ),
+    limit: z
+      .string()
+      .regex(pattern, `must be a whole number from 1 to ${max}`)
+      .transform(Number)
+      .default(standard)
+      // A number for clients, although a query is text.
+      .meta({ type: "integer", pattern: undefined, minimum: 1, maximum: max, default: standard }),
+  };
+}

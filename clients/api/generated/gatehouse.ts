@@ -420,6 +420,19 @@ export interface Api {
     };
     answer: Done;
   };
+  "GET /auth/me/activity": {
+    query?: {
+      cursor?: string;
+      limit?: number;
+    };
+    answer: {
+      activity: Activity[];
+      /**
+       * For the next page; null on the last one.
+       */
+      nextCursor: string | null;
+    };
+  };
   "GET /auth/providers": {
     answer: {
       providers: IdentityProvider[];
@@ -1488,6 +1501,46 @@ export interface Approval {
    */
   methods: string[];
   passkey?: PasskeyRequestOptions;
+}
+export interface Activity {
+  id: string;
+  action:
+    | "login"
+    | "logout"
+    | "login_failed"
+    | "password_changed"
+    | "password_reset"
+    | "password_change_required"
+    | "profile_updated"
+    | "email_verified"
+    | "email_changed"
+    | "email_change_undone"
+    | "access_change_undone"
+    | "mfa_enabled"
+    | "mfa_disabled"
+    | "mfa_reset"
+    | "recovery_codes_renewed"
+    | "recovery_code_used"
+    | "device_trusted"
+    | "trusted_device_removed"
+    | "passkey_added"
+    | "passkey_removed"
+    | "identity_linked"
+    | "identity_unlinked"
+    | "approval_given"
+    | "session_ended"
+    | "sessions_ended"
+    | "role_changed"
+    | "status_changed"
+    | "unlocked"
+    | "link_mailed";
+  occurredAt: string;
+  by: "you" | "support" | "unknown";
+  /**
+   * Empty if unknown, or of support.
+   */
+  ip: string;
+  userAgent: string;
 }
 export interface IdentityProvider {
   name: string;

@@ -146,4 +146,15 @@ export const AUDIT_ACTIONS = {
   ],
 } as const;
 
+/** Calls of the gateway: each success with a session has begun one. A login that ends with setting up a second factor is not among them. */
+export const LOGIN_ACTIONS = [
+  "auth.login",
+  "auth.login.change_password",
+  "auth.mfa.verify",
+  "auth.oauth_exchange",
+  "auth.oauth_form_post",
+  "auth.oauth_login",
+  "auth.passkey.login",
+] as const satisfies readonly AuditAction[];
+
 export type AuditAction = (typeof AUDIT_ACTIONS)[keyof typeof AUDIT_ACTIONS][number];
