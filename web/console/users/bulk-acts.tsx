@@ -62,19 +62,20 @@ export function BulkActs({
 }) {
   const t = useText();
   const [act, setAct] = useState<ActName>();
+  const names = useBulkActs();
   return (
     <>
-      {useBulkActs().map((name) => (
-        <Button
-          key={name}
-          kind={ACTS[name].kind === "danger" ? "danger" : "quiet"}
-          size="slim"
-          disabled={chosen.length === 0}
-          onClick={() => setAct(name)}
-        >
-          {t(`${name}.name`)}
-        </Button>
-      ))}
+      {chosen.length > 0 &&
+        names.map((name) => (
+          <Button
+            key={name}
+            kind={ACTS[name].kind === "danger" ? "danger" : "quiet"}
+            size="slim"
+            onClick={() => setAct(name)}
+          >
+            {t(`${name}.name`)}
+          </Button>
+        ))}
       {act !== undefined && (
         <BulkSheet
           name={act}

@@ -79,7 +79,7 @@ export function UsersPage() {
   return (
     <DoneArea>
       <PageTitle lead={t("users.lead")}>{t("users.title")}</PageTitle>
-      <div className="acts">
+      <div className="buttons">
         <Invite roles={roles} />
         <Button kind="quiet" size="slim" onClick={() => setExporting(true)}>
           {t("users.export")}
@@ -98,7 +98,7 @@ export function UsersPage() {
             <>
               <Shown pages={found} />
               {bulkActs.length > 0 && (
-                <div className="acts">
+                <div className="choosing">
                   <Choice
                     users={found.flatMap(({ users }) => users)}
                     chosen={chosen}
