@@ -46,7 +46,7 @@ import { registerMetadataRoutes } from "./oauth-server/metadata-routes.ts";
 import { registerTokenRoutes } from "./oauth-server/token-routes.ts";
 import type { DocumentedRoute } from "./openapi/documented-route.ts";
 import { noteRoutes, registerOpenApiRoutes } from "./openapi/openapi-routes.ts";
-import { propertiesOf } from "./pages/index-page.ts";
+import { logoImage, propertiesOf } from "./pages/index-page.ts";
 import { answerMissingPage, type PagesDeps, registerPageRoutes } from "./pages/page-routes.ts";
 import { OpenExchanges } from "./proxy/open-exchanges.ts";
 import { registerProxyRoutes } from "./proxy/proxy-routes.ts";
@@ -133,7 +133,11 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
   });
   const documented: DocumentedRoute[] = [];
   app.register(async (scope: GatewayApp) =>
-    registerOpenApiRoutes(scope, documented, { name: deps.brand.name, style: propertiesOf(deps.brand) }),
+    registerOpenApiRoutes(scope, documented, {
+      name: deps.brand.name,
+      style: propertiesOf(deps.brand),
+      logo: logoImage(deps.brand),
+    }),
   );
   app.register(async (scope: GatewayApp) => registerPageRoutes(scope, deps));
   for (const prefix of VERSION_PREFIXES) {

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { BlockList, isIP } from "node:net";
 import { z } from "zod";
 import { accessConfig } from "#access-file/access-file.ts";
@@ -23,6 +24,7 @@ import { parseReturnTarget } from "./auth/return-to.ts";
 import { isAllowedHost, normalAuthority } from "./edge/proofs/authority.ts";
 import { limitClassesSchema } from "./limits/limit-class.ts";
 import { parseIntrospectionClients } from "./oauth-server/introspection-clients.ts";
+import { type BrandLogo, parseBrandLogo } from "./pages/brand-logo.ts";
 import { colorsOf, contrastProblems, parseBrandStyle } from "./pages/brand-style.ts";
 import type { PageLink } from "./pages/index-page.ts";
 import { loadWebPages, type WebPages } from "./pages/web-pages.ts";
@@ -113,6 +115,15 @@ function webPagesOf(web: "on" | "off", context: z.RefinementCtx): WebPages[] {
   if (web === "off") return [];
   try {
     return loadWebPages();
+  } catch (error) {
+    context.addIssue({ code: "custom", message: configProblem(error) });
+    return z.NEVER;
+  }
+}
+
+function brandLogoOf(path: string, context: z.RefinementCtx): BrandLogo {
+  try {
+    return parseBrandLogo(readFileSync(path));
   } catch (error) {
     context.addIssue({ code: "custom", message: configProblem(error) });
     return z.NEVER;
@@ -230,6 +241,8 @@ export const configSchema = z
     WEB: z.enum(["on", "off"]).default("on").transform(webPagesOf),
     /** Custom properties of the pages. */
     BRAND_STYLE_FILE: readableFileSchema.transform(parsedFile(parseBrandStyle)).optional(),
+    /** SVG or PNG, beside the name. */
+    BRAND_LOGO_FILE: readableFileSchema.transform(brandLogoOf).optional(),
     /** Further languages of the pages, and texts in place of built-in ones. */
     PAGE_LANGUAGES_DIR: z.string().optional().transform(pageLanguagesOf),
     PRIVACY_URL: linkSchema(/^https?$/).optional(),

@@ -157,6 +157,7 @@ const app = buildApp({
       colorsOf(config.BRAND_COLOR, config.BRAND_STYLE_FILE),
       config.BRAND_STYLE_FILE?.others,
     ),
+    logo: config.BRAND_LOGO_FILE,
     support: config.SUPPORT_URL,
     privacy: config.PRIVACY_URL,
     terms: config.TERMS_URL,

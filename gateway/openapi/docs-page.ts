@@ -12,6 +12,8 @@ export interface DocsLook {
   name: string;
   /** CSS with the custom properties of all pages. */
   style: string;
+  /** HTML. Empty: none. */
+  logo: string;
 }
 
 type Reference = { $ref: string };
@@ -89,7 +91,7 @@ export function docsPage(document: OpenApiDocument, look: DocsLook): string {
 <style>${css(look)}</style>
 </head>
 <body>
-<header><a href="/">${escapeHtml(look.name)}</a> <a href="/openapi.json">OpenAPI ${escapeHtml(document.openapi)} of ${escapeHtml(title)}</a></header>
+<header><a href="/">${look.logo}${escapeHtml(look.name)}</a> <a href="/openapi.json">OpenAPI ${escapeHtml(document.openapi)} of ${escapeHtml(title)}</a></header>
 <nav aria-label="Chapters"><ul>${chapters.map((name) => `<li><a href="#${idOf(name)}">${escapeHtml(name)}</a></li>`).join("")}</ul></nav>
 <main>
 <h1>${escapeHtml(heading)}</h1>

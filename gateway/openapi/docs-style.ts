@@ -5,6 +5,7 @@ export const STYLE =
   "color:var(--ink);background:var(--paper);overflow-wrap:anywhere}" +
   "header,nav ul{display:flex;flex-wrap:wrap;gap:.25rem 1.25rem}" +
   "header{justify-content:space-between}header a:first-child{color:var(--ink);font-weight:650;text-decoration:none}" +
+  "header img{height:1.5rem;max-width:8rem;margin-right:.6rem;object-fit:contain;vertical-align:middle}" +
   "nav ul{padding:.75rem 0;border-bottom:1px solid var(--line)}nav li{margin:0}" +
   "h1{margin:2rem 0 .5rem;font-size:1.75rem;line-height:1.2;letter-spacing:-.02em}" +
   "h2{margin:2.5rem 0 .25rem;font-size:1.25rem}h4{margin:1.25rem 0 .25rem;font-size:.875rem}" +

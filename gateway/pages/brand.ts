@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import type { PageLanguage } from "#kit/config/page-languages.ts";
 import { escapeHtml } from "#kit/values/escape-html.ts";
 import { type Encoded, encodedText } from "../edge/answers/cacheable.ts";
+import type { BrandLogo } from "./brand-logo.ts";
 import type { WebPages } from "./web-pages.ts";
 
 /** What people see of the operator. */
@@ -9,6 +10,7 @@ export interface Brand {
   name: string;
   /** Declarations of custom properties. Empty: none. */
   style: string;
+  logo?: BrandLogo | undefined;
   /** Addresses. */
   support?: string | undefined;
   privacy?: string | undefined;
@@ -32,23 +34,25 @@ export function brandedPages(
   languages: readonly PageLanguage[] = [],
 ): WebPages {
   const added = new Map<string, Encoded>();
-  const addressOf = (name: string, text: string, mediaType: string) => {
-    const digest = createHash("sha256").update(text).digest("hex").slice(0, 16);
+  const addressOf = (name: string, content: string | Buffer, mediaType: string) => {
+    const digest = createHash("sha256").update(content).digest("hex").slice(0, 16);
     const address = `${path}/assets/${name.replace("*", digest)}`;
-    added.set(address, encodedText(text, `${mediaType}; charset=utf-8`));
+    added.set(address, encodedText(content, mediaType));
     return escapeHtml(address);
   };
   const inFiles = languages.filter(({ isInScripts }) => !isInScripts);
   const links = inFiles.map(({ tag, name, dir, texts }) => {
     const own = { ...texts.ui, ...(path === "/account" ? texts.portal : texts.console) };
-    const address = addressOf(`${tag}-*.json`, JSON.stringify(own), "application/json");
+    const address = addressOf(`${tag}-*.json`, JSON.stringify(own), "application/json; charset=utf-8");
     return `<link rel="language" hreflang="${tag}" dir="${dir}" title="${escapeHtml(name)}" href="${address}">`;
   });
   // Behind the sheet of the pages.
   if (brand.style !== "")
     links.push(
-      `<link rel="stylesheet" href="${addressOf("brand-*.css", `:root{${brand.style}}`, "text/css")}">`,
+      `<link rel="stylesheet" href="${addressOf("brand-*.css", `:root{${brand.style}}`, "text/css; charset=utf-8")}">`,
     );
+  if (brand.logo !== undefined)
+    links.push(`<link rel="logo" href="${addressOf("logo-*", brand.logo.content, brand.logo.mediaType)}">`);
   return { path, document: brandedDocument(document, brand, links), files: new Map([...files, ...added]) };
 }
 

@@ -26,6 +26,9 @@ export function firstFrames(
   brand: Brand,
   languages: readonly PageLanguage[],
 ): (request: FastifyRequest) => Encoded {
+  // Its address is escaped there.
+  const [, logo] = /<link rel="logo" href="([^"]+)">/.exec(document) ?? [];
+  const mark = logo === undefined ? MARK : `<img src="${logo}" alt="">`;
   const known = new Map(languages.map((language) => [language.tag, language]));
   const documents = new Map<string, Encoded>();
   return ({ url, headers }) => {
@@ -44,7 +47,7 @@ export function firstFrames(
       heading === undefined
         ? ""
         : `<main class="alone"><div class="lead"><h1>${escapeHtml(heading)}</h1></div></main>`;
-    const frame = `<header class="bar"><a class="brand" href="${path}">${MARK}<span>${escapeHtml(brand.name)}</span></a></header>${main}`;
+    const frame = `<header class="bar"><a class="brand" href="${path}">${mark}<span>${escapeHtml(brand.name)}</span></a></header>${main}`;
     return document
       .replace('<html lang="en"', () => `<html lang="${tag}" dir="${dir}"`)
       .replace('<div id="app">', () => `<div id="app">${frame}`);

@@ -19,9 +19,16 @@ export const propertiesOf = ({ style }: Brand): string =>
   `:root{color-scheme:light dark;--font:system-ui,sans-serif;--mono:ui-monospace,Menlo,Consolas,monospace;--radius:8px;` +
   `${declarationsOf(COLORS)}}${style === "" ? "" : `:root{${style}}`}`;
 
+/** Within the page, whose policy allows that already. The name stands beside it. */
+export function logoImage({ logo }: Brand): string {
+  if (logo === undefined) return "";
+  return `<img src="data:${escapeHtml(logo.mediaType.replace("; ", ";"))};base64,${logo.content.toString("base64")}" alt="">`;
+}
+
 const STYLE =
   "body{margin:0 auto;padding:12vh 1.5rem 3rem;max-width:34rem;font:1rem/1.6 var(--font);" +
   "color:var(--ink);background:var(--paper)}" +
+  "img{display:block;height:2.5rem;max-width:100%;margin:0 0 1rem;object-fit:contain;object-position:left}" +
   "h1{margin:0 0 .25rem;font-size:1.75rem;line-height:1.2;letter-spacing:-.02em}" +
   "p{margin:0 0 2rem;color:var(--muted)}ul{margin:0;padding:0;list-style:none}" +
   "li{border-top:1px solid var(--line)}" +
@@ -91,7 +98,7 @@ function page(language: string, title: string, content: string, brand: Brand): s
 </head>
 <body>
 <main>
-${content}
+${logoImage(brand)}${content}
 </main>
 </body>
 </html>

@@ -254,6 +254,37 @@ test("the operator's name and addresses are data in the documents and at /, unde
   expect(page.headers[policy]).toBe((await send(gateway(), { url: "/account" })).headers[policy]);
 });
 
+test("the operator's logo is a file of the pages, which can do nothing, and within / and what is missing", async () => {
+  const content = Buffer.from('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"/>');
+  const logo = { content, mediaType: "image/svg+xml; charset=utf-8" };
+  const { app } = testGateway({ webPages: [account], brand: { ...BRAND, logo } });
+  const page = await send(app, { url: "/account" });
+  const [, address = ""] =
+    /<link rel="logo" href="(\/account\/assets\/logo-[0-9a-f]{16})">/.exec(page.body) ?? [];
+  const image = await send(app, { url: address });
+  expect([image.statusCode, image.body]).toEqual([200, content.toString()]);
+  expect(image.headers).toMatchObject({
+    "content-type": "image/svg+xml; charset=utf-8",
+    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
+    "x-content-type-options": "nosniff",
+    "cache-control": "public, max-age=31536000, immutable",
+  });
+  const again = await send(app, { url: address, headers: { "if-none-match": String(image.headers.etag) } });
+  expect(again.statusCode).toBe(304);
+  const headers = { accept: "text/html" };
+  for (const url of ["/account", "/", "/nope", "/docs"]) {
+    const [shown, plain] = [
+      await send(app, { url, headers }),
+      await send(testGateway({ webPages: [account], brand: BRAND }).app, { url, headers }),
+    ];
+    const policy = "content-security-policy";
+    expect(shown.headers[policy], url).toBe(plain.headers[policy]);
+    const inline = `<img src="data:image/svg+xml;charset=utf-8;base64,${content.toString("base64")}" alt="">`;
+    expect(shown.body.includes(inline), url).toBe(url !== "/account");
+    expect(plain.body, url).not.toContain("<img");
+  }
+});
+
 test("what is said without scripts ends with the way to the operator's support", async () => {
   const pages = { ...account, document: "<head></head><noscript><h2>No</h2></noscript>" };
   const bodyOf = async (brand: Brand) =>

@@ -37,6 +37,9 @@ const DOCUMENT_HEADERS = {
   "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 } as const;
 
+/** If somebody opens an image as a document, it can do nothing. */
+const IMAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
+
 export interface PagesDeps {
   /** None with `WEB=off`. */
   webPages: readonly WebPages[];
@@ -82,6 +85,7 @@ export function registerPageRoutes(app: GatewayApp, deps: PagesDeps): void {
       const file = files.get(name);
       if (file === undefined || (pagesOrigin !== undefined && isElsewhere(request)))
         throw new DomainError("not_found");
+      if (file.identity.mediaType.startsWith("image/")) reply.header("content-security-policy", IMAGE_POLICY);
       return sendEncoded(
         request,
         reply.header("cross-origin-resource-policy", "same-origin"),

@@ -4,12 +4,16 @@ import { flowsOnOneSystem } from "../support/system/one-system.ts";
 const GATEWAY = `
 ADMIN_ASSURANCE=2:900
 BRAND_STYLE_FILE=brand.css
+BRAND_LOGO_FILE=logo.svg
 PAGE_LANGUAGES_DIR=languages
 PRIVACY_URL=https://shop.example/privacy
 TERMS_URL=https://shop.example/terms
 `;
 
 const STYLE = ":root {\n  --paper: light-dark(#fffdf0, #101010);\n  --radius: 2px;\n}\n";
+
+const LOGO =
+  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 44 22"><style>.s{fill:#7a1f5c}</style><path class="s" d="M0 0h44v22H0z"/></svg>';
 
 /** Every word is longer by the half, in letters that run from right to left. */
 function pseudoLanguage(): object {
@@ -47,6 +51,7 @@ flowsOnOneSystem({
   files: async () => () => ({
     "services/gateway.env": GATEWAY,
     "brand.css": STYLE,
+    "logo.svg": LOGO,
     "languages/ar.json": JSON.stringify(pseudoLanguage()),
     "languages/en.json": JSON.stringify({
       name: "English",

@@ -298,6 +298,17 @@ describe.skipIf(!isHere)("manifests (skipped where there is no kubectl)", () => 
       ]),
       "any port": inManifest("NetworkPolicy", "gateway", "spec.egress.0.ports", undefined),
     },
+    "people see one operator": {
+      "two names": (manifests) => {
+        for (const name of ["gateway", "identity-service"]) {
+          const { pod } =
+            workloadsOf(manifests).find(({ manifest }) => manifest.metadata.name === name) ?? {};
+          pod?.containers.forEach((container: Container) => {
+            container.env = [...(container.env ?? []), { name: "BRAND_NAME", value: `Shop of ${name}` }];
+          });
+        }
+      },
+    },
     "everything is in a namespace that is restricted": {
       "the default namespace": inManifest("Service", "gateway", "metadata.namespace", "default"),
       "a namespace that allows more": inManifest("Namespace", "gatehouse", "metadata.labels", {}),

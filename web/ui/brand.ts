@@ -3,5 +3,5 @@ export const BRAND = document.title;
 
 /** An address that the gateway has written into the document. Undefined: there is none. */
 export const addressOf = (
-  relation: "help" | "privacy-policy" | "terms-of-service" | "mailbox",
+  relation: "help" | "privacy-policy" | "terms-of-service" | "mailbox" | "logo",
 ): string | undefined => document.querySelector<HTMLLinkElement>(`link[rel=${relation}]`)?.href;

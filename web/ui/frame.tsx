@@ -7,6 +7,7 @@ import { chooseTheme, THEMES, type Theme, useTheme } from "./theme.ts";
 export function Frame({ home, beside, children }: { home: string; beside?: ReactNode; children: ReactNode }) {
   const language = useLanguage();
   const theme = useTheme();
+  const logo = addressOf("logo");
   return (
     <>
       <a className="skip" href="#content">
@@ -14,7 +15,7 @@ export function Frame({ home, beside, children }: { home: string; beside?: React
       </a>
       <header className="bar">
         <a className="brand" href={home}>
-          <Gate />
+          {logo === undefined ? <Gate /> : <img src={logo} alt="" />}
           <span>{BRAND}</span>
         </a>
         {beside}

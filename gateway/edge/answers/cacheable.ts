@@ -24,11 +24,11 @@ export function cacheable(content: string | Buffer, mediaType: string): Cacheabl
 /** The best quality, 11, takes fifty times as long for a tenth of the bytes. */
 const BROTLI = { params: { [constants.BROTLI_PARAM_QUALITY]: 6 } };
 
-export function encodedText(text: string, mediaType: string): Encoded {
+export function encodedText(content: string | Buffer, mediaType: string): Encoded {
   return {
-    identity: cacheable(text, mediaType),
-    br: cacheable(brotliCompressSync(text, BROTLI), mediaType),
-    gzip: cacheable(gzipSync(text), mediaType),
+    identity: cacheable(content, mediaType),
+    br: cacheable(brotliCompressSync(content, BROTLI), mediaType),
+    gzip: cacheable(gzipSync(content), mediaType),
   };
 }
 

@@ -17,6 +17,11 @@ const SHOWN = `(() => {
   const { backgroundColor, borderRadius } = getComputedStyle(document.querySelector("button[type=submit]"));
   return [getComputedStyle(document.body).backgroundColor, backgroundColor, borderRadius];
 })()`;
+/** Of the logo, as the browser has drawn it. */
+const LOGO = `(() => {
+  const image = document.querySelector("img");
+  return [image.complete && image.naturalWidth / image.naturalHeight, image.alt];
+})()`;
 let browser: Browser;
 
 describe.skipIf(CHROMIUM === undefined)("the operator's own name", () => {
@@ -33,6 +38,7 @@ describe.skipIf(CHROMIUM === undefined)("the operator's own name", () => {
     const mailbox = `http://localhost:${system.ports.MAILBOX_PORT}/`;
     await page.goto(origin);
     await heading(page, "Müller & Söhne").waitFor();
+    expect(await page.evaluate(LOGO)).toEqual([2, ""]);
     expect(await page.locator("footer a").allInnerTexts()).toEqual(["Support", "Privacy", "Terms"]);
     for (const path of ["/account/login", "/account/register", "/console/login"]) {
       await page.goto(`${origin}${path}`);
@@ -42,9 +48,14 @@ describe.skipIf(CHROMIUM === undefined)("the operator's own name", () => {
       expect(
         await page.locator("footer a").evaluateAll((links) => links.map((link) => link.getAttribute("href"))),
       ).toEqual(["mailto:help@shop.example", "https://shop.example/privacy", "https://shop.example/terms"]);
+      await page.locator(".brand img").evaluate("image => image.decode()");
+      expect(await page.evaluate(LOGO)).toEqual([2, ""]);
       expect(await page.evaluate(SHOWN)).toEqual(["rgb(255, 253, 240)", "rgb(122, 31, 92)", "2px"]);
       await expectSound(page, path);
     }
+    await page.goto(`${origin}/docs`);
+    expect(await page.evaluate(LOGO)).toEqual([2, ""]);
+    await expectSound(page, "/docs");
     const email = `brand.${Date.now()}@example.com`;
     await page.goto(`${origin}/account/register`);
     await page.getByLabel("First name").fill("Ada");

@@ -48,6 +48,12 @@ export const POLICIES = {
     workloadsOf(manifests).flatMap((workload) =>
       containersOf(workload).flatMap((container) => secretsInEnvironment(manifests, workload, container)),
     ),
+  "people see one operator": (manifests) => {
+    const containers = workloadsOf(manifests).flatMap(containersOf);
+    const given = containers.map((container) => environmentOf(manifests, container));
+    const valuesOf = (name: string) => new Set(given.flatMap((variables) => variables[name] ?? []));
+    return ["BRAND_NAME", "BRAND_COLOR", "SUPPORT_URL"].filter((name) => valuesOf(name).size > 1);
+  },
   "no secret is in a manifest": (manifests) => ofKind(manifests, "Secret").map(titleOf),
   // Without these defaults `kubectl apply` reports "configured" each time: it compares the whole list with the stored one.
   "claim templates say what the server would add": (manifests) =>

@@ -9,7 +9,7 @@ import { useText } from "../text.ts";
 import { When } from "../when.tsx";
 import { wordsOfAction } from "./action-field.tsx";
 import { EntryFacts } from "./entry-facts.tsx";
-import { Actor, Id, Outcome, type People, Verbatim } from "./entry-text.tsx";
+import { Actor, Id, Outcome, Parted, type People, Verbatim } from "./entry-text.tsx";
 
 /** A call is one row: its outcome, or its intent while it has none. */
 function callsOf(entries: readonly AuditEntry[]): AuditEntry[] {
@@ -52,11 +52,11 @@ export function EntryRows({
               <>
                 {opens ? (
                   <Link to="/audit/$id" params={{ id: entry.id }}>
-                    <Verbatim>{entry.action}</Verbatim>
+                    <Parted>{entry.action}</Parted>
                   </Link>
                 ) : (
                   <button type="button" className="plain" onClick={() => setOpened(entry)}>
-                    <Verbatim>{entry.action}</Verbatim>
+                    <Parted>{entry.action}</Parted>
                   </button>
                 )}
                 <span className="why muted small">{wordsOfAction(entry.action)}</span>

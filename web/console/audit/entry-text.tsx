@@ -1,3 +1,4 @@
+import { Fragment } from "react";
 import type { Answer } from "#clients/api/endpoint.ts";
 import type { AuditEntry } from "#clients/api/generated/gatehouse.ts";
 import { visible } from "../../ui/format.ts";
@@ -6,6 +7,22 @@ import { useText } from "../text.ts";
 /** What somebody else wrote, which turns no other text around. */
 export function Verbatim({ children = "" }: { children: string | undefined }) {
   return <bdi>{visible(children)}</bdi>;
+}
+
+/** A name of several parts, which may be broken between them. */
+export function Parted({ children }: { children: string }) {
+  const parts = visible(children).split(/(?<=[._@-])/);
+  return (
+    <bdi>
+      {parts.map((part, nth) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: the parts of a text have no other name.
+        <Fragment key={nth}>
+          {part}
+          <wbr />
+        </Fragment>
+      ))}
+    </bdi>
+  );
 }
 
 /** The person or program, or the address that nobody has proven. */
@@ -29,7 +46,7 @@ export function Actor({ entry: { actor }, people }: { entry: AuditEntry; people:
   if (claimedEmail !== undefined && claimedEmail !== "")
     return (
       <>
-        <Verbatim>{claimedEmail}</Verbatim> <span className="muted">{t("audit.onlyClaimed")}</span>
+        <Parted>{claimedEmail}</Parted> <span className="muted">{t("audit.onlyClaimed")}</span>
       </>
     );
   return <span className="muted">{t("audit.nobody")}</span>;
@@ -47,7 +64,7 @@ export function Id({ id, people }: { id: string; people: People }) {
   const address = people.get(id);
   return (
     <span className={address === undefined ? "id" : undefined} title={visible(id)}>
-      <Verbatim>{address ?? shortId(id)}</Verbatim>
+      {address === undefined ? <Verbatim>{shortId(id)}</Verbatim> : <Parted>{address}</Parted>}
     </span>
   );
 }
