@@ -15,7 +15,6 @@ export function Parted({ children }: { children: string }) {
   return (
     <bdi>
       {parts.map((part, nth) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: the parts of a text have no other name.
         <Fragment key={nth}>
           {part}
           <wbr />
