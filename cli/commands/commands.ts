@@ -39,6 +39,7 @@ import {
   usersDisable,
   usersEnable,
   usersRequirePasswordChange,
+  usersSetName,
   usersSetRole,
   usersUnlock,
 } from "./users/users-access.ts";
@@ -61,6 +62,7 @@ export const COMMANDS: readonly Command[] = [
   usersDisable,
   usersEnable,
   usersSetRole,
+  usersSetName,
   usersRequirePasswordChange,
   usersUnlock,
   usersResetMfa,
