@@ -82,15 +82,18 @@ describe.skipIf(CHROMIUM === undefined)("the keyboard alone, on every page", { t
     const { accessToken: token } = await api.logIn(ADMIN);
     const listed = await api.get("/admin/audit?action=auth.register&outcome=success", { token });
     await walk(page, "console", [
-      ["overview", "Compare the key", "Not now"],
+      ["overview", "Compare the key"],
       ["audit", "Export", "Set up the check of the log (2 minutes)"],
       [`audit/${listed.body.data.entries[0].id}`, "Compare the key"],
-      ["users"],
+      ["users", "Invite a person"],
       [
         `users/${person.user.id}`,
         "Unlock",
+        "Send a link to a new password",
+        "Send the confirmation again",
         "End all sessions",
         "Require a new password",
+        "Change the name",
         "Change the role",
         "Disable the account",
         "Delete the account",
