@@ -283,7 +283,18 @@ const CALLS: StoreCalls = {
   "countUsersOfOtherRoles: of an access file without USER": (tx) =>
     userAdmin.countUsersOfOtherRoles(tx, ["CUSTOMER", "ADMIN"]),
   setAccess: (tx) =>
-    userAdmin.setAccess(tx, { userId, role: "USER", status: "active", mustChangePassword: false, at }),
+    userAdmin.setAccess(
+      tx,
+      {
+        id: userId,
+        role: "USER",
+        status: "active",
+        mustChangePassword: false,
+        firstName: "Ada",
+        lastName: "",
+      },
+      at,
+    ),
   keepNewestUnused: (tx) => approvals.keepNewestUnused(tx, userId, 1),
   findApproval: (tx) => approvals.findApproval(tx, approvalKey),
   "findApproval: by id": (tx) => approvals.findApproval(tx, { userId, sessionId: userId, id }),

@@ -105,6 +105,8 @@ export function createUserAdminRpc(
         status: decodeStatus(request.status),
         mustChangePassword: request.mustChangePassword,
         disableClients: request.disableClients,
+        firstName: request.firstName,
+        lastName: request.lastName,
         actReason: actReason(request.reason),
       };
       const { user, sessionIds, clients } = await setUserAccess(deps, access, context);

@@ -40,6 +40,7 @@ import {
   usersDisable,
   usersEnable,
   usersRequirePasswordChange,
+  usersSetName,
   usersSetRole,
   usersUnlock,
 } from "./users/users-access.ts";
@@ -63,6 +64,7 @@ export const COMMANDS: readonly Command[] = [
   usersDisable,
   usersEnable,
   usersSetRole,
+  usersSetName,
   usersRequirePasswordChange,
   usersUnlock,
   usersResetMfa,

@@ -209,6 +209,8 @@ test.each([
   { role: "USER", email: "a@b.example" },
   { role: null },
   { reason: "Ticket 4711" },
+  { firstName: "" },
+  { lastName: "A\u202eb" },
 ])("a change to %j is refused", async (body) => {
   const { app, setAccess } = gateway();
   const answer = await send(app, {
@@ -359,6 +361,19 @@ test("the last administrator is 409 last_admin, an unknown user is 404 not_found
     const answer = await send(nobody.app, { ...route, token: "admin-token" });
     expect([answer.statusCode, answer.json().error.code]).toEqual([404, "not_found"]);
   }
+});
+
+test("an administrator corrects a name, of which the last part may be empty; support may not", async () => {
+  const { app, setAccess } = gateway();
+  const url = `/admin/users/${OTHER}`;
+  for (const body of [{ firstName: "Zoe" }, { lastName: "" }]) {
+    const rename = { method: "PATCH", url, body } as const;
+    expect((await send(app, { ...rename, token: "support-token" })).statusCode).toBe(403);
+    expect((await send(app, { ...rename, token: "admin-token" })).statusCode).toBe(200);
+    const names = { firstName: undefined, lastName: undefined, ...body };
+    expect(setAccess).toHaveBeenLastCalledWith(expect.objectContaining(names), expect.anything());
+  }
+  expect(setAccess).toHaveBeenCalledTimes(2);
 });
 
 test("an administrator asks for another password, and takes that back", async () => {

@@ -86,6 +86,8 @@ const UserChange = changeWithReason({
   role: roleField,
   status: statusField,
   mustChangePassword: z.boolean(),
+  firstName: nameField,
+  lastName: lastNameField,
   clients: clientsField,
 });
 /** The body may be absent. */
@@ -238,7 +240,7 @@ export function registerUserAdminRoutes(
   });
 
   route("updateUser", "PATCH", "/admin/users/:id", {
-    summary: "Change what a user may do",
+    summary: "Change a user",
     description:
       "What is absent stays. A new role, a disabled account and a password that must be changed end the user's " +
       "sessions.",
@@ -404,8 +406,8 @@ function endOf(request: ActOn<z.output<typeof UserEnd>>) {
 }
 
 function changeOf(request: ActOn<z.output<typeof UserChange>>) {
-  const { mustChangePassword } = request.body;
-  return { ...endOf(request), ...accessOf(request.body), mustChangePassword };
+  const { mustChangePassword, firstName, lastName } = request.body;
+  return { ...endOf(request), ...accessOf(request.body), mustChangePassword, firstName, lastName };
 }
 
 const LINKS = { confirmation: UserLink.CONFIRMATION, reset: UserLink.RESET } as const;

@@ -6,7 +6,7 @@ import { countRecoveryCodes } from "../mfa/mfa-store.ts";
 import type { Account } from "../users/account.ts";
 import { setProfile } from "../users/account-store.ts";
 import { getAccount } from "../users/get-account.ts";
-import { personalName } from "../users/personal-name.ts";
+import { changedNames } from "../users/personal-name.ts";
 import { readerFields } from "../users/reader-fields.ts";
 
 export interface OwnAccount {
@@ -35,20 +35,11 @@ export async function updateProfile(
   context: CallContext,
 ): Promise<Account> {
   const { userId } = change;
-  const first = change.firstName === undefined ? undefined : personalName("firstName", change.firstName);
-  const last = change.lastName === undefined ? undefined : personalName("lastName", change.lastName);
+  const { names, problems: ofNames } = changedNames(change);
   const { language, timeZone, problems } = readerFields(change);
-  const names = [first?.problem, last?.problem].filter((problem) => problem !== undefined);
-  const fields = [...names, ...problems];
+  const fields = [...ofNames, ...problems];
   if (fields.length > 0) throw new DomainError("validation_failed", undefined, { fields });
-  const profile = {
-    userId,
-    firstName: first?.name,
-    lastName: last?.name,
-    language,
-    timeZone,
-    at: deps.now(),
-  };
+  const profile = { userId, ...names, language, timeZone, at: deps.now() };
   await transaction(deps.sql, async (tx) => {
     if (!(await setProfile(tx, profile))) throw new DomainError("not_found");
     await recordAudit(tx, deps, { type: "profile_updated", userId, byOwner: true }, context);

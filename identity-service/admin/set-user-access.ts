@@ -11,6 +11,7 @@ import { clearGuesses } from "../throttle/throttle.ts";
 import type { Account, Role, UserStatus } from "../users/account.ts";
 import { lockAccount } from "../users/account-store.ts";
 import { assertOtherAdmin, lockAdminsFor } from "../users/last-admin.ts";
+import { changedNames } from "../users/personal-name.ts";
 import { type AdminDeps, assertHolds, assertMayActOn, assertMayAssign } from "./authorize.ts";
 import { setAccess } from "./user-admin-store.ts";
 
@@ -19,6 +20,8 @@ export interface UserAccess {
   userId: string;
   role?: Role | undefined;
   status?: UserStatus | undefined;
+  firstName?: string | undefined;
+  lastName?: string | undefined;
   /** True also ends the sessions. */
   mustChangePassword?: boolean | undefined;
   /** With `disabled`: the user's clients too. */
@@ -36,7 +39,7 @@ interface ChangedUser {
 
 /**
  * Commits before the sessions end, so that a crash leaves no access.
- * @throws {DomainError} `forbidden`, `not_found`, `last_admin`, `conflict`.
+ * @throws {DomainError} `forbidden`, `not_found`, `validation_failed`, `last_admin`, `conflict`.
  */
 export async function setUserAccess(
   deps: AdminDeps,
@@ -46,6 +49,8 @@ export async function setUserAccess(
   const { userId } = access;
   if (!isUuid(userId)) throw new DomainError("not_found");
   assertMayLeave(deps, access, context);
+  const { names, problems } = changedNames(access);
+  if (problems.length > 0) throw new DomainError("validation_failed", undefined, { fields: problems });
   const { user, end, left } = await transaction(deps.sql, async (tx) => {
     const admins = await lockAdminsFor(tx, deps, userId);
     const before = await lockAccount(tx, userId);
@@ -57,9 +62,10 @@ export async function setUserAccess(
     const staysAdmin = role === "ADMIN" && status === "active";
     if (before.role === "ADMIN" && !staysAdmin) assertOtherAdmin(admins, before.id);
     const mustChangePassword = access.mustChangePassword ?? before.mustChangePassword;
-    const after: Account = { ...before, role, status, mustChangePassword };
+    const { firstName = before.firstName, lastName = before.lastName } = names;
+    const after: Account = { ...before, role, status, mustChangePassword, firstName, lastName };
     const events = changesOf(before, after);
-    if (events.length > 0) await setAccess(tx, { userId, role, status, mustChangePassword, at: deps.now() });
+    if (events.length > 0) await setAccess(tx, after, deps.now());
     for (const { type, reason: what } of events) {
       const event = { type, userId: before.id, reason: withReason(what, access.actReason) };
       await recordAudit(tx, deps, event, context);
@@ -103,6 +109,9 @@ function changesOf(before: Account, after: Account): Change[] {
     const reason = after.mustChangePassword ? "" : "not any more";
     changes.push({ type: "password_change_required", reason });
   }
+  // The log forgets nothing, and so has no names.
+  if (before.firstName !== after.firstName || before.lastName !== after.lastName)
+    changes.push({ type: "profile_updated", reason: "" });
   return changes;
 }
 

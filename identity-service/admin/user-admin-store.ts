@@ -189,13 +189,14 @@ export async function countUsersOfOtherRoles(sql: Sql, roles: readonly Role[]): 
 /** Requires the account lock. */
 export async function setAccess(
   tx: TransactionSql,
-  change: { userId: string; role: Role; status: UserStatus; mustChangePassword: boolean; at: Date },
+  user: Pick<Account, "id" | "role" | "status" | "mustChangePassword" | "firstName" | "lastName">,
+  at: Date,
 ): Promise<void> {
   await tx`
     update users
-    set role = ${change.role}, status = ${change.status}, must_change_password = ${change.mustChangePassword},
-      updated_at = greatest(updated_at, ${change.at})
-    where id = ${change.userId}
+    set role = ${user.role}, status = ${user.status}, must_change_password = ${user.mustChangePassword},
+      first_name = ${user.firstName}, last_name = ${user.lastName}, updated_at = greatest(updated_at, ${at})
+    where id = ${user.id}
   `;
 }
 

@@ -304,6 +304,30 @@ test.each(["", "me", "019a0000-0000-7000-8000-000000000000"])("there is no user 
   }
 });
 
+test("a corrected name is tidied, ends no session, and leaves an entry without names", async () => {
+  await plant("ADMIN");
+  const userId = await plant("USER", 1);
+  const rename = (names: { firstName?: string; lastName?: string }, actReason = "Ticket 4711") =>
+    setUserAccess(deps, { userId, ...names, actReason }, context());
+  const stored = async () => {
+    const { firstName, lastName, role, status } = await getAccount(deps, userId);
+    return [firstName, lastName, role, status];
+  };
+  for (const names of [{ firstName: "" }, { firstName: "A\u202eb" }, { lastName: "x".repeat(101) }])
+    expect(await codeOf(rename(names))).toBe("validation_failed");
+  expect((await rename({ firstName: " Zoe\u0308  Ann " })).user).toMatchObject({ firstName: "Zo\u00eb Ann" });
+  expect(await stored()).toEqual(["Zo\u00eb Ann", "Nr 1", "USER", "active"]);
+  expect((await rename({ firstName: "Zo\u00eb Ann", lastName: "" })).user.lastName).toBe("");
+  await rename({ lastName: "" });
+  expect(await stored()).toEqual(["Zo\u00eb Ann", "", "USER", "active"]);
+  expect((await listUsers(deps, { limit: 10, query: "zoe" })).users.map(({ id }) => id)).toEqual([userId]);
+  expect(deps.tokenService.revokeUserSessions).not.toHaveBeenCalled();
+  const events = await database.ownerSql`
+    select type, actor_id as by, person, reason from security_events where user_id = ${userId}`;
+  const entry = { type: "profile_updated", by: null, person: context().person, reason: "Ticket 4711" };
+  expect(events).toEqual([entry, entry]);
+});
+
 test("a role change and a disable are committed before the sessions are ended, and say which ended", async () => {
   await plant("ADMIN");
   const userId = await plant("USER");

@@ -25,6 +25,17 @@ export function personalName(
   return { name };
 }
 
+/** As `personalName`, of a change in which an undefined name stays. */
+export function changedNames({
+  firstName,
+  lastName,
+}: Partial<Record<"firstName" | "lastName", string | undefined>>) {
+  const first = firstName === undefined ? undefined : personalName("firstName", firstName);
+  const last = lastName === undefined ? undefined : personalName("lastName", lastName);
+  const problems = [first?.problem, last?.problem].filter((problem) => problem !== undefined);
+  return { names: { firstName: first?.name, lastName: last?.name }, problems };
+}
+
 function withOrdinarySpaces(typed: string): string {
   return typed
     .normalize("NFC")

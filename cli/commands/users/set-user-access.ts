@@ -34,6 +34,8 @@ export async function setUserAccess(
     role: "",
     status: UserStatus.UNSPECIFIED,
     mustChangePassword: undefined,
+    firstName: undefined,
+    lastName: undefined,
     reason: "",
     disableClients: false,
   };

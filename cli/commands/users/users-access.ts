@@ -1,6 +1,7 @@
 import { callUnary } from "#kit/rpc/rpc-client.ts";
 import { UserAdminServiceClient, UserStatus } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import type { Command } from "../../command.ts";
+import { UsageError } from "../../usage-error.ts";
 import { REASON_OPTION, reasonOf } from "../reason-option.ts";
 import { FROM_DETAILS, FROM_OPTIONS, forEachUser } from "./each-user.ts";
 import {
@@ -61,6 +62,32 @@ export const usersSetRole: Command = {
     });
     const { id, role } = changed.user;
     return { text: `${id} is ${role}; ${sessionsEnded(changed.endedSessionIds)}`, json: changed };
+  },
+};
+
+export const usersSetName: Command = {
+  name: "users set-name",
+  summary: "Correct a user's name",
+  details: "What is not given stays.",
+  positionals: ["id"],
+  options: {
+    "first-name": { type: "string", value: "name", description: "the new one" },
+    "last-name": { type: "string", value: "name", description: "the new one" },
+    "no-last-name": { type: "boolean", description: "of a person with one name" },
+    ...REASON_OPTION,
+  },
+  checkWith: "gatehouse users show <id>",
+  async run(input, backend) {
+    const [userId = ""] = input.positionals;
+    const [firstName, typed] = [input.values.get("first-name"), input.values.get("last-name")];
+    const hasNone = input.flags.has("no-last-name");
+    if (typed !== undefined && hasNone)
+      throw new UsageError("--last-name and --no-last-name exclude each other");
+    const names = { firstName, lastName: hasNone ? "" : typed };
+    if (names.firstName === undefined && names.lastName === undefined)
+      throw new UsageError("Give --first-name, --last-name or --no-last-name");
+    const { user } = await setUserAccess(backend, userId, { ...names, reason: reasonOf(input) });
+    return { text: `${user.id} has the new name`, json: { user } };
   },
 };
 

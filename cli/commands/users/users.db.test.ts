@@ -311,6 +311,11 @@ test("each change takes effect and reports the ended sessions", async () => {
       { mustChangePassword: true },
     ],
     [["require-password-change", "--take-back"], "may keep the password", { mustChangePassword: false }],
+    [
+      ["set-name", "--first-name", "Zoe", "--no-last-name"],
+      "has the new name",
+      { firstName: "Zoe", lastName: "" },
+    ],
     [["unlock"], "is unlocked", {}],
     [["end-sessions"], "is logged out everywhere; 2 sessions have ended", {}],
   ] as const) {
@@ -344,6 +349,7 @@ test("--reason goes into the audit log with the change, and is refused where it 
     expect([refused.code, JSON.parse(refused.error).error.code]).toEqual([1, "validation_failed"]);
     expect((await gatehouse(["users", verb, ada, "--reason", "ticket 4711"])).code).toBe(0);
   }
+  await gatehouse(["users", "set-name", ada, "--first-name", "Zoe", "--reason", "ticket 4711"]);
   await gatehouse(["users", "set-role", ada, "AUDITOR", "--reason", "ticket 4711"]);
   await gatehouse(["users", "delete", ada, "--yes", "--reason", "ticket 4711"]);
   expect(await events()).toEqual([
@@ -352,6 +358,7 @@ test("--reason goes into the audit log with the change, and is refused where it 
     "password_change_required ticket 4711",
     "unlocked ticket 4711",
     "sessions_ended ticket 4711",
+    "profile_updated ticket 4711",
     "role_changed USER to AUDITOR: ticket 4711",
     "account_deleted ticket 4711",
   ]);
@@ -388,6 +395,8 @@ test("the last administrator cannot be changed, and an unknown user is not found
 });
 
 test.each([
+  ["users set-name x", "Give --first-name, --last-name or --no-last-name"],
+  ["users set-name x --last-name B --no-last-name", "exclude each other"],
   ["users set-role x owner", "<role> must be a role such as USER"],
   ["users list --role owner", "--role must be a role such as USER"],
   ["users list --status locked", "--status must be one of active, disabled"],

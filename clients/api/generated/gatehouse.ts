@@ -824,6 +824,11 @@ export interface Api {
       role?: string;
       status?: "active" | "disabled";
       mustChangePassword?: boolean;
+      firstName?: string;
+      /**
+       * Empty for a person with one name.
+       */
+      lastName?: string;
       /**
        * What becomes of the user's clients: they live on without an owner, as by default, or are disabled too, which needs `clients:write`. A change has it with status `disabled` only.
        */

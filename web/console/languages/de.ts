@@ -39,7 +39,7 @@ export const de: SameTexts<typeof en> = {
   },
   permissionTexts: {
     "users:read": "Personen finden, ihre Konten öffnen und die Rollen sehen.",
-    "users:write": "Konten deaktivieren und aktivieren und ein neues Passwort verlangen.",
+    "users:write": "Konten deaktivieren und aktivieren, ein neues Passwort verlangen und Namen berichtigen.",
     "users:unlock": "Fehlversuche vergessen, damit eine gesperrte Person es sofort wieder versuchen kann.",
     "users:help":
       "Personen einladen und ihnen Links zur Bestätigung der Adresse oder zu einem neuen Passwort senden.",
@@ -301,6 +301,11 @@ export const de: SameTexts<typeof en> = {
     undo: "Kein neues Passwort verlangen",
     undoEffect: "Die nächste Anmeldung verlangt kein neues Passwort mehr.",
     done: "Das Konto wurde geändert.",
+  },
+  changeName: {
+    name: "Namen ändern",
+    effect: "Die Person heißt sofort so. Sitzungen laufen weiter.",
+    done: "Der Name ist geändert.",
   },
   changeRole: {
     name: "Rolle ändern",

@@ -38,7 +38,7 @@ export const en = {
   },
   permissionTexts: {
     "users:read": "Find people, open their accounts, and see the roles.",
-    "users:write": "Disable and enable accounts, and require a new password.",
+    "users:write": "Disable and enable accounts, require a new password, and correct names.",
     "users:unlock": "Forget failed logins, so that a locked person may try again at once.",
     "users:help": "Invite people, and mail them links to confirm their address or set a new password.",
     "users:delete": "Delete accounts.",
@@ -295,6 +295,11 @@ export const en = {
     undo: "Do not require a new password",
     undoEffect: "The next login no longer asks for a new password.",
     done: "The account was changed.",
+  },
+  changeName: {
+    name: "Change the name",
+    effect: "The person is called by it at once. Sessions go on.",
+    done: "The name is changed.",
   },
   changeRole: {
     name: "Change the role",

@@ -4,6 +4,7 @@ import { type Call, useMay, useSession, useUser } from "../../session/session.ts
 import { SelectField } from "../../ui/field.tsx";
 import { Act, useDone } from "../act.tsx";
 import { useText } from "../text.ts";
+import { NameFields } from "./invite.tsx";
 
 interface Props {
   user: ManagedUser;
@@ -44,6 +45,7 @@ export function Acts(props: Props) {
     ),
     may("sessions:end") && <EndSessions key="end" {...props} />,
     may("users:write") && <DemandPassword key="password" {...props} />,
+    may("users:write") && <ChangeName key="name" {...props} />,
     may("users:write") && may("roles:assign") && <ChangeRole key="role" {...props} />,
   ].filter(Boolean);
   const dangers = [
@@ -185,6 +187,25 @@ function DemandPassword({ user }: Props) {
         )
       }
     />
+  );
+}
+
+function ChangeName({ user }: Props) {
+  const t = useText();
+  const act = useAct({ user });
+  return (
+    <Act
+      name={t("changeName.name")}
+      effect={t("changeName.effect")}
+      act={({ firstName = "", lastName = "", reason }) =>
+        act(
+          (call, path) => call("PATCH /admin/users/{id}", { path, body: { firstName, lastName, reason } }),
+          "changeName.done",
+        )
+      }
+    >
+      <NameFields firstName={user.firstName} lastName={user.lastName} />
+    </Act>
   );
 }
 

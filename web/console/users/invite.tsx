@@ -39,7 +39,7 @@ export function Invite({ roles }: { roles: readonly Role[] }) {
   );
 }
 
-function NameFields({ firstName, lastName }: { firstName?: string; lastName?: string }) {
+export function NameFields({ firstName, lastName }: { firstName?: string; lastName?: string }) {
   const t = useText();
   const of = { maxLength: 100, autoComplete: "off" };
   return (

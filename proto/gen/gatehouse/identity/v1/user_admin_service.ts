@@ -362,6 +362,12 @@ export interface SetUserAccessRequest {
   reason: string;
   /** With DISABLED: disables the user's clients too. Needs `clients:write`. */
   disableClients: boolean;
+  /** As in `UpdateProfileRequest`. Absent: stays. */
+  firstName?:
+    | string
+    | undefined;
+  /** May be empty. Absent: stays. */
+  lastName?: string | undefined;
 }
 
 /** Committed, and the sessions have ended. */
@@ -1776,7 +1782,16 @@ export const MailUserResponse: MessageFns<MailUserResponse> = {
 };
 
 function createBaseSetUserAccessRequest(): SetUserAccessRequest {
-  return { userId: "", role: "", status: 0, mustChangePassword: undefined, reason: "", disableClients: false };
+  return {
+    userId: "",
+    role: "",
+    status: 0,
+    mustChangePassword: undefined,
+    reason: "",
+    disableClients: false,
+    firstName: undefined,
+    lastName: undefined,
+  };
 }
 
 export const SetUserAccessRequest: MessageFns<SetUserAccessRequest> = {
@@ -1798,6 +1813,12 @@ export const SetUserAccessRequest: MessageFns<SetUserAccessRequest> = {
     }
     if (message.disableClients !== false) {
       writer.uint32(48).bool(message.disableClients);
+    }
+    if (message.firstName !== undefined) {
+      writer.uint32(58).string(message.firstName);
+    }
+    if (message.lastName !== undefined) {
+      writer.uint32(66).string(message.lastName);
     }
     return writer;
   },
@@ -1861,6 +1882,22 @@ export const SetUserAccessRequest: MessageFns<SetUserAccessRequest> = {
             }
 
             message.disableClients = reader.bool();
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.firstName = reader.string();
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.lastName = reader.string();
             continue;
           }
         }
@@ -3033,7 +3070,7 @@ export const UserAdminServiceService = {
     responseDeserialize: (value: Buffer): GetUserFiguresResponse => GetUserFiguresResponse.decode(value),
   },
   /**
-   * Changes role and status, and whether the password must be changed, together. A change of role, a disable and
+   * Changes role, status, names, and whether the password must be changed, together. A change of role, a disable and
    * the wish for another password end the user's sessions; ACTIVE
    * also clears the failures that slow its logins down. Errors: not_found, validation_failed, last_admin (the
    * only active administrator who can log in must stay one), conflict (more than 100 clients to disable).
@@ -3138,7 +3175,7 @@ export interface UserAdminServiceServer extends UntypedServiceImplementation {
   /** Numbers of users and mails, counted at most once a minute. Errors: service_unavailable (nothing is counted yet). */
   getUserFigures: handleUnaryCall<GetUserFiguresRequest, GetUserFiguresResponse>;
   /**
-   * Changes role and status, and whether the password must be changed, together. A change of role, a disable and
+   * Changes role, status, names, and whether the password must be changed, together. A change of role, a disable and
    * the wish for another password end the user's sessions; ACTIVE
    * also clears the failures that slow its logins down. Errors: not_found, validation_failed, last_admin (the
    * only active administrator who can log in must stay one), conflict (more than 100 clients to disable).
@@ -3249,7 +3286,7 @@ export interface UserAdminServiceClient extends Client {
     callback: (error: ServiceError | null, response: GetUserFiguresResponse) => void,
   ): ClientUnaryCall;
   /**
-   * Changes role and status, and whether the password must be changed, together. A change of role, a disable and
+   * Changes role, status, names, and whether the password must be changed, together. A change of role, a disable and
    * the wish for another password end the user's sessions; ACTIVE
    * also clears the failures that slow its logins down. Errors: not_found, validation_failed, last_admin (the
    * only active administrator who can log in must stay one), conflict (more than 100 clients to disable).
