@@ -163,6 +163,8 @@ export const en = {
     used: "Last used",
   },
   history: {
+    activity: "Recent activity",
+    noActivity: "None is known.",
     failures: "Last failed logins",
     noFailures: "None is known.",
     why: "Why",
