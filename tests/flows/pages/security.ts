@@ -447,6 +447,40 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
     await closeVisit(visit);
   });
 
+  test("a person sees logins, refused ones too, and that support ended the sessions, but not who", async () => {
+    const person = await newPerson();
+    const { id } = person.user;
+    for (const firstName of Array.from({ length: 9 }, (_, at) => `Ada ${at}`))
+      await api.call("PATCH", "/auth/me", { token: person.accessToken, body: { firstName } });
+    await api.post("/auth/login", { email: person.email, password: "not the password" });
+    const admin = await api.logIn(ADMIN);
+    const reason = { reason: "Ticket 4711: lost phone" };
+    const ended = await api.post(`/admin/users/${id}/sessions/revoke`, reason, { token: admin.accessToken });
+    expect(ended.status).toBe(200);
+    const { accessToken: token } = await api.logIn(person);
+    const shown = async () => (await api.get("/auth/me/activity?limit=50", { token })).body.data.activity;
+    const told = ["login", "sessions_ended", "login_failed", "profile_updated"];
+    await expect
+      .poll(async () => (await shown()).map(({ action }: { action: string }) => action))
+      .toEqual(expect.arrayContaining(told));
+    expect(JSON.stringify(await shown())).not.toMatch(new RegExp(`${admin.user.id}|4711|ADMIN`));
+
+    const visit = await openVisit(browser, system);
+    const { page } = visit;
+    await enter(page, person);
+    await room(page, "Security");
+    const activity = page.locator("section", { has: heading(page, "Recent activity") });
+    await activity.getByText("by support", { exact: true }).waitFor();
+    await activity.getByText("Login refused", { exact: true }).waitFor();
+    expect(await activity.getByRole("listitem").count()).toBe(10);
+    await activity.getByRole("button", { name: "Show more" }).click();
+    await expect.poll(() => activity.getByRole("listitem").count()).toBeGreaterThan(12);
+    await expectSound(page, "recent activity");
+    await activity.getByRole("link", { name: "Logged in now" }).click();
+    await heading(page, "Sessions").waitFor();
+    await closeVisit(visit);
+  });
+
   test("an address is taken back, an account is disowned, and another is deleted by its owner", async () => {
     const visit = await openVisit(browser, system);
     const { page } = visit;

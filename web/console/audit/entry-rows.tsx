@@ -12,7 +12,7 @@ import { EntryFacts } from "./entry-facts.tsx";
 import { Actor, Id, Outcome, Parted, type People, Verbatim } from "./entry-text.tsx";
 
 /** A call is one row: its outcome, or its intent while it has none. */
-function callsOf(entries: readonly AuditEntry[]): AuditEntry[] {
+export function callsOf(entries: readonly AuditEntry[]): AuditEntry[] {
   const ended = new Set(entries.filter(({ kind }) => kind === "outcome").map(({ callId }) => callId));
   return entries.filter(({ kind, callId }) => kind !== "intent" || !ended.has(callId));
 }

@@ -183,6 +183,8 @@ export const de: SameTexts<typeof en> = {
     used: "Zuletzt benutzt",
   },
   history: {
+    activity: "Letzte Aktivitäten",
+    noActivity: "Keine bekannt.",
     failures: "Letzte fehlgeschlagene Anmeldungen",
     noFailures: "Keine bekannt.",
     why: "Warum",

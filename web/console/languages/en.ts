@@ -177,6 +177,8 @@ export const en = {
     used: "Last used",
   },
   history: {
+    activity: "Recent activity",
+    noActivity: "None is known.",
     failures: "Last failed logins",
     noFailures: "None is known.",
     why: "Why",

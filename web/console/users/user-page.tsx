@@ -14,7 +14,7 @@ import { Fact, Panel } from "../panel.tsx";
 import { useText } from "../text.ts";
 import { When } from "../when.tsx";
 import { Acts, useMayActOn } from "./acts.tsx";
-import { Failures, Mails, Sessions, SignIn } from "./user-panels.tsx";
+import { Activity, Failures, Mails, Sessions, SignIn } from "./user-panels.tsx";
 import { UserTags, useRoles } from "./users-page.tsx";
 
 type Described = Answer<"GET /admin/users/{id}">;
@@ -78,9 +78,10 @@ function Person({ user, details, onDeleted }: Described & { onDeleted: () => voi
           {may("sessions:read") && <Sessions user={user} mayAct={mayAct} />}
           {may("clients:read") && <Clients userId={user.id} />}
           <Mails mails={details.mails} />
+          {may("audit:read:user") && <Activity userId={user.id} />}
         </div>
         <aside className="panels">
-          <Facts user={user} details={details} mayAudit={may("audit:read:user")} />
+          <Facts user={user} details={details} />
           <ActsPanel>
             <Found query={roles}>
               {(found) => <Acts user={user} details={details} roles={found.roles} onDeleted={onDeleted} />}
@@ -97,7 +98,7 @@ function ActsPanel({ children }: { children: ReactNode }) {
   return <Panel title={t("user.acts")}>{children}</Panel>;
 }
 
-function Facts({ user, details, mayAudit }: Described & { mayAudit: boolean }) {
+function Facts({ user, details }: Described) {
   const t = useText();
   return (
     <Panel title={t("user.account")}>
@@ -118,13 +119,6 @@ function Facts({ user, details, mayAudit }: Described & { mayAudit: boolean }) {
           <Copyable name={t("user.id")} text={user.id} />
         </Fact>
       </dl>
-      {mayAudit && (
-        <p className="small">
-          <Link to="/audit" search={{ actor: user.id }}>
-            {t("user.audit")}
-          </Link>
-        </p>
-      )}
     </Panel>
   );
 }

@@ -1,8 +1,12 @@
+import { Link } from "@tanstack/react-router";
 import type { ManagedUser, Session, UserDetails } from "#clients/api/generated/gatehouse.ts";
 import { useReading } from "../../session/reading.tsx";
 import { useMay } from "../../session/session.ts";
 import { deviceOf } from "../../ui/format.ts";
 import { Found } from "../../ui/states.tsx";
+import { wordsOfAction } from "../audit/action-field.tsx";
+import { callsOf } from "../audit/entry-rows.tsx";
+import { Outcome, Verbatim } from "../audit/entry-text.tsx";
 import { Fact, Panel } from "../panel.tsx";
 import { Table } from "../table.tsx";
 import { useKnownText, useText } from "../text.ts";
@@ -44,6 +48,50 @@ export function Failures({ userId }: { userId: string }) {
           />
         )}
       </Found>
+    </Panel>
+  );
+}
+
+/** Rows; a call may be two entries. */
+const CALLS = 10;
+
+/** What the person did last, as far as the reader may see it. */
+export function Activity({ userId }: { userId: string }) {
+  const t = useText();
+  const query = useReading({
+    queryKey: ["users", userId, "activity"],
+    read: (call) => call("GET /admin/audit", { query: { actor: userId, hide: "routine", limit: 2 * CALLS } }),
+  });
+  return (
+    <Panel title={t("history.activity")}>
+      <Found query={query}>
+        {({ entries }) => (
+          <Table
+            name={t("history.activity")}
+            rows={callsOf(entries).slice(0, CALLS)}
+            keyOf={({ id }) => id}
+            empty={t("history.noActivity")}
+            columns={[
+              {
+                head: t("audit.action"),
+                kind: "main",
+                cell: ({ action }) => <Verbatim>{wordsOfAction(action) || action}</Verbatim>,
+              },
+              { head: t("audit.outcome"), cell: (entry) => <Outcome entry={entry} /> },
+              {
+                head: t("history.from"),
+                cell: ({ clientIp, userAgent }) => <Origin ip={clientIp} userAgent={userAgent} />,
+              },
+              { head: t("history.when"), time: ({ occurredAt }) => occurredAt },
+            ]}
+          />
+        )}
+      </Found>
+      <p className="small">
+        <Link to="/audit" search={{ actor: userId }}>
+          {t("user.audit")}
+        </Link>
+      </p>
     </Panel>
   );
 }

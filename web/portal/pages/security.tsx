@@ -3,6 +3,7 @@ import { Sheet } from "../../ui/dialog.tsx";
 import { PageTitle } from "../../ui/frame.tsx";
 import { RecoveryCodes } from "../recovery-codes.tsx";
 import { useText } from "../text.ts";
+import { Activity } from "./security/activity.tsx";
 import { Passkeys } from "./security/passkeys.tsx";
 import { Password } from "./security/password.tsx";
 import { SecondFactor } from "./security/second-factor.tsx";
@@ -16,6 +17,7 @@ export function SecurityPage() {
       <Password />
       <Passkeys onCodes={setCodes} />
       <SecondFactor onCodes={setCodes} />
+      <Activity />
       <Sheet title={t("recovery.title")} isOpen={codes.length > 0} mustAnswer onClose={() => setCodes([])}>
         {(close) => (
           <>

@@ -4,11 +4,12 @@ import { useState } from "react";
 import { useSession } from "../../session/session.ts";
 import { Button } from "../../ui/button.tsx";
 import { useAction } from "../../ui/form.tsx";
-import { dateText, deviceOf, sinceText } from "../../ui/format.ts";
+import { dateText, sinceText } from "../../ui/format.ts";
 import { PageTitle, Section } from "../../ui/frame.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { Found, Rows } from "../../ui/states.tsx";
 import { useLanguage } from "../../ui/text.ts";
+import { useDeviceText } from "../device-text.ts";
 import { useText } from "../text.ts";
 
 export function SessionsPage() {
@@ -134,14 +135,4 @@ export function SessionsPage() {
       )}
     </>
   );
-}
-
-/** "Firefox on Linux". */
-function useDeviceText(): (userAgent: string) => string {
-  const t = useText();
-  return (userAgent) => {
-    const { browser, system } = deviceOf(userAgent);
-    if (browser === "") return t("sessions.unknown");
-    return system === "" ? browser : t("sessions.device", { browser, system });
-  };
 }

@@ -75,7 +75,7 @@ const sourcesIn = (...folders: string[]) =>
 const SHARED = ["ui", "session"];
 /** Below these, keys are put together, such as `errors.<code>` and `mailLinks.<link>.<part>`. */
 const COMPUTED = [
-  "errors problems tools.themes approval.fields approval.states approvals.states",
+  "errors problems tools.themes approval.fields approval.states approvals.states activity.kinds",
   "ended figures mails mailStates failures keyStates kinds kindHints services amr actions actionGroups",
   "permissionGroups permissionTexts permissionDangers",
 ].flatMap((names) => names.split(" "));
