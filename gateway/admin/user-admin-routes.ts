@@ -440,5 +440,10 @@ function toManagedUser(message: ManagedUser | undefined): z.output<typeof manage
     throw new Error("identity-service sent a user or a status that is not known");
   }
   const lastLoginAt = message.lastLoginAt?.toISOString() ?? null;
-  return { ...toUser(message.user), status, mustChangePassword: message.mustChangePassword, lastLoginAt };
+  return {
+    ...toUser(message.user),
+    status,
+    mustChangePassword: message.mustChangePassword === true,
+    lastLoginAt,
+  };
 }

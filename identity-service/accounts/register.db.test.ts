@@ -73,6 +73,8 @@ test("a registration makes an account of a USER, unproven, with a hash and no pa
       status: "active",
       password_hash: expect.stringMatching(/^\$argon2id\$v=19\$m=256,t=1,p=1\$/),
       email_verified: false,
+      has_second_factor: false,
+      last_login_at: null,
       language: null,
       time_zone: null,
       created_at: deps.now(),
