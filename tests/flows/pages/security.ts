@@ -469,7 +469,9 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
     const { page } = visit;
     await enter(page, person);
     await room(page, "Security");
-    const activity = page.locator("section", { has: heading(page, "Recent activity") });
+    const activity = page.locator("section", {
+      has: page.getByRole("heading", { level: 2, name: "Recent activity" }),
+    });
     await activity.getByText("by support", { exact: true }).waitFor();
     await activity.getByText("Login refused", { exact: true }).waitFor();
     expect(await activity.getByRole("listitem").count()).toBe(10);
