@@ -10,7 +10,7 @@ import { optionsJson } from "./passkeys/passkey-ceremony.ts";
 export const APPROVAL_CALLERS = {
   askApproval: ["gateway"],
   getApproval: ["gateway"],
-  listOwnApprovals: ["gateway"],
+  listPendingApprovals: ["gateway"],
   verifyApproval: ["gateway"],
   refuseApproval: ["gateway"],
   useApproval: ["gateway"],
@@ -30,7 +30,7 @@ export function createApprovalRpc(
       const passkeyOptionsJson = passkey && optionsJson(passkey);
       return { ...found, methods: [...methods], passkeyOptionsJson };
     },
-    listOwnApprovals: async (request) => ({
+    listPendingApprovals: async (request) => ({
       approvals: (await listOwnApprovals(deps, request)).map(
         ({ id: approvalId, transactionText: transaction, sessionId, createdAt, expiresAt, state }) => ({
           ...{ approvalId, transaction, sessionId },

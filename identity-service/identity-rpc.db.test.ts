@@ -142,7 +142,7 @@ test("only the gateway may act for end users, and only token-service may report 
   expect(IDENTITY_CALLERS).toEqual({
     askApproval: ["gateway"],
     getApproval: ["gateway"],
-    listOwnApprovals: ["gateway"],
+    listPendingApprovals: ["gateway"],
     refuseApproval: ["gateway"],
     verifyApproval: ["gateway"],
     useApproval: ["gateway"],

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { GetApprovalResponse, OwnApproval } from "#proto/gatehouse/identity/v1/identity_service.ts";
+import type { GetApprovalResponse, PendingApproval } from "#proto/gatehouse/identity/v1/identity_service.ts";
 import { success } from "../edge/answers/envelope.ts";
 import { clientOf, principalOf } from "../edge/request/caller.ts";
 import type { GatewayApp } from "../edge/request/request-state.ts";
@@ -111,7 +111,7 @@ export function registerApprovalRoutes(app: GatewayApp, { identity }: Pick<AuthD
     handler: async (request) => {
       const { userId, sessionId } = principalOf(request);
       const past = request.query.which === "past";
-      const { approvals } = await identity.listOwnApprovals({ userId, past }, request.state.call);
+      const { approvals } = await identity.listPendingApprovals({ userId, past }, request.state.call);
       return success(
         { approvals: approvals.map((found) => toAsked(found.approvalId, found, sessionId)) },
         "The approvals.",
@@ -153,7 +153,7 @@ export function registerApprovalRoutes(app: GatewayApp, { identity }: Pick<AuthD
 
 function toAsked(
   id: string,
-  found: OwnApproval | GetApprovalResponse,
+  found: PendingApproval | GetApprovalResponse,
   currentSessionId: string,
 ): z.output<typeof ownAnswer> {
   const { sessionId, createdAt, expiresAt } = found;

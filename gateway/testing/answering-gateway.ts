@@ -229,7 +229,7 @@ function factorAnswers(give: Give) {
       },
       { ...approval, state: "used", methods: [] },
     ),
-    listOwnApprovals: give(
+    listPendingApprovals: give(
       { approvals: [{ ...approval, approvalId: USER_ID, state: "pending" }] },
       { approvals: [] },
     ),

@@ -52,6 +52,8 @@ test("register, log in, pay, refresh, log out: the token is dead, and the audit 
         emailVerified: false,
         mfaEnabled: false,
         createdAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+        language: "",
+        timeZone: "",
       },
     },
   });

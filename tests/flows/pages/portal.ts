@@ -19,7 +19,7 @@ import type { System } from "../../support/system/system.ts";
 /** The first page of the portal, with everything that it loads: 120 kB at most, and what has been freed stays free. Of these, 300 are the mark of the gateway's own answers. */
 /** Answers without it are not the gateway's. */
 const MARK = { "gatehouse-answer": "gateway" };
-const MAX_FIRST_PAGE_BYTES = 119_600;
+const MAX_FIRST_PAGE_BYTES = 120_000;
 const MAX_DOCS_BYTES = 60_000;
 const UNREACHABLE = "The server cannot be reached. Check your connection and try again.";
 /** A list of the account: its page, what it asks for, and what it says when there is nothing. */

@@ -1273,7 +1273,7 @@ export interface GetApprovalResponse {
 }
 
 /** Whose approvals. */
-export interface ListOwnApprovalsRequest {
+export interface ListPendingApprovalsRequest {
   /** UUID of the user. */
   userId: string;
   /** Those that do not wait any more: given, used, refused or ended. Unused ones are kept for a day. */
@@ -1281,13 +1281,13 @@ export interface ListOwnApprovalsRequest {
 }
 
 /** At most 50. */
-export interface ListOwnApprovalsResponse {
+export interface ListPendingApprovalsResponse {
   /** Newest first. */
-  approvals: OwnApproval[];
+  approvals: PendingApproval[];
 }
 
 /** An approval in a list of its user. */
-export interface OwnApproval {
+export interface PendingApproval {
   /** UUID. */
   approvalId: string;
   /** RFC 8785 canonical JSON of user, session, method, route and fields. */
@@ -9062,12 +9062,12 @@ export const GetApprovalResponse: MessageFns<GetApprovalResponse> = {
   },
 };
 
-function createBaseListOwnApprovalsRequest(): ListOwnApprovalsRequest {
+function createBaseListPendingApprovalsRequest(): ListPendingApprovalsRequest {
   return { userId: "", past: false };
 }
 
-export const ListOwnApprovalsRequest: MessageFns<ListOwnApprovalsRequest> = {
-  encode(message: ListOwnApprovalsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ListPendingApprovalsRequest: MessageFns<ListPendingApprovalsRequest> = {
+  encode(message: ListPendingApprovalsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.userId !== "") {
       writer.uint32(10).string(message.userId);
     }
@@ -9077,7 +9077,7 @@ export const ListOwnApprovalsRequest: MessageFns<ListOwnApprovalsRequest> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ListOwnApprovalsRequest {
+  decode(input: BinaryReader | Uint8Array, length?: number): ListPendingApprovalsRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -9086,7 +9086,7 @@ export const ListOwnApprovalsRequest: MessageFns<ListOwnApprovalsRequest> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseListOwnApprovalsRequest();
+      const message = createBaseListPendingApprovalsRequest();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -9119,19 +9119,19 @@ export const ListOwnApprovalsRequest: MessageFns<ListOwnApprovalsRequest> = {
   },
 };
 
-function createBaseListOwnApprovalsResponse(): ListOwnApprovalsResponse {
+function createBaseListPendingApprovalsResponse(): ListPendingApprovalsResponse {
   return { approvals: [] };
 }
 
-export const ListOwnApprovalsResponse: MessageFns<ListOwnApprovalsResponse> = {
-  encode(message: ListOwnApprovalsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ListPendingApprovalsResponse: MessageFns<ListPendingApprovalsResponse> = {
+  encode(message: ListPendingApprovalsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     for (const v of message.approvals) {
-      OwnApproval.encode(v!, writer.uint32(10).fork()).join();
+      PendingApproval.encode(v!, writer.uint32(10).fork()).join();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ListOwnApprovalsResponse {
+  decode(input: BinaryReader | Uint8Array, length?: number): ListPendingApprovalsResponse {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -9140,7 +9140,7 @@ export const ListOwnApprovalsResponse: MessageFns<ListOwnApprovalsResponse> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseListOwnApprovalsResponse();
+      const message = createBaseListPendingApprovalsResponse();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -9149,7 +9149,7 @@ export const ListOwnApprovalsResponse: MessageFns<ListOwnApprovalsResponse> = {
               break;
             }
 
-            message.approvals.push(OwnApproval.decode(reader, reader.uint32()));
+            message.approvals.push(PendingApproval.decode(reader, reader.uint32()));
             continue;
           }
         }
@@ -9165,12 +9165,12 @@ export const ListOwnApprovalsResponse: MessageFns<ListOwnApprovalsResponse> = {
   },
 };
 
-function createBaseOwnApproval(): OwnApproval {
+function createBasePendingApproval(): PendingApproval {
   return { approvalId: "", transaction: "", sessionId: "", createdAt: undefined, expiresAt: undefined, state: "" };
 }
 
-export const OwnApproval: MessageFns<OwnApproval> = {
-  encode(message: OwnApproval, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PendingApproval: MessageFns<PendingApproval> = {
+  encode(message: PendingApproval, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.approvalId !== "") {
       writer.uint32(10).string(message.approvalId);
     }
@@ -9192,7 +9192,7 @@ export const OwnApproval: MessageFns<OwnApproval> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): OwnApproval {
+  decode(input: BinaryReader | Uint8Array, length?: number): PendingApproval {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -9201,7 +9201,7 @@ export const OwnApproval: MessageFns<OwnApproval> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseOwnApproval();
+      const message = createBasePendingApproval();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -10451,16 +10451,16 @@ export const IdentityServiceService = {
     responseDeserialize: (value: Buffer): GetApprovalResponse => GetApprovalResponse.decode(value),
   },
   /** The user's approvals, asked for by any session, newest first: those that wait, or the others. Changes nothing. */
-  listOwnApprovals: {
-    path: "/gatehouse.identity.v1.IdentityService/ListOwnApprovals" as const,
+  listPendingApprovals: {
+    path: "/gatehouse.identity.v1.IdentityService/ListPendingApprovals" as const,
     requestStream: false as const,
     responseStream: false as const,
-    requestSerialize: (value: ListOwnApprovalsRequest): Buffer =>
-      Buffer.from(ListOwnApprovalsRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): ListOwnApprovalsRequest => ListOwnApprovalsRequest.decode(value),
-    responseSerialize: (value: ListOwnApprovalsResponse): Buffer =>
-      Buffer.from(ListOwnApprovalsResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): ListOwnApprovalsResponse => ListOwnApprovalsResponse.decode(value),
+    requestSerialize: (value: ListPendingApprovalsRequest): Buffer =>
+      Buffer.from(ListPendingApprovalsRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ListPendingApprovalsRequest => ListPendingApprovalsRequest.decode(value),
+    responseSerialize: (value: ListPendingApprovalsResponse): Buffer =>
+      Buffer.from(ListPendingApprovalsResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ListPendingApprovalsResponse => ListPendingApprovalsResponse.decode(value),
   },
   /**
    * Refuses an approval that was not used, from any session of the user. Errors: not_found, approval_used,
@@ -10708,7 +10708,7 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
   /** One approval of the user, asked for by any session. Changes nothing. Errors: not_found. */
   getApproval: handleUnaryCall<GetApprovalRequest, GetApprovalResponse>;
   /** The user's approvals, asked for by any session, newest first: those that wait, or the others. Changes nothing. */
-  listOwnApprovals: handleUnaryCall<ListOwnApprovalsRequest, ListOwnApprovalsResponse>;
+  listPendingApprovals: handleUnaryCall<ListPendingApprovalsRequest, ListPendingApprovalsResponse>;
   /**
    * Refuses an approval that was not used, from any session of the user. Errors: not_found, approval_used,
    * approval_expired (also refused before).
@@ -11600,20 +11600,20 @@ export interface IdentityServiceClient extends Client {
     callback: (error: ServiceError | null, response: GetApprovalResponse) => void,
   ): ClientUnaryCall;
   /** The user's approvals, asked for by any session, newest first: those that wait, or the others. Changes nothing. */
-  listOwnApprovals(
-    request: ListOwnApprovalsRequest,
-    callback: (error: ServiceError | null, response: ListOwnApprovalsResponse) => void,
+  listPendingApprovals(
+    request: ListPendingApprovalsRequest,
+    callback: (error: ServiceError | null, response: ListPendingApprovalsResponse) => void,
   ): ClientUnaryCall;
-  listOwnApprovals(
-    request: ListOwnApprovalsRequest,
+  listPendingApprovals(
+    request: ListPendingApprovalsRequest,
     metadata: Metadata,
-    callback: (error: ServiceError | null, response: ListOwnApprovalsResponse) => void,
+    callback: (error: ServiceError | null, response: ListPendingApprovalsResponse) => void,
   ): ClientUnaryCall;
-  listOwnApprovals(
-    request: ListOwnApprovalsRequest,
+  listPendingApprovals(
+    request: ListPendingApprovalsRequest,
     metadata: Metadata,
     options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: ListOwnApprovalsResponse) => void,
+    callback: (error: ServiceError | null, response: ListPendingApprovalsResponse) => void,
   ): ClientUnaryCall;
   /**
    * Refuses an approval that was not used, from any session of the user. Errors: not_found, approval_used,
