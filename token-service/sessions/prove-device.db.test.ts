@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { exportJWK, generateKeyPair, SignJWT } from "jose";
+import { exportJWK, generateKeyPair, type JWTPayload, SignJWT } from "jose";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { logIn, startTokenReplica, type TokenReplica } from "#tests/support/system/token-service.ts";
@@ -31,8 +31,10 @@ afterAll(async () => {
 async function device() {
   const { privateKey, publicKey } = await generateKeyPair("ES256");
   const jwk = await exportJWK(publicKey);
-  const sign = (jti: string, header: object = {}) =>
-    new SignJWT({ jti }).setProtectedHeader({ alg: "ES256", typ: "dbsc+jwt", ...header }).sign(privateKey);
+  const sign = (jti: unknown, header: object = {}) =>
+    new SignJWT({ jti } as JWTPayload)
+      .setProtectedHeader({ alg: "ES256", typ: "dbsc+jwt", ...header })
+      .sign(privateKey);
   return { jwk, sign };
 }
 type Device = Awaited<ReturnType<typeof device>>;
@@ -187,3 +189,14 @@ test("a session whose tokens are bound to a key already gets no challenge", asyn
   const pair = await logIn(replica, randomUUID(), "USER", { jkt: "K".repeat(43), x5tS256: "" });
   expect(pair.deviceChallenge).toBeUndefined();
 });
+
+test.each([[1], [null], [{}], [["a"]]])(
+  "a proof over %j, which is no text, is refused like any other",
+  async (jti) => {
+    const stranger = await device();
+    const proof = await stranger.sign(jti, { jwk: stranger.jwk });
+    await expect(prove("", proof)).rejects.toMatchObject(INVALID);
+    const { sessionId, own } = await bound();
+    await expect(prove(sessionId, await own.sign(jti))).rejects.toMatchObject(INVALID);
+  },
+);

@@ -72,13 +72,13 @@ export async function checkDeviceProof(
 ): Promise<{ challenge: string; key: JWK } | undefined> {
   if (proof.length > MAX_PROOF_CHARACTERS) return undefined;
   try {
-    if (known !== undefined) {
-      const { payload } = await jwtVerify(proof, await importJWK(known, "ES256"), FORM);
-      return { challenge: payload.jti ?? "", key: known };
-    }
-    const { payload, protectedHeader } = await jwtVerify(proof, EmbeddedJWK, FORM);
+    const ownKey = known === undefined ? EmbeddedJWK : await importJWK(known, "ES256");
+    const { payload, protectedHeader } = await jwtVerify(proof, ownKey, FORM);
+    // Whatever its signer has written.
+    const challenge: unknown = payload.jti;
+    if (typeof challenge !== "string") return undefined;
     const { kty = "", crv = "", x = "", y = "" } = protectedHeader.jwk ?? {};
-    return { challenge: payload.jti ?? "", key: { kty, crv, x, y } as JWK };
+    return { challenge, key: known ?? ({ kty, crv, x, y } as JWK) };
   } catch (error) {
     if (error instanceof errors.JOSEError || error instanceof TypeError || error instanceof DOMException)
       return undefined;
