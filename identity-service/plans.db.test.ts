@@ -384,7 +384,8 @@ const CALLS: StoreCalls = {
   killLinks: (tx) => links.killLinks(tx, { userId, purposes: ["verify_email", "reset_password"], now }),
   findOwnUndo: (tx) => links.findOwnUndo(tx, { userId, email, now }),
   countLinksSince: (tx) => links.countLinksSince(tx, { userId, purpose: "verify_email", since: daysAgo(1) }),
-  countOpenLinks: (tx) => links.countOpenLinks(tx, { userId, purpose: "verify_email", now }),
+  countOpenLinks: (tx) =>
+    links.countOpenLinks(tx, { userId, purpose: "verify_email", now, madeAfter: daysAgo(1) }),
   deleteEndedLinks: (tx) => links.deleteEndedLinks(tx, now, ALL),
   lockRecipient: (tx) => mailBudget.lockRecipient(tx, email),
   isNoticeCounted: (tx) => mailBudget.isNoticeCounted(tx, { id, userId: plantedId(7) }),

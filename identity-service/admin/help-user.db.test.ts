@@ -84,6 +84,12 @@ test("whoever is invited sets their own password within 7 days, which proves the
   expect(await codeOf(resetPassword(deps, use, context()))).toBe("reset_token_invalid");
 });
 
+test("an open invitation does not make it easier to block the reset of whoever was invited", async () => {
+  const { id } = await invite();
+  for (let round = 1; round <= 12; round += 1)
+    expect([round, await codeOf(mail(id, "reset", later(round * 31 * 60_000)))]).toEqual([round, "done"]);
+});
+
 test("an address with an account is a conflict, only for those who may read users", async () => {
   deps.access.replace(
     parseAccessFile(

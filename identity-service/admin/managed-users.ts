@@ -58,9 +58,12 @@ const encodeCursor = (user: UserPage["users"][number] | undefined) =>
 function decodeCursor(cursor: string): { id: string; lastLoginAt: Date | null } | undefined {
   const [id = "", time, ...more] = cursor.split("~");
   const lastLoginAt = time === undefined ? null : new Date(time);
-  const isValid = isUuid(id) && more.length === 0 && !Number.isNaN(lastLoginAt?.getTime());
+  const isValid = isUuid(id) && more.length === 0 && (lastLoginAt === null || isStorable(lastLoginAt));
   return isValid ? { id, lastLoginAt } : undefined;
 }
+
+/** PostgreSQL has no year 0, and none that JavaScript writes with a sign. */
+const isStorable = (time: Date): boolean => time.getUTCFullYear() >= 1 && time.getUTCFullYear() <= 9_999;
 
 async function countAll(sql: Sql, filter: UserFilter, found: number, limit: number) {
   return found > limit ? countUsers(sql, filter, MAX_COUNTED) : { count: found, is: "exact" as const };
@@ -77,13 +80,16 @@ async function ownerOfAddress(
   return owner;
 }
 
-function problemsOf({ cursor, limit, query = "", ids = [] }: ListUsersRequest): FieldProblem[] {
+function problemsOf({ cursor, limit, query = "", ids = [], lastLogin }: ListUsersRequest): FieldProblem[] {
   const problem = (field: string, message: string) => ({ field, code: "invalid_format", message });
   return [
     ...(cursor === undefined || decodeCursor(cursor) !== undefined ? [] : [problem("cursor", "is invalid")]),
     ...(Number.isInteger(limit) && limit >= 1 && limit <= MAX_LIMIT
       ? []
       : [problem("limit", `must be 1 to ${MAX_LIMIT}`)]),
+    ...(!(lastLogin instanceof Date) || isStorable(lastLogin)
+      ? []
+      : [problem("lastLogin", "must be of the years 1 to 9999")]),
     ...(ids.length <= MAX_LIMIT && ids.every((id) => isUuid(id))
       ? []
       : [problem("ids", `must be at most ${MAX_LIMIT} UUIDs`)]),

@@ -159,7 +159,12 @@ test("those who never logged in come first, then the longest ago, page by page; 
   expect(await walk({ lastLogin: "never" })).toEqual([alsoNever, never]);
   const weekAgo = new Date(Date.now() - 7 * 86_400_000);
   expect(await walk({ lastLogin: weekAgo })).toEqual([old, twin, middle]);
-  for (const cursor of ["x", `${old}~x`, `${old}~2026-01-01T00:00:00Z~`])
+  const yearZero = new Date("0000-01-01T00:00:00Z");
+  await expect(listUsers(deps, { limit: 2, lastLogin: yearZero })).rejects.toMatchObject({
+    code: "validation_failed",
+  });
+  const noCursors = ["x", `${old}~x`, `${old}~2026-01-01T00:00:00Z~`, `${old}~+275760-09-13T00:00:00.000Z`];
+  for (const cursor of [...noCursors, `${old}~0000-01-01T00:00:00Z`])
     await expect(listUsers(deps, { limit: 2, sort: "last_login", cursor })).rejects.toMatchObject({
       code: "validation_failed",
     });

@@ -96,14 +96,15 @@ export async function countLinksSince(
   return row?.count ?? 0;
 }
 
+/** @param which.madeAfter an invitation lives longer than other links of its purpose. */
 export async function countOpenLinks(
   tx: TransactionSql,
-  which: { userId: string; purpose: LinkPurpose; now: Date },
+  which: { userId: string; purpose: LinkPurpose; now: Date; madeAfter: Date },
 ): Promise<number> {
   const [row] = await tx<{ count: number }[]>`
     select count(*)::int as count from links
     where user_id = ${which.userId} and purpose = ${which.purpose}
-      and consumed_at is null and expires_at > ${which.now}
+      and consumed_at is null and expires_at > ${which.now} and created_at > ${which.madeAfter}
   `;
   return row?.count ?? 0;
 }

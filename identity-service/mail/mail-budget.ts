@@ -1,6 +1,7 @@
 import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
 import type { Account } from "../users/account.ts";
 import { countOpenLinks } from "./link-store.ts";
+import { LINK_LIFETIME_MS } from "./links.ts";
 import type { NewMail, StrangersMail } from "./mail.ts";
 import { countMails, deleteOldCounts, insertCountedMail, type MailCount } from "./mail-budget-store.ts";
 import { insertMail } from "./mail-outbox-store.ts";
@@ -34,8 +35,8 @@ export async function hasStrangersBudget(
 }
 
 /**
- * Without an open link always true: at most 49 a day, as a link lives 30 minutes. A plain limit would let an attacker
- * block the owner's resets.
+ * Without an open link of the last 30 minutes always true: at most 49 a day. A plain limit would let an attacker block the
+ * owner's resets, and so would an invitation, which is open for days.
  */
 export async function hasResetBudget(
   tx: TransactionSql,
@@ -43,7 +44,8 @@ export async function hasResetBudget(
   account: Pick<Account, "id" | "email">,
 ): Promise<boolean> {
   const { lastHour, lastDay } = await countMails(tx, { kind: "reset", recipient: account.email }, now());
-  const wanted = { userId: account.id, purpose: "reset_password", now: now() } as const;
+  const madeAfter = new Date(now().getTime() - LINK_LIFETIME_MS.reset_password);
+  const wanted = { userId: account.id, purpose: "reset_password", now: now(), madeAfter } as const;
   if ((await countOpenLinks(tx, wanted)) === 0) return lastDay < mailLimits.resetsPerDay;
   return lastHour < MORE_RESETS.perHour && lastDay < Math.min(MORE_RESETS.perDay, mailLimits.resetsPerDay);
 }

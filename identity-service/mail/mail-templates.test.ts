@@ -248,6 +248,12 @@ test("styles may have braces", () => {
   expect(problems()).toEqual([]);
 });
 
+// Root reads everything.
+test.skipIf(process.getuid?.() === 0)("the folder of a language that cannot be read is a problem", () => {
+  mkdirSync(join(folder, "it"), { mode: 0 });
+  expect(new MailTemplates(folder).problems).toEqual(["it/ cannot be read (EACCES)"]);
+});
+
 test("every problem is named, whatever else lies in the folder", () => {
   put(MAIL, "{{one}}\n\n{{two}}");
   put("README.md", "{{not a template}}");

@@ -56,7 +56,9 @@ export class TemplateFiles {
     }
     const texts = this.languages.get(language) ?? { files: new Map(), phrases: new Map() };
     this.languages.set(language, texts);
-    for (const name of listed(folder).names.filter((name) => name.endsWith(".txt"))) {
+    const { names, problem } = listed(folder);
+    if (problem !== undefined) this.problems.push(`${language}/ ${problem}`);
+    for (const name of names.filter((name) => name.endsWith(".txt"))) {
       const known = placeholdersOf(name);
       const file = `${language}/${name}`;
       if (known === undefined) this.unread.push(file);
