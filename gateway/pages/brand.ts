@@ -56,7 +56,10 @@ export function brandedPages(
   return { path, document: brandedDocument(document, brand, links), files: new Map([...files, ...added]) };
 }
 
-/** The brand is data there: the title is the name until a page has one of its own, and addresses are links of the head. */
+const APPLICATION = /<meta name="application-name"[^>]*>/;
+const TITLE = /<title>[^<]*<\/title>/;
+
+/** The brand is data there: the name is the application's and the title, and addresses are links of the head. */
 function brandedDocument(html: string, brand: Brand, further: readonly string[]): string {
   const links = Object.entries(RELATIONS).flatMap(([kind, relation]) => {
     const url = brand[kind as keyof typeof RELATIONS];
@@ -68,7 +71,8 @@ function brandedDocument(html: string, brand: Brand, further: readonly string[])
     brand.support === undefined ? "" : `<p><a href="${escapeHtml(brand.support)}">Support</a></p>`;
   // As functions: a `$` in what is inserted has no meaning.
   return html
-    .replace(/<title>[^<]*<\/title>/, () => `<title>${escapeHtml(brand.name)}</title>`)
+    .replace(APPLICATION, () => `<meta name="application-name" content="${escapeHtml(brand.name)}">`)
+    .replace(TITLE, () => `<title>${escapeHtml(brand.name)}</title>`)
     .replace("</head>", () => `${links.join("")}</head>`)
     .replace("</noscript>", () => `${support}</noscript>`);
 }

@@ -50,6 +50,7 @@ export function firstFrames(
     const frame = `<header class="bar"><a class="brand" href="${path}">${mark}<span>${escapeHtml(brand.name)}</span></a></header>${main}`;
     return document
       .replace('<html lang="en"', () => `<html lang="${tag}" dir="${dir}"`)
+      .replace("<title>", () => (heading === undefined ? "<title>" : `<title>${escapeHtml(heading)} – `))
       .replace('<div id="app">', () => `<div id="app">${frame}`);
   }
 }

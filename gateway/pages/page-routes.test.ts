@@ -7,7 +7,8 @@ import { routesOf, send, testGateway } from "../testing/test-gateway.ts";
 import type { Brand } from "./brand.ts";
 import type { WebPages } from "./web-pages.ts";
 
-const DOCUMENT = "<!doctype html><head><title>Gatehouse</title></head>";
+const DOCUMENT =
+  '<!doctype html><head><meta name="application-name" content="Gatehouse"><title>Gatehouse</title></head>';
 const SCRIPT = "console.log(1);";
 const javaScript = "text/javascript; charset=utf-8";
 const file = cacheable(SCRIPT, javaScript);
@@ -225,7 +226,7 @@ test("the operator's name and addresses are data in the documents and at /, unde
   const page = await send(app, { url: "/account" });
   const [sheet = ""] = /\/account\/assets\/brand-[0-9a-f]{16}\.css/.exec(page.body) ?? [];
   expect(page.body).toBe(
-    "<!doctype html><head><title>Müller &amp; Söhne</title>" +
+    '<!doctype html><head><meta name="application-name" content="Müller &amp; Söhne"><title>Müller &amp; Söhne</title>' +
       '<link rel="help" href="mailto:help@shop.example">' +
       '<link rel="privacy-policy" href="https://shop.example/privacy?a=&quot;&gt;&lt;script&gt;&amp;b=$&amp;">' +
       '<link rel="terms-of-service" href="https://shop.example/terms">' +
@@ -329,16 +330,25 @@ test("the first frame has the heading in the best language that the browser take
   const of = (tag: string, portal: Texts, isInScripts: boolean) =>
     ({ tag, name: tag, dir: "ltr", texts: { ui: {}, portal, console: {} }, isInScripts }) as const;
   const pageLanguages = [of("en", login, true), of("fr", { login: { title: "Connexion" } }, false)];
-  const document = '<html lang="en"><head></head><body><div id="app"></div></body></html>';
+  const document = '<html lang="en"><head><title>Shop</title></head><body><div id="app"></div></body></html>';
   const { app } = testGateway({ webPages: [{ ...account, document }], pageLanguages });
   const seen = async (url: string, language: string) => {
     const { body, headers } = await send(app, { url, headers: { "accept-language": language } });
     expect(headers.vary).toBe("Accept-Language, Accept-Encoding");
-    return [/<html lang="([^"]+)"/.exec(body)?.[1], /<h1>(.*)<\/h1>/.exec(body)?.[1]];
+    return [/<html lang="([^"]+)"/.exec(body)?.[1], /<h1>(.*)<\/h1>/.exec(body)?.[1], titleOf(body)];
   };
-  expect(await seen("/account/login?next=%2Fx", "")).toEqual(["en", "Log in &lt;here&gt;"]);
-  expect(await seen("/account/login", "xx, fr-CA;q=0.8, en;q=0.5")).toEqual(["fr", "Connexion"]);
-  expect(await seen("/account/login/more", "fr")).toEqual(["fr", undefined]);
-  expect(await seen("/account", "fr")).toEqual(["fr", undefined]);
-  expect(await seen("/account/register", "fr")).toEqual(["fr", undefined]);
+  const titleOf = (body: string) => /<title>(.*)<\/title>/.exec(body)?.[1];
+  expect(await seen("/account/login?next=%2Fx", "")).toEqual([
+    "en",
+    "Log in &lt;here&gt;",
+    "Log in &lt;here&gt; – Gatehouse",
+  ]);
+  expect(await seen("/account/login", "xx, fr-CA;q=0.8, en;q=0.5")).toEqual([
+    "fr",
+    "Connexion",
+    "Connexion – Gatehouse",
+  ]);
+  expect(await seen("/account/login/more", "fr")).toEqual(["fr", undefined, "Gatehouse"]);
+  expect(await seen("/account", "fr")).toEqual(["fr", undefined, "Gatehouse"]);
+  expect(await seen("/account/register", "fr")).toEqual(["fr", undefined, "Gatehouse"]);
 });

@@ -1,5 +1,5 @@
-/** The operator's. The gateway has written it into the document, and no page has set a title of its own yet. */
-export const BRAND = document.title;
+/** The operator's. The gateway has written it into the document. */
+export const BRAND = document.querySelector<HTMLMetaElement>("meta[name=application-name]")?.content ?? "";
 
 /** An address that the gateway has written into the document. Undefined: there is none. */
 export const addressOf = (

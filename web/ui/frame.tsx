@@ -1,4 +1,4 @@
-import { type ReactNode, useEffect, useRef } from "react";
+import { type ReactNode, useEffect, useLayoutEffect, useRef } from "react";
 import { addressOf, BRAND } from "./brand.ts";
 import { chooseLanguage, languages, textOf, useLanguage } from "./text.ts";
 import { chooseTheme, THEMES, type Theme, useTheme } from "./theme.ts";
@@ -131,7 +131,8 @@ export function Rooms({ present, children }: { present: string; children: ReactN
 /** The heading of a page. It gets the focus when the page opens, so that a screen reader says where the person is now. */
 export function PageTitle({ children, lead }: { children: string; lead?: ReactNode }) {
   const heading = useRef<HTMLHeadingElement>(null);
-  useEffect(() => {
+  // Before the heading is painted: nothing sees the one without the other.
+  useLayoutEffect(() => {
     document.title = `${children} – ${BRAND}`;
     if (document.activeElement === document.body) heading.current?.focus({ preventScroll: true });
   }, [children]);

@@ -42,7 +42,7 @@ describe.skipIf(CHROMIUM === undefined)("the operator's own name", () => {
     expect(await page.locator("footer a").allInnerTexts()).toEqual(["Support", "Privacy", "Terms"]);
     for (const path of ["/account/login", "/account/register", "/console/login"]) {
       await page.goto(`${origin}${path}`);
-      await page.getByRole("heading", { level: 1 }).waitFor();
+      await heading(page).waitFor();
       expect(await page.title()).toMatch(/ – Müller & Söhne$/);
       expect(await page.locator(".brand").innerText()).toBe("Müller & Söhne");
       expect(

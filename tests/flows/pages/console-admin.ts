@@ -398,7 +398,7 @@ describe.skipIf(CHROMIUM === undefined)("an administrator in the console", () =>
       await page.getByRole("combobox", { name: /Language|Sprache/ }).selectOption(language);
       for (const name of [...ROOMS, ...accounts]) {
         await page.goto(`${origin}/console/${name}`, { waitUntil: "networkidle" });
-        await page.getByRole("heading", { level: 1 }).waitFor();
+        await heading(page).waitFor();
         expect(await page.evaluate("document.documentElement.lang")).toBe(language);
         expect(await seriousProblems(page), `${scheme} ${name}`).toEqual([]);
         expect(await page.evaluate("document.documentElement.scrollWidth"), name).toBeLessThanOrEqual(360);

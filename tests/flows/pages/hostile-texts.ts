@@ -89,7 +89,7 @@ describe.skipIf(CHROMIUM === undefined)("texts of strangers", () => {
     ]) {
       await page.goto("about:blank");
       await page.goto(`${origin}/account/${path}`);
-      await page.getByRole("heading", { level: 1 }).waitFor();
+      await heading(page).waitFor();
       expect(new URL(page.url()).origin).toBe(origin);
     }
     await closeVisit(visit);

@@ -46,7 +46,7 @@ describe.skipIf(CHROMIUM === undefined)("the keyboard alone, on every page", { t
     for (const [path, ...buttons] of stops) {
       await page.goto("about:blank");
       await page.goto(`${origin}/${area}/${path}`, { waitUntil: "networkidle" });
-      await page.getByRole("heading", { level: 1 }).waitFor();
+      await heading(page).waitFor();
       await expectReachable(page, `${area}/${path}`);
       for (const name of buttons)
         await expectDialog(page, page.getByRole("button", { name, exact: true }).first());

@@ -39,7 +39,7 @@ describe.skipIf(CHROMIUM === undefined)("languages", () => {
     const visit = await openVisit(browser, system, { locale: "ar-EG", timezoneId: "America/Lima" });
     const { page } = visit;
     await page.goto(`${origin}/account/login`);
-    await page.getByRole("heading", { level: 1 }).waitFor();
+    await heading(page).waitFor();
     await expectTurned(page, "login");
 
     const email = `languages.${Date.now()}@example.com`;

@@ -181,7 +181,7 @@ describe.skipIf(CHROMIUM === undefined)("pages and their states", () => {
     const { page } = visit;
     const open = async (path: string) => {
       await page.goto(`${origin}/account/${path}`);
-      await page.getByRole("heading", { level: 1 }).waitFor();
+      await heading(page).waitFor();
     };
     for (const path of [
       "login",

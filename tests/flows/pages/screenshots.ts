@@ -5,6 +5,7 @@ import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
 import { CHROMIUM, launchChromium } from "../../support/browser/chromium.ts";
 import {
+  heading,
   logInToPortal,
   PORTAL_PASSWORD,
   registerInPortal,
@@ -150,5 +151,5 @@ async function consoleRooms(url: string) {
 async function show(page: Page, url: string): Promise<void> {
   await page.goto("about:blank");
   await page.goto(url, { waitUntil: "networkidle" });
-  await page.getByRole("heading", { level: 1 }).waitFor();
+  await heading(page).waitFor();
 }

@@ -267,8 +267,11 @@ export async function logOut(page: Page): Promise<void> {
   await heading(page, "Log in").waitFor();
 }
 
-export const heading = (page: Page, name: string) =>
-  page.getByRole("heading", { name, level: 1, exact: true });
+/** The heading of a page, or the one with a name, as the scripts draw it. The one of the document before cannot get the focus. */
+export const heading = (page: Page, name?: string) =>
+  page
+    .locator("body:not(:has(#app h1:not([tabindex])))")
+    .getByRole("heading", { level: 1, ...(name !== undefined && { name, exact: true }) });
 
 /** Whether the header shows all of an address. */
 export function shownAtTop(page: Page, email: string): Promise<boolean> {
