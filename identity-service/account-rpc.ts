@@ -65,9 +65,10 @@ export function createAccountRpc(
       await changeEmail(deps, decodeOwner(request), context.deadlineMs);
       return {};
     },
-    confirmEmailChange: async (request, context) => ({
-      user: await encodeUser(await confirmEmailChange(deps, request, context)),
-    }),
+    confirmEmailChange: async (request, context) => {
+      const { user, sessionIds } = await confirmEmailChange(deps, request, context);
+      return { user: await encodeUser(user), endedSessionIds: [...sessionIds] };
+    },
     undoEmailChange: async ({ token }, context) => encodeEnded(await undoEmailChange(deps, token, context)),
     undoAccessChange: async ({ token }, context) => encodeEnded(await undoAccessChange(deps, token, context)),
   };

@@ -107,6 +107,7 @@ export function createUserAdminRpc(
         disableClients: request.disableClients,
         firstName: request.firstName,
         lastName: request.lastName,
+        email: request.email,
         actReason: actReason(request.reason),
       };
       const { user, sessionIds, clients } = await setUserAccess(deps, access, context);

@@ -206,7 +206,7 @@ test.each([
   {},
   { role: "owner" },
   { status: "locked" },
-  { role: "USER", email: "a@b.example" },
+  { role: "USER", email: "nobody" },
   { role: null },
   { reason: "Ticket 4711" },
   { firstName: "" },

@@ -88,6 +88,7 @@ const UserChange = changeWithReason({
   mustChangePassword: z.boolean(),
   firstName: nameField,
   lastName: lastNameField,
+  email: emailField,
   clients: clientsField,
 });
 /** The body may be absent. */
@@ -243,14 +244,14 @@ export function registerUserAdminRoutes(
     summary: "Change a user",
     description:
       "What is absent stays. A new role, a disabled account and a password that must be changed end the user's " +
-      "sessions.",
+      "sessions. A new address counts once the link that is mailed to it is used.",
     policy: { ...adminPolicy("users:write"), action: "admin.users.update" },
     schema: { params: UserParams, body: UserChange },
     answers: answersWith(
       "The user as it is now.",
       z.strictObject({ user: managedUserAnswer, clients: leftClients }),
     ),
-    codes: ["not_found", "last_admin", "conflict"],
+    codes: ["not_found", "last_admin", "email_already_registered", "conflict"],
     handler: async (request) => {
       const changed = await users.setUserAccess(changeOf(request), request.state.call);
       refuse(changed);
@@ -406,8 +407,8 @@ function endOf(request: ActOn<z.output<typeof UserEnd>>) {
 }
 
 function changeOf(request: ActOn<z.output<typeof UserChange>>) {
-  const { mustChangePassword, firstName, lastName } = request.body;
-  return { ...endOf(request), ...accessOf(request.body), mustChangePassword, firstName, lastName };
+  const { mustChangePassword, firstName, lastName, email } = request.body;
+  return { ...endOf(request), ...accessOf(request.body), mustChangePassword, firstName, lastName, email };
 }
 
 const LINKS = { confirmation: UserLink.CONFIRMATION, reset: UserLink.RESET } as const;

@@ -24,7 +24,7 @@ function withAccounts(accounts: Partial<Backends["identity"]> = {}) {
       verifyEmail: async () => ({ user: ada }),
       disownAccount: async () => ended,
       resetPassword: async () => ended,
-      confirmEmailChange: async () => ({ user: ada }),
+      confirmEmailChange: async () => ({ user: ada, endedSessionIds: [] }),
       undoAccessChange: async () => ended,
       undoEmailChange: async () => ended,
       ...accounts,
@@ -62,15 +62,15 @@ test("a check names the address that a link confirms, and asks for nothing but w
   const { app, entries } = withAccounts({
     checkLink: async (request) => {
       asked.push(request);
-      return { email: request.purpose === "verify_email" ? ada.email : "" };
+      return { email: request.purpose === "verify_email" ? ada.email : "", isVouched: false };
     },
   });
   const check = async (link: string) => {
     const response = await send(app, { method: "POST", url: "/auth/links", body: { link, token: TOKEN } });
     return [response.statusCode, response.json().data];
   };
-  expect(await check("verify-email")).toEqual([200, { email: ada.email }]);
-  expect(await check("reset-password")).toEqual([200, {}]);
+  expect(await check("verify-email")).toEqual([200, { email: ada.email, isVouched: false }]);
+  expect(await check("reset-password")).toEqual([200, { isVouched: false }]);
   expect((await check("disown-account"))[0]).toBe(400);
   expect(asked).toEqual([
     { purpose: "verify_email", token: TOKEN },
@@ -216,7 +216,7 @@ describe.each([
   ["confirm-email-change", "confirmEmailChange"],
 ] as const)("what comes along with the link of %s", (page, method) => {
   const use = async (body: object, headers: Record<string, string> = {}) => {
-    const client = vi.fn(async () => ({ user: ada }));
+    const client = vi.fn(async () => ({ user: ada, endedSessionIds: [] }));
     const { app } = withAccounts({ [method]: client });
     const response = await send(app, { method: "POST", url: `/auth/${page}`, body, headers });
     const link = client.mock.lastCall as unknown as [object] | undefined;
@@ -252,7 +252,16 @@ test("the page of a verification asks for the password, and lets its reader diso
   expect(body).toContain('<label for="password">');
   expect(body).toContain('<form method="post" action="/auth/disown-account">');
   const confirm = await send(app, { url: `/auth/confirm-email-change?token=${TOKEN}` });
-  expect(confirm.body).toMatch(/<input id="password"[^>]* required/);
+  expect(confirm.body).toContain("Password of your account (leave it empty if support sent the link)");
+  expect(confirm.body).not.toContain("required");
+});
+
+test("sessions that a change of address ends are refused at once", async () => {
+  const gateway = withAccounts({
+    confirmEmailChange: async () => ({ user: ada, endedSessionIds: ["s1"] }),
+  });
+  await send(gateway.app, { method: "POST", url: "/auth/confirm-email-change", body: { token: TOKEN } });
+  expect(gateway.refused).toEqual(["s1"]);
 });
 
 test("a wrong password shows the form of the page again", async () => {

@@ -171,15 +171,20 @@ export function registerLinkRoutes(app: GatewayApp, deps: AuthDeps & LinkPagesDe
     addLink("confirmEmailChange", "confirm-email-change", {
       pageSummary: "Page: use another address",
       summary: "Confirm another address by the token mailed to it",
-      description: "Needs the account's access token or its password.",
+      description:
+        "Needs the account's access token or its password, unless `isVouched`: then every session ends.",
       body: ProofBody,
       answer: ["The address was changed.", accountAnswer],
       codes: ["verification_token_invalid", "reauthentication_required", "invalid_credentials", "busy"],
       takesSession: true,
       use: async (body, request) => {
-        const { user } = await identity.confirmEmailChange(await proven(body, request), request.state.call);
+        const { user, endedSessionIds } = await identity.confirmEmailChange(
+          await proven(body, request),
+          request.state.call,
+        );
         const changed = toUser(user);
-        return { userId: changed.id, data: { user: changed }, message: "The address was changed." };
+        const message = "The address was changed.";
+        return { ...refuse({ userId: changed.id, endedSessionIds }, message), data: { user: changed } };
       },
     });
 
@@ -222,17 +227,17 @@ function addCheck(app: GatewayApp, { identity }: Pick<AuthDeps, "identity">): vo
     policy: { auth: "public", limitClass: "link", isAudited: false },
     schema: { body: CheckBody },
     answers: answersWith(
-      "It can. `email`: the address that it confirms.",
-      z.strictObject({ email: optional(textLike("ada@example.com")) }),
+      "It can. `email`: the address that it confirms. `isVouched`: without the account's password.",
+      z.strictObject({ email: optional(textLike("ada@example.com")), isVouched: z.boolean() }),
     ),
     codes: ["verification_token_invalid", "reset_token_invalid"],
     handler: async (request) => {
       const { link, token } = request.body;
-      const { email } = await identity.checkLink(
+      const { email, isVouched } = await identity.checkLink(
         { token, purpose: link.replaceAll("-", "_") },
         request.state.call,
       );
-      return success({ ...(email !== "" && { email }) }, "The link can be used.");
+      return success({ ...(email !== "" && { email }), isVouched }, "The link can be used.");
     },
   });
 }

@@ -144,7 +144,7 @@ function operation(
     ...(parameters.length > 0 && { parameters }),
     ...(schema.body !== undefined && { requestBody: requestBody(schema, config.docs, schemas) }),
     responses: {
-      ...successes(config.docs, schemas),
+      ...successes(config.docs, schemas, responses),
       ...failures(failuresOf(route), config, schemas, responses),
     },
     ...(config.action !== undefined && { "x-audit-action": config.action }),
@@ -194,8 +194,16 @@ function requestBody(
   };
 }
 
-function successes({ answers }: RouteDocs, schemas: SchemaWriter): Record<string, object> {
-  const entries = Object.entries(answers).map(([status, answer]) => [status, success(answer, schemas)]);
+/** Those with data are written where they are, for generators of clients. */
+function successes(
+  { answers }: RouteDocs,
+  schemas: SchemaWriter,
+  responses: Record<string, object>,
+): Record<string, object> {
+  const entries = Object.entries(answers).map(([status, answer]) => {
+    const response = success(answer, schemas);
+    return [status, status.startsWith("2") ? response : shared(status, response, responses)];
+  });
   return Object.fromEntries(entries);
 }
 
@@ -213,6 +221,13 @@ function success({ description, content = {}, headers = {} }: Answer, schemas: S
 }
 
 /** Equal answers are shared in `responses`, under the name of their status and a number. */
+function shared(status: number | string, response: object, responses: Record<string, object>): object {
+  let number = 1;
+  while (!isDeepStrictEqual(responses[`${status}.${number}`] ?? response, response)) number += 1;
+  responses[`${status}.${number}`] = response;
+  return { $ref: `#/components/responses/${status}.${number}` };
+}
+
 function failures(
   codesOfStatus: ReadonlyMap<number, ErrorCode[]>,
   config: Partial<DocumentedRoute["config"]>,
@@ -221,10 +236,7 @@ function failures(
 ): Record<string, object> {
   const entries = [...codesOfStatus].map(([status, codes]) => {
     const response = failureResponse(status, codes, config, schemas);
-    let number = 1;
-    while (!isDeepStrictEqual(responses[`${status}.${number}`] ?? response, response)) number += 1;
-    responses[`${status}.${number}`] = response;
-    return [status, { $ref: `#/components/responses/${status}.${number}` }];
+    return [status, shared(status, response, responses)];
   });
   return Object.fromEntries(entries);
 }

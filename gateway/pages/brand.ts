@@ -56,7 +56,7 @@ export function brandedPages(
   return { path, document: brandedDocument(document, brand, links), files: new Map([...files, ...added]) };
 }
 
-const APPLICATION = /<meta name="application-name"[^>]*>/;
+const APPLICATION = /<meta name="application-name"[^<>]*>/;
 const TITLE = /<title>[^<]*<\/title>/;
 
 /** The brand is data there: the name is the application's and the title, and addresses are links of the head. */

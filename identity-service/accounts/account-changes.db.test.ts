@@ -205,9 +205,8 @@ test("an address changes when the mail to the new one is confirmed; the old one 
   expect(await mails("confirm-email-change")).toMatchObject([{ recipient: "anna@new.example" }]);
   expect(await addressOf(userId)).toBe(ANNA.email);
   expect(await confirmEmailChange(deps, token)).toMatchObject({
-    id: userId,
-    email: "anna@new.example",
-    emailVerified: true,
+    user: { id: userId, email: "anna@new.example", emailVerified: true },
+    sessionIds: [],
   });
   expect(await mails("email-changed")).toMatchObject([{ recipient: ANNA.email }]);
   await expect(confirmEmailChange(deps, token)).rejects.toMatchObject({ code: "verification_token_invalid" });
@@ -240,7 +239,7 @@ test("an address that got an account in the meantime is not taken over, and the 
   await expect(confirmEmailChange(deps, token)).rejects.toMatchObject({ code: "verification_token_invalid" });
   expect(await addressOf(userId)).toBe(ANNA.email);
   await erase(ANNA.password, ben.id);
-  expect((await confirmEmailChange(deps, token)).email).toBe("ben@example.com");
+  expect((await confirmEmailChange(deps, token)).user.email).toBe("ben@example.com");
 });
 
 test("a change of address ends with the session in which it began, in whatever way that ended", async () => {
@@ -252,7 +251,7 @@ test("a change of address ends with the session in which it began, in whatever w
   await expect(confirmEmailChange(deps, token)).rejects.toMatchObject({ code: "verification_token_invalid" });
   expect(await addressOf(userId)).toBe(ANNA.email);
   expect(deps.tokenService.isSessionLive.mock.lastCall?.[0]).toMatchObject({ userId, sessionId: SESSION });
-  expect((await confirmEmailChange(deps, token)).email).toBe("anna@new.example");
+  expect((await confirmEmailChange(deps, token)).user.email).toBe("anna@new.example");
 });
 
 test("while the state of that session is unknown, the address does not change and the link stays", async () => {
@@ -262,7 +261,7 @@ test("while the state of that session is unknown, the address does not change an
   const token = await last("confirm-email-change");
   deps.tokenService.isSessionLive.mockRejectedValueOnce(new DomainError("service_unavailable"));
   await expect(confirmEmailChange(deps, token)).rejects.toMatchObject({ code: "service_unavailable" });
-  expect((await confirmEmailChange(deps, token)).email).toBe("anna@new.example");
+  expect((await confirmEmailChange(deps, token)).user.email).toBe("anna@new.example");
 });
 
 test("with SMTP_UTF8=false no address can be taken that no mail can be sent to", async () => {

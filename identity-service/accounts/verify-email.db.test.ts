@@ -64,7 +64,10 @@ describe("a check of a link", () => {
   test("names the address that it confirms, as often as it is asked, and ends with its use", async () => {
     const token = await last("verify-email");
     for (let view = 0; view < 3; view += 1)
-      expect(await checkLink(deps, { purpose: "verify_email", token })).toEqual({ email: ANNA.email });
+      expect(await checkLink(deps, { purpose: "verify_email", token })).toEqual({
+        email: ANNA.email,
+        isVouched: false,
+      });
     await verify();
     expect(await check("verify_email", token)).toBe("verification_token_invalid");
   });
@@ -73,14 +76,17 @@ describe("a check of a link", () => {
     await verify({ password: ANNA.password });
     const token = await wantAddress("anna.new@example.com");
     const open = await checkLink(deps, { purpose: "confirm_email_change", token });
-    expect(open).toEqual({ email: "anna.new@example.com" });
+    expect(open).toEqual({ email: "anna.new@example.com", isVouched: false });
   });
 
   test("a reset link names no address; another purpose, another token or a disabled account has no link", async () => {
     await forgotPassword(deps, { email: ANNA.email });
     await deps.afterAnswer.drained();
     const token = await last("reset-password");
-    expect(await checkLink(deps, { purpose: "reset_password", token })).toEqual({ email: "" });
+    expect(await checkLink(deps, { purpose: "reset_password", token })).toEqual({
+      email: "",
+      isVouched: false,
+    });
     expect(await check("verify_email", token)).toBe("verification_token_invalid");
     expect(await check("reset_password", "x".repeat(43))).toBe("reset_token_invalid");
     expect(await check("reset_password", "x")).toBe("reset_token_invalid");

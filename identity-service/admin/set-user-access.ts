@@ -12,8 +12,10 @@ import type { Account, Role, UserStatus } from "../users/account.ts";
 import { lockAccount } from "../users/account-store.ts";
 import { assertOtherAdmin, lockAdminsFor } from "../users/last-admin.ts";
 import { changedNames } from "../users/personal-name.ts";
+import { typedEmail } from "../users/valid-person.ts";
 import { type AdminDeps, assertHolds, assertMayActOn, assertMayAssign } from "./authorize.ts";
 import { setAccess } from "./user-admin-store.ts";
+import { endVouching, vouchForEmail } from "./vouch-for-email.ts";
 
 /** Undefined fields stay unchanged. */
 export interface UserAccess {
@@ -22,6 +24,8 @@ export interface UserAccess {
   status?: UserStatus | undefined;
   firstName?: string | undefined;
   lastName?: string | undefined;
+  /** As typed. It becomes the address once its reader confirms. */
+  email?: string | undefined;
   /** True also ends the sessions. */
   mustChangePassword?: boolean | undefined;
   /** With `disabled`: the user's clients too. */
@@ -39,7 +43,7 @@ interface ChangedUser {
 
 /**
  * Commits before the sessions end, so that a crash leaves no access.
- * @throws {DomainError} `forbidden`, `not_found`, `validation_failed`, `last_admin`, `conflict`.
+ * @throws {DomainError} `forbidden`, `not_found`, `validation_failed`, `last_admin`, `email_already_registered`, `conflict`.
  */
 export async function setUserAccess(
   deps: AdminDeps,
@@ -50,6 +54,8 @@ export async function setUserAccess(
   if (!isUuid(userId)) throw new DomainError("not_found");
   assertMayLeave(deps, access, context);
   const { names, problems } = changedNames(access);
+  const typed = access.email === undefined ? undefined : typedEmail("email", access.email, deps.smtpUtf8);
+  if (typed?.problem !== undefined) problems.push(typed.problem);
   if (problems.length > 0) throw new DomainError("validation_failed", undefined, { fields: problems });
   const { user, end, left } = await transaction(deps.sql, async (tx) => {
     const admins = await lockAdminsFor(tx, deps, userId);
@@ -66,6 +72,11 @@ export async function setUserAccess(
     const after: Account = { ...before, role, status, mustChangePassword, firstName, lastName };
     const events = changesOf(before, after);
     if (events.length > 0) await setAccess(tx, after, deps.now());
+    if (role !== before.role || status !== before.status) await endVouching(tx, userId, deps.now());
+    if (typed?.email !== undefined && typed.email !== before.email) {
+      await vouchForEmail(tx, deps, after, typed.email);
+      events.push({ type: "link_mailed", reason: "new address" });
+    }
     for (const { type, reason: what } of events) {
       const event = { type, userId: before.id, reason: withReason(what, access.actReason) };
       await recordAudit(tx, deps, event, context);

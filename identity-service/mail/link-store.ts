@@ -7,6 +7,8 @@ export interface OpenLink {
   newEmail: string | null;
   /** Whether the former address of an undo link had proven them. */
   areCredentialsProven: boolean;
+  /** An administrator knows whose the new address is. */
+  isVouched: boolean;
   /** Null without a session. */
   sessionId: string | null;
   createdAt: Date;
@@ -21,16 +23,17 @@ export async function insertLink(
     userId: string;
     newEmail: string | null;
     areCredentialsProven: boolean;
+    isVouched: boolean;
     sessionId: string | null;
     createdAt: Date;
     expiresAt: Date;
   },
 ): Promise<void> {
   await tx`
-    insert into links (id, token_hash, purpose, user_id, new_email, are_credentials_proven, session_id, created_at,
-      expires_at)
+    insert into links (id, token_hash, purpose, user_id, new_email, are_credentials_proven, is_vouched, session_id,
+      created_at, expires_at)
     values (${link.id}, ${link.tokenHash}, ${link.purpose}, ${link.userId}, ${link.newEmail},
-      ${link.areCredentialsProven}, ${link.sessionId}, ${link.createdAt}, ${link.expiresAt})
+      ${link.areCredentialsProven}, ${link.isVouched}, ${link.sessionId}, ${link.createdAt}, ${link.expiresAt})
   `;
 }
 
@@ -41,7 +44,8 @@ export async function findOpenLink(
 ): Promise<OpenLink | undefined> {
   const [row] = await sql<OpenLink[]>`
     select id, user_id as "userId", new_email as "newEmail",
-      are_credentials_proven as "areCredentialsProven", session_id as "sessionId", created_at as "createdAt"
+      are_credentials_proven as "areCredentialsProven", is_vouched as "isVouched", session_id as "sessionId",
+      created_at as "createdAt"
     from links
     where token_hash = ${which.tokenHash} and purpose = ${which.purpose}
       and consumed_at is null and expires_at > ${which.now}

@@ -16,6 +16,7 @@ const LINKS: Readonly<Partial<Record<MailName, LinkPurpose>>> = {
   "reset-password": "reset_password",
   invitation: "reset_password",
   "confirm-email-change": "confirm_email_change",
+  "confirm-vouched-email": "confirm_email_change",
   "email-changed": "undo_email_change",
   "account-guessed-at": "reset_password",
 };

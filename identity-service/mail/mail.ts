@@ -18,6 +18,9 @@ export const MAILS = {
   "password-reset": ["occurredAt", "removed", "left"],
   "account-claimed": ["occurredAt", "claim", "removed"],
   "confirm-email-change": ["link"],
+  /** As an administrator asked: to the new address, and to the present one. */
+  "confirm-vouched-email": ["link"],
+  "email-change-begun": ["occurredAt"],
   "email-changed": ["link", "occurredAt"],
   /** Goes to the owner of an address that another user requested. */
   "address-in-use": ["occurredAt"],
@@ -94,6 +97,7 @@ export type StrangersMail = Extract<
       | "verify-email"
       | "invitation"
       | "confirm-email-change"
+      | "confirm-vouched-email"
       | "registration-attempt"
       | "address-in-use";
   }

@@ -13,6 +13,7 @@ export interface NewLink {
   purpose: LinkPurpose;
   newEmail?: string;
   areCredentialsProven?: boolean;
+  isVouched?: boolean;
   sessionId?: string | null;
   /** Other than that of the purpose. */
   lifetimeMs?: number;
@@ -33,6 +34,7 @@ const HOUR_MS = 3_600_000;
  */
 export async function makeLink(tx: TransactionSql, deps: MakeLinkDeps, link: NewLink): Promise<string> {
   const { userId, purpose, newEmail = null, areCredentialsProven = false, sessionId = null } = link;
+  const { isVouched = false } = link;
   const { lifetimeMs = LINK_LIFETIME_MS[purpose] } = link;
   const now = deps.now();
   const outlivesTheNext = OUTLIVING.has(purpose);
@@ -41,7 +43,7 @@ export async function makeLink(tx: TransactionSql, deps: MakeLinkDeps, link: New
   const tokenHash = hashOfToken(deps.linkTokens.tokenOf(id));
   if (tokenHash === undefined) throw new Error("the generated token has an invalid format");
   const expiresAt = new Date(now.getTime() + lifetimeMs);
-  const facts = { userId, newEmail, areCredentialsProven, sessionId, createdAt: now, expiresAt };
+  const facts = { userId, newEmail, areCredentialsProven, isVouched, sessionId, createdAt: now, expiresAt };
   await insertLink(tx, { id, tokenHash, purpose, ...facts });
   return storedLink(purpose, id);
 }

@@ -32,20 +32,21 @@ export async function openLink(deps: UseLinkDeps, purpose: LinkPurpose, token: s
 
 /**
  * Read only: mail scanners open links.
- * @returns the address that the link confirms; empty for other purposes, whose reader may not know it.
+ * @returns the address that the link confirms, empty for other purposes, whose reader may not know it; and whether it is
+ * enough without the account's password.
  * @throws {DomainError} as `openLink`, or `validation_failed`.
  */
 export async function checkLink(
   deps: UseLinkDeps,
   asked: { token: string; purpose: string },
-): Promise<{ email: string }> {
+): Promise<{ email: string; isVouched: boolean }> {
   const purpose = LINK_PURPOSES.find((known) => known === asked.purpose);
   if (purpose === undefined) throw new DomainError("validation_failed", "there are no such links");
-  const { userId, newEmail } = await openLink(deps, purpose, asked.token);
+  const { userId, newEmail, isVouched } = await openLink(deps, purpose, asked.token);
   const account = await findAccountById(deps.sql, userId);
   if (account?.status !== "active") throw linkRefused(purpose);
-  if (purpose === "confirm_email_change") return { email: newEmail ?? "" };
-  return { email: purpose === "verify_email" ? account.email : "" };
+  if (purpose === "confirm_email_change") return { email: newEmail ?? "", isVouched };
+  return { email: purpose === "verify_email" ? account.email : "", isVouched };
 }
 
 /** Atomic with the effect, whose error leaves the link usable. @throws {DomainError} as `openLink`. */

@@ -121,6 +121,7 @@ create table links (
   user_id     uuid        not null references users (id) on delete cascade,
   new_email   text        collate "C" check (octet_length(new_email) between 3 and 254), -- what the address becomes
   are_credentials_proven boolean not null default false, -- of a link that gives an address back: whether they were when it was left
+  is_vouched  boolean     not null default false, -- a change of address that an administrator began: its reader shows no password
   session_id  uuid,       -- in which the change was begun, and with which it ends; null: by nobody who was logged in
   created_at  timestamptz not null,
   expires_at  timestamptz not null check (expires_at > created_at),

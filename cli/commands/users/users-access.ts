@@ -91,6 +91,22 @@ export const usersSetName: Command = {
   },
 };
 
+export const usersSetEmail: Command = {
+  name: "users set-email",
+  summary: "Mail a link to a user's new address, which counts once it is used",
+  details:
+    "The link works for 24 hours, without a password, and ends all of the user's sessions. The present address gets a\n" +
+    "notice now, and then a way back. Whoever reads the new mailbox can set a new password.",
+  positionals: ["id", "address"],
+  options: REASON_OPTION,
+  checkWith: "gatehouse users show <id>",
+  async run(input, backend) {
+    const [userId = "", email = ""] = input.positionals;
+    const { user } = await setUserAccess(backend, userId, { email, reason: reasonOf(input) });
+    return { text: `the link for ${user.id} waits to be sent to the new address`, json: { user } };
+  },
+};
+
 export const usersRequirePasswordChange: Command = {
   name: "users require-password-change",
   summary: "End all sessions of a user, and require a new password for the next one",

@@ -829,6 +829,7 @@ export interface Api {
        * Empty for a person with one name.
        */
       lastName?: string;
+      email?: string;
       /**
        * What becomes of the user's clients: they live on without an owner, as by default, or are disabled too, which needs `clients:write`. A change has it with status `disabled` only.
        */
@@ -1055,6 +1056,7 @@ export interface Api {
     body: LinkCheck;
     answer: {
       email?: string;
+      isVouched: boolean;
     };
   };
   "GET /auth/verify-email": {

@@ -130,8 +130,8 @@ function passwordInput(kind: PasswordKind, described: string): string {
       return `<label for="new-password">New password</label>
 <input id="new-password" name="newPassword" type="password" autocomplete="new-password" required maxlength="1024"${described}>\n`;
     case "own":
-      return `<label for="password">Password of your account</label>
-<input id="password" name="password" type="password" autocomplete="current-password" required maxlength="1024"${described}>\n`;
+      return `<label for="password">Password of your account (leave it empty if support sent the link)</label>
+<input id="password" name="password" type="password" autocomplete="current-password" maxlength="1024"${described}>\n`;
     case "own-optional":
       return `<label for="password">Password of the account (leave it empty if it has none)</label>
 <input id="password" name="password" type="password" autocomplete="current-password" maxlength="1024"${described}>\n`;

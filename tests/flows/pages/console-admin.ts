@@ -13,6 +13,8 @@ import {
 } from "../../support/browser/portal.ts";
 import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
 import { requestToken } from "../../support/people/machine-client.ts";
+import { linkIn, mailAbout } from "../../support/people/mailbox.ts";
+import { proveAddress } from "../../support/people/verified-user.ts";
 import { oneSystem } from "../../support/system/one-system.ts";
 import { ADMIN, type System } from "../../support/system/system.ts";
 
@@ -342,6 +344,38 @@ describe.skipIf(CHROMIUM === undefined)("an administrator in the console", () =>
     expect(new Set(heights)).toEqual(new Set([1]));
     const widths = await page.locator("main").evaluate((main) => main.scrollWidth - main.clientWidth);
     expect(widths).toBe(0);
+  });
+
+  test("a new address counts once the link that it got is used, for which nobody types a password", async () => {
+    const person = await api.newUser();
+    await proveAddress(system, api, person);
+    const email = `new.${person.email}`;
+    await page.goto(`${origin}/console/users/${person.user.id}`);
+    await page.getByRole("button", { name: "Change the address" }).click();
+    const dialog = page.getByRole("dialog", { name: "Change the address" });
+    await dialog.getByLabel("New e-mail address").fill(ADMIN.email);
+    await dialog.getByLabel("Reason").fill("Ticket 4727");
+    await dialog.getByRole("button", { name: "Send the mail" }).click();
+    await dialog.getByText("This e-mail address has an account already.").first().waitFor();
+    expect(await seriousProblems(page)).toEqual([]);
+    await dialog.getByLabel("New e-mail address").fill(email);
+    await dialog.getByRole("button", { name: "Send the mail" }).click();
+    await page.getByText(`${email} has to be confirmed.`, { exact: false }).waitFor();
+    await mailAbout(system, person.email, "Your account may get another e-mail address");
+    const theirs = await browser.newContext({ locale: "en-GB" });
+    const open = await theirs.newPage();
+    await open.goto(String(linkIn(await mailAbout(system, email, "Confirm your new e-mail address"))));
+    await open.getByText(email, { exact: true }).waitFor();
+    expect(await open.locator("input[type=password]").count()).toBe(0);
+    await expectSound(open, "a vouched address");
+    expect((await api.get("/auth/me", { token: person.accessToken })).status).toBe(200);
+    await open.getByRole("button", { name: "Use this address" }).click();
+    await heading(open, "Your e-mail address was changed").waitFor();
+    expect((await api.get("/auth/me", { token: person.accessToken })).status).toBe(401);
+    await theirs.close();
+    await mailAbout(system, person.email, "Your e-mail address was changed");
+    const { user } = await api.logIn({ email, password: person.password });
+    expect(user.id).toBe(person.user.id);
   });
 
   test("nobody acts on their own account, and the page says so", async () => {

@@ -39,7 +39,8 @@ export const de: SameTexts<typeof en> = {
   },
   permissionTexts: {
     "users:read": "Personen finden, ihre Konten öffnen und die Rollen sehen.",
-    "users:write": "Konten deaktivieren und aktivieren, ein neues Passwort verlangen und Namen berichtigen.",
+    "users:write":
+      "Konten deaktivieren und aktivieren, ein neues Passwort verlangen, Namen berichtigen und Adressen ändern.",
     "users:unlock": "Fehlversuche vergessen, damit eine gesperrte Person es sofort wieder versuchen kann.",
     "users:help":
       "Personen einladen und ihnen Links zur Bestätigung der Adresse oder zu einem neuen Passwort senden.",
@@ -58,7 +59,7 @@ export const de: SameTexts<typeof en> = {
   permissionDangers: {
     "*": "Wer diese Rolle hat, kann jedes Konto übernehmen und jeden zum Administrator machen.",
     "users:write":
-      "Eine deaktivierte Person ist ausgesperrt. Zusammen mit roles:assign gibt sie Personen mehr Rechte.",
+      "Eine deaktivierte Person ist ausgesperrt, und wer die neue Adresse eines Kontos bekommt, kann sein Passwort setzen. Zusammen mit roles:assign gibt sie Personen mehr Rechte.",
     "users:help": "Zusammen mit mfa:reset übernimmt das Konto, wer die Mails der Person liest.",
     "users:delete": "Ein gelöschtes Konto kommt nicht wieder.",
     "roles:assign": "Zusammen mit users:write gibt sie Personen mehr Rechte.",
@@ -226,6 +227,8 @@ export const de: SameTexts<typeof en> = {
     "address-in-use": "Die Adresse ist vergeben",
     "confirm-email-change": "Neue Adresse bestätigen",
     "device-trusted": "Einem Gerät wird vertraut",
+    "confirm-vouched-email": "Neue Adresse bestätigen, vom Support",
+    "email-change-begun": "Andere Adresse gewünscht",
     "email-changed": "Die Adresse wurde geändert",
     "identity-linked": "Ein Anbieter wurde verknüpft",
     "identity-unlinked": "Ein Anbieter wurde getrennt",
@@ -308,6 +311,13 @@ export const de: SameTexts<typeof en> = {
     name: "Namen ändern",
     effect: "Die Person heißt sofort so. Sitzungen laufen weiter.",
     done: "Der Name ist geändert.",
+  },
+  changeEmail: {
+    name: "Adresse ändern",
+    effect:
+      "Ein Link geht an die neue Adresse. Sobald sie dort bestätigt ist, meldet sich die Person mit ihr an, und alle Sitzungen enden. Die jetzige Adresse erhält gleich eine Nachricht und dann einen Weg zurück. Prüfen Sie vorher, wer fragt: Wer das neue Postfach liest, kann ein neues Passwort setzen.",
+    new: "Neue E-Mail-Adresse",
+    done: "{{email}} muss noch bestätigt werden. Der Link wartet auf den Versand.",
   },
   changeRole: {
     name: "Rolle ändern",

@@ -38,7 +38,8 @@ export const en = {
   },
   permissionTexts: {
     "users:read": "Find people, open their accounts, and see the roles.",
-    "users:write": "Disable and enable accounts, require a new password, and correct names.",
+    "users:write":
+      "Disable and enable accounts, require a new password, correct names, and change addresses.",
     "users:unlock": "Forget failed logins, so that a locked person may try again at once.",
     "users:help": "Invite people, and mail them links to confirm their address or set a new password.",
     "users:delete": "Delete accounts.",
@@ -55,7 +56,7 @@ export const en = {
   permissionDangers: {
     "*": "who has this role can take over every account, and make anybody an administrator.",
     "users:write":
-      "a disabled person is locked out. Together with roles:assign it makes people more powerful.",
+      "a disabled person is locked out, and whoever gets the account's new address can set its password. Together with roles:assign it makes people more powerful.",
     "users:help": "together with mfa:reset, whoever reads a person's mail takes over the account.",
     "users:delete": "a deleted account does not come back.",
     "roles:assign": "together with users:write it makes people more powerful.",
@@ -220,6 +221,8 @@ export const en = {
     "address-in-use": "The address is in use",
     "confirm-email-change": "Confirm the new address",
     "device-trusted": "A device is trusted",
+    "confirm-vouched-email": "Confirm the new address, by support",
+    "email-change-begun": "Another address was asked for",
     "email-changed": "The address was changed",
     "identity-linked": "A provider was linked",
     "identity-unlinked": "A provider was unlinked",
@@ -302,6 +305,13 @@ export const en = {
     name: "Change the name",
     effect: "The person is called by it at once. Sessions go on.",
     done: "The name is changed.",
+  },
+  changeEmail: {
+    name: "Change the address",
+    effect:
+      "A link goes to the new address. Once it is confirmed there, the person logs in with it and every session ends. The present address gets a notice now, and a way back then. Ask first who is asking: whoever reads the new mailbox can set a new password.",
+    new: "New e-mail address",
+    done: "{{email}} has to be confirmed. The link waits to be sent.",
   },
   changeRole: {
     name: "Change the role",

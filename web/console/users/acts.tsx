@@ -1,7 +1,7 @@
 import { type QueryClient, useQueryClient } from "@tanstack/react-query";
 import type { ManagedUser, Role, UserDetails } from "#clients/api/generated/gatehouse.ts";
 import { type Call, useMay, useSession, useUser } from "../../session/session.ts";
-import { SelectField } from "../../ui/field.tsx";
+import { EmailField, SelectField } from "../../ui/field.tsx";
 import { Act, useDone } from "../act.tsx";
 import { useText } from "../text.ts";
 import { NameFields } from "./invite.tsx";
@@ -46,6 +46,7 @@ export function Acts(props: Props) {
     may("sessions:end") && <EndSessions key="end" {...props} />,
     may("users:write") && <DemandPassword key="password" {...props} />,
     may("users:write") && <ChangeName key="name" {...props} />,
+    may("users:write") && props.user.status === "active" && <ChangeEmail key="email" {...props} />,
     may("users:write") && may("roles:assign") && <ChangeRole key="role" {...props} />,
   ].filter(Boolean);
   const dangers = [
@@ -205,6 +206,27 @@ function ChangeName({ user }: Props) {
       }
     >
       <NameFields firstName={user.firstName} lastName={user.lastName} />
+    </Act>
+  );
+}
+
+function ChangeEmail({ user }: Props) {
+  const t = useText();
+  const act = useAct({ user });
+  return (
+    <Act
+      name={t("changeEmail.name")}
+      effect={t("changeEmail.effect")}
+      submit={t("sendLink.submit")}
+      act={({ email = "", reason }) =>
+        act(
+          (call, path) => call("PATCH /admin/users/{id}", { path, body: { email, reason } }),
+          "changeEmail.done",
+          { email },
+        )
+      }
+    >
+      <EmailField label={t("changeEmail.new")} autoComplete="off" />
     </Act>
   );
 }

@@ -46,7 +46,8 @@ function OneLink({ link }: { link: MailLink }) {
   const said = (part: "title" | "lead" | "submit" | "done" | "next", of: MailLink = link) =>
     t(`mailLinks.${of}.${part}` as TextKey);
 
-  const hasSession = account !== undefined && TAKES_SESSION.has(link);
+  const { state, email, isVouched, refuse } = useLinkState(link, token);
+  const hasSession = account !== undefined && TAKES_SESSION.has(link) && !isVouched;
   const use = async (which: MailLink, entered: { password?: string; newPassword?: string } = {}) => {
     const send = hasSession ? session.fetch : fetch;
     await callApi(send, `POST /auth/${which}`, { body: { token, ...entered } }).catch((error: unknown) => {
@@ -57,7 +58,6 @@ function OneLink({ link }: { link: MailLink }) {
     setDone(which);
   };
   const disown = useAction(() => use("disown-account"));
-  const { state, email, refuse } = useLinkState(link, token);
 
   if (done !== undefined) {
     return (
@@ -92,7 +92,7 @@ function OneLink({ link }: { link: MailLink }) {
           })
         }
       >
-        <LinkPassword kind={hasSession ? "spare" : PASSWORD[link]} />
+        <LinkPassword kind={isVouched ? "none" : hasSession ? "spare" : PASSWORD[link]} />
       </ActionForm>
       {link === "verify-email" && (
         <div className="links">
@@ -113,6 +113,7 @@ function OneLink({ link }: { link: MailLink }) {
 function useLinkState(link: MailLink, token: string) {
   const [state, setState] = useState<"checking" | "open" | "over">("checking");
   const [email, setEmail] = useState<string>();
+  const [isVouched, setVouched] = useState(false);
   const refuse = (error: unknown): boolean => {
     const isOver = error instanceof GatehouseError && OVER.has(error.code);
     if (isOver) setState("over");
@@ -125,12 +126,13 @@ function useLinkState(link: MailLink, token: string) {
     callApi(fetch, "POST /auth/links", { body }).then(
       (open) => {
         setEmail(open.email);
+        setVouched(open.isVouched);
         setState("open");
       },
       (error: unknown) => refuse(error) || setState("open"),
     );
   }, []);
-  return { state, email, refuse };
+  return { state, email, isVouched, refuse };
 }
 
 /** What to do about a link that is used up or too old. */

@@ -493,6 +493,8 @@ export interface CheckLinkRequest {
 export interface CheckLinkResponse {
   /** The address that `verify_email` and `confirm_email_change` confirm; empty for others. */
   email: string;
+  /** Of `confirm_email_change`: an administrator began the change, so that the link is enough. */
+  isVouched: boolean;
 }
 
 /** A link that was mailed, and what shows that its reader holds the account's credentials. */
@@ -696,7 +698,11 @@ export interface ConfirmEmailChangeRequest {
 /** The address has changed. */
 export interface ConfirmEmailChangeResponse {
   /** As stored. */
-  user: User | undefined;
+  user:
+    | User
+    | undefined;
+  /** UUIDs of the sessions that ended: all, if an administrator began the change. */
+  endedSessionIds: string[];
 }
 
 /** A link that was mailed. */
@@ -4167,13 +4173,16 @@ export const CheckLinkRequest: MessageFns<CheckLinkRequest> = {
 };
 
 function createBaseCheckLinkResponse(): CheckLinkResponse {
-  return { email: "" };
+  return { email: "", isVouched: false };
 }
 
 export const CheckLinkResponse: MessageFns<CheckLinkResponse> = {
   encode(message: CheckLinkResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.email !== "") {
       writer.uint32(10).string(message.email);
+    }
+    if (message.isVouched !== false) {
+      writer.uint32(16).bool(message.isVouched);
     }
     return writer;
   },
@@ -4197,6 +4206,14 @@ export const CheckLinkResponse: MessageFns<CheckLinkResponse> = {
             }
 
             message.email = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.isVouched = reader.bool();
             continue;
           }
         }
@@ -5491,13 +5508,16 @@ export const ConfirmEmailChangeRequest: MessageFns<ConfirmEmailChangeRequest> = 
 };
 
 function createBaseConfirmEmailChangeResponse(): ConfirmEmailChangeResponse {
-  return { user: undefined };
+  return { user: undefined, endedSessionIds: [] };
 }
 
 export const ConfirmEmailChangeResponse: MessageFns<ConfirmEmailChangeResponse> = {
   encode(message: ConfirmEmailChangeResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.user !== undefined) {
       User.encode(message.user, writer.uint32(10).fork()).join();
+    }
+    for (const v of message.endedSessionIds) {
+      writer.uint32(18).string(v!);
     }
     return writer;
   },
@@ -5521,6 +5541,14 @@ export const ConfirmEmailChangeResponse: MessageFns<ConfirmEmailChangeResponse> 
             }
 
             message.user = User.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.endedSessionIds.push(reader.string());
             continue;
           }
         }
@@ -10144,9 +10172,10 @@ export const IdentityServiceService = {
     responseDeserialize: (value: Buffer): ChangeEmailResponse => ChangeEmailResponse.decode(value),
   },
   /**
-   * Changes a user's address to the one that the link was mailed to; needs the account's session or password. Errors:
-   * verification_token_invalid, reauthentication_required (neither came along), invalid_credentials (a wrong password,
-   * or the session of another account), too_many_requests, busy.
+   * Changes a user's address to the one that the link was mailed to; needs the account's session or password, unless an
+   * administrator began the change, which then ends every session. Errors: verification_token_invalid,
+   * reauthentication_required (neither came along), invalid_credentials (a wrong password, or the session of another
+   * account), too_many_requests, busy.
    */
   confirmEmailChange: {
     path: "/gatehouse.identity.v1.IdentityService/ConfirmEmailChange" as const,
@@ -10613,9 +10642,10 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
    */
   changeEmail: handleUnaryCall<ChangeEmailRequest, ChangeEmailResponse>;
   /**
-   * Changes a user's address to the one that the link was mailed to; needs the account's session or password. Errors:
-   * verification_token_invalid, reauthentication_required (neither came along), invalid_credentials (a wrong password,
-   * or the session of another account), too_many_requests, busy.
+   * Changes a user's address to the one that the link was mailed to; needs the account's session or password, unless an
+   * administrator began the change, which then ends every session. Errors: verification_token_invalid,
+   * reauthentication_required (neither came along), invalid_credentials (a wrong password, or the session of another
+   * account), too_many_requests, busy.
    */
   confirmEmailChange: handleUnaryCall<ConfirmEmailChangeRequest, ConfirmEmailChangeResponse>;
   /**
@@ -11203,9 +11233,10 @@ export interface IdentityServiceClient extends Client {
     callback: (error: ServiceError | null, response: ChangeEmailResponse) => void,
   ): ClientUnaryCall;
   /**
-   * Changes a user's address to the one that the link was mailed to; needs the account's session or password. Errors:
-   * verification_token_invalid, reauthentication_required (neither came along), invalid_credentials (a wrong password,
-   * or the session of another account), too_many_requests, busy.
+   * Changes a user's address to the one that the link was mailed to; needs the account's session or password, unless an
+   * administrator began the change, which then ends every session. Errors: verification_token_invalid,
+   * reauthentication_required (neither came along), invalid_credentials (a wrong password, or the session of another
+   * account), too_many_requests, busy.
    */
   confirmEmailChange(
     request: ConfirmEmailChangeRequest,

@@ -367,7 +367,14 @@ export interface SetUserAccessRequest {
     | string
     | undefined;
   /** May be empty. Absent: stays. */
-  lastName?: string | undefined;
+  lastName?:
+    | string
+    | undefined;
+  /**
+   * What the address becomes once the reader of a link that is mailed to it confirms; the present one gets a notice.
+   * Absent: stays.
+   */
+  email?: string | undefined;
 }
 
 /** Committed, and the sessions have ended. */
@@ -1791,6 +1798,7 @@ function createBaseSetUserAccessRequest(): SetUserAccessRequest {
     disableClients: false,
     firstName: undefined,
     lastName: undefined,
+    email: undefined,
   };
 }
 
@@ -1819,6 +1827,9 @@ export const SetUserAccessRequest: MessageFns<SetUserAccessRequest> = {
     }
     if (message.lastName !== undefined) {
       writer.uint32(66).string(message.lastName);
+    }
+    if (message.email !== undefined) {
+      writer.uint32(74).string(message.email);
     }
     return writer;
   },
@@ -1898,6 +1909,14 @@ export const SetUserAccessRequest: MessageFns<SetUserAccessRequest> = {
             }
 
             message.lastName = reader.string();
+            continue;
+          }
+          case 9: {
+            if (tag !== 74) {
+              break;
+            }
+
+            message.email = reader.string();
             continue;
           }
         }
@@ -3070,10 +3089,11 @@ export const UserAdminServiceService = {
     responseDeserialize: (value: Buffer): GetUserFiguresResponse => GetUserFiguresResponse.decode(value),
   },
   /**
-   * Changes role, status, names, and whether the password must be changed, together. A change of role, a disable and
-   * the wish for another password end the user's sessions; ACTIVE
+   * Changes role, status, names, and whether the password must be changed, together, and mails a link that changes the
+   * address. A change of role, a disable and the wish for another password end the user's sessions; ACTIVE
    * also clears the failures that slow its logins down. Errors: not_found, validation_failed, last_admin (the
-   * only active administrator who can log in must stay one), conflict (more than 100 clients to disable).
+   * only active administrator who can log in must stay one), email_already_registered, conflict (more than 100 clients to
+   * disable; for a new address, a disabled account or the limit of mails).
    */
   setUserAccess: {
     path: "/gatehouse.identity.v1.UserAdminService/SetUserAccess" as const,
@@ -3175,10 +3195,11 @@ export interface UserAdminServiceServer extends UntypedServiceImplementation {
   /** Numbers of users and mails, counted at most once a minute. Errors: service_unavailable (nothing is counted yet). */
   getUserFigures: handleUnaryCall<GetUserFiguresRequest, GetUserFiguresResponse>;
   /**
-   * Changes role, status, names, and whether the password must be changed, together. A change of role, a disable and
-   * the wish for another password end the user's sessions; ACTIVE
+   * Changes role, status, names, and whether the password must be changed, together, and mails a link that changes the
+   * address. A change of role, a disable and the wish for another password end the user's sessions; ACTIVE
    * also clears the failures that slow its logins down. Errors: not_found, validation_failed, last_admin (the
-   * only active administrator who can log in must stay one), conflict (more than 100 clients to disable).
+   * only active administrator who can log in must stay one), email_already_registered, conflict (more than 100 clients to
+   * disable; for a new address, a disabled account or the limit of mails).
    */
   setUserAccess: handleUnaryCall<SetUserAccessRequest, SetUserAccessResponse>;
   /**
@@ -3286,10 +3307,11 @@ export interface UserAdminServiceClient extends Client {
     callback: (error: ServiceError | null, response: GetUserFiguresResponse) => void,
   ): ClientUnaryCall;
   /**
-   * Changes role, status, names, and whether the password must be changed, together. A change of role, a disable and
-   * the wish for another password end the user's sessions; ACTIVE
+   * Changes role, status, names, and whether the password must be changed, together, and mails a link that changes the
+   * address. A change of role, a disable and the wish for another password end the user's sessions; ACTIVE
    * also clears the failures that slow its logins down. Errors: not_found, validation_failed, last_admin (the
-   * only active administrator who can log in must stay one), conflict (more than 100 clients to disable).
+   * only active administrator who can log in must stay one), email_already_registered, conflict (more than 100 clients to
+   * disable; for a new address, a disabled account or the limit of mails).
    */
   setUserAccess(
     request: SetUserAccessRequest,
