@@ -16,7 +16,7 @@ const PORT = "8095";
 
 export const certificatesIssue: Command = {
   name: "certificates issue",
-  summary: "Issue a certificate for a service of yours that verifies tokens, beside the local Gatehouse",
+  summary: "Issue a certificate for a service of yours, which verifies tokens beside the local Gatehouse",
   details:
     "`certificates issue my-shop` writes tls/my-shop.crt and tls/my-shop.key of the home of `npm start`, signed by its authority, " +
     "and adds my-shop to VERIFIERS in services/token-service.env. It prints what the service needs as NAME=value, for a " +
