@@ -11,8 +11,6 @@ import { UsageError } from "../../usage-error.ts";
 import { replaceFile } from "../replaced-file.ts";
 
 const VERIFIERS_LINE = /^[ \t]*(?:export[ \t]+)?VERIFIERS[ \t]*=.*$/gm;
-/** Of the programs in docs/verify-tokens.md. */
-const PORT = "8095";
 
 export const certificatesIssue: Command = {
   name: "certificates issue",
@@ -49,7 +47,6 @@ export const certificatesIssue: Command = {
       TLS_CERT_FILE: files.certificate,
       TLS_KEY_FILE: files.key,
       TLS_CA_FILE: files.authority,
-      PORT,
     };
     const text = [
       `# spiffe://gatehouse/${name}, until ${until.toISOString()}`,
