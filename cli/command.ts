@@ -24,6 +24,8 @@ export interface CommandOutput {
   /** Printed for `--json`. Members may only be added. */
   json: object;
   exitCode?: ExitCode;
+  /** Adds colours to a line of `text`, for a terminal that shows them. */
+  paint?: (line: string) => string;
 }
 
 export interface Terminal {

@@ -12,8 +12,10 @@ const GROUPS: readonly (readonly [title: string, words: readonly string[]])[] = 
   ["Audit log and approvals", ["audit", "tail", "approvals"]],
   ["Routes and roles", ["routes", "access"]],
   ["Languages and mails", ["languages", "mail"]],
-  ["Operation", ["health", "doctor", "config", "certificates", "test-token-service", "breach-list", "rpc"]],
-  ["Shell", ["completion"]],
+  [
+    "Operation",
+    ["health", "doctor", "config", "certificates", "test-token-service", "breach-list", "rpc", "completion"],
+  ],
 ];
 /** Needed with every command, so shown with every command. */
 const COMMON = ["json", "home", "help"];
@@ -25,28 +27,39 @@ const EXIT_CODES =
   "Exit codes: 0 done, 1 refused or failed, 64 usage, 65 the audit log was tampered with, 66 and 73 files, " +
   "69 unavailable, 78 configuration.";
 
-/** At most 80 columns wide. */
-export function helpText(commands: readonly Command[]): string {
-  const [only, ...others] = commands;
+/** At most 80 columns wide. @param about "options": those of every command, and exit codes. */
+export function helpText(about: readonly Command[] | "options"): string {
+  if (about === "options") return aboutOptions().join("\n\n");
+  const [only, ...others] = about;
   if (only !== undefined && others.length === 0) return aboutOne(only).join("\n\n");
-  const isAll = GROUPS.every(([, words]) => commands.some(({ name }) => words.includes(firstWord(name))));
-  return [
-    "Usage: gatehouse <command> [options]\n       gatehouse <command> --help",
-    ...groupsOf(commands),
-    ...(isAll
-      ? [`Options of every command:\n${describe(GLOBAL_OPTIONS)}`, wrap(SOURCES), wrap(EXIT_CODES)]
-      : []),
-  ].join("\n\n");
+  const isAll = GROUPS.every(([, words]) => about.some(({ name }) => words.includes(firstWord(name))));
+  return isAll ? overview(about) : groupsOf(about, [withArguments, ({ summary }) => summary]).join("\n\n");
 }
+
+/** A line for each command. */
+function overview(commands: readonly Command[]): string {
+  return [
+    "Usage: gatehouse <command> [options]",
+    ...groupsOf(commands, [({ name }) => name, firstClause]),
+    "More of a command, or a group such as users: gatehouse help <command>",
+    "Addresses, certificates, --json and exit codes: gatehouse help options",
+  ].join("\n");
+}
+
+const firstClause = ({ summary }: Command) => summary.replace(/[,;:] .*$/, "");
 
 const firstWord = (name: string) => name.split(" ")[0] ?? "";
 
-function groupsOf(commands: readonly Command[]): string[] {
-  return GROUPS.flatMap(([title, words]) => {
-    const members = commands.filter(({ name }) => words.includes(firstWord(name)));
-    const rows = members.map((command) => [withArguments(command), command.summary] as const);
-    return rows.length === 0 ? [] : [`${title}:\n${aligned(rows)}`];
-  });
+type Column = (command: Command) => string;
+
+function groupsOf(commands: readonly Command[], [left, right]: readonly [Column, Column]): string[] {
+  const members = GROUPS.map(([, words]) => commands.filter(({ name }) => words.includes(firstWord(name))));
+  const tables = members.map((group) => aligned(group.map((command) => [left(command), right(command)])));
+  return GROUPS.flatMap(([title], index) => (tables[index] === "" ? [] : [`${title}:\n${tables[index]}`]));
+}
+
+function aboutOptions(): string[] {
+  return [`Options of every command:\n${describe(GLOBAL_OPTIONS)}`, wrap(SOURCES), wrap(EXIT_CODES)];
 }
 
 function aboutOne(command: Command): string[] {
@@ -66,7 +79,7 @@ function aboutOne(command: Command): string[] {
     ...(command.details === undefined ? [] : [paragraphs(command.details)]),
     ...(Object.keys(command.options).length > 0 ? [`Options:\n${describe(command.options)}`] : []),
     `Options of every command:\n${describe(common)}`,
-    "Addresses, certificates and exit codes: gatehouse --help",
+    "Addresses, certificates and exit codes: gatehouse help options",
   ];
 }
 

@@ -31,6 +31,7 @@ process.exitCode = await run(process.argv.slice(2), COMMANDS, {
       );
     }),
   writeError: (text) => process.stderr.write(text),
+  hasColors: () => process.stdout.isTTY && process.stdout.hasColors(),
   // A terminal that does not know its size says 0.
   columns: () =>
     process.stderr.isTTY && process.env.TERM !== "dumb" ? process.stderr.columns || 80 : undefined,

@@ -65,6 +65,8 @@ test.each([
   ["keys revoke abc --reason --json", "--reason"],
   ["keys list --home=", "Empty: --home"],
   ["nonsense --help", "Unknown command: nonsense"],
+  ["help nonsense", "Unknown command: nonsense"],
+  ["options", "Unknown command: options"],
   ["users set-role ada@example.com ADMIN", "Try: gatehouse users list --query ada@example.com"],
   ["clients create Shop --permission p --owner ada@example.com", "ada@example.com is no id of a user"],
   ["audit verify --key k one two", "Too many arguments: two"],
@@ -80,28 +82,45 @@ test.each([
   ["keys --help", ["keys list", "keys rotate", "keys revoke"]],
   ["--help keys", ["keys list", "keys rotate", "keys revoke"]],
   ["keys revoke --help", ["keys revoke"]],
+  ["help", COMMANDS.map(({ name }) => name)],
+  ["help keys", ["keys list", "keys rotate", "keys revoke"]],
+  ["--json help keys revoke", ["keys revoke"]],
 ])("%j shows the help of %j, even if arguments are missing", (text, names) => {
   const request = parse(text);
-  expect(request.kind === "help" && request.about.map(({ name }) => name)).toEqual(names);
+  expect(request).toEqual({
+    kind: "help",
+    about: names.map((name) => expect.objectContaining({ name })),
+  });
 });
 
-test("the help names every command, argument and option", () => {
-  const all = helpText(COMMANDS);
+test("the first help is a line for each command, whose own help names every argument and option", () => {
+  const rows = helpText(COMMANDS).split("\n");
+  expect(rows.length).toBeLessThan(COMMANDS.length + 10);
   for (const command of COMMANDS) {
-    expect(all.replaceAll(/\s+/g, " ")).toContain(command.summary);
+    expect(rows).toContainEqual(expect.stringMatching(new RegExp(`^ {2}${command.name} {2,}[A-Z].{9}`)));
     const one = helpText([command]);
+    expect(one.replaceAll(/\s+/g, " ")).toContain(command.summary);
     for (const positional of command.positionals) expect(one).toContain(`<${positional}>`);
     for (const option of [...Object.keys(command.options), "json", "home"]) {
       expect(one).toContain(`--${option}`);
     }
   }
-  for (const option of Object.keys(GLOBAL_OPTIONS)) expect(all).toContain(`--${option}`);
+});
+
+test("the options of every command are a help of their own, which the others name", () => {
+  expect(parse("help options")).toEqual({ kind: "help", about: "options" });
+  expect(parse("options --help")).toEqual({ kind: "help", about: "options" });
+  for (const option of Object.keys(GLOBAL_OPTIONS)) expect(helpText("options")).toContain(`--${option}`);
+  for (const text of [helpText(COMMANDS), helpText(COMMANDS.slice(0, 1))]) {
+    expect(text).toMatch(/gatehouse help options$/);
+  }
 });
 
 test("every help fits a terminal of 80 columns", () => {
   const groups = new Set(COMMANDS.map(({ name }) => name.split(" ")[0] ?? ""));
   const texts = [
     helpText(COMMANDS),
+    helpText("options"),
     ...COMMANDS.map((command) => helpText([command])),
     ...[...groups].map((group) => helpText(COMMANDS.filter(({ name }) => name.startsWith(group)))),
   ];

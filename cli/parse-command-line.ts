@@ -5,7 +5,7 @@ import { GLOBAL_OPTIONS } from "./global-options.ts";
 import { UsageError } from "./usage-error.ts";
 
 export type Request =
-  | { kind: "help"; about: readonly Command[] }
+  | { kind: "help"; about: readonly Command[] | "options" }
   | { kind: "run"; command: Command; input: CommandInput };
 
 /** Of its letters, so many may be others, left out or too many. */
@@ -16,13 +16,14 @@ type Options = Readonly<Record<string, CommandOption>>;
 /** @throws {UsageError} */
 export function parseCommandLine(argv: readonly string[], commands: readonly Command[]): Request {
   const { words, wantsHelp } = readLeniently(argv, commands);
+  if (wantsHelp && words.join(" ") === "options") return { kind: "help", about: "options" };
   const command = commands.find(({ name }) => startsWith(words, name.split(" ")));
   if (command === undefined) return group(words, wantsHelp, commands);
   if (wantsHelp) return { kind: "help", about: [command] };
   return { kind: "run", command, input: readStrictly(argv, command) };
 }
 
-/** Options may precede the command. */
+/** Options may precede the command. `help users` is `users --help`. */
 function readLeniently(argv: readonly string[], commands: readonly Command[]) {
   const options = Object.assign({}, ...commands.map((command) => command.options), GLOBAL_OPTIONS) as Options;
   const { values, positionals } = parseArgs({
@@ -31,7 +32,10 @@ function readLeniently(argv: readonly string[], commands: readonly Command[]) {
     strict: false,
     allowPositionals: true,
   });
-  return { words: positionals, wantsHelp: values.help === true };
+  const [first, ...others] = positionals;
+  return first === "help"
+    ? { words: others, wantsHelp: true }
+    : { words: positionals, wantsHelp: values.help === true };
 }
 
 function group(words: readonly string[], wantsHelp: boolean, commands: readonly Command[]): Request {

@@ -12,6 +12,8 @@ export interface ProcessContext extends Pick<SettingsSources, "environment" | "d
   writeOut(text: string): unknown;
   writeError(text: string): void;
   columns?: Terminal["columns"];
+  /** Whether standard output is a terminal that shows colours, and NO_COLOR is not set. */
+  hasColors?: () => boolean;
 }
 
 /** @returns the exit code. Never throws. */
@@ -33,7 +35,9 @@ export async function run(
     const backend = createBackend({ values: request.input.values, environment, defaultHome });
     const output = await command.run(request.input, backend, terminalOf(context));
     if (output === undefined) return EXIT.ok;
-    await context.writeOut(`${wantsJson ? JSON.stringify(output.json, undefined, 2) : shown(output.text)}\n`);
+    const paint = context.hasColors?.() === true ? output.paint : undefined;
+    const text = wantsJson ? JSON.stringify(output.json, undefined, 2) : shown(output.text, paint);
+    await context.writeOut(`${text}\n`);
     return output.exitCode ?? EXIT.ok;
   } catch (error) {
     if (error instanceof OutputClosedError) return EXIT.ok;
@@ -80,8 +84,11 @@ function withDoubt(failure: CliError, command: Command | undefined): CliError {
   );
 }
 
-function shown(text: string): string {
-  return text.split("\n").map(printable).join("\n");
+function shown(text: string, paint = (line: string) => line): string {
+  return text
+    .split("\n")
+    .map((line) => paint(printable(line)))
+    .join("\n");
 }
 
 function asText({ message, requestId }: CliError): string {

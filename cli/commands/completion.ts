@@ -9,7 +9,7 @@ const INSTALL = `  bash: gatehouse completion bash > /etc/bash_completion.d/gate
 export function completionCommand(commands: () => readonly Command[]): Command {
   return {
     name: "completion",
-    summary: "Print a completion script for bash, zsh or fish",
+    summary: "Print a completion script, for bash, zsh or fish",
     details: INSTALL,
     positionals: ["shell"],
     options: {},

@@ -26,6 +26,9 @@ const TESTED_MAJOR = 18;
 const MORE_OF_AUDIT = 5;
 /** For people and monitoring: docs/operations/capacity.md. */
 const SPARE_CONNECTIONS = 10;
+const RUN_MIGRATIONS = "Run the migrations: docs/operations/upgrade.md";
+/** SQLSTATE, of `schema_migrations`. */
+const UNDEFINED_TABLE = "42P01";
 const RIGHTS =
   "Give the role only what the migrations grant: docs/operations/install.md, Databases and roles";
 
@@ -213,9 +216,10 @@ async function schemaFinding(service: ConfiguredService, sql: Sql): Promise<Find
     const pending = await pendingMigrations({ sql, directory: migrationsOf(service) });
     if (pending.length === 0)
       return ok("database", service, "every migration of this program's version has run");
-    const action = "Run the migrations: docs/operations/upgrade.md";
-    return failed("database", service, `not migrated: ${pending.join(", ")}`, action);
+    return failed("database", service, `not migrated: ${pending.join(", ")}`, RUN_MIGRATIONS);
   } catch (error) {
+    if ((error as { code?: unknown }).code === UNDEFINED_TABLE)
+      return failed("database", service, "not migrated: no migration has run", RUN_MIGRATIONS);
     const action = "Compare the database with the version that runs: docs/operations/upgrade.md";
     return failed("database", service, `the schema is not this version's (${reasonOf(error)})`, action);
   }

@@ -39,7 +39,7 @@ export interface VerifierOptions
 const WARNINGS = {
   debug: () => undefined,
   warn: (facts: { err?: Error }, text: string) =>
-    process.emitWarning(`${text}: ${facts.err?.message ?? ""}`, "GatehouseWarning"),
+    process.emitWarning([text, ...(facts.err ? [facts.err.message] : [])].join(": "), "GatehouseWarning"),
   error: (text: string) => process.emitWarning(text, "GatehouseWarning"),
 };
 const UNCOUNTED = { counter: () => ({ labels: () => ({ inc: () => undefined }) }), gauge: () => undefined };

@@ -72,11 +72,11 @@ export async function printStatus(path: string): Promise<number> {
   const verdict = isStopping ? "is stopping" : isReady ? "is ready" : "is not ready";
   console.log(
     [
-      `Gatehouse ${verdict}: ${record.url} (process ${record.pid}, since ${record.startedAt})`,
+      `Gatehouse ${verdict}: ${record.url}`,
+      `Process ${record.pid}, since ${record.startedAt}`,
       ...states.map(({ name, problem }) => `  ${name.padEnd(16)}  ${problem ?? "ready"}`),
-      `Ports: ${Object.entries(ports)
-        .map(([name, port]) => `${name}=${port}`)
-        .join(" ")}`,
+      "Ports:",
+      ...Object.entries(ports).map(([name, port]) => `  ${name}=${port}`),
       `Home: ${home.path}`,
     ].join("\n"),
   );

@@ -16,7 +16,7 @@ export interface TokenRules {
 }
 
 /** `plausible` proves nothing. */
-export type Screening = "plausible" | "invalid" | "expired" | "unknown_key";
+export type Screening = "plausible" | "invalid" | "other_audience" | "expired" | "unknown_key";
 
 export const ACCESS_TOKEN_TYPE = "at+jwt";
 export const REFRESH_TOKEN_TYPE = "rt+jwt";
@@ -58,9 +58,10 @@ export function screenToken(
     return "invalid";
   if (text.length - text.lastIndexOf(".") - 1 !== SIGNATURE_CHARACTERS) return "invalid";
   const { iss, aud, exp } = jws.payload;
-  if (iss !== rules.issuer || aud !== audience || typeof exp !== "number") return "invalid";
+  if (iss !== rules.issuer || typeof exp !== "number") return "invalid";
   const key = rules.keys.get(jws.header.kid);
   if (key === undefined ? !isAlgorithm(jws.header.alg) : key.algorithm !== jws.header.alg) return "invalid";
+  if (aud !== audience) return "other_audience";
   // Before the key: a key leaves when its last token has ended.
   if (serverNowMs !== undefined && exp * 1_000 + EXPIRED_FOR_CERTAIN_MS <= serverNowMs) return "expired";
   return key === undefined ? "unknown_key" : "plausible";

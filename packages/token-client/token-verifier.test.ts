@@ -663,6 +663,37 @@ test("a wrong signature under a key that was sent is refused at once, counts for
   expect(await verdictOf(() => verifier.verify(tokenOf(), "192.0.2.1"))).toBe("active");
 });
 
+test("the log says which audience was expected and found, once a minute, and nothing of a forged token", async () => {
+  const { publicKey, privateKey } = generateKeyPairSync("ed25519");
+  const der = publicKey.export({ type: "spki", format: "der" });
+  first = { rules: { issuer: ISSUER, keys: [{ keyId: KEY_ID, algorithm: "EdDSA", publicKey: der }] } };
+  const warnings: unknown[] = [];
+  const logger = {
+    debug: () => undefined,
+    warn: (facts: object, text: string) => warnings.push([facts, text]),
+    error: expect.unreachable,
+  };
+  const verifier = await createVerifier({ audience: "payments", logger });
+  const [input = ""] = tokenOf({ aud: "ledger" }).split(/\.[^.]*$/);
+  const token = `${input}.${sign(null, Buffer.from(input), privateKey).toString("base64url")}`;
+  const startMs = Math.ceil(performance.now()); // sums of whole numbers are exact
+  let aheadMs = 0;
+  setUptime(() => startMs + aheadMs);
+  const verifyAt = async (ms: number, text: string) => {
+    aheadMs = ms;
+    await sendUntil(vi.waitFor(() => verifier.assertReady(), { interval: 2, timeout: 60_000 }));
+    expect(await verdictOf(() => verifier.verify(text, undefined))).toBe("invalid");
+    return warnings.length;
+  };
+  expect(await verifyAt(0, tokenOf({ aud: "stranger" }))).toBe(0);
+  expect(await verifyAt(999, token)).toBe(0);
+  for (const ms of [1_000, 1_001, 60_999]) expect(await verifyAt(ms, token)).toBe(1);
+  expect(await verifyAt(61_000, token)).toBe(2);
+  const text = "a token for the audience ledger is refused: this is payments";
+  expect(warnings).toEqual(Array(2).fill([{ expected: "payments", found: "ledger" }, text]));
+  expect(asked).toEqual([]);
+});
+
 const INSIDE = ["a.b.c", `${"a".repeat(1_000)}.${"b".repeat(2_838)}.${"c".repeat(256)}`, "-_0.Az9.x"];
 const OUTSIDE = [
   "",

@@ -87,6 +87,10 @@ const MAX_REFUSED_TOKENS = 2_000;
 /** A refusal may be temporary: clock skew, or a new key. */
 const KEEP_REFUSED_MS = 10_000;
 
+/** Of the warning of another audience, and of the look for a token that is signed. */
+const WARN_EVERY_MS = 60_000;
+const LOOK_EVERY_MS = 1_000;
+
 const TOKEN_SHAPE = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/;
 
 const INVALID: Verification = { kind: "inactive", reason: "invalid" };
@@ -106,6 +110,7 @@ export class TokenVerifier implements Verifier, RequestVerifier {
   readonly #calls = new CallShares({ ...CALL_SHARES, nowMs: () => performance.now() });
   readonly #keyWaits = new CallShares({ ...KEY_WAIT_SHARES, nowMs: () => performance.now() });
   readonly #lookups: Lookups;
+  #audienceQuietUntilMs = 0;
 
   constructor(options: TokenVerifierOptions) {
     const { address, certificate, audience, metrics, logger, onKeyBanned, onKeys } = options;
@@ -191,6 +196,7 @@ export class TokenVerifier implements Verifier, RequestVerifier {
     if (screening === "plausible") return this.#refused.get(token) ?? this.#askOnce(token, clientIp);
     (screening === "expired" ? this.#lookups.expired : this.#lookups.screened).inc();
     if (screening === "unknown_key") return this.#awaitKey(token, clientIp);
+    if (screening === "other_audience") this.#warnOfAudience(token);
     return screening === "expired" ? EXPIRED : INVALID;
   }
 
@@ -200,6 +206,22 @@ export class TokenVerifier implements Verifier, RequestVerifier {
     return rules === undefined
       ? "plausible"
       : screenToken(token, rules, serverNowMs, this.#audienceFor(token));
+  }
+
+  /** Only of a signed token: its audience is no text of a stranger's. */
+  #warnOfAudience(token: string): void {
+    const nowMs = performance.now();
+    const { rules } = this.#watch;
+    const jws = parseCompactJws(token);
+    if (nowMs < this.#audienceQuietUntilMs || rules === undefined || typeof jws === "string") return;
+    const hasKey = rules.keys.get(jws.header.kid)?.publicKey !== undefined;
+    const isSigned = hasKey && !isForged(token, rules);
+    this.#audienceQuietUntilMs = nowMs + (isSigned ? WARN_EVERY_MS : LOOK_EVERY_MS);
+    if (!isSigned) return;
+    const { logger, audience = rules.issuer, acceptsIssuer } = this.#options;
+    const expected = acceptsIssuer === true ? `${audience} or ${rules.issuer}` : audience;
+    const found = String(jws.payload.aud);
+    logger.warn({ expected, found }, `a token for the audience ${found} is refused: this is ${expected}`);
   }
 
   async #awaitKey(token: string, clientIp: string | undefined): Promise<Verification> {

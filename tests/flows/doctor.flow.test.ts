@@ -72,13 +72,13 @@ async function authority() {
 
 test("a system that is well is found so: one line, or all checks, and exit code 0", async () => {
   const short = await doctor();
-  expect(short).toMatchObject({ code: 0, out: expect.stringMatching(/^\d+ ok, 0 warnings, 0 failed\n$/) });
+  expect(short).toMatchObject({ code: 0, out: expect.stringMatching(/^\d+ ok\n$/) });
   const { code, out } = await doctor(["--verbose"]);
   expect([code, out.endsWith(short.out)]).toEqual([0, true]);
   const lines = out.trimEnd().split("\n");
   // A path is one word.
   expect(lines.filter((line) => line.length > 80 && !line.includes("/"))).toEqual([]);
-  const starts = lines.flatMap((line) => /^ok {6} ([a-z]+) of /.exec(line)?.[1] ?? []);
+  const starts = lines.flatMap((line) => /^ {2}ok {6} ([a-z]+): /.exec(line)?.[1] ?? []);
   const areas = new Set(starts);
   expect([...areas].sort()).toEqual(
     ["certificate", "clock", "configuration", "database", "permission", "port", "redis", "version"].sort(),

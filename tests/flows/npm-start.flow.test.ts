@@ -526,7 +526,11 @@ test("in the background, on an existing PostgreSQL and Redis, with settings and 
     output: expect.stringContaining("Gatehouse ready"),
   });
   expect(started.output).not.toContain(ADMIN.password);
-  expect(await npmStart(home, ports, "status")).toMatchObject({ code: 0 });
+  const status = await npmStart(home, ports, "status");
+  expect(status).toMatchObject({ code: 0, output: expect.stringContaining("\nHome: ") });
+  // A path is one word.
+  const wide = status.output.split("\n").filter((line) => line.length > 80 && !line.startsWith("Home: "));
+  expect(wide).toEqual([]);
   expect(await npmStart(home, ports, "--detach")).toMatchObject({
     code: 1,
     output: expect.stringContaining("already runs"),

@@ -14,7 +14,7 @@ import { EXIT_OF, inputError, isFileError, readTrust, TRUST_OPTIONS, verifyFile 
 
 export const approvalsProve: Command = {
   name: "approvals prove",
-  summary: "Prove from exported files who approved a transaction, when and with what",
+  summary: "Prove who approved a transaction, when and with what, from exported files",
   details:
     "Needs no running Gatehouse and no network. Verifies the audit log as gatehouse audit verify does, and the approval\n" +
     "with its entries: its digest, its method, and the signature if it was a passkey. Ends with 0 only if everything is\n" +

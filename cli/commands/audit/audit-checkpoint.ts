@@ -8,7 +8,7 @@ import { EXIT } from "../../exit-code.ts";
 
 export const auditCheckpoint: Command = {
   name: "audit checkpoint",
-  summary: "Show the audit log's latest signed checkpoint and the key to verify it with",
+  summary: "Show the audit log's latest signed checkpoint, and the key to verify it with",
   details:
     "The log itself reports the key: compare it with your own copy. The last line of the output is for a file of\n" +
     "checkpoints (gatehouse audit verify --checkpoints).",

@@ -13,7 +13,7 @@ const INTERVALS = new Map<string, SummaryInterval>([
 
 export const auditSummary: Command = {
   name: "audit summary",
-  summary: "Show logins by hour or day, refusals by reason, and calls without outcome",
+  summary: "Count what is in the log: logins by hour or day, refusals by reason, and calls without outcome",
   details:
     "Counted from the log and not proven. Default: the last 24 hours, by hour. At most 31 days by hour, 366 by day.",
   positionals: [],

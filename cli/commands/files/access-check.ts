@@ -8,7 +8,7 @@ import { readConfigFile } from "./read-config-file.ts";
 
 export const accessCheck: Command = {
   name: "access check",
-  summary: "Check an access file as the gateway and identity-service would, without calling anything",
+  summary: "Check an access file, as the gateway and identity-service would, without calling anything",
   details:
     "Without <file>, the file of the local Gatehouse's home. It warns of names in the routes file that the access file does not have.",
   positionals: [],

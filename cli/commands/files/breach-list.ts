@@ -18,7 +18,7 @@ const COUNTS = { min: 1, max: Number.MAX_SAFE_INTEGER };
 
 export const breachListBuild: Command = {
   name: "breach-list build",
-  summary: "Build identity-service's list of breached passwords from a file of SHA-1 hashes",
+  summary: "Build a list of breached passwords, for identity-service, from a file of SHA-1 hashes",
   details:
     "The file has HASH or HASH:COUNT in each line, in any order, as Have I Been Pwned's list of SHA-1 hashes. The list\n" +
     "takes 4.1 bytes a hash; the folder of --output needs 8 more for each while it is built. The list is complete or\n" +
@@ -40,7 +40,7 @@ export const breachListBuild: Command = {
 
 export const breachListCheck: Command = {
   name: "breach-list check",
-  summary: "Verify a list of breached passwords as identity-service would, and print what it is",
+  summary: "Verify a list of breached passwords, as identity-service would, and print what it is",
   positionals: ["list"],
   options: QUIET_OPTION,
   async run({ positionals: [path = ""], flags }, _backend, terminal) {

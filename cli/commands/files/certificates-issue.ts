@@ -11,12 +11,10 @@ import { UsageError } from "../../usage-error.ts";
 import { replaceFile } from "../replaced-file.ts";
 
 const VERIFIERS_LINE = /^[ \t]*(?:export[ \t]+)?VERIFIERS[ \t]*=.*$/gm;
-/** Of the programs in docs/verify-tokens.md. */
-const PORT = "8095";
 
 export const certificatesIssue: Command = {
   name: "certificates issue",
-  summary: "Issue a certificate for a service of yours that verifies tokens, beside the local Gatehouse",
+  summary: "Issue a certificate for a service of yours, which verifies tokens beside the local Gatehouse",
   details:
     "`certificates issue my-shop` writes tls/my-shop.crt and tls/my-shop.key of the home of `npm start`, signed by its authority, " +
     "and adds my-shop to VERIFIERS in services/token-service.env. It prints what the service needs as NAME=value, for a " +
@@ -49,7 +47,6 @@ export const certificatesIssue: Command = {
       TLS_CERT_FILE: files.certificate,
       TLS_KEY_FILE: files.key,
       TLS_CA_FILE: files.authority,
-      PORT,
     };
     const text = [
       `# spiffe://gatehouse/${name}, until ${until.toISOString()}`,

@@ -22,7 +22,8 @@ export const VARIABLES_OPTION: Command["options"] = {
 
 export const configCheck: Command = {
   name: "config check",
-  summary: "Check whether a service could start with a configuration; prints every problem, but no value",
+  summary:
+    "Check whether a service could start, with a given configuration; prints every problem, but no value",
   details:
     "Reads what the service reads, so files named by variables must exist here. Without --variables it checks\n" +
     "what `npm start` gave the service of the local Gatehouse's home, or else the environment. Exit code 78 if the service would refuse it.",

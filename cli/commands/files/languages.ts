@@ -8,7 +8,7 @@ import { UsageError } from "../../usage-error.ts";
 
 export const languagesCheck: Command = {
   name: "languages check",
-  summary: "Check a folder of languages of the pages as the gateway would, and list missing texts",
+  summary: "Check a folder of languages of the pages, as the gateway would, and list missing texts",
   details:
     "For PAGE_LANGUAGES_DIR. Without <folder>, the built-in languages. What is missing is shown in the next best\n" +
     "language, English at the end, and is no error.",

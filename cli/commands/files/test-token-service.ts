@@ -6,7 +6,7 @@ import { fromRepository } from "./certificates-issue.ts";
 
 export const testTokenService: Command = {
   name: "test-token-service",
-  summary: "Run a token-service for the integration tests of a service of yours",
+  summary: "Run a token-service for tests of your services",
   details:
     "It needs no database and listens on 127.0.0.1 only. It prints the settings of a service under test, then an answer to " +
     "each line of its standard input, with which it ends. Each line is JSON: docs/verify-tokens.md says what a test can order.",

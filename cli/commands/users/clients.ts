@@ -166,7 +166,7 @@ export const clientsChange: Command = {
 
 export const clientsDelete: Command = {
   name: "clients delete",
-  summary: "Delete a client with its credentials and end its tokens",
+  summary: "Delete a client with its credentials, and end its tokens",
   positionals: ["id"],
   options: { yes: { type: "boolean", description: "needed: it cannot be undone" }, ...REASON_OPTION },
   checkWith: CHECK_WITH,
@@ -181,7 +181,7 @@ export const clientsDelete: Command = {
 
 export const clientsAddCredential: Command = {
   name: "clients add-credential",
-  summary: "Add a public key, a secret or an API key; a secret and an API key are shown this once",
+  summary: "Add a credential: a public key, a secret or an API key; the latter two are shown this once",
   positionals: ["id"],
   options: {
     "public-key": { type: "string", value: "file", description: "a public JWK" },

@@ -23,7 +23,7 @@ export const sessionsRevoke: Command = {
 
 export const sessionsRevokeAll: Command = {
   name: "sessions revoke-all",
-  summary: "End the sessions of all users that began before a time, and ban every signing key",
+  summary: "End all sessions that began before a time, and ban every signing key",
   details:
     "After token-service's database was restored or leaked: docs/operations/backup-and-restore.md. Every user\n" +
     "concerned has to log in again. Access tokens of younger sessions are refused too, until their next refresh.\n" +

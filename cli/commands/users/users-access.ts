@@ -15,7 +15,7 @@ import { roleNamed } from "./user-view.ts";
 
 export const usersDisable: Command = {
   name: "users disable",
-  summary: "Disable a user and end all of the user's sessions",
+  summary: "Disable a user, and end all of the user's sessions",
   details: `${LEFT_CLIENTS}\n${FROM_DETAILS}`,
   positionals: [],
   optionalPositionals: ["id"],
@@ -109,7 +109,7 @@ export const usersSetEmail: Command = {
 
 export const usersRequirePasswordChange: Command = {
   name: "users require-password-change",
-  summary: "End all sessions of a user, and require a new password for the next one",
+  summary: "Require a new password for the next session, and end all sessions of a user",
   details:
     "At the next login with the present password, and the second factor if there is one, the user sets a new password.\n" +
     `A new password by a mailed link also counts.\n${FROM_DETAILS}`,

@@ -28,7 +28,7 @@ const MAX_BATCH_BYTES = 48 * 1024;
 
 export const usersImport: Command = {
   name: "users import",
-  summary: "Import users of another system with the hashes of their passwords",
+  summary: "Import users of another system, with the hashes of their passwords",
   details:
     "Begin with --check: it says which rows would be refused, and imports none. An import that was interrupted goes on\n" +
     "where it was when the same command is run again. Existing accounts are never changed. --output gets a line of JSON\n" +

@@ -7,7 +7,7 @@ import { roleNamed, userView } from "./user-view.ts";
 
 export const usersInvite: Command = {
   name: "users invite",
-  summary: "Make an account, and mail its owner a link to set the password",
+  summary: "Invite a person: make an account, and mail a link to set the password",
   details:
     "The link works for 7 days, and nobody else sees it. To mail another one: gatehouse users send-link <id> confirmation",
   positionals: ["email"],
@@ -40,7 +40,7 @@ const LINKS = { confirmation: UserLink.CONFIRMATION, reset: UserLink.RESET } as 
 
 export const usersSendLink: Command = {
   name: "users send-link",
-  summary: "Mail a user a link to confirm the address, or to set a new password",
+  summary: "Mail a user a link: to confirm the address, or to set a new password",
   details:
     "<link> is confirmation or reset. Of a user who was invited and waits, confirmation is the invitation.",
   positionals: ["id", "link"],

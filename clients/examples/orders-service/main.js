@@ -7,7 +7,7 @@ import fastify from "fastify";
 
 /** Orders behind Gatehouse, and a page that makes them through the gateway. README.md says how to run it. */
 
-const { TOKEN_SERVICE_ADDRESS, TLS_CERT_FILE, TLS_KEY_FILE, TLS_CA_FILE, PORT } = process.env;
+const { TOKEN_SERVICE_ADDRESS, TLS_CERT_FILE, TLS_KEY_FILE, TLS_CA_FILE, PORT = "8095" } = process.env;
 const GATEWAY = process.env.GATEHOUSE_URL ?? "http://localhost:8080";
 const MAX_ORDERS = 1_000;
 

@@ -1,0 +1,40 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
+import { checkDatabases } from "./databases.ts";
+
+let database: TestDatabase;
+let folder: string;
+
+beforeAll(async () => {
+  database = await createTestDatabase("token-service");
+  folder = mkdtempSync(join(tmpdir(), "gatehouse-doctor-"));
+  writeFileSync(join(folder, "password"), database.password, { mode: 0o600 });
+});
+afterAll(async () => {
+  await database.drop();
+  rmSync(folder, { recursive: true });
+});
+
+/** What is said of migrations. */
+async function check(): Promise<string[]> {
+  const environment = { DATABASE_URL: database.url, DATABASE_PASSWORD_FILE: join(folder, "password") };
+  const environments = new Map([["token-service", environment] as const]);
+  const findings = await checkDatabases({ environments, home: undefined, findings: [] }, Date.now);
+  return findings
+    .filter(({ area, found }) => area === "database" && found.includes("migrat"))
+    .map(({ result, subject, found, action }) => `${result} ${subject}: ${found}; ${action}`);
+}
+
+test("a database whose migrations have run, of which one is missing, and without any", async () => {
+  const { ownerSql } = database;
+  expect(await check()).toEqual(["ok token-service: every migration of this program's version has run; "]);
+  const run = "Run the migrations: docs/operations/upgrade.md";
+  const [last] = await ownerSql<{ name: string }[]>`
+    delete from schema_migrations where name = (select max(name) from schema_migrations) returning name`;
+  expect(await check()).toEqual([`failed token-service: not migrated: ${last?.name}; ${run}`]);
+  await ownerSql`drop table schema_migrations`;
+  expect(await check()).toEqual([`failed token-service: not migrated: no migration has run; ${run}`]);
+});
