@@ -146,7 +146,7 @@ export function ProofWanted() {
   return (
     <div role="status">
       {count > 0 && (
-        <div className="notice stack">
+        <div className="notice">
           <p>{textOf("states.stopped")}</p>
           <div className="buttons">
             <Button size="slim" onClick={() => stopped.goOn("asking")}>

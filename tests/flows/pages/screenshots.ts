@@ -144,6 +144,7 @@ async function consoleRooms(url: string) {
     clients: "clients",
     "new-client": "clients/new",
     client: `clients/${client.id}`,
+    roles: "roles",
     system: "system",
   };
 }

@@ -18,7 +18,7 @@ export function SetUpCheck() {
   if (data.found.comparedAt !== undefined) return isBegun ? <Notice>{t("logKey.done")}</Notice> : null;
   if (isOff) return null;
   return (
-    <div className="notice stack">
+    <div className="notice">
       <strong>{t("logKey.setUp")}</strong>
       <p>{t("logKey.why")}</p>
       <div className="buttons">

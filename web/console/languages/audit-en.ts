@@ -6,7 +6,7 @@ export const auditEn = {
     people: "Users and mails",
     about: "about {{count}}",
     ofUsers: "{{share}} of all users",
-    countedAt: "Counted at {{when}}.",
+    countedAt: "Counted on {{when}}.",
     services: "Services",
     seeSystem: "Look at the services",
     span: "Time",

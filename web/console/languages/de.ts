@@ -453,7 +453,7 @@ export const de: SameTexts<typeof en> = {
     away: "Keine Antwort",
     latency: "Antwort nach",
     ms: "{{count}} ms",
-    asked: "Zuletzt gefragt",
+    asked: "Zuletzt gefragt am",
     oneReplica: "Ein Exemplar von jedem, wie dieses Gateway sie sieht.",
     keys: "Signaturschlüssel",
     noKey: "Kein Schlüssel ist aktiv. Deshalb kann kein Token signiert werden. Das Runbook:",

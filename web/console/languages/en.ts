@@ -440,7 +440,7 @@ export const en = {
     away: "No answer",
     latency: "Answered in",
     ms: "{{count}} ms",
-    asked: "Asked at",
+    asked: "Asked on",
     oneReplica: "One replica of each, as this gateway sees them.",
     keys: "Signing keys",
     noKey: "No key is active, so no token can be signed. The runbook:",

@@ -142,7 +142,7 @@ export const accountDe: SameTexts<typeof accountEn> = {
   },
   activity: {
     title: "Letzte Aktivitäten",
-    lead: "Was zuletzt mit Ihrem Konto geschah: Anmeldungen, und Änderungen an dem, was es öffnet.",
+    lead: "Was zuletzt mit Ihrem Konto geschah: Anmeldungen und Änderungen an dem, was es öffnet.",
     none: "Noch nichts.",
     more: "Mehr anzeigen",
     notYou:
@@ -160,8 +160,8 @@ export const accountDe: SameTexts<typeof accountEn> = {
       email_changed: "Adresse geändert",
       email_change_undone: "Änderung der Adresse rückgängig gemacht",
       access_change_undone: "Änderung an zweitem Faktor oder Passkey rückgängig gemacht",
-      mfa_enabled: "Authenticator-App eingeschaltet",
-      mfa_disabled: "Authenticator-App ausgeschaltet",
+      mfa_enabled: "Authentifizierungs-App eingeschaltet",
+      mfa_disabled: "Authentifizierungs-App ausgeschaltet",
       mfa_reset: "Zweiter Faktor zurückgesetzt",
       recovery_codes_renewed: "Neue Wiederherstellungscodes erstellt",
       recovery_code_used: "Wiederherstellungscode benutzt",
