@@ -1,31 +1,18 @@
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, test } from "vitest";
 import { CHROMIUM, launchChromium } from "../../support/browser/chromium.ts";
 import {
   closeVisit,
+  expectTurned,
   heading,
   openVisit,
   PORTAL_PASSWORD,
   portalOrigin,
-  seriousProblems,
 } from "../../support/browser/portal.ts";
 import { mailAbout } from "../../support/people/mailbox.ts";
 import { oneSystem } from "../../support/system/one-system.ts";
 
 let browser: Browser;
-
-/** From right to left, and nothing wider than the window or in the way of assistive technology. */
-async function expectTurned(page: Page, state: string): Promise<void> {
-  for (const width of [1_280, 360]) {
-    await page.setViewportSize({ width, height: 800 });
-    const { scrollWidth, dir, lang } = await page.evaluate<Record<string, unknown>>(`(() => {
-      const { scrollWidth, dir, lang } = document.documentElement;
-      return { scrollWidth, dir, lang };
-    })()`);
-    expect([scrollWidth, dir, lang], `${state} at ${width}`).toEqual([width, "rtl", "ar"]);
-    expect(await seriousProblems(page), `${state} at ${width}`).toEqual([]);
-  }
-}
 
 describe.skipIf(CHROMIUM === undefined)("languages", () => {
   beforeAll(async () => {
