@@ -13,6 +13,7 @@ import { en as loginEn } from "./portal/languages/login.en.ts";
 import { DIST, isBuilt, manifestFile, PAGES, type PagesManifest, sourcesDigest } from "./sources.ts";
 import { de } from "./ui/languages/de.ts";
 import { en } from "./ui/languages/en.ts";
+import { GATEWAY_TEXTS } from "./ui/languages/gateway.ts";
 
 /**
  * Builds the pages: `npm run build:web`. Nothing if they were built from the present sources.
@@ -91,6 +92,7 @@ async function writeLanguages(): Promise<void> {
       ui: en,
       portal: { ...loginEn, ...accountEn },
       console: consoleEn,
+      gateway: GATEWAY_TEXTS.en,
     },
     de: {
       name: "Deutsch",
@@ -98,6 +100,7 @@ async function writeLanguages(): Promise<void> {
       ui: de,
       portal: { ...loginDe, ...accountDe },
       console: consoleDe,
+      gateway: GATEWAY_TEXTS.de,
     },
     es: await read("es"),
     fr: await read("fr"),

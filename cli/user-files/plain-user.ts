@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { languageTag } from "#kit/values/locale.ts";
 import { base32Bytes } from "./keycloak-user.ts";
 import { flag, NO_USER, optional, readRecord, subject, text, type UserRecord } from "./user-record.ts";
 
@@ -18,6 +19,7 @@ const schema = z.strictObject({
     (value) => value ?? [],
   ),
   totpSecret: text,
+  language: text.refine((tag) => tag === "" || languageTag(tag) !== undefined),
 });
 
 /** A line of our own format: see docs/migrate/README.md. */

@@ -308,6 +308,8 @@ test("in lines of JSON only the address is needed, and an unknown field is refus
     refusal: "row_invalid",
     field: "emailverified",
   });
+  expect(plainUser({ email: "a", language: "pt-BR" })).toMatchObject({ user: { language: "pt-BR" } });
+  expect(plainUser({ email: "a", language: "Deutsch!" })).toMatchObject({ field: "language" });
   expect(plainUser({ email: 1 })).toMatchObject({ refusal: "row_invalid", field: "email" });
   expect(plainUser({ email: "a", totpSecret: "!" })).toMatchObject({ refusal: "totp_unsupported" });
   expect(plainUser(undefined)).toMatchObject({ refusal: "row_unreadable" });

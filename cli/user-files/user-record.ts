@@ -28,6 +28,7 @@ export const NO_USER: ImportedUser = {
   mustChangePassword: false,
   identities: [],
   totpSecret: new Uint8Array(0),
+  language: "",
 };
 
 /** Parses and converts. Never reports a value, which may be a secret. */

@@ -130,6 +130,12 @@ test("the callback is a GET, and in the audit log all the same: before, and with
     expect(written).not.toContain(secret);
 });
 
+test("the browser's language is passed on, for an account that is made", async () => {
+  const { app, complete } = gateway(completed);
+  await callback(app, undefined, { "accept-language": "xx;q=0.2, pt-br" });
+  expect(complete.mock.lastCall?.[0]).toMatchObject({ language: "pt-BR" });
+});
+
 test("without an audit log logins are refused", async () => {
   const { complete, ...made } = gateway(completed);
   const { app } = testGateway({
@@ -178,6 +184,7 @@ test("of the provider's parameters only four go on, and a plain cookie is distin
     cookie: `gatehouse_oauth=${BROWSER}`,
   });
   expect(complete.mock.lastCall?.[0]).toEqual({
+    language: "",
     provider: "google",
     code: "c",
     state: STATE,

@@ -5,7 +5,7 @@ import { DomainError, type ErrorCode } from "#kit/values/errors.ts";
 import { success } from "../edge/answers/envelope.ts";
 import { HTTP_FOUND, HTTP_SEE_OTHER } from "../edge/answers/http-errors.ts";
 import { messagePage } from "../edge/answers/link-pages.ts";
-import { clientIp, clientOf } from "../edge/request/caller.ts";
+import { acceptedLanguage, clientIp, clientOf } from "../edge/request/caller.ts";
 import { deviceTokenOf } from "../edge/request/device-cookie.ts";
 import { addFormParser } from "../edge/request/request-body.ts";
 import type { FailurePage, GatewayApp } from "../edge/request/request-state.ts";
@@ -241,8 +241,9 @@ async function complete(
   answer: z.output<typeof ProviderParams> & z.output<typeof Answer>,
 ) {
   const from = { ...browserTokenOf(request), ...clientOf(request), deviceToken: deviceTokenOf(request) };
+  const language = acceptedLanguage(request);
   const call = withLongBudget(request.state.call);
-  const completion = await identity.completeOAuthLogin({ ...answer, ...from }, call);
+  const completion = await identity.completeOAuthLogin({ ...answer, ...from, language }, call);
   for (const id of completion.endedSessionIds) verifier.refuseSession(id);
   return oauthEnd(completion, tokenDelivery);
 }

@@ -29,15 +29,16 @@ export function firstFrames(
   // Its address is escaped there.
   const [, logo] = /<link rel="logo" href="([^"]+)">/.exec(document) ?? [];
   const mark = logo === undefined ? MARK : `<img src="${logo}" alt="">`;
-  const known = new Map(languages.map((language) => [language.tag, language]));
+  const languageFor = languageChoice(languages);
   const documents = new Map<string, Encoded>();
-  return ({ url, headers }) => {
-    const wished = acceptedLanguages(headers["accept-language"] ?? "").flatMap(lookupTags);
-    const { tag, dir, texts } = known.get(wished.find((tag) => known.has(tag)) ?? "en") ?? ENGLISH;
-    const [page = ""] = url.slice(path.length + 1).split("?", 1);
+  return (request) => {
+    const { tag, dir, texts } = languageFor(request);
+    const [page = ""] = request.url.slice(path.length + 1).split("?", 1);
     const key = path === "/account" ? HEADINGS.get(page) : undefined;
     const name = `${tag} ${key}`;
-    const encoded = documents.get(name) ?? encodedText(frameOf(titleIn(texts.portal, key), tag, dir), HTML);
+    const encoded =
+      documents.get(name) ??
+      encodedText(frameOf(key && textIn(texts, `portal.${key}.title`), tag, dir), HTML);
     documents.set(name, encoded);
     return encoded;
   };
@@ -55,11 +56,35 @@ export function firstFrames(
   }
 }
 
-const HTML = "text/html; charset=utf-8";
+export const HTML = "text/html; charset=utf-8";
 /** Where the texts of the pages are not built. */
-const ENGLISH = { tag: "en", dir: "ltr", texts: { portal: {} } } as const;
+const ENGLISH: ShownLanguage = {
+  tag: "en",
+  dir: "ltr",
+  texts: { ui: {}, portal: {}, console: {}, gateway: {} },
+};
 
-function titleIn(portal: Texts, key: string | undefined): string | undefined {
-  const page = key === undefined ? undefined : portal[key];
-  return typeof page === "object" && typeof page.title === "string" ? page.title : undefined;
+/** What a page needs of a language. */
+export type ShownLanguage = Pick<PageLanguage, "tag" | "dir" | "texts">;
+
+/** @returns the first language of the browser that exists here. */
+export function languageChoice(
+  languages: readonly PageLanguage[],
+): (request: FastifyRequest) => ShownLanguage {
+  const known = new Map(languages.map((language) => [language.tag, language]));
+  return ({ headers }) => {
+    const wished = acceptedLanguages(headers["accept-language"] ?? "").flatMap(lookupTags);
+    return known.get(wished.find((tag) => known.has(tag)) ?? "en") ?? ENGLISH;
+  };
+}
+
+/** By its dotted key. */
+export function textIn(texts: Texts, key: string): string | undefined {
+  const found = key
+    .split(".")
+    .reduce<Texts | string | undefined>(
+      (tree, part) => (typeof tree === "object" ? tree[part] : undefined),
+      texts,
+    );
+  return typeof found === "string" ? found : undefined;
 }

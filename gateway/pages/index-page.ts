@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { escapeHtml } from "#kit/values/escape-html.ts";
 import type { Brand } from "./brand.ts";
 import { COLORS, declarationsOf } from "./brand-style.ts";
+import { type ShownLanguage, textIn } from "./first-frame.ts";
 
 export interface PageLink {
   name: string;
@@ -9,9 +10,10 @@ export interface PageLink {
   url: string;
 }
 
-const OWN_LINKS: Readonly<Record<string, PageLink & { text: string }>> = {
-  "/account": { name: "Your account", url: "/account/login", text: "Log in, register, passkeys, sessions." },
-  "/console": { name: "Console", url: "/console", text: "For support, auditors and administrators." },
+/** Keys of texts. */
+const OWN_LINKS: Readonly<Record<string, { name: string; url: string; text: string }>> = {
+  "/account": { name: "portal.account.profile", url: "/account/login", text: "gateway.account" },
+  "/console": { name: "console.console.title", url: "/console", text: "gateway.console" },
 };
 
 /** Custom properties of the pages that have no style sheet of their own. */
@@ -28,7 +30,7 @@ export function logoImage({ logo }: Brand): string {
 const STYLE =
   "body{margin:0 auto;padding:12vh 1.5rem 3rem;max-width:34rem;font:1rem/1.6 var(--font);" +
   "color:var(--ink);background:var(--paper)}" +
-  "img{display:block;height:2.5rem;max-width:100%;margin:0 0 1rem;object-fit:contain;object-position:left}" +
+  "img{display:block;height:2.5rem;max-width:100%;margin:0 0 1rem;object-fit:contain;object-position:left}[dir=rtl] img{object-position:right}" +
   "h1{margin:0 0 .25rem;font-size:1.75rem;line-height:1.2;letter-spacing:-.02em}" +
   "p{margin:0 0 2rem;color:var(--muted)}ul{margin:0;padding:0;list-style:none}" +
   "li{border-top:1px solid var(--line)}" +
@@ -48,47 +50,45 @@ export function indexHeaders(brand: Brand) {
 }
 
 /** What a browser gets at `/`. @param paths of the pages that this gateway serves. */
-export function indexPage(paths: readonly string[], links: readonly PageLink[], brand: Brand): string {
+export function indexPage(
+  paths: readonly string[],
+  links: readonly PageLink[],
+  brand: Brand,
+  language: ShownLanguage,
+): string {
+  const t = (key: string) => textIn(language.texts, key) ?? "";
+  const own = paths.flatMap((path) => OWN_LINKS[path] ?? []);
   const rows = [
-    ...paths.flatMap((path) => OWN_LINKS[path] ?? []),
-    { name: "API", url: "/docs", text: "Every call, with an example." },
-    { name: "API document", url: "/openapi.json", text: "The same as OpenAPI 3.1, for programs." },
+    ...own.map(({ name, url, text }) => ({ name: t(name), url, text: t(text) })),
+    { name: "API", url: "/docs", text: t("gateway.api") },
+    { name: t("gateway.document"), url: "/openapi.json", text: t("gateway.documentText") },
     ...links.map((link) => ({ ...link, text: link.url })),
   ].map(
     ({ name, url, text }) =>
       `<li><a href="${escapeHtml(url)}">${escapeHtml(name)}<small>${escapeHtml(text)}</small></a></li>`,
   );
-  const foot = [
-    ["Support", brand.support],
-    ["Privacy", brand.privacy],
-    ["Terms", brand.terms],
-  ].flatMap(([name, url]) => (url === undefined ? [] : [`<a href="${escapeHtml(url)}">${name}</a>`]));
+  const foot = (["support", "privacy", "terms"] as const).flatMap((kind) => {
+    const url = brand[kind];
+    return url === undefined ? [] : [`<a href="${escapeHtml(url)}">${escapeHtml(t(`ui.tools.${kind}`))}</a>`];
+  });
   const end = foot.length === 0 ? "" : `\n<footer>${foot.join("")}</footer>`;
-  const content = `<h1>${escapeHtml(brand.name)}</h1>\n<p>The front door of this API.</p>\n${listOf(rows)}${end}`;
-  return page("en", brand.name, content, brand);
+  const content = `<h1>${escapeHtml(brand.name)}</h1>\n<p>${escapeHtml(t("gateway.lead"))}</p>\n${listOf(rows)}${end}`;
+  return page(language, brand.name, content, brand);
 }
 
-const MISSING = {
-  en: ["There is no such page", "The address may be old or mistyped.", "To the start page"],
-  de: [
-    "Diese Seite gibt es nicht",
-    "Vielleicht ist die Adresse veraltet oder falsch geschrieben.",
-    "Zur Startseite",
-  ],
-} as const;
-
 /** What a browser gets at an unknown path. */
-export function missingPage(language: keyof typeof MISSING, brand: Brand): string {
-  const [title, text, home] = MISSING[language];
-  const content = `<h1>${title}</h1>\n<p>${text}</p>\n${listOf([`<li><a href="/">${home}</a></li>`])}`;
+export function missingPage(brand: Brand, language: ShownLanguage): string {
+  const t = (key: string) => textIn(language.texts, key) ?? "";
+  const [title, text, home] = [t("ui.states.missing"), t("ui.states.missingText"), t("gateway.home")];
+  const content = `<h1>${escapeHtml(title)}</h1>\n<p>${escapeHtml(text)}</p>\n${listOf([`<li><a href="/">${escapeHtml(home)}</a></li>`])}`;
   return page(language, title, content, brand);
 }
 
 const listOf = (rows: readonly string[]) => `<ul>\n${rows.join("\n")}\n</ul>`;
 
-function page(language: string, title: string, content: string, brand: Brand): string {
+function page({ tag, dir }: ShownLanguage, title: string, content: string, brand: Brand): string {
   return `<!doctype html>
-<html lang="${language}">
+<html lang="${tag}" dir="${dir}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">

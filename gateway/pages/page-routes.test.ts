@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { expect, test } from "vitest";
-import type { Texts } from "#kit/config/page-languages.ts";
+import { builtInLanguages, PageLanguages, type Texts } from "#kit/config/page-languages.ts";
 import { cacheable } from "../edge/answers/cacheable.ts";
 import { routesOf, send, testGateway } from "../testing/test-gateway.ts";
 import type { Brand } from "./brand.ts";
@@ -17,6 +17,11 @@ const account: WebPages = {
   document: DOCUMENT,
   files: new Map([["/account/assets/main-1.js", { identity: file, br: file, gzip: file }]]),
 };
+/** None is named in the document. */
+const pageLanguages = new PageLanguages(builtInLanguages()).all.map((language) => ({
+  ...language,
+  isInScripts: true,
+}));
 const gateway = () =>
   testGateway({ webPages: [account], indexLinks: [{ name: "<Mail>", url: "/m?a&b" }] }).app;
 
@@ -138,16 +143,19 @@ test.each([
 test.each([
   ["de-AT,de;q=0.9,en;q=0.5", "de", "Diese Seite gibt es nicht"],
   ["en-GB,de;q=0.5", "en", "There is no such page"],
+  ["xx, fr-CA;q=0.5", "fr", "Cette page n’existe pas"],
   [undefined, "en", "There is no such page"],
 ])("at an unknown path a browser that wants %j gets a page in %s", async (wanted, language, title) => {
   const headers = { accept: "text/html,*/*;q=0.8", ...(wanted && { "accept-language": wanted }) };
-  const page = await send(gateway(), { url: "/nope/<b>?x=<b>", headers });
+  const { app } = testGateway({ webPages: [account], pageLanguages });
+  const page = await send(app, { url: "/nope/<b>?x=<b>", headers });
   expect([page.statusCode, page.headers["content-type"]]).toEqual([404, "text/html; charset=utf-8"]);
   expect(page.headers).toMatchObject({ "cache-control": "no-store", vary: "Accept, Accept-Language" });
-  expect(page.body).toContain(`<html lang="${language}">`);
+  expect(page.body).toContain(`<html lang="${language}" dir="ltr">`);
   expect(page.body).toContain(`<h1>${title}</h1>`);
   expect(page.body).not.toContain("<b>");
-  const index = await send(gateway(), { url: "/", headers });
+  const index = await send(app, { url: "/", headers });
+  expect(index.body).toContain(`<html lang="${language}" dir="ltr">`);
   for (const name of ["content-security-policy", "x-content-type-options", "referrer-policy"])
     expect(page.headers[name], name).toBe(index.headers[name]);
 });
@@ -222,7 +230,7 @@ const BRAND: Brand = {
 };
 
 test("the operator's name and addresses are data in the documents and at /, under the same policy", async () => {
-  const { app } = testGateway({ webPages: [account], brand: BRAND });
+  const { app } = testGateway({ webPages: [account], pageLanguages, brand: BRAND });
   const page = await send(app, { url: "/account" });
   const [sheet = ""] = /\/account\/assets\/brand-[0-9a-f]{16}\.css/.exec(page.body) ?? [];
   expect(page.body).toBe(
@@ -308,7 +316,12 @@ test("with WEB=off there is no page", async () => {
 
 test("languages are named in the document, and their texts are files of the page alone", async () => {
   const name = '"><script>alert(1)</script>';
-  const texts = { ui: { skip: "<b>Skip</b>" }, portal: { title: "Log in" }, console: { title: "Console" } };
+  const texts = {
+    ui: { skip: "<b>Skip</b>", states: { missing: "<b>Gone" } },
+    portal: { title: "Log in" },
+    console: { title: "Console" },
+    gateway: { lead: "<b>Door", home: "<b>Home" },
+  };
   const pageLanguages = [{ tag: "ar-XB", name, dir: "rtl", texts, isInScripts: false }] as const;
   const { app } = testGateway({ webPages: [account], pageLanguages });
   const { body } = await send(app, { url: "/account" });
@@ -317,7 +330,19 @@ test("languages are named in the document, and their texts are files of the page
   expect(link).toContain('title="&quot;&gt;&lt;script&gt;alert(1)&lt;/script&gt;"');
   expect(url).toMatch(/^\/account\/assets\/ar-XB-[0-9a-f]{16}\.json$/);
   const answer = await send(app, { url });
-  expect(answer.json()).toEqual({ skip: "<b>Skip</b>", title: "Log in" });
+  expect(answer.json()).toEqual({ ...texts.ui, title: "Log in" });
+  const headers = { accept: "text/html", "accept-language": "ar-XB" };
+  for (const [path, text] of [
+    ["/", "Door"],
+    ["/nope", "Gone"],
+    ["/nope", "Home"],
+  ] as const) {
+    const own = await send(app, { url: path, headers });
+    expect(own.body).toContain('<html lang="ar-XB" dir="rtl">');
+    expect(own.body).toContain(`&lt;b&gt;${text}`);
+    expect(own.body).not.toContain("<b>");
+    expect(own.headers.vary).toContain("Accept-Language");
+  }
   expect(answer.headers).toMatchObject({
     "content-type": "application/json; charset=utf-8",
     "cache-control": "public, max-age=31536000, immutable",
@@ -328,7 +353,13 @@ test("languages are named in the document, and their texts are files of the page
 test("the first frame has the heading in the best language that the browser takes and the pages have", async () => {
   const login = { login: { title: "Log in <here>" } };
   const of = (tag: string, portal: Texts, isInScripts: boolean) =>
-    ({ tag, name: tag, dir: "ltr", texts: { ui: {}, portal, console: {} }, isInScripts }) as const;
+    ({
+      tag,
+      name: tag,
+      dir: "ltr",
+      texts: { ui: {}, portal, console: {}, gateway: {} },
+      isInScripts,
+    }) as const;
   const pageLanguages = [of("en", login, true), of("fr", { login: { title: "Connexion" } }, false)];
   const document = '<html lang="en"><head><title>Shop</title></head><body><div id="app"></div></body></html>';
   const { app } = testGateway({ webPages: [{ ...account, document }], pageLanguages });

@@ -1,13 +1,13 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { PageLanguage } from "#kit/config/page-languages.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { encodedText, sendEncoded } from "../edge/answers/cacheable.ts";
+import { type Encoded, encodedText, sendEncoded } from "../edge/answers/cacheable.ts";
 import { HTTP_STATUS } from "../edge/answers/http-errors.ts";
 import { acceptsHtml } from "../edge/request/caller.ts";
 import type { GatewayApp } from "../edge/request/request-state.ts";
 import type { RoutePolicy } from "../routing/route-policy.ts";
 import { type Brand, brandedPages } from "./brand.ts";
-import { firstFrames } from "./first-frame.ts";
+import { firstFrames, HTML, languageChoice, type ShownLanguage } from "./first-frame.ts";
 import { indexHeaders, indexPage, missingPage, type PageLink } from "./index-page.ts";
 import type { WebPages } from "./web-pages.ts";
 
@@ -62,12 +62,19 @@ export function registerPageRoutes(app: GatewayApp, deps: PagesDeps): void {
   const isElsewhere = ({ headers }: FastifyRequest) => homeHost !== undefined && headers.host !== homeHost;
   const headersOfIndex = indexHeaders(brand);
   const paths = webPages.map(({ path }) => path);
-  const index = encodedText(indexPage(paths, indexLinks, brand), "text/html; charset=utf-8");
+  const languageFor = languageChoice(pageLanguages);
+  const indexes = new Map<string, Encoded>();
+  const indexFor = (language: ShownLanguage) => {
+    const index =
+      indexes.get(language.tag) ?? encodedText(indexPage(paths, indexLinks, brand, language), HTML);
+    indexes.set(language.tag, index);
+    return index;
+  };
   app.get("/", { config: policy }, async (request, reply) => {
-    reply.header("vary", "Accept");
+    reply.header("vary", "Accept, Accept-Language");
     if (!acceptsHtml(request)) throw new DomainError("not_found");
     if (isElsewhere(request)) return reply.redirect(`${home}/`);
-    return sendEncoded(request, reply.headers(headersOfIndex), index, REVALIDATED);
+    return sendEncoded(request, reply.headers(headersOfIndex), indexFor(languageFor(request)), REVALIDATED);
   });
   for (const pages of webPages) {
     const { path } = pages;
@@ -106,7 +113,8 @@ const SHORT_CUTS: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** Answers a browser at an unknown path, which no upstream has. Undefined: it is a call like any other. */
-export function answerMissingPage({ webPages, publicOrigin, pagesOrigin, brand }: PagesDeps) {
+export function answerMissingPage({ webPages, publicOrigin, pagesOrigin, brand, pageLanguages }: PagesDeps) {
+  const languageFor = languageChoice(pageLanguages);
   const headersOfIndex = indexHeaders(brand);
   return (path: string, request: FastifyRequest, reply: FastifyReply): FastifyReply | undefined => {
     const isRead = request.method === "GET" || request.method === "HEAD";
@@ -115,11 +123,10 @@ export function answerMissingPage({ webPages, publicOrigin, pagesOrigin, brand }
     reply.headers({ "cache-control": "no-store", vary: "Accept, Accept-Language" });
     const shortCut = SHORT_CUTS.get(path);
     if (shortCut !== undefined) return reply.redirect(`${pagesOrigin ?? publicOrigin ?? ""}${shortCut}`);
-    const isGerman = /^\s*de\b/i.test(request.headers["accept-language"] ?? "");
     return reply
       .code(HTTP_STATUS.not_found)
       .headers(headersOfIndex)
-      .type("text/html; charset=utf-8")
-      .send(missingPage(isGerman ? "de" : "en", brand));
+      .type(HTML)
+      .send(missingPage(brand, languageFor(request)));
   };
 }

@@ -125,7 +125,7 @@ async function depart({ name = "demo", codeChallenge = "", linkTo }: FlowOptions
       iss: "",
       error: "",
     };
-    return (await completeOAuthLogin(deps, { ...arrival, ...NEW_DEVICE }, context())).result;
+    return (await completeOAuthLogin(deps, { ...arrival, ...NEW_DEVICE, language: "" }, context())).result;
   };
 }
 const linkedAs = async (options: FlowOptions, subject: string, email: string) =>

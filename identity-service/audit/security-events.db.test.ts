@@ -337,7 +337,15 @@ test("a new account and a change of its profile are recorded in the transaction"
   const arrival = {
     ...FROM,
     party: { name: "demo", displayName: "Demo", issuer: "https://issuer.example" },
-    person: { subject: "s1", email: "fed@example.com", isEmailVerified: true, firstName: "F", lastName: "E" },
+    person: {
+      subject: "s1",
+      email: "fed@example.com",
+      isEmailVerified: true,
+      firstName: "F",
+      lastName: "E",
+      language: undefined,
+    },
+    language: "",
   };
   const { account: user } = await openAccount(deps, arrival, context());
   expect(await events()).toEqual([

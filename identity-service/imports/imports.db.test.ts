@@ -50,6 +50,7 @@ function user(email: string, reported: Partial<ReportedUser> = {}): ReportedUser
     mustChangePassword: false,
     identities: [],
     totpSecret: new Uint8Array(0),
+    language: "",
     ...reported,
   };
 }
@@ -77,6 +78,14 @@ test("rows are stored once, however often and in whatever order they are sent", 
   expect(await send(id, 4, user("c@example.com"))).toBe(5);
   expect(await emails()).toEqual(["a@example.com", "b@example.com", "c@example.com"]);
   expect((await rowsOf(id)).map(({ refusal }) => refusal)).toEqual(["", "row_invalid", "", ""]);
+});
+
+test("the language of mails is kept as a tag, and another text is none", async () => {
+  const { id } = await begin();
+  const languages = ["pt-br", "", "Deutsch!"];
+  await send(id, 1, ...languages.map((language, at) => user(`u${at}@example.com`, { language })));
+  const stored = await database.ownerSql`select language from users where id <> ${anna} order by email`;
+  expect(stored.map(({ language }) => language)).toEqual(["pt-BR", null, null]);
 });
 
 test("ten senders of the same rows race: each row is one user, recorded once", async () => {

@@ -2,6 +2,7 @@ import type { AccessRules } from "#access-file/access-rules.ts";
 import type { Sql } from "#kit/database/postgres.ts";
 import { isRoleName } from "#kit/values/access-names.ts";
 import { canonicalEmail, isLookAlike } from "#kit/values/canonical-email.ts";
+import { languageTag } from "#kit/values/locale.ts";
 import type { RecordAuditDeps } from "../audit/record-audit.ts";
 import { TOTP_SECRET_BYTES } from "../mfa/totp.ts";
 import type { MfaKeys } from "../mfa/totp-secret.ts";
@@ -37,6 +38,8 @@ export interface ReportedUser {
   identities: readonly { provider: string; subject: string }[];
   /** Empty: none. Never logged. */
   totpSecret: Uint8Array;
+  /** BCP 47. Another text counts as none. */
+  language: string;
 }
 
 export interface NewUser {
@@ -74,6 +77,7 @@ export function judgeRow(
       email,
       emailVerified,
       ...reportedNames({ ...reported, email }),
+      language: languageTag(reported.language) ?? null,
       role,
       status: reported.disabled ? "disabled" : "active",
       passwordHash: hash.text,

@@ -20,6 +20,8 @@ export interface OAuthArrival extends ProviderAnswer, LoginOrigin {
   provider: string;
   browserToken: string;
   isBrowserTokenSecure: boolean;
+  /** Of the browser. May be empty. */
+  language: string;
 }
 
 export type OAuthResult =
@@ -130,7 +132,7 @@ async function completeLoginFlow(
 }
 
 async function identify(deps: OAuthDeps, party: RelyingParty, arrival: OAuthArrival): Promise<Arrival> {
-  const { state, clientIp, userAgent } = arrival;
+  const { state, clientIp, userAgent, language } = arrival;
   const proof = {
     state,
     nonce: deps.flowSecrets.nonceOf(state),
@@ -138,7 +140,7 @@ async function identify(deps: OAuthDeps, party: RelyingParty, arrival: OAuthArri
   };
   // Per network, because each occupies a connection to the provider.
   const person = await deps.providerShare.run({ clientIp }, () => party.identify(arrival, proof));
-  return { party, person, clientIp, userAgent };
+  return { party, person, language, clientIp, userAgent };
 }
 
 function logIn(

@@ -2,6 +2,7 @@ import * as oidc from "openid-client";
 import { z } from "zod";
 import { canonicalEmail } from "#kit/values/canonical-email.ts";
 import { DomainError } from "#kit/values/errors.ts";
+import { languageTag } from "#kit/values/locale.ts";
 import { reportedNames } from "../users/personal-name.ts";
 import type { ProviderSettings } from "./oauth-provider-settings.ts";
 
@@ -13,6 +14,8 @@ export interface ExternalPerson {
   isEmailVerified: boolean;
   firstName: string;
   lastName: string;
+  /** BCP 47. Undefined if missing or invalid. */
+  language: string | undefined;
 }
 
 const MAX_SUBJECT_BYTES = 255;
@@ -32,6 +35,8 @@ export function personOfClaims(
     firstName: textIn(claims, names.firstName),
     lastName: textIn(claims, names.lastName),
     name: textIn(claims, "name"),
+    // Some write `en_US`.
+    locale: textIn(claims, "locale").replaceAll("_", "-"),
   });
 }
 
@@ -44,6 +49,7 @@ function externalPerson(reported: {
   lastName: string;
   /** Says what the other names do not. */
   name: string;
+  locale: string;
 }): ExternalPerson {
   const { subject } = reported;
   const bytes = Buffer.byteLength(subject);
@@ -56,6 +62,7 @@ function externalPerson(reported: {
     email,
     isEmailVerified: email !== undefined && reported.isEmailVerified,
     ...reportedNames({ ...reported, email }),
+    language: languageTag(reported.locale),
   };
 }
 
@@ -97,5 +104,6 @@ export async function githubPerson(
     firstName: "",
     lastName: "",
     name: name ?? "",
+    locale: "",
   });
 }

@@ -67,6 +67,7 @@ beforeEach(async () => {
   provider.lie({});
   for (const path of Object.keys(provider.counts)) delete provider.counts[path];
   logLines = [];
+  acceptedLanguage = "";
   deps = { ...(await testDeps(database.sql)), returnTo: [RETURN_TO, OTHER] };
   useParties();
 });
@@ -108,10 +109,12 @@ const begin = ({
     { provider: name, returnTo, codeChallenge, browserToken, isBrowserTokenSecure: true, linkTo, clientIp },
     context(),
   );
+/** Of the browser. */
+let acceptedLanguage = "";
 const complete = (browserToken: string, answer: Answer, name = "demo", isBrowserTokenSecure = true) =>
   completeOAuthLogin(
     deps,
-    { ...answer, ...from, provider: name, browserToken, isBrowserTokenSecure },
+    { ...answer, ...from, provider: name, browserToken, isBrowserTokenSecure, language: acceptedLanguage },
     context(),
   );
 
@@ -185,6 +188,25 @@ test("the way to the provider has everything: code flow, PKCE S256, state, nonce
   ])
     expect(stored).not.toContain(secret);
 });
+
+test.each([
+  ["pt_BR", "fr", "pt-BR"],
+  ["<b>", "fr-CA", "fr-CA"],
+  [{ language: "de" }, "", null],
+  [undefined, "no language", null],
+])(
+  "of a provider's locale %j and a browser's language %j a new account has %j",
+  async (locale, browser, kept) => {
+    provider.lie({ claims: { locale } });
+    acceptedLanguage = browser;
+    userIdOf(await flow());
+    const languages = () => database.ownerSql`select language from users`;
+    expect(await languages()).toEqual([{ language: kept }]);
+    provider.lie({ claims: { locale: "it" } });
+    userIdOf(await flow());
+    expect(await languages()).toEqual([{ language: kept }]);
+  },
+);
 
 test("a first login makes the account, without a password; the next ones find it, whatever address the provider says", async () => {
   const id = userIdOf(await flow());

@@ -33,10 +33,10 @@ const signUp = async (email: string) => {
   const person = { email, password: "Password123!", firstName: "A", lastName: "B" };
   return (await register(deps, person, soon())).id;
 };
-const logIn = (subject: string, email: string, isEmailVerified = true) => {
+const logIn = (subject: string, email: string, isEmailVerified = true, locale?: string, language = "") => {
   const party = { name: "demo", displayName: "Demo", issuer: ISSUER };
-  const person = { subject, email, isEmailVerified, firstName: "A", lastName: "B" };
-  const arrival = { party, person, clientIp: "192.0.2.1", userAgent: "test" };
+  const person = { subject, email, isEmailVerified, firstName: "A", lastName: "B", language: locale };
+  const arrival = { party, person, language, clientIp: "192.0.2.1", userAgent: "test" };
   return openAccount(deps, arrival, newCallContext({ budgetMs: 60_000 }));
 };
 

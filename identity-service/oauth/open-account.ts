@@ -1,6 +1,7 @@
 import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
+import { languageTag } from "#kit/values/locale.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
 import { recordAudit } from "../audit/record-audit.ts";
 import { findIdentityUser, insertIdentity } from "../identities/external-identity-store.ts";
@@ -22,6 +23,8 @@ import type { RelyingParty } from "./relying-party.ts";
 export interface Arrival extends ClientOrigin {
   party: Pick<RelyingParty, "name" | "displayName" | "issuer">;
   person: ExternalPerson;
+  /** Of the browser, for a person of whom the provider names none. May be empty. */
+  language: string;
 }
 
 export interface OpenedAccount {
@@ -147,10 +150,11 @@ async function makeAccount(
   context: CallContext,
 ): Promise<Account> {
   const { firstName, lastName, isEmailVerified: emailVerified } = arrival.person;
+  const language = arrival.person.language ?? languageTag(arrival.language) ?? null;
   const id = deps.newId();
   const createdAt = deps.now();
   const facts = { role: deps.access.defaultRole, emailVerified, passwordHash: null } as const;
-  const isNew = await insertUser(tx, { id, email, firstName, lastName, createdAt, ...facts });
+  const isNew = await insertUser(tx, { id, email, firstName, lastName, language, createdAt, ...facts });
   if (!isNew || !(await link(tx, deps, arrival, id))) throw new DomainError("link_required");
   if (emailVerified) await setCredentialsProven(tx, id, createdAt);
   const { clientIp, userAgent, party } = arrival;

@@ -27,7 +27,9 @@ export async function insertUser(
 }
 
 export type ImportedAccount = NewAccount &
-  Pick<Account, "passwordHash" | "status" | "mustChangePassword"> & { areCredentialsProven: boolean };
+  Pick<Account, "passwordHash" | "status" | "mustChangePassword" | "language"> & {
+    areCredentialsProven: boolean;
+  };
 
 /** Requires the locks of the addresses, which must be free. */
 export async function insertImportedUsers(
@@ -43,6 +45,7 @@ export async function insertImportedUsers(
     status: user.status,
     password_hash: user.passwordHash,
     email_verified: user.emailVerified,
+    language: user.language,
     must_change_password: user.mustChangePassword,
     credentials_proven_email: user.areCredentialsProven ? user.email : null,
     credentials_proven_at: user.areCredentialsProven ? user.createdAt : null,

@@ -1,10 +1,19 @@
 import { type ReactNode, useEffect, useLayoutEffect, useRef } from "react";
 import { addressOf, BRAND } from "./brand.ts";
-import { chooseLanguage, languages, textOf, useLanguage } from "./text.ts";
+import { chooseLanguage, type Language, languages, textOf, useLanguage } from "./text.ts";
 import { chooseTheme, THEMES, type Theme, useTheme } from "./theme.ts";
 
-/** The bar at the top, and the page below. @param home where the mark leads. @param beside stands left of the choices. */
-export function Frame({ home, beside, children }: { home: string; beside?: ReactNode; children: ReactNode }) {
+interface FrameProps {
+  /** Where the mark leads. */
+  home: string;
+  /** Stands before the choices. */
+  beside?: ReactNode;
+  onLanguage?: (language: Language) => void;
+  children: ReactNode;
+}
+
+/** The bar at the top, and the page below. */
+export function Frame({ home, beside, onLanguage, children }: FrameProps) {
   const language = useLanguage();
   const theme = useTheme();
   const logo = addressOf("logo");
@@ -24,7 +33,10 @@ export function Frame({ home, beside, children }: { home: string; beside?: React
             label={textOf("tools.language")}
             value={language}
             options={languages()}
-            onChoose={(value) => void chooseLanguage(value)}
+            onChoose={(value) => {
+              void chooseLanguage(value);
+              onLanguage?.(value);
+            }}
           />
           <Choice
             label={textOf("tools.theme")}

@@ -1,3 +1,4 @@
+import i18next from "i18next";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { chooseLanguage, languages, startTexts, textOf } from "./text.ts";
 
@@ -68,6 +69,9 @@ test("a language in a file is listed, guessed from a more exact wish, and sets t
     ["ar", "Name of ar"],
   ]);
   expect([documentElement, textOf("tools.skip")]).toEqual([{ lang: "ar", dir: "rtl" }, "إلى المحتوى"]);
+  // What stands in a sentence has a direction of its own.
+  i18next.addResource("ar", "translation", "tools.skip", "مفتاح {{name}}");
+  expect(textOf("tools.skip", { name: "a=\u2069" })).toBe("مفتاح \u2068a=\u2069");
   await chooseLanguage("de");
   expect([documentElement, textOf("tools.skip")]).toEqual([{ lang: "de", dir: "ltr" }, "Zum Inhalt"]);
 });

@@ -54,7 +54,7 @@ export async function startTexts(load: LoadTexts): Promise<void> {
   await i18next.init({
     lng: preferredLanguage(),
     // React escapes. Somebody's text must not turn the sentence around it.
-    interpolation: { escape: (value: string) => value.replaceAll(DIRECTIONS, "") },
+    interpolation: { escape: (value: string) => isolated(value.replaceAll(DIRECTIONS, "")) },
     resources: {},
   });
   try {
@@ -66,6 +66,9 @@ export async function startTexts(load: LoadTexts): Promise<void> {
   }
   showLanguage(i18next.language);
 }
+
+/** From left to right, a sentence stays as it is written. @see Unicode UAX 9 §2.4. */
+const isolated = (text: string) => (document.documentElement.dir === "rtl" ? `\u2068${text}\u2069` : text);
 
 /** Texts that the next page needs beside the present ones. */
 async function addTexts(load: LoadTexts): Promise<void> {

@@ -47,6 +47,7 @@ test("a text that a language lacks is that of the built-in one, of the less exac
         },
       },
       portal: { login: { title: "Entrar", provider: "Seguir com {{provider}}" } },
+      gateway: {},
       console: { actions: { login: { "auth.register": "Sign up" } } },
     },
   });

@@ -10,8 +10,8 @@ export interface Texts {
   [key: string]: string | Texts;
 }
 
-/** `ui` is what the portal and the console share. */
-const PARTS = ["ui", "portal", "console"] as const;
+/** `ui` is what the portal and the console share. `gateway` is of the pages that the gateway writes itself. */
+const PARTS = ["ui", "portal", "console", "gateway"] as const;
 type Part = (typeof PARTS)[number];
 
 const textsSchema: z.ZodType<Texts> = z.lazy(() => z.record(z.string(), z.union([z.string(), textsSchema])));
@@ -22,6 +22,7 @@ const languageSchema = z.strictObject({
   ui: textsSchema.optional(),
   portal: textsSchema.optional(),
   console: textsSchema.optional(),
+  gateway: textsSchema.optional(),
 });
 type LanguageFile = z.output<typeof languageSchema>;
 
@@ -96,7 +97,12 @@ export class PageLanguages {
     const chain = this.#textsFor(...lookupTags(tag), LAST_LANGUAGE);
     const forms = pluralForms(tag);
     const textsOf = (part: Part) => completed(this.#english(part), chain, forms, `${part}.`);
-    const texts = { ui: textsOf("ui"), portal: textsOf("portal"), console: textsOf("console") };
+    const texts = {
+      ui: textsOf("ui"),
+      portal: textsOf("portal"),
+      console: textsOf("console"),
+      gateway: textsOf("gateway"),
+    };
     const isInScripts = !this.#added.has(tag) && this.#builtIn[tag]?.isInScripts === true;
     return { tag, name, dir: dir ?? directionOf(tag), texts, isInScripts };
   }
@@ -171,7 +177,8 @@ function jsonOf(path: string): unknown {
   }
 }
 
-const textsOfFile = ({ ui = {}, portal = {}, console = {} }: LanguageFile) => flat({ ui, portal, console });
+const textsOfFile = ({ ui = {}, portal = {}, console = {}, gateway = {} }: LanguageFile) =>
+  flat({ ui, portal, console, gateway });
 
 /** By dotted key. */
 function flat(texts: Texts, path = ""): Map<string, string> {

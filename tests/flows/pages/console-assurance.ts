@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CHROMIUM, launchChromium } from "../../support/browser/chromium.ts";
 import {
   expectSound,
+  expectTurned,
   heading,
   openVisit,
   portalOrigin,
@@ -118,6 +119,47 @@ describe.skipIf(CHROMIUM === undefined)("a console that demands a fresh second f
     const refused = await api.post(reset, { reason: "Ticket 4804" }, { token: await tokenOfBrowser(page) });
     expect([refused.status, refused.body.error.code]).toEqual([403, "forbidden"]);
     expect(visit.watched.problems).toEqual([]);
+  });
+
+  test("every room runs from right to left in such a language", { tags: "exhaustive" }, async () => {
+    const page = await administrator.context.newPage();
+    const token = await tokenOfBrowser(administrator.page);
+    const { id } = await me(administrator.page);
+    const client = { name: "Shop", ownerId: id, permissions: ["payments:read"] };
+    const made = await api.post("/admin/clients", client, { token });
+    const clientPath = `clients/${made.body.data.client.id}`;
+    await api.post(`/admin/${clientPath}/credentials`, { kind: "secret", name: "of May" }, { token });
+    const listed = await api.get("/admin/audit?limit=1", { token });
+    await page.goto(`${origin}/console/overview`);
+    await page.locator("header select").first().selectOption("ar");
+    for (const path of [
+      "overview",
+      "audit",
+      `audit/${listed.body.data.entries[0].id}`,
+      "users",
+      `users/${id}`,
+      `users/${(await api.newUser()).user.id}`,
+      "clients",
+      "clients/new",
+      clientPath,
+      "roles",
+      "system",
+      "no-such-page",
+    ]) {
+      await page.goto(`${origin}/console/${path}`, { waitUntil: "networkidle" });
+      await heading(page).waitFor();
+      await page.evaluate("for (const closed of document.querySelectorAll('details')) closed.open = true");
+      await expectTurned(page, path);
+      // Marks of direction are in our own dates, and none of them is shown.
+      expect(await page.getByText("\u27e8U+").count(), path).toBe(0);
+    }
+    await page.goto(`${origin}/console/${clientPath}`);
+    await page.locator(".acts button").first().click();
+    await page.getByRole("dialog").waitFor();
+    await expectTurned(page, "a dialog");
+    await page.evaluate("localStorage.removeItem('gatehouse.language')");
+    await page.close();
+    expect(administrator.watched.problems).toEqual([]);
   });
 
   test("what repeats itself asks nobody for a proof: it stops, also after a cancelled one, and goes on with a press", {

@@ -309,7 +309,7 @@ describe.skipIf(CHROMIUM === undefined)("pages and their states", () => {
       expect((await page.goto(`${origin}/nope`))?.status()).toBe(404);
       await heading(page, missing).waitFor();
       await page.getByRole("link", { name: home }).click();
-      await page.getByRole("link", { name: /^Your account/ }).click();
+      await page.getByRole("link", { name: /^(?:Your account|Ihr Konto)/ }).click();
       await heading(page, logIn).waitFor();
       expect(new URL(page.url()).pathname).toBe("/account/login");
       await closeVisit(visit);

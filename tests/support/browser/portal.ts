@@ -23,6 +23,19 @@ export async function expectSound(page: Page, state: string): Promise<void> {
   expect(await inPage<string[]>(page, "soundness()"), state).toEqual([]);
 }
 
+/** In Arabic: from right to left, nothing wider than a window or in the way of assistive technology. */
+export async function expectTurned(page: Page, state: string): Promise<void> {
+  for (const width of [1_280, 360]) {
+    await page.setViewportSize({ width, height: 800 });
+    const { scrollWidth, dir, lang } = await page.evaluate<Record<string, unknown>>(`(() => {
+      const { scrollWidth, dir, lang } = document.documentElement;
+      return { scrollWidth, dir, lang };
+    })()`);
+    expect([scrollWidth, dir, lang], `${state} at ${width}`).toEqual([width, "rtl", "ar"]);
+    expect(await seriousProblems(page), `${state} at ${width}`).toEqual([]);
+  }
+}
+
 /** Runs in the page. A dialog makes the choice of the language inert for people, not for a script. */
 const IN_PAGE = `
   async function seriousProblems(options) {

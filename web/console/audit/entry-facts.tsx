@@ -1,7 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import type { AuditEntry } from "#clients/api/generated/gatehouse.ts";
-import { deviceOf } from "../../ui/format.ts";
+import { deviceOf, visible } from "../../ui/format.ts";
 import { useLanguage } from "../../ui/text.ts";
 import { useText } from "../text.ts";
 import { momentText } from "../when.tsx";
@@ -50,12 +50,12 @@ export function EntryFacts({ entry, people }: { entry: AuditEntry; people: Peopl
       <Fact
         name={t("audit.occurred")}
         text={entry.occurredAt}
-        note={momentText(entry.occurredAt, language)}
+        note={<bdi>{momentText(entry.occurredAt, language)}</bdi>}
       />
       <Fact
         name={t("audit.received")}
         text={entry.receivedAt}
-        note={t("audit.byTheLog", { producer: entry.producer })}
+        note={<bdi>{t("audit.byTheLog", { producer: visible(entry.producer) })}</bdi>}
       />
       <Fact name={t("audit.entryId")} text={entry.id} />
       <Fact name={t("audit.requestId")} text={entry.requestId} filter={{ requestId: entry.requestId }} />
@@ -75,7 +75,7 @@ function Fact({
 }: {
   name: string;
   text: string | undefined;
-  note?: string;
+  note?: ReactNode;
   /** Leads to the entries that have the same. */
   filter?: { [name in keyof AuditSearch]?: string | undefined };
 }): ReactNode {
@@ -88,9 +88,7 @@ function Fact({
       <dd>
         <Verbatim>{text}</Verbatim>
         {note !== "" && (
-          <span className="muted small">
-            <Verbatim>{note}</Verbatim>
-          </span>
+          <span className="muted small">{typeof note === "string" ? <Verbatim>{note}</Verbatim> : note}</span>
         )}
         {Object.keys(search).length > 0 && (
           <Link to="/audit" search={search} className="small" aria-label={t("audit.sameAs", { name })}>

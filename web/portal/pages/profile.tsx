@@ -139,6 +139,7 @@ function Mails() {
         }}
       >
         <SelectField
+          key={language}
           name="language"
           label={t("mailLanguage.field")}
           options={[...known]}

@@ -11,6 +11,7 @@ import { accountEn } from "../../portal/languages/account.en.ts";
 import { en as loginEn } from "../../portal/languages/login.en.ts";
 import { de as sharedDe } from "./de.ts";
 import { en as sharedEn } from "./en.ts";
+import { GATEWAY_TEXTS } from "./gateway.ts";
 
 const WEB = resolve(import.meta.dirname, "..", "..");
 const PAGES = [
@@ -36,16 +37,19 @@ function textsOf(tree: object, path = ""): Map<string, string> {
 const baseOf = (key: string) => key.replace(/_(zero|one|other)$/, "");
 const valuesIn = (text: string) => [...text.matchAll(/\{\{(\w+)\}\}/g)].map(([, name]) => name).sort();
 
-describe.each([{ page: "ui", en: sharedEn, de: sharedDe }, ...PAGES])("$page", ({ en, de }) => {
-  test("every text is there in both languages, with the same values", () => {
-    const [english, german] = [textsOf(en), textsOf(de)];
-    expect([...german.keys()]).toEqual([...english.keys()]);
-    for (const [key, text] of english) {
-      expect(text.trim(), key).not.toBe("");
-      expect(valuesIn(german.get(key) ?? ""), key).toEqual(valuesIn(text));
-    }
-  });
-});
+describe.each([{ page: "ui", en: sharedEn, de: sharedDe }, { page: "gateway", ...GATEWAY_TEXTS }, ...PAGES])(
+  "$page",
+  ({ en, de }) => {
+    test("every text is there in both languages, with the same values", () => {
+      const [english, german] = [textsOf(en), textsOf(de)];
+      expect([...german.keys()]).toEqual([...english.keys()]);
+      for (const [key, text] of english) {
+        expect(text.trim(), key).not.toBe("");
+        expect(valuesIn(german.get(key) ?? ""), key).toEqual(valuesIn(text));
+      }
+    });
+  },
+);
 
 test("the languages in files are usable, and complete", () => {
   const languages = new PageLanguages(builtInLanguages(), join(WEB, "languages"));

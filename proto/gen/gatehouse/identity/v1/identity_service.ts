@@ -863,6 +863,8 @@ export interface CompleteOAuthLoginRequest {
   userAgent: string;
   /** As an earlier login of this device gave it. May be empty. Never logged. */
   deviceToken: string;
+  /** BCP 47 tag for a new account of which the provider names no language. May be empty. */
+  language: string;
 }
 
 /** What it came to. */
@@ -6482,6 +6484,7 @@ function createBaseCompleteOAuthLoginRequest(): CompleteOAuthLoginRequest {
     clientIp: "",
     userAgent: "",
     deviceToken: "",
+    language: "",
   };
 }
 
@@ -6516,6 +6519,9 @@ export const CompleteOAuthLoginRequest: MessageFns<CompleteOAuthLoginRequest> = 
     }
     if (message.deviceToken !== "") {
       writer.uint32(82).string(message.deviceToken);
+    }
+    if (message.language !== "") {
+      writer.uint32(90).string(message.language);
     }
     return writer;
   },
@@ -6611,6 +6617,14 @@ export const CompleteOAuthLoginRequest: MessageFns<CompleteOAuthLoginRequest> = 
             }
 
             message.deviceToken = reader.string();
+            continue;
+          }
+          case 11: {
+            if (tag !== 90) {
+              break;
+            }
+
+            message.language = reader.string();
             continue;
           }
         }

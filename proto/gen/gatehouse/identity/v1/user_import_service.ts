@@ -80,6 +80,8 @@ export interface ImportedUser {
   totpSecret: Uint8Array;
   /** First and last name together. */
   name: string;
+  /** BCP 47 tag of the mails. Empty, or no such tag: none. */
+  language: string;
 }
 
 /** An account at an identity provider. */
@@ -368,6 +370,7 @@ function createBaseImportedUser(): ImportedUser {
     identities: [],
     totpSecret: new Uint8Array(0),
     name: "",
+    language: "",
   };
 }
 
@@ -405,6 +408,9 @@ export const ImportedUser: MessageFns<ImportedUser> = {
     }
     if (message.name !== "") {
       writer.uint32(90).string(message.name);
+    }
+    if (message.language !== "") {
+      writer.uint32(98).string(message.language);
     }
     return writer;
   },
@@ -508,6 +514,14 @@ export const ImportedUser: MessageFns<ImportedUser> = {
             }
 
             message.name = reader.string();
+            continue;
+          }
+          case 12: {
+            if (tag !== 98) {
+              break;
+            }
+
+            message.language = reader.string();
             continue;
           }
         }
