@@ -513,10 +513,10 @@ const CALLS: StoreCalls = {
   listUnusedAccounts: (tx) =>
     accounts.listUnusedAccounts(
       tx,
-      { madeBefore: now, role: "USER", after: { createdAt: daysAgo(400).toISOString(), id } },
+      { madeBefore: now, role: "USER", after: { createdAt: daysAgo(400).toISOString(), id }, now },
       ALL,
     ),
-  lockUnusedAccounts: (tx) => accounts.lockUnusedAccounts(tx, [userId, plantedId(7)], "USER"),
+  lockUnusedAccounts: (tx) => accounts.lockUnusedAccounts(tx, [userId, plantedId(7)], { role: "USER", now }),
   eraseUser: (tx) => accounts.eraseUser(tx, userId),
   insertUser: (tx) => users.insertUser(tx, account),
   findTakenAddresses: (tx) => users.findTakenAddresses(tx, [email, "nobody@example.com"], now),

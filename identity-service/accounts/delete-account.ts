@@ -68,7 +68,7 @@ export async function deleteUnusedAccounts(deps: AccountsDeps, maxPage = MAX_PAG
   do {
     const { ids, next }: UnusedPage = await listUnusedAccounts(
       deps.sql,
-      { madeBefore, role, after },
+      { madeBefore, role, after, now: deps.now() },
       maxPage,
     );
     const ends = ids.length === 0 ? [] : await transaction(deps.sql, (tx) => erase(tx, deps, ids));
@@ -80,7 +80,8 @@ export async function deleteUnusedAccounts(deps: AccountsDeps, maxPage = MAX_PAG
 
 async function erase(tx: TransactionSql, deps: AccountsDeps, ids: readonly string[]): Promise<SessionEnd[]> {
   const ends: SessionEnd[] = [];
-  for (const account of await lockUnusedAccounts(tx, ids, deps.access.defaultRole)) {
+  const still = { role: deps.access.defaultRole, now: deps.now() };
+  for (const account of await lockUnusedAccounts(tx, ids, still)) {
     await recordErasure(tx, deps, { account, reason: "never proven, never used" }, newCallContext());
     ends.push(await owesSessionEnd(tx, deps, { userId: account.id, reason: "account_deleted" }));
     await eraseUser(tx, account.id);

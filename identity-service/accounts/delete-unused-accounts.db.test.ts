@@ -2,8 +2,11 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { DomainError } from "#kit/values/errors.ts";
 import { emptyTables } from "#tests/support/database/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
-import { soon, testDeps } from "../testing/test-deps.ts";
+import { inviteUser } from "../admin/invite-user.ts";
+import { mailUser } from "../admin/mail-user.ts";
+import { asOperator, soon, testDeps } from "../testing/test-deps.ts";
 import { deleteUnusedAccounts } from "./delete-account.ts";
+import { forgotPassword } from "./mail-a-link.ts";
 import { register } from "./register.ts";
 
 let database: TestDatabase;
@@ -43,6 +46,23 @@ test("accounts that were never proven, used or linked are deleted after 90 days,
   expect(
     await database.ownerSql`select actor_id, reason, erased_email from security_events where type = 'account_deleted'`,
   ).toEqual([{ actor_id: null, reason: "never proven, never used", erased_email: "unused@example.com" }]);
+});
+
+test("whoever is invited anew at the last moment has the seven days of the invitation", async () => {
+  const deps = await testDeps(database.sql);
+  const at = (days: number) => ({ ...deps, now: () => new Date(deps.now().getTime() + days * DAY_MS) });
+  const guest = { email: "guest@example.com", firstName: "A", lastName: "B", role: undefined, reason: "" };
+  const { id: userId } = await inviteUser(deps, guest, asOperator());
+  await mailUser(at(89), { userId, link: "confirmation", reason: "" }, asOperator());
+  const isLeft = async (days: number) => {
+    await deleteUnusedAccounts({ ...at(days), unusedAccountDays: 90 });
+    return (await database.ownerSql`select from users`).length === 1;
+  };
+  expect(await isLeft(95.9)).toBe(true);
+  // A link that strangers can ask for keeps nothing.
+  await forgotPassword(at(96.1), { email: guest.email });
+  await deps.afterAnswer.drained();
+  expect(await isLeft(96.11)).toBe(false);
 });
 
 test("a run goes on behind the accounts that stay, page by page, and does not read them again", async () => {

@@ -131,7 +131,8 @@ test.each<[string, Omit<UserAccess, "userId">[]]>([
 
 test("of a change that is refused, nothing stays", async () => {
   await register(deps, { ...ANNA, email: "ben@example.com" }, Date.now() + 60_000);
-  for (const table of ["mail_outbox", "security_events"]) await database.ownerSql`delete from ${database.ownerSql(table)}`;
+  for (const table of ["mail_outbox", "security_events"])
+    await database.ownerSql`delete from ${database.ownerSql(table)}`;
   expect(await codeOf(change({ email: "ben@example.com", role: "AUDITOR" }))).toBe(
     "email_already_registered",
   );

@@ -244,7 +244,7 @@ export const BEFORE_ALL_ACCOUNTS: AccountPosition = {
 /** Looks at `limit` accounts after `after`, so that those which stay are not read again. */
 export async function listUnusedAccounts(
   sql: Sql,
-  { madeBefore, role, after }: { madeBefore: Date; role: Role; after: AccountPosition },
+  { madeBefore, role, after, now }: { madeBefore: Date; role: Role; after: AccountPosition; now: Date },
   limit: number,
 ): Promise<UnusedPage> {
   const rows = await sql<{ id: string; createdAt: string; isUnused: boolean }[]>`
@@ -257,7 +257,8 @@ export async function listUnusedAccounts(
     )
     select id, created_at::text as "createdAt",
            not exists (select from external_identities where user_id = page.id)
-             and not exists (select from clients where owner_id = page.id) as "isUnused"
+             and not exists (select from clients where owner_id = page.id)
+             and not exists (${openInvitations(sql, now)} and user_id = page.id) as "isUnused"
     from page order by created_at, id
   `;
   const last = rows.length < limit ? undefined : rows.at(-1);
@@ -267,11 +268,17 @@ export async function listUnusedAccounts(
   };
 }
 
+/** An invitation is a reset link that lives longer than those which strangers can ask for. */
+const openInvitations = (sql: Sql | TransactionSql, now: Date) => sql`
+  select from links
+  where purpose = 'reset_password' and consumed_at is null and expires_at > ${now}
+    and expires_at > created_at + interval '1 day'`;
+
 /** Those of them that are still unused: a login may have begun meanwhile. */
 export async function lockUnusedAccounts(
   tx: TransactionSql,
   ids: readonly string[],
-  role: Role,
+  { role, now }: { role: Role; now: Date },
 ): Promise<Locked<Pick<Account, "id" | "email">>[]> {
   return tx<Locked<Pick<Account, "id" | "email">>[]>`
     select id, email from users
@@ -279,6 +286,7 @@ export async function lockUnusedAccounts(
       and role = ${role} and not email_verified and first_login_at is null and status = 'active'
       and not exists (select from external_identities where user_id = users.id)
       and not exists (select from clients where owner_id = users.id)
+      and not exists (${openInvitations(tx, now)} and user_id = users.id)
     for update skip locked
   `;
 }
