@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { withCallDeadline } from "#kit/values/call-deadline.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { startWithAnna, type TestDeps } from "../testing/test-deps.ts";
 import { countUsers } from "./count-users.ts";
@@ -112,6 +113,13 @@ test("they are counted once for all who ask within a minute", async () => {
   expect(same).toBe(first);
   nowMs += 1;
   expect((await read()).users.count).toBe(first.users.count + 1);
+});
+
+test("they are counted also for those who still wait when whoever asked first has gone", async () => {
+  const kept = {};
+  const first = withCallDeadline(Date.now() + 60_000, () => countUsers(deps, kept), AbortSignal.abort());
+  expect(await countUsers(deps, kept)).toMatchObject({ users: { count: 1 } });
+  await first;
 });
 
 test("figures stay, with their time, while the database does not answer; without any it is an outage", async () => {

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { withCalls } from "#kit/values/call-deadline.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import type { AdminDeps } from "./authorize.ts";
 import { selectUserFigures, type UserFigures } from "./user-admin-store.ts";
@@ -24,7 +25,8 @@ export interface KeptFigures {
  */
 export async function countUsers(deps: Pick<AdminDeps, "sql" | "now">, kept: KeptFigures): Promise<Counted> {
   if (kept.latest === undefined || deps.now().getTime() >= (kept.freshUntilMs ?? 0)) {
-    kept.counting ??= count(deps, kept);
+    // Not one caller's work: others go on waiting when that one has gone.
+    kept.counting ??= withCalls([], () => count(deps, kept));
     const outcome = Promise.race([kept.counting, sleep(WAIT_MS)]);
     await (kept.latest === undefined ? outcome : outcome.catch(() => undefined));
   }
