@@ -1,4 +1,12 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -261,8 +269,10 @@ test("every problem is named, whatever else lies in the folder", () => {
   put("verify-email.txt", "Flat\n\n{{link}}");
   mkdirSync(join(folder, "pt_br"));
   mkdirSync(join(folder, "..data"));
+  symlinkSync("de", join(folder, "de"));
   const templates = new MailTemplates(folder);
   expect(templates.problems).toEqual([
+    "de/ cannot be read (ELOOP)",
     "en/refresh-reuse.txt has the unknown placeholder {{one}}",
     "en/refresh-reuse.txt has the unknown placeholder {{two}}",
     "pt_br/ is no language: name it as pt-BR",

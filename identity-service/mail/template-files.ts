@@ -41,7 +41,7 @@ export class TemplateFiles {
     if (problem !== undefined) this.problems.push(`the folder ${problem}`);
     for (const name of names) {
       const path = join(folder, name);
-      if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) this.#readLanguage(path, name);
+      if (isFolder(path)) this.#readLanguage(path, name);
       else if (name === LAYOUT) this.layout = this.#read(path, name) ?? this.layout;
       else if (name.endsWith(".txt"))
         this.problems.push(`${name} lies beside the languages: put it into en/`);
@@ -95,6 +95,15 @@ function placeholdersOf(file: string): readonly string[] | undefined {
   if (file === FOOTER || file === PHRASES_FILE) return [];
   const name = file.replace(/\.txt$/, "");
   return Object.hasOwn(MAILS, name) ? MAILS[name as keyof typeof MAILS] : undefined;
+}
+
+function isFolder(path: string): boolean {
+  try {
+    return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+  } catch {
+    // What is wrong with it is said when it is read.
+    return true;
+  }
 }
 
 /** Without hidden names, which Kubernetes has beside those of a volume. */
