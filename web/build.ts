@@ -34,7 +34,7 @@ const GROUPS = [
   // Not what few pages use, which would bring React Aria along.
   {
     name: "ui",
-    test: /web\/ui\/(?!dialog|states|format|languages|save)|web\/session\/(?:[\w-]+\.ts|unreached\.tsx)$|web\/portal\/(?!field-texts)(?:[\w-]+\.ts|(?:login-answer|provider-buttons)\.tsx)$/,
+    test: /web\/ui\/(?!dialog|states|format|languages|save)|web\/session\/(?:[\w-]+\.ts|unreached\.tsx)$|web\/portal\/(?!field-texts|device-text)(?:[\w-]+\.ts|(?:login-answer|provider-buttons)\.tsx)$/,
   },
 ];
 

@@ -5,6 +5,8 @@ import { join, relative, resolve, sep } from "node:path";
 const ROOT = resolve(import.meta.dirname, "..");
 /** What the pages have of the clients. */
 const CLIENTS = ["browser", "api"].map((name) => join(ROOT, "clients", name));
+/** What the pages and the mails have in common. */
+const NAMES = join(ROOT, "packages/service-kit/values/name-device.ts");
 /** What a build writes. */
 export const DIST = join(import.meta.dirname, "dist");
 /** The pages of `web/`, by their folder. */
@@ -34,7 +36,7 @@ export function sourcesDigest(): string {
     .filter((path) => !path.startsWith(DIST + sep) && !/\.test\.tsx?$|\.md$/.test(path))
     .sort();
   const digest = createHash("sha256");
-  for (const path of [...sources, join(ROOT, "package-lock.json")]) {
+  for (const path of [...sources, NAMES, join(ROOT, "package-lock.json")]) {
     const text = readFileSync(path);
     digest.update(`${relative(ROOT, path).split(sep).join("/")}\0${text.length}\0`).update(text);
   }

@@ -93,6 +93,20 @@ test("a page has one style, whose hash its policy names, and no script", async (
   expect(body).toMatch(/<input id="new-password"[^>]* autocomplete="new-password" required/);
 });
 
+test("every page names the operator, and the way to its support if there is one", async () => {
+  const brand = { name: "Müller & Söhne", style: "", support: 'https://shop.example/help?a="b&c=$&' };
+  const pageOf = async (app: ReturnType<typeof testGateway>["app"], query: string) =>
+    (await send(app, { url: `/auth/reset-password${query}`, headers: BROWSER })).body;
+  const { app } = testGateway({ brand });
+  for (const query of [`?token=${TOKEN}`, ""]) {
+    const page = await pageOf(app, query);
+    expect(page).toMatch(/<title>[^<]+ – Müller &amp; Söhne<\/title>/);
+    expect(page).toContain("<header>Müller &amp; Söhne</header>");
+    expect(page).toContain('<a href="https://shop.example/help?a=&quot;b&amp;c=$&amp;">Support</a>');
+  }
+  expect(await pageOf(testGateway().app, `?token=${TOKEN}`)).not.toContain("Support");
+});
+
 test("what a link carries is text on its page, never markup", async () => {
   const { app } = withAccounts();
   const evil = `"><script>alert(1)</script>`;

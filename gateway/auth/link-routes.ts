@@ -11,6 +11,7 @@ import {
   type LinkPage,
   linkPage,
   PAGE_HEADERS,
+  type PageBrand,
 } from "../edge/answers/link-pages.ts";
 import { acceptsHtml, clientIp, clientOf } from "../edge/request/caller.ts";
 import { addFormParser, isForm } from "../edge/request/request-body.ts";
@@ -80,6 +81,7 @@ const pageAnswers = {
 export interface LinkPagesDeps {
   /** Where the account portal is, if it is served. */
   portalPath: string | undefined;
+  brand: PageBrand;
 }
 
 interface Used {
@@ -242,7 +244,7 @@ function addCheck(app: GatewayApp, { identity }: Pick<AuthDeps, "identity">): vo
   });
 }
 
-function createAddLink(app: GatewayApp, { portalPath }: LinkPagesDeps) {
+function createAddLink(app: GatewayApp, { portalPath, brand }: LinkPagesDeps) {
   const route = routeIn(app, "Accounts");
   return <B extends z.ZodType>(
     operationId: string,
@@ -250,7 +252,7 @@ function createAddLink(app: GatewayApp, { portalPath }: LinkPagesDeps) {
     { pageSummary, body, answer: said, use, ...docs }: Link<B>,
   ): void => {
     const url = `/auth/${page}`;
-    const onFailure: FailurePage = (...failed) => failurePage(page, ...failed);
+    const onFailure: FailurePage = (...failed) => failurePage({ page, brand }, ...failed);
     const { description, content } = answer(...said);
 
     route(`${operationId}Page`, "GET", url, {
@@ -262,7 +264,7 @@ function createAddLink(app: GatewayApp, { portalPath }: LinkPagesDeps) {
       handler: async (request, reply) => {
         const { token } = request.query;
         if (portalPath === undefined || !acceptsHtml(request))
-          return reply.headers(PAGE_HEADERS).send(linkPage(page, token));
+          return reply.headers(PAGE_HEADERS).send(linkPage({ page, brand }, token));
         // A fragment stays in the browser.
         return reply
           .code(HTTP_SEE_OTHER)
@@ -283,7 +285,7 @@ function createAddLink(app: GatewayApp, { portalPath }: LinkPagesDeps) {
         const actor = { userId };
         if (!isForm(request)) return { body: success(data, message), actor };
         reply.headers(PAGE_HEADERS);
-        return { body: donePage(page), actor };
+        return { body: donePage({ page, brand }), actor };
       },
     });
   };

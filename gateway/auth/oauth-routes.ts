@@ -4,7 +4,7 @@ import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError, type ErrorCode } from "#kit/values/errors.ts";
 import { success } from "../edge/answers/envelope.ts";
 import { HTTP_FOUND, HTTP_SEE_OTHER } from "../edge/answers/http-errors.ts";
-import { messagePage } from "../edge/answers/link-pages.ts";
+import { messagePage, type PageBrand } from "../edge/answers/link-pages.ts";
 import { acceptedLanguage, clientIp, clientOf } from "../edge/request/caller.ts";
 import { deviceTokenOf } from "../edge/request/device-cookie.ts";
 import { addFormParser } from "../edge/request/request-body.ts";
@@ -89,11 +89,13 @@ export const REDIRECTED_CODES = [
 
 export interface OAuthDeps extends AuthDeps {
   tokenDelivery: TokenDelivery;
+  brand: PageBrand;
 }
 
 /** Other paths that fit `/auth/:provider` have precedence. */
 export function registerOAuthRoutes(app: GatewayApp, deps: OAuthDeps, paths: KnownPaths): void {
   const { identity } = deps;
+  const failurePage = failurePageOf(deps.brand);
   const route = routeIn(app, "Identity providers");
 
   route("listProviders", "GET", "/auth/providers", {
@@ -262,10 +264,13 @@ function withLongBudget(call: CallContext): CallContext {
 }
 
 /** The callers are browsers. */
-const failurePage: FailurePage = (error, message) =>
-  error.code === "oauth_state_invalid"
-    ? messagePage(
-        "This login is over",
-        "It took too long, was used already, or began in another browser. Go back and begin again.",
-      )
-    : messagePage("This login did not work", message);
+const failurePageOf =
+  (brand: PageBrand): FailurePage =>
+  (error, message) =>
+    error.code === "oauth_state_invalid"
+      ? messagePage(
+          brand,
+          "This login is over",
+          "It took too long, was used already, or began in another browser. Go back and begin again.",
+        )
+      : messagePage(brand, "This login did not work", message);

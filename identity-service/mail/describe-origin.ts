@@ -1,4 +1,5 @@
 import { isIP } from "node:net";
+import { nameDevice } from "#kit/values/name-device.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
 import type { MailValue } from "./mail.ts";
 
@@ -17,30 +18,9 @@ function knownAddress(address: string): MailValue {
   return isIP(address) === 0 || address.includes("%") ? UNKNOWN : address;
 }
 
-/** In this order, because most browsers also name their ancestors. */
-const BROWSERS: readonly (readonly [RegExp, string])[] = [
-  [/\bEdg(?:e|A|iOS)?\//, "Edge"],
-  [/\bOPR\//, "Opera"],
-  [/\bSamsungBrowser\//, "Samsung Internet"],
-  [/\b(?:Firefox|FxiOS)\//, "Firefox"],
-  [/\b(?:Chrome|CriOS|HeadlessChrome)\//, "Chrome"],
-  [/\bSafari\//, "Safari"],
-  [/^curl\//, "curl"],
-];
-
-const SYSTEMS: readonly (readonly [RegExp, string])[] = [
-  [/\bAndroid\b/, "Android"],
-  [/\b(?:iPhone|iPad|iPod)\b/, "iOS"],
-  [/\bWindows\b/, "Windows"],
-  [/\bMac OS X\b/, "macOS"],
-  [/\bCrOS\b/, "ChromeOS"],
-  [/\bLinux\b/, "Linux"],
-];
-
 /** Such as "Firefox on Windows". Never the raw header, which an attacker can choose. */
 export function describeBrowser(userAgent: string): MailValue {
-  const nameIn = (table: typeof BROWSERS) => table.find(([pattern]) => pattern.test(userAgent))?.[1];
-  const [browser, system] = [nameIn(BROWSERS), nameIn(SYSTEMS)];
-  if (browser === undefined || system === undefined) return browser ?? system ?? UNKNOWN;
+  const { browser, system } = nameDevice(userAgent);
+  if (browser === "" || system === "") return browser || system || UNKNOWN;
   return [{ phrase: "device", values: { browser, system } }];
 }

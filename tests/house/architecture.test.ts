@@ -12,6 +12,8 @@ const KIT = "packages/service-kit";
 const CLIENTS = ["packages/token-client", "packages/audit-client"];
 /** What some services share, besides the kit. */
 const SHARED = ["access-file", "routes-file", "rate-limit", "breach-list"].map((name) => `packages/${name}`);
+/** What mails and pages have in common. */
+const DEVICES = "packages/service-kit/values/name-device.ts";
 const EXAMPLES = "clients/examples";
 const SOURCE_FOLDERS = [KIT, ...CLIENTS, ...SHARED, ...SERVICES, "cli", EXAMPLES, "deploy"];
 
@@ -254,13 +256,13 @@ test.each(SHARED)("%s imports service-kit only", (folder) => {
   expect(offences(sourceFiles(folder), (target) => ours.includes(topFolder(target)))).toEqual([]);
 });
 
-test("pages import nothing of ours but pages, the library for browsers and the API document's types", () => {
+test("pages import nothing of ours but pages, the library for browsers, the API document's types and names of devices", () => {
   const ours = [...SOURCE_FOLDERS, "proto", "tests", "trials"];
   const pages = sourceFiles("web").map((file) => ({
     ...file,
     imports: file.imports.filter(isValueIn(file)),
   }));
-  const isLibrary = (target: string) => /^clients\/(?:browser|api)\//.test(target);
+  const isLibrary = (target: string) => /^clients\/(?:browser|api)\//.test(target) || target === DEVICES;
   const isOurs = (target: string) =>
     (ours.includes(topFolder(target)) || target.startsWith("clients/")) && !isLibrary(target);
   expect(pages.length).toBeGreaterThan(30);

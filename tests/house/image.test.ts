@@ -70,9 +70,12 @@ function isInContext(path: string): boolean {
 test("what the build of the pages reads is in the build's context", () => {
   const extended = JSON.parse(text("web/tsconfig.json")).extends as string;
   const base = relative(ROOT, resolve(ROOT, "web", extended));
-  expect(["web/build.ts", "web/tsconfig.json", base].filter((path) => !isInContext(path))).toEqual([]);
+  const device = "packages/service-kit/values/name-device.ts";
+  expect(["web/build.ts", "web/tsconfig.json", base, device].filter((path) => !isInContext(path))).toEqual(
+    [],
+  );
   expect(dockerfile).toContain(
-    `COPY ${base} ./\nCOPY web web\nCOPY clients/browser clients/browser\nCOPY clients/api clients/api\n`,
+    `COPY ${base} ./\nCOPY web web\nCOPY clients/browser clients/browser\nCOPY clients/api clients/api\nCOPY ${device} ${device}\n`,
   );
 });
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { UNSEEN_CLASS as OF_THE_LOG } from "#kit/values/unseen.ts";
-import { fullName, timeText, UNSEEN_CLASS, visible } from "./format.ts";
+import { deviceOf, fullName, timeText, UNSEEN_CLASS, visible } from "./format.ts";
 
 test("one name is shown without a space", () => {
   expect(fullName({ firstName: "Suharto", lastName: "" })).toBe("Suharto");
@@ -11,6 +11,14 @@ test("a time of another day says which day", () => {
   const now = new Date("2026-03-05T12:00:00");
   expect(timeText("2026-03-05T09:03:59", "de", now)).toBe("09:03:59");
   expect(timeText("2026-03-04T09:03:59", "de", now)).toMatch(/^0?4\..*2026.*09:03:59$/);
+});
+
+test("a browser that is not known is shown as it calls itself", () => {
+  expect(deviceOf(`SomeApp/1.0 (Android 14) ${"x".repeat(100)}`)).toEqual({
+    browser: `SomeApp/1.0 (Android 14) ${"x".repeat(35)}`,
+    system: "Android",
+  });
+  expect(deviceOf("curl/8.5.0")).toEqual({ browser: "curl", system: "" });
 });
 
 test.each([

@@ -1,3 +1,4 @@
+import { nameDevice } from "#kit/values/name-device.ts";
 import type { Language } from "./text.ts";
 
 const MINUTE_MS = 60_000;
@@ -34,29 +35,12 @@ export function timeText(time: string, language: Language, now = new Date()): st
   return new Intl.DateTimeFormat(localeOf(language), { dateStyle, timeStyle: "medium" }).format(at);
 }
 
-const BROWSERS = [
-  ["Edge", /\bEdg(?:e|A|iOS)?\//],
-  ["Opera", /\bOPR\//],
-  ["Firefox", /\b(?:Firefox|FxiOS)\//],
-  ["Chrome", /\b(?:Chrome|CriOS|HeadlessChrome)\//],
-  ["Safari", /\bSafari\//],
-] as const;
-const SYSTEMS = [
-  ["iPhone", /\biPhone\b/],
-  ["iPad", /\biPad\b/],
-  ["Android", /\bAndroid\b/],
-  ["Windows", /\bWindows\b/],
-  ["macOS", /\bMacintosh\b/],
-  ["Linux", /\bLinux\b/],
-] as const;
 const MAX_CHARACTERS = 60;
 
-/** "Firefox", "Linux": as far as the text says, which anybody may have written. */
+/** As mails name it; of an unknown browser the text itself. */
 export function deviceOf(userAgent: string): { browser: string; system: string } {
-  const named = (names: readonly (readonly [string, RegExp])[]) =>
-    names.find(([, pattern]) => pattern.test(userAgent))?.[0] ?? "";
-  const browser = named(BROWSERS);
-  return { browser: browser === "" ? userAgent.slice(0, MAX_CHARACTERS) : browser, system: named(SYSTEMS) };
+  const { browser, system } = nameDevice(userAgent);
+  return { browser: browser || userAgent.slice(0, MAX_CHARACTERS), system };
 }
 
 /** As it is shown. */

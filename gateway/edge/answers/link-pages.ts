@@ -79,6 +79,19 @@ export const LINK_PAGES = {
 
 export type LinkPage = keyof typeof LINK_PAGES;
 
+/** Whose page it is. */
+export interface PageBrand {
+  name: string;
+  /** An address. */
+  support?: string | undefined;
+}
+
+/** A page of a link, and whose it is. */
+interface BrandedLink {
+  page: LinkPage;
+  brand: PageBrand;
+}
+
 type PasswordKind = (typeof LINK_PAGES)[LinkPage]["password"];
 
 const STYLE =
@@ -98,11 +111,12 @@ export const PAGE_HEADERS = {
 const MAX_TOKEN_CHARACTERS = 200;
 
 /** @param problem why the last attempt was refused. */
-export function linkPage(page: LinkPage, token: string, problem?: string): string {
+export function linkPage({ page, brand }: BrandedLink, token: string, problem?: string): string {
   const { title, text, password, button, other } = LINK_PAGES[page];
   const alert = problem === undefined ? "" : `<p role="alert" id="problem">${escapeHtml(problem)}</p>\n`;
   const described = problem === undefined ? "" : ' aria-invalid="true" aria-describedby="problem"';
   return frame(
+    brand,
     title,
     `<p>${text}</p>
 ${alert}${form(page, token, passwordInput(password, described), button)}${
@@ -138,13 +152,13 @@ function passwordInput(kind: PasswordKind, described: string): string {
   }
 }
 
-export function donePage(page: LinkPage): string {
+export function donePage({ page, brand }: BrandedLink): string {
   const { done, next } = LINK_PAGES[page];
-  return frame(done, `<p role="status">${next}</p>`);
+  return frame(brand, done, `<p role="status">${next}</p>`);
 }
 
 export function failurePage(
-  page: LinkPage,
+  link: BrandedLink,
   error: DomainError,
   message: string,
   request: FastifyRequest,
@@ -154,34 +168,45 @@ export function failurePage(
   const isOver = error.code === "verification_token_invalid" || error.code === "reset_token_invalid";
   if (isOver)
     return frame(
+      link.brand,
       "This link is no longer valid",
       "<p>It was used already, is too old, or a newer one was sent. Ask for a new one.</p>",
     );
   if (!hasToken)
-    return frame("This link is not complete", "<p>Open it from the mail once more, or copy all of it.</p>");
+    return frame(
+      link.brand,
+      "This link is not complete",
+      "<p>Open it from the mail once more, or copy all of it.</p>",
+    );
   const [field] = error.fields;
-  return linkPage(page, token, field === undefined ? message : `The password ${field.message}.`);
+  return linkPage(link, token, field === undefined ? message : `The password ${field.message}.`);
 }
 
-export function messagePage(title: string, message: string): string {
-  return frame(title, `<p>${escapeHtml(message)}</p>`);
+export function messagePage(brand: PageBrand, title: string, message: string): string {
+  return frame(brand, title, `<p>${escapeHtml(message)}</p>`);
 }
 
-function frame(title: string, content: string): string {
+function frame(brand: PageBrand, title: string, content: string): string {
+  const name = escapeHtml(brand.name);
+  const support =
+    brand.support === undefined
+      ? ""
+      : `\n<footer><a href="${escapeHtml(brand.support)}">Support</a></footer>`;
   return `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
 <meta name="robots" content="noindex">
-<title>${title}</title>
+<title>${title} – ${name}</title>
 <style>${STYLE}</style>
 </head>
 <body>
+<header>${name}</header>
 <main>
 <h1>${title}</h1>
 ${content}
-</main>
+</main>${support}
 </body>
 </html>
 `;
