@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { AUDIT_ACTIONS, LOGIN_ACTIONS } from "#audit-client/stream/audit-actions.ts";
+import { AUDIT_ACTIONS, type AuditAction, LOGIN_ACTIONS } from "#audit-client/stream/audit-actions.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { type Entry, EntryKind, Outcome } from "#proto/gatehouse/audit/v1/entry.ts";
 import type { Backends } from "../backends/backends.ts";
@@ -11,7 +11,7 @@ import { pageFields } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
 import { idField, nextCursorField, timeField } from "./answer-fields.ts";
 
-/** All that a person sees of the log, beside logins and log-outs: `user.<name>`. */
+/** All events of the log that a person sees: `user.<name>` and `session.<name>`. */
 const EVENTS = [
   "login_failed",
   "password_changed",
@@ -36,12 +36,16 @@ const EVENTS = [
   "approval_given",
   "session_ended",
   "sessions_ended",
+  "refresh_reused",
   "role_changed",
   "status_changed",
   "unlocked",
   "link_mailed",
-] as const satisfies readonly UserEvent[];
-type UserEvent = (typeof AUDIT_ACTIONS)["user"][number] extends `user.${infer Name}` ? Name : never;
+] as const satisfies readonly NameOf<AuditAction>[];
+type NameOf<Action> = Action extends `${"user" | "session"}.${infer Name}` ? Name : never;
+
+/** Its actor is the owner of the token. Who presented it is unknown. */
+const REFRESH_REUSED: AuditAction = "session.refresh_reused";
 
 /** Of what the log says about users, so that a page is not spent on it. */
 const NOT_SHOWN: readonly string[] = [
@@ -121,7 +125,8 @@ function toActivity(entry: Entry, userId: string): Activity | undefined {
   const { id, occurredAt, clientIp, userAgent } = entry;
   if (occurredAt === undefined) throw new Error("audit-service sent an entry without time");
   const actorId = entry.actor?.userId ?? "";
-  const by = actorId === userId ? "you" : actorId === "" ? "unknown" : "support";
+  const isUnknown = actorId === "" || entry.action === REFRESH_REUSED;
+  const by = isUnknown ? "unknown" : actorId === userId ? "you" : "support";
   const action = actionOf(entry, by);
   if (action === undefined || entry.resource !== userId) return undefined;
   return {
@@ -133,10 +138,12 @@ function toActivity(entry: Entry, userId: string): Activity | undefined {
   };
 }
 
-/** Anybody can make a call whose path names an account. Only the caller whom it proved has logged in, or out. */
+/** Anybody can make a call whose path names an account. Only the caller whom it proved has begun or ended a session. */
 function actionOf({ kind, action, outcome }: Entry, by: Activity["by"]): Activity["action"] | undefined {
-  if (kind === EntryKind.EVENT) return EVENTS.find((name) => action === `user.${name}`);
+  if (kind === EntryKind.EVENT)
+    return EVENTS.find((name) => action === `user.${name}` || action === `session.${name}`);
   if (kind !== EntryKind.OUTCOME || by !== "you" || outcome !== Outcome.SUCCESS) return undefined;
   if (action === "auth.logout") return "logout";
+  if (action === "auth.session_end") return "session_ended";
   return LOGIN_ACTIONS.some((name) => name === action) ? "login" : undefined;
 }

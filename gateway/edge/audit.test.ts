@@ -164,4 +164,6 @@ test("the entry of a caller with a token says who, and names what was acted on",
     resource: SESSION_ID,
     route: "/v1/auth/sessions/:id",
   });
+  // One search then finds what happened to an account.
+  expect(entries[1]).toMatchObject({ kind: "outcome", action: "auth.session_end", resource: USER_ID });
 });

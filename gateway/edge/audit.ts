@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { v7 as uuidv7 } from "uuid";
-import { LOGIN_ACTIONS } from "#audit-client/stream/audit-actions.ts";
+import { type AuditAction, LOGIN_ACTIONS } from "#audit-client/stream/audit-actions.ts";
 import type {
   AuditActor,
   AuditEventRecorder,
@@ -103,12 +103,14 @@ function takeOutcome(request: FastifyRequest, { statusCode }: FastifyReply): Aud
   };
 }
 
-/** The account is then the resource, so that one search finds what happened to an account. */
+const SESSION_ENDS: ReadonlySet<string> = new Set<AuditAction>(["auth.logout", "auth.session_end"]);
+
+/** The account is then the resource, so that one search finds what happened to an account. The intent has the session's id. */
 function beginsOrEndsSession(
   { action }: AuditedCall,
   actor: AuditActor,
 ): actor is AuditActor & { userId: string } {
-  const isOne = action === "auth.logout" || LOGIN_ACTIONS.some((name) => name === action);
+  const isOne = SESSION_ENDS.has(action) || LOGIN_ACTIONS.some((name) => name === action);
   return isOne && actor.userId !== undefined && actor.sessionId !== undefined;
 }
 

@@ -72,7 +72,7 @@ test("a reuse is reported once to the audit log and once to the user, by any rep
   expect(toAuditEvent(recorded[0] as SecurityEvent)).toMatchObject({
     kind: "event",
     action: "session.refresh_reused",
-    resource: sessionId,
+    resource: userId,
     actor: { userId, sessionId },
     outcome: "failure",
     requestId: "r-1",

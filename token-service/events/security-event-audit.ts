@@ -43,7 +43,7 @@ export function toAuditEvent(event: SecurityEvent): AuditEvent {
       person == null ? { ...(userId && { userId }), ...(sessionId && { sessionId }) } : personActor(person),
     clientIp: ip,
     userAgent,
-    resource: sessionId ?? keyId ?? "",
+    resource: (type === "refresh_reuse" ? userId : (sessionId ?? keyId)) ?? "",
     action: ACTION[type],
     ...(reason !== "" && {
       reason: person != null && userId !== null ? `${reason}, of user ${userId}` : reason,

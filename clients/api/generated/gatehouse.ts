@@ -1537,6 +1537,7 @@ export interface Activity {
     | "approval_given"
     | "session_ended"
     | "sessions_ended"
+    | "refresh_reused"
     | "role_changed"
     | "status_changed"
     | "unlocked"

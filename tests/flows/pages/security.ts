@@ -447,23 +447,49 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
     await closeVisit(visit);
   });
 
-  test("a person sees logins, refused ones too, and that support ended the sessions, but not who", async () => {
+  test("a person sees logins, refused ones too, what ended sessions, and that support did, but not who", async () => {
     const person = await newPerson();
     const { id } = person.user;
     for (const firstName of Array.from({ length: 9 }, (_, at) => `Ada ${at}`))
       await api.call("PATCH", "/auth/me", { token: person.accessToken, body: { firstName } });
     await api.post("/auth/login", { email: person.email, password: "not the password" });
+    const { body: listed } = await api.get("/auth/sessions", { token: person.accessToken });
+    const { accessToken: other } = await api.logIn(person);
+    const own = listed.data.sessions.find(({ current }: { current: boolean }) => current).id;
+    expect((await api.call("DELETE", `/auth/sessions/${own}`, { token: other })).status).toBe(200);
+    const stolen = (await api.logIn(person)).refreshToken;
+    let refreshToken = stolen;
+    for (const status of [200, 200, 401]) {
+      const answer = await api.post("/auth/refresh", {
+        refreshToken: status === 401 ? stolen : refreshToken,
+      });
+      expect(answer.status).toBe(status);
+      refreshToken = answer.body.data?.refreshToken;
+    }
     const admin = await api.logIn(ADMIN);
     const reason = { reason: "Ticket 4711: lost phone" };
     const ended = await api.post(`/admin/users/${id}/sessions/revoke`, reason, { token: admin.accessToken });
     expect(ended.status).toBe(200);
     const { accessToken: token } = await api.logIn(person);
     const shown = async () => (await api.get("/auth/me/activity?limit=50", { token })).body.data.activity;
-    const told = ["login", "sessions_ended", "login_failed", "profile_updated"];
+    const told = [
+      "login",
+      "sessions_ended",
+      "refresh_reused",
+      "session_ended",
+      "login_failed",
+      "profile_updated",
+    ];
     await expect
       .poll(async () => (await shown()).map(({ action }: { action: string }) => action))
       .toEqual(expect.arrayContaining(told));
     expect(JSON.stringify(await shown())).not.toMatch(new RegExp(`${admin.user.id}|4711|ADMIN`));
+    // As the console asks for it.
+    const asked = `/admin/audit?actor=${id}&hide=routine&limit=50`;
+    const { body: supports } = await api.get(asked, { token: admin.accessToken });
+    expect(supports.data.entries.map(({ action }: { action: string }) => action)).toEqual(
+      expect.arrayContaining(["session.refresh_reused", "auth.session_end"]),
+    );
 
     const visit = await openVisit(browser, system);
     const { page } = visit;
@@ -473,7 +499,8 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
       has: page.getByRole("heading", { level: 2, name: "Recent activity" }),
     });
     await activity.getByText("by support", { exact: true }).waitFor();
-    await activity.getByText("Login refused", { exact: true }).waitFor();
+    for (const text of ["Login refused", "A session was ended: its refresh token was used twice"])
+      await activity.getByText(text, { exact: true }).waitFor();
     expect(await activity.getByRole("listitem").count()).toBe(10);
     await activity.getByRole("button", { name: "Show more" }).click();
     await expect.poll(() => activity.getByRole("listitem").count()).toBeGreaterThan(12);

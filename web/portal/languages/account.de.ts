@@ -174,6 +174,7 @@ export const accountDe: SameTexts<typeof accountEn> = {
       approval_given: "Vorgang freigegeben",
       session_ended: "Eine Sitzung wurde beendet",
       sessions_ended: "Alle Sitzungen wurden beendet",
+      refresh_reused: "Eine Sitzung wurde beendet: ihr Refresh-Token wurde zweimal benutzt",
       role_changed: "Rolle geändert",
       status_changed: "Konto gesperrt oder freigeschaltet",
       unlocked: "Konto entsperrt",

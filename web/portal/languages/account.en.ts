@@ -170,6 +170,7 @@ export const accountEn = {
       approval_given: "Transaction approved",
       session_ended: "A session was ended",
       sessions_ended: "All sessions were ended",
+      refresh_reused: "A session was ended: its refresh token was used twice",
       role_changed: "Role changed",
       status_changed: "Account disabled or enabled",
       unlocked: "Account unlocked",
