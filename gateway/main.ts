@@ -127,6 +127,7 @@ lifecycle.onStop("routes file", () => routesWatch.stop());
 const colors = colorsOf(config.BRAND_COLOR, config.BRAND_STYLE_FILE);
 const app = buildApp({
   ...backends,
+  redis,
   dpopProofs: new DpopProofs(() => Date.now()),
   usedProofs: new UsedProofs({ redis, nowMs: now, wallMs: () => Date.now() }),
   bindsToCertificates: config.CERTIFICATE_BOUND_TOKENS,
