@@ -23,11 +23,15 @@ export interface KeptFigures {
  * Counts once for all who ask, and keeps the figures for a minute or longer. Older ones are given, with their time, while
  * counting takes long or fails. @throws {DomainError} `service_unavailable` while there are none.
  */
-export async function countUsers(deps: Pick<AdminDeps, "sql" | "now">, kept: KeptFigures): Promise<Counted> {
+export async function countUsers(
+  deps: Pick<AdminDeps, "sql" | "now">,
+  kept: KeptFigures,
+  waitMs = WAIT_MS,
+): Promise<Counted> {
   if (kept.latest === undefined || deps.now().getTime() >= (kept.freshUntilMs ?? 0)) {
     // Not one caller's work: others go on waiting when that one has gone.
     kept.counting ??= withCalls([], () => count(deps, kept));
-    const outcome = Promise.race([kept.counting, sleep(WAIT_MS)]);
+    const outcome = Promise.race([kept.counting, sleep(waitMs, undefined, { ref: false })]);
     await (kept.latest === undefined ? outcome : outcome.catch(() => undefined));
   }
   if (kept.latest === undefined)

@@ -246,19 +246,19 @@ function isWhole(
 
 export async function deleteUnusedApprovals(sql: Sql, endedBefore: Date, limit: number): Promise<number> {
   const result = await sql`
-    delete from approvals where id in (
+    delete from approvals where id = any(array(
       select id from approvals where used_at is null and expires_at < ${endedBefore}
       order by expires_at limit ${limit} for update skip locked
-    )
+    ))
   `;
   return result.count;
 }
 
 export async function deleteUsedApprovals(sql: Sql, usedBefore: Date, limit: number): Promise<number> {
   const result = await sql`
-    delete from approvals where id in (
+    delete from approvals where id = any(array(
       select id from approvals where used_at < ${usedBefore} order by used_at limit ${limit} for update skip locked
-    )
+    ))
   `;
   return result.count;
 }

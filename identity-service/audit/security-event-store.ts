@@ -132,10 +132,10 @@ export async function selectWaitingEvents(sql: Sql): Promise<{ count: number; ol
 
 export async function deleteRecordedEvents(sql: Sql, moment: Date, limit: number): Promise<number> {
   const result = await sql`
-    delete from security_events where id in (
+    delete from security_events where id = any(array(
       select id from security_events where recorded_at < ${moment}
       order by recorded_at limit ${limit} for update skip locked
-    )
+    ))
   `;
   return result.count;
 }

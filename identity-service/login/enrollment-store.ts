@@ -50,10 +50,10 @@ export async function consumeEnrollment(tx: TransactionSql, tokenHash: Buffer, n
 
 export async function deleteEndedEnrollments(sql: Sql, endedBefore: Date, limit: number): Promise<number> {
   const result = await sql`
-    delete from mfa_enrollment_challenges where token_hash in (
+    delete from mfa_enrollment_challenges where token_hash = any(array(
       select token_hash from mfa_enrollment_challenges where expires_at < ${endedBefore}
       order by expires_at limit ${limit} for update skip locked
-    )
+    ))
   `;
   return result.count;
 }

@@ -83,10 +83,10 @@ export async function deleteEndedPasswordChanges(
   limit: number,
 ): Promise<number> {
   const result = await sql`
-    delete from password_change_challenges where token_hash in (
+    delete from password_change_challenges where token_hash = any(array(
       select token_hash from password_change_challenges where expires_at < ${endedBefore}
       order by expires_at limit ${limit} for update skip locked
-    )
+    ))
   `;
   return result.count;
 }

@@ -115,9 +115,9 @@ export async function countOpenLinks(
 
 export async function deleteEndedLinks(sql: Sql, endedBefore: Date, limit: number): Promise<number> {
   const result = await sql`
-    delete from links where id in (
+    delete from links where id = any(array(
       select id from links where expires_at < ${endedBefore} order by expires_at limit ${limit} for update skip locked
-    )
+    ))
   `;
   return result.count;
 }

@@ -78,16 +78,16 @@ export async function deleteOldCounts(
   which: { countedBefore: Date; now: Date; limit: number },
 ): Promise<number> {
   const mails = await sql`
-    delete from counted_mails where id in (
+    delete from counted_mails where id = any(array(
       select id from counted_mails where created_at < ${which.countedBefore}
       order by created_at limit ${which.limit} for update skip locked
-    )
+    ))
   `;
   const addresses = await sql`
-    delete from released_addresses where email_digest in (
+    delete from released_addresses where email_digest = any(array(
       select email_digest from released_addresses where until < ${which.now}
       order by until limit ${which.limit} for update skip locked
-    )
+    ))
   `;
   return Math.max(mails.count, addresses.count);
 }

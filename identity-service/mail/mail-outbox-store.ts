@@ -146,13 +146,13 @@ export async function giveUpOverdueMails(
 
 export async function deleteDoneMails(sql: Sql, createdBefore: Date, limit: number): Promise<number> {
   const result = await sql`
-    delete from mail_outbox where id in (
+    delete from mail_outbox where id = any(array(
       select id from mail_outbox
       where created_at < ${createdBefore} and (sent_at is not null or given_up_at is not null)
       order by created_at
       limit ${limit}
       for update skip locked
-    )
+    ))
   `;
   return result.count;
 }

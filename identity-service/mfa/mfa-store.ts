@@ -240,10 +240,10 @@ export async function consumeChallenge(tx: TransactionSql, tokenHash: Buffer): P
 
 export async function deleteEndedChallenges(sql: Sql, endedBefore: Date, limit: number): Promise<number> {
   const result = await sql`
-    delete from mfa_challenges where token_hash in (
+    delete from mfa_challenges where token_hash = any(array(
       select token_hash from mfa_challenges where expires_at < ${endedBefore}
       order by expires_at limit ${limit} for update skip locked
-    )
+    ))
   `;
   return result.count;
 }

@@ -82,10 +82,10 @@ export async function takePasskeyChallenge(tx: TransactionSql, challenge: OpenCh
 
 export async function deleteExpiredChallenges(sql: Sql, now: Date, limit: number): Promise<number> {
   const result = await sql`
-    delete from passkey_challenges where challenge_hash in (
+    delete from passkey_challenges where challenge_hash = any(array(
       select challenge_hash from passkey_challenges where expires_at <= ${now}
       order by expires_at limit ${limit} for update skip locked
-    )
+    ))
   `;
   return result.count;
 }

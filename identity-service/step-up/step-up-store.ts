@@ -67,10 +67,10 @@ function isOpen(tx: TransactionSql, { tokenHash, userId, sessionId, now }: OpenS
 
 export async function deleteEndedStepUps(sql: Sql, endedBefore: Date, limit: number): Promise<number> {
   const result = await sql`
-    delete from step_ups where token_hash in (
+    delete from step_ups where token_hash = any(array(
       select token_hash from step_ups where expires_at < ${endedBefore}
       order by expires_at limit ${limit} for update skip locked
-    )
+    ))
   `;
   return result.count;
 }

@@ -53,22 +53,22 @@ export async function insertKnownNetwork(
   `;
   if (written.count === 0) return;
   await sql`
-    delete from known_networks where digest in (
+    delete from known_networks where digest = any(array(
       select digest from known_networks where user_id = ${userId}
       order by seen_at desc, digest
       offset ${MAX_NETWORKS_OF_ACCOUNT}
       for update skip locked
-    )
+    ))
   `;
 }
 
 /** Uses the database's clock. */
 export async function deleteOldNetworks(sql: Sql, limit: number): Promise<number> {
   const result = await sql`
-    delete from known_networks where digest in (
+    delete from known_networks where digest = any(array(
       select digest from known_networks where seen_at < now() - interval '30 days'
       order by seen_at limit ${limit} for update skip locked
-    )
+    ))
   `;
   return result.count;
 }

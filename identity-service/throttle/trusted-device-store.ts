@@ -115,10 +115,10 @@ export async function deleteTrustsOfUser(tx: TransactionSql, userId: string): Pr
 
 export async function deleteEndedTrusts(sql: Sql, endedBefore: Date, limit: number): Promise<number> {
   const result = await sql`
-    delete from trusted_devices where id in (
+    delete from trusted_devices where id = any(array(
       select id from trusted_devices where expires_at < ${endedBefore}
       order by expires_at limit ${limit} for update skip locked
-    )
+    ))
   `;
   return result.count;
 }

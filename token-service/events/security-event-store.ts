@@ -102,12 +102,12 @@ const KEEP_DELIVERED = "1 day";
 
 export async function deleteDeliveredEvents(sql: Sql, limit: number): Promise<number> {
   const result = await sql`
-    delete from security_events where id in (
+    delete from security_events where id = any(array(
       select id from security_events
       where recorded_at < now() - ${KEEP_DELIVERED}::interval and notified_at < now() - ${KEEP_DELIVERED}::interval
       order by recorded_at limit ${limit}
       for update skip locked
-    )
+    ))
   `;
   return result.count;
 }
