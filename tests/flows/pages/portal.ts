@@ -239,7 +239,7 @@ describe.skipIf(CHROMIUM === undefined)("pages and their states", () => {
     // Letters that the browser itself would refuse.
     await page.getByLabel("E-Mail-Adresse").fill(`jörg-${person.email}`);
     await page.locator("button[type=submit]").click();
-    await heading(page, "Sehen Sie in Ihr Postfach").waitFor();
+    await heading(page, "Prüfen Sie Ihr Postfach").waitFor();
     await expectSound(page, "registered");
     // Back to the form, as it was left.
     await page.getByRole("button", { name: "Falsche Adresse?" }).click();
