@@ -71,9 +71,6 @@ function brandedDocument(html: string, brand: Brand, further: readonly string[])
     return url === undefined ? [] : [`<link rel="${relation}" href="${escapeHtml(url)}">`];
   });
   links.push(...further);
-  // Without scripts there is no other way to it.
-  const support =
-    brand.support === undefined ? "" : `<p><a href="${escapeHtml(brand.support)}">Support</a></p>`;
   // As functions: a `$` in what is inserted has no meaning.
   return html
     .replace(APPLICATION, () => `<meta name="application-name" content="${escapeHtml(brand.name)}">`)
@@ -81,6 +78,5 @@ function brandedDocument(html: string, brand: Brand, further: readonly string[])
       brand.paper === undefined ? same : start + escapeHtml(brand.paper[scheme === "light" ? 0 : 1]),
     )
     .replace(TITLE, () => `<title>${escapeHtml(brand.name)}</title>`)
-    .replace("</head>", () => `${links.join("")}</head>`)
-    .replace("</noscript>", () => `${support}</noscript>`);
+    .replace("</head>", () => `${links.join("")}</head>`);
 }

@@ -38,22 +38,31 @@ export function firstFrames(
     const name = `${tag} ${key}`;
     const encoded =
       documents.get(name) ??
-      encodedText(frameOf(key && textIn(texts, `portal.${key}.title`), tag, dir), HTML);
+      encodedText(frameOf(key && textIn(texts, `portal.${key}.title`), { tag, dir, texts }), HTML);
     documents.set(name, encoded);
     return encoded;
   };
 
-  function frameOf(heading: string | undefined, tag: string, dir: string): string {
+  function frameOf(heading: string | undefined, { tag, dir, texts }: ShownLanguage): string {
     const main =
       heading === undefined
         ? ""
         : `<main class="alone"><div class="lead"><h1>${escapeHtml(heading)}</h1></div></main>`;
-    const frame = `<header class="bar"><a class="brand" href="${path}">${mark}<span>${escapeHtml(brand.name)}</span></a></header>${main}`;
+    const frame = `<header class="bar"><a class="brand" href="${path}">${mark}<span>${escapeHtml(brand.name)}</span></a></header>${withoutScripts(brand, texts)}${main}`;
     return document
       .replace('<html lang="en"', () => `<html lang="${tag}" dir="${dir}"`)
       .replace("<title>", () => (heading === undefined ? "<title>" : `<title>${escapeHtml(heading)} – `))
       .replace('<div id="app">', () => `<div id="app">${frame}`);
   }
+}
+
+/** Where nothing else will come: why, and the way to the operator's support. */
+function withoutScripts({ support }: Brand, texts: Texts): string {
+  const t = (key: string) => escapeHtml(textIn(texts, key) ?? "");
+  const link =
+    support === undefined ? "" : `<a href="${escapeHtml(support)}">${t("ui.tools.support")}</a>`;
+  const lines = `<strong>${t("gateway.scripts")}</strong><span>${t("gateway.scriptsText")}</span>${link}`;
+  return `<noscript><div class="alone notice bad">${lines}</div></noscript>`;
 }
 
 export const HTML = "text/html; charset=utf-8";

@@ -62,7 +62,11 @@ export function indexPage(
     ...own.map(({ name, url, text }) => ({ name: t(name), url, text: t(text) })),
     { name: "API", url: "/docs", text: t("gateway.api") },
     { name: t("gateway.document"), url: "/openapi.json", text: t("gateway.documentText") },
-    ...links.map((link) => ({ ...link, text: link.url })),
+    ...links.map(({ name, url }) => ({
+      name: (url === brand.mailbox && t("gateway.mailbox")) || name,
+      url,
+      text: url,
+    })),
   ].map(
     ({ name, url, text }) =>
       `<li><a href="${escapeHtml(url)}">${escapeHtml(name)}<small>${escapeHtml(text)}</small></a></li>`,

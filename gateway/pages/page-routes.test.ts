@@ -318,14 +318,28 @@ test.each(["portal", "console"])(
   },
 );
 
-test("what is said without scripts ends with the way to the operator's support", async () => {
-  const pages = { ...account, document: "<head></head><noscript><h2>No</h2></noscript>" };
-  const bodyOf = async (brand: Brand) =>
-    (await send(testGateway({ webPages: [pages], brand }).app, { url: "/account" })).body;
-  expect(await bodyOf({ ...BRAND, support: "https://shop.example/help?a=1&b=$&" })).toContain(
-    '<h2>No</h2><p><a href="https://shop.example/help?a=1&amp;b=$&amp;">Support</a></p></noscript>',
-  );
-  expect(await bodyOf({ name: "Shop", style: "" })).toContain("<h2>No</h2></noscript>");
+test("what is said without scripts stands at the top, in the browser's language, and ends with the way to the operator's support", async () => {
+  const pages = { ...account, document: '<body><div id="app"></div></body>' };
+  const saidTo = async (language: string, brand: Brand) => {
+    const { app } = testGateway({ webPages: [pages], brand, pageLanguages });
+    const { body } = await send(app, { url: "/account/login", headers: { "accept-language": language } });
+    return /<\/header><noscript>(.*)<\/noscript><main/.exec(body)?.[1];
+  };
+  const german = await saidTo("de-AT", { ...BRAND, support: "https://shop.example/help?a=1&b=$&" });
+  expect(german).toContain("<strong>Diese Seite braucht JavaScript</strong>");
+  expect(german).toContain('<a href="https://shop.example/help?a=1&amp;b=$&amp;">Hilfe</a></div>');
+  const french = await saidTo("fr", { name: "Shop", style: "" });
+  expect(french).toContain("<strong>Cette page a besoin de JavaScript</strong>");
+  expect(french).not.toContain("<a");
+});
+
+test("at / the mailbox has a name in the browser's language, and the operator's links have theirs", async () => {
+  const links = { Mailbox: "http://127.0.0.1:1080/", Wallet: "/wallet" };
+  const indexLinks = Object.entries(links).map(([name, url]) => ({ name, url }));
+  const { app } = testGateway({ webPages: [account], brand: BRAND, pageLanguages, indexLinks });
+  const { body } = await send(app, { url: "/", headers: { accept: "text/html", "accept-language": "de" } });
+  expect(body).toContain('<a href="http://127.0.0.1:1080/">Postfach<small>');
+  expect(body).toContain('<a href="/wallet">Wallet<small>');
 });
 
 test("with WEB=off there is no page", async () => {

@@ -59,14 +59,14 @@ describe.skipIf(CHROMIUM === undefined)("an administrator in the console", () =>
     await page.getByRole("link", { name: "Clients" }).click();
     await page.getByRole("link", { name: "New client" }).click();
     await page.getByLabel("Name").fill("Shop of Grace");
-    await page.getByLabel("Owner's e-mail address").fill("nobody@example.com");
+    await page.getByLabel("Owner’s e-mail address").fill("nobody@example.com");
     await page.getByLabel("Reason").fill("Ticket 4720");
     await page.getByRole("button", { name: "Create the client" }).click();
     await page.getByText("Choose at least one.").waitFor();
     await page.getByLabel("payments:read").check();
     await page.getByRole("button", { name: "Create the client" }).click();
     await page.getByText("There is no active account with this address.").waitFor();
-    await page.getByLabel("Owner's e-mail address").fill(grace.email);
+    await page.getByLabel("Owner’s e-mail address").fill(grace.email);
     await page.getByRole("button", { name: "Create the client" }).click();
     await heading(page, "Shop of Grace").waitFor();
     await page.getByRole("link", { name: grace.email }).waitFor();
@@ -389,13 +389,13 @@ describe.skipIf(CHROMIUM === undefined)("an administrator in the console", () =>
   test("what each role may do is said in sentences, with warnings, and in the client's permissions too", async () => {
     await page.getByRole("link", { name: "Roles" }).click();
     const support = page.getByRole("region", { name: "SUPPORT" });
-    await support.getByText("Take people's second factors away.").waitFor();
+    await support.getByText("Take people’s second factors away.").waitFor();
     await support.getByText("opens the account").first().waitFor();
     const roleTexts = await support.locator("dd").allInnerTexts();
     expect(roleTexts).toEqual([expect.stringMatching(/^USER, SUPPORT/)]);
     const customer = page.getByRole("region", { name: "USER", exact: true });
     expect(await customer.locator("code").allInnerTexts()).toEqual(["payments:read", "payments:write"]);
-    await customer.getByText("It acts on nobody's account.").waitFor();
+    await customer.getByText("It cannot manage any account.").waitFor();
     const own = page.getByRole("region", { name: "ADMIN" });
     await own.getByText("Your role").waitFor();
     await own.getByText("can take over every account").waitFor();

@@ -182,7 +182,7 @@ describe.skipIf(CHROMIUM === undefined)("the audit log in Chromium", () => {
     await open.goto(printed);
     await shown.getByRole("button", { name: "Check again" }).click();
     await shown.waitFor({ state: "detached" });
-    await open.getByText("The log's key").waitFor();
+    await open.getByText("The log’s key").waitFor();
     expect(await setUp.count()).toBe(0);
     const compared = await kept();
     expect(compared).toMatchObject({ key: verifierKey, comparedAt: expect.any(String) });
@@ -327,7 +327,7 @@ describe.skipIf(CHROMIUM === undefined)("the audit log in Chromium", () => {
     await alarm().getByText("The server names another key").waitFor();
     await page.goto(`${origin}/console/audit`);
     await alarm().waitFor();
-    await pin(verifierKey, "The log's key");
+    await pin(verifierKey, "The log’s key");
     // By the check that follows, which leaving the page would interrupt.
     await alarm().waitFor({ state: "detached" });
     await page.goto(`${origin}/console/audit/${entryId}`);

@@ -55,7 +55,7 @@ describe.skipIf(CHROMIUM === undefined)("texts of strangers in lists", { tags: "
     await sendBack(visit.context, origin);
     await addAuthenticator(page);
     await logInToPortal(page, origin, eve.email);
-    await page.getByLabel("Ask for no code on this device for 30 days").check();
+    await page.getByLabel("Don’t ask for a code on this device for 30 days").check();
     await page.getByLabel("Code", { exact: true }).fill(code);
     await press(page, "Continue");
     await heading(page, "Your account").waitFor();

@@ -389,7 +389,7 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
     const { page } = visit;
     await logInToPortal(page, origin, person.email, person.password);
     await heading(page, "One more step").waitFor();
-    await page.getByLabel("Ask for no code on this device for 30 days").check();
+    await page.getByLabel("Don’t ask for a code on this device for 30 days").check();
     await page.getByLabel("Code", { exact: true }).fill(first);
     await press(page, "Continue");
     await heading(page, "Your account").waitFor();

@@ -83,7 +83,7 @@ export const auditDe: SameTexts<typeof auditEn> = {
     interrupted: "Unterbrochen. {{why}} Es wird weiter versucht; kein Eintrag wird fehlen.",
     stopped:
       "Angehalten, bis Sie bestätigen, dass Sie es sind. Dann geht es hier weiter: Kein Eintrag geht verloren.",
-    forbiddenCheck: "Sie dürfen das Protokoll nicht lesen, darum prüft diese Seite es nicht mehr.",
+    forbiddenCheck: "Sie dürfen das Audit-Log nicht lesen, darum prüft diese Seite es nicht mehr.",
     gap: "Unterbrochen von {{from}} bis {{to}}. Es fehlt kein Eintrag.",
     pause: "Anhalten",
     resume: "Weiter",

@@ -24,8 +24,8 @@ export const de: SameTexts<typeof en> = {
     nothing: "Sie hat keine Berechtigung.",
     all: "Alles, auch was später dazukommt",
     allOf: "Was das heute ist",
-    actsOn: "Handelt an Konten mit der Rolle",
-    actsOnNobody: "Sie handelt an niemandes Konto.",
+    actsOn: "Darf Konten verwalten mit der Rolle",
+    actsOnNobody: "Darf kein Konto verwalten.",
     danger: "Vorsicht:",
   },
   permissionGroups: {
@@ -91,7 +91,7 @@ export const de: SameTexts<typeof en> = {
     back: "Alle Benutzer",
     query: "Adresse oder Name",
     queryHint:
-      "Mindestens zwei Zeichen, oder eines einer Schrift wie der chinesischen. Wörter in beliebiger Folge.",
+      "Mindestens zwei Zeichen, oder eines einer Schrift wie der chinesischen. Wörter in beliebiger Reihenfolge.",
     search: "Suchen",
     sort: "Reihenfolge",
     newest: "Neueste zuerst",
@@ -455,7 +455,7 @@ export const de: SameTexts<typeof en> = {
     latency: "Antwort nach",
     ms: "{{count}} ms",
     asked: "Zuletzt gefragt am",
-    oneReplica: "Ein Exemplar von jedem, wie dieses Gateway sie sieht.",
+    oneReplica: "Eine Instanz von jedem, wie dieses Gateway sie sieht.",
     keys: "Signaturschlüssel",
     noKey: "Kein Schlüssel ist aktiv. Deshalb kann kein Token signiert werden. Das Runbook:",
     noKeys: "Kein Schlüssel ist bekannt.",

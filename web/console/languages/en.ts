@@ -23,8 +23,8 @@ export const en = {
     nothing: "It has no permission.",
     all: "Everything, also what is added later",
     allOf: "What this is today",
-    actsOn: "Acts on accounts with the role",
-    actsOnNobody: "It acts on nobody's account.",
+    actsOn: "Manages accounts with the role",
+    actsOnNobody: "It cannot manage any account.",
     danger: "Take care:",
   },
   permissionGroups: {
@@ -46,7 +46,7 @@ export const en = {
     "roles:assign": "With users:write: give a person another role, but none that may do more than the giver.",
     "sessions:read": "See where people are logged in.",
     "sessions:end": "Log people out.",
-    "mfa:reset": "Take people's second factors away.",
+    "mfa:reset": "Take people’s second factors away.",
     "audit:read": "Search, follow and export the whole log, and check its proofs.",
     "audit:read:user": "Read the entries of one person at a time, and why their logins failed.",
     "clients:read": "See the programs that call the API, and who answers for them.",
@@ -56,18 +56,18 @@ export const en = {
   permissionDangers: {
     "*": "who has this role can take over every account, and make anybody an administrator.",
     "users:write":
-      "a disabled person is locked out, and whoever gets the account's new address can set its password. Together with roles:assign it makes people more powerful.",
-    "users:help": "together with mfa:reset, whoever reads a person's mail takes over the account.",
+      "a disabled person is locked out, and whoever gets the account’s new address can set its password. Together with roles:assign it makes people more powerful.",
+    "users:help": "together with mfa:reset, whoever reads a person’s mail takes over the account.",
     "users:delete": "a deleted account does not come back.",
     "roles:assign": "together with users:write it makes people more powerful.",
-    "mfa:reset": "afterwards the password alone, or the person's mailbox, opens the account.",
+    "mfa:reset": "afterwards the password alone, or the person’s mailbox, opens the account.",
     "clients:write":
-      "a client's credentials need no person and no second factor, and go on when their maker has left.",
+      "a client’s credentials need no person and no second factor, and go on when their maker has left.",
   },
   act: {
     reason: "Reason",
     reasonHint:
-      "The audit log keeps it for ever. Write a ticket's number, no names, addresses or long numbers.",
+      "The audit log keeps it forever. Write a ticket’s number, no names, addresses or long numbers.",
     typed: "Type {{typed}} to confirm",
   },
   problems: {
@@ -135,7 +135,7 @@ export const en = {
     wanted: "For these accounts: {{count}}",
     skipped: "Left out: {{count}}",
     self: "Your own account.",
-    needless: "It is so already.",
+    needless: "Nothing to change.",
     submit: "Do it for {{count}}",
     progress: "Progress",
     running: "{{done}} of {{total}} accounts. Keep this tab open.",
@@ -216,7 +216,7 @@ export const en = {
     fed: "Provider",
   },
   mails: {
-    "account-claimed": "Account taken over by the address's owner",
+    "account-claimed": "Account taken over by the address’s owner",
     "account-guessed-at": "Somebody guesses at the password",
     "address-in-use": "The address is in use",
     "confirm-email-change": "Confirm the new address",
@@ -373,7 +373,7 @@ export const en = {
     facts: "Client",
   },
   clientFields: {
-    owner: "Owner's e-mail address",
+    owner: "Owner’s e-mail address",
     ownerHint: "Who answers for it: an active account.",
     ownerIsYou: "You. Your role cannot look up other people.",
   },
@@ -406,7 +406,7 @@ export const en = {
     none: "It has none yet, so it cannot prove itself. Add one.",
     kind: "Kind",
     name: "Name",
-    nameHint: "To tell it from others, such as a rotation's month. May be empty.",
+    nameHint: "To tell it from others, such as a rotation’s month. May be empty.",
     add: "Add a credential",
     addEffect: "At most two of each kind live at a time: add the new one, roll it out, revoke the old one.",
     publicKey: "Public key",

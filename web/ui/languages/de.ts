@@ -113,9 +113,9 @@ export const de: SameTexts<typeof en> = {
     conflict: "Das geht gerade nicht: Etwas anderes hat sich geändert, oder es sind schon zu viele.",
     forbidden: "Das dürfen Sie nicht.",
     role_not_defined: "Ihr Konto hat eine Rolle, die es nicht gibt. Fragen Sie Ihren Administrator.",
-    approval_expired: "Die Frist für die Zustimmung ist abgelaufen. Beginnen Sie bitte neu.",
-    approval_used: "Diese Zustimmung wurde schon benutzt.",
-    approval_mismatch: "Diese Zustimmung gehört nicht zu dieser Sitzung.",
+    approval_expired: "Die Frist für die Freigabe ist abgelaufen. Beginnen Sie bitte neu.",
+    approval_used: "Diese Freigabe wurde schon benutzt.",
+    approval_mismatch: "Diese Freigabe gehört nicht zu dieser Sitzung.",
     origin_not_allowed: "Seiten unter dieser Adresse dürfen das nicht.",
   },
 };

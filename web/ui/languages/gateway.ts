@@ -8,6 +8,9 @@ export const GATEWAY_TEXTS = {
     document: "API document",
     documentText: "The same as OpenAPI 3.1, for programs.",
     home: "To the start page",
+    mailbox: "Mailbox",
+    scripts: "This page needs JavaScript",
+    scriptsText: "Allow it for this page in your browser, and load the page again.",
   },
   de: {
     lead: "Der Eingang dieser API.",
@@ -17,5 +20,8 @@ export const GATEWAY_TEXTS = {
     document: "API-Dokument",
     documentText: "Dasselbe als OpenAPI 3.1, für Programme.",
     home: "Zur Startseite",
+    mailbox: "Postfach",
+    scripts: "Diese Seite braucht JavaScript",
+    scriptsText: "Erlauben Sie es für diese Seite in Ihrem Browser, und laden Sie sie neu.",
   },
 } as const;
