@@ -13,6 +13,7 @@ export function isIdTaken(error: unknown): boolean {
 
 export interface EntryFilter {
   actorUserId?: string | undefined;
+  /** A name; with a dot at its end, the beginning of names. */
   action?: string | undefined;
   resource?: string | undefined;
   requestId?: string | undefined;
@@ -94,7 +95,7 @@ export async function selectEntries(sql: Sql, filter: EntryFilter, limit: number
       select * from log_entries
       where true
         ${actorUserId === undefined ? sql`` : sql`and actor_user_id = ${actorUserId} and actor_user_id <> ''`}
-        ${action === undefined ? sql`` : sql`and action = ${action}`}
+        ${action === undefined ? sql`` : isAction(sql, action)}
         ${resource === undefined ? sql`` : sql`and resource = ${resource} and resource <> ''`}
         ${requestId === undefined ? sql`` : sql`and request_id = ${requestId} and request_id <> ''`}
         ${outcome === undefined ? sql`` : sql`and outcome = ${outcome} and outcome <> ''`}
@@ -109,6 +110,12 @@ export async function selectEntries(sql: Sql, filter: EntryFilter, limit: number
   `;
   return rows.map(fromRow);
 }
+
+/** "auth." is all from there to "auth/": the slash follows the dot. */
+const isAction = (sql: Sql, action: string) =>
+  action.endsWith(".")
+    ? sql`and action >= ${action} and action < ${`${action.slice(0, -1)}/`}`
+    : sql`and action = ${action}`;
 
 export async function selectEntriesById(sql: Sql, ids: readonly string[]): Promise<LogEntry[]> {
   const rows = await sql<EntryRow[]>`

@@ -106,7 +106,7 @@ create table log_entries (
   method              text           not null,
   route               text           not null,
   resource            text           not null,
-  action              text           not null,
+  action              text collate "C" not null,                            -- its index serves the beginning of a name, too
   request_id          text           not null,
   trace_id            text           not null,
   outcome             text           not null check (outcome in ('', 'success', 'failure', 'unknown')),

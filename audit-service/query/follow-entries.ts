@@ -55,11 +55,12 @@ function matcherOf({
   // Stored values were cleaned in the same way.
   const is = (wanted: string, maxLength: number, stored: string) =>
     wanted === "" || cleanText(wanted, maxLength) === stored;
+  const named = cleanText(action, MAX_LENGTH.action);
   const without = new Set(withoutActions.map((name) => cleanText(name, MAX_LENGTH.action)));
   return (entry) =>
     !without.has(entry.action) &&
     is(actorUserId, MAX_LENGTH.userId, entry.actor.userId) &&
-    is(action, MAX_LENGTH.action, entry.action) &&
+    (named.endsWith(".") ? entry.action.startsWith(named) : is(action, MAX_LENGTH.action, entry.action)) &&
     is(resource, MAX_LENGTH.resource, entry.resource) &&
     (outcome === undefined || outcome === entry.outcome);
 }

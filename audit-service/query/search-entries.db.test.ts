@@ -43,7 +43,11 @@ test.each<[string, Partial<EntrySearch>, string[]]>([
   ["all together", { actorUserId: ALICE, action: "payments.create", from: minute(1), to: minute(4) }, ["1"]],
   ["an actor with NUL in the name, who is not there", { actorUserId: "\u0000" }, []],
   ["an end before the beginning", { from: minute(3), to: minute(1) }, []],
+  ["the beginning of actions", { action: "auth." }, ["3", "0"]],
+  ["the beginning of actions, with an outcome", { action: "payments.", outcome: "failure" }, ["1"]],
   ["part of an action", { action: "payments" }, []],
+  ["a dot alone", { action: "." }, []],
+  ["a beginning with a wildcard of SQL", { action: "a%." }, []],
 ])("a search for %s", async (_name, search, resources) => {
   expect((await resourcesOf(search)).resources).toEqual(resources);
 });
@@ -54,16 +58,18 @@ test("a value cut at its recording is found by the whole value", async () => {
   expect((await resourcesOf({ resource: long })).resources).toHaveLength(1);
 });
 
-test("pages have no gaps or repetitions while entries are added", async () => {
-  const action = "paging.test";
-  await store(Array.from({ length: 25 }, (_, index) => ({ action, resource: `before-${index}` })));
+test.each([
+  ["paging.test", "paging.test"],
+  ["group.test", "group."],
+])("pages of %s as %s have no gaps or repetitions while entries are added", async (stored, action) => {
+  await store(Array.from({ length: 25 }, (_, index) => ({ action: stored, resource: `before-${index}` })));
   const seen: string[] = [];
   let cursor = "";
   do {
     const page = await resourcesOf({ action, limit: 10, cursor });
     seen.push(...page.resources);
     cursor = page.nextCursor;
-    await store([{ action, resource: "added" }]);
+    await store([{ action: stored, resource: "added" }]);
   } while (cursor !== "");
   expect(seen).toEqual(Array.from({ length: 25 }, (_, index) => `before-${24 - index}`));
 });

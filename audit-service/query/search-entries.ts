@@ -12,6 +12,7 @@ const MAX_TIME_MS = Date.UTC(10_000, 0, 1) - 1;
 /** Empty text matches everything. */
 export interface EntrySearch {
   actorUserId: string;
+  /** A name; with a dot at its end, the beginning of names. */
   action: string;
   resource: string;
   requestId: string;

@@ -21,7 +21,7 @@ beforeAll(async () => {
     select n, time, gen_random_uuid(), '0190b6a0-0000-4000-8000-0000000000aa', n, 'gateway', time, 'outcome', 'call-' || n,
       case when n % 1000 = 1 then 'rare' when n % 2 = 0 then 'busy' else 'user-' || n % 500 end, 'USER', 'session', '',
       '203.0.113.7', 'curl', 'POST', '/payments', 'resource-' || n % 5000,
-      case when n % 1000 = 2 then 'rare' when n % 3 = 0 then 'always-ok' else 'action-' || n % 7 end, 'request-' || n, '',
+      case when n % 1000 = 2 then 'rare.one' when n % 3 = 0 then 'always-ok' else 'action.' || n % 7 end, 'request-' || n, '',
       case when n % 1000 = 4 then 'unknown' when n % 3 > 0 and n % 10 < 3 then 'failure' else 'success' end, '', '', 201, 1
     from (
       select n, '2026-01-01T00:00:00Z'::timestamptz + interval '4 minutes' * (n * 30 / 31) as time
@@ -38,7 +38,12 @@ test.each<[string, EntryFilter]>([
   ["a busy actor", { actorUserId: "busy" }],
   ["an actor who is not there", { actorUserId: "nobody" }],
   ["a common action", { action: "always-ok" }],
-  ["a rare action", { action: "rare" }],
+  ["a rare action", { action: "rare.one" }],
+  ["a common group of actions", { action: "action." }],
+  ["a rare group of actions", { action: "rare." }],
+  ["a group of actions that is not there", { action: "not." }],
+  ["a common group of actions and a rare outcome", { action: "action.", outcome: "unknown" }],
+  ["a common group of actions in an old hour", { action: "action.", from: hour(24), to: hour(25) }],
   ["all but a common action", { withoutActions: ["always-ok", "not-there"] }],
   ["a resource", { resource: "resource-77" }],
   ["a common outcome", { outcome: "success" }],
@@ -48,7 +53,7 @@ test.each<[string, EntryFilter]>([
   ["all before an old hour", { to: hour(25) }],
   ["a common action in an old hour", { action: "always-ok", from: hour(24), to: hour(25) }],
   ["an actor and a rare outcome", { actorUserId: "busy", outcome: "unknown" }],
-  ["a common action and a common outcome", { action: "action-1", outcome: "failure" }],
+  ["a common action and a common outcome", { action: "action.1", outcome: "failure" }],
   ["a common action and a common outcome that never meet", { action: "always-ok", outcome: "failure" }],
 ])("a search for %s reads a small part of the log", async (_name, filter) => {
   const read = await transaction(database.sql, async (tx) => {

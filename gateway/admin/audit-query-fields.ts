@@ -37,7 +37,7 @@ const ROUTINE_ACTIONS: readonly string[] = [
 
 export const auditFilterFields = {
   actor: actor.optional(),
-  action: text.optional(),
+  action: text.optional().meta({ description: "`auth.login`; `auth.` is all that begin so." }),
   resource: text.optional(),
   outcome: outcomeField.optional(),
   hide: z

@@ -12,6 +12,9 @@ const STEPS = [
 export const localeOf = (language: Language): string =>
   navigator.languages.find((tag) => `${tag}-`.startsWith(`${language}-`)) ?? language;
 
+/** IANA name. */
+export const ownTimeZone = (): string => Intl.DateTimeFormat().resolvedOptions().timeZone;
+
 /** "3 hours ago"; older than a month, the date. @param time ISO 8601. */
 export function sinceText(time: string, language: Language, nowMs = Date.now()): string {
   const agoMs = Math.max(0, nowMs - Date.parse(time));

@@ -26,7 +26,7 @@ const text = (value: string, description: string) => ({ type: "string", value, d
 
 export const FILTER_OPTIONS = {
   actor: text("actor", "of this user, client:<id>, operator:<name> or auditor:<name>"),
-  action: text("name", "of this action: auth.login"),
+  action: text("name", "of this action: auth.login; all of auth: auth."),
   resource: text("id", "on this resource"),
   outcome: text("outcome", "success, failure or unknown"),
 };

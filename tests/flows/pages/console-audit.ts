@@ -290,6 +290,13 @@ describe.skipIf(CHROMIUM === undefined)("the audit log in Chromium", () => {
     await page.keyboard.press("Enter");
     await page.waitForURL(/action=user\.login_failed$/);
     await rows().filter({ hasText: "Login refused" }).first().waitFor();
+    await enterAction("login");
+    await page.getByRole("button", { name: "Search" }).click();
+    await page.waitForURL(/action=auth\.login$/);
+    await enterAction("auth");
+    await page.getByRole("button", { name: "Search" }).click();
+    await page.waitForURL(/action=auth\.$/);
+    await rows().filter({ hasText: "auth.register" }).first().waitFor();
     await enterAction("register");
     await page.getByRole("button", { name: "Search" }).click();
     await page.waitForURL(/action=auth\.register$/);

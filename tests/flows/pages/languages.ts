@@ -30,22 +30,52 @@ describe.skipIf(CHROMIUM === undefined)("languages", () => {
     await expectTurned(page, "login");
 
     const email = `languages.${Date.now()}@example.com`;
-    await page.goto(`${origin}/account/register`);
-    await page.locator("[name=firstName]").fill("Ada");
-    await page.locator("[name=email]").fill(email);
-    await page.locator("input[autocomplete$=password]").fill(PORTAL_PASSWORD);
-    await expectTurned(page, "register");
-    await page.locator("button[type=submit]").click();
-    await page.locator("[name=firstName]").waitFor({ state: "hidden" });
+    const register = async (address: string) => {
+      await page.goto(`${origin}/account/register`);
+      await page.locator("[name=firstName]").fill("Ada");
+      await page.locator("[name=email]").fill(address);
+      await page.locator("input[autocomplete$=password]").fill(PORTAL_PASSWORD);
+      await expectTurned(page, "register");
+      await page.locator("button[type=submit]").click();
+      await page.locator("[name=firstName]").waitFor({ state: "hidden" });
+    };
+    await register(email);
+    const api = apiClient(system.url);
+    const accountOf = async (address: string) => {
+      const { accessToken: token } = await api.logIn({ email: address, password: PORTAL_PASSWORD });
+      const user = async () => (await api.get("/auth/me", { token })).body.data.user;
+      const change = (body: object) => api.call("PATCH", "/auth/me", { token, body });
+      return { user, change };
+    };
+    const account = await accountOf(email);
+    expect(await account.user()).toMatchObject({ timeZone: "America/Lima" });
+    await account.change({ timeZone: "" });
+    // A browser may know a zone that the service does not.
+    const sent: string[] = [];
+    await page.route("**/auth/register", (route) => {
+      const written = route.request().postData() ?? "";
+      sent.push(written);
+      return route.continue({ postData: written.replace("America/Lima", "Mars/Olympus") });
+    });
+    await register(`of.mars.${email}`);
+    expect(sent.map((body) => "timeZone" in JSON.parse(body))).toEqual([true, false]);
+    const martian = await accountOf(`of.mars.${email}`);
+    expect(await martian.user()).toMatchObject({ timeZone: "" });
+
     await page.goto(`${origin}/account/login`);
     await page.locator("[name=email]").fill(email);
     await page.locator("input[autocomplete$=password]").fill(PORTAL_PASSWORD);
     await page.locator("button[type=submit]").click();
     await page.locator("[name=language]").waitFor();
     await expectTurned(page, "account");
+    // Once logged in, an account without a zone gets one; what it has stays.
+    const zone = async () => (await account.user()).timeZone;
+    await expect.poll(zone).toBe("America/Lima");
+    await account.change({ timeZone: "Asia/Tokyo" });
     await page.goto(`${origin}/account/security`);
     await page.locator("section").nth(2).waitFor();
     await expectTurned(page, "security");
+    expect(await zone()).toBe("Asia/Tokyo");
 
     await page.goto(`${origin}/account`);
     await page.locator("[name=language]").selectOption({ label: "Français" });

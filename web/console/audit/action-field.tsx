@@ -17,10 +17,25 @@ const allActions = (): Actions => Object.assign({}, ...groupsOfActions().map(([,
 /** What an action means. Nothing is known of those of the operator's own routes. */
 export const wordsOfAction = (name: string): string | undefined => allActions()[name];
 
-/** The name of an action whose words were entered. Anything else is a name already. */
+/** Every word that was typed is in the name or the words of the action. */
+const isFound = (name: string, typed: string, words = "") =>
+  typed
+    .toLowerCase()
+    .split(/\s+/)
+    .every((part) => `${name} ${words}`.toLowerCase().includes(part));
+
+/**
+ * What to search for: a name as it is; else the action whose words were entered, the group, such as `auth.`, or the first
+ * that the list offers. Nothing is known of the operator's own routes: without a dot it is one of their groups.
+ */
 export function nameOfAction(entered: string): string {
+  const known = Object.entries(allActions());
   const typed = entered.toLowerCase();
-  return Object.entries(allActions()).find(([, words]) => words.toLowerCase() === typed)?.[0] ?? entered;
+  const [name] = known.find(([, words]) => words.toLowerCase() === typed) ?? [];
+  if (name !== undefined || entered.includes(".")) return name ?? entered;
+  const group = `${typed}.`;
+  if (known.some(([action]) => action.startsWith(group))) return group;
+  return known.find(([action, words]) => isFound(action, typed, words))?.[0] ?? group;
 }
 
 /** Known actions are found by their names and words; the operator's own routes have others, so any text may stand here. */
@@ -29,18 +44,13 @@ export function ActionField({ defaultValue = "" }: { defaultValue: string | unde
   const { id: fieldId, described } = useField("action", undefined);
   const { id: _ownId, ...inputProps } = described;
   const all = allActions();
-  const isFound = (name: string, typed: string) =>
-    typed
-      .toLowerCase()
-      .split(/\s+/)
-      .every((part) => `${name} ${all[name]}`.toLowerCase().includes(part));
   return (
     <ComboBox
       className="field"
       name="action"
       allowsCustomValue
       defaultInputValue={defaultValue}
-      defaultFilter={isFound}
+      defaultFilter={(name, typed) => isFound(name, typed, all[name])}
     >
       <Label>{t("audit.action")}</Label>
       <div className="picker">

@@ -5,7 +5,7 @@ import { Button } from "../../ui/button.tsx";
 import { Cancel, Sheet } from "../../ui/dialog.tsx";
 import { EmailField, Field, OwnPasswordField, SelectField } from "../../ui/field.tsx";
 import { ActionForm } from "../../ui/form.tsx";
-import { dateText } from "../../ui/format.ts";
+import { dateText, ownTimeZone } from "../../ui/format.ts";
 import { PageTitle, Section } from "../../ui/frame.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { languages, useLanguage } from "../../ui/text.ts";
@@ -132,8 +132,7 @@ function Mails() {
         submit={t("form.save")}
         action={async ({ language: chosen = "" }) => {
           setSaved(false);
-          const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
-          await call("PATCH /auth/me", { body: { language: chosen, timeZone } });
+          await call("PATCH /auth/me", { body: { language: chosen, timeZone: ownTimeZone() } });
           await loadAgain();
           setSaved(true);
         }}

@@ -4,9 +4,10 @@ import { flushSync } from "react-dom";
 import { callApi } from "../../ui/api.ts";
 import { addressOf } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
+import { explain } from "../../ui/explain.ts";
 import { EmailField, Field, PasswordField } from "../../ui/field.tsx";
 import { ActionForm, useAction } from "../../ui/form.tsx";
-import { localeOf } from "../../ui/format.ts";
+import { localeOf, ownTimeZone } from "../../ui/format.ts";
 import { PageTitle } from "../../ui/frame.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { useLanguage } from "../../ui/text.ts";
@@ -88,8 +89,13 @@ function RegistrationForm({ onSent }: { onSent: (email: string) => void }) {
         submit={t("register.submit")}
         wide
         action={async ({ newPassword: password = "", email: entered = "", firstName = "", lastName }) => {
-          await callApi(fetch, "POST /auth/register", {
-            body: { email: entered, firstName, lastName, password, language: localeOf(language) },
+          const body = { email: entered, firstName, lastName, password, language: localeOf(language) };
+          const register = (zone: { timeZone?: string }) =>
+            callApi(fetch, "POST /auth/register", { body: { ...body, ...zone } });
+          await register({ timeZone: ownTimeZone() }).catch((error: unknown) => {
+            // The browser may know a zone that the service does not.
+            if ("timeZone" in explain(error).fields) return register({});
+            throw error;
           });
           onSent(entered);
         }}

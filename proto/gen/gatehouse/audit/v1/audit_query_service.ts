@@ -49,7 +49,7 @@ export namespace SummaryInterval {
 export interface SearchEntriesRequest {
   /** UUID of the acting user. */
   actorUserId: string;
-  /** Exact action name. */
+  /** Exact action name. With a dot at its end: all actions that begin so. */
   action: string;
   /** Exact resource id. */
   resource: string;
@@ -89,7 +89,7 @@ export interface FollowEntriesRequest {
     | undefined;
   /** UUID of the acting user. */
   actorUserId: string;
-  /** Exact action name. */
+  /** Exact action name. With a dot at its end: all actions that begin so. */
   action: string;
   /** Exact resource id. */
   resource: string;
