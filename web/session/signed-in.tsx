@@ -1,10 +1,9 @@
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { Outlet } from "@tanstack/react-router";
-import { type ReactNode, useEffect, useState } from "react";
+import { type ReactNode, useState } from "react";
 import { GatehouseError } from "#clients/browser/gateway-calls.ts";
 import { Button } from "../ui/button.tsx";
 import { useAction } from "../ui/form.tsx";
-import { ownTimeZone } from "../ui/format.ts";
 import { Frame } from "../ui/frame.tsx";
 import { Notice } from "../ui/notice.tsx";
 import { Attendance } from "./attendance.tsx";
@@ -44,13 +43,8 @@ interface Frames {
 /** The frame of the pages of one logged-in person. What they have loaded and typed is gone with it. */
 export function SignedIn({ home, layout, logOut, rooms, alarm }: Frames) {
   const [queries] = useState(newQueries);
-  const { logout, quietCall, loadAgain } = useSession();
-  const { email, timeZone } = useUser();
-  // Nobody has chosen one for an account from a provider, an import or an invitation.
-  useEffect(() => {
-    if (timeZone === "")
-      quietCall("PATCH /auth/me", { body: { timeZone: ownTimeZone() } }).then(loadAgain, () => undefined);
-  }, [timeZone, quietCall, loadAgain]);
+  const { logout } = useSession();
+  const { email } = useUser();
   const { run, isRunning, problem } = useAction(() => logout("session"));
   const beside = (
     <>
