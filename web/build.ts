@@ -29,7 +29,7 @@ const BROWSERS = ["chrome129", "firefox128", "safari18"];
 const GROUPS = [
   {
     name: "base",
-    test: /node_modules\/(?:react|react-dom|scheduler|i18next|@tanstack\/(?!query|react-query)[\w-]+)\//,
+    test: /node_modules\/(?:react|react-dom|scheduler|@tanstack\/(?!query|react-query)[\w-]+)\//,
   },
   // Not what few pages use, which would bring React Aria along.
   {

@@ -1,15 +1,18 @@
-import i18next from "i18next";
-import { beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test, vi } from "vitest";
 import { GatehouseError } from "#clients/browser/gateway-calls.ts";
 import { typedEmail } from "#identity-service/users/valid-person.ts";
 import { explain } from "./explain.ts";
 import { de } from "./languages/de.ts";
 import { en } from "./languages/en.ts";
+import { chooseLanguage, startTexts } from "./text.ts";
 
 beforeAll(async () => {
   const problems = { emailAscii: "only ASCII" };
-  const resources = { en: { translation: { ...en, problems } }, de: { translation: { ...de, problems } } };
-  await i18next.init({ lng: "en", resources });
+  const kept = new Map<string, string>();
+  vi.stubGlobal("localStorage", { getItem: kept.get.bind(kept), setItem: kept.set.bind(kept) });
+  vi.stubGlobal("navigator", { languages: ["en"] });
+  vi.stubGlobal("document", { documentElement: {}, querySelectorAll: () => [] });
+  await startTexts(async (language) => ({ ...{ en, de }[language], problems }));
 });
 
 test.each([
@@ -21,7 +24,7 @@ test.each([
 ] as const)(
   "in %s the field %s of %s says why the address is refused",
   async (language, field, typed, text) => {
-    await i18next.changeLanguage(language);
+    await chooseLanguage(language);
     const details = [typedEmail(field, typed, false).problem];
     const error = new GatehouseError(400, { code: "validation_failed", details });
     expect(explain(error).fields).toEqual({ [field]: text });

@@ -1,6 +1,5 @@
-import i18next from "i18next";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { chooseLanguage, languages, startTexts, textOf } from "./text.ts";
+import { chooseLanguage, hasText, languages, startTexts, textOf, withTexts } from "./text.ts";
 
 interface Page {
   kept: Map<string, string>;
@@ -60,7 +59,8 @@ test("a chosen language is kept at once, and of two choices the last one is show
 });
 
 test("a language in a file is listed, guessed from a more exact wish, and sets the direction", async () => {
-  const arabic = { dir: "rtl", texts: { tools: { skip: "إلى المحتوى" } } } as const;
+  const tools = { skip: "إلى المحتوى", key: "مفتاح {{name}}" };
+  const arabic = { dir: "rtl", texts: { tools } } as const;
   const { documentElement } = openPage(["ar-EG", "en"], { ar: arabic });
   await startTexts(async (language) => SKIP[language]);
   expect(languages()).toEqual([
@@ -70,10 +70,33 @@ test("a language in a file is listed, guessed from a more exact wish, and sets t
   ]);
   expect([documentElement, textOf("tools.skip")]).toEqual([{ lang: "ar", dir: "rtl" }, "إلى المحتوى"]);
   // What stands in a sentence has a direction of its own.
-  i18next.addResource("ar", "translation", "tools.skip", "مفتاح {{name}}");
-  expect(textOf("tools.skip", { name: "a=\u2069" })).toBe("مفتاح \u2068a=\u2069");
+  expect(textOf("tools.key", { name: "a=\u2069" })).toBe("مفتاح \u2068a=\u2069");
   await chooseLanguage("de");
   expect([documentElement, textOf("tools.skip")]).toEqual([{ lang: "de", dir: "ltr" }, "Zum Inhalt"]);
+});
+
+test("a number chooses its plural form, values stay as they are, and a later part of the texts keeps the former", async () => {
+  const left = {
+    left_zero: "keine",
+    left_one: "{{count}} Zeichen",
+    left_other: "{{count}} Zeichen von {{max}}",
+  };
+  openPage(["de"]);
+  await startTexts(async () => ({ problems: { query: "Zu kurz" }, left }));
+  await withTexts(
+    async () => ({ problems: { emailAscii: "Nur ASCII" } }),
+    async () => ({}),
+  )();
+  expect([textOf("problems.query"), textOf("problems.emailAscii")]).toEqual(["Zu kurz", "Nur ASCII"]);
+  const shown = (count: number | string) => textOf("left.left", { count, max: "{{count}} $& <b>" });
+  expect([0, 1, 2].map(shown)).toEqual(["keine", "1 Zeichen", "2 Zeichen von {{count}} $& <b>"]);
+  // A number that is written already has no form.
+  expect(shown("2")).toBe("left.left");
+  expect(["problems", "problems.constructor.name", "problems.none"].map(hasText)).toEqual([
+    false,
+    false,
+    false,
+  ]);
 });
 
 test("an operator's English goes before the one in the scripts", async () => {

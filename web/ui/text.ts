@@ -1,4 +1,3 @@
-import i18next from "i18next";
 import { useSyncExternalStore } from "react";
 
 /** Their texts are in the scripts. */
@@ -37,34 +36,42 @@ function showLanguage(language: Language): void {
   document.documentElement.dir = filesOfTexts().get(language)?.dir || "ltr";
 }
 
+interface Texts {
+  readonly [key: string]: string | Texts;
+}
+
 /** What the page uses so far, and the languages in which it has it. */
 const loaded = new Map<LoadTexts, Set<Language>>();
+const textsOf = new Map<Language, Texts>();
+const watchers = new Set<() => void>();
+let present: Language = "en";
 
-/** The stored choice, else the browser's first language that exists here; of `pt-BR`, also `pt` (RFC 4647 §3.4). */
-function preferredLanguage(): Language {
+/** The stored choice, else the browser's first language that exists here. */
+const preferredLanguage = (): Language =>
+  languageFor([localStorage.getItem(STORED) ?? "", ...navigator.languages]) ?? "en";
+
+/** The first language that exists here; of `pt-BR`, also `pt` (RFC 4647 §3.4). */
+export function languageFor(tags: readonly string[]): Language | undefined {
   const known = new Map(languages().map(([tag]) => [tag.toLowerCase(), tag]));
-  const wished = [localStorage.getItem(STORED) ?? "", ...navigator.languages].flatMap((tag) => {
+  const wished = tags.flatMap((tag) => {
     const parts = tag.toLowerCase().split("-");
     return parts.map((_, index) => parts.slice(0, parts.length - index).join("-"));
   });
-  return known.get(wished.find((tag) => known.has(tag)) ?? "") ?? "en";
+  return known.get(wished.find((tag) => known.has(tag)) ?? "");
 }
 
 export async function startTexts(load: LoadTexts): Promise<void> {
-  await i18next.init({
-    lng: preferredLanguage(),
-    // React escapes. Somebody's text must not turn the sentence around it.
-    interpolation: { escape: (value: string) => isolated(value.replaceAll(DIRECTIONS, "")) },
-    resources: {},
-  });
+  loaded.clear();
+  textsOf.clear();
+  present = preferredLanguage();
   try {
     await addTexts(load);
   } catch (error) {
-    if (i18next.language === "en") throw error;
-    await i18next.changeLanguage("en");
+    if (present === "en") throw error;
+    present = "en";
     await addTexts(load);
   }
-  showLanguage(i18next.language);
+  showLanguage(present);
 }
 
 /** From left to right, a sentence stays as it is written. @see Unicode UAX 9 §2.4. */
@@ -73,7 +80,7 @@ const isolated = (text: string) => (document.documentElement.dir === "rtl" ? `\u
 /** Texts that the next page needs beside the present ones. */
 async function addTexts(load: LoadTexts): Promise<void> {
   if (!loaded.has(load)) loaded.set(load, new Set());
-  await loadAll(i18next.language);
+  await loadAll(present);
 }
 
 /** A page that needs further texts, with them. */
@@ -95,50 +102,81 @@ export async function chooseLanguage(language: Language): Promise<void> {
   // Another one was chosen while these texts were on the way.
   if (localStorage.getItem(STORED) !== language) return;
   showLanguage(language);
-  await i18next.changeLanguage(language);
+  present = language;
+  for (const changed of watchers) changed();
 }
 
 async function loadAll(language: Language): Promise<void> {
   const file = filesOfTexts().get(language);
   if (file === undefined) return loadFromScripts(language as InScripts);
-  if (i18next.hasResourceBundle(language, "translation")) return;
+  if (textsOf.has(language)) return;
   const answer = await fetch(file.href, { signal: AbortSignal.timeout(FILE_TIMEOUT_MS) });
   if (!answer.ok) throw new Error(`the texts of ${language} were answered with ${answer.status}`);
-  i18next.addResourceBundle(language, "translation", await answer.json());
+  textsOf.set(language, await answer.json());
 }
 
 async function loadFromScripts(language: InScripts): Promise<void> {
   const missing = [...loaded].filter(([, languages]) => !languages.has(language));
   await Promise.all(
     missing.map(async ([load, languages]) => {
-      i18next.addResourceBundle(language, "translation", await load(language), true);
+      const texts = (await load(language)) as Texts;
+      textsOf.set(language, merged(textsOf.get(language) ?? {}, texts));
       languages.add(language);
     }),
   );
 }
 
+function merged(former: Texts, added: Texts): Texts {
+  const groups = Object.entries(added).map(([key, value]) => {
+    const before = former[key];
+    const areGroups = typeof before === "object" && typeof value === "object";
+    return [key, areGroups ? merged(before, value) : value] as const;
+  });
+  return { ...former, ...Object.fromEntries(groups) };
+}
+
 function subscribe(changed: () => void): () => void {
-  i18next.on("languageChanged", changed);
-  return () => i18next.off("languageChanged", changed);
+  watchers.add(changed);
+  return () => watchers.delete(changed);
 }
 
 /** The present language; a change renders again. */
 export function useLanguage(): Language {
-  return useSyncExternalStore(subscribe, () => i18next.language);
+  return useSyncExternalStore(subscribe, () => present);
 }
 
 export type Values = Readonly<Record<string, string | number>>;
 
-/** The text of a key in the present language. @param key dotted: `login.title`. */
+/**
+ * The text of a key in the present language; of an unknown one, the key. A number as `count` chooses the plural form.
+ * @param key dotted: `login.title`.
+ */
 export function textOf(key: string, values: Values = {}): string {
-  return i18next.t(key, values);
+  const { count } = values;
+  const forms =
+    typeof count === "number"
+      ? [...(count === 0 ? ["_zero"] : []), `_${new Intl.PluralRules(present).select(count)}`]
+      : [];
+  const text = [...forms, ""].map((form) => found(key + form)).find((one) => typeof one === "string") ?? key;
+  // React escapes. Somebody's text must not turn the sentence around it.
+  return text.replace(/\{\{(\w+)\}\}/g, (_, name: string) =>
+    isolated(String(values[name] ?? "").replaceAll(DIRECTIONS, "")),
+  );
 }
 
 /** All texts below a key of the present language. */
-export const textsBelow = <Texts extends object>(key: string): Texts =>
-  i18next.getResource(i18next.language, "translation", key) as Texts;
+export const textsBelow = <Group extends object>(key: string): Group => found(key) as Group;
 
-export const hasText = (key: string): boolean => i18next.exists(key);
+export const hasText = (key: string): boolean => typeof found(key) === "string";
+
+function found(key: string): string | Texts | undefined {
+  return key
+    .split(".")
+    .reduce<string | Texts | undefined>(
+      (tree, part) => (typeof tree === "object" && Object.hasOwn(tree, part) ? tree[part] : undefined),
+      textsOf.get(present),
+    );
+}
 
 /** Dotted keys of a tree of texts; plurals (`one`, `other`) are one key. */
 export type KeysOf<Texts> = {

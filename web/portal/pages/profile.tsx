@@ -8,7 +8,7 @@ import { ActionForm } from "../../ui/form.tsx";
 import { dateText, ownTimeZone } from "../../ui/format.ts";
 import { PageTitle, Section } from "../../ui/frame.tsx";
 import { Notice } from "../../ui/notice.tsx";
-import { languages, useLanguage } from "../../ui/text.ts";
+import { languageFor, languages, useLanguage } from "../../ui/text.ts";
 import { useText } from "../text.ts";
 import { Unproven, useProven } from "../unproven.tsx";
 
@@ -121,8 +121,10 @@ function Mails() {
   const { call, loadAgain } = useSession();
   const { language } = useUser();
   const [isSaved, setSaved] = useState(false);
-  const known = new Map(languages());
-  if (language !== "" && !known.has(language)) {
+  const served = languageFor([language]);
+  // Saving keeps the region of an account's `de-DE`, which "Deutsch" stands for.
+  const known = new Map(languages().map(([tag, name]) => [tag === served ? language : tag, name]));
+  if (language !== "" && served === undefined) {
     known.set(language, new Intl.DisplayNames(language, { type: "language" }).of(language) ?? language);
   }
   return (

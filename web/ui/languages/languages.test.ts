@@ -74,7 +74,7 @@ const sourcesIn = (...folders: string[]) =>
         join(WEB, folder, name),
       ),
     )
-    .filter((path) => /\.tsx?$/.test(path) && !path.includes("languages"))
+    .filter((path) => /(?<!\.test)\.tsx?$/.test(path) && !path.includes("languages"))
     .map((path) => readFileSync(path, "utf8"));
 const SHARED = ["ui", "session"];
 /** Below these, keys are put together, such as `errors.<code>` and `mailLinks.<link>.<part>`. */
