@@ -43,7 +43,8 @@ export default defineConfig({
     tags: [
       {
         name: "exhaustive",
-        description: "Thousands of cases, large data, or seconds of waiting: `npm run trial -- exhaustive`.",
+        description:
+          "Thousands of cases, large data, or seconds of waiting: `npm run trial -- exhaustive`, of flows `-- flows`.",
       },
     ],
     pool: "forks",

@@ -10,7 +10,7 @@ import { registerAuditMonitorRoutes } from "./admin/audit-monitor-routes.ts";
 import { registerAuditRoutes } from "./admin/audit-routes.ts";
 import { registerClientAdminRoutes } from "./admin/client-routes.ts";
 import { registerRoleRoutes } from "./admin/role-routes.ts";
-import { registerSystemRoutes } from "./admin/system-routes.ts";
+import { registerSystemRoutes, type SystemDeps } from "./admin/system-routes.ts";
 import { registerUserAdminRoutes } from "./admin/user-admin-routes.ts";
 import { registerAccountRoutes } from "./auth/account-routes.ts";
 import { registerActivityRoutes } from "./auth/activity-routes.ts";
@@ -66,7 +66,8 @@ export interface GatewayDeps
     Pick<UpstreamTokensDeps, "isKeyBanned" | "maxUpstreamTokens" | "exchangeTimeoutMs">,
     RateLimitDeps,
     PagesDeps,
-    ReturnDeps {
+    ReturnDeps,
+    Pick<SystemDeps, "redis"> {
   recorder: AuditRecorder;
   jwks: Pick<JwksCache, "get">;
   bindsToCertificates: boolean;

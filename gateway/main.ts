@@ -124,8 +124,10 @@ process.on("SIGHUP", () => {
   accessWatch.runSoon();
 });
 lifecycle.onStop("routes file", () => routesWatch.stop());
+const colors = colorsOf(config.BRAND_COLOR, config.BRAND_STYLE_FILE);
 const app = buildApp({
   ...backends,
+  redis,
   dpopProofs: new DpopProofs(() => Date.now()),
   usedProofs: new UsedProofs({ redis, nowMs: now, wallMs: () => Date.now() }),
   bindsToCertificates: config.CERTIFICATE_BOUND_TOKENS,
@@ -153,10 +155,8 @@ const app = buildApp({
   indexLinks: config.WEB_LINKS ?? [],
   brand: {
     name: config.BRAND_NAME,
-    style: declarationsOf(
-      colorsOf(config.BRAND_COLOR, config.BRAND_STYLE_FILE),
-      config.BRAND_STYLE_FILE?.others,
-    ),
+    style: declarationsOf(colors, config.BRAND_STYLE_FILE?.others),
+    paper: colors.paper,
     logo: config.BRAND_LOGO_FILE,
     support: config.SUPPORT_URL,
     privacy: config.PRIVACY_URL,

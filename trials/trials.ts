@@ -87,11 +87,12 @@ export const TRIALS: Readonly<Record<string, Trial>> = {
     "clients/conformance/run.ts",
   ),
   exhaustive: {
-    shows: "tests of thousands of cases, of large data, or of seconds of waiting",
+    shows:
+      "tests of thousands of cases, of large data, or of seconds of waiting; the flows among them are in `flows`",
     takes: "minutes",
     run: { vitest: ["--project", "tests", "--tags-filter", "exhaustive"] },
   },
-  // Whole, because a flow goes on where the one before it has ended.
+  // Not those with a tag alone, because a flow goes on where the one before it has ended.
   flows: {
     shows: "every flow, also those that CI leaves out",
     takes: "minutes",

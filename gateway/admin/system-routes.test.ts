@@ -1,4 +1,6 @@
+import type { Redis } from "ioredis";
 import { expect, test, vi } from "vitest";
+import type { SharedRedis } from "#kit/redis/shared-redis.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { SigningKeyState } from "#proto/gatehouse/token/v1/key_service.ts";
@@ -71,6 +73,14 @@ test.each([new DomainError("service_unavailable"), new DomainError("internal_err
     });
   },
 );
+
+test("Redis is shown where this gateway uses it, ready if it runs a script in time", async () => {
+  const client = { evalsha: async () => 1 } as unknown as Redis;
+  const works: SharedRedis["ask"] = (work) => work(client);
+  expect(await health(gateway({ redis: { ask: works } }))).toMatchObject({ redis: true });
+  const away = { "identity-service": true, "token-service": true, "audit-service": true, redis: false };
+  expect(await health(gateway({ redis: { ask: async () => undefined } }))).toEqual(away);
+});
 
 test("each service is asked with less time than the call has", async () => {
   const getCheckpoint = vi.fn(async (_request: unknown, _context: CallContext) => NOT_THERE());

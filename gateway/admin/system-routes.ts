@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { redisScript, type SharedRedis } from "#kit/redis/shared-redis.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { SigningKeyState } from "#proto/gatehouse/token/v1/key_service.ts";
@@ -35,21 +36,25 @@ const keyAnswer = z
   .meta({ id: "SigningKey", description: "Of access and refresh tokens, without its private part." });
 
 const serviceAnswer = z.strictObject({
-  name: z.enum(["identity-service", "token-service", "audit-service"]),
+  name: z.enum(["identity-service", "token-service", "audit-service", "redis"]),
   ready: z
     .boolean()
-    .meta({ description: "Whether it answered this gateway a call that needs its database." }),
+    .meta({ description: "Whether it answered this gateway; a service, a call that needs its database." }),
   latencyMs: intLike(4, "How long that took."),
 });
 
-interface SystemDeps extends Pick<Backends, "keys" | "users" | "sessions" | "auditQuery"> {
+type ServiceName = z.output<typeof serviceAnswer>["name"];
+
+export interface SystemDeps extends Pick<Backends, "keys" | "users" | "sessions" | "auditQuery"> {
   noteReading: NoteReading;
   adminPolicy: AdminPolicy;
+  /** Undefined: this gateway uses none. */
+  redis?: Pick<SharedRedis, "ask"> | undefined;
 }
 
 export function registerSystemRoutes(
   app: GatewayApp,
-  { keys, users, sessions, auditQuery, noteReading, adminPolicy }: SystemDeps,
+  { keys, users, sessions, auditQuery, noteReading, adminPolicy, redis }: SystemDeps,
 ): void {
   const policy = adminPolicy("system:read");
   const route = routeIn(app, "Administration");
@@ -78,28 +83,26 @@ export function registerSystemRoutes(
   });
 
   /** Reads something that is there or not: `not_found` is an answer. */
-  const probes: Record<
-    z.output<typeof serviceAnswer>["name"],
-    (context: CallContext, userId: string) => Promise<unknown>
-  > = {
-    "identity-service": (context, userId) => users.getManagedUser({ userId }, context),
-    "token-service": (context, userId) => sessions.listSessions({ userId }, context),
-    "audit-service": (context) => auditQuery.getCheckpoint({ atLeastSize: 0 }, context),
-  };
+  const probes: [ServiceName, (context: CallContext, userId: string) => Promise<unknown>][] = [
+    ["identity-service", (context, userId) => users.getManagedUser({ userId }, context)],
+    ["token-service", (context, userId) => sessions.listSessions({ userId }, context)],
+    ["audit-service", (context) => auditQuery.getCheckpoint({ atLeastSize: 0 }, context)],
+  ];
+  if (redis !== undefined) probes.push(["redis", () => askRedis(redis)]);
 
   route("getHealth", "GET", "/admin/health", {
     summary: "Ask each service whether it answers",
     description:
-      "As this gateway sees them: one replica of each, at this moment. Always 200; what is not ready is in the answer.",
+      "As this gateway sees them: one replica of each, at this moment, and Redis if it uses it. Always 200; what is not ready is in the answer.",
     policy,
     answers: answersWith("Each service.", z.strictObject({ services: z.array(serviceAnswer) })),
     handler: async (request) => {
       const { call } = request.state;
       const context = { ...call, deadlineMs: Math.min(call.deadlineMs, Date.now() + PROBE_BUDGET_MS) };
       const services = await Promise.all(
-        serviceAnswer.shape.name.options.map(async (name) => {
+        probes.map(async ([name, probe]) => {
           const startedMs = performance.now();
-          const ready = await answers(probes[name](context, NOBODY));
+          const ready = await answers(probe(context, NOBODY));
           return { name, ready, latencyMs: Math.round(performance.now() - startedMs) };
         }),
       );
@@ -110,6 +113,14 @@ export function registerSystemRoutes(
 
 /** No user has it (RFC 9562 §5.9). */
 const NOBODY = "00000000-0000-0000-0000-000000000000";
+
+/** By a script, as the limits are counted: a narrow ACL may refuse PING. */
+const oneOf = redisScript("return 1");
+
+async function askRedis(redis: Pick<SharedRedis, "ask">): Promise<void> {
+  const answer = await redis.ask((client) => oneOf(client, [], []));
+  if (answer === undefined) throw new DomainError("service_unavailable");
+}
 
 async function answers(call: Promise<unknown>): Promise<boolean> {
   try {

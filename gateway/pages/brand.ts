@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import type { ColorPair } from "#kit/config/brand-config.ts";
 import type { PageLanguage } from "#kit/config/page-languages.ts";
 import { escapeHtml } from "#kit/values/escape-html.ts";
 import { type Encoded, encodedText } from "../edge/answers/cacheable.ts";
@@ -10,6 +11,8 @@ export interface Brand {
   name: string;
   /** Declarations of custom properties. Empty: none. */
   style: string;
+  /** Behind everything, of light and dark pages. Undefined: as in the documents. */
+  paper?: ColorPair | undefined;
   logo?: BrandLogo | undefined;
   /** Addresses. */
   support?: string | undefined;
@@ -57,6 +60,8 @@ export function brandedPages(
 }
 
 const APPLICATION = /<meta name="application-name"[^<>]*>/;
+/** What a browser's own bar takes up. */
+const THEME = /(<meta name="theme-color" media="\(prefers-color-scheme: (light|dark)\)" content=")[^"]*/g;
 const TITLE = /<title>[^<]*<\/title>/;
 
 /** The brand is data there: the name is the application's and the title, and addresses are links of the head. */
@@ -69,6 +74,9 @@ function brandedDocument(html: string, brand: Brand, further: readonly string[])
   // As functions: a `$` in what is inserted has no meaning.
   return html
     .replace(APPLICATION, () => `<meta name="application-name" content="${escapeHtml(brand.name)}">`)
+    .replace(THEME, (same, start, scheme) =>
+      brand.paper === undefined ? same : start + escapeHtml(brand.paper[scheme === "light" ? 0 : 1]),
+    )
     .replace(TITLE, () => `<title>${escapeHtml(brand.name)}</title>`)
     .replace("</head>", () => `${links.join("")}</head>`);
 }

@@ -1,10 +1,13 @@
 import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { builtInLanguages, PageLanguages, type Texts } from "#kit/config/page-languages.ts";
 import { cacheable } from "../edge/answers/cacheable.ts";
 import { routesOf, send, testGateway } from "../testing/test-gateway.ts";
 import type { Brand } from "./brand.ts";
+import { COLORS } from "./brand-style.ts";
 import type { WebPages } from "./web-pages.ts";
 
 const DOCUMENT =
@@ -317,6 +320,27 @@ test("at / the mailbox has a name in the browser's language, and the operator's 
   expect(body).toContain('<a href="http://127.0.0.1:1080/">Postfach<small>');
   expect(body).toContain('<a href="/wallet">Wallet<small>');
 });
+
+test.each(["portal", "console"])(
+  "a browser's bar has the colour of the operator's pages at %s",
+  async (folder) => {
+    const document = readFileSync(join(import.meta.dirname, `../../web/${folder}/index.html`), "utf8");
+    const colorsOf = async (brand: Brand) => {
+      const { app } = testGateway({ webPages: [{ ...account, document }], brand });
+      const { body } = await send(app, { url: "/account" });
+      return [
+        ...body.matchAll(/"theme-color" media="\(prefers-color-scheme: (\w+)\)" content="([^"]*)"/g),
+      ].map(([, scheme, color]) => [scheme, color]);
+    };
+    const pair = ([light, dark]: readonly [string, string]) => [
+      ["light", light],
+      ["dark", dark],
+    ];
+    expect(await colorsOf(BRAND)).toEqual(pair(COLORS.paper));
+    const paper = ["#fffdf0", "#101010"] as const;
+    expect(await colorsOf({ ...BRAND, paper })).toEqual(pair(paper));
+  },
+);
 
 test("with WEB=off there is no page", async () => {
   const { app } = testGateway();

@@ -4,10 +4,8 @@ import { type ReactNode, useState } from "react";
 import { GatehouseError } from "#clients/browser/gateway-calls.ts";
 import { Button } from "../ui/button.tsx";
 import { useAction } from "../ui/form.tsx";
-import { localeOf } from "../ui/format.ts";
 import { Frame } from "../ui/frame.tsx";
 import { Notice } from "../ui/notice.tsx";
-import type { Language } from "../ui/text.ts";
 import { Attendance } from "./attendance.tsx";
 import { Ended } from "./ended.tsx";
 import { ProofWanted, StoppedReadings } from "./reading.tsx";
@@ -45,14 +43,8 @@ interface Frames {
 /** The frame of the pages of one logged-in person. What they have loaded and typed is gone with it. */
 export function SignedIn({ home, layout, logOut, rooms, alarm }: Frames) {
   const [queries] = useState(newQueries);
-  const { logout, quietCall, loadAgain } = useSession();
-  const { email, language: kept } = useUser();
-  /** Of mails too. The page is in it whether or not this succeeds. */
-  const keepLanguage = (chosen: Language) => {
-    const language = localeOf(chosen);
-    if (language !== kept)
-      quietCall("PATCH /auth/me", { body: { language } }).then(loadAgain, () => undefined);
-  };
+  const { logout } = useSession();
+  const { email } = useUser();
   const { run, isRunning, problem } = useAction(() => logout("session"));
   const beside = (
     <>
@@ -67,7 +59,7 @@ export function SignedIn({ home, layout, logOut, rooms, alarm }: Frames) {
   return (
     <QueryClientProvider client={queries}>
       <StoppedReadings>
-        <Frame home={home} beside={beside} onLanguage={keepLanguage}>
+        <Frame home={home} beside={beside}>
           <div className={layout}>
             {rooms}
             <main id="content">

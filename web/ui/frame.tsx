@@ -1,19 +1,10 @@
 import { type ReactNode, useEffect, useLayoutEffect, useRef } from "react";
 import { addressOf, BRAND } from "./brand.ts";
-import { chooseLanguage, type Language, languages, textOf, useLanguage } from "./text.ts";
+import { chooseLanguage, languages, textOf, useLanguage } from "./text.ts";
 import { chooseTheme, THEMES, type Theme, useTheme } from "./theme.ts";
 
-interface FrameProps {
-  /** Where the mark leads. */
-  home: string;
-  /** Stands before the choices. */
-  beside?: ReactNode;
-  onLanguage?: (language: Language) => void;
-  children: ReactNode;
-}
-
-/** The bar at the top, and the page below. */
-export function Frame({ home, beside, onLanguage, children }: FrameProps) {
+/** The bar at the top, and the page below. @param home where the mark leads. @param beside stands left of the choices. */
+export function Frame({ home, beside, children }: { home: string; beside?: ReactNode; children: ReactNode }) {
   const language = useLanguage();
   const theme = useTheme();
   const logo = addressOf("logo");
@@ -33,10 +24,7 @@ export function Frame({ home, beside, onLanguage, children }: FrameProps) {
             label={textOf("tools.language")}
             value={language}
             options={languages()}
-            onChoose={(value) => {
-              void chooseLanguage(value);
-              onLanguage?.(value);
-            }}
+            onChoose={(value) => void chooseLanguage(value)}
           />
           <Choice
             label={textOf("tools.theme")}

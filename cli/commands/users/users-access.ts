@@ -35,16 +35,17 @@ export const usersDisable: Command = {
 export const usersEnable: Command = {
   name: "users enable",
   summary: "Enable a disabled user, and forget the failed logins",
-  positionals: ["id"],
-  options: REASON_OPTION,
+  details: FROM_DETAILS,
+  positionals: [],
+  optionalPositionals: ["id"],
+  options: { ...FROM_OPTIONS, ...REASON_OPTION },
   checkWith: "gatehouse users show <id>",
-  async run(input, backend) {
-    const [userId = ""] = input.positionals;
-    const changed = await setUserAccess(backend, userId, {
-      status: UserStatus.ACTIVE,
-      reason: reasonOf(input),
+  run(input, backend, terminal) {
+    const change = { status: UserStatus.ACTIVE, reason: reasonOf(input) };
+    return forEachUser(input, terminal, async (userId) => {
+      const changed = await setUserAccess(backend, userId, change);
+      return { text: `${changed.user.id} is active`, json: changed };
     });
-    return { text: `${changed.user.id} is active`, json: changed };
   },
 };
 
@@ -138,14 +139,17 @@ export const usersRequirePasswordChange: Command = {
 export const usersUnlock: Command = {
   name: "users unlock",
   summary: "Forget a user's failed logins, which delay further ones",
-  details: "Includes those of every network and device. Does not enable a disabled user.",
-  positionals: ["id"],
-  options: REASON_OPTION,
-  async run(input, backend) {
-    const [userId = ""] = input.positionals;
-    await backend.call("identity-service", UserAdminServiceClient, (client, context) =>
-      callUnary(client, client.unlockUser, { userId, reason: reasonOf(input) }, context),
-    );
-    return { text: `${userId} is unlocked`, json: { userId } };
+  details: `Includes those of every network and device. Does not enable a disabled user.\n${FROM_DETAILS}`,
+  positionals: [],
+  optionalPositionals: ["id"],
+  options: { ...FROM_OPTIONS, ...REASON_OPTION },
+  run(input, backend, terminal) {
+    const reason = reasonOf(input);
+    return forEachUser(input, terminal, async (userId) => {
+      await backend.call("identity-service", UserAdminServiceClient, (client, context) =>
+        callUnary(client, client.unlockUser, { userId, reason }, context),
+      );
+      return { text: `${userId} is unlocked`, json: { userId } };
+    });
   },
 };

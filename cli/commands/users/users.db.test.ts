@@ -177,6 +177,8 @@ test("acts on the users of a file go on after a refusal, and say at the end who 
   for (const [act, facts] of [
     ["require-password-change", { mustChangePassword: true }],
     ["disable", { status: "disabled" }],
+    ["unlock", { status: "disabled" }],
+    ["enable", { status: "active" }],
   ] as const) {
     const { code, out } = await gatehouse(["users", act, "--from", file, "--reason", "ticket 7"]);
     expect(code).toBe(1);
@@ -189,8 +191,12 @@ test("acts on the users of a file go on after a refusal, and say at the end who 
     refused: [{ id: NOBODY, code: "not_found" }],
     untried: [],
   });
-  const changes = (await events()).filter((event) => event.startsWith("status_changed"));
-  expect(changes).toEqual(Array(2).fill("status_changed disabled: ticket 7"));
+  const changes = (await events()).filter((event) => /^(?:status_changed|unlocked)/.test(event));
+  expect(changes).toEqual([
+    ...Array(2).fill("status_changed disabled: ticket 7"),
+    ...Array(2).fill("unlocked ticket 7"),
+    ...Array(2).fill("status_changed active: ticket 7"),
+  ]);
 });
 
 test("a file with a line that is no id changes nobody, nor does one without ids, or beside an id", async () => {

@@ -686,9 +686,9 @@ export interface Api {
   "GET /admin/health": {
     answer: {
       services: {
-        name: "identity-service" | "token-service" | "audit-service";
+        name: "identity-service" | "token-service" | "audit-service" | "redis";
         /**
-         * Whether it answered this gateway a call that needs its database.
+         * Whether it answered this gateway; a service, a call that needs its database.
          */
         ready: boolean;
         /**

@@ -51,6 +51,10 @@ describe.skipIf(CHROMIUM === undefined)("the operator's own name", () => {
       await page.locator(".brand img").evaluate("image => image.decode()");
       expect(await page.evaluate(LOGO)).toEqual([2, ""]);
       expect(await page.evaluate(SHOWN)).toEqual(["rgb(255, 253, 240)", "rgb(122, 31, 92)", "2px"]);
+      const themes = await page
+        .locator('meta[name="theme-color"]')
+        .evaluateAll((all) => all.map((meta) => meta.getAttribute("content")));
+      expect(themes).toEqual(["#fffdf0", "#101010"]);
       await expectSound(page, path);
     }
     await page.goto(`${origin}/docs`);

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CHROMIUM, launchChromium } from "../../support/browser/chromium.ts";
 import { expectDialog, expectReachable, focused } from "../../support/browser/keyboard.ts";
 import { closeVisit, heading, logInToPortal, openVisit, portalOrigin } from "../../support/browser/portal.ts";
+import { addAuthenticator } from "../../support/browser/virtual-authenticator.ts";
 import { type ApiClient, apiClient } from "../../support/people/api-client.ts";
 import { newMachineClient } from "../../support/people/machine-client.ts";
 import { proveAddress } from "../../support/people/verified-user.ts";
@@ -22,11 +23,14 @@ const OPEN: readonly Stop[] = [
 ];
 const OWN: readonly Stop[] = [
   ["", "Change the address", "Delete the account"],
-  ["security", "Set up an app"],
+  ["security", /^Rename /, /^Remove /, "Set up an app"],
   ["approvals"],
   ["sessions"],
   ["providers", "Link Demo"],
 ];
+
+/** Of the accounts that are chosen in the list of users. */
+const BULK_ACTS = ["End all sessions", "Require a new password", "Disable the account"];
 
 let browser: Browser;
 let system: System;
@@ -53,22 +57,39 @@ describe.skipIf(CHROMIUM === undefined)("the keyboard alone, on every page", { t
     }
   };
 
-  test("of the portal, with its dialogs", async () => {
+  /** With another session and a proven address, there is more to press. */
+  const newPerson = async () => {
     const person = await api.newUser();
     await proveAddress(system, api, person);
-    // Another session and a proven address: there is more to press.
     await api.logIn(person);
+    return person;
+  };
+
+  const enterWithPasskey = async (page: Page, { email, password }: { email: string; password: string }) => {
+    await logInToPortal(page, origin, email, password);
+    await heading(page, "Your account").waitFor();
+    await addAuthenticator(page);
+    await page.goto(`${origin}/account/security`);
+    await page.getByRole("button", { name: "Add a passkey" }).click();
+    await page.getByRole("button", { name: "I have kept them" }).click();
+  };
+
+  test("of the portal, with its dialogs", async () => {
+    const person = await newPerson();
     const visit = await openVisit(browser, system);
     const { page } = visit;
     await walk(page, "account", OPEN);
-    await logInToPortal(page, origin, person.email, person.password);
-    await heading(page, "Your account").waitFor();
+    await enterWithPasskey(page, person);
     await walk(page, "account", OWN);
     await closeVisit(visit);
   });
 
   test("of the console, with its dialogs, its chart and its way past the navigation", async () => {
     const person = await api.newUser();
+    const holder = await newPerson();
+    const theirs = await openVisit(browser, system);
+    await enterWithPasskey(theirs.page, holder);
+    await closeVisit(theirs);
     const client = await newMachineClient(api);
     await client.add({ kind: "secret", name: "rotation of May" });
     const visit = await openVisit(browser, system, { viewport: { width: 1200, height: 900 } });
@@ -98,6 +119,7 @@ describe.skipIf(CHROMIUM === undefined)("the keyboard alone, on every page", { t
         "Disable the account",
         "Delete the account",
       ],
+      [`users/${holder.user.id}`, /^End the session: /, /^Remove the passkey /],
       ["clients"],
       ["clients/new"],
       [
@@ -113,6 +135,12 @@ describe.skipIf(CHROMIUM === undefined)("the keyboard alone, on every page", { t
       ["roles"],
       ["system"],
     ]);
+
+    await page.goto(`${origin}/console/users`, { waitUntil: "networkidle" });
+    await page.getByLabel(`Choose ${person.email}`).focus();
+    await keyboard.press("Space");
+    await expectReachable(page, "console/users, one is chosen");
+    for (const name of BULK_ACTS) await expectDialog(page, page.getByRole("button", { name, exact: true }));
 
     await page.goto(`${origin}/console/overview`, { waitUntil: "networkidle" });
     await page.getByRole("radio", { name: "24 hours" }).focus();

@@ -1,5 +1,5 @@
 import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, test } from "vitest";
 import { CHROMIUM, launchChromium } from "../../support/browser/chromium.ts";
 import {
   closeVisit,
@@ -9,7 +9,6 @@ import {
   PORTAL_PASSWORD,
   portalOrigin,
 } from "../../support/browser/portal.ts";
-import { apiClient } from "../../support/people/api-client.ts";
 import { mailAbout } from "../../support/people/mailbox.ts";
 import { oneSystem } from "../../support/system/one-system.ts";
 
@@ -57,36 +56,6 @@ describe.skipIf(CHROMIUM === undefined)("languages", () => {
     await page.locator("[role=status]").filter({ hasText: /./ }).first().waitFor();
     await page.locator("header select").first().selectOption("fr");
     await heading(page, "Votre compte").waitFor();
-    await page.goto(`${origin}/account/sessions`);
-    await page.getByRole("navigation").waitFor();
-    const api = apiClient(system.url);
-    const { accessToken: token } = await api.logIn({ email, password: PORTAL_PASSWORD });
-    const kept = async () => (await api.get("/auth/me", { token })).body.data.user.language;
-    // In the header, for mails too. The page does not wait for the service, which may be away.
-    let saved = 0;
-    page.on("request", (request) => {
-      if (request.method() === "PATCH") saved += 1;
-    });
-    const choose = async (language: string) => {
-      await page.locator("header select").first().selectOption(language);
-      await page.locator(`html[lang=${language}]`).waitFor({ state: "attached" });
-    };
-    await page.route("**/auth/me", (route) => route.abort(), { times: 1 });
-    await choose("es");
-    await expect.poll(() => saved).toBe(1);
-    expect(await kept()).toBe("fr");
-    await choose("de");
-    await expect.poll(kept).toBe("de");
-    await choose("fr");
-    await expect.poll(kept).toBe("fr");
-    // What the account has already is not sent.
-    await api.call("PATCH", "/auth/me", { token, body: { language: "es" } });
-    await page.goto(`${origin}/account/sessions`);
-    await page.getByRole("navigation").waitFor();
-    await choose("es");
-    await choose("fr");
-    await expect.poll(kept).toBe("fr");
-    expect(saved).toBe(4);
     await page.goto(`${origin}/account/forgot-password`);
     await page.getByLabel("Adresse e-mail").fill(email);
     await page.getByRole("button", { name: "Envoyer le lien" }).click();

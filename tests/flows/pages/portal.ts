@@ -160,7 +160,7 @@ describe.skipIf(CHROMIUM === undefined)("pages and their states", () => {
       const { page } = visit;
       await page.route(/\.js$/, (route) => route.abort());
       await page.goto(`${origin}/account/${path}`);
-      await heading(page, title).waitFor();
+      await page.getByRole("heading", { level: 1, name: title, exact: true }).waitFor();
       const places = () =>
         Promise.all([page.locator(".brand"), page.locator("h1")].map((part) => part.boundingBox()));
       const before = await places();

@@ -445,6 +445,7 @@ export const de: SameTexts<typeof en> = {
     refresh: "Aktualisieren",
     stale: "Die letzte Frage blieb ohne Antwort. Das ist, was vorher bekannt war.",
     notReady: "Ein Dienst antwortet nicht.",
+    redisAway: "Redis antwortet nicht: Jedes Exemplar zählt Aufrufe für sich.",
     notReadyDo: "Worauf er wartet, sagt: gatehouse health. Was zuerst zu tun ist, steht im Runbook:",
     runbook: "Runbook",
     noServices: "Kein Dienst ist bekannt.",
@@ -475,6 +476,7 @@ export const de: SameTexts<typeof en> = {
     "identity-service": "Benutzer, Passwörter, Mails",
     "token-service": "Sitzungen und Token",
     "audit-service": "Das Audit-Log",
+    redis: "Gemeinsame Zähler aller Exemplare",
   },
 };
 

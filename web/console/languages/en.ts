@@ -432,6 +432,7 @@ export const en = {
     refresh: "Refresh",
     stale: "The last question was not answered. This is what was known before.",
     notReady: "A service does not answer.",
+    redisAway: "Redis does not answer: each replica counts calls for itself.",
     notReadyDo: "Look at what it waits for with: gatehouse health. What to do first is in the runbook:",
     runbook: "Runbook",
     noServices: "No service is known.",
@@ -462,6 +463,7 @@ export const en = {
     "identity-service": "Users, passwords, mails",
     "token-service": "Sessions and tokens",
     "audit-service": "The audit log",
+    redis: "Counters that all replicas share",
   },
 };
 

@@ -46,7 +46,13 @@ function Health() {
         {({ services }) => (
           <>
             {query.isError && <Notice isBad>{t("system.stale")}</Notice>}
-            {services.some(({ ready }) => !ready) && (
+            {services.some(({ name, ready }) => !ready && name === "redis") && (
+              <Notice isBad>
+                <strong>{t("system.redisAway")}</strong>
+                <Copyable name={t("system.runbook")} text={`${RUNBOOKS}/GatehouseRedisAway.md`} />
+              </Notice>
+            )}
+            {services.some(({ name, ready }) => !ready && name !== "redis") && (
               <Notice isBad>
                 <strong>{t("system.notReady")}</strong>
                 <span>{t("system.notReadyDo")}</span>

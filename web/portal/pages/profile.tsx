@@ -139,7 +139,6 @@ function Mails() {
         }}
       >
         <SelectField
-          key={language}
           name="language"
           label={t("mailLanguage.field")}
           options={[...known]}
