@@ -59,8 +59,7 @@ export function firstFrames(
 /** Where nothing else will come: why, and the way to the operator's support. */
 function withoutScripts({ support }: Brand, texts: Texts): string {
   const t = (key: string) => escapeHtml(textIn(texts, key) ?? "");
-  const link =
-    support === undefined ? "" : `<a href="${escapeHtml(support)}">${t("ui.tools.support")}</a>`;
+  const link = support === undefined ? "" : `<a href="${escapeHtml(support)}">${t("ui.tools.support")}</a>`;
   const lines = `<strong>${t("gateway.scripts")}</strong><span>${t("gateway.scriptsText")}</span>${link}`;
   return `<noscript><div class="alone notice bad">${lines}</div></noscript>`;
 }

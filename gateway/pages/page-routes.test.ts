@@ -395,7 +395,7 @@ test("the first frame has the heading in the best language that the browser take
       tag,
       name: tag,
       dir: "ltr",
-      texts: { ui: {}, portal, console: {}, gateway: {} },
+      texts: { ui: {}, portal, console: {}, gateway: { scripts: "<b>Scripts" } },
       isInScripts,
     }) as const;
   const pageLanguages = [of("en", login, true), of("fr", { login: { title: "Connexion" } }, false)];
@@ -404,6 +404,7 @@ test("the first frame has the heading in the best language that the browser take
   const seen = async (url: string, language: string) => {
     const { body, headers } = await send(app, { url, headers: { "accept-language": language } });
     expect(headers.vary).toBe("Accept-Language, Accept-Encoding");
+    expect(body).toContain('<noscript><div class="alone notice bad"><strong>&lt;b&gt;Scripts</strong>');
     return [/<html lang="([^"]+)"/.exec(body)?.[1], /<h1>(.*)<\/h1>/.exec(body)?.[1], titleOf(body)];
   };
   const titleOf = (body: string) => /<title>(.*)<\/title>/.exec(body)?.[1];

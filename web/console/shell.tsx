@@ -1,5 +1,6 @@
 import { Link, useLocation } from "@tanstack/react-router";
 import type { ReactNode } from "react";
+import { RoomIcon, type RoomName } from "../session/room-icon.tsx";
 import { useAccount, useMay, useUser } from "../session/session.ts";
 import { SignedIn } from "../session/signed-in.tsx";
 import { PageTitle, Rooms } from "../ui/frame.tsx";
@@ -7,13 +8,18 @@ import { AlarmBanner } from "./audit/alarm-banner.tsx";
 import { type TextKey, useText } from "./text.ts";
 
 /** What stands in the navigation, by the permission that opens it. Order: the first one is where a person arrives. */
-export const ROOMS: readonly { path: string; name: TextKey; permission: string }[] = [
-  { path: "/overview", name: "overview.title", permission: "audit:read" },
-  { path: "/users", name: "users.title", permission: "users:read" },
-  { path: "/clients", name: "clients.title", permission: "clients:read" },
-  { path: "/roles", name: "roles.title", permission: "users:read" },
-  { path: "/audit", name: "audit.title", permission: "audit:read:user" },
-  { path: "/system", name: "system.title", permission: "system:read" },
+export const ROOMS: readonly {
+  path: string;
+  icon: RoomName;
+  name: TextKey;
+  permission: string;
+}[] = [
+  { path: "/overview", icon: "overview", name: "overview.title", permission: "audit:read" },
+  { path: "/users", icon: "users", name: "users.title", permission: "users:read" },
+  { path: "/clients", icon: "clients", name: "clients.title", permission: "clients:read" },
+  { path: "/roles", icon: "roles", name: "roles.title", permission: "users:read" },
+  { path: "/audit", icon: "audit", name: "audit.title", permission: "audit:read:user" },
+  { path: "/system", icon: "system", name: "system.title", permission: "system:read" },
 ];
 
 /** The frame of every page. Without a session it is empty: the guard leads to the login. */
@@ -42,11 +48,20 @@ function OpenRooms(): ReactNode {
   if (open.length === 0) return null;
   return (
     <Rooms present={pathname}>
-      {open.map(({ path, name }) => (
+      {open.map(({ path, icon, name }) => (
         <li key={path}>
-          <Link to={path}>{t(name)}</Link>
+          <Link to={path}>
+            <RoomIcon of={icon} />
+            {t(name)}
+          </Link>
         </li>
       ))}
+      <li>
+        <a href="/account">
+          <RoomIcon of="account" />
+          {t("console.account")}
+        </a>
+      </li>
     </Rooms>
   );
 }

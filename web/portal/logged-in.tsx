@@ -1,5 +1,6 @@
 import { Link, useLocation, useNavigate } from "@tanstack/react-router";
 import { useEffect } from "react";
+import { RoomIcon } from "../session/room-icon.tsx";
 import { useAccount, useMay, useSession } from "../session/session.ts";
 import { SignedIn } from "../session/signed-in.tsx";
 import { Rooms } from "../ui/frame.tsx";
@@ -29,24 +30,28 @@ function AccountRooms() {
   const may = useMay();
   const pathname = useLocation({ select: (location) => location.pathname });
   const rooms = [
-    ["/", t("account.profile")],
-    ["/security", t("account.security")],
-    ["/approvals", t("account.approvals")],
-    ["/sessions", t("account.sessions")],
-    ["/providers", t("account.providers")],
+    ["/", "account", t("account.profile")],
+    ["/security", "security", t("account.security")],
+    ["/approvals", "approvals", t("account.approvals")],
+    ["/sessions", "sessions", t("account.sessions")],
+    ["/providers", "providers", t("account.providers")],
   ] as const;
   return (
     <Rooms present={pathname}>
-      {rooms.map(([to, name]) => (
+      {rooms.map(([to, icon, name]) => (
         <li key={to}>
           <Link to={to} activeOptions={{ exact: to === "/" }}>
+            <RoomIcon of={icon} />
             {name}
           </Link>
         </li>
       ))}
       {CONSOLE.some(may) && (
         <li>
-          <a href="/console">{t("account.console")}</a>
+          <a href="/console">
+            <RoomIcon of="console" />
+            {t("account.console")}
+          </a>
         </li>
       )}
     </Rooms>

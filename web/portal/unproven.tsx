@@ -32,7 +32,7 @@ export function Unproven() {
       {resend.problem !== undefined && <Notice isBad>{resend.problem.message}</Notice>}
       <div className="buttons">
         <Button kind="quiet" isPending={resend.isRunning} onClick={() => void resend.run()}>
-          {t("email.resend")}
+          {t(emailVerified ? "email.send" : "email.resend")}
         </Button>
       </div>
     </div>

@@ -154,7 +154,7 @@ export function PageTitle({ children, lead }: { children: string; lead?: ReactNo
 interface SectionProps {
   title: string;
   /** In a word, such as "on". */
-  state?: string;
+  state?: ReactNode;
   lead?: ReactNode;
   children: ReactNode;
 }
@@ -165,7 +165,7 @@ export function Section({ title, state, lead, children }: SectionProps) {
       <header>
         <div className="tagged">
           <h2>{title}</h2>
-          {state !== undefined && <span className="tag">{state}</span>}
+          {state}
         </div>
         {lead !== undefined && <p>{lead}</p>}
       </header>

@@ -192,7 +192,16 @@ describe.skipIf(CHROMIUM === undefined)("approvals and ways back in Chromium", (
       .poll(() => past.allInnerTexts())
       .toEqual([expect.stringMatching(/<b>Ltd<.*approved/s), expect.stringMatching(/U\+202E.*refused/s)]);
     await expectSound(page, "approvals of the past");
-    await page.getByRole("link", { name: /^Look: .*U\+202E/ }).click();
+    const speak = (language: string) => page.getByRole("combobox").first().selectOption(language);
+    await speak("de");
+    await page.getByRole("heading", { level: 2, name: "Bisher" }).waitFor();
+    expect(await past.allInnerTexts()).toEqual([
+      expect.stringMatching(/freigegeben/),
+      expect.stringMatching(/abgelehnt/),
+    ]);
+    await page.getByRole("link", { name: /^Ansehen: .*U\+202E/ }).click();
+    await page.getByText("Abgelehnt. Es wird nicht ausgeführt.").waitFor();
+    await speak("en");
     await page.getByText("Refused. It will not be carried out.").waitFor();
   });
 

@@ -69,6 +69,8 @@ describe.skipIf(CHROMIUM === undefined)("the operator's own name", () => {
     const link = page.getByRole("link", { name: "Open the mailbox" });
     expect(await link.getAttribute("href")).toBe(mailbox);
     await expectSound(page, "after a registration");
+    await page.getByRole("combobox").first().selectOption("de");
+    expect(await page.getByRole("link", { name: "Postfach öffnen" }).getAttribute("href")).toBe(mailbox);
     const mail = await mailAbout(system, email, "Confirm your e-mail address");
     expect(mail.text).toContain("Do you need help? mailto:help@shop.example");
     expect(mail.html).toContain(".button a { background: #7a1f5c; color: #ffffff; }");

@@ -140,6 +140,28 @@ describe.skipIf(CHROMIUM === undefined)("pages and their states", () => {
     await closeVisit(visit);
   });
 
+  test("a button whose call takes long is busy, and says so, until the answer is there", async () => {
+    const visit = await openVisit(browser, system);
+    const { page } = visit;
+    const { promise: isLet, resolve: letThrough } = Promise.withResolvers<void>();
+    await page.route("**/auth/forgot-password", async (route) => {
+      await isLet;
+      await route.continue();
+    });
+    await page.goto(`${origin}/account/forgot-password`);
+    await page.getByLabel("E-mail address").fill("nobody@example.com");
+    const button = page.getByRole("button", { name: "Send the link" });
+    expect(await button.getAttribute("aria-busy")).toBe(null);
+    await button.click();
+    await page.getByRole("status").getByText("Still working …").waitFor();
+    expect(await button.getAttribute("aria-busy")).toBe("true");
+    await expectSound(page, "a call that takes long");
+    letThrough();
+    await heading(page, "Check your inbox").waitFor();
+    expect(await page.getByText("Still working …").count()).toBe(0);
+    await closeVisit(visit);
+  });
+
   test("without scripts a page says in the language of the browser that it needs them", async () => {
     const context = await browser.newContext({
       javaScriptEnabled: false,
@@ -149,7 +171,7 @@ describe.skipIf(CHROMIUM === undefined)("pages and their states", () => {
     const page = await context.newPage();
     for (const path of ["/account/login", "/console"]) {
       await page.goto(origin + path);
-      await page.getByText("Diese Seite braucht JavaScript").waitFor();
+      expect(await page.locator("noscript strong").innerText()).toBe("Diese Seite braucht JavaScript");
     }
     await context.close();
   });

@@ -29,8 +29,8 @@ const EN = {
   email: "E-mail address",
   password: "Password",
   logIn: "Log in",
-  unproven: "confirmed without password",
-  again: "Send the link again",
+  unproven: "not yet confirmed with the password",
+  again: "Send the link",
   over: "This link no longer works",
   sendAgain: "Send me a new link",
   sentAgain: (to: string) => `If ${to} has an account and is not confirmed yet, a new link is on its way.`,
@@ -52,8 +52,8 @@ const DE: typeof EN = {
   email: "E-Mail-Adresse",
   password: "Passwort",
   logIn: "Anmelden",
-  unproven: "ohne Passwort bestätigt",
-  again: "Link noch einmal schicken",
+  unproven: "noch nicht mit dem Passwort bestätigt",
+  again: "Link schicken",
   over: "Dieser Link gilt nicht mehr",
   sendAgain: "Neuen Link schicken",
   sentAgain: (to) =>
@@ -379,6 +379,8 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
     await prove(proof);
     await heading(page, "Log in").waitFor();
     await page.getByRole("status").getByText("Your account is deleted.").waitFor();
+    await page.getByRole("combobox").first().selectOption("de");
+    await page.getByRole("status").getByText("Ihr Konto ist gelöscht.").waitFor();
     await closeVisit(visit);
   });
 
@@ -401,6 +403,9 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
     await expectSound(page, "a trusted device");
     const speak = (language: string) => page.getByRole("combobox").first().selectOption(language);
     await speak("de");
+    await heading(page, "Sitzungen").waitFor();
+    await page.getByRole("heading", { level: 2, name: "Vertrauenswürdige Geräte" }).waitFor();
+    await page.getByRole("button", { name: /^Chrome unter Linux entfernen$/ }).waitFor();
     await press(page, /^Abmelden: /);
     await page.getByText("Die Sitzung ist beendet.").waitFor();
     // It was the person's own.

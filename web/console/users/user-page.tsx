@@ -125,10 +125,19 @@ function Facts({ user, details }: Described) {
 
 function Clients({ userId }: { userId: string }) {
   const t = useText();
+  const mayAdd = useMay()("clients:write");
   const query = useClients({ owner: userId });
   return (
     <Panel title={t("user.clients")}>
-      <ClientTable query={query} name={t("user.clients")} empty={t("user.noClients")} />
+      <ClientTable
+        query={query}
+        name={t("user.clients")}
+        empty={
+          <>
+            {t("user.noClients")} {mayAdd && <Link to="/clients/new">{t("newClient.title")}</Link>}
+          </>
+        }
+      />
     </Panel>
   );
 }

@@ -87,7 +87,7 @@ export const accountDe: SameTexts<typeof accountEn> = {
     lead: "Mit ihr melden Sie sich an, und an sie schreiben wir, wenn es um Ihr Konto geht.",
     verified: "bestätigt",
     unverified: "nicht bestätigt",
-    unproven: "ohne Passwort bestätigt",
+    unproven: "noch nicht mit dem Passwort bestätigt",
     change: "Adresse ändern",
     changeLead: "Wir schicken einen Link an die neue Adresse. Sie gilt, sobald Sie ihn öffnen.",
     new: "Neue E-Mail-Adresse",
@@ -103,7 +103,7 @@ export const accountDe: SameTexts<typeof accountEn> = {
   unproven: {
     unverified: "Bestätigen Sie zuerst Ihre Adresse mit dem Link, den wir an {{email}} geschickt haben.",
     verified:
-      "Ihre Adresse wurde ohne Ihr Passwort bestätigt. Das zeigt nicht, dass das Konto Ihnen gehört. Bestätigen Sie sie noch einmal mit dem Passwort: Wir schicken Ihnen einen neuen Link.",
+      "Diese Adresse hat noch niemand zusammen mit dem Passwort bestätigt. Erst das zeigt, dass das Konto Ihnen gehört. Wir schicken Ihnen dafür einen Link.",
   },
   delete: {
     title: "Konto löschen",
@@ -127,7 +127,7 @@ export const accountDe: SameTexts<typeof accountEn> = {
   passkeys: {
     title: "Passkeys",
     lead: "Melden Sie sich mit Fingerabdruck, Gesicht oder der PIN Ihres Geräts an. Niemand kann einen Passkey erraten oder abfangen.",
-    none: "Sie haben keinen Passkey.",
+    none: "Sie haben keinen Passkey. Fügen Sie auf jedem Gerät, das Sie benutzen, einen hinzu.",
     add: "Passkey hinzufügen",
     added: "Der Passkey wurde hinzugefügt.",
     used: "Zuletzt verwendet {{when}}",
@@ -245,7 +245,7 @@ export const accountDe: SameTexts<typeof accountEn> = {
   approvals: {
     lead: "Was Sie auf Bitte einer Anwendung bestätigen sollen, bevor es geschieht.",
     waiting: "Wartet auf Sie",
-    none: "Nichts wartet auf Ihre Freigabe.",
+    none: "Nichts wartet auf Ihre Freigabe. Worum eine Anwendung bittet, erscheint hier von selbst.",
     past: "Bisher",
     pastLead: "Was nicht ausgeführt wurde, bleibt hier einen Tag lang stehen.",
     nonePast: "Sie haben noch nichts freigegeben.",

@@ -84,7 +84,7 @@ export const accountEn = {
     lead: "You log in with it, and we write to it about your account.",
     verified: "confirmed",
     unverified: "not confirmed",
-    unproven: "confirmed without password",
+    unproven: "not yet confirmed with the password",
     change: "Change the address",
     changeLead: "A link goes to the new address. The address changes when you open it.",
     new: "New e-mail address",
@@ -100,7 +100,7 @@ export const accountEn = {
   unproven: {
     unverified: "First confirm your address, with the link that we mailed to {{email}}.",
     verified:
-      "Your address was confirmed without your password, which does not show that the account is yours. Confirm it again with the password: we send you a new link.",
+      "Nobody has confirmed this address together with the password yet, which shows that the account is yours. We send you a link for it.",
   },
   delete: {
     title: "Delete the account",
@@ -124,7 +124,7 @@ export const accountEn = {
   passkeys: {
     title: "Passkeys",
     lead: "Log in with your fingerprint, your face or your device’s PIN. Nobody can guess or phish a passkey.",
-    none: "You have no passkey.",
+    none: "You have no passkey. Add one on each device that you use.",
     add: "Add a passkey",
     added: "The passkey was added.",
     used: "Used {{when}}",
@@ -240,7 +240,7 @@ export const accountEn = {
   approvals: {
     lead: "What applications ask you to confirm before they do it.",
     waiting: "Waiting for you",
-    none: "Nothing waits for your approval.",
+    none: "Nothing waits for your approval. What an application asks for appears here by itself.",
     past: "Earlier",
     pastLead: "What was not carried out stays here for a day.",
     nonePast: "You have approved nothing yet.",

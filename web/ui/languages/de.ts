@@ -46,6 +46,7 @@ export const de: SameTexts<typeof en> = {
   },
   states: {
     loading: "Wird geladen …",
+    working: "Es dauert noch …",
     failed: "Das konnte nicht geladen werden.",
     again: "Erneut versuchen",
     idle: "Angehalten, weil seit einiger Zeit niemand diese Seite benutzt hat. Mit einer Taste oder einem Klick geht es weiter.",

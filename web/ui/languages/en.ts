@@ -45,6 +45,7 @@ export const en = {
   },
   states: {
     loading: "Loading …",
+    working: "Still working …",
     failed: "This could not be loaded.",
     again: "Try again",
     idle: "Paused, because nobody has used this page for some time. Press a key or click to go on.",

@@ -22,7 +22,11 @@ export function SecondFactor({ onCodes }: GivesCodes) {
   const close = () => setOpen(undefined);
   return (
     <>
-      <Section title={t("totp.title")} state={t(hasApp ? "totp.on" : "totp.off")} lead={t("totp.lead")}>
+      <Section
+        title={t("totp.title")}
+        state={<span className={hasApp ? "tag" : "muted small"}>{t(hasApp ? "totp.on" : "totp.off")}</span>}
+        lead={t("totp.lead")}
+      >
         {isOn && hasApp && <Notice>{t("totp.done")}</Notice>}
         {hasApp || isProven ? (
           <div className="buttons">
