@@ -1,5 +1,5 @@
 import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, describe, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CHROMIUM, launchChromium } from "../../support/browser/chromium.ts";
 import {
   closeVisit,
@@ -9,6 +9,7 @@ import {
   PORTAL_PASSWORD,
   portalOrigin,
 } from "../../support/browser/portal.ts";
+import { apiClient } from "../../support/people/api-client.ts";
 import { mailAbout } from "../../support/people/mailbox.ts";
 import { oneSystem } from "../../support/system/one-system.ts";
 
