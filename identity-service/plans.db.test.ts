@@ -423,7 +423,7 @@ const CALLS: StoreCalls = {
       { ...sealed, userId: id },
     ]),
   lockReencryption: (tx) => mfa.lockReencryption(tx),
-  countSecretsOfKeys: (tx) => mfa.countSecretsOfKeys(tx, ["c".repeat(16)]),
+  countSecretsOfKeys: (tx) => mfa.countSecretsOfKeys(tx, ["c".repeat(16)], LIMIT),
   replaceRecoveryCodes: (tx) => mfa.replaceRecoveryCodes(tx, userId, [tokenHash], now),
   deleteRecoveryCodesSince: (tx) => mfa.deleteRecoveryCodesSince(tx, userId, daysAgo(1)),
   deleteIdleRecoveryCodes: (tx) => mfa.deleteIdleRecoveryCodes(tx, userId),

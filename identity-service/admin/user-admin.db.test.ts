@@ -215,13 +215,15 @@ test("short names, both orders, and accents or none find a user", async () => {
     await database.ownerSql`update users set first_name = ${first}, last_name = ${last} where id = ${id}`;
     return id;
   };
-  const [li, bo, jose, persian, kim, one] = [
+  const [li, bo, jose, persian, kim, one, jorg, aesa] = [
     await plantNames(1, "小龙", "李"),
     await plantNames(2, "Bo", "Ng"),
     await plantNames(3, "José María", "Nuñez-Łuk"),
     await plantNames(4, "علی\u200cرضا", "رضایی"),
     await plantNames(5, "민준", "김"),
     await plantNames(6, "Ayu", ""),
+    await plantNames(7, "Jörg", "Groß"),
+    await plantNames(8, "Æsa", "Bjørk-Guðsœur"),
   ];
   await database.ownerSql`update users set email = 'user@xn--bcher-kva.example' where id = ${bo}`;
   const found = async (query: string) =>
@@ -237,6 +239,10 @@ test("short names, both orders, and accents or none find a user", async () => {
   for (const query of ["jose", "JOSÉ", "jose\u0301", "nunez", "luk jose", "Maria Nuñez", "maría"]) {
     expect([query, await found(query)]).toEqual([query, [jose]]);
   }
+  for (const query of ["gross", "Groß", "GROẞ", "jorg gross", "großjörg"])
+    expect([query, await found(query)]).toEqual([query, [jorg]]);
+  for (const query of ["aesa", "ÆSA", "bjork", "gudsoeur"])
+    expect([query, await found(query)]).toEqual([query, [aesa]]);
   for (const query of ["Ayu", "ay", " AYU "]) expect([query, await found(query)]).toEqual([query, [one]]);
   for (const query of ["علی\u200cرضا", "علیرضا"]) expect(await found(query)).toEqual([persian]);
   // Only the beginning of a word: within one, two characters would read every user.

@@ -135,11 +135,15 @@ export async function lockReencryption(tx: TransactionSql): Promise<boolean> {
   return row?.isLocked === true;
 }
 
-/** Stops at 1,000. Ordered for the index, as above. */
-export async function countSecretsOfKeys(sql: Sql, keyIds: readonly string[]): Promise<number> {
+/** Ordered for the index, as above. */
+export async function countSecretsOfKeys(
+  sql: Sql,
+  keyIds: readonly string[],
+  atMost: number,
+): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
     select count(*)::int as count
-    from (select from totp_credentials where key_id = any(${[...keyIds]}) order by key_id limit 1000) as found
+    from (select from totp_credentials where key_id = any(${[...keyIds]}) order by key_id limit ${atMost}) as found
   `;
   return row?.count ?? 0;
 }

@@ -787,6 +787,25 @@ test("secrets are encrypted anew in batches, by one replica at a time", async ()
   expect(stored).toHaveLength(1_100);
 });
 
+test("a long re-encryption logs every ten seconds how far it is, and the gauge falls with it", async () => {
+  await plantSecrets(1_600);
+  const rotating = { ...deps, mfaKeys: [newTestKey(), deps.mfaKeys[0]] as const };
+  const metrics = createMetrics("test");
+  const rendered: Promise<string>[] = [];
+  let ms = 0;
+  await createReencryption(rotating, metrics, () => {
+    rendered.push(metrics.render());
+    ms += 4_000;
+    return ms;
+  })();
+  const left = (await Promise.all([...rendered, metrics.render()])).map(
+    (text) => /_under_earlier_key\{[^}]*\} (\d+)$/m.exec(text)?.[1],
+  );
+  expect(left).toEqual(["1600", "1100", "600", "100", "1", "1", "0"]);
+  const lines = deps.logLines.map((line) => JSON.parse(line)).filter(({ perSecond }) => perSecond);
+  expect(lines).toMatchObject([{ done: 1_500, left: 100, perSecond: 125, leftS: 1 }]);
+});
+
 test("challenges that ended a day ago are deleted by the clean-up, not by a login", async () => {
   const challenges = async () => (await database.ownerSql`select from mfa_challenges`).length;
   await enrolled();

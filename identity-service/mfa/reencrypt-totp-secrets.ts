@@ -9,6 +9,8 @@ import { openTotpSecret, sealTotpSecret } from "./totp-secret.ts";
 /** A login waits a few milliseconds for them. */
 const BATCH = 500;
 const MAX_NAMED_USERS = 10;
+const MAX_COUNTED = 1_000_000;
+const LOG_EVERY_MS = 10_000;
 
 type Reencryption = Pick<MfaDeps, "sql" | "mfaKeys"> & { logger: Logger };
 
@@ -18,8 +20,11 @@ export interface ReencryptionPass {
   unreadable: readonly string[];
 }
 
-/** Returns at once while another replica does it. */
-export async function reencryptTotpSecrets(deps: Reencryption): Promise<ReencryptionPass> {
+/** Returns at once while another replica does it. @param onBatch gets what is done in this pass. */
+export async function reencryptTotpSecrets(
+  deps: Reencryption,
+  onBatch: (done: number) => void = () => undefined,
+): Promise<ReencryptionPass> {
   const [, ...earlier] = deps.mfaKeys;
   let done = 0;
   const unreadable: string[] = [];
@@ -30,6 +35,7 @@ export async function reencryptTotpSecrets(deps: Reencryption): Promise<Reencryp
       done += batch.done;
       unreadable.push(...batch.unreadable);
       afterUserId = batch.lastUserId;
+      onBatch(done);
     } while (afterUserId !== null);
   }
   return { done, unreadable };
@@ -67,7 +73,11 @@ function openOrUndefined(...[keys, userId, sealed]: Parameters<typeof openTotpSe
   }
 }
 
-export function createReencryption(deps: Reencryption, metrics: Metrics): () => Promise<void> {
+export function createReencryption(
+  deps: Reencryption,
+  metrics: Metrics,
+  monotonicMs = () => performance.now(),
+): () => Promise<void> {
   const earlierIds = deps.mfaKeys.slice(1).map(({ id }) => id);
   let left = 0;
   let loggedUnreadable = 0;
@@ -79,8 +89,25 @@ export function createReencryption(deps: Reencryption, metrics: Metrics): () => 
   );
   return async () => {
     if (earlierIds.length === 0) return;
-    const { done, unreadable } = await reencryptTotpSecrets(deps);
-    left = await countSecretsOfKeys(deps.sql, earlierIds);
+    const count = () => countSecretsOfKeys(deps.sql, earlierIds, MAX_COUNTED);
+    const total = await count();
+    left = total;
+    const beginMs = monotonicMs();
+    let loggedMs = beginMs;
+    const { done, unreadable } = await reencryptTotpSecrets(deps, (doneSoFar) => {
+      // There may be more than were counted: only the last count says that none is left.
+      left = Math.max(1, total - doneSoFar);
+      const nowMs = monotonicMs();
+      if (nowMs - loggedMs < LOG_EVERY_MS) return;
+      loggedMs = nowMs;
+      const perSecond = Math.round((doneSoFar * 1_000) / (nowMs - beginMs));
+      const leftS = perSecond === 0 ? undefined : Math.ceil(left / perSecond);
+      deps.logger.info(
+        { done: doneSoFar, left, perSecond, leftS },
+        "encrypting TOTP secrets with the current key",
+      );
+    });
+    left = await count();
     if (done > 0) deps.logger.info({ done, left }, "TOTP secrets encrypted with the current key");
     if (unreadable.length > 0 && unreadable.length !== loggedUnreadable) {
       const userIds = unreadable.slice(0, MAX_NAMED_USERS);

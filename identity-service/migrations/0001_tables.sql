@@ -1,10 +1,11 @@
 -- pg_trgm is a trusted extension: the database's owner may create it.
 create extension if not exists pg_trgm;
 
--- In small letters of every script, without accents and joiners: jose finds José. Hangul is whole again afterwards.
+-- In small letters of every script, without accents, joiners and ligatures: jose finds José, and gross Groß. Hangul is
+-- whole again afterwards.
 create function folded(written text) returns text language sql immutable strict parallel safe as $$
-  select translate(normalize(regexp_replace(normalize(lower(written collate "und-x-icu"), nfd),
-    '[\u0300-\u036f\u200c\u200d]', '', 'g'), nfc), 'øłđı', 'oldi')
+  select replace(replace(replace(translate(normalize(regexp_replace(normalize(lower(written collate "und-x-icu"), nfd),
+    '[\u0300-\u036f\u200c\u200d]', '', 'g'), nfc), 'øłđðı', 'olddi'), 'ß', 'ss'), 'æ', 'ae'), 'œ', 'oe')
 $$;
 
 create table users (
