@@ -155,7 +155,7 @@ export function textOf(key: string, values: Values = {}): string {
   const { count } = values;
   const forms =
     typeof count === "number"
-      ? [...(count === 0 ? ["_zero"] : []), `_${new Intl.PluralRules(present).select(count)}`]
+      ? [...(count === 0 ? ["_zero"] : []), `_${new Intl.PluralRules(present).select(count)}`, "_other"]
       : [];
   const text = [...forms, ""].map((form) => found(key + form)).find((one) => typeof one === "string") ?? key;
   // React escapes. Somebody's text must not turn the sentence around it.
