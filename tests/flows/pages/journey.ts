@@ -140,7 +140,7 @@ describe.skipIf(CHROMIUM === undefined)("an account from its first day", () => {
     await other.getByText(newEmail).first().waitFor();
 
     await other.getByRole("link", { name: "Sitzungen" }).click();
-    await other.getByText("Chrome auf Android").waitFor();
+    await other.getByText("Chrome unter Android").waitFor();
     await expectSound(other, "sessions");
     await other.getByRole("button", { name: /^Das bin ich nicht: .*Android/ }).click();
     await other.getByText("Die Sitzung ist beendet.").waitFor();
