@@ -1,15 +1,13 @@
 import { type ParseArgsOptionsConfig, parseArgs } from "node:util";
-import { distance } from "fastest-levenshtein";
+import { nearestNames, unknownOption } from "#kit/values/nearest-names.ts";
 import type { Command, CommandInput, CommandOption } from "./command.ts";
 import { GLOBAL_OPTIONS } from "./global-options.ts";
+import { wrap } from "./help-text.ts";
 import { UsageError } from "./usage-error.ts";
 
 export type Request =
   | { kind: "help"; about: readonly Command[] | "options" }
   | { kind: "run"; command: Command; input: CommandInput };
-
-/** Of its letters, so many may be others, left out or too many. */
-const MAX_WRONG = 0.3;
 
 type Options = Readonly<Record<string, CommandOption>>;
 
@@ -45,11 +43,11 @@ function group(words: readonly string[], wantsHelp: boolean, commands: readonly 
   const [first = ""] = words;
   const siblings = commands.filter(({ name }) => name.split(" ")[0] === first);
   const meant = meantBy(words, commands);
-  const hint = meant === undefined ? "" : `. Did you mean gatehouse ${meant}?`;
+  const hint = meant === undefined ? "" : `\nDid you mean gatehouse ${meant}?`;
   if (siblings.length === 0) throw new UsageError(`Unknown command: ${words.join(" ")}${hint}`);
-  const known = siblings.map(({ name }) => name).join(", ");
+  const known = wrap(`Known: ${siblings.map(({ name }) => name).join(", ")}`);
   throw new UsageError(
-    `Unknown or incomplete command: ${words.join(" ")} (known: ${known})${hint}`,
+    `Unknown or incomplete command: ${words.join(" ")}${hint || `\n${known}`}`,
     `gatehouse ${first} --help`,
   );
 }
@@ -57,10 +55,12 @@ function group(words: readonly string[], wantsHelp: boolean, commands: readonly 
 /** The command whose words are nearest, in any order: `list user` is `users list`. */
 function meantBy(words: readonly string[], commands: readonly Command[]): string | undefined {
   const typed = [words.slice(0, 2), words.slice(0, 2).toReversed()].map((some) => some.join(" "));
-  const near = commands
-    .map(({ name }) => ({ name, steps: Math.min(...typed.map((text) => distance(text, name))) }))
-    .sort((a, b) => a.steps - b.steps)[0];
-  return near !== undefined && near.steps <= MAX_WRONG * near.name.length ? near.name : undefined;
+  return typed.flatMap((text) =>
+    nearestNames(
+      text,
+      commands.map(({ name }) => name),
+    ),
+  )[0];
 }
 
 function readStrictly(argv: readonly string[], command: Command): CommandInput {
@@ -115,7 +115,8 @@ function parseStrictly(argv: readonly string[], options: Options, help: string) 
     return parseArgs({ args: [...argv], options: toParseArgs(options), allowPositionals: true });
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    if (code?.startsWith("ERR_PARSE_ARGS_")) throw new UsageError(message, help);
+    if (code?.startsWith("ERR_PARSE_ARGS_"))
+      throw new UsageError(unknownOption(error, Object.keys(options)) ?? message, help);
     throw error;
   }
 }

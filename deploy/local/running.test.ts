@@ -21,6 +21,19 @@ test("a home on which nothing runs, and a folder that is none: 3", async () => {
   await stopRunning(home.path);
 });
 
+test.each([
+  ["stauts", "Unknown command: stauts\nDid you mean status?\n"],
+  ["--detahc", "Unknown option: --detahc\nDid you mean --detach?\n"],
+  ["nonsense", "Unknown command: nonsense\n\nUsage: npm start"],
+])("npm start -- %s starts nothing, and names what may be meant", async (typed, problem) => {
+  const env = { ...process.env, GATEHOUSE_HOME: home.path };
+  const started = spawn(process.execPath, [join(import.meta.dirname, "start.ts"), typed], { env });
+  started.stderr.setEncoding("utf8");
+  const said = await started.stderr.toArray();
+  expect(said.join("").startsWith(problem)).toBe(true);
+  expect(started.exitCode ?? (await once(started, "exit"))[0]).toBe(64);
+});
+
 test("what a killed launcher left behind does not count as running, and a reason that was given is shown", async () => {
   const print = vi.spyOn(console, "log").mockImplementation(() => undefined);
   onTestFinished(() => print.mockRestore());

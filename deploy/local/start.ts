@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
+import { nearestNames, unknownOption } from "#kit/values/nearest-names.ts";
 import { isBuilt } from "#web/sources.ts";
 import { detachedStart, notifyStarter, type Start, startDetached } from "./detached-start.ts";
 import { gatherSettings, homePath } from "./gather-settings.ts";
@@ -21,6 +22,7 @@ const ROOT = resolve(import.meta.dirname, "..", "..");
 const SAME_REQUEST_MS = 500;
 const PARENT_POLL_MS = 250;
 
+const COMMANDS: readonly string[] = ["status", "stop"];
 const USAGE = `Usage: npm start [-- <options>]
        npm start -- status | stop
 
@@ -121,8 +123,10 @@ function parseArguments(args: string[]): Arguments {
   try {
     const { values, positionals } = parseArgs({ args, options, allowPositionals: true });
     const [command, ...surplus] = positionals;
-    if (command !== undefined && (surplus.length > 0 || !["status", "stop"].includes(command))) {
-      throw new Error(`Unknown command: ${positionals.join(" ")}`);
+    if (command !== undefined && (surplus.length > 0 || !COMMANDS.includes(command))) {
+      const [nearest] = surplus.length > 0 ? [] : nearestNames(command, COMMANDS);
+      const hint = nearest === undefined ? "" : `\nDid you mean ${nearest}?`;
+      throw new Error(`Unknown command: ${positionals.join(" ")}${hint}`);
     }
     const { fresh, detach, help, set = [], postgres, redis } = values;
     const sets = [...set];
@@ -130,7 +134,8 @@ function parseArguments(args: string[]): Arguments {
     if (redis !== undefined) sets.push(`GATEHOUSE_REDIS_URL=${redis}`);
     return { command, fresh, detach, help, sets };
   } catch (error) {
-    throw new LaunchError(`${errorText(error)}\n\n${USAGE}`, { exitCode: 64, cause: error });
+    const problem = unknownOption(error, Object.keys(options)) ?? errorText(error);
+    throw new LaunchError(`${problem}\n\n${USAGE}`, { exitCode: 64, cause: error });
   }
 }
 

@@ -81,11 +81,11 @@ test("the command line parses every command that a document, a manifest or an al
 });
 
 test.each([
-  ["`gatehouse sessions revoke --all`", "Unknown option '--all'"],
+  ["`gatehouse sessions revoke --all`", "Unknown option: --all"],
   ["`gatehouse sessions end`", "Unknown or incomplete command"],
   ["`npm exec gatehouse -- docter`", "Unknown command"],
   ["```sh\ngatehouse keys revoke\n```", "Missing: <kid>"],
-  ["```sh\ngatehouse users import a.json --from keycloak \\\n  --nothing\n```", "Unknown option '--nothing'"],
+  ["```sh\ngatehouse users import a.json --from keycloak \\\n  --nothing\n```", "Unknown option: --nothing"],
 ])("a document that says %j is refused", (document, problem) => {
   expect(commandsOf(document).map(problemOf)).toEqual([expect.stringContaining(problem)]);
 });

@@ -11,6 +11,15 @@ export function nearestNames(name: string, among: readonly string[]): string[] {
     .map(({ other }) => other);
 }
 
+/** What is wrong with an option that `parseArgs` of Node.js does not know. Undefined for another error. */
+export function unknownOption(error: unknown, known: readonly string[]): string | undefined {
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (code !== "ERR_PARSE_ARGS_UNKNOWN_OPTION") return undefined;
+  const [, option = ""] = /'(-[^']*)'/.exec(message) ?? [];
+  const [nearest] = nearestNames(option.replace(/^-+/, ""), known);
+  return `Unknown option: ${option}${nearest === undefined ? "" : `\nDid you mean --${nearest}?`}`;
+}
+
 /** Levenshtein's: letters to insert, delete or replace. */
 function distanceBetween(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, index) => index);
