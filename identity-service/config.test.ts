@@ -195,6 +195,18 @@ test.each([
   expect(problemsOf({ ...MAIL, ...change })).toContain(problem);
 });
 
+test("of the operator's logo, mails take a whole PNG, and leave SVG to the pages", () => {
+  const logo = (content: string) => {
+    const path = join(folder, "logo");
+    writeFileSync(path, content, "latin1");
+    return { BRAND_LOGO_FILE: path };
+  };
+  const png = "\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x40\0\0\0\x20.........\0\0\0\0IEND\xaeB`\x82";
+  expect(parseConfig(configSchema, { ...MINIMAL, ...logo(png) }).BRAND_LOGO_FILE?.length).toBe(png.length);
+  expect(parseConfig(configSchema, { ...MINIMAL, ...logo("<svg/>") }).BRAND_LOGO_FILE).toBeUndefined();
+  expect(problemsOf(logo(png.slice(0, -1)))).toContain("BRAND_LOGO_FILE: is no whole PNG");
+});
+
 test("no mail server is no problem, and mail templates are checked all the same", () => {
   expect(parseConfig(configSchema, MINIMAL).SMTP_URL).toBeUndefined();
   const templates = join(folder, "templates");

@@ -38,6 +38,7 @@ import { createNoteFailedLogin } from "./login/note-failed-login.ts";
 import { createAfterAnswer } from "./mail/after-answer.ts";
 import { createLinkTokens } from "./mail/links.ts";
 import { mailTemplatesOf } from "./mail/mail-config.ts";
+import { LOGO_URL } from "./mail/mail-sender.ts";
 import { mailBrandOf } from "./mail/mail-templates.ts";
 import { createMailWorker } from "./mail/mail-worker.ts";
 import { createFlowSecrets } from "./oauth/oauth-flow-secrets.ts";
@@ -107,7 +108,12 @@ const mailWorker = service.run(
   createMailWorker({
     sql,
     templates: mailTemplatesOf(config),
-    brand: mailBrandOf(config.BRAND_NAME, config.BRAND_COLOR, config.SUPPORT_URL),
+    brand: mailBrandOf(
+      config.BRAND_NAME,
+      config.BRAND_COLOR,
+      config.SUPPORT_URL,
+      config.BRAND_LOGO_FILE && LOGO_URL,
+    ),
     linkTokens,
     sender: mailSender,
     now,

@@ -1,5 +1,6 @@
 import { type SaxesAttributeNS, SaxesParser, type SaxesTagNS } from "saxes";
 import { ConfigError } from "#kit/config/config.ts";
+import { isPng, pngProblem } from "#kit/values/png.ts";
 
 /** Of the operator. */
 export interface BrandLogo {
@@ -8,30 +9,17 @@ export interface BrandLogo {
 }
 
 const MAX_BYTES = 65_536;
-const MAX_PIXELS = 2_048;
 
 /** An image is refused, never changed: nothing is served that was not understood. @throws {ConfigError} */
 export function parseBrandLogo(content: Buffer): BrandLogo {
   if (content.length > MAX_BYTES) throw new ConfigError(`has more than ${MAX_BYTES} bytes`);
-  if (content.subarray(0, PNG_SIGNATURE.length).equals(PNG_SIGNATURE)) {
-    checkPng(content);
+  if (isPng(content)) {
+    const problem = pngProblem(content);
+    if (problem !== undefined) throw new ConfigError(problem);
     return { content, mediaType: "image/png" };
   }
   checkSvg(content);
   return { content, mediaType: "image/svg+xml; charset=utf-8" };
-}
-
-const PNG_SIGNATURE = Buffer.from("\x89PNG\r\n\x1a\n", "latin1");
-const PNG_END = Buffer.from("\0\0\0\0IEND\xaeB`\x82", "latin1");
-
-/** PNG (third edition) §5.2, §11.2.1. */
-function checkPng(content: Buffer): void {
-  const isWhole = content.length >= 45 && content.toString("latin1", 12, 16) === "IHDR";
-  if (!isWhole || !content.subarray(-PNG_END.length).equals(PNG_END))
-    throw new ConfigError("is no whole PNG, or has something behind it");
-  const sides = [content.readUInt32BE(16), content.readUInt32BE(20)];
-  if (sides.some((side) => side < 1 || side > MAX_PIXELS))
-    throw new ConfigError(`has ${sides.join(" x ")} pixels: each side is 1 to ${MAX_PIXELS}`);
 }
 
 const SVG = "http://www.w3.org/2000/svg";

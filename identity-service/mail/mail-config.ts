@@ -1,8 +1,10 @@
+import { readFileSync } from "node:fs";
 import { isIPv4 } from "node:net";
 import { z } from "zod";
 import { booleanSchema, integerSchema, readableFileSchema, secretFileSchema } from "#kit/config/config.ts";
 import { canonicalEmail } from "#kit/values/canonical-email.ts";
 import { languageTag } from "#kit/values/locale.ts";
+import { isPng, pngProblem } from "#kit/values/png.ts";
 import { MailTemplates } from "./mail-templates.ts";
 
 export interface SmtpServer {
@@ -74,6 +76,16 @@ const languageSchema = z.string().transform((text, context) => {
   return z.NEVER;
 });
 
+/** Mail programs show PNG, and hardly any of them SVG: of that, mails have the name alone. */
+const logoSchema = readableFileSchema.transform((path, context): Buffer | undefined => {
+  const content = readFileSync(path);
+  if (!isPng(content)) return undefined;
+  const problem = pngProblem(content);
+  if (problem === undefined) return content;
+  context.addIssue({ code: "custom", message: problem });
+  return z.NEVER;
+});
+
 export const mailConfig = {
   /** `smtp://user@host:port` or `smtps://…`. The user is optional. */
   SMTP_URL: smtpUrlSchema.optional(),
@@ -84,6 +96,8 @@ export const mailConfig = {
   SMTP_UTF8: booleanSchema.default(true),
   /** `Name <address>` or an address. Message-ID and EHLO use its domain. */
   MAIL_FROM: mailAddressSchema.optional(),
+  /** Beside the name, if it is a PNG. The gateway's pages have the same. */
+  BRAND_LOGO_FILE: logoSchema.optional(),
   /** Goes before our own mails, file by file. */
   MAIL_TEMPLATES_DIR: z.string().optional(),
   /** For people whose language nobody knows, or has no mails. */

@@ -9,7 +9,7 @@ import { createAuthority, issueCertificate } from "#deploy/certificate-pair.ts";
 import { Secret } from "#kit/config/config.ts";
 import { freePort } from "#tests/support/system/free-port.ts";
 import { startTestSmtp, type TestSmtp } from "../testing/test-smtp.ts";
-import { createMailSender, type MailSenderOptions } from "./mail-sender.ts";
+import { createMailSender, LOGO_URL, type MailSenderOptions } from "./mail-sender.ts";
 import { createUtf8Transport } from "./utf8-transport.ts";
 
 const endings: (() => unknown)[] = [];
@@ -69,6 +69,21 @@ test("a mail arrives as text and HTML with the right sender and recipient, marke
   expect(raw).toContain("Auto-Submitted: auto-generated");
   expect(raw).toMatch(/multipart\/alternative[\s\S]*as text[\s\S]*<p>as HTML<\/p>/);
   expect(raw.toLowerCase()).not.toContain("nodemailer");
+});
+
+test("the operator's logo goes along with the mails that show it, in the mail itself", async () => {
+  const smtp = await serve();
+  const logo = Buffer.from("\x89PNG an image!\xff", "latin1");
+  const sender = senderTo(smtp.port, { logo });
+  await sender.send({ ...MAIL, html: `<img src="${LOGO_URL}" alt="">Shop` }, never);
+  await sender.send(MAIL, never);
+  const [shown = "", plain] = smtp.mails.map(({ raw }) => raw);
+  expect(shown).toMatch(
+    /multipart\/related[\s\S]*src="cid:logo@gatehouse"[\s\S]*Content-ID: <logo@gatehouse>/i,
+  );
+  expect(shown).toContain("Content-Disposition: inline; filename=logo.png");
+  expect(shown).toContain(logo.toString("base64"));
+  expect(plain).not.toContain("logo");
 });
 
 test("an address is one address, whatever it looks like", async () => {

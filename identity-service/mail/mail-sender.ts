@@ -13,7 +13,13 @@ export interface MailSenderOptions {
   requireTls?: boolean | undefined;
   caFile?: string | undefined;
   from: MailAddress;
+  /** A PNG, for mails that show it. */
+  logo?: Buffer | undefined;
 }
+
+/** Of the image within the mail. @see RFC 2392. */
+const LOGO_ID = "logo@gatehouse";
+export const LOGO_URL = `cid:${LOGO_ID}`;
 
 interface OutgoingMail extends MailContent {
   /** Determines the Message-ID, for deduplication. */
@@ -62,7 +68,13 @@ const MAX_MAILS_PER_CONNECTION = 100;
 const MAX_REPLY_BYTES = 64 * 1024;
 
 export function createMailSender(options: MailSenderOptions): MailSender {
-  const { server, from } = options;
+  const { server, from, logo } = options;
+  const image = logo && {
+    cid: LOGO_ID,
+    filename: "logo.png",
+    content: logo,
+    contentDisposition: "inline" as const,
+  };
   const requireTls = options.requireTls ?? !isLoopback(server.host);
   const domain = from.address.slice(from.address.lastIndexOf("@") + 1);
   const settings = {
@@ -108,6 +120,7 @@ export function createMailSender(options: MailSenderOptions): MailSender {
           subject: mail.subject,
           text: mail.text,
           html: mail.html,
+          attachments: image !== undefined && mail.html.includes(LOGO_URL) ? [image] : [],
           // RFC 3834 §5 and the Exchange equivalent.
           headers: { "Auto-Submitted": "auto-generated", "X-Auto-Response-Suppress": "All" },
           xMailer: false,

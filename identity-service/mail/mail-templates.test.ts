@@ -193,6 +193,13 @@ test("the operator's colour is that of the button, and the foot leads to the ope
   expect(plain.text).not.toContain("help?");
 });
 
+test("the operator's logo stands beside the name", () => {
+  const brand = mailBrandOf("ACME & Co.", undefined, undefined, "cid:logo&more");
+  const { html, text } = new MailTemplates().render("reset-password", { link: LINK }, NOBODY, brand);
+  expect(html).toMatch(/<header><img src="cid:logo&amp;more" alt="" [^>]*> ACME &amp; Co\.<\/header>/);
+  expect(text).not.toContain("cid:");
+});
+
 test("values are escaped in HTML and unchanged in text", () => {
   put("layout.html", "<title>{{subject}}</title>{{content}}");
   put("en/refresh-reuse.txt", "{{browser}}\n\n{{browser}}");

@@ -33,6 +33,8 @@ export interface MailBrand {
   /** HTML of the head, behind the layout's own. */
   style: string;
   support: string | undefined;
+  /** Where its image is. */
+  logo?: string | undefined;
 }
 
 const OWN_BRAND: MailBrand = { name: "Gatehouse", style: "", support: undefined };
@@ -42,8 +44,9 @@ export function mailBrandOf(
   name: string,
   accent: Accent | undefined,
   support: string | undefined,
+  logo?: string,
 ): MailBrand {
-  if (accent === undefined) return { ...OWN_BRAND, name, support };
+  if (accent === undefined) return { ...OWN_BRAND, name, support, logo };
   const {
     accent: [light, dark],
     "on-accent": [text],
@@ -53,8 +56,14 @@ export function mailBrandOf(
     `@media (prefers-color-scheme: dark) { a { color: ${dark}; } }`,
     `.button a { background: ${light}; color: ${text}; }`,
   ];
-  return { name, style: `\n<style>\n${rules.join("\n")}\n</style>`, support };
+  return { name, style: `\n<style>\n${rules.join("\n")}\n</style>`, support, logo };
 }
+
+/** The name stands beside it. */
+const logoOf = ({ logo }: MailBrand): string =>
+  logo === undefined
+    ? ""
+    : `<img src="${escapeHtml(logo)}" alt="" height="32" style="vertical-align: middle"> `;
 
 /** Names the placeholder, never the value. */
 export class MailRenderError extends Error {
@@ -130,7 +139,7 @@ export class MailTemplates {
       content: htmlOf(body, insert),
       footer: htmlOf(footer, insertBelow),
       style: brand.style,
-      brand: escapeHtml(brand.name),
+      brand: logoOf(brand) + escapeHtml(brand.name),
     };
     return {
       subject,

@@ -8,13 +8,14 @@ import { sendTestMail } from "./test-mail.ts";
 
 // For `gatehouse mail`, with the variables of identity-service. Each task reads only what it needs, and prints JSON.
 
-const { MAIL_TEMPLATES_DIR, MAIL_DEFAULT_LANGUAGE } = mailConfig;
+const { MAIL_TEMPLATES_DIR, MAIL_DEFAULT_LANGUAGE, BRAND_LOGO_FILE } = mailConfig;
 const originSchema = z.url({ protocol: /^https?$/ }).optional();
 const textSchema = z
   .object({
     ...brandConfig,
     MAIL_TEMPLATES_DIR,
     MAIL_DEFAULT_LANGUAGE,
+    BRAND_LOGO_FILE,
     PUBLIC_ORIGIN: originSchema,
     PAGES_ORIGIN: originSchema,
   })
@@ -40,7 +41,10 @@ const TASKS = {
     const config = loadConfig(textSchema, process.env);
     const { BRAND_NAME: name, BRAND_COLOR: color, SUPPORT_URL: support } = config;
     const origin = config.PAGES_ORIGIN ?? config.PUBLIC_ORIGIN ?? "https://gatehouse.example";
-    const mails = sampleMails(mailTemplatesOf(config), { brand: mailBrandOf(name, color, support), origin });
+    const logo =
+      config.BRAND_LOGO_FILE && `data:image/png;base64,${config.BRAND_LOGO_FILE.toString("base64")}`;
+    const brand = mailBrandOf(name, color, support, logo);
+    const mails = sampleMails(mailTemplatesOf(config), { brand, origin });
     return { brand: name, mails };
   },
   async test(recipient: string) {

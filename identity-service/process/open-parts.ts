@@ -65,6 +65,7 @@ export function openMailSender(service: ServiceProcess, config: Config): MailSen
     requireTls: config.SMTP_REQUIRE_TLS,
     caFile: config.SMTP_CA_FILE,
     from,
+    logo: config.BRAND_LOGO_FILE,
   });
   return service.run("mail sender", sender);
 }
