@@ -139,5 +139,7 @@ declare module "@tanstack/react-router" {
   interface HistoryState {
     /** Of the list of users. */
     wanted?: Wanted;
+    /** Of the search in the audit log: ids of the addresses that were entered. */
+    idsOf?: Readonly<Record<string, string>>;
   }
 }

@@ -46,13 +46,14 @@ export function Sheet({
   );
 }
 
-/** Has the focus when the dialog opens, unless another field asks for it. */
+/** Has the focus when the dialog opens, unless another field asks for it. Without fields: the first button. */
 function FirstField() {
   const after = useRef<HTMLSpanElement>(null);
   useEffect(() => {
     const dialog = after.current?.closest("[role=dialog]");
     if (dialog?.contains(document.activeElement)) return;
-    dialog?.querySelector<HTMLElement>("input:not([tabindex='-1']), select, textarea")?.focus();
+    const first = (kinds: string) => dialog?.querySelector<HTMLElement>(kinds);
+    (first("input:not([tabindex='-1']), select, textarea") ?? first("button"))?.focus();
   }, []);
   return <span ref={after} hidden />;
 }

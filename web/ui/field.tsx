@@ -138,6 +138,7 @@ export function PasswordField({ label, hint, ...props }: PasswordProps) {
       <div className="shown">
         <input
           required
+          minLength={props.autoComplete === "new-password" ? MIN_PASSWORD_CHARACTERS : undefined}
           maxLength={1024}
           {...VERBATIM}
           {...props}
@@ -157,6 +158,9 @@ export function PasswordField({ label, hint, ...props }: PasswordProps) {
     </div>
   );
 }
+
+/** No policy of a service takes less. */
+const MIN_PASSWORD_CHARACTERS = 8;
 
 /** The password of whoever is logged in, as a proof. */
 export function OwnPasswordField(props: Partial<PasswordProps>) {

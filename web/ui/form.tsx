@@ -162,5 +162,6 @@ function textKey({ name, validity, validationMessage }: Entry): string {
   if (validity.valueMissing) return "form.required";
   // Of a field that checks itself: browsers do not show it.
   if (validity.customError) return validationMessage;
+  if (validity.tooShort) return "errors.password_too_short";
   return validity.typeMismatch ? "form.email" : problemKey(name);
 }

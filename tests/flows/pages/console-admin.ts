@@ -234,6 +234,8 @@ describe.skipIf(CHROMIUM === undefined)("an administrator in the console", () =>
     await page.getByText("1 of 1 are shown.").waitFor();
     await page.getByRole("button", { name: "Export (CSV)" }).click();
     const dialog = page.getByRole("dialog", { name: "Export (CSV)" });
+    // Without a field the first button has the focus.
+    await expect.poll(() => page.evaluate("document.activeElement.textContent")).toBe("CSV");
     const press = (name: string) => dialog.getByRole("button", { name, exact: true }).click();
     const exported = async (button: string) => {
       const download = page.waitForEvent("download");
@@ -321,6 +323,11 @@ describe.skipIf(CHROMIUM === undefined)("an administrator in the console", () =>
   test("what can be undone asks for a reason alone", async () => {
     const acts = page.getByRole("region", { name: "Actions" });
     const dialog = page.getByRole("dialog");
+    // Nothing about clients if the person has none.
+    await page.goto(`${origin}/console/users/${(await api.newUser()).user.id}`);
+    await acts.getByRole("button", { name: "Disable the account" }).click();
+    await expect.poll(() => page.evaluate("document.activeElement.name")).toBe("reason");
+    await page.goto(`${origin}/console/users/${grace.user.id}`);
     for (const name of ["Disable the account", "Enable the account"]) {
       await acts.getByRole("button", { name }).click();
       expect(await dialog.getByLabel(/^Type .* to confirm$/).count()).toBe(0);

@@ -116,6 +116,10 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
     await press(page, "Change the password");
     await expect.poll(() => page.getByText("Fill in this field.").count()).toBe(2);
     await expectSound(page, "empty fields");
+    // What the page knows itself, it says before anything is sent.
+    await change("not the password", "short");
+    await page.getByText("Choose a longer password.").waitFor();
+    expect(await page.getByText("The password is not right.").count()).toBe(0);
     await change("not the password", NEW);
     await page.getByText("The password is not right.").waitFor();
     await expectSound(page, "a wrong password");

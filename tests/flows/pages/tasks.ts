@@ -143,6 +143,19 @@ describe.skipIf(CHROMIUM === undefined)("tasks, and their steps", { tags: "exhau
     expect(steps).toBeLessThanOrEqual(8);
   });
 
+  test("whoever is logged in with the address confirms it without a password", async () => {
+    const ada = await api.newUser();
+    await inBrowser(ada, async (at) => {
+      await at.open(String(linkIn(await mailAbout(system, ada.email, "Confirm your e-mail address"))));
+      await at.page.getByRole("button", { name: "Confirm the address" }).waitFor();
+      expect(await at.page.locator("input[type=password]").count()).toBe(0);
+      await at.press("Confirm the address");
+      await heading(at.page, "Your e-mail address is confirmed").waitFor();
+    });
+    const { accessToken: token } = await api.logIn(ada);
+    expect((await api.get("/auth/me", { token })).body.data.user.emailVerified).toBe(true);
+  });
+
   test("set up an authenticator app", async () => {
     const ada = await provenUser();
     const steps = await inBrowser(ada, async (at) => {

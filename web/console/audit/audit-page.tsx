@@ -1,5 +1,5 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
-import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useLocation, useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { useMay, useSession } from "../../session/session.ts";
 import { Button } from "../../ui/button.tsx";
@@ -22,14 +22,17 @@ export function AuditPage() {
   const search = useSearch({ from: "/audit" });
   const navigate = useNavigate({ from: "/audit" });
   const [isExporting, setExporting] = useState(false);
-  const go = (next: AuditSearch) => void navigate({ search: next });
+  // Addresses of people stay with the entry of the history: they are in no address of a page.
+  const idsOf = useLocation({ select: ({ state }) => state.idsOf });
+  const go = (next: AuditSearch, ids = idsOf) =>
+    void navigate({ search: next, state: (old) => ({ ...old, ...(ids && { idsOf: ids }) }) });
   const isLive = readsAll && search.live === true;
   return (
     <>
       <PageTitle lead={t(readsAll ? "audit.lead" : "audit.leadOne")}>{t("audit.title")}</PageTitle>
       <div className="stack">
         {readsAll && <LogLine />}
-        <Filters search={isLive ? withoutTimes(search) : search} onSearch={go} />
+        <Filters search={isLive ? withoutTimes(search) : search} idsOf={idsOf} onSearch={go} />
         {readsAll && (
           <div className="buttons">
             <Button

@@ -14,13 +14,20 @@ const VERBATIM = { spellCheck: false, autoCapitalize: "none", autoComplete: "off
 const TIMES = ["from", "to"] as const;
 const isTime = (name: string) => TIMES.some((time) => time === name);
 
-/** @param onSearch gets what was entered, all of it usable. */
+type IdsOf = Readonly<Record<string, string>>;
+
+/**
+ * @param idsOf of addresses that were entered before.
+ * @param onSearch gets what was entered, all of it usable, and the ids of the addresses among it.
+ */
 export function Filters({
   search,
+  idsOf = {},
   onSearch,
 }: {
   search: AuditSearch;
-  onSearch: (next: AuditSearch) => void;
+  idsOf: IdsOf | undefined;
+  onSearch: (next: AuditSearch, idsOf?: IdsOf) => void;
 }) {
   const t = useText();
   const outcomeId = useId();
@@ -39,7 +46,7 @@ export function Filters({
     problem: failure,
   } = useAction(async (times?: AuditSearch) => {
     if (form.current === null) return;
-    const { entered, unknown } = await withIds(entriesOf(form.current));
+    const { entered, unknown, found: ids } = await withIds(entriesOf(form.current), idsOf);
     if (entered.action !== undefined) entered.action = nameOfAction(entered.action);
     const found = TEXTS.flatMap((name): [string, () => string][] => {
       if (times !== undefined && isTime(name)) return [];
@@ -51,11 +58,8 @@ export function Filters({
     const [first] = found;
     if (first !== undefined) return inputOf(form.current, first[0])?.focus();
     for (const name of times === undefined ? [] : TIMES) delete entered[name];
-    onSearch({
-      ...readSearch({ ...entered, reads: entered.reads === "on" }),
-      ...times,
-      ...(live && { live }),
-    });
+    const wanted = readSearch({ ...entered, reads: entered.reads === "on" });
+    onSearch({ ...wanted, ...times, ...(live && { live }) }, ids);
   });
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
@@ -66,7 +70,7 @@ export function Filters({
     setProblems({});
     // What was entered and not searched goes as well.
     setCleared((before) => before + 1);
-    onSearch(live ? { live } : {});
+    onSearch(live ? { live } : {}, {});
   };
   const forget = (name: string) => setProblems(({ [name]: _forgotten, ...others }) => others);
   return (
@@ -94,8 +98,18 @@ export function Filters({
         >
           {failure !== undefined && <Notice isBad>{failure.message}</Notice>}
           <ActionField defaultValue={search.action} />
-          <Field name="actor" label={t("audit.actor")} defaultValue={search.actor} {...VERBATIM} />
-          <Field name="resource" label={t("audit.resource")} defaultValue={search.resource} {...VERBATIM} />
+          <Field
+            name="actor"
+            label={t("audit.actor")}
+            defaultValue={enteredAs(search.actor, idsOf)}
+            {...VERBATIM}
+          />
+          <Field
+            name="resource"
+            label={t("audit.resource")}
+            defaultValue={enteredAs(search.resource, idsOf)}
+            {...VERBATIM}
+          />
           <div className="field">
             <label htmlFor={outcomeId}>{t("audit.outcome")}</label>
             <select id={outcomeId} name="outcome" defaultValue={search.outcome ?? ""}>
@@ -159,19 +173,25 @@ export function Filters({
 function useIdsOfAddresses() {
   const findByAddress = useFindByAddress();
   const mayFind = useMay()("users:read");
-  return async (given: Record<string, string>) => {
+  return async (given: Record<string, string>, known: IdsOf) => {
     const entered = { ...given };
     const unknown: Record<string, TextKey> = {};
+    const found: Record<string, string> = {};
     for (const name of PERSON_FILTERS) {
       const address = entered[name];
       if (address?.includes("@") !== true) continue;
-      const person = mayFind ? await findByAddress(address) : undefined;
-      if (person !== undefined) entered[name] = person.id;
+      const person = known[address] === undefined && mayFind ? await findByAddress(address) : undefined;
+      const id = known[address] ?? person?.id;
+      if (id !== undefined) entered[name] = found[person?.email ?? address] = id;
       else unknown[name] = mayFind ? "audit.noPerson" : "audit.mayNotFind";
     }
-    return { entered, unknown };
+    return { entered, unknown, found };
   };
 }
+
+/** The address in place of the id that it was searched by. */
+const enteredAs = (text: string | undefined, idsOf: IdsOf) =>
+  Object.entries(idsOf).find(([, id]) => id === text)?.[0] ?? text;
 
 const inputOf = (form: HTMLFormElement | null, name: string) =>
   form?.elements.namedItem(name) as HTMLInputElement | null;

@@ -55,10 +55,12 @@ function FirstClient() {
   );
 }
 
-/** @param wanted.owner a user's id; `none`: of nobody; empty: all. */
+/** @param wanted.owner a user's id; `none`: of nobody; empty: all. Nothing is read without `clients:read`. */
 export function useClients({ owner }: { owner: string }) {
   const { call } = useSession();
+  const enabled = useMay()("clients:read");
   return useInfiniteQuery({
+    enabled,
     queryKey: ["clients", "list", owner],
     ...pages((cursor) => call("GET /admin/clients", { query: { ...(owner && { owner }), ...cursor } })),
   });

@@ -46,7 +46,7 @@ export function ExportSheet({
   name: "audit" | "users";
   texts: Record<"title" | "lead" | "whole" | "more", TextKey>;
   formats: readonly Format[];
-  /** How many of how many, while there are more. */
+  /** What is known of the whole, while there are more. */
   countOf: (entries: number) => string;
   readPart: ReadPart;
   onClose: () => void;

@@ -176,7 +176,7 @@ export const auditDe: SameTexts<typeof auditEn> = {
     lead: "Was die Suche findet, das Neueste zuerst, in Teilen von bis zu 10.000 Einträgen. Jeder Teil ist selbst ein Eintrag. Der Export ist nicht bewiesen: gatehouse audit export ist es.",
     reading: "Wird gelesen … {{size}}",
     whole: "Gespeichert: {{entries}} Einträge, also alles, was die Suche findet. Dateien: {{parts}}.",
-    more: "Unvollständig: {{entries}} von mindestens {{count}} Einträgen gespeichert. Dateien bisher: {{parts}}. Speichern Sie den nächsten Teil, oder grenzen Sie die Zeit ein.",
+    more: "Unvollständig: {{entries}} Einträge gespeichert, und die Suche findet mehr. Das ganze Protokoll hat {{count}}. Dateien bisher: {{parts}}. Speichern Sie den nächsten Teil, oder grenzen Sie die Zeit ein.",
     tooLarge:
       "Nichts wurde gespeichert: Es sind mehr als {{size}}, und das ist für einen Browser zu viel. Grenzen Sie die Zeit ein, oder nehmen Sie gatehouse audit export.",
     broken:

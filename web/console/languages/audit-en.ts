@@ -171,7 +171,7 @@ export const auditEn = {
     lead: "What the search finds, newest first, in parts of up to 10,000 entries. Each part is itself an entry. It is not proven: gatehouse audit export is.",
     reading: "Reading … {{size}}",
     whole: "Saved: {{entries}} entries, which is everything that the search finds. Files: {{parts}}.",
-    more: "Incomplete: saved {{entries}} of at least {{count}} entries. Files so far: {{parts}}. Save the next part, or narrow the time.",
+    more: "Incomplete: saved {{entries}} entries, and the search finds more. The whole log has {{count}}. Files so far: {{parts}}. Save the next part, or narrow the time.",
     tooLarge:
       "Nothing was saved: it has more than {{size}}, which a browser cannot hold. Narrow the time, or use gatehouse audit export.",
     broken: "Nothing was saved: the export ended too early, so it is not whole. Export it again.",

@@ -134,7 +134,7 @@ function Figures({ summary, span }: { summary: Answer<"GET /admin/audit/summary"
             </tbody>
           </table>
         )}
-        <p>
+        <p className="way">
           <Link to="/audit" search={{ action: "user.login_failed" }}>
             {t("overview.seeRefusals")}
           </Link>

@@ -95,7 +95,7 @@ function Services() {
           </dl>
         )}
       </Found>
-      <p className="small">
+      <p className="small way">
         <Link to="/system">{t("overview.seeSystem")}</Link>
       </p>
     </Section>

@@ -3,6 +3,7 @@ import type { ManagedUser, Role, UserDetails } from "#clients/api/generated/gate
 import { type Call, useMay, useSession, useUser } from "../../session/session.ts";
 import { EmailField, SelectField } from "../../ui/field.tsx";
 import { Act, useDone } from "../act.tsx";
+import { useClients } from "../clients/clients-page.tsx";
 import { useText } from "../text.ts";
 import { NameFields } from "./invite.tsx";
 
@@ -32,6 +33,9 @@ export function Acts(props: Props) {
   const t = useText();
   const self = useUser();
   const may = useMay();
+  const owned = useClients({ owner: props.user.id }).data?.pages[0]?.clients;
+  // Whoever may not read clients may disable them.
+  const withClients = may("clients:write") && owned?.length !== 0;
   const role = props.roles.find(({ name }) => name === props.user.role);
   if (self.id === props.user.id) return <p className="muted small">{t("user.yourself")}</p>;
   // A role that is gone from the file stops nobody.
@@ -51,8 +55,8 @@ export function Acts(props: Props) {
   ].filter(Boolean);
   const dangers = [
     may("mfa:reset") && props.user.mfaEnabled && <ResetMfa key="mfa" {...props} />,
-    may("users:write") && <SetStatus key="status" {...props} withClients={may("clients:write")} />,
-    may("users:delete") && <Delete key="delete" {...props} withClients={may("clients:write")} />,
+    may("users:write") && <SetStatus key="status" {...props} withClients={withClients} />,
+    may("users:delete") && <Delete key="delete" {...props} withClients={withClients} />,
   ].filter(Boolean);
   if (helps.length + dangers.length === 0) return <p className="muted small">{t("user.noActs")}</p>;
   return (

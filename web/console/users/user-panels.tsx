@@ -87,7 +87,7 @@ export function Activity({ userId }: { userId: string }) {
           />
         )}
       </Found>
-      <p className="small">
+      <p className="small way">
         <Link to="/audit" search={{ actor: userId }}>
           {t("user.audit")}
         </Link>

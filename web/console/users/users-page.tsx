@@ -29,6 +29,10 @@ export interface Wanted {
   sort?: "newest" | "oldest" | "last_login";
 }
 
+/** Nothing, or what `identity-service/admin/managed-users.ts` can look for: two characters, or one that is a word or syllable. */
+const SEARCHABLE =
+  "\\s*|.*(?:\\S\\S|[\\p{Script=Han}\\p{Script=Hangul}\\p{Script=Hiragana}\\p{Script=Katakana}\\p{Script=Bopomofo}\\p{Script=Yi}]).*";
+
 const DAYS_AGO = [30, 90, 365];
 const DAY_MS = 86_400_000;
 
@@ -97,7 +101,7 @@ export function UsersPage() {
           {({ pages: found }) => (
             <>
               <Shown pages={found} />
-              {bulkActs.length > 0 && (
+              {bulkActs.length > 0 && found[0]?.users.length !== 0 && (
                 <div className="choosing">
                   <Choice
                     users={found.flatMap(({ users }) => users)}
@@ -168,6 +172,8 @@ function Shown({ pages: [first, ...others] }: { pages: readonly Page[] }) {
   const t = useText();
   const language = useLanguage();
   if (first === undefined) return null;
+  // The table says that nobody was found.
+  if (first.users.length === 0) return null;
   const number = (count: number) => new Intl.NumberFormat(language).format(count);
   const shown = number([first, ...others].reduce((sum, { users }) => sum + users.length, 0));
   const { total, totalIs } = first;
@@ -242,7 +248,7 @@ function Search({ wanted, onWanted }: { wanted: Wanted; onWanted: (wanted: Wante
           hint={t("users.queryHint")}
           defaultValue={wanted.query ?? ""}
           type="search"
-          pattern="\s*(?:\S.{1,252}\S)?\s*"
+          pattern={SEARCHABLE}
           maxLength={254}
           autoComplete="off"
           spellCheck={false}

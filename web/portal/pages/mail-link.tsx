@@ -48,6 +48,9 @@ function OneLink({ link }: { link: MailLink }) {
 
   const { state, email, isVouched, refuse } = useLinkState(link, token);
   const hasSession = account !== undefined && TAKES_SESSION.has(link) && !isVouched;
+  const isOwnAddress = hasSession && email?.toLowerCase() === account.user.email.toLowerCase();
+  const spare = isOwnAddress ? "none" : "spare";
+  const asked = isVouched ? "none" : hasSession ? spare : PASSWORD[link];
   const use = async (which: MailLink, entered: { password?: string; newPassword?: string } = {}) => {
     const send = hasSession ? session.fetch : fetch;
     await callApi(send, `POST /auth/${which}`, { body: { token, ...entered } }).catch((error: unknown) => {
@@ -77,23 +80,25 @@ function OneLink({ link }: { link: MailLink }) {
   return (
     <>
       <PageTitle lead={said("lead")}>{said("title")}</PageTitle>
-      {email !== undefined && (
-        <p>
-          <strong>{email}</strong>
-        </p>
-      )}
-      <ActionForm
-        submit={said("submit")}
-        wide
-        action={({ password, newPassword }) =>
-          use(link, {
-            ...(newPassword !== undefined && { newPassword }),
-            ...(password !== undefined && password !== "" && { password }),
-          })
-        }
-      >
-        <LinkPassword kind={isVouched ? "none" : hasSession ? "spare" : PASSWORD[link]} />
-      </ActionForm>
+      <div className="stack">
+        {email !== undefined && (
+          <p>
+            <strong>{email}</strong>
+          </p>
+        )}
+        <ActionForm
+          submit={said("submit")}
+          wide
+          action={({ password, newPassword }) =>
+            use(link, {
+              ...(newPassword !== undefined && { newPassword }),
+              ...(password !== undefined && password !== "" && { password }),
+            })
+          }
+        >
+          <LinkPassword kind={asked} />
+        </ActionForm>
+      </div>
       {link === "verify-email" && (
         <div className="links">
           <p>{t("mailLinks.disownQuestion")}</p>

@@ -45,7 +45,7 @@ export function Activity() {
           </Button>
         </div>
       )}
-      <p className="muted">
+      <p className="muted way">
         {t("activity.notYou")} <Link to="/sessions">{t("sessions.live")}</Link>
       </p>
     </Section>
