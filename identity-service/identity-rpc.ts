@@ -39,11 +39,11 @@ export function createIdentityRpc(deps: IdentityDeps): Implementation<IdentitySe
       }),
     }),
     getUser: async ({ userId }) => {
-      const { account, recoveryCodesLeft } = await getOwnAccount(deps, userId);
+      const { account, recoveryCodesLeft, totpSince } = await getOwnAccount(deps, userId);
       const { hasTotp, passwordHash, credentialsProvenAt } = account;
       const ways = { hasTotp, hasPassword: passwordHash !== null };
       const credentialsProven = credentialsProvenAt !== null;
-      return { user: encodeUser(account), recoveryCodesLeft, ...ways, credentialsProven };
+      return { user: encodeUser(account), recoveryCodesLeft, ...ways, totpSince, credentialsProven };
     },
     notifyRefreshReuse: async ({ ip: clientIp, ...event }) => {
       await notifyRefreshReuse(deps, { ...event, clientIp });

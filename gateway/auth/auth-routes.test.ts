@@ -7,6 +7,7 @@ import {
   ada,
   adaJson,
   completedLogin,
+  account as ownAccount,
   SESSION_ID,
   send,
   shippedAccess,
@@ -123,7 +124,7 @@ test("me is the caller's own account, asked for in the caller's name and within 
   const { app } = withIdentity({
     getUser: async ({ userId }, context) => {
       asked = { userId, context };
-      return { user: ada, hasTotp: false, hasPassword: true, credentialsProven: true };
+      return ownAccount;
     },
   });
   const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -148,7 +149,7 @@ test("a call may wait for other services as long as the operator says, also afte
   const leftMs: number[] = [];
   const note = async (_request: unknown, { deadlineMs }: CallContext) => {
     leftMs.push(deadlineMs - Date.now());
-    return { user: ada, hasTotp: false, hasPassword: true, credentialsProven: true };
+    return ownAccount;
   };
   const { app } = testGateway({ identity: { getUser: note, updateProfile: note }, callBudgetMs: 600_000 });
   await send(app, { url: "/auth/me", token: "user-token" });
@@ -162,7 +163,7 @@ test("a caller learns what the role may do, as the access file is now", async ()
   const { app } = testGateway({
     access,
     identity: {
-      getUser: async () => ({ user: ada, hasTotp: false, hasPassword: true, credentialsProven: true }),
+      getUser: async () => ownAccount,
     },
   });
   const permissions = async () =>

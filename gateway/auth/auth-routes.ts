@@ -20,6 +20,7 @@ import {
   loginAnswers,
   loginHeaders,
   sessionCookieHeader,
+  timeField,
   tokenFields,
   toUser,
   userAnswer,
@@ -151,6 +152,7 @@ export function registerAuthRoutes(app: GatewayApp, deps: AuthDeps): void {
         }),
         recoveryCodesLeft: optional(intLike(10)),
         totpEnabled: z.boolean().meta({ description: "Whether an authenticator app is set up." }),
+        totpSince: optional(timeField),
         hasPassword: z
           .boolean()
           .meta({ description: "False for an account that has only logins at providers, or passkeys." }),
@@ -169,10 +171,11 @@ export function registerAuthRoutes(app: GatewayApp, deps: AuthDeps): void {
         throw isGone ? new DomainError("token_invalid", undefined, { cause: error }) : error;
       });
       const user = toUser(account.user);
-      const { recoveryCodesLeft, hasTotp: totpEnabled, hasPassword, credentialsProven } = account;
+      const { recoveryCodesLeft, hasTotp: totpEnabled, totpSince, hasPassword, credentialsProven } = account;
       const permissions = [...access.permissionsOf(role)];
       const ways = {
         totpEnabled,
+        ...(totpSince !== undefined && { totpSince: totpSince.toISOString() }),
         hasPassword,
         credentialsProven,
         ...(user.mfaEnabled && { recoveryCodesLeft }),

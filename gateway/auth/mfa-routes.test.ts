@@ -224,7 +224,8 @@ test("me says what can log in, and how many recovery codes are left, only with a
   const account = {
     user: { ...ada, mfaEnabled: true },
     recoveryCodesLeft: 9,
-    hasTotp: false,
+    hasTotp: true,
+    totpSince: new Date("2031-01-02T03:04:05Z"),
     hasPassword: true,
     credentialsProven: false,
   };
@@ -232,7 +233,8 @@ test("me says what can log in, and how many recovery codes are left, only with a
   const { data } = (await send(app, { url: "/auth/me", token: "user-token" })).json();
   expect(data).toMatchObject({
     recoveryCodesLeft: 9,
-    totpEnabled: false,
+    totpEnabled: true,
+    totpSince: "2031-01-02T03:04:05.000Z",
     hasPassword: true,
     credentialsProven: false,
   });

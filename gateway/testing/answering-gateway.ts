@@ -188,6 +188,7 @@ function accountAnswers(give: Give) {
       user: { ...ada, mfaEnabled: true },
       recoveryCodesLeft: 9,
       hasTotp: true,
+      totpSince: new Date(),
       hasPassword: true,
       credentialsProven: true,
     }),

@@ -41,7 +41,13 @@ const { role, ...adaFields } = ada;
 export const adaJson = { ...adaFields, role, createdAt: "2026-01-02T03:04:05.678Z" };
 
 /** The answer of `GetUser` has it. */
-export const account = { user: ada, hasTotp: false, hasPassword: true, credentialsProven: true };
+export const account = {
+  user: ada,
+  hasTotp: false,
+  totpSince: undefined,
+  hasPassword: true,
+  credentialsProven: true,
+};
 
 export const tokens = {
   accessToken: "access.jwt.text",

@@ -2,7 +2,7 @@ import { type Sql, transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { type RecordAuditDeps, recordAudit } from "../audit/record-audit.ts";
-import { countRecoveryCodes } from "../mfa/mfa-store.ts";
+import { countRecoveryCodes, findTotpSince } from "../mfa/mfa-store.ts";
 import type { Account } from "../users/account.ts";
 import { setProfile } from "../users/account-store.ts";
 import { getAccount } from "../users/get-account.ts";
@@ -13,13 +13,17 @@ export interface OwnAccount {
   account: Account;
   /** Undefined without a second factor. */
   recoveryCodesLeft: number | undefined;
+  totpSince: Date | undefined;
 }
 
 /** @throws {DomainError} `not_found`. */
 export async function getOwnAccount(deps: { sql: Sql }, userId: string): Promise<OwnAccount> {
   const account = await getAccount(deps, userId);
-  const recoveryCodesLeft = account.mfaEnabled ? await countRecoveryCodes(deps.sql, userId) : undefined;
-  return { account, recoveryCodesLeft };
+  const [recoveryCodesLeft, totpSince] = await Promise.all([
+    account.mfaEnabled ? countRecoveryCodes(deps.sql, userId) : undefined,
+    account.hasTotp ? findTotpSince(deps.sql, userId) : undefined,
+  ]);
+  return { account, recoveryCodesLeft, totpSince };
 }
 
 /** @throws {DomainError} `validation_failed`, `not_found`. */

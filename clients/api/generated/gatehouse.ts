@@ -63,6 +63,7 @@ export interface Api {
        * Whether an authenticator app is set up.
        */
       totpEnabled: boolean;
+      totpSince?: string;
       /**
        * False for an account that has only logins at providers, or passkeys.
        */

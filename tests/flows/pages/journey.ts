@@ -77,6 +77,7 @@ describe.skipIf(CHROMIUM === undefined)("an account from its first day", () => {
     await setUp.getByRole("button", { name: "Turn on" }).click();
     await setUp.waitFor({ state: "detached" });
     await page.getByRole("status").getByText("The app is on.").waitFor();
+    await page.getByText(/^on since /).waitFor();
     await page.getByRole("status").getByText("The passkey was added.").waitFor();
     await expectSound(page, "a passkey and an app");
     // The first ones stay.

@@ -52,6 +52,7 @@ export const accountDe: SameTexts<typeof accountEn> = {
     qr: "QR-Code für eine Authentifizierungs-App",
     copy: "Schlüssel kopieren",
     on: "an",
+    onSince: "an seit {{date}}",
     off: "aus",
     manual: "Oder geben Sie diesen Schlüssel ein:",
     open: "In einer App auf diesem Gerät öffnen",

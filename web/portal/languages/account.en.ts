@@ -49,6 +49,7 @@ export const accountEn = {
     qr: "QR code for an authenticator app",
     copy: "Copy the key",
     on: "on",
+    onSince: "on since {{date}}",
     off: "off",
     manual: "Or enter this key:",
     open: "Open it in an app on this device",

@@ -4,8 +4,10 @@ import { Button } from "../../../ui/button.tsx";
 import { Cancel, Sheet } from "../../../ui/dialog.tsx";
 import { CodeField, OwnPasswordField } from "../../../ui/field.tsx";
 import { ActionForm } from "../../../ui/form.tsx";
+import { dateText } from "../../../ui/format.ts";
 import { Section } from "../../../ui/frame.tsx";
 import { Notice } from "../../../ui/notice.tsx";
+import { useLanguage } from "../../../ui/text.ts";
 import type { GivesCodes } from "../../recovery-codes.tsx";
 import { useText } from "../../text.ts";
 import { TotpSecret, type TotpSetUp } from "../../totp-secret.tsx";
@@ -19,12 +21,20 @@ export function SecondFactor({ onCodes }: GivesCodes) {
   const [isOn, setOn] = useState(false);
   const isProven = useProven();
   const hasApp = account?.totpEnabled ?? false;
+  const since = account?.totpSince;
+  const language = useLanguage();
   const close = () => setOpen(undefined);
   return (
     <>
       <Section
         title={t("totp.title")}
-        state={<span className={hasApp ? "tag" : "muted small"}>{t(hasApp ? "totp.on" : "totp.off")}</span>}
+        state={
+          <span className={hasApp ? "tag" : "muted small"}>
+            {since === undefined
+              ? t(hasApp ? "totp.on" : "totp.off")
+              : t("totp.onSince", { date: dateText(since, language) })}
+          </span>
+        }
         lead={t("totp.lead")}
       >
         {isOn && hasApp && <Notice>{t("totp.done")}</Notice>}

@@ -479,6 +479,8 @@ export interface GetUserResponse {
   hasPassword: boolean;
   /** Whether whoever holds the credentials has shown to read the mailbox, too. */
   credentialsProven: boolean;
+  /** Since when an authenticator app is set up. Absent: it is not. */
+  totpSince: Date | undefined;
 }
 
 /** A link that was mailed. */
@@ -4028,6 +4030,7 @@ function createBaseGetUserResponse(): GetUserResponse {
     hasTotp: false,
     hasPassword: false,
     credentialsProven: false,
+    totpSince: undefined,
   };
 }
 
@@ -4047,6 +4050,9 @@ export const GetUserResponse: MessageFns<GetUserResponse> = {
     }
     if (message.credentialsProven !== false) {
       writer.uint32(40).bool(message.credentialsProven);
+    }
+    if (message.totpSince !== undefined) {
+      Timestamp.encode(toTimestamp(message.totpSince), writer.uint32(50).fork()).join();
     }
     return writer;
   },
@@ -4102,6 +4108,14 @@ export const GetUserResponse: MessageFns<GetUserResponse> = {
             }
 
             message.credentialsProven = reader.bool();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.totpSince = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
         }
