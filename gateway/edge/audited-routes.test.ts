@@ -276,7 +276,7 @@ beforeAll(async () => {
       {
         prefix: "/payments",
         upstream: `http://127.0.0.1:${portOf(upstream)}`,
-        timeoutMs: 100,
+        timeoutMs: 500,
         bodyLimitBytes: 1_000,
         methods: {
           GET: { roles: ["USER"] },

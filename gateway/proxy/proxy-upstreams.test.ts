@@ -45,7 +45,7 @@ const ROLES = { roles: ["USER"] };
 
 async function serve(route: object, overrides: Parameters<typeof testGateway>[0] = {}) {
   const metrics = createMetrics("gateway");
-  const routes = routesOf([{ prefix: "/a", timeoutMs: 500, methods: { GET: ROLES }, ...route }]);
+  const routes = routesOf([{ prefix: "/a", timeoutMs: 10_000, methods: { GET: ROLES }, ...route }]);
   const proxies = new ProxyTable(routes, metrics);
   const gateway = testGateway({ proxies, metrics, ...overrides });
   await gateway.app.listen({ port: 0, host: "127.0.0.1" });

@@ -35,7 +35,8 @@ beforeAll(async () => {
     POST: { roles: ["USER", "ADMIN"], action: "payments.create" },
     DELETE: { roles: ["ADMIN"], action: "payments.delete" },
   };
-  const route = { timeoutMs: 300, bodyLimitBytes: 16 * MIB, methods };
+  // Longer than a busy machine takes for a large body.
+  const route = { timeoutMs: 30_000, bodyLimitBytes: 16 * MIB, methods };
   gateway = testGateway({
     recorder: {
       record: async (entry) => {
@@ -48,6 +49,12 @@ beforeAll(async () => {
     },
     routes: routesOf([
       { ...route, prefix: "/payments", upstream: `http://127.0.0.1:${portOf(upstream)}` },
+      {
+        ...route,
+        prefix: "/hasty",
+        upstream: `http://127.0.0.1:${portOf(upstream)}`,
+        timeoutMs: 300,
+      },
       { ...route, prefix: "/gone", upstream: `http://127.0.0.1:${await freePort()}` },
       { ...route, prefix: "/small", upstream: `http://127.0.0.1:${portOf(upstream)}`, bodyLimitBytes: 10 },
     ]),
@@ -319,7 +326,7 @@ test("an upstream that speaks no HTTP is 502", async () => {
 
 test("a silent upstream is 504 in time, with an unknown outcome", async () => {
   serve = () => undefined;
-  const answer = await call({ method: "POST", body: "x" });
+  const answer = await call({ method: "POST", path: "/hasty", body: "x" });
   expect([answer.status, codeOf(answer)]).toEqual([504, "upstream_timeout"]);
   expect(await outcome()).toMatchObject({
     outcome: "unknown",
