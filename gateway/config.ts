@@ -241,7 +241,7 @@ export const configSchema = z
     WEB: z.enum(["on", "off"]).default("on").transform(webPagesOf),
     /** Custom properties of the pages. */
     BRAND_STYLE_FILE: readableFileSchema.transform(parsedFile(parseBrandStyle)).optional(),
-    /** SVG or PNG, beside the name. */
+    /** An SVG or PNG image, which is shown beside the name. */
     BRAND_LOGO_FILE: readableFileSchema.transform(brandLogoOf).optional(),
     /** Further languages of the pages, and texts in place of built-in ones. */
     PAGE_LANGUAGES_DIR: z.string().optional().transform(pageLanguagesOf),

@@ -26,7 +26,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const XLINK = "http://www.w3.org/1999/xlink";
 const XMLNS = "http://www.w3.org/2000/xmlns/";
 
-/** Shapes and paints. `use` is none: nested ones take a browser's time without limit. */
+/** Shapes and paints. `use` is not allowed, because nested ones take a browser's time without limit. */
 const ELEMENTS = new Set(
   (
     "svg g defs symbol title desc style path rect circle ellipse line polyline polygon text tspan " +

@@ -24,7 +24,7 @@ export interface UserAccess {
   status?: UserStatus | undefined;
   firstName?: string | undefined;
   lastName?: string | undefined;
-  /** As typed. It becomes the address once its reader confirms. */
+  /** As typed. It becomes the address once its reader confirms; the present one takes back what was begun. */
   email?: string | undefined;
   /** True also ends the sessions. */
   mustChangePassword?: boolean | undefined;
@@ -72,7 +72,8 @@ export async function setUserAccess(
     const after: Account = { ...before, role, status, mustChangePassword, firstName, lastName };
     const events = changesOf(before, after);
     if (events.length > 0) await setAccess(tx, after, deps.now());
-    if (role !== before.role || status !== before.status) await endVouching(tx, userId, deps.now());
+    if (role !== before.role || status !== before.status || typed?.email === before.email)
+      await endVouching(tx, userId, deps.now());
     if (typed?.email !== undefined && typed.email !== before.email) {
       await vouchForEmail(tx, deps, after, typed.email);
       events.push({ type: "link_mailed", reason: "new address" });
@@ -92,6 +93,7 @@ export async function setUserAccess(
     const left = access.status === "disabled" ? await leaveClients(tx, deps, leaver, context) : NONE;
     return { user: after, end: owed, left };
   });
+  if (typed !== undefined) deps.wakeMailWorker();
   if (access.status === "active") await clearGuesses(deps.throttle, user);
   const sessionIds = end === undefined ? [] : await endSessions(deps, end, context);
   await endLeftClients(deps, left, context);

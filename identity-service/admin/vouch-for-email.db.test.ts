@@ -148,6 +148,13 @@ test("of a change that is refused, nothing stays", async () => {
   expect((await account()).role).toBe("ADMIN");
 });
 
+test("the present address takes back a link that went to a wrong one", async () => {
+  const token = await vouched();
+  await change({ email: ANNA.email.toUpperCase() });
+  expect(await codeOf(confirm(token))).toBe("verification_token_invalid");
+  expect((await account()).email).toBe(ANNA.email);
+});
+
 test("the present address changes nothing, and three links an hour are enough", async () => {
   await change({ email: ANNA.email.toUpperCase() });
   expect(await sent()).toEqual([]);

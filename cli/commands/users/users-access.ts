@@ -97,14 +97,17 @@ export const usersSetEmail: Command = {
   summary: "Mail a link to a user's new address, which counts once it is used",
   details:
     "The link works for 24 hours, without a password, and ends all of the user's sessions. The present address gets a\n" +
-    "notice now, and then a way back. Whoever reads the new mailbox can set a new password.",
+    "notice now, and then a way back. Whoever reads the new mailbox can set a new password.\n" +
+    "The present address takes back a link that went to a wrong one.",
   positionals: ["id", "address"],
   options: REASON_OPTION,
   checkWith: "gatehouse users show <id>",
   async run(input, backend) {
     const [userId = "", email = ""] = input.positionals;
     const { user } = await setUserAccess(backend, userId, { email, reason: reasonOf(input) });
-    return { text: `the link for ${user.id} waits to be sent to the new address`, json: { user } };
+    const isTakenBack = user.email === email.toLowerCase();
+    const done = isTakenBack ? "keeps the address" : "gets it once the link is used, which waits to be sent";
+    return { text: `${user.id} ${done}`, json: { user } };
   },
 };
 

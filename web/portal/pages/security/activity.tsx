@@ -27,7 +27,8 @@ export function Activity() {
         {({ pages }) => (
           <Rows
             rows={pages.flatMap(({ activity }) => activity)}
-            empty={t("activity.none")}
+            // A page may be empty before the last one.
+            empty={query.hasNextPage ? "" : t("activity.none")}
             row={(item) => <Happened item={item} />}
           />
         )}

@@ -372,7 +372,7 @@ export interface SetUserAccessRequest {
     | undefined;
   /**
    * What the address becomes once the reader of a link that is mailed to it confirms; the present one gets a notice.
-   * Absent: stays.
+   * The present one takes back a link that was mailed. Absent: stays.
    */
   email?: string | undefined;
 }
