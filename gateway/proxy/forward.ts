@@ -29,7 +29,7 @@ import {
   type OpenExchanges,
 } from "./open-exchanges.ts";
 import { publicValue } from "./public-references.ts";
-import { guarded, isClosedBeforeAnswer, upstreamFailure } from "./upstream-error.ts";
+import { guardCallbacks, isClosedBeforeAnswer, upstreamFailure } from "./upstream-error.ts";
 import { upstreamHeaders } from "./upstream-headers.ts";
 
 /** Larger chunks get a write of their own, without a copy. */
@@ -177,7 +177,7 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
       this.#options.body = Buffer.isBuffer(body) ? body : limitedBody(this.#request.raw, bodyLimitBytes);
       if (!Buffer.isBuffer(body)) askForBody(this.#request, this.#reply);
     }
-    upstream.dispatch(this.#options, guarded(this));
+    upstream.dispatch(this.#options, this);
   }
 
   #allowSilence(): void {
@@ -342,7 +342,7 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
       const next = enterUpstream(this.#route, except);
       this.#upstream?.leave(end);
       this.#state = { kind: "waiting", upstream: next, wasSent: this.#wasSent };
-      next.dispatch(this.#options, guarded(this));
+      next.dispatch(this.#options, this);
       return true;
     } catch {
       return false;
@@ -357,6 +357,8 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     if (this.isGone) this.#deps.exchanges.leave(this);
   }
 }
+
+guardCallbacks(ForwardedCall.prototype);
 
 /** In one write with unsent headers. */
 function endWith(raw: ServerResponse, chunk: Buffer): void {

@@ -59,23 +59,26 @@ interface UpstreamHandler extends Dispatcher.DispatchHandler {
   fail(error: DomainError): void;
 }
 
-/** undici would take what a callback throws for a failure of the upstream. */
-export function guarded(handler: UpstreamHandler): Dispatcher.DispatchHandler {
-  const guard =
-    <A extends unknown[]>(callback: ((...args: A) => void) | undefined) =>
-    (...args: A): void => {
+const CALLBACKS = [
+  "onRequestStart",
+  "onRequestUpgrade",
+  "onResponseStart",
+  "onResponseData",
+  "onResponseEnd",
+  "onResponseError",
+] as const;
+
+/** undici would take what a callback throws for a failure of the upstream. @param prototype once for all its calls. */
+export function guardCallbacks(prototype: UpstreamHandler): void {
+  for (const name of CALLBACKS) {
+    const callback = prototype[name] as ((...args: unknown[]) => void) | undefined;
+    if (callback === undefined) continue;
+    prototype[name] = function guarded(this: UpstreamHandler, ...args: unknown[]): void {
       try {
-        callback?.apply(handler, args);
+        callback.apply(this, args);
       } catch (cause) {
-        handler.fail(new DomainError("upstream_unavailable", undefined, { cause }));
+        this.fail(new DomainError("upstream_unavailable", undefined, { cause }));
       }
     };
-  return {
-    onRequestStart: guard(handler.onRequestStart),
-    onRequestUpgrade: guard(handler.onRequestUpgrade),
-    onResponseStart: guard(handler.onResponseStart),
-    onResponseData: guard(handler.onResponseData),
-    onResponseEnd: guard(handler.onResponseEnd),
-    onResponseError: guard(handler.onResponseError),
-  };
+  }
 }

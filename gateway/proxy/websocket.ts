@@ -30,7 +30,7 @@ import {
   type OpenExchange,
   type OpenExchanges,
 } from "./open-exchanges.ts";
-import { guarded, upstreamFailure } from "./upstream-error.ts";
+import { guardCallbacks, upstreamFailure } from "./upstream-error.ts";
 import { upstreamHeaders } from "./upstream-headers.ts";
 
 export interface WebSocketDeps {
@@ -171,7 +171,7 @@ class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHa
         upgrade: "websocket",
         headersTimeout: route.headersTimeoutMs,
       },
-      guarded(this),
+      this,
     );
   }
 
@@ -263,6 +263,8 @@ class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHa
     this.#onEnd();
   }
 }
+
+guardCallbacks(WebSocketExchange.prototype);
 
 function switchingProtocols(headers: readonly string[]): string {
   const lines = [`HTTP/1.1 ${HTTP_SWITCHING_PROTOCOLS} ${STATUS_CODES[HTTP_SWITCHING_PROTOCOLS]}`];
