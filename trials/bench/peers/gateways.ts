@@ -5,6 +5,9 @@ import { freePort } from "#tests/support/system/free-port.ts";
 import { findProgram, type GatewayContext, type GatewayPeer } from "./peer.ts";
 import { type Program, startPrograms } from "./processes.ts";
 
+/** As many as the JWT cache in envoy.yaml. */
+const REMEMBERED_TOKENS = 65_536;
+
 /** Gateways, each with one thread where it can be told so, because Gatehouse's gateway is one process. */
 export const GATEWAYS: readonly GatewayPeer[] = [
   gateway({
@@ -21,12 +24,40 @@ export const GATEWAYS: readonly GatewayPeer[] = [
     ],
   }),
   haproxy("HAProxy", "nothing", false, "bare.cfg"),
-  haproxy(
-    "HAProxy jwt_verify",
-    "signature (ES256) each time, exp, iss, aud, role, identity header, log",
-    true,
-    "verify.cfg",
-  ),
+  haproxy("HAProxy jwt_verify", checks("each time"), true, "verify.cfg"),
+  gateway({
+    name: "Envoy jwt_authn",
+    does: checks("once"),
+    checksTokens: true,
+    needs: ["envoy"],
+    programs: (context, port) => [
+      {
+        command: program("envoy"),
+        args: [
+          ...["--concurrency", "1", "--use-dynamic-base-id", "--log-level", "warn"],
+          ...["-c", configuration("envoy/envoy.yaml", context, port)],
+        ],
+        listensAt: { port },
+      },
+    ],
+  }),
+  nginx("nginx, verifier that remembers", "once", REMEMBERED_TOKENS),
+  nginx("nginx, verifier", "each time", 0),
+  gateway({
+    name: "Caddy, verifier that remembers",
+    does: checks("once"),
+    checksTokens: true,
+    needs: ["caddy", "verifier"],
+    programs: (context, port) => [
+      verifier(context, REMEMBERED_TOKENS),
+      {
+        command: program("caddy"),
+        args: ["run", "--adapter", "caddyfile", "--config", configuration("caddy/Caddyfile", context, port)],
+        listensAt: { port },
+        env: { GOMAXPROCS: "1", XDG_DATA_HOME: context.folder, XDG_CONFIG_HOME: context.folder },
+      },
+    ],
+  }),
 ];
 
 interface Gateway extends Pick<GatewayPeer, "name" | "does" | "checksTokens"> {
@@ -66,6 +97,42 @@ function haproxy(name: string, does: string, checksTokens: boolean, file: string
       },
     ],
   });
+}
+
+function nginx(name: string, howOften: HowOften, remembered: number): GatewayPeer {
+  return gateway({
+    name,
+    does: checks(howOften),
+    checksTokens: true,
+    needs: ["nginx", "verifier"],
+    programs: (context, port) => [
+      verifier(context, remembered),
+      {
+        command: program("nginx"),
+        args: ["-p", context.folder, "-c", configuration("nginx/nginx.conf", context, port)],
+        listensAt: { port },
+      },
+    ],
+  });
+}
+
+/** What nginx and Caddy ask about every request. */
+function verifier(context: GatewayContext, remembered: number): Program {
+  const { folder, pemFile, issuer, audience, role } = context;
+  const socket = join(folder, "verifier.sock");
+  const options = { socket, pem: pemFile, issuer, audience, role, remember: remembered };
+  return {
+    command: program("verifier"),
+    args: Object.entries(options).map(([name, value]) => `-${name}=${value}`),
+    listensAt: { path: socket },
+    env: { GOMAXPROCS: "1" },
+  };
+}
+
+type HowOften = "once" | "each time";
+
+function checks(howOften: HowOften): string {
+  return `signature (ES256) ${howOften}, exp, iss, aud, role, identity header, log`;
 }
 
 function program(name: string): string {

