@@ -24,7 +24,12 @@ export interface Program {
  */
 export async function startPrograms(folder: string, programs: readonly Program[]) {
   const children: ChildProcess[] = [];
-  const stop = async () => void (await Promise.all(children.map(stopProgram)));
+  const kill = () => void children.map((child) => child.kill("SIGKILL"));
+  process.once("exit", kill);
+  const stop = async () => {
+    await Promise.all(children.map(stopProgram));
+    process.off("exit", kill);
+  };
   try {
     for (const [index, program] of programs.entries()) {
       const outputFile = join(folder, `output-${index}.log`);
@@ -46,9 +51,6 @@ function spawnInto(outputFile: string, { command, args, env }: Program): ChildPr
     env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
   });
   closeSync(output);
-  const kill = () => child.kill("SIGKILL");
-  process.once("exit", kill);
-  child.once("exit", () => process.off("exit", kill));
   return child;
 }
 
