@@ -1,20 +1,21 @@
 /**
  * CPU per forwarded GET, in one run and in turns: the whole gateway (its own process, a real token-service behind it),
  * also for a route that demands a permission, one that demands a level of assurance and one whose upstream has an audience,
- * against @fastify/http-proxy as it comes, undici's dispatch alone, and HAProxy with and without a signature check, where
- * `haproxy` is installed. Load and upstream are processes of their own. Linux only: it reads /proc.
+ * against the gateways of `peers/` that `peers/setup.sh` has installed. Load and upstream are processes of their own.
+ * Linux only: it reads /proc.
  *
  *   npm run trial -- proxy
  *   PROFILE=folder npm run trial -- proxy      also writes a CPU profile of the gateway
  */
-import { type ChildProcess, execFileSync, fork, spawn, spawnSync } from "node:child_process";
-import { generateKeyPairSync, sign } from "node:crypto";
+import { type ChildProcess, execFileSync, fork, spawn } from "node:child_process";
+import { generateKeyPairSync } from "node:crypto";
 import { once } from "node:events";
 import { openSync, readFileSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { decodeJwt, SignJWT } from "jose";
 import { pino } from "pino";
 import { RpcServer } from "#kit/rpc/rpc-server.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
@@ -23,6 +24,9 @@ import { createTestCertificates } from "#tests/support/system/certificates.ts";
 import { freePort } from "#tests/support/system/free-port.ts";
 import { startTokenServer } from "#tests/support/system/token-server.ts";
 import { logIn, startTokenReplica } from "#tests/support/system/token-service.ts";
+import { checkGateway } from "./peers/check-gateway.ts";
+import { GATEWAYS } from "./peers/gateways.ts";
+import type { RunningPeer } from "./peers/peer.ts";
 import { quantile, startWorkbench } from "./support/workbench.ts";
 
 const ROUNDS = Number(process.env.ROUNDS ?? 7);
@@ -38,26 +42,22 @@ interface Subject {
   token: string;
   path: string;
   /** Whose CPU counts. */
-  pid: number;
+  processes(): number[];
 }
 
 const folder = await mkdtemp(join(tmpdir(), "gatehouse-bench-proxy-"));
 const children: ChildProcess[] = [];
+const started: RunningPeer[] = [];
 const workbench = await startWorkbench();
 const certificates = await createTestCertificates();
 const replica = await startTokenReplica(await workbench.connect("token-service"));
 const tokenServer = await startTokenServer(replica, certificates);
 const auditServer = await silentAuditServer();
 const { accessToken } = await logIn(replica, "01936d3e-7a10-7cc0-a51b-4fd2f8a3c001");
-const upstreamPort = await forked("trials/bench/support/load.ts", "upstream").then(({ port }) => port);
+const upstreamPort = await forked("trials/bench/support/load.ts", "upstream");
 const upstream = `http://127.0.0.1:${upstreamPort}`;
 
-const subjects = [
-  ...(await gateways()),
-  await other("library"),
-  await other("dispatch"),
-  ...(await haproxies()),
-];
+const subjects = [...(await gateways()), ...(await peers())];
 const results = new Map<string, number[]>(subjects.map(({ name }) => [name, []]));
 for (let round = -1; round < ROUNDS; round += 1) {
   for (const subject of subjects) {
@@ -77,8 +77,8 @@ for (const [name, values] of rivals) {
     (quantile(results.get("gateway") ?? [], share) / quantile(values, share)).toFixed(2);
   console.log(`gateway / ${name.padEnd(28)} ${ratio(0.5)} (quietest rounds ${ratio(0)})`);
 }
-if (subjects.length < 6) console.log("HAProxy is not installed: not compared with it");
 
+for (const running of started) await running.stop();
 for (const child of children) {
   child.kill();
   await once(child, "exit");
@@ -92,8 +92,9 @@ await certificates.remove();
 await rm(folder, { recursive: true, force: true });
 
 /** Sends the requests from another process. @returns microseconds of CPU that the subject took for each. */
-async function cpuPerRequest({ port, host, token, path, pid }: Subject): Promise<number> {
-  const beforeS = cpuOf(pid);
+async function cpuPerRequest({ port, host, token, path, processes }: Subject): Promise<number> {
+  const cpu = () => processes().reduce((sumS, pid) => sumS + cpuOf(pid), 0);
+  const beforeS = cpu();
   const load = spawn(
     process.execPath,
     ["trials/bench/support/load.ts", "send", port, host, path, REQUESTS, CONNECTIONS, token].map(String),
@@ -102,7 +103,7 @@ async function cpuPerRequest({ port, host, token, path, pid }: Subject): Promise
   const [code] = await once(load, "exit");
   if (code !== 0) throw new Error("the load failed");
   await sleep(300); // what is still to be logged or closed
-  return ((cpuOf(pid) - beforeS) / REQUESTS) * 1e6;
+  return ((cpu() - beforeS) / REQUESTS) * 1e6;
 }
 
 /** User and system time of a process with all its threads, in seconds. */
@@ -155,7 +156,7 @@ async function gateways(): Promise<Subject[]> {
   );
   children.push(child);
   await listening(port);
-  const gateway = { port, host: "gateway.test", token: accessToken, pid: child.pid ?? 0 };
+  const gateway = { port, host: "gateway.test", token: accessToken, processes: () => [child.pid ?? 0] };
   return [
     { ...gateway, name: "gateway", path: "/payments/7" },
     { ...gateway, name: "gateway with permissions", path: "/permitted/7" },
@@ -185,69 +186,40 @@ async function silentAuditServer() {
   return { address: `127.0.0.1:${await server.listen()}`, stop: () => server.close(0) };
 }
 
-async function other(kind: "library" | "dispatch"): Promise<Subject> {
-  const { port, pid } = await forked("trials/bench/support/proxies.ts", kind, upstream);
-  const name = kind === "library" ? "bare @fastify/http-proxy" : "bare undici dispatch";
-  return { name, port, host: "gateway.test", token: accessToken, path: "/payments/7", pid };
-}
-
-/** One thread, without and with a check of the token's ES256 signature; none if it is not installed. */
-async function haproxies(): Promise<Subject[]> {
-  if (spawnSync("haproxy", ["-v"]).error !== undefined) return [];
+/** Those of `peers/` that this machine has, each checked before it is measured. */
+async function peers(): Promise<Subject[]> {
   const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
-  const publicKeyFile = join(folder, "es256.pem");
-  await writeFile(publicKeyFile, publicKey.export({ type: "spki", format: "pem" }));
-  const token = es256Token(accessToken.split(".")[1] ?? "", privateKey);
-  const checks = [
-    "http-request set-var(txn.bearer) http_auth_bearer",
-    `http-request deny deny_status 401 unless { var(txn.bearer),jwt_verify("ES256","${publicKeyFile}") -m int 1 }`,
-  ];
+  const { iss: issuer = "", aud, ...claims } = decodeJwt(accessToken);
+  const [audience, role] = [String(aud), "USER"];
+  const token = await new SignJWT({ ...claims, iss: issuer, aud: audience, roles: [role] })
+    .setProtectedHeader({ alg: "ES256", typ: "at+jwt" })
+    .sign(privateKey);
+  const [jwksFile, pemFile] = [join(folder, "jwks.json"), join(folder, "es256.pem")];
+  await writeFile(jwksFile, JSON.stringify({ keys: [publicKey.export({ format: "jwk" })] }));
+  await writeFile(pemFile, publicKey.export({ type: "spki", format: "pem" }));
   const subjects: Subject[] = [];
-  for (const [name, lines] of [
-    ["HAProxy bare", []],
-    ["HAProxy jwt_verify ES256", checks],
-  ] as const) {
-    const port = await freePort();
-    const file = join(folder, `haproxy-${port}.cfg`);
-    await writeFile(file, haproxyConfiguration(port, lines));
-    const child = spawn("haproxy", ["-db", "-q", "-f", file], { stdio: ["ignore", "ignore", "inherit"] });
-    children.push(child);
-    await listening(port);
-    subjects.push({ name, port, host: "gateway.test", token, path: "/payments/7", pid: child.pid ?? 0 });
+  for (const peer of GATEWAYS) {
+    const missing = peer.missing();
+    if (missing !== undefined) {
+      console.log(`${peer.name}: ${missing}`);
+      continue;
+    }
+    const own = await mkdtemp(join(folder, "peer-"));
+    const context = { folder: own, upstreamPort, jwksFile, pemFile, issuer, audience, role };
+    const running = await peer.start(context);
+    started.push(running);
+    await checkGateway(peer, running, context, privateKey);
+    const port = Number(new URL(running.url).port);
+    subjects.push({ name: peer.name, port, host: "gateway.test", token, path: "/payments/7", ...running });
   }
   return subjects;
 }
 
-function haproxyConfiguration(port: number, lines: readonly string[]): string {
-  return `global
-  nbthread 1
-defaults
-  mode http
-  timeout connect 2s
-  timeout client 30s
-  timeout server 30s
-listen proxy
-  bind 127.0.0.1:${port}
-  ${lines.join("\n  ")}
-  server upstream 127.0.0.1:${upstreamPort}
-`;
-}
-
-/** The same claims as ours, so that the token is as long. */
-function es256Token(payload: string, key: Parameters<typeof sign>[2]): string {
-  const header = Buffer.from(JSON.stringify({ alg: "ES256", typ: "at+jwt", kid: "bench" })).toString(
-    "base64url",
-  );
-  const options = { key, dsaEncoding: "ieee-p1363" } as Parameters<typeof sign>[2];
-  const signature = sign("sha256", Buffer.from(`${header}.${payload}`), options);
-  return `${header}.${payload}.${signature.toString("base64url")}`;
-}
-
-async function forked(file: string, ...rest: string[]): Promise<{ port: number; pid: number }> {
+async function forked(file: string, ...rest: string[]): Promise<number> {
   const child = fork(join(ROOT, file), rest);
   children.push(child);
   const [port] = (await once(child, "message")) as [number];
-  return { port, pid: child.pid ?? 0 };
+  return port;
 }
 
 async function listening(port: number): Promise<void> {
