@@ -106,13 +106,20 @@ async function createDatabase({ server }: EmbeddedPostgres, name: string) {
 
 /**
  * Logs every user in, so that the other calls have a session, and makes sure before anything is measured that each call is
- * answered rightly and that a wrong password is refused.
+ * answered rightly, and that a wrong password and calls without a session are refused.
  */
 async function checkedCalls({ login: logIn, ...others }: Calls, users: number): Promise<IdentityCalls> {
   const login = async (user: number) => {
     if (!(await logIn(user, PASSWORD))) throw new Error(`the right password of ${emailOf(user)} was refused`);
   };
   if (await logIn(0, `${PASSWORD}5`)) throw new Error("a wrong password was accepted");
+  for (const [name, ask] of Object.entries(others)) {
+    const isAnswered = await ask(users).then(
+      () => true,
+      () => false,
+    );
+    if (isAnswered) throw new Error(`${name} was answered without a session`);
+  }
   for (let user = 0; user < users; user += 1) await login(user);
   for (const ask of Object.values(others)) await ask(0);
   return { login, ...others };

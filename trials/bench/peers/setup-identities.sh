@@ -6,9 +6,11 @@ install_keycloak() {
   local version=26.4.0 folder="$INSTALLED/keycloak"
   [ ! -e "$folder/built" ] || return 0
   rm -rf "$folder" "$folder.new"
-  mvn --quiet --batch-mode org.apache.maven.plugins:maven-dependency-plugin:3.8.1:unpack \
-    "-Dartifact=org.keycloak:keycloak-quarkus-dist:$version:zip" "-DoutputDirectory=$folder.new" &&
-    mv "$folder.new/keycloak-$version" "$folder" && rmdir "$folder.new" &&
+  mkdir "$folder.new" &&
+    # Maven leaves a folder where it runs.
+    (cd "$folder.new" && mvn --quiet --batch-mode org.apache.maven.plugins:maven-dependency-plugin:3.8.1:unpack \
+      "-Dartifact=org.keycloak:keycloak-quarkus-dist:$version:zip" "-DoutputDirectory=$folder.new") &&
+    mv "$folder.new/keycloak-$version" "$folder" && rm -rf "$folder.new" &&
     "$folder/bin/kc.sh" build --db=postgres && touch "$folder/built"
 }
 
@@ -17,7 +19,7 @@ install_keycloak() {
 install_kratos() {
   local version=v1.3.1 source="$INSTALLED/kratos-source" published
   [ ! -x "$INSTALLED/bin/kratos" ] || return 0
-  published=$(cd tessera && go mod download -json "github.com/ory/kratos@$version" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
+  published=$(cd / && go mod download -json "github.com/ory/kratos@$version" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
   [ -n "$published" ] || return 1
   rm -rf "$source"
   cp -R "$published" "$source" && chmod -R u+w "$source" && mkdir "$source/internal/client-go" &&
