@@ -44,7 +44,10 @@ export interface IdentityPeer {
   start(context: { folder: string; users: number }): Promise<RunningPeer & IdentityCalls>;
 }
 
-/** Calls that the load sends: each resolves when the answer is right and throws otherwise. Absent if the peer has no such thing. */
+/**
+ * Calls that the load sends: each resolves when the answer is right and throws otherwise. Absent if the peer has no such thing.
+ * Those of one user must not overlap, because a refresh may end the token before it.
+ */
 export interface IdentityCalls {
   login?(user: number): Promise<void>;
   refresh?(user: number): Promise<void>;

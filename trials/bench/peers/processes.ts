@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { closeSync, openSync, readFileSync } from "node:fs";
+import { closeSync, existsSync, openSync, readFileSync } from "node:fs";
 import { connect, type NetConnectOpts } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -14,13 +14,15 @@ export interface Program {
   args: readonly string[];
   /** What answers once it is ready. */
   listensAt: NetConnectOpts;
+  /** How long that may take. Default: 20 s. */
+  startMs?: number;
   env?: Readonly<Record<string, string>>;
 }
 
 /**
  * Starts programs one after the other, each when the one before it listens. Their output goes to files in `folder`.
  *
- * @throws an error with the output of a program that ends or does not listen within 20 s; the others are stopped.
+ * @throws an error with the output of a program that ends or does not listen in time; the others are stopped.
  */
 export async function startPrograms(folder: string, programs: readonly Program[]) {
   const children: ChildProcess[] = [];
@@ -41,7 +43,7 @@ export async function startPrograms(folder: string, programs: readonly Program[]
     await stop();
     throw error;
   }
-  return { processes: () => children.flatMap(({ pid }) => (pid === undefined ? [] : familyOf(pid))), stop };
+  return { processes: () => children.flatMap(({ pid }) => familyOf(pid)), stop };
 }
 
 function spawnInto(outputFile: string, { command, args, env }: Program): ChildProcess {
@@ -51,13 +53,23 @@ function spawnInto(outputFile: string, { command, args, env }: Program): ChildPr
     env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
   });
   closeSync(output);
+<<<<<<< HEAD
+=======
+  const kill = () => signal(familyOf(child.pid), "SIGKILL");
+  process.once("exit", kill);
+  child.once("exit", () => process.off("exit", kill));
+>>>>>>> w-identities
   return child;
 }
 
-async function listening(child: ChildProcess, { command, listensAt }: Program, outputFile: string) {
+async function listening(
+  child: ChildProcess,
+  { command, listensAt, startMs = START_MS }: Program,
+  outputFile: string,
+) {
   let failure: Error | undefined;
   child.once("error", (error) => (failure = error));
-  const deadline = Date.now() + START_MS;
+  const deadline = Date.now() + startMs;
   while (Date.now() < deadline && child.exitCode === null && failure === undefined) {
     if (await accepts(listensAt)) return;
     await sleep(POLL_MS);
@@ -80,17 +92,31 @@ async function accepts(address: NetConnectOpts): Promise<boolean> {
   }
 }
 
+/** A start script ends before the program that it has started, so each process of the family is awaited. */
 async function stopProgram(child: ChildProcess): Promise<void> {
-  if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
-  const exited = once(child, "exit");
-  child.kill("SIGTERM");
-  const forced = setTimeout(() => child.kill("SIGKILL"), STOP_MS);
-  await exited;
-  clearTimeout(forced);
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const family = familyOf(child.pid);
+  signal(family, "SIGTERM");
+  for (const deadline = Date.now() + STOP_MS; family.some(runs) && Date.now() < deadline; )
+    await sleep(POLL_MS);
+  signal(family, "SIGKILL");
+}
+
+const runs = (pid: number) => existsSync(`/proc/${pid}`);
+
+function signal(pids: readonly number[], name: NodeJS.Signals): void {
+  for (const pid of pids) {
+    try {
+      process.kill(pid, name);
+    } catch {
+      // It has ended.
+    }
+  }
 }
 
 /** A process and its descendants, as far as they still run. */
-function familyOf(pid: number): number[] {
+export function familyOf(pid: number | undefined): number[] {
+  if (pid === undefined) return [];
   try {
     const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean);
     return [pid, ...children.flatMap((child) => familyOf(Number(child)))];

@@ -9,7 +9,8 @@ set -u
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 export PATH="$PATH:/usr/sbin"
 INSTALLED="$PWD/.installed"
-ALL=(wrk vegeta haproxy envoy verifier nginx caddy)
+. ./setup-identities.sh
+ALL=(wrk vegeta haproxy envoy verifier nginx caddy "${IDENTITIES[@]}")
 
 install_wrk() { debian wrk; }
 install_haproxy() { debian haproxy; }
