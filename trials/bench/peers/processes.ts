@@ -26,7 +26,11 @@ export interface Program {
  */
 export async function startPrograms(folder: string, programs: readonly Program[]) {
   const children: ChildProcess[] = [];
-  const kill = () => void children.map((child) => child.kill("SIGKILL"));
+  const kill = () =>
+    signal(
+      children.flatMap(({ pid }) => familyOf(pid)),
+      "SIGKILL",
+    );
   process.once("exit", kill);
   const stop = async () => {
     await Promise.all(children.map(stopProgram));
@@ -53,12 +57,6 @@ function spawnInto(outputFile: string, { command, args, env }: Program): ChildPr
     env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
   });
   closeSync(output);
-<<<<<<< HEAD
-=======
-  const kill = () => signal(familyOf(child.pid), "SIGKILL");
-  process.once("exit", kill);
-  child.once("exit", () => process.off("exit", kill));
->>>>>>> w-identities
   return child;
 }
 
