@@ -160,7 +160,7 @@ function service(
     entry: name === "payments-service" ? "clients/examples/payments-service/main.ts" : `${name}/main.ts`,
     address: environment.LISTEN_ADDRESS,
     readyUrl: `http://${environment.OPERATIONS_ADDRESS}/readyz`,
-    nodeOptions: ["--max-semi-space-size=2"], // Saves 10 MB.
+    nodeOptions: [],
     environment: {
       ...environment,
       LOG_LEVEL: settings.LOG_LEVEL,
