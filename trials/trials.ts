@@ -124,6 +124,7 @@ export const TRIALS: Readonly<Record<string, Trial>> = {
       SCREENSHOTS: "/tmp/gatehouse-screenshots",
     },
   ),
+  bench: bench("what everything costs, beside peers: npm run bench", "minutes", "main"),
   "anonymous-timing": bench(
     "whether an answer's time shows whether an address has an account",
     "minutes",
@@ -140,7 +141,6 @@ export const TRIALS: Readonly<Record<string, Trial>> = {
   ),
   "client-token": bench("CPU of a client's token request", "a minute", "client-token"),
   growth: bench("what calls cost PostgreSQL with many users", "hours", "growth"),
-  login: bench("logins a second", "a minute", "login"),
   pages: bench(
     "first visits on a slow CPU: bytes, when drawn, when ready, how long blocked, beside npm start",
     "a minute",
