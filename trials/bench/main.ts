@@ -39,6 +39,7 @@ async function main(): Promise<number> {
   const figures = FIGURES.filter(({ name, needsPeers }) =>
     names.length === 0 ? peers || needsPeers !== true : names.includes(name),
   );
+  process.setMaxListeners(100); // Each peer ends with this process.
   const bench = await Bench.open([{ name: "this", root: ROOT }, ...other]);
   const stop = () => void bench.close().finally(() => process.exit(1));
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, stop);
@@ -71,7 +72,9 @@ async function measure(bench: Bench, figures: readonly Figure[], { rounds, json 
     console.error(`${figure.name}: ${figure.shows}`);
     const { subjects, missing = [], end } = await figure.prepare(bench);
     try {
-      const taken = await takeRounds(subjects, rounds, (text) => console.error(`  ${text}`));
+      const { coldRounds } = figure;
+      const how = { rounds: coldRounds ?? rounds, isCold: coldRounds !== undefined };
+      const taken = await takeRounds(subjects, how, (text) => console.error(`  ${text}`));
       result.rows.push(...rowsOf(figure, taken));
       result.missing.push(...missing.map((text) => `${figure.name}: ${text}`));
     } finally {
@@ -84,13 +87,11 @@ async function measure(bench: Bench, figures: readonly Figure[], { rounds, json 
     `\n${about.date}, ${about.commit.slice(0, 12)}, ${machine}, medians of ${rounds} rounds [least–most]\n`,
   );
   console.log(tableOf(result.rows));
-  console.log(
-    `\nBy process:\n${partLines(result.rows)
-      .map((line) => `- ${line}`)
-      .join("\n")}`,
-  );
-  if (result.missing.length > 0)
-    console.log(`\nNot measured:\n${result.missing.map((line) => `- ${line}`).join("\n")}`);
+  for (const [title, lines] of [
+    ["By process", partLines(result.rows)],
+    ["Not measured", result.missing],
+  ] as const)
+    if (lines.length > 0) console.log(`\n${title}:\n${lines.map((line) => `- ${line}`).join("\n")}`);
   if (json !== undefined) await writeFile(json, `${JSON.stringify({ ...about, ...result }, undefined, 2)}\n`);
 }
 

@@ -1,3 +1,6 @@
+import { accessSync, constants } from "node:fs";
+import { join } from "node:path";
+
 /** What Gatehouse is compared with. Each is optional: `setup.sh` installs it, and what is missing is reported. */
 
 export interface RunningPeer {
@@ -31,4 +34,37 @@ export interface GatewayContext {
   audience: string;
   /** The claim `roles` of the tokens, an array, contains it. */
   role: string;
+}
+
+export interface IdentityPeer {
+  name: string;
+  does: string;
+  missing(): string | undefined;
+  /** `users` accounts exist afterwards, with argon2id m=19456 t=2 p=1 where the peer can. */
+  start(context: { folder: string; users: number }): Promise<RunningPeer & IdentityCalls>;
+}
+
+/** Calls that the load sends: each resolves when the answer is right and throws otherwise. Absent if the peer has no such thing. */
+export interface IdentityCalls {
+  login?(user: number): Promise<void>;
+  refresh?(user: number): Promise<void>;
+  check?(user: number): Promise<void>;
+  me?(user: number): Promise<void>;
+}
+
+export const INSTALLED = join(import.meta.dirname, ".installed");
+
+/** @returns the path of a program that `setup.sh` or the machine has. Debian keeps servers in /usr/sbin. */
+export function findProgram(name: string): string | undefined {
+  const folders = [join(INSTALLED, "bin"), ...(process.env.PATH ?? "").split(":"), "/usr/sbin"];
+  return folders.map((folder) => join(folder, name)).find(isExecutable);
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -2,6 +2,7 @@ import { generateKeyPairSync, randomUUID } from "node:crypto";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { exportJWK, SignJWT } from "jose";
+import { checkGateway } from "../peers/check-gateway.ts";
 import { GATEWAYS } from "../peers/gateways.ts";
 import type { GatewayContext, RunningPeer } from "../peers/peer.ts";
 import type { Bench } from "./bench.ts";
@@ -60,6 +61,7 @@ export async function startGatewayPeers(
     };
     const started = await peer.start(context);
     bench.atEnd(() => started.stop());
+    await checkGateway(peer, started, context, privateKey);
     running.push({ ...started, name: peer.name, requests });
   }
   const missing = wanted.flatMap((peer) => peer.missing() ?? []);

@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 
-/** What Linux says of processes in /proc: their CPU time. */
+/** What Linux says of processes in /proc: their CPU time and their memory. */
 
 const TICKS_PER_S = Number(execFileSync("getconf", ["CLK_TCK"], { encoding: "utf8" }));
 
@@ -37,4 +37,10 @@ function whileAlive<T>(read: () => T): T | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Memory of a process, with its share of what it has in common with others (PSS), in MB. */
+export function memoryMb(pid: number): number {
+  const [, kib] = /^Pss: +(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, "utf8")) ?? [];
+  return (Number(kib) * 1024) / 1e6;
 }

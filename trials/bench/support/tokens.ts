@@ -13,7 +13,7 @@ const IN_PARALLEL = 32;
 const SESSIONS_OF_USER = 10;
 
 /** With the certificate of a service of a running system. Must be closed. */
-function certificateOf({ home }: Gatehouse, identity: Identity): ProcessCertificate {
+export function certificateOf({ home }: Gatehouse, identity: Identity): ProcessCertificate {
   const {
     certificate: certFile,
     key: keyFile,
