@@ -124,14 +124,13 @@ export const TRIALS: Readonly<Record<string, Trial>> = {
       SCREENSHOTS: "/tmp/gatehouse-screenshots",
     },
   ),
+  bench: bench("what everything costs, beside peers: npm run bench", "minutes", "main"),
   "anonymous-timing": bench(
     "whether an answer's time shows whether an address has an account",
     "minutes",
     "anonymous-timing",
   ),
   "login-timing": bench("whether a refusal's time shows why", "minutes", "login-timing"),
-  "audit-intent": bench("what the audit log costs a forwarded call", "minutes", "audit-intent"),
-  "audit-record": bench("audit entries stored a second", "minutes", "audit-record"),
   "audit-verify": bench("how long `gatehouse audit verify` takes", "minutes", "audit-verify"),
   "busy-session": bench(
     "what strangers notice of one busy session, beside npm start",
@@ -140,14 +139,11 @@ export const TRIALS: Readonly<Record<string, Trial>> = {
   ),
   "client-token": bench("CPU of a client's token request", "a minute", "client-token"),
   growth: bench("what calls cost PostgreSQL with many users", "hours", "growth"),
-  login: bench("logins a second", "a minute", "login"),
   pages: bench(
     "first visits on a slow CPU: bytes, when drawn, when ready, how long blocked, beside npm start",
     "a minute",
     "pages",
   ),
-  proxy: bench("CPU of a forwarded call, beside other proxies", "minutes", "proxy"),
-  refresh: bench("refreshes a second", "a minute", "refresh"),
   revocation: bench("from a logout to the first 401", "minutes", "revocation"),
   "revocation-log": bench(
     "a million live revocations",
@@ -158,5 +154,4 @@ export const TRIALS: Readonly<Record<string, Trial>> = {
   ),
   "row-sizes": bench("bytes of a row; how long `sessions revoke-all` takes", "minutes", "row-sizes"),
   "user-import": bench("users imported a second, killed once", "half an hour", "user-import"),
-  "verify-token": bench("CPU of one VerifyToken", "a minute", "verify-token"),
 };

@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
@@ -48,13 +48,19 @@ export function checkOut(commit: string): Version {
   return { name, root };
 }
 
-/** Only what runs: nothing is built or tested there. */
+/** In hard links, where the disk allows it. What is cached there is of one version. */
 function install(folder: string): void {
   const lockFile = (root: string) => readFileSync(join(root, "package-lock.json"), "utf8");
   if (lockFile(folder) === lockFile(ROOT)) {
-    symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"));
+    const [from, to] = [join(ROOT, "node_modules"), join(folder, "node_modules")];
+    try {
+      execFileSync("cp", ["-al", from, to], { stdio: "ignore" });
+    } catch {
+      execFileSync("cp", ["-a", from, folder]);
+    }
+    rmSync(join(to, ".cache"), { recursive: true, force: true });
     return;
   }
-  const args = ["ci", "--omit=dev", "--no-fund", "--no-audit", "--loglevel=error"];
+  const args = ["ci", "--no-fund", "--no-audit", "--loglevel=error"];
   execFileSync("npm", args, { cwd: folder, stdio: ["ignore", "ignore", "inherit"] });
 }

@@ -1,7 +1,8 @@
 /**
- * A bounded load in a process of its own, or a bare upstream: `node trials/bench/support/load.ts upstream`, or
- * `node trials/bench/support/load.ts send <port> <host> <path> <requests> <connections> <token>`.
+ * A load in a process of its own for machines without wrk, or a bare upstream: `node trials/bench/support/load.ts upstream`,
+ * or `… send <url> <file of requests> <seconds> <connections>`, which prints what `requests.lua` prints.
  */
+import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Pool } from "undici";
@@ -10,40 +11,51 @@ const BODY = Buffer.from(
   JSON.stringify({ payments: Array.from({ length: 8 }, (_, id) => ({ id, amount: 1250 })) }),
 );
 
-const [mode, port = "", host = "", path = "", requests = "0", connections = "1", token = ""] =
-  process.argv.slice(2);
+const [mode, url = "", file = "", seconds = "", connections = ""] = process.argv.slice(2);
 if (mode === "upstream") serve();
-else await send();
+else console.log(JSON.stringify(await send()));
 
 function serve(): void {
-  const server = createServer((_request, response) => {
-    response.writeHead(200, { "content-type": "application/json", "content-length": BODY.length });
-    response.end(BODY);
+  const server = createServer((request, response) => {
+    request.resume().on("end", () => {
+      response.writeHead(200, { "content-type": "application/json", "content-length": BODY.length });
+      response.end(BODY);
+    });
   });
   server.keepAliveTimeout = 60_000;
   server.listen(0, "127.0.0.1", () => process.send?.((server.address() as AddressInfo).port));
   process.on("disconnect", () => process.exit());
 }
 
-async function send(): Promise<void> {
-  const pool = new Pool(`http://127.0.0.1:${port}`, { connections: Number(connections), pipelining: 1 });
-  const headers = {
-    host,
-    authorization: `Bearer ${token}`,
-    accept: "application/json",
-    "user-agent": "trials/bench/1.0",
-    "accept-encoding": "gzip",
+async function send(): Promise<{ requests: number; bad: number; seconds: number }> {
+  const lines = readFileSync(file, "utf8").trimEnd().split("\n");
+  const prepared = lines.map((line) => {
+    const [method = "", path = "", authorization = "", type = "", body = ""] = line.split("\t");
+    const headers = {
+      authorization,
+      accept: "application/json",
+      "accept-encoding": "gzip",
+      "user-agent": "gatehouse-bench/1.0",
+      ...(type !== "" && { "content-type": type }),
+    };
+    return { method, path, headers, ...(body !== "" && { body }) };
+  });
+  const pool = new Pool(url, { connections: Number(connections), pipelining: 1 });
+  const startedMs = performance.now();
+  const endMs = startedMs + Number(seconds) * 1_000;
+  let requests = 0;
+  let bad = 0;
+  const connection = async () => {
+    while (performance.now() < endMs) {
+      const next = prepared[requests % prepared.length];
+      requests += 1;
+      if (next === undefined) throw new Error(`${file} is empty`);
+      const { statusCode, body } = await pool.request(next);
+      await body.dump();
+      if (statusCode > 399) bad += 1;
+    }
   };
-  let left = Number(requests);
-  await Promise.all(
-    Array.from({ length: Number(connections) }, async () => {
-      while (left > 0) {
-        left -= 1;
-        const { statusCode, body } = await pool.request({ method: "GET", path, headers });
-        await body.dump();
-        if (statusCode !== 200) throw new Error(`answered ${statusCode}`);
-      }
-    }),
-  );
+  await Promise.all(Array.from({ length: Number(connections) }, connection));
   await pool.close();
+  return { requests, bad, seconds: (performance.now() - startedMs) / 1_000 };
 }
