@@ -217,13 +217,13 @@ interface ProvenRow extends EntryRow {
   claimed_email_salt: Buffer | null;
 }
 
-/** Null unless above `above`. The range of the month prunes the partitions of leaves. */
-export function sequenceOf(sql: Sql, above = 0) {
+/** The range of the month prunes the partitions of leaves. */
+function sequenceOf(sql: Sql) {
   return sql`(
     select l.sequence from log_months as m
     cross join lateral (
       select sequence from leaves
-      where position = e.position and sequence between greatest(m.first_sequence, ${above + 1}::bigint) and m.last_sequence limit 1
+      where position = e.position and sequence between m.first_sequence and m.last_sequence limit 1
     ) as l
     where m.month = date_trunc('month', e.received_at at time zone 'UTC')::date
   )`;
