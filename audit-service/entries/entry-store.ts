@@ -77,7 +77,7 @@ export async function insertEntries(sql: Sql, entries: readonly InsertedEntry[])
       select s.call_id, k.producer_id, k.position, k.received_at
       from keys as k join source as s using (producer_id, producer_sequence, producer_name)
       where s.kind = 'intent' and s.call_id <> ''
-        and s.call_id not in (select call_id from source where kind = 'outcome')
+        and s.call_id not in (select call_id from source where kind = 'outcome' and call_id is not null)
       on conflict (call_id) do nothing
     ), ended as (
       delete from open_intents where call_id = any(array(select call_id from source where kind = 'outcome'))
