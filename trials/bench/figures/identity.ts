@@ -1,6 +1,7 @@
 import * as argon2 from "@node-rs/argon2";
 import { INTROSPECTION_CLIENT } from "../support/gatehouse.ts";
 import { FLOOR } from "../support/identity.ts";
+import { identityReferences } from "../support/identity-peers.ts";
 import { logIn, newPeople, refresh } from "../support/people.ts";
 import { sendLoad, writeRequests } from "../support/send-load.ts";
 import { runMany, startCpu } from "../support/workbench.ts";
@@ -62,7 +63,10 @@ export const login: Figure = {
       await runMany(LOGINS, LOGINS_AT_ONCE, () => argon2.verify(hash, password));
       return { values: { "": cpu() / LOGINS / MS } };
     };
-    return { subjects: [...ours, { name: "bare argon2id hash", isOurs: false, sample: bare }] };
+    const load = { calls: LOGINS, warmUp: LOGIN_WARM_UP, inParallel: LOGINS_AT_ONCE };
+    const { references, missing } = await identityReferences(bench, "login", load);
+    const hashing = { name: "bare argon2id hash", isOurs: false, sample: bare };
+    return { subjects: [...ours, hashing, ...references], missing };
   },
 };
 
@@ -87,7 +91,9 @@ export const refreshing: Figure = {
       await refreshMany(REFRESH_WARM_UP);
       return [oursOf(system, () => cpuEach(system, () => refreshMany(REFRESHES), MS))];
     });
-    return { subjects };
+    const load = { calls: REFRESHES, warmUp: REFRESH_WARM_UP, inParallel: IN_PARALLEL };
+    const { references } = await identityReferences(bench, "refresh", load);
+    return { subjects: [...subjects, ...references] };
   },
 };
 
@@ -95,6 +101,7 @@ export const introspection: Figure = ownPath({
   name: "introspection",
   shows: "an introspection by a service (RFC 7662)",
   atMost: 0.6,
+  ofPeers: "check",
   requestOf: (token) => {
     const { id, secret } = INTROSPECTION_CLIENT;
     const authorization = `Basic ${Buffer.from(`${id}:${encodeURIComponent(secret)}`).toString("base64")}`;
@@ -106,6 +113,7 @@ export const me: Figure = ownPath({
   name: "me",
   shows: "GET /auth/me",
   atMost: 0.5,
+  ofPeers: "me",
   requestOf: (token) => ({ method: "GET", path: "/auth/me", authorization: `Bearer ${token}` }),
 });
 
@@ -114,9 +122,11 @@ function ownPath({
   name,
   shows,
   atMost,
+  ofPeers,
   requestOf,
 }: Pick<Figure, "name" | "shows"> & {
   atMost: number;
+  ofPeers: "check" | "me";
   requestOf: (token: string) => Parameters<typeof writeRequests>[2][number];
 }): Figure {
   return {
@@ -135,7 +145,9 @@ function ownPath({
           ),
         ];
       });
-      return { subjects };
+      const load = { calls: REFRESHES, warmUp: REFRESH_WARM_UP, inParallel: IN_PARALLEL };
+      const { references } = await identityReferences(bench, ofPeers, load);
+      return { subjects: [...subjects, ...references] };
     },
   };
 }
