@@ -17,11 +17,8 @@ const LOGINS_AT_ONCE = 4;
 const LOGINS = 100;
 /** Each has at most 20 sessions: one that ends with every further login would be part of its cost. */
 const PEOPLE_OF_LOGIN = 150;
-const LOGIN_WARM_UP = 500;
 const PEOPLE = 64;
 const REFRESHES = 1_000;
-const REFRESH_WARM_UP = 3_000;
-const WARM_UP_S = 5;
 const SAMPLE_S = 3;
 const FORM = "application/x-www-form-urlencoded";
 
@@ -44,7 +41,6 @@ export const login: Figure = {
         });
         return count;
       };
-      await logInMany(LOGIN_WARM_UP);
       return [
         oursOf(system, async () => {
           const { values, parts = {} } = await cpuEach(system, () => logInMany(LOGINS), MS);
@@ -63,7 +59,7 @@ export const login: Figure = {
       await runMany(LOGINS, LOGINS_AT_ONCE, () => argon2.verify(hash, password));
       return { values: { "": cpu() / LOGINS / MS } };
     };
-    const load = { calls: LOGINS, warmUp: LOGIN_WARM_UP, inParallel: LOGINS_AT_ONCE };
+    const load = { calls: LOGINS, inParallel: LOGINS_AT_ONCE };
     const { references, missing } = await identityReferences(bench, "login", load);
     const hashing = { name: "bare argon2id hash", isOurs: false, sample: bare };
     return { subjects: [...ours, hashing, ...references], missing };
@@ -88,10 +84,9 @@ export const refreshing: Figure = {
         });
         return count;
       };
-      await refreshMany(REFRESH_WARM_UP);
       return [oursOf(system, () => cpuEach(system, () => refreshMany(REFRESHES), MS))];
     });
-    const load = { calls: REFRESHES, warmUp: REFRESH_WARM_UP, inParallel: IN_PARALLEL };
+    const load = { calls: REFRESHES, inParallel: IN_PARALLEL };
     const { references } = await identityReferences(bench, "refresh", load);
     return { subjects: [...subjects, ...references] };
   },
@@ -138,14 +133,13 @@ function ownPath({
         const people = await newPeople(system, PEOPLE);
         const requests = people.map(({ accessToken }) => requestOf(accessToken));
         const file = await writeRequests(bench.folder, `${name}-${system.version.name}`, requests);
-        await sendLoad(system.url, file, WARM_UP_S);
         return [
           oursOf(system, async () =>
             cpuEach(system, async () => (await sendLoad(system.url, file, SAMPLE_S)).requests, MS),
           ),
         ];
       });
-      const load = { calls: REFRESHES, warmUp: REFRESH_WARM_UP, inParallel: IN_PARALLEL };
+      const load = { calls: REFRESHES, inParallel: IN_PARALLEL };
       const { references } = await identityReferences(bench, ofPeers, load);
       return { subjects: [...subjects, ...references] };
     },

@@ -33,18 +33,17 @@ export async function startIdentityPeers(bench: Bench): Promise<IdentityPeers> {
   return { running, missing: IDENTITIES.flatMap((peer) => peer.missing() ?? []) };
 }
 
-/** CPU of each peer for one of its calls, its database included, in milliseconds. Warm. */
+/** CPU of each peer for one of its calls, its database included, in milliseconds. */
 export async function identityReferences(
   bench: Bench,
   kind: keyof IdentityCalls,
-  load: { calls: number; warmUp: number; inParallel: number },
+  load: { calls: number; inParallel: number },
 ): Promise<{ references: Subject[]; missing: readonly string[] }> {
   const { running, missing } = await bench.identityPeers();
   const references: Subject[] = [];
   for (const peer of running) {
     const ask = peer[kind];
     if (ask === undefined) continue;
-    await send(ask, load.warmUp, load.inParallel);
     const total = async () => {
       await sleep(SETTLE_MS);
       return peer.processes().reduce((sum, pid) => sum + cpuUs(pid), 0);
