@@ -1,6 +1,5 @@
-import "reflect-metadata"; // Required by the x509 library.
 import { createPrivateKey, KeyObject, webcrypto, X509Certificate } from "node:crypto";
-import * as x509 from "@peculiar/x509";
+import type * as X509 from "@peculiar/x509";
 
 export const CERTIFICATE_LIFE_DAYS = { authority: 3650, leaf: 30 };
 
@@ -16,8 +15,15 @@ export interface Pair {
   key: string;
 }
 
+/** Only by who makes certificates: it has 180 modules. */
+async function loadX509(): Promise<typeof X509> {
+  await import("reflect-metadata"); // Required by the library.
+  return import("@peculiar/x509");
+}
+
 /** The authority can sign leaf certificates only. */
 export async function createAuthority(now: Date): Promise<Pair> {
+  const x509 = await loadX509();
   const keys = await createKeys();
   const extensions = [
     new x509.BasicConstraintsExtension(true, 0, true),
@@ -34,6 +40,7 @@ export async function issueCertificate(
   now: Date,
   dnsNames: readonly string[] = [],
 ): Promise<Pair> {
+  const x509 = await loadX509();
   const signingKey = createPrivateKey(authority.key).toCryptoKey(ALGORITHM, false, ["sign"]);
   const { serverAuth, clientAuth } = x509.ExtendedKeyUsage;
   const extensions = [
@@ -88,8 +95,9 @@ function createKeys(): Promise<webcrypto.CryptoKeyPair> {
 async function certify(
   subject: string,
   { publicKey, privateKey }: webcrypto.CryptoKeyPair,
-  by: { signingKey: webcrypto.CryptoKey; now: Date; lifeDays: number; extensions: x509.Extension[] },
+  by: { signingKey: webcrypto.CryptoKey; now: Date; lifeDays: number; extensions: X509.Extension[] },
 ): Promise<Pair> {
+  const x509 = await loadX509();
   const certificate = await x509.X509CertificateGenerator.create(
     {
       subject,

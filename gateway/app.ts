@@ -2,6 +2,7 @@ import { fastifyCookie } from "@fastify/cookie";
 import fastify, { LogController } from "fastify";
 import type { AccessRules } from "#access-file/access-rules.ts";
 import type { AuditRecorder } from "#audit-client/stream/audit-entry.ts";
+import { createRepeatedRecorder, type RecordRepeated } from "#audit-client/stream/record-reading.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
 import type { AssuranceDemand } from "#token-client/assurance.ts";
 import type { TokenVerifier } from "#token-client/principal.ts";
@@ -115,6 +116,7 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
   const upstreamTokens = new UpstreamTokens(deps);
   const upgradeOf = acceptUpgrades(app);
   const proofsOfKeys = new ProofsOfKeys(deps);
+  const recordRepeated = createRepeatedRecorder(() => performance.now());
   addRequestHooks(app, {
     ...deps,
     proofsOfKeys,
@@ -146,7 +148,7 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
       async (scope: GatewayApp) => {
         if (prefix === "") noteRoutes(scope, documented);
         await scope.register(fastifyCookie, { hook: false });
-        registerOwnRoutes(scope, { ...deps, proofsOfKeys }, paths);
+        registerOwnRoutes(scope, { ...deps, proofsOfKeys, recordRepeated }, paths);
       },
       { prefix },
     );
@@ -192,7 +194,7 @@ function createApp(
 
 function registerOwnRoutes(
   app: GatewayApp,
-  deps: GatewayDeps & { proofsOfKeys: ProofsOfKeys },
+  deps: GatewayDeps & { proofsOfKeys: ProofsOfKeys; recordRepeated: RecordRepeated },
   paths: KnownPaths,
 ): void {
   registerJsonParser(app);

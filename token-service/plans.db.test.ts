@@ -109,6 +109,7 @@ const CALLS: StoreCalls = {
   "deleteDeliveredEvents: fewer than asked for": (tx) => events.deleteDeliveredEvents(tx, 1_000),
   lockUser: (tx) => sessions.lockUser(tx, USER),
   insertSession: (tx) => sessions.insertSession(tx, session),
+  countLiveSessions: (tx) => sessions.countLiveSessions(tx, USER, now),
   lockSession: (tx) => sessions.lockSession(tx, SESSION),
   lockLiveSessions: (tx) => sessions.lockLiveSessions(tx, USER),
   listLiveSessions: (tx) => sessions.listLiveSessions(tx, USER),

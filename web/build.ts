@@ -38,6 +38,9 @@ const GROUPS = [
   },
 ];
 
+/** 11 saves 2 % and takes more than twice the time. */
+const BROTLI_QUALITY = 10;
+
 const brotli = promisify(brotliCompress);
 const zip = promisify(gzip);
 
@@ -111,7 +114,7 @@ async function writeLanguages(): Promise<void> {
 
 async function writeCompressed(path: string, content: Buffer): Promise<void> {
   await mkdir(dirname(path), { recursive: true });
-  const params = { [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY };
+  const params = { [constants.BROTLI_PARAM_QUALITY]: BROTLI_QUALITY };
   await Promise.all([
     writeAtOnce(path, content),
     brotli(content, { params }).then((bytes) => writeAtOnce(`${path}.br`, bytes)),
@@ -138,7 +141,7 @@ process.env.NODE_ENV = "production";
 const digest = sourcesDigest();
 if (!isBuilt(digest)) {
   await writeLanguages();
-  for (const { folder, base } of PAGES) await buildPages(folder, base, digest);
+  await Promise.all(PAGES.map(({ folder, base }) => buildPages(folder, base, digest)));
   for (const { folder } of PAGES) {
     const { files } = JSON.parse(await readFile(manifestFile(folder), "utf8")) as PagesManifest;
     console.log(`web/${folder}: ${files.length} files`);

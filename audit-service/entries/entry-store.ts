@@ -77,7 +77,7 @@ export async function insertEntries(sql: Sql, entries: readonly InsertedEntry[])
       select s.call_id, k.producer_id, k.position, k.received_at
       from keys as k join source as s using (producer_id, producer_sequence, producer_name)
       where s.kind = 'intent' and s.call_id <> ''
-        and not exists (select from source as o where o.kind = 'outcome' and o.call_id = s.call_id)
+        and s.call_id not in (select call_id from source where kind = 'outcome' and call_id is not null)
       on conflict (call_id) do nothing
     ), ended as (
       delete from open_intents where call_id = any(array(select call_id from source where kind = 'outcome'))
@@ -217,13 +217,13 @@ interface ProvenRow extends EntryRow {
   claimed_email_salt: Buffer | null;
 }
 
-/** Null unless above `above`. The range of the month prunes the partitions of leaves. */
-export function sequenceOf(sql: Sql, above = 0) {
+/** The range of the month prunes the partitions of leaves. */
+function sequenceOf(sql: Sql) {
   return sql`(
     select l.sequence from log_months as m
     cross join lateral (
       select sequence from leaves
-      where position = e.position and sequence between greatest(m.first_sequence, ${above + 1}::bigint) and m.last_sequence limit 1
+      where position = e.position and sequence between m.first_sequence and m.last_sequence limit 1
     ) as l
     where m.month = date_trunc('month', e.received_at at time zone 'UTC')::date
   )`;

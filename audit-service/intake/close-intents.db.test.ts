@@ -157,6 +157,14 @@ test("an intent with an outcome is not closed, whether stored together, apart or
   expect(await database.sql`select from open_intents`).toHaveLength(0);
 });
 
+test("of one batch, only an intent without an outcome is open", async () => {
+  const calls = ["call-1", "call-2"].map((callId) => ({ kind: "intent" as const, callId }));
+  const outcome = { kind: "outcome" as const, callId: "call-1" };
+  const batch = [...calls, outcome].map((changes, index) => producedEntry(index + 1, changes));
+  await store(database.sql, batch);
+  expect(await database.sql`select call_id from open_intents`).toEqual([{ call_id: "call-2" }]);
+});
+
 test("an outcome after the closing is stored too", async () => {
   const producer = crypto.randomUUID();
   await intent("call-1", producer);

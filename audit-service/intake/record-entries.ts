@@ -134,7 +134,7 @@ export class EntryRecorder {
         free = withFreeIds(entries, stored);
       }
     }
-    this.#logNewIds(entries, free);
+    if (free !== entries) this.#logNewIds(entries, free);
   }
 
   #logNewIds(entries: readonly ProducedEntry[], stored: readonly ProducedEntry[]): void {

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import canonicalize from "canonicalize";
 import { expect, test } from "vitest";
 import { loggedEntry } from "../entries/entry.fixture.ts";
 import { claimedEmailHash } from "../entries/store-entries.ts";
@@ -25,6 +26,11 @@ test("leaf data is canonical JSON as documented, byte by byte", () => {
       '"resource":"pay_1","route":"/payments","sequence":7,"traceId":"4bf92f3577b34da6a3ce929d0e0e4736",' +
       '"userAgent":"é\\"\\\\€","v":1}',
   );
+});
+
+test("leaf data is what a library of RFC 8785 makes of it", () => {
+  const data = leafData({ ...loggedEntry({ userAgent: "\u0007\u2028\u{1f600}/" }), sequence: 2 ** 53 - 1 });
+  expect(data).toBe(canonicalize(JSON.parse(data)));
 });
 
 test("hashes are as in docs/audit-log-format.md", () => {

@@ -1,46 +1,43 @@
-import { createHash } from "node:crypto";
-import canonicalize from "canonicalize";
+import { hash } from "node:crypto";
 import type { LogEntry } from "../entries/entry.ts";
 
 export const FIRST_CHAIN_HASH: Buffer = Buffer.alloc(32);
 
-/** RFC 8785 canonical JSON (docs/audit-log-format.md). */
+/** RFC 8785 canonical JSON (docs/audit-log-format.md): `JSON.stringify` of well-formed text, with sorted keys. */
 export function leafData(entry: LogEntry): string {
   const { actor } = entry;
-  const text = canonicalize({
-    v: 1,
-    sequence: entry.sequence,
-    id: entry.id,
-    producer: entry.producer,
-    kind: entry.kind,
-    callId: entry.callId,
-    occurredAt: entry.occurredAt.toISOString(),
-    receivedAt: entry.receivedAt.toISOString(),
+  return JSON.stringify({
+    action: entry.action,
     actor: {
-      userId: actor.userId,
+      claimedEmailHash: actor.claimedEmailHash,
       role: actor.role,
       sessionId: actor.sessionId,
-      claimedEmailHash: actor.claimedEmailHash,
+      userId: actor.userId,
     },
+    callId: entry.callId,
     clientIp: entry.clientIp,
-    userAgent: entry.userAgent,
-    method: entry.method,
-    route: entry.route,
-    resource: entry.resource,
-    action: entry.action,
-    requestId: entry.requestId,
-    traceId: entry.traceId,
-    outcome: entry.outcome,
     errorCode: entry.errorCode,
-    reason: entry.reason,
     httpStatus: entry.httpStatus,
+    id: entry.id,
+    kind: entry.kind,
     latencyUs: entry.latencyUs,
+    method: entry.method,
+    occurredAt: entry.occurredAt.toISOString(),
+    outcome: entry.outcome,
+    producer: entry.producer,
+    reason: entry.reason,
+    receivedAt: entry.receivedAt.toISOString(),
+    requestId: entry.requestId,
+    resource: entry.resource,
+    route: entry.route,
+    sequence: entry.sequence,
+    traceId: entry.traceId,
+    userAgent: entry.userAgent,
+    v: 1,
   });
-  if (text === undefined) throw new Error("an entry has no canonical form");
-  return text;
 }
 
 /** SHA-256(previous chain hash ‖ leaf hash). */
 export function chainHash(before: Uint8Array, leafHash: Uint8Array): Buffer {
-  return createHash("sha256").update(before).update(leafHash).digest();
+  return hash("sha256", Buffer.concat([before, leafHash]), "buffer");
 }

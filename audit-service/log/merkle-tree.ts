@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 
 /** A perfect subtree. Leaves have `level` 0. */
 export interface TreeNode {
@@ -12,16 +12,16 @@ export interface LeafRange {
   end: number;
 }
 
-const LEAF_PREFIX = Buffer.of(0);
+const LEAF_PREFIX = "\0";
 const NODE_PREFIX = Buffer.of(1);
 
 /** RFC 9162 §2.1.1. */
 export function hashLeaf(data: string): Buffer {
-  return createHash("sha256").update(LEAF_PREFIX).update(data, "utf8").digest();
+  return hash("sha256", LEAF_PREFIX + data, "buffer");
 }
 
 function hashNode(left: Uint8Array, right: Uint8Array): Buffer {
-  return createHash("sha256").update(NODE_PREFIX).update(left).update(right).digest();
+  return hash("sha256", Buffer.concat([NODE_PREFIX, left, right]), "buffer");
 }
 
 /** Largest first. The range must begin at a multiple of the largest. */
@@ -95,15 +95,15 @@ export function growTree(initialSize: number, subtrees: readonly Buffer[]): Grow
     },
     append(leafHash) {
       const completed: (TreeNode & { hash: Buffer })[] = [];
-      let hash = leafHash;
+      let hashed = leafHash;
       size += 1;
       for (let level = 1; size % 2 ** level === 0; level += 1) {
         const left = stack.pop();
         if (left === undefined) throw new Error("the tree's subtrees do not fit its size");
-        hash = hashNode(left, hash);
-        completed.push({ level, index: size / 2 ** level - 1, hash });
+        hashed = hashNode(left, hashed);
+        completed.push({ level, index: size / 2 ** level - 1, hash: hashed });
       }
-      stack.push(hash);
+      stack.push(hashed);
       return completed;
     },
     root: () => hashRange(stack),

@@ -1,5 +1,5 @@
 import type { Sql } from "#kit/database/postgres.ts";
-import { columns, type EntryRow, fromRow, type StoredEntry, sequenceOf } from "../entries/entry-store.ts";
+import { columns, type EntryRow, fromRow, type StoredEntry } from "../entries/entry-store.ts";
 import type { TreeNode } from "./merkle-tree.ts";
 
 /** Must not change between versions. */
@@ -73,7 +73,7 @@ export async function selectUnnumbered(
   const rows = await sql<EntryRow[]>`
     select ${columns(sql, sql`null::bigint`)} from log_entries as e
     where e.position > ${floor.position.toString()}
-      and ${sequenceOf(sql, floor.sequence)} is null
+      and not exists (select from leaves as l where l.position = e.position and l.sequence > ${floor.sequence})
       ${before === undefined ? sql`` : sql`and e.received_at < ${before}`}
     order by e.position
     limit ${limit}

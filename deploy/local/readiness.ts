@@ -1,3 +1,7 @@
+import { once } from "node:events";
+import type { IncomingMessage } from "node:http";
+import { text } from "node:stream/consumers";
+import { http } from "#kit/values/http.ts";
 import { errorText } from "./launch-error.ts";
 import { untilNone } from "./poll.ts";
 
@@ -12,12 +16,14 @@ export async function untilReady(url: string, timeoutMs = 60_000): Promise<strin
 
 async function readinessProblem(url: string): Promise<string | undefined> {
   try {
-    // A kept-alive connection would delay the end of the process.
-    const headers = { connection: "close" };
-    const response = await fetch(url, { headers, signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS) });
-    const body = await response.text();
-    return response.ok ? undefined : `${response.status} ${body.slice(0, ANSWER_SHOWN_CHARS)}`;
+    // Not `fetch`, which takes more time to load than all processes to answer. A kept-alive connection would delay their end.
+    const signal = AbortSignal.timeout(ANSWER_TIMEOUT_MS);
+    const request = http.get(url, { agent: false, signal }).on("error", () => {}); // Also after the response began.
+    const [response] = (await once(request, "response")) as [IncomingMessage];
+    const body = await text(response);
+    const { statusCode } = response;
+    return statusCode === 200 ? undefined : `${statusCode} ${body.slice(0, ANSWER_SHOWN_CHARS)}`;
   } catch (error) {
-    return errorText(error instanceof TypeError ? error.cause : error); // The error of `fetch` has no details.
+    return errorText((error as Error).cause ?? error); // The reason of a timeout.
   }
 }

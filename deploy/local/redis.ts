@@ -1,6 +1,5 @@
 import { join } from "node:path";
 import { Secret } from "#kit/config/config.ts";
-import { openRedis } from "#kit/redis/redis-connection.ts";
 import type { Home } from "./home.ts";
 import { errorText, LaunchError } from "./launch-error.ts";
 import { isOfThisHost } from "./postgres/external-postgres.ts";
@@ -47,6 +46,7 @@ export async function prepareRedis(settings: Settings, home: Home): Promise<void
   if (given !== "") await writePrivateFile(join(home.secrets, "redis-password"), `${given}\n`);
   const file = passwordFileOf(settings, home);
   const password = file === undefined ? undefined : (await readIfPresent(file))?.trim();
+  const { openRedis } = await import("#kit/redis/redis-connection.ts");
   const redis = openRedis(
     {
       url,

@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { flushCompileCache } from "node:module";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { nearestNames, unknownOption } from "#kit/values/nearest-names.ts";
@@ -79,6 +80,7 @@ const userFolder = () => (process.env.npm_lifecycle_event && process.env.INIT_CW
 
 async function run(home: Home, { fresh, sets, folder }: Start): Promise<void> {
   const startedAt = performance.now();
+  flushCompileCache(); // The processes have modules in common with this one.
   const settings = await gatherSettings(home, { environment: process.env, sets, folder, root: ROOT });
   const launcher = new Launcher(ROOT, settings, home);
   const stopAsked = onStopRequest();

@@ -160,14 +160,15 @@ function resourceOf({ params, state: { target }, raw }: FastifyRequest): string 
 }
 
 /** Rejects with `audit_unavailable`. */
-export type NoteReading = (request: FastifyRequest, reading: Omit<Reading, "resource">) => Promise<void>;
+export type NoteReading = (request: FastifyRequest, reading: Reading) => Promise<void>;
 
 export function createNoteReading(
   recorder: Pick<AuditEventRecorder, "recordEvent">,
   now: () => Date,
 ): NoteReading {
-  return async (request, { action, filter, address }) => {
-    const { callId, actor, clientIp, userAgent, resource, requestId, traceId } = auditedCall(request, action);
+  return async (request, { action, resource, filter, address }) => {
+    const call = auditedCall(request, action);
+    const { callId, actor, clientIp, userAgent, requestId, traceId } = call;
     await recorder.recordEvent(
       {
         kind: "event",
@@ -175,7 +176,7 @@ export function createNoteReading(
         occurredAt: now(),
         actor: { ...actor, ...(address !== undefined && { claimedEmail: address }) },
         action,
-        resource,
+        resource: resource ?? call.resource,
         clientIp,
         userAgent,
         ...(filter !== undefined && { reason: maskSecrets(filter) }),

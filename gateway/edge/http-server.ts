@@ -1,12 +1,6 @@
-import {
-  createServer,
-  METHODS,
-  type RequestListener,
-  type Server,
-  type ServerOptions,
-  type ServerResponse,
-} from "node:http";
+import type { RequestListener, Server, ServerOptions, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import { http } from "#kit/values/http.ts";
 import { type ReceivedRequests, refuseRequest, refuseTunnel } from "./answers/client-error.ts";
 
 const HEADERS_TIMEOUT_MS = 3_000;
@@ -18,7 +12,7 @@ const CHECK_INTERVAL_MS = 100;
 const MAX_REQUESTS_PER_SOCKET = 1_000;
 
 /** Node's parser accepts others, too. */
-const KNOWN_METHODS: ReadonlySet<string> = new Set(METHODS);
+const KNOWN_METHODS: ReadonlySet<string> = new Set(http.METHODS);
 
 /** Connections on which further requests are not trusted. */
 export type EndingConnections = WeakSet<Socket>;
@@ -34,7 +28,7 @@ export function createHttpServer(
   serve: RequestListener,
   { ending, received, shouldUpgrade, isDraining }: HttpServerDeps,
 ): Server {
-  const server = createServer({
+  const server = http.createServer({
     headersTimeout: HEADERS_TIMEOUT_MS,
     connectionsCheckingInterval: CHECK_INTERVAL_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,

@@ -7,6 +7,7 @@ import { principalWith, SESSION_ID, send, testGateway, USER_ID } from "../testin
 import { parseIntrospectionClients } from "./introspection-clients.ts";
 
 const ISSUER = "https://gateway.test";
+const OTHER_SESSION = "0199a000-0000-7000-8000-0000000000ff";
 const SECRET = "pqAsFNc2yu6Q0Fhj3tBkmcTwfYV4n1c7";
 const GOOD = `head.${Buffer.from(JSON.stringify({ iss: ISSUER })).toString("base64url")}.signature`;
 const digest = createHash("sha256").update(SECRET).digest("hex");
@@ -148,38 +149,48 @@ test("parameters that we do not know are ignored", async () => {
   expect(response.json().active).toBe(true);
 });
 
-test("every use is in the audit log, before and after, and neither token nor secret is there or in the log", async () => {
-  const { app, entries, log } = gateway();
-  await introspect(app, `token=${GOOD}`);
-  expect(entries).toMatchObject([
-    { kind: "intent", action: "token.introspect", actor: { userId: "client:ledger" } },
-    {
-      kind: "outcome",
-      action: "token.introspect",
-      actor: { userId: "client:ledger" },
-      outcome: "success",
-      httpStatus: 200,
-    },
+test("who has learned of which session is in the audit log once, by both paths, and neither token nor secret is there or in the log", async () => {
+  const { app, entries, readings, log } = gateway((token) =>
+    token.startsWith("head")
+      ? { kind: "active", principal: token === GOOD ? principal : { ...principal, sessionId: OTHER_SESSION } }
+      : { kind: "inactive", reason: "invalid" },
+  );
+  const asked = [GOOD, GOOD, "unknown", "unknown too", `${GOOD}2`, GOOD];
+  for (const [index, token] of asked.entries()) {
+    const url = index % 2 === 0 ? "/oauth/introspect" : "/v1/oauth/introspect";
+    expect((await introspect(app, `token=${token}`, {}, url)).statusCode).toBe(200);
+  }
+  const entry = {
+    kind: "event",
+    action: "token.introspect",
+    actor: { userId: "client:ledger" },
+    outcome: "success",
+  };
+  expect(readings).toMatchObject([
+    { ...entry, resource: SESSION_ID },
+    { ...entry, resource: "" },
+    { ...entry, resource: OTHER_SESSION },
   ]);
+  expect(entries).toEqual([]);
   expect(log()).toContain('"clientId":"ledger"');
   for (const secret of [GOOD, SECRET, basic().slice(6)]) {
-    expect(JSON.stringify(entries) + log()).not.toContain(secret);
+    expect(JSON.stringify([entries, readings]) + log()).not.toContain(secret);
   }
 });
 
 test("an introspection that cannot be recorded is not answered", async () => {
-  const recorder = {
-    record: async () => {
-      throw new DomainError("audit_unavailable");
-    },
-    enqueue() {},
-    assertReady() {},
-    close: async () => undefined,
+  let mayRecord = false;
+  const noteReading = async () => {
+    if (!mayRecord) throw new DomainError("audit_unavailable");
   };
-  const { app } = gateway(undefined, { recorder });
-  const response = await introspect(app, `token=${GOOD}`);
-  expect(response.statusCode).toBe(503);
-  expect(response.payload).not.toContain(USER_ID);
+  const { app } = gateway(undefined, { noteReading });
+  for (const _again of [1, 2]) {
+    const response = await introspect(app, `token=${GOOD}`);
+    expect(response.statusCode).toBe(503);
+    expect(response.payload).not.toContain(USER_ID);
+  }
+  mayRecord = true;
+  expect((await introspect(app, `token=${GOOD}`)).statusCode).toBe(200);
 });
 
 test("a client introspects its own tokens, and learns nothing of others", async () => {
@@ -197,7 +208,7 @@ test("a client introspects its own tokens, and learns nothing of others", async 
     kind: "active",
     principal: token === GOOD ? own : principal,
   });
-  const { app, entries } = gateway(verify, {
+  const { app, readings } = gateway(verify, {
     clients: { authenticateClient } as never,
     introspectionClients: undefined,
   });
@@ -214,12 +225,9 @@ test("a client introspects its own tokens, and learns nothing of others", async 
     token_type: "Bearer",
   });
   expect((await introspect(app, "token=a.users.token")).payload).toBe('{"active":false}');
-  expect(entries).toMatchObject([
-    { actor: { userId: clientId, role: "CLIENT", sessionId: SESSION_ID } },
-    {},
-    {},
-    {},
-  ]);
+  const actor = { userId: clientId, role: "CLIENT", sessionId: SESSION_ID };
+  // Both tokens are of the same session.
+  expect(readings).toMatchObject([{ actor, resource: SESSION_ID }]);
 });
 
 test("without a file of clients, a client's id and secret are asked about", async () => {

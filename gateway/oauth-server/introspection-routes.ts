@@ -1,11 +1,13 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
+import type { RecordRepeated } from "#audit-client/stream/record-reading.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
 import { acrOf } from "#token-client/assurance.ts";
 import { isApiKey, tokenTypeOf } from "#token-client/bearer-token.ts";
 import type { Principal, TokenVerifier } from "#token-client/principal.ts";
 import { idField, roleField } from "../auth/answer-fields.ts";
 import type { Backends } from "../backends/backends.ts";
+import type { NoteReading } from "../edge/audit.ts";
 import { clientIp } from "../edge/request/caller.ts";
 import { registerFormParser } from "../edge/request/request-body.ts";
 import type { GatewayApp } from "../edge/request/request-state.ts";
@@ -55,6 +57,8 @@ export interface IntrospectionDeps {
   introspectionClients?: IntrospectionClients | undefined;
   verifier: Pick<TokenVerifier, "verify">;
   clients: Pick<Backends["clients"], "authenticateClient">;
+  noteReading: NoteReading;
+  recordRepeated: RecordRepeated;
   logger: Logger;
 }
 
@@ -63,10 +67,10 @@ const OF_FILE = "client:";
 
 /**
  * RFC 7662, for services without gRPC and signature verification. Successes have the RFC's form, without our
- * envelope. Every use is audited, because it discloses others' sessions.
+ * envelope. It is audited who has learned of which session, because it discloses others': at once, and again after ten minutes.
  */
 export function registerIntrospectionRoutes(app: GatewayApp, deps: IntrospectionDeps): void {
-  const { introspectionClients: clients, verifier, logger } = deps;
+  const { introspectionClients: clients, verifier, noteReading, recordRepeated, logger } = deps;
   /** A service of the file, or a client with a secret. */
   const authenticateClient = async (request: FastifyRequest) => {
     const clientId = clients?.authenticate(request.headers.authorization);
@@ -83,7 +87,7 @@ export function registerIntrospectionRoutes(app: GatewayApp, deps: Introspection
       summary: "Introspect an access token (RFC 7662)",
       description: "For services that can neither speak gRPC nor verify signatures. The answer is the RFC's.",
       // Services authenticate before their body is read.
-      policy: { auth: "public", limitClass: "introspection", action: "token.introspect" },
+      policy: { auth: "public", limitClass: "introspection", isAudited: false },
       isForClients: true,
       hasOAuthFailures: true,
       schema: { body: IntrospectionBody },
@@ -96,10 +100,14 @@ export function registerIntrospectionRoutes(app: GatewayApp, deps: Introspection
       handler: async (request) => {
         const { token } = request.body;
         const verification = await verifier.verify(token, clientIp(request));
+        const asker = request.state.proof?.actor.userId ?? "";
+        const resource = verification.kind === "active" ? verification.principal.sessionId : "";
+        await recordRepeated(`${asker} ${resource}`, () =>
+          noteReading(request, { action: "token.introspect", resource }),
+        );
         // The reason is not disclosed (RFC 7662 §2.2).
         if (verification.kind === "inactive") return { active: false };
         const { principal } = verification;
-        const asker = request.state.proof?.actor.userId ?? "";
         if (!asker.startsWith(OF_FILE) && asker !== principal.clientId) return { active: false };
         if (principal.kind === "client") return { active: true, ...clientClaims(principal, token) };
         return {

@@ -1,7 +1,7 @@
-import { STATUS_CODES } from "node:http";
 import { isDeepStrictEqual } from "node:util";
 import { z } from "zod";
 import type { ErrorCode } from "#kit/values/errors.ts";
+import { http } from "#kit/values/http.ts";
 import { type Answer, HTML_TYPE, JSON_TYPE, type RouteDocs, TAGS } from "../routing/route-docs.ts";
 import type { DocumentedRoute } from "./documented-route.ts";
 import {
@@ -254,7 +254,7 @@ function failureResponse(
     { schema: schemas.write(schema, "output"), ...(example && { example }) },
   ]);
   return {
-    description: `${STATUS_CODES[status]}\n\n${codeTable(codes)}`,
+    description: `${http.STATUS_CODES[status]}\n\n${codeTable(codes)}`,
     headers: headerReferences(HEADERS_OF_STATUS[status] ?? []),
     content: {
       ...Object.fromEntries(media),

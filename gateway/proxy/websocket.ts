@@ -1,10 +1,11 @@
-import { type IncomingMessage, ServerResponse, STATUS_CODES } from "node:http";
+import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Dispatcher } from "undici";
 import type { Metrics } from "#kit/telemetry/metrics.ts";
 import { DomainError } from "#kit/values/errors.ts";
+import { http } from "#kit/values/http.ts";
 import { isAnswerOwed } from "../edge/answers/client-error.ts";
 import { isOriginAllowed } from "../edge/answers/cors.ts";
 import { HTTP_SWITCHING_PROTOCOLS } from "../edge/answers/http-errors.ts";
@@ -63,7 +64,7 @@ export function acceptUpgrades(app: GatewayApp): (request: IncomingMessage) => U
       return;
     }
     upgrades.set(request, { socket, head });
-    const response = new ServerResponse(request);
+    const response = new http.ServerResponse(request);
     // Node reads no further requests from this connection.
     response.shouldKeepAlive = false;
     response.assignSocket(socket);
@@ -267,7 +268,7 @@ class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHa
 guardCallbacks(WebSocketExchange.prototype);
 
 function switchingProtocols(headers: readonly string[]): string {
-  const lines = [`HTTP/1.1 ${HTTP_SWITCHING_PROTOCOLS} ${STATUS_CODES[HTTP_SWITCHING_PROTOCOLS]}`];
+  const lines = [`HTTP/1.1 ${HTTP_SWITCHING_PROTOCOLS} ${http.STATUS_CODES[HTTP_SWITCHING_PROTOCOLS]}`];
   for (let index = 0; index < headers.length; index += 2) {
     lines.push(`${headers[index]}: ${headers[index + 1]}`);
   }

@@ -28,6 +28,8 @@ interface PageOf {
   limit: number;
 }
 
+type StoredUser = Omit<Account, "passwordHash" | "mfaEnabled">;
+
 /** Equals the index expression. */
 const searchedText = (sql: TransactionSql) => sql`folded(
   ' ' || email || ' ' || first_name || ' ' || last_name || ' ' || first_name || ' '
@@ -68,10 +70,10 @@ function withOwnPlans<T>(sql: Sql, work: (tx: TransactionSql) => Promise<T>): Pr
 function selectPage(
   tx: TransactionSql,
   { sort = "newest", after, limit, ...filter }: UserFilter & PageOf,
-): Promise<Omit<Account, "passwordHash">[]> {
+): Promise<StoredUser[]> {
   const order = orderBy(tx, sort);
   // The page first: for more rows the planner would read the second factors of all users.
-  return tx<Omit<Account, "passwordHash">[]>`
+  return tx<StoredUser[]>`
     select ${columnsWithoutHash(tx)}
     from (
       select * from users

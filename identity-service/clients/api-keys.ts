@@ -1,4 +1,11 @@
-import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import {
+  createHash,
+  createHmac,
+  createSecretKey,
+  type KeyObject,
+  randomBytes,
+  timingSafeEqual,
+} from "node:crypto";
 import type { Sql } from "#kit/database/postgres.ts";
 import { noteUse } from "./authenticate-client.ts";
 import { findApiKey, type LiveCredential, readApiKeyMark } from "./credential-store.ts";
@@ -14,12 +21,14 @@ export interface ApiKeyIds {
 }
 
 export function createApiKeyIds(sql: Sql): ApiKeyIds {
-  let key: Promise<Buffer> | undefined;
+  let key: Promise<KeyObject> | undefined;
   const markOf = async (random: Buffer) => {
-    key ??= readApiKeyMark(sql).catch((error: unknown) => {
-      key = undefined;
-      throw error;
-    });
+    key ??= readApiKeyMark(sql)
+      .then((mark) => createSecretKey(mark))
+      .catch((error: unknown) => {
+        key = undefined;
+        throw error;
+      });
     return createHmac("sha256", await key)
       .update(random)
       .digest()

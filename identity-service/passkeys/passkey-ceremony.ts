@@ -1,8 +1,5 @@
 import { createHash } from "node:crypto";
-import {
-  generateAuthenticationOptions,
-  type PublicKeyCredentialRequestOptionsJSON,
-} from "@simplewebauthn/server";
+import type { PublicKeyCredentialRequestOptionsJSON } from "@simplewebauthn/server";
 import { z } from "zod";
 import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
@@ -76,11 +73,12 @@ export async function repeatPasskeyCeremony(
   return requestOptions(deps, await listPasskeys(sql, binding.user.id), challenge);
 }
 
-function requestOptions(
+async function requestOptions(
   deps: Pick<PasskeyDeps, "passkeyParty">,
   passkeys: readonly Passkey[],
   challenge: Buffer,
 ): Promise<PublicKeyCredentialRequestOptionsJSON> {
+  const { generateAuthenticationOptions } = await import("@simplewebauthn/server");
   return generateAuthenticationOptions({
     rpID: deps.passkeyParty.id,
     challenge: new Uint8Array(challenge),

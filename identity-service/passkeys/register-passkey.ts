@@ -1,8 +1,5 @@
 import { createHash } from "node:crypto";
-import {
-  generateRegistrationOptions,
-  type PublicKeyCredentialCreationOptionsJSON,
-} from "@simplewebauthn/server";
+import type { PublicKeyCredentialCreationOptionsJSON } from "@simplewebauthn/server";
 import { type Sql, type TransactionSql, transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
@@ -67,6 +64,7 @@ export async function creationOptions(
   const existing = await listPasskeys(sql, account.id);
   if (existing.length >= MAX_PASSKEYS_OF_USER) throw new DomainError("conflict");
   const challenge = await keepChallenge(sql, deps, { purpose: "registration", boundTo, user: account });
+  const { generateRegistrationOptions } = await import("@simplewebauthn/server");
   return generateRegistrationOptions({
     rpName: deps.passkeyParty.name,
     rpID: deps.passkeyParty.id,

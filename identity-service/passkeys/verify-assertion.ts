@@ -1,4 +1,3 @@
-import { verifyAuthenticationResponse } from "@simplewebauthn/server";
 import type { PasskeyParty } from "./passkey-config.ts";
 import type { Passkey } from "./passkey-store.ts";
 
@@ -27,6 +26,7 @@ export async function verifyAssertion(
   const { credentialId: id, clientDataJson: clientDataJSON, userHandle } = assertion;
   const isHandleAbsent = userHandle === "" && !expected.isUserHandleRequired;
   if (!isHandleAbsent && userHandle !== userHandleOf(passkey.userId).toString("base64url")) return undefined;
+  const { verifyAuthenticationResponse } = await import("@simplewebauthn/server");
   try {
     const { verified, authenticationInfo } = await verifyAuthenticationResponse({
       response: {

@@ -1,10 +1,4 @@
-import { verifyRegistrationResponse } from "@simplewebauthn/server";
-import {
-  type AttestationStatement,
-  cose,
-  decodeAttestationObject,
-  decodeCredentialPublicKey,
-} from "@simplewebauthn/server/helpers";
+import type { AttestationStatement } from "@simplewebauthn/server/helpers";
 import type { PasskeyParty } from "./passkey-config.ts";
 import type { NewPasskey } from "./passkey-store.ts";
 
@@ -21,7 +15,8 @@ export type AttestedCredential = Pick<
   "credentialId" | "publicKey" | "signCount" | "transports" | "isBackupEligible" | "isBackedUp"
 >;
 
-export const PASSKEY_ALGORITHMS = [cose.COSEALG.EdDSA, cose.COSEALG.ES256, cose.COSEALG.RS256];
+/** EdDSA, ES256 and RS256 (IANA COSE Algorithms). */
+export const PASSKEY_ALGORITHMS = [-8, -7, -257];
 
 /** A credential id of 1,023 bytes and an RSA key of 4,096 bits take about 2,200. */
 const MAX_ATTESTATION_CHARACTERS = 4_096;
@@ -39,6 +34,10 @@ export async function verifyAttestation(
 ): Promise<AttestedCredential | undefined> {
   const { credentialId: id, clientDataJson: clientDataJSON, attestationObject } = attestation;
   if (attestationObject.length > MAX_ATTESTATION_CHARACTERS) return undefined;
+  const { verifyRegistrationResponse } = await import("@simplewebauthn/server");
+  const { cose, decodeAttestationObject, decodeCredentialPublicKey } = await import(
+    "@simplewebauthn/server/helpers"
+  );
   try {
     const attested = decodeAttestationObject(bytesOf(attestationObject));
     const statement = attested.get("attStmt");
@@ -66,7 +65,11 @@ export async function verifyAttestation(
     if (credential.id !== id || credentialId.length < MIN_CREDENTIAL_ID_BYTES) return undefined;
     if (publicKey.length > MAX_PUBLIC_KEY_BYTES) return undefined;
     // WebAuthn Level 3 §8.2: the library verifies by whichever algorithm the statement names.
-    if (isSelfAttested && statement.get("alg") !== algorithmOf(credential.publicKey)) return undefined;
+    if (
+      isSelfAttested &&
+      statement.get("alg") !== decodeCredentialPublicKey(credential.publicKey).get(cose.COSEKEYS.alg)
+    )
+      return undefined;
     return {
       credentialId,
       publicKey,
@@ -88,10 +91,6 @@ export async function verifyAttestation(
 function isSelfAttestation(statement: AttestationStatement): boolean {
   // `alg` and `sig`, which the library demands.
   return statement.size === 2;
-}
-
-function algorithmOf(publicKey: Uint8Array<ArrayBuffer>): number | undefined {
-  return decodeCredentialPublicKey(publicKey).get(cose.COSEKEYS.alg);
 }
 
 function bytesOf(base64url: string): Uint8Array<ArrayBuffer> {

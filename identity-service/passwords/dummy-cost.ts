@@ -1,4 +1,4 @@
-import { createHmac } from "node:crypto";
+import { createHmac, createSecretKey } from "node:crypto";
 import { readForeignHash } from "./foreign-hash.ts";
 import { costText, readStoredHash } from "./stored-hash.ts";
 
@@ -29,7 +29,7 @@ export function knownCost(cost: string): string | undefined {
  * key has 32 bytes, the same in every replica.
  */
 export function drawCost(used: readonly UsedCost[], current: string, key: Buffer, address: string): string {
-  const mac = createHmac("sha256", key).update(`${DOMAIN}\n${address}`).digest();
+  const mac = createHmac("sha256", createSecretKey(key)).update(`${DOMAIN}\n${address}`).digest();
   // Addresses thus move only from imported costs to ours and to higher ones of ours, as accounts do.
   const byCost = used.toSorted((a, b) => workOf(a) - workOf(b) || (a.cost < b.cost ? -1 : 1));
   const total = byCost.reduce((sum, { count }) => sum + count, 0);

@@ -1,4 +1,4 @@
-import { createHmac } from "node:crypto";
+import { createHmac, createSecretKey } from "node:crypto";
 import type { EncryptionKey } from "#kit/values/key-cipher.ts";
 
 export interface Argon2Parameters {
@@ -74,10 +74,11 @@ export interface Pepper {
 
 /** @see https://github.com/P-H-C/phc-string-format/blob/master/phc-sf-spec.md for `keyid`. */
 export function createPepper(key: EncryptionKey): Pepper {
+  const secret = createSecretKey(key.bytes);
   return {
     id: Buffer.from(key.id, "hex")
       .toString("base64")
       .replace(/={1,2}$/, ""),
-    apply: (text) => createHmac("sha256", key.bytes).update(text).digest("base64"),
+    apply: (text) => createHmac("sha256", secret).update(text).digest("base64"),
   };
 }

@@ -33,7 +33,7 @@ export async function isNetworkUsed(sql: Sql, networkDigest: Buffer): Promise<bo
   return row?.isUsed === true;
 }
 
-/** Writes at most once a day per network. Ignores deleted accounts. */
+/** Writes, and locks the account, at most once a day per network. Ignores deleted accounts. */
 export async function insertKnownNetwork(
   sql: Sql | TransactionSql,
   login: NetworkDigests & { userId: string; passwordEpoch: number },
@@ -42,12 +42,13 @@ export async function insertKnownNetwork(
   const written = await sql`
     insert into known_networks (digest, network_digest, user_id, password_epoch, seen_at)
     select ${digest}, ${networkDigest}, owner.id, ${passwordEpoch}, now()
-    from (select id from users where id = ${userId} for key share) as owner
-    where not exists (
-      select from known_networks
-      where digest = ${digest} and user_id = ${userId} and password_epoch = ${passwordEpoch}
-        and seen_at > now() - interval '1 day'
-    )
+    from (
+      select id from users where id = ${userId} and not exists (
+        select from known_networks
+        where digest = ${digest} and user_id = ${userId} and password_epoch = ${passwordEpoch}
+          and seen_at > now() - interval '1 day'
+      ) for key share
+    ) as owner
     on conflict (digest) do update
     set user_id = excluded.user_id, password_epoch = excluded.password_epoch, seen_at = excluded.seen_at
   `;

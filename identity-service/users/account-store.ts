@@ -2,29 +2,29 @@ import { isUniqueViolation, type Sql, type SqlPart, type TransactionSql } from "
 import { type Account, type Locked, type Role, USER_STATUSES } from "./account.ts";
 import type { WaysIn } from "./can-log-in.ts";
 
-/** All but the password hash. */
+/** Without the password hash, and what `asKnown` finds out. */
 export const columnsWithoutHash = (sql: Sql | TransactionSql) => sql`
   id, email, email_verified as "emailVerified", first_name as "firstName", last_name as "lastName", role, status, language,
   time_zone as "timeZone", created_at as "createdAt", first_login_at as "firstLoginAt", last_login_at as "lastLoginAt",
   must_change_password as "mustChangePassword", password_epoch as "passwordEpoch", session_epoch as "sessionEpoch",
   case when credentials_proven_email = email then credentials_proven_at end as "credentialsProvenAt",
   exists (select from totp_credentials where user_id = users.id and confirmed_at is not null) as "hasTotp",
-  (select count(*)::int from passkeys where user_id = users.id) as "passkeyCount",
-  exists (select from totp_credentials where user_id = users.id and confirmed_at is not null)
-    or exists (select from passkeys where user_id = users.id) as "mfaEnabled"
+  (select count(*)::int from passkeys where user_id = users.id) as "passkeyCount"
 `;
 
 async function selectAccount(sql: Sql | TransactionSql, which: SqlPart): Promise<Account | undefined> {
-  const [row] = await sql<Account[]>`
+  const [row] = await sql<Omit<Account, "mfaEnabled">[]>`
     select ${columnsWithoutHash(sql)}, password_hash as "passwordHash" from users where ${which}
   `;
   return row && asKnown(row);
 }
 
 /** Throws on a status of a newer version, so that it grants nothing. */
-export function asKnown<T extends Pick<Account, "status">>(row: T): T {
-  const { status } = row;
-  if (USER_STATUSES.includes(status)) return row;
+export function asKnown<T extends Pick<Account, "status" | "hasTotp" | "passkeyCount">>(
+  row: T,
+): T & Pick<Account, "mfaEnabled"> {
+  const { status, hasTotp, passkeyCount } = row;
+  if (USER_STATUSES.includes(status)) return { ...row, mfaEnabled: hasTotp || passkeyCount > 0 };
   throw new Error(`users has a status this version does not know: ${status}`);
 }
 

@@ -45,17 +45,31 @@ export async function lockUser(tx: TransactionSql, userId: string): Promise<void
   await tx`select pg_advisory_xact_lock(hashtextextended(${userId}, 0))`;
 }
 
-export async function insertSession(tx: TransactionSql, session: SessionRow): Promise<void> {
-  await tx`
+/** Takes `lockUser` for the statement, so that no end of all sessions misses it. */
+export async function insertSession(sql: Sql | TransactionSql, session: SessionRow): Promise<void> {
+  await sql`
+    with locked as materialized (select pg_advisory_xact_lock(hashtextextended(${session.userId}, 0)))
     insert into sessions
       (id, user_id, role, amr, auth_time, token_secret, generation, rotated_at, leaf_seen, created_at, last_used_at,
        idle_end, absolute_end, ip, user_agent, acr, idle_s, jkt, x5t_s256, last_signed_at)
-    values
-      (${session.id}, ${session.userId}, ${session.role}, ${session.amr}, ${session.authTime}, ${session.tokenSecret},
+    select ${session.id}, ${session.userId}, ${session.role}, ${session.amr}, ${session.authTime}, ${session.tokenSecret},
        ${session.generation}, ${session.rotatedAt}, ${session.leafSeen}, ${session.createdAt}, ${session.lastUsedAt},
        ${session.idleEnd}, ${session.absoluteEnd}, ${session.ip}, ${session.userAgent},
-       ${session.acr}, ${session.idleS}, ${session.jkt}, ${session.x5tS256}, clock_timestamp())
+       ${session.acr}, ${session.idleS}, ${session.jkt}, ${session.x5tS256}, clock_timestamp()
+    from locked
   `;
+}
+
+export async function countLiveSessions(
+  sql: Sql | TransactionSql,
+  userId: string,
+  now: Date,
+): Promise<number> {
+  const [row] = await sql<{ live: number }[]>`
+    select count(*)::integer as live from sessions
+    where user_id = ${userId} and revoked_at is null and idle_end > ${now}
+  `;
+  return row?.live ?? 0;
 }
 
 export type LockedSession = SessionRow & {
@@ -107,17 +121,20 @@ export type NextGeneration = Pick<SessionRow, "rotatedAt" | "idleEnd" | "ip" | "
 /** @returns the session as it is then; undefined if it has ended, or another refresh has come first. */
 export async function advanceLiveGeneration(
   sql: Sql | TransactionSql,
-  { id, generation }: Pick<SessionRow, "id" | "generation">,
+  session: SessionRow,
   next: NextGeneration,
 ): Promise<SessionRow | undefined> {
-  const [row] = await sql<SessionRow[]>`
+  const { id, generation } = session;
+  // What else may have changed since the session was read, and is in tokens.
+  const [row] = await sql<Pick<SessionRow, "acr" | "amr" | "authTime">[]>`
     update sessions
     set generation = ${generation + 1}, rotated_at = ${next.rotatedAt}, leaf_seen = false, idle_end = ${next.idleEnd},
         last_used_at = ${next.rotatedAt}, ip = ${next.ip}, user_agent = ${next.userAgent}, last_signed_at = clock_timestamp()
     where id = ${id} and generation = ${generation} and revoked_at is null and idle_end > ${next.rotatedAt}
-    returning ${columns(sql)}
+    returning acr, amr, auth_time as "authTime"
   `;
-  return row;
+  const advanced = { generation: generation + 1, leafSeen: false, lastUsedAt: next.rotatedAt };
+  return row && { ...session, ...next, ...advanced, ...row };
 }
 
 /** Counts a proof. @param key binds the session, which must not be bound yet. @returns whether it is the first of its number. */

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { v7 as uuidv7 } from "uuid";
-import { type Sql, type TransactionSql, transaction } from "#kit/database/postgres.ts";
+import { type Sql, transaction } from "#kit/database/postgres.ts";
 import type { Confirmation } from "#kit/rpc/call-context.ts";
 import { withTurn } from "#kit/values/call-deadline.ts";
 import type { RevocationFeed } from "../revocations/revocation-feed.ts";
@@ -8,6 +8,7 @@ import { appendRevocations } from "../revocations/revocation-store.ts";
 import { accessTokenLifeS } from "../revocations/token-lifetimes.ts";
 import { bindingTo } from "../rows/confirmation.ts";
 import {
+  countLiveSessions,
   insertSession,
   lockLiveSessions,
   lockUser,
@@ -44,24 +45,30 @@ export async function issueSession(deps: IssueSessionDeps, request: NewSession):
   const now = deps.now();
   assertNotAhead(request.authTime, now);
   const session = newSession(deps, request, now);
-  const begin = async (tx: TransactionSql) => {
-    await lockUser(tx, session.userId);
-    const held = await lockLiveSessions(tx, session.userId);
-    const live = held.filter(({ idleEnd }) => idleEnd > now);
+  await withTurn(session.userId, async () => {
+    await insertSession(deps.sql, session);
+    // After the commit: of several at the same time, the last one sees all.
     const atMost = request.limits?.atMost ?? deps.maxSessionsPerUser;
-    const surplus = live.slice(0, Math.max(live.length + 1 - atMost, 0)).map(({ id }) => id);
-    await insertSession(tx, session);
-    if (surplus.length > 0) {
-      await markSessionsRevoked(tx, surplus, "session_limit", now);
-      const targets = surplus.map((sessionId) => ({ sessionId }));
-      await appendRevocations(tx, targets, accessTokenLifeS(deps.lifetimes.accessTtlS));
-    }
-    return surplus.length;
-  };
-  const ended = await withTurn(session.userId, () => transaction(deps.sql, begin));
-  if (ended > 0) deps.revocations.announce();
+    if ((await countLiveSessions(deps.sql, session.userId, now)) > atMost)
+      await endSurplus(deps, session, atMost);
+  });
   const pair = signPair(deps, session, now);
   return pair.confirmation ? pair : { ...pair, deviceChallenge: deviceChallenge(session, now) };
+}
+
+/** Ends the oldest, before the newest gets its tokens. */
+async function endSurplus(deps: IssueSessionDeps, { userId }: SessionRow, atMost: number): Promise<void> {
+  await transaction(deps.sql, async (tx) => {
+    await lockUser(tx, userId);
+    const now = deps.now();
+    const live = (await lockLiveSessions(tx, userId)).filter(({ idleEnd }) => idleEnd > now);
+    const surplus = live.slice(0, Math.max(live.length - atMost, 0)).map(({ id }) => id);
+    if (surplus.length === 0) return;
+    await markSessionsRevoked(tx, surplus, "session_limit", now);
+    const targets = surplus.map((sessionId) => ({ sessionId }));
+    await appendRevocations(tx, targets, accessTokenLifeS(deps.lifetimes.accessTtlS));
+  });
+  deps.revocations.announce();
 }
 
 function newSession(

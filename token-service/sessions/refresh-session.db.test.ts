@@ -12,7 +12,13 @@ import {
 } from "#tests/support/system/token-service.ts";
 import { parseCompactJws } from "#token-client/compact-jws.ts";
 import type { RevocationBell } from "../revocations/revocation-bell.ts";
-import { advanceLiveGeneration, lockSession, markSessionsRevoked } from "../rows/session-store.ts";
+import {
+  advanceLiveGeneration,
+  lockSession,
+  markSessionsRevoked,
+  raiseAssurance,
+  readSession,
+} from "../rows/session-store.ts";
 import { authenticateCompactJws, signCompactJws } from "../tokens/jws-signature.ts";
 import { verifyToken } from "../tokens/verify-token.ts";
 import { refreshSession } from "./refresh-session.ts";
@@ -443,12 +449,25 @@ test("a refresh that had to wait decides by what the other has committed, not by
     pair.sessionId,
     () => refresh(pair.refreshToken),
     async (tx) => {
-      for (const generation of [1, 2])
-        await advanceLiveGeneration(tx, { id: pair.sessionId, generation }, later);
+      let session = await readSession(tx, pair.sessionId);
+      for (let times = 0; times < 2 && session !== undefined; times += 1)
+        session = await advanceLiveGeneration(tx, session, later);
     },
   );
   expect(result).toMatchObject({ code: "refresh_token_reused" });
   expect(await rowOf(pair.sessionId)).toMatchObject({ generation: 3, revokedReason: "refresh_reuse" });
+});
+
+test("a refresh that had to wait for a step-up gives tokens of the level that was reached", async () => {
+  const { pair, refresh } = await seedSession();
+  const raised = { acr: 2, amr: ["pwd", "otp", "mfa"], authTime: new Date() } as const;
+  const result = await refreshWhile(
+    pair.sessionId,
+    () => refresh(pair.refreshToken),
+    (tx) => raiseAssurance(tx, pair.sessionId, { ...raised, amr: [...raised.amr] }),
+  );
+  const jws = parseCompactJws((result as typeof pair).accessToken);
+  expect(jws).toMatchObject({ payload: { acr: "urn:gatehouse:acr:2", amr: raised.amr } });
 });
 
 test("a refresh that had to wait for a logout gets nothing", async () => {

@@ -1,4 +1,4 @@
-import { createHmac, timingSafeEqual } from "node:crypto";
+import { createHmac, createSecretKey, timingSafeEqual } from "node:crypto";
 import { z } from "zod";
 import { CLOCK_SKEW_S } from "#token-client/assurance.ts";
 import type { CompactJws } from "#token-client/compact-jws.ts";
@@ -39,7 +39,9 @@ export function checkRefreshClaims(
 
 /** A `jti` (128 bits in base64url) that can be made again, but not with a stolen signing key alone. */
 export function tokenId(secret: Buffer, purpose: string): string {
-  return createHmac("sha256", secret).update(purpose).digest().subarray(0, 16).toString("base64url");
+  // With plain bytes Node takes three times as long.
+  const key = createSecretKey(secret);
+  return createHmac("sha256", key).update(purpose).digest().subarray(0, 16).toString("base64url");
 }
 
 export function isTokenId(presented: string, secret: Buffer, purpose: string): boolean {

@@ -36,11 +36,9 @@ async function main(): Promise<number> {
   }
   const { against, names, peers } = options;
   const other = against === undefined ? [] : [checkOut(findCommit(against))];
-  const figures = FIGURES.filter(({ name, needsPeers }) =>
-    names.length === 0 ? peers || needsPeers !== true : names.includes(name),
-  );
+  const figures = FIGURES.filter(({ name }) => names.length === 0 || names.includes(name));
   process.setMaxListeners(100); // Each peer ends with this process.
-  const bench = await Bench.open([{ name: "this", root: ROOT }, ...other]);
+  const bench = await Bench.open([{ name: "this", root: ROOT }, ...other], peers);
   const stop = () => void bench.close().finally(() => process.exit(1));
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, stop);
   try {

@@ -1,7 +1,8 @@
-import { type ServerResponse, STATUS_CODES } from "node:http";
+import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { v7 as uuidv7 } from "uuid";
 import { DomainError, type ErrorCode } from "#kit/values/errors.ts";
+import { http } from "#kit/values/http.ts";
 import { failure } from "./envelope.ts";
 import { HTTP_STATUS } from "./http-errors.ts";
 import { ANSWER_MARK, STANDARD_HEADERS } from "./standard-headers.ts";
@@ -72,7 +73,7 @@ function isAnswering(socket: Socket): boolean {
 function rawFailure(code: ErrorCode): string {
   const { status, headers, text } = rawParts(code);
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
-  return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join("\r\n")}\r\n\r\n${text}`;
+  return `HTTP/1.1 ${status} ${http.STATUS_CODES[status]}\r\n${lines.join("\r\n")}\r\n\r\n${text}`;
 }
 
 function rawParts(code: ErrorCode) {

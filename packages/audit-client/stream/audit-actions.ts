@@ -119,7 +119,6 @@ export const AUDIT_ACTIONS = {
   client: [
     "client.token",
     "client.token_revoke",
-    "token.introspect",
     "client.created",
     "client.changed",
     "client.deleted",
@@ -138,6 +137,7 @@ export const AUDIT_ACTIONS = {
     "client.read",
     "key.listed",
     "session.listed",
+    "token.introspect",
     "user.import_checked",
     "user.import_read",
     "user.listed",

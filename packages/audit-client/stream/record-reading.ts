@@ -68,13 +68,30 @@ export function lookedFor(query: string): { address?: string; queryCharacters?: 
   return { address: canonicalEmail(query) ?? query };
 }
 
-/** A record of each call would be an entry, which the follower reads, and so would never end. */
+/** How long a record stands for what is read again. */
 const RECORDED_MS = 10 * 60_000;
 const MAX_FOLLOWINGS = 1_000;
+const MAX_REPEATED = 20_000;
 
 /**
- * Records who reads the log from a place on: at once, then every ten minutes, and for each place before the recorded one.
- * So whatever was read is after the place in a record of the last ten minutes.
+ * Records what is read again and again once in ten minutes. Remembers in memory: each process records for itself.
+ * @param key who reads, and what. @param record if it throws, nothing may be read.
+ */
+export type RecordRepeated = (key: string, record: () => Promise<void>) => Promise<void>;
+
+export function createRepeatedRecorder(monotonicMs: () => number): RecordRepeated {
+  const recorded = boundedCache<string, number>(MAX_REPEATED);
+  return async (key, record) => {
+    if (monotonicMs() - (recorded.get(key) ?? Number.NEGATIVE_INFINITY) < RECORDED_MS) return;
+    await record();
+    recorded.set(key, monotonicMs());
+  };
+}
+
+/**
+ * Records who reads the log from a place on: at once, then every ten minutes, and for each place before the recorded one. A record
+ * of each call would be an entry, which the follower reads, and so would never end. Whatever was read is after the place in a record
+ * of the last ten minutes.
  * @param record if it throws, nothing may be read.
  */
 type RecordFollowing = (

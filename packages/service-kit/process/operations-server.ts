@@ -1,10 +1,11 @@
 import { readFileSync } from "node:fs";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { resolve } from "node:path";
 import { z } from "zod";
 import { LOG_LEVELS, splitAddress } from "../config/config.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { http } from "../values/http.ts";
 import { isLoopback } from "../values/network-of.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 
@@ -19,7 +20,7 @@ const MAX_CONNECTIONS = 64;
 /** Only the same host can change the log level, as through a port forward. */
 export async function startOperationsServer(address: string, deps: OperationsDeps): Promise<Server> {
   const logLevel = createLogLevelSwitch(deps.logger);
-  const server = createServer({ headersTimeout: 3_000, requestTimeout: 5_000 }, (request, response) => {
+  const server = http.createServer({ headersTimeout: 3_000, requestTimeout: 5_000 }, (request, response) => {
     answer(request, response, deps, logLevel).catch(() => {
       if (!response.headersSent) send(response, 500, "internal error\n");
     });

@@ -1,3 +1,4 @@
+import { flushCompileCache } from "node:module";
 import type { ProcessConfig, ServiceConfig } from "../config/config.ts";
 import { type Sql, warmUp } from "../database/postgres.ts";
 import { addReflection } from "../rpc/reflection.ts";
@@ -8,7 +9,6 @@ import { createLogger, type DestinationStream, type Logger } from "../telemetry/
 import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
 import { type Repetition, repeat, untilSuccess } from "../telemetry/repeat.ts";
 import { startTraceExport, type TraceOrigin } from "../telemetry/trace-export.ts";
-import { startHealthServer } from "./health-server.ts";
 import { Lifecycle } from "./lifecycle.ts";
 import { BUILD, startOperationsServer } from "./operations-server.ts";
 
@@ -80,6 +80,8 @@ export class ServiceProcess {
     if (config.GRPC_REFLECTION) addReflection(server);
     const port = await server.listen();
     const follow = followReadiness(server, logger);
+    // Its library is not for processes without gRPC.
+    const { startHealthServer } = await import("./health-server.ts");
     this.run("health port", await startHealthServer(config.HEALTH_ADDRESS, lifecycle, follow));
     lifecycle.onStop("gRPC server", () => server.close(config.SHUTDOWN_GRACE_MS));
     logger.info({ port }, "serving gRPC");
@@ -118,6 +120,7 @@ export async function startProcess(
     operations.closeAllConnections();
     operations.close();
   });
+  flushCompileCache(); // For processes that start after this one.
   return new ServiceProcess({ logger, metrics, lifecycle, certificate });
 }
 

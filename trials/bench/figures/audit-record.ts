@@ -6,6 +6,7 @@ import postgres, { type Sql } from "postgres";
 import { createAuditRecorder } from "#audit-client/record/audit-recorder.ts";
 import { SUPERUSER } from "#deploy/local/postgres/data-directory.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
+import { TESSERA, tesseraRate } from "../peers/tessera.ts";
 import type { Gatehouse } from "../support/gatehouse.ts";
 import { certificateOf } from "../support/tokens.ts";
 import type { Figure } from "./figure.ts";
@@ -45,7 +46,12 @@ export const auditRecord: Figure = {
         })),
       ];
     });
-    return { subjects, end: () => Promise.all(ends.map((end) => end())) };
+    const end = () => Promise.all(ends.map((each) => each()));
+    if (!bench.hasPeers) return { subjects, end };
+    const missing = TESSERA.missing();
+    if (missing !== undefined) return { subjects, missing: [missing], end };
+    const tessera = async () => ({ values: { "": (await tesseraRate(ENTRIES)).perSecond } });
+    return { subjects: [...subjects, { name: TESSERA.name, isOurs: false, sample: tessera }], end };
   },
 };
 

@@ -36,8 +36,6 @@ export interface Figure {
   name: string;
   shows: string;
   quantities: readonly Quantity[];
-  /** Runs only with `--peers`. */
-  needsPeers?: boolean;
   /** So many rounds whatever was asked for, and none that warms up: each starts what it measures anew, or would find the same. */
   coldRounds?: number;
   /** Makes everything ready and warm. What it says is missing is not measured, which is no failure. */

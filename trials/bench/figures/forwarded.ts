@@ -17,7 +17,7 @@ const MANY_ROUTES = 200;
 const WARM_UP_CALLS = 40_000;
 const SAMPLE_S = 3;
 /** Long enough for each of many tokens. */
-const LONG_SAMPLE_S = 8;
+const LONG_SAMPLE_S = 5;
 const SETTLE_MS = 400;
 const RELOAD_MS = 30_000;
 
@@ -40,10 +40,8 @@ export const forwarded: Figure = {
     const peers = await startGatewayPeers(bench, { path: PATH, tokens: TOKENS, isWanted: () => true });
     const ours = await eachSystem(bench, async (system) => {
       const requests = await requestsOf(bench, system, TOKENS);
-      await warmUp(system.url, requests, WARM_UP_CALLS);
       return [oursOf(system, () => cpuOfCalls(system, requests, SAMPLE_S))];
     });
-    for (const peer of peers.running) await sendLoad(peer.url, peer.requests, 1);
     const references = peers.running.map((peer) => ({
       name: peer.name,
       isOurs: false,
@@ -83,7 +81,6 @@ export const forwardedManyRoutes: Figure = {
     const systems = await bench.systems();
     const subjects = await eachSystem(bench, async (system) => {
       const requests = await requestsOf(bench, system, TOKENS);
-      await warmUp(system.url, requests, WARM_UP_CALLS);
       const withRoutes = (routes: readonly object[]) => async () => {
         await system.writeRoutes(routes);
         await until(

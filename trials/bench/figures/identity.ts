@@ -1,6 +1,7 @@
 import * as argon2 from "@node-rs/argon2";
 import { INTROSPECTION_CLIENT } from "../support/gatehouse.ts";
 import { FLOOR } from "../support/identity.ts";
+import { identityReferences } from "../support/identity-peers.ts";
 import { logIn, newPeople, refresh } from "../support/people.ts";
 import { sendLoad, writeRequests } from "../support/send-load.ts";
 import { runMany, startCpu } from "../support/workbench.ts";
@@ -16,11 +17,8 @@ const LOGINS_AT_ONCE = 4;
 const LOGINS = 100;
 /** Each has at most 20 sessions: one that ends with every further login would be part of its cost. */
 const PEOPLE_OF_LOGIN = 150;
-const LOGIN_WARM_UP = 500;
 const PEOPLE = 64;
 const REFRESHES = 1_000;
-const REFRESH_WARM_UP = 3_000;
-const WARM_UP_S = 5;
 const SAMPLE_S = 3;
 const FORM = "application/x-www-form-urlencoded";
 
@@ -43,7 +41,6 @@ export const login: Figure = {
         });
         return count;
       };
-      await logInMany(LOGIN_WARM_UP);
       return [
         oursOf(system, async () => {
           const { values, parts = {} } = await cpuEach(system, () => logInMany(LOGINS), MS);
@@ -62,7 +59,10 @@ export const login: Figure = {
       await runMany(LOGINS, LOGINS_AT_ONCE, () => argon2.verify(hash, password));
       return { values: { "": cpu() / LOGINS / MS } };
     };
-    return { subjects: [...ours, { name: "bare argon2id hash", isOurs: false, sample: bare }] };
+    const load = { calls: LOGINS, inParallel: LOGINS_AT_ONCE };
+    const { references, missing } = await identityReferences(bench, "login", load);
+    const hashing = { name: "bare argon2id hash", isOurs: false, sample: bare };
+    return { subjects: [...ours, hashing, ...references], missing };
   },
 };
 
@@ -84,10 +84,11 @@ export const refreshing: Figure = {
         });
         return count;
       };
-      await refreshMany(REFRESH_WARM_UP);
       return [oursOf(system, () => cpuEach(system, () => refreshMany(REFRESHES), MS))];
     });
-    return { subjects };
+    const load = { calls: REFRESHES, inParallel: IN_PARALLEL };
+    const { references } = await identityReferences(bench, "refresh", load);
+    return { subjects: [...subjects, ...references] };
   },
 };
 
@@ -95,6 +96,7 @@ export const introspection: Figure = ownPath({
   name: "introspection",
   shows: "an introspection by a service (RFC 7662)",
   atMost: 0.6,
+  ofPeers: "check",
   requestOf: (token) => {
     const { id, secret } = INTROSPECTION_CLIENT;
     const authorization = `Basic ${Buffer.from(`${id}:${encodeURIComponent(secret)}`).toString("base64")}`;
@@ -106,6 +108,7 @@ export const me: Figure = ownPath({
   name: "me",
   shows: "GET /auth/me",
   atMost: 0.5,
+  ofPeers: "me",
   requestOf: (token) => ({ method: "GET", path: "/auth/me", authorization: `Bearer ${token}` }),
 });
 
@@ -114,9 +117,11 @@ function ownPath({
   name,
   shows,
   atMost,
+  ofPeers,
   requestOf,
 }: Pick<Figure, "name" | "shows"> & {
   atMost: number;
+  ofPeers: "check" | "me";
   requestOf: (token: string) => Parameters<typeof writeRequests>[2][number];
 }): Figure {
   return {
@@ -128,14 +133,15 @@ function ownPath({
         const people = await newPeople(system, PEOPLE);
         const requests = people.map(({ accessToken }) => requestOf(accessToken));
         const file = await writeRequests(bench.folder, `${name}-${system.version.name}`, requests);
-        await sendLoad(system.url, file, WARM_UP_S);
         return [
           oursOf(system, async () =>
             cpuEach(system, async () => (await sendLoad(system.url, file, SAMPLE_S)).requests, MS),
           ),
         ];
       });
-      return { subjects };
+      const load = { calls: REFRESHES, inParallel: IN_PARALLEL };
+      const { references } = await identityReferences(bench, ofPeers, load);
+      return { subjects: [...subjects, ...references] };
     },
   };
 }

@@ -5,25 +5,30 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Version } from "../../rolling/version.ts";
 import { Gatehouse } from "./gatehouse.ts";
+import { type IdentityPeers, startIdentityPeers } from "./identity-peers.ts";
 
 /** What the figures share. Everything that they start ends with it. */
 export class Bench {
   readonly folder: string;
   readonly upstreamPort: number;
   readonly versions: readonly Version[];
+  /** Whether identity servers are measured as well. */
+  readonly hasPeers: boolean;
   readonly #ends: (() => Promise<unknown>)[] = [];
   #systems: Promise<readonly Gatehouse[]> | undefined;
+  #peers: Promise<IdentityPeers> | undefined;
 
-  private constructor(folder: string, upstreamPort: number, versions: readonly Version[]) {
-    this.folder = folder;
-    this.upstreamPort = upstreamPort;
-    this.versions = versions;
+  private constructor(parts: Pick<Bench, "folder" | "upstreamPort" | "versions" | "hasPeers">) {
+    this.folder = parts.folder;
+    this.upstreamPort = parts.upstreamPort;
+    this.versions = parts.versions;
+    this.hasPeers = parts.hasPeers;
   }
 
-  static async open(versions: readonly Version[]): Promise<Bench> {
+  static async open(versions: readonly Version[], hasPeers: boolean): Promise<Bench> {
     const folder = await mkdtemp(join(tmpdir(), "gatehouse-bench-"));
-    const { child, port } = await forkServer("load.ts", "upstream");
-    const bench = new Bench(folder, port, versions);
+    const { child, port: upstreamPort } = await forkServer("load.ts", "upstream");
+    const bench = new Bench({ folder, upstreamPort, versions, hasPeers });
     bench.atEnd(() => rm(folder, { recursive: true, force: true }));
     bench.atEnd(() => endChild(child));
     return bench;
@@ -33,6 +38,12 @@ export class Bench {
   systems(): Promise<readonly Gatehouse[]> {
     this.#systems ??= this.#start();
     return this.#systems;
+  }
+
+  /** None without `--peers`. They start once for all figures, because some take minutes. */
+  identityPeers(): Promise<IdentityPeers> {
+    this.#peers ??= this.hasPeers ? startIdentityPeers(this) : Promise.resolve({ running: [], missing: [] });
+    return this.#peers;
   }
 
   async #start(): Promise<readonly Gatehouse[]> {

@@ -1,9 +1,14 @@
 import type { Sample, Subject } from "../figures/figure.ts";
 import type { Taken } from "./report.ts";
 
+/** A program that is new compiles what it runs often, which takes longer on a busy machine. */
+const MOST_WARM_UPS = 12;
+/** Of the value before. */
+const STILL_FALLING = 0.95;
+
 /**
  * Takes a sample of each subject in turn, `rounds` times; every other round in reverse, so that what the machine does
- * meanwhile falls on all alike. A round before that warms up and is thrown away, unless it `isCold`.
+ * meanwhile falls on all alike. Before that each is sampled until its cost falls no more, unless it `isCold`.
  */
 export async function takeRounds(
   subjects: readonly Subject[],
@@ -11,13 +16,23 @@ export async function takeRounds(
   log: (text: string) => void,
 ): Promise<Taken> {
   const taken = new Map(subjects.map((subject) => [subject, [] as Sample[]]));
-  for (let round = isCold ? 0 : -1; round < rounds; round += 1) {
+  if (!isCold) for (const subject of subjects) await warmUp(subject, log);
+  for (let round = 0; round < rounds; round += 1) {
     for (const subject of round % 2 === 0 ? subjects : subjects.toReversed()) {
       const sample = await subject.sample();
-      if (round < 0) continue;
       taken.get(subject)?.push(sample);
       log(`round ${round + 1}, ${subject.name}: ${JSON.stringify(sample.values)}`);
     }
   }
   return taken;
+}
+
+async function warmUp({ name, sample }: Subject, log: (text: string) => void): Promise<void> {
+  let before = Number.POSITIVE_INFINITY;
+  for (let times = 1; times <= MOST_WARM_UPS; times += 1) {
+    const [value = 0] = Object.values((await sample()).values);
+    if (value > before * STILL_FALLING) return;
+    before = value;
+  }
+  log(`${name} still became cheaper after ${MOST_WARM_UPS} samples`);
 }

@@ -128,7 +128,6 @@ export const actionsDe: SameTexts<typeof actionsEn> = {
     client: {
       "client.token": "Token holen",
       "client.token_revoke": "Token widerrufen",
-      "token.introspect": "Token prüfen",
       "client.created": "Client angelegt",
       "client.changed": "Client geändert",
       "client.deleted": "Client gelöscht",
@@ -146,6 +145,7 @@ export const actionsDe: SameTexts<typeof actionsEn> = {
       "client.read": "Client geöffnet",
       "key.listed": "Signaturschlüssel aufgelistet",
       "session.listed": "Sitzungen aufgelistet",
+      "token.introspect": "Token prüfen",
       "user.import_checked": "Import geprüft",
       "user.import_read": "Import gelesen",
       "user.listed": "Benutzer aufgelistet oder gesucht",

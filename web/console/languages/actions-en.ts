@@ -126,7 +126,6 @@ export const actionsEn = {
     client: {
       "client.token": "Get a token",
       "client.token_revoke": "Revoke a token",
-      "token.introspect": "Check a token",
       "client.created": "Client created",
       "client.changed": "Client changed",
       "client.deleted": "Client deleted",
@@ -144,6 +143,7 @@ export const actionsEn = {
       "client.read": "Client opened",
       "key.listed": "Signing keys listed",
       "session.listed": "Sessions listed",
+      "token.introspect": "Check a token",
       "user.import_checked": "Import checked",
       "user.import_read": "Import read",
       "user.listed": "Users listed or searched",
