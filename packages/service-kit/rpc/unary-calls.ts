@@ -108,10 +108,15 @@ export class UnaryCalls {
       "grpc-timeout": timeoutUntil(call.deadlineMs),
       ...call.headers,
     };
-    const attempt = new UnaryAttempt(transport.session, headers, frameOf(call.message), (outcome) => {
-      transport.removeActiveCall(attempt);
-      this.#onEnd(call, outcome);
-    });
+    let attempt: UnaryAttempt;
+    try {
+      attempt = new UnaryAttempt(transport.session, headers, frameOf(call.message), (outcome) => {
+        transport.removeActiveCall(attempt);
+        this.#onEnd(call, outcome);
+      });
+    } catch {
+      return false; // The session takes no request any more, or a header cannot be sent: grpc-js finds out which.
+    }
     transport.addActiveCall(attempt);
     call.cancel = (failure) => attempt.cancel(failure);
     return true;
