@@ -72,18 +72,13 @@ interface Found {
 
 async function call(backend: Backend, { server, method, service, registry }: Found, request: RpcRequest) {
   const answer = await backend.call(server, Client, (client, context) =>
-    callUnary<Client, RpcRequest, RpcRequest>(
+    callUnary<RpcRequest, RpcRequest>(
       client,
-      (message, metadata, options, done) =>
-        client.makeUnaryRequest(
-          pathOf(service, method),
-          (each: RpcRequest) => Buffer.from(toBinary(method.input, each)),
-          (bytes) => fromBinary(method.output, bytes),
-          message,
-          metadata,
-          options,
-          (error, response) => done(error, response as RpcRequest),
-        ),
+      {
+        path: pathOf(service, method),
+        requestSerialize: (message) => Buffer.from(toBinary(method.input, message)),
+        responseDeserialize: (bytes) => fromBinary(method.output, bytes),
+      },
       request,
       context,
     ),

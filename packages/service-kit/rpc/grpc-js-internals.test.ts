@@ -12,11 +12,11 @@ import {
 } from "@grpc/grpc-js";
 import { afterEach, expect, onTestFinished, test, vi } from "vitest";
 import {
+  definitionOf,
   forgetFailedBinding,
   hasGone,
   LIMITED_CONNECT_TIME,
   limitConnectTime,
-  pathOf,
   sessionOf,
 } from "./grpc-js-internals.ts";
 
@@ -93,7 +93,13 @@ test("a port whose binding has failed can be bound again once that is forgotten"
   expect(await bind(server, port)).toBe(port);
 });
 
-test("a client's method has its path", () => {
+test("a client's method has its definition, and another function has none", () => {
   const Echo = makeClientConstructor({ say: ECHO }, "Echo");
-  expect(pathOf(Echo.prototype.say as object)).toBe("test.Echo/Say");
+  const { path, requestSerialize, responseDeserialize } = definitionOf(Echo.prototype.say as object);
+  expect({ path, requestSerialize, responseDeserialize }).toEqual({
+    path: ECHO.path,
+    requestSerialize: bytes,
+    responseDeserialize: bytes,
+  });
+  expect(() => definitionOf(bytes)).toThrow("no definition");
 });

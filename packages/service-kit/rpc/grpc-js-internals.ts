@@ -1,5 +1,5 @@
-import type { Http2Session } from "node:http2";
-import type { Server } from "@grpc/grpc-js";
+import type { ClientHttp2Session, Http2Session } from "node:http2";
+import { type Client, Metadata, type Server } from "@grpc/grpc-js";
 import { Http2SubchannelConnector } from "@grpc/grpc-js/build/src/transport.js";
 
 /** All private parts of grpc-js that are used. Its version is pinned; the tests of this file fail if a part is missing. */
@@ -30,9 +30,54 @@ export function forgetFailedBinding(server: Server): void {
   (server as unknown as { boundPorts?: Map<string, unknown> }).boundPorts?.clear();
 }
 
+/** A connection that is ready. Its calls are registered, because only then the peer must answer pings. */
+export interface Transport {
+  session: ClientHttp2Session;
+  addActiveCall(call: ActiveCall): void;
+  removeActiveCall(call: ActiveCall): void;
+}
+
+interface ActiveCall {
+  onDisconnect(): void;
+}
+
+interface InternalChannel {
+  doPick?(metadata: Metadata, information: object): { subchannel?: Subchannel | null };
+}
+
+interface Subchannel {
+  getRealSubchannel(): { transport?: Partial<Transport> | null };
+}
+
+const NO_METADATA = new Metadata();
+
+/** Of the connection whose turn it is. @returns undefined if none is ready. */
+export function nextTransport(client: Client): Transport | undefined {
+  const { internalChannel } = client.getChannel() as { internalChannel?: InternalChannel };
+  const transport = internalChannel?.doPick?.(NO_METADATA, {}).subchannel?.getRealSubchannel().transport;
+  const { session, addActiveCall } = transport ?? {};
+  if (session === undefined || addActiveCall === undefined) return undefined;
+  return session.closed || session.destroyed ? undefined : (transport as Transport);
+}
+
+export interface UnaryDefinition<Q, R> {
+  /** `/gatehouse.token.v1.TokenService/VerifyToken`. */
+  path: string;
+  requestSerialize: (request: Q) => Buffer;
+  responseDeserialize: (bytes: Buffer) => R;
+}
+
 /** Of a client's method: `gatehouse.token.v1.TokenService/VerifyToken`. */
 export function pathOf(method: object): string {
   return "path" in method && typeof method.path === "string" ? method.path.slice(1) : "rpc";
+}
+
+/** A client's method has the properties of its definition. @throws for another function. */
+export function definitionOf<Q, R>(method: object): UnaryDefinition<Q, R> {
+  if ("path" in method && "requestSerialize" in method && "responseDeserialize" in method) {
+    return method as UnaryDefinition<Q, R>;
+  }
+  throw new Error("The method has no definition");
 }
 
 /** The kernel would try for two minutes. */

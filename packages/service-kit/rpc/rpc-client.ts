@@ -4,19 +4,27 @@ import {
   Client,
   type ClientDuplexStream,
   type ClientReadableStream,
-  type ClientUnaryCall,
   experimental,
   type Metadata,
   type ServiceDefinition,
   type ServiceError,
+  status,
   type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
 import { failureOf, startSpan } from "../telemetry/tracing.ts";
 import type { CallContext } from "./call-context.ts";
-import { LIMITED_CONNECT_TIME, limitConnectTime, pathOf } from "./grpc-js-internals.ts";
+import {
+  definitionOf,
+  LIMITED_CONNECT_TIME,
+  limitConnectTime,
+  pathOf,
+  type UnaryDefinition,
+} from "./grpc-js-internals.ts";
 import { fromRpcError } from "./rpc-errors.ts";
-import { toMetadata } from "./rpc-metadata.ts";
+import { toHeaders, toMetadata } from "./rpc-metadata.ts";
 import { channelCredentials, type ProcessCertificate } from "./rpc-tls.ts";
+import { type Failure, failureWith } from "./unary-attempt.ts";
+import { UnaryCalls } from "./unary-calls.ts";
 
 export interface RpcClientOptions {
   /** `host:port`. Several addresses are balanced round robin. */
@@ -24,13 +32,13 @@ export interface RpcClientOptions {
   /** Name in the peer's certificate. */
   service: string;
   certificate: ProcessCertificate;
-  /** Retried once, only on UNAVAILABLE, at most {@link MAX_RETRIES} at once and then within 10 % of the calls (gRFC A6). */
+  /** Unary. Retried once, only on UNAVAILABLE, at most {@link MAX_RETRIES} at once and then within 10 % of the calls (gRFC A6). */
   idempotentMethods?: readonly string[];
   /** A peer that sends nothing for so long, not even to a ping, is left. Default 5,000. */
   deadAfterMs?: number;
 }
 
-/** Of all clients of an address. As many as may be under way at a replica that is killed. */
+/** As many as may be under way at a replica that is killed. */
 const MAX_RETRIES = 100;
 
 type ClientClass<C> = new (
@@ -77,12 +85,15 @@ class ReplicaResolver implements experimental.Resolver {
 experimental.registerResolver(REPLICAS_SCHEME, ReplicaResolver);
 limitConnectTime();
 
-/** Connects on demand to all addresses, with mutual TLS. */
+/** Of a client of {@link createRpcClient}. */
+const UNARY = Symbol("unary calls");
+
+/** Connects on demand to all addresses, with mutual TLS. Unary calls are made by {@link callUnary}. */
 export function createRpcClient<C extends Client>(clientClass: ClientClass<C>, options: RpcClientOptions): C {
   const credentials = channelCredentials(options.certificate, options.service);
-  const { deadAfterMs = 5_000 } = options;
-  return new clientClass(`${REPLICAS_SCHEME}:${options.address}`, credentials, {
-    "grpc.service_config": JSON.stringify(serviceConfig(options.idempotentMethods ?? [])),
+  const { address, deadAfterMs = 5_000, idempotentMethods = [] } = options;
+  const client = new clientClass(`${REPLICAS_SCHEME}:${address}`, credentials, {
+    "grpc.service_config": JSON.stringify({ loadBalancingConfig: [{ round_robin: {} }] }),
     "grpc.service_config_disable_resolution": 1,
     // A process that stands still for a while must not take its peers for dead: the wait is the longer part.
     "grpc.keepalive_time_ms": deadAfterMs / 4,
@@ -96,58 +107,62 @@ export function createRpcClient<C extends Client>(clientClass: ClientClass<C>, o
     // Keeps IP addresses out of the SNI (RFC 6066). The SPIFFE name identifies the peer.
     "grpc.ssl_target_name_override": options.service,
   });
-}
-
-function serviceConfig(idempotentMethods: readonly string[]) {
-  return {
-    loadBalancingConfig: [{ round_robin: {} }],
-    retryThrottling: { maxTokens: 2 * MAX_RETRIES, tokenRatio: 0.1 },
-    methodConfig:
-      idempotentMethods.length === 0
-        ? []
-        : [
-            {
-              name: idempotentMethods.map((fullName) => {
-                const [service, method] = fullName.split("/");
-                return { service, method };
-              }),
-              retryPolicy: {
-                maxAttempts: 2,
-                initialBackoff: "0.02s",
-                maxBackoff: "0.1s",
-                backoffMultiplier: 2,
-                retryableStatusCodes: ["UNAVAILABLE"],
-              },
-            },
-          ],
+  const unary = new UnaryCalls(client, { authority: address, idempotentMethods, maxTokens: 2 * MAX_RETRIES });
+  const close = () => {
+    unary.close();
+    Client.prototype.close.call(client);
   };
+  return Object.assign(client, { [UNARY]: unary, close });
 }
 
-export type UnaryMethod<Q, R> = (
-  request: Q,
-  metadata: Metadata,
-  options: Partial<CallOptions>,
-  callback: (error: ServiceError | null, response: R) => void,
-) => ClientUnaryCall;
+/** A method of a generated client, which has a definition that its type does not show, or the definition. */
+export type UnaryMethod<Q, R> =
+  | ((
+      request: Q,
+      metadata: Metadata,
+      options: Partial<CallOptions>,
+      callback: (error: ServiceError | null, response: R) => void,
+    ) => unknown)
+  | UnaryDefinition<Q, R>;
 
 /** @throws {DomainError} the peer's error, or `service_unavailable`. */
-export function callUnary<C extends Client, Q, R>(
-  client: C,
+export function callUnary<Q, R>(
+  client: Client,
   method: UnaryMethod<Q, R>,
   request: Q,
   context: CallContext,
 ): Promise<R> {
+  const calls = (client as { [UNARY]?: UnaryCalls })[UNARY];
   const span = startSpan("client", pathOf(method), context.traceparent);
-  const metadata = toMetadata({ ...context, traceparent: span.traceparent });
+  const sent = { ...context, traceparent: span.traceparent };
+  const { deadlineMs } = context;
   return new Promise((resolve, reject) => {
-    method.call(client, request, metadata, { deadline: context.deadlineMs }, (error, response) => {
-      if (error === null) {
-        span.end();
-        return resolve(response);
-      }
+    const fail = (error: unknown) => {
       const failure = fromRpcError(error);
       span.end({}, failureOf(failure));
       reject(failure);
+    };
+    const succeed = (response: R) => {
+      span.end();
+      resolve(response);
+    };
+    if (calls === undefined) {
+      // Another client makes its calls itself.
+      if (typeof method !== "function") throw new Error("A definition needs a client of createRpcClient");
+      method.call(client, request, toMetadata(sent), { deadline: deadlineMs }, (error, response) =>
+        error === null ? succeed(response) : fail(error),
+      );
+      return;
+    }
+    const { path, requestSerialize, responseDeserialize } = definitionOf<Q, R>(method);
+    const call = { path, message: requestSerialize(request), headers: toHeaders(sent), deadlineMs };
+    calls.start(call, (outcome) => {
+      if (!Buffer.isBuffer(outcome)) return fail(toError(outcome));
+      try {
+        succeed(responseDeserialize(outcome));
+      } catch (cause) {
+        fail(toError(failureWith(status.INTERNAL, "The response cannot be read"), cause));
+      }
     });
   });
 }
@@ -171,18 +186,22 @@ export function openBidiStream<C extends Client, Q, R>(
   return method.call(client, toMetadata(context));
 }
 
-interface UnaryDefinition<Q, R> {
+/** As grpc-js has it. */
+function toError({ code, details, metadata }: Failure, cause?: unknown): ServiceError {
+  const error = new Error(`${code} ${status[code]}: ${details}`, { cause });
+  return Object.assign(error, { code, details, metadata });
+}
+
+interface UnaryOfService<Q, R> extends UnaryDefinition<Q, R> {
   requestStream: false;
   responseStream: false;
-  requestSerialize: (request: Q) => Buffer;
-  responseDeserialize: (bytes: Buffer) => R;
 }
 
 /** @throws {DomainError} the peer's error, or `service_unavailable`. */
 export type RpcMethods<S> = {
-  readonly [M in keyof S as S[M] extends UnaryDefinition<never, unknown>
+  readonly [M in keyof S as S[M] extends UnaryOfService<never, unknown>
     ? M
-    : never]: S[M] extends UnaryDefinition<infer Q, infer R>
+    : never]: S[M] extends UnaryOfService<infer Q, infer R>
     ? (request: Q, context: CallContext) => Promise<R>
     : never;
 };
@@ -200,23 +219,11 @@ export function openRpcChannel(options: RpcClientOptions): RpcChannel {
         ([, { requestStream, responseStream }]) => !requestStream && !responseStream,
       );
       return Object.fromEntries(
-        unary.map(([name, { path, requestSerialize, responseDeserialize }]) => {
-          const call: UnaryMethod<unknown, unknown> = (request, metadata, callOptions, done) =>
-            client.makeUnaryRequest(
-              path,
-              requestSerialize,
-              responseDeserialize,
-              request,
-              metadata,
-              callOptions,
-              (error, response) => done(error, response),
-            );
-          const method = Object.assign(call, { path });
-          return [
-            name,
-            (request: unknown, context: CallContext) => callUnary(client, method, request, context),
-          ];
-        }),
+        unary.map(([name, definition]) => [
+          name,
+          (request: unknown, context: CallContext) =>
+            callUnary<unknown, unknown>(client, definition, request, context),
+        ]),
       ) as RpcMethods<S>;
     },
     close: () => client.close(),

@@ -17,24 +17,36 @@ const ACTOR_SESSION = "x-actor-session-id";
 const ACTOR_SCOPES = "x-actor-scopes";
 const PROVEN_JKT = "x-proven-jkt";
 const PROVEN_X5T = "x-proven-x5t-s256";
+const PRINTABLE = /^[ -~]*$/;
 const CALLER_KEYS = [ACTOR_USER, ACTOR_ROLE, ACTOR_SESSION, ACTOR_SCOPES, PROVEN_JKT, PROVEN_X5T];
 
 /** The deadline travels separately, as `grpc-timeout`. */
 export function toMetadata(context: CallContext): Metadata {
+  return metadataOf(toHeaders(context));
+}
+
+export function metadataOf(headers: Record<string, string>): Metadata {
   const metadata = new Metadata();
-  metadata.set(REQUEST_ID, context.requestId);
-  metadata.set(TRACEPARENT, context.traceparent);
-  if (context.actor !== undefined) {
-    metadata.set(ACTOR_USER, context.actor.userId);
-    metadata.set(ACTOR_ROLE, context.actor.role);
-    metadata.set(ACTOR_SESSION, context.actor.sessionId);
-    const { scopes } = context.actor;
-    if (scopes !== undefined) metadata.set(ACTOR_SCOPES, scopes.join(" "));
-  }
-  const { jkt = "", x5tS256 = "" } = context.proven ?? {};
-  if (jkt !== "") metadata.set(PROVEN_JKT, jkt);
-  if (x5tS256 !== "") metadata.set(PROVEN_X5T, x5tS256);
+  for (const [key, value] of Object.entries(headers)) metadata.set(key, value);
   return metadata;
+}
+
+/** @throws if a value is not of printable ASCII characters: NUL would begin another header. */
+export function toHeaders({ requestId, traceparent, actor, proven }: CallContext): Record<string, string> {
+  const headers: Record<string, string> = { [REQUEST_ID]: requestId, [TRACEPARENT]: traceparent };
+  if (actor !== undefined) {
+    headers[ACTOR_USER] = actor.userId;
+    headers[ACTOR_ROLE] = actor.role;
+    headers[ACTOR_SESSION] = actor.sessionId;
+    if (actor.scopes !== undefined) headers[ACTOR_SCOPES] = actor.scopes.join(" ");
+  }
+  const { jkt = "", x5tS256 = "" } = proven ?? {};
+  if (jkt !== "") headers[PROVEN_JKT] = jkt;
+  if (x5tS256 !== "") headers[PROVEN_X5T] = x5tS256;
+  for (const key in headers) {
+    if (!PRINTABLE.test(headers[key] ?? "")) throw new Error(`${key} contains illegal characters`);
+  }
+  return headers;
 }
 
 export type MetadataValues = ReturnType<Metadata["toJSON"]>;
