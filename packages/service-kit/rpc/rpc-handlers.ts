@@ -68,7 +68,8 @@ export function unaryHandler(
     let context: RpcContext | undefined;
     let span: CallSpan | undefined;
     const gone = new AbortController();
-    call.once("cancelled", () => gone.abort());
+    // At the end of every call. Nobody reads the reason, and the default one has a stack.
+    call.once("cancelled", () => gone.abort(null));
     const onError = (error: unknown) => {
       const encoded = encodeFailure(deps, error, route, { call, context });
       span?.end({}, failureOf(error));
