@@ -3,8 +3,10 @@ import type { Taken } from "./report.ts";
 
 /** A program that is new compiles what it runs often, which takes longer on a busy machine. */
 const MOST_WARM_UPS = 12;
-/** Of the value before. */
+/** Of the least value before. */
 const STILL_FALLING = 0.95;
+/** Samples that are no cheaper than one before them: a compiler pauses, too. */
+const ENOUGH = 2;
 
 /**
  * Takes a sample of each subject in turn, `rounds` times; every other round in reverse, so that what the machine does
@@ -28,11 +30,12 @@ export async function takeRounds(
 }
 
 async function warmUp({ name, sample }: Subject, log: (text: string) => void): Promise<void> {
-  let before = Number.POSITIVE_INFINITY;
-  for (let times = 1; times <= MOST_WARM_UPS; times += 1) {
+  let least = Number.POSITIVE_INFINITY;
+  let steady = 0;
+  for (let times = 1; times <= MOST_WARM_UPS && steady < ENOUGH; times += 1) {
     const [value = 0] = Object.values((await sample()).values);
-    if (value > before * STILL_FALLING) return;
-    before = value;
+    steady = value > least * STILL_FALLING ? steady + 1 : 0;
+    least = Math.min(least, value);
   }
-  log(`${name} still became cheaper after ${MOST_WARM_UPS} samples`);
+  if (steady < ENOUGH) log(`${name} still became cheaper after ${MOST_WARM_UPS} samples`);
 }
