@@ -160,7 +160,7 @@ function service(
     entry: name === "payments-service" ? "clients/examples/payments-service/main.ts" : `${name}/main.ts`,
     address: environment.LISTEN_ADDRESS,
     readyUrl: `http://${environment.OPERATIONS_ADDRESS}/readyz`,
-    nodeOptions: ["--min-semi-space-size=8"], // As in deploy/image/Dockerfile.
+    nodeOptions: [],
     environment: {
       ...environment,
       LOG_LEVEL: settings.LOG_LEVEL,

@@ -1,5 +1,3 @@
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { isLostTypeQuery } from "../database/database-failure.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { withinDeadline } from "../values/call-deadline.ts";
@@ -50,9 +48,7 @@ export class Lifecycle {
     this.#checks.set(name, check);
   }
 
-  /** Before the first call: nobody waits for it. */
   ready(): void {
-    dropGarbageOfStart();
     if (this.#state === "starting") this.#state = "ready";
     this.#options.logger.info("ready");
   }
@@ -110,15 +106,6 @@ export class Lifecycle {
     this.#options.logger.fatal({ err: error }, "uncaught error");
     process.exit(1);
   }
-}
-
-/**
- * Loading code leaves about 40 MB behind, which V8 would keep for as long as the process has little to do. It also makes the
- * young generation as small as it may be (`--min-semi-space-size`).
- */
-function dropGarbageOfStart(): void {
-  setFlagsFromString("--expose-gc");
-  (runInNewContext("gc") as () => void)();
 }
 
 /** Passes forever after its first success: a shared dependency must not make all replicas unready. */
