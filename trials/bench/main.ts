@@ -7,7 +7,7 @@ import { Bench } from "./support/bench.ts";
 import { type Options, parseOptions } from "./support/options.ts";
 import { profileServices } from "./support/profile.ts";
 import { partLines, type Row, rowsOf, tableOf } from "./support/report.ts";
-import { takeRounds } from "./support/rounds.ts";
+import { takeRounds, warmUp } from "./support/rounds.ts";
 
 const EXIT_USAGE = 64;
 const USAGE = `npm run bench [-- [figure…] [--against <commit>] [--rounds <number>] [--peers] [--json <file>] [--profile <folder>]]
@@ -16,7 +16,7 @@ Measures what Gatehouse costs, on a system of its own as npm start runs it. Linu
 
   --against <commit>  the same of another commit, in turns
   --rounds <number>   of which the table has the median and the spread (5)
-  --peers             also the identity servers that trials/bench/peers/setup.sh installs
+  --peers             also the identity servers, and the gateways without an aim, that trials/bench/peers/setup.sh installs
   --json <file>       everything that the table has, for programs
   --profile <folder>  instead of measuring: a CPU profile of each service under each figure's load
 
@@ -99,9 +99,11 @@ async function profile(bench: Bench, figures: readonly Figure[], folder: string)
     const { subjects, end } = await figure.prepare(bench);
     const [ours] = subjects.filter(({ isOurs }) => isOurs);
     const [system] = await bench.systems();
-    if (ours !== undefined && system !== undefined)
+    if (ours !== undefined && system !== undefined) {
+      await warmUp(ours, (text) => console.error(text));
       for (const file of await profileServices(system, `${folder}/${figure.name}`, () => ours.sample()))
         console.log(file);
+    }
     await end?.();
   }
 }

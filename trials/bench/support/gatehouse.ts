@@ -177,7 +177,7 @@ async function untilReady(launcher: ReturnType<typeof spawn>): Promise<string> {
 }
 
 function pidIn(output: string, name: string): number {
-  const [, pid] = new RegExp(`^ {2}${name} +\\S+ +(\\d+)$`, "m").exec(output) ?? [];
+  const [, pid] = new RegExp(`^ {2}${name} +\\S+ +(\\d+)\\b`, "m").exec(output) ?? [];
   if (pid === undefined) throw new Error(`npm start named no process of ${name}:\n${output}`);
   return Number(pid);
 }

@@ -29,7 +29,8 @@ export async function takeRounds(
   return taken;
 }
 
-async function warmUp({ name, sample }: Subject, log: (text: string) => void): Promise<void> {
+/** Samples it until its cost falls no more. */
+export async function warmUp({ name, sample }: Subject, log: (text: string) => void): Promise<void> {
   let least = Number.POSITIVE_INFINITY;
   let steady = 0;
   for (let times = 1; times <= MOST_WARM_UPS && steady < ENOUGH; times += 1) {
