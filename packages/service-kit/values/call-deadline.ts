@@ -6,7 +6,7 @@ export interface OpenCall {
   deadlineMs: number;
   isOpen: boolean;
   /** The caller no longer waits. */
-  gone: AbortSignal | undefined;
+  gone: Pick<AbortSignal, "aborted"> | undefined;
 }
 
 const calls = new AsyncLocalStorage<readonly OpenCall[]>();
@@ -15,7 +15,7 @@ const calls = new AsyncLocalStorage<readonly OpenCall[]>();
 export function withCallDeadline<T>(
   deadlineMs: number,
   serve: () => Promise<T>,
-  gone?: AbortSignal,
+  gone?: OpenCall["gone"],
 ): Promise<T> {
   const call = { deadlineMs, isOpen: true, gone };
   const close = () => {
