@@ -93,9 +93,8 @@ export const install: Figure = {
   prepare: async (bench) => ({
     subjects: bench.versions.map((version) =>
       oursOf({ version }, async () => {
-        const text = execFileSync("du", ["-sk", "--exclude=.cache", "--exclude=.vite*", join(version.root, "node_modules")], {
-          encoding: "utf8",
-        });
+        const args = ["-sk", "--exclude=.cache", "--exclude=.vite*", join(version.root, "node_modules")];
+        const text = execFileSync("du", args, { encoding: "utf8" });
         return { values: { "": (Number.parseInt(text, 10) * 1_024) / 1e6 } };
       }),
     ),
