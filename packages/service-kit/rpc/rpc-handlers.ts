@@ -67,7 +67,7 @@ export function unaryHandler(
     const elapsedS = () => (performance.now() - startedMs) / 1_000;
     let context: RpcContext | undefined;
     let span: CallSpan | undefined;
-    // No `AbortController`: it costs a twentieth of a short call, and nobody listens.
+    // A plain object, because an `AbortController` costs a twentieth of a short call and nothing listens to it.
     const gone = {
       get aborted() {
         return call.cancelled;
