@@ -57,9 +57,12 @@ export class Launcher {
     return this.#failure.promise;
   }
 
-  /** Resolves when everything is ready. The gateway waits for `pages`. @throws {LaunchError}. `stop` must be called then, too. */
-  async start(pages: Promise<void>): Promise<FirstAdministrator> {
-    pages.catch(() => {}); // It is awaited below.
+  /**
+   * Resolves when everything is ready. The gateway waits for `pages`. A program that is not bundled runs from its source.
+   * @throws {LaunchError}. `stop` must be called then, too.
+   */
+  async start(programs: Promise<Record<string, string>>, pages: Promise<void>): Promise<FirstAdministrator> {
+    for (const awaited of [programs, pages]) awaited.catch(() => {}); // They are awaited below.
     await ensureSecrets(this.#home);
     const database = this.#startDatabase();
     database.catch(() => {}); // It is awaited below.
@@ -70,7 +73,7 @@ export class Launcher {
       this.#plan.flat().map(async (spec) => {
         if (needsDatabase(spec)) await database;
         if (spec.name === "gateway") await pages;
-        await this.#start(spec);
+        await this.#start(spec, (await programs)[spec.entry]);
       }),
     );
     await writePrivateFile(this.#home.startedOnceFile, "");
@@ -113,13 +116,15 @@ export class Launcher {
     );
   }
 
-  async #start({ name, entry, environment, nodeOptions, readyUrl, address }: ProcessSpec): Promise<void> {
+  async #start(spec: ProcessSpec, bundle: string | undefined): Promise<void> {
+    const { name, environment, nodeOptions, readyUrl, address } = spec;
+    const program = bundle ?? join(this.#root, spec.entry);
     const logFile = join(this.#home.logs, `${name}.log`);
     if (this.#isStopping) throw new LaunchError("Stopped while starting.");
     const running = runProcess({
       name,
       command: process.execPath,
-      args: [...nodeOptions, join(this.#root, entry), this.#home.name],
+      args: [...nodeOptions, program, this.#home.name],
       cwd: this.#root,
       env: {
         ...Object.fromEntries(INHERITED.map((variable) => [variable, process.env[variable]])),

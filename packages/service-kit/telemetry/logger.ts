@@ -1,4 +1,5 @@
 import { type DestinationStream, type Logger, type LoggerOptions, pino } from "pino";
+import { inSources } from "./source-places.ts";
 
 export type { DestinationStream, Logger };
 
@@ -80,7 +81,7 @@ function describeError(error: unknown): unknown {
     type: error.name,
     message: error.message,
     code: (error as { code?: unknown }).code,
-    stack: error.stack,
+    stack: error.stack && inSources(error.stack),
     ...(error.cause === undefined ? {} : { cause: describeError(error.cause) }),
   };
 }

@@ -74,7 +74,7 @@ export const start: Figure = {
 };
 
 async function startsOf(bench: Bench, version: Version): Promise<Sample> {
-  for (const made of ["node_modules/.cache", "web/dist"])
+  for (const made of ["node_modules/.cache", "web/dist", "dist"])
     await rm(join(version.root, made), { recursive: true, force: true });
   const first = await Gatehouse.start(version);
   bench.atEnd(() => first.remove());
