@@ -6,8 +6,7 @@ import { openConfiguredSpool } from "#audit-client/spool/audit-spool.ts";
 import { loadConfig, splitAddress } from "#kit/config/config.ts";
 import { oncePassed } from "#kit/process/lifecycle.ts";
 import { startProcess } from "#kit/process/service-process.ts";
-import { redisSettings } from "#kit/redis/redis-connection.ts";
-import { openSharedRedis } from "#kit/redis/shared-redis.ts";
+import { redisSettings } from "#kit/redis/redis-settings.ts";
 import { bufferedOutput } from "#kit/telemetry/logger.ts";
 import { TokenVerifier } from "#token-client/token-verifier.ts";
 import { buildApp } from "./app.ts";
@@ -79,7 +78,7 @@ const { REDIS_URL: redisUrl, RATE_LIMIT_REPLICAS: replicas } = config;
 const redis =
   redisUrl === undefined
     ? undefined
-    : openSharedRedis({
+    : (await import("#kit/redis/shared-redis.ts")).openSharedRedis({
         ...redisSettings(config, redisUrl),
         name: "gatehouse-limits",
         what: "calls are limited",

@@ -129,7 +129,7 @@ lifecycle.onStop("notices of guesses", () => guessNotices.drained());
 lifecycle.onStop("work after answers", () => afterAnswer.drained());
 
 const previousMfaKey = config.MFA_ENCRYPTION_KEY_PREVIOUS_FILE;
-const throttle = openThrottle(service, config);
+const throttle = await openThrottle(service, config);
 const relyingParties = openRelyingParties(service, config, pagesOrigin);
 const breaches = await openBreachLookups(service, config);
 const access = new AccessTable(config.ACCESS_FILE.access);

@@ -4,7 +4,7 @@ import { loadConfig } from "#kit/config/config.ts";
 import { connectPostgres, transaction } from "#kit/database/postgres.ts";
 import { startProcess } from "#kit/process/service-process.ts";
 import { watchDatabase } from "#kit/process/watch-database.ts";
-import { redisSettings } from "#kit/redis/redis-connection.ts";
+import { redisSettings } from "#kit/redis/redis-settings.ts";
 import type { RpcServer } from "#kit/rpc/rpc-server.ts";
 import { atMost } from "#kit/telemetry/logger.ts";
 import { untilSuccess } from "#kit/telemetry/repeat.ts";
@@ -24,7 +24,6 @@ import { createKeyRpc, keyCallers } from "./key-rpc.ts";
 import { ensureSigningKeys } from "./keys/ensure-signing-keys.ts";
 import { describeSigningKeys, KeyRing } from "./keys/key-ring.ts";
 import { rotateSigningKeyWhenDue } from "./keys/rotate-signing-key.ts";
-import { RedisBell } from "./revocations/redis-bell.ts";
 import { createMemoryBell } from "./revocations/revocation-bell.ts";
 import { RevocationFeed } from "./revocations/revocation-feed.ts";
 import { readRevocations } from "./revocations/revocation-store.ts";
@@ -76,7 +75,11 @@ const bell = service.run(
   "revocation bell",
   config.REDIS_URL === undefined
     ? createMemoryBell()
-    : new RedisBell({ ...redisSettings(config, config.REDIS_URL), logger, metrics }),
+    : new (await import("./revocations/redis-bell.ts")).RedisBell({
+        ...redisSettings(config, config.REDIS_URL),
+        logger,
+        metrics,
+      }),
 );
 const revocations = new RevocationFeed({
   read: (known) =>

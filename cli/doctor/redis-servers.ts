@@ -1,7 +1,8 @@
 import { z } from "zod";
 import { ConfigError, parseConfig, redisConfig } from "#kit/config/config.ts";
 import { redisAddressText } from "#kit/config/redis-url.ts";
-import { openRedis, redisSettings, watchPrimary } from "#kit/redis/redis-connection.ts";
+import { openRedis, watchPrimary } from "#kit/redis/redis-connection.ts";
+import { redisSettings } from "#kit/redis/redis-settings.ts";
 import { clockFinding, offsetOf } from "./clocks.ts";
 import { checking, type Finding, failed, ok, reasonOf, unchecked, warning } from "./finding.ts";
 import type { Environment, KnownSystem } from "./known-system.ts";

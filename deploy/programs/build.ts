@@ -43,6 +43,9 @@ const { output } = await build({
   output: {
     entryFileNames: "[name]-[hash].mjs",
     chunkFileNames: "[name]-[hash].mjs",
+    // Otherwise V8 keeps a file with any other character at two bytes for each.
+    charset: "ascii",
+    comments: false,
     sourcemap: true,
     sourcemapExcludeSources: true,
   },

@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { redisScript, type SharedRedis } from "#kit/redis/shared-redis.ts";
+import { redisScript } from "#kit/redis/redis-script.ts";
+import type { SharedRedis } from "#kit/redis/shared-redis.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { SigningKeyState } from "#proto/gatehouse/token/v1/key_service.ts";

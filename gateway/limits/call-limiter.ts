@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
-import { redisScript, type SharedRedis } from "#kit/redis/shared-redis.ts";
+import { redisScript } from "#kit/redis/redis-script.ts";
+import type { SharedRedis } from "#kit/redis/shared-redis.ts";
 import { LUA_GCRA, LUA_NOW } from "#rate-limit/gcra-lua.ts";
 import { MemorySource } from "#rate-limit/memory-source.ts";
 import { decisionsOf, limitArguments } from "#rate-limit/redis-source.ts";

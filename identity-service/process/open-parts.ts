@@ -2,7 +2,7 @@ import * as argon2 from "@node-rs/argon2";
 import type { AccessTable } from "#access-file/access-rules.ts";
 import { watchAccessFile } from "#access-file/watch-access-file.ts";
 import type { ServiceProcess } from "#kit/process/service-process.ts";
-import { redisSettings } from "#kit/redis/redis-connection.ts";
+import { redisSettings } from "#kit/redis/redis-settings.ts";
 import { assertAccessFits, type Config } from "../config.ts";
 import { createMailSender, type MailSender } from "../mail/mail-sender.ts";
 import { RelyingPartyTable } from "../oauth/relying-parties.ts";
@@ -13,7 +13,6 @@ import { createPasswordHasher, type PasswordHasher } from "../passwords/password
 import { createPepper } from "../passwords/stored-hash.ts";
 import { watchBreachList } from "../passwords/watch-breach-list.ts";
 import { MemoryThrottle } from "../throttle/memory-throttle.ts";
-import { RedisThrottle } from "../throttle/redis-throttle.ts";
 import { shareOf, type Throttle, throttleLimits } from "../throttle/throttle.ts";
 
 // Each makes one part of the process from its configuration. What has to be stopped stops with the process.
@@ -70,7 +69,7 @@ export function openMailSender(service: ServiceProcess, config: Config): MailSen
   return service.run("mail sender", sender);
 }
 
-export function openThrottle(service: ServiceProcess, config: Config): Throttle {
+export async function openThrottle(service: ServiceProcess, config: Config): Promise<Throttle> {
   const limits = throttleLimits({
     network: config.THROTTLE_NETWORK_BUDGET,
     everything: config.THROTTLE_GLOBAL_BUDGET,
@@ -83,7 +82,7 @@ export function openThrottle(service: ServiceProcess, config: Config): Throttle 
   const throttle =
     redisUrl === undefined
       ? new MemoryThrottle({ limits: shareOf(limits, replicas), now: steadyNow })
-      : new RedisThrottle({
+      : new (await import("../throttle/redis-throttle.ts")).RedisThrottle({
           ...redisSettings(config, redisUrl),
           limits,
           secret: config.DEVICE_KEY_FILE.bytes,

@@ -1,4 +1,4 @@
-import { redisScript } from "#kit/redis/shared-redis.ts";
+import { redisScript } from "#kit/redis/redis-script.ts";
 import { LUA_GCRA, LUA_NOW } from "#rate-limit/gcra-lua.ts";
 import { LADDER_MEMORY_MS, type Ladder } from "./throttle.ts";
 

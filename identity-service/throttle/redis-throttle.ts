@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { RedisSettings } from "#kit/redis/redis-connection.ts";
+import type { RedisSettings } from "#kit/redis/redis-settings.ts";
 import { openSharedRedis, type SharedRedis } from "#kit/redis/shared-redis.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
 import type { Metrics } from "#kit/telemetry/metrics.ts";

@@ -1,4 +1,5 @@
-import { redisScript, type SharedRedis } from "#kit/redis/shared-redis.ts";
+import { redisScript } from "#kit/redis/redis-script.ts";
+import type { SharedRedis } from "#kit/redis/shared-redis.ts";
 import { type Decision, decide, type LimitedBucket } from "./gcra.ts";
 import { LUA_GCRA, LUA_NOW } from "./gcra-lua.ts";
 

@@ -3,7 +3,7 @@ import { Redis } from "ioredis";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { Secret } from "#kit/config/config.ts";
-import type { RedisSettings } from "#kit/redis/redis-connection.ts";
+import type { RedisSettings } from "#kit/redis/redis-settings.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import {

@@ -1,6 +1,7 @@
 import type { Redis } from "ioredis";
 import type { PrimaryWatch } from "#kit/redis/primary-watch.ts";
-import { openRedis, type RedisSettings, watchPrimary } from "#kit/redis/redis-connection.ts";
+import { openRedis, watchPrimary } from "#kit/redis/redis-connection.ts";
+import type { RedisSettings } from "#kit/redis/redis-settings.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
 import type { Metrics } from "#kit/telemetry/metrics.ts";
 import type { RevocationBell } from "./revocation-bell.ts";

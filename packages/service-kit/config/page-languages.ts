@@ -65,6 +65,7 @@ export class PageLanguages {
   readonly problems: string[] = [];
   readonly #builtIn: BuiltInLanguages;
   readonly #added = new Map<string, LanguageFile>();
+  readonly #flat = new Map<LanguageFile, ReadonlyMap<string, string>>();
 
   constructor(builtIn: BuiltInLanguages, folder?: string) {
     this.#builtIn = builtIn;
@@ -130,7 +131,13 @@ export class PageLanguages {
 
   #textsFor(...tags: string[]): ReadonlyMap<string, string>[] {
     const files = tags.flatMap((tag) => [this.#added.get(tag), this.#builtIn[tag]]);
-    return files.filter((file) => file !== undefined).map(textsOfFile);
+    return files.filter((file) => file !== undefined).map((file) => this.#flatTexts(file));
+  }
+
+  #flatTexts(file: LanguageFile): ReadonlyMap<string, string> {
+    const texts = this.#flat.get(file) ?? textsOfFile(file);
+    this.#flat.set(file, texts);
+    return texts;
   }
 
   #listed(folder: string): string[] {
@@ -181,12 +188,12 @@ const textsOfFile = ({ ui = {}, portal = {}, console = {}, gateway = {} }: Langu
   flat({ ui, portal, console, gateway });
 
 /** By dotted key. */
-function flat(texts: Texts, path = ""): Map<string, string> {
-  return new Map(
-    Object.entries(texts).flatMap(([key, value]) =>
-      typeof value === "string" ? [[path + key, value]] : [...flat(value, `${path}${key}.`)],
-    ),
-  );
+function flat(texts: Texts, path = "", into = new Map<string, string>()): Map<string, string> {
+  for (const [key, value] of Object.entries(texts)) {
+    if (typeof value === "string") into.set(path + key, value);
+    else flat(value, `${path}${key}.`, into);
+  }
+  return into;
 }
 
 /** In the tree of English. The texts of an earlier language go first; a form that it lacks has its most general one. */
@@ -203,16 +210,18 @@ function completed(
     }
     return "";
   };
-  const entries = Object.entries(english).flatMap(([key, value]): [string, string | Texts][] => {
-    if (typeof value !== "string") return [[key, completed(value, languages, forms, `${path}${key}.`)]];
+  const texts: Texts = {};
+  for (const [key, value] of Object.entries(english)) {
     const base = key.replace(PLURAL_FORM, "");
     const general = `${base}_other`;
-    if (base === key || !(general in english)) return [[key, found(key)]];
+    if (typeof value !== "string") texts[key] = completed(value, languages, forms, `${path}${key}.`);
+    else if (base === key || !(general in english)) texts[key] = found(key);
     // English has "one" of each text that has "other". "zero" is a text of its own, whatever the language.
-    if (key !== general) return key.endsWith("_zero") ? [[key, found(key, general)]] : [];
-    return forms.map((form) => [`${base}_${form}`, found(`${base}_${form}`, general)]);
-  });
-  return Object.fromEntries(entries);
+    else if (key.endsWith("_zero")) texts[key] = found(key, general);
+    else if (key === general)
+      for (const form of forms) texts[`${base}_${form}`] = found(`${base}_${form}`, general);
+  }
+  return texts;
 }
 
 function pluralForms(tag: string): string[] {

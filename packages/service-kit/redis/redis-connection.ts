@@ -2,27 +2,10 @@ import { readFileSync } from "node:fs";
 import { connect, Socket } from "node:net";
 import { type ConnectionOptions, connect as connectTls } from "node:tls";
 import { AbstractConnector, Redis, type RedisOptions } from "ioredis";
-import type { RedisConfig, Secret } from "../config/config.ts";
 import { hostText, parseRedisUrl, type RedisHost, type RedisTarget } from "../config/redis-url.ts";
 import { backOffMs } from "../values/back-off.ts";
 import { PrimaryWatch } from "./primary-watch.ts";
-
-export interface RedisSettings {
-  /** Formats are those of `redisConfig`. */
-  url: string;
-  password?: Secret<string> | undefined;
-  caFile?: string | undefined;
-  sentinelPassword?: Secret<string> | undefined;
-}
-
-export function redisSettings(config: RedisConfig, url: string): RedisSettings {
-  return {
-    url,
-    password: config.REDIS_PASSWORD_FILE,
-    caFile: config.REDIS_CA_FILE,
-    sentinelPassword: config.REDIS_SENTINEL_PASSWORD_FILE,
-  };
-}
+import type { RedisSettings } from "./redis-settings.ts";
 
 const CONNECT_TIMEOUT_MS = 2_000;
 const ANSWER_TIMEOUT_MS = 2_000;

@@ -11,7 +11,7 @@ import {
 } from "#tests/support/database/redis.ts";
 import { createTestCertificates } from "#tests/support/system/certificates.ts";
 import { Secret } from "../config/config.ts";
-import type { RedisSettings } from "./redis-connection.ts";
+import type { RedisSettings } from "./redis-settings.ts";
 import { openSharedRedis, type SharedRedis } from "./shared-redis.ts";
 
 const program = findRedisProgram();

@@ -1,8 +1,8 @@
-import { createHash } from "node:crypto";
 import type { Redis } from "ioredis";
 import { hostText } from "../config/redis-url.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import { openRedis, type RedisSettings, watchPrimary } from "./redis-connection.ts";
+import { openRedis, watchPrimary } from "./redis-connection.ts";
+import type { RedisSettings } from "./redis-settings.ts";
 
 /** Callers must have a fallback. */
 export interface SharedRedis {
@@ -104,23 +104,6 @@ export function openSharedRedis(options: SharedRedisOptions): SharedRedis {
       redis.disconnect();
       watch?.close();
     },
-  };
-}
-
-/** Sends the script if Redis does not know its digest. */
-export function redisScript(text: string) {
-  const sha1 = createHash("sha1").update(text).digest("hex");
-  return async (
-    redis: Redis,
-    keys: readonly string[],
-    given: readonly (string | number)[],
-  ): Promise<unknown> => {
-    try {
-      return await redis.evalsha(sha1, keys.length, ...keys, ...given);
-    } catch (error) {
-      if (!(error instanceof Error) || !error.message.startsWith("NOSCRIPT")) throw error;
-      return await redis.eval(text, keys.length, ...keys, ...given);
-    }
   };
 }
 

@@ -41,7 +41,7 @@ test("places that have no map stay", () => {
     "Error: x at file:///nowhere/a.mjs:1:2",
     `    at f (file://${join(dir, "broken.mjs")}:1:2)`,
     "    at node:internal/process/task_queues:104:5",
-    "    at file:///work/a.ts:1:2",
+    "    at file:///work/logger.ts:1:2",
   ].join("\n");
   expect(inSources(stack)).toBe(stack);
 });
