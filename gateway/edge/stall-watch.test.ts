@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { createServer, type ServerResponse } from "node:http";
+import { createServer, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import type { FastifyRequest } from "fastify";
 import { expect, onTestFinished, test, vi } from "vitest";
@@ -46,7 +46,7 @@ test.each([
   ["that came while this process stood still is taken", "body", 200],
   ["that has not come in ten seconds is 408", "", 408],
 ])("a body %s", async (_what, late, expected) => {
-  vi.useFakeTimers({ toFake: ["setInterval", "performance"] });
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval", "performance"] });
   const stalls = new StallWatch();
   const server = createServer((raw, response) => {
     stalls.watchBody({ raw, state: { exchange: null, phase: "open" } } as unknown as FastifyRequest);
@@ -58,6 +58,16 @@ test.each([
     server.close();
   });
   await once(server, "listening");
+  // Between the clients nothing is swept.
+  for (let client = 0; client < 2; client += 1) {
+    expect(await answerTo(late, server)).toMatch(new RegExp(`^HTTP/1.1 ${expected} `));
+    vi.advanceTimersByTime(1_000);
+    await expect.poll(() => vi.getTimerCount()).toBe(0);
+  }
+});
+
+/** Sends the body after the server has stood still for eleven seconds. */
+async function answerTo(late: string, server: Server): Promise<string> {
   const client = connect({ port: (server.address() as AddressInfo).port, host: "127.0.0.1" });
   let text = "";
   client.on("data", (chunk) => {
@@ -73,8 +83,8 @@ test.each([
     vi.advanceTimersByTime(11_000);
   }, 0);
   await closed;
-  expect(text).toMatch(new RegExp(`^HTTP/1.1 ${expected} `));
-});
+  return text;
+}
 
 /** Two answers whose clients read nothing. */
 async function openTwo() {

@@ -38,14 +38,12 @@ interface Reader {
 export class StallWatch {
   readonly #bodies = new Set<Body>();
   readonly #readers = new Map<ServerResponse, Reader>();
-  readonly #timer: NodeJS.Timeout;
+  /** Runs while there is something to watch. */
+  #timer: NodeJS.Timeout | undefined;
   readonly #readerMs: number;
 
   constructor(readerMs = READER_MS) {
     this.#readerMs = readerMs;
-    // After a stall of this process, what has come meanwhile is read first.
-    this.#timer = setInterval(() => setImmediate(() => this.#sweep(performance.now())), SWEEP_MS);
-    this.#timer.unref();
   }
 
   watchBody(request: FastifyRequest): void {
@@ -59,6 +57,7 @@ export class StallWatch {
       movedMs: startedMs,
       waitedMs: 0,
     });
+    this.#start();
   }
 
   watchReader(response: ServerResponse, minBytesPerS: number): void {
@@ -66,6 +65,7 @@ export class StallWatch {
     const known = this.#readers.get(response);
     if (known !== undefined) known.sinceMs = sinceMs;
     else this.#readers.set(response, { sinceMs, waitedMs: 0, firstBytes: takenOf(response), minBytesPerS });
+    this.#start();
   }
 
   readerGoesOn(response: ServerResponse): void {
@@ -75,6 +75,12 @@ export class StallWatch {
 
   close(): void {
     clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
+  #start(): void {
+    // After a stall of this process, what has come meanwhile is read first.
+    this.#timer ??= setInterval(() => setImmediate(() => this.#sweep(performance.now())), SWEEP_MS).unref();
   }
 
   #sweep(nowMs: number): void {
@@ -87,6 +93,7 @@ export class StallWatch {
       if (raw.complete || raw.socket.destroyed) this.#bodies.delete(body);
       else check(body, nowMs);
     }
+    if (this.#readers.size === 0 && this.#bodies.size === 0) this.close();
   }
 
   #isStalled(response: ServerResponse, reader: Reader, nowMs: number): boolean {

@@ -31,7 +31,9 @@ export class ReconciledLimiter {
   readonly #source: MemorySource;
   /** Buckets used since the last exchange, or reported in it, to learn what others reported meanwhile. */
   readonly #due = new Map<Entry, LimitScope>();
-  readonly #timer: NodeJS.Timeout;
+  /** Runs while a bucket is in use. */
+  #timer: NodeJS.Timeout | undefined;
+  #isClosed = false;
   #isExchanging = false;
 
   constructor({ redis, replicas, now = () => performance.now(), maxEntries }: ReconciledLimiterOptions) {
@@ -40,8 +42,6 @@ export class ReconciledLimiter {
     this.#replicas = replicas;
     this.#now = now;
     this.#source = new MemorySource(maxEntries);
-    this.#timer = setInterval(() => void this.exchange(), EXCHANGE_MS);
-    this.#timer.unref();
   }
 
   get size(): number {
@@ -49,6 +49,7 @@ export class ReconciledLimiter {
   }
 
   take(buckets: readonly Bucket[]): Verdict {
+    if (!this.#isClosed) this.#timer ??= setInterval(() => this.#tick(), EXCHANGE_MS).unref();
     const decisions =
       this.#redis?.isConnected === true
         ? this.#source.spend(buckets, this.#now(), this.#noteUnreported)
@@ -82,7 +83,15 @@ export class ReconciledLimiter {
   }
 
   close(): void {
+    this.#isClosed = true;
     clearInterval(this.#timer);
+  }
+
+  #tick(): void {
+    void this.exchange();
+    if (this.size > 0 || this.#due.size > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
   }
 
   readonly #noteUnreported = (entry: Entry, { scope, limit }: Bucket): void => {

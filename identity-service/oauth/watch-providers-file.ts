@@ -1,7 +1,6 @@
-import { readFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { ConfigError } from "#kit/config/config.ts";
-import { watchTextFile } from "#kit/config/watch-text-file.ts";
+import { createChangeReader, watchTextFile } from "#kit/config/watch-text-file.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
 import type { Metrics } from "#kit/telemetry/metrics.ts";
 import type { Repetition } from "#kit/telemetry/repeat.ts";
@@ -37,11 +36,12 @@ export function watchProvidersFile(options: ProvidersWatchOptions): Repetition {
   );
   refused.set(0);
   const folder = dirname(file.path);
+  const readText = createChangeReader();
   return watchTextFile({
     path: file.path,
     text: file.marked,
     what: "providers file",
-    read: async (path) => withSecretMarks(await readFile(path, "utf8"), folder),
+    read: async (path) => withSecretMarks(await readText(path), folder),
     take(text) {
       const providers = parseProvidersFile(text, folder);
       refuseUnfitting(providers, options);

@@ -1,5 +1,5 @@
-import { stat } from "node:fs/promises";
 import { type BreachList, openBreachList } from "#breach-list/open-breach-list.ts";
+import { identifyFile } from "#kit/config/watch-text-file.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
 import type { Metrics } from "#kit/telemetry/metrics.ts";
 import { repeat } from "#kit/telemetry/repeat.ts";
@@ -128,12 +128,6 @@ function registerGauges({ metrics, maxAgeDays }: BreachListOptions, state: State
   );
 }
 
-/** Differs after a replacement, a swapped link and a change in place. */
 async function identify(path: string): Promise<string> {
-  try {
-    const { dev, ino, size, mtimeNs } = await stat(path, { bigint: true });
-    return [dev, ino, size, mtimeNs].join(" ");
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code ?? "unreadable";
-  }
+  return identifyFile(path).catch((error: NodeJS.ErrnoException) => error.code ?? "unreadable");
 }

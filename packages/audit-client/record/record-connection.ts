@@ -59,6 +59,10 @@ export class RecordConnection {
     return this.#isAnswered ? 0 : performance.now() - this.#downSinceMs;
   }
 
+  get isConnecting(): boolean {
+    return this.#state.kind === "connecting";
+  }
+
   get #isAnswered(): boolean {
     return this.#state.kind === "streaming" || this.#state.kind === "backed_up";
   }
@@ -68,7 +72,7 @@ export class RecordConnection {
   }
 
   get #isAnswerDue(): boolean {
-    return this.#state.kind === "connecting" || (this.#isAnswered && this.#unsent > this.#deps.source.first);
+    return this.isConnecting || (this.#isAnswered && this.#unsent > this.#deps.source.first);
   }
 
   open(): void {

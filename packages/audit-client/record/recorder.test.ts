@@ -221,6 +221,24 @@ test("after 2 s without a due answer, the connection is replaced and the entries
   expect(latest().sent()).toEqual([1]);
 });
 
+test("a recorder that owes nothing wakes nobody", async () => {
+  startAnswered();
+  recorder.enqueue(sampleOutcome());
+  await turn();
+  latest().acknowledge(1);
+  await vi.advanceTimersByTimeAsync(100);
+  expect(vi.getTimerCount()).toBe(0);
+});
+
+test("a stream that is reopened at rest and does not answer is replaced", async () => {
+  startAnswered();
+  await vi.advanceTimersByTimeAsync(100);
+  latest().end();
+  await expect.poll(() => streams.length).toBe(2);
+  await vi.advanceTimersByTimeAsync(2_000);
+  expect(stalls).toBe(1);
+});
+
 test("entries sent meanwhile do not extend that time", async () => {
   startAnswered();
   for (let index = 0; index < 5; index += 1) {

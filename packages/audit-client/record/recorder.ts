@@ -48,7 +48,8 @@ export class Recorder implements AuditEventRecorder {
   readonly #backlog: EntryBacklog;
   readonly #connection: RecordConnection;
   readonly #metrics: RecorderMetrics;
-  readonly #watch: NodeJS.Timeout;
+  /** Runs while an answer is due or an entry is owed. */
+  #watch: NodeJS.Timeout | undefined;
   #mode: Mode = "streaming";
   #isSendScheduled = false;
   #spooling: Promise<void> | undefined;
@@ -65,15 +66,15 @@ export class Recorder implements AuditEventRecorder {
     this.#backlog = new EntryBacklog(this.#disk);
     this.#connection = new RecordConnection({
       ...deps,
+      openStream: (handlers) => {
+        this.#startWatch();
+        return deps.openStream(handlers);
+      },
       source: this.#backlog,
       onAcknowledged: (upTo) => this.#onAcknowledged(upTo),
       stallTimeoutMs: limits.stallTimeoutMs,
       reconnects: this.#metrics.reconnects,
     });
-    this.#watch = setInterval(() => {
-      this.#connection.giveUpIfStalled();
-      this.#spoolIfLate();
-    }, WATCH_INTERVAL_MS).unref();
     this.#connection.open();
   }
 
@@ -131,6 +132,7 @@ export class Recorder implements AuditEventRecorder {
     if (entry.kind === "intent") this.#owedOutcomes += 1;
     const queued = { entry: wire, bytes, addedMs: performance.now(), waiter: undefined };
     this.#backlog.add(queued);
+    this.#startWatch();
     this.#scheduleSend();
     return queued;
   }
@@ -178,6 +180,16 @@ export class Recorder implements AuditEventRecorder {
   /** Includes the disk, because there may be no later process to send its entries. */
   get #isOwing(): boolean {
     return this.#backlog.first < this.#backlog.next;
+  }
+
+  #startWatch(): void {
+    this.#watch ??= setInterval(() => {
+      this.#connection.giveUpIfStalled();
+      this.#spoolIfLate();
+      if (this.#isOwing || this.#connection.isConnecting) return;
+      clearInterval(this.#watch);
+      this.#watch = undefined;
+    }, WATCH_INTERVAL_MS).unref();
   }
 
   #spoolIfLate(): void {

@@ -1,4 +1,4 @@
-import { readFile } from "node:fs/promises";
+import { readFile, stat } from "node:fs/promises";
 import type { Logger } from "../telemetry/logger.ts";
 import { type Repetition, repeat } from "../telemetry/repeat.ts";
 
@@ -17,9 +17,40 @@ export interface TextFileWatchOptions {
   read?: (path: string) => Promise<string>;
 }
 
+/** More than a tick of any file system's clock. */
+const SETTLED_MS = 2_000;
+
+/** Differs after a replacement, a swapped link and a change in place. @throws the file system's error. */
+export async function identifyFile(path: string): Promise<string> {
+  const { dev, ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true });
+  return [dev, ino, size, mtimeNs, ctimeNs].join(" ");
+}
+
+/** Reads a file that has changed, and for two seconds more: another change may share its time. @throws as `readFile`. */
+export function createChangeReader({
+  identify = identifyFile,
+  nowMs = () => performance.now(),
+} = {}): (path: string) => Promise<string> {
+  let identity = "";
+  let text = "";
+  let changedMs = 0;
+  let readMs = Number.NEGATIVE_INFINITY;
+  return async (path) => {
+    const lookedMs = nowMs();
+    const found = await identify(path);
+    if (found !== identity) changedMs = lookedMs;
+    identity = found;
+    if (readMs - changedMs < SETTLED_MS) {
+      text = await readFile(path, "utf8");
+      readMs = lookedMs;
+    }
+    return text;
+  };
+}
+
 /** Polls, because watchers may miss a ConfigMap's change of links. */
 export function watchTextFile(options: TextFileWatchOptions): Repetition {
-  const { path, what, take, onLook, logger, read = (file) => readFile(file, "utf8") } = options;
+  const { path, what, take, onLook, logger, read = createChangeReader() } = options;
   let seen = options.text;
   const look = async () => {
     const text = await read(path).catch((error: NodeJS.ErrnoException) => `\0${error.code}`);

@@ -1,6 +1,7 @@
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { PassThrough } from "node:stream";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { DomainError } from "../values/errors.ts";
 import { atMost, createLogger } from "./logger.ts";
 
@@ -55,6 +56,28 @@ test("lines that are written together all come out when the process ends, as UTF
     .map((line) => JSON.parse(line));
   expect(events.map(({ index }) => index)).toEqual(Array.from({ length: 1_000 }, (_, index) => index));
   expect(events[999].msg).toBe("Grüße");
+});
+
+test.each([
+  ["a single line", 1],
+  // 32 lines are written at once, then 64 at a time. Three are too few for a write of their own.
+  ["the last lines that a stalled reader kept waiting", 32 + 20 * 64 + 3],
+])("%s: comes out of a process that goes on and logs nothing else", async (_what, lines) => {
+  const script = `
+    const { bufferedOutput } = await import("#kit/telemetry/logger.ts");
+    const output = bufferedOutput();
+    for (let index = 0; index < ${lines}; index += 1) output.write("x".repeat(1_023) + "\\n");
+    setInterval(() => process.send("written"), 300);`;
+  const child = spawn(process.execPath, ["--input-type=module", "-e", script], {
+    stdio: ["ignore", "pipe", "inherit", "ipc"],
+  });
+  onTestFinished(() => void child.kill());
+  await once(child, "message");
+  let bytes = 0;
+  child.stdout?.on("data", (chunk: Buffer) => {
+    bytes += chunk.length;
+  });
+  await expect.poll(() => bytes).toBe(lines * 1_024);
 });
 
 test("only the given number of calls passes in each period", () => {

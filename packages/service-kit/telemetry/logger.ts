@@ -49,13 +49,30 @@ export function bufferedOutput(): DestinationStream {
     minLength: BUFFERED_BYTES,
     maxWrite: 2 * BUFFERED_BYTES,
     maxLength: MAX_WAITING_BYTES,
-    periodicFlush: FLUSH_EVERY_MS,
     // pino would measure all buffered text for each added line.
     ...BYTES,
   });
-  const bytes = output as unknown as { write(line: Buffer): boolean };
+  const bytes = output as unknown as { write(line: Buffer): boolean; _len: number };
+  let isDue = false;
+  // pino's own periodic flush would also write when nothing is buffered.
+  const flushLater = () => {
+    if (isDue) return;
+    isDue = true;
+    setTimeout(() => {
+      isDue = false;
+      if (bytes._len === 0) return;
+      output.flush();
+      // One flush writes a part, and nothing during another write.
+      flushLater();
+    }, FLUSH_EVERY_MS).unref();
+  };
   return Object.assign(
-    { write: (line: string) => void bytes.write(Buffer.from(line)) },
+    {
+      write(line: string) {
+        bytes.write(Buffer.from(line));
+        flushLater();
+      },
+    },
     { flush: (done?: (error?: Error) => void) => output.flush(done), flushSync: () => output.flushSync() },
   );
 }
