@@ -128,6 +128,8 @@ export class Launcher {
       cwd: this.#root,
       env: {
         ...Object.fromEntries(INHERITED.map((variable) => [variable, process.env[variable]])),
+        // glibc would have one heap for each thread of Node.js: 10 MB more at rest, 40 MB in a gateway after a load.
+        MALLOC_ARENA_MAX: "2",
         // Saves 20 MB and time at the next start.
         NODE_COMPILE_CACHE: join(this.#root, "node_modules", ".cache", "gatehouse"),
         ...environment,
