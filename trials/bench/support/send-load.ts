@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { readFile, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { z } from "zod";
@@ -8,8 +8,9 @@ import { findProgram } from "../peers/peer.ts";
 const run = promisify(execFile);
 const CONNECTIONS = 32;
 const WARM_UP_S = 5;
-/** At a steady rate. */
-const MAX_CONNECTIONS = 256;
+const RATE_CONNECTIONS = 128;
+/** The answer, and how late a timer of wrk is. */
+const BESIDE_PAUSE_MS = 2;
 /** For what still waits at the end of a load. */
 const GRACE_MS = 30_000;
 
@@ -66,19 +67,15 @@ export async function warmUp(url: string, file: string, calls: number): Promise<
   for (let sent = 0; sent < calls; ) sent += (await sendLoad(url, file, WARM_UP_S)).requests;
 }
 
-const VEGETA = findProgram("vegeta");
 /** For figures that need a steady rate; undefined if it can be sent. */
 export const MISSING_RATE =
-  VEGETA === undefined ? "vegeta is not installed: run trials/bench/peers/setup.sh vegeta" : undefined;
+  WRK === undefined ? "wrk is not installed: run trials/bench/peers/setup.sh wrk" : undefined;
 
-const reportSchema = z.object({
-  latencies: z.object({ "50th": z.number(), "99th": z.number() }),
-  success: z.number(),
-  errors: z.array(z.string()).nullable(),
-});
+const timesSchema = resultSchema.extend({ p50: z.number(), p99: z.number() });
 
 /**
- * At a steady rate, whether or not the calls before have been answered: a slow answer does not hold back the next call.
+ * At a steady rate, over so many connections that one which waits for an answer holds back few calls; wrk counts those that it
+ * would have sent meanwhile as late, too (coordinated omission).
  * @returns milliseconds. @throws if an answer is not a success.
  */
 export async function sendAtRate(
@@ -86,35 +83,15 @@ export async function sendAtRate(
   file: string,
   { perSecond, seconds }: { perSecond: number; seconds: number },
 ) {
-  if (VEGETA === undefined) throw new Error(MISSING_RATE);
-  const lines = (await readFile(file, "utf8")).trimEnd().split("\n");
-  const targets = lines.map((line) => {
-    const [method, path = "", authorization = "", type = "", body = ""] = line.split("\t");
-    const header = { Authorization: [authorization], ...(type !== "" && { "Content-Type": [type] }) };
-    return JSON.stringify({
-      method,
-      url: `${url}${path}`,
-      header,
-      body: Buffer.from(body).toString("base64"),
-    });
+  if (WRK === undefined) throw new Error(MISSING_RATE);
+  const pauseMs = (RATE_CONNECTIONS / perSecond) * 1_000 - BESIDE_PAUSE_MS;
+  const options = ["-t1", `-c${RATE_CONNECTIONS}`, `-d${seconds}s`, "--timeout", "10s"];
+  const script = ["-s", join(import.meta.dirname, "requests.lua")];
+  const { stdout } = await run(WRK, [...options, ...script, url, "--", file, `${pauseMs}`], {
+    timeout: seconds * 1_000 + GRACE_MS,
   });
-  const [targetFile, resultFile] = [`${file}.vegeta`, `${file}.result`];
-  await writeFile(targetFile, targets.join("\n"), { mode: 0o600 });
-  const attack = [
-    "attack",
-    // Calls that wait for one are late, too.
-    `-max-connections=${MAX_CONNECTIONS}`,
-    "-format=json",
-    `-targets=${targetFile}`,
-    `-rate=${perSecond}/1s`,
-    `-duration=${seconds}s`,
-  ];
-  await run(VEGETA, [...attack, `-output=${resultFile}`], { timeout: seconds * 1_000 + GRACE_MS });
-  const { stdout } = await run(VEGETA, ["report", "-type=json", resultFile], { timeout: GRACE_MS });
-  const { latencies, success, errors } = reportSchema.parse(JSON.parse(stdout));
-  if (success < 1) {
-    const share = ((1 - success) * 100).toFixed(1);
-    throw new Error(`${share} % of the calls to ${url} at ${perSecond}/s failed: ${errors?.slice(0, 3)}`);
-  }
-  return { p50: latencies["50th"] / 1e6, p99: latencies["99th"] / 1e6 };
+  const result = timesSchema.parse(JSON.parse(stdout.trimEnd().split("\n").at(-1) ?? ""));
+  const { bad, requests, p50, p99 } = result;
+  if (bad > 0) throw new Error(`${bad} of ${requests} calls to ${url} at ${perSecond}/s failed`);
+  return { p50, p99, perSecond: requests / result.seconds };
 }
