@@ -17,9 +17,17 @@ afterEach(() => {
 
 const status = (isSequencer: boolean): SequencerStatus => ({ ...INITIAL_STATUS, isSequencer });
 
-/** A sequencer with the given step. */
-function sequencerOf(step: () => Promise<boolean>) {
-  return { step: vi.fn(step), stop: vi.fn(async () => {}) } satisfies Pick<Sequencer, "step" | "stop">;
+/** A sequencer with the given step. Without sizes, its log has grown with each look at it. */
+function sequencerOf(step: () => Promise<boolean>, sizes?: { size: number; checkpointSize: number }) {
+  let size = 0;
+  return {
+    get status() {
+      size += 1;
+      return { ...status(true), ...(sizes ?? { size, checkpointSize: size }) };
+    },
+    step: vi.fn(step),
+    stop: vi.fn(async () => {}),
+  } satisfies Pick<Sequencer, "status" | "step" | "stop">;
 }
 
 /** A logger that keeps its lines in memory. */
@@ -40,6 +48,35 @@ test("the sequencer steps every 150 ms, and at once while there is more to do", 
   await vi.advanceTimersByTimeAsync(166);
   expect(sequencer.step).toHaveBeenCalledTimes(4);
   await stop();
+});
+
+test("a sequencer at rest steps every 600 ms, and every 150 ms again as soon as it has numbered something", async () => {
+  const log = { size: 5, checkpointSize: 5 };
+  let arriving = 0;
+  const sequencer = sequencerOf(async () => {
+    log.size += arriving;
+    log.checkpointSize = log.size;
+    return false;
+  }, log);
+  const stop = runSequencer(sequencer, keptLog().logger);
+  await vi.advanceTimersByTimeAsync(6_000);
+  expect(sequencer.step.mock.calls.length).toBeGreaterThanOrEqual(9);
+  expect(sequencer.step.mock.calls.length).toBeLessThanOrEqual(12);
+  arriving = 1;
+  await vi.advanceTimersByTimeAsync(660);
+  const before = sequencer.step.mock.calls.length;
+  await vi.advanceTimersByTimeAsync(1_650);
+  expect(sequencer.step.mock.calls.length - before).toBeGreaterThanOrEqual(10);
+  await stop();
+});
+
+test("while numbered entries wait for a checkpoint, or steps fail, the sequencer does not rest", async () => {
+  const unsigned = sequencerOf(async () => false, { size: 5, checkpointSize: 4 });
+  const failing = sequencerOf(() => Promise.reject(new Error("away")), { size: 5, checkpointSize: 5 });
+  const stops = [unsigned, failing].map((each) => runSequencer(each, keptLog().logger));
+  await vi.advanceTimersByTimeAsync(1_650);
+  for (const { step } of [unsigned, failing]) expect(step.mock.calls.length).toBeGreaterThanOrEqual(10);
+  for (const stop of stops) await stop();
 });
 
 test("a failed step is retried, and logged once in five seconds", async () => {

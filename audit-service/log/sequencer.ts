@@ -21,7 +21,7 @@ export const SEQUENCER_SESSION = {
   jit: "off",
 } as const;
 
-/** Entries get their number within 200 ms. */
+/** Entries get their number within 200 ms, the first after a rest within 700. */
 export const SEQUENCER_INTERVAL_MS = 150;
 
 const MAX_BATCH_ENTRIES = 2_000;
