@@ -121,6 +121,7 @@ type State =
 
 class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandler {
   readonly call: ExchangeCall;
+  place: OpenExchange["place"] = undefined;
   readonly #request: FastifyRequest;
   readonly #reply: FastifyReply;
   readonly #target: ProxyTarget;
