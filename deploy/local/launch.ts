@@ -153,12 +153,16 @@ async function claimHome(home: Home, settings: Settings, fresh: boolean): Promis
   return lock;
 }
 
-/** @returns the path of each. */
+/** @returns the path of each. Without a bundle, such as on a full disk, a program runs from its source. */
 async function buildPrograms(): Promise<Record<string, string>> {
   const built = builtPrograms();
   if (built !== undefined) return built;
-  await build("deploy/programs/build.ts", "The programs could not be bundled.");
-  return builtPrograms() ?? {}; // A source that has changed since then is used as it is.
+  try {
+    await build("deploy/programs/build.ts", "The programs could not be bundled.");
+  } catch (error) {
+    console.log(`Note: ${errorText(error)} They run from their sources, and a start takes longer.`);
+  }
+  return builtPrograms() ?? {};
 }
 
 async function buildPages(): Promise<void> {
