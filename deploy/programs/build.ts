@@ -15,7 +15,7 @@ import { DIST, PROGRAMS, PROGRAMS_FILE, type Programs, ROOT, readPrograms, stamp
 const BESIDE = ["package.json", "node_modules/.package-lock.json"];
 const IS_LIBRARY = /[\\/]node_modules[\\/]/;
 
-/** Sources find files beside them. Libraries get no lines in the source maps, which are read at each start. */
+/** Sources find files beside them. Libraries get no lines in the source maps, which the logger keeps in memory from the first error on. */
 const places: Plugin = {
   name: "places",
   transform(code, id, { magicString }) {
