@@ -182,10 +182,13 @@ async function drain(port: number, timeoutS = "20"): Promise<{ code: number; sai
       TLS_CA_FILE: files.authority,
     },
   });
-  const ended = once(child, "close");
-  const lines = (await text(child.stdout)) + (await text(child.stderr));
-  const [code] = await ended;
-  const said = lines.split("\n").filter((line) => line !== "" && !line.startsWith("{"));
+  // At once: what nobody reads yet when a child ends is discarded.
+  const [out, error, [code]] = await Promise.all([
+    text(child.stdout),
+    text(child.stderr),
+    once(child, "close"),
+  ]);
+  const said = `${out}${error}`.split("\n").filter((line) => line !== "" && !line.startsWith("{"));
   return { code, said: said.join("\n") };
 }
 
