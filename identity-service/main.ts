@@ -1,6 +1,5 @@
 import { randomBytes } from "node:crypto";
 import { availableParallelism } from "node:os";
-import { v7 as uuidv7 } from "uuid";
 import { AccessTable } from "#access-file/access-rules.ts";
 import { createAuditRecorder } from "#audit-client/record/audit-recorder.ts";
 import { createReadingRecorder } from "#audit-client/stream/record-reading.ts";
@@ -12,6 +11,7 @@ import { type CallContext, newCallContext } from "#kit/rpc/call-context.ts";
 import { callUnary, createRpcClient } from "#kit/rpc/rpc-client.ts";
 import type { RpcServer } from "#kit/rpc/rpc-server.ts";
 import { untilSuccess } from "#kit/telemetry/repeat.ts";
+import { uuidv7 } from "#kit/values/uuid-v7.ts";
 import { AuditServiceClient } from "#proto/gatehouse/audit/v1/audit_service.ts";
 import {
   ClientAdminServiceService,

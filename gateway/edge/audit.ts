@@ -1,5 +1,4 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { v7 as uuidv7 } from "uuid";
 import { type AuditAction, LOGIN_ACTIONS } from "#audit-client/stream/audit-actions.ts";
 import type {
   AuditActor,
@@ -13,6 +12,7 @@ import { auditActorOf, traceIdOf } from "#kit/rpc/call-context.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
 import { canonicalEmail } from "#kit/values/canonical-email.ts";
 import type { ErrorCode } from "#kit/values/errors.ts";
+import { uuidv7 } from "#kit/values/uuid-v7.ts";
 import { pathBelow } from "../routing/proxy-table.ts";
 import { isMutating } from "../routing/route-policy.ts";
 import { maskSecrets } from "./mask-secrets.ts";

@@ -1,10 +1,10 @@
 import { createHash, randomBytes } from "node:crypto";
 import { generateSync } from "otplib";
-import { v7 as uuidv7 } from "uuid";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { transaction } from "#kit/database/postgres.ts";
 import { newCallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
+import { uuidv7 } from "#kit/values/uuid-v7.ts";
 import { emptyTables } from "#tests/support/database/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { beginTotpEnrollment } from "../mfa/begin-totp-enrollment.ts";

@@ -1,6 +1,6 @@
-import { v7 as uuidv7 } from "uuid";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { transaction } from "#kit/database/postgres.ts";
+import { uuidv7 } from "#kit/values/uuid-v7.ts";
 import { emptyTables } from "#tests/support/database/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import type { NewMail } from "./mail.ts";

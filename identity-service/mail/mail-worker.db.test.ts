@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
-import { v7 as uuidv7 } from "uuid";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { type Sql, transaction } from "#kit/database/postgres.ts";
 import { createLogger } from "#kit/telemetry/logger.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
+import { uuidv7 } from "#kit/values/uuid-v7.ts";
 import { emptyTables } from "#tests/support/database/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { freePort } from "#tests/support/system/free-port.ts";

@@ -1,7 +1,7 @@
-import { v7 as uuidv7 } from "uuid";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { connectTo } from "#deploy/local/postgres/ensure-database.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
+import { uuidv7 } from "#kit/values/uuid-v7.ts";
 import { emptyTables } from "#tests/support/database/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { register } from "../accounts/register.ts";

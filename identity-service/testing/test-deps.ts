@@ -1,7 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import * as argon2 from "@node-rs/argon2";
-import { v7 as uuidv7 } from "uuid";
 import { vi } from "vitest";
 import { parseAccessFile, SHIPPED_ACCESS_FILE } from "#access-file/access-file.ts";
 import { AccessTable } from "#access-file/access-rules.ts";
@@ -10,6 +9,7 @@ import { type CallContext, newCallContext } from "#kit/rpc/call-context.ts";
 import { createLogger, type Logger } from "#kit/telemetry/logger.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { type EncryptionKey, parseEncryptionKey } from "#kit/values/key-cipher.ts";
+import { uuidv7 } from "#kit/values/uuid-v7.ts";
 import type { AssuranceLevel } from "#token-client/assurance.ts";
 import { register } from "../accounts/register.ts";
 import { createApiKeyIds } from "../clients/api-keys.ts";

@@ -1,6 +1,6 @@
-import { v7 as uuidv7 } from "uuid";
 import { type Claim, claimDue } from "#kit/database/outbox-store.ts";
 import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
+import { uuidv7 } from "#kit/values/uuid-v7.ts";
 
 export type SecurityEventType =
   | "refresh_reuse"

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
-import { v7 as uuidv7 } from "uuid";
 import { type Sql, transaction } from "#kit/database/postgres.ts";
 import type { Confirmation } from "#kit/rpc/call-context.ts";
 import { withTurn } from "#kit/values/call-deadline.ts";
+import { uuidv7 } from "#kit/values/uuid-v7.ts";
 import type { RevocationFeed } from "../revocations/revocation-feed.ts";
 import { appendRevocations } from "../revocations/revocation-store.ts";
 import { accessTokenLifeS } from "../revocations/token-lifetimes.ts";

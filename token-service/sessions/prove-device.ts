@@ -1,8 +1,8 @@
 import type { JWK } from "jose";
-import { v7 as uuidv7 } from "uuid";
 import { z } from "zod";
 import { type Sql, transaction } from "#kit/database/postgres.ts";
 import { DomainError } from "#kit/values/errors.ts";
+import { uuidv7 } from "#kit/values/uuid-v7.ts";
 import { insertSecurityEvent } from "../events/security-event-store.ts";
 import { countDeviceProof, readSession, type SessionRow } from "../rows/session-store.ts";
 import {

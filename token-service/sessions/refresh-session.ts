@@ -1,9 +1,9 @@
-import { v7 as uuidv7 } from "uuid";
 import { type Sql, type TransactionSql, transaction } from "#kit/database/postgres.ts";
 import type { Confirmation } from "#kit/rpc/call-context.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import type { SharedTurns } from "#kit/values/turns.ts";
+import { uuidv7 } from "#kit/values/uuid-v7.ts";
 import { isKeyId, parseCompactJws } from "#token-client/compact-jws.ts";
 import { REFRESH_TOKEN_TYPE } from "#token-client/token-rules.ts";
 import { insertSecurityEvent } from "../events/security-event-store.ts";

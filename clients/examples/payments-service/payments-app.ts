@@ -1,10 +1,10 @@
 import fastify, { type FastifyInstance, type FastifyReply, LogController } from "fastify";
-import { v7 as uuidv7 } from "uuid";
 import type { z } from "zod";
 import type { Logger } from "#kit/telemetry/logger.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { fieldProblems } from "#kit/values/field-problems.ts";
 import { parseStrictJson } from "#kit/values/strict-json.ts";
+import { uuidv7 } from "#kit/values/uuid-v7.ts";
 import { fastifyBearerAuth, principalIn } from "#token-client/fastify-bearer-auth.ts";
 import type { Principal, RequestVerifier } from "#token-client/principal.ts";
 import type { RouteAuth } from "#token-client/route-auth.ts";

@@ -1,8 +1,8 @@
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { v7 as uuidv7 } from "uuid";
 import { DomainError, type ErrorCode } from "#kit/values/errors.ts";
 import { http } from "#kit/values/http.ts";
+import { uuidv7 } from "#kit/values/uuid-v7.ts";
 import { failure } from "./envelope.ts";
 import { HTTP_STATUS } from "./http-errors.ts";
 import { ANSWER_MARK, STANDARD_HEADERS } from "./standard-headers.ts";

@@ -1,5 +1,7 @@
+import type { IncomingMessage } from "node:http";
 import { type BlockList, isIP } from "node:net";
 import { LRUCache } from "lru-cache";
+import { uuidv7 } from "#kit/values/uuid-v7.ts";
 
 const MAX_KNOWN_ADDRESSES = 1_000;
 
@@ -30,4 +32,13 @@ export function trustedProxies(networks: BlockList): IsTrustedProxy {
     known.set(address, answer);
     return answer;
   };
+}
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+/** A trusted proxy may provide the id. */
+export function requestIdOf({ headers, socket }: IncomingMessage, isTrustedProxy: IsTrustedProxy): string {
+  const given = headers["x-request-id"];
+  const isAccepted = typeof given === "string" && UUID.test(given) && isTrustedProxy(socket.remoteAddress);
+  return isAccepted ? given : uuidv7();
 }

@@ -1,8 +1,9 @@
-import { v4 as uuidv4, v7 as uuidv7 } from "uuid";
+import { v4 as uuidv4 } from "uuid";
 import { createRpcClient } from "#kit/rpc/rpc-client.ts";
 import type { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
 import type { Metrics } from "#kit/telemetry/metrics.ts";
+import { uuidv7 } from "#kit/values/uuid-v7.ts";
 import { AuditServiceClient } from "#proto/gatehouse/audit/v1/audit_service.ts";
 import type { AuditSpool } from "../spool/audit-spool.ts";
 import type { AuditEventRecorder } from "../stream/audit-entry.ts";

@@ -1,7 +1,7 @@
-import { v7 as uuidv7 } from "uuid";
 import { type CallContext, traceIdOf } from "#kit/rpc/call-context.ts";
 import { boundedCache } from "#kit/values/bounded-cache.ts";
 import { canonicalEmail } from "#kit/values/canonical-email.ts";
+import { uuidv7 } from "#kit/values/uuid-v7.ts";
 import type { AUDIT_ACTIONS } from "./audit-actions.ts";
 import { type AuditEventRecorder, personActor } from "./audit-entry.ts";
 

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { v7 as uuidv7 } from "uuid";
+import { uuidv7 } from "#kit/values/uuid-v7.ts";
 
 export interface Actor {
   userId: string;

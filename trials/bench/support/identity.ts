@@ -1,7 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import * as argon2 from "@node-rs/argon2";
-import { v7 as uuidv7 } from "uuid";
 import { parseAccessFile, SHIPPED_ACCESS_FILE } from "#access-file/access-file.ts";
 import { AccessTable } from "#access-file/access-rules.ts";
 import { createCountLogin } from "#identity-service/login/count-logins.ts";
@@ -19,6 +18,7 @@ import type { Sql } from "#kit/database/postgres.ts";
 import { createLogger } from "#kit/telemetry/logger.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { parseEncryptionKey } from "#kit/values/key-cipher.ts";
+import { uuidv7 } from "#kit/values/uuid-v7.ts";
 
 export const FLOOR = { memoryKib: 19_456, iterations: 2, parallelism: 1 };
 
