@@ -100,6 +100,8 @@ export async function insertSecurityEvents(
     erased_email: event.erasedEmail,
   }));
   await tx`insert into security_events ${tx(rows)}`;
+  const last = events.at(-1);
+  if (last !== undefined) tx.markCommit?.({ id: last.id, at: last.occurredAt });
 }
 
 export function claimDueEvents(sql: Sql, claim: Claim): Promise<SecurityEvent[]> {
@@ -117,6 +119,21 @@ export function claimDueEvents(sql: Sql, claim: Claim): Promise<SecurityEvent[]>
 
 export async function markEventsRecorded(sql: Sql, ids: readonly string[], now: Date): Promise<void> {
   await sql`update security_events set recorded_at = ${now}, erased_email = null where id = any(${[...ids]}::uuid[])`;
+}
+
+export async function selectEventIds(sql: Sql, ids: readonly string[]): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select id from security_events where id = any(${[...ids]}::uuid[])
+  `;
+  return rows.map(({ id }) => id);
+}
+
+/** Ids are in the order of time. */
+export async function findEventBefore(sql: Sql, id: string): Promise<{ occurredAt: Date } | undefined> {
+  const [row] = await sql<{ occurredAt: Date }[]>`
+    select occurred_at as "occurredAt" from security_events where id < ${id} order by id desc limit 1
+  `;
+  return row;
 }
 
 /** Stops at 10,000, because it runs every second. */

@@ -7,14 +7,18 @@ import type { Metrics } from "#kit/telemetry/metrics.ts";
 import {
   claimDueEvents,
   deleteRecordedEvents,
+  findEventBefore,
   markEventsRecorded,
   type SecurityEvent,
   type SecurityEventType,
+  selectEventIds,
   selectWaitingEvents,
 } from "./security-event-store.ts";
 
-/** Kept for comparison with the audit log. */
+/** Kept for comparison with the audit log, and as marks of their transactions. */
 const KEPT_MS = 24 * 3_600_000;
+/** Earlier than any replica deletes them. */
+const MARKED_MS = KEPT_MS - 3_600_000;
 
 export function createSecurityEventWorker(
   {
@@ -64,6 +68,22 @@ export function createSecurityEventWorker(
     (gauge) => gauge.set(worker.oldestAgeS),
   );
   return worker;
+}
+
+/** A transaction that changes an account, a credential or an approval has an event in it. Without its event it was lost. */
+export function createLostCommitsLook({ sql, now, logger }: { sql: Sql; now: () => Date; logger: Logger }) {
+  return async (): Promise<void> => {
+    const since = new Date(now().getTime() - MARKED_MS);
+    const lost = await sql.commits.takeLost(since, (ids) => selectEventIds(sql, ids));
+    const [first] = lost;
+    if (first === undefined) return;
+    const facts = { lost: lost.length, until: lost.at(-1)?.at };
+    const kept = await findEventBefore(sql, first.id).catch(() => undefined); // Perhaps the database is away again.
+    logger.error(
+      { ...facts, after: kept?.occurredAt },
+      "the database has lost commits: changes of accounts and uses of approvals are undone",
+    );
+  };
 }
 
 /** Those that are acknowledged together are marked together: a commit for each would be most of the work. */

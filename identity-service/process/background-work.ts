@@ -5,7 +5,7 @@ import { deleteUnusedAccounts } from "../accounts/delete-account.ts";
 import type { AccountsDeps } from "../accounts/register.ts";
 import { countUsersOfOtherRoles } from "../admin/user-admin-store.ts";
 import { deleteOldApprovals } from "../approvals/delete-old-approvals.ts";
-import { createSecurityEventWorker } from "../audit/security-event-worker.ts";
+import { createLostCommitsLook, createSecurityEventWorker } from "../audit/security-event-worker.ts";
 import { createIssuerCheck } from "../clients/check-issuer.ts";
 import { createClientEndWorker, type EndClientTokensDeps } from "../clients/end-client-tokens.ts";
 import { createOwnerlessCount, deleteOldAssertions } from "../clients/managed-clients.ts";
@@ -28,6 +28,7 @@ const COST_SAMPLING_INTERVAL_MS = 10 * 60_000;
 /** A shorter one would make replicas with the old and the new key order re-encrypt in turn. */
 const REENCRYPTION_INTERVAL_MS = 15 * 60_000;
 const COUNT_INTERVAL_MS = 60_000;
+const LOST_COMMITS_INTERVAL_MS = 5_000;
 const ISSUER_CHECK_INTERVAL_MS = 60_000;
 
 type Reencryption = Parameters<typeof createReencryption>[0];
@@ -72,6 +73,7 @@ export function startLooks(service: ServiceProcess, deps: Background): void {
   const { logger, metrics } = service;
   const look = (intervalMs: number, what: string, task: () => Promise<void>) =>
     service.every(intervalMs, what, task, { atOnce: true });
+  look(LOST_COMMITS_INTERVAL_MS, "lost commits", createLostCommitsLook(deps));
   look(COUNT_INTERVAL_MS, "clients without an owner", createOwnerlessCount(deps, metrics));
   look(ISSUER_CHECK_INTERVAL_MS, "the issuer of tokens", createIssuerCheck(deps, logger));
   look(COST_SAMPLING_INTERVAL_MS, "costs of stored hashes", async () =>

@@ -242,14 +242,19 @@ describe.skipIf(missing !== undefined)("three PostgreSQL under Patroni with a sy
     await old.stopReplication();
     const before = await checkpointSize();
     expect((await api.post("/auth/logout", {}, { token: ended.accessToken })).status).toBe(200);
+    await api.newUser();
     await expect.poll(checkpointSize).toBeGreaterThan(before);
     await old.kill();
     await cluster.elected(old);
 
     await expect.poll(() => metric("gatehouse_audit_refused")).toBe(1);
-    await expect
-      .poll(() => readFile(join(system.home, "logs", "token-service.log"), "utf8"))
-      .toContain("the revocation log has lost entries");
+    for (const [service, noticed] of [
+      ["token-service", "the revocation log has lost entries"],
+      ["identity-service", "the database has lost commits"],
+    ] as const)
+      await expect
+        .poll(() => readFile(join(system.home, "logs", `${service}.log`), "utf8"))
+        .toContain(noticed);
     // Whoever knew of the logout still does. Of its refresh token, only the lost data knew.
     expect((await answered(() => api.get("/auth/me", { token: ended.accessToken }))).status).toBe(401);
 

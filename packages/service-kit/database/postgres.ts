@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import type postgres from "postgres";
 import type { Secret } from "../config/config.ts";
 import type { Logger } from "../telemetry/logger.ts";
+import { type AcknowledgedCommit, AcknowledgedCommits } from "./acknowledged-commits.ts";
 import {
   assertInTime,
   ConnectionPool,
@@ -16,6 +17,7 @@ import { type Handler, handlerOf, redirected, send } from "./postgres-js-interna
 export interface Sql extends postgres.ISql {
   readonly pool: ConnectionPool;
   readonly answerTimeoutMs: number | undefined;
+  readonly commits: AcknowledgedCommits;
   /** @param options.timeout seconds, by default 5. */
   end(options?: { timeout?: number }): Promise<void>;
 }
@@ -25,7 +27,10 @@ export type SqlPart = postgres.Fragment;
 export type Session = postgres.ISql;
 
 /** As a parameter type it requires a transaction. */
-export type TransactionSql = postgres.TransactionSql;
+export interface TransactionSql extends postgres.TransactionSql {
+  /** `Sql.commits` gets the last mark once the commit is acknowledged. Absent in a savepoint, whose rows may be rolled back. */
+  markCommit?: (mark: AcknowledgedCommit) => void;
+}
 
 export interface DatabaseConfig {
   DATABASE_URL: string;
@@ -114,6 +119,7 @@ export function openPool(options: PoolOptions): Sql {
   return Object.assign(redirected(builder, run), {
     pool,
     answerTimeoutMs,
+    commits: new AcknowledgedCommits(),
     end: ({ timeout = END_TIMEOUT_S } = {}) => pool.end(timeout * 1_000),
   }) as Sql;
 }
@@ -124,15 +130,21 @@ export function openPool(options: PoolOptions): Sql {
  * @throws errors of the work, or {DomainError} `service_unavailable`, after which a commit may have happened.
  */
 export function transaction<T>(sql: Sql, work: (tx: TransactionSql) => Promise<T>): Promise<T> {
+  let mark: AcknowledgedCommit | undefined;
+  const markCommit = (given: AcknowledgedCommit) => {
+    mark = given;
+  };
   const inTime = async (tx: TransactionSql) => {
-    const result = await work(tx);
+    const result = await work(Object.assign(tx, { markCommit }));
     assertInTime();
     return result;
   };
-  // Undoes the driver's unwrapping of promise arrays.
-  const done = sql.pool.hold((connection) =>
-    connection.driver.begin((tx) => unlessLost(connection, tx, inTime)),
-  ) as Promise<T>;
+  const done = sql.pool.hold(async (connection) => {
+    // Undoes the driver's unwrapping of promise arrays.
+    const result = (await connection.driver.begin((tx) => unlessLost(connection, tx, inTime))) as T;
+    if (mark !== undefined) sql.commits.add(mark);
+    return result;
+  });
   return nameFailures(done, sql.answerTimeoutMs);
 }
 
