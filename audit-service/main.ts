@@ -130,20 +130,6 @@ const closeIntents = createIntentCloser({
 const ownEvents = createOwnEventRecorder({ recorder, producerId: uuidv4(), now });
 const recordReading = createReadingRecorder(ownEvents, now);
 
-lifecycle.onStop("sequencer", runSequencer(sequencer, logger));
-lifecycle.onStop(
-  "maintenance",
-  runMaintenance({
-    sql: pools.maintenance,
-    signer,
-    sequencer,
-    retentionMonths: config.AUDIT_RETENTION_MONTHS,
-    setStray: counts.setStray,
-    onFailure: counts.onMaintenanceFailure,
-    now,
-    logger,
-  }),
-);
 service.every(CLOSE_INTERVAL_MS, "closing of intents", closeIntents);
 const counting = service.every(COUNT_INTERVAL_MS, "counting of logins", async () => {
   if (await countLogins(pools.reads)) counting.runSoon();
@@ -195,4 +181,19 @@ await service.serveRpc(config, {
     );
   },
 });
+// Their locks are those of sessions, which are certain by now.
+lifecycle.onStop("sequencer", runSequencer(sequencer, logger));
+lifecycle.onStop(
+  "maintenance",
+  runMaintenance({
+    sql: pools.maintenance,
+    signer,
+    sequencer,
+    retentionMonths: config.AUDIT_RETENTION_MONTHS,
+    setStray: counts.setStray,
+    onFailure: counts.onMaintenanceFailure,
+    now,
+    logger,
+  }),
+);
 lifecycle.ready();

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { hasPgbouncer, startPgbouncer } from "#tests/support/database/pgbouncer.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { checkDatabases } from "./databases.ts";
 
@@ -18,13 +19,17 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** What is said of migrations. */
-async function check(): Promise<string[]> {
-  const environment = { DATABASE_URL: database.url, DATABASE_PASSWORD_FILE: join(folder, "password") };
+/** What is said of migrations, or as `about` says. */
+async function check(about = "migrat", changed: Record<string, string> = {}): Promise<string[]> {
+  const environment = {
+    DATABASE_URL: database.url,
+    DATABASE_PASSWORD_FILE: join(folder, "password"),
+    ...changed,
+  };
   const environments = new Map([["token-service", environment] as const]);
   const findings = await checkDatabases({ environments, home: undefined, findings: [] }, Date.now);
   return findings
-    .filter(({ area, found }) => area === "database" && found.includes("migrat"))
+    .filter(({ area, found }) => area === "database" && found.includes(about))
     .map(({ result, subject, found, action }) => `${result} ${subject}: ${found}; ${action}`);
 }
 
@@ -38,3 +43,15 @@ test("a database whose migrations have run, of which one is missing, and without
   await ownerSql`drop table schema_migrations`;
   expect(await check()).toEqual([`failed token-service: not migrated: no migration has run; ${run}`]);
 });
+
+test.skipIf(!hasPgbouncer)(
+  "a pooler of transactions, also one that became so while services run",
+  async () => {
+    const pooler = await startPgbouncer(database, ["pool_mode = transaction"]);
+    const found = await check("pooler", { DATABASE_URL: pooler.url, DATABASE_POOLER: "true" });
+    expect(found).toEqual([
+      expect.stringMatching(/^failed token-service: DATABASE_URL: a pooler .*; Set DATABASE_POOLER=true/),
+    ]);
+    await pooler.stop();
+  },
+);

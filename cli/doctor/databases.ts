@@ -3,7 +3,7 @@ import { ConfigError, databaseConfig, parseConfig } from "#kit/config/config.ts"
 import { databaseHosts } from "#kit/config/database-hosts.ts";
 import { causeOfUnavailable } from "#kit/database/database-failure.ts";
 import { pendingMigrations } from "#kit/database/migrate.ts";
-import { connectPostgres, type Sql } from "#kit/database/postgres.ts";
+import { assertSessions, connectPostgres, type Sql } from "#kit/database/postgres.ts";
 import { createLogger } from "#kit/telemetry/logger.ts";
 import { isLoopback } from "#kit/values/network-of.ts";
 import { type ConfiguredService, migrationsOf } from "../service-configuration.ts";
@@ -78,6 +78,7 @@ async function checkDatabase(
     { session: { statement_timeout: PATIENCE_MS }, connectTimeoutMs: PATIENCE_MS },
   );
   try {
+    await assertSessions(sql);
     const clock = await measureClock(sql, `PostgreSQL of ${service}`, now);
     const settings = await readSettings(sql);
     const more = service === "audit-service" ? MORE_OF_AUDIT : 0;
@@ -97,6 +98,7 @@ async function checkDatabase(
       ...(service === "audit-service" ? logFindings(await readChangeableLog(sql)) : []),
     ];
   } catch (error) {
+    if (error instanceof ConfigError) return [failed("database", service, error.message, POOLER)];
     const why = reasonOf(causeOfUnavailable(error) ?? error);
     const action =
       "Start PostgreSQL, or correct DATABASE_URL, the password or the CA: runbooks/GatehouseDatabaseAway.md";

@@ -1,3 +1,4 @@
+import { ConfigError, EXIT_CONFIG } from "#kit/config/config.ts";
 import { causeOfUnavailable } from "#kit/database/database-failure.ts";
 import { OlderDatabaseError } from "#kit/database/migrate.ts";
 import { migrateSchema } from "../migrate-schema.ts";
@@ -16,9 +17,10 @@ try {
   const ran = await migrateSchema({ owner, wanted, root: ROOT, log: console.log });
   console.log(`${wanted.database}: ${ran.length === 0 ? "up to date" : `${ran.length} migrations ran`}`);
 } catch (error) {
-  const cause = causeOfUnavailable(error) ?? (error instanceof OlderDatabaseError ? error : undefined);
+  const isExpected = error instanceof OlderDatabaseError || error instanceof ConfigError;
+  const cause = causeOfUnavailable(error) ?? (isExpected ? error : undefined);
   console.error(cause === undefined ? error : `${wanted.database}: ${cause.message}`);
-  process.exitCode = 1;
+  process.exitCode = error instanceof ConfigError ? EXIT_CONFIG : 1;
 } finally {
   await owner.end({ timeout: 1 });
 }

@@ -1,66 +1,39 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
-import { existsSync } from "node:fs";
-import { chown, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { delimiter, join, resolve } from "node:path";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { NOBODY } from "#deploy/local/postgres/embedded-postgres.ts";
+import { hasPgbouncer, type Pgbouncer, startPgbouncer } from "../support/database/pgbouncer.ts";
 import { apiClient } from "../support/people/api-client.ts";
 import { type CrashingSystem, startCrashingSystem } from "../support/system/crashing-system.ts";
-import { freePort } from "../support/system/free-port.ts";
 import { ADMIN } from "../support/system/system.ts";
 
-const SETTINGS = resolve(import.meta.dirname, "..", "..", "deploy", "high-availability", "pgbouncer.ini");
-const program = [...(process.env.PATH ?? "").split(delimiter), "/usr/sbin"]
-  .map((folder) => join(folder, "pgbouncer"))
-  .find((path) => existsSync(path));
-if (program === undefined) process.stdout.write("PgBouncer skipped: `apt-get install pgbouncer`\n");
+const SERVICES = ["identity-service", "token-service", "audit-service"] as const;
 
-describe.skipIf(program === undefined)("behind PgBouncer, which pools sessions", () => {
+describe.skipIf(!hasPgbouncer)("behind PgBouncer", () => {
   let system: CrashingSystem;
-  const poolers: ChildProcess[] = [];
-  const folders: string[] = [];
+  const poolers: Pgbouncer[] = [];
+  /** Through a pooler of transactions. */
+  const shared = new Map<string, string>();
 
   beforeAll(async () => {
-    system = await startCrashingSystem(async ({ environment }) =>
-      environment.DATABASE_URL === undefined ? {} : await pooled(environment),
-    );
+    system = await startCrashingSystem(async ({ name, environment }) => {
+      const { DATABASE_URL: url, DATABASE_PASSWORD_FILE: passwordFile } = environment;
+      if (url === undefined) return {};
+      const target = { url, password: (await readFile(passwordFile ?? "", "utf8")).trim() };
+      const [ofSessions, ofTransactions] = await Promise.all([
+        startPgbouncer(target),
+        startPgbouncer(target, ["pool_mode = transaction"]),
+      ]);
+      poolers.push(ofSessions, ofTransactions);
+      shared.set(name, ofTransactions.url);
+      return { DATABASE_URL: ofSessions.url, DATABASE_POOLER: "true" };
+    });
   });
   afterAll(async () => {
     await system?.remove();
-    for (const pooler of poolers) pooler.kill("SIGKILL");
-    await Promise.all(folders.map((folder) => rm(folder, { recursive: true, force: true })));
+    await Promise.all(poolers.map((pooler) => pooler.stop()));
   });
 
-  async function pooled(environment: Record<string, string>): Promise<Record<string, string>> {
-    const url = new URL(environment.DATABASE_URL ?? "");
-    const password = (await readFile(environment.DATABASE_PASSWORD_FILE ?? "", "utf8")).trim();
-    const folder = await mkdtemp(join(tmpdir(), "gatehouse-pgbouncer-"));
-    folders.push(folder);
-    const port = await freePort();
-    const [users, settings, own] = ["users.txt", "settings.ini", "pgbouncer.ini"].map((name) =>
-      join(folder, name),
-    ) as [string, string, string];
-    await writeFile(users, `"${url.username}" "${password}"\n`);
-    await writeFile(settings, await readFile(SETTINGS, "utf8"));
-    await writeFile(
-      own,
-      `[databases]\n* = host=${url.hostname} port=${url.port}\n%include ${settings}\n` +
-        `listen_addr = 127.0.0.1\nlisten_port = ${port}\nunix_socket_dir =\nauth_file = ${users}\n`,
-    );
-    // PgBouncer does not run as root.
-    const user = process.getuid?.() === 0 ? NOBODY : undefined;
-    if (user !== undefined)
-      for (const path of [folder, users, settings, own]) await chown(path, user.uid, user.gid);
-    const pooler = spawn(program ?? "", [own], { ...user, stdio: "ignore" });
-    await once(pooler, "spawn");
-    poolers.push(pooler);
-    url.port = String(port);
-    return { DATABASE_URL: url.href, DATABASE_POOLER: "true" };
-  }
-
-  test("a user registers, pays, refreshes and logs out, and the log has it all", async () => {
+  test("which pools sessions, a user registers, pays, refreshes and logs out, and the log has it all", async () => {
     const api = apiClient(`http://127.0.0.1:${system.ports.GATEWAY_PORT}`);
     const { accessToken, refreshToken } = await api.newUser();
     expect((await api.get("/auth/me", { token: accessToken })).status).toBe(200);
@@ -78,5 +51,20 @@ describe.skipIf(program === undefined)("behind PgBouncer, which pools sessions",
       })
       .toBeGreaterThan(0);
     expect(system.ended).toEqual([]);
+  });
+
+  test.each(SERVICES)("which pools transactions, %s ends at its start and says why", async (name) => {
+    const file = join(system.home, "logs", `${name}.log`);
+    await system.kill(name);
+    const before = (await readFile(file, "utf8")).length;
+    system.configure(name, { DATABASE_URL: shared.get(name) ?? "" });
+    await system.launch(name);
+    await expect.poll(() => system.ended).toContain(name);
+    await system.kill(name);
+    const log = (await readFile(file, "utf8")).slice(before);
+    const fatal = log.split("\n").find((line) => line.includes('"level":"fatal"')) ?? "{}";
+    expect(JSON.parse(fatal).msg).toMatch(/^DATABASE_URL: a pooler .*: set pool_mode = session in PgBouncer/);
+    // It has not taken the lock of the sequencer, which the pooler would keep.
+    expect(log).not.toContain("this replica now numbers the audit log");
   });
 });

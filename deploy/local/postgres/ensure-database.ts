@@ -1,6 +1,7 @@
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { ConfigError } from "#kit/config/config.ts";
 import { OlderDatabaseError } from "#kit/database/migrate.ts";
 import { openPool, type Sql, transaction } from "#kit/database/postgres.ts";
 import { migrateSchema } from "../../migrate-schema.ts";
@@ -97,6 +98,7 @@ export async function ensureDatabase(goal: DatabaseGoal): Promise<void> {
   try {
     await migrateSchema({ owner, wanted, root });
   } catch (error) {
+    if (error instanceof ConfigError) throw new LaunchError(error.message, { exitCode: 78, cause: error });
     if (!(error instanceof OlderDatabaseError)) throw error;
     const message = `The databases of this home cannot be used: ${error.message}. Or set GATEHOUSE_HOME to a new directory.`;
     throw new LaunchError(message, { cause: error });

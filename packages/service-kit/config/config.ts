@@ -6,7 +6,7 @@ import { parseRedisUrl } from "./redis-url.ts";
 import { type FileContent, readAnyFile, readPrivateFile, secretProblem } from "./secret-file.ts";
 
 /** BSD `EX_CONFIG`: a restart does not help. */
-const EXIT_CONFIG = 78;
+export const EXIT_CONFIG = 78;
 
 /** Lists every problem, without values. */
 export class ConfigError extends Error {

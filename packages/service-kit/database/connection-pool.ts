@@ -170,7 +170,7 @@ interface Waiter {
 
 /** The queue is bounded. Nothing is sent for a caller past its deadline. */
 export class ConnectionPool {
-  readonly #options: ConnectionPoolOptions;
+  readonly options: ConnectionPoolOptions;
   readonly #hosts: readonly [URL, ...URL[]];
   readonly #opening: string | undefined;
   /** New connections go here. */
@@ -186,7 +186,7 @@ export class ConnectionPool {
   #onEmpty: (() => void) | undefined;
 
   constructor(options: ConnectionPoolOptions) {
-    this.#options = options;
+    this.options = options;
     this.#hosts = hostsOf(options);
     // Any statement: with its answer the server has reported whether it is a standby.
     this.#opening = options.prelude ?? (this.#hosts.length > 1 ? "select" : undefined);
@@ -206,7 +206,7 @@ export class ConnectionPool {
     const key = callTurn();
     if (key === undefined) return this.#hold(work);
     // Before a connection is taken, so that others find one.
-    const { maxWaitMs } = this.#options;
+    const { maxWaitMs } = this.options;
     const release = await this.#turns.take(key, Math.min(maxWaitMs, callTimeLeftMs() ?? maxWaitMs));
     try {
       // What this work does with other connections must not wait for itself.
@@ -270,10 +270,10 @@ export class ConnectionPool {
   }
 
   #newConnection(): PooledConnection | undefined {
-    if (this.#open.size >= this.#options.maxConnections || performance.now() < this.#connectAtMs)
+    if (this.#open.size >= this.options.maxConnections || performance.now() < this.#connectAtMs)
       return undefined;
     const connection = new PooledConnection(
-      this.#options,
+      this.options,
       { url: this.#host, isOneOfSeveral: this.#hosts.length > 1, opening: this.#opening },
       () => {
         this.#failedConnects = 0;
@@ -285,7 +285,7 @@ export class ConnectionPool {
   }
 
   #turn(): Promise<PooledConnection> {
-    const { maxWaiting, maxWaitMs } = this.#options;
+    const { maxWaiting, maxWaitMs } = this.options;
     if (this.#waiting.size >= maxWaiting)
       throw poolFailure("CONNECTION_BUSY", "too many callers wait for a connection");
     const untilMs = performance.now() + Math.min(maxWaitMs, callTimeLeftMs() ?? maxWaitMs);
@@ -318,7 +318,7 @@ export class ConnectionPool {
   }
 
   #release(connection: PooledConnection): void {
-    const { idleTimeoutMs, lifetimeMs = Number.POSITIVE_INFINITY } = this.#options;
+    const { idleTimeoutMs, lifetimeMs = Number.POSITIVE_INFINITY } = this.options;
     if (connection.lost !== undefined) return;
     if (this.#isEnded || performance.now() - connection.openedAtMs >= lifetimeMs) {
       close(connection);

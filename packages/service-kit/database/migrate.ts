@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
-import { onOneConnection, type Session, type Sql } from "./postgres.ts";
+import { assertSessions, onOneConnection, type Session, type Sql } from "./postgres.ts";
 
 /** Never change this key: it serializes migrations. */
 const ADVISORY_LOCK = 7_031_001;
@@ -27,6 +27,7 @@ export async function migrate(options: {
   log?: (message: string) => void;
 }): Promise<string[]> {
   const files = await readMigrations(options.directory);
+  await assertSessions(options.sql);
   return onOneConnection(options.sql, async (session) => {
     await session`set statement_timeout = 0`;
     await session`set lock_timeout = '30s'`;

@@ -7,9 +7,10 @@ import { runInNewContext } from "node:vm";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, expect, onTestFinished, test, vi } from "vitest";
 import { type FakePostgres, SELECTED, startFakePostgres } from "#tests/support/database/fake-postgres.ts";
-import { Secret } from "../config/config.ts";
+import { ConfigError, Secret } from "../config/config.ts";
 import { callTimeLeftMs, withCallDeadline } from "../values/call-deadline.ts";
 import {
+  assertSessions,
   connectPostgres,
   isUniqueViolation,
   onOneConnection,
@@ -474,6 +475,44 @@ test("a service waits half a second longer than the server's statement time-out"
     connectPostgres(configOf(1), "test", silent, { session }),
   );
   expect([usual?.answerTimeoutMs, upkeep?.answerTimeoutMs]).toEqual([2_500, 10_500]);
+});
+
+test.each([
+  ["any session", () => Math.floor(Math.random() * 3)],
+  ["the only session", () => 0],
+  ["two sessions in turn", (statement: number) => statement % 2],
+  [
+    "two sessions in turn, the other one first",
+    (statement: number) => (statement === 0 ? 0 : (statement - 1) % 2),
+  ],
+])(
+  "a pooler that gives each statement %s is refused, though each answer may be as of sessions",
+  async (_which, pick) => {
+    await start();
+    let statements = 0;
+    server.sessionOf = () => pick(statements++);
+    await expect(assertSessions(sql)).rejects.toThrow(ConfigError);
+  },
+);
+
+test("sessions are looked at on two connections, which are closed, and their lock is given back", async () => {
+  await start();
+  await assertSessions(sql);
+  await expect.poll(() => server.sockets.size).toBe(0);
+  expect(statements()).toContain("select pg_advisory_unlock_all()");
+});
+
+test("a fail-over, or a lost connection, while sessions are looked at is unavailable and no refusal", async () => {
+  await start();
+  server.startOf = (connection) => String(connection);
+  await expect(assertSessions(sql)).rejects.toMatchObject({ code: "service_unavailable" });
+  server.startOf = () => "1";
+  let left = 7;
+  server.sessionOf = (connection) => {
+    if (--left === 0) cut("end");
+    return connection;
+  };
+  await expect(assertSessions(sql)).rejects.toMatchObject(unavailable(CLOSED));
 });
 
 test("a violation of a constraint is known by its name", () => {

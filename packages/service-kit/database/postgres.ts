@@ -1,8 +1,11 @@
+import { randomBytes, randomInt } from "node:crypto";
 import { readFileSync } from "node:fs";
 import type postgres from "postgres";
-import type { Secret } from "../config/config.ts";
+import { ConfigError, type Secret } from "../config/config.ts";
+import { databaseHosts } from "../config/database-hosts.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { type AcknowledgedCommit, AcknowledgedCommits } from "./acknowledged-commits.ts";
+import { DomainError } from "../values/errors.ts";
 import {
   assertInTime,
   ConnectionPool,
@@ -10,7 +13,7 @@ import {
   createDriver,
   type PooledConnection,
 } from "./connection-pool.ts";
-import { nameFailures } from "./database-failure.ts";
+import { causeOfUnavailable, nameFailures } from "./database-failure.ts";
 import { type Handler, handlerOf, redirected, send } from "./postgres-js-internals.ts";
 
 /** Temporary failures become {DomainError} `service_unavailable`. */
@@ -52,6 +55,10 @@ const ANSWER_GRACE_MS = 500;
 /** A caller further back would time out. */
 const MAX_WAITING_PER_CONNECTION = 100;
 const END_TIMEOUT_S = 5;
+/** A pooler of transactions passes all of them by chance in less than one of 10^9 starts. */
+const SESSION_CHECK_ROUNDS = 30;
+const UNDECLARED_POOLER =
+  "DATABASE_POOLER: PgBouncer is between here and PostgreSQL: set true, and pool_mode = session in PgBouncer";
 
 interface ConnectOptions {
   /** Run-time parameters. */
@@ -156,8 +163,61 @@ export function onOneConnection<T>(sql: Sql, work: (session: Session) => Promise
   );
 }
 
+/**
+ * Locks of sessions, and time limits, need a session for each connection. A pooler of transactions gives a statement any
+ * session, whichever connection it comes from. So one connection takes a lock and must keep it, and another must never get
+ * it. They ask in a random order, so in each round a pooler answers as sessions do with a chance of at most one half,
+ * whatever else it serves.
+ *
+ * @throws {ConfigError} if sessions are shared, {DomainError} `service_unavailable` if that cannot be known now.
+ */
+export async function assertSessions(sql: Sql): Promise<void> {
+  const pair = openPool({ ...sql.pool.options, maxConnections: 2 });
+  const key = randomBytes(8).readBigInt64BE();
+  let server: unknown;
+  const ask = async (session: Session, isHolder: boolean) => {
+    const [row] = await session.unsafe(`select pg_try_advisory_lock(${key}) as "isLocked",
+      extract(epoch from pg_postmaster_start_time())::text as server`);
+    server ??= row?.server;
+    // The lock is one server's: after a fail-over the answers prove nothing.
+    if (row?.server !== server)
+      throw new DomainError("service_unavailable", "The database server has changed");
+    if (row?.isLocked !== isHolder) throw sharedSessions(sql);
+  };
+  try {
+    await onOneConnection(pair, (holder) =>
+      onOneConnection(pair, async (other) => {
+        await ask(holder, true);
+        for (let round = 0; round < SESSION_CHECK_ROUNDS; round++) {
+          const order = randomInt(2) === 0 ? [holder, other] : [other, holder];
+          for (const session of order) await ask(session, session === holder);
+        }
+        await holder.unsafe("select pg_advisory_unlock_all()");
+      }),
+    );
+  } catch (error) {
+    throw isUndeclaredPooler(error) ? new ConfigError(UNDECLARED_POOLER) : error;
+  } finally {
+    await pair.end({ timeout: 1 });
+  }
+}
+
+/** PgBouncer's own refusal, of every such connection. */
+function isUndeclaredPooler(error: unknown): boolean {
+  return causeOfUnavailable(error)?.message.startsWith("unsupported startup parameter: ") === true;
+}
+
+function sharedSessions(sql: Sql): ConfigError {
+  const hosts = databaseHosts(sql.pool.options.url)?.map(({ host }) => host);
+  return new ConfigError(
+    `DATABASE_URL: a pooler at or behind ${hosts?.join(",")} shares sessions of PostgreSQL between connections, so locks do not ` +
+      "exclude and time limits get lost: set pool_mode = session in PgBouncer, or connect to PostgreSQL directly",
+  );
+}
+
 /** `ServiceProcess.serveRpc` does it before the service is ready, so that no call spends its time on connecting. */
 export async function warmUp(sql: Sql): Promise<void> {
+  await assertSessions(sql);
   await Promise.all(Array.from({ length: CONNECTIONS_AT_START }, () => sql`select`));
 }
 

@@ -2,6 +2,7 @@ import { fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { ConfigError } from "../config/config.ts";
 import { Lifecycle, oncePassed } from "./lifecycle.ts";
 
 const logged: Record<string, unknown>[] = [];
@@ -134,6 +135,13 @@ test.each(["uncaughtException", "unhandledRejection"])("an uncaught error (%s) e
   expect(logged).toEqual([
     expect.objectContaining({ level: 60, err: expect.objectContaining({ message: "a defect" }) }),
   ]);
+});
+
+test("what only another configuration can mend exits 78, and says so in one sentence", () => {
+  start();
+  send("uncaughtException", new ConfigError("DATABASE_URL: cannot be used"));
+  expect(exit.mock.calls).toEqual([[78]]);
+  expect(logged).toEqual([{ level: 60, msg: "DATABASE_URL: cannot be used" }]);
 });
 
 test("the driver's query for types on a connection that has ended does not end the process", () => {

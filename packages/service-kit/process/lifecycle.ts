@@ -1,3 +1,4 @@
+import { ConfigError, EXIT_CONFIG } from "../config/config.ts";
 import { isLostTypeQuery } from "../database/database-failure.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { withinDeadline } from "../values/call-deadline.ts";
@@ -16,7 +17,7 @@ export interface LifecycleOptions {
 
 const CHECK_TIMEOUT_MS = 2_000;
 
-/** Signals exit 0, an uncaught error 1, because the state is unreliable. */
+/** Signals exit 0, an uncaught error 1, because the state is unreliable; a {@link ConfigError} 78. */
 export class Lifecycle {
   readonly #options: LifecycleOptions;
   readonly #started: Stoppable[] = [];
@@ -103,8 +104,11 @@ export class Lifecycle {
   }
 
   #crash(error: unknown): void {
-    this.#options.logger.fatal({ err: error }, "uncaught error");
-    process.exit(1);
+    const { logger } = this.#options;
+    const isOfConfig = error instanceof ConfigError;
+    if (isOfConfig) logger.fatal(error.message);
+    else logger.fatal({ err: error }, "uncaught error");
+    process.exit(isOfConfig ? EXIT_CONFIG : 1);
   }
 }
 

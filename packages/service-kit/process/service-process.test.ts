@@ -2,6 +2,7 @@ import { pino } from "pino";
 import { expect, test } from "vitest";
 import { startFakePostgres } from "#tests/support/database/fake-postgres.ts";
 import { createTestCertificates } from "#tests/support/system/certificates.ts";
+import { ConfigError } from "../config/config.ts";
 import { openConnections, openPool } from "../database/postgres.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
 import { followReadiness, ServiceProcess } from "./service-process.ts";
@@ -42,17 +43,12 @@ test("a process that starts or drains goes on serving", () => {
   expect(served(looks)).toEqual(looks.map(() => true));
 });
 
-test("no service goes on to say that it is ready before two connections to each of its databases are open", async () => {
+/** Serves with two pools of a database. @param accepts whether the database accepts the next connection. */
+async function serve(accepts: () => boolean) {
   const certificates = await createTestCertificates();
-  let accepted = 0;
-  let asked = 0;
-  const server = await startFakePostgres(({ text }) => {
-    if (text !== "start") return undefined;
-    asked += 1;
-    if (accepted === 0) return "nothing";
-    accepted -= 1;
-    return undefined;
-  });
+  const server = await startFakePostgres(({ text }) =>
+    text === "start" && !accepts() ? "nothing" : undefined,
+  );
   const pools = [1, 2].map(() =>
     openPool({
       url: server.url,
@@ -75,22 +71,48 @@ test("no service goes on to say that it is ready before two connections to each 
   });
   const addresses = { LISTEN_ADDRESS: "127.0.0.1:0", HEALTH_ADDRESS: "127.0.0.1:0" };
   const config = { ...addresses, SHUTDOWN_GRACE_MS: 0, GRPC_REFLECTION: false };
+  return {
+    server,
+    pools,
+    serving: () => service.serveRpc(config, { databases: pools, register: () => undefined }),
+    async stop() {
+      for (const stop of stops.reverse()) await stop();
+      await Promise.all(pools.map((sql) => sql.end({ timeout: 0 })));
+      server.close();
+      await certificates.remove();
+    },
+  };
+}
+
+test("no service goes on to say that it is ready before two connections to each of its databases are open", async () => {
+  let accepted = 0;
+  let asked = 0;
+  const { pools, serving, stop } = await serve(() => {
+    asked += 1;
+    if (accepted === 0) return false;
+    accepted -= 1;
+    return true;
+  });
   let isServing = false;
-  const serving = service.serveRpc(config, { databases: pools, register: () => undefined }).then(() => {
+  const served = serving().then(() => {
     isServing = true;
   });
-  // A database that is slow to accept, and then accepts all but one.
+  // A database that is slow to accept, and then accepts all but one. Two connections look at the sessions of each pool before.
   await expect.poll(() => asked, { timeout: 10_000 }).toBeGreaterThan(4);
-  accepted = 3;
+  accepted = 7;
   await expect.poll(() => accepted, { timeout: 10_000 }).toBe(0);
   const before = asked;
   await expect.poll(() => asked, { timeout: 10_000 }).toBeGreaterThan(before + 1);
   expect(isServing).toBe(false);
   accepted = 1_000;
-  await serving;
+  await served;
   expect(pools.map(openConnections)).toEqual([2, 2]);
-  for (const stop of stops.reverse()) await stop();
-  await Promise.all(pools.map((sql) => sql.end({ timeout: 0 })));
-  server.close();
-  await certificates.remove();
+  await stop();
+});
+
+test("a service behind a pooler that shares sessions does not try again", async () => {
+  const { server, serving, stop } = await serve(() => true);
+  server.sessionOf = () => 0;
+  await expect(serving()).rejects.toThrow(ConfigError);
+  await stop();
 });

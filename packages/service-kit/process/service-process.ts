@@ -1,5 +1,5 @@
 import { flushCompileCache } from "node:module";
-import type { ProcessConfig, ServiceConfig } from "../config/config.ts";
+import { ConfigError, type ProcessConfig, type ServiceConfig } from "../config/config.ts";
 import { type Sql, warmUp } from "../database/postgres.ts";
 import { addReflection } from "../rpc/reflection.ts";
 import { type PeopleFile, watchRefusedPeople } from "../rpc/refused-people.ts";
@@ -69,7 +69,7 @@ export class ServiceProcess {
     return repetition;
   }
 
-  /** Returns when the connections that the first calls need are open. */
+  /** Returns when the connections that the first calls need are open. @throws {ConfigError} as `assertSessions` does. */
   async serveRpc(config: RpcConfig, { databases, register, ...options }: RpcServices): Promise<void> {
     const { certificate, lifecycle, logger, metrics } = this;
     const refusedPeople = watchRefusedPeople(config.REFUSED_PEOPLE_FILE, { logger, metrics });
@@ -85,7 +85,19 @@ export class ServiceProcess {
     this.run("health port", await startHealthServer(config.HEALTH_ADDRESS, lifecycle, follow));
     lifecycle.onStop("gRPC server", () => server.close(config.SHUTDOWN_GRACE_MS));
     logger.info({ port }, "serving gRPC");
-    await untilSuccess("database connections", () => Promise.all(databases.map(warmUp)), logger);
+    const refusal = await untilSuccess("database connections", () => openDatabases(databases), logger);
+    if (refusal !== undefined) throw refusal;
+  }
+}
+
+/** Returns what no further attempt can mend. */
+async function openDatabases(databases: readonly Sql[]): Promise<ConfigError | undefined> {
+  try {
+    await Promise.all(databases.map(warmUp));
+    return undefined;
+  } catch (error) {
+    if (error instanceof ConfigError) return error;
+    throw error;
   }
 }
 

@@ -21,6 +21,10 @@ export interface FakePostgres {
   sockets: Set<Socket>;
   /** New sessions get this answer. */
   isStandby: boolean;
+  /** Which session gets a connection's statement. Its own, unless a test stands for a pooler. */
+  sessionOf: (connection: number) => number;
+  /** Of the server that a connection reaches. */
+  startOf: (connection: number) => string;
   close(): void;
 }
 
@@ -35,7 +39,12 @@ export async function startFakePostgres(
   const received: FakeMessage[] = [];
   const sockets = new Set<Socket>();
   let connections = 0;
-  const fake = { isStandby: false };
+  const fake: Pick<FakePostgres, "isStandby" | "sessionOf" | "startOf"> = {
+    isStandby: false,
+    sessionOf: (connection) => connection,
+    startOf: () => "1",
+  };
+  const holders = new Map<string, number>();
   const server: Server = createServer((socket) => {
     const connection = connections++;
     sockets.add(socket);
@@ -46,7 +55,13 @@ export async function startFakePostgres(
       received.push(message);
       return answer(message);
     };
-    serveConnection(socket, hear, fake);
+    const lock = (key: string) => {
+      const session = fake.sessionOf(connection);
+      const holder = holders.get(key) ?? session;
+      holders.set(key, holder);
+      return { isLocked: holder === session, server: fake.startOf(connection) };
+    };
+    serveConnection(socket, { hear, lock, fake });
   });
   await new Promise<void>((resolve) => server.listen(wantedPort, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
@@ -64,8 +79,15 @@ export async function startFakePostgres(
 
 function serveConnection(
   socket: Socket,
-  hear: (text: string) => FakeAnswer,
-  fake: { isStandby: boolean },
+  {
+    hear,
+    lock,
+    fake,
+  }: {
+    hear: (text: string) => FakeAnswer;
+    lock: (key: string) => { isLocked: boolean; server: string };
+    fake: Pick<FakePostgres, "isStandby">;
+  },
 ): void {
   let pending = Buffer.alloc(0);
   let isStarted = false;
@@ -103,7 +125,9 @@ function serveConnection(
         socket.write(Buffer.concat(admitted));
       } else if (type === "Q") {
         const text = body.subarray(0, -1).toString();
-        if (run(text)) socket.write(done(text));
+        if (!run(text)) continue;
+        const [, key] = /pg_try_advisory_lock\((-?\d+)\)/.exec(text) ?? [];
+        socket.write(Buffer.concat([...(key === undefined ? [] : rowOf(lock(key))), done(text)]));
       } else if (type === "P") {
         statement = body.toString().split("\0")[1] ?? "";
       } else if (type === "E") {
@@ -119,6 +143,26 @@ function serveConnection(
 /** The late answer to a simple statement that was answered with "nothing". */
 export const SELECTED = Buffer.concat([message("C", "SELECT\0"), message("Z", "I")]);
 const DENIED = message("E", "SERROR\0C42501\0Mpermission denied\0\0");
+
+const TYPE_IDS = { boolean: 16, string: 25 };
+
+/** Its description, and its data as text. */
+function rowOf(row: Record<string, boolean | string>): Buffer[] {
+  const number = (bytes: number, value: number) => {
+    const buffer = Buffer.alloc(bytes);
+    buffer.writeUIntBE(value, 0, bytes);
+    return buffer.toString("latin1");
+  };
+  const columns = Object.entries(row).map(([name, value]) => {
+    const type = TYPE_IDS[typeof value as keyof typeof TYPE_IDS];
+    return `${name}\0${number(6, 0)}${number(4, type)}${number(6, 0)}${number(2, 0)}`;
+  });
+  const values = Object.values(row).map((value) => (typeof value === "string" ? value : value ? "t" : "f"));
+  return [
+    message("T", number(2, columns.length) + columns.join("")),
+    message("D", number(2, values.length) + values.map((text) => number(4, text.length) + text).join("")),
+  ];
+}
 
 function message(type: string, body: string): Buffer {
   const head = Buffer.from(`${type}....`, "latin1");
