@@ -1,5 +1,7 @@
+import { inspect } from "node:util";
 import { causeOfUnavailable } from "#kit/database/database-failure.ts";
 import { OlderDatabaseError } from "#kit/database/migrate.ts";
+import { inSources } from "#kit/telemetry/source-places.ts";
 import { migrateSchema } from "../migrate-schema.ts";
 import { awaitDatabase } from "./await-database.ts";
 import { ROOT, schemaCommand } from "./schema-config.ts";
@@ -17,7 +19,7 @@ try {
   console.log(`${wanted.database}: ${ran.length === 0 ? "up to date" : `${ran.length} migrations ran`}`);
 } catch (error) {
   const cause = causeOfUnavailable(error) ?? (error instanceof OlderDatabaseError ? error : undefined);
-  console.error(cause === undefined ? error : `${wanted.database}: ${cause.message}`);
+  console.error(cause === undefined ? inSources(inspect(error)) : `${wanted.database}: ${cause.message}`);
   process.exitCode = 1;
 } finally {
   await owner.end({ timeout: 1 });
