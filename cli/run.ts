@@ -1,3 +1,4 @@
+import { inSources } from "#kit/telemetry/source-places.ts";
 import { createBackend } from "./backend.ts";
 import type { SettingsSources } from "./backend-settings.ts";
 import { CliError } from "./cli-error.ts";
@@ -59,7 +60,7 @@ function terminalOf({ writeOut, writeError, columns = () => undefined }: Process
 
 function asCliError(error: unknown): CliError {
   if (error instanceof CliError) return error;
-  const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  const text = error instanceof Error ? inSources(error.stack ?? error.message) : String(error);
   return new CliError(`A bug in this program: ${text}`, {
     exitCode: EXIT.failed,
     code: "internal_error",

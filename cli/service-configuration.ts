@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { getCompileCacheDir } from "node:module";
 import { dirname, resolve } from "node:path";
 import { text } from "node:stream/consumers";
+import { programFile } from "#deploy/programs/programs.ts";
 
 const ROOT = resolve(import.meta.dirname, "..");
 const TIMEOUT_MS = 20_000;
@@ -36,7 +37,7 @@ export async function runOfService(
   timeoutMs: number,
 ): Promise<{ code: number | null; printed: string; said: string }> {
   const compileCache = getCompileCacheDir();
-  const child = spawn(process.execPath, [resolve(ROOT, program), ...argv], {
+  const child = spawn(process.execPath, [programFile(program), ...argv], {
     env: { NODE_COMPILE_CACHE: compileCache && dirname(compileCache), ...environment },
     stdio: ["ignore", "pipe", "pipe"],
     timeout: timeoutMs,

@@ -1,6 +1,8 @@
+import { inspect } from "node:util";
 import { ConfigError, EXIT_CONFIG } from "#kit/config/config.ts";
 import { causeOfUnavailable } from "#kit/database/database-failure.ts";
 import { OlderDatabaseError } from "#kit/database/migrate.ts";
+import { inSources } from "#kit/telemetry/source-places.ts";
 import { migrateSchema } from "../migrate-schema.ts";
 import { awaitDatabase } from "./await-database.ts";
 import { ROOT, schemaCommand } from "./schema-config.ts";
@@ -19,7 +21,7 @@ try {
 } catch (error) {
   const isExpected = error instanceof OlderDatabaseError || error instanceof ConfigError;
   const cause = causeOfUnavailable(error) ?? (isExpected ? error : undefined);
-  console.error(cause === undefined ? error : `${wanted.database}: ${cause.message}`);
+  console.error(cause === undefined ? inSources(inspect(error)) : `${wanted.database}: ${cause.message}`);
   process.exitCode = error instanceof ConfigError ? EXIT_CONFIG : 1;
 } finally {
   await owner.end({ timeout: 1 });

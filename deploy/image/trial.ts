@@ -197,7 +197,7 @@ async function useIt(): Promise<void> {
   });
   await call("GET", "/admin/audit?limit=20", 200, { token: admin.data.accessToken });
   for (const { name } of services) {
-    await docker("exec", containerName(name), "node", "deploy/image/health.ts");
+    await docker("exec", containerName(name), "node", "dist/health.mjs");
   }
 }
 

@@ -1,5 +1,5 @@
-import { readFileSync, statSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
 
 export const ROOT = resolve(import.meta.dirname, "..", "..");
 export const DIST = join(ROOT, "dist");
@@ -14,6 +14,28 @@ export const PROGRAMS = [
   "deploy/local/demo/demo-provider.ts",
   "deploy/local/launch.ts",
 ];
+
+/** The image's entry and health check, and what its `gatehouse` starts. */
+export const IMAGE_PROGRAMS = [
+  "deploy/image/run.ts",
+  "deploy/image/health.ts",
+  "gateway/main.ts",
+  "identity-service/main.ts",
+  "identity-service/mail/main.ts",
+  "token-service/main.ts",
+  "audit-service/main.ts",
+];
+
+/** Of its bundle: a `main.ts` has the name of its folder. */
+export function nameOf(entry: string): string {
+  return entry.endsWith("/main.ts") ? basename(dirname(entry)) : basename(entry, ".ts");
+}
+
+/** @returns where a program's source is, or in the image, which has no sources, its bundle. */
+export function programFile(entry: string): string {
+  const source = join(ROOT, entry);
+  return existsSync(source) ? source : join(DIST, `${nameOf(entry)}.mjs`);
+}
 
 /** `dist/programs.json`, written last. */
 export interface Programs {

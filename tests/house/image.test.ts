@@ -1,14 +1,28 @@
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  globSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  unlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { isBuiltin } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join, relative, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { IMAGE_PROGRAMS, nameOf } from "#deploy/programs/programs.ts";
 import { startOperationsServer } from "#kit/process/operations-server.ts";
 import { createLogger } from "#kit/telemetry/logger.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
-import { importedFrom } from "../support/house/imported-from.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 const text = (path: string) => readFileSync(join(ROOT, path), "utf8");
@@ -16,42 +30,10 @@ const dockerfile = text("deploy/image/Dockerfile");
 const ignore = text(".dockerignore")
   .split("\n")
   .filter((line) => line !== "" && !line.startsWith("#"));
-
-const NEED_REPOSITORY = ["certificates-issue", "test-token-service"].map(
-  (name) => `cli/commands/files/${name}.ts`,
-);
-
-/** Every source that the image's programs load, from the root, and every package. */
-function loaded(): { files: string[]; packages: string[] } {
-  const files = new Set<string>();
-  const packages = new Set<string>();
-  const queue = ["deploy/image/run.ts", "deploy/image/health.ts"];
-  for (const path of queue) {
-    if (files.has(path)) continue;
-    files.add(path);
-    for (const [, typeOnly, specifier = ""] of text(path).matchAll(
-      /(import type )?(?:[^"\n]*from |\bimport\(|^import )"([^"]+)"/gm,
-    )) {
-      const target = importedFrom(path, specifier);
-      // They say so themselves where there is no local Gatehouse.
-      if (NEED_REPOSITORY.includes(path) && target.startsWith("deploy/local/")) continue;
-      if (/^[.#]/.test(specifier)) queue.push(target);
-      else if (!specifier.startsWith("node:") && typeOnly === undefined) {
-        packages.add(
-          specifier
-            .split("/")
-            .slice(0, specifier.startsWith("@") ? 2 : 1)
-            .join("/"),
-        );
-      }
-    }
-  }
-  return { files: [...files], packages: [...packages] };
-}
+const named = ignore.filter((line) => line.startsWith("!")).map((line) => line.slice(1));
 
 /** Whether a path is in the build's context: named, or below a folder that is named, and not left out after that. */
 function isInContext(path: string): boolean {
-  const named = ignore.filter((line) => line.startsWith("!")).map((line) => line.slice(1));
   const isNamed = named.some((line) => {
     if (line.includes("*"))
       return dirname(line) === dirname(path) && path.endsWith(line.slice(line.lastIndexOf("*") + 1));
@@ -79,20 +61,160 @@ test("what the build of the pages reads is in the build's context", () => {
   );
 });
 
-test("everything that the image's programs load is in the image", () => {
-  const { files, packages } = loaded();
-  expect(files.length).toBeGreaterThan(200);
-  expect(files.filter((path) => !isInContext(path))).toEqual([]);
-  const { dependencies } = JSON.parse(text("package.json")) as { dependencies: object };
-  expect(packages.filter((name) => !(name in dependencies))).toEqual([]);
-  for (const folder of [
-    "identity-service/mail/mail-templates/",
-    "identity-service/migrations/",
-    "token-service/migrations/",
-  ]) {
-    expect(existsSync(join(ROOT, folder)) && isInContext(`${folder}any`), folder).toBe(true);
+/**
+ * The image's `/app`, made of the build's context alone and by the Dockerfile's own commands, at the path at which it was
+ * bundled. What it was made of stands beside it.
+ */
+const folder = realpathSync(mkdtempSync(join(tmpdir(), "gatehouse-image-")));
+const [app, image, context] = ["app", "image", "context"].map((name) => join(folder, name)) as [
+  string,
+  string,
+  string,
+];
+afterAll(() => rmSync(folder, { recursive: true }));
+beforeAll(() => {
+  const filter = (path: string) => isInContext(relative(ROOT, path));
+  for (const path of globSync(named, { cwd: ROOT }))
+    cpSync(join(ROOT, path), join(app, path), { recursive: true, filter });
+  symlinkSync(join(ROOT, "node_modules"), join(app, "node_modules"));
+  cpSync(join(ROOT, "web", "dist"), join(app, "web", "dist"), { recursive: true });
+  const [stage = ""] = dockerfile.split("\nCOPY . .\n")[1]?.split("\n\nFROM") ?? [];
+  const commands = [...stage.matchAll(/^RUN ((?:.*\\\n)*.*)$/gm)];
+  expect(commands.length).toBe(3);
+  const env = { PATH: `${dirname(process.execPath)}:${process.env.PATH}`, REVISION: "a revision" };
+  for (const [, command = ""] of commands)
+    execFileSync("sh", ["-c", command.replaceAll(" /image", ` "${image}"`)], { cwd: app, env });
+  unlinkSync(join(app, "node_modules"));
+  renameSync(app, context);
+  renameSync(image, app);
+});
+
+function filesIn(folder: string): string[] {
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => relative(folder, join(entry.parentPath, entry.name)));
+}
+
+test("the image has every file that is no source, and no source, and of libraries only what cannot be in a bundle", () => {
+  const files = filesIn(app);
+  const forBuild = /\.tsx?$|^(web|clients|dist)\/|^(package-lock\.json|tsconfig\.json|\.npmrc)$/;
+  const needed = filesIn(context).filter((path) => !forBuild.test(path));
+  expect(needed).toEqual(
+    expect.arrayContaining(["package.json", "identity-service/migrations/0001_tables.sql", "REVISION"]),
+  );
+  expect(needed.filter((path) => !files.includes(path))).toEqual([]);
+  expect(files).toContain("web/dist/languages.json");
+  const libraries = new Set(files.flatMap((path) => /^node_modules\/([^/]+\/[^/]+)/.exec(path)?.[1] ?? []));
+  expect([...libraries].filter((name) => !name.startsWith("@node-rs/")).sort()).toEqual([
+    "@grpc/reflection",
+    "grpc-health-check/proto",
+  ]);
+  expect(files.filter((path) => /\.tsx?$/.test(path) && !path.endsWith(".d.ts"))).toEqual([]);
+});
+
+/** Of each in the bundles' code, the first group, once. */
+function inBundles(pattern: RegExp): string[] {
+  const bundles = filesIn(join(app, "dist")).filter((name) => name.endsWith(".mjs"));
+  const found = bundles.flatMap((name) => [
+    ...readFileSync(join(app, "dist", name), "utf8").matchAll(pattern),
+  ]);
+  return [...new Set(found.map(([, part = ""]) => part))].sort();
+}
+
+test("the bundles import nothing else, and libraries in them that look for files find them, or do not need them", () => {
+  const imported = inBundles(/(?:^import |^(?:import|export) .* from |(?:import|require)\()"([^".][^"]*)"/gm);
+  expect(imported.filter((name) => !isBuiltin(name))).toEqual([
+    ...["certificates", "home", "test-token-service/test-token-rpc"].map(
+      (name) => `#deploy/local/${name}.ts`,
+    ),
+    ...["argon2", "bcrypt", "crc32"].map((name) => `@node-rs/${name}`),
+    "ajv-formats/dist/formats", // In code that ajv would write to a file.
+    "ajv/dist/runtime/validation_error",
+    "supports-color", // For colours, which a library has where it is installed.
+  ]);
+  expect(inBundles(new RegExp(`${app}/node_modules/((?:@[^/"]+/)?[^/"]+)`, "g"))).toEqual([
+    "@grpc/grpc-js", // For channelz and load reports, which nothing here serves.
+    "@grpc/reflection",
+    "grpc-health-check",
+    "ioredis", // To shorten stacks.
+    "pino", // Threads that write logs, which nothing here has.
+    "thread-stream",
+  ]);
+  for (const version of ["v1", "v1alpha"]) {
+    const messages = `node_modules/@grpc/reflection/build/proto/grpc/reflection/${version}/reflection.proto`;
+    expect(existsSync(join(app, messages)), messages).toBe(true);
   }
 });
+
+test("what programs load when it is needed loads from the image's files alone", async () => {
+  const programs = IMAGE_PROGRAMS.map((entry) => `${nameOf(entry)}.mjs`);
+  for (const [, name = ""] of readFileSync(join(app, "dist", "run.mjs"), "utf8").matchAll(
+    /import\("\.\/([^"]+)"\)/g,
+  ))
+    programs.push(name);
+  const parts = filesIn(join(app, "dist")).filter(
+    (name) => name.endsWith(".mjs") && !programs.includes(name),
+  );
+  expect(parts).toEqual(expect.arrayContaining([expect.stringMatching(/^health-server-/)]));
+  const code = "for (const name of process.argv.slice(1)) await import('./dist/' + name)";
+  expect(await start(["--input-type=module", "--eval", code, ...parts], {}, app).ended).toEqual({
+    code: 0,
+    output: "",
+  });
+});
+
+/** Their archives have no licence, only its name. */
+const WITHOUT_TEXT = [
+  "@bufbuild/protobuf (Apache-2.0 AND BSD-3-Clause)",
+  "abstract-logging MIT",
+  "postgres Unlicense",
+  "saxes ISC",
+];
+
+test("bundled libraries are those that the package depends on, and their licences are in the image", () => {
+  const { packages } = JSON.parse(text("package-lock.json")) as {
+    packages: Record<string, { dev?: boolean; version: string }>;
+  };
+  const known = Object.entries(packages).flatMap(([path, { dev, version }]) =>
+    dev === true ? [] : [`${path.slice(path.lastIndexOf("node_modules/") + 13)} ${version}`],
+  );
+  const sections = readFileSync(join(app, "dist", "THIRD-PARTY-LICENSES.txt"), "utf8").split(
+    `${"-".repeat(80)}\n`,
+  );
+  const libraries = sections.map((section) => /^(\S+ \S+): /.exec(section.trim())?.[1] ?? section);
+  expect(libraries).toEqual(expect.arrayContaining([expect.stringMatching(/^fastify /)]));
+  expect(libraries.filter((library) => !known.includes(library))).toEqual([]);
+  const named = sections
+    .filter((section) => section.trim().split("\n").length === 1)
+    .map((section) => section.trim());
+  expect(named.map((line) => line.replace(/ \S+:/, ""))).toEqual(WITHOUT_TEXT);
+});
+
+const PROGRAMS = [...text("deploy/image/run.ts").matchAll(/^ {2}"?([\w-]+)"?: \(\) => import/gm)].map(
+  ([, name = ""]) => name,
+);
+
+test.concurrent.each(PROGRAMS)(
+  "%s runs from the image's files alone, and says what it lacks",
+  async (name) => {
+    const { code, output } = await startInImage([name]).ended;
+    const usage = { code: 64, output: expect.stringMatching(/^Usage: |A command is missing/) };
+    const configuration = { code: 78, output: expect.stringContaining("_FILE: is required") };
+    expect({ code, output }).toEqual(/^(migrate|await-schema|gatehouse)$/.test(name) ? usage : configuration);
+  },
+);
+
+test.concurrent.each([
+  ["config check gateway", 78, "LISTEN_ADDRESS: is required"],
+  ["mail check", 0, "de: complete"],
+  ["certificates issue my-shop", 78, "This command needs the repository"],
+])(
+  "the image's command line starts services' programs, and lacks what is for development: %s",
+  async (line, code, said) => {
+    const ended = await startInImage(["gatehouse", ...line.split(" ")]).ended;
+    expect(ended).toEqual({ code, output: expect.stringContaining(said) });
+  },
+);
 
 test("tests, secrets and what belongs to a machine are not", () => {
   expect(ignore[0]).toBe("*");
@@ -111,11 +233,13 @@ test("the base is pinned by digest, the user is a number and not root, PID 1 is 
   expect(dockerfile).toMatch(/^ARG BASE=node:26[\w.-]*@sha256:[0-9a-f]{64}$/m);
   const last = dockerfile.slice(dockerfile.lastIndexOf("\nFROM "));
   expect(/^USER (.*)$/m.exec(last)?.[1]).toMatch(/^[1-9]\d+:[1-9]\d+$/);
-  expect(last).toContain('ENTRYPOINT ["node", "deploy/image/run.ts"]');
+  expect(last).toContain('ENTRYPOINT ["node", "dist/run.mjs"]');
 });
 
-function start(args: string[], env: Record<string, string> = {}) {
-  const child = spawn(process.execPath, args, { cwd: ROOT, env, stdio: ["ignore", "pipe", "pipe"] });
+const startInImage = (args: string[]) => start(["dist/run.mjs", ...args], {}, app);
+
+function start(args: string[], env: Record<string, string> = {}, cwd = ROOT) {
+  const child = spawn(process.execPath, args, { cwd, env, stdio: ["ignore", "pipe", "pipe"] });
   let output = "";
   for (const stream of [child.stdout, child.stderr])
     stream.on("data", (chunk) => {
