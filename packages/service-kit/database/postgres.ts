@@ -4,8 +4,8 @@ import type postgres from "postgres";
 import { ConfigError, type Secret } from "../config/config.ts";
 import { databaseHosts } from "../config/database-hosts.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import { type AcknowledgedCommit, AcknowledgedCommits } from "./acknowledged-commits.ts";
 import { DomainError } from "../values/errors.ts";
+import { type AcknowledgedCommit, AcknowledgedCommits } from "./acknowledged-commits.ts";
 import {
   assertInTime,
   ConnectionPool,
