@@ -30,11 +30,6 @@ interface PageOf {
 
 type StoredUser = Omit<Account, "passwordHash" | "mfaEnabled">;
 
-/** Equals the index expression. */
-const searchedText = (sql: TransactionSql) => sql`folded(
-  ' ' || email || ' ' || first_name || ' ' || last_name || ' ' || first_name || ' '
-  || replace(last_name || first_name || last_name, ' ', ''))`;
-
 /** Shorter texts have no trigram but at the beginning of a word. */
 const TRIGRAM_CHARACTERS = 3;
 
@@ -119,7 +114,7 @@ function fits(
     ${lastLogin === undefined ? tx`` : lastLogin === "never" ? tx`and ${lastLoginColumn(tx)} = '-infinity'` : tx`and ${lastLoginColumn(tx)} < ${lastLogin} and ${lastLoginColumn(tx)} > '-infinity'`}
     ${words.reduce(
       (others, [wanted = "", ofDomain]) =>
-        tx`${others} and (${searchedText(tx)} like folded(${wanted}) ${ofDomain === undefined ? tx`` : tx`or ${searchedText(tx)} like folded(${ofDomain})`})`,
+        tx`${others} and (searched like folded(${wanted}) ${ofDomain === undefined ? tx`` : tx`or searched like folded(${ofDomain})`})`,
       tx``,
     )}
   `;

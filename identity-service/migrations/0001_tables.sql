@@ -31,6 +31,11 @@ create table users (
   time_zone            text        check (time_zone ~ '^[A-Za-z][A-Za-z0-9_+/-]{0,63}$'), -- of mails: IANA name. Null: nobody has said
   created_at           timestamptz not null,
   updated_at           timestamptz not null check (updated_at >= created_at),
+  -- What a search looks in. Each word begins after a space. First and last name stand in either order, with a space between
+  -- and without. Stored, because an index of trigrams only says where to look: to fold what is there takes 18 µs a user.
+  searched             text        not null generated always as (folded(
+    ' ' || email || ' ' || first_name || ' ' || last_name || ' ' || first_name || ' '
+    || replace(last_name || first_name || last_name, ' ', ''))) stored,
 
   constraint users_email_key unique (email),
   -- The service canonicalises; this stops a path that forgot to from making a second account of one mailbox.
@@ -54,10 +59,9 @@ create index users_by_last_login on users (coalesce(last_login_at, '-infinity'),
 create index users_disabled on users (id) where status = 'disabled';
 -- Users whose role the access file does not name are counted every minute.
 create index users_by_role on users (role);
--- Each word begins after a space. First and last name stand in either order, with a space between and without.
-create index users_by_folded_text on users using gin (folded(
-  ' ' || email || ' ' || first_name || ' ' || last_name || ' ' || first_name || ' '
-  || replace(last_name || first_name || last_name, ' ', '')) gin_trgm_ops);
+create index users_by_searched on users using gin (searched gin_trgm_ops);
+-- Of a text that one of 400 users has or more, the planner finds out by the samples: to walk the list is shorter then.
+alter table users alter column searched set statistics 400;
 -- Accounts that may be unused, in the order in which they are looked at.
 create index users_unused on users (role, created_at, id)
   where not email_verified and first_login_at is null and status = 'active';
