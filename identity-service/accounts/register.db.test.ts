@@ -85,6 +85,7 @@ test("a registration makes an account of a USER, unproven, with a hash and no pa
       first_login_at: null,
       credentials_proven_email: null,
       credentials_proven_at: null,
+      searched: " anna.smith@example.com anna smith anna smithannasmith",
     },
   ]);
 });
