@@ -68,7 +68,11 @@ export function useCheckAgain(): () => Promise<boolean> {
   const end = useEndAlarm();
   return async () => {
     const isFinding = ({ queryKey }: { queryKey: QueryKey }) => queryKey[1] !== ALARM[1];
-    await queries.resetQueries({ queryKey: AUDIT, predicate: isFinding });
+    // The log first: with another key every entry is an alarm, too, which would hide why.
+    await queries.resetQueries({ queryKey: LOG.queryKey });
+    const isOther = (query: { queryKey: QueryKey }) =>
+      isFinding(query) && query.queryKey[1] !== LOG.queryKey[1];
+    await queries.resetQueries({ queryKey: AUDIT, predicate: isOther });
     const wanted = [LOG, ...(alarm?.entryId === undefined ? [] : [entryReading(alarm.entryId)])];
     let isGood = true;
     for (const { queryKey, read } of wanted) {
