@@ -26,7 +26,11 @@ const AIM = 1.3;
  * index that a text is looked up in, and the height of the tree.
  */
 const BOUNDS_US: Record<string, number> = {
+  "user search, two letters": 200_000,
+  "user search, three common letters": 100_000,
   "user search, three rare letters": 100_000,
+  "user search, everybody": 100_000,
+  "user search, an address": 100_000,
   "user search, nobody": 100_000,
   "retention of a month": 100_000,
 };
