@@ -181,7 +181,7 @@ await service.serveRpc(config, {
     );
   },
 });
-// Their locks are those of sessions, which are certain by now.
+// After `serveRpc`, which makes sure that each connection has a session of its own: they hold locks of sessions.
 lifecycle.onStop("sequencer", runSequencer(sequencer, logger));
 lifecycle.onStop(
   "maintenance",

@@ -182,7 +182,7 @@ async function drain(port: number, timeoutS = "20"): Promise<{ code: number; sai
       TLS_CA_FILE: files.authority,
     },
   });
-  // At once: what nobody reads yet when a child ends is discarded.
+  // Both at the same time: Node discards what a pipe still holds when the child has ended.
   const [out, error, [code]] = await Promise.all([
     text(child.stdout),
     text(child.stderr),

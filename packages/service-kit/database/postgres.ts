@@ -217,7 +217,6 @@ function sharedSessions(sql: Sql): ConfigError {
 
 /** `ServiceProcess.serveRpc` does it before the service is ready, so that no call spends its time on connecting. */
 export async function warmUp(sql: Sql): Promise<void> {
-  await assertSessions(sql);
   await Promise.all(Array.from({ length: CONNECTIONS_AT_START }, () => sql`select`));
 }
 

@@ -1,6 +1,6 @@
 import { flushCompileCache } from "node:module";
 import { ConfigError, type ProcessConfig, type ServiceConfig } from "../config/config.ts";
-import { type Sql, warmUp } from "../database/postgres.ts";
+import { assertSessions, type Sql, warmUp } from "../database/postgres.ts";
 import { addReflection } from "../rpc/reflection.ts";
 import { type PeopleFile, watchRefusedPeople } from "../rpc/refused-people.ts";
 import { RpcServer, type RpcServerOptions } from "../rpc/rpc-server.ts";
@@ -93,6 +93,9 @@ export class ServiceProcess {
 /** Returns what no further attempt can mend. */
 async function openDatabases(databases: readonly Sql[]): Promise<ConfigError | undefined> {
   try {
+    // Pools of one database need it once.
+    const byUrl = new Map(databases.map((sql) => [sql.pool.options.url, sql]));
+    await Promise.all([...byUrl.values()].map(assertSessions));
     await Promise.all(databases.map(warmUp));
     return undefined;
   } catch (error) {
