@@ -55,26 +55,27 @@ export async function insertKey(
       (id, algorithm, state, public_jwk, private_encrypted, encryption_key_id, refresh_secret_encrypted,
        refresh_secret_key_id, created_at, activated_at)
     values (${key.id}, ${key.algorithm}, ${key.state}, ${tx.json(key.publicJwk as never)}, ${key.privateEncrypted},
-            ${key.encryptionKeyId}, ${key.refreshSecretEncrypted}, ${key.encryptionKeyId}, clock_timestamp(), case when ${key.state} = 'active' then clock_timestamp() end)
+            ${key.encryptionKeyId}, ${key.refreshSecretEncrypted}, ${key.encryptionKeyId}, statement_timestamp(),
+            case when ${key.state} = 'active' then statement_timestamp() end)
   `;
 }
 
 export async function retireActiveKey(tx: TransactionSql): Promise<void> {
   await tx`
-    update signing_keys set state = 'retired', retired_at = clock_timestamp(), private_encrypted = null
+    update signing_keys set state = 'retired', retired_at = statement_timestamp(), private_encrypted = null
     where state = 'active'
   `;
 }
 
 export async function activateNextKey(tx: TransactionSql): Promise<void> {
-  await tx`update signing_keys set state = 'active', activated_at = clock_timestamp() where state = 'next'`;
+  await tx`update signing_keys set state = 'active', activated_at = statement_timestamp() where state = 'next'`;
 }
 
 /** The public key and the refresh secret stay, because its refresh tokens are still accepted. */
 export async function markKeyRevoked(tx: TransactionSql, keyId: string): Promise<void> {
   await tx`
     update signing_keys
-    set state = 'revoked', retired_at = coalesce(retired_at, clock_timestamp()), private_encrypted = null
+    set state = 'revoked', retired_at = coalesce(retired_at, statement_timestamp()), private_encrypted = null
     where id = ${keyId}
   `;
 }

@@ -129,7 +129,7 @@ export async function advanceLiveGeneration(
   const [row] = await sql<Pick<SessionRow, "acr" | "amr" | "authTime">[]>`
     update sessions
     set generation = ${generation + 1}, rotated_at = ${next.rotatedAt}, leaf_seen = false, idle_end = ${next.idleEnd},
-        last_used_at = ${next.rotatedAt}, ip = ${next.ip}, user_agent = ${next.userAgent}, last_signed_at = clock_timestamp()
+        last_used_at = ${next.rotatedAt}, ip = ${next.ip}, user_agent = ${next.userAgent}, last_signed_at = statement_timestamp()
     where id = ${id} and generation = ${generation} and revoked_at is null and idle_end > ${next.rotatedAt}
     returning acr, amr, auth_time as "authTime"
   `;
@@ -158,14 +158,14 @@ export async function raiseAssurance(
 ): Promise<void> {
   await tx`
     update sessions
-    set acr = ${acr}, amr = ${amr}, auth_time = ${authTime}, last_signed_at = clock_timestamp()
+    set acr = ${acr}, amr = ${amr}, auth_time = ${authTime}, last_signed_at = statement_timestamp()
     where id = ${sessionId}
   `;
 }
 
 /** Runs before tokens are signed again. The caller holds the row lock. */
 export async function noteSigning(tx: TransactionSql, sessionId: string): Promise<void> {
-  await tx`update sessions set last_signed_at = clock_timestamp() where id = ${sessionId}`;
+  await tx`update sessions set last_signed_at = statement_timestamp() where id = ${sessionId}`;
 }
 
 /** The caller holds the row locks. */
