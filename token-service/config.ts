@@ -4,12 +4,17 @@ import {
   databaseConfig,
   encryptionKeyFileSchema,
   integerSchema,
+  isElsewhere,
+  readableFileSchema,
   redisConfig,
   redisConfigProblem,
   serviceConfig,
 } from "#kit/config/config.ts";
+import { databaseHosts } from "#kit/config/database-hosts.ts";
+import { parsedFile } from "#kit/config/yaml-file.ts";
 import { refusedPeopleConfig } from "#kit/rpc/refused-people.ts";
 import { isServiceName } from "#kit/rpc/rpc-tls.ts";
+import { parsePartsFile } from "./parts/parts-file.ts";
 import { MAX_ACCESS_TTL_S } from "./revocations/token-lifetimes.ts";
 
 /** Comma-separated, as in certificates: `spiffe://gatehouse/<name>`. */
@@ -27,6 +32,8 @@ export const configSchema = z
     ...serviceConfig,
     ...refusedPeopleConfig,
     ...databaseConfig,
+    /** YAML: databases of further parts of the users (docs/operations/past-one-postgres.md). */
+    PARTS_FILE: readableFileSchema.transform(parsedFile(parsePartsFile)).optional(),
     AUDIT_SERVICE_ADDRESS: addressSchema,
     /** Notifies users of refresh token reuse. */
     IDENTITY_SERVICE_ADDRESS: addressSchema,
@@ -55,6 +62,15 @@ export const configSchema = z
   .superRefine((config, context) => {
     const message = redisConfigProblem(config);
     if (message !== undefined) context.addIssue({ code: "custom", path: ["REDIS_URL"], message });
+    const isPlain = config.DATABASE_CA_FILE === undefined && !config.DATABASE_PLAINTEXT;
+    if (
+      isPlain &&
+      config.PARTS_FILE?.some(({ url }) => databaseHosts(url)?.some(({ href }) => isElsewhere(href)))
+    ) {
+      const message =
+        "names another host: set DATABASE_CA_FILE, or DATABASE_PLAINTEXT=true to allow plaintext";
+      context.addIssue({ code: "custom", path: ["PARTS_FILE"], message });
+    }
   });
 
 export type Config = z.output<typeof configSchema>;

@@ -1,9 +1,9 @@
 import { createAuditRecorder } from "#audit-client/record/audit-recorder.ts";
 import { createReadingRecorder } from "#audit-client/stream/record-reading.ts";
 import { loadConfig } from "#kit/config/config.ts";
-import { connectPostgres, transaction } from "#kit/database/postgres.ts";
+import { assertSessions, connectPostgres } from "#kit/database/postgres.ts";
 import { startProcess } from "#kit/process/service-process.ts";
-import { watchDatabase } from "#kit/process/watch-database.ts";
+import { type DatabaseWatch, watchDatabases } from "#kit/process/watch-database.ts";
 import { redisSettings } from "#kit/redis/redis-settings.ts";
 import type { RpcServer } from "#kit/rpc/rpc-server.ts";
 import { atMost } from "#kit/telemetry/logger.ts";
@@ -14,9 +14,11 @@ import { AuthorizationService } from "#proto/envoy/service/auth/v3/external_auth
 import { KeyServiceService } from "#proto/gatehouse/token/v1/key_service.ts";
 import { SessionServiceService } from "#proto/gatehouse/token/v1/session_service.ts";
 import { TokenServiceService } from "#proto/gatehouse/token/v1/token_service.ts";
+import { RevocationSet } from "#token-client/revocation-set.ts";
+import { slotOfSession } from "#token-client/session-slot.ts";
 import { configSchema } from "./config.ts";
 import { createEnvoyAuthRpc, envoyCallers } from "./envoy-auth-rpc.ts";
-import { createSecurityEventDelivery } from "./events/deliver-security-events.ts";
+import { measureOutboxes } from "./events/deliver-security-events.ts";
 import { createIdentityNoticeClient } from "./events/identity-notice-client.ts";
 import { toAuditEvent } from "./events/security-event-audit.ts";
 import type { SecurityEvent } from "./events/security-event-store.ts";
@@ -24,12 +26,12 @@ import { createKeyRpc, keyCallers } from "./key-rpc.ts";
 import { ensureSigningKeys } from "./keys/ensure-signing-keys.ts";
 import { describeSigningKeys, KeyRing } from "./keys/key-ring.ts";
 import { rotateSigningKeyWhenDue } from "./keys/rotate-signing-key.ts";
+import { openPart } from "./parts/open-part.ts";
+import { Parts } from "./parts/parts.ts";
+import { partConnection } from "./parts/parts-file.ts";
 import { createMemoryBell } from "./revocations/revocation-bell.ts";
-import { RevocationFeed } from "./revocations/revocation-feed.ts";
-import { readRevocations } from "./revocations/revocation-store.ts";
-import { retiredKeyLifeS } from "./revocations/token-lifetimes.ts";
-import { LeafMarker } from "./rows/leaf-marker.ts";
-import { markLeavesSeen } from "./rows/session-store.ts";
+import type { VerificationKey } from "./revocations/revocation-store.ts";
+import type { SeenLeaf } from "./rows/session-store.ts";
 import { createSessionRpc, sessionCallers } from "./session-rpc.ts";
 import { cleanUp } from "./sessions/housekeeping.ts";
 import { createTokenRpc, tokenCallers } from "./token-rpc.ts";
@@ -52,6 +54,12 @@ const now = () => new Date();
 
 const sql = connectPostgres(config, "token-service", logger);
 lifecycle.onStop("database", () => sql.end({ timeout: 2 }));
+const others = (config.PARTS_FILE ?? []).map((part) => {
+  const { url, session } = partConnection(config.DATABASE_URL, part);
+  const other = connectPostgres({ ...config, DATABASE_URL: url }, "token-service", logger, { session });
+  lifecycle.onStop(`database of part ${part.number}`, () => other.end({ timeout: 2 }));
+  return { number: part.number, sql: other };
+});
 
 const lifetimes = {
   accessTtlS: config.ACCESS_TOKEN_TTL_S,
@@ -81,19 +89,6 @@ const bell = service.run(
         metrics,
       }),
 );
-const revocations = new RevocationFeed({
-  read: (known) =>
-    transaction(sql, (tx) => readRevocations(tx, known, retiredKeyLifeS(lifetimes.accessTtlS))),
-  bell,
-  logger,
-  accessTtlS: lifetimes.accessTtlS,
-  onKeyRevoked: (keyId) => keys.ban(keyId),
-  onKeys: (named) => keys.follow(named.map(({ keyId }) => keyId)),
-});
-const leaves = service.run(
-  "leaf marks",
-  new LeafMarker({ write: (batch) => markLeavesSeen(sql, batch, now()), logger }),
-);
 
 const recorder = createAuditRecorder({
   address: config.AUDIT_SERVICE_ADDRESS,
@@ -112,12 +107,48 @@ const apiKeys = service.run("API keys", createApiKeyClient(identityService, serv
 const record = (event: SecurityEvent) =>
   recorder.recordEvent(toAuditEvent(event), Date.now() + EVENT_RECORD_TIMEOUT_MS);
 const notify = (event: SecurityEvent) => notices.notifyRefreshReuse(event);
-const delivery = service.run(
-  "security events",
-  createSecurityEventDelivery({ sql, record, notify, now, logger }, metrics),
-);
 
-const database = watchDatabase({ sql, poolSize: config.DATABASE_POOL_SIZE, metrics, lifecycle, logger });
+const watches = watchDatabases({
+  databases: [{ sql }, ...others.map((other) => ({ sql: other.sql, part: other.number }))],
+  poolSize: config.DATABASE_POOL_SIZE,
+  metrics,
+  lifecycle,
+  logger,
+});
+const known = new RevocationSet(Number.POSITIVE_INFINITY);
+const shared = {
+  service,
+  known,
+  bell,
+  logger,
+  accessTtlS: lifetimes.accessTtlS,
+  onKeyRevoked: (keyId: string) => keys.ban(keyId),
+  record,
+  notify,
+  now,
+  sawElsewhere: sawLeaf,
+};
+const onKeys = (named: readonly VerificationKey[]) => keys.follow(named.map(({ keyId }) => keyId));
+const parts = new Parts(
+  [
+    openPart({ number: 0, sql, watch: watches[0] as DatabaseWatch }, { ...shared, onKeys }),
+    ...others.map((other, index) =>
+      openPart(
+        { ...other, watch: watches[index + 1] as DatabaseWatch },
+        { ...shared, onKeys: () => undefined },
+      ),
+    ),
+  ],
+  known,
+);
+function sawLeaf(leaf: SeenLeaf): void {
+  parts.holderOf(slotOfSession(leaf.sessionId))?.leaves.saw(leaf);
+}
+const [first, ...further] = parts.all;
+measureOutboxes(
+  metrics,
+  parts.all.map(({ outbox }) => outbox),
+);
 describeSigningKeys(metrics, { keys, maxAgeS: config.SIGNING_KEY_MAX_AGE_S, now });
 const refusals = metrics.counter("gatehouse_token_refusals_total", "Refused access tokens by failed check.", [
   "reason",
@@ -126,8 +157,12 @@ const refreshes = metrics.counter("gatehouse_refreshes_total", "Refreshes by res
 metrics.gauge(
   "gatehouse_revocation_lag_seconds",
   "Seconds since the last read of the revocation log.",
-  [],
-  (gauge) => gauge.set(revocations.lagMs / 1_000),
+  ["part"],
+  (gauge) => {
+    gauge.set(first.revocations.lagMs / 1_000);
+    for (const { number, revocations } of further)
+      gauge.set({ part: String(number) }, revocations.lagMs / 1_000);
+  },
 );
 
 const deps = {
@@ -135,11 +170,12 @@ const deps = {
   issuer: config.TOKEN_ISSUER,
   lifetimes,
   keys,
-  revocations,
-  leaves,
+  parts,
+  revocations: parts,
+  leaves: { saw: sawLeaf },
   logger,
   now,
-  assertClock: database.assertClock,
+  assertClock: first.assertClock,
   verified: boundedCache<string, VerifiedToken>(Math.max(config.VERIFIED_TOKENS_MAX, 1)),
   askForApiKey: apiKeys.ask,
   refreshTurns: createSharedTurns(MAX_WAITING_REFRESHES),
@@ -149,12 +185,11 @@ const deps = {
   logRefusal: atMost(MAX_REFUSALS_LOGGED_PER_S, 1_000, (facts: object) =>
     logger.info(facts, "access token refused"),
   ),
-  onSecurityEvent: () => delivery.wake(),
+  onSecurityEvent: first.onSecurityEvent,
   countRefresh: (result: string) => refreshes.inc({ result }),
 };
 
-lifecycle.onStop("revocation feed", () => revocations.stop());
-lifecycle.addReadinessCheck("revocation log", () => revocations.assertFresh());
+lifecycle.addReadinessCheck("revocation log", () => parts.assertFresh());
 const register = (server: RpcServer) => {
   server.add(TokenServiceService, tokenCallers(config.VERIFIERS), createTokenRpc(deps), ["watchRevocations"]);
   server.add(AuthorizationService, envoyCallers(config.ENVOYS ?? []), createEnvoyAuthRpc(deps));
@@ -167,15 +202,27 @@ const callerSettings = {
 };
 await service.serveRpc(config, { databases: [sql], register, callerSettings, actorsTakeTurns: true });
 
-await untilSuccess("database clock", () => database.look(), logger);
+await untilSuccess("database clock", () => first.watch.look(), logger);
 await untilSuccess("signing keys", () => ensureSigningKeys(keyDeps), logger);
 await untilSuccess("signing keys", () => keys.reload(), logger);
-await untilSuccess("revocation log", () => revocations.start(), logger);
+await untilSuccess("revocation log", () => first.revocations.start(), logger);
+for (const part of further) void untilSuccess(`part ${part.number}`, () => startPart(part), logger);
 service.every(KEY_RELOAD_INTERVAL_MS, "key reload", () => keys.reload());
-let sweptTo: string | undefined;
-service.every(CLEAN_UP_INTERVAL_MS, "clean-up", async () => {
+service.every(CLEAN_UP_INTERVAL_MS, "signing keys", async () => {
   if (await rotateSigningKeyWhenDue(keyDeps)) logger.info("signing key rotated by age");
   await ensureSigningKeys(keyDeps);
-  sweptTo = await cleanUp({ sql, assertClock: database.assertClock, logger }, sweptTo);
 });
+for (const { sql, assertClock } of parts.all) {
+  let sweptTo: string | undefined;
+  service.every(CLEAN_UP_INTERVAL_MS, "clean-up", async () => {
+    sweptTo = await cleanUp({ sql, assertClock, logger }, sweptTo);
+  });
+}
 lifecycle.ready();
+
+/** Without it the users of the others are served. */
+async function startPart({ sql, watch, revocations }: (typeof further)[number]): Promise<void> {
+  await assertSessions(sql);
+  await watch.look();
+  await revocations.start();
+}

@@ -12,6 +12,7 @@ import * as events from "./events/security-event-store.ts";
 import * as keys from "./keys/key-store.ts";
 import * as revocations from "./revocations/revocation-store.ts";
 import * as sessions from "./rows/session-store.ts";
+import * as slots from "./rows/slot-store.ts";
 
 const USER = plantedId(1_000);
 const SESSION = plantedId(2_000);
@@ -97,8 +98,11 @@ const CALLS: StoreCalls = {
   readRevocations: (tx) =>
     revocations.readRevocations(
       tx,
-      [{ sequence: PLANTED_ROWS - LIMIT, tip: "" }, revocations.LOG_BEGIN],
-      970,
+      {
+        positions: [{ sequence: PLANTED_ROWS - LIMIT, tip: "" }, revocations.LOG_BEGIN],
+        slotChanges: 0,
+      },
+      { part: 0, keyLifeS: 970 },
     ),
   deleteExpiredRevocations: (tx) => revocations.deleteExpiredRevocations(tx, LIMIT),
   "deleteExpiredRevocations: fewer than asked for": (tx) => revocations.deleteExpiredRevocations(tx, 1_000),
@@ -107,6 +111,7 @@ const CALLS: StoreCalls = {
   markEventDelivered: (tx) => events.markEventDelivered(tx, SESSION, { isRecorded: true, isNotified: true }),
   deleteDeliveredEvents: (tx) => events.deleteDeliveredEvents(tx, LIMIT),
   "deleteDeliveredEvents: fewer than asked for": (tx) => events.deleteDeliveredEvents(tx, 1_000),
+  assertHere: (tx) => slots.assertHere(tx, [1, 2]),
   lockUser: (tx) => sessions.lockUser(tx, USER),
   insertSession: (tx) => sessions.insertSession(tx, session),
   countLiveSessions: (tx) => sessions.countLiveSessions(tx, USER, now),

@@ -1,3 +1,4 @@
+import { decodeJwt } from "jose";
 import { z } from "zod";
 import type { RecordReading } from "#audit-client/stream/record-reading.ts";
 import { traceIdOf } from "#kit/rpc/call-context.ts";
@@ -8,9 +9,13 @@ import { AUDIENCE_FORM, isAudience } from "#kit/values/audience.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import type { Session, SessionServiceServer } from "#proto/gatehouse/token/v1/session_service.ts";
 import { acrOf, parseAcr } from "#token-client/assurance.ts";
+import { slotOfSession } from "#token-client/session-slot.ts";
 import type { EventCause } from "./events/security-event-store.ts";
+import type { SessionPart } from "./parts/open-part.ts";
+import type { Parts } from "./parts/parts.ts";
 import { provenField } from "./rows/confirmation.ts";
 import { listLiveSessions, type SessionRow } from "./rows/session-store.ts";
+import { slotOfUser } from "./rows/user-slot.ts";
 import { type IssueSessionDeps, issueSession } from "./sessions/issue-session.ts";
 import { proveDevice } from "./sessions/prove-device.ts";
 import { proveRefreshToken } from "./sessions/prove-refresh-token.ts";
@@ -131,47 +136,70 @@ export type SessionRpcDeps = IssueSessionDeps &
   RaiseSessionDeps &
   RefreshSessionDeps &
   RevokeSessionDeps &
-  RevokeAllSessionsDeps;
+  RevokeAllSessionsDeps & { parts: Parts<SessionPart> };
+
+/** For the way only: whoever works there checks the text. Any slot for another text. */
+function slotNamedIn(text: string): number {
+  try {
+    // A device's challenge begins with the session's id.
+    const { sid, jti = "" } = decodeJwt<{ sid?: unknown }>(text);
+    return slotOfSession(typeof sid === "string" ? sid : (jti.split(".", 1)[0] ?? ""));
+  } catch {
+    return 0;
+  }
+}
 
 export function createSessionRpc(
   deps: SessionRpcDeps,
   recordReading: RecordReading,
 ): Implementation<SessionServiceServer> {
+  const at = <T>(slot: number, work: (own: SessionRpcDeps) => Promise<T>) =>
+    deps.parts.at(slot, (part) => work({ ...deps, ...part }));
   return {
     async issueSession(request) {
-      return { tokens: await issueSession(deps, { ...decode(newSession, request), ...originOf(request) }) };
+      const checked = { ...decode(newSession, request), ...originOf(request) };
+      return { tokens: await at(slotOfUser(checked.userId), (own) => issueSession(own, checked)) };
     },
     async refreshSession(request, context) {
       const { requestId } = context;
       const { deviceCookie } = request;
       const client = { ...originOf(request), ...decode(provenKeys, request), deviceCookie };
       const origin = { ...client, requestId, traceId: traceIdOf(context) };
-      return { tokens: await refreshSession(deps, request.refreshToken, origin) };
+      const { refreshToken } = request;
+      const tokens = await at(slotNamedIn(refreshToken), (own) => refreshSession(own, refreshToken, origin));
+      return { tokens };
     },
     async raiseSession(request) {
-      const { acr, ...access } = await raiseSession(deps, decode(newProof, request));
+      const proof = decode(newProof, request);
+      const { acr, ...access } = await at(slotOfSession(proof.sessionId), (own) => raiseSession(own, proof));
       return { ...access, acr: acrOf(acr) };
     },
-    proveRefreshToken: async (request) =>
-      proveRefreshToken(deps, request.refreshToken, decode(provenKeys, request).proven),
-    proveDevice: async (request, context) =>
-      proveDevice(deps, request, {
-        ...originOf(request),
-        requestId: context.requestId,
-        traceId: traceIdOf(context),
-      }),
+    async proveRefreshToken(request) {
+      const { refreshToken } = request;
+      const { proven } = decode(provenKeys, request);
+      return at(slotNamedIn(refreshToken), (own) => proveRefreshToken(own, refreshToken, proven));
+    },
+    async proveDevice(request, context) {
+      const { sessionId, proof } = request;
+      const slot = sessionId === "" ? slotNamedIn(proof) : slotOfSession(sessionId);
+      const { requestId } = context;
+      const origin = { ...originOf(request), requestId, traceId: traceIdOf(context) };
+      return at(slot, (own) => proveDevice(own, request, origin));
+    },
     async revokeSession(request, context) {
       const checked = decode(z.object({ sessionId: uuid, userId: uuid, reason }), request);
       // Other callers record their own requests. Of a replaced session, that is another user's.
       const isRecorded = context.caller === "operator" || checked.reason === REPLACED;
       const recordedAs = isRecorded ? causeOf(context) : undefined;
-      return { sequence: await revokeSession(deps, { ...checked, ...(recordedAs && { recordedAs }) }) };
+      const end = { ...checked, ...(recordedAs && { recordedAs }) };
+      return { sequence: await at(slotOfSession(end.sessionId), (own) => revokeSession(own, end)) };
     },
     async revokeUserSessions(request) {
       const checked = decode(z.object({ userId: uuid, reason, begunBefore: z.date().optional() }), request);
       const kept =
         request.exceptSessionId === "" ? {} : { exceptSessionId: request.exceptSessionId.toLowerCase() };
-      return revokeUserSessions(deps, { ...checked, ...kept });
+      const end = { ...checked, ...kept };
+      return at(slotOfUser(end.userId), (own) => revokeUserSessions(own, end));
     },
     async revokeAllSessions(request, context) {
       const checked = decode(allSessions, request);
@@ -186,7 +214,7 @@ export function createSessionRpc(
     async listSessions(request, context) {
       const { userId } = decode(z.object({ userId: uuid }), request);
       await recordReading(context, { action: "session.listed", resource: userId });
-      const sessions = await listLiveSessions(deps.sql, userId);
+      const sessions = await at(slotOfUser(userId), ({ sql }) => listLiveSessions(sql, userId));
       return { sessions: sessions.map(toSessionMessage) };
     },
     issueClientToken: async (request) => issueClientToken(deps, decode(provenClient, request)),

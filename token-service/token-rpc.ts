@@ -10,8 +10,8 @@ import {
 import type { Algorithm } from "#token-client/compact-jws.ts";
 import type { KeyRing } from "./keys/key-ring.ts";
 import { importPublicKey } from "./keys/signing-key.ts";
-import type { RevocationFeed } from "./revocations/revocation-feed.ts";
-import type { Revocation, VerificationKey } from "./revocations/revocation-store.ts";
+import type { Parts } from "./parts/parts.ts";
+import type { HeldSlots, Revocation, VerificationKey } from "./revocations/revocation-store.ts";
 import { accessTokenLifeS } from "./revocations/token-lifetimes.ts";
 import { bindingIn, confirmationOf } from "./rows/confirmation.ts";
 import { isOfClient } from "./tokens/access-token.ts";
@@ -32,7 +32,7 @@ export function tokenCallers(verifiers: readonly string[] = []): Callers<TokenSe
 
 export interface TokenRpcDeps extends VerifyTokenDeps {
   keys: Pick<KeyRing, "find" | "findAgain" | "publicJwks">;
-  revocations: RevocationFeed;
+  revocations: Pick<Parts, "watch"> & VerifyTokenDeps["revocations"];
   jwksMaxAgeS: number;
 }
 
@@ -51,8 +51,9 @@ export function createTokenRpc(deps: TokenRpcDeps): Implementation<TokenServiceS
     },
     async *watchRevocations({ afterSequence, tip }, { signal }) {
       let sentKeys: readonly VerificationKey[] | undefined;
+      const sentSlots = new Map<number, HeldSlots>();
       for await (const batch of deps.revocations.watch({ sequence: afterSequence, tip }, signal)) {
-        const { revocations, position, caughtUp, elapsedMs, readAt, keys } = batch;
+        const { revocations, position, caughtUp, elapsedMs, readAt, keys, part, slots } = batch;
         yield {
           revocations: revocations.map(toRevocationMessage),
           ...position,
@@ -61,8 +62,14 @@ export function createTokenRpc(deps: TokenRpcDeps): Implementation<TokenServiceS
           readAt,
           keepS: accessTokenLifeS(deps.lifetimes.accessTtlS),
           rules: keys === sentKeys ? undefined : { issuer: deps.issuer, keys: keys.map(toKeyMessage) },
+          part: part && {
+            ...part,
+            elapsedMs: Math.floor(part.elapsedMs),
+            slots: sentSlots.get(part.number) === slots ? Buffer.alloc(0) : slots.bits,
+          },
         };
         sentKeys = keys;
+        if (part !== undefined) sentSlots.set(part.number, slots);
       }
     },
     async getJwks() {

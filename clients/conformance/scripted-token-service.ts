@@ -219,6 +219,7 @@ export class ScriptedTokenService {
           readAt: new Date(Date.now() + this.wallAheadMs),
           keepS: KEEP_S,
           rules: sentKeyIds === keyIds ? undefined : this.#rules(),
+          part: undefined,
         };
         sentKeyIds = keyIds;
       }

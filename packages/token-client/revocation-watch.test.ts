@@ -58,6 +58,7 @@ function open(options: Partial<RevocationWatchOptions> = {}) {
       readAt: new Date(),
       keepS: 910,
       rules: undefined,
+      part: undefined,
       ...message,
     } satisfies WatchRevocationsResponse);
   return { watch, revoked, send, streams, requests, cancelled };

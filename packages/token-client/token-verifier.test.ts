@@ -46,6 +46,7 @@ const message = (changes: Partial<WatchRevocationsResponse>): WatchRevocationsRe
   keepS: 910,
   elapsedMs: 0,
   rules: undefined,
+  part: undefined,
   ...changes,
 });
 const send = (changes: Partial<WatchRevocationsResponse> = {}) => messages.emit("send", changes);
@@ -713,7 +714,7 @@ const OUTSIDE = [
 ];
 
 test("from a service that sends no rules, only what has no token's shape is refused without a call", async () => {
-  first = { rules: undefined };
+  first = { rules: undefined, part: undefined };
   const verifier = await createVerifier();
   answer = () => ({ reason: InactiveReason.INVALID });
   for (const text of OUTSIDE)
@@ -724,7 +725,7 @@ test("from a service that sends no rules, only what has no token's shape is refu
 });
 
 test("the refusal of an unreadable token has no subject", async () => {
-  first = { rules: undefined };
+  first = { rules: undefined, part: undefined };
   const verifier = await createVerifier();
   answer = () => ({ reason: InactiveReason.REVOKED });
   expect(await verifier.verify("a.b.c", undefined)).toEqual({ kind: "inactive", reason: "revoked" });

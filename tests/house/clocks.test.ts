@@ -43,5 +43,5 @@ test("identity-service and token-service ask whether their clock is right before
   expect(main).toMatch(/createClientLimits\(steadyNow\)/);
   expect(parts).toMatch(/new MemoryThrottle\(\{[^}]*now: steadyNow \}\)/);
   expect(parts).toMatch(/localNow: steadyNow/);
-  expect(read("token-service/main.ts")).toMatch(/^ {2}assertClock: database\.assertClock,$/m);
+  expect(read("token-service/main.ts")).toMatch(/^ {2}assertClock: first\.assertClock,$/m);
 });

@@ -97,6 +97,7 @@ async function startReplica(
           keepS: 0,
           elapsedMs: 0,
           rules: undefined,
+          part: undefined,
         };
         await sleep(10);
       }

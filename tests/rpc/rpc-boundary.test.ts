@@ -82,6 +82,7 @@ const implementation: Implementation<TokenServiceServer> = {
           keepS: 0,
           elapsedMs: 0,
           rules: undefined,
+          part: undefined,
         };
         await new Promise((resolve) => setTimeout(resolve, 5));
       }

@@ -133,6 +133,7 @@ function message(sequence: number, tip = ""): WatchRevocationsResponse {
     keepS: 0,
     elapsedMs: 0,
     rules: undefined,
+    part: undefined,
   };
 }
 

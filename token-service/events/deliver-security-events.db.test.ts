@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { logIn, startTokenReplica, type TokenReplica } from "#tests/support/system/token-service.ts";
 import { refreshSession } from "../sessions/refresh-session.ts";
@@ -38,8 +37,7 @@ async function reuse(): Promise<{ userId: string; sessionId: string }> {
 }
 
 /** As a replica delivers. */
-const deliver = (deps: SecurityEventDeliveryDeps) =>
-  createSecurityEventDelivery(deps, createMetrics("test")).poll();
+const deliver = (deps: SecurityEventDeliveryDeps) => createSecurityEventDelivery(deps).poll();
 
 function receivers() {
   const recorded: SecurityEvent[] = [];

@@ -21,10 +21,13 @@ export interface SecurityEventDeliveryDeps {
   logger: Logger;
 }
 
-export function createSecurityEventDelivery(
-  { sql, record, notify, now, logger }: SecurityEventDeliveryDeps,
-  metrics: Metrics,
-): OutboxWorker<DueEvent, Deliveries> {
+export function createSecurityEventDelivery({
+  sql,
+  record,
+  notify,
+  now,
+  logger,
+}: SecurityEventDeliveryDeps): OutboxWorker<DueEvent, Deliveries> {
   async function hasTaken(receiver: string, send: typeof record, event: SecurityEvent): Promise<boolean> {
     try {
       await send(event);
@@ -38,7 +41,7 @@ export function createSecurityEventDelivery(
     }
   }
 
-  const worker = new OutboxWorker({
+  return new OutboxWorker({
     what: "security events",
     pollIntervalMs: 2_000,
     leaseMs: 15_000,
@@ -58,11 +61,17 @@ export function createSecurityEventDelivery(
     now,
     logger,
   });
+}
+
+/** @param outboxes of all parts. */
+export function measureOutboxes(
+  metrics: Metrics,
+  outboxes: readonly { readonly oldestAgeS: number }[],
+): void {
   metrics.gauge(
     "gatehouse_outbox_lag_seconds",
     "Age of the oldest security event that was not delivered; 0 if all were.",
     [],
-    (gauge) => gauge.set(worker.oldestAgeS),
+    (gauge) => gauge.set(Math.max(...outboxes.map(({ oldestAgeS }) => oldestAgeS))),
   );
-  return worker;
 }

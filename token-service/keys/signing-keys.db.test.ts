@@ -340,7 +340,13 @@ test("a retired key leaves the stream when the last access token that it may hav
   const { id } = deps.keys.active();
   await rotateSigningKey(deps, { force: true }, cause);
   const published = async () => {
-    const read = await transaction(deps.sql, (tx) => readRevocations(tx, [LOG_BEGIN], retiredKeyLifeS(900)));
+    const read = await transaction(deps.sql, (tx) =>
+      readRevocations(
+        tx,
+        { positions: [LOG_BEGIN], slotChanges: 0 },
+        { part: 0, keyLifeS: retiredKeyLifeS(900) },
+      ),
+    );
     return read.keys.map(({ keyId }) => keyId);
   };
   await database.ownerSql`update signing_keys set retired_at = retired_at - make_interval(secs => 960)`;

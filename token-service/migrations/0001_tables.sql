@@ -1,7 +1,35 @@
+-- Which part of the users this database has (docs/decisions/parts.md). `migrate` sets its number; unset: the only part, or the first.
+create table part (
+  only_row boolean  primary key default true check (only_row),
+  number   smallint not null default coalesce(current_setting('gatehouse.part', true), '0')::smallint check (number >= 0),
+  changes  bigint   not null default 0 -- of slots
+);
+insert into part default values;
+
+-- The users' slots, hashes of their ids. A slot is `here` in at most one database. Whoever adds to a user's sessions, or
+-- ends all of them, holds its row: it cannot leave before they are committed.
+create table slots (
+  slot  smallint primary key check (slot between 0 and 4095),
+  state text     not null check (state in ('here', 'leaving', 'away')),
+  epoch bigint   not null default 0, -- of the last move from or to this database
+  peer  smallint,                    -- the number of the other one
+  check (state <> 'leaving' or peer is not null)
+);
+insert into slots (slot, state)
+  select slot, case when part.number = 0 then 'here' else 'away' end from generate_series(0, 4095) as slot, part;
+
+-- Sessions of slots that are leaving, until their new database has them.
+create table leaving_sessions (
+  slot    smallint not null references slots,
+  id      uuid     not null,
+  session jsonb    not null,
+  primary key (slot, id)
+);
+
 -- A session and the state of its refresh chain. No token text is stored: which refresh token is which is
 -- decided by its generation.
 create table sessions (
-  id             uuid        primary key,
+  id             uuid        primary key, -- ends with the user's slot, in three hexadecimal digits
   user_id        uuid        not null,
   role           text        not null, -- of access.yaml
   amr            text[]      not null check (cardinality(amr) > 0),
@@ -106,4 +134,5 @@ create index security_events_waiting on security_events (occurred_at)
 
 grant select, insert, update, delete on sessions, signing_keys, security_events to gatehouse_token;
 grant select, insert, delete on revocations to gatehouse_token;
-grant select, update on revocation_head to gatehouse_token;
+grant select, update on revocation_head, part, slots to gatehouse_token;
+grant select, insert, delete on leaving_sessions to gatehouse_token;

@@ -330,7 +330,13 @@ test("pages of the log follow each other to the head, whether their entries have
   const marks: boolean[] = [];
   let position = LOG_BEGIN;
   for (let isHead = false; !isHead; ) {
-    const page = await transaction(database.sql, (tx) => readRevocations(tx, [position, LOG_BEGIN], 970, 3));
+    const page = await transaction(database.sql, (tx) =>
+      readRevocations(
+        tx,
+        { positions: [position, LOG_BEGIN], slotChanges: 0 },
+        { part: 0, keyLifeS: 970, limit: 3 },
+      ),
+    );
     expect(page.after).toBe(position.sequence);
     pages.push(page.revocations.map(({ sequence }) => sequence));
     marks.push(page.position.tip !== "");
@@ -343,7 +349,9 @@ test("pages of the log follow each other to the head, whether their entries have
 
 test("a page that cannot be read in time leaves no statement behind", async () => {
   const sql = database.sql;
-  await transaction(sql, (tx) => readRevocations(tx, [LOG_BEGIN], 970));
+  await transaction(sql, (tx) =>
+    readRevocations(tx, { positions: [LOG_BEGIN], slotChanges: 0 }, { part: 0, keyLifeS: 970 }),
+  );
   const held = Promise.withResolvers<void>();
   const holding = Promise.withResolvers<void>();
   const lock = transaction(database.ownerSql, async (tx) => {
@@ -352,7 +360,11 @@ test("a page that cannot be read in time leaves no statement behind", async () =
     await holding.promise;
   });
   await held.promise;
-  await expect(transaction(sql, (tx) => readRevocations(tx, [LOG_BEGIN], 970))).rejects.toMatchObject({
+  await expect(
+    transaction(sql, (tx) =>
+      readRevocations(tx, { positions: [LOG_BEGIN], slotChanges: 0 }, { part: 0, keyLifeS: 970 }),
+    ),
+  ).rejects.toMatchObject({
     code: "service_unavailable",
   });
   expect(await database.waitingForLocks()).toBe(0);

@@ -60,13 +60,13 @@ function open(entries: Entry[] = []) {
     onRing: (listener) => void rings.push(listener),
     close: async () => undefined,
   };
-  const read = async (known: readonly LogPosition[]): Promise<LogRead> => {
+  const read = async ({ positions }: { positions: readonly LogPosition[] }): Promise<LogRead> => {
     log.reads += 1;
     await log.wait;
     if (log.isAway) throw new Error("away");
     const head = log.entries.at(-1) ?? { sequence: 0, tip: "" };
     const tipOf = new Map(log.entries.map(({ sequence, tip }) => [sequence, tip]));
-    const kept = known.filter(
+    const kept = positions.filter(
       ({ sequence, tip }) => sequence <= head.sequence && (tip === "" || tip === tipOf.get(sequence)),
     );
     const after = Math.max(...kept.map(({ sequence }) => sequence));
@@ -83,6 +83,7 @@ function open(entries: Entry[] = []) {
           ({ ...each, expiresAtS: READ_AT.getTime() / 1_000 + remainingS }) as Revocation,
       ),
       keys: structuredClone(log.keys) as unknown as VerificationKey[],
+      slots: undefined,
       readAt: READ_AT,
     };
   };

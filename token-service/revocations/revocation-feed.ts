@@ -2,8 +2,11 @@ import type { Logger } from "#kit/telemetry/logger.ts";
 import { withCallDeadline, withinDeadline } from "#kit/values/call-deadline.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { RevocationSet } from "#token-client/revocation-set.ts";
+import { SLOTS } from "#token-client/session-slot.ts";
 import type { RevocationBell } from "./revocation-bell.ts";
 import {
+  type HeldSlots,
+  type KnownLog,
   LOG_BEGIN,
   type LogPosition,
   type LogRead,
@@ -23,11 +26,15 @@ export interface RevocationBatch {
   readAt: Date;
   /** The same array until the accepted keys change. */
   keys: readonly VerificationKey[];
+  /** The same object until they change. */
+  slots: HeldSlots;
 }
 
 export interface RevocationFeedOptions {
   /** The page that follows the newest of the known positions that the log has. */
-  read: (known: readonly LogPosition[]) => Promise<LogRead>;
+  read: (known: KnownLog) => Promise<LogRead>;
+  /** Of the logs of all parts. It has no maximum. */
+  known?: RevocationSet;
   bell: RevocationBell;
   logger: Logger;
   accessTtlS: number;
@@ -49,11 +56,13 @@ const MAX_BATCH = 500;
 /** Limits the effect of a wrong `expires_at`. */
 const MAX_KEEP_S = accessTokenLifeS(MAX_ACCESS_TTL_S);
 
+const NO_SLOTS: HeldSlots = { changes: -1, bits: Buffer.alloc(SLOTS / 8) };
+
 /** By a monotonic clock: a step of a wall clock must not drop an entry. */
 export class RevocationFeed {
   readonly #options: RevocationFeedOptions;
   readonly #nowMs: () => number;
-  readonly #known = new RevocationSet(Number.POSITIVE_INFINITY);
+  readonly #known: RevocationSet;
   /** In order of receipt, and of their numbers. */
   #entries: Revocation[] = [];
   /** The log is known up to here: its head, if `#isComplete`. */
@@ -62,6 +71,7 @@ export class RevocationFeed {
   /** By tip: the number that its log was cut to. */
   readonly #lost = new Map<string, number>();
   #keys: readonly VerificationKey[] = [];
+  #slots = NO_SLOTS;
   #readAt = new Date(0);
   #readAtMs = Number.NEGATIVE_INFINITY;
   #running: Promise<void> | undefined;
@@ -71,6 +81,7 @@ export class RevocationFeed {
 
   constructor(options: RevocationFeedOptions) {
     this.#options = options;
+    this.#known = options.known ?? new RevocationSet(Number.POSITIVE_INFINITY);
     this.#nowMs = options.nowMs ?? (() => performance.now());
   }
 
@@ -98,14 +109,24 @@ export class RevocationFeed {
     return this.#known.hasKey(keyId);
   }
 
+  /** As of the newest read. */
+  holds(slot: number): boolean {
+    return ((this.#slots.bits[slot >>> 3] ?? 0) & (0x80 >>> (slot & 7))) !== 0;
+  }
+
   /** Since the start of the last successful read. */
   get lagMs(): number {
     return this.#nowMs() - this.#readAtMs;
   }
 
+  /** Whether every entry older than 3 s has been read. */
+  get isFresh(): boolean {
+    return this.lagMs <= STALE_AFTER_MS;
+  }
+
   /** @throws {DomainError} `service_unavailable` while the log may have unread entries. */
   assertFresh(): void {
-    if (this.lagMs <= STALE_AFTER_MS) return;
+    if (this.isFresh) return;
     throw new DomainError("service_unavailable", "The revocation log cannot be read", {
       retryAfterMs: 1_000,
     });
@@ -128,10 +149,14 @@ export class RevocationFeed {
     return this.#queued;
   }
 
-  /** The batch is empty for a read without new entries. */
-  async *watch(after: LogPosition, signal: AbortSignal): AsyncGenerator<RevocationBatch> {
+  /** The batch is empty for a read without new entries. @param options.waits for a log that cannot be read, instead of an error. */
+  async *watch(
+    after: LogPosition,
+    signal: AbortSignal,
+    { waits = false }: { waits?: boolean } = {},
+  ): AsyncGenerator<RevocationBatch> {
     const beganMs = this.#nowMs();
-    await this.refresh();
+    await (waits ? this.refresh().catch(() => this.#nextRead(signal)) : this.refresh());
     let position = after;
     while (!signal.aborted) {
       position = this.#continued(position);
@@ -142,7 +167,8 @@ export class RevocationFeed {
       position = isEnd ? this.#position : { sequence: last.sequence, tip: last.tip };
       const caughtUp = isEnd && this.#isComplete;
       const elapsedMs = Math.max(0, this.#readAtMs - beganMs);
-      yield { revocations, position, caughtUp, elapsedMs, readAt: this.#readAt, keys: this.#keys };
+      const newest = { readAt: this.#readAt, keys: this.#keys, slots: this.#slots };
+      yield { revocations, position, caughtUp, elapsedMs, ...newest };
       if (isEnd) await this.#nextRead(signal);
     }
   }
@@ -188,7 +214,8 @@ export class RevocationFeed {
     do {
       startedMs = this.#nowMs();
       // The call's deadline takes it out of the pool's queue; a silent connection must not block later reads.
-      const page = withCallDeadline(Date.now() + PAGE_TIMEOUT_MS, () => this.#options.read(this.#marks()));
+      const known = { positions: this.#marks(), slotChanges: this.#slots.changes };
+      const page = withCallDeadline(Date.now() + PAGE_TIMEOUT_MS, () => this.#options.read(known));
       this.#take(await withinDeadline(page, PAGE_TIMEOUT_MS));
     } while (!this.#isComplete);
     this.#readAtMs = startedMs;
@@ -206,7 +233,7 @@ export class RevocationFeed {
     return [...marks, LOG_BEGIN];
   }
 
-  #take({ after, position, isHead, revocations, keys, readAt }: LogRead): void {
+  #take({ after, position, isHead, revocations, keys, slots, readAt }: LogRead): void {
     const nowMs = this.#nowMs();
     if (after < this.#position.sequence) this.#cut(after);
     this.#forgetEnded(nowMs);
@@ -215,6 +242,7 @@ export class RevocationFeed {
     this.#position = position;
     this.#isComplete = isHead;
     this.#readAt = readAt;
+    this.#slots = slots ?? this.#slots;
     if (JSON.stringify(keys) !== JSON.stringify(this.#keys)) this.#keys = keys;
   }
 

@@ -1,6 +1,7 @@
 import type { JWK } from "jose";
 import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
 import type { Algorithm } from "#token-client/compact-jws.ts";
+import { SLOTS } from "#token-client/session-slot.ts";
 
 export type Revocation = {
   sequence: number;
@@ -36,8 +37,18 @@ export interface LogRead {
   /** Unexpired, in order. */
   revocations: Revocation[];
   keys: VerificationKey[];
+  /** Undefined while they are as the caller knows them. */
+  slots: HeldSlots | undefined;
   /** Database time. */
   readAt: Date;
+}
+
+/** Those whose sessions are in this database. */
+export interface HeldSlots {
+  /** Grows with each change. */
+  changes: number;
+  /** Slot 0 is the highest bit of the first byte. */
+  bits: Buffer;
 }
 
 /**
@@ -82,24 +93,35 @@ const KEEP_EXPIRED = "1 hour";
 const KEEP_MARK = "59 minutes";
 
 /** As PostgreSQL sends it, in one value: one row for each entry takes both sides longer. */
-type Page = Omit<LogRead, "revocations" | "keys" | "readAt"> & {
+type Page = Omit<LogRead, "revocations" | "keys" | "readAt" | "slots"> & {
   revocations: Revocation[] | null;
   keys: VerificationKey[] | null;
+  /** 0 and 1, for each slot. */
+  here: string | null;
+  part: number;
+  changes: number;
   readAt: string;
 };
 
+/** What a reader knows. */
+export interface KnownLog {
+  /** Contains `LOG_BEGIN`. */
+  positions: readonly LogPosition[];
+  /** Of the slots. -1: nothing. */
+  slotChanges: number;
+}
+
 /**
- * Reads what follows the newest of the `known` positions that the log still has. Expired entries count for the size of a page.
- * @param known contains `LOG_BEGIN`. @param keyLifeS how long after its end a key is still in `keys`.
+ * Reads what follows the newest of the known positions that the log still has. Expired entries count for the size of a page.
+ * @param options.keyLifeS how long after its end a key is still in `keys`. @param options.part the number that this database must have.
  */
 export async function readRevocations(
   tx: TransactionSql,
-  known: readonly LogPosition[],
-  keyLifeS: number,
-  limit = PAGE,
+  { positions, slotChanges }: KnownLog,
+  { part, keyLifeS, limit = PAGE }: { part: number; keyLifeS: number; limit?: number },
 ): Promise<LogRead> {
-  const sequences = known.map(({ sequence }) => sequence);
-  const tips = known.map(({ tip }) => tip);
+  const sequences = positions.map(({ sequence }) => sequence);
+  const tips = positions.map(({ tip }) => tip);
   await tx`select set_config('statement_timeout', ${String(STATEMENT_TIMEOUT_MS)}, true)`;
   const [row] = await tx<{ page: Page }[]>`
     with head as materialized (
@@ -131,6 +153,9 @@ export async function readRevocations(
         'sequence', coalesce(last.sequence, head.sequence),
         'tip', case when last is null then head.tip else coalesce(last.tip, '') end
       ),
+      'part', part.number, 'changes', part.changes, 'here', case when part.changes <> ${slotChanges} then (
+        select string_agg(case state when 'here' then '1' else '0' end, '' order by slot) from slots
+      ) end,
       'revocations', (select json_agg(live order by sequence) from live),
       'keys', (
         select json_agg(json_build_object('keyId', id, 'algorithm', algorithm, 'publicJwk', public_jwk) order by id)
@@ -139,11 +164,19 @@ export async function readRevocations(
           and (retired_at is null or retired_at > clock_timestamp() - make_interval(secs => ${keyLifeS}))
       )
     ) as page
-    from head cross join start left join last on true
+    from head cross join start cross join part left join last on true
   `;
   if (row === undefined) throw new Error("the revocation log has no head");
-  const { revocations, keys, readAt, ...page } = row.page;
-  return { ...page, revocations: revocations ?? [], keys: keys ?? [], readAt: new Date(readAt) };
+  const { revocations, keys, readAt, here, changes, part: found, ...page } = row.page;
+  if (found !== part) throw new Error(`this database is part ${found} of the users, not part ${part}`);
+  const slots = here === null ? undefined : { changes, bits: toBits(here) };
+  return { ...page, revocations: revocations ?? [], keys: keys ?? [], slots, readAt: new Date(readAt) };
+}
+
+function toBits(digits: string): Buffer {
+  return Buffer.from(
+    Array.from({ length: SLOTS / 8 }, (_, byte) => Number.parseInt(digits.slice(byte * 8, byte * 8 + 8), 2)),
+  );
 }
 
 /** The newest entry stays, because readers compare its tip. */

@@ -1,7 +1,10 @@
 import type { JWK } from "jose";
 import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
 import type { AssuranceLevel } from "#token-client/assurance.ts";
+import { slotOfSession } from "#token-client/session-slot.ts";
 import type { Binding } from "./confirmation.ts";
+import { assertHere, SlotAwayError } from "./slot-store.ts";
+import { slotOfUser } from "./user-slot.ts";
 
 export interface SessionRow extends Binding {
   id: string;
@@ -40,15 +43,24 @@ function columns(sql: Sql | TransactionSql) {
   `;
 }
 
-/** Taken before row locks, when a session begins or several end. */
+/** Taken before row locks, when a session begins or several end. @throws {SlotAwayError} */
 export async function lockUser(tx: TransactionSql, userId: string): Promise<void> {
-  await tx`select pg_advisory_xact_lock(hashtextextended(${userId}, 0))`;
+  const slot = slotOfUser(userId);
+  const { count } = await tx`
+    select pg_advisory_xact_lock(hashtextextended(${userId}, 0)) from slots
+    where slot = ${slot} and state = 'here' for key share
+  `;
+  if (count === 0) throw new SlotAwayError(slot);
 }
 
-/** Takes `lockUser` for the statement, so that no end of all sessions misses it. */
+/** Takes `lockUser` for the statement, so that no end of all sessions misses it. @throws {SlotAwayError} */
 export async function insertSession(sql: Sql | TransactionSql, session: SessionRow): Promise<void> {
-  await sql`
-    with locked as materialized (select pg_advisory_xact_lock(hashtextextended(${session.userId}, 0)))
+  const slot = slotOfUser(session.userId);
+  const { count } = await sql`
+    with locked as materialized (
+      select pg_advisory_xact_lock(hashtextextended(${session.userId}, 0)) from slots
+      where slot = ${slot} and state = 'here' for key share
+    )
     insert into sessions
       (id, user_id, role, amr, auth_time, token_secret, generation, rotated_at, leaf_seen, created_at, last_used_at,
        idle_end, absolute_end, ip, user_agent, acr, idle_s, jkt, x5t_s256, last_signed_at)
@@ -58,6 +70,7 @@ export async function insertSession(sql: Sql | TransactionSql, session: SessionR
        ${session.acr}, ${session.idleS}, ${session.jkt}, ${session.x5tS256}, clock_timestamp()
     from locked
   `;
+  if (count === 0) throw new SlotAwayError(slot);
 }
 
 export async function countLiveSessions(
@@ -77,20 +90,23 @@ export type LockedSession = SessionRow & {
   signedLongAgo: boolean;
 };
 
+/** @throws {SlotAwayError} */
 export async function readSession(
   sql: Sql | TransactionSql,
   sessionId: string,
 ): Promise<SessionRow | undefined> {
   const [row] = await sql<SessionRow[]>`select ${columns(sql)} from sessions where id = ${sessionId}`;
+  if (row === undefined) await assertHere(sql, [slotOfSession(sessionId)]);
   return row;
 }
 
-/** Whoever ends or raises one session, or refreshes it against a second call, holds this lock. */
+/** Whoever ends or raises one session, or refreshes it against a second call, holds this lock. @throws {SlotAwayError} */
 export async function lockSession(tx: TransactionSql, sessionId: string): Promise<LockedSession | undefined> {
   const [row] = await tx<LockedSession[]>`
     select ${columns(tx)}, last_signed_at < clock_timestamp() - interval '10 seconds' as "signedLongAgo"
     from sessions where id = ${sessionId} for update
   `;
+  if (row === undefined) await assertHere(tx, [slotOfSession(sessionId)]);
   return row;
 }
 
@@ -107,13 +123,15 @@ export async function lockLiveSessions(tx: TransactionSql, userId: string): Prom
   `;
 }
 
-/** Newest first. */
+/** Newest first. @throws {SlotAwayError} */
 export async function listLiveSessions(sql: Sql, userId: string): Promise<SessionRow[]> {
-  return sql<SessionRow[]>`
+  const rows = await sql<SessionRow[]>`
     select ${columns(sql)} from sessions
     where user_id = ${userId} and revoked_at is null and idle_end > now()
     order by created_at desc, id desc
   `;
+  if (rows.length === 0) await assertHere(sql, [slotOfUser(userId)]);
+  return rows;
 }
 
 export type NextGeneration = Pick<SessionRow, "rotatedAt" | "idleEnd" | "ip" | "userAgent">;
@@ -225,6 +243,7 @@ export interface SeenLeaf {
   generation: number;
 }
 
+/** @throws {SlotAwayError} */
 export async function markLeavesSeen(sql: Sql, leaves: readonly SeenLeaf[], now: Date): Promise<void> {
   const ids = leaves.map((leaf) => leaf.sessionId);
   const generations = leaves.map((leaf) => leaf.generation);
@@ -243,6 +262,7 @@ export async function markLeavesSeen(sql: Sql, leaves: readonly SeenLeaf[], now:
     from held
     where s.id = held.id
   `;
+  await assertHere(sql, [...new Set(ids.map(slotOfSession))]);
 }
 
 /** After the idle end, or the revocation: tokens of a session without a row are refused as those of a revoked one. */

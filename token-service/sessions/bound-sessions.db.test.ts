@@ -70,10 +70,10 @@ async function rowOf(sessionId: string) {
 }
 
 const principalOf = async (token: string) => {
-  const { principal } = await createTokenRpc(replica.deps).verifyToken(
-    { token, acceptsBound: true },
-    context(),
-  );
+  const { principal } = await createTokenRpc({
+    ...replica.deps,
+    revocations: replica.deps.parts,
+  }).verifyToken({ token, acceptsBound: true }, context());
   return principal;
 };
 const INVALID = { code: "refresh_token_invalid" };
@@ -107,7 +107,7 @@ test("a client's token is bound to what the client has proven", async () => {
 
 test("who does not say that it checks keys finds a bound token not active, before and after others verified it", async () => {
   const { accessToken } = await issue(KEY);
-  const asked = createTokenRpc(replica.deps);
+  const asked = createTokenRpc({ ...replica.deps, revocations: replica.deps.parts });
   const isActive = async (acceptsBound?: boolean) =>
     (
       await asked.verifyToken(

@@ -2,7 +2,6 @@ import { randomBytes } from "node:crypto";
 import { type Sql, transaction } from "#kit/database/postgres.ts";
 import type { Confirmation } from "#kit/rpc/call-context.ts";
 import { withTurn } from "#kit/values/call-deadline.ts";
-import { uuidv7 } from "#kit/values/uuid-v7.ts";
 import type { RevocationFeed } from "../revocations/revocation-feed.ts";
 import { appendRevocations } from "../revocations/revocation-store.ts";
 import { accessTokenLifeS } from "../revocations/token-lifetimes.ts";
@@ -15,6 +14,7 @@ import {
   markSessionsRevoked,
   type SessionRow,
 } from "../rows/session-store.ts";
+import { newSessionId } from "../rows/user-slot.ts";
 import { deviceChallenge } from "../tokens/device-proof.ts";
 import { assertNotAhead } from "../tokens/proven-now.ts";
 import { assertMaySign, type SignPairDeps, signPair, type TokenPair } from "../tokens/sign-pair.ts";
@@ -83,7 +83,7 @@ function newSession(
   return {
     ...request,
     ...bindingTo(proven),
-    id: uuidv7(),
+    id: newSessionId(request.userId),
     tokenSecret: randomBytes(32),
     generation: 1,
     rotatedAt: now,

@@ -66,7 +66,10 @@ export interface VerifyTokenDeps {
   issuer: string;
   lifetimes: TokenLifetimes;
   keys: Pick<KeyRing, "find" | "findAgain">;
-  revocations: Pick<RevocationFeed, "isSessionRevoked" | "isKeyRevoked" | "assertFresh">;
+  revocations: Pick<RevocationFeed, "isSessionRevoked" | "isKeyRevoked"> & {
+    /** @param sessionId of a user. @throws {DomainError} `service_unavailable` */
+    assertFresh: (sessionId?: string) => void;
+  };
   leaves: Pick<LeafMarker, "saw">;
   /** Undefined for a key that is not live. @throws {DomainError} `service_unavailable`. */
   askForApiKey: (text: string) => Promise<ProvenApiKey | undefined>;
@@ -106,6 +109,7 @@ export async function verifyToken(
     deps.verified.delete(text);
     return refuse(deps, result);
   }
+  if (!isOfClient(result.claims)) deps.revocations.assertFresh(result.claims.sid);
   const refusal = refusalNow(deps, result);
   if (refusal !== undefined) {
     deps.verified.delete(text);

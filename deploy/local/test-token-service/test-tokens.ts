@@ -6,12 +6,15 @@ import { boundedCache } from "#kit/values/bounded-cache.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import type { AssuranceLevel } from "#token-client/assurance.ts";
 import { parseCompactJws } from "#token-client/compact-jws.ts";
+import { RevocationSet } from "#token-client/revocation-set.ts";
+import { SLOTS } from "#token-client/session-slot.ts";
 import {
   generateSigningKey,
   importPrivateKey,
   importPublicKey,
   type SigningKey,
 } from "#token-service/keys/signing-key.ts";
+import { Parts } from "#token-service/parts/parts.ts";
 import { createMemoryBell } from "#token-service/revocations/revocation-bell.ts";
 import { RevocationFeed } from "#token-service/revocations/revocation-feed.ts";
 import type { LogPosition, LogRead, Revocation } from "#token-service/revocations/revocation-store.ts";
@@ -64,12 +67,15 @@ const revocationSchema = z.union([
   z.strictObject({ everything: z.literal(true) }),
 ]);
 
+const ALL_SLOTS = { changes: 0, bits: Buffer.alloc(SLOTS / 8, 0xff) };
+
 type Key = SigningKey & { privateKey: KeyObject };
 type Target = { sessionId: string; keyId: null } | { sessionId: null; keyId: string };
 
 /** token-service's own code signs, verifies and revokes. Its keys and its log are in memory, in place of the database. */
 export class TestTokens {
   readonly deps: TokenRpcDeps;
+  readonly #feed: RevocationFeed;
   readonly #keys = new Map<string, Key>();
   readonly #log: Revocation[] = [];
   readonly #sessionsOf = new Map<string, Set<string>>();
@@ -79,19 +85,22 @@ export class TestTokens {
     const accessTtlS = MAX_ACCESS_TTL_S;
     const find = (keyId: string) => this.#keys.get(keyId);
     const ignore = () => undefined;
+    const known = new RevocationSet(Number.POSITIVE_INFINITY);
+    this.#feed = new RevocationFeed({
+      read: async ({ positions }) => this.#readLog(positions),
+      known,
+      bell: createMemoryBell(),
+      logger,
+      accessTtlS,
+      onKeyRevoked: ignore,
+      onKeys: ignore,
+    });
     this.deps = {
       issuer: ISSUER,
       lifetimes: { accessTtlS, refreshIdleTtlS: 0, sessionAbsoluteTtlS: 0, refreshGraceS: 0 },
       jwksMaxAgeS: 1,
       keys: { find, findAgain: async (id) => find(id), publicJwks: () => ({ keys: this.#publicKeys() }) },
-      revocations: new RevocationFeed({
-        read: async (known) => this.#readLog(known),
-        bell: createMemoryBell(),
-        logger,
-        accessTtlS,
-        onKeyRevoked: ignore,
-        onKeys: ignore,
-      }),
+      revocations: new Parts([{ number: 0, revocations: this.#feed }], known),
       leaves: { saw: ignore },
       askForApiKey: async () => undefined,
       verified: boundedCache(MAX_KEPT),
@@ -104,11 +113,11 @@ export class TestTokens {
 
   async start(): Promise<void> {
     await this.#addKey();
-    await this.deps.revocations.start();
+    await this.#feed.start();
   }
 
   stop(): void {
-    this.deps.revocations.stop();
+    this.#feed.stop();
   }
 
   /** @throws {z.ZodError} or {DomainError} for a principal that no token has. */
@@ -143,7 +152,7 @@ export class TestTokens {
     const target = revocationSchema.parse(wanted);
     if ("everything" in target) await this.#banKey();
     else for (const sessionId of this.#idsOf(target)) this.#append({ sessionId, keyId: null });
-    await this.deps.revocations.refresh();
+    await this.#feed.refresh();
   }
 
   #idsOf(target: { token: string } | { sessionId: string } | { userId: string }): Iterable<string> {
@@ -193,7 +202,8 @@ export class TestTokens {
     const keys = this.#publicKeys().map((publicJwk) => {
       return { keyId: publicJwk.kid ?? "", algorithm: ALGORITHM, publicJwk } as const;
     });
-    return { after, position, isHead: true, revocations: this.#log.slice(after), keys, readAt: new Date() };
+    const revocations = this.#log.slice(after);
+    return { after, position, isHead: true, revocations, keys, slots: ALL_SLOTS, readAt: new Date() };
   }
 
   #append(target: Target): void {

@@ -8,8 +8,9 @@ import type { Lifecycle } from "./lifecycle.ts";
 const LOOK_INTERVAL_MS = 5_000;
 const MAX_SKEW_S = 2;
 
-export interface WatchDatabaseOptions {
-  sql: Sql;
+export interface WatchDatabasesOptions {
+  /** A process that is ready has the first one. The others have a number, the label `part`. */
+  databases: readonly { sql: Sql; part?: number }[];
   poolSize: number;
   metrics: Metrics;
   lifecycle: Pick<Lifecycle, "addReadinessCheck" | "onStop">;
@@ -32,53 +33,86 @@ export interface DatabaseWatch {
   assertClock: () => void;
 }
 
-/** A skew makes the process unready. It is unknown without the database. */
-export function watchDatabase(options: WatchDatabaseOptions): DatabaseWatch {
-  const { sql, poolSize, metrics, lifecycle, logger, now = Date.now } = options;
+export function watchDatabase({
+  sql,
+  ...options
+}: Omit<WatchDatabasesOptions, "databases"> & { sql: Sql }): DatabaseWatch {
+  return watchDatabases({ ...options, databases: [{ sql }] })[0] as DatabaseWatch;
+}
+
+/** A skew of the first makes the process unready. It is unknown without the database. */
+export function watchDatabases(options: WatchDatabasesOptions): DatabaseWatch[] {
+  const { databases, poolSize, metrics, lifecycle } = options;
+  const duration = metrics.histogram(
+    "gatehouse_database_probe_seconds",
+    "Duration of a trivial statement, including the wait for a connection.",
+    ["part"],
+  );
+  const failures = metrics.counter("gatehouse_database_probe_failures_total", "Failed probe statements.", [
+    "part",
+  ]);
+  const watches = databases.map(({ sql, part }) => {
+    const labels = part === undefined ? {} : { part: String(part) };
+    const onLook = (tookMs: number | undefined) =>
+      tookMs === undefined ? failures.inc(labels) : duration.observe(labels, tookMs / 1_000);
+    return { sql, labels, ...watchClock(sql, onLook, options) };
+  });
+  metrics.gauge("gatehouse_database_connections", "Open connections to the database.", ["part"], (gauge) => {
+    for (const { sql, labels } of watches) gauge.set(labels, openConnections(sql));
+  });
+  const most = metrics.gauge(
+    "gatehouse_database_connections_max",
+    "Maximum number of open database connections.",
+    ["part"],
+  );
+  for (const { labels } of watches) most.set(labels, poolSize);
+  metrics.gauge(
+    "gatehouse_database_clock_skew_seconds",
+    "How far the database's clock is ahead of the process's; NaN while unknown.",
+    ["part"],
+    (gauge) => {
+      for (const { labels, skewS } of watches) gauge.set(labels, skewS() ?? Number.NaN);
+    },
+  );
+  const [first] = watches;
+  lifecycle.addReadinessCheck("clock", () => {
+    if (first && !first.isWithinBounds())
+      throw new Error(`the database's clock is ${first.skewS()?.toFixed(1)} s ahead of ours`);
+  });
+  return watches;
+}
+
+/** @param onLook with how long it took; undefined: it failed. */
+function watchClock(
+  sql: Sql,
+  onLook: (tookMs: number | undefined) => void,
+  { lifecycle, logger, now = Date.now }: WatchDatabasesOptions,
+) {
   let newest: Look | undefined;
   /** Positive when the database is ahead. */
   const skewS = () => newest && (newest.aheadMs + performance.now() - now()) / 1_000;
   const isWithinBounds = () =>
     newest === undefined || Math.abs(skewS() ?? 0) - newest.uncertaintyMs / 1_000 <= MAX_SKEW_S;
-  metrics.gauge("gatehouse_database_connections", "Open connections to the database.", [], (gauge) =>
-    gauge.set(openConnections(sql)),
-  );
-  metrics
-    .gauge("gatehouse_database_connections_max", "Maximum number of open database connections.")
-    .set(poolSize);
-  const duration = metrics.histogram(
-    "gatehouse_database_probe_seconds",
-    "Duration of a trivial statement, including the wait for a connection.",
-  );
-  const failures = metrics.counter("gatehouse_database_probe_failures_total", "Failed probe statements.");
-  metrics.gauge(
-    "gatehouse_database_clock_skew_seconds",
-    "How far the database's clock is ahead of the process's; NaN while unknown.",
-    [],
-    (gauge) => gauge.set(skewS() ?? Number.NaN),
-  );
-
   const look = async () => {
     const startedMs = performance.now();
     try {
       const clock = await readDatabaseClock(sql);
       const tookMs = performance.now() - startedMs;
-      duration.observe(tookMs / 1_000);
+      onLook(tookMs);
       newest = { aheadMs: clock.getTime() - startedMs - tookMs / 2, uncertaintyMs: tookMs / 2 };
     } catch (error) {
       newest = undefined;
-      failures.inc();
+      onLook(undefined);
       throw error;
     }
   };
-  lifecycle.addReadinessCheck("clock", () => {
-    if (!isWithinBounds()) throw new Error(`the database's clock is ${skewS()?.toFixed(1)} s ahead of ours`);
-  });
   const looking = repeat("database clock", LOOK_INTERVAL_MS, look, logger);
   looking.runSoon();
   lifecycle.onStop("database clock", looking.stop);
   return {
     look,
+    skewS,
+    isWithinBounds,
     assertClock() {
       if (isWithinBounds()) return;
       looking.runSoon(); // The measurement may be outdated after a suspend.

@@ -28,7 +28,9 @@ export async function startTokenServer(
     logger: pino({ level: "silent" }),
     metrics: createMetrics("token-service"),
   });
-  const methods = createTokenRpc(replica.deps);
+  // What a test changes in the replica later, changes here.
+  const deps = Object.assign(Object.create(replica.deps), { revocations: replica.deps.parts });
+  const methods = createTokenRpc(deps);
   server.add(TokenServiceService, tokenCallers(options.verifiers ?? ["payments-service"]), {
     ...methods,
     async verifyToken(request, context) {

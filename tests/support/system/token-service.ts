@@ -6,8 +6,10 @@ import type { Confirmation } from "#kit/rpc/call-context.ts";
 import { parseEncryptionKey } from "#kit/values/key-cipher.ts";
 import { createSharedTurns } from "#kit/values/turns.ts";
 import type { Algorithm } from "#token-client/compact-jws.ts";
+import { RevocationSet } from "#token-client/revocation-set.ts";
 import { ensureSigningKeys } from "#token-service/keys/ensure-signing-keys.ts";
 import { KeyRing } from "#token-service/keys/key-ring.ts";
+import { Parts } from "#token-service/parts/parts.ts";
 import { createMemoryBell, type RevocationBell } from "#token-service/revocations/revocation-bell.ts";
 import { RevocationFeed } from "#token-service/revocations/revocation-feed.ts";
 import { readRevocations } from "#token-service/revocations/revocation-store.ts";
@@ -65,9 +67,11 @@ export async function startTokenReplica(sql: Sql, options: TokenReplicaOptions =
   await ensureSigningKeys(keyDeps);
   const keys = new KeyRing({ ...keyDeps, logger: silent });
   await keys.reload();
+  const keyLifeS = retiredKeyLifeS(lifetimes.accessTtlS);
+  const known = new RevocationSet(Number.POSITIVE_INFINITY);
   const revocations = new RevocationFeed({
-    read: (known) =>
-      transaction(sql, (tx) => readRevocations(tx, known, retiredKeyLifeS(lifetimes.accessTtlS))),
+    known,
+    read: (known) => transaction(sql, (tx) => readRevocations(tx, known, { part: 0, keyLifeS })),
     bell: options.bell ?? createMemoryBell(),
     logger: silent,
     accessTtlS: lifetimes.accessTtlS,
@@ -79,12 +83,19 @@ export async function startTokenReplica(sql: Sql, options: TokenReplicaOptions =
   const refusals: Refusal[] = [];
   const refreshes: RefreshResult[] = [];
   const leaves = new LeafMarker({ write: (batch) => markLeavesSeen(sql, batch, now()), logger: silent });
+  const own = {
+    sql,
+    revocations,
+    onSecurityEvent: () => undefined,
+    assertClock: options.assertClock ?? (() => undefined),
+  };
   const deps = {
     ...keyDeps,
+    ...own,
+    parts: new Parts([{ number: 0, ...own }], known),
     issuer: TEST_ISSUER,
     lifetimes,
     keys,
-    revocations,
     leaves,
     logger: silent,
     verified: new LRUCache<string, VerifiedToken>({ max: 1_000 }),
@@ -92,8 +103,6 @@ export async function startTokenReplica(sql: Sql, options: TokenReplicaOptions =
     maxSessionsPerUser: options.maxSessionsPerUser ?? 20,
     refreshTurns: createSharedTurns(32),
     countRefusal: (refusal: Refusal) => void refusals.push(refusal),
-    onSecurityEvent: () => undefined,
-    assertClock: options.assertClock ?? (() => undefined),
     logRefusal: () => undefined,
     countRefresh: (result: RefreshResult) => void refreshes.push(result),
   };

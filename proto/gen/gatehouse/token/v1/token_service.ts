@@ -112,7 +112,37 @@ export interface WatchRevocationsResponse {
    */
   keepS: number;
   /** What tokens of this service look like now; absent while it has not changed on this stream. */
-  rules: TokenRules | undefined;
+  rules:
+    | TokenRules
+    | undefined;
+  /**
+   * Absent where one database has all users. Otherwise the part of the users whose log this message reports: `caught_up`,
+   * `elapsed_ms` and `read_at` are then those of the oldest of all parts, for a caller that does not know of parts.
+   */
+  part: PartState | undefined;
+}
+
+/**
+ * What the caller knows of one part of the users (docs/decisions/parts.md). Part 0 has also the keys, and all of clients: a caller
+ * that has not heard from it for three seconds knows nothing. Who has not heard from another one knows nothing of its users.
+ */
+export interface PartState {
+  /** 0 to 63. */
+  number: number;
+  /** As `WatchRevocationsResponse.caught_up`, of this part's log. */
+  caughtUp: boolean;
+  /** As `WatchRevocationsResponse.elapsed_ms`, of this part's log. */
+  elapsedMs: number;
+  /** As `WatchRevocationsResponse.read_at`. */
+  readAt:
+    | Date
+    | undefined;
+  /**
+   * 512 bytes, of which the highest bit of the first is for slot 0, or nothing while they have not changed on this stream. Bit n
+   * says that the sessions of slot n are in this part at that read. The slot of a session is the number that the last three
+   * hexadecimal digits of its id (`sid`) say. A slot is in no part, or in one: the one that has said so last.
+   */
+  slots: Uint8Array;
 }
 
 /**
@@ -390,6 +420,7 @@ function createBaseWatchRevocationsResponse(): WatchRevocationsResponse {
     readAt: undefined,
     keepS: 0,
     rules: undefined,
+    part: undefined,
   };
 }
 
@@ -418,6 +449,9 @@ export const WatchRevocationsResponse: MessageFns<WatchRevocationsResponse> = {
     }
     if (message.rules !== undefined) {
       TokenRules.encode(message.rules, writer.uint32(66).fork()).join();
+    }
+    if (message.part !== undefined) {
+      PartState.encode(message.part, writer.uint32(74).fork()).join();
     }
     return writer;
   },
@@ -497,6 +531,104 @@ export const WatchRevocationsResponse: MessageFns<WatchRevocationsResponse> = {
             }
 
             message.rules = TokenRules.decode(reader, reader.uint32());
+            continue;
+          }
+          case 9: {
+            if (tag !== 74) {
+              break;
+            }
+
+            message.part = PartState.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBasePartState(): PartState {
+  return { number: 0, caughtUp: false, elapsedMs: 0, readAt: undefined, slots: new Uint8Array(0) };
+}
+
+export const PartState: MessageFns<PartState> = {
+  encode(message: PartState, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.number !== 0) {
+      writer.uint32(8).uint32(message.number);
+    }
+    if (message.caughtUp !== false) {
+      writer.uint32(16).bool(message.caughtUp);
+    }
+    if (message.elapsedMs !== 0) {
+      writer.uint32(24).uint32(message.elapsedMs);
+    }
+    if (message.readAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.readAt), writer.uint32(34).fork()).join();
+    }
+    if (message.slots.length !== 0) {
+      writer.uint32(42).bytes(message.slots);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): PartState {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBasePartState();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.number = reader.uint32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.caughtUp = reader.bool();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.elapsedMs = reader.uint32();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.readAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.slots = reader.bytes();
             continue;
           }
         }
