@@ -1,8 +1,7 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join, relative } from "node:path";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { type Container, ofKind, workloadsOf } from "../k8s/manifests.ts";
-import { type Manifest, renderFolder } from "../k8s/render.ts";
+import { FIRST_ADMINISTRATOR, type Manifest, renderProduction, SENTINELS } from "../k8s/render.ts";
 
 /** The production overlay as the chart describes it. */
 export interface Overlay {
@@ -20,7 +19,8 @@ export interface Overlay {
 
 /** @param k8s the folder `deploy/k8s`. @param suffix of the Jobs of a version. */
 export function readOverlay(k8s: string, suffix: string): Overlay {
-  const rendered = renderProduction(k8s);
+  const components = [...FIRST_ADMINISTRATOR.components, ...SENTINELS.components];
+  const rendered = renderProduction(k8s, { ...FIRST_ADMINISTRATOR, components });
   let text = JSON.stringify(rendered);
   const without = (end: RegExp, manifests: readonly Manifest[]) => {
     const names = manifests.map(({ metadata }) => metadata.name).filter((name) => end.test(name));
@@ -37,30 +37,6 @@ export function readOverlay(k8s: string, suffix: string): Overlay {
     secrets: mountedSecrets(manifests),
     read: (file) => readFileSync(join(k8s, "overlays", "production", file), "utf8"),
   };
-}
-
-/** With the components that are only for the installation. */
-export function renderProduction(k8s: string): Manifest[] {
-  const folder = mkdtempSync(join(tmpdir(), "gatehouse-chart-"));
-  try {
-    const path = (name: string) => relative(folder, join(k8s, name));
-    const kustomization = {
-      namespace: "gatehouse",
-      resources: [path("overlays/production")],
-      components: ["", "external-secrets/"].map((name) => path(`components/${name}first-administrator`)),
-      configMapGenerator: [
-        {
-          name: "identity-service-settings",
-          behavior: "merge",
-          literals: ["BOOTSTRAP_ADMIN_EMAIL=admin@example.com"],
-        },
-      ],
-    };
-    writeFileSync(join(folder, "kustomization.yaml"), JSON.stringify(kustomization));
-    return renderFolder(folder);
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
 }
 
 /** Names of the Secrets that pods mount, with the keys that they take. */

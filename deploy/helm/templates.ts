@@ -53,6 +53,7 @@ export const VALUE_OF: Readonly<Record<string, string>> = {
 /** What is there only with a component: names of objects, volumes and variables. */
 const PARTS: Readonly<Record<string, readonly string[]>> = {
   redis: ["redis", "REDIS_PASSWORD_FILE", "REDIS_URL"],
+  redisSentinel: ["redis-sentinel", "REDIS_SENTINEL_PASSWORD_FILE", "REDIS_CA_FILE"],
   smtpPassword: ["smtp", "SMTP_PASSWORD_FILE"],
   identityProviders: ["identity-providers", "OAUTH_PROVIDERS_FILE", "OAUTH_RETURN_TO"],
   firstAdministrator: ["first-administrator", "BOOTSTRAP_ADMIN_PASSWORD_FILE", "BOOTSTRAP_ADMIN_EMAIL"],

@@ -1,5 +1,7 @@
 import { execFileSync } from "node:child_process";
-import { join } from "node:path";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, relative } from "node:path";
 import { parseAllDocuments } from "yaml";
 
 export interface Manifest {
@@ -43,4 +45,54 @@ export function renderFolder(folder: string): Manifest[] {
     if (document.errors[0] !== undefined) throw document.errors[0];
     return document.toJS() as Manifest;
   });
+}
+
+/** What the production overlay may have besides. */
+export interface Addition {
+  /** Each has another one in `external-secrets`. */
+  components: readonly string[];
+  /** By ConfigMap. */
+  settings: Readonly<Record<string, string>>;
+}
+
+/** For the installation. */
+export const FIRST_ADMINISTRATOR: Addition = {
+  components: ["first-administrator"],
+  settings: { "identity-service-settings": "BOOTSTRAP_ADMIN_EMAIL=admin@example.com" },
+};
+
+const SENTINEL_HOSTS = ["a", "b", "c"].map((name) => `${name}.example.internal:26379`).join();
+const SENTINEL_URL = `REDIS_URL=rediss+sentinel://${SENTINEL_HOSTS}/gatehouse`;
+
+export const SENTINELS: Addition = {
+  components: ["redis-sentinel"],
+  settings: {
+    "gateway-settings": SENTINEL_URL,
+    "identity-service-settings": SENTINEL_URL,
+    "token-service-settings": SENTINEL_URL,
+  },
+};
+
+/** @param k8s the folder `deploy/k8s`. */
+export function renderProduction(k8s: string, { components, settings }: Addition): Manifest[] {
+  const folder = mkdtempSync(join(tmpdir(), "gatehouse-production-"));
+  try {
+    const path = (name: string) => relative(folder, join(k8s, name));
+    const kustomization = {
+      namespace: "gatehouse",
+      resources: [path("overlays/production")],
+      components: components.flatMap((name) =>
+        ["", "external-secrets/"].map((parent) => path(`components/${parent}${name}`)),
+      ),
+      configMapGenerator: Object.entries(settings).map(([name, setting]) => ({
+        name,
+        behavior: "merge",
+        literals: [setting],
+      })),
+    };
+    writeFileSync(join(folder, "kustomization.yaml"), JSON.stringify(kustomization));
+    return renderFolder(folder);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 }

@@ -6,9 +6,15 @@ import { Ajv } from "ajv";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parse, parseAllDocuments, stringify } from "yaml";
 import { writeChart } from "#deploy/helm/chart.ts";
-import { renderProduction } from "#deploy/helm/overlay.ts";
 import { named, workloadsOf } from "#deploy/k8s/manifests.ts";
-import { hasKubectl, type Manifest, renderFolder } from "#deploy/k8s/render.ts";
+import {
+  FIRST_ADMINISTRATOR,
+  hasKubectl,
+  type Manifest,
+  renderFolder,
+  renderProduction,
+  SENTINELS,
+} from "#deploy/k8s/render.ts";
 import { hasTools } from "../support/house/tools.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
@@ -208,10 +214,20 @@ describe.skipIf(!hasHelm)("the chart (skipped without helm and kubectl)", { time
 
   test("with the first administrator is the overlay with those components", () => {
     const own = { firstAdministrator: { enabled: true, email: "admin@example.com" } };
-    const expected = plain(renderProduction(K8S));
+    const expected = plain(renderProduction(K8S, FIRST_ADMINISTRATOR));
     expect(named([...expected.values()], "ConfigMap", "identity-service-settings").data).toHaveProperty(
       "BOOTSTRAP_ADMIN_EMAIL",
     );
+    expect(Object.fromEntries(plain(template(own)))).toEqual(Object.fromEntries(expected));
+  });
+
+  test("under Sentinel is the overlay with those components", () => {
+    const expected = plain(renderProduction(K8S, SENTINELS));
+    const own = {
+      redis: { url: SENTINELS.settings["gateway-settings"]?.replace("REDIS_URL=", "") },
+      redisSentinel: { enabled: true },
+      networkPolicies: { redis: expected.get("NetworkPolicy/redis")?.spec },
+    };
     expect(Object.fromEntries(plain(template(own)))).toEqual(Object.fromEntries(expected));
   });
 

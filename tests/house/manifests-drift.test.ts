@@ -20,7 +20,14 @@ import {
   type Workload,
   workloadsOf,
 } from "#deploy/k8s/manifests.ts";
-import { hasKubectl, type Manifest, OVERLAYS, type Overlay, renderOverlay } from "#deploy/k8s/render.ts";
+import {
+  hasKubectl,
+  type Manifest,
+  OVERLAYS,
+  renderOverlay,
+  renderProduction,
+  SENTINELS,
+} from "#deploy/k8s/render.ts";
 import { type TrialSecret, trialSecrets } from "#deploy/k8s/trial-secrets.ts";
 import { SERVICE_DATABASES } from "#deploy/service-databases.ts";
 import { type Config as GatewayConfig, configSchema as gatewayConfig } from "#gateway/config.ts";
@@ -28,6 +35,7 @@ import { type Config as IdentityConfig, configSchema as identityConfig } from "#
 import { IDENTITY_CALLERS } from "#identity-service/identity-rpc.ts";
 import { USER_ADMIN_CALLERS } from "#identity-service/user-admin-rpc.ts";
 import { parseConfig, splitAddress } from "#kit/config/config.ts";
+import { hostText, parseRedisUrl } from "#kit/config/redis-url.ts";
 import { parseRoutesFile } from "#routes-file/routes-file.ts";
 import { type Config as TokenConfig, configSchema as tokenConfig } from "#token-service/config.ts";
 import { keyCallers } from "#token-service/key-rpc.ts";
@@ -51,9 +59,13 @@ const STOP_MARGIN_MS = 3_000;
 const NAME = "app.kubernetes.io/name";
 
 const isHere = hasKubectl();
-const rendered = new Map<Overlay, Manifest[]>(
-  isHere ? OVERLAYS.map((overlay) => [overlay, renderOverlay(overlay)]) : [],
-);
+const K8S = resolve(import.meta.dirname, "..", "..", "deploy", "k8s");
+/** `sentinels`: production's with the components for them. */
+const NAMES = [...OVERLAYS, "sentinels"] as const;
+type Overlay = (typeof NAMES)[number];
+const render = (name: Overlay) =>
+  name === "sentinels" ? renderProduction(K8S, SENTINELS) : renderOverlay(name);
+const rendered = new Map(isHere ? NAMES.map((name) => [name, render(name)]) : []);
 const manifestsOf = (overlay: Overlay) => rendered.get(overlay) ?? [];
 
 let root: string;
@@ -117,7 +129,7 @@ function materialise(overlay: Overlay, program: Program): string {
     const text =
       from.kind === "ConfigMap"
         ? named(manifestsOf(overlay), "ConfigMap", from.name).data[from.key]
-        : (values?.[from.key] ?? "some-password");
+        : (values?.[from.key] ?? `${from.key} of ${from.name}`);
     writeFileSync(join(folder, path), text, { mode: 0o640 });
   }
   return folder;
@@ -172,11 +184,13 @@ function programNamed(overlay: Overlay, name: string): Program {
 
 /** `host:port` that a program calls, by the variable. */
 function calls({ environment }: Program, upstreams: readonly string[]): { name: string; target: string }[] {
-  const defaultPorts: Record<string, string> = { "postgres:": "5432", "redis:": "6379", "http:": "80" };
+  const defaultPorts: Record<string, string> = { "postgres:": "5432", "http:": "80" };
   return Object.entries(environment).flatMap(([name, value]) => {
     if (/_SERVICE_ADDRESS$/.test(name)) return [{ name, target: value }];
     if (name === "ROUTES_FILE") return upstreams.map((target) => ({ name, target }));
-    if (!["DATABASE_URL", "REDIS_URL", "SMTP_URL"].includes(name)) return [];
+    if (name === "REDIS_URL")
+      return (parseRedisUrl(value)?.hosts ?? []).map((host) => ({ name, target: hostText(host) }));
+    if (!["DATABASE_URL", "SMTP_URL"].includes(name)) return [];
     const { hostname, port, protocol } = new URL(value);
     return [{ name, target: `${hostname}:${port || defaultPorts[protocol]}` }];
   });
@@ -196,7 +210,7 @@ function upstreamsOf(overlay: Overlay): string[] {
 /** Hosts with a dot are not of this namespace. */
 const isInside = (target: string) => !splitAddress(target).host.includes(".");
 
-describe.skipIf(!isHere).each(OVERLAYS)("%s (skipped where there is no kubectl)", (overlay) => {
+describe.skipIf(!isHere).each(NAMES)("%s (skipped where there is no kubectl)", (overlay) => {
   test("every service, and the schema of every database, is run", () => {
     const run = programs(overlay).map(({ container }) => container.args?.join(" "));
     const services = ["gateway", "identity-service", "token-service", "audit-service"];
@@ -516,6 +530,13 @@ test.skipIf(!isHere)("production: what crosses the border is what the picture ha
       "token-service -> 192.0.2.20/32:6379/TCP",
       "identity-service -> 192.0.2.30/32:587/TCP",
     ].sort(),
+  );
+});
+
+test.skipIf(!isHere)("with sentinels their port is open as well, and nothing else", () => {
+  const without = borderEdges(manifestsOf("production"));
+  expect(borderEdges(manifestsOf("sentinels")).filter((edge) => !without.includes(edge))).toEqual(
+    ["gateway", "identity-service", "token-service"].map((name) => `${name} -> 192.0.2.20/32:26379/TCP`),
   );
 });
 

@@ -5,7 +5,15 @@ import { join, relative, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { type Container, named, ofKind, type Workload, workloadsOf } from "#deploy/k8s/manifests.ts";
-import { hasKubectl, type Manifest, OVERLAYS, renderFolder, renderOverlay } from "#deploy/k8s/render.ts";
+import {
+  hasKubectl,
+  type Manifest,
+  OVERLAYS,
+  renderFolder,
+  renderOverlay,
+  renderProduction,
+  SENTINELS,
+} from "#deploy/k8s/render.ts";
 import { POLICIES, type Policy } from "../support/house/manifest-policies.ts";
 import { hasTools } from "../support/house/tools.ts";
 
@@ -13,7 +21,11 @@ const K8S = resolve(import.meta.dirname, "..", "..", "deploy", "k8s");
 const isHere = hasKubectl();
 
 const rendered: Readonly<Record<string, readonly Manifest[]>> = isHere
-  ? Object.fromEntries([...OVERLAYS.map((name) => [name, renderOverlay(name)]), ["ingress", renderIngress()]])
+  ? Object.fromEntries([
+      ...OVERLAYS.map((name) => [name, renderOverlay(name)]),
+      ["sentinels", renderProduction(K8S, SENTINELS)],
+      ["ingress", renderIngress()],
+    ])
   : {};
 const policies = Object.entries(POLICIES) as [keyof typeof POLICIES, Policy][];
 
@@ -49,7 +61,8 @@ function printedSecrets(): { items: Manifest[] } {
 
 describe.skipIf(!isHere)("manifests (skipped where there is no kubectl)", () => {
   test("every component is rendered by an overlay or above", () => {
-    const used = new Set([...OVERLAYS.flatMap(componentsOf), "ingress"]);
+    const sentinels = SENTINELS.components.flatMap((name) => [name, `external-secrets/${name}`]);
+    const used = new Set([...OVERLAYS.flatMap(componentsOf), ...sentinels, "ingress"]);
     const all = readdirSync(join(K8S, "components"), { recursive: true, encoding: "utf8" })
       .filter((path) => path.endsWith("kustomization.yaml"))
       .map((path) => path.replace("/kustomization.yaml", ""));
@@ -58,12 +71,15 @@ describe.skipIf(!isHere)("manifests (skipped where there is no kubectl)", () => 
   });
 
   describe.skipIf(!hasTools)("and Kubernetes' schemas (skipped where tools/ is not installed)", () => {
-    test.each(["production", "development", "ingress"])("%s is what they allow", async (name) => {
-      const { schemaProblems } = await import("#tools/manifest-schemas.ts");
-      const manifests = rendered[name] ?? [];
-      expect(manifests.length).toBeGreaterThan(0);
-      expect(manifests.flatMap(schemaProblems)).toEqual([]);
-    });
+    test.each(["production", "development", "sentinels", "ingress"])(
+      "%s is what they allow",
+      async (name) => {
+        const { schemaProblems } = await import("#tools/manifest-schemas.ts");
+        const manifests = rendered[name] ?? [];
+        expect(manifests.length).toBeGreaterThan(0);
+        expect(manifests.flatMap(schemaProblems)).toEqual([]);
+      },
+    );
 
     test("no member is misspelt", async () => {
       const { unknownMembers } = await import("#tools/manifest-schemas.ts");
@@ -118,7 +134,7 @@ describe.skipIf(!isHere)("manifests (skipped where there is no kubectl)", () => 
     expect(shown.length).toBe(files.length);
   });
 
-  for (const overlay of OVERLAYS) {
+  for (const overlay of [...OVERLAYS, "sentinels"]) {
     test.each(policies)(`${overlay}: %s`, (_, policy) => {
       expect(policy(rendered[overlay] ?? [])).toEqual([]);
     });
@@ -243,7 +259,10 @@ describe.skipIf(!isHere)("manifests (skipped where there is no kubectl)", () => 
       "a claim that nobody makes": without("PersistentVolumeClaim", "audit-checkpoints"),
     },
     "secrets are files for their reader only": {
-      "readable to all": inPod("volumes.0.secret.defaultMode", 0o444),
+      "readable to all": (manifests) => {
+        podOf(manifests).volumes.find(({ name }: { name: string }) => name === "redis").secret.defaultMode =
+          0o444;
+      },
       "a subPath": inContainer("volumeMounts.0.subPath", "tls.crt"),
     },
     "what serves is probed": {

@@ -19,6 +19,12 @@ export const CALLS = {
 export type CallName = keyof typeof CALLS;
 export type Row = Readonly<Record<CallName, string>>;
 
+/** These can be asked again and again. */
+export const REPEATED = ["keys", "page", "account", "known", "log"] as const satisfies readonly CallName[];
+
+export const chosen = (row: Row, names: readonly CallName[]) =>
+  Object.fromEntries(names.map((name) => [name, row[name]]));
+
 export const HEALTHY: Row = {
   keys: "200",
   page: "200",
@@ -119,6 +125,7 @@ const FAULTS = {
   },
   PostgreSQL: { killed: { ...WITHOUT_ACCOUNTS, ...WITHOUT_TOKENS } },
   Redis: { refused: {}, "behind a silent network": {}, "restarted empty": {}, slow: {} },
+  "Redis under Sentinel": { "primary killed, none elected": {}, "most sentinels killed": {} },
   "the mail server": { refused: {}, "behind a silent network": {} },
   "an upstream": {
     refused: {

@@ -13,17 +13,23 @@ const CONFIGURATION = resolve(import.meta.dirname, "..", "..", "deploy", "high-a
 const NAMES = ["a", "b", "c"] as const;
 /** Stands in the line `sentinel monitor` in sentinel.conf. */
 const PRIMARY_NAME = "gatehouse";
+/** Of sentinel.conf. */
+const DOWN_AFTER_MS = 5_000;
+const HELD_MS = 3_600_000;
 /** The source of what servers and sentinels say to each other: so that they can be cut off from each other alone. */
 const PEERS = "127.0.7.";
 
-export interface SentinelNode {
-  name: (typeof NAMES)[number];
-  /** Where everybody reaches it: over an edge that can be cut. */
-  port: number;
+interface Startable {
   /** `kill -9`. */
   kill(): Promise<void>;
   /** After `kill`, with the configuration that the sentinels have written. */
   start(): Promise<void>;
+}
+
+export interface SentinelNode extends Startable {
+  name: (typeof NAMES)[number];
+  /** Where everybody reaches it: over an edge that can be cut. */
+  port: number;
   /** `SIGSTOP`: its kernel still takes connections. */
   freeze(): void;
   thaw(): void;
@@ -46,6 +52,10 @@ export interface RedisSentinels {
   primary(): Promise<SentinelNode | undefined>;
   /** Resolves when another node than `old` is named, with the time by `performance.now()`. */
   elected(old: SentinelNode): Promise<{ node: SentinelNode; atMs: number }>;
+  /** No primary counts as dead, however long it is, until this is called with `false`. */
+  hold(isHeld: boolean): Promise<void>;
+  /** Kills two of the three. @returns what starts them again. */
+  killMostSentinels(): Promise<() => Promise<void>>;
   /** Until the sentinels agree on a primary that has two replicas in step. */
   whole(): Promise<SentinelNode>;
   remove(): Promise<void>;
@@ -123,13 +133,30 @@ export async function startRedisSentinels(
         return node === undefined || node === old ? undefined : { node, atMs: performance.now() };
       });
     },
+    hold: (isHeld) => setDownAfter(clients, isHeld ? HELD_MS : (options.downAfterMs ?? DOWN_AFTER_MS)),
+    killMostSentinels: () => killed(sentinels.slice(1)),
     whole: () => until("a primary with two replicas", inStep),
     async remove() {
       for (const one of clients) one.disconnect();
-      await Promise.all([...sentinels.map(killChild), ...nodes.map((node) => node.end())]);
+      await Promise.all([
+        ...sentinels.map((sentinel) => sentinel.kill()),
+        ...nodes.map((node) => node.end()),
+      ]);
       await Promise.all([...edges, ...ways].map((edge) => edge.close()));
       await rm(folder, { recursive: true, force: true });
     },
+  };
+}
+
+async function setDownAfter(sentinels: readonly Redis[], afterMs: number): Promise<void> {
+  const given = ["SET", PRIMARY_NAME, "down-after-milliseconds", `${afterMs}`];
+  await Promise.all(sentinels.map((sentinel) => sentinel.call("SENTINEL", ...given)));
+}
+
+async function killed(sentinels: readonly Startable[]): Promise<() => Promise<void>> {
+  await Promise.all(sentinels.map((sentinel) => sentinel.kill()));
+  return async () => {
+    await Promise.all(sentinels.map((sentinel) => sentinel.start()));
   };
 }
 
@@ -210,7 +237,7 @@ interface SentinelStart extends SentinelOptions {
   primaryPort: number;
 }
 
-async function startSentinel(options: SentinelStart): Promise<ChildProcess> {
+async function startSentinel(options: SentinelStart): Promise<Startable> {
   const { program, index, port, primaryPort, downAfterMs } = options;
   const folder = join(options.folder, `sentinel-${index}`);
   await mkdir(folder);
@@ -228,7 +255,14 @@ async function startSentinel(options: SentinelStart): Promise<ChildProcess> {
     `sentinel announce-port ${port}`,
   ];
   await writeFile(file, `${own}\n${more.join("\n")}\n`);
-  return launch(program, [file, "--sentinel"], port, folder);
+  const start = () => launch(program, [file, "--sentinel"], port, folder);
+  let running = await start();
+  return {
+    kill: () => killChild(running),
+    async start() {
+      running = await start();
+    },
+  };
 }
 
 /** Gives up what is not answered in a second. */

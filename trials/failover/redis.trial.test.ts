@@ -9,7 +9,10 @@ import { findRedisProgram } from "#tests/support/database/redis.ts";
 import { apiClient } from "#tests/support/people/api-client.ts";
 import { dpopClient } from "#tests/support/people/dpop-client.ts";
 import { type CrashingSystem, startCrashingSystem } from "#tests/support/system/crashing-system.ts";
+import { ADMIN } from "#tests/support/system/system.ts";
 import { UNTHROTTLED } from "../chaos/system-under-load.ts";
+import { ALL_FAULTS, CALLS, type CallName, chosen, HEALTHY, REPEATED } from "../degradation/contract.ts";
+import { callerAt, newPerson, tokensOf } from "../degradation/people.ts";
 import { say, seconds, seededRandom } from "../support.ts";
 import { type RedisSentinels, type SentinelNode, startRedisSentinels } from "./redis-sentinels.ts";
 
@@ -67,8 +70,10 @@ describe.skipIf(program === undefined)("three Redis under three sentinels", () =
   const nonces = new Map<string, string>();
   const end = new AbortController();
   let load: Promise<unknown>;
-  const upstream = createServer((_, response) => {
-    response.writeHead(200, { "content-type": "application/json" }).end("{}");
+  const upstream = createServer((request, response) => {
+    response
+      .writeHead(request.method === "POST" ? 201 : 200, { "content-type": "application/json" })
+      .end("{}");
   });
 
   beforeAll(async () => {
@@ -360,6 +365,70 @@ describe.skipIf(program === undefined)("three Redis under three sentinels", () =
     expect(usedMs - electedMs).toBeLessThanOrEqual(LIMIT_MS);
   });
 
+  /** Whether those of the first row that count use Redis. */
+  async function untilShared(shared: "1" | "0"): Promise<number> {
+    const { GATEWAY_OPERATIONS_PORT, IDENTITY_OPERATIONS_PORT } = system.ports;
+    const look = async (port: number) => {
+      const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+      return /^gatehouse_(?:throttle|rate_limits)_shared(?:\{.*\})? (\d)$/m.exec(metrics)?.[1];
+    };
+    const ports = [GATEWAY_OPERATIONS_PORT, IDENTITY_OPERATIONS_PORT];
+    await expect.poll(() => Promise.all(ports.map(look)), { interval: 20 }).toEqual([shared, shared]);
+    return performance.now();
+  }
+
+  const rows = ALL_FAULTS.filter(({ part }) => part === "Redis under Sentinel");
+  test.for(rows)("$what: every call has the answer of its row", async ({ what, expected }) => {
+    const old = await redis.whole();
+    await untilUsed(old, 2);
+    await untilShared("1");
+    const call = callerAt(system.ports.GATEWAY_PORT);
+    const { accessToken } = await tokensOf(await call("127.0.0.1", "POST", "/auth/login", { body: ADMIN }));
+    const ask = await newPerson(
+      call,
+      accessToken,
+      rows.findIndex((row) => row.what === what),
+    );
+    expect(await ask(REPEATED)).toEqual(chosen(HEALTHY, REPEATED));
+    const calls = seen.length;
+    const struckMs = performance.now();
+    const mend = await withoutRedis(what, old);
+    let awayMs: number;
+    try {
+      awayMs = await untilShared("0");
+      expect(await ask(Object.keys(CALLS) as CallName[])).toEqual(expected);
+      const { accepted } = proofs;
+      await expect.poll(() => proofs.accepted).toBeGreaterThan(accepted);
+      expect(await ask(REPEATED)).toEqual(chosen(expected, REPEATED));
+    } finally {
+      await mend();
+    }
+    const mendedMs = performance.now();
+    const usedMs = await untilShared("1");
+    const after = [...REPEATED, "login", "pay"] as const;
+    expect(await ask(after)).toEqual(chosen(HEALTHY, after));
+    const of = seen.slice(calls);
+    say(
+      `${what}: Redis not used after ${seconds(awayMs - struckMs)}, used again ${seconds(usedMs - mendedMs)} after the end; ` +
+        `${of.length} calls beside, ${of.filter(({ status }) => status === 503).length} × 503`,
+    );
+    expect(of.filter(({ status }) => status === 503)).toEqual([]);
+    expect(violations).toEqual([]);
+    expect(system.ended).toEqual([]);
+  });
+
+  /** @returns what ends it, and resolves when there is a primary. */
+  async function withoutRedis(what: string, old: SentinelNode): Promise<() => Promise<void>> {
+    if (what === "most sentinels killed") return redis.killMostSentinels();
+    await redis.hold(true);
+    await old.kill();
+    return async () => {
+      await redis.hold(false);
+      await redis.elected(old);
+      await old.start();
+    };
+  }
+
   async function strike(fault: FaultName, node: SentinelNode): Promise<void> {
     if (fault === "kill the primary") await node.kill();
     else if (fault === "freeze the primary") node.freeze();
@@ -403,6 +472,6 @@ interface Asked {
 
 const routes = (port: number) => {
   const route = (prefix: string, perUser: object) =>
-    `  - { prefix: ${prefix}, upstream: "http://127.0.0.1:${port}", methods: { GET: { roles: [USER] } }, rateLimit: ${JSON.stringify({ perUser, perAddress: PLENTY, total: PLENTY })} }\n`;
-  return `routes:\n${route("/free", PLENTY)}${route("/limited", LIMIT)}`;
+    `  - { prefix: ${prefix}, upstream: "http://127.0.0.1:${port}", methods: { GET: { roles: [USER] }, POST: { roles: [USER], action: payments.create } }, rateLimit: ${JSON.stringify({ perUser, perAddress: PLENTY, total: PLENTY })} }\n`;
+  return `routes:\n${route("/free", PLENTY)}${route("/payments", PLENTY)}${route("/limited", LIMIT)}`;
 };

@@ -34,7 +34,8 @@ export class PrimaryWatch {
   readonly #asked = new Set<Redis>();
   readonly #listeners = new Set<() => void>();
   readonly #timer: NodeJS.Timeout;
-  #problem: unknown;
+  /** What a sentinel said last instead of an answer. */
+  #problem: string | undefined;
   #primary: RedisHost | undefined;
   #sinceMs: number | undefined;
 
@@ -58,7 +59,8 @@ export class PrimaryWatch {
 
   /** Why there is no primary. */
   get problem(): Error {
-    return new Error(`most of the sentinels do not name ${this.#name} together`, { cause: this.#problem });
+    const reason = this.#problem === undefined ? "" : ` (${this.#problem})`;
+    return new Error(`most of the sentinels do not name ${this.#name} together${reason}`);
   }
 
   /** Called when `primary` has changed. @returns a function that ends it. */
@@ -89,9 +91,7 @@ export class PrimaryWatch {
       enableReadyCheck: false,
       disableClientInfo: true,
     });
-    sentinel.on("error", (error) => {
-      this.#problem = error;
-    });
+    sentinel.on("error", (error) => this.#noteProblem(sentinel, error));
     sentinel.on("ready", () => void this.#ask(sentinel));
     sentinel.connect().catch(() => undefined); // The event handlers report it.
     return sentinel;
@@ -111,10 +111,15 @@ export class PrimaryWatch {
       if (primary === undefined) this.#said.delete(sentinel);
       else this.#said.set(sentinel, { primary, atMs });
     } catch (error) {
-      this.#problem = error;
+      this.#noteProblem(sentinel, error);
     }
     this.#asked.delete(sentinel);
     this.#note();
+  }
+
+  #noteProblem({ options: { host = "", port = 0 } }: Redis, error: unknown): void {
+    const reason = error instanceof Error ? error.message : String(error);
+    this.#problem = `sentinel ${hostText({ host, port })}: ${reason}`;
   }
 
   /** Answers also become too old without any event, so whoever asks for the primary looks first. */

@@ -1,7 +1,6 @@
-import { readFileSync } from "node:fs";
 import { Redis } from "ioredis";
 import { pino } from "pino";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type FakeSentinel, startFakeSentinel } from "#tests/support/database/fake-sentinel.ts";
 import {
   findRedisProgram,
@@ -9,7 +8,8 @@ import {
   startRedis,
   type TestRedis,
 } from "#tests/support/database/redis.ts";
-import { createTestCertificates } from "#tests/support/system/certificates.ts";
+import { type SecuredSentinels, startSecuredSentinels } from "#tests/support/database/secured-sentinels.ts";
+import { createTestCertificates, type TestCertificates } from "#tests/support/system/certificates.ts";
 import { Secret } from "../config/config.ts";
 import type { RedisSettings } from "./redis-settings.ts";
 import { openSharedRedis, type SharedRedis } from "./shared-redis.ts";
@@ -24,7 +24,13 @@ afterEach(async () => {
 
 const AWAY = "Redis away: calls are limited by each replica for itself";
 
-function open(url: string, settings: Partial<RedisSettings> = {}, lines: string[] = []): SharedRedis {
+interface Entry {
+  msg: string;
+  primary?: string;
+  err?: { message: string };
+}
+
+function open(url: string, settings: Partial<RedisSettings> = {}, entries: Entry[] = []): SharedRedis {
   const shared = openSharedRedis({
     ...settings,
     url,
@@ -32,7 +38,7 @@ function open(url: string, settings: Partial<RedisSettings> = {}, lines: string[
     what: "calls are limited",
     // A slow machine is no missing Redis.
     answerTimeoutMs: 30_000,
-    logger: pino({ level: "info" }, { write: (line: string) => void lines.push(JSON.parse(line).msg) }),
+    logger: pino({ level: "info" }, { write: (line: string) => void entries.push(JSON.parse(line)) }),
   });
   cleanUp.push(() => shared.close());
   return shared;
@@ -140,44 +146,57 @@ describe.skipIf(program === undefined)("what the sentinels say", () => {
   });
 });
 
-test.skipIf(program === undefined)(
-  "the password and the certificate of the sentinels are checked",
-  async () => {
-    const [ours, strangers] = await Promise.all([createTestCertificates(), createTestCertificates()]);
-    cleanUp.push(ours.remove, strangers.remove);
-    const files = ours.environmentOf("token-service");
-    const [certFile, keyFile, caFile] = [files.TLS_CERT_FILE, files.TLS_KEY_FILE, files.TLS_CA_FILE];
-    const server = await startRedis(program ?? "", {
-      tls: { certFile, keyFile, caFile },
-      password: "a-redis-password",
-    });
-    cleanUp.push(() => server.remove());
-    const sentinel = await startFakeSentinel(server.port, {
-      password: "a-sentinel-password",
-      tls: { cert: readFileSync(certFile), key: readFileSync(keyFile) },
-    });
-    cleanUp.push(sentinel.close);
-    const url = `rediss+sentinel://127.0.0.1:${sentinel.port}/gatehouse`;
-    const right = {
-      password: new Secret("a-redis-password"),
-      sentinelPassword: new Secret("a-sentinel-password"),
-      caFile,
-    };
-    await connected(open(url, right));
+describe.skipIf(program === undefined)("sentinels with TLS, passwords and names of hosts", () => {
+  let real: SecuredSentinels;
+  let right: Pick<RedisSettings, "password" | "sentinelPassword" | "caFile">;
+  let strangers: TestCertificates;
 
-    const isAway = async (shared: SharedRedis, lines: string[]) => {
-      await expect.poll(() => lines, { timeout: 30_000 }).toEqual([AWAY]);
-      expect(shared.connectedAtMs).toBeUndefined();
+  beforeAll(async () => {
+    const ours = await createTestCertificates();
+    strangers = await createTestCertificates();
+    real = await startSecuredSentinels(program ?? "", ours);
+    right = {
+      password: new Secret(real.password),
+      sentinelPassword: new Secret(real.sentinelPassword),
+      caFile: real.caFile,
     };
-    for (const wrong of [
-      { ...right, sentinelPassword: new Secret("another-password") },
-      { ...right, caFile: strangers.environmentOf("token-service").TLS_CA_FILE },
-    ]) {
-      const lines: string[] = [];
-      await isAway(open(url, wrong, lines), lines);
-    }
-  },
-);
+    return async () => {
+      await real.remove();
+      await Promise.all([ours.remove(), strangers.remove()]);
+    };
+  });
+
+  test.each([
+    [
+      "sentinel password",
+      () => ({ sentinelPassword: new Secret("another") }),
+      /\(sentinel localhost:\d+: WRONGPASS/,
+    ],
+    ["password", () => ({ password: new Secret("another") }), /^WRONGPASS/],
+    [
+      "authority",
+      () => ({ caFile: strangers.environmentOf("token-service").TLS_CA_FILE }),
+      /\(sentinel localhost:\d+: .*certificate/,
+    ],
+  ])("another %s is refused, and the log says which", async (_, wrong, reason) => {
+    const entries: Entry[] = [];
+    const shared = open(real.url, { ...right, ...wrong() }, entries);
+    const said = () => entries.map(({ msg, err }) => [msg, err?.message]);
+    await expect.poll(said).toEqual([[AWAY, expect.stringMatching(reason)]]);
+    expect(shared.connectedAtMs).toBeUndefined();
+  });
+
+  test("a killed primary is left for its replica", async () => {
+    const entries: Entry[] = [];
+    const shared = open(real.url, right, entries);
+    await connected(shared);
+    await real.primary.kill();
+    const primaries = () => entries.flatMap(({ err, primary = [] }) => (err === undefined ? primary : []));
+    const expected = [real.primary, real.replica].map(({ port }) => `localhost:${port}`);
+    await expect.poll(primaries).toEqual(expected);
+    await connected(shared);
+  });
+});
 
 describe.skipIf(program === undefined)("a server that has become a replica", () => {
   test("is left: its name may lead to another one by now", async () => {

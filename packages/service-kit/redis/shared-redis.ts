@@ -45,18 +45,14 @@ export function openSharedRedis(options: SharedRedisOptions): SharedRedis {
     if (works) onAnswer();
     if (isClosed || known === (works ? "connected" : "away")) return;
     known = works ? "connected" : "away";
-    const primary = watch?.primary;
-    if (works)
-      logger.info(
-        { ...(primary && { primary: hostText(primary) }) },
-        `Redis connected: ${what} by all replicas together`,
-      );
+    const primary = watch?.primary && { primary: hostText(watch.primary) };
+    if (works) logger.info({ ...primary }, `Redis connected: ${what} by all replicas together`);
     else if (error instanceof Error && CLUSTER_ERROR.test(error.message))
       logger.error(
         { err: error },
         `REDIS_URL names a node of a Redis Cluster, which is not supported: ${what} by each replica for itself`,
       );
-    else logger.warn({ err: error }, `Redis away: ${what} by each replica for itself`);
+    else logger.warn({ err: error, ...primary }, `Redis away: ${what} by each replica for itself`);
   }
 
   /** Without one, that of the connection may be a former primary. */

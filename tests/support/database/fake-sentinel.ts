@@ -1,6 +1,5 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
-import { createServer as createTlsServer } from "node:tls";
 
 /** Says of every primary what the test wants. */
 export interface FakeSentinel {
@@ -10,20 +9,9 @@ export interface FakeSentinel {
   close(): void;
 }
 
-export interface FakeSentinelOptions {
-  /** Of the user `default`. */
-  password?: string;
-  /** PEM; then it speaks only TLS. */
-  tls?: { cert: Buffer; key: Buffer };
-}
-
-export async function startFakeSentinel(
-  says: FakeSentinel["says"],
-  { password, tls }: FakeSentinelOptions = {},
-): Promise<FakeSentinel> {
+export async function startFakeSentinel(says: FakeSentinel["says"]): Promise<FakeSentinel> {
   const sockets = new Set<Socket>();
-  const serve = (socket: Socket) => {
-    let isLoggedIn = password === undefined;
+  const server = createServer((socket) => {
     sockets.add(socket);
     socket.on("error", () => undefined).on("close", () => sockets.delete(socket));
     let text = "";
@@ -32,12 +20,10 @@ export async function startFakeSentinel(
       for (let command = firstOf(text); command !== undefined; command = firstOf(text)) {
         text = text.slice(command.length);
         if (sentinel.says === "silent") continue;
-        isLoggedIn ||= command.endsWith(`\r\n$${password?.length}\r\n${password}\r\n`) && isAuth(command);
-        socket.write(isLoggedIn || isHello(command) ? answerTo(command, sentinel.says) : REFUSAL);
+        socket.write(answerTo(command, sentinel.says));
       }
     });
-  };
-  const server = tls === undefined ? createServer(serve) : createTlsServer(tls, serve);
+  });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const sentinel: FakeSentinel = {
@@ -51,8 +37,6 @@ export async function startFakeSentinel(
   return sentinel;
 }
 
-const REFUSAL = "-NOAUTH Authentication required.\r\n";
-const isAuth = (command: string) => /^\*2\r\n\$4\r\nauth\r\n/i.test(command);
 const isHello = (command: string) => /^\*\d+\r\n\$5\r\nhello\r\n/i.test(command);
 
 /** The first whole command of what has come: `*2`, then a length and a text for each part. */

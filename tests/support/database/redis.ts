@@ -34,6 +34,8 @@ export interface TestRedisOptions {
   cluster?: boolean;
   /** PEM files of the server; then it speaks only TLS, and `url` is `rediss://`. */
   tls?: { certFile: string; keyFile: string; caFile: string };
+  /** Arguments of the program. */
+  more?: string[];
 }
 
 /** The line for whoever runs the tests and has no Redis. */
@@ -129,7 +131,7 @@ async function clusterArguments(): Promise<string[]> {
   return ["--cluster-enabled", "yes", "--cluster-port", `${await freePort()}`];
 }
 
-function argumentsOf(port: number, folder: string, { password, tls }: TestRedisOptions): string[] {
+function argumentsOf(port: number, folder: string, { password, tls, more = [] }: TestRedisOptions): string[] {
   const listen = tls
     ? ["--port", "0", "--tls-port", `${port}`, "--tls-auth-clients", "no"].concat(
         ["--tls-cert-file", tls.certFile, "--tls-key-file", tls.keyFile],
@@ -137,7 +139,9 @@ function argumentsOf(port: number, folder: string, { password, tls }: TestRedisO
       )
     : ["--port", `${port}`];
   const secret = password === undefined ? [] : ["--requirepass", password];
-  return ["--bind", "127.0.0.1", "--dir", folder, "--save", "", "--appendonly", "no", ...listen, ...secret];
+  const kept = ["--dir", folder, "--save", "", "--appendonly", "no"];
+  // `localhost` may be either.
+  return ["--bind", "127.0.0.1", "-::1", ...kept, ...listen, ...secret, ...more];
 }
 
 /** Kills a process and removes its folder as soon as this one is gone, however it went: its end of the pipe closes. */
