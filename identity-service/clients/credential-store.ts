@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import type { JWK } from "jose";
 import { isUniqueViolation, type Sql, type TransactionSql } from "#kit/database/postgres.ts";
 
@@ -98,8 +99,13 @@ export async function deleteCredential(
 /** The credentials go on under new ids, so that those they had can be revoked. Requires the client's lock. */
 export async function replaceCredentialIds(tx: TransactionSql, clientId: string): Promise<string[]> {
   const old = await tx<{ id: string }[]>`select id from client_credentials where client_id = ${clientId}`;
-  await tx`update client_credentials set id = gen_random_uuid() where client_id = ${clientId}`;
-  return old.map(({ id }) => id);
+  const ids = old.map(({ id }) => id);
+  await tx`
+    update client_credentials as cc set id = renewed.id
+    from unnest(${ids}::uuid[], ${ids.map(() => randomUUID())}::uuid[]) as renewed (old, id)
+    where cc.client_id = ${clientId} and cc.id = renewed.old
+  `;
+  return ids;
 }
 
 export async function noteCredentialUse(sql: Sql, credentialId: string, at: Date): Promise<void> {

@@ -13,12 +13,14 @@ export async function sampleUsedCosts(sql: Sql): Promise<UsedCost[]> {
     select greatest(reltuples, 0)::float8 as rows from pg_class where oid = 'users'::regclass
   `;
   const percent = Math.min(100, (100 * SAMPLE_ROWS) / Math.max(1, table?.rows ?? 0));
+  // Citus takes no parameter as the percentage, and on its coordinator the table seems empty.
   const rows = await sql<UsedCost[]>`
     select cost, count(*)::int as count
     from (
       select substring(password_hash from ${COST}) as cost
-      from users tablesample system (${percent}::real)
+      from users tablesample system (${sql.unsafe(String(percent))})
       where password_hash is not null
+      limit ${2 * SAMPLE_ROWS}
     ) as sample
     where cost is not null
     group by cost order by count(*) desc limit ${MAX_KINDS}

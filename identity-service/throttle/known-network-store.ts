@@ -40,15 +40,15 @@ export async function insertKnownNetwork(
 ): Promise<void> {
   const { digest, networkDigest, userId, passwordEpoch } = login;
   const written = await sql`
-    insert into known_networks (digest, network_digest, user_id, password_epoch, seen_at)
-    select ${digest}, ${networkDigest}, owner.id, ${passwordEpoch}, now()
-    from (
+    with owner as materialized (
       select id from users where id = ${userId} and not exists (
         select from known_networks
         where digest = ${digest} and user_id = ${userId} and password_epoch = ${passwordEpoch}
           and seen_at > now() - interval '1 day'
       ) for key share
-    ) as owner
+    )
+    insert into known_networks (digest, network_digest, user_id, password_epoch, seen_at)
+    select ${digest}, ${networkDigest}, id, ${passwordEpoch}, now() from owner
     on conflict (digest) do update
     set user_id = excluded.user_id, password_epoch = excluded.password_epoch, seen_at = excluded.seen_at
   `;

@@ -91,8 +91,9 @@ export async function markEventDelivered(
 ): Promise<void> {
   await sql`
     update security_events set
-      recorded_at = coalesce(recorded_at, case when ${isRecorded}::boolean then now() end),
-      notified_at = coalesce(notified_at, case when ${isNotified}::boolean then now() end)
+      recorded_at = coalesce(recorded_at, case when ${isRecorded}::boolean then clock.at end),
+      notified_at = coalesce(notified_at, case when ${isNotified}::boolean then clock.at end)
+    from (select now() as at) as clock
     where id = ${id}
   `;
 }

@@ -75,7 +75,8 @@ export async function activateNextKey(tx: TransactionSql): Promise<void> {
 export async function markKeyRevoked(tx: TransactionSql, keyId: string): Promise<void> {
   await tx`
     update signing_keys
-    set state = 'revoked', retired_at = coalesce(retired_at, statement_timestamp()), private_encrypted = null
+    set state = 'revoked', retired_at = coalesce(retired_at, clock.at), private_encrypted = null
+    from (select statement_timestamp() as at) as clock
     where id = ${keyId}
   `;
 }

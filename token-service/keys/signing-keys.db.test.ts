@@ -57,9 +57,9 @@ test("a next key is in the key set before it signs, and too young a one does not
   expect(deps.keys.publicJwks().keys.map(({ kid }) => kid)).toContain(next?.id);
   await expect(rotateSigningKey(deps, { force: false }, cause)).rejects.toMatchObject({ code: "conflict" });
   // Half as long again as a reader may keep the key set is not enough: it may have read it just before the key came.
-  await database.ownerSql`update signing_keys set created_at = created_at - interval '450 seconds'`;
+  await database.ownerSql`update signing_keys set created_at = now() - interval '450 seconds'`;
   await expect(rotateSigningKey(deps, { force: false }, cause)).rejects.toMatchObject({ code: "conflict" });
-  await database.ownerSql`update signing_keys set created_at = created_at - interval '150 seconds'`;
+  await database.ownerSql`update signing_keys set created_at = now() - interval '600 seconds'`;
   expect(await rotateSigningKey(deps, { force: false }, cause)).toMatchObject({
     id: next?.id,
     state: "active",
@@ -306,7 +306,8 @@ test("a key is rotated by age, once, however many replicas look", async () => {
   clock.ms += 5_184_000_000; // what a replica believes counts for nothing
   expect(await rotateSigningKeyWhenDue(all[0]?.deps ?? ({} as never))).toBe(false);
   await database.ownerSql`
-    update signing_keys set created_at = created_at - interval '30 days', activated_at = activated_at - interval '30 days'
+    update signing_keys set created_at = past.at, activated_at = case when state = 'active' then past.at end
+    from (select now() - interval '30 days' as at) as past
   `;
   const rotated = await Promise.all(all.map(({ deps }) => rotateSigningKeyWhenDue(deps)));
   expect(rotated.filter(Boolean)).toHaveLength(1);
@@ -349,9 +350,9 @@ test("a retired key leaves the stream when the last access token that it may hav
     );
     return read.keys.map(({ keyId }) => keyId);
   };
-  await database.ownerSql`update signing_keys set retired_at = retired_at - make_interval(secs => 960)`;
+  await database.ownerSql`update signing_keys set retired_at = now() - interval '960 seconds' where state = 'retired'`;
   expect(await published()).toContain(id);
-  await database.ownerSql`update signing_keys set retired_at = retired_at - make_interval(secs => 10)`;
+  await database.ownerSql`update signing_keys set retired_at = now() - interval '970 seconds' where state = 'retired'`;
   expect(await published()).not.toContain(id);
   await ensureSigningKeys(deps);
   expect(await statesOf()).toEqual(["active", "next", "retired"]);
@@ -384,10 +385,10 @@ test("a retired key is kept until the last token it signed has expired, then del
   await rotateSigningKey(deps, { force: true }, cause);
   clock.ms += 5_184_000_000; // what a replica believes counts for nothing
   await ensureSigningKeys(deps);
-  await database.ownerSql`update signing_keys set retired_at = retired_at - make_interval(secs => 604800 + 50)`;
+  await database.ownerSql`update signing_keys set retired_at = now() - make_interval(secs => 604800 + 50) where state = 'retired'`;
   await ensureSigningKeys(deps);
   expect(await statesOf()).toEqual(["active", "next", "retired"]);
-  await database.ownerSql`update signing_keys set retired_at = retired_at - interval '10 seconds'`;
+  await database.ownerSql`update signing_keys set retired_at = now() - make_interval(secs => 604800 + 60) where state = 'retired'`;
   await ensureSigningKeys(deps);
   expect(await statesOf()).toEqual(["active", "next"]);
 });
@@ -451,8 +452,9 @@ test("a key is due by its own age, and only once the next one is known to every 
   const { deps } = await start();
   const setAges = (active: string, next: string) => database.ownerSql`
     update signing_keys set
-      activated_at = case when state = 'active' then now() - ${active}::interval end,
-      created_at = now() - case when state = 'next' then ${next}::interval else interval '0' end`;
+      activated_at = case when state = 'active' then past.active end,
+      created_at = case when state = 'next' then past.next else past.now end
+    from (select now() - ${active}::interval as active, now() - ${next}::interval as next, now() as now) as past`;
   await setAges("31 days", "599 seconds");
   expect(await rotateSigningKeyWhenDue(deps)).toBe(false);
   await setAges("29 days", "601 seconds");

@@ -523,6 +523,17 @@ test("a violation of a constraint is known by its name", () => {
   expect(isUniqueViolation(null, "users_email")).toBe(false);
 });
 
+test("a violation in a shard of Citus is known by the message", () => {
+  const name = "users_email_102038";
+  const message = `duplicate key value violates unique constraint "${name}"`;
+  const violation = { code: "23505", message };
+  expect(isUniqueViolation(violation, "users_email")).toBe(true);
+  expect(isUniqueViolation({ ...violation, constraint_name: name }, "users_email")).toBe(true);
+  expect(isUniqueViolation(violation, "users")).toBe(false);
+  expect(isUniqueViolation(violation, "email")).toBe(false);
+  expect(isUniqueViolation({ ...violation, constraint_name: "users_name" }, "users_email")).toBe(false);
+});
+
 test("a service's pool is as large as its configuration says, keeps its connections, and lets 100 wait for each", async () => {
   await start();
   const service = connectPostgres(configOf(3), "test", pino({ level: "silent" }));

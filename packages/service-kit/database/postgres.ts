@@ -262,9 +262,11 @@ function checked(connection: PooledConnection, driver: postgres.ISql): postgres.
   });
 }
 
+/** Citus names the constraint only in the message, followed by the number of the shard: `users_email_key_102038`. */
 export function isUniqueViolation(error: unknown, constraint: string): boolean {
-  const failure = error as { code?: unknown; constraint_name?: unknown } | null;
-  return failure?.code === "23505" && failure.constraint_name === constraint;
+  const failure = error as { code?: unknown; constraint_name?: unknown; message?: unknown } | null;
+  const place = String(failure?.constraint_name ?? failure?.message);
+  return failure?.code === "23505" && new RegExp(`\\b${constraint}(_\\d{6,})?\\b`).test(place);
 }
 
 export async function readDatabaseClock(sql: Sql): Promise<Date> {

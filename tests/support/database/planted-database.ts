@@ -5,6 +5,7 @@ import { inject } from "vitest";
 import { connectTo } from "#deploy/local/postgres/ensure-database.ts";
 import type { ServiceName } from "#deploy/service-databases.ts";
 import { onOneConnection, type Sql, type TransactionSql, transaction } from "#kit/database/postgres.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { type ExecutedPlan, watchPlans } from "./plans.ts";
 import { createTestDatabase } from "./postgres.ts";
 
@@ -59,12 +60,14 @@ async function plantRows(
   });
   const unknown = Object.keys(columns).filter((name) => !values.some(([column]) => column === name));
   if (unknown.length > 0) throw new Error(`${table} has no ${unknown.join(", ")}`);
-  await owner.unsafe(`
-    begin;
-    set local session_replication_role = replica;
-    insert into ${table} (${values.map(([name]) => name).join(", ")})
-    select ${values.map(([, value]) => value).join(", ")} from generate_series(1, ${rows}) as n;
-    commit`);
+  await transaction(owner, async (tx) => {
+    // On Citus's nodes too. Elsewhere it has no meaning.
+    await tx`set local citus.propagate_set_commands = 'local'`;
+    await tx`set local session_replication_role = replica`;
+    await tx.unsafe(`
+      insert into ${table} (${values.map(([name]) => name).join(", ")})
+      select ${values.map(([, value]) => value).join(", ")} from generate_series(1, ${rows}) as n`);
+  });
 }
 
 /** What is wrong with a plan at any size. */
@@ -117,7 +120,7 @@ export async function createPlantedDatabase(
   service: ServiceName,
   { large, small = {}, before = "", after = "", unnoticed = [] }: Planted,
 ): Promise<PlantedDatabase> {
-  const { server } = inject("postgres");
+  const { server, workers } = inject("postgres");
   const database = await createTestDatabase(service);
   const name = new URL(database.url).pathname.slice(1);
   const admin = connectTo(server, name);
@@ -138,22 +141,26 @@ export async function createPlantedDatabase(
   await admin.end({ timeout: 1 });
 
   async function findOffences(calls: StoreCalls, session: Readonly<Record<string, string | number>> = {}) {
-    const { sql, takePlans } = await watchPlans(server, name, session);
+    // Citus plans on its nodes: only that it takes the statements is seen here.
+    const isCluster = workers.length > 0;
+    const { sql, takePlans } = isCluster
+      ? { sql: connectTo(server, name), takePlans: () => [] }
+      : await watchPlans(server, name, session);
     const offences: string[] = [];
     for (const [call, work] of Object.entries(calls)) {
       takePlans();
       for (let time = 0; time < TIMES; time += 1) {
         await rolledBack(sql, work).catch((error: unknown) => {
-          throw new Error(`${call} fails`, { cause: error });
+          offences.push(`${call} fails: ${error instanceof DomainError ? error.cause : error}`);
         });
       }
       const plans = takePlans();
-      if (plans.length === 0) throw new Error(`${call} has sent nothing`);
+      if (plans.length === 0 && !isCluster) throw new Error(`${call} has sent nothing`);
       const found = plans.flatMap((plan) => offencesOf(plan, largeTables)).map((text) => `${call}: ${text}`);
       offences.push(...new Set(found));
     }
     await sql.end({ timeout: 1 });
-    return offences;
+    return [...new Set(offences)];
   }
   return { findOffences, drop: () => database.drop() };
 }

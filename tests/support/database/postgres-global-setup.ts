@@ -3,7 +3,8 @@ import { resolve } from "node:path";
 import type { TestProject } from "vitest/node";
 import type { PostgresServer } from "#deploy/local/postgres/embedded-postgres.ts";
 import { connectTo, ensureDatabase } from "#deploy/local/postgres/ensure-database.ts";
-import { SERVICE_DATABASES } from "#deploy/service-databases.ts";
+import { databaseOf, SERVICE_DATABASES } from "#deploy/service-databases.ts";
+import { createOnNodes, distribute, nodesOf, onEach } from "./citus.ts";
 import { type TestPostgres, templateName } from "./postgres-template.ts";
 import { chooseServer } from "./postgres-test-server.ts";
 
@@ -12,24 +13,26 @@ const ROOT = resolve(import.meta.dirname, "..", "..", "..");
 /**
  * Vitest's global setup: PostgreSQL for the tests, with a migrated template database for each service. The server is
  * the one of `TEST_DATABASE_URL` (a superuser's), otherwise an embedded one that ends with the tests. With
- * `TEST_INFRA=containers` it is a container, and so is a Redis.
+ * `TEST_INFRA=containers` it is a container, and so is a Redis. With `TEST_CITUS_WORKERS` (ports, such as `5601 5602`) the
+ * server is the coordinator of a Citus cluster, and the tables of identity-service and token-service are in a distributed schema.
  */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const testServer = await chooseServer(process.env);
   const { server } = testServer;
+  const workers = (process.env.TEST_CITUS_WORKERS ?? "").split(" ").filter(Boolean).map(Number);
   const run = randomBytes(4).toString("hex");
-  const passwords = rolePasswords(server);
+  const test: TestPostgres = { server, workers, run, passwords: rolePasswords(server) };
   const teardown = async () => {
-    if (testServer.shared) await dropDatabases(server, run);
+    if (testServer.shared) await dropDatabases(test);
     await testServer.stop();
   };
   try {
-    await makeTemplates({ server, run, passwords });
+    await makeTemplates(test);
   } catch (error) {
     await teardown();
     throw error;
   }
-  project.provide("postgres", { server, run, passwords });
+  project.provide("postgres", test);
   return teardown;
 }
 
@@ -41,7 +44,16 @@ function rolePasswords(server: PostgresServer): Record<string, string> {
   );
 }
 
-async function makeTemplates({ server, run, passwords }: TestPostgres): Promise<void> {
+async function makeTemplates(test: TestPostgres): Promise<void> {
+  const { server, run, passwords } = test;
+  // Roles are changed on all nodes then, which PostgreSQL cannot do concurrently.
+  const onCluster = async (work: typeof distribute) => {
+    for (const wanted of SERVICE_DATABASES) {
+      const nodes = nodesOf(test, wanted);
+      if (nodes.length > 1) await work(nodes, templateName(wanted.database, run), wanted);
+    }
+  };
+  await onCluster(createOnNodes);
   const admin = connectTo(server, "postgres");
   try {
     await Promise.all(
@@ -51,20 +63,18 @@ async function makeTemplates({ server, run, passwords }: TestPostgres): Promise<
         await ensureDatabase({ admin, server, wanted, name, passwords: { owner, service }, root: ROOT });
       }),
     );
+    await onCluster(distribute);
   } finally {
     await admin.end({ timeout: 1 });
   }
 }
 
 /** On a server that stays, also what tests have not dropped themselves. The roles stay: other runs use them. */
-async function dropDatabases(server: PostgresServer, run: string): Promise<void> {
-  const admin = connectTo(server, "postgres");
-  try {
+async function dropDatabases(test: TestPostgres): Promise<void> {
+  await onEach(nodesOf(test, databaseOf("token-service")), "postgres", async (admin) => {
     const rows = await admin<{ name: string }[]>`
-      select datname as name from pg_database where datname like ${`%\\_${run}%`}
+      select datname as name from pg_database where datname like ${`%\\_${test.run}%`}
     `;
     for (const { name } of rows) await admin.unsafe(`drop database if exists ${name} with (force)`);
-  } finally {
-    await admin.end({ timeout: 1 });
-  }
+  });
 }

@@ -3,6 +3,7 @@ import { inject } from "vitest";
 import { closeToOthers, connectTo } from "#deploy/local/postgres/ensure-database.ts";
 import { databaseOf, type ServiceDatabase, type ServiceName } from "#deploy/service-databases.ts";
 import type { Sql } from "#kit/database/postgres.ts";
+import { findSchema, nodesOf, onEach } from "./citus.ts";
 import { type TestPostgres, templateName } from "./postgres-template.ts";
 
 /** A database of its own for one test file: a copy of the service's migrated template. */
@@ -35,9 +36,11 @@ export async function createTestDatabase(service: ServiceName): Promise<TestData
 
 async function copyOf(test: TestPostgres, wanted: ServiceDatabase, source: string): Promise<TestDatabase> {
   const name = `test_${wanted.database}_${test.run}_${randomBytes(4).toString("hex")}`;
-  await asAdmin(test, async (admin) => {
+  const nodes = nodesOf(test, wanted);
+  await onEach(nodes, "postgres", async (admin) => {
     await admin`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${source}`;
     await admin.unsafe(`create database ${name} owner ${wanted.ownerRole} template ${source}`);
+    if (nodes.length > 1) await findSchema(admin, name);
     await closeToOthers(admin, name, wanted);
   });
 
@@ -46,13 +49,17 @@ async function copyOf(test: TestPostgres, wanted: ServiceDatabase, source: strin
   const ownerSql = connectTo(test.server, name, login(test, wanted.ownerRole));
   const drop = async () => {
     await Promise.all([sql.end({ timeout: 1 }), ownerSql.end({ timeout: 1 })]);
-    await asAdmin(test, (admin) => admin.unsafe(`drop database if exists ${name} with (force)`));
+    await onEach(nodes, "postgres", (admin) => admin.unsafe(`drop database if exists ${name} with (force)`));
   };
   const waitingForLocks = async () => {
-    const [row] = await ownerSql<{ count: number }[]>`
-      select count(*)::integer as count from pg_locks join pg_stat_activity using (pid)
-      where datname = current_database() and not granted`;
-    return row?.count ?? 0;
+    let waiting = 0;
+    await onEach(nodes, name, async (admin) => {
+      const [row] = await admin<{ count: number }[]>`
+        select count(*)::integer as count from pg_locks join pg_stat_activity using (pid)
+        where datname = current_database() and not granted`;
+      waiting += row?.count ?? 0;
+    });
+    return waiting;
   };
   const backUp = () => copyOf(test, wanted, name);
   return {
@@ -73,13 +80,4 @@ function serviceUrl({ server }: TestPostgres, { serviceRole }: ServiceDatabase, 
 
 function login({ passwords }: TestPostgres, role: string): { username: string; password: string } {
   return { username: role, password: passwords[role] ?? "" };
-}
-
-async function asAdmin(test: TestPostgres, work: (admin: Sql) => Promise<unknown>): Promise<void> {
-  const admin = connectTo(test.server, "postgres");
-  try {
-    await work(admin);
-  } finally {
-    await admin.end({ timeout: 1 });
-  }
 }
