@@ -5,6 +5,7 @@ import { toRpcError } from "#kit/rpc/rpc-errors.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
 import { DomainError, type ErrorCode } from "#kit/values/errors.ts";
 import type {
+  PartState,
   TokenServiceClient,
   WatchRevocationsRequest,
   WatchRevocationsResponse,
@@ -14,6 +15,9 @@ import { RevocationWatch, type RevocationWatchOptions } from "./revocation-watch
 
 const START = new Date("2026-01-01T00:00:00Z");
 const KEY_ID = "k".repeat(43);
+/** In slot 0x5a3. */
+const SESSION = "0190a5c3-7b7e-7c4f-9a58-0123456785a3";
+const CLIENT = undefined;
 let watches: RevocationWatch[];
 
 beforeEach(() => {
@@ -77,24 +81,74 @@ const ended = (sessionId: string, sequence = 1) => ({
 test("a part of the backlog does not make the view complete, nor fresh again", () => {
   const { watch, send } = open();
   send({ caughtUp: false });
-  expect(watch.isFresh).toBe(false);
+  expect(watch.isFreshFor(SESSION)).toBe(false);
   send();
-  expect(watch.isFresh).toBe(true);
+  expect(watch.isFreshFor(SESSION)).toBe(true);
   vi.advanceTimersByTime(1_900);
   send({ caughtUp: false });
   vi.advanceTimersByTime(1_200);
-  expect(watch.isFresh).toBe(false);
+  expect(watch.isFreshFor(SESSION)).toBe(false);
+});
+
+/** A message of a part, at the moment it is sent. */
+function ofPart(number: number, slots: number[] | undefined, changes: Partial<PartState> = {}) {
+  const bits = Buffer.alloc(slots === undefined ? 0 : 512);
+  for (const slot of slots ?? []) bits[slot >>> 3] = (bits[slot >>> 3] ?? 0) | (0x80 >>> (slot & 7));
+  const elapsedMs = performance.now() - 10_000;
+  const part = { number, caughtUp: true, elapsedMs, readAt: new Date(), slots: bits, ...changes };
+  // What a verifier that does not know of parts goes by.
+  return { caughtUp: false, elapsedMs: 0, part };
+}
+
+test("a silent part's users are not known, those of others and clients are; without the first part nobody is", () => {
+  const { watch, send, cancelled } = open();
+  const other = SESSION.replace(/5a3$/, "5a4");
+  const fresh = () => [watch.isFreshFor(SESSION), watch.isFreshFor(other), watch.isFreshFor(CLIENT)];
+  send(ofPart(0, [0x5a4]));
+  expect(fresh()).toEqual([false, true, true]);
+  send(ofPart(7, [0x5a3], { caughtUp: false }));
+  expect(fresh()).toEqual([false, true, true]);
+  send(ofPart(7, undefined));
+  expect(fresh()).toEqual([true, true, true]);
+  for (let second = 0; second < 4; second += 1) {
+    vi.advanceTimersByTime(1_000);
+    send(ofPart(0, undefined));
+  }
+  expect(fresh()).toEqual([false, true, true]);
+  for (let second = 0; second < 4; second += 1) {
+    vi.advanceTimersByTime(1_000);
+    send(ofPart(7, undefined));
+  }
+  expect(fresh()).toEqual([false, false, false]);
+  expect(cancelled).toEqual([]);
+});
+
+test("a slot is in the part that has said so last, or in none; without parts all are in one", () => {
+  const { watch, send } = open();
+  send(ofPart(0, [0x5a3]));
+  send(ofPart(7, []));
+  expect(watch.isFreshFor(SESSION)).toBe(true);
+  send(ofPart(0, []));
+  expect(watch.isFreshFor(SESSION)).toBe(false);
+  send(ofPart(7, [0x5a3]));
+  expect(watch.isFreshFor(SESSION)).toBe(true);
+  send(ofPart(0, []));
+  expect(watch.isFreshFor(SESSION)).toBe(true);
+  send(ofPart(7, []));
+  expect(watch.isFreshFor(SESSION)).toBe(false);
+  send();
+  expect(watch.isFreshFor(SESSION)).toBe(true);
 });
 
 test("three seconds count from the read of the log, not from the message's arrival", () => {
   const { watch, send } = open();
   vi.advanceTimersByTime(800);
   send({ elapsedMs: 0 });
-  expect(watch.isFresh).toBe(true);
+  expect(watch.isFreshFor(SESSION)).toBe(true);
   vi.advanceTimersByTime(2_200);
-  expect(watch.isFresh).toBe(true);
+  expect(watch.isFreshFor(SESSION)).toBe(true);
   vi.advanceTimersByTime(1);
-  expect(watch.isFresh).toBe(false);
+  expect(watch.isFreshFor(SESSION)).toBe(false);
 });
 
 test.each([
@@ -106,7 +160,7 @@ test.each([
   send({ caughtUp: false });
   vi.advanceTimersByTime(1_500);
   send({ elapsedMs, revocations: [ended("s")], sequence: 1, tip: "mark" });
-  expect(watch.isFresh).toBe(freshForMs > 0);
+  expect(watch.isFreshFor(SESSION)).toBe(freshForMs > 0);
   expect(revoked.hasSession("s")).toBe(true);
   vi.advanceTimersByTime(100);
   expect(requests).toEqual([
@@ -114,7 +168,7 @@ test.each([
     { afterSequence: 1, tip: "mark" },
   ]);
   vi.advanceTimersByTime(Math.max(0, freshForMs - 99));
-  expect(watch.isFresh).toBe(false);
+  expect(watch.isFreshFor(SESSION)).toBe(false);
 });
 
 test("a message of an older read changes nothing", () => {
@@ -123,16 +177,16 @@ test("a message of an older read changes nothing", () => {
   send();
   send({ elapsedMs: 0 });
   vi.advanceTimersByTime(2_900);
-  expect(watch.isFresh).toBe(true);
+  expect(watch.isFreshFor(SESSION)).toBe(true);
 });
 
 test("a message that does not say when its read began counts from the stream's opening, and has no time of the server", () => {
   const { watch, send } = open();
   vi.advanceTimersByTime(1_900);
   send({ elapsedMs: 0, readAt: undefined, keepS: 0 });
-  expect(watch.isFresh).toBe(true);
+  expect(watch.isFreshFor(SESSION)).toBe(true);
   vi.advanceTimersByTime(1_200);
-  expect(watch.isFresh).toBe(false);
+  expect(watch.isFreshFor(SESSION)).toBe(false);
   expect(watch.serverNowMs).toBeUndefined();
 });
 
@@ -141,11 +195,11 @@ test("a wall clock that jumps ahead ends the trust until the next message; one t
   send();
   const now = Date.now();
   vi.setSystemTime(now + 1_200_000);
-  expect(watch.isFresh).toBe(false);
+  expect(watch.isFreshFor(SESSION)).toBe(false);
   send();
-  expect(watch.isFresh).toBe(true);
+  expect(watch.isFreshFor(SESSION)).toBe(true);
   vi.setSystemTime(now);
-  expect(watch.isFresh).toBe(true);
+  expect(watch.isFreshFor(SESSION)).toBe(true);
 });
 
 test.each([1_200_000, -1_200_000])("a wall clock that steps by %i ms and back forgets nothing", (step) => {
@@ -247,29 +301,29 @@ test("readAgain() resolves after a read that began later, or reports that there 
 
 test("revocations, rules and the server's time are trusted for three seconds", () => {
   const { watch, send } = open();
-  expect([watch.isFresh, watch.rules, watch.serverNowMs]).toEqual([false, undefined, undefined]);
+  expect([watch.isFreshFor(SESSION), watch.rules, watch.serverNowMs]).toEqual([false, undefined, undefined]);
   send({ rules: rules(KEY_ID), readAt: new Date(5_000_000) });
   vi.advanceTimersByTime(3_000);
   expect(watch.serverNowMs).toBe(5_003_000);
   expect(watch.rules?.issuer).toBe("https://auth.example");
   vi.advanceTimersByTime(1);
-  expect([watch.isFresh, watch.rules, watch.serverNowMs]).toEqual([false, undefined, undefined]);
+  expect([watch.isFreshFor(SESSION), watch.rules, watch.serverNowMs]).toEqual([false, undefined, undefined]);
 });
 
 test("a wall clock may run ahead by two seconds more than the three", () => {
   const { watch, send } = open();
   send();
   vi.setSystemTime(Date.now() + 5_000);
-  expect(watch.isFresh).toBe(true);
+  expect(watch.isFreshFor(SESSION)).toBe(true);
   vi.setSystemTime(Date.now() + 1);
-  expect(watch.isFresh).toBe(false);
+  expect(watch.isFreshFor(SESSION)).toBe(false);
 });
 
 test("a message that is a second ahead of this clock is accepted, with a read time of now", () => {
   const { watch, send, requests } = open();
   vi.advanceTimersByTime(500);
   send({ elapsedMs: 1_500 });
-  expect([watch.isFresh, watch.lagMs]).toEqual([true, 0]);
+  expect([watch.isFreshFor(SESSION), watch.lagMs]).toEqual([true, 0]);
   vi.advanceTimersByTime(100);
   expect(requests).toHaveLength(1);
 });
@@ -336,7 +390,7 @@ test("a broken stream is replaced once, and its later messages are ignored", () 
   vi.advanceTimersByTime(50);
   expect(requests).toHaveLength(2);
   send({ revocations: [ended("s")], sequence: 9 }, broken);
-  expect([watch.isFresh, revoked.hasSession("s")]).toEqual([false, false]);
+  expect([watch.isFreshFor(SESSION), revoked.hasSession("s")]).toEqual([false, false]);
   vi.advanceTimersByTime(200);
   expect(requests).toHaveLength(2);
   streams.at(-1)?.emit("end");
@@ -417,7 +471,11 @@ test("an unknown kind of revocation ends the trust permanently, and is logged on
   send({ revocations: [unknown, ended("s", 2)], sequence: 2 });
   expect(error).toHaveBeenCalledTimes(1);
   send({ revocations: [{ ...unknown, sequence: 3 }], sequence: 3 });
-  expect([watch.isFresh, revoked.hasSession("s"), error.mock.calls.length]).toEqual([false, true, 1]);
+  expect([watch.isFreshFor(SESSION), revoked.hasSession("s"), error.mock.calls.length]).toEqual([
+    false,
+    true,
+    1,
+  ]);
 });
 
 test("a revocation is kept until its given end if that is later than the usual token life", () => {

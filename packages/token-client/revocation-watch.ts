@@ -5,11 +5,13 @@ import { fromRpcError } from "#kit/rpc/rpc-errors.ts";
 import { backOffMs } from "#kit/values/back-off.ts";
 import type { ErrorCode } from "#kit/values/errors.ts";
 import type {
+  PartState,
   TokenServiceClient,
   WatchRevocationsRequest,
   WatchRevocationsResponse,
 } from "#proto/gatehouse/token/v1/token_service.ts";
 import type { RevocationSet } from "./revocation-set.ts";
+import { SLOTS, slotOfSession } from "./session-slot.ts";
 import { type TokenRules, toTokenRules } from "./token-rules.ts";
 
 /** Of pino and others. */
@@ -45,13 +47,33 @@ export const KEY_WAIT_MS = MAX_MESSAGE_AGE_MS + HEARTBEAT_MS;
 const MAX_MESSAGE_AHEAD_MS = 1_000;
 const WALL_CLOCK_ROOM_MS = 2_000;
 
+/** Of one log: when it was read, as far as this process knows. */
+class LogRead {
+  /** A lower bound, by the monotonic clock. */
+  atMs = Number.NEGATIVE_INFINITY;
+  heardAtWallMs = 0;
+
+  get lagMs(): number {
+    return performance.now() - this.atMs;
+  }
+
+  get isRecent(): boolean {
+    if (this.lagMs > STALE_AFTER_MS) return false;
+    // The monotonic clock stops during a suspend.
+    return Date.now() - this.heardAtWallMs <= STALE_AFTER_MS + WALL_CLOCK_ROOM_MS;
+  }
+}
+
+const NO_PART = -1;
+
 export class RevocationWatch {
   readonly #options: RevocationWatchOptions;
   #position = { sequence: 0, tip: "" };
   #openedAtMs = 0;
-  /** A lower bound, by the monotonic clock. */
-  #readAtMs = Number.NEGATIVE_INFINITY;
-  #heardAtWallMs = 0;
+  /** Of part 0, which has the keys; of all users, where there are no parts. */
+  readonly #first = new LogRead();
+  readonly #reads = new Map([[0, this.#first]]);
+  readonly #partOfSlot = new Int16Array(SLOTS);
   /** Of the newest message, whatever it says; before the first one, of the start. */
   #messageAtMs = performance.now();
   #serverReadAtMs: number | undefined;
@@ -71,16 +93,20 @@ export class RevocationWatch {
     this.#open();
   }
 
-  /** Whether every revocation older than 3 s is known, and understood. */
-  get isFresh(): boolean {
-    return this.isHeard && !this.#isIncomplete;
+  /**
+   * Whether every revocation older than 3 s is known, and understood, that may concern a session.
+   * @param sessionId of a user. Undefined: a credential of a client.
+   */
+  isFreshFor(sessionId: string | undefined): boolean {
+    if (!this.isHeard || this.#isIncomplete) return false;
+    if (sessionId === undefined) return true;
+    const part = this.#partOfSlot[slotOfSession(sessionId)] ?? NO_PART;
+    return this.#reads.get(part)?.isRecent === true;
   }
 
-  /** Whether all messages older than 3 s have come. */
+  /** Whether all messages older than 3 s have come, of keys and of clients. */
   get isHeard(): boolean {
-    if (this.lagMs > STALE_AFTER_MS) return false;
-    // The monotonic clock stops during a suspend.
-    return Date.now() - this.#heardAtWallMs <= STALE_AFTER_MS + WALL_CLOCK_ROOM_MS;
+    return this.#first.isRecent;
   }
 
   /** Whether the stream has said nothing for two seconds. Shorter pauses are those of a slow service, or of a restart. */
@@ -89,7 +115,7 @@ export class RevocationWatch {
   }
 
   get lagMs(): number {
-    return performance.now() - this.#readAtMs;
+    return this.#first.lagMs;
   }
 
   /** Undefined while unknown, or if token-service is too old. */
@@ -121,7 +147,7 @@ export class RevocationWatch {
         resolve(isRead);
       };
       const look = () => {
-        if (this.#readAtMs >= sinceMs) end(true);
+        if (this.#first.atMs >= sinceMs) end(true);
       };
       const timer = setTimeout(() => end(false), timeoutMs);
       this.#waiting.add(look);
@@ -205,17 +231,36 @@ export class RevocationWatch {
     this.#takeRevocations(message, receivedMs);
     this.#takeRules(message);
     this.#position = { sequence: message.sequence, tip: message.tip };
-    if (!message.caughtUp) return true;
+    this.#takeSlots(message.part);
+    const number = message.part?.number ?? 0;
+    const { caughtUp, elapsedMs, readAt } = message.part ?? message;
+    if (!caughtUp) return true;
     // The read was not earlier, because the stream began after this request.
-    const readAtMs = this.#openedAtMs + message.elapsedMs;
+    const readAtMs = this.#openedAtMs + elapsedMs;
     if (readAtMs > receivedMs + MAX_MESSAGE_AHEAD_MS) return false;
-    if (readAtMs >= this.#readAtMs) {
-      this.#readAtMs = Math.min(readAtMs, receivedMs);
-      this.#serverReadAtMs = message.readAt?.getTime();
-      this.#heardAtWallMs = Date.now();
+    const read = this.#reads.get(number) ?? new LogRead();
+    this.#reads.set(number, read);
+    if (readAtMs >= read.atMs) {
+      read.atMs = Math.min(readAtMs, receivedMs);
+      read.heardAtWallMs = Date.now();
+      if (number === 0) this.#serverReadAtMs = readAt?.getTime();
     }
     for (const look of [...this.#waiting]) look();
     return receivedMs - readAtMs <= MAX_MESSAGE_AGE_MS;
+  }
+
+  /** A slot is in the part that has said so last. */
+  #takeSlots(part: PartState | undefined): void {
+    if (part === undefined) {
+      this.#partOfSlot.fill(0);
+      return;
+    }
+    if (part.slots.length === 0) return;
+    for (let slot = 0; slot < SLOTS; slot += 1) {
+      const isThere = ((part.slots[slot >>> 3] ?? 0) & (0x80 >>> (slot & 7))) !== 0;
+      if (isThere) this.#partOfSlot[slot] = part.number;
+      else if (this.#partOfSlot[slot] === part.number) this.#partOfSlot[slot] = NO_PART;
+    }
   }
 
   #takeRevocations({ revocations, keepS }: WatchRevocationsResponse, receivedMs: number): void {

@@ -146,7 +146,9 @@ export class TokenVerifier implements Verifier, RequestVerifier {
       this.#known.delete(token);
       return this.#askOnce(token, clientIp);
     }
-    if (!this.#watch.isFresh || !this.#revoked.isComplete(nowMs)) return this.#askOnce(token, clientIp);
+    const { kind, sessionId } = entry.answer.principal;
+    const isFresh = this.#watch.isFreshFor(kind === "user" ? sessionId : undefined);
+    if (!isFresh || !this.#revoked.isComplete(nowMs)) return this.#askOnce(token, clientIp);
     this.#lookups.memory.inc();
     return entry.answer;
   }
