@@ -12,6 +12,7 @@ import { boundedCache } from "#kit/values/bounded-cache.ts";
 import { createSharedTurns } from "#kit/values/turns.ts";
 import { AuthorizationService } from "#proto/envoy/service/auth/v3/external_auth.ts";
 import { KeyServiceService } from "#proto/gatehouse/token/v1/key_service.ts";
+import { PartServiceService } from "#proto/gatehouse/token/v1/part_service.ts";
 import { SessionServiceService } from "#proto/gatehouse/token/v1/session_service.ts";
 import { TokenServiceService } from "#proto/gatehouse/token/v1/token_service.ts";
 import { RevocationSet } from "#token-client/revocation-set.ts";
@@ -26,6 +27,8 @@ import { createKeyRpc, keyCallers } from "./key-rpc.ts";
 import { ensureSigningKeys } from "./keys/ensure-signing-keys.ts";
 import { describeSigningKeys, KeyRing } from "./keys/key-ring.ts";
 import { rotateSigningKeyWhenDue } from "./keys/rotate-signing-key.ts";
+import { createPartRpc, partCallers } from "./part-rpc.ts";
+import { createSlotSettler } from "./parts/move-slots.ts";
 import { openPart } from "./parts/open-part.ts";
 import { Parts } from "./parts/parts.ts";
 import { partConnection } from "./parts/parts-file.ts";
@@ -40,6 +43,7 @@ import type { VerifiedToken } from "./tokens/verify-token.ts";
 
 const KEY_RELOAD_INTERVAL_MS = 1_000;
 const CLEAN_UP_INTERVAL_MS = 60_000;
+const SETTLE_INTERVAL_MS = 2_000;
 const EVENT_RECORD_TIMEOUT_MS = 3_000;
 const AUDIT_GRACE_MS = 1_000;
 /** Of one session, with different tokens. */
@@ -194,6 +198,7 @@ const register = (server: RpcServer) => {
   server.add(TokenServiceService, tokenCallers(config.VERIFIERS), createTokenRpc(deps), ["watchRevocations"]);
   server.add(AuthorizationService, envoyCallers(config.ENVOYS ?? []), createEnvoyAuthRpc(deps));
   server.add(SessionServiceService, sessionCallers, createSessionRpc({ ...deps, ...keyDeps }, recordReading));
+  server.add(PartServiceService, partCallers, createPartRpc(deps, recordReading));
   server.add(KeyServiceService, keyCallers, createKeyRpc({ ...deps, ...keyDeps }, recordReading));
 };
 const callerSettings = {
@@ -207,6 +212,7 @@ await untilSuccess("signing keys", () => ensureSigningKeys(keyDeps), logger);
 await untilSuccess("signing keys", () => keys.reload(), logger);
 await untilSuccess("revocation log", () => first.revocations.start(), logger);
 for (const part of further) void untilSuccess(`part ${part.number}`, () => startPart(part), logger);
+if (further.length > 0) service.every(SETTLE_INTERVAL_MS, "slots", createSlotSettler(deps));
 service.every(KEY_RELOAD_INTERVAL_MS, "key reload", () => keys.reload());
 service.every(CLEAN_UP_INTERVAL_MS, "signing keys", async () => {
   if (await rotateSigningKeyWhenDue(keyDeps)) logger.info("signing key rotated by age");

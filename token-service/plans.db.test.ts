@@ -10,6 +10,7 @@ import {
 } from "#tests/support/database/planted-database.ts";
 import * as events from "./events/security-event-store.ts";
 import * as keys from "./keys/key-store.ts";
+import * as moves from "./parts/slot-move-store.ts";
 import * as revocations from "./revocations/revocation-store.ts";
 import * as sessions from "./rows/session-store.ts";
 import * as slots from "./rows/slot-store.ts";
@@ -111,6 +112,14 @@ const CALLS: StoreCalls = {
   markEventDelivered: (tx) => events.markEventDelivered(tx, SESSION, { isRecorded: true, isNotified: true }),
   deleteDeliveredEvents: (tx) => events.deleteDeliveredEvents(tx, LIMIT),
   "deleteDeliveredEvents: fewer than asked for": (tx) => events.deleteDeliveredEvents(tx, 1_000),
+  readSlot: (tx) => moves.readSlot(tx, 5),
+  lockSlot: (tx) => moves.lockSlot(tx, 5),
+  writeSlot: (tx) => moves.writeSlot(tx, 5, { state: "leaving", epoch: 1, peer: 1 }),
+  takeOut: (tx) => moves.takeOut(tx, 5),
+  readLeaving: (tx) => moves.readLeaving(tx, 5),
+  putIn: (tx) => moves.putIn(tx, 5, "[]", 60),
+  forgetLeaving: (tx) => moves.forgetLeaving(tx, 5),
+  readSlotChanges: (tx) => slots.readSlotChanges(tx),
   assertHere: (tx) => slots.assertHere(tx, [1, 2]),
   lockUser: (tx) => sessions.lockUser(tx, USER),
   insertSession: (tx) => sessions.insertSession(tx, session),

@@ -113,17 +113,17 @@ const allSessions = z.object({
     .refine((text) => text.trim() !== "" && !text.includes("\0"), "must say why"),
 });
 
-/** Start of the sweep in epoch milliseconds, and the last session. */
-const cursorForm = /^(\d{1,15})\.([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/;
+/** Start of the sweep in epoch milliseconds, the part, the changes of slots at its begin, and the last session. */
+const cursorForm = /^(\d{1,15})\.(\d{1,2})\.(\d{1,15})\.([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/;
 
 function decodeCursor(text: string): SweepPosition {
-  const [, beganMs, sessionId] = cursorForm.exec(text) ?? [];
+  const [, beganMs, part, changes, sessionId] = cursorForm.exec(text) ?? [];
   if (sessionId === undefined) throw new DomainError("validation_failed", "cursor is invalid");
-  return { beganAt: new Date(Number(beganMs)), sessionId };
+  return { beganAt: new Date(Number(beganMs)), part: Number(part), changes: Number(changes), sessionId };
 }
 
-function encodeCursor({ beganAt, sessionId }: SweepPosition): string {
-  return `${beganAt.getTime()}.${sessionId}`;
+function encodeCursor({ beganAt, part, changes, sessionId }: SweepPosition): string {
+  return `${beganAt.getTime()}.${part}.${changes}.${sessionId}`;
 }
 
 function causeOf(context: RpcContext): EventCause {

@@ -61,6 +61,8 @@ create table sessions (
   )
 ) with (fillfactor = 80); -- a refresh rewrites its row: with room on the page, and no index on what changes, in place
 create index sessions_live_by_user on sessions (user_id, created_at) where revoked_at is null;
+-- When a slot moves to another database.
+create index sessions_by_slot on sessions (right(id::text, 3));
 -- When an account is erased, where its ended sessions were used from goes with it.
 create index sessions_ended_by_user on sessions (user_id) where revoked_at is not null;
 

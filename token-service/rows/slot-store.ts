@@ -15,3 +15,9 @@ export async function assertHere(sql: Sql | TransactionSql, slots: readonly numb
   `;
   if (away !== undefined) throw new SlotAwayError(away.slot);
 }
+
+/** Grows whenever a slot leaves or arrives. */
+export async function readSlotChanges(sql: Sql): Promise<number> {
+  const [row] = await sql<{ changes: number }[]>`select changes::float8 as changes from part`;
+  return row?.changes ?? 0;
+}

@@ -14,6 +14,7 @@ import {
   markSessionsRevoked,
   type SessionRow,
 } from "../rows/session-store.ts";
+import { SlotAwayError } from "../rows/slot-store.ts";
 import { newSessionId } from "../rows/user-slot.ts";
 import { deviceChallenge } from "../tokens/device-proof.ts";
 import { assertNotAhead } from "../tokens/proven-now.ts";
@@ -50,10 +51,15 @@ export async function issueSession(deps: IssueSessionDeps, request: NewSession):
     // After the commit: of several at the same time, the last one sees all.
     const atMost = request.limits?.atMost ?? deps.maxSessionsPerUser;
     if ((await countLiveSessions(deps.sql, session.userId, now)) > atMost)
-      await endSurplus(deps, session, atMost);
+      await endSurplus(deps, session, atMost).catch(ignoreMove);
   });
   const pair = signPair(deps, session, now);
   return pair.confirmation ? pair : { ...pair, deviceChallenge: deviceChallenge(session, now) };
+}
+
+/** The session is there, and moves with the others: they are ended at the next login. */
+function ignoreMove(error: unknown): void {
+  if (!(error instanceof SlotAwayError)) throw error;
 }
 
 /** Ends the oldest, before the newest gets its tokens. */

@@ -107,7 +107,12 @@ test("a session that was refreshed between the ban of the keys and its own end i
   await replica.deps.keys.reload();
   const between = await refresh(replica, session.refreshToken);
   expect(await isActive(replica, between.accessToken)).toBe(true);
-  const cursor = { beganAt: issuedBefore, sessionId: "00000000-0000-0000-0000-000000000000" };
+  const cursor = {
+    beganAt: issuedBefore,
+    part: 0,
+    changes: 0,
+    sessionId: "00000000-0000-0000-0000-000000000000",
+  };
   const { ended } = await revokeAllSessions(replica.deps, { issuedBefore, reason: "r", cursor }, CALL);
   await replica.deps.revocations.refresh();
   expect(ended).toBe(1);
@@ -131,7 +136,12 @@ const keysWereBanned = async ({ deps }: TokenReplica): Promise<SweepPosition> =>
   );
   expect(next).toBeUndefined();
   await deps.keys.reload();
-  return { beganAt: await readDatabaseClock(live.sql), sessionId: "00000000-0000-0000-0000-000000000000" };
+  return {
+    beganAt: await readDatabaseClock(live.sql),
+    part: 0,
+    changes: 0,
+    sessionId: "00000000-0000-0000-0000-000000000000",
+  };
 };
 
 test("a lost answer that was fetched again between the ban of the keys and the session's end is refused at once", async () => {
@@ -227,7 +237,7 @@ test("the moment may be as far ahead as an operator's clock, and no further", as
   const request = (aheadMs: number) => ({
     issuedBefore: new Date(now.getTime() + aheadMs),
     reason: "r",
-    cursor: { beganAt: now, sessionId: "ffffffff-ffff-ffff-ffff-ffffffffffff" },
+    cursor: { beganAt: now, part: 0, changes: 0, sessionId: "ffffffff-ffff-ffff-ffff-ffffffffffff" },
   });
   await expect(revokeAllSessions(fixed, request(60_001), CALL)).rejects.toMatchObject({
     code: "validation_failed",
@@ -243,7 +253,7 @@ test("only what was signed less than a minute before the ban gets an entry of it
     update sessions set leaf_seen = true, last_signed_at = now() - case
       when id = ${young.sessionId} then interval '30 seconds' else interval '90 seconds' end`;
   const beganAt = await readDatabaseClock(live.sql);
-  const cursor = { beganAt, sessionId: "00000000-0000-0000-0000-000000000000" };
+  const cursor = { beganAt, part: 0, changes: 0, sessionId: "00000000-0000-0000-0000-000000000000" };
   const { ended } = await revokeAllSessions(
     replica.deps,
     { issuedBefore: beganAt, reason: "r", cursor },
@@ -277,13 +287,13 @@ test("the first call names the keys that it banned and says that there are event
   const replica = await start(live);
   const old = replica.deps.keys.list().map(({ id }) => id);
   const sent = { rings: 0, events: 0 };
+  const announce = () => {
+    sent.rings += 1;
+  };
   const deps = {
     ...replica.deps,
-    revocations: {
-      announce: () => {
-        sent.rings += 1;
-      },
-    },
+    revocations: { announce },
+    parts: { all: replica.deps.parts.all, announce },
     onSecurityEvent: () => {
       sent.events += 1;
     },
@@ -292,7 +302,12 @@ test("the first call names the keys that it banned and says that there are event
   const first = await revokeAllSessions(deps, { issuedBefore, reason: "r", cursor: undefined }, CALL);
   expect(first.bannedKeyIds.toSorted()).toEqual(old.toSorted());
   expect(sent).toEqual({ rings: 3, events: 1 });
-  const cursor = { beganAt: issuedBefore, sessionId: "00000000-0000-0000-0000-000000000000" };
+  const cursor = {
+    beganAt: issuedBefore,
+    part: 0,
+    changes: 0,
+    sessionId: "00000000-0000-0000-0000-000000000000",
+  };
   const second = await revokeAllSessions(deps, { issuedBefore, reason: "r", cursor }, CALL);
   expect(second).toEqual({ ended: 0, next: undefined, bannedKeyIds: [] });
   expect(sent).toEqual({ rings: 4, events: 1 });

@@ -5,11 +5,15 @@ import { type EventCause, insertCausedEvent } from "../events/security-event-sto
 import type { KeyRing } from "../keys/key-ring.ts";
 import { listKeys } from "../keys/key-store.ts";
 import { type RevokeSigningKeyDeps, revokeSigningKey } from "../keys/revoke-signing-key.ts";
+import type { SessionPart } from "../parts/open-part.ts";
+import type { Parts } from "../parts/parts.ts";
 import { appendRevocations } from "../revocations/revocation-store.ts";
 import { accessTokenLifeS } from "../revocations/token-lifetimes.ts";
 import { revokeNextSessions } from "../rows/session-store.ts";
+import { readSlotChanges } from "../rows/slot-store.ts";
 
 export interface RevokeAllSessionsDeps extends RevokeSigningKeyDeps {
+  parts: Pick<Parts<SessionPart>, "all" | "announce">;
   keys: Pick<KeyRing, "reload">;
   /** Called after the commit. */
   onSecurityEvent: () => void;
@@ -17,6 +21,10 @@ export interface RevokeAllSessionsDeps extends RevokeSigningKeyDeps {
 
 export interface SweepPosition {
   beganAt: Date;
+  /** Number of the part that is being swept. */
+  part: number;
+  /** Of slots in all parts, before the first was swept. */
+  changes: number;
   sessionId: string;
 }
 
@@ -50,19 +58,31 @@ export async function revokeAllSessions(
   if ((request.issuedBefore?.getTime() ?? 0) > deps.now().getTime() + CLOCK_ROOM_MS) {
     throw new DomainError("validation_failed", "issued_before is in the future");
   }
-  const beganAt = request.cursor?.beganAt ?? (await readDatabaseClock(deps.sql));
+  const { all } = deps.parts;
+  const position = request.cursor ?? {
+    ...(await readBegin(all)),
+    beganAt: await readDatabaseClock(deps.sql),
+  };
+  const { beganAt } = position;
   const bannedKeyIds = request.cursor === undefined ? await banEveryKey(deps, request.reason, cause) : [];
   // A replica whose clock is ahead gave its sessions a later begin.
   const issuedBefore = request.issuedBefore ?? new Date(beganAt.getTime() + CLOCK_SKEW_S * 1_000);
-  let sessionId = request.cursor?.sessionId;
+  let next: SweepPosition | undefined = position;
   let ended = 0;
   do {
-    const part = await endNext(deps, { issuedBefore, beganAt, cursor: sessionId });
-    ended += part.ended;
-    sessionId = part.cursor;
-  } while (sessionId !== undefined && performance.now() - startedMs < WORK_MS);
-  deps.revocations.announce();
-  return { ended, bannedKeyIds, next: sessionId === undefined ? undefined : { beganAt, sessionId } };
+    const swept = await endNext(deps, next, issuedBefore);
+    ended += swept.ended;
+    next = swept.next;
+  } while (next !== undefined && performance.now() - startedMs < WORK_MS);
+  deps.parts.announce();
+  return { ended, bannedKeyIds, next };
+}
+
+const FIRST_SESSION = "00000000-0000-0000-0000-000000000000";
+
+async function readBegin(parts: readonly SessionPart[]): Promise<Omit<SweepPosition, "beganAt">> {
+  const changes = await Promise.all(parts.map(({ sql }) => readSlotChanges(sql)));
+  return { part: 0, changes: changes.reduce((sum, each) => sum + each, 0), sessionId: FIRST_SESSION };
 }
 
 /** The next key goes first: an old backup may hold it. */
@@ -82,13 +102,18 @@ async function banEveryKey(
   return keys.map(({ id }) => id);
 }
 
+/** From part to part, and again if sessions have moved meanwhile: some may have passed by. */
 async function endNext(
   deps: RevokeAllSessionsDeps,
-  { issuedBefore, beganAt, cursor }: { issuedBefore: Date; beganAt: Date; cursor: string | undefined },
-): Promise<{ ended: number; cursor: string | undefined }> {
-  return transaction(deps.sql, async (tx) => {
-    const signedSince = new Date(beganAt.getTime() - SIGNING_ROOM_MS);
-    const which = { issuedBefore, signedSince, cursor, limit: BATCH };
+  position: SweepPosition,
+  issuedBefore: Date,
+): Promise<{ ended: number; next: SweepPosition | undefined }> {
+  const { all } = deps.parts;
+  const part = all.find(({ number }) => number === position.part);
+  if (part === undefined) throw new DomainError("validation_failed", "cursor is invalid");
+  const { ended, cursor } = await transaction(part.sql, async (tx) => {
+    const signedSince = new Date(position.beganAt.getTime() - SIGNING_ROOM_MS);
+    const which = { issuedBefore, signedSince, cursor: position.sessionId, limit: BATCH };
     const result = await revokeNextSessions(tx, which, REVOKED_REASON);
     const targets = result.ended
       .filter(({ maybeSignedSince }) => maybeSignedSince)
@@ -96,4 +121,10 @@ async function endNext(
     await appendRevocations(tx, targets, accessTokenLifeS(deps.accessTtlS));
     return { ended: result.ended.length, cursor: result.cursor };
   });
+  if (cursor !== undefined) return { ended, next: { ...position, sessionId: cursor } };
+  const following = all[all.indexOf(part) + 1];
+  if (following !== undefined)
+    return { ended, next: { ...position, part: following.number, sessionId: FIRST_SESSION } };
+  const again = await readBegin(all);
+  return { ended, next: again.changes === position.changes ? undefined : { ...position, ...again } };
 }

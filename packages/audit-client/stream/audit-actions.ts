@@ -136,6 +136,8 @@ export const AUDIT_ACTIONS = {
     "client.listed",
     "client.read",
     "key.listed",
+    "part.listed",
+    "part.slots_moved",
     "session.listed",
     "token.introspect",
     "user.import_checked",

@@ -34,6 +34,14 @@ export async function createTestDatabase(service: ServiceName): Promise<TestData
   return copyOf(test, wanted, templateName(wanted.database, test.run));
 }
 
+/** A part of the users that has none yet, as a migration makes it. */
+export async function createPartDatabase(number: number): Promise<TestDatabase> {
+  const database = await createTestDatabase("token-service");
+  await database.ownerSql`update part set number = ${number}`;
+  await database.ownerSql`update slots set state = 'away'`;
+  return database;
+}
+
 async function copyOf(test: TestPostgres, wanted: ServiceDatabase, source: string): Promise<TestDatabase> {
   const name = `test_${wanted.database}_${test.run}_${randomBytes(4).toString("hex")}`;
   const nodes = nodesOf(test, wanted);

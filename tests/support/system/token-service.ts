@@ -9,6 +9,7 @@ import type { Algorithm } from "#token-client/compact-jws.ts";
 import { RevocationSet } from "#token-client/revocation-set.ts";
 import { ensureSigningKeys } from "#token-service/keys/ensure-signing-keys.ts";
 import { KeyRing } from "#token-service/keys/key-ring.ts";
+import type { SessionPart } from "#token-service/parts/open-part.ts";
 import { Parts } from "#token-service/parts/parts.ts";
 import { createMemoryBell, type RevocationBell } from "#token-service/revocations/revocation-bell.ts";
 import { RevocationFeed } from "#token-service/revocations/revocation-feed.ts";
@@ -34,6 +35,8 @@ export interface TokenReplicaOptions {
   /** False: the keys are read again only when a test says so. */
   followsKeys?: boolean;
   encryptionKey?: string;
+  /** Databases of parts 1 and following: of `createPartDatabase`. */
+  otherParts?: readonly Sql[];
   /** Live API keys. */
   apiKeys?: Map<string, ProvenApiKey>;
 }
@@ -67,32 +70,35 @@ export async function startTokenReplica(sql: Sql, options: TokenReplicaOptions =
   await ensureSigningKeys(keyDeps);
   const keys = new KeyRing({ ...keyDeps, logger: silent });
   await keys.reload();
-  const keyLifeS = retiredKeyLifeS(lifetimes.accessTtlS);
   const known = new RevocationSet(Number.POSITIVE_INFINITY);
-  const revocations = new RevocationFeed({
-    known,
-    read: (known) => transaction(sql, (tx) => readRevocations(tx, known, { part: 0, keyLifeS })),
-    bell: options.bell ?? createMemoryBell(),
-    logger: silent,
-    accessTtlS: lifetimes.accessTtlS,
-    ...(options.uptime && { nowMs: () => options.uptime?.ms ?? 0 }),
-    onKeyRevoked: (keyId) => keys.ban(keyId),
-    onKeys: (named) => options.followsKeys !== false && keys.follow(named.map(({ keyId }) => keyId)),
-  });
-  await revocations.start();
+  const keyLifeS = retiredKeyLifeS(lifetimes.accessTtlS);
+  const follow = (named: readonly { keyId: string }[]) =>
+    options.followsKeys !== false && keys.follow(named.map(({ keyId }) => keyId));
+  const openPart = (number: number, sql: Sql): SessionPart => {
+    const revocations = new RevocationFeed({
+      known,
+      read: (log) => transaction(sql, (tx) => readRevocations(tx, log, { part: number, keyLifeS })),
+      bell: options.bell ?? createMemoryBell(),
+      logger: silent,
+      accessTtlS: lifetimes.accessTtlS,
+      ...(options.uptime && { nowMs: () => options.uptime?.ms ?? 0 }),
+      onKeyRevoked: (keyId) => keys.ban(keyId),
+      onKeys: (named) => number === 0 && follow(named),
+    });
+    const assertClock = options.assertClock ?? (() => undefined);
+    return { number, sql, revocations, onSecurityEvent: () => undefined, assertClock };
+  };
+  const { number: _, ...first } = openPart(0, sql);
+  const others = (options.otherParts ?? []).map((other, index) => openPart(index + 1, other));
+  const parts = new Parts([{ number: 0, ...first }, ...others], known);
+  for (const { revocations } of parts.all) await revocations.start();
   const refusals: Refusal[] = [];
   const refreshes: RefreshResult[] = [];
   const leaves = new LeafMarker({ write: (batch) => markLeavesSeen(sql, batch, now()), logger: silent });
-  const own = {
-    sql,
-    revocations,
-    onSecurityEvent: () => undefined,
-    assertClock: options.assertClock ?? (() => undefined),
-  };
   const deps = {
     ...keyDeps,
-    ...own,
-    parts: new Parts([{ number: 0, ...own }], known),
+    ...first,
+    parts,
     issuer: TEST_ISSUER,
     lifetimes,
     keys,
@@ -107,7 +113,8 @@ export async function startTokenReplica(sql: Sql, options: TokenReplicaOptions =
     countRefresh: (result: RefreshResult) => void refreshes.push(result),
   };
   const stop = async () => {
-    await Promise.all([revocations.stop(), leaves.close()]);
+    for (const { revocations } of parts.all) revocations.stop();
+    await leaves.close();
   };
   return { deps, refusals, refreshes, stop };
 }

@@ -144,6 +144,8 @@ export const actionsDe: SameTexts<typeof actionsEn> = {
       "client.listed": "Clients aufgelistet",
       "client.read": "Client geöffnet",
       "key.listed": "Signaturschlüssel aufgelistet",
+      "part.listed": "Teile der Nutzer aufgelistet",
+      "part.slots_moved": "Sitzungen in einen anderen Teil verschoben",
       "session.listed": "Sitzungen aufgelistet",
       "token.introspect": "Token prüfen",
       "user.import_checked": "Import geprüft",

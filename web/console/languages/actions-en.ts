@@ -142,6 +142,8 @@ export const actionsEn = {
       "client.listed": "Clients listed",
       "client.read": "Client opened",
       "key.listed": "Signing keys listed",
+      "part.listed": "Parts of the users listed",
+      "part.slots_moved": "Sessions moved to another part",
       "session.listed": "Sessions listed",
       "token.introspect": "Check a token",
       "user.import_checked": "Import checked",
