@@ -670,6 +670,83 @@ describe("the verifier", () => {
     });
   });
 
+  describe("parts of the users", () => {
+    const SLOT = 0xa5f;
+    const OTHER_SLOT = 0xa58;
+    const inSlot = (slot: number) => ({
+      sessionId: `${service.issue().principal.sessionId.slice(0, -3)}${slot.toString(16).padStart(3, "0")}`,
+    });
+    /** Until a call is needed, and then for each. */
+    async function isAskedFor(text: string): Promise<void> {
+      await expect.poll(() => isFromMemory(text)).toBe(false);
+      expect(await isFromMemory(text)).toBe(false);
+    }
+
+    test("that are silent cost their users a call, and nobody else; without part 0 all need one", async () => {
+      const [first, second] = service.divide([OTHER_SLOT], [SLOT]);
+      await start();
+      const own = await remembered({ principal: inSlot(SLOT) });
+      const other = await remembered({ principal: inSlot(OTHER_SLOT) });
+      const client = { ...clientPrincipal(["payments:read"]), ...inSlot(SLOT) };
+      const clients = [
+        await remembered({ principal: client }),
+        await remembered({ principal: client, isApiKey: true }),
+      ];
+      second.isSilent = true;
+      await isAskedFor(own.text);
+      for (const { text } of [other, ...clients]) await remembers(text);
+      if (door === "http") await becomesReady("admitted");
+      service.revokeSession(own.principal.sessionId);
+      await becomes(own.text, "token_invalid");
+      second.isSilent = false;
+      first.isSilent = true;
+      for (const { text } of [other, ...clients]) await isAskedFor(text);
+      await isAskedFor(service.issue({ principal: inSlot(SLOT) }).text);
+    });
+
+    test("may give a slot to another, and be silent then: it is in the other one", async () => {
+      const [first, second] = service.divide([], [SLOT, OTHER_SLOT]);
+      await start();
+      const moved = await remembered({ principal: inSlot(SLOT) });
+      const other = await remembered({ principal: inSlot(OTHER_SLOT) });
+      second.slots.delete(SLOT);
+      await isAskedFor(moved.text);
+      await remembers(other.text);
+      first.slots.add(SLOT);
+      await remembers(moved.text);
+      second.isSilent = true;
+      await isAskedFor(other.text);
+      await remembers(moved.text);
+    });
+
+    test("have a slot only once all that they have revoked has come", async () => {
+      const [first, second] = service.divide([OTHER_SLOT], [SLOT]);
+      await start();
+      const moved = await remembered({ principal: inSlot(SLOT) });
+      second.isSilent = true;
+      await isAskedFor(moved.text);
+      const gone = await remembered({ principal: inSlot(OTHER_SLOT) });
+      first.slots.add(SLOT);
+      first.isCaughtUp = false;
+      service.breakStreams();
+      service.revokeSession(gone.principal.sessionId);
+      await becomes(gone.text, "token_invalid");
+      expect(await isFromMemory(moved.text)).toBe(false);
+      first.isCaughtUp = true;
+      await remembers(moved.text);
+    });
+
+    test("end with the message that speaks of none: all users are those of one database", async () => {
+      service.divide([], [OTHER_SLOT]);
+      await start();
+      const { text } = service.issue({ principal: inSlot(SLOT) });
+      await remembers(service.issue({ principal: inSlot(OTHER_SLOT) }).text);
+      for (let count = 0; count < 3; count += 1) expect(await isFromMemory(text)).toBe(false);
+      service.unite();
+      await remembers(text);
+    });
+  });
+
   describe("wall clocks", () => {
     test.each([HOUR_MS, -HOUR_MS])(
       "differ by %d ms: a token ends when token-service says",

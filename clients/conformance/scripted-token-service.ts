@@ -8,6 +8,7 @@ import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { DomainError, type ErrorCode } from "#kit/values/errors.ts";
 import {
   InactiveReason,
+  type PartState,
   type Revocation,
   type TokenServiceServer,
   TokenServiceService,
@@ -33,6 +34,14 @@ const CALLER = "payments-service";
 /** What VerifyToken does: answer, wait for ever, or fail with this code; `defect` is a bug of token-service. */
 type Manner = "answers" | "hangs" | "defect" | ErrorCode;
 
+/** A database with some of the users. */
+interface ScriptedPart {
+  readonly slots: Set<number>;
+  isSilent: boolean;
+  /** False: its messages say that more revocations of it are to come. */
+  isCaughtUp: boolean;
+}
+
 /** A token-service that does what a test says. Revocations are reported by the stream alone: VerifyToken knows none. */
 export class ScriptedTokenService {
   readonly #certificate: ProcessCertificate;
@@ -43,6 +52,7 @@ export class ScriptedTokenService {
   #log: Revocation[] = [];
   #tips: string[] = [];
   #epoch = 0;
+  #parts: readonly ScriptedPart[] = [];
   #keyIds: readonly string[] = [KEY_ID, OTHER_KEY_ID];
   /** Counts calls of VerifyToken. */
   manner: Manner = "answers";
@@ -138,6 +148,19 @@ export class ScriptedTokenService {
     this.#changes.emit("change");
   }
 
+  /** From the next message on there are two parts. @returns 0 and 1. */
+  divide(slots: readonly number[], otherSlots: readonly number[]): [ScriptedPart, ScriptedPart] {
+    const part = (own: readonly number[]) => ({ slots: new Set(own), isSilent: false, isCaughtUp: true });
+    const parts: [ScriptedPart, ScriptedPart] = [part(slots), part(otherSlots)];
+    this.#parts = parts;
+    return parts;
+  }
+
+  /** From the next message on one database has all users. */
+  unite(): void {
+    this.#parts = [];
+  }
+
   /** Of calls that hang. */
   release(): void {
     this.manner = "answers";
@@ -203,6 +226,7 @@ export class ScriptedTokenService {
     const epoch = this.#epoch;
     const isKnown = request.tip === "" || this.#tips[request.afterSequence - 1] === request.tip;
     let sent = isKnown && request.afterSequence <= this.sequence ? request.afterSequence : 0;
+    const heard: PartState[] = [];
     for (let sentKeyIds: unknown; epoch === this.#epoch && !signal.aborted; ) {
       if (!this.isSilent) {
         const readMs = performance.now();
@@ -210,7 +234,7 @@ export class ScriptedTokenService {
         this.lastMessageMs = readMs;
         const revocations = this.#log.slice(sent);
         sent = this.sequence;
-        yield {
+        const whole: WatchRevocationsResponse = {
           revocations,
           sequence: sent,
           tip: this.tip,
@@ -222,8 +246,32 @@ export class ScriptedTokenService {
           part: undefined,
         };
         sentKeyIds = keyIds;
+        if (this.#parts.length === 0) yield whole;
+        else yield* this.#divided(whole, heard);
       }
       await this.#changeOrHeartbeat(signal);
+    }
+  }
+
+  /** A message of each part that is not silent. @param heard what this stream has said of each. */
+  *#divided(whole: WatchRevocationsResponse, heard: PartState[]): Iterable<WatchRevocationsResponse> {
+    const { elapsedMs, readAt } = whole;
+    for (const [number, part] of this.#parts.entries()) {
+      if (part.isSilent) continue;
+      const slots = Buffer.alloc(512);
+      for (const slot of part.slots) slots[slot >>> 3] = (slots[slot >>> 3] ?? 0) | (0x80 >>> (slot & 7));
+      const isKnown = slots.equals(heard[number]?.slots ?? Buffer.alloc(0));
+      const state = { number, caughtUp: part.isCaughtUp, elapsedMs, readAt, slots };
+      heard[number] = state;
+      const all = this.#parts.map((_, each) => heard[each]);
+      const oldest = all.reduce((a, b) => ((b?.elapsedMs ?? 0) < (a?.elapsedMs ?? 0) ? b : a));
+      yield {
+        ...whole,
+        caughtUp: all.every((each) => each?.caughtUp === true),
+        elapsedMs: oldest?.elapsedMs ?? 0,
+        readAt: oldest?.readAt,
+        part: isKnown ? { ...state, slots: Buffer.alloc(0) } : state,
+      };
     }
   }
 

@@ -1,8 +1,11 @@
 package gatehouse
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"maps"
+	"strconv"
 	"sync"
 	"time"
 
@@ -36,21 +39,31 @@ type revocations struct {
 	keys            map[string]time.Time
 	sequence        uint64
 	tip             string
-	heardAt         time.Time // has a monotonic reading, which time.Sub uses
-	heardAtWall     time.Time // without one
-	serverReadAt    time.Time // by the clock of token-service; zero if it does not say
+	parts           map[uint32]*part // of the users, by number; 0 is always there
+	serverReadAt    time.Time        // of part 0, by the clock of token-service; zero if it does not say
 	rules           *tokenRules
 	nextRead        chan struct{} // closed by the next read that is heard of
-	hasKnownAll     bool
 	hasUnknownKind  bool
 	incompleteUntil time.Time // after a lack of room: until no token that it may concern is valid
 	forgotAt        time.Time
 	isFirstMessage  bool
 }
 
+// part is what is known of the users in one database (docs/decisions/parts.md).
+type part struct {
+	heardAt     time.Time // of the newest read; has a monotonic reading, which time.Sub uses; zero before the first
+	heardAtWall time.Time // without one
+	slots       []byte    // of that read
+	said        []byte    // slots that count with the next read; nil if they have not changed
+}
+
+// allSlots is what one database has that is the only one.
+var allSlots = bytes.Repeat([]byte{0xff}, 512)
+
 func newRevocations(maxEntries int) *revocations {
 	return &revocations{
-		maxEntries: maxEntries, sessions: map[string]time.Time{}, keys: map[string]time.Time{}, nextRead: make(chan struct{}),
+		maxEntries: maxEntries, sessions: map[string]time.Time{}, keys: map[string]time.Time{},
+		parts: map[uint32]*part{0: {}}, nextRead: make(chan struct{}),
 	}
 }
 
@@ -95,23 +108,47 @@ func (r *revocations) apply(message *tokenv1.WatchRevocationsResponse, openedAt,
 	}
 	r.isFirstMessage = false
 	r.sequence, r.tip = message.GetSequence(), message.GetTip()
-	if !message.GetCaughtUp() {
+	state := message.GetPart()
+	if state == nil {
+		maps.DeleteFunc(r.parts, func(number uint32, _ *part) bool { return number > 0 })
+		state = &tokenv1.PartState{
+			CaughtUp: message.GetCaughtUp(), ElapsedMs: message.GetElapsedMs(), ReadAt: message.GetReadAt(), Slots: allSlots,
+		}
+	}
+	return r.hear(state, openedAt, now)
+}
+
+// hear takes in how current one part is.
+func (r *revocations) hear(state *tokenv1.PartState, openedAt, now time.Time) error {
+	of, isKnown := r.parts[state.GetNumber()]
+	if !isKnown {
+		of = &part{}
+		r.parts[state.GetNumber()] = of
+	}
+	if len(state.GetSlots()) > 0 {
+		of.said = state.GetSlots()
+	}
+	if !state.GetCaughtUp() {
 		return nil
 	}
 	// The server began the stream after it was opened here, so it read the log at this moment or later.
-	readAt := openedAt.Add(time.Duration(message.GetElapsedMs()) * time.Millisecond)
+	readAt := openedAt.Add(time.Duration(state.GetElapsedMs()) * time.Millisecond)
 	if readAt.Sub(now) > maxMessageAhead {
 		return errStale
 	}
-	r.hasKnownAll = true
 	if readAt.After(now) {
 		readAt = now
 	}
-	if !readAt.Before(r.heardAt) {
-		r.heardAt, r.heardAtWall = readAt, now.Round(0)
-		r.serverReadAt = time.Time{}
-		if message.GetReadAt().IsValid() {
-			r.serverReadAt = message.GetReadAt().AsTime()
+	if !readAt.Before(of.heardAt) {
+		of.heardAt, of.heardAtWall = readAt, now.Round(0)
+		if of.said != nil {
+			of.slots, of.said = of.said, nil
+		}
+		if state.GetNumber() == 0 {
+			r.serverReadAt = time.Time{}
+			if state.GetReadAt().IsValid() {
+				r.serverReadAt = state.GetReadAt().AsTime()
+			}
 		}
 	}
 	close(r.nextRead)
@@ -161,11 +198,31 @@ func (r *revocations) hasAny(principal Principal) bool {
 		principal.Kind == KindClient && (r.has(principal.TokenID, "") || r.has(principal.OriginTokenID, ""))
 }
 
-// isFresh says whether everything revoked more than staleAfter ago is known here, and understood.
-func (r *revocations) isFresh(now time.Time) bool {
+// isFresh says whether everything revoked more than staleAfter ago that can concern this principal is known here, and understood.
+func (r *revocations) isFresh(now time.Time, principal Principal) bool {
 	r.mutex.RLock()
 	defer r.mutex.RUnlock()
-	return r.hasHeard(now) && !r.hasUnknownKind && !now.Before(r.incompleteUntil)
+	isKnown := r.hasHeard(now) && !r.hasUnknownKind && !now.Before(r.incompleteUntil)
+	return isKnown && (principal.Kind == KindClient || r.hasHeardOf(slotOf(principal.SessionID), now))
+}
+
+// hasHeardOf says whether a part that has the slot is current. During a move two may: what either knows is all there was at its read.
+func (r *revocations) hasHeardOf(slot int, now time.Time) bool {
+	for _, part := range r.parts {
+		if slot/8 < len(part.slots) && part.slots[slot/8]&(0x80>>(slot%8)) != 0 && part.hasHeard(now) {
+			return true
+		}
+	}
+	return false
+}
+
+// slotOf is the number in the last three hexadecimal digits, 0 if there are none.
+func slotOf(sessionID string) int {
+	slot, err := strconv.ParseUint(sessionID[max(0, len(sessionID)-3):], 16, 12)
+	if err != nil {
+		return 0
+	}
+	return int(slot)
 }
 
 // isHeard says whether all messages older than staleAfter have come.
@@ -175,10 +232,13 @@ func (r *revocations) isHeard(now time.Time) bool {
 	return r.hasHeard(now)
 }
 
-func (r *revocations) hasHeard(now time.Time) bool {
+// hasHeard is of part 0, which has the keys.
+func (r *revocations) hasHeard(now time.Time) bool { return r.parts[0].hasHeard(now) }
+
+func (p *part) hasHeard(now time.Time) bool {
 	// The monotonic clock stops while the machine is suspended.
-	isAwake := now.Round(0).Sub(r.heardAtWall) <= staleAfter+wallClockRoom
-	return r.hasKnownAll && isAwake && now.Sub(r.heardAt) <= staleAfter
+	isAwake := now.Round(0).Sub(p.heardAtWall) <= staleAfter+wallClockRoom
+	return isAwake && now.Sub(p.heardAt) <= staleAfter
 }
 
 // knowsAllKinds is false for good after a revocation that this version does not understand.
@@ -214,14 +274,14 @@ func (r *revocations) serverTime(now time.Time) time.Time {
 	if r.serverReadAt.IsZero() {
 		return time.Time{}
 	}
-	return r.serverReadAt.Add(now.Sub(r.heardAt))
+	return r.serverReadAt.Add(now.Sub(r.parts[0].heardAt))
 }
 
 // awaitRead waits for a read of the log that began after since. It is false if the context ends first.
 func (r *revocations) awaitRead(ctx context.Context, since time.Time) bool {
 	for {
 		r.mutex.RLock()
-		isRead, next := r.hasKnownAll && !r.heardAt.Before(since), r.nextRead
+		isRead, next := !r.parts[0].heardAt.Before(since), r.nextRead
 		r.mutex.RUnlock()
 		if isRead {
 			return true

@@ -169,7 +169,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Principal, error) 
 	case !entry.isAlive(now):
 		v.known.remove(token)
 		return v.askOnce(ctx, token, now) // token-service says whether it has expired or was revoked
-	case !v.revoked.isFresh(now):
+	case !v.revoked.isFresh(now, principal):
 		return v.askOnce(ctx, token, now)
 	default:
 		return principal, nil

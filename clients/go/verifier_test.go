@@ -101,18 +101,18 @@ func TestThreeSecondsCountFromTheReadThatAMessageReports(t *testing.T) {
 	revoked := newRevocations(10)
 	message := heartbeat(1)
 	message.ElapsedMs = 3200
-	if err := revoked.apply(message, openedAt, now); err != errStale || revoked.isFresh(now) {
+	if err := revoked.apply(message, openedAt, now); err != errStale || revoked.isFresh(now, Principal{}) {
 		t.Fatal(err)
 	}
 	message.ElapsedMs = 0
-	if err := revoked.apply(message, openedAt, now); err != errStale || !revoked.isFresh(openedAt.Add(staleAfter)) {
+	if err := revoked.apply(message, openedAt, now); err != errStale || !revoked.isFresh(openedAt.Add(staleAfter), Principal{}) {
 		t.Fatal(err)
 	}
 	message.ElapsedMs = 500
-	if err := revoked.apply(message, openedAt, now); err != nil || !revoked.isFresh(openedAt.Add(3500*time.Millisecond)) {
+	if err := revoked.apply(message, openedAt, now); err != nil || !revoked.isFresh(openedAt.Add(3500*time.Millisecond), Principal{}) {
 		t.Fatal(err)
 	}
-	if revoked.isFresh(openedAt.Add(3501 * time.Millisecond)) {
+	if revoked.isFresh(openedAt.Add(3501*time.Millisecond), Principal{}) {
 		t.Fatal("3 s count from the read")
 	}
 }
@@ -244,18 +244,18 @@ func TestTheCacheForgetsWhatWasUsedLongestAgo(t *testing.T) {
 func TestRevocationsBeyondTheLimitEndTheTrustInMemoryWhileTheirTokensLive(t *testing.T) {
 	now := time.Now()
 	revoked := newRevocations(1)
-	if revoked.apply(endOfSession(1, "a"), now, now) != nil || !revoked.isFresh(now) {
+	if revoked.apply(endOfSession(1, "a"), now, now) != nil || !revoked.isFresh(now, Principal{}) {
 		t.Fatal("one must fit")
 	}
-	if revoked.apply(endOfSession(2, "b"), now, now) != nil || revoked.isFresh(now) || !revoked.isHeard(now) {
+	if revoked.apply(endOfSession(2, "b"), now, now) != nil || revoked.isFresh(now, Principal{}) || !revoked.isHeard(now) {
 		t.Fatal("the second was dropped silently")
 	}
 	before := now.Add(maxKeep - time.Second)
-	if _ = revoked.apply(heartbeat(3), before, before); revoked.isFresh(before) {
+	if _ = revoked.apply(heartbeat(3), before, before); revoked.isFresh(before, Principal{}) {
 		t.Fatal("a token of the session that was dropped may still live")
 	}
 	after := now.Add(maxKeep)
-	if _ = revoked.apply(heartbeat(4), after, after); !revoked.isFresh(after) {
+	if _ = revoked.apply(heartbeat(4), after, after); !revoked.isFresh(after, Principal{}) {
 		t.Fatal("no token that it may concern is left")
 	}
 }
@@ -283,10 +283,10 @@ func TestMemoryIsNotTrustedBeforeTheBacklogIsKnown(t *testing.T) {
 	revoked := newRevocations(10)
 	backlog := endOfSession(1, "a")
 	backlog.CaughtUp = false
-	if _ = revoked.apply(backlog, now, now); revoked.isFresh(now) || !revoked.has("a", "") {
+	if _ = revoked.apply(backlog, now, now); revoked.isFresh(now, Principal{}) || !revoked.has("a", "") {
 		t.Fatal("a part of the log is not the log")
 	}
-	if _ = revoked.apply(heartbeat(1), now, now); !revoked.isFresh(now.Add(staleAfter)) || revoked.isFresh(now.Add(staleAfter+1)) {
+	if _ = revoked.apply(heartbeat(1), now, now); !revoked.isFresh(now.Add(staleAfter), Principal{}) || revoked.isFresh(now.Add(staleAfter+1), Principal{}) {
 		t.Fatal("fresh for exactly 3 s")
 	}
 }

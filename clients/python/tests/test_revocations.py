@@ -48,12 +48,12 @@ def principal_of(session: str) -> Principal:
 
 def test_three_seconds_count_from_the_read() -> None:
     clocks = Clocks()
-    assert not clocks.revoked.is_fresh
+    assert not clocks.revoked.is_fresh(principal_of("s"))
     clocks.send(elapsed_s=0.5, ago_s=1)
     clocks.pass_s(2.5)
-    assert clocks.revoked.is_fresh
+    assert clocks.revoked.is_fresh(principal_of("s"))
     clocks.pass_s(0.01)
-    assert not clocks.revoked.is_fresh
+    assert not clocks.revoked.is_fresh(principal_of("s"))
 
 
 def test_after_a_revocation_of_an_unknown_kind_memory_is_not_trusted_but_the_stream_is_heard() -> None:
@@ -61,7 +61,7 @@ def test_after_a_revocation_of_an_unknown_kind_memory_is_not_trusted_but_the_str
     message = WatchRevocationsResponse(caught_up=True, elapsed_ms=0, revocations=[Revocation(sequence=1)])
     assert clocks.revoked.apply(message, clocks.monotonic_s)
     assert clocks.revoked.is_heard
-    assert not clocks.revoked.is_fresh
+    assert not clocks.revoked.is_fresh(principal_of("s"))
     clocks.pass_s(3.1)
     assert not clocks.revoked.is_heard
 
@@ -96,19 +96,19 @@ def test_a_proof_has_an_age_by_the_time_of_token_service() -> None:
 def test_a_late_or_impossible_message_opens_the_stream_anew() -> None:
     clocks = Clocks()
     assert not clocks.send(elapsed_s=0, ago_s=2.1)
-    assert clocks.revoked.is_fresh
+    assert clocks.revoked.is_fresh(principal_of("s"))
     clocks = Clocks()
     assert not clocks.send(elapsed_s=3, ago_s=1.9)
-    assert not clocks.revoked.is_fresh
+    assert not clocks.revoked.is_fresh(principal_of("s"))
 
 
 def test_a_wall_clock_that_went_on_while_this_machine_slept_ends_the_trust() -> None:
     clocks = Clocks()
     clocks.send(elapsed_s=0)
     clocks.wall_s += 5
-    assert clocks.revoked.is_fresh
+    assert clocks.revoked.is_fresh(principal_of("s"))
     clocks.wall_s += 0.1
-    assert not clocks.revoked.is_fresh
+    assert not clocks.revoked.is_fresh(principal_of("s"))
 
 
 def test_a_revocation_is_kept_by_the_monotonic_clock_whatever_its_end_says() -> None:

@@ -1,10 +1,12 @@
 """What is revoked, as far as this process knows, and how far that is."""
 
 import logging
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
-from ._gen.token_service_pb2 import WatchRevocationsRequest, WatchRevocationsResponse
+from ._gen.token_service_pb2 import PartState, WatchRevocationsRequest, WatchRevocationsResponse
 from ._rules import TokenRules
 from .principal import Principal
 
@@ -18,7 +20,27 @@ MAX_MESSAGE_AHEAD_S: Final = 1.0
 """A read further in the future proves that this machine was suspended."""
 WALL_CLOCK_ROOM_S: Final = 2.0
 
+_ALL_SLOTS: Final = b"\xff" * 512
+"""What one database has that is the only one."""
+_SLOT: Final = re.compile(r"[0-9a-f]{3}")
+
 _log = logging.getLogger("gatehouse_token_client")
+
+
+@dataclass(slots=True)
+class _Part:
+    """What is known of the users in one database (docs/decisions/parts.md)."""
+
+    read_at: float = float("-inf")
+    """When token-service last read its log: a lower bound."""
+    heard_at_wall: float = 0.0
+    slots: bytes = b""
+    """Of that read."""
+    said: bytes = b""
+    """Slots that count with the next read. Empty: unchanged."""
+
+    def has(self, slot: int) -> bool:
+        return slot // 8 < len(self.slots) and self.slots[slot // 8] & 0x80 >> slot % 8 != 0
 
 
 class Revocations:
@@ -33,10 +55,9 @@ class Revocations:
         self._until: dict[tuple[str, str], float] = {}
         self._forgot_at = self._incomplete_until = float("-inf")
         self._knows_all_kinds = True
-        self.read_at = float("-inf")
-        """When token-service last read its log: a lower bound."""
-        self._heard_at_wall = 0.0
+        self._parts = {0: _Part()}
         self._server_read_at: float | None = None
+        """Of part 0, as the rules."""
         self._rules: TokenRules | None = None
         self._is_first_message = True
 
@@ -44,18 +65,32 @@ class Revocations:
         self._is_first_message = True
         return WatchRevocationsRequest(after_sequence=self._sequence, tip=self._tip)
 
-    @property
-    def is_fresh(self) -> bool:
-        """Whether every revocation older than 3 s is known, and understood."""
-        return self.is_heard and self._knows_all_kinds
+    def is_fresh(self, principal: Principal) -> bool:
+        """Whether every revocation older than 3 s that can concern this principal is known, and understood."""
+        if not self.is_heard or not self._knows_all_kinds:
+            return False
+        if principal.kind == "client":
+            return True
+        digits = principal.session_id[-3:]
+        slot = int(digits, 16) if _SLOT.fullmatch(digits) else 0
+        # During a move two parts may have it: what either knows is all there was at its read.
+        return any(part.has(slot) and self._is_heard(part) for part in self._parts.values())
 
     @property
     def is_heard(self) -> bool:
-        """Whether all messages older than 3 s have come."""
-        if self._monotonic() - self.read_at > STALE_AFTER_S:
+        """Whether all messages older than 3 s have come, of part 0, which has the keys."""
+        return self._is_heard(self._parts[0])
+
+    def _is_heard(self, part: _Part) -> bool:
+        if self._monotonic() - part.read_at > STALE_AFTER_S:
             return False
         # The monotonic clock may stop during a suspend.
-        return self._wall() - self._heard_at_wall <= STALE_AFTER_S + WALL_CLOCK_ROOM_S
+        return self._wall() - part.heard_at_wall <= STALE_AFTER_S + WALL_CLOCK_ROOM_S
+
+    @property
+    def read_at(self) -> float:
+        """When token-service last read its log: a lower bound."""
+        return self._parts[0].read_at
 
     @property
     def is_complete(self) -> bool:
@@ -99,17 +134,30 @@ class Revocations:
         self._take_revocations(message, received_s)
         self._take_rules(message)
         self._sequence, self._tip = message.sequence, message.tip
-        if not message.caught_up:
+        if message.HasField("part"):
+            return self._hear(message.part, opened_s, received_s)
+        self._parts = {0: self._parts[0]}
+        state = PartState(caught_up=message.caught_up, elapsed_ms=message.elapsed_ms, slots=_ALL_SLOTS)
+        if message.HasField("read_at"):
+            state.read_at.CopyFrom(message.read_at)
+        return self._hear(state, opened_s, received_s)
+
+    def _hear(self, state: PartState, opened_s: float, received_s: float) -> bool:
+        part = self._parts.setdefault(state.number, _Part())
+        part.said = state.slots or part.said
+        if not state.caught_up:
             return True
         # The read was not earlier, because the stream began after this request.
-        read_s = opened_s + message.elapsed_ms / 1000
+        read_s = opened_s + state.elapsed_ms / 1000
         if read_s > received_s + MAX_MESSAGE_AHEAD_S:
             return False
-        if read_s >= self.read_at:
-            self.read_at = min(read_s, received_s)
-            has_time = message.HasField("read_at")
-            self._server_read_at = message.read_at.ToNanoseconds() / 1e9 if has_time else None
-            self._heard_at_wall = self._wall()
+        if read_s >= part.read_at:
+            part.read_at = min(read_s, received_s)
+            part.heard_at_wall = self._wall()
+            part.slots, part.said = part.said or part.slots, b""
+            if state.number == 0:
+                has_time = state.HasField("read_at")
+                self._server_read_at = state.read_at.ToNanoseconds() / 1e9 if has_time else None
         return received_s - read_s <= MAX_MESSAGE_AGE_S
 
     def _take_revocations(self, message: WatchRevocationsResponse, received_s: float) -> None:

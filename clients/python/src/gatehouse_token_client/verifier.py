@@ -250,7 +250,7 @@ class TokenVerifier:
             if not is_alive:
                 del self._known[token]
                 return self._ask(token)
-            if not self._revoked.is_fresh or not self._revoked.is_complete:
+            if not self._revoked.is_fresh(known.principal) or not self._revoked.is_complete:
                 return self._ask(token)
             self._known.move_to_end(token)
             return known.principal

@@ -25,19 +25,19 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(gatehouse/tokenclient/v1/principal.proto\x12\x18gatehouse.tokenclient.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"-\n\x0c\x43onfirmation\x12\x0b\n\x03jkt\x18\x01 \x01(\t\x12\x10\n\x08x5t_s256\x18\x02 \x01(\t\"\x92\x04\n\tPrincipal\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x0c\n\x04role\x18\x03 \x01(\t\x12\x10\n\x08token_id\x18\x04 \x01(\t\x12\x0e\n\x06key_id\x18\x05 \x01(\t\x12\x0b\n\x03\x61mr\x18\x06 \x03(\t\x12-\n\tauth_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\tissued_at\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nexpires_at\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0b\n\x03\x61\x63r\x18\n \x01(\t\x12\x35\n\x04kind\x18\x0b \x01(\x0e\x32\'.gatehouse.tokenclient.v1.PrincipalKind\x12\x11\n\tclient_id\x18\x0c \x01(\t\x12\x0e\n\x06scopes\x18\r \x03(\t\x12<\n\x0c\x63onfirmation\x18\x0e \x01(\x0b\x32&.gatehouse.tokenclient.v1.Confirmation\x12\x10\n\x08\x61udience\x18\x0f \x01(\t\x12\x1c\n\x0forigin_token_id\x18\x10 \x01(\tH\x00\x88\x01\x01\x12\x1a\n\rorigin_key_id\x18\x11 \x01(\tH\x01\x88\x01\x01\x42\x12\n\x10_origin_token_idB\x10\n\x0e_origin_key_id\"\xe5\x01\n\tTokenPair\x12\x14\n\x0c\x61\x63\x63\x65ss_token\x18\x01 \x01(\t\x12\x15\n\rrefresh_token\x18\x02 \x01(\t\x12\x14\n\x0c\x65xpires_in_s\x18\x03 \x01(\r\x12\x12\n\nsession_id\x18\x04 \x01(\t\x12\x0f\n\x07user_id\x18\x05 \x01(\t\x12\x41\n\x0c\x63onfirmation\x18\x06 \x01(\x0b\x32&.gatehouse.tokenclient.v1.ConfirmationH\x00\x88\x01\x01\x12\x1c\n\x14refresh_expires_in_s\x18\x07 \x01(\rB\x0f\n\r_confirmation*c\n\rPrincipalKind\x12\x1e\n\x1aPRINCIPAL_KIND_UNSPECIFIED\x10\x00\x12\x17\n\x13PRINCIPAL_KIND_USER\x10\x01\x12\x19\n\x15PRINCIPAL_KIND_CLIENT\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(gatehouse/tokenclient/v1/principal.proto\x12\x18gatehouse.tokenclient.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"-\n\x0c\x43onfirmation\x12\x0b\n\x03jkt\x18\x01 \x01(\t\x12\x10\n\x08x5t_s256\x18\x02 \x01(\t\"\x92\x04\n\tPrincipal\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x0c\n\x04role\x18\x03 \x01(\t\x12\x10\n\x08token_id\x18\x04 \x01(\t\x12\x0e\n\x06key_id\x18\x05 \x01(\t\x12\x0b\n\x03\x61mr\x18\x06 \x03(\t\x12-\n\tauth_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\tissued_at\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nexpires_at\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0b\n\x03\x61\x63r\x18\n \x01(\t\x12\x35\n\x04kind\x18\x0b \x01(\x0e\x32\'.gatehouse.tokenclient.v1.PrincipalKind\x12\x11\n\tclient_id\x18\x0c \x01(\t\x12\x0e\n\x06scopes\x18\r \x03(\t\x12<\n\x0c\x63onfirmation\x18\x0e \x01(\x0b\x32&.gatehouse.tokenclient.v1.Confirmation\x12\x10\n\x08\x61udience\x18\x0f \x01(\t\x12\x1c\n\x0forigin_token_id\x18\x10 \x01(\tH\x00\x88\x01\x01\x12\x1a\n\rorigin_key_id\x18\x11 \x01(\tH\x01\x88\x01\x01\x42\x12\n\x10_origin_token_idB\x10\n\x0e_origin_key_id\"\x99\x02\n\tTokenPair\x12\x14\n\x0c\x61\x63\x63\x65ss_token\x18\x01 \x01(\t\x12\x15\n\rrefresh_token\x18\x02 \x01(\t\x12\x14\n\x0c\x65xpires_in_s\x18\x03 \x01(\r\x12\x12\n\nsession_id\x18\x04 \x01(\t\x12\x0f\n\x07user_id\x18\x05 \x01(\t\x12\x41\n\x0c\x63onfirmation\x18\x06 \x01(\x0b\x32&.gatehouse.tokenclient.v1.ConfirmationH\x00\x88\x01\x01\x12\x1c\n\x14refresh_expires_in_s\x18\x07 \x01(\r\x12\x1d\n\x10\x64\x65vice_challenge\x18\x08 \x01(\tH\x01\x88\x01\x01\x42\x0f\n\r_confirmationB\x13\n\x11_device_challenge*c\n\rPrincipalKind\x12\x1e\n\x1aPRINCIPAL_KIND_UNSPECIFIED\x10\x00\x12\x17\n\x13PRINCIPAL_KIND_USER\x10\x01\x12\x19\n\x15PRINCIPAL_KIND_CLIENT\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'gatehouse.tokenclient.v1.principal_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_PRINCIPALKIND']._serialized_start=915
-  _globals['_PRINCIPALKIND']._serialized_end=1014
+  _globals['_PRINCIPALKIND']._serialized_start=967
+  _globals['_PRINCIPALKIND']._serialized_end=1066
   _globals['_CONFIRMATION']._serialized_start=103
   _globals['_CONFIRMATION']._serialized_end=148
   _globals['_PRINCIPAL']._serialized_start=151
   _globals['_PRINCIPAL']._serialized_end=681
   _globals['_TOKENPAIR']._serialized_start=684
-  _globals['_TOKENPAIR']._serialized_end=913
+  _globals['_TOKENPAIR']._serialized_end=965
 # @@protoc_insertion_point(module_scope)

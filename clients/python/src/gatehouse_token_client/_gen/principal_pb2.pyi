@@ -66,7 +66,7 @@ class Principal(_message.Message):
     def __init__(self, user_id: _Optional[str] = ..., session_id: _Optional[str] = ..., role: _Optional[str] = ..., token_id: _Optional[str] = ..., key_id: _Optional[str] = ..., amr: _Optional[_Iterable[str]] = ..., auth_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., issued_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., acr: _Optional[str] = ..., kind: _Optional[_Union[PrincipalKind, str]] = ..., client_id: _Optional[str] = ..., scopes: _Optional[_Iterable[str]] = ..., confirmation: _Optional[_Union[Confirmation, _Mapping]] = ..., audience: _Optional[str] = ..., origin_token_id: _Optional[str] = ..., origin_key_id: _Optional[str] = ...) -> None: ...
 
 class TokenPair(_message.Message):
-    __slots__ = ("access_token", "refresh_token", "expires_in_s", "session_id", "user_id", "confirmation", "refresh_expires_in_s")
+    __slots__ = ("access_token", "refresh_token", "expires_in_s", "session_id", "user_id", "confirmation", "refresh_expires_in_s", "device_challenge")
     ACCESS_TOKEN_FIELD_NUMBER: _ClassVar[int]
     REFRESH_TOKEN_FIELD_NUMBER: _ClassVar[int]
     EXPIRES_IN_S_FIELD_NUMBER: _ClassVar[int]
@@ -74,6 +74,7 @@ class TokenPair(_message.Message):
     USER_ID_FIELD_NUMBER: _ClassVar[int]
     CONFIRMATION_FIELD_NUMBER: _ClassVar[int]
     REFRESH_EXPIRES_IN_S_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_CHALLENGE_FIELD_NUMBER: _ClassVar[int]
     access_token: str
     refresh_token: str
     expires_in_s: int
@@ -81,4 +82,5 @@ class TokenPair(_message.Message):
     user_id: str
     confirmation: Confirmation
     refresh_expires_in_s: int
-    def __init__(self, access_token: _Optional[str] = ..., refresh_token: _Optional[str] = ..., expires_in_s: _Optional[int] = ..., session_id: _Optional[str] = ..., user_id: _Optional[str] = ..., confirmation: _Optional[_Union[Confirmation, _Mapping]] = ..., refresh_expires_in_s: _Optional[int] = ...) -> None: ...
+    device_challenge: str
+    def __init__(self, access_token: _Optional[str] = ..., refresh_token: _Optional[str] = ..., expires_in_s: _Optional[int] = ..., session_id: _Optional[str] = ..., user_id: _Optional[str] = ..., confirmation: _Optional[_Union[Confirmation, _Mapping]] = ..., refresh_expires_in_s: _Optional[int] = ..., device_challenge: _Optional[str] = ...) -> None: ...

@@ -26,15 +26,15 @@ from . import principal_pb2 as gatehouse_dot_tokenclient_dot_v1_dot_principal__p
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n,gatehouse/tokenclient/v1/token_service.proto\x12\x18gatehouse.tokenclient.v1\x1a(gatehouse/tokenclient/v1/principal.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"u\n\x12VerifyTokenRequest\x12\r\n\x05token\x18\x01 \x01(\t\x12\x1a\n\raccepts_bound\x18\x02 \x01(\x08H\x00\x88\x01\x01\x12\x15\n\x08\x61udience\x18\x03 \x01(\tH\x01\x88\x01\x01\x42\x10\n\x0e_accepts_boundB\x0b\n\t_audience\"\xae\x01\n\x13VerifyTokenResponse\x12\x0e\n\x06\x61\x63tive\x18\x01 \x01(\x08\x12\x38\n\x06reason\x18\x02 \x01(\x0e\x32(.gatehouse.tokenclient.v1.InactiveReason\x12\x36\n\tprincipal\x18\x03 \x01(\x0b\x32#.gatehouse.tokenclient.v1.Principal\x12\x15\n\rexpires_in_ms\x18\x04 \x01(\r\">\n\x17WatchRevocationsRequest\x12\x16\n\x0e\x61\x66ter_sequence\x18\x01 \x01(\x04\x12\x0b\n\x03tip\x18\x02 \x01(\t\"\x8d\x02\n\x18WatchRevocationsResponse\x12\x39\n\x0brevocations\x18\x01 \x03(\x0b\x32$.gatehouse.tokenclient.v1.Revocation\x12\x10\n\x08sequence\x18\x02 \x01(\x04\x12\x11\n\tcaught_up\x18\x03 \x01(\x08\x12\x0b\n\x03tip\x18\x04 \x01(\t\x12\x12\n\nelapsed_ms\x18\x05 \x01(\r\x12+\n\x07read_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06keep_s\x18\x07 \x01(\r\x12\x33\n\x05rules\x18\x08 \x01(\x0b\x32$.gatehouse.tokenclient.v1.TokenRules\"U\n\nTokenRules\x12\x0e\n\x06issuer\x18\x01 \x01(\t\x12\x37\n\x04keys\x18\x02 \x03(\x0b\x32).gatehouse.tokenclient.v1.VerificationKey\"H\n\x0fVerificationKey\x12\x0e\n\x06key_id\x18\x01 \x01(\t\x12\x11\n\talgorithm\x18\x02 \x01(\t\x12\x12\n\npublic_key\x18\x03 \x01(\x0c\"\x80\x01\n\nRevocation\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x14\n\nsession_id\x18\x02 \x01(\tH\x00\x12\x10\n\x06key_id\x18\x03 \x01(\tH\x00\x12.\n\nexpires_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x08\n\x06target\"\x10\n\x0eGetJwksRequest\"G\n\x0fGetJwksResponse\x12\x11\n\tjwks_json\x18\x01 \x01(\t\x12\x11\n\tmax_age_s\x18\x02 \x01(\r\x12\x0e\n\x06issuer\x18\x03 \x01(\t*\x88\x01\n\x0eInactiveReason\x12\x1f\n\x1bINACTIVE_REASON_UNSPECIFIED\x10\x00\x12\x1b\n\x17INACTIVE_REASON_INVALID\x10\x01\x12\x1b\n\x17INACTIVE_REASON_EXPIRED\x10\x02\x12\x1b\n\x17INACTIVE_REASON_REVOKED\x10\x03\x32\xd7\x02\n\x0cTokenService\x12j\n\x0bVerifyToken\x12,.gatehouse.tokenclient.v1.VerifyTokenRequest\x1a-.gatehouse.tokenclient.v1.VerifyTokenResponse\x12{\n\x10WatchRevocations\x12\x31.gatehouse.tokenclient.v1.WatchRevocationsRequest\x1a\x32.gatehouse.tokenclient.v1.WatchRevocationsResponse0\x01\x12^\n\x07GetJwks\x12(.gatehouse.tokenclient.v1.GetJwksRequest\x1a).gatehouse.tokenclient.v1.GetJwksResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n,gatehouse/tokenclient/v1/token_service.proto\x12\x18gatehouse.tokenclient.v1\x1a(gatehouse/tokenclient/v1/principal.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"u\n\x12VerifyTokenRequest\x12\r\n\x05token\x18\x01 \x01(\t\x12\x1a\n\raccepts_bound\x18\x02 \x01(\x08H\x00\x88\x01\x01\x12\x15\n\x08\x61udience\x18\x03 \x01(\tH\x01\x88\x01\x01\x42\x10\n\x0e_accepts_boundB\x0b\n\t_audience\"\xae\x01\n\x13VerifyTokenResponse\x12\x0e\n\x06\x61\x63tive\x18\x01 \x01(\x08\x12\x38\n\x06reason\x18\x02 \x01(\x0e\x32(.gatehouse.tokenclient.v1.InactiveReason\x12\x36\n\tprincipal\x18\x03 \x01(\x0b\x32#.gatehouse.tokenclient.v1.Principal\x12\x15\n\rexpires_in_ms\x18\x04 \x01(\r\">\n\x17WatchRevocationsRequest\x12\x16\n\x0e\x61\x66ter_sequence\x18\x01 \x01(\x04\x12\x0b\n\x03tip\x18\x02 \x01(\t\"\xc0\x02\n\x18WatchRevocationsResponse\x12\x39\n\x0brevocations\x18\x01 \x03(\x0b\x32$.gatehouse.tokenclient.v1.Revocation\x12\x10\n\x08sequence\x18\x02 \x01(\x04\x12\x11\n\tcaught_up\x18\x03 \x01(\x08\x12\x0b\n\x03tip\x18\x04 \x01(\t\x12\x12\n\nelapsed_ms\x18\x05 \x01(\r\x12+\n\x07read_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06keep_s\x18\x07 \x01(\r\x12\x33\n\x05rules\x18\x08 \x01(\x0b\x32$.gatehouse.tokenclient.v1.TokenRules\x12\x31\n\x04part\x18\t \x01(\x0b\x32#.gatehouse.tokenclient.v1.PartState\"~\n\tPartState\x12\x0e\n\x06number\x18\x01 \x01(\r\x12\x11\n\tcaught_up\x18\x02 \x01(\x08\x12\x12\n\nelapsed_ms\x18\x03 \x01(\r\x12+\n\x07read_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05slots\x18\x05 \x01(\x0c\"U\n\nTokenRules\x12\x0e\n\x06issuer\x18\x01 \x01(\t\x12\x37\n\x04keys\x18\x02 \x03(\x0b\x32).gatehouse.tokenclient.v1.VerificationKey\"H\n\x0fVerificationKey\x12\x0e\n\x06key_id\x18\x01 \x01(\t\x12\x11\n\talgorithm\x18\x02 \x01(\t\x12\x12\n\npublic_key\x18\x03 \x01(\x0c\"\x80\x01\n\nRevocation\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x14\n\nsession_id\x18\x02 \x01(\tH\x00\x12\x10\n\x06key_id\x18\x03 \x01(\tH\x00\x12.\n\nexpires_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x08\n\x06target\"\x10\n\x0eGetJwksRequest\"G\n\x0fGetJwksResponse\x12\x11\n\tjwks_json\x18\x01 \x01(\t\x12\x11\n\tmax_age_s\x18\x02 \x01(\r\x12\x0e\n\x06issuer\x18\x03 \x01(\t*\x88\x01\n\x0eInactiveReason\x12\x1f\n\x1bINACTIVE_REASON_UNSPECIFIED\x10\x00\x12\x1b\n\x17INACTIVE_REASON_INVALID\x10\x01\x12\x1b\n\x17INACTIVE_REASON_EXPIRED\x10\x02\x12\x1b\n\x17INACTIVE_REASON_REVOKED\x10\x03\x32\xd7\x02\n\x0cTokenService\x12j\n\x0bVerifyToken\x12,.gatehouse.tokenclient.v1.VerifyTokenRequest\x1a-.gatehouse.tokenclient.v1.VerifyTokenResponse\x12{\n\x10WatchRevocations\x12\x31.gatehouse.tokenclient.v1.WatchRevocationsRequest\x1a\x32.gatehouse.tokenclient.v1.WatchRevocationsResponse0\x01\x12^\n\x07GetJwks\x12(.gatehouse.tokenclient.v1.GetJwksRequest\x1a).gatehouse.tokenclient.v1.GetJwksResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'gatehouse.tokenclient.v1.token_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_INACTIVEREASON']._serialized_start=1165
-  _globals['_INACTIVEREASON']._serialized_end=1301
+  _globals['_INACTIVEREASON']._serialized_start=1344
+  _globals['_INACTIVEREASON']._serialized_end=1480
   _globals['_VERIFYTOKENREQUEST']._serialized_start=149
   _globals['_VERIFYTOKENREQUEST']._serialized_end=266
   _globals['_VERIFYTOKENRESPONSE']._serialized_start=269
@@ -42,17 +42,19 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_WATCHREVOCATIONSREQUEST']._serialized_start=445
   _globals['_WATCHREVOCATIONSREQUEST']._serialized_end=507
   _globals['_WATCHREVOCATIONSRESPONSE']._serialized_start=510
-  _globals['_WATCHREVOCATIONSRESPONSE']._serialized_end=779
-  _globals['_TOKENRULES']._serialized_start=781
-  _globals['_TOKENRULES']._serialized_end=866
-  _globals['_VERIFICATIONKEY']._serialized_start=868
-  _globals['_VERIFICATIONKEY']._serialized_end=940
-  _globals['_REVOCATION']._serialized_start=943
-  _globals['_REVOCATION']._serialized_end=1071
-  _globals['_GETJWKSREQUEST']._serialized_start=1073
-  _globals['_GETJWKSREQUEST']._serialized_end=1089
-  _globals['_GETJWKSRESPONSE']._serialized_start=1091
-  _globals['_GETJWKSRESPONSE']._serialized_end=1162
-  _globals['_TOKENSERVICE']._serialized_start=1304
-  _globals['_TOKENSERVICE']._serialized_end=1647
+  _globals['_WATCHREVOCATIONSRESPONSE']._serialized_end=830
+  _globals['_PARTSTATE']._serialized_start=832
+  _globals['_PARTSTATE']._serialized_end=958
+  _globals['_TOKENRULES']._serialized_start=960
+  _globals['_TOKENRULES']._serialized_end=1045
+  _globals['_VERIFICATIONKEY']._serialized_start=1047
+  _globals['_VERIFICATIONKEY']._serialized_end=1119
+  _globals['_REVOCATION']._serialized_start=1122
+  _globals['_REVOCATION']._serialized_end=1250
+  _globals['_GETJWKSREQUEST']._serialized_start=1252
+  _globals['_GETJWKSREQUEST']._serialized_end=1268
+  _globals['_GETJWKSRESPONSE']._serialized_start=1270
+  _globals['_GETJWKSRESPONSE']._serialized_end=1341
+  _globals['_TOKENSERVICE']._serialized_start=1483
+  _globals['_TOKENSERVICE']._serialized_end=1826
 # @@protoc_insertion_point(module_scope)

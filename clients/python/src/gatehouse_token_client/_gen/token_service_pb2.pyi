@@ -53,7 +53,7 @@ class WatchRevocationsRequest(_message.Message):
     def __init__(self, after_sequence: _Optional[int] = ..., tip: _Optional[str] = ...) -> None: ...
 
 class WatchRevocationsResponse(_message.Message):
-    __slots__ = ("revocations", "sequence", "caught_up", "tip", "elapsed_ms", "read_at", "keep_s", "rules")
+    __slots__ = ("revocations", "sequence", "caught_up", "tip", "elapsed_ms", "read_at", "keep_s", "rules", "part")
     REVOCATIONS_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     CAUGHT_UP_FIELD_NUMBER: _ClassVar[int]
@@ -62,6 +62,7 @@ class WatchRevocationsResponse(_message.Message):
     READ_AT_FIELD_NUMBER: _ClassVar[int]
     KEEP_S_FIELD_NUMBER: _ClassVar[int]
     RULES_FIELD_NUMBER: _ClassVar[int]
+    PART_FIELD_NUMBER: _ClassVar[int]
     revocations: _containers.RepeatedCompositeFieldContainer[Revocation]
     sequence: int
     caught_up: bool
@@ -70,7 +71,22 @@ class WatchRevocationsResponse(_message.Message):
     read_at: _timestamp_pb2.Timestamp
     keep_s: int
     rules: TokenRules
-    def __init__(self, revocations: _Optional[_Iterable[_Union[Revocation, _Mapping]]] = ..., sequence: _Optional[int] = ..., caught_up: bool = ..., tip: _Optional[str] = ..., elapsed_ms: _Optional[int] = ..., read_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., keep_s: _Optional[int] = ..., rules: _Optional[_Union[TokenRules, _Mapping]] = ...) -> None: ...
+    part: PartState
+    def __init__(self, revocations: _Optional[_Iterable[_Union[Revocation, _Mapping]]] = ..., sequence: _Optional[int] = ..., caught_up: bool = ..., tip: _Optional[str] = ..., elapsed_ms: _Optional[int] = ..., read_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., keep_s: _Optional[int] = ..., rules: _Optional[_Union[TokenRules, _Mapping]] = ..., part: _Optional[_Union[PartState, _Mapping]] = ...) -> None: ...
+
+class PartState(_message.Message):
+    __slots__ = ("number", "caught_up", "elapsed_ms", "read_at", "slots")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    CAUGHT_UP_FIELD_NUMBER: _ClassVar[int]
+    ELAPSED_MS_FIELD_NUMBER: _ClassVar[int]
+    READ_AT_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    caught_up: bool
+    elapsed_ms: int
+    read_at: _timestamp_pb2.Timestamp
+    slots: bytes
+    def __init__(self, number: _Optional[int] = ..., caught_up: bool = ..., elapsed_ms: _Optional[int] = ..., read_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., slots: _Optional[bytes] = ...) -> None: ...
 
 class TokenRules(_message.Message):
     __slots__ = ("issuer", "keys")

@@ -338,8 +338,11 @@ type TokenPair struct {
 	Confirmation *Confirmation `protobuf:"bytes,6,opt,name=confirmation,proto3,oneof" json:"confirmation,omitempty"`
 	// Seconds until the session ends if it is not refreshed.
 	RefreshExpiresInS uint32 `protobuf:"varint,7,opt,name=refresh_expires_in_s,json=refreshExpiresInS,proto3" json:"refresh_expires_in_s,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Of a new session with bearer tokens: what a browser signs to bind the session to a key of its device (`ProveDevice`),
+	// within five minutes. Absent otherwise.
+	DeviceChallenge *string `protobuf:"bytes,8,opt,name=device_challenge,json=deviceChallenge,proto3,oneof" json:"device_challenge,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *TokenPair) Reset() {
@@ -421,6 +424,13 @@ func (x *TokenPair) GetRefreshExpiresInS() uint32 {
 	return 0
 }
 
+func (x *TokenPair) GetDeviceChallenge() string {
+	if x != nil && x.DeviceChallenge != nil {
+		return *x.DeviceChallenge
+	}
+	return ""
+}
+
 var File_gatehouse_tokenclient_v1_principal_proto protoreflect.FileDescriptor
 
 const file_gatehouse_tokenclient_v1_principal_proto_rawDesc = "" +
@@ -451,7 +461,7 @@ const file_gatehouse_tokenclient_v1_principal_proto_rawDesc = "" +
 	"\x0forigin_token_id\x18\x10 \x01(\tH\x00R\roriginTokenId\x88\x01\x01\x12'\n" +
 	"\rorigin_key_id\x18\x11 \x01(\tH\x01R\voriginKeyId\x88\x01\x01B\x12\n" +
 	"\x10_origin_token_idB\x10\n" +
-	"\x0e_origin_key_id\"\xc0\x02\n" +
+	"\x0e_origin_key_id\"\x85\x03\n" +
 	"\tTokenPair\x12!\n" +
 	"\faccess_token\x18\x01 \x01(\tR\vaccessToken\x12#\n" +
 	"\rrefresh_token\x18\x02 \x01(\tR\frefreshToken\x12 \n" +
@@ -461,8 +471,10 @@ const file_gatehouse_tokenclient_v1_principal_proto_rawDesc = "" +
 	"session_id\x18\x04 \x01(\tR\tsessionId\x12\x17\n" +
 	"\auser_id\x18\x05 \x01(\tR\x06userId\x12O\n" +
 	"\fconfirmation\x18\x06 \x01(\v2&.gatehouse.tokenclient.v1.ConfirmationH\x00R\fconfirmation\x88\x01\x01\x12/\n" +
-	"\x14refresh_expires_in_s\x18\a \x01(\rR\x11refreshExpiresInSB\x0f\n" +
-	"\r_confirmation*c\n" +
+	"\x14refresh_expires_in_s\x18\a \x01(\rR\x11refreshExpiresInS\x12.\n" +
+	"\x10device_challenge\x18\b \x01(\tH\x01R\x0fdeviceChallenge\x88\x01\x01B\x0f\n" +
+	"\r_confirmationB\x13\n" +
+	"\x11_device_challenge*c\n" +
 	"\rPrincipalKind\x12\x1e\n" +
 	"\x1aPRINCIPAL_KIND_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13PRINCIPAL_KIND_USER\x10\x01\x12\x19\n" +

@@ -283,17 +283,20 @@ type WatchRevocationsResponse struct {
 	// A random mark of the entry at `sequence`, to send back with it.
 	Tip string `protobuf:"bytes,4,opt,name=tip,proto3" json:"tip,omitempty"`
 	// Milliseconds, by the server's monotonic clock, from the begin of this stream to the begin of the read
-	// of the log that this message tells of. Counted from when the caller opened the stream, it gives a
+	// of the log that this message reports. Counted from when the caller opened the stream, it gives a
 	// moment at or before that read: a delayed message does not count as fresh.
 	ElapsedMs uint32 `protobuf:"varint,5,opt,name=elapsed_ms,json=elapsedMs,proto3" json:"elapsed_ms,omitempty"`
 	// The server's time at that read.
 	ReadAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=read_at,json=readAt,proto3" json:"read_at,omitempty"`
-	// Seconds from receipt for which the caller keeps what it is told at least, by its own monotonic clock
+	// Seconds from receipt for which the caller keeps what it receives at least, by its own monotonic clock
 	// and whatever `expires_at` says: the longest life of an access token and the allowance for clock skew.
 	// 0 counts as 3,610.
 	KeepS uint32 `protobuf:"varint,7,opt,name=keep_s,json=keepS,proto3" json:"keep_s,omitempty"`
 	// What tokens of this service look like now; absent while it has not changed on this stream.
-	Rules         *TokenRules `protobuf:"bytes,8,opt,name=rules,proto3" json:"rules,omitempty"`
+	Rules *TokenRules `protobuf:"bytes,8,opt,name=rules,proto3" json:"rules,omitempty"`
+	// Absent where one database has all users. Otherwise the part of the users whose log this message reports: `caught_up`,
+	// `elapsed_ms` and `read_at` are then those of the oldest of all parts, for a caller that does not know of parts.
+	Part          *PartState `protobuf:"bytes,9,opt,name=part,proto3" json:"part,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -384,6 +387,98 @@ func (x *WatchRevocationsResponse) GetRules() *TokenRules {
 	return nil
 }
 
+func (x *WatchRevocationsResponse) GetPart() *PartState {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
+// What the caller knows of one part of the users (docs/decisions/parts.md). Part 0 has also the keys, and all of clients: a caller
+// that has not heard from it for three seconds knows nothing. Who has not heard from another one knows nothing of its users.
+type PartState struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 0 to 63.
+	Number uint32 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// As `WatchRevocationsResponse.caught_up`, of this part's log.
+	CaughtUp bool `protobuf:"varint,2,opt,name=caught_up,json=caughtUp,proto3" json:"caught_up,omitempty"`
+	// As `WatchRevocationsResponse.elapsed_ms`, of this part's log.
+	ElapsedMs uint32 `protobuf:"varint,3,opt,name=elapsed_ms,json=elapsedMs,proto3" json:"elapsed_ms,omitempty"`
+	// As `WatchRevocationsResponse.read_at`.
+	ReadAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=read_at,json=readAt,proto3" json:"read_at,omitempty"`
+	// 512 bytes, of which the highest bit of the first is for slot 0, or nothing while they have not changed on this stream. Bit n
+	// says that the sessions of slot n are in this part at that read. The slot of a session is the number that the last three
+	// hexadecimal digits of its id (`sid`) say. A slot is in no part, or in one: the one that has said so last.
+	Slots         []byte `protobuf:"bytes,5,opt,name=slots,proto3" json:"slots,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PartState) Reset() {
+	*x = PartState{}
+	mi := &file_gatehouse_tokenclient_v1_token_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PartState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PartState) ProtoMessage() {}
+
+func (x *PartState) ProtoReflect() protoreflect.Message {
+	mi := &file_gatehouse_tokenclient_v1_token_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PartState.ProtoReflect.Descriptor instead.
+func (*PartState) Descriptor() ([]byte, []int) {
+	return file_gatehouse_tokenclient_v1_token_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *PartState) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *PartState) GetCaughtUp() bool {
+	if x != nil {
+		return x.CaughtUp
+	}
+	return false
+}
+
+func (x *PartState) GetElapsedMs() uint32 {
+	if x != nil {
+		return x.ElapsedMs
+	}
+	return 0
+}
+
+func (x *PartState) GetReadAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ReadAt
+	}
+	return nil
+}
+
+func (x *PartState) GetSlots() []byte {
+	if x != nil {
+		return x.Slots
+	}
+	return nil
+}
+
 // What tells a token of this service from any other text without a call. It proves nothing: a token that
 // keeps these rules may still be forged. A service whose tokens have another form does not send it.
 type TokenRules struct {
@@ -399,7 +494,7 @@ type TokenRules struct {
 
 func (x *TokenRules) Reset() {
 	*x = TokenRules{}
-	mi := &file_gatehouse_tokenclient_v1_token_service_proto_msgTypes[4]
+	mi := &file_gatehouse_tokenclient_v1_token_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -411,7 +506,7 @@ func (x *TokenRules) String() string {
 func (*TokenRules) ProtoMessage() {}
 
 func (x *TokenRules) ProtoReflect() protoreflect.Message {
-	mi := &file_gatehouse_tokenclient_v1_token_service_proto_msgTypes[4]
+	mi := &file_gatehouse_tokenclient_v1_token_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -424,7 +519,7 @@ func (x *TokenRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenRules.ProtoReflect.Descriptor instead.
 func (*TokenRules) Descriptor() ([]byte, []int) {
-	return file_gatehouse_tokenclient_v1_token_service_proto_rawDescGZIP(), []int{4}
+	return file_gatehouse_tokenclient_v1_token_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *TokenRules) GetIssuer() string {
@@ -457,7 +552,7 @@ type VerificationKey struct {
 
 func (x *VerificationKey) Reset() {
 	*x = VerificationKey{}
-	mi := &file_gatehouse_tokenclient_v1_token_service_proto_msgTypes[5]
+	mi := &file_gatehouse_tokenclient_v1_token_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -469,7 +564,7 @@ func (x *VerificationKey) String() string {
 func (*VerificationKey) ProtoMessage() {}
 
 func (x *VerificationKey) ProtoReflect() protoreflect.Message {
-	mi := &file_gatehouse_tokenclient_v1_token_service_proto_msgTypes[5]
+	mi := &file_gatehouse_tokenclient_v1_token_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -482,7 +577,7 @@ func (x *VerificationKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerificationKey.ProtoReflect.Descriptor instead.
 func (*VerificationKey) Descriptor() ([]byte, []int) {
-	return file_gatehouse_tokenclient_v1_token_service_proto_rawDescGZIP(), []int{5}
+	return file_gatehouse_tokenclient_v1_token_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *VerificationKey) GetKeyId() string {
@@ -526,7 +621,7 @@ type Revocation struct {
 
 func (x *Revocation) Reset() {
 	*x = Revocation{}
-	mi := &file_gatehouse_tokenclient_v1_token_service_proto_msgTypes[6]
+	mi := &file_gatehouse_tokenclient_v1_token_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -538,7 +633,7 @@ func (x *Revocation) String() string {
 func (*Revocation) ProtoMessage() {}
 
 func (x *Revocation) ProtoReflect() protoreflect.Message {
-	mi := &file_gatehouse_tokenclient_v1_token_service_proto_msgTypes[6]
+	mi := &file_gatehouse_tokenclient_v1_token_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -551,7 +646,7 @@ func (x *Revocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
 func (*Revocation) Descriptor() ([]byte, []int) {
-	return file_gatehouse_tokenclient_v1_token_service_proto_rawDescGZIP(), []int{6}
+	return file_gatehouse_tokenclient_v1_token_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Revocation) GetSequence() uint64 {
@@ -621,7 +716,7 @@ type GetJwksRequest struct {
 
 func (x *GetJwksRequest) Reset() {
 	*x = GetJwksRequest{}
-	mi := &file_gatehouse_tokenclient_v1_token_service_proto_msgTypes[7]
+	mi := &file_gatehouse_tokenclient_v1_token_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -633,7 +728,7 @@ func (x *GetJwksRequest) String() string {
 func (*GetJwksRequest) ProtoMessage() {}
 
 func (x *GetJwksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gatehouse_tokenclient_v1_token_service_proto_msgTypes[7]
+	mi := &file_gatehouse_tokenclient_v1_token_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -646,7 +741,7 @@ func (x *GetJwksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJwksRequest.ProtoReflect.Descriptor instead.
 func (*GetJwksRequest) Descriptor() ([]byte, []int) {
-	return file_gatehouse_tokenclient_v1_token_service_proto_rawDescGZIP(), []int{7}
+	return file_gatehouse_tokenclient_v1_token_service_proto_rawDescGZIP(), []int{8}
 }
 
 // The key set.
@@ -664,7 +759,7 @@ type GetJwksResponse struct {
 
 func (x *GetJwksResponse) Reset() {
 	*x = GetJwksResponse{}
-	mi := &file_gatehouse_tokenclient_v1_token_service_proto_msgTypes[8]
+	mi := &file_gatehouse_tokenclient_v1_token_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -676,7 +771,7 @@ func (x *GetJwksResponse) String() string {
 func (*GetJwksResponse) ProtoMessage() {}
 
 func (x *GetJwksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gatehouse_tokenclient_v1_token_service_proto_msgTypes[8]
+	mi := &file_gatehouse_tokenclient_v1_token_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -689,7 +784,7 @@ func (x *GetJwksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJwksResponse.ProtoReflect.Descriptor instead.
 func (*GetJwksResponse) Descriptor() ([]byte, []int) {
-	return file_gatehouse_tokenclient_v1_token_service_proto_rawDescGZIP(), []int{8}
+	return file_gatehouse_tokenclient_v1_token_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetJwksResponse) GetJwksJson() string {
@@ -731,7 +826,7 @@ const file_gatehouse_tokenclient_v1_token_service_proto_rawDesc = "" +
 	"\rexpires_in_ms\x18\x04 \x01(\rR\vexpiresInMs\"R\n" +
 	"\x17WatchRevocationsRequest\x12%\n" +
 	"\x0eafter_sequence\x18\x01 \x01(\x04R\rafterSequence\x12\x10\n" +
-	"\x03tip\x18\x02 \x01(\tR\x03tip\"\xd4\x02\n" +
+	"\x03tip\x18\x02 \x01(\tR\x03tip\"\x8d\x03\n" +
 	"\x18WatchRevocationsResponse\x12F\n" +
 	"\vrevocations\x18\x01 \x03(\v2$.gatehouse.tokenclient.v1.RevocationR\vrevocations\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12\x1b\n" +
@@ -741,7 +836,15 @@ const file_gatehouse_tokenclient_v1_token_service_proto_rawDesc = "" +
 	"elapsed_ms\x18\x05 \x01(\rR\telapsedMs\x123\n" +
 	"\aread_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x06readAt\x12\x15\n" +
 	"\x06keep_s\x18\a \x01(\rR\x05keepS\x12:\n" +
-	"\x05rules\x18\b \x01(\v2$.gatehouse.tokenclient.v1.TokenRulesR\x05rules\"c\n" +
+	"\x05rules\x18\b \x01(\v2$.gatehouse.tokenclient.v1.TokenRulesR\x05rules\x127\n" +
+	"\x04part\x18\t \x01(\v2#.gatehouse.tokenclient.v1.PartStateR\x04part\"\xaa\x01\n" +
+	"\tPartState\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\rR\x06number\x12\x1b\n" +
+	"\tcaught_up\x18\x02 \x01(\bR\bcaughtUp\x12\x1d\n" +
+	"\n" +
+	"elapsed_ms\x18\x03 \x01(\rR\telapsedMs\x123\n" +
+	"\aread_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x06readAt\x12\x14\n" +
+	"\x05slots\x18\x05 \x01(\fR\x05slots\"c\n" +
 	"\n" +
 	"TokenRules\x12\x16\n" +
 	"\x06issuer\x18\x01 \x01(\tR\x06issuer\x12=\n" +
@@ -789,40 +892,43 @@ func file_gatehouse_tokenclient_v1_token_service_proto_rawDescGZIP() []byte {
 }
 
 var file_gatehouse_tokenclient_v1_token_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_gatehouse_tokenclient_v1_token_service_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_gatehouse_tokenclient_v1_token_service_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_gatehouse_tokenclient_v1_token_service_proto_goTypes = []any{
 	(InactiveReason)(0),              // 0: gatehouse.tokenclient.v1.InactiveReason
 	(*VerifyTokenRequest)(nil),       // 1: gatehouse.tokenclient.v1.VerifyTokenRequest
 	(*VerifyTokenResponse)(nil),      // 2: gatehouse.tokenclient.v1.VerifyTokenResponse
 	(*WatchRevocationsRequest)(nil),  // 3: gatehouse.tokenclient.v1.WatchRevocationsRequest
 	(*WatchRevocationsResponse)(nil), // 4: gatehouse.tokenclient.v1.WatchRevocationsResponse
-	(*TokenRules)(nil),               // 5: gatehouse.tokenclient.v1.TokenRules
-	(*VerificationKey)(nil),          // 6: gatehouse.tokenclient.v1.VerificationKey
-	(*Revocation)(nil),               // 7: gatehouse.tokenclient.v1.Revocation
-	(*GetJwksRequest)(nil),           // 8: gatehouse.tokenclient.v1.GetJwksRequest
-	(*GetJwksResponse)(nil),          // 9: gatehouse.tokenclient.v1.GetJwksResponse
-	(*Principal)(nil),                // 10: gatehouse.tokenclient.v1.Principal
-	(*timestamppb.Timestamp)(nil),    // 11: google.protobuf.Timestamp
+	(*PartState)(nil),                // 5: gatehouse.tokenclient.v1.PartState
+	(*TokenRules)(nil),               // 6: gatehouse.tokenclient.v1.TokenRules
+	(*VerificationKey)(nil),          // 7: gatehouse.tokenclient.v1.VerificationKey
+	(*Revocation)(nil),               // 8: gatehouse.tokenclient.v1.Revocation
+	(*GetJwksRequest)(nil),           // 9: gatehouse.tokenclient.v1.GetJwksRequest
+	(*GetJwksResponse)(nil),          // 10: gatehouse.tokenclient.v1.GetJwksResponse
+	(*Principal)(nil),                // 11: gatehouse.tokenclient.v1.Principal
+	(*timestamppb.Timestamp)(nil),    // 12: google.protobuf.Timestamp
 }
 var file_gatehouse_tokenclient_v1_token_service_proto_depIdxs = []int32{
 	0,  // 0: gatehouse.tokenclient.v1.VerifyTokenResponse.reason:type_name -> gatehouse.tokenclient.v1.InactiveReason
-	10, // 1: gatehouse.tokenclient.v1.VerifyTokenResponse.principal:type_name -> gatehouse.tokenclient.v1.Principal
-	7,  // 2: gatehouse.tokenclient.v1.WatchRevocationsResponse.revocations:type_name -> gatehouse.tokenclient.v1.Revocation
-	11, // 3: gatehouse.tokenclient.v1.WatchRevocationsResponse.read_at:type_name -> google.protobuf.Timestamp
-	5,  // 4: gatehouse.tokenclient.v1.WatchRevocationsResponse.rules:type_name -> gatehouse.tokenclient.v1.TokenRules
-	6,  // 5: gatehouse.tokenclient.v1.TokenRules.keys:type_name -> gatehouse.tokenclient.v1.VerificationKey
-	11, // 6: gatehouse.tokenclient.v1.Revocation.expires_at:type_name -> google.protobuf.Timestamp
-	1,  // 7: gatehouse.tokenclient.v1.TokenService.VerifyToken:input_type -> gatehouse.tokenclient.v1.VerifyTokenRequest
-	3,  // 8: gatehouse.tokenclient.v1.TokenService.WatchRevocations:input_type -> gatehouse.tokenclient.v1.WatchRevocationsRequest
-	8,  // 9: gatehouse.tokenclient.v1.TokenService.GetJwks:input_type -> gatehouse.tokenclient.v1.GetJwksRequest
-	2,  // 10: gatehouse.tokenclient.v1.TokenService.VerifyToken:output_type -> gatehouse.tokenclient.v1.VerifyTokenResponse
-	4,  // 11: gatehouse.tokenclient.v1.TokenService.WatchRevocations:output_type -> gatehouse.tokenclient.v1.WatchRevocationsResponse
-	9,  // 12: gatehouse.tokenclient.v1.TokenService.GetJwks:output_type -> gatehouse.tokenclient.v1.GetJwksResponse
-	10, // [10:13] is the sub-list for method output_type
-	7,  // [7:10] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	11, // 1: gatehouse.tokenclient.v1.VerifyTokenResponse.principal:type_name -> gatehouse.tokenclient.v1.Principal
+	8,  // 2: gatehouse.tokenclient.v1.WatchRevocationsResponse.revocations:type_name -> gatehouse.tokenclient.v1.Revocation
+	12, // 3: gatehouse.tokenclient.v1.WatchRevocationsResponse.read_at:type_name -> google.protobuf.Timestamp
+	6,  // 4: gatehouse.tokenclient.v1.WatchRevocationsResponse.rules:type_name -> gatehouse.tokenclient.v1.TokenRules
+	5,  // 5: gatehouse.tokenclient.v1.WatchRevocationsResponse.part:type_name -> gatehouse.tokenclient.v1.PartState
+	12, // 6: gatehouse.tokenclient.v1.PartState.read_at:type_name -> google.protobuf.Timestamp
+	7,  // 7: gatehouse.tokenclient.v1.TokenRules.keys:type_name -> gatehouse.tokenclient.v1.VerificationKey
+	12, // 8: gatehouse.tokenclient.v1.Revocation.expires_at:type_name -> google.protobuf.Timestamp
+	1,  // 9: gatehouse.tokenclient.v1.TokenService.VerifyToken:input_type -> gatehouse.tokenclient.v1.VerifyTokenRequest
+	3,  // 10: gatehouse.tokenclient.v1.TokenService.WatchRevocations:input_type -> gatehouse.tokenclient.v1.WatchRevocationsRequest
+	9,  // 11: gatehouse.tokenclient.v1.TokenService.GetJwks:input_type -> gatehouse.tokenclient.v1.GetJwksRequest
+	2,  // 12: gatehouse.tokenclient.v1.TokenService.VerifyToken:output_type -> gatehouse.tokenclient.v1.VerifyTokenResponse
+	4,  // 13: gatehouse.tokenclient.v1.TokenService.WatchRevocations:output_type -> gatehouse.tokenclient.v1.WatchRevocationsResponse
+	10, // 14: gatehouse.tokenclient.v1.TokenService.GetJwks:output_type -> gatehouse.tokenclient.v1.GetJwksResponse
+	12, // [12:15] is the sub-list for method output_type
+	9,  // [9:12] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_gatehouse_tokenclient_v1_token_service_proto_init() }
@@ -832,7 +938,7 @@ func file_gatehouse_tokenclient_v1_token_service_proto_init() {
 	}
 	file_gatehouse_tokenclient_v1_principal_proto_init()
 	file_gatehouse_tokenclient_v1_token_service_proto_msgTypes[0].OneofWrappers = []any{}
-	file_gatehouse_tokenclient_v1_token_service_proto_msgTypes[6].OneofWrappers = []any{
+	file_gatehouse_tokenclient_v1_token_service_proto_msgTypes[7].OneofWrappers = []any{
 		(*Revocation_SessionId)(nil),
 		(*Revocation_KeyId)(nil),
 	}
@@ -842,7 +948,7 @@ func file_gatehouse_tokenclient_v1_token_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gatehouse_tokenclient_v1_token_service_proto_rawDesc), len(file_gatehouse_tokenclient_v1_token_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,12 +1,17 @@
 package example.gatehouse.tokenclient;
 
+import com.google.protobuf.ByteString;
 import com.google.protobuf.Timestamp;
+import gatehouse.token.v1.TokenServiceOuterClass.PartState;
 import gatehouse.token.v1.TokenServiceOuterClass.Revocation;
 import gatehouse.token.v1.TokenServiceOuterClass.VerificationKey;
 import gatehouse.token.v1.TokenServiceOuterClass.WatchRevocationsRequest;
 import gatehouse.token.v1.TokenServiceOuterClass.WatchRevocationsResponse;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Set;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
 /**
@@ -27,7 +32,11 @@ final class Revocations {
   private static final double MAX_MESSAGE_AHEAD_S = 1;
 
   private static final double WALL_CLOCK_ROOM_S = 2;
+  private static final Pattern SLOT = Pattern.compile("[0-9a-f]{3}");
   private static final System.Logger LOG = System.getLogger(Revocations.class.getName());
+
+  /** What one database has that is the only one. */
+  private static final ByteString ALL_SLOTS = allSlots();
 
   private final int maxEntries;
   private final Clock clock;
@@ -38,11 +47,33 @@ final class Revocations {
   private double forgotAtS = Double.NEGATIVE_INFINITY;
   private double incompleteUntilS = Double.NEGATIVE_INFINITY;
   private boolean knowsAllKinds = true;
-  private double readAtS = Double.NEGATIVE_INFINITY;
-  private double heardAtWallS;
+  private final Part first = new Part();
+  private final Map<Integer, Part> parts = new HashMap<>(Map.of(0, first));
   private Double serverReadAtS;
   private TokenRules rules;
   private boolean isFirstMessage = true;
+
+  /** What is known of the users in one database (docs/decisions/parts.md). The first one has the keys, too. */
+  private final class Part {
+    private double readAtS = Double.NEGATIVE_INFINITY;
+    private double heardAtWallS;
+
+    /** Of that read. */
+    private ByteString slots = ByteString.EMPTY;
+
+    /** Slots that count with the next read. Empty: unchanged. */
+    private ByteString said = ByteString.EMPTY;
+
+    boolean has(int slot) {
+      return slot / 8 < slots.size() && (slots.byteAt(slot / 8) & 0x80 >> slot % 8) != 0;
+    }
+
+    boolean isHeard() {
+      if (clock.monotonicS() - readAtS > STALE_AFTER_S) return false;
+      // The monotonic clock may stop during a suspend.
+      return clock.wallS() - heardAtWallS <= STALE_AFTER_S + WALL_CLOCK_ROOM_S;
+    }
+  }
 
   Revocations(int maxEntries, Clock clock) {
     this.maxEntries = maxEntries;
@@ -54,16 +85,20 @@ final class Revocations {
     return WatchRevocationsRequest.newBuilder().setAfterSequence(sequence).setTip(tip).build();
   }
 
-  /** Whether every revocation older than 3 s is known, and understood. */
-  boolean isFresh() {
-    return isHeard() && knowsAllKinds;
+  /** Whether every revocation older than 3 s that can concern this principal is known, and understood. */
+  boolean isFresh(Principal principal) {
+    if (!isHeard() || !knowsAllKinds) return false;
+    if (principal.isClient()) return true;
+    String id = principal.sessionId();
+    String digits = id.substring(Math.max(0, id.length() - 3));
+    int slot = SLOT.matcher(digits).matches() ? Integer.parseInt(digits, 16) : 0;
+    // During a move two parts may have it: what either knows is all there was at its read.
+    return parts.values().stream().anyMatch(part -> part.has(slot) && part.isHeard());
   }
 
-  /** Whether all messages older than 3 s have come. */
+  /** Whether all messages older than 3 s have come, of the first part. */
   boolean isHeard() {
-    if (clock.monotonicS() - readAtS > STALE_AFTER_S) return false;
-    // The monotonic clock may stop during a suspend.
-    return clock.wallS() - heardAtWallS <= STALE_AFTER_S + WALL_CLOCK_ROOM_S;
+    return first.isHeard();
   }
 
   /** False after a lack of room, until no affected token is valid. */
@@ -73,7 +108,7 @@ final class Revocations {
 
   /** When token-service last read its log, by the monotonic clock: a lower bound. */
   double readAtS() {
-    return readAtS;
+    return first.readAtS;
   }
 
   /** Null while unknown, or if token-service is too old. */
@@ -94,7 +129,7 @@ final class Revocations {
   }
 
   private Double serverTimeS() {
-    return serverReadAtS == null ? null : serverReadAtS + clock.monotonicS() - readAtS;
+    return serverReadAtS == null ? null : serverReadAtS + clock.monotonicS() - first.readAtS;
   }
 
   /** Ends by its session or credential, its key, or, of a client, this one token (RFC 7009). */
@@ -116,14 +151,26 @@ final class Revocations {
     takeRules(message);
     sequence = message.getSequence();
     tip = message.getTip();
-    if (!message.getCaughtUp()) return true;
+    if (message.hasPart()) return hear(message.getPart(), openedS, receivedS);
+    parts.keySet().retainAll(Set.of(0));
+    PartState.Builder state = PartState.newBuilder().setCaughtUp(message.getCaughtUp()).setElapsedMs(message.getElapsedMs());
+    if (message.hasReadAt()) state.setReadAt(message.getReadAt());
+    return hear(state.setSlots(ALL_SLOTS).build(), openedS, receivedS);
+  }
+
+  private boolean hear(PartState state, double openedS, double receivedS) {
+    Part part = parts.computeIfAbsent(state.getNumber(), number -> new Part());
+    if (!state.getSlots().isEmpty()) part.said = state.getSlots();
+    if (!state.getCaughtUp()) return true;
     // The read was not earlier, because the stream began after this request.
-    double readS = openedS + Integer.toUnsignedLong(message.getElapsedMs()) / 1e3;
+    double readS = openedS + Integer.toUnsignedLong(state.getElapsedMs()) / 1e3;
     if (readS > receivedS + MAX_MESSAGE_AHEAD_S) return false;
-    if (readS >= readAtS) {
-      readAtS = Math.min(readS, receivedS);
-      serverReadAtS = message.hasReadAt() ? seconds(message.getReadAt()) : null;
-      heardAtWallS = clock.wallS();
+    if (readS >= part.readAtS) {
+      part.readAtS = Math.min(readS, receivedS);
+      part.heardAtWallS = clock.wallS();
+      if (!part.said.isEmpty()) part.slots = part.said;
+      part.said = ByteString.EMPTY;
+      if (part == first) serverReadAtS = state.hasReadAt() ? seconds(state.getReadAt()) : null;
     }
     return receivedS - readS <= MAX_MESSAGE_AGE_S;
   }
@@ -172,6 +219,12 @@ final class Revocations {
     forgotAtS = nowS;
     sessionsUntil.values().removeIf(untilS -> untilS < nowS);
     keysUntil.values().removeIf(untilS -> untilS < nowS);
+  }
+
+  private static ByteString allSlots() {
+    byte[] all = new byte[512];
+    Arrays.fill(all, (byte) 0xff);
+    return ByteString.copyFrom(all);
   }
 
   private static double seconds(Timestamp time) {

@@ -153,7 +153,7 @@ final class TokenServiceVerifier implements TokenVerifier {
       known.remove(token);
       return ask(token);
     }
-    if (!revoked.isFresh() || !revoked.isComplete()) return ask(token);
+    if (!revoked.isFresh(entry.principal) || !revoked.isComplete()) return ask(token);
     return CompletableFuture.completedFuture(entry.principal);
   }
 

@@ -50,29 +50,33 @@ final class RevocationsTest {
   }
 
   private boolean knows() {
+    return revoked.end(user());
+  }
+
+  private static Principal user() {
     VerifyTokenResponse response =
         VerifyTokenResponse.newBuilder()
             .setActive(true)
             .setPrincipal(FakeTokenService.principal(principal -> principal.setSessionId("s")))
             .build();
-    return revoked.end(Answers.principal(response, null).orElseThrow());
+    return Answers.principal(response, null).orElseThrow();
   }
 
   @Test
   void threeSecondsCountFromTheRead() {
-    assertFalse(revoked.isFresh());
+    assertFalse(revoked.isFresh(user()));
     revoked.apply(message().setElapsedMs(500).build(), monotonicS - 1);
     pass(2.5);
-    assertTrue(revoked.isFresh());
+    assertTrue(revoked.isFresh(user()));
     pass(0.01);
-    assertFalse(revoked.isFresh());
+    assertFalse(revoked.isFresh(user()));
   }
 
   @Test
   void afterARevocationOfAnUnknownKindMemoryIsNotTrustedButTheStreamIsHeard() {
     revoked.apply(message().addRevocations(Revocation.newBuilder().setSequence(1)).build(), monotonicS);
     assertTrue(revoked.isHeard());
-    assertFalse(revoked.isFresh());
+    assertFalse(revoked.isFresh(user()));
     pass(3.1);
     assertFalse(revoked.isHeard());
   }
@@ -94,22 +98,22 @@ final class RevocationsTest {
   @Test
   void aLateMessageCountsAndOpensTheStreamAnew() {
     assertFalse(revoked.apply(message().setElapsedMs(0).build(), monotonicS - 2.1));
-    assertTrue(revoked.isFresh());
+    assertTrue(revoked.isFresh(user()));
   }
 
   @Test
   void aMessageOfALaterReadThanCanBeDoesNotCount() {
     assertFalse(revoked.apply(message().setElapsedMs(3_000).build(), monotonicS - 1.9));
-    assertFalse(revoked.isFresh());
+    assertFalse(revoked.isFresh(user()));
   }
 
   @Test
   void aWallClockThatWentOnWhileThisMachineSleptEndsTheTrust() {
     revoked.apply(message().build(), monotonicS);
     wallS += 5;
-    assertTrue(revoked.isFresh());
+    assertTrue(revoked.isFresh(user()));
     wallS += 0.1;
-    assertFalse(revoked.isFresh());
+    assertFalse(revoked.isFresh(user()));
   }
 
   @Test
