@@ -8,7 +8,7 @@ const MAX_LEFT = 30;
 /** Keyed by the first word of a command. */
 const GROUPS: readonly (readonly [title: string, words: readonly string[]])[] = [
   ["People and programs", ["users", "sessions", "clients"]],
-  ["Signing keys", ["keys"]],
+  ["Signing keys", ["keys", "parts"]],
   ["Audit log and approvals", ["audit", "tail", "approvals"]],
   ["Routes and roles", ["routes", "access"]],
   ["Languages and mails", ["languages", "mail"]],

@@ -13,18 +13,20 @@ export interface SchemaGoal {
 }
 
 /**
- * Migrates a schema and grants the service's role access. Idempotent and safe to run concurrently.
+ * Migrates the first schema of the search path, and grants the service's role access. Idempotent and safe to run concurrently.
  * @returns the names of the migrations that ran. @throws if a migration fails. Earlier ones stay.
  */
 export async function migrateSchema({ owner, wanted, root, log }: SchemaGoal): Promise<string[]> {
   const { serviceRole, tablePrivileges } = wanted;
+  const [current] = await owner<{ schema: string | null }[]>`select quote_ident(current_schema()) as schema`;
+  const schema = current?.schema ?? "public";
   await grant(
     owner,
     `
-    revoke all on schema public from public;
-    grant usage on schema public to ${serviceRole};
-    alter default privileges in schema public grant ${tablePrivileges} on tables to ${serviceRole};
-    alter default privileges in schema public grant usage, select on sequences to ${serviceRole};
+    revoke all on schema ${schema} from public;
+    grant usage on schema ${schema} to ${serviceRole};
+    alter default privileges in schema ${schema} grant ${tablePrivileges} on tables to ${serviceRole};
+    alter default privileges in schema ${schema} grant usage, select on sequences to ${serviceRole};
   `,
   );
   const directory = join(root, wanted.service, "migrations");
@@ -42,7 +44,7 @@ export async function migrateSchema({ owner, wanted, root, log }: SchemaGoal): P
 /** PostgreSQL cannot alter the privileges of one object concurrently. */
 const ADVISORY_LOCK = 7_031_003;
 
-/** DDL takes no parameters. Role names are constants. */
+/** DDL takes no parameters. Role names are constants, the schema's is quoted. */
 async function grant(owner: Sql, statements: string): Promise<void> {
   await transaction(owner, async (tx) => {
     await tx`select pg_advisory_xact_lock(${ADVISORY_LOCK})`;

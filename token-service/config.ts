@@ -5,16 +5,14 @@ import {
   encryptionKeyFileSchema,
   integerSchema,
   isElsewhere,
-  readableFileSchema,
   redisConfig,
   redisConfigProblem,
   serviceConfig,
 } from "#kit/config/config.ts";
 import { databaseHosts } from "#kit/config/database-hosts.ts";
-import { parsedFile } from "#kit/config/yaml-file.ts";
 import { refusedPeopleConfig } from "#kit/rpc/refused-people.ts";
 import { isServiceName } from "#kit/rpc/rpc-tls.ts";
-import { parsePartsFile } from "./parts/parts-file.ts";
+import { partsFileSchema } from "./parts/parts-file.ts";
 import { MAX_ACCESS_TTL_S } from "./revocations/token-lifetimes.ts";
 
 /** Comma-separated, as in certificates: `spiffe://gatehouse/<name>`. */
@@ -33,7 +31,7 @@ export const configSchema = z
     ...refusedPeopleConfig,
     ...databaseConfig,
     /** YAML: databases of further parts of the users (docs/operations/past-one-postgres.md). */
-    PARTS_FILE: readableFileSchema.transform(parsedFile(parsePartsFile)).optional(),
+    PARTS_FILE: partsFileSchema,
     AUDIT_SERVICE_ADDRESS: addressSchema,
     /** Notifies users of refresh token reuse. */
     IDENTITY_SERVICE_ADDRESS: addressSchema,

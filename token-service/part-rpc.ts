@@ -12,6 +12,8 @@ export const partCallers: Callers<PartServiceServer> = {
 };
 
 const MAX_SLOTS = 64;
+/** Connections of each part that moves take. */
+const AT_ONCE = 4;
 const slotList = z
   .array(z.int().max(SLOTS - 1))
   .min(1)
@@ -44,10 +46,12 @@ export function createPartRpc(
       await recordReading(context, { action: "part.slots_moved", resource: `part ${part}`, filter });
       let sessions = 0;
       let longestMs = 0;
-      for (const slot of slots) {
-        const moved = await moveSlot(deps, slot, target);
-        sessions += moved.sessions;
-        longestMs = Math.max(longestMs, moved.awayMs);
+      for (let at = 0; at < slots.length; at += AT_ONCE) {
+        const moves = slots.slice(at, at + AT_ONCE).map((slot) => moveSlot(deps, slot, target));
+        for (const moved of await Promise.all(moves)) {
+          sessions += moved.sessions;
+          longestMs = Math.max(longestMs, moved.awayMs);
+        }
       }
       return { sessions, longestMs: Math.ceil(longestMs) };
     },

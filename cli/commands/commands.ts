@@ -23,6 +23,7 @@ import { health } from "./health.ts";
 import { keysList } from "./keys/keys-list.ts";
 import { keysRevoke } from "./keys/keys-revoke.ts";
 import { keysRotate } from "./keys/keys-rotate.ts";
+import { partsList, partsMove } from "./parts/parts.ts";
 import { rpc } from "./rpc.ts";
 import {
   clientsAddCredential,
@@ -57,6 +58,8 @@ export const COMMANDS: readonly Command[] = [
   keysList,
   keysRotate,
   keysRevoke,
+  partsList,
+  partsMove,
   usersList,
   usersExport,
   usersShow,

@@ -6,23 +6,24 @@ import { inSources } from "#kit/telemetry/source-places.ts";
 import { migrateSchema } from "../migrate-schema.ts";
 import { awaitDatabase } from "./await-database.ts";
 import { ROOT, schemaCommand } from "./schema-config.ts";
-import { connectForSchema } from "./schema-connection.ts";
+import { connectForSchemas } from "./schema-connection.ts";
 
 /** Then the Job fails and is retried, so that a long wait shows in its restarts. */
 const WAIT_TIMEOUT_MS = 5 * 60_000;
 
 const { wanted, config } = schemaCommand();
-const owner = connectForSchema(config, `migrate ${wanted.database}`);
-try {
-  const log = (reason: string) => console.log(`${wanted.database}: waiting for the database: ${reason}`);
-  await awaitDatabase(owner, { timeoutMs: WAIT_TIMEOUT_MS, log });
-  const ran = await migrateSchema({ owner, wanted, root: ROOT, log: console.log });
-  console.log(`${wanted.database}: ${ran.length === 0 ? "up to date" : `${ran.length} migrations ran`}`);
-} catch (error) {
-  const isExpected = error instanceof OlderDatabaseError || error instanceof ConfigError;
-  const cause = causeOfUnavailable(error) ?? (isExpected ? error : undefined);
-  console.error(cause === undefined ? inSources(inspect(error)) : `${wanted.database}: ${cause.message}`);
-  process.exitCode = error instanceof ConfigError ? EXIT_CONFIG : 1;
-} finally {
-  await owner.end({ timeout: 1 });
+for (const { name, sql: owner } of connectForSchemas(config, wanted, "migrate")) {
+  try {
+    const log = (reason: string) => console.log(`${name}: waiting for the database: ${reason}`);
+    await awaitDatabase(owner, { timeoutMs: WAIT_TIMEOUT_MS, log });
+    const ran = await migrateSchema({ owner, wanted, root: ROOT, log: console.log });
+    console.log(`${name}: ${ran.length === 0 ? "up to date" : `${ran.length} migrations ran`}`);
+  } catch (error) {
+    const isExpected = error instanceof OlderDatabaseError || error instanceof ConfigError;
+    const cause = causeOfUnavailable(error) ?? (isExpected ? error : undefined);
+    console.error(cause === undefined ? inSources(inspect(error)) : `${name}: ${cause.message}`);
+    process.exitCode = error instanceof ConfigError ? EXIT_CONFIG : 1;
+  } finally {
+    await owner.end({ timeout: 1 });
+  }
 }

@@ -1,6 +1,7 @@
 import { resolve } from "node:path";
 import { z } from "zod";
 import { databaseConfig, loadConfig } from "#kit/config/config.ts";
+import { partsFileSchema } from "#token-service/parts/parts-file.ts";
 import { SERVICE_DATABASES, type ServiceDatabase } from "../service-databases.ts";
 import { USAGE } from "./usage.ts";
 
@@ -13,6 +14,7 @@ export const schemaConfigSchema = z.object({
   DATABASE_PASSWORD_FILE,
   DATABASE_CA_FILE,
   DATABASE_PLAINTEXT,
+  PARTS_FILE: partsFileSchema,
 });
 export type SchemaConfig = z.output<typeof schemaConfigSchema>;
 

@@ -1,14 +1,35 @@
 import { readFileSync } from "node:fs";
 import { openPool, type Sql } from "#kit/database/postgres.ts";
+import { partConnection } from "#token-service/parts/parts-file.ts";
+import type { ServiceDatabase } from "../service-databases.ts";
 import type { SchemaConfig } from "./schema-config.ts";
 
 const CONNECT_TIMEOUT_MS = 10_000;
 
+/** Of the service, and of each further part of the users that token-service has. */
+export function connectForSchemas(
+  config: SchemaConfig,
+  { database }: ServiceDatabase,
+  program: string,
+): { name: string; sql: Sql }[] {
+  const parts = database === "token" ? (config.PARTS_FILE ?? []) : [];
+  const further = parts.map((part) => ({
+    name: `${database}, part ${part.number}`,
+    ...partConnection(config.DATABASE_URL, part),
+  }));
+  return [{ name: database, url: config.DATABASE_URL, session: {} }, ...further].map(
+    ({ name, url, session }) => ({
+      name,
+      sql: connectForSchema(config, url, { application_name: `${program} ${database}`, ...session }),
+    }),
+  );
+}
+
 /** Has no silence limit, because a migration may rewrite a table. */
-export function connectForSchema(config: SchemaConfig, name: string): Sql {
-  const { DATABASE_URL, DATABASE_PASSWORD_FILE, DATABASE_CA_FILE } = config;
+function connectForSchema(config: SchemaConfig, url: string, session: Record<string, string | number>): Sql {
+  const { DATABASE_PASSWORD_FILE, DATABASE_CA_FILE } = config;
   return openPool({
-    url: DATABASE_URL,
+    url,
     ca: DATABASE_CA_FILE === undefined ? undefined : readFileSync(DATABASE_CA_FILE),
     maxConnections: 1,
     connectTimeoutMs: CONNECT_TIMEOUT_MS,
@@ -16,7 +37,7 @@ export function connectForSchema(config: SchemaConfig, name: string): Sql {
     maxWaiting: 1,
     driver: {
       password: DATABASE_PASSWORD_FILE.reveal(),
-      connection: { application_name: name, lock_timeout: 30_000 },
+      connection: { lock_timeout: 30_000, ...session },
       onnotice: () => {},
     },
   });

@@ -47,11 +47,22 @@ export const KEY_WAIT_MS = MAX_MESSAGE_AGE_MS + HEARTBEAT_MS;
 const MAX_MESSAGE_AHEAD_MS = 1_000;
 const WALL_CLOCK_ROOM_MS = 2_000;
 
+const ALL_SLOTS = new Uint8Array(SLOTS / 8).fill(0xff);
+const NO_SLOTS = new Uint8Array(SLOTS / 8);
+
 /** Of one log: when it was read, as far as this process knows. */
 class LogRead {
   /** A lower bound, by the monotonic clock. */
   atMs = Number.NEGATIVE_INFINITY;
   heardAtWallMs = 0;
+  /** Whose sessions it has at that read. */
+  slots: Uint8Array;
+  /** Said with a part of a backlog. They count with the read that ends it. */
+  nextSlots: Uint8Array | undefined;
+
+  constructor(slots: Uint8Array) {
+    this.slots = slots;
+  }
 
   get lagMs(): number {
     return performance.now() - this.atMs;
@@ -64,16 +75,13 @@ class LogRead {
   }
 }
 
-const NO_PART = -1;
-
 export class RevocationWatch {
   readonly #options: RevocationWatchOptions;
   #position = { sequence: 0, tip: "" };
   #openedAtMs = 0;
   /** Of part 0, which has the keys; of all users, where there are no parts. */
-  readonly #first = new LogRead();
+  readonly #first = new LogRead(ALL_SLOTS);
   readonly #reads = new Map([[0, this.#first]]);
-  readonly #partOfSlot = new Int16Array(SLOTS);
   /** Of the newest message, whatever it says; before the first one, of the start. */
   #messageAtMs = performance.now();
   #serverReadAtMs: number | undefined;
@@ -100,8 +108,8 @@ export class RevocationWatch {
   isFreshFor(sessionId: string | undefined): boolean {
     if (!this.isHeard || this.#isIncomplete) return false;
     if (sessionId === undefined) return true;
-    const part = this.#partOfSlot[slotOfSession(sessionId)] ?? NO_PART;
-    return this.#reads.get(part)?.isRecent === true;
+    const slot = slotOfSession(sessionId);
+    return [...this.#reads.values()].some((read) => read.isRecent && hasSlot(read.slots, slot));
   }
 
   /** Whether all messages older than 3 s have come, of keys and of clients. */
@@ -231,36 +239,33 @@ export class RevocationWatch {
     this.#takeRevocations(message, receivedMs);
     this.#takeRules(message);
     this.#position = { sequence: message.sequence, tip: message.tip };
-    this.#takeSlots(message.part);
-    const number = message.part?.number ?? 0;
-    const { caughtUp, elapsedMs, readAt } = message.part ?? message;
+    const { part } = message;
+    const { caughtUp, elapsedMs, readAt } = part ?? message;
+    const read = this.#readOf(part);
     if (!caughtUp) return true;
     // The read was not earlier, because the stream began after this request.
     const readAtMs = this.#openedAtMs + elapsedMs;
     if (readAtMs > receivedMs + MAX_MESSAGE_AHEAD_MS) return false;
-    const read = this.#reads.get(number) ?? new LogRead();
-    this.#reads.set(number, read);
     if (readAtMs >= read.atMs) {
       read.atMs = Math.min(readAtMs, receivedMs);
       read.heardAtWallMs = Date.now();
-      if (number === 0) this.#serverReadAtMs = readAt?.getTime();
+      read.slots = read.nextSlots ?? read.slots;
+      if (read === this.#first) this.#serverReadAtMs = readAt?.getTime();
     }
     for (const look of [...this.#waiting]) look();
     return receivedMs - readAtMs <= MAX_MESSAGE_AGE_MS;
   }
 
-  /** A slot is in the part that has said so last. */
-  #takeSlots(part: PartState | undefined): void {
+  #readOf(part: PartState | undefined): LogRead {
     if (part === undefined) {
-      this.#partOfSlot.fill(0);
-      return;
+      for (const number of this.#reads.keys()) if (number !== 0) this.#reads.delete(number);
+      this.#first.nextSlots = ALL_SLOTS;
+      return this.#first;
     }
-    if (part.slots.length === 0) return;
-    for (let slot = 0; slot < SLOTS; slot += 1) {
-      const isThere = ((part.slots[slot >>> 3] ?? 0) & (0x80 >>> (slot & 7))) !== 0;
-      if (isThere) this.#partOfSlot[slot] = part.number;
-      else if (this.#partOfSlot[slot] === part.number) this.#partOfSlot[slot] = NO_PART;
-    }
+    const read = this.#reads.get(part.number) ?? new LogRead(NO_SLOTS);
+    this.#reads.set(part.number, read);
+    if (part.slots.length > 0) read.nextSlots = part.slots;
+    return read;
   }
 
   #takeRevocations({ revocations, keepS }: WatchRevocationsResponse, receivedMs: number): void {
@@ -300,4 +305,8 @@ export class RevocationWatch {
       this.#options.logger.error("token-service revokes something this version does not know: update it");
     this.#isIncomplete = true;
   }
+}
+
+function hasSlot(slots: Uint8Array, slot: number): boolean {
+  return ((slots[slot >>> 3] ?? 0) & (0x80 >>> (slot & 7))) !== 0;
 }

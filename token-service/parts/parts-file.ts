@@ -1,6 +1,7 @@
 import { z } from "zod";
+import { readableFileSchema } from "#kit/config/config.ts";
 import { databaseHosts } from "#kit/config/database-hosts.ts";
-import { parseYamlFile } from "#kit/config/yaml-file.ts";
+import { parsedFile, parseYamlFile } from "#kit/config/yaml-file.ts";
 
 /** Beside part 0, which is `DATABASE_URL`'s. */
 export interface PartDatabase {
@@ -43,8 +44,11 @@ const partsFile = z.strictObject({
     ),
 });
 
+/** Of the variable `PARTS_FILE`. */
+export const partsFileSchema = readableFileSchema.transform(parsedFile(parsePartsFile)).optional();
+
 /** @throws {ConfigError} naming every problem with its line and key. */
-export function parsePartsFile(text: string): PartDatabase[] {
+function parsePartsFile(text: string): PartDatabase[] {
   return parseYamlFile(text, partsFile, "the file of parts").parts;
 }
 

@@ -139,8 +139,9 @@ export interface PartState {
     | undefined;
   /**
    * 512 bytes, of which the highest bit of the first is for slot 0, or nothing while they have not changed on this stream. Bit n
-   * says that the sessions of slot n are in this part at that read. The slot of a session is the number that the last three
-   * hexadecimal digits of its id (`sid`) say. A slot is in no part, or in one: the one that has said so last.
+   * says that the sessions of slot n are in this part at its next read that is `caught_up`: what ended before they came may be in
+   * the backlog. The slot of a session is the number that the last three hexadecimal digits of its id (`sid`) say. While a slot
+   * moves, it may be in no part that is known, or in two: one that is known is enough.
    */
   slots: Uint8Array;
 }
