@@ -152,6 +152,7 @@ export const TRIALS: Readonly<Record<string, Trial>> = {
     "--expose-gc",
     "--max-old-space-size=384",
   ),
+  parts: bench("1, 2 and 4 databases of sessions; moves of slots beside refreshes", "minutes", "parts"),
   "row-sizes": bench("bytes of a row; how long `sessions revoke-all` takes", "minutes", "row-sizes"),
   "user-import": bench("users imported a second, killed once", "half an hour", "user-import"),
 };
