@@ -42,7 +42,7 @@ export const partsMove: Command = {
   summary: "Move sessions to another part while they are used",
   details:
     `<from> and <to> are numbers of parts; <from> may be ${ASTRAY}, for what \`parts list\` says is nowhere.\n` +
-    "A session that is used meanwhile waits some 50 ms. Stop the command as you like, and give it again to go on, or with the\n" +
+    "A session that is used meanwhile waits, less than a second. Stop the command as you like, and give it again to go on, or with the\n" +
     "parts exchanged to go back. All replicas must know both parts: docs/operations/past-one-postgres.md",
   positionals: ["from", "to"],
   options: {

@@ -392,7 +392,7 @@ export const PartServiceService = {
   },
   /**
    * Moves all sessions of some slots to a part. Idempotent: what has arrived is not moved again, and what another call left on
-   * its way arrives. A session that is used meanwhile waits for some 50 ms.
+   * its way arrives. A session that is used meanwhile waits, less than a second.
    */
   moveSlots: {
     path: "/gatehouse.token.v1.PartService/MoveSlots" as const,
@@ -410,7 +410,7 @@ export interface PartServiceServer extends UntypedServiceImplementation {
   listParts: handleUnaryCall<ListPartsRequest, ListPartsResponse>;
   /**
    * Moves all sessions of some slots to a part. Idempotent: what has arrived is not moved again, and what another call left on
-   * its way arrives. A session that is used meanwhile waits for some 50 ms.
+   * its way arrives. A session that is used meanwhile waits, less than a second.
    */
   moveSlots: handleUnaryCall<MoveSlotsRequest, MoveSlotsResponse>;
 }
@@ -434,7 +434,7 @@ export interface PartServiceClient extends Client {
   ): ClientUnaryCall;
   /**
    * Moves all sessions of some slots to a part. Idempotent: what has arrived is not moved again, and what another call left on
-   * its way arrives. A session that is used meanwhile waits for some 50 ms.
+   * its way arrives. A session that is used meanwhile waits, less than a second.
    */
   moveSlots(
     request: MoveSlotsRequest,
