@@ -72,16 +72,18 @@ export class Parts<P extends Part = Part> {
   }
 
   /**
-   * @param sessionId of a user. Undefined: of keys and of clients only.
+   * @param sessionId of a user. Undefined: of keys and of clients only. @returns a promise while its slot is on its way.
    * @throws {DomainError} `service_unavailable` while there may be entries that were not read.
    */
-  assertFresh(sessionId?: string): void {
+  assertFresh(sessionId?: string): Promise<void> | undefined {
     const [first] = this.all;
     first.revocations.assertFresh();
-    if (sessionId === undefined) return;
-    const holder = this.holderOf(slotOfSession(sessionId));
-    if (holder === undefined) throw new SlotAwayError(slotOfSession(sessionId));
+    if (sessionId === undefined) return undefined;
+    const slot = slotOfSession(sessionId);
+    const holder = this.holderOf(slot);
+    if (holder === undefined) return this.at(slot, async ({ revocations }) => revocations.assertFresh());
     holder.revocations.assertFresh();
+    return undefined;
   }
 
   /** Batches of all parts, each as `RevocationFeed.watch`. Ends with an error if the first part cannot be read. */

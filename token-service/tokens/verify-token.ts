@@ -67,8 +67,8 @@ export interface VerifyTokenDeps {
   lifetimes: TokenLifetimes;
   keys: Pick<KeyRing, "find" | "findAgain">;
   revocations: Pick<RevocationFeed, "isSessionRevoked" | "isKeyRevoked"> & {
-    /** @param sessionId of a user. @throws {DomainError} `service_unavailable` */
-    assertFresh: (sessionId?: string) => void;
+    /** @param sessionId of a user. @returns a promise while it moves. @throws {DomainError} `service_unavailable` */
+    assertFresh: (sessionId?: string) => Promise<void> | undefined | void;
   };
   leaves: Pick<LeafMarker, "saw">;
   /** Undefined for a key that is not live. @throws {DomainError} `service_unavailable`. */
@@ -109,7 +109,8 @@ export async function verifyToken(
     deps.verified.delete(text);
     return refuse(deps, result);
   }
-  if (!isOfClient(result.claims)) deps.revocations.assertFresh(result.claims.sid);
+  const moving = isOfClient(result.claims) ? undefined : deps.revocations.assertFresh(result.claims.sid);
+  if (moving !== undefined) await moving;
   const refusal = refusalNow(deps, result);
   if (refusal !== undefined) {
     deps.verified.delete(text);
