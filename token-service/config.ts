@@ -4,12 +4,10 @@ import {
   databaseConfig,
   encryptionKeyFileSchema,
   integerSchema,
-  isElsewhere,
   redisConfig,
   redisConfigProblem,
   serviceConfig,
 } from "#kit/config/config.ts";
-import { databaseHosts } from "#kit/config/database-hosts.ts";
 import { refusedPeopleConfig } from "#kit/rpc/refused-people.ts";
 import { isServiceName } from "#kit/rpc/rpc-tls.ts";
 import { partsFileSchema } from "./parts/parts-file.ts";
@@ -60,15 +58,6 @@ export const configSchema = z
   .superRefine((config, context) => {
     const message = redisConfigProblem(config);
     if (message !== undefined) context.addIssue({ code: "custom", path: ["REDIS_URL"], message });
-    const isPlain = config.DATABASE_CA_FILE === undefined && !config.DATABASE_PLAINTEXT;
-    if (
-      isPlain &&
-      config.PARTS_FILE?.some(({ url }) => databaseHosts(url)?.some(({ href }) => isElsewhere(href)))
-    ) {
-      const message =
-        "names another host: set DATABASE_CA_FILE, or DATABASE_PLAINTEXT=true to allow plaintext";
-      context.addIssue({ code: "custom", path: ["PARTS_FILE"], message });
-    }
   });
 
 export type Config = z.output<typeof configSchema>;

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { createAuditRecorder } from "#audit-client/record/audit-recorder.ts";
 import { createReadingRecorder } from "#audit-client/stream/record-reading.ts";
 import { loadConfig } from "#kit/config/config.ts";
@@ -43,6 +44,8 @@ import type { VerifiedToken } from "./tokens/verify-token.ts";
 
 const KEY_RELOAD_INTERVAL_MS = 1_000;
 const CLEAN_UP_INTERVAL_MS = 60_000;
+/** Then the users of the parts that answer are served without the others. */
+const PARTS_WAIT_MS = 5_000;
 const SETTLE_INTERVAL_MS = 2_000;
 const EVENT_RECORD_TIMEOUT_MS = 3_000;
 const AUDIT_GRACE_MS = 1_000;
@@ -211,7 +214,8 @@ await untilSuccess("database clock", () => first.watch.look(), logger);
 await untilSuccess("signing keys", () => ensureSigningKeys(keyDeps), logger);
 await untilSuccess("signing keys", () => keys.reload(), logger);
 await untilSuccess("revocation log", () => first.revocations.start(), logger);
-for (const part of further) void untilSuccess(`part ${part.number}`, () => startPart(part), logger);
+const started = further.map((part) => untilSuccess(`part ${part.number}`, () => startPart(part), logger));
+await Promise.race([Promise.all(started), sleep(PARTS_WAIT_MS)]);
 if (further.length > 0) service.every(SETTLE_INTERVAL_MS, "slots", createSlotSettler(deps));
 service.every(KEY_RELOAD_INTERVAL_MS, "key reload", () => keys.reload());
 service.every(CLEAN_UP_INTERVAL_MS, "signing keys", async () => {
@@ -226,7 +230,6 @@ for (const { sql, assertClock } of parts.all) {
 }
 lifecycle.ready();
 
-/** Without it the users of the others are served. */
 async function startPart({ sql, watch, revocations }: (typeof further)[number]): Promise<void> {
   await assertSessions(sql);
   await watch.look();

@@ -114,7 +114,7 @@ const allSessions = z.object({
 });
 
 /** Start of the sweep in epoch milliseconds, the part, the changes of slots at its begin, and the last session. */
-const cursorForm = /^(\d{1,15})\.(\d{1,2})\.(\d{1,15})\.([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/;
+const cursorForm = /^(\d{1,15})\.(\d{1,2})\.(-1|\d{1,15})\.([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/;
 
 function decodeCursor(text: string): SweepPosition {
   const [, beganMs, part, changes, sessionId] = cursorForm.exec(text) ?? [];
@@ -138,7 +138,7 @@ export type SessionRpcDeps = IssueSessionDeps &
   RevokeSessionDeps &
   RevokeAllSessionsDeps & { parts: Parts<SessionPart> };
 
-/** For the way only: whoever works there checks the text. Any slot for another text. */
+/** Decides only which part is asked, which checks the text. 0 for a text that names no session. */
 function slotNamedIn(text: string): number {
   try {
     // A device's challenge begins with the session's id.

@@ -109,7 +109,9 @@ export class RevocationWatch {
     if (!this.isHeard || this.#isIncomplete) return false;
     if (sessionId === undefined) return true;
     const slot = slotOfSession(sessionId);
-    return [...this.#reads.values()].some((read) => read.isRecent && hasSlot(read.slots, slot));
+    for (const read of this.#reads.values())
+      if (hasSlot(read.slots, slot) && (read === this.#first || read.isRecent)) return true;
+    return false;
   }
 
   /** Whether all messages older than 3 s have come, of keys and of clients. */

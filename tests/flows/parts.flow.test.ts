@@ -87,7 +87,7 @@ test("a second database takes some of the users while they are used, dies alone,
     return { ...user, refreshToken };
   };
   const using = Promise.all(users.map(use));
-  // The first of them have the lowest numbers.
+  // It fails when token-service dies.
   const moving = gatehouse("parts", "move", "0", "1", "--slots", "512").catch(() => undefined);
   await expect
     .poll(

@@ -10,6 +10,7 @@ import { TEST_LOGIN_CALLERS } from "#identity-service/test-login-rpc.ts";
 import { USER_ADMIN_CALLERS } from "#identity-service/user-admin-rpc.ts";
 import { USER_IMPORT_CALLERS } from "#identity-service/user-import-rpc.ts";
 import { keyCallers } from "#token-service/key-rpc.ts";
+import { partCallers } from "#token-service/part-rpc.ts";
 import { sessionCallers } from "#token-service/session-rpc.ts";
 import { tokenCallers } from "#token-service/token-rpc.ts";
 import { contractTable } from "#trials/degradation/contract.ts";
@@ -143,6 +144,7 @@ test("the table of callers in architecture.md is the services' own", () => {
     TokenService: { ...tokenCallers(["the names in `VERIFIERS`"]) },
     SessionService: { ...sessionCallers },
     KeyService: { ...keyCallers },
+    PartService: { ...partCallers },
     AuditService: { ...AUDIT_CALLERS },
     AuditQueryService: { ...AUDIT_QUERY_CALLERS },
   };

@@ -15,6 +15,7 @@ create table slots (
   peer  smallint,                    -- the number of the other one
   check (state <> 'leaving' or peer is not null)
 );
+create index slots_leaving on slots (slot) where state = 'leaving';
 insert into slots (slot, state)
   select slot, case when part.number = 0 then 'here' else 'away' end from generate_series(0, 4095) as slot, part;
 

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { type Sql, transaction } from "#kit/database/postgres.ts";
 import { newCallContext } from "#kit/rpc/call-context.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import {
   createPartDatabase,
   createTestDatabase,
@@ -20,6 +21,7 @@ import { createSlotSettler, moveSlot } from "./move-slots.ts";
 import type { SessionPart } from "./open-part.ts";
 import { Parts } from "./parts.ts";
 
+const AWAY = new DomainError("service_unavailable");
 const CALL = { requestId: "request-1", traceId: "0123456789abcdef0123456789abcdef" };
 
 let databases: [TestDatabase, TestDatabase];
@@ -244,6 +246,19 @@ test("a token that is verified while its session is on its way waits for it", as
   expect(await verdict).toMatchObject({ active: true });
 });
 
+test("a slot that leaves for a part that nobody knows keeps no other one waiting", async () => {
+  await callsOf(replica).logIn();
+  await expect(move(1, dyingAfter(1, "after"))).rejects.toThrow("died");
+  const lower = slot === 0 ? 1 : 0;
+  await databases[0].ownerSql`update slots set state = 'leaving', peer = 9 where slot = ${lower}`;
+  await databases[0].ownerSql`update part set changes = changes + 1`;
+  for (const { revocations } of replica.deps.parts.all) await revocations.refresh();
+  const settle = createSlotSettler(replica.deps);
+  await settle();
+  await expect(settle()).rejects.toThrow(/leaving for part 9, which is not known/);
+  expect(await stateIn(databases[1])).toEqual(["here", 0]);
+});
+
 test("two who move a slot at once move it once", async () => {
   const other = await start();
   const calls = callsOf(replica);
@@ -282,6 +297,7 @@ test("a database that was restored to before the move gives way to the newer epo
   const settle = createSlotSettler(restored.deps);
   await settle();
   await settle();
+  expect(await rowsIn(databases[0])).toEqual([]);
   await callsOf(restored).refresh(newest);
   await callsOf(restored).logIn();
   expect(await rowsIn(databases[1])).toHaveLength(2);
@@ -334,6 +350,44 @@ test("all sessions of all parts end, also one that moves past the sweep", async 
   const { next } = await revokeAllSessions(replica.deps, { issuedBefore, reason: "restored", cursor }, CALL);
   expect(next).toBeUndefined();
   expect(await readSession(databases[0].sql, late.sessionId)).toMatchObject({ revokedAt: expect.any(Date) });
+});
+
+test("without one part all sessions of the others end, and it is named until it is back", async () => {
+  const calls = callsOf(replica);
+  await calls.logIn();
+  await move(1);
+  await calls.logIn(randomUUID());
+  const [first, second] = replica.deps.parts.all;
+  const away = new Proxy(databases[1].sql, {
+    get: (target, key) => (key === "pool" ? { hold: () => Promise.reject(AWAY) } : Reflect.get(target, key)),
+    apply: () => Promise.reject(AWAY),
+  });
+  const reversed = { all: [{ ...second, sql: away }, first] as SessionPart[], announce: () => undefined };
+  const issuedBefore = new Date(Date.now() + 1_000);
+  const endAll = async (parts: { all: readonly SessionPart[]; announce: () => void }) => {
+    let cursor: SweepPosition | undefined = {
+      beganAt: new Date(),
+      part: parts.all[0]?.number ?? 0,
+      changes: -1,
+      sessionId: "00000000-0000-0000-0000-000000000000",
+    };
+    while (cursor !== undefined) {
+      const deps = { ...replica.deps, parts: parts as TokenReplica["deps"]["parts"] };
+      const swept = await revokeAllSessions(deps, { issuedBefore, reason: "restored", cursor }, CALL);
+      cursor = swept.next;
+    }
+  };
+  await expect(endAll(reversed)).rejects.toMatchObject({
+    code: "service_unavailable",
+    message: "Part 1 does not answer: its sessions go on",
+  });
+  const ended = async ({ ownerSql }: TestDatabase) =>
+    (await ownerSql<{ ended: boolean }[]>`select revoked_at is not null as ended from sessions`).map(
+      (row) => row.ended,
+    );
+  expect([await ended(databases[0]), await ended(databases[1])]).toEqual([[true], [false]]);
+  await endAll(replica.deps.parts);
+  expect(await ended(databases[1])).toEqual([true]);
 });
 
 test("a part that is silent refuses its own users, and nobody else", async () => {

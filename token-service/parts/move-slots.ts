@@ -5,7 +5,9 @@ import { accessTokenLifeS } from "../revocations/token-lifetimes.ts";
 import type { SessionPart } from "./open-part.ts";
 import type { Parts } from "./parts.ts";
 import {
+  dropSessions,
   forgetLeaving,
+  listLeaving,
   lockSlot,
   putIn,
   readLeaving,
@@ -111,6 +113,7 @@ async function release(slot: number, { part, epoch }: Place, newest: Place | und
   await transaction(part.sql, async (tx) => {
     const row = await lockSlot(tx, slot);
     if (row.state !== "here" || row.epoch !== epoch) return;
+    await dropSessions(tx, slot);
     await writeSlot(tx, slot, { state: "away", epoch: newest.epoch, peer: newest.part.number });
   });
 }
@@ -129,13 +132,23 @@ async function adopt(slot: number, target: SessionPart, places: readonly Place[]
   await claim(target, "here");
 }
 
-/** @returns a task that finishes, at its second look, what another replica has left. */
+/** @returns a task that finishes, at its second look, what another replica has left, and says which slots it could not. */
 export function createSlotSettler(deps: MoveSlotsDeps): () => Promise<void> {
+  const { parts } = deps;
   let before = new Set<number>();
   return async () => {
-    const astray = deps.parts.astraySlots();
+    const astray = parts.areFresh ? parts.astraySlots() : [];
     const stayed = astray.filter((slot) => before.has(slot));
     before = new Set(astray);
-    for (const slot of stayed) await moveSlot(deps, slot, undefined);
+    if (stayed.length === 0) return;
+    const leaving = new Set((await Promise.all(parts.all.map(({ sql }) => listLeaving(sql)))).flat());
+    const isTwice = (slot: number) => parts.all.some(({ revocations }) => revocations.holds(slot));
+    let failure: unknown;
+    for (const slot of stayed.filter((each) => leaving.has(each) || isTwice(each))) {
+      await moveSlot(deps, slot, undefined).catch((error: unknown) => {
+        failure = error;
+      });
+    }
+    if (failure !== undefined) throw failure;
   };
 }

@@ -25,6 +25,7 @@ const PAUSE_MS = 20;
 export class Parts<P extends Part = Part> {
   readonly all: readonly [P, ...P[]];
   readonly #known: RevocationSet;
+  #looking: Promise<void> | undefined;
 
   /** @param known what the logs of all parts revoke. */
   constructor(all: readonly [P, ...P[]], known: RevocationSet) {
@@ -50,13 +51,21 @@ export class Parts<P extends Part = Part> {
         if (holder === undefined) throw new SlotAwayError(slot);
         return await work(holder);
       } catch (error) {
-        const mayArrive =
-          error instanceof SlotAwayError && this.all.every((part) => part.revocations.isFresh);
-        if (!mayArrive || performance.now() > untilMs) throw error;
+        const mayArrive = error instanceof SlotAwayError && this.areFresh && performance.now() <= untilMs;
+        if (!mayArrive) throw error;
       }
-      await setTimeout(PAUSE_MS);
-      await Promise.allSettled(this.all.map(({ revocations }) => revocations.refresh()));
+      await this.#lookAgain();
     }
+  }
+
+  /** One for all calls that wait: however many they are, the databases are asked at this pace. */
+  #lookAgain(): Promise<void> {
+    this.#looking ??= setTimeout(PAUSE_MS)
+      .then(() => Promise.allSettled(this.all.map(({ revocations }) => revocations.refresh())))
+      .then(() => {
+        this.#looking = undefined;
+      });
+    return this.#looking;
   }
 
   announce(): void {
@@ -134,6 +143,11 @@ export class Parts<P extends Part = Part> {
     } finally {
       end.abort();
     }
+  }
+
+  /** Whether every part's log has been read lately. */
+  get areFresh(): boolean {
+    return this.all.every(({ revocations }) => revocations.isFresh);
   }
 
   /** Of which no part has the sessions, or more than one. */

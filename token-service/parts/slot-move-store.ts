@@ -18,7 +18,7 @@ export async function readSlot(sql: Sql, slot: number): Promise<SlotRow> {
   return row;
 }
 
-/** Waits for whoever adds to its sessions. */
+/** Waits for the transactions that add a session to the slot, or end all of a user's. */
 export async function lockSlot(tx: TransactionSql, slot: number): Promise<SlotRow> {
   const [row] = await tx<SlotRow[]>`select ${columns(tx)} from slots where slot = ${slot} for update`;
   if (row === undefined) throw new Error(`there is no slot ${slot}`);
@@ -62,13 +62,23 @@ export async function putIn(
   sessions: string,
   lifeS: number,
 ): Promise<{ sessions: number; endedIds: string[] }> {
-  await tx`delete from sessions where right(id::text, 3) = ${digitsOf(slot)}`;
+  await dropSessions(tx, slot);
   const rows = await tx<{ id: string; hasTokens: boolean }[]>`
     insert into sessions select arrived.*
     from jsonb_array_elements(${sessions}::text::jsonb) as each, jsonb_populate_record(null::sessions, each) as arrived
     returning id, revoked_at > now() - make_interval(secs => ${lifeS}) as "hasTokens"
   `;
   return { sessions: rows.length, endedIds: rows.filter(({ hasTokens }) => hasTokens).map(({ id }) => id) };
+}
+
+/** Of a slot that this database does not have. The caller holds `lockSlot`. */
+export async function dropSessions(tx: TransactionSql, slot: number): Promise<void> {
+  await tx`delete from sessions where right(id::text, 3) = ${digitsOf(slot)}`;
+}
+
+export async function listLeaving(sql: Sql): Promise<number[]> {
+  const rows = await sql<{ slot: number }[]>`select slot from slots where state = 'leaving'`;
+  return rows.map(({ slot }) => slot);
 }
 
 /** The caller holds `lockSlot`. */

@@ -23,7 +23,7 @@ export interface SweepPosition {
   beganAt: Date;
   /** Number of the part that is being swept. */
   part: number;
-  /** Of slots in all parts, before the first was swept. */
+  /** Of slots in all parts, before the first was swept; -1: a part has not answered. */
   changes: number;
   sessionId: string;
 }
@@ -60,8 +60,10 @@ export async function revokeAllSessions(
   }
   const { all } = deps.parts;
   const position = request.cursor ?? {
-    ...(await readBegin(all)),
     beganAt: await readDatabaseClock(deps.sql),
+    part: 0,
+    changes: await readChanges(all).catch(() => UNKNOWN),
+    sessionId: FIRST_SESSION,
   };
   const { beganAt } = position;
   const bannedKeyIds = request.cursor === undefined ? await banEveryKey(deps, request.reason, cause) : [];
@@ -80,9 +82,20 @@ export async function revokeAllSessions(
 
 const FIRST_SESSION = "00000000-0000-0000-0000-000000000000";
 
-async function readBegin(parts: readonly SessionPart[]): Promise<Omit<SweepPosition, "beganAt">> {
-  const changes = await Promise.all(parts.map(({ sql }) => readSlotChanges(sql)));
-  return { part: 0, changes: changes.reduce((sum, each) => sum + each, 0), sessionId: FIRST_SESSION };
+/** Until all parts have answered: no sweep is the last one then. */
+const UNKNOWN = -1;
+
+/** Of all parts together. @throws {DomainError} `service_unavailable` naming a part that does not answer. */
+async function readChanges(parts: readonly SessionPart[]): Promise<number> {
+  const changes = await Promise.all(
+    parts.map(({ number, sql }) =>
+      readSlotChanges(sql).catch((cause: unknown) => {
+        const message = `Part ${number} does not answer: its sessions go on`;
+        throw new DomainError("service_unavailable", message, { cause });
+      }),
+    ),
+  );
+  return changes.reduce((sum, each) => sum + each, 0);
 }
 
 /** The next key goes first: an old backup may hold it. */
@@ -102,7 +115,10 @@ async function banEveryKey(
   return keys.map(({ id }) => id);
 }
 
-/** From part to part, and again if sessions have moved meanwhile: some may have passed by. */
+/**
+ * From part to part, and again if sessions have moved meanwhile: some may have passed by. A part that does not answer keeps no
+ * other one waiting; the end is not reached without it.
+ */
 async function endNext(
   deps: RevokeAllSessionsDeps,
   position: SweepPosition,
@@ -111,20 +127,34 @@ async function endNext(
   const { all } = deps.parts;
   const part = all.find(({ number }) => number === position.part);
   if (part === undefined) throw new DomainError("validation_failed", "cursor is invalid");
-  const { ended, cursor } = await transaction(part.sql, async (tx) => {
-    const signedSince = new Date(position.beganAt.getTime() - SIGNING_ROOM_MS);
-    const which = { issuedBefore, signedSince, cursor: position.sessionId, limit: BATCH };
+  const isAway = (error: unknown) =>
+    all.length > 1 && error instanceof DomainError && error.code === "service_unavailable";
+  const { ended, cursor, changes } = await sweepPage(deps, part, position, issuedBefore).catch((error) => {
+    if (!isAway(error)) throw error;
+    return { ended: 0, cursor: undefined, changes: UNKNOWN };
+  });
+  if (cursor !== undefined) return { ended, next: { ...position, sessionId: cursor } };
+  const next = { ...position, changes, sessionId: FIRST_SESSION };
+  const following = all[all.indexOf(part) + 1];
+  if (following !== undefined) return { ended, next: { ...next, part: following.number } };
+  const newest = await readChanges(all);
+  return { ended, next: newest === changes ? undefined : { ...next, part: 0, changes: newest } };
+}
+
+async function sweepPage(
+  deps: RevokeAllSessionsDeps,
+  { sql }: SessionPart,
+  { beganAt, changes, sessionId }: SweepPosition,
+  issuedBefore: Date,
+): Promise<{ ended: number; cursor: string | undefined; changes: number }> {
+  return transaction(sql, async (tx) => {
+    const signedSince = new Date(beganAt.getTime() - SIGNING_ROOM_MS);
+    const which = { issuedBefore, signedSince, cursor: sessionId, limit: BATCH };
     const result = await revokeNextSessions(tx, which, REVOKED_REASON);
     const targets = result.ended
       .filter(({ maybeSignedSince }) => maybeSignedSince)
       .map(({ id }) => ({ sessionId: id }));
     await appendRevocations(tx, targets, accessTokenLifeS(deps.accessTtlS));
-    return { ended: result.ended.length, cursor: result.cursor };
+    return { ended: result.ended.length, cursor: result.cursor, changes };
   });
-  if (cursor !== undefined) return { ended, next: { ...position, sessionId: cursor } };
-  const following = all[all.indexOf(part) + 1];
-  if (following !== undefined)
-    return { ended, next: { ...position, part: following.number, sessionId: FIRST_SESSION } };
-  const again = await readBegin(all);
-  return { ended, next: again.changes === position.changes ? undefined : { ...position, ...again } };
 }

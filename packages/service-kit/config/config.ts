@@ -68,15 +68,16 @@ function sharedSecrets(config: Record<string, unknown>): string[] {
 }
 
 function unencryptedConnections(config: Record<string, unknown>): string[] {
-  const lines: string[] = [];
-  const databases = typeof config.DATABASE_URL === "string" ? databaseHosts(config.DATABASE_URL) : [];
-  if (
-    config.DATABASE_CA_FILE === undefined &&
-    databases?.some(({ href }) => isElsewhere(href)) &&
-    config.DATABASE_PLAINTEXT !== true
-  )
-    lines.push(
-      "  DATABASE_URL: names another host: set DATABASE_CA_FILE, or DATABASE_PLAINTEXT=true to allow plaintext",
+  const isPlain = config.DATABASE_CA_FILE === undefined && config.DATABASE_PLAINTEXT !== true;
+  const databases: Record<string, unknown> = {
+    DATABASE_URL: [{ url: config.DATABASE_URL }],
+    PARTS_FILE: config.PARTS_FILE,
+  };
+  const lines = Object.entries(databases)
+    .filter(([, listed]) => isPlain && Array.isArray(listed) && listed.some(isElsewhereDatabase))
+    .map(
+      ([name]) =>
+        `  ${name}: names another host: set DATABASE_CA_FILE, or DATABASE_PLAINTEXT=true to allow plaintext`,
     );
   const redis = typeof config.REDIS_URL === "string" ? parseRedisUrl(config.REDIS_URL) : undefined;
   if (redis === undefined || redis.isEncrypted || config.REDIS_PLAINTEXT === true) return lines;
@@ -89,6 +90,10 @@ function unencryptedConnections(config: Record<string, unknown>): string[] {
       "  REDIS_URL: names another host: use rediss://, or set REDIS_PLAINTEXT=true to allow plaintext",
     );
   return lines;
+}
+
+function isElsewhereDatabase({ url }: { url?: unknown }): boolean {
+  return typeof url === "string" && databaseHosts(url)?.some(({ href }) => isElsewhere(href)) === true;
 }
 
 /** Whether a URL names another host than this one. */
