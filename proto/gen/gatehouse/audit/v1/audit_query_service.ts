@@ -97,16 +97,33 @@ export interface FollowEntriesRequest {
   outcome: Outcome;
   /** None of these actions; at most 100. */
   withoutActions: string[];
+  /**
+   * Those after these places, in all logs; `after_sequence` is that of log 0 alone. A log that is missing here is followed from
+   * now on.
+   */
+  after: LogPlace[];
+}
+
+/** A place in a log. */
+export interface LogPlace {
+  /** Its number. */
+  log: number;
+  /** Of the last entry before it; 0 for the beginning. */
+  sequence: number;
 }
 
 /** What came. */
 export interface FollowEntriesResponse {
-  /** At most 100, in the order of their sequences. */
+  /** At most 100 of each log, in the order of their sequences. */
   entries: Entry[];
-  /** For the next call. Not the last entry's: 500 entries of the log are read at a time, whether they match or not. */
+  /** For the next call. Not the last entry's: 500 entries of the log are read at a time, whether they match or not. Of log 0. */
   nextAfterSequence: number;
-  /** Sequence of the last entry of the log. There is more to read while it is greater than `next_after_sequence`. */
+  /** Sequence of the last entry of log 0. There is more to read while it is greater than `next_after_sequence`. */
   size: number;
+  /** As `next_after_sequence`, of each log. Empty if the call named a place in log 0 alone. */
+  next: LogPlace[];
+  /** Whether one of them has more to read. */
+  hasMore: boolean;
 }
 
 /** Which span of time, by the producers' clocks. It is widened to whole hours or days. */
@@ -143,9 +160,9 @@ export interface SummarizeLoginsResponse {
   oldestOpenIntent:
     | Date
     | undefined;
-  /** Sequence of the last entry that the counts include. */
+  /** Sequence of the last entry that the counts include. Of several logs the sum. */
   countedUpTo: number;
-  /** Sequence of the last entry of the log. */
+  /** Sequence of the last entry of the log. Of several logs the sum. */
   size: number;
 }
 
@@ -175,6 +192,8 @@ export interface GetEntryRequest {
   id: string;
   /** Its place in the log, from 1. */
   sequence: number;
+  /** The number of the log in which the sequence counts. */
+  log: number;
 }
 
 /** An entry with its proof. */
@@ -191,12 +210,31 @@ export interface GetEntryResponse {
   checkpoint: string;
   /** Canonical JSON whose hash is the leaf's. Empty while the entry has no sequence. */
   leafData: Uint8Array;
+  /** Of an entry outside log 0: the entry of log 0 that commits to `checkpoint`. Absent while there is none. */
+  noted: NotedCheckpoint | undefined;
+}
+
+/**
+ * An entry `audit.checkpoint_noted` of log 0, with its proof. Its resource is the origin of the other log, its reason the size and the
+ * root hash (Base64) of that log's checkpoint.
+ */
+export interface NotedCheckpoint {
+  /** Canonical JSON whose hash is the leaf's. */
+  leafData: Uint8Array;
+  /** 32 bytes. */
+  leafHash: Uint8Array;
+  /** In the tree of the checkpoint's size. */
+  inclusionProof: Uint8Array[];
+  /** Signed note of log 0. */
+  checkpoint: string;
 }
 
 /** Which checkpoint. */
 export interface GetCheckpointRequest {
   /** The earliest checkpoint of at least this size; 0 for the latest. */
   atLeastSize: number;
+  /** The number of the log. */
+  log: number;
 }
 
 /** A checkpoint. */
@@ -205,6 +243,8 @@ export interface GetCheckpointResponse {
   checkpoint: string;
   /** The key to verify it with, in the form of a C2SP verifier key. Trust it only if you have it from elsewhere too. */
   verifierKey: string;
+  /** The numbers of all logs, ascending: 0 alone, or 0 and others, whose checkpoints log 0 commits to. */
+  logs: number[];
 }
 
 /** Which leaf, in which tree. */
@@ -213,6 +253,8 @@ export interface ProveInclusionRequest {
   sequence: number;
   /** Number of leaves of the tree. */
   treeSize: number;
+  /** The number of the log. */
+  log: number;
 }
 
 /** A proof. */
@@ -229,6 +271,8 @@ export interface ProveConsistencyRequest {
   firstSize: number;
   /** At least the first. */
   secondSize: number;
+  /** The number of the log. */
+  log: number;
 }
 
 /** A proof. */
@@ -243,6 +287,8 @@ export interface ExportEntriesRequest {
   firstSequence: number;
   /** At least up to here; 0 for the last that a checkpoint covers. */
   lastSequence: number;
+  /** The number of the log. */
+  log: number;
 }
 
 /** One line of an export. */
@@ -512,7 +558,15 @@ export const SearchEntriesResponse: MessageFns<SearchEntriesResponse> = {
 };
 
 function createBaseFollowEntriesRequest(): FollowEntriesRequest {
-  return { afterSequence: undefined, actorUserId: "", action: "", resource: "", outcome: 0, withoutActions: [] };
+  return {
+    afterSequence: undefined,
+    actorUserId: "",
+    action: "",
+    resource: "",
+    outcome: 0,
+    withoutActions: [],
+    after: [],
+  };
 }
 
 export const FollowEntriesRequest: MessageFns<FollowEntriesRequest> = {
@@ -534,6 +588,9 @@ export const FollowEntriesRequest: MessageFns<FollowEntriesRequest> = {
     }
     for (const v of message.withoutActions) {
       writer.uint32(50).string(v!);
+    }
+    for (const v of message.after) {
+      LogPlace.encode(v!, writer.uint32(58).fork()).join();
     }
     return writer;
   },
@@ -599,6 +656,71 @@ export const FollowEntriesRequest: MessageFns<FollowEntriesRequest> = {
             message.withoutActions.push(reader.string());
             continue;
           }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.after.push(LogPlace.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseLogPlace(): LogPlace {
+  return { log: 0, sequence: 0 };
+}
+
+export const LogPlace: MessageFns<LogPlace> = {
+  encode(message: LogPlace, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.log !== 0) {
+      writer.uint32(8).uint32(message.log);
+    }
+    if (message.sequence !== 0) {
+      writer.uint32(16).uint64(message.sequence);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): LogPlace {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseLogPlace();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.log = reader.uint32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.sequence = longToNumber(reader.uint64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -613,7 +735,7 @@ export const FollowEntriesRequest: MessageFns<FollowEntriesRequest> = {
 };
 
 function createBaseFollowEntriesResponse(): FollowEntriesResponse {
-  return { entries: [], nextAfterSequence: 0, size: 0 };
+  return { entries: [], nextAfterSequence: 0, size: 0, next: [], hasMore: false };
 }
 
 export const FollowEntriesResponse: MessageFns<FollowEntriesResponse> = {
@@ -626,6 +748,12 @@ export const FollowEntriesResponse: MessageFns<FollowEntriesResponse> = {
     }
     if (message.size !== 0) {
       writer.uint32(24).uint64(message.size);
+    }
+    for (const v of message.next) {
+      LogPlace.encode(v!, writer.uint32(34).fork()).join();
+    }
+    if (message.hasMore !== false) {
+      writer.uint32(40).bool(message.hasMore);
     }
     return writer;
   },
@@ -665,6 +793,22 @@ export const FollowEntriesResponse: MessageFns<FollowEntriesResponse> = {
             }
 
             message.size = longToNumber(reader.uint64());
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.next.push(LogPlace.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.hasMore = reader.bool();
             continue;
           }
         }
@@ -1006,7 +1150,7 @@ export const LoginRefusals: MessageFns<LoginRefusals> = {
 };
 
 function createBaseGetEntryRequest(): GetEntryRequest {
-  return { id: "", sequence: 0 };
+  return { id: "", sequence: 0, log: 0 };
 }
 
 export const GetEntryRequest: MessageFns<GetEntryRequest> = {
@@ -1016,6 +1160,9 @@ export const GetEntryRequest: MessageFns<GetEntryRequest> = {
     }
     if (message.sequence !== 0) {
       writer.uint32(16).uint64(message.sequence);
+    }
+    if (message.log !== 0) {
+      writer.uint32(24).uint32(message.log);
     }
     return writer;
   },
@@ -1049,6 +1196,14 @@ export const GetEntryRequest: MessageFns<GetEntryRequest> = {
             message.sequence = longToNumber(reader.uint64());
             continue;
           }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.log = reader.uint32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1069,6 +1224,7 @@ function createBaseGetEntryResponse(): GetEntryResponse {
     inclusionProof: [],
     checkpoint: "",
     leafData: new Uint8Array(0),
+    noted: undefined,
   };
 }
 
@@ -1088,6 +1244,9 @@ export const GetEntryResponse: MessageFns<GetEntryResponse> = {
     }
     if (message.leafData.length !== 0) {
       writer.uint32(42).bytes(message.leafData);
+    }
+    if (message.noted !== undefined) {
+      NotedCheckpoint.encode(message.noted, writer.uint32(50).fork()).join();
     }
     return writer;
   },
@@ -1145,6 +1304,93 @@ export const GetEntryResponse: MessageFns<GetEntryResponse> = {
             message.leafData = reader.bytes();
             continue;
           }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.noted = NotedCheckpoint.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseNotedCheckpoint(): NotedCheckpoint {
+  return { leafData: new Uint8Array(0), leafHash: new Uint8Array(0), inclusionProof: [], checkpoint: "" };
+}
+
+export const NotedCheckpoint: MessageFns<NotedCheckpoint> = {
+  encode(message: NotedCheckpoint, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.leafData.length !== 0) {
+      writer.uint32(10).bytes(message.leafData);
+    }
+    if (message.leafHash.length !== 0) {
+      writer.uint32(18).bytes(message.leafHash);
+    }
+    for (const v of message.inclusionProof) {
+      writer.uint32(26).bytes(v!);
+    }
+    if (message.checkpoint !== "") {
+      writer.uint32(34).string(message.checkpoint);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): NotedCheckpoint {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseNotedCheckpoint();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.leafData = reader.bytes();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.leafHash = reader.bytes();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.inclusionProof.push(reader.bytes());
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.checkpoint = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1159,13 +1405,16 @@ export const GetEntryResponse: MessageFns<GetEntryResponse> = {
 };
 
 function createBaseGetCheckpointRequest(): GetCheckpointRequest {
-  return { atLeastSize: 0 };
+  return { atLeastSize: 0, log: 0 };
 }
 
 export const GetCheckpointRequest: MessageFns<GetCheckpointRequest> = {
   encode(message: GetCheckpointRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.atLeastSize !== 0) {
       writer.uint32(8).uint64(message.atLeastSize);
+    }
+    if (message.log !== 0) {
+      writer.uint32(16).uint32(message.log);
     }
     return writer;
   },
@@ -1191,6 +1440,14 @@ export const GetCheckpointRequest: MessageFns<GetCheckpointRequest> = {
             message.atLeastSize = longToNumber(reader.uint64());
             continue;
           }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.log = reader.uint32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1205,7 +1462,7 @@ export const GetCheckpointRequest: MessageFns<GetCheckpointRequest> = {
 };
 
 function createBaseGetCheckpointResponse(): GetCheckpointResponse {
-  return { checkpoint: "", verifierKey: "" };
+  return { checkpoint: "", verifierKey: "", logs: [] };
 }
 
 export const GetCheckpointResponse: MessageFns<GetCheckpointResponse> = {
@@ -1215,6 +1472,13 @@ export const GetCheckpointResponse: MessageFns<GetCheckpointResponse> = {
     }
     if (message.verifierKey !== "") {
       writer.uint32(18).string(message.verifierKey);
+    }
+    if (message.logs.length !== 0) {
+      writer.uint32(26).fork();
+      for (const v of message.logs) {
+        writer.uint32(v);
+      }
+      writer.join();
     }
     return writer;
   },
@@ -1248,6 +1512,24 @@ export const GetCheckpointResponse: MessageFns<GetCheckpointResponse> = {
             message.verifierKey = reader.string();
             continue;
           }
+          case 3: {
+            if (tag === 24) {
+              message.logs.push(reader.uint32());
+
+              continue;
+            }
+
+            if (tag === 26) {
+              const end2 = reader.uint32() + reader.pos;
+              while (reader.pos < end2) {
+                message.logs.push(reader.uint32());
+              }
+
+              continue;
+            }
+
+            break;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1262,7 +1544,7 @@ export const GetCheckpointResponse: MessageFns<GetCheckpointResponse> = {
 };
 
 function createBaseProveInclusionRequest(): ProveInclusionRequest {
-  return { sequence: 0, treeSize: 0 };
+  return { sequence: 0, treeSize: 0, log: 0 };
 }
 
 export const ProveInclusionRequest: MessageFns<ProveInclusionRequest> = {
@@ -1272,6 +1554,9 @@ export const ProveInclusionRequest: MessageFns<ProveInclusionRequest> = {
     }
     if (message.treeSize !== 0) {
       writer.uint32(16).uint64(message.treeSize);
+    }
+    if (message.log !== 0) {
+      writer.uint32(24).uint32(message.log);
     }
     return writer;
   },
@@ -1303,6 +1588,14 @@ export const ProveInclusionRequest: MessageFns<ProveInclusionRequest> = {
             }
 
             message.treeSize = longToNumber(reader.uint64());
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.log = reader.uint32();
             continue;
           }
         }
@@ -1376,7 +1669,7 @@ export const ProveInclusionResponse: MessageFns<ProveInclusionResponse> = {
 };
 
 function createBaseProveConsistencyRequest(): ProveConsistencyRequest {
-  return { firstSize: 0, secondSize: 0 };
+  return { firstSize: 0, secondSize: 0, log: 0 };
 }
 
 export const ProveConsistencyRequest: MessageFns<ProveConsistencyRequest> = {
@@ -1386,6 +1679,9 @@ export const ProveConsistencyRequest: MessageFns<ProveConsistencyRequest> = {
     }
     if (message.secondSize !== 0) {
       writer.uint32(16).uint64(message.secondSize);
+    }
+    if (message.log !== 0) {
+      writer.uint32(24).uint32(message.log);
     }
     return writer;
   },
@@ -1417,6 +1713,14 @@ export const ProveConsistencyRequest: MessageFns<ProveConsistencyRequest> = {
             }
 
             message.secondSize = longToNumber(reader.uint64());
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.log = reader.uint32();
             continue;
           }
         }
@@ -1479,7 +1783,7 @@ export const ProveConsistencyResponse: MessageFns<ProveConsistencyResponse> = {
 };
 
 function createBaseExportEntriesRequest(): ExportEntriesRequest {
-  return { firstSequence: 0, lastSequence: 0 };
+  return { firstSequence: 0, lastSequence: 0, log: 0 };
 }
 
 export const ExportEntriesRequest: MessageFns<ExportEntriesRequest> = {
@@ -1489,6 +1793,9 @@ export const ExportEntriesRequest: MessageFns<ExportEntriesRequest> = {
     }
     if (message.lastSequence !== 0) {
       writer.uint32(16).uint64(message.lastSequence);
+    }
+    if (message.log !== 0) {
+      writer.uint32(24).uint32(message.log);
     }
     return writer;
   },
@@ -1520,6 +1827,14 @@ export const ExportEntriesRequest: MessageFns<ExportEntriesRequest> = {
             }
 
             message.lastSequence = longToNumber(reader.uint64());
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.log = reader.uint32();
             continue;
           }
         }
@@ -1851,8 +2166,8 @@ export const AuditQueryServiceService = {
     responseDeserialize: (value: Buffer): SearchEntriesResponse => SearchEntriesResponse.decode(value),
   },
   /**
-   * Entries in the order of their sequences, from a place on: what a reader needs who follows the log. Errors:
-   * validation_failed (a place beyond the log).
+   * Entries in the order of their sequences, from a place on: what a reader needs who follows the logs. Errors:
+   * validation_failed (a place beyond the log, or in a log that there is not).
    */
   followEntries: {
     path: "/gatehouse.audit.v1.AuditQueryService/FollowEntries" as const,
@@ -1890,7 +2205,7 @@ export const AuditQueryServiceService = {
     responseDeserialize: (value: Buffer): GetEntryResponse => GetEntryResponse.decode(value),
   },
   /**
-   * The latest signed checkpoint, or the earliest that covers a size. Errors: not_found (a log without entries, or a
+   * The latest signed checkpoint of a log, or the earliest that covers a size. Errors: not_found (a log without entries, or a
    * size that no checkpoint covers yet).
    */
   getCheckpoint: {
@@ -1933,7 +2248,7 @@ export const AuditQueryServiceService = {
   /**
    * The log or a part of it, in order, with what a verifier needs. Ends at a checkpoint: entries behind the wanted last one
    * follow up to the size of the earliest checkpoint that covers it.
-   * Errors: validation_failed, not_found (removed by retention, or not there yet).
+   * Errors: validation_failed, not_found (removed by retention, or not there yet; a log that there is not).
    */
   exportEntries: {
     path: "/gatehouse.audit.v1.AuditQueryService/ExportEntries" as const,
@@ -1951,8 +2266,8 @@ export interface AuditQueryServiceServer extends UntypedServiceImplementation {
   /** A page of entries, newest first. Errors: validation_failed (a cursor that is not ours). */
   searchEntries: handleUnaryCall<SearchEntriesRequest, SearchEntriesResponse>;
   /**
-   * Entries in the order of their sequences, from a place on: what a reader needs who follows the log. Errors:
-   * validation_failed (a place beyond the log).
+   * Entries in the order of their sequences, from a place on: what a reader needs who follows the logs. Errors:
+   * validation_failed (a place beyond the log, or in a log that there is not).
    */
   followEntries: handleUnaryCall<FollowEntriesRequest, FollowEntriesResponse>;
   /**
@@ -1963,7 +2278,7 @@ export interface AuditQueryServiceServer extends UntypedServiceImplementation {
   /** One entry with the proof that it is in the log. Errors: not_found. */
   getEntry: handleUnaryCall<GetEntryRequest, GetEntryResponse>;
   /**
-   * The latest signed checkpoint, or the earliest that covers a size. Errors: not_found (a log without entries, or a
+   * The latest signed checkpoint of a log, or the earliest that covers a size. Errors: not_found (a log without entries, or a
    * size that no checkpoint covers yet).
    */
   getCheckpoint: handleUnaryCall<GetCheckpointRequest, GetCheckpointResponse>;
@@ -1977,7 +2292,7 @@ export interface AuditQueryServiceServer extends UntypedServiceImplementation {
   /**
    * The log or a part of it, in order, with what a verifier needs. Ends at a checkpoint: entries behind the wanted last one
    * follow up to the size of the earliest checkpoint that covers it.
-   * Errors: validation_failed, not_found (removed by retention, or not there yet).
+   * Errors: validation_failed, not_found (removed by retention, or not there yet; a log that there is not).
    */
   exportEntries: handleServerStreamingCall<ExportEntriesRequest, ExportEntriesResponse>;
 }
@@ -2000,8 +2315,8 @@ export interface AuditQueryServiceClient extends Client {
     callback: (error: ServiceError | null, response: SearchEntriesResponse) => void,
   ): ClientUnaryCall;
   /**
-   * Entries in the order of their sequences, from a place on: what a reader needs who follows the log. Errors:
-   * validation_failed (a place beyond the log).
+   * Entries in the order of their sequences, from a place on: what a reader needs who follows the logs. Errors:
+   * validation_failed (a place beyond the log, or in a log that there is not).
    */
   followEntries(
     request: FollowEntriesRequest,
@@ -2054,7 +2369,7 @@ export interface AuditQueryServiceClient extends Client {
     callback: (error: ServiceError | null, response: GetEntryResponse) => void,
   ): ClientUnaryCall;
   /**
-   * The latest signed checkpoint, or the earliest that covers a size. Errors: not_found (a log without entries, or a
+   * The latest signed checkpoint of a log, or the earliest that covers a size. Errors: not_found (a log without entries, or a
    * size that no checkpoint covers yet).
    */
   getCheckpoint(
@@ -2110,7 +2425,7 @@ export interface AuditQueryServiceClient extends Client {
   /**
    * The log or a part of it, in order, with what a verifier needs. Ends at a checkpoint: entries behind the wanted last one
    * follow up to the size of the earliest checkpoint that covers it.
-   * Errors: validation_failed, not_found (removed by retention, or not there yet).
+   * Errors: validation_failed, not_found (removed by retention, or not there yet; a log that there is not).
    */
   exportEntries(
     request: ExportEntriesRequest,

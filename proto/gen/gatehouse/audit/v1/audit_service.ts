@@ -28,7 +28,10 @@ export const protobufFileName = "gatehouse/audit/v1/audit_service.proto";
 
 /** Some entries of one producer, in order. */
 export interface RecordRequest {
-  /** UUID of the producing process, the same in every message of a stream. */
+  /**
+   * UUID of the producing process, the same in every message of a stream. Its last byte is the number of the log that has its
+   * entries: a process that uses several logs has an id for each.
+   */
   producerId: string;
   /** At most 200. */
   entries: SequencedEntry[];

@@ -94,6 +94,8 @@ export interface Entry {
     | undefined;
   /** Given by the log: the service that sent it, from its certificate. Ignored in what is sent in. */
   producer: string;
+  /** Given by the log: the number of the log that it is in, in which its sequence counts. Ignored in what is sent in. */
+  log: number;
 }
 
 /** Who. All from the verified token, except the claimed e-mail. */
@@ -136,6 +138,7 @@ function createBaseEntry(): Entry {
     sequence: 0,
     receivedAt: undefined,
     producer: "",
+    log: 0,
   };
 }
 
@@ -203,6 +206,9 @@ export const Entry: MessageFns<Entry> = {
     }
     if (message.producer !== "") {
       writer.uint32(170).string(message.producer);
+    }
+    if (message.log !== 0) {
+      writer.uint32(176).uint32(message.log);
     }
     return writer;
   },
@@ -386,6 +392,14 @@ export const Entry: MessageFns<Entry> = {
             }
 
             message.producer = reader.string();
+            continue;
+          }
+          case 22: {
+            if (tag !== 176) {
+              break;
+            }
+
+            message.log = reader.uint32();
             continue;
           }
         }
