@@ -8,6 +8,7 @@ import {
 } from "#kit/config/config.ts";
 import { refusedPeopleConfig } from "#kit/rpc/refused-people.ts";
 import { parseCheckpointKey } from "./log/checkpoint.ts";
+import { logsFileSchema } from "./logs/logs-file.ts";
 
 const checkpointKeyFileSchema = secretFileSchema.transform((pem, context) => {
   const key = parseCheckpointKey(pem.reveal());
@@ -20,8 +21,10 @@ export const configSchema = z.object({
   ...serviceConfig,
   ...refusedPeopleConfig,
   ...databaseConfig,
+  LOGS_FILE: logsFileSchema,
   /** The same for every replica. Must not be stored beside the database. */
   CHECKPOINT_KEY_FILE: checkpointKeyFileSchema,
+  /** Of log 0. That of log 1 is this and `/1`. */
   CHECKPOINT_ORIGIN: z
     .string()
     .max(128)
@@ -33,3 +36,4 @@ export const configSchema = z.object({
   /** Producers must be gone this long before their open intents are closed. */
   AUDIT_CLOSE_INTENTS_AFTER_S: integerSchema(10, 86_400).default(60),
 });
+export type AuditConfig = z.output<typeof configSchema>;

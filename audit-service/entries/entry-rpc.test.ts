@@ -5,13 +5,13 @@ import { fromWireEntry, fromWireOutcome, toWireEntry } from "./entry-rpc.ts";
 
 test("an entry survives encoding and decoding", () => {
   const entry = loggedEntry();
-  expect(fromWireEntry(WireEntry.decode(WireEntry.encode(toWireEntry(entry)).finish()))).toEqual(
-    asSent(entry),
-  );
+  expect(
+    fromWireEntry(WireEntry.decode(WireEntry.encode(toWireEntry({ ...entry, log: 0 })).finish())),
+  ).toEqual(asSent(entry));
 });
 
 test("a kind and an outcome of a newer version are read as unspecified and unknown", () => {
-  const wire = { ...toWireEntry(loggedEntry()), kind: 9 as 1, outcome: 9 as 1 };
+  const wire = { ...toWireEntry({ ...loggedEntry(), log: 3 }), kind: 9 as 1, outcome: 9 as 1 };
   expect(fromWireEntry(wire)).toMatchObject({ kind: "unspecified", outcome: "unknown" });
 });
 

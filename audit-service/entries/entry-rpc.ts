@@ -5,7 +5,7 @@ import {
   type Actor as WireActor,
   Entry as WireEntry,
 } from "#proto/gatehouse/audit/v1/entry.ts";
-import type { Entry, LogEntry } from "./entry.ts";
+import type { Entry, PlacedEntry } from "./entry.ts";
 
 const KINDS: Record<EntryKind, Entry["kind"]> = {
   [EntryKind.UNSPECIFIED]: "unspecified",
@@ -59,7 +59,7 @@ export function fromWireEntry(wire: WireEntry): Entry {
   };
 }
 
-export function toWireEntry(entry: LogEntry): WireEntry {
+export function toWireEntry(entry: PlacedEntry): WireEntry {
   return { ...entry, kind: WIRE_KINDS[entry.kind], outcome: WIRE_OUTCOMES[entry.outcome] };
 }
 

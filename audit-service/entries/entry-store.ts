@@ -22,7 +22,7 @@ export interface EntryFilter {
   from?: Date | undefined;
   to?: Date | undefined;
   /** Last entry of the previous page. */
-  after?: PageEnd | undefined;
+  after?: Omit<PageEnd, "log"> | undefined;
 }
 
 export interface StoredEntry {

@@ -37,6 +37,12 @@ export interface LogEntry extends Entry {
   };
 }
 
+/** As readers get it. */
+export interface PlacedEntry extends LogEntry {
+  /** The number of the log in which its sequence counts. */
+  log: number;
+}
+
 export interface EntryOrigin {
   /** UUID of the process. */
   producerId: string;

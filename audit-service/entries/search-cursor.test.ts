@@ -3,12 +3,12 @@ import { expect, test } from "vitest";
 import { decodeCursor, encodeCursor } from "./search-cursor.ts";
 
 const KEY = Buffer.alloc(32, 7);
-const END = { occurredAt: new Date("2026-03-01T10:00:00.123Z"), position: 42n };
+const END = { occurredAt: new Date("2026-03-01T10:00:00.123Z"), log: 3, position: 42n };
 const CURSOR = encodeCursor(KEY, END);
 
 /** As another version would make it, with the same key. */
 function signed(version: number): string {
-  const body = Buffer.from(CURSOR, "base64url").subarray(0, 17);
+  const body = Buffer.from(CURSOR, "base64url").subarray(0, 18);
   body[0] = version;
   return Buffer.concat([body, createHmac("sha256", KEY).update(body).digest().subarray(0, 16)]).toString(
     "base64url",

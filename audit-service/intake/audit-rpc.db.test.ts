@@ -11,6 +11,7 @@ import { type AuditRecorderOptions, createAuditRecorder } from "#audit-client/re
 import { AuditSpool } from "#audit-client/spool/audit-spool.ts";
 import type { AuditOutcome } from "#audit-client/stream/audit-entry.ts";
 import { sampleEvent } from "#audit-client/stream/entry.fixture.ts";
+import { newProducerId } from "#audit-client/stream/producer-id.ts";
 import { createReadingRecorder } from "#audit-client/stream/record-reading.ts";
 import { toProto } from "#audit-client/stream/to-proto.ts";
 import { certificateFiles, ensureCertificates, type Identity } from "#deploy/local/certificates.ts";
@@ -35,18 +36,16 @@ import {
 } from "#proto/gatehouse/audit/v1/audit_service.ts";
 import { Entry as WireEntry } from "#proto/gatehouse/audit/v1/entry.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
-import { testSequencer } from "#tests/support/system/audit-sequencer.ts";
+import { readableLog, testSequencer } from "#tests/support/system/audit-sequencer.ts";
 import { loggedEntry, sampleEntry, store } from "../entries/entry.fixture.ts";
 import type { Entry } from "../entries/entry.ts";
 import { toWireEntry } from "../entries/entry-rpc.ts";
-import { deleteClaimedEmail, selectEntries, selectEntriesById } from "../entries/entry-store.ts";
+import { deleteClaimedEmail, selectEntriesById } from "../entries/entry-store.ts";
 import { AUDIT_QUERY_CALLERS, createAuditQueryRpc } from "../query/audit-query-rpc.ts";
-import { exportEntries } from "../query/export-entries.ts";
 import { followEntries } from "../query/follow-entries.ts";
 import { getEntry } from "../query/get-entry.ts";
-import { proveConsistency, proveInclusion } from "../query/prove.ts";
 import { searchEntries } from "../query/search-entries.ts";
-import { summarizeLog } from "../query/summarize-log.ts";
+import { summarizeLogs } from "../query/summarize-log.ts";
 import { AUDIT_CALLERS, createAuditRpc, createProducerPresence } from "./audit-rpc.ts";
 import { EntryRecorder } from "./record-entries.ts";
 import { createOwnEventRecorder } from "./record-own-events.ts";
@@ -131,7 +130,7 @@ test("concurrent entries of several producers are stored once and in each produc
 });
 
 test("repeated entries are acknowledged again and stored once", async () => {
-  const producerId = crypto.randomUUID();
+  const producerId = newProducerId();
   for (let round = 0; round < 2; round += 1) {
     const stream = streamOf("gateway");
     stream.send({ producerId, entries: wireEntries(1, 3) });
@@ -148,7 +147,7 @@ test("there is no acknowledgement before the commit", async () => {
   let acknowledged: Promise<number> | undefined;
   await transaction(database.ownerSql, async (tx) => {
     await tx`lock table log_entries in access exclusive mode`;
-    stream.send({ producerId: crypto.randomUUID(), entries: wireEntries(1, 1) });
+    stream.send({ producerId: newProducerId(), entries: wireEntries(1, 1) });
     acknowledged = stream.acknowledged().then((sequence) => {
       isAcknowledged = true;
       return sequence;
@@ -161,7 +160,7 @@ test("there is no acknowledgement before the commit", async () => {
 });
 
 test("without the database the stream ends with service_unavailable, after earlier acknowledgements", async () => {
-  const producerId = crypto.randomUUID();
+  const producerId = newProducerId();
   const stream = streamOf("gateway");
   stream.send({ producerId, entries: wireEntries(1, 1) });
   expect(await stream.acknowledged()).toBe(1);
@@ -215,14 +214,14 @@ test("repeated restarts of audit-service neither lose nor duplicate entries", as
 
 test("an unlisted caller may neither record nor search", async () => {
   const stream = streamOf("payments-service");
-  stream.send({ producerId: crypto.randomUUID(), entries: wireEntries(1, 1) });
+  stream.send({ producerId: newProducerId(), entries: wireEntries(1, 1) });
   await expect(stream.acknowledged()).rejects.toMatchObject({ code: "caller_not_allowed" });
   await expect(search("token-service", { limit: 10 })).rejects.toMatchObject({ code: "caller_not_allowed" });
   expect(await storedCount()).toBe(0);
 });
 
 test("a message out of order is refused, after the acknowledgement of earlier ones", async () => {
-  const producerId = crypto.randomUUID();
+  const producerId = newProducerId();
   const stream = streamOf("gateway");
   stream.send({ producerId, entries: wireEntries(1, 2) });
   stream.send({ producerId, entries: wireEntries(4, 4) });
@@ -242,12 +241,12 @@ test("a producer id that is not a UUID is refused with the field's name", async 
 
 test("a message without entries is acknowledged", async () => {
   const stream = streamOf("gateway");
-  stream.send({ producerId: crypto.randomUUID(), entries: [] });
+  stream.send({ producerId: newProducerId(), entries: [] });
   expect(await stream.acknowledged()).toBe(0);
 });
 
 test("a producer is present while it has a stream, even an idle one", async () => {
-  const producerId = crypto.randomUUID();
+  const producerId = newProducerId();
   const stream = streamOf("gateway");
   stream.send({ producerId, entries: [] });
   await stream.acknowledged();
@@ -258,10 +257,10 @@ test("a producer is present while it has a stream, even an idle one", async () =
 });
 
 test("an entry of invalid values is stored, and so are the entries beside it", async () => {
-  const producerId = crypto.randomUUID();
+  const producerId = newProducerId();
   const nasty = "\u0000\u001b[31m\ud800".repeat(8_000);
   const entry = toWireEntry(
-    loggedEntry({
+    placed({
       id: "no uuid",
       callId: nasty,
       userAgent: nasty,
@@ -274,7 +273,7 @@ test("an entry of invalid values is stored, and so are the entries beside it", a
     entries: [
       { sequence: 1, entry: { ...entry, occurredAt: undefined, kind: 99 as 1, outcome: 77 as 1 } },
       { sequence: 2, entry: undefined },
-      { sequence: 3, entry: toWireEntry(loggedEntry()) },
+      { sequence: 3, entry: toWireEntry(placed()) },
     ],
   });
   expect(await stream.acknowledged()).toBe(3);
@@ -301,12 +300,10 @@ test("an event repeated by another process is acknowledged and stored once", asy
 });
 
 test("a group of repeated, changed and new events is stored in order, each once", async () => {
-  const events = Array.from({ length: 150 }, (_, index) =>
-    toWireEntry(loggedEntry({ resource: `old ${index}` })),
-  );
+  const events = Array.from({ length: 150 }, (_, index) => toWireEntry(placed({ resource: `old ${index}` })));
   const send = async (entries: readonly WireEntry[]) => {
     const stream = streamOf("identity-service");
-    const producerId = crypto.randomUUID();
+    const producerId = newProducerId();
     for (const [index, entry] of entries.entries())
       stream.send({ producerId, entries: [{ sequence: index + 1, entry }] });
     for (let last = 0; last < entries.length; ) last = Number(await stream.acknowledged());
@@ -316,7 +313,7 @@ test("a group of repeated, changed and new events is stored in order, each once"
     events.flatMap((event, index) => [
       event,
       ...(index % 50 === 0 ? [{ ...event, resource: `changed ${index}` }] : []),
-      toWireEntry(loggedEntry({ resource: `new ${index}` })),
+      toWireEntry(placed({ resource: `new ${index}` })),
     ]),
   );
 
@@ -333,8 +330,8 @@ test("an entry with a taken id is stored and does not block others", async () =>
   const id = crypto.randomUUID();
   const send = async (identity: Identity, changes: Partial<Entry>) => {
     const stream = streamOf(identity);
-    const entry = toWireEntry(loggedEntry({ id, ...changes }));
-    stream.send({ producerId: crypto.randomUUID(), entries: [{ sequence: 1, entry }] });
+    const entry = toWireEntry(placed({ id, ...changes }));
+    stream.send({ producerId: newProducerId(), entries: [{ sequence: 1, entry }] });
     return stream.acknowledged();
   };
   await send("gateway", { resource: "first" });
@@ -444,7 +441,7 @@ test("an auditor may only read", async () => {
 test("an export is streamed line by line, ends with its checkpoint, and is refused to token-service", async () => {
   const recorder = recorderOf("gateway");
   await Promise.all(Array.from({ length: 600 }, () => recorder.record(outcome(), Date.now() + 60_000)));
-  const sequencer = testSequencer(database, { origin: "test/audit" });
+  const sequencer = testSequencer(database);
   cleanUps.push(() => sequencer.close());
   await sequencer.catchUp();
   const lines = await exported("operator");
@@ -465,7 +462,7 @@ test("close also sends files of former processes if audit-service is back in tim
     AuditSpool.open({
       directory: spoolDirectory,
       maxBytes: 1e8,
-      producerId: randomUUID(),
+      producerId: newProducerId(),
       logger,
       metrics: createMetrics("gateway"),
     });
@@ -501,14 +498,14 @@ async function startServer(address: string): Promise<void> {
     selectEntriesById: (ids) => selectEntriesById(sql, ids),
     logger,
   });
+  const logs = [readableLog(sql)] as const;
   const own = createOwnEventRecorder({ recorder, producerId: randomUUID(), now: () => new Date() });
   const recordReading = createReadingRecorder(own, () => new Date());
   server.add(
     AuditServiceService,
     AUDIT_CALLERS,
     createAuditRpc({
-      recorder,
-      presence,
+      logs: [{ number: 0, recorder, presence }],
       eraseClaimedEmail: (address) => deleteClaimedEmail(sql, address),
       recordReading,
       now: () => new Date(),
@@ -518,24 +515,13 @@ async function startServer(address: string): Promise<void> {
     AuditQueryServiceService,
     AUDIT_QUERY_CALLERS,
     createAuditQueryRpc({
-      searchEntries: (query) =>
-        searchEntries(
-          {
-            selectEntries: (filter, limit) => selectEntries(sql, filter, limit),
-            cursorKey: Buffer.alloc(32),
-          },
-          query,
-        ),
-      getEntry: (wanted) => getEntry(sql, "test/audit", wanted),
-      followEntries: (following) => followEntries(sql, following),
-      summarizeLog: (span) => summarizeLog(sql, span),
-      findCheckpoint: async () => undefined,
+      searchEntries: (query) => searchEntries({ logs, cursorKey: Buffer.alloc(32) }, query),
+      getEntry: (wanted) => getEntry(logs, wanted),
+      followEntries: (following) => followEntries(logs, following),
+      summarizeLogs: (span) => summarizeLogs(logs, span),
+      logs,
       recordReading,
       monotonicMs: () => performance.now(),
-      proveInclusion: (sequence, size) => proveInclusion(sql, sequence, size),
-      proveConsistency: (first, second) => proveConsistency(sql, first, second),
-      exportEntries: (wanted) => exportEntries(sql, "test/audit", wanted),
-      verifierKey: "",
     }),
   );
   port = await server.listen();
@@ -632,12 +618,16 @@ async function exported(identity: Identity) {
     certificate: certificateOf(identity),
   });
   cleanUps.push(() => client.close());
-  const stream = client.exportEntries({ firstSequence: 0, lastSequence: 0 });
+  const stream = client.exportEntries({ firstSequence: 0, lastSequence: 0, log: 0 });
   try {
     return (await Array.fromAsync(stream as AsyncIterable<ExportEntriesResponse>)).map(({ line }) => line);
   } catch (error) {
     throw fromRpcError(error as Parameters<typeof fromRpcError>[0]);
   }
+}
+
+function placed(changes: Parameters<typeof loggedEntry>[0] = {}) {
+  return { ...loggedEntry(changes), log: 0 };
 }
 
 function outcome(changes: Partial<AuditOutcome> = {}): AuditOutcome {
@@ -665,7 +655,7 @@ function outcome(changes: Partial<AuditOutcome> = {}): AuditOutcome {
 function wireEntries(from: number, to: number) {
   return Array.from({ length: to - from + 1 }, (_, index) => ({
     sequence: from + index,
-    entry: toWireEntry(loggedEntry()),
+    entry: toWireEntry(placed()),
   }));
 }
 

@@ -1,11 +1,13 @@
 import { MAX_LENGTH } from "#audit-client/stream/audit-entry.ts";
+import { logOfProducer } from "#audit-client/stream/producer-id.ts";
 import { filterText, type RecordReading } from "#audit-client/stream/record-reading.ts";
 import type { Callers, Implementation } from "#kit/rpc/rpc-server.ts";
-import { invalidField } from "#kit/values/errors.ts";
+import { DomainError, invalidField } from "#kit/values/errors.ts";
 import type { AuditServiceServer, RecordRequest } from "#proto/gatehouse/audit/v1/audit_service.ts";
 import { cleanEntry } from "../entries/clean-entry.ts";
 import type { ProducedEntry } from "../entries/entry.ts";
 import { emptyWireEntry, fromWireEntry } from "../entries/entry-rpc.ts";
+import type { Logs } from "../logs/logs.ts";
 import { mapInOrder } from "./map-in-order.ts";
 import { createProducerOrder } from "./producer-order.ts";
 import type { EntryRecorder } from "./record-entries.ts";
@@ -18,9 +20,15 @@ export const AUDIT_CALLERS: Callers<AuditServiceServer> = {
 /** Limit per stream. */
 const MAX_MESSAGES_UNDER_WAY = 16;
 
-interface Deps {
+/** One of the logs, as writers need it. */
+interface WritableLog {
+  number: number;
   recorder: EntryRecorder;
   presence: ProducerPresence;
+}
+
+interface Deps {
+  logs: Logs<WritableLog>;
   eraseClaimedEmail: (address: string) => Promise<number>;
   recordReading: RecordReading;
   now: () => Date;
@@ -35,8 +43,10 @@ export function createAuditRpc(deps: Deps): Implementation<AuditServiceServer> {
       try {
         yield* mapInOrder(admit(deps, requests, signal), MAX_MESSAGES_UNDER_WAY, async (request) => {
           const acknowledgedSequence = order.accept(request);
-          leave ??= deps.presence.enter(request.producerId);
-          await deps.recorder.record(producedEntries(request, caller, deps.now()));
+          const log = logOf(deps, request);
+          if (log === undefined) throw unknownLog(request);
+          leave ??= log.presence.enter(request.producerId);
+          await log.recorder.record(producedEntries(request, caller, deps.now()));
           return { acknowledgedSequence };
         });
       } finally {
@@ -57,10 +67,21 @@ export function createAuditRpc(deps: Deps): Implementation<AuditServiceServer> {
   };
 }
 
+function logOf({ logs }: Deps, { producerId }: RecordRequest): WritableLog | undefined {
+  const number = logOfProducer(producerId);
+  return logs.find((log) => log.number === number);
+}
+
+/** Whoever knows of a log before this replica keeps its entries, and repeats them. */
+function unknownLog({ producerId }: RecordRequest): DomainError {
+  const message = `Log ${logOfProducer(producerId)} is not in LOGS_FILE`;
+  return new DomainError("service_unavailable", message, { retryAfterMs: 1_000 });
+}
+
 /** A full queue stops reading, which slows the producer down. */
-async function* admit({ recorder }: Deps, requests: AsyncIterable<RecordRequest>, signal: AbortSignal) {
+async function* admit(deps: Deps, requests: AsyncIterable<RecordRequest>, signal: AbortSignal) {
   for await (const request of untilAborted(requests, signal)) {
-    await recorder.room();
+    await logOf(deps, request)?.recorder.room();
     yield request;
   }
 }

@@ -35,6 +35,14 @@ export async function selectCheckpointCovering(
   return rows.map(fromRow)[0];
 }
 
+/** The one of these origins under which the database has checkpoints. */
+export async function selectOriginAmong(sql: Sql, origins: readonly string[]): Promise<string | undefined> {
+  const [row] = await sql<{ origin: string }[]>`
+    select origin from checkpoints where origin = any(${origins as string[]}) limit 1
+  `;
+  return row?.origin;
+}
+
 /** Excludes `after`, includes `last`. */
 export async function selectCheckpoints(
   sql: Sql,

@@ -1,42 +1,71 @@
 import type { Metrics } from "#kit/telemetry/metrics.ts";
-import type { Sequencer } from "./sequencer.ts";
+import type { SequencerStatus } from "./sequencer.ts";
 
-export function countLog(metrics: Metrics, sequencer: Sequencer, now: () => Date) {
-  const gauge = (name: string, help: string, value: () => number) =>
-    metrics.gauge(name, help, [], (each) => each.set(value()));
-  const ageS = (since: Date | undefined) =>
-    since === undefined ? Number.NaN : Math.max(0, (now().getTime() - since.getTime()) / 1_000);
-  gauge("gatehouse_audit_sequencer", "1 on the replica that numbers the log.", () =>
-    Number(sequencer.status.isSequencer),
-  );
-  gauge(
-    "gatehouse_audit_refused",
-    "1 while the log does not fit its checkpoints and nothing is signed.",
-    () => Number(sequencer.status.refusal !== undefined),
-  );
-  gauge("gatehouse_audit_log_size", "Numbered entries known to this replica.", () => sequencer.status.size);
-  gauge(
-    "gatehouse_audit_backlog_entries",
-    "Entries without a number at the last check, at most 2000.",
-    () => sequencer.status.backlogEntries,
-  );
-  gauge("gatehouse_audit_head_age_seconds", "Time since this replica last numbered an entry.", () =>
-    ageS(sequencer.status.numberedAt),
-  );
-  gauge(
-    "gatehouse_audit_checkpoint_size",
-    "Entries that the last checkpoint covers.",
-    () => sequencer.status.checkpointSize,
-  );
-  gauge("gatehouse_audit_checkpoint_age_seconds", "Time since the last checkpoint.", () =>
-    ageS(sequencer.status.checkpointAt),
-  );
-  let strayEntries = Number.NaN;
+interface MeasuredLog {
+  number: number;
+  sequencer: { readonly status: SequencerStatus };
+  /** NaN until it was looked for. */
+  strayEntries: number;
+  checkpointRoom: number;
+}
+
+const GAUGES: readonly [name: string, help: string, value: (status: SequencerStatus, now: Date) => number][] =
+  [
+    [
+      "gatehouse_audit_sequencer",
+      "1 on the replica that numbers the log.",
+      ({ isSequencer }) => Number(isSequencer),
+    ],
+    [
+      "gatehouse_audit_refused",
+      "1 while the log does not fit its checkpoints and nothing is signed.",
+      ({ refusal }) => Number(refusal !== undefined),
+    ],
+    ["gatehouse_audit_log_size", "Numbered entries known to this replica.", ({ size }) => size],
+    [
+      "gatehouse_audit_backlog_entries",
+      "Entries without a number at the last check, at most 2000.",
+      ({ backlogEntries }) => backlogEntries,
+    ],
+    [
+      "gatehouse_audit_head_age_seconds",
+      "Time since this replica last numbered an entry.",
+      ({ numberedAt }, now) => ageS(numberedAt, now),
+    ],
+    [
+      "gatehouse_audit_checkpoint_size",
+      "Entries that the last checkpoint covers.",
+      ({ checkpointSize }) => checkpointSize,
+    ],
+    [
+      "gatehouse_audit_checkpoint_age_seconds",
+      "Time since the last checkpoint.",
+      ({ checkpointAt }, now) => ageS(checkpointAt, now),
+    ],
+  ];
+
+/** Gauges of each log. Those of a log that is opened later are counted, too. */
+export function measureLogs(metrics: Metrics, logs: readonly MeasuredLog[], now: () => Date): void {
+  const gauge = (name: string, help: string, value: (log: MeasuredLog) => number) =>
+    metrics.gauge(name, help, ["log"], (each) => {
+      for (const log of logs) each.set({ log: String(log.number) }, value(log));
+    });
+  for (const [name, help, value] of GAUGES)
+    gauge(name, help, ({ sequencer }) => value(sequencer.status, now()));
   gauge(
     "gatehouse_audit_stray_entries",
     "1 if there are entries outside the monthly partitions.",
-    () => strayEntries,
+    ({ strayEntries }) => strayEntries,
   );
+  gauge(
+    "gatehouse_audit_checkpoint_file_free_bytes",
+    "Free space on the volume of CHECKPOINT_FILE.",
+    ({ checkpointRoom }) => checkpointRoom,
+  );
+}
+
+/** Counters of all logs together. */
+export function countLogs(metrics: Metrics) {
   const closed = metrics.counter("gatehouse_audit_intents_closed_total", "Intents closed as unknown.");
   const fileFailures = metrics.counter(
     "gatehouse_audit_checkpoint_file_failures_total",
@@ -46,21 +75,13 @@ export function countLog(metrics: Metrics, sequencer: Sequencer, now: () => Date
     "gatehouse_audit_maintenance_failures_total",
     "Failed maintenance tasks (partitions, keys, retention).",
   );
-  let checkpointRoom = Number.NaN;
-  gauge(
-    "gatehouse_audit_checkpoint_file_free_bytes",
-    "Free space on the volume of CHECKPOINT_FILE.",
-    () => checkpointRoom,
-  );
   return {
-    setCheckpointRoom(bytes: number) {
-      checkpointRoom = bytes;
-    },
-    onMaintenanceFailure: () => maintenanceFailures.inc(),
     onClosed: (count: number) => closed.inc(count),
     onFileFailure: () => fileFailures.inc(),
-    setStray: (hasStray: boolean) => {
-      strayEntries = Number(hasStray);
-    },
+    onMaintenanceFailure: () => maintenanceFailures.inc(),
   };
+}
+
+function ageS(since: Date | undefined, now: Date): number {
+  return since === undefined ? Number.NaN : Math.max(0, (now.getTime() - since.getTime()) / 1_000);
 }

@@ -14,11 +14,19 @@ const MAX_FAILURES_LOGGED = 1;
 const FAILURES_PER_MS = 5_000;
 /** After a step that found nothing: the next one is 600 ms later, within the 3 s of the session. */
 const SKIPPED_AT_REST = 3;
+/** For each log that this replica numbers already: so that the replicas share the logs. */
+const SKIPPED_FOR_OTHERS = 4;
+/** Within the 3 s of the session. */
+const MAX_SKIPPED = 12;
 
-/** The returned function releases the task for another replica. */
+/**
+ * The returned function releases the task for another replica.
+ * @param countHeld logs that this replica numbers.
+ */
 export function runSequencer(
   sequencer: Pick<Sequencer, "status" | "step" | "stop">,
   logger: Logger,
+  countHeld: () => number = () => 0,
 ): () => Promise<void> {
   const logFailure = atMost(MAX_FAILURES_LOGGED, FAILURES_PER_MS, (facts: object) =>
     logger.warn(facts, "the audit log cannot be numbered now"),
@@ -35,8 +43,10 @@ export function runSequencer(
       const { size: before } = sequencer.status;
       try {
         if (await sequencer.step()) return repetition.runSoon();
-        const { size, checkpointSize } = sequencer.status;
+        const { isSequencer, refusal, size, checkpointSize } = sequencer.status;
         if (size === before && checkpointSize === size) skips = SKIPPED_AT_REST;
+        const isFollower = !isSequencer && refusal === undefined;
+        if (isFollower) skips = Math.min(MAX_SKIPPED, Math.max(skips, SKIPPED_FOR_OTHERS * countHeld()));
       } catch (error) {
         logFailure({ err: error });
       }

@@ -11,6 +11,7 @@ import {
   KEY,
   ORIGIN,
   openTestLog,
+  readableLog,
   recomputedLog,
   signer,
   type TestLog,
@@ -345,16 +346,16 @@ test("an entry is returned with the proof for the latest checkpoint", async () =
   await record(9);
   const [stored] = await selectEntries(database.sql, {}, 1);
   const id = stored?.entry.id ?? "";
-  expect(await getEntry(database.sql, ORIGIN, { id, sequence: 0 })).toMatchObject({ covered: undefined });
+  const read = (id: string, sequence = 0) => getEntry([readableLog(database.sql)], { id, sequence, log: 0 });
+  expect(await read(id)).toMatchObject({ entry: { log: 0, sequence: 0 }, proof: undefined });
   await sequencer.catchUp();
-  const { leaf, covered, entry } = await getEntry(database.sql, ORIGIN, { id, sequence: 0 });
+  const { proof, entry, noted } = await read(id);
+  expect(noted).toBeUndefined();
   const root = sequencer.published.at(-1)?.head.root as Buffer;
-  const claim = { index: entry.sequence - 1, size: 9, leafHash: leaf?.hash as Buffer, root };
-  expect(isIncluded({ ...claim, proof: covered?.proof ?? [] })).toBe(true);
-  expect(covered?.checkpoint).toBe(sequencer.published.at(-1)?.note);
-  await expect(
-    getEntry(database.sql, ORIGIN, { id: crypto.randomUUID(), sequence: 0 }),
-  ).rejects.toMatchObject({ code: "not_found" });
+  const claim = { index: entry.sequence - 1, size: 9, leafHash: proof?.leaf.hash as Buffer, root };
+  expect(isIncluded({ ...claim, proof: proof?.covered?.proof ?? [] })).toBe(true);
+  expect(proof?.covered?.checkpoint).toBe(sequencer.published.at(-1)?.note);
+  await expect(read(crypto.randomUUID())).rejects.toMatchObject({ code: "not_found" });
 });
 
 test("an export can begin anywhere, with the hashes before it, and ends with a checkpoint", async () => {
@@ -363,7 +364,7 @@ test("an export can begin anywhere, with the hashes before it, and ends with a c
     await record(count);
     await sequencer.catchUp();
   }
-  const lines = await Array.fromAsync(exportEntries(database.sql, ORIGIN, { first: 278, last: 305 }));
+  const lines = await Array.fromAsync(exportEntries(readableLog(database.sql), { first: 278, last: 305 }));
   const [log, ...others] = lines;
   if (log?.kind !== "log") throw new Error("no first line");
   expect([log.log.firstSequence, log.log.lastSequence]).toEqual([278, 310]);
@@ -388,9 +389,9 @@ test("an entry that the latest checkpoint does not cover is returned with its le
   const renamed = start({ origin: "gatehouse.test/another" });
   await record(2);
   await renamed.catchUp();
-  const { leaf, covered } = await getEntry(database.sql, ORIGIN, { id: "", sequence: 5 });
-  expect(leaf?.hash).toHaveLength(32);
-  expect(covered).toBeUndefined();
+  const { proof } = await getEntry([readableLog(database.sql)], { id: "", sequence: 5, log: 0 });
+  expect(proof?.leaf.hash).toHaveLength(32);
+  expect(proof?.covered).toBeUndefined();
 });
 
 test.each([
@@ -407,7 +408,7 @@ test.each([
   );
   const sequences: number[] = [];
   const exporting = (async () => {
-    for await (const line of exportEntries(database.sql, ORIGIN, { first: 0, last: 0 })) {
+    for await (const line of exportEntries(readableLog(database.sql), { first: 0, last: 0 })) {
       if (line.kind === "entry") sequences.push(line.entry.entry.sequence);
     }
   })();

@@ -3,7 +3,7 @@ import type { Logger } from "#kit/telemetry/logger.ts";
 import { withinDeadline } from "#kit/values/call-deadline.ts";
 import type { CheckpointSigner, TreeHead } from "./checkpoint.ts";
 import type { CheckpointFile } from "./checkpoint-file.ts";
-import { type StoredCheckpoint, selectLastCheckpoint } from "./checkpoint-store.ts";
+import { type StoredCheckpoint, selectLastCheckpoint, selectOriginAmong } from "./checkpoint-store.ts";
 import { selectTermState, tryLock, unlock } from "./sequencer-store.ts";
 import { type Progress, Term } from "./sequencer-term.ts";
 import { verifyHistory } from "./tree-proofs.ts";
@@ -36,6 +36,10 @@ interface Deps {
   file: CheckpointFile | undefined;
   publish: (note: string, head: TreeHead) => void;
   onFileFailure: (error: unknown) => void;
+  /** Of the other logs. */
+  otherOrigins?: readonly string[];
+  /** What log 0 says that this log has signed. @throws if it does not answer. */
+  findNoted?: () => Promise<TreeHead | undefined>;
   now: () => Date;
   logger: Logger;
   maxBatchEntries?: number;
@@ -87,6 +91,11 @@ export class Sequencer {
     }
   }
 
+  /** The last signed head, while this replica is the sequencer. */
+  get head(): TreeHead | undefined {
+    return this.#term && this.#lastSigned;
+  }
+
   async stop(): Promise<void> {
     this.#term = undefined;
     await unlock(this.#deps.sql).catch(() => undefined); // The lock ended with the connection.
@@ -112,6 +121,7 @@ export class Sequencer {
     if (!(await this.#fitsHistory(size, last))) return undefined;
     const publish = (note: string, head: TreeHead) => this.#publish(note, head);
     const deps = { sql, signer, publish, now, maxBatchEntries };
+    if (last !== undefined) this.#lastSigned = { size: last.size, root: last.rootHash };
     const term = await Term.begin(deps, { ...this.#progress, size }, last);
     this.#progress = term.progress;
     logger.info({ size }, "this replica now numbers the audit log");
@@ -119,14 +129,18 @@ export class Sequencer {
   }
 
   async #fitsHistory(size: number, last: StoredCheckpoint | undefined): Promise<boolean> {
-    const { sql, file, logger } = this.#deps;
-    this.#refusal = await verifyHistory(sql, size, [
+    const { sql, file, otherOrigins = [], findNoted, logger } = this.#deps;
+    const noted = await findNoted?.();
+    const other = otherOrigins.length === 0 ? undefined : await selectOriginAmong(sql, otherOrigins);
+    this.#refusal = other && `its database has checkpoints of ${other}: LOGS_FILE gives it another number`;
+    this.#refusal ??= await verifyHistory(sql, size, [
       { from: "the database's last checkpoint", head: last && { size: last.size, root: last.rootHash } },
       {
         from: "CHECKPOINT_FILE",
         head: file && (await withinDeadline(file.last(), FILE_TIMEOUT_MS)),
       },
       { from: "the last checkpoint of this process", head: this.#lastSigned },
+      { from: "the checkpoint that log 0 has of it", head: noted },
     ]);
     if (this.#refusal === undefined) return true;
     // Another replica may know less, so the lock is kept.

@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { type Sql, transaction } from "#kit/database/postgres.ts";
-import { openTestLog, type TestLog } from "#tests/support/system/audit-sequencer.ts";
+import { openTestLog, readableLog, type TestLog } from "#tests/support/system/audit-sequencer.ts";
 import { producedEntry, sampleOrigin, store } from "../entries/entry.fixture.ts";
 import type { Entry } from "../entries/entry.ts";
 import { type Following, followEntries } from "./follow-entries.ts";
 import { countNextEntries, type Span } from "./login-count-store.ts";
-import { countLogins, summarizeLog } from "./summarize-log.ts";
+import { countLogins, summarizeLogs } from "./summarize-log.ts";
 
 let log: TestLog;
 let sequencer: ReturnType<TestLog["sequencer"]>;
@@ -28,7 +28,12 @@ async function add(...entries: Partial<Entry>[]): Promise<void> {
 
 const ALL = { actorUserId: "", action: "", resource: "", outcome: undefined, withoutActions: [] };
 const follow = (following: Partial<Following> = {}) =>
-  followEntries(log.database.sql, { ...ALL, afterSequence: undefined, ...following });
+  followEntries([readableLog(log.database.sql)], {
+    ...ALL,
+    afterSequence: undefined,
+    after: [],
+    ...following,
+  });
 
 test("a follower gets each entry once in the order of its number, also one that was stored late", async () => {
   await add({ resource: "before" });
@@ -144,7 +149,7 @@ test("logins, failures and refusals are counted by the hour, each once, however 
   );
   await Promise.all([countAll(), countAll(), countAll()]);
   await countAll();
-  const summary = await summarizeLog(log.database.sql, MARCH);
+  const summary = await summarizeLogs([{ sql: log.database.sql }], MARCH);
   expect(summary).toMatchObject({
     buckets: [
       { start: at("01T10:00:00"), logins: 2, failures: 1 },
@@ -159,8 +164,8 @@ test("logins, failures and refusals are counted by the hour, each once, however 
   });
   await add(login("01T10:01:00"));
   await countAll();
-  expect((await summarizeLog(log.database.sql, MARCH)).buckets[0]?.logins).toBe(3);
-  const byDay = await summarizeLog(log.database.sql, { ...MARCH, interval: "day" });
+  expect((await summarizeLogs([{ sql: log.database.sql }], MARCH)).buckets[0]?.logins).toBe(3);
+  const byDay = await summarizeLogs([{ sql: log.database.sql }], { ...MARCH, interval: "day" });
   expect(byDay.buckets).toEqual([{ start: at("01T00:00:00"), logins: 4, failures: 1 }]);
 });
 
@@ -173,7 +178,7 @@ test("counting goes on where it stopped, in parts, and another replica never cou
     expect(await countNextEntries(sql, 10)).toBeUndefined();
   });
   await countAll();
-  expect((await summarizeLog(sql, MARCH)).buckets[0]?.logins).toBe(25);
+  expect((await summarizeLogs([{ sql }], MARCH)).buckets[0]?.logins).toBe(25);
 });
 
 test("counting reads the entries that it counts, and a summary none, however long the log is", async () => {
@@ -194,17 +199,20 @@ test("counting reads the entries that it counts, and a summary none, however lon
     });
   await countNextEntries(log.database.sql, 1_000);
   expect(await readBy((sql) => countNextEntries(sql, 100))).toBeLessThan(300);
-  expect(await readBy((sql) => summarizeLog(sql, MARCH))).toBeLessThan(10);
+  expect(await readBy((sql) => summarizeLogs([{ sql }], MARCH))).toBeLessThan(10);
 });
 
 test("calls without an outcome count after a minute, with the oldest", async () => {
   const { sql, ownerSql } = log.database;
   await add({ kind: "intent", outcome: "", callId: "new" }, { kind: "intent", outcome: "", callId: "old" });
-  expect((await summarizeLog(sql, MARCH)).openIntents).toEqual({ count: 0, oldest: undefined });
+  expect((await summarizeLogs([{ sql }], MARCH)).openIntents).toEqual({ count: 0, oldest: undefined });
   await ownerSql`update open_intents set received_at = now() - interval '61 seconds' where call_id = 'old'`;
-  expect((await summarizeLog(sql, MARCH)).openIntents).toMatchObject({ count: 1, oldest: expect.any(Date) });
+  expect((await summarizeLogs([{ sql }], MARCH)).openIntents).toMatchObject({
+    count: 1,
+    oldest: expect.any(Date),
+  });
   await add({ kind: "outcome", callId: "old" });
-  expect((await summarizeLog(sql, MARCH)).openIntents.count).toBe(0);
+  expect((await summarizeLogs([{ sql }], MARCH)).openIntents.count).toBe(0);
 });
 
 test.each<[string, Partial<Span>]>([
@@ -214,7 +222,7 @@ test.each<[string, Partial<Span>]>([
   ["is longer than 31 days by hour", { to: new Date("2026-04-02T00:00:01Z") }],
   ["is longer than a year by day", { interval: "day", to: new Date("2027-04-01T00:00:00Z") }],
 ])("a summary of a span that %s is refused", async (_what, span) => {
-  await expect(summarizeLog(log.database.sql, { ...MARCH, ...span })).rejects.toMatchObject({
+  await expect(summarizeLogs([{ sql: log.database.sql }], { ...MARCH, ...span })).rejects.toMatchObject({
     code: "validation_failed",
   });
 });
@@ -222,11 +230,11 @@ test.each<[string, Partial<Span>]>([
 test("a summary is of whole hours or days", async () => {
   const span = { from: at("01T10:20:00"), to: at("01T11:20:00") };
   const { sql } = log.database;
-  expect(await summarizeLog(sql, { ...span, interval: "hour" })).toMatchObject({
+  expect(await summarizeLogs([{ sql }], { ...span, interval: "hour" })).toMatchObject({
     from: at("01T10:00:00"),
     to: at("01T12:00:00"),
   });
-  expect(await summarizeLog(sql, { ...span, interval: "day" })).toMatchObject({
+  expect(await summarizeLogs([{ sql }], { ...span, interval: "day" })).toMatchObject({
     from: at("01T00:00:00"),
     to: at("02T00:00:00"),
   });

@@ -12,10 +12,13 @@ import {
   SummaryInterval,
 } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { fromWireOutcome, toWireEntry } from "../entries/entry-rpc.ts";
-import type { ExportLine } from "./export-entries.ts";
+import { selectCheckpointCovering, selectLastCheckpoint } from "../log/checkpoint-store.ts";
+import { type Logs, logNumbered, type ReadableLog } from "../logs/logs.ts";
+import { type ExportLine, exportEntries } from "./export-entries.ts";
 import type { Followed, Following } from "./follow-entries.ts";
 import type { EntryWithProof } from "./get-entry.ts";
 import type { Span } from "./login-count-store.ts";
+import { proveConsistency, proveInclusion } from "./prove.ts";
 import type { EntryPage, EntrySearch } from "./search-entries.ts";
 import type { LogSummary } from "./summarize-log.ts";
 
@@ -35,19 +38,15 @@ export const AUDIT_QUERY_CALLERS: Callers<AuditQueryServiceServer> = {
 interface Deps {
   searchEntries: (search: EntrySearch) => Promise<EntryPage>;
   followEntries: (following: Following) => Promise<Followed>;
-  summarizeLog: (span: Span) => Promise<LogSummary>;
-  getEntry: (wanted: { id: string; sequence: number }) => Promise<EntryWithProof>;
-  /** The latest checkpoint for 0, otherwise the earliest of at least this size. */
-  findCheckpoint: (atLeastSize: number) => Promise<string | undefined>;
-  proveInclusion: (sequence: number, treeSize: number) => Promise<{ proof: Buffer[]; leafHash: Buffer }>;
-  proveConsistency: (firstSize: number, secondSize: number) => Promise<Buffer[]>;
-  exportEntries: (wanted: { first: number; last: number }) => AsyncIterable<ExportLine>;
-  verifierKey: string;
+  summarizeLogs: (span: Span) => Promise<LogSummary>;
+  getEntry: (wanted: { id: string; sequence: number; log: number }) => Promise<EntryWithProof>;
+  logs: Logs<ReadableLog>;
   recordReading: RecordReading;
   monotonicMs: () => number;
 }
 
 export function createAuditQueryRpc(deps: Deps): Implementation<AuditQueryServiceServer> {
+  const { logs } = deps;
   const recordFollowing = createFollowingRecorder(deps.monotonicMs);
   return {
     async searchEntries(request, context) {
@@ -63,21 +62,23 @@ export function createAuditQueryRpc(deps: Deps): Implementation<AuditQueryServic
     },
     async followEntries(request, context) {
       const outcome = fromWireOutcome(request.outcome);
-      const { actorUserId: actor, action, resource, afterSequence: after } = request;
+      const { actorUserId: actor, action, resource, afterSequence } = request;
       const { person } = context;
       // Without a place nothing is read.
-      if (person !== undefined && after !== undefined) {
+      const places = afterSequence === undefined ? request.after : [{ log: 0, sequence: afterSequence }];
+      for (const { log, sequence: after } of person === undefined ? [] : places) {
         const filter = { actor, action, resource, outcome, without: request.withoutActions.join(" ") };
-        await recordFollowing({ person, ...filter }, after, () =>
+        const inLog = log === 0 ? filter : { ...filter, log: String(log) };
+        await recordFollowing({ person, ...inLog }, after, () =>
           deps.recordReading(context, {
             action: "audit.followed",
-            filter: filterText({ ...filter, after }),
+            filter: filterText({ ...inLog, after }),
           }),
         );
       }
-      const followed = await deps.followEntries({ ...request, afterSequence: after, outcome });
-      const { entries, nextAfter: nextAfterSequence, size } = followed;
-      return { entries: entries.map(toWireEntry), nextAfterSequence, size };
+      const followed = await deps.followEntries({ ...request, afterSequence, outcome });
+      const { entries, nextAfter: nextAfterSequence, ...rest } = followed;
+      return { entries: entries.map(toWireEntry), nextAfterSequence, ...rest };
     },
     async summarizeLogins(request, context) {
       const { from = new Date(Number.NaN), to = new Date(Number.NaN) } = request;
@@ -86,7 +87,7 @@ export function createAuditQueryRpc(deps: Deps): Implementation<AuditQueryServic
         action: "audit.summarized",
         filter: filterText({ interval, from: request.from, to: request.to }),
       });
-      const { openIntents, ...summary } = await deps.summarizeLog({ interval, from, to });
+      const { openIntents, ...summary } = await deps.summarizeLogs({ interval, from, to });
       return { ...summary, openIntents: openIntents.count, oldestOpenIntent: openIntents.oldest };
     },
     async getEntry(wanted, context) {
@@ -94,41 +95,51 @@ export function createAuditQueryRpc(deps: Deps): Implementation<AuditQueryServic
       await deps.recordReading(context, { action: "audit.entry_read", resource });
       return toEntryResponse(await deps.getEntry(wanted));
     },
-    async getCheckpoint({ atLeastSize }) {
-      const checkpoint = await deps.findCheckpoint(atLeastSize);
+    async getCheckpoint({ atLeastSize, log }) {
+      const { sql, origin, verifierKey } = logNumbered(logs, log);
+      const checkpoint =
+        atLeastSize === 0
+          ? await selectLastCheckpoint(sql, origin)
+          : await selectCheckpointCovering(sql, origin, atLeastSize);
       if (checkpoint === undefined)
         throw new DomainError("not_found", "The log has signed no checkpoint yet");
-      return { checkpoint, verifierKey: deps.verifierKey };
+      return { checkpoint: checkpoint.note, verifierKey, logs: logs.map(({ number }) => number) };
     },
-    proveInclusion: ({ sequence, treeSize }) => deps.proveInclusion(sequence, treeSize),
-    async proveConsistency({ firstSize, secondSize }) {
-      return { proof: await deps.proveConsistency(firstSize, secondSize) };
+    async proveInclusion({ sequence, treeSize, log }) {
+      return proveInclusion(logNumbered(logs, log).sql, sequence, treeSize);
     },
-    async *exportEntries({ firstSequence, lastSequence }, context) {
+    async proveConsistency({ firstSize, secondSize, log }) {
+      return { proof: await proveConsistency(logNumbered(logs, log).sql, firstSize, secondSize) };
+    },
+    async *exportEntries({ firstSequence: first, lastSequence: last, log }, context) {
       const { signal } = context;
+      const wanted = logNumbered(logs, log);
       await deps.recordReading(context, {
         action: "audit.exported",
-        filter: filterText({ first: firstSequence, last: lastSequence }),
+        filter: filterText({ log: log === 0 ? undefined : log, first, last }),
       });
-      for await (const line of deps.exportEntries({ first: firstSequence, last: lastSequence })) {
+      for await (const line of exportEntries(wanted, { first, last })) {
         if (signal.aborted) throw new DomainError("service_unavailable");
-        yield toExportResponse(line);
+        yield toExportResponse(line, log);
       }
     },
   };
 }
 
-function toEntryResponse({ entry, leaf, covered }: EntryWithProof): GetEntryResponse {
+function toEntryResponse({ entry, proof, noted }: EntryWithProof): GetEntryResponse {
+  return { entry: toWireEntry(entry), ...toProof(proof), noted: noted && toProof(noted) };
+}
+
+function toProof(proof: EntryWithProof["proof"]) {
   return {
-    entry: toWireEntry(entry),
-    leafHash: leaf?.hash ?? Buffer.alloc(0),
-    leafData: Buffer.from(leaf?.data ?? ""),
-    inclusionProof: covered?.proof ?? [],
-    checkpoint: covered?.checkpoint ?? "",
+    leafHash: proof?.leaf.hash ?? Buffer.alloc(0),
+    leafData: Buffer.from(proof?.leaf.data ?? ""),
+    inclusionProof: proof?.covered?.proof ?? [],
+    checkpoint: proof?.covered?.checkpoint ?? "",
   };
 }
 
-function toExportResponse(line: ExportLine): ExportEntriesResponse {
+function toExportResponse(line: ExportLine, log: number): ExportEntriesResponse {
   switch (line.kind) {
     case "log":
       return { line: { $case: "log", value: line.log } };
@@ -140,7 +151,10 @@ function toExportResponse(line: ExportLine): ExportEntriesResponse {
       const { entry, claimedEmailSalt, ...hashes } = line.entry;
       const salt = claimedEmailSalt ?? Buffer.alloc(0);
       return {
-        line: { $case: "entry", value: { entry: toWireEntry(entry), ...hashes, claimedEmailSalt: salt } },
+        line: {
+          $case: "entry",
+          value: { entry: toWireEntry({ ...entry, log }), ...hashes, claimedEmailSalt: salt },
+        },
       };
     }
   }

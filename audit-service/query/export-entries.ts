@@ -1,4 +1,3 @@
-import type { Sql } from "#kit/database/postgres.ts";
 import { DomainError, invalidField } from "#kit/values/errors.ts";
 import { type ProvenEntry, selectProvenEntries } from "../entries/entry-store.ts";
 import {
@@ -10,6 +9,7 @@ import { FIRST_CHAIN_HASH } from "../log/leaf.ts";
 import { type Removal, selectRemovals } from "../log/retention-store.ts";
 import { compactRange } from "../log/tree-proofs.ts";
 import { selectLeaf } from "../log/tree-store.ts";
+import type { ReadableLog } from "../logs/logs.ts";
 
 export type ExportLine =
   | {
@@ -34,12 +34,12 @@ const CHUNK = 250;
  * @throws {DomainError} `validation_failed`, or `not_found` for removed or future entries.
  */
 export async function* exportEntries(
-  sql: Sql,
-  origin: string,
+  log: ReadableLog,
   wanted: { first: number; last: number },
 ): AsyncGenerator<ExportLine, void> {
+  const { sql, origin } = log;
   const removals = await selectRemovals(sql);
-  const { first, last } = await findSpan(sql, origin, wanted, removals);
+  const { first, last } = await findSpan(log, wanted, removals);
   const before = first === 1 ? undefined : await selectLeaf(sql, first - 1);
   yield {
     kind: "log",
@@ -72,8 +72,7 @@ export async function* exportEntries(
 }
 
 async function findSpan(
-  sql: Sql,
-  origin: string,
+  { sql, origin }: ReadableLog,
   wanted: { first: number; last: number },
   removals: readonly Removal[],
 ): Promise<{ first: number; last: number }> {

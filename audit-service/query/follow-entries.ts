@@ -1,48 +1,86 @@
 import { MAX_LENGTH } from "#audit-client/stream/audit-entry.ts";
-import type { Sql } from "#kit/database/postgres.ts";
 import { DomainError, invalidField } from "#kit/values/errors.ts";
 import { cleanText } from "../entries/clean-entry.ts";
-import type { LogEntry } from "../entries/entry.ts";
+import type { LogEntry, PlacedEntry } from "../entries/entry.ts";
 import { selectProvenEntries } from "../entries/entry-store.ts";
 import { selectSize } from "../log/tree-store.ts";
+import type { LogPlace, Logs, ReadableLog } from "../logs/logs.ts";
 import { type EntrySearch, withoutProblems } from "./search-entries.ts";
 
 /** Entries read, of which those that match are returned. */
 const MAX_READ = 500;
 const MAX_RETURNED = 100;
 
-export interface Following
-  extends Pick<EntrySearch, "actorUserId" | "action" | "resource" | "outcome" | "withoutActions"> {
-  /** Undefined: from now on. */
+type Filter = Pick<EntrySearch, "actorUserId" | "action" | "resource" | "outcome" | "withoutActions">;
+
+export interface Following extends Filter {
+  /** Of log 0 alone. Undefined: `after` counts. */
   afterSequence: number | undefined;
+  /** At most one of each log. A log that is not named is followed from now on. */
+  after: readonly LogPlace[];
 }
 
 export interface Followed {
-  /** In the order of their sequences. */
-  entries: LogEntry[];
-  /** Passed to the next call. */
+  /** Those of each log in the order of their sequences. */
+  entries: PlacedEntry[];
+  /** Where the next call goes on in log 0. */
   nextAfter: number;
-  /** Sequence of the last entry of the log. */
+  /** Sequence of the last entry of log 0. */
   size: number;
+  /** Where the next call goes on in each log. Empty if only log 0 is followed. */
+  next: LogPlace[];
+  hasMore: boolean;
 }
 
 /**
  * Loses no entry: numbers have no gaps and become visible in their order, also those of entries that are stored late.
- * @throws {DomainError} `validation_failed` for a place beyond the log, or too many actions.
+ * @throws {DomainError} `validation_failed` for a place beyond a log, or too many actions.
  */
-export async function followEntries(sql: Sql, following: Following): Promise<Followed> {
+export async function followEntries(logs: Logs<ReadableLog>, following: Following): Promise<Followed> {
+  const { afterSequence, after } = following;
   const fields = withoutProblems(following.withoutActions);
   if (fields.length > 0) throw new DomainError("validation_failed", undefined, { fields });
+  assertPlaces(logs, following);
+  const [first, ...others] = logs;
+  const placeIn = (log: number) => after.find((place) => place.log === log)?.sequence;
+  const [ofFirst, ...ofOthers] = await Promise.all([
+    followLog(first, following, afterSequence ?? placeIn(0)),
+    ...(afterSequence === undefined ? others : []).map((log) =>
+      followLog(log, following, placeIn(log.number)),
+    ),
+  ]);
+  const all = [ofFirst, ...ofOthers];
+  return {
+    entries: all.flatMap(({ entries }) => entries),
+    nextAfter: ofFirst.place.sequence,
+    size: ofFirst.size,
+    next: afterSequence === undefined ? all.map(({ place }) => place) : [],
+    hasMore: all.some(({ place, size }) => place.sequence < size),
+  };
+}
+
+function assertPlaces(logs: Logs<ReadableLog>, { afterSequence, after }: Following): void {
+  const wrong = (code: string, message: string) => invalidField("after", code, message);
+  if (afterSequence !== undefined && after.length > 0) {
+    throw wrong("conflict", "names either a place in log 0 alone, or one in each log");
+  }
+  if (new Set(after.map(({ log }) => log)).size < after.length) throw wrong("conflict", "names a log twice");
+  const unknown = after.find(({ log }) => !logs.some(({ number }) => number === log));
+  if (unknown !== undefined) throw wrong("out_of_range", `there is no log ${unknown.log}`);
+}
+
+async function followLog({ number, sql }: ReadableLog, filter: Filter, wanted: number | undefined) {
   const size = await selectSize(sql);
-  const { afterSequence: after = size } = following;
+  const after = wanted ?? size;
   if (after > size) throw invalidField("after", "out_of_range", "is beyond the end of the log");
   const last = Math.min(after + MAX_READ, size);
-  if (last === after) return { entries: [], nextAfter: after, size };
+  const place = { log: number, sequence: last };
+  if (last === after) return { entries: [], place, size };
   const read = await selectProvenEntries(sql, { first: after + 1, last });
-  const matching = read.map(({ entry }) => entry).filter(matcherOf(following));
-  const entries = matching.slice(0, MAX_RETURNED);
+  const matching = read.map(({ entry }) => entry).filter(matcherOf(filter));
+  const entries = matching.slice(0, MAX_RETURNED).map((entry) => ({ ...entry, log: number }));
   const end = matching.length > MAX_RETURNED ? entries.at(-1) : undefined;
-  return { entries, nextAfter: end?.sequence ?? last, size };
+  return { entries, place: { log: number, sequence: end?.sequence ?? last }, size };
 }
 
 function matcherOf({
@@ -51,7 +89,7 @@ function matcherOf({
   resource,
   outcome,
   withoutActions,
-}: Following): (entry: LogEntry) => boolean {
+}: Filter): (entry: LogEntry) => boolean {
   // Stored values were cleaned in the same way.
   const is = (wanted: string, maxLength: number, stored: string) =>
     wanted === "" || cleanText(wanted, maxLength) === stored;

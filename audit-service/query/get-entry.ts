@@ -1,48 +1,90 @@
-import type { Sql } from "#kit/database/postgres.ts";
 import { DomainError, invalidField } from "#kit/values/errors.ts";
-import type { LogEntry } from "../entries/entry.ts";
+import type { LogEntry, PlacedEntry } from "../entries/entry.ts";
 import { selectEntriesById, selectProvenEntries } from "../entries/entry-store.ts";
-import { selectLastCheckpoint } from "../log/checkpoint-store.ts";
+import {
+  type StoredCheckpoint,
+  selectCheckpointCovering,
+  selectLastCheckpoint,
+} from "../log/checkpoint-store.ts";
 import { leafData } from "../log/leaf.ts";
+import { type Logs, logNumbered, type ReadableLog } from "../logs/logs.ts";
+import { findNotedCheckpoints } from "../logs/noted-checkpoints.ts";
 import { proveInclusion } from "./prove.ts";
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
-export interface EntryWithProof {
-  entry: LogEntry;
-  leaf: { hash: Buffer; data: string } | undefined;
+interface Proof {
+  leaf: { hash: Buffer; data: string };
   /** Undefined until a checkpoint covers the entry. */
   covered: { proof: Buffer[]; checkpoint: string } | undefined;
 }
 
+export interface EntryWithProof {
+  entry: PlacedEntry;
+  /** Undefined until it has a number. */
+  proof: Proof | undefined;
+  /** Of the entry of log 0 that commits to the checkpoint. */
+  noted: Proof | undefined;
+}
+
 /** @throws {DomainError} `validation_failed`, `not_found`. */
 export async function getEntry(
-  sql: Sql,
-  origin: string,
-  wanted: { id: string; sequence: number },
+  logs: Logs<ReadableLog>,
+  wanted: { id: string; sequence: number; log: number },
 ): Promise<EntryWithProof> {
-  const entry = await find(sql, wanted);
-  if (entry === undefined) throw new DomainError("not_found");
+  const found = await find(logs, wanted);
+  if (found === undefined) throw new DomainError("not_found");
+  const { log } = found;
+  const entry = { ...found.entry, log: log.number };
+  if (entry.sequence === 0) return { entry, proof: undefined, noted: undefined };
+  const commitment = log.number === 0 ? undefined : await findCommitment(logs[0], log, entry.sequence);
+  if (commitment !== undefined) {
+    const { checkpoint, noted } = commitment;
+    return { entry, proof: await proofOf(log, entry, checkpoint), noted };
+  }
+  const last = await selectLastCheckpoint(log.sql, log.origin);
+  return { entry, proof: await proofOf(log, entry, last), noted: undefined };
+}
+
+async function proofOf(
+  { sql }: ReadableLog,
+  entry: LogEntry,
+  checkpoint: StoredCheckpoint | undefined,
+): Promise<Proof> {
   const { sequence } = entry;
-  if (sequence === 0) return { entry, leaf: undefined, covered: undefined };
-  const checkpoint = await selectLastCheckpoint(sql, origin);
   const size = Math.max(checkpoint?.size ?? 0, sequence);
   const { proof, leafHash } = await proveInclusion(sql, sequence, size);
   return {
-    entry,
     leaf: { hash: leafHash, data: leafData(entry) },
     covered: checkpoint?.size === size ? { proof, checkpoint: checkpoint.note } : undefined,
   };
 }
 
+/** A checkpoint that covers the entry, and what log 0 has of it under its own last one. */
+async function findCommitment(first: ReadableLog, log: ReadableLog, sequence: number) {
+  const last = await selectLastCheckpoint(first.sql, first.origin);
+  const noted = (await findNotedCheckpoints(first.sql, log.origin)).find(
+    ({ size, entry }) => size >= sequence && entry.sequence > 0 && entry.sequence <= (last?.size ?? 0),
+  );
+  if (noted === undefined) return undefined;
+  const checkpoint = await selectCheckpointCovering(log.sql, log.origin, noted.size);
+  if (checkpoint?.size !== noted.size) return undefined;
+  return { checkpoint, noted: await proofOf(first, noted.entry, last) };
+}
+
 async function find(
-  sql: Sql,
-  { id, sequence }: { id: string; sequence: number },
-): Promise<LogEntry | undefined> {
+  logs: Logs<ReadableLog>,
+  { id, sequence, log: number }: { id: string; sequence: number; log: number },
+): Promise<{ log: ReadableLog; entry: LogEntry } | undefined> {
   if (id !== "") {
     if (!UUID.test(id)) throw invalidField("id", "invalid_format", "must be a UUID");
-    return (await selectEntriesById(sql, [id]))[0];
+    const found = logs.map(async (log) =>
+      (await selectEntriesById(log.sql, [id])).map((entry) => ({ log, entry })),
+    );
+    return (await Promise.all(found)).flat()[0];
   }
   if (sequence < 1) throw invalidField("sequence", "out_of_range", "must be at least 1, or the id be given");
-  return (await selectProvenEntries(sql, { first: sequence, last: sequence }))[0]?.entry;
+  const log = logNumbered(logs, number);
+  const [proven] = await selectProvenEntries(log.sql, { first: sequence, last: sequence });
+  return proven && { log, entry: proven.entry };
 }

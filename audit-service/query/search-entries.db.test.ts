@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
+import { readableLog } from "#tests/support/system/audit-sequencer.ts";
 import { producedEntry, store as storeAll } from "../entries/entry.fixture.ts";
 import type { Entry } from "../entries/entry.ts";
-import { selectEntries } from "../entries/entry-store.ts";
 import { type EntrySearch, searchEntries } from "./search-entries.ts";
 
 const ALICE = "0190b6a0-0000-7000-8000-00000000a11c";
@@ -106,7 +106,7 @@ test("every invalid field is named", async () => {
 async function resourcesOf(search: Partial<EntrySearch>) {
   const page = await searchEntries(
     {
-      selectEntries: (filter, limit) => selectEntries(database.sql, filter, limit),
+      logs: [readableLog(database.sql)],
       cursorKey: Buffer.alloc(32),
     },
     {

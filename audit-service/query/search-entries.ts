@@ -1,13 +1,15 @@
 import { MAX_LENGTH } from "#audit-client/stream/audit-entry.ts";
 import { DomainError, type FieldProblem } from "#kit/values/errors.ts";
 import { cleanText } from "../entries/clean-entry.ts";
-import type { LogEntry } from "../entries/entry.ts";
-import type { EntryFilter, StoredEntry } from "../entries/entry-store.ts";
-import { decodeCursor, encodeCursor } from "../entries/search-cursor.ts";
+import type { PlacedEntry } from "../entries/entry.ts";
+import { type EntryFilter, type StoredEntry, selectEntries } from "../entries/entry-store.ts";
+import { decodeCursor, encodeCursor, type PageEnd } from "../entries/search-cursor.ts";
+import type { Logs, ReadableLog } from "../logs/logs.ts";
 
 const MAX_LIMIT = 100;
 const MAX_WITHOUT = 100;
 const MAX_TIME_MS = Date.UTC(10_000, 0, 1) - 1;
+const MAX_POSITION = 2n ** 63n - 1n;
 
 /** Empty text matches everything. */
 export interface EntrySearch {
@@ -29,38 +31,58 @@ export interface EntrySearch {
 }
 
 export interface EntryPage {
-  entries: LogEntry[];
+  entries: PlacedEntry[];
   /** Empty at the end. */
   nextCursor: string;
 }
 
 interface Deps {
-  selectEntries: (filter: EntryFilter, limit: number) => Promise<StoredEntry[]>;
+  logs: Logs<ReadableLog>;
   cursorKey: Buffer;
 }
 
+type FoundEntry = StoredEntry & { log: number };
+
 /**
- * Entries stored before the first page appear exactly once.
- * @throws {DomainError} `validation_failed` for an invalid limit, time or cursor.
+ * Of all logs together, by the producers' clocks. Entries stored before the first page appear exactly once.
+ * @throws {DomainError} `validation_failed` for an invalid limit, time or cursor; `service_unavailable` if a log does not answer.
  */
-export async function searchEntries(deps: Deps, search: EntrySearch): Promise<EntryPage> {
-  const filter = filterOf(deps, search);
-  const found = await deps.selectEntries(filter, search.limit + 1);
+export async function searchEntries({ logs, cursorKey }: Deps, search: EntrySearch): Promise<EntryPage> {
+  const after = search.cursor === "" ? undefined : decodeCursor(cursorKey, search.cursor);
+  const filter = filterOf(search, after);
+  const ofLogs = logs.map(async ({ number, sql }): Promise<FoundEntry[]> => {
+    const own = { ...filter, after: after && endIn(number, after) };
+    const found = await selectEntries(sql, own, search.limit + 1);
+    return found.map((stored) => ({ ...stored, log: number }));
+  });
+  const found = (await Promise.all(ofLogs)).flat().sort(newestFirst);
   const page = found.slice(0, search.limit);
   const last = page.at(-1);
   return {
-    entries: page.map(({ entry }) => entry),
-    nextCursor:
-      found.length > page.length && last !== undefined ? encodeCursor(deps.cursorKey, endOf(last)) : "",
+    entries: page.map(({ entry, log }) => ({ ...entry, log })),
+    nextCursor: found.length > page.length && last !== undefined ? encodeCursor(cursorKey, endOf(last)) : "",
   };
 }
 
-function endOf({ position, entry }: StoredEntry) {
-  return { occurredAt: entry.occurredAt, position };
+function endOf({ entry, log, position }: FoundEntry): PageEnd {
+  return { occurredAt: entry.occurredAt, log, position };
 }
 
-function filterOf({ cursorKey }: Deps, search: EntrySearch): EntryFilter {
-  const after = search.cursor === "" ? undefined : decodeCursor(cursorKey, search.cursor);
+/** Where the page ended for a log: of its time, entries of earlier logs were shown, and of later ones none. */
+function endIn(log: number, { occurredAt, ...end }: PageEnd): Omit<PageEnd, "log"> {
+  if (log === end.log) return { occurredAt, position: end.position };
+  return { occurredAt, position: log < end.log ? 0n : MAX_POSITION };
+}
+
+function newestFirst(a: FoundEntry, b: FoundEntry): number {
+  return (
+    b.entry.occurredAt.getTime() - a.entry.occurredAt.getTime() ||
+    a.log - b.log ||
+    (b.position > a.position ? 1 : -1)
+  );
+}
+
+function filterOf(search: EntrySearch, after: PageEnd | undefined): EntryFilter {
   const fields: FieldProblem[] = [];
   const check = (field: string, isRight: boolean, code: string, message: string) => {
     if (!isRight) fields.push({ field, code, message });
@@ -81,7 +103,6 @@ function filterOf({ cursorKey }: Deps, search: EntrySearch): EntryFilter {
     withoutActions: search.withoutActions.map((action) => cleanText(action, MAX_LENGTH.action)),
     from,
     to,
-    after,
   };
 }
 

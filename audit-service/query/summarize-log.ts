@@ -1,5 +1,6 @@
 import type { Sql } from "#kit/database/postgres.ts";
 import { invalidField } from "#kit/values/errors.ts";
+import type { ReadableLog } from "../logs/logs.ts";
 import {
   countNextEntries,
   deleteOldLoginCounts,
@@ -31,9 +32,9 @@ export interface LogSummary extends Span {
   buckets: LoginBucket[];
   refusals: RefusalCount[];
   openIntents: OpenIntents;
-  /** Sequence of the last entry that the counts include. */
+  /** Sequence of the last entry that the counts include. Of several logs the sum. */
   countedUpTo: number;
-  /** Sequence of the last entry. */
+  /** Sequence of the last entry. Of several logs the sum. */
   size: number;
 }
 
@@ -41,15 +42,53 @@ export interface LogSummary extends Span {
  * Widens the span to whole hours or days of UTC.
  * @throws {DomainError} `validation_failed` for a span that is empty or too long.
  */
-export async function summarizeLog(sql: Sql, wanted: Span): Promise<LogSummary> {
+export async function summarizeLogs(
+  logs: readonly Pick<ReadableLog, "sql">[],
+  wanted: Span,
+): Promise<LogSummary> {
   const span = wholeSpan(wanted);
+  const summaries = await Promise.all(logs.map(({ sql }) => summarizeLog(sql, span)));
+  const sum = (counts: readonly number[]) => counts.reduce((total, count) => total + count, 0);
+  const buckets = Map.groupBy(
+    summaries.flatMap((each) => each.buckets),
+    ({ start }) => start.getTime(),
+  );
+  const refusals = Map.groupBy(
+    summaries.flatMap((each) => each.refusals),
+    ({ reason }) => reason,
+  );
+  const open = summaries.map(({ openIntents }) => openIntents);
+  const oldest = open.flatMap((each) => each.oldest ?? []).sort((a, b) => a.getTime() - b.getTime());
+  return {
+    ...span,
+    buckets: [...buckets]
+      .sort(([a], [b]) => a - b)
+      .map(([start, ofLogs]) => ({
+        start: new Date(start),
+        logins: sum(ofLogs.map(({ logins }) => logins)),
+        failures: sum(ofLogs.map(({ failures }) => failures)),
+      })),
+    refusals: [...refusals]
+      .map(([reason, ofLogs]) => ({ reason, count: sum(ofLogs.map(({ count }) => count)) }))
+      .sort((a, b) => b.count - a.count || (a.reason < b.reason ? -1 : 1))
+      .slice(0, MAX_REFUSALS),
+    openIntents: {
+      count: Math.min(MAX_OPEN_COUNTED, sum(open.map(({ count }) => count))),
+      oldest: oldest[0],
+    },
+    countedUpTo: sum(summaries.map(({ progress }) => progress.counted)),
+    size: sum(summaries.map(({ progress }) => progress.size)),
+  };
+}
+
+async function summarizeLog(sql: Sql, span: Span) {
   const [buckets, refusals, openIntents, progress] = await Promise.all([
     selectLoginBuckets(sql, span),
     selectRefusals(sql, span, MAX_REFUSALS),
     selectOpenIntents(sql, OPEN_AFTER_S, MAX_OPEN_COUNTED),
     selectCountProgress(sql),
   ]);
-  return { ...span, buckets, refusals, openIntents, countedUpTo: progress.counted, size: progress.size };
+  return { buckets, refusals, openIntents, progress };
 }
 
 /** Counts what was numbered since the last time. @returns whether there is more. */

@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
 import { z } from "zod";
+import { logsFileSchema } from "#audit-service/logs/logs-file.ts";
 import { databaseConfig, loadConfig } from "#kit/config/config.ts";
 import { partsFileSchema } from "#token-service/parts/parts-file.ts";
 import { SERVICE_DATABASES, type ServiceDatabase } from "../service-databases.ts";
@@ -15,6 +16,7 @@ export const schemaConfigSchema = z.object({
   DATABASE_CA_FILE,
   DATABASE_PLAINTEXT,
   PARTS_FILE: partsFileSchema,
+  LOGS_FILE: logsFileSchema,
 });
 export type SchemaConfig = z.output<typeof schemaConfigSchema>;
 

@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { withRoleOf } from "#kit/config/databases-file.ts";
 import { openPool, type Sql } from "#kit/database/postgres.ts";
 import { partConnection } from "#token-service/parts/parts-file.ts";
 import type { ServiceDatabase } from "../service-databases.ts";
@@ -6,17 +7,25 @@ import type { SchemaConfig } from "./schema-config.ts";
 
 const CONNECT_TIMEOUT_MS = 10_000;
 
-/** Of the service, and of each further part of the users that token-service has. */
+/** Of the service, and of each further part of the users that token-service has, or log that audit-service has. */
 export function connectForSchemas(
   config: SchemaConfig,
   { database }: ServiceDatabase,
   program: string,
 ): { name: string; sql: Sql }[] {
   const parts = database === "token" ? (config.PARTS_FILE ?? []) : [];
-  const further = parts.map((part) => ({
-    name: `${database}, part ${part.number}`,
-    ...partConnection(config.DATABASE_URL, part),
-  }));
+  const logs = database === "audit" ? (config.LOGS_FILE ?? []) : [];
+  const further = [
+    ...parts.map((part) => ({
+      name: `${database}, part ${part.number}`,
+      ...partConnection(config.DATABASE_URL, part),
+    })),
+    ...logs.map(({ number, url }) => ({
+      name: `${database}, log ${number}`,
+      url: withRoleOf(config.DATABASE_URL, url),
+      session: {},
+    })),
+  ];
   return [{ name: database, url: config.DATABASE_URL, session: {} }, ...further].map(
     ({ name, url, session }) => ({
       name,

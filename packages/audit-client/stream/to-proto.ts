@@ -50,7 +50,7 @@ export function toProto(entry: AuditEntry | AuditEvent, made: { id: string; occu
   };
 }
 
-const GIVEN_BY_THE_LOG = { sequence: 0, receivedAt: undefined, producer: "" };
+const GIVEN_BY_THE_LOG = { sequence: 0, receivedAt: undefined, producer: "", log: 0 };
 const NO_CALL = { callId: "", method: "", route: "" };
 const NO_OUTCOME = { outcome: Outcome.UNSPECIFIED, errorCode: "", httpStatus: 0, latencyUs: 0 };
 

@@ -72,6 +72,7 @@ function unencryptedConnections(config: Record<string, unknown>): string[] {
   const databases: Record<string, unknown> = {
     DATABASE_URL: [{ url: config.DATABASE_URL }],
     PARTS_FILE: config.PARTS_FILE,
+    LOGS_FILE: config.LOGS_FILE,
   };
   const lines = Object.entries(databases)
     .filter(([, listed]) => isPlain && Array.isArray(listed) && listed.some(isElsewhereDatabase))

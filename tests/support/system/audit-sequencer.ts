@@ -7,6 +7,7 @@ import type { CheckpointFile } from "#audit-service/log/checkpoint-file.ts";
 import { chainHash, FIRST_CHAIN_HASH, leafData } from "#audit-service/log/leaf.ts";
 import { hashLeaf } from "#audit-service/log/merkle-tree.ts";
 import { SEQUENCER_SESSION, Sequencer, type SequencerStatus } from "#audit-service/log/sequencer.ts";
+import { originOf, type ReadableLog } from "#audit-service/logs/logs.ts";
 import { Secret } from "#kit/config/config.ts";
 import { connectPostgres, type Sql } from "#kit/database/postgres.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
@@ -17,6 +18,12 @@ const logger = pino({ level: "silent" });
 export const KEY = generateKeyPairSync("ed25519").privateKey;
 export const ORIGIN = "gatehouse.test/audit";
 export const signer = createCheckpointSigner(ORIGIN, KEY);
+
+/** A log as its readers get it. */
+export function readableLog(sql: Sql, number = 0): ReadableLog {
+  const origin = originOf(ORIGIN, number);
+  return { number, sql, origin, verifierKey: createCheckpointSigner(origin, KEY).verifierKey };
+}
 
 /** The status of a sequencer that has not begun, on an empty log. */
 export const INITIAL_STATUS: SequencerStatus = {

@@ -1,0 +1,66 @@
+import type { AuditEvent } from "#audit-client/stream/audit-entry.ts";
+import type { Sql } from "#kit/database/postgres.ts";
+import { uuidv7 } from "#kit/values/uuid-v7.ts";
+import type { LogEntry } from "../entries/entry.ts";
+import { selectEntries } from "../entries/entry-store.ts";
+import type { TreeHead } from "../log/checkpoint.ts";
+
+const ACTION = "audit.checkpoint_noted";
+const NEWEST = 5;
+
+/** What log 0 says of another log: by it, one signed head commits to all logs (docs/audit-log-format.md). */
+export interface NotedCheckpoint extends TreeHead {
+  /** Of log 0. */
+  entry: LogEntry;
+}
+
+export function noteOf(origin: string, { size, root }: TreeHead, occurredAt: Date): AuditEvent {
+  return {
+    kind: "event",
+    id: uuidv7(),
+    occurredAt,
+    actor: {},
+    action: ACTION,
+    resource: origin,
+    reason: `${size} ${root.toString("base64")}`,
+    clientIp: "",
+    userAgent: "",
+    requestId: "",
+    traceId: "",
+    outcome: "success",
+  };
+}
+
+/** The newest ones, largest first. @param sql of log 0. @param origin of the other log. */
+export async function findNotedCheckpoints(sql: Sql, origin: string): Promise<NotedCheckpoint[]> {
+  const found = await selectEntries(sql, { action: ACTION, resource: origin }, NEWEST);
+  return found
+    .filter(({ entry }) => entry.producer === "audit-service")
+    .map(({ entry }) => {
+      const [size = "", root = ""] = entry.reason.split(" ");
+      return { entry, size: Number(size), root: Buffer.from(root, "base64") };
+    })
+    .sort((a, b) => b.size - a.size);
+}
+
+interface NotingDeps {
+  /** Of the other log. */
+  origin: string;
+  /** The last signed head. Undefined: another replica numbers the log. */
+  head: () => TreeHead | undefined;
+  /** In log 0. @throws if it may not be stored. */
+  record: (event: AuditEvent) => Promise<void>;
+  now: () => Date;
+}
+
+/** To be repeated: notes each time the newest head, if it is new to this process. */
+export function createCheckpointNoting(deps: NotingDeps): () => Promise<void> {
+  const { origin, record, now } = deps;
+  let notedSize = 0;
+  return async () => {
+    const head = deps.head();
+    if (head === undefined || head.size === notedSize) return;
+    await record(noteOf(origin, head, now()));
+    notedSize = head.size;
+  };
+}
