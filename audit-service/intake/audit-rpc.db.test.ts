@@ -11,6 +11,7 @@ import { type AuditRecorderOptions, createAuditRecorder } from "#audit-client/re
 import { AuditSpool } from "#audit-client/spool/audit-spool.ts";
 import type { AuditOutcome } from "#audit-client/stream/audit-entry.ts";
 import { sampleEvent } from "#audit-client/stream/entry.fixture.ts";
+import { newProducerId } from "#audit-client/stream/producer-id.ts";
 import { createReadingRecorder } from "#audit-client/stream/record-reading.ts";
 import { toProto } from "#audit-client/stream/to-proto.ts";
 import { certificateFiles, ensureCertificates, type Identity } from "#deploy/local/certificates.ts";
@@ -131,7 +132,7 @@ test("concurrent entries of several producers are stored once and in each produc
 });
 
 test("repeated entries are acknowledged again and stored once", async () => {
-  const producerId = crypto.randomUUID();
+  const producerId = newProducerId(0);
   for (let round = 0; round < 2; round += 1) {
     const stream = streamOf("gateway");
     stream.send({ producerId, entries: wireEntries(1, 3) });
@@ -148,7 +149,7 @@ test("there is no acknowledgement before the commit", async () => {
   let acknowledged: Promise<number> | undefined;
   await transaction(database.ownerSql, async (tx) => {
     await tx`lock table log_entries in access exclusive mode`;
-    stream.send({ producerId: crypto.randomUUID(), entries: wireEntries(1, 1) });
+    stream.send({ producerId: newProducerId(0), entries: wireEntries(1, 1) });
     acknowledged = stream.acknowledged().then((sequence) => {
       isAcknowledged = true;
       return sequence;
@@ -161,7 +162,7 @@ test("there is no acknowledgement before the commit", async () => {
 });
 
 test("without the database the stream ends with service_unavailable, after earlier acknowledgements", async () => {
-  const producerId = crypto.randomUUID();
+  const producerId = newProducerId(0);
   const stream = streamOf("gateway");
   stream.send({ producerId, entries: wireEntries(1, 1) });
   expect(await stream.acknowledged()).toBe(1);
@@ -215,14 +216,14 @@ test("repeated restarts of audit-service neither lose nor duplicate entries", as
 
 test("an unlisted caller may neither record nor search", async () => {
   const stream = streamOf("payments-service");
-  stream.send({ producerId: crypto.randomUUID(), entries: wireEntries(1, 1) });
+  stream.send({ producerId: newProducerId(0), entries: wireEntries(1, 1) });
   await expect(stream.acknowledged()).rejects.toMatchObject({ code: "caller_not_allowed" });
   await expect(search("token-service", { limit: 10 })).rejects.toMatchObject({ code: "caller_not_allowed" });
   expect(await storedCount()).toBe(0);
 });
 
 test("a message out of order is refused, after the acknowledgement of earlier ones", async () => {
-  const producerId = crypto.randomUUID();
+  const producerId = newProducerId(0);
   const stream = streamOf("gateway");
   stream.send({ producerId, entries: wireEntries(1, 2) });
   stream.send({ producerId, entries: wireEntries(4, 4) });
@@ -242,12 +243,12 @@ test("a producer id that is not a UUID is refused with the field's name", async 
 
 test("a message without entries is acknowledged", async () => {
   const stream = streamOf("gateway");
-  stream.send({ producerId: crypto.randomUUID(), entries: [] });
+  stream.send({ producerId: newProducerId(0), entries: [] });
   expect(await stream.acknowledged()).toBe(0);
 });
 
 test("a producer is present while it has a stream, even an idle one", async () => {
-  const producerId = crypto.randomUUID();
+  const producerId = newProducerId(0);
   const stream = streamOf("gateway");
   stream.send({ producerId, entries: [] });
   await stream.acknowledged();
@@ -258,7 +259,7 @@ test("a producer is present while it has a stream, even an idle one", async () =
 });
 
 test("an entry of invalid values is stored, and so are the entries beside it", async () => {
-  const producerId = crypto.randomUUID();
+  const producerId = newProducerId(0);
   const nasty = "\u0000\u001b[31m\ud800".repeat(8_000);
   const entry = toWireEntry(
     loggedEntry({
@@ -306,7 +307,7 @@ test("a group of repeated, changed and new events is stored in order, each once"
   );
   const send = async (entries: readonly WireEntry[]) => {
     const stream = streamOf("identity-service");
-    const producerId = crypto.randomUUID();
+    const producerId = newProducerId(0);
     for (const [index, entry] of entries.entries())
       stream.send({ producerId, entries: [{ sequence: index + 1, entry }] });
     for (let last = 0; last < entries.length; ) last = Number(await stream.acknowledged());
@@ -334,7 +335,7 @@ test("an entry with a taken id is stored and does not block others", async () =>
   const send = async (identity: Identity, changes: Partial<Entry>) => {
     const stream = streamOf(identity);
     const entry = toWireEntry(loggedEntry({ id, ...changes }));
-    stream.send({ producerId: crypto.randomUUID(), entries: [{ sequence: 1, entry }] });
+    stream.send({ producerId: newProducerId(0), entries: [{ sequence: 1, entry }] });
     return stream.acknowledged();
   };
   await send("gateway", { resource: "first" });
@@ -465,7 +466,7 @@ test("close also sends files of former processes if audit-service is back in tim
     AuditSpool.open({
       directory: spoolDirectory,
       maxBytes: 1e8,
-      producerId: randomUUID(),
+      producerId: newProducerId(0),
       logger,
       metrics: createMetrics("gateway"),
     });

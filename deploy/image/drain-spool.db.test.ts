@@ -9,6 +9,7 @@ import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { AuditSpool } from "#audit-client/spool/audit-spool.ts";
 import { sampleOutcome } from "#audit-client/stream/entry.fixture.ts";
+import { newProducerId } from "#audit-client/stream/producer-id.ts";
 import { toProto } from "#audit-client/stream/to-proto.ts";
 import { deleteClaimedEmail, insertEntries, selectEntriesById } from "#audit-service/entries/entry-store.ts";
 import { storeEntries } from "#audit-service/entries/store-entries.ts";
@@ -100,7 +101,7 @@ test("entries that cannot be sent in time are kept, counted, and sent by the nex
 
 test("files of a running process are not taken over, and the claim does not count as empty", async () => {
   const port = await startAuditService();
-  const living = await spoolOf(randomUUID());
+  const living = await spoolOf(newProducerId(0));
   await living.spool.append([entryAt(1)]);
   const { code, said } = await drain(port, "1");
   expect([code, said]).toEqual([1, expect.stringContaining("1 files hold entries")]);
@@ -135,7 +136,7 @@ function spoolOf(producerId: string) {
 }
 
 /** Leaves entries like a gateway that ends during an outage of audit-service. @returns its producer id. */
-async function leave(first: number, last: number, producerId: string = randomUUID()): Promise<string> {
+async function leave(first: number, last: number, producerId: string = newProducerId(0)): Promise<string> {
   const gateway = await spoolOf(producerId);
   const sequences = Array.from({ length: last - first + 1 }, (_, index) => first + index);
   await gateway.spool.append(sequences.map(entryAt));

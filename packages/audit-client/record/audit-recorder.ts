@@ -1,4 +1,3 @@
-import { v4 as uuidv4 } from "uuid";
 import { createRpcClient } from "#kit/rpc/rpc-client.ts";
 import type { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
@@ -7,6 +6,7 @@ import { uuidv7 } from "#kit/values/uuid-v7.ts";
 import { AuditServiceClient } from "#proto/gatehouse/audit/v1/audit_service.ts";
 import type { AuditSpool } from "../spool/audit-spool.ts";
 import type { AuditEventRecorder } from "../stream/audit-entry.ts";
+import { newProducerId } from "../stream/producer-id.ts";
 import { openRecordStream, type RecordStreamHandlers } from "../stream/record-stream.ts";
 import { Recorder, type RecorderLimits } from "./recorder.ts";
 
@@ -33,7 +33,7 @@ export function createAuditRecorder(options: AuditRecorderOptions): AuditEventRe
       client = connect();
     },
     spool: spool?.spool,
-    producerId: spool?.producerId ?? uuidv4(),
+    producerId: spool?.producerId ?? newProducerId(0),
     newEntryId: uuidv7,
     random: Math.random,
     limits: {

@@ -1,10 +1,10 @@
 import { isAbsolute } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { v4 as uuidv4 } from "uuid";
 import { z } from "zod";
 import { integerSchema } from "#kit/config/config.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
 import type { Metrics } from "#kit/telemetry/metrics.ts";
+import { newProducerId } from "../stream/producer-id.ts";
 import { type ResendDeps, resendRun } from "./resend-run.ts";
 import { Spool } from "./spool.ts";
 import { type FormerRun, SpoolDirectory, UNREADABLE_ENTRIES } from "./spool-directory.ts";
@@ -55,7 +55,7 @@ export async function openConfiguredSpool(
 ): Promise<AuditSpool | undefined> {
   const { AUDIT_SPOOL_DIRECTORY: directory, AUDIT_SPOOL_MAX_BYTES: maxBytes } = config;
   if (directory === undefined) return undefined;
-  return AuditSpool.open({ directory, maxBytes, producerId: uuidv4(), logger, metrics });
+  return AuditSpool.open({ directory, maxBytes, producerId: newProducerId(0), logger, metrics });
 }
 
 /** What this process could not send in time, and what former processes left. */
