@@ -95,7 +95,7 @@ afterEach(async () => {
 });
 
 test("an acknowledged entry is in the database with the caller's name from its certificate", async () => {
-  const recorder = recorderOf("gateway");
+  const recorder = recorderOf("gateway").next();
 
   await recorder.record(outcome({ action: "auth.login", latencyUs: 1_500.4 }), Date.now() + 60_000);
 
@@ -117,7 +117,7 @@ test("concurrent entries of several producers are stored once and in each produc
 
   await Promise.all(
     recorders.flatMap((recorder) =>
-      Array.from({ length: 1_000 }, () => recorder.record(outcome(), Date.now() + 60_000)),
+      Array.from({ length: 1_000 }, () => recorder.next().record(outcome(), Date.now() + 60_000)),
     ),
   );
 
@@ -175,7 +175,7 @@ test("without the database the stream ends with service_unavailable, after earli
 });
 
 test("nothing is acknowledged without the database, and everything once it is back", async () => {
-  const recorder = recorderOf("gateway");
+  const recorder = recorderOf("gateway").next();
   await recorder.record(outcome(), Date.now() + 60_000);
   link.cut();
 
@@ -190,7 +190,7 @@ test("nothing is acknowledged without the database, and everything once it is ba
 });
 
 test("repeated restarts of audit-service neither lose nor duplicate entries", async () => {
-  const recorder = recorderOf("gateway");
+  const recorder = recorderOf("gateway").next();
   const records: Promise<void>[] = [];
   const restarts = (async () => {
     for (let round = 0; round < 5; round += 1) {
@@ -293,7 +293,7 @@ test("an event repeated by another process is acknowledged and stored once", asy
     const recorder = recorderOf("token-service");
     await Promise.all([
       recorder.recordEvent(event, Date.now() + 60_000),
-      recorder.record(outcome(), Date.now() + 60_000),
+      recorder.next().record(outcome(), Date.now() + 60_000),
       recorder.recordEvent(event, Date.now() + 60_000),
     ]);
   }
@@ -347,7 +347,7 @@ test("an entry with a taken id is stored and does not block others", async () =>
 });
 
 test("200 entries of maximum length, with three bytes per character, fit into one message", async () => {
-  const recorder = recorderOf("gateway");
+  const recorder = recorderOf("gateway").next();
   const long = "€".repeat(5_000);
   const entry = outcome({
     callId: long,
@@ -372,7 +372,7 @@ test("200 entries of maximum length, with three bytes per character, fit into on
 });
 
 test("search returns entries as they were recorded", async () => {
-  const recorder = recorderOf("gateway");
+  const recorder = recorderOf("gateway").next();
   await recorder.record(outcome({ action: "auth.login" }), Date.now() + 60_000);
   await recorder.record(outcome({ action: "payments.create" }), Date.now() + 60_000);
 
@@ -390,7 +390,7 @@ test("search returns entries as they were recorded", async () => {
 });
 
 test("identity-service erases a claimed address; the gateway may not", async () => {
-  const recorder = recorderOf("gateway");
+  const recorder = recorderOf("gateway").next();
   const claim = { claimedEmail: "Ada@Example.com" }; // as it was typed
   await recorder.record(outcome({ actor: claim }), Date.now() + 60_000);
   await recorder.record(outcome({ actor: { claimedEmail: "bob@example.com" } }), Date.now() + 60_000);
@@ -405,7 +405,7 @@ test("identity-service erases a claimed address; the gateway may not", async () 
 });
 
 test("each read by an operator is in the log with its filter; the gateway records its own callers", async () => {
-  const recorder = recorderOf("gateway");
+  const recorder = recorderOf("gateway").next();
   await recorder.record(outcome(), Date.now() + 60_000);
   await search("gateway", { limit: 10 });
   await search("auditor", { limit: 10, actorUserId: "u1", from: new Date(0) });
@@ -443,7 +443,7 @@ test("an auditor may only read", async () => {
 });
 
 test("an export is streamed line by line, ends with its checkpoint, and is refused to token-service", async () => {
-  const recorder = recorderOf("gateway");
+  const recorder = recorderOf("gateway").next();
   await Promise.all(Array.from({ length: 600 }, () => recorder.record(outcome(), Date.now() + 60_000)));
   const sequencer = testSequencer(database, { origin: "test/audit" });
   cleanUps.push(() => sequencer.close());
@@ -455,24 +455,25 @@ test("an export is streamed line by line, ends with its checkpoint, and is refus
 
 test("close sends queued entries", async () => {
   const recorder = recorderOf("gateway");
-  for (let index = 0; index < 500; index += 1) recorder.enqueue(outcome());
+  for (let index = 0; index < 500; index += 1) recorder.next().enqueue(outcome());
   await recorder.close(2_000);
   expect(await storedCount()).toBe(500);
 });
 
 test("close also sends files of former processes if audit-service is back in time", async () => {
   const spoolDirectory = join(directory, randomUUID());
+  const producerId = newProducerId(0);
   const spoolOf = () =>
     AuditSpool.open({
       directory: spoolDirectory,
       maxBytes: 1e8,
-      producerId: newProducerId(0),
+      producerIds: [producerId],
       logger,
       metrics: createMetrics("gateway"),
     });
   const former = await spoolOf();
   const wire = toProto(outcome(), { id: randomUUID(), occurredAt: new Date() });
-  await former.spool.append([{ sequence: 1, entry: WireEntry.encode(wire).finish() }]);
+  await former.spools.get(producerId)?.append([{ sequence: 1, entry: WireEntry.encode(wire).finish() }]);
   await former.close();
   await server.close(0);
   const recorder = createAuditRecorder({

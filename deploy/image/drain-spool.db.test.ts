@@ -101,8 +101,9 @@ test("entries that cannot be sent in time are kept, counted, and sent by the nex
 
 test("files of a running process are not taken over, and the claim does not count as empty", async () => {
   const port = await startAuditService();
-  const living = await spoolOf(newProducerId(0));
-  await living.spool.append([entryAt(1)]);
+  const producerId = newProducerId(0);
+  const living = await spoolOf(producerId);
+  await living.spools.get(producerId)?.append([entryAt(1)]);
   const { code, said } = await drain(port, "1");
   expect([code, said]).toEqual([1, expect.stringContaining("1 files hold entries")]);
   expect(await stored()).toMatchObject([{ entries: 0 }]);
@@ -132,14 +133,20 @@ function entryAt(sequence: number) {
 }
 
 function spoolOf(producerId: string) {
-  return AuditSpool.open({ directory, maxBytes: 1e8, producerId, logger, metrics: createMetrics("gateway") });
+  return AuditSpool.open({
+    directory,
+    maxBytes: 1e8,
+    producerIds: [producerId],
+    logger,
+    metrics: createMetrics("gateway"),
+  });
 }
 
 /** Leaves entries like a gateway that ends during an outage of audit-service. @returns its producer id. */
 async function leave(first: number, last: number, producerId: string = newProducerId(0)): Promise<string> {
   const gateway = await spoolOf(producerId);
   const sequences = Array.from({ length: last - first + 1 }, (_, index) => first + index);
-  await gateway.spool.append(sequences.map(entryAt));
+  await gateway.spools.get(producerId)?.append(sequences.map(entryAt));
   await gateway.close();
   return producerId;
 }

@@ -23,7 +23,7 @@ function gatewayWithLogin(
 }
 
 function recorderWith(record: AuditRecorder["record"]): AuditRecorder {
-  return { record, enqueue: () => undefined, assertReady: () => undefined, close: async () => undefined };
+  return { record, enqueue: () => undefined };
 }
 
 test("a mutating call leaves an intent before the work and an outcome after it", async () => {
@@ -93,14 +93,12 @@ test("what cannot be recorded is not carried out", async () => {
       return completedLogin();
     },
     {
-      recorder: {
+      nextRecorder: () => ({
         record: () => Promise.reject(new DomainError("audit_unavailable")),
         enqueue: () => {
           throw new Error("there is no outcome of what was not begun");
         },
-        assertReady: () => undefined,
-        close: async () => undefined,
-      },
+      }),
     },
   );
   const response = await send(app, call);
@@ -113,11 +111,12 @@ test("an answer is held back until its outcome is durable", async () => {
   const isReported = Promise.withResolvers<void>();
   const durable = Promise.withResolvers<void>();
   const { app } = gatewayWithLogin(async () => completedLogin(), {
-    recorder: recorderWith(async (entry) => {
-      if (entry.kind !== "outcome") return;
-      isReported.resolve();
-      await durable.promise;
-    }),
+    nextRecorder: () =>
+      recorderWith(async (entry) => {
+        if (entry.kind !== "outcome") return;
+        isReported.resolve();
+        await durable.promise;
+      }),
   });
   let isAnswered = false;
   const answer = send(app, call).then((response) => {
@@ -133,9 +132,10 @@ test("an answer is held back until its outcome is durable", async () => {
 
 test("a lost outcome does not fail the answer, and is logged", async () => {
   const { app, log } = gatewayWithLogin(async () => completedLogin(), {
-    recorder: recorderWith((entry) =>
-      entry.kind === "outcome" ? Promise.reject(new DomainError("audit_unavailable")) : Promise.resolve(),
-    ),
+    nextRecorder: () =>
+      recorderWith((entry) =>
+        entry.kind === "outcome" ? Promise.reject(new DomainError("audit_unavailable")) : Promise.resolve(),
+      ),
   });
   expect((await send(app, call)).statusCode).toBe(200);
   expect(log()).toContain("audit outcome lost");

@@ -4,7 +4,6 @@ import type { Logger } from "#kit/telemetry/logger.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { AuditServiceClient } from "#proto/gatehouse/audit/v1/audit_service.ts";
 import { AuditSpool, type SpoolRemains } from "../spool/audit-spool.ts";
-import { newProducerId } from "../stream/producer-id.ts";
 import { openRecordStream } from "../stream/record-stream.ts";
 
 export interface DrainOptions {
@@ -23,7 +22,7 @@ export async function drainSpool(options: DrainOptions): Promise<SpoolRemains> {
   const spool = await AuditSpool.open({
     directory,
     maxBytes: 0,
-    producerId: newProducerId(0),
+    producerIds: [],
     logger,
     metrics: createMetrics("drain-spool"),
   });
