@@ -71,7 +71,7 @@ watchDatabases({
   logger,
 });
 
-const ownEvents = createOwnEventRecorder({ recorder: first.recorder, producerId: newProducerId(), now });
+const ownEvents = createOwnEventRecorder({ recorder: first.recorder, producerId: newProducerId(0), now });
 const recordReading = createReadingRecorder(ownEvents, now);
 
 async function eraseClaimedEmail(address: string): Promise<number> {

@@ -68,7 +68,8 @@ export interface GatewayDeps
     PagesDeps,
     ReturnDeps,
     Pick<SystemDeps, "redis"> {
-  recorder: AuditRecorder;
+  /** Of the log whose turn it is. */
+  nextRecorder: () => AuditRecorder;
   jwks: Pick<JwksCache, "get">;
   bindsToCertificates: boolean;
   deviceBoundSessions: boolean;
@@ -108,7 +109,7 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
     if (!route.config?.isProxy) paths.add(route.url, [route.method].flat(), route.config?.cookies);
   });
   const stalls = new StallWatch();
-  const audit = createAuditTrail(deps.recorder, deps.logger);
+  const audit = createAuditTrail(deps.nextRecorder, deps.logger);
   const completion = createCompletion(createOnCompleted({ ...deps, audit }));
   const exchanges = new OpenExchanges(deps);
   const webSockets = new WebSockets({ ...deps, exchanges, completion });

@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { configSchema } from "./config.ts";
 import { trustedProxies } from "./edge/request/trusted-proxies.ts";
 
-const { ALLOWED_HOSTS, BRAND_NAME, SUPPORT_URL, TERMS_URL, TRUSTED_PROXIES, WEB, WEB_LINKS } =
+const { ALLOWED_HOSTS, AUDIT_LOGS, BRAND_NAME, SUPPORT_URL, TERMS_URL, TRUSTED_PROXIES, WEB, WEB_LINKS } =
   configSchema.shape;
 
 test("hosts are compared without case", () => {
@@ -127,6 +127,27 @@ test("a brand's name is one that every place can show", () => {
   for (const name of ["Müller & Söhne", "L'Été", "Yahoo!", "7"]) expect(BRAND_NAME.parse(name)).toBe(name);
   for (const name of ["<b>", "Shop:1", "a\nb", " a", "&", "x".repeat(65), 'a"'])
     expect([name, BRAND_NAME.safeParse(name).success]).toEqual([name, false]);
+});
+
+test("audit logs are distinct numbers of one byte; without any it is log 0", () => {
+  expect(AUDIT_LOGS.parse(undefined)).toEqual([0]);
+  expect(AUDIT_LOGS.parse("3, 0,255")).toEqual([3, 0, 255]);
+  for (const text of ["", ",", "a", "-1", "256", "1.5", "1,1", "1,01", "0x1", "1 2", "0,1e1"])
+    expect([text, AUDIT_LOGS.safeParse(text).success]).toEqual([text, false]);
+});
+
+test("a spool has at least 64 MiB for each audit log", () => {
+  const problems = (bytes: number, logs: string) =>
+    problemsOf(PUBLIC_ROUTE, {
+      AUDIT_SPOOL_DIRECTORY: "/var/spool",
+      AUDIT_SPOOL_MAX_BYTES: String(bytes),
+      AUDIT_LOGS: logs,
+    });
+  expect(problems(201_326_592, "0,1,2")).toEqual([]);
+  expect(problems(201_326_591, "0,1,2")).toEqual([
+    "AUDIT_SPOOL_MAX_BYTES: must be at least 201326592, 64 MiB for each of AUDIT_LOGS",
+  ]);
+  expect(problemsOf(PUBLIC_ROUTE, { AUDIT_LOGS: "0,1,2,3,4" })).toEqual([]); // without a spool
 });
 
 /** Of a whole configuration with one route. */

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { BlockList, isIP } from "node:net";
 import { z } from "zod";
 import { accessConfig } from "#access-file/access-file.ts";
-import { spoolConfig } from "#audit-client/spool/audit-spool.ts";
+import { spoolConfig, spoolConfigProblem } from "#audit-client/spool/audit-spool.ts";
 import { brandConfig, linkSchema } from "#kit/config/brand-config.ts";
 import {
   addressSchema,
@@ -40,6 +40,16 @@ const hostListSchema = z.string().transform((text, context) => {
   }
   if (hosts.length === 0) context.addIssue({ code: "custom", message: "must name at least one host" });
   return new Set(hosts);
+});
+
+/** Comma-separated. */
+const logListSchema = z.string().transform((text, context) => {
+  const entries = splitList(text);
+  const logs = new Set(entries.filter((entry) => /^\d{1,3}$/.test(entry)).map(Number));
+  if (logs.size === 0 || logs.size < entries.length || Math.max(...logs) > 255) {
+    context.addIssue({ code: "custom", message: "must be a comma list of distinct numbers from 0 to 255" });
+  }
+  return [...logs];
 });
 
 const TOO_WIDE_OR_MALFORMED = "must be a comma list of CIDR networks, none wider than /8 (IPv6: /16)";
@@ -191,6 +201,8 @@ export const configSchema = z
     IDENTITY_SERVICE_ADDRESS: addressSchema,
     TOKEN_SERVICE_ADDRESS: addressSchema,
     AUDIT_SERVICE_ADDRESS: addressSchema,
+    /** Numbers of the audit logs that it writes to. */
+    AUDIT_LOGS: logListSchema.default([0]),
     /** YAML: upstream APIs and their access rules. */
     // The file is read again when it changes.
     ROUTES_FILE: readableFileSchema.transform(
@@ -259,6 +271,9 @@ export const configSchema = z
   .superRefine((config, context) => {
     const message = redisConfigProblem(config);
     if (message !== undefined) context.addIssue({ code: "custom", path: ["REDIS_URL"], message });
+    const spoolMessage = spoolConfigProblem(config, config.AUDIT_LOGS.length);
+    if (spoolMessage !== undefined)
+      context.addIssue({ code: "custom", path: ["AUDIT_SPOOL_MAX_BYTES"], message: spoolMessage });
     const { ROUTES_FILE: file, ALLOWED_HOSTS: hosts } = config;
     for (const name of ["PUBLIC_ORIGIN", "PAGES_ORIGIN"] as const) {
       const origin = config[name];

@@ -39,7 +39,14 @@ const { IDENTITY_SERVICE_ADDRESS, TOKEN_SERVICE_ADDRESS, AUDIT_SERVICE_ADDRESS }
 
 // Started first and stopped last: it records the other parts' requests.
 const spool = await openConfiguredSpool(config, logger, metrics);
-const recorder = createAuditRecorder({ address: AUDIT_SERVICE_ADDRESS, certificate, spool, logger, metrics });
+const recorder = createAuditRecorder({
+  address: AUDIT_SERVICE_ADDRESS,
+  certificate,
+  logs: config.AUDIT_LOGS,
+  spool,
+  logger,
+  metrics,
+});
 lifecycle.onStop("audit recorder", () => recorder.close(lifecycle.remainingStopMs - CLOSE_RESERVE_MS));
 // A replica's own spool. Without one, calls report an unavailable audit-service.
 if (spool !== undefined) lifecycle.addReadinessCheck("audit spool", () => recorder.assertReady());
@@ -138,7 +145,7 @@ const app = buildApp({
   maxUpstreamTokens: config.VERIFIED_TOKENS_MAX,
   verifier,
   access,
-  recorder,
+  nextRecorder: recorder.next,
   noteReading: createNoteReading(recorder, () => new Date()),
   proxies,
   adminAssurance: config.ADMIN_ASSURANCE,

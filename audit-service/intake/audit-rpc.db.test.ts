@@ -93,7 +93,7 @@ afterEach(async () => {
 });
 
 test("an acknowledged entry is in the database with the caller's name from its certificate", async () => {
-  const recorder = recorderOf("gateway");
+  const recorder = recorderOf("gateway").next();
 
   await recorder.record(outcome({ action: "auth.login", latencyUs: 1_500.4 }), Date.now() + 60_000);
 
@@ -115,7 +115,7 @@ test("concurrent entries of several producers are stored once and in each produc
 
   await Promise.all(
     recorders.flatMap((recorder) =>
-      Array.from({ length: 1_000 }, () => recorder.record(outcome(), Date.now() + 60_000)),
+      Array.from({ length: 1_000 }, () => recorder.next().record(outcome(), Date.now() + 60_000)),
     ),
   );
 
@@ -130,7 +130,7 @@ test("concurrent entries of several producers are stored once and in each produc
 });
 
 test("repeated entries are acknowledged again and stored once", async () => {
-  const producerId = newProducerId();
+  const producerId = newProducerId(0);
   for (let round = 0; round < 2; round += 1) {
     const stream = streamOf("gateway");
     stream.send({ producerId, entries: wireEntries(1, 3) });
@@ -147,7 +147,7 @@ test("there is no acknowledgement before the commit", async () => {
   let acknowledged: Promise<number> | undefined;
   await transaction(database.ownerSql, async (tx) => {
     await tx`lock table log_entries in access exclusive mode`;
-    stream.send({ producerId: newProducerId(), entries: wireEntries(1, 1) });
+    stream.send({ producerId: newProducerId(0), entries: wireEntries(1, 1) });
     acknowledged = stream.acknowledged().then((sequence) => {
       isAcknowledged = true;
       return sequence;
@@ -160,7 +160,7 @@ test("there is no acknowledgement before the commit", async () => {
 });
 
 test("without the database the stream ends with service_unavailable, after earlier acknowledgements", async () => {
-  const producerId = newProducerId();
+  const producerId = newProducerId(0);
   const stream = streamOf("gateway");
   stream.send({ producerId, entries: wireEntries(1, 1) });
   expect(await stream.acknowledged()).toBe(1);
@@ -173,7 +173,7 @@ test("without the database the stream ends with service_unavailable, after earli
 });
 
 test("nothing is acknowledged without the database, and everything once it is back", async () => {
-  const recorder = recorderOf("gateway");
+  const recorder = recorderOf("gateway").next();
   await recorder.record(outcome(), Date.now() + 60_000);
   link.cut();
 
@@ -188,7 +188,7 @@ test("nothing is acknowledged without the database, and everything once it is ba
 });
 
 test("repeated restarts of audit-service neither lose nor duplicate entries", async () => {
-  const recorder = recorderOf("gateway");
+  const recorder = recorderOf("gateway").next();
   const records: Promise<void>[] = [];
   const restarts = (async () => {
     for (let round = 0; round < 5; round += 1) {
@@ -214,14 +214,14 @@ test("repeated restarts of audit-service neither lose nor duplicate entries", as
 
 test("an unlisted caller may neither record nor search", async () => {
   const stream = streamOf("payments-service");
-  stream.send({ producerId: newProducerId(), entries: wireEntries(1, 1) });
+  stream.send({ producerId: newProducerId(0), entries: wireEntries(1, 1) });
   await expect(stream.acknowledged()).rejects.toMatchObject({ code: "caller_not_allowed" });
   await expect(search("token-service", { limit: 10 })).rejects.toMatchObject({ code: "caller_not_allowed" });
   expect(await storedCount()).toBe(0);
 });
 
 test("a message out of order is refused, after the acknowledgement of earlier ones", async () => {
-  const producerId = newProducerId();
+  const producerId = newProducerId(0);
   const stream = streamOf("gateway");
   stream.send({ producerId, entries: wireEntries(1, 2) });
   stream.send({ producerId, entries: wireEntries(4, 4) });
@@ -241,12 +241,12 @@ test("a producer id that is not a UUID is refused with the field's name", async 
 
 test("a message without entries is acknowledged", async () => {
   const stream = streamOf("gateway");
-  stream.send({ producerId: newProducerId(), entries: [] });
+  stream.send({ producerId: newProducerId(0), entries: [] });
   expect(await stream.acknowledged()).toBe(0);
 });
 
 test("a producer is present while it has a stream, even an idle one", async () => {
-  const producerId = newProducerId();
+  const producerId = newProducerId(0);
   const stream = streamOf("gateway");
   stream.send({ producerId, entries: [] });
   await stream.acknowledged();
@@ -257,7 +257,7 @@ test("a producer is present while it has a stream, even an idle one", async () =
 });
 
 test("an entry of invalid values is stored, and so are the entries beside it", async () => {
-  const producerId = newProducerId();
+  const producerId = newProducerId(0);
   const nasty = "\u0000\u001b[31m\ud800".repeat(8_000);
   const entry = toWireEntry(
     placed({
@@ -291,7 +291,7 @@ test("an event repeated by another process is acknowledged and stored once", asy
     const recorder = recorderOf("token-service");
     await Promise.all([
       recorder.recordEvent(event, Date.now() + 60_000),
-      recorder.record(outcome(), Date.now() + 60_000),
+      recorder.next().record(outcome(), Date.now() + 60_000),
       recorder.recordEvent(event, Date.now() + 60_000),
     ]);
   }
@@ -303,7 +303,7 @@ test("a group of repeated, changed and new events is stored in order, each once"
   const events = Array.from({ length: 150 }, (_, index) => toWireEntry(placed({ resource: `old ${index}` })));
   const send = async (entries: readonly WireEntry[]) => {
     const stream = streamOf("identity-service");
-    const producerId = newProducerId();
+    const producerId = newProducerId(0);
     for (const [index, entry] of entries.entries())
       stream.send({ producerId, entries: [{ sequence: index + 1, entry }] });
     for (let last = 0; last < entries.length; ) last = Number(await stream.acknowledged());
@@ -330,8 +330,8 @@ test("an entry with a taken id is stored and does not block others", async () =>
   const id = crypto.randomUUID();
   const send = async (identity: Identity, changes: Partial<Entry>) => {
     const stream = streamOf(identity);
-    const entry = toWireEntry(placed({ id, ...changes }));
-    stream.send({ producerId: newProducerId(), entries: [{ sequence: 1, entry }] });
+    const entry = toWireEntry(loggedEntry({ id, ...changes }));
+    stream.send({ producerId: newProducerId(0), entries: [{ sequence: 1, entry }] });
     return stream.acknowledged();
   };
   await send("gateway", { resource: "first" });
@@ -343,7 +343,7 @@ test("an entry with a taken id is stored and does not block others", async () =>
 });
 
 test("200 entries of maximum length, with three bytes per character, fit into one message", async () => {
-  const recorder = recorderOf("gateway");
+  const recorder = recorderOf("gateway").next();
   const long = "€".repeat(5_000);
   const entry = outcome({
     callId: long,
@@ -368,7 +368,7 @@ test("200 entries of maximum length, with three bytes per character, fit into on
 });
 
 test("search returns entries as they were recorded", async () => {
-  const recorder = recorderOf("gateway");
+  const recorder = recorderOf("gateway").next();
   await recorder.record(outcome({ action: "auth.login" }), Date.now() + 60_000);
   await recorder.record(outcome({ action: "payments.create" }), Date.now() + 60_000);
 
@@ -386,7 +386,7 @@ test("search returns entries as they were recorded", async () => {
 });
 
 test("identity-service erases a claimed address; the gateway may not", async () => {
-  const recorder = recorderOf("gateway");
+  const recorder = recorderOf("gateway").next();
   const claim = { claimedEmail: "Ada@Example.com" }; // as it was typed
   await recorder.record(outcome({ actor: claim }), Date.now() + 60_000);
   await recorder.record(outcome({ actor: { claimedEmail: "bob@example.com" } }), Date.now() + 60_000);
@@ -401,7 +401,7 @@ test("identity-service erases a claimed address; the gateway may not", async () 
 });
 
 test("each read by an operator is in the log with its filter; the gateway records its own callers", async () => {
-  const recorder = recorderOf("gateway");
+  const recorder = recorderOf("gateway").next();
   await recorder.record(outcome(), Date.now() + 60_000);
   await search("gateway", { limit: 10 });
   await search("auditor", { limit: 10, actorUserId: "u1", from: new Date(0) });
@@ -439,7 +439,7 @@ test("an auditor may only read", async () => {
 });
 
 test("an export is streamed line by line, ends with its checkpoint, and is refused to token-service", async () => {
-  const recorder = recorderOf("gateway");
+  const recorder = recorderOf("gateway").next();
   await Promise.all(Array.from({ length: 600 }, () => recorder.record(outcome(), Date.now() + 60_000)));
   const sequencer = testSequencer(database);
   cleanUps.push(() => sequencer.close());
@@ -451,24 +451,25 @@ test("an export is streamed line by line, ends with its checkpoint, and is refus
 
 test("close sends queued entries", async () => {
   const recorder = recorderOf("gateway");
-  for (let index = 0; index < 500; index += 1) recorder.enqueue(outcome());
+  for (let index = 0; index < 500; index += 1) recorder.next().enqueue(outcome());
   await recorder.close(2_000);
   expect(await storedCount()).toBe(500);
 });
 
 test("close also sends files of former processes if audit-service is back in time", async () => {
   const spoolDirectory = join(directory, randomUUID());
+  const producerId = newProducerId(0);
   const spoolOf = () =>
     AuditSpool.open({
       directory: spoolDirectory,
       maxBytes: 1e8,
-      producerId: newProducerId(),
+      producerId: newProducerId(0),
       logger,
       metrics: createMetrics("gateway"),
     });
   const former = await spoolOf();
   const wire = toProto(outcome(), { id: randomUUID(), occurredAt: new Date() });
-  await former.spool.append([{ sequence: 1, entry: WireEntry.encode(wire).finish() }]);
+  await former.spools.get(producerId)?.append([{ sequence: 1, entry: WireEntry.encode(wire).finish() }]);
   await former.close();
   await server.close(0);
   const recorder = createAuditRecorder({

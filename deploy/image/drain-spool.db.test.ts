@@ -9,6 +9,7 @@ import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { AuditSpool } from "#audit-client/spool/audit-spool.ts";
 import { sampleOutcome } from "#audit-client/stream/entry.fixture.ts";
+import { newProducerId } from "#audit-client/stream/producer-id.ts";
 import { toProto } from "#audit-client/stream/to-proto.ts";
 import { deleteClaimedEmail, insertEntries, selectEntriesById } from "#audit-service/entries/entry-store.ts";
 import { storeEntries } from "#audit-service/entries/store-entries.ts";
@@ -100,8 +101,9 @@ test("entries that cannot be sent in time are kept, counted, and sent by the nex
 
 test("files of a running process are not taken over, and the claim does not count as empty", async () => {
   const port = await startAuditService();
-  const living = await spoolOf(randomUUID());
-  await living.spool.append([entryAt(1)]);
+  const producerId = newProducerId(0);
+  const living = await spoolOf(producerId);
+  await living.spools.get(producerId)?.append([entryAt(1)]);
   const { code, said } = await drain(port, "1");
   expect([code, said]).toEqual([1, expect.stringContaining("1 files hold entries")]);
   expect(await stored()).toMatchObject([{ entries: 0 }]);
@@ -131,14 +133,20 @@ function entryAt(sequence: number) {
 }
 
 function spoolOf(producerId: string) {
-  return AuditSpool.open({ directory, maxBytes: 1e8, producerId, logger, metrics: createMetrics("gateway") });
+  return AuditSpool.open({
+    directory,
+    maxBytes: 1e8,
+    producerIds: [producerId],
+    logger,
+    metrics: createMetrics("gateway"),
+  });
 }
 
 /** Leaves entries like a gateway that ends during an outage of audit-service. @returns its producer id. */
-async function leave(first: number, last: number, producerId: string = randomUUID()): Promise<string> {
+async function leave(first: number, last: number, producerId: string = newProducerId(0)): Promise<string> {
   const gateway = await spoolOf(producerId);
   const sequences = Array.from({ length: last - first + 1 }, (_, index) => first + index);
-  await gateway.spool.append(sequences.map(entryAt));
+  await gateway.spools.get(producerId)?.append(sequences.map(entryAt));
   await gateway.close();
   return producerId;
 }
@@ -158,8 +166,7 @@ async function startAuditService(port = 0): Promise<number> {
     maxReceiveBytes: 1024 * 1024,
   });
   const rpc = createAuditRpc({
-    recorder,
-    presence: createProducerPresence(),
+    logs: [{ number: 0, recorder, presence: createProducerPresence() }],
     eraseClaimedEmail: (address) => deleteClaimedEmail(sql, address),
     recordReading: async () => undefined,
     now: () => new Date(),

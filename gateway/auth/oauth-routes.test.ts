@@ -140,12 +140,10 @@ test("without an audit log logins are refused", async () => {
   const { complete, ...made } = gateway(completed);
   const { app } = testGateway({
     identity: { completeOAuthLogin: complete },
-    recorder: {
+    nextRecorder: () => ({
       record: () => Promise.reject(new DomainError("audit_unavailable")),
       enqueue: () => undefined,
-      assertReady: () => undefined,
-      close: async () => undefined,
-    },
+    }),
   });
   expect((await callback(app)).statusCode).toBe(503);
   expect(complete).not.toHaveBeenCalled();

@@ -1,3 +1,4 @@
+import { type AddressInfo, connect } from "node:net";
 import { expect, test } from "vitest";
 import type { AuditOutcome, AuditRecorder } from "#audit-client/stream/audit-entry.ts";
 import { DomainError } from "#kit/values/errors.ts";
@@ -6,6 +7,7 @@ import {
   account,
   ada,
   completedLogin,
+  HOST,
   SESSION_ID,
   send,
   testGateway,
@@ -23,7 +25,7 @@ function gatewayWithLogin(
 }
 
 function recorderWith(record: AuditRecorder["record"]): AuditRecorder {
-  return { record, enqueue: () => undefined, assertReady: () => undefined, close: async () => undefined };
+  return { record, enqueue: () => undefined };
 }
 
 test("a mutating call leaves an intent before the work and an outcome after it", async () => {
@@ -93,14 +95,12 @@ test("what cannot be recorded is not carried out", async () => {
       return completedLogin();
     },
     {
-      recorder: {
+      nextRecorder: () => ({
         record: () => Promise.reject(new DomainError("audit_unavailable")),
         enqueue: () => {
           throw new Error("there is no outcome of what was not begun");
         },
-        assertReady: () => undefined,
-        close: async () => undefined,
-      },
+      }),
     },
   );
   const response = await send(app, call);
@@ -113,11 +113,12 @@ test("an answer is held back until its outcome is durable", async () => {
   const isReported = Promise.withResolvers<void>();
   const durable = Promise.withResolvers<void>();
   const { app } = gatewayWithLogin(async () => completedLogin(), {
-    recorder: recorderWith(async (entry) => {
-      if (entry.kind !== "outcome") return;
-      isReported.resolve();
-      await durable.promise;
-    }),
+    nextRecorder: () =>
+      recorderWith(async (entry) => {
+        if (entry.kind !== "outcome") return;
+        isReported.resolve();
+        await durable.promise;
+      }),
   });
   let isAnswered = false;
   const answer = send(app, call).then((response) => {
@@ -131,11 +132,57 @@ test("an answer is held back until its outcome is durable", async () => {
   expect((await answer).statusCode).toBe(200);
 });
 
+test("an outcome goes to the recorder of its intent, also if the client has left", async () => {
+  const kinds: string[][] = [];
+  const isCalled = Promise.withResolvers<void>();
+  const mayEnd = Promise.withResolvers<void>();
+  const { app } = gatewayWithLogin(
+    async () => {
+      if (kinds.length === 2) {
+        isCalled.resolve();
+        await mayEnd.promise;
+      }
+      return completedLogin();
+    },
+    {
+      nextRecorder: () => {
+        const own: string[] = [];
+        kinds.push(own);
+        return {
+          record: async ({ kind }) => void own.push(kind),
+          enqueue: ({ kind }) => void own.push(`${kind} in the queue`),
+        };
+      },
+    },
+  );
+  await send(app, call);
+  await app.listen({ port: 0, host: "127.0.0.1" });
+  const { port } = app.server.address() as AddressInfo;
+  const closed = new Promise((resolve) =>
+    app.server.once("connection", (connection) => connection.once("close", resolve)),
+  );
+  const socket = connect({ port, host: "127.0.0.1" });
+  const text = JSON.stringify(body);
+  socket.write(
+    `POST /auth/login HTTP/1.1\r\nHost: ${HOST}\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n${text}`,
+  );
+  await isCalled.promise;
+  socket.destroy();
+  await closed;
+  mayEnd.resolve();
+  await expect.poll(() => kinds[1]).toHaveLength(2);
+  expect(kinds).toEqual([
+    ["intent", "outcome"],
+    ["intent", "outcome in the queue"],
+  ]);
+});
+
 test("a lost outcome does not fail the answer, and is logged", async () => {
   const { app, log } = gatewayWithLogin(async () => completedLogin(), {
-    recorder: recorderWith((entry) =>
-      entry.kind === "outcome" ? Promise.reject(new DomainError("audit_unavailable")) : Promise.resolve(),
-    ),
+    nextRecorder: () =>
+      recorderWith((entry) =>
+        entry.kind === "outcome" ? Promise.reject(new DomainError("audit_unavailable")) : Promise.resolve(),
+      ),
   });
   expect((await send(app, call)).statusCode).toBe(200);
   expect(log()).toContain("audit outcome lost");

@@ -40,15 +40,16 @@ export interface AuditTrail {
   recordOutcome(request: FastifyRequest, reply: FastifyReply): Promise<void> | undefined;
 }
 
-export function createAuditTrail(recorder: AuditRecorder, logger: Logger): AuditTrail {
+export function createAuditTrail(nextRecorder: () => AuditRecorder, logger: Logger): AuditTrail {
   const recordIntent = async (request: FastifyRequest, action: string): Promise<void> => {
     const state = writableState(request);
     const call = auditedCall(request, action);
+    const recorder = nextRecorder();
     const startedMs = performance.now();
     await recorder.record({ ...call, kind: "intent" }, state.call.deadlineMs);
-    state.audit = { kind: "intended", call, startedMs };
+    state.audit = { kind: "intended", call, recorder, startedMs };
   };
-  const record = async (outcome: AuditOutcome): Promise<void> => {
+  const record = async ({ recorder, outcome }: DueOutcome): Promise<void> => {
     try {
       await recorder.record(outcome, Date.now() + OUTCOME_WAIT_MS);
     } catch (err) {
@@ -56,7 +57,7 @@ export function createAuditTrail(recorder: AuditRecorder, logger: Logger): Audit
       logger.error({ err, requestId }, "audit outcome lost, or durable only after its answer");
     }
   };
-  const enqueue = (outcome: AuditOutcome): undefined => {
+  const enqueue = ({ recorder, outcome }: DueOutcome): undefined => {
     try {
       recorder.enqueue(outcome);
     } catch (err) {
@@ -73,24 +74,29 @@ export function createAuditTrail(recorder: AuditRecorder, logger: Logger): Audit
       return isAudited && policy?.action !== undefined ? recordIntent(request, policy.action) : undefined;
     },
     recordOutcome(request, reply) {
-      const outcome = takeOutcome(request, reply);
-      if (outcome === undefined) return undefined;
-      return isClosed(request) ? enqueue(outcome) : record(outcome);
+      const due = takeOutcome(request, reply);
+      if (due === undefined) return undefined;
+      return isClosed(request) ? enqueue(due) : record(due);
     },
   };
+}
+
+interface DueOutcome {
+  recorder: AuditRecorder;
+  outcome: AuditOutcome;
 }
 
 export function isOutcomeDue({ state }: FastifyRequest): boolean {
   return state.audit.kind === "intended";
 }
 
-function takeOutcome(request: FastifyRequest, { statusCode }: FastifyReply): AuditOutcome | undefined {
+function takeOutcome(request: FastifyRequest, { statusCode }: FastifyReply): DueOutcome | undefined {
   const state = writableState(request);
   const { audit, errorCode, proof, approval } = state;
   if (audit.kind !== "intended") return undefined;
   state.audit = RECORDED;
   const actor = { ...audit.call.actor, ...proof?.actor };
-  return {
+  const outcome: AuditOutcome = {
     ...audit.call,
     actor,
     resource: beginsOrEndsSession(audit.call, actor) ? actor.userId : audit.call.resource,
@@ -101,6 +107,7 @@ function takeOutcome(request: FastifyRequest, { statusCode }: FastifyReply): Aud
     httpStatus: statusCode,
     latencyUs: Math.round((performance.now() - audit.startedMs) * 1_000),
   };
+  return { recorder: audit.recorder, outcome };
 }
 
 const SESSION_ENDS: ReadonlySet<string> = new Set<AuditAction>(["auth.logout", "auth.session_end"]);
@@ -162,10 +169,7 @@ function resourceOf({ params, state: { target }, raw }: FastifyRequest): string 
 /** Rejects with `audit_unavailable`. */
 export type NoteReading = (request: FastifyRequest, reading: Reading) => Promise<void>;
 
-export function createNoteReading(
-  recorder: Pick<AuditEventRecorder, "recordEvent">,
-  now: () => Date,
-): NoteReading {
+export function createNoteReading(recorder: AuditEventRecorder, now: () => Date): NoteReading {
   return async (request, { action, resource, filter, address }) => {
     const call = auditedCall(request, action);
     const { callId, actor, clientIp, userAgent, requestId, traceId } = call;

@@ -67,12 +67,10 @@ test("a turn lasts until the outcome is recorded, and no longer: also after an e
   };
   const revoked: string[] = [];
   const { app } = testGateway({
-    recorder: {
+    nextRecorder: () => ({
       record: async (entry) => record(entry),
       enqueue: () => undefined,
-      assertReady: () => undefined,
-      close: async () => undefined,
-    },
+    }),
     sessions: {
       revokeSession: async ({ sessionId }) => {
         revoked.push(sessionId);

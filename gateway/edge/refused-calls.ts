@@ -29,7 +29,11 @@ const READ_ACTION: AuditAction = "call.refused";
  * Records refusals by role, permission and proof of the token's key, and invalid tokens on mutating methods. Entries beyond a limit are counted only.
  * @param nowMs of a monotonic clock.
  */
-export function createRecordRefusal(recorder: AuditRecorder, metrics: Metrics, nowMs: () => number) {
+export function createRecordRefusal(
+  nextRecorder: () => AuditRecorder,
+  metrics: Metrics,
+  nowMs: () => number,
+) {
   const source = new MemorySource(MAX_BUCKETS);
   const leftOut = metrics.counter(
     "gatehouse_audit_refusals_left_out_total",
@@ -42,7 +46,7 @@ export function createRecordRefusal(recorder: AuditRecorder, metrics: Metrics, n
     const verdict = verdictOf(buckets, source.spend(buckets, nowMs()));
     try {
       if (verdict.refusedBy !== undefined) throw new Error("too many");
-      recorder.enqueue({
+      nextRecorder().enqueue({
         ...auditedCall(request, policy?.action ?? READ_ACTION, actor),
         kind: "outcome",
         outcome: "failure",

@@ -105,13 +105,13 @@ export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
 
 export function createOnCompleted(deps: {
   audit: AuditTrail;
-  recorder: AuditRecorder;
+  nextRecorder: () => AuditRecorder;
   logger: Logger;
   metrics: Metrics;
 }): OnCompleted {
-  const { audit, recorder, logger, metrics } = deps;
+  const { audit, nextRecorder, logger, metrics } = deps;
   const logRequest = createRequestLog(logger, metrics);
-  const recordRefusal = createRecordRefusal(recorder, metrics, () => performance.now());
+  const recordRefusal = createRecordRefusal(nextRecorder, metrics, () => performance.now());
   return (request, reply) => {
     logRequest(request, reply);
     endSpan(request, reply);

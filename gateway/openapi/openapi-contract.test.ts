@@ -390,12 +390,10 @@ test.each(each)("%s: admits exactly the callers that the document names", async 
 
 const ID = "0199a000-0000-7000-8000-000000000001";
 const unrecorded = answeringGateway({
-  recorder: {
+  nextRecorder: () => ({
     record: () => Promise.reject(new DomainError("audit_unavailable")),
     enqueue: () => undefined,
-    assertReady: () => undefined,
-    close: async () => undefined,
-  },
+  }),
 });
 
 /** The first example of each parameter of the query that has to be there. */

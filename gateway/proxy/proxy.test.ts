@@ -38,15 +38,13 @@ beforeAll(async () => {
   // Longer than a busy machine takes for a large body.
   const route = { timeoutMs: 30_000, bodyLimitBytes: 16 * MIB, methods };
   gateway = testGateway({
-    recorder: {
+    nextRecorder: () => ({
       record: async (entry) => {
         gateway.entries.push(entry);
         await onRecord();
       },
       enqueue: (entry) => void gateway.entries.push(entry),
-      assertReady: () => undefined,
-      close: async () => undefined,
-    },
+    }),
     routes: routesOf([
       { ...route, prefix: "/payments", upstream: `http://127.0.0.1:${portOf(upstream)}` },
       {

@@ -31,15 +31,13 @@ beforeAll(async () => {
       { ...route, prefix: "/slow", timeoutMs: 2_000, minBodyBytesPerS: 500 },
       { ...route, prefix: "/events", timeoutMs: 1_000, idleTimeoutMs: 120_000 },
     ]),
-    recorder: {
+    nextRecorder: () => ({
       record: async (entry) => {
         gateway.entries.push(entry);
         await onRecord();
       },
       enqueue: (entry) => void gateway.entries.push(entry),
-      assertReady: () => undefined,
-      close: async () => undefined,
-    },
+    }),
   });
   await gateway.app.listen({ port: 0, host: "127.0.0.1" });
   port = (gateway.app.server.address() as AddressInfo).port;

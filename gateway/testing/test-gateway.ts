@@ -204,12 +204,10 @@ export function testGateway({
       { recordEvent: async (event) => void readings.push(event) },
       () => new Date(),
     ),
-    recorder: {
+    nextRecorder: () => ({
       record: async (entry) => void entries.push(entry),
       enqueue: (entry) => void entries.push(entry),
-      assertReady: () => undefined,
-      close: async () => undefined,
-    },
+    }),
     proxies: overrides.proxies ?? new ProxyTable(routes, metrics),
     limitClasses: defaultLimitClasses(),
     strangerPlaces: new StrangerPlaces(64),

@@ -10,7 +10,7 @@ const TIMEOUT_MS = 30_000;
  * gateway records the calls.
  */
 export function createNoteFailedLogin(
-  recorder: Pick<AuditEventRecorder, "recordEvent">,
+  recorder: AuditEventRecorder,
   deps: { now: () => Date; newId: () => string; metrics: Metrics },
 ): LoginDeps["noteFailedLogin"] {
   const lost = deps.metrics.counter(

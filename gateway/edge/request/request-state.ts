@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { FastifyInstance, FastifyRequest, FastifyTypeProvider, RawServerDefault } from "fastify";
 import type { z } from "zod";
-import type { AuditActor, AuditedCall } from "#audit-client/stream/audit-entry.ts";
+import type { AuditActor, AuditedCall, AuditRecorder } from "#audit-client/stream/audit-entry.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
 import type { CallSpan } from "#kit/telemetry/tracing.ts";
@@ -65,7 +65,13 @@ export interface UsedApproval {
 
 export type AuditState =
   | { readonly kind: "none" }
-  | { readonly kind: "intended"; readonly call: AuditedCall; readonly startedMs: number }
+  | {
+      readonly kind: "intended";
+      readonly call: AuditedCall;
+      /** The outcome is due in the log of the intent. */
+      readonly recorder: AuditRecorder;
+      readonly startedMs: number;
+    }
   | { readonly kind: "recorded" };
 
 const NOT_AUDITED: AuditState = { kind: "none" };

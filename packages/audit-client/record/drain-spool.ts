@@ -1,4 +1,3 @@
-import { v4 as uuidv4 } from "uuid";
 import { createRpcClient } from "#kit/rpc/rpc-client.ts";
 import type { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
@@ -23,7 +22,7 @@ export async function drainSpool(options: DrainOptions): Promise<SpoolRemains> {
   const spool = await AuditSpool.open({
     directory,
     maxBytes: 0,
-    producerId: uuidv4(),
+    producerIds: [],
     logger,
     metrics: createMetrics("drain-spool"),
   });

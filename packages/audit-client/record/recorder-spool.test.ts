@@ -8,6 +8,7 @@ import { Spool } from "../spool/spool.ts";
 import { FILE_HEADER_BYTES, recordBytes } from "../spool/spool-record.ts";
 import { sampleEvent, sampleIntent, sampleOutcome } from "../stream/entry.fixture.ts";
 import type { RecordStreamHandlers } from "../stream/record-stream.ts";
+import { createRecorderMetrics } from "../stream/recorder-metrics.ts";
 import { MAX_ENTRY_BYTES } from "../stream/to-proto.ts";
 import { Recorder } from "./recorder.ts";
 
@@ -540,7 +541,7 @@ async function start(options: Options = {}): Promise<void> {
       spoolAfterMs: SPOOL_AFTER_MS,
     },
     logger: pino({ level: "info" }, { write: noteSpoolLine }),
-    metrics,
+    metrics: createRecorderMetrics(metrics, () => recorder.queuedEntries),
   });
   await vi.advanceTimersByTimeAsync(10);
 }

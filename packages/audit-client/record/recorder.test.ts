@@ -5,6 +5,7 @@ import { DomainError } from "#kit/values/errors.ts";
 import type { RecordRequest } from "#proto/gatehouse/audit/v1/audit_service.ts";
 import { sampleIntent, sampleOutcome } from "../stream/entry.fixture.ts";
 import type { RecordStreamHandlers } from "../stream/record-stream.ts";
+import { createRecorderMetrics } from "../stream/recorder-metrics.ts";
 import { Recorder, type RecorderLimits } from "./recorder.ts";
 
 const LIMITS: RecorderLimits = {
@@ -437,7 +438,7 @@ function start(limits: Partial<RecorderLimits> = {}): void {
     random: () => 1,
     limits: { ...LIMITS, ...limits },
     logger: pino({ level: "info" }, { write: (line: string) => void lines.push(JSON.parse(line)) }),
-    metrics,
+    metrics: createRecorderMetrics(metrics, () => recorder.queuedEntries),
   });
 }
 

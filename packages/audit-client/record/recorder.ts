@@ -1,12 +1,11 @@
 import type { Logger } from "#kit/telemetry/logger.ts";
-import type { Metrics } from "#kit/telemetry/metrics.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { Entry } from "#proto/gatehouse/audit/v1/entry.ts";
 import type { Spool } from "../spool/spool.ts";
 import { SpoolQueue } from "../spool/spool-queue.ts";
 import { recordBytes } from "../spool/spool-record.ts";
-import type { AuditEntry, AuditEvent, AuditEventRecorder } from "../stream/audit-entry.ts";
-import { createRecorderMetrics, type RecorderMetrics } from "../stream/recorder-metrics.ts";
+import type { AuditEntry, AuditEvent, AuditEventRecorder, AuditRecorder } from "../stream/audit-entry.ts";
+import type { RecorderMetrics } from "../stream/recorder-metrics.ts";
 import { MAX_ENTRY_BYTES, toProto } from "../stream/to-proto.ts";
 import { EntryBacklog, type QueuedEntry } from "./entry-backlog.ts";
 import { RecordConnection, type RecordConnectionDeps } from "./record-connection.ts";
@@ -26,7 +25,7 @@ export interface RecorderDeps
   newEntryId: () => string;
   limits: RecorderLimits;
   logger: Logger;
-  metrics: Metrics;
+  metrics: RecorderMetrics;
 }
 
 /** `spooling`: new entries go to the disk too, until everything there has been sent. */
@@ -42,12 +41,11 @@ const NO_BYTES = new Uint8Array();
  * Keeps entries in memory until audit-service acknowledges them. With a spool, late entries move to the disk and then count as
  * recorded.
  */
-export class Recorder implements AuditEventRecorder {
+export class Recorder implements AuditRecorder, AuditEventRecorder {
   readonly #deps: RecorderDeps;
   readonly #disk: SpoolQueue | undefined;
   readonly #backlog: EntryBacklog;
   readonly #connection: RecordConnection;
-  readonly #metrics: RecorderMetrics;
   /** Runs while an answer is due or an entry is owed. */
   #watch: NodeJS.Timeout | undefined;
   #mode: Mode = "streaming";
@@ -60,9 +58,8 @@ export class Recorder implements AuditEventRecorder {
 
   constructor(deps: RecorderDeps) {
     this.#deps = deps;
-    const { spool, logger, limits } = deps;
-    this.#metrics = createRecorderMetrics(deps.metrics, () => this.#backlog.next - this.#backlog.first);
-    this.#disk = spool && new SpoolQueue(spool, this.#metrics, logger);
+    const { spool, metrics, logger, limits } = deps;
+    this.#disk = spool && new SpoolQueue(spool, metrics, logger);
     this.#backlog = new EntryBacklog(this.#disk);
     this.#connection = new RecordConnection({
       ...deps,
@@ -73,9 +70,20 @@ export class Recorder implements AuditEventRecorder {
       source: this.#backlog,
       onAcknowledged: (upTo) => this.#onAcknowledged(upTo),
       stallTimeoutMs: limits.stallTimeoutMs,
-      reconnects: this.#metrics.reconnects,
+      reconnects: metrics.reconnects,
     });
     this.#connection.open();
+  }
+
+  get queuedEntries(): number {
+    return this.#backlog.next - this.#backlog.first;
+  }
+
+  /** Its stream answers in time, and a call would be taken. */
+  get isPrompt(): boolean {
+    if (this.#connection.downMs > 0 || this.#mode !== "streaming" || this.#isFullFor("intent")) return false;
+    const oldest = this.#backlog.oldestInMemory;
+    return oldest === undefined || !this.#isLate(oldest);
   }
 
   record(entry: AuditEntry, deadlineMs: number): Promise<void> {
@@ -90,6 +98,7 @@ export class Recorder implements AuditEventRecorder {
     this.#add(entry);
   }
 
+  /** @throws {DomainError} `audit_unavailable` while nothing can be recorded. */
   assertReady(): void {
     this.#assertTakes("intent");
     if (this.#disk !== undefined) this.#assertSpoolTakes(MAX_SPOOLED_BYTES);
@@ -97,6 +106,7 @@ export class Recorder implements AuditEventRecorder {
       throw unavailable("audit-service does not answer");
   }
 
+  /** Waits at most `graceMs` for queued entries. */
   close(graceMs: number): Promise<void> {
     this.#closing ??= this.#flushAndClose(graceMs);
     return this.#closing;
@@ -118,7 +128,7 @@ export class Recorder implements AuditEventRecorder {
       if (entry.kind === "intent") this.#owedOutcomes -= 1;
       throw error;
     }
-    this.#metrics.durableSeconds.observe((performance.now() - queued.addedMs) / 1_000);
+    this.#deps.metrics.durableSeconds.observe((performance.now() - queued.addedMs) / 1_000);
   }
 
   #add(entry: AuditEntry | AuditEvent): QueuedEntry {
@@ -138,10 +148,14 @@ export class Recorder implements AuditEventRecorder {
   }
 
   #assertTakes(kind: (AuditEntry | AuditEvent)["kind"]): void {
-    const { maxQueuedEntries, reservedForOutcomes } = this.#deps.limits;
     if (this.#closing !== undefined) throw unavailable("The recorder is closed");
+    if (this.#isFullFor(kind)) throw unavailable("The queue is full");
+  }
+
+  #isFullFor(kind: (AuditEntry | AuditEvent)["kind"]): boolean {
+    const { maxQueuedEntries, reservedForOutcomes } = this.#deps.limits;
     const capacity = kind === "outcome" ? maxQueuedEntries : maxQueuedEntries - reservedForOutcomes;
-    if (this.#backlog.lengthInMemory >= capacity) throw unavailable("The queue is full");
+    return this.#backlog.lengthInMemory >= capacity;
   }
 
   /** The spool must also hold the entries in memory and every owed outcome. */
@@ -167,7 +181,7 @@ export class Recorder implements AuditEventRecorder {
     const before = this.#backlog.first;
     this.#disk?.acknowledge(upTo);
     this.#settle(upTo);
-    this.#metrics.acknowledged.inc(this.#backlog.first - before);
+    this.#deps.metrics.acknowledged.inc(this.#backlog.first - before);
     const isDiskSent = this.#connection.unsent >= this.#backlog.firstInMemory;
     if (this.#mode === "spooling" && isDiskSent) this.#mode = "streaming";
   }
@@ -194,10 +208,13 @@ export class Recorder implements AuditEventRecorder {
 
   #spoolIfLate(): void {
     const oldest = this.#backlog.oldestInMemory;
-    if (this.#disk === undefined || oldest === undefined) return;
-    if (performance.now() - oldest.addedMs < this.#deps.limits.spoolAfterMs) return;
+    if (this.#disk === undefined || oldest === undefined || !this.#isLate(oldest)) return;
     this.#mode = "spooling";
     this.#spool();
+  }
+
+  #isLate({ addedMs }: QueuedEntry): boolean {
+    return performance.now() - addedMs >= this.#deps.limits.spoolAfterMs;
   }
 
   #spool(): void {

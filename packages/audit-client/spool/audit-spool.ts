@@ -5,6 +5,7 @@ import { z } from "zod";
 import { integerSchema } from "#kit/config/config.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
 import type { Metrics } from "#kit/telemetry/metrics.ts";
+import { logOfProducer, newProducerId } from "../stream/producer-id.ts";
 import { type ResendDeps, resendRun } from "./resend-run.ts";
 import { Spool } from "./spool.ts";
 import { type FormerRun, SpoolDirectory, UNREADABLE_ENTRIES } from "./spool-directory.ts";
@@ -13,9 +14,10 @@ import type { LostEntries } from "./spool-segment.ts";
 
 export interface AuditSpoolOptions {
   directory: string;
-  /** Includes files of former processes. */
+  /** Of all producers, and of files of former processes. */
   maxBytes: number;
-  producerId: string;
+  /** Of this process: one for each log. */
+  producerIds: readonly string[];
   logger: Logger;
   metrics: Metrics;
   files?: SpoolFileSystem;
@@ -37,65 +39,82 @@ interface Opened {
 }
 
 const MIB = 1024 * 1024;
+/** Must have room for a full queue in memory. */
+const MIN_BYTES = 64 * MIB;
 
 export const spoolConfig = {
   AUDIT_SPOOL_DIRECTORY: z.string().refine(isAbsolute, "must be an absolute path").optional(),
-  /** Must have room for a full queue in memory. */
-  AUDIT_SPOOL_MAX_BYTES: integerSchema(64 * MIB, 64 * 1024 * MIB).default(256 * MIB),
+  AUDIT_SPOOL_MAX_BYTES: integerSchema(MIN_BYTES, 64 * 1024 * MIB).default(256 * MIB),
 };
+
+interface SpoolConfig {
+  AUDIT_SPOOL_DIRECTORY?: string | undefined;
+  AUDIT_SPOOL_MAX_BYTES: number;
+}
+
+export function spoolConfigProblem(config: SpoolConfig, logs: number): string | undefined {
+  const { AUDIT_SPOOL_DIRECTORY: directory, AUDIT_SPOOL_MAX_BYTES: maxBytes } = config;
+  if (directory === undefined || maxBytes >= logs * MIN_BYTES) return undefined;
+  return `must be at least ${logs * MIN_BYTES}, 64 MiB for each of AUDIT_LOGS`;
+}
 
 const LOOK_AGAIN_MS = 30_000;
 const DRAIN_AGAIN_MS = 1_000;
 
 /** @throws as `AuditSpool.open`. */
 export async function openConfiguredSpool(
-  config: { AUDIT_SPOOL_DIRECTORY?: string | undefined; AUDIT_SPOOL_MAX_BYTES: number },
+  config: SpoolConfig & { AUDIT_LOGS: readonly number[] },
   logger: Logger,
   metrics: Metrics,
 ): Promise<AuditSpool | undefined> {
   const { AUDIT_SPOOL_DIRECTORY: directory, AUDIT_SPOOL_MAX_BYTES: maxBytes } = config;
   if (directory === undefined) return undefined;
-  return AuditSpool.open({ directory, maxBytes, producerId: uuidv4(), logger, metrics });
+  const producerIds = config.AUDIT_LOGS.map(newProducerId);
+  return AuditSpool.open({ directory, maxBytes, producerIds, logger, metrics });
 }
 
 /** What this process could not send in time, and what former processes left. */
 export class AuditSpool {
-  readonly producerId: string;
-  readonly spool: Spool;
+  /** By producer. */
+  readonly spools: ReadonlyMap<string, Spool>;
   readonly #files: SpoolFileSystem;
   readonly #directory: SpoolDirectory;
   readonly #logger: Logger;
   readonly #recovered: { inc(entries: number): void };
   #former: FormerRun[];
+  /** By log: one that is away must not delay the others' entries. */
+  readonly #resends = new Map<number, Promise<void>>();
   #sentEntries = 0;
   #damagedFiles: number;
 
   /** Claims files of dead processes. @throws if the directory cannot be used. */
   static async open(options: AuditSpoolOptions): Promise<AuditSpool> {
-    const { directory: path, producerId, logger, files = nodeFileSystem } = options;
-    const directory = await SpoolDirectory.open({ files, path, producerId, logger });
+    const { directory: path, logger, files = nodeFileSystem } = options;
+    const directory = await SpoolDirectory.open({ files, path, name: uuidv4(), logger });
     const former = await directory.takeOver();
     const damagedFiles = await directory.countDamaged().catch(() => Number.NaN);
     return new AuditSpool(options, { files, directory, former, damagedFiles });
   }
 
-  private constructor({ producerId, maxBytes, logger, metrics }: AuditSpoolOptions, opened: Opened) {
+  private constructor({ producerIds, maxBytes, logger, metrics }: AuditSpoolOptions, opened: Opened) {
     const { files, directory } = opened;
-    this.producerId = producerId;
     this.#files = files;
     this.#directory = directory;
     this.#logger = logger;
     this.#former = opened.former;
     this.#damagedFiles = opened.damagedFiles;
-    this.spool = new Spool({
-      files,
-      directory: directory.own,
-      damagedDirectory: directory.damaged,
-      producerId,
-      maxBytes,
-      bytesOfOthers: () => this.#former.flat().reduce((sum, { bytes }) => sum + bytes, 0),
-      onDamage: (file, fromSequence, toSequence) => this.#logDamage(file, { fromSequence, toSequence }),
-    });
+    const shares = producerIds.length;
+    const spoolOf = (producerId: string) =>
+      new Spool({
+        files,
+        directory: directory.own,
+        damagedDirectory: directory.damaged,
+        producerId,
+        maxBytes: Math.floor(maxBytes / shares),
+        bytesOfOthers: () => this.#formerBytes / shares,
+        onDamage: (file, fromSequence, toSequence) => this.#logDamage(file, { fromSequence, toSequence }),
+      });
+    this.spools = new Map(producerIds.map((producerId) => [producerId, spoolOf(producerId)]));
     metrics.gauge(
       "gatehouse_audit_spool_damaged_files",
       "Spool files with entries that can no longer be read, set aside for inspection.",
@@ -103,7 +122,7 @@ export class AuditSpool {
       (gauge) => gauge.set(this.#damagedFiles),
     );
     metrics.gauge("gatehouse_audit_spool_bytes", "Size of the spool files.", [], (gauge) =>
-      gauge.set(this.spool.bytes),
+      gauge.set(this.spools.values().reduce((sum, { bytes }) => sum + bytes, this.#formerBytes)),
     );
     this.#recovered = metrics.counter(
       "gatehouse_audit_spool_recovered_total",
@@ -111,19 +130,33 @@ export class AuditSpool {
     );
   }
 
+  get #formerBytes(): number {
+    return this.#former.flat().reduce((sum, { bytes }) => sum + bytes, 0);
+  }
+
   async resendFormer(given: GivenDeps): Promise<void> {
     const { signal } = given;
     while (!signal.aborted) {
-      await this.resendTaken(given);
+      void this.resendTaken(given);
       await pause(LOOK_AGAIN_MS, signal);
       if (!signal.aborted) await this.#takeOverMore();
     }
+    await Promise.all(this.#resends.values());
   }
 
   /** Must be called after `resendFormer`. */
   async resendTaken(given: GivenDeps): Promise<void> {
+    for (const log of new Set(this.#former.map(logOf))) {
+      if (this.#resends.has(log)) continue;
+      const resend = this.#resendLog(log, given).finally(() => this.#resends.delete(log));
+      this.#resends.set(log, resend);
+    }
+    await Promise.all(this.#resends.values());
+  }
+
+  async #resendLog(log: number, given: GivenDeps): Promise<void> {
     try {
-      await this.#resendAll({ ...given, onDamage: (file, lost) => this.#logDamage(file, lost) });
+      await this.#resendAll(log, { ...given, onDamage: (file, lost) => this.#logDamage(file, lost) });
       this.#damagedFiles = await this.#directory.countDamaged();
     } catch (error) {
       if (given.signal.aborted) return;
@@ -148,12 +181,12 @@ export class AuditSpool {
 
   async close(): Promise<void> {
     for (const { file } of this.#former.flat()) await file.close();
-    await this.spool.close();
+    for (const spool of this.spools.values()) await spool.close();
     await this.#directory.close();
   }
 
-  async #resendAll(deps: ResendDeps): Promise<void> {
-    for (const run of [...this.#former]) {
+  async #resendAll(log: number, deps: ResendDeps): Promise<void> {
+    for (const run of this.#former.filter((each) => logOf(each) === log)) {
       const formerProducer = run[0]?.producerId;
       let entries: number;
       try {
@@ -176,7 +209,8 @@ export class AuditSpool {
   }
 
   async #takeOverMore(): Promise<void> {
-    this.#former = [...this.#former, ...(await this.#directory.takeOver())];
+    const more = await this.#directory.takeOver();
+    this.#former = [...this.#former, ...more];
   }
 
   async #discard(run: FormerRun): Promise<void> {
@@ -189,6 +223,10 @@ export class AuditSpool {
   #logDamage(file: string, lost: LostEntries): void {
     this.#logger.error({ file, lost: [lost] }, UNREADABLE_ENTRIES);
   }
+}
+
+function logOf(run: FormerRun): number {
+  return logOfProducer(run[0]?.producerId ?? "");
 }
 
 async function pause(ms: number, signal: AbortSignal): Promise<void> {

@@ -7,6 +7,7 @@ import { pino } from "pino";
 import { v4 as uuidv4 } from "uuid";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
+import { newProducerId } from "../stream/producer-id.ts";
 import type { RecordStream, RecordStreamHandlers } from "../stream/record-stream.ts";
 import { AuditSpool } from "./audit-spool.ts";
 import { Spool } from "./spool.ts";
@@ -167,7 +168,7 @@ test("runs follow the order of the file numbers, and each belongs to one produce
     ]);
   }
   const backwards = { ...files, list: async (name: string) => (await files.list(name)).sort().reverse() };
-  const ours = await SpoolDirectory.open({ files: backwards, path, producerId: uuidv4(), logger });
+  const ours = await SpoolDirectory.open({ files: backwards, path, name: uuidv4(), logger });
   const runs = await ours.takeOver();
   const each = runs.map((run) => [run[0]?.producerId, ...run.map(({ firstSequence }) => firstSequence)]);
   expect(each).toEqual([
@@ -216,14 +217,14 @@ test.each([
   await formerWith(uuidv4(), [[1, 4]]);
   const rename = (from: string, to: string) =>
     basename(from).startsWith(".") ? files.rename(from, to) : Promise.reject(errorOf(code));
-  const ours = await SpoolDirectory.open({ files: { ...files, rename }, path, producerId: uuidv4(), logger });
+  const ours = await SpoolDirectory.open({ files: { ...files, rename }, path, name: uuidv4(), logger });
   expect(await ours.takeOver()).toEqual([]);
   expect(lines.map(({ level }) => level)).toEqual(levels);
 });
 
 test("a failure to list the directories is logged, and nothing is taken over", async () => {
   const list = () => Promise.reject(errorOf("EIO"));
-  const ours = await SpoolDirectory.open({ files: { ...files, list }, path, producerId: uuidv4(), logger });
+  const ours = await SpoolDirectory.open({ files: { ...files, list }, path, name: uuidv4(), logger });
   expect(await ours.takeOver()).toEqual([]);
   expect(lines).toMatchObject([{ level: 50, err: { code: "EIO" } }]);
 });
@@ -254,7 +255,7 @@ test("a file with an unreadable start is closed and set aside; one that cannot b
   const ours = await SpoolDirectory.open({
     files: { ...files, open: unreadable, rename },
     path,
-    producerId: uuidv4(),
+    name: uuidv4(),
     logger,
   });
   for (let round = 0; round < 2; round += 1) {
@@ -288,7 +289,7 @@ test.each([
       maxBytes: 1e6,
       metrics: createMetrics("test"),
       directory: path,
-      producerId: uuidv4(),
+      producerIds: [newProducerId(0)],
       logger: log,
     });
     const end = new AbortController();
@@ -359,7 +360,7 @@ test("a file that cannot be opened does not prevent a start: it is set aside, an
     maxBytes: 1e6,
     metrics,
     directory: path,
-    producerId: uuidv4(),
+    producerIds: [newProducerId(0)],
     logger,
     files: {
       ...files,
@@ -400,7 +401,7 @@ test("a directory that can be neither listed nor moved does not prevent a start"
           ? { ...files, rename: renamingUnlessFormer }
           : { ...files, [operation]: broken },
       path,
-      producerId: uuidv4(),
+      name: uuidv4(),
       logger,
     });
     isBroken = true;
@@ -429,7 +430,7 @@ function acknowledging(sent: number[]) {
 }
 
 async function open(): Promise<SpoolDirectory> {
-  return SpoolDirectory.open({ files, path, producerId: uuidv4(), logger });
+  return SpoolDirectory.open({ files, path, name: uuidv4(), logger });
 }
 
 /** The files of a dead process: one for each range of sequences. */
@@ -467,7 +468,7 @@ async function closeAll(segments: readonly { file: { close(): Promise<void> } }[
 
 test("a spool on a real disk returns the stored entries", async () => {
   const producerId = uuidv4();
-  const directory = await SpoolDirectory.open({ files, path, producerId, logger });
+  const directory = await SpoolDirectory.open({ files, path, name: producerId, logger });
   const spool = new Spool({
     files,
     directory: directory.own,

@@ -18,7 +18,8 @@ export type FormerRun = SpoolSegment[];
 interface Deps {
   files: SpoolFileSystem;
   path: string;
-  producerId: string;
+  /** Of the directory inside `path`, unique. */
+  name: string;
   logger: Logger;
 }
 
@@ -38,11 +39,11 @@ export class SpoolDirectory {
 
   /** @throws the file system's error. */
   static async open(deps: Deps): Promise<SpoolDirectory> {
-    const { files, path, producerId } = deps;
-    const unfinished = join(path, `.${producerId}`);
+    const { files, path, name } = deps;
+    const unfinished = join(path, `.${name}`);
     await files.makeDirectory(unfinished);
     const lock = await lockDirectory(unfinished);
-    await files.rename(unfinished, join(path, producerId));
+    await files.rename(unfinished, join(path, name));
     await files.syncDirectory(path);
     return new SpoolDirectory(deps, lock);
   }
@@ -50,15 +51,15 @@ export class SpoolDirectory {
   private constructor(deps: Deps, lock: SpoolLock) {
     this.#deps = deps;
     this.#lock = lock;
-    this.own = join(deps.path, deps.producerId);
+    this.own = join(deps.path, deps.name);
     this.damaged = join(deps.path, DAMAGED_DIRECTORY);
   }
 
   async takeOver(): Promise<FormerRun[]> {
-    const { files, path, producerId, logger } = this.#deps;
+    const { files, path, name: ownName, logger } = this.#deps;
     try {
       for (const name of await files.listDirectories(path)) {
-        if (!UNFINISHED.test(name) && name !== producerId) await this.#takeOverDirectory(name);
+        if (!UNFINISHED.test(name) && name !== ownName) await this.#takeOverDirectory(name);
       }
       return runsOf(await this.#readFormer());
     } catch (error) {

@@ -7,7 +7,12 @@ import { nodeFileSystem as files } from "./spool-file-system.ts";
 
 /** Writes each group of entries to a file, then a torn record, and waits. */
 const [path = "", producerId = "", groups = "[]"] = process.argv.slice(2);
-const directory = await SpoolDirectory.open({ files, path, producerId, logger: pino({ level: "silent" }) });
+const directory = await SpoolDirectory.open({
+  files,
+  path,
+  name: producerId,
+  logger: pino({ level: "silent" }),
+});
 const spool = new Spool({
   files,
   directory: directory.own,

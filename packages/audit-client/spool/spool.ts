@@ -9,8 +9,9 @@ export interface SpoolDeps {
   directory: string;
   damagedDirectory: string;
   producerId: string;
-  /** Includes files of former processes. */
+  /** Includes `bytesOfOthers`. */
   maxBytes: number;
+  /** Of former processes. */
   bytesOfOthers: () => number;
   onDamage: (path: string, fromSequence: number, toSequence: number) => void;
   segmentBytes?: number;
@@ -37,11 +38,11 @@ export class Spool {
   }
 
   get bytes(): number {
-    return this.#segments.reduce((sum, { bytes }) => sum + bytes, this.#deps.bytesOfOthers());
+    return this.#segments.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
   get freeBytes(): number {
-    return this.#deps.maxBytes - this.bytes - FILE_HEADER_BYTES;
+    return this.#deps.maxBytes - this.bytes - this.#deps.bytesOfOthers() - FILE_HEADER_BYTES;
   }
 
   /**

@@ -54,14 +54,10 @@ export interface AuditRecorder {
   record(entry: AuditEntry, deadlineMs: number): Promise<void>;
   /** @throws {DomainError} `audit_unavailable` if the queue is full. */
   enqueue(entry: AuditEntry): void;
-  /** @throws {DomainError} `audit_unavailable` while nothing can be recorded. */
-  assertReady(): void;
-  /** Waits at most `graceMs` for queued entries. */
-  close(graceMs: number): Promise<void>;
 }
 
-export interface AuditEventRecorder extends AuditRecorder {
-  /** @throws as `record`. */
+export interface AuditEventRecorder {
+  /** @throws as `AuditRecorder.record`. */
   recordEvent(event: AuditEvent, deadlineMs: number): Promise<void>;
 }
 

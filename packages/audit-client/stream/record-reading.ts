@@ -18,10 +18,7 @@ export interface Reading {
 export type RecordReading = (context: CallContext, reading: Reading) => Promise<void>;
 
 /** Records only calls of operators and auditors. */
-export function createReadingRecorder(
-  recorder: Pick<AuditEventRecorder, "recordEvent">,
-  now: () => Date,
-): RecordReading {
+export function createReadingRecorder(recorder: AuditEventRecorder, now: () => Date): RecordReading {
   return async (context, { action, resource, filter, address }) => {
     if (context.person === undefined) return;
     const actor = { ...personActor(context.person), ...(address !== undefined && { claimedEmail: address }) };

@@ -68,7 +68,7 @@ async function recordedRate(recorders: readonly ReturnType<typeof createAuditRec
   const runner = async (index: number) => {
     while (next < ENTRIES) {
       next += 1;
-      await recorders[index % PRODUCERS]?.record(entry(next), Date.now() + PATIENCE_MS);
+      await recorders[index % PRODUCERS]?.next().record(entry(next), Date.now() + PATIENCE_MS);
     }
   };
   await Promise.all(Array.from({ length: IN_FLIGHT }, (_, index) => runner(index)));
