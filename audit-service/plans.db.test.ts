@@ -159,6 +159,7 @@ const NUMBERING: StoreCalls = {
     ]),
   selectLeaf: (tx) => tree.selectLeaf(tx, 7_000),
   selectSize: (tx) => tree.selectSize(tx),
+  selectOriginAmong: (tx) => checkpoints.selectOriginAmong(tx, [`${ORIGIN}/1`, `${ORIGIN}/2`]),
   selectLastCheckpoint: (tx) => checkpoints.selectLastCheckpoint(tx, ORIGIN),
   selectFloor: (tx) => checkpoints.selectFloor(tx),
 };

@@ -330,7 +330,7 @@ test("an entry with a taken id is stored and does not block others", async () =>
   const id = crypto.randomUUID();
   const send = async (identity: Identity, changes: Partial<Entry>) => {
     const stream = streamOf(identity);
-    const entry = toWireEntry(loggedEntry({ id, ...changes }));
+    const entry = toWireEntry(placed({ id, ...changes }));
     stream.send({ producerId: newProducerId(0), entries: [{ sequence: 1, entry }] });
     return stream.acknowledged();
   };
@@ -463,7 +463,7 @@ test("close also sends files of former processes if audit-service is back in tim
     AuditSpool.open({
       directory: spoolDirectory,
       maxBytes: 1e8,
-      producerId: newProducerId(0),
+      producerIds: [producerId],
       logger,
       metrics: createMetrics("gateway"),
     });

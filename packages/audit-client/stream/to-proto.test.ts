@@ -15,6 +15,7 @@ test("an outcome contains the result of the call", () => {
     sequence: 0,
     receivedAt: undefined,
     producer: "",
+    log: 0,
     id: ID,
     kind: EntryKind.OUTCOME,
     callId: "0190b6a0-0000-7000-8000-00000000000a",

@@ -45,7 +45,8 @@ export interface TestSequencer extends Sequencer {
   close(): Promise<void>;
 }
 
-export interface TestSequencerOptions {
+export interface TestSequencerOptions
+  extends Pick<ConstructorParameters<typeof Sequencer>[0], "findNoted" | "otherOrigins"> {
   origin?: string;
   file?: CheckpointFile;
   /** Without it, a failure of the file is thrown. */
@@ -85,6 +86,8 @@ export function testSequencer(
         return new Date(clockMs);
       }),
     logger: options.logger ?? logger,
+    ...(options.findNoted && { findNoted: options.findNoted }),
+    ...(options.otherOrigins && { otherOrigins: options.otherOrigins }),
     ...(options.maxBatchEntries !== undefined && { maxBatchEntries: options.maxBatchEntries }),
   });
   return Object.assign(sequencer, {

@@ -1,0 +1,350 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { isIncluded } from "#tests/support/people/verify-proof.ts";
+import {
+  openTestLog,
+  readableLog,
+  signer,
+  type TestLog,
+  type TestSequencer,
+  type TestSequencerOptions,
+  testSequencer,
+} from "#tests/support/system/audit-sequencer.ts";
+import { producedEntry, store } from "../entries/entry.fixture.ts";
+import type { Entry } from "../entries/entry.ts";
+import { hashLeaf } from "../log/merkle-tree.ts";
+import { exportEntries } from "../query/export-entries.ts";
+import { type Following, followEntries } from "../query/follow-entries.ts";
+import { getEntry } from "../query/get-entry.ts";
+import { type EntrySearch, searchEntries } from "../query/search-entries.ts";
+import { countLogins, summarizeLogs } from "../query/summarize-log.ts";
+import { type Logs, originOf, type ReadableLog } from "./logs.ts";
+import { createCheckpointNoting, findNotedCheckpoints, noteOf } from "./noted-checkpoints.ts";
+
+const NUMBERS = [0, 2, 7];
+const ORIGINS = NUMBERS.map((number) => originOf(signer.origin, number));
+
+let opened: TestLog[];
+let logs: Logs<ReadableLog>;
+let sequencers: TestSequencer[];
+beforeEach(async () => {
+  opened = await Promise.all(NUMBERS.map(() => openTestLog()));
+  logs = opened.map(({ database }, index) =>
+    readableLog(database.sql, NUMBERS[index]),
+  ) as unknown as Logs<ReadableLog>;
+  sequencers = opened.map((_, index) => sequencerOf(index));
+});
+afterEach(() => Promise.all(opened.map((log) => log.close())));
+
+const at = <T>(list: readonly T[], index: number): T => {
+  const found = list[index];
+  if (found === undefined) throw new Error(`nothing at ${index}`);
+  return found;
+};
+
+function sequencerOf(index: number, options: TestSequencerOptions = {}): TestSequencer {
+  return at(opened, index).sequencer({ origin: at(ORIGINS, index), ...options });
+}
+
+const ANY: EntrySearch & Following = {
+  actorUserId: "",
+  action: "",
+  resource: "",
+  requestId: "",
+  outcome: undefined,
+  withoutActions: [],
+  from: undefined,
+  to: undefined,
+  cursor: "",
+  limit: 100,
+  afterSequence: undefined,
+  after: [],
+};
+const search = (wanted: Partial<EntrySearch>) =>
+  searchEntries({ logs, cursorKey: Buffer.alloc(32) }, { ...ANY, ...wanted });
+const follow = (wanted: Partial<Following>) => followEntries(logs, { ...ANY, ...wanted });
+
+/** As audit-service does it, with its own producer name. */
+async function note(index: number): Promise<void> {
+  const noting = createCheckpointNoting({
+    origin: at(ORIGINS, index),
+    head: () => at(sequencers, index).head,
+    record: (event) =>
+      recordIn0({ action: event.action, resource: event.resource, reason: event.reason ?? "" }),
+    now: () => new Date(),
+  });
+  await noting();
+}
+
+let ownSequence = 0;
+async function recordIn0(changes: Partial<Entry>, producerName = "audit-service"): Promise<void> {
+  ownSequence += 1;
+  const produced = producedEntry(1_000_000 + ownSequence, { ...changes, kind: "event", callId: "" });
+  await store(at(opened, 0).database.sql, [{ ...produced, origin: { ...produced.origin, producerName } }]);
+}
+
+test.each([1, 2, 3, 7])(
+  "pages of %i entries of all logs have each entry once, also those of one time",
+  async (limit) => {
+    for (const [index, log] of opened.entries()) {
+      for (let round = 0; round < 5; round += 1) {
+        // Three times, of which each log has each.
+        const occurredAt = new Date(Date.UTC(2026, 2, 1, 10, 0, (round * (index + 1)) % 3));
+        await log.record(1, { occurredAt });
+      }
+    }
+    const seen: { log: number; resource: string; atMs: number }[] = [];
+    for (let cursor = ""; ; ) {
+      const page = await search({ limit, cursor });
+      expect(page.entries.length).toBeLessThanOrEqual(limit);
+      seen.push(
+        ...page.entries.map(({ log, resource, occurredAt }) => ({
+          log,
+          resource,
+          atMs: occurredAt.getTime(),
+        })),
+      );
+      // Newer ones do not come between.
+      await at(opened, 1).record(1, { occurredAt: new Date() });
+      if (page.nextCursor === "") break;
+      cursor = page.nextCursor;
+    }
+    expect(new Set(seen.map(({ log, resource }) => `${log} ${resource}`)).size).toBe(15);
+    expect(seen).toHaveLength(15);
+    expect(seen.map(({ atMs }) => atMs)).toEqual(seen.map(({ atMs }) => atMs).sort((a, b) => b - a));
+  },
+);
+
+test("a search does not leave a log out that does not answer", async () => {
+  await at(opened, 0).record(1);
+  await at(opened, 2).database.sql.end();
+  await expect(search({})).rejects.toThrow();
+});
+
+test("a follower of all logs gets each entry once, from the places that it names, or from now on", async () => {
+  const record = async (count: number) => {
+    for (const [index, log] of opened.entries()) {
+      await log.record(count);
+      await at(sequencers, index).catchUp();
+    }
+  };
+  await record(2);
+  const begun = await follow({});
+  expect(begun).toEqual({
+    entries: [],
+    nextAfter: 2,
+    size: 2,
+    next: NUMBERS.map((log) => ({ log, sequence: 2 })),
+    hasMore: false,
+  });
+  await record(3);
+  const next = await follow({ after: begun.next });
+  expect(next.entries.map(({ log, sequence }) => [log, sequence])).toEqual(
+    NUMBERS.flatMap((log) => [3, 4, 5].map((sequence) => [log, sequence])),
+  );
+  expect((await follow({ after: next.next })).entries).toEqual([]);
+  // Of a log that it does not name it gets what comes.
+  const ofOne = await follow({ after: [{ log: 2, sequence: 0 }] });
+  expect(new Set(ofOne.entries.map(({ log }) => log))).toEqual(new Set([2]));
+  expect(ofOne.next).toEqual(next.next);
+  // As before there were several.
+  const ofFirst = await follow({ afterSequence: 1 });
+  expect(ofFirst).toMatchObject({ nextAfter: 5, size: 5, next: [], hasMore: false });
+  expect(ofFirst.entries).toHaveLength(4);
+});
+
+test("a follower is told that one of the logs has more, and which place is wrong", async () => {
+  await at(opened, 1).record(501);
+  await at(sequencers, 1).catchUp();
+  const places = NUMBERS.map((log) => ({ log, sequence: 0 }));
+  const page = await follow({ after: places });
+  expect(page.hasMore).toBe(true);
+  expect(page.next[1]).toEqual({ log: 2, sequence: 100 });
+  for (const wrong of [
+    { after: [{ log: 1, sequence: 0 }] },
+    { after: [{ log: 2, sequence: 502 }] },
+    { after: [...places, at(places, 0)] },
+    { after: places, afterSequence: 0 },
+  ]) {
+    await expect(follow(wrong)).rejects.toMatchObject({
+      code: "validation_failed",
+      fields: [{ field: "after" }],
+    });
+  }
+});
+
+test("an entry of another log is proven by the head of log 0 alone, once log 0 commits to its log", async () => {
+  await at(opened, 1).record(9);
+  await at(sequencers, 1).catchUp();
+  await at(sequencers, 0).catchUp();
+  const read = () => getEntry(logs, { id: "", sequence: 5, log: 2 });
+  expect(await read()).toMatchObject({ entry: { log: 2, sequence: 5 }, noted: undefined });
+
+  await note(1);
+  // It has no number yet.
+  expect((await read()).noted).toBeUndefined();
+  await at(opened, 0).record(20);
+  await at(sequencers, 0).catchUp();
+  // A later checkpoint of its log is not the one that log 0 has.
+  await at(opened, 1).record(3);
+  await at(sequencers, 1).catchUp();
+
+  const { entry, proof, noted } = await read();
+  const { published } = at(sequencers, 0);
+  const { head, note: checkpoint } = at(published, published.length - 1);
+  expect(noted?.covered?.checkpoint).toBe(checkpoint);
+  const noteData = JSON.parse(noted?.leaf.data ?? "") as {
+    sequence: number;
+    reason: string;
+    resource: string;
+  };
+  expect(noteData).toMatchObject({ resource: ORIGINS[1], producer: "audit-service" });
+  expect(
+    isIncluded({
+      index: noteData.sequence - 1,
+      size: head.size,
+      leafHash: hashLeaf(noted?.leaf.data ?? ""),
+      root: head.root,
+      proof: noted?.covered?.proof ?? [],
+    }),
+  ).toBe(true);
+  const [size, root] = noteData.reason.split(" ");
+  expect(size).toBe("9");
+  const claim = {
+    index: entry.sequence - 1,
+    size: 9,
+    leafHash: hashLeaf(proof?.leaf.data ?? ""),
+    root: Buffer.from(root ?? "", "base64"),
+  };
+  expect(isIncluded({ ...claim, proof: proof?.covered?.proof ?? [] })).toBe(true);
+  expect(proof?.covered?.checkpoint).toContain(`${ORIGINS[1]}\n9\n${root}\n`);
+  // It is found by its id as well, wherever it is.
+  expect((await getEntry(logs, { id: entry.id, sequence: 0, log: 0 })).entry).toMatchObject({
+    log: 2,
+    sequence: 5,
+  });
+  await expect(getEntry(logs, { id: "", sequence: 1, log: 9 })).rejects.toMatchObject({ code: "not_found" });
+});
+
+test("each head is noted once, and nobody but audit-service can note one", async () => {
+  const noting = createCheckpointNoting({
+    origin: at(ORIGINS, 2),
+    head: () => at(sequencers, 2).head,
+    record: ({ action, resource, reason = "" }) => recordIn0({ action, resource, reason }),
+    now: () => new Date(),
+  });
+  const sizes = async () =>
+    (await findNotedCheckpoints(at(opened, 0).database.sql, at(ORIGINS, 2))).map(({ size }) => size);
+  await noting();
+  expect(await sizes()).toEqual([]);
+  for (const expected of [[4], [4], [8, 4]]) {
+    if (expected.length === 2 || (await sizes()).length === 0) await at(opened, 2).record(4);
+    await at(sequencers, 2).catchUp();
+    await noting();
+    expect(await sizes()).toEqual(expected);
+  }
+  const forged = noteOf(at(ORIGINS, 2), { size: 99, root: Buffer.alloc(32) }, new Date());
+  await recordIn0(
+    { action: forged.action, resource: forged.resource, reason: forged.reason ?? "" },
+    "gateway",
+  );
+  expect(await sizes()).toEqual([8, 4]);
+  // Another replica that has not the lock notes nothing.
+  expect(sequencerOf(2).head).toBeUndefined();
+});
+
+test("a log that lacks what log 0 has noted is not signed on, and waits while log 0 does not answer", async () => {
+  await at(opened, 1).record(5);
+  await at(sequencers, 1).catchUp();
+  const backup = await at(opened, 1).database.backUp();
+  await at(opened, 1).record(5);
+  await at(sequencers, 1).catchUp();
+  await note(1);
+  const find = async () => (await findNotedCheckpoints(at(opened, 0).database.sql, at(ORIGINS, 1)))[0];
+  await at(sequencers, 1).stop();
+  const again = sequencerOf(1, { findNoted: find });
+  await again.step();
+  expect(again.status).toMatchObject({ isSequencer: true, refusal: undefined });
+  await again.stop();
+
+  const restored = testSequencer(backup, { origin: at(ORIGINS, 1), findNoted: find });
+  const silent = testSequencer(backup, {
+    origin: at(ORIGINS, 1),
+    findNoted: () => Promise.reject(new Error("log 0 is away")),
+  });
+  try {
+    await restored.step();
+    expect(restored.status).toMatchObject({
+      isSequencer: false,
+      refusal:
+        "the log has 5 entries, but the checkpoint that log 0 has of it covers 10: entries are missing",
+    });
+    await restored.stop();
+    await expect(silent.step()).rejects.toThrow("log 0 is away");
+    expect(silent.status).toMatchObject({ isSequencer: false, refusal: undefined });
+  } finally {
+    await restored.close();
+    await silent.close();
+    await backup.drop();
+  }
+});
+
+test("a log whose database has the checkpoints of another one is not signed", async () => {
+  await at(opened, 1).record(2);
+  await at(sequencers, 1).catchUp();
+  await at(sequencers, 1).stop();
+  const mistaken = at(opened, 1).sequencer({ origin: at(ORIGINS, 2), otherOrigins: ORIGINS.slice(0, 2) });
+  await mistaken.step();
+  expect(mistaken.status.refusal).toBe(
+    `its database has checkpoints of ${ORIGINS[1]}: LOGS_FILE gives it another number`,
+  );
+});
+
+test("logs that stopped being numbered are found by the next term, which notes the last head again", async () => {
+  await at(opened, 1).record(3);
+  await at(sequencers, 1).catchUp();
+  await at(sequencers, 1).stop();
+  const next = sequencerOf(1);
+  expect(next.head).toBeUndefined();
+  await next.step();
+  expect(next.head?.size).toBe(3);
+});
+
+test("counts are those of all logs", async () => {
+  const HOUR = new Date("2026-03-01T10:00:00Z");
+  const span = { interval: "hour", from: HOUR, to: new Date(HOUR.getTime() + 7_200_000) } as const;
+  for (const [index, log] of opened.entries()) {
+    const occurredAt = new Date(HOUR.getTime() + (index === 2 ? 3_600_000 : 60_000));
+    const login = { action: "auth.login", kind: "outcome", occurredAt } as const;
+    await log.record(2, { ...login, outcome: "success", actor: { ...ACTOR, sessionId: "s" } });
+    await log.record(1, { kind: "event", action: "user.login_failed", reason: `r${index % 2}`, occurredAt });
+    await at(sequencers, index).catchUp();
+    await countLogins(log.database.sql);
+  }
+  expect(await summarizeLogs(logs, span)).toMatchObject({
+    buckets: [
+      { start: HOUR, logins: 4 },
+      { start: new Date(HOUR.getTime() + 3_600_000), logins: 2 },
+    ],
+    refusals: [
+      { reason: "r0", count: 2 },
+      { reason: "r1", count: 1 },
+    ],
+    countedUpTo: 9,
+    size: 9,
+  });
+});
+
+const ACTOR = {
+  userId: "0190b6a0-0000-7000-8000-000000000001",
+  role: "USER",
+  sessionId: "",
+  claimedEmail: "",
+};
+
+test("an export is of one log and names it", async () => {
+  await at(opened, 1).record(3);
+  await at(sequencers, 1).catchUp();
+  const [first, ...lines] = await Array.fromAsync(exportEntries(at([...logs], 1), { first: 0, last: 0 }));
+  expect(first).toMatchObject({ kind: "log", log: { origin: ORIGINS[1], lastSequence: 3 } });
+  expect(lines).toHaveLength(4);
+});
