@@ -228,6 +228,19 @@ test("a noted checkpoint that is forged, added or taken away is found in log 0, 
   expect(await faultsOf([...ZERO.toSpliced(6, 1), ...SECTION_1, ...SECTION_2])).toEqual([
     ["", "missing", 6, 6],
   ]);
+  // A note with hashes of its own, before the entry that does not fit it, names no log that must be there.
+  const three = sampleLog(1, { key, origin: `${ORIGIN}/3` });
+  const inventing = sampleLog(6, {
+    key,
+    change(entry) {
+      if (entry.sequence === 3) noteCheckpoint(entry, one, 2);
+      if (entry.sequence === 6) noteCheckpoint(entry, three, 1);
+    },
+  });
+  const invented = inventing.entries[5] as EntryLine;
+  expect(await faultsOf([...ZERO.with(6, invented), ...SECTION_1, ...SECTION_2])).toEqual([
+    ["", "chain", 7, 7],
+  ]);
   // The notes after the bad entry prove nothing: neither that log 1 is short, nor that log 2 is missing.
   const { logs } = await verifyAll([...ZERO.with(6, changed), ...one.export({ last: 2 })]);
   expect(logs.map(({ result, origin }) => [origin, result])).toEqual([
