@@ -19,6 +19,11 @@ interface Transaction {
   fields: Readonly<Record<string, unknown>>;
 }
 
+/** `sequence` counts in its log. */
+export interface ApprovalEntry extends LoggedEntry {
+  log: number;
+}
+
 /** What the evidence says by itself. */
 interface CheckedEvidence {
   findings: readonly ApprovalFinding[];
@@ -31,35 +36,45 @@ export interface ApprovalProof extends CheckedEvidence {
   digest: string;
   method: string;
   /** Undefined if the log does not have it. */
-  asked: LoggedEntry | undefined;
-  given: LoggedEntry | undefined;
+  asked: ApprovalEntry | undefined;
+  given: ApprovalEntry | undefined;
   /** The first use, then repetitions with its idempotency key. */
-  uses: readonly LoggedEntry[];
+  uses: readonly ApprovalEntry[];
   /** Outcomes of the calls. */
-  calls: readonly LoggedEntry[];
+  calls: readonly ApprovalEntry[];
 }
 
-/** Collects what a log says about one approval. Trust it only after the log's verdict. */
+/** Collects what the logs say about one approval. Trust it only after their verdict. */
 export class ApprovalEntries {
   readonly #start: string;
-  readonly found: LoggedEntry[] = [];
+  readonly found: ApprovalEntry[] = [];
+  #origin: string | undefined;
+  #log = 0;
 
   constructor(id: string) {
     this.#start = `approval ${id} `;
   }
 
   take(line: unknown): void {
-    if (typeof line !== "object" || line === null || !("entry" in line)) return;
+    if (typeof line !== "object" || line === null) return;
+    if ("origin" in line) this.#begin(String(line.origin));
+    if (!("entry" in line)) return;
     const entry = line.entry as Partial<LoggedEntry> | null;
     if (typeof entry?.reason !== "string" || !entry.reason.startsWith(this.#start)) return;
-    if (this.found.length < MAX_ENTRIES) this.found.push(entry as LoggedEntry);
+    if (this.found.length < MAX_ENTRIES) this.found.push({ ...(entry as LoggedEntry), log: this.#log });
+  }
+
+  /** Of several logs, log 0 is the first, and the origin of log 1 is its origin and `/1`. */
+  #begin(origin: string): void {
+    this.#origin ??= origin;
+    this.#log = Number(origin.slice(this.#origin.length + 1));
   }
 }
 
 /** @param entries Of a proven log. */
 export function proveApproval(
   approval: ApprovalLine,
-  entries: readonly LoggedEntry[],
+  entries: readonly ApprovalEntry[],
   origins: readonly string[],
 ): ApprovalProof {
   const { id, digest, method } = approval;

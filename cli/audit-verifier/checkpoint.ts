@@ -1,4 +1,5 @@
 import { bytesOfBase64 } from "./base64.ts";
+import { keysOf, logNumberOf } from "./log-number.ts";
 import { HASH_BYTES } from "./merkle.ts";
 import { NoteError, openNote, type VerifierKey } from "./signed-note.ts";
 
@@ -6,6 +7,11 @@ export interface Checkpoint {
   size: number;
   root: Buffer;
   time: string;
+}
+
+/** Of one of several logs. */
+export interface LogCheckpoint extends Checkpoint {
+  log: number;
 }
 
 export interface Removal {
@@ -25,6 +31,22 @@ export function openCheckpoint(note: string, keys: readonly VerifierKey[]): Chec
   expectOrigin(origin, keys[0]?.name);
   if (rest.length > 0) throw new NoteError("form", "is not a checkpoint: it has further lines");
   return { size: toNumber(size), root: toHash(root), time: toTime(time) };
+}
+
+/** Of the log that its origin names. @param keys Of log 0. @throws {NoteError} */
+export function openLogCheckpoint(note: string, keys: readonly VerifierKey[]): LogCheckpoint {
+  const log = logNumberOf(note.slice(0, note.indexOf("\n")), keys) ?? 0;
+  return { ...openCheckpoint(note, keysOf(log, keys)), log };
+}
+
+/** A size and a Base64 root. Undefined: not in this form. */
+export function readHead(text: string): { size: number; root: Buffer } | undefined {
+  const [size, root, ...rest] = text.split(" ");
+  try {
+    return rest.length > 0 ? undefined : { size: toNumber(size), root: toHash(root) };
+  } catch {
+    return undefined;
+  }
 }
 
 /** @throws {NoteError} */

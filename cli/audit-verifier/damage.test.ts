@@ -1,15 +1,15 @@
 import { expect, test, vi } from "vitest";
 import { changesOf } from "./changes.fixture.ts";
 import type { EntryLine, ExportLine } from "./export-line.ts";
-import { LeafSpool } from "./leaf-spool.ts";
 import { ORIGIN, sampleKey, sampleLog, textOf } from "./log.fixture.ts";
 import { NotAnExportError } from "./log-verification.ts";
 import { parseVerifierKey } from "./signed-note.ts";
+import { Spool } from "./spool.ts";
 import type { FindingCode } from "./verdict.ts";
 import { inBatches, type Trusting, verifierOf } from "./verify.fixture.ts";
-import { verifyLog } from "./verify-log.ts";
+import { verifyLogs } from "./verify-logs.ts";
 
-/** Each kind of damage once, on a short log; `verify-log.test.ts` damages each of a thousand entries. */
+/** Each kind of damage once, on a short log; `verify-logs.test.ts` damages each of a thousand entries. */
 const SIZE = 10;
 const key = sampleKey();
 const log = sampleLog(SIZE, { key, isErased: (sequence) => sequence === 4 });
@@ -388,17 +388,18 @@ test("progress counts entries, and errors of the source are thrown", async () =>
     onProgress: (progress: object) => reported.push(progress),
   };
   const batches = inBatches([[], lines.slice(0, 3), lines.slice(3)]);
-  expect(await verifyLog({ ...options, batches })).toMatchObject({ result: "proven" });
+  expect(await verifyLogs({ ...options, batches })).toMatchObject({ result: "proven" });
   expect(reported).toEqual([
     { entries: 0, ofEntries: 0 },
     { entries: 2, ofEntries: 7 },
     { entries: 7, ofEntries: 7 },
   ]);
-  const unreadable = () => {
-    throw new Error("unreadable");
+  const unreadable = (line: unknown) => {
+    if (line === lines[3]) throw new Error("unreadable");
+    return line;
   };
-  const close = vi.spyOn(LeafSpool.prototype, "close");
-  const reading = verifyLog({ batches: inBatches([lines]), read: unreadable, trust });
+  const close = vi.spyOn(Spool.prototype, "close");
+  const reading = verifyLogs({ batches: inBatches([lines]), read: unreadable, trust });
   await expect(reading).rejects.toThrow("unreadable");
   expect(close).toHaveBeenCalledOnce();
 });

@@ -2,46 +2,73 @@ import { bytesOfBase64 } from "./base64.ts";
 import { BadEntryError, checkEntry } from "./check-entry.ts";
 import { type Checkpoint, openCheckpoint, openRemoval } from "./checkpoint.ts";
 import { checkLine, type EntryLine, type ExportLine, LineError, type LogLine } from "./export-line.ts";
-import { LeafSpool } from "./leaf-spool.ts";
+import type { LoggedEntry } from "./logged-entry.ts";
 import { CompactRange, HASH_BYTES, subtreesOf } from "./merkle.ts";
+import type { NotedCheckpoint } from "./noted-checkpoints.ts";
 import { NoteError, type VerifierKey } from "./signed-note.ts";
+import { Spool } from "./spool.ts";
 import type { Finding, FindingCode, Verdict } from "./verdict.ts";
 
 /** Trust anchors from outside the log. */
-export interface Trust {
+interface LogTrust {
   /** At least one, all with the log's origin as name. */
   keys: readonly VerifierKey[];
   checkpoints: readonly Checkpoint[];
+  /** By size. Absent: log 0, or one without log 0. */
+  noted?: Iterable<NotedCheckpoint>;
   /** The export may begin late and end before a trusted checkpoint. */
   isPartial: boolean;
+}
+
+export interface LogVerificationOptions {
+  trust: LogTrust;
+  /** Of the file. */
+  linesBefore: number;
+  /** Of an entry that fits those before it. Only a checkpoint proves it. */
+  onEntry?: (entry: LoggedEntry) => void;
+  /** What is wrong with the log's place in the file. */
+  misplaced?: string;
 }
 
 export class NotAnExportError extends Error {
   override readonly name = "NotAnExportError";
 }
 
-type Source = "ofLog" | "trusted";
+type Source = "ofLog" | "noted" | "trusted";
+
+/** A root that the log must have. */
+interface Head {
+  checkpoint: Checkpoint;
+  source: Source;
+  /** From outside, or noted in an entry that one from outside proves. */
+  isTrusted: boolean;
+}
 
 const ORDER = { log: 0, removal: 1, entry: 2, checkpoint: 3 } as const;
 const SOURCE_NAMES: Record<Source, string> = {
   ofLog: "the log's own checkpoint",
+  noted: "the noted checkpoint",
   trusted: "the trusted checkpoint",
 };
 const NO_CHAIN = Buffer.alloc(HASH_BYTES);
 const MAX_FINDINGS = 10;
+/** 32,768 are 1 MiB, and 32 MB in a file are a million entries. */
+const LEAVES_IN_MEMORY = 32_768;
 
 /**
  * Uses constant memory. After the first bad entry only checkpoints are processed, which prove earlier entries.
  * @see docs/audit-log-format.md
  */
 export class LogVerification {
-  readonly #trust: Trust;
-  readonly #trusted: readonly Checkpoint[];
-  #nextTrusted = 0;
-  readonly #spool = new LeafSpool();
+  readonly #trust: LogTrust;
+  readonly #options: LogVerificationOptions;
+  readonly #outside: Generator<Head>;
+  #nextOutside: Head | undefined;
+  /** Leaf hashes until the next checkpoint. */
+  readonly #spool = new Spool(HASH_BYTES, LEAVES_IN_MEMORY);
   #log: LogLine | undefined;
   #phase = 0;
-  #lines = 0;
+  #lines: number;
   #entries = 0;
   /** The last good entry, or the one before the first. */
   #last: { sequence: number; chainHash: Buffer } = { sequence: 0, chainHash: NO_CHAIN };
@@ -50,18 +77,36 @@ export class LogVerification {
   #tree = new CompactRange();
   #badEntry: Finding | undefined;
   readonly #badNotes: Finding[] = [];
-  #provenUpTo = 0;
-  #trustedUpTo = 0;
+  /** By a checkpoint from there, or from a place that is trusted more. */
+  readonly #upTo = { ofLog: 0, noted: 0, trusted: 0 };
   #signedUpTo = 0;
   #lastCompared: Checkpoint | undefined;
   #lastOfLog = 0;
-  readonly #compared = { ofLog: 0, trusted: 0 };
-  readonly #notCompared = { before: 0, behind: 0 };
+  readonly #compared = { ofLog: 0, noted: 0, trusted: 0 };
+  readonly #notCompared = {
+    ofLog: { before: 0, behind: 0 },
+    noted: { before: 0, behind: 0 },
+    trusted: { before: 0, behind: 0 },
+  };
+  #hasTrusted = false;
   #erasedAddresses = 0;
 
-  constructor(trust: Trust) {
-    this.#trust = trust;
-    this.#trusted = trust.checkpoints.toSorted((a, b) => a.size - b.size);
+  constructor(options: LogVerificationOptions) {
+    this.#options = options;
+    this.#trust = options.trust;
+    this.#lines = options.linesBefore;
+    this.#outside = headsOf(options.trust);
+    this.#nextOutside = this.#outside.next().value;
+  }
+
+  /** Undefined before the first line. */
+  get origin(): string | undefined {
+    return this.#log?.origin;
+  }
+
+  /** The log's checkpoints, which end it, have begun. */
+  get isEnding(): boolean {
+    return this.#phase === ORDER.checkpoint;
   }
 
   get progress(): { entries: number; ofEntries: number } {
@@ -91,20 +136,21 @@ export class LogVerification {
     const log = this.#log;
     if (log === undefined) throw new NotAnExportError("It is empty");
     this.#endEntries(log);
-    this.#compareTrusted(log, Number.POSITIVE_INFINITY);
+    this.#compareOutside(log, Number.POSITIVE_INFINITY);
     this.#checkRemovals(log);
     this.#checkCover(log);
     const findings = this.#findings(log);
-    const isProven = this.#provenUpTo >= log.lastSequence;
+    const { ofLog, noted, trusted } = this.#compared;
+    const isProven = this.#upTo.ofLog >= log.lastSequence;
     return {
       result: findings.length > 0 ? "tampered" : isProven ? "proven" : "unproven",
       findings,
       origin: log.origin,
       firstSequence: log.firstSequence,
       lastSequence: log.lastSequence,
-      provenUpTo: this.#provenUpTo,
-      trustedUpTo: this.#trustedUpTo,
-      checkpoints: this.#compared,
+      provenUpTo: this.#upTo.ofLog,
+      trustedUpTo: this.#upTo.trusted,
+      checkpoints: this.#trust.noted === undefined ? { ofLog, trusted } : { ofLog, noted, trusted },
       erasedAddresses: this.#erasedAddresses,
       caveats: this.#caveats(log),
     };
@@ -144,6 +190,7 @@ export class LogVerification {
     const name = this.#trust.keys[0]?.name;
     if (log.origin !== name)
       this.#findNote("log", `The log is ${log.origin}, but the trusted key is of ${name}`);
+    if (this.#options.misplaced !== undefined) this.#findNote("order", this.#options.misplaced);
     const head = log.treeHead
       .map((text) => bytesOfBase64(text, HASH_BYTES))
       .filter((subtree) => subtree !== undefined);
@@ -192,6 +239,7 @@ export class LogVerification {
       this.#erasedAddresses += 1;
     this.#spool.append(leafHash);
     this.#last = { sequence, chainHash };
+    this.#options.onEntry?.(line.entry);
   }
 
   #takeCheckpoint(note: string, log: LogLine): void {
@@ -200,8 +248,8 @@ export class LogVerification {
     if (checkpoint === undefined) return;
     if (checkpoint.size < this.#lastOfLog) throw new LineError("is a checkpoint out of order");
     this.#lastOfLog = checkpoint.size;
-    this.#compareTrusted(log, checkpoint.size);
-    this.#compare(checkpoint, "ofLog", log);
+    this.#compareOutside(log, checkpoint.size);
+    this.#compare({ checkpoint, source: "ofLog", isTrusted: false }, log);
   }
 
   #open<T>(open: (note: string, keys: readonly VerifierKey[]) => T, note: string): T | undefined {
@@ -221,17 +269,19 @@ export class LogVerification {
     this.#endAt("missing", next, message);
   }
 
-  #compareTrusted(log: LogLine, upToSize: number): void {
+  #compareOutside(log: LogLine, upToSize: number): void {
     for (;;) {
-      const checkpoint = this.#trusted[this.#nextTrusted];
-      if (checkpoint === undefined || checkpoint.size > upToSize) return;
-      this.#nextTrusted += 1;
-      this.#compare(checkpoint, "trusted", log);
+      const head = this.#nextOutside;
+      if (head === undefined || head.checkpoint.size > upToSize) return;
+      this.#nextOutside = this.#outside.next().value;
+      this.#hasTrusted ||= head.isTrusted;
+      this.#compare(head, log);
     }
   }
 
   /** Sizes must not decrease between calls, because all roots after a bad one are bad. */
-  #compare(checkpoint: Checkpoint, source: Source, log: LogLine): void {
+  #compare(head: Head, log: LogLine): void {
+    const { checkpoint, source } = head;
     const { size, root, time } = checkpoint;
     const twin = this.#lastCompared;
     this.#lastCompared = checkpoint;
@@ -240,29 +290,32 @@ export class LogVerification {
       const message = `Two checkpoints of size ${size} have different roots (${twin.time} and ${time}): two histories were signed with the key`;
       this.#findNote("fork", message);
     }
-    if (size < log.firstSequence - 1) {
-      if (source === "trusted") this.#notCompared.before += 1;
-    } else if (size > this.#goodUpTo()) this.#compareBehind(checkpoint, source, log);
-    else this.#compareRoot(checkpoint, source, log);
+    if (size < log.firstSequence - 1) this.#notCompared[source].before += 1;
+    else if (size > this.#goodUpTo()) this.#compareBehind(head, log);
+    else this.#compareRoot(head, log);
   }
 
-  #compareRoot({ size, root, time }: Checkpoint, source: Source, { firstSequence }: LogLine): void {
+  #compareRoot(
+    { checkpoint: { size, root, time }, source, isTrusted }: Head,
+    { firstSequence }: LogLine,
+  ): void {
     this.#compared[source] += 1;
     while (this.#tree.size < size) this.#tree.append(this.#spool.next());
     if (this.#tree.root().equals(root)) {
-      this.#provenUpTo = size;
-      if (source === "trusted") this.#trustedUpTo = size;
+      this.#upTo.ofLog = size;
+      if (source !== "ofLog") this.#upTo.noted = size;
+      if (isTrusted) this.#upTo.trusted = size;
       return;
     }
     // Checkpoints of a rebuilt log, signed with the key, must not narrow the range.
-    const known = source === "trusted" ? this.#trustedUpTo : this.#provenUpTo;
+    const known = this.#upTo[isTrusted ? "trusted" : source];
     const first = Math.max(known + 1, Math.min(firstSequence, size));
     const message = `With ${rangeText(first, size)} the root differs from that of ${SOURCE_NAMES[source]} of ${time} (size ${size}): entries were rewritten, or the log was rebuilt`;
     this.#findEntry("root", first, size, message);
   }
 
-  #compareBehind({ size, time }: Checkpoint, source: Source, { lastSequence }: LogLine): void {
-    if (source === "trusted") this.#notCompared.behind += 1;
+  #compareBehind({ checkpoint: { size, time }, source }: Head, { lastSequence }: LogLine): void {
+    this.#notCompared[source].behind += 1;
     if (this.#trust.isPartial) return;
     const message = `The log ends at entry ${lastSequence}, and ${SOURCE_NAMES[source]} of ${time} says that it had ${size}: its end was cut, or an old backup restored`;
     this.#endAt("short", lastSequence + 1, message);
@@ -282,8 +335,8 @@ export class LogVerification {
   #checkCover({ lastSequence }: LogLine): void {
     const isPart = this.#trust.isPartial && this.#signedUpTo > lastSequence;
     if (this.#badEntry !== undefined || this.#badNotes.length > 0 || isPart) return;
-    if (this.#provenUpTo >= lastSequence) return;
-    const first = this.#provenUpTo + 1;
+    if (this.#upTo.ofLog >= lastSequence) return;
+    const first = this.#upTo.ofLog + 1;
     const message = `No signed checkpoint covers ${rangeText(first, lastSequence)}: the required one is missing`;
     this.#findEntry("uncovered", first, lastSequence, message);
   }
@@ -306,14 +359,18 @@ export class LogVerification {
   /** A bad note names no entry, so all entries without other proof are in doubt. */
   #findings({ lastSequence }: LogLine): Finding[] {
     if (this.#badEntry !== undefined) return [this.#badEntry, ...this.#badNotes];
-    if (this.#provenUpTo >= lastSequence) return this.#badNotes;
-    return this.#badNotes.map((note) => ({ ...note, firstSequence: this.#provenUpTo + 1, lastSequence }));
+    if (this.#upTo.ofLog >= lastSequence) return this.#badNotes;
+    return this.#badNotes.map((note) => ({ ...note, firstSequence: this.#upTo.ofLog + 1, lastSequence }));
   }
 
   #caveats({ firstSequence, lastSequence }: LogLine): string[] {
     const caveats: string[] = [];
-    const outside = Math.max(this.#trustedUpTo + 1, firstSequence);
-    if (this.#trusted.length === 0)
+    const outside = Math.max(this.#upTo.trusted + 1, firstSequence);
+    if (!this.#hasTrusted && this.#upTo.noted > 0)
+      caveats.push(
+        "No checkpoint from outside the logs covers the entries of log 0 that note this log's checkpoints. With the signing key all logs could be rebuilt together.",
+      );
+    else if (!this.#hasTrusted)
       caveats.push(
         "No checkpoint from outside the log was given. With the signing key the whole log could be rebuilt, and a cut end or a restored old backup cannot be detected.",
       );
@@ -325,18 +382,36 @@ export class LogVerification {
       const why = this.#removedUpTo > 0 ? ` (removed by retention: up to ${this.#removedUpTo})` : "";
       caveats.push(`Not included: ${rangeText(1, firstSequence - 1)}${why}. Only their hashes are proven.`);
     }
-    const unproven = Math.max(this.#provenUpTo + 1, firstSequence);
+    const unproven = Math.max(this.#upTo.ofLog + 1, firstSequence);
     if (unproven <= lastSequence && this.#badEntry === undefined)
       caveats.push(
         `Chained, but not covered by a signature that could be compared: ${rangeText(unproven, lastSequence)}.`,
       );
-    const { before, behind } = this.#notCompared;
-    if (before + behind > 0)
-      caveats.push(
-        `Trusted checkpoints not compared: ${before} before its beginning, ${behind} after its end.`,
-      );
+    for (const [source, name] of [
+      ["trusted", "Trusted"],
+      ["noted", "Noted"],
+    ] as const) {
+      const { before, behind } = this.#notCompared[source];
+      if (before + behind > 0)
+        caveats.push(
+          `${name} checkpoints not compared: ${before} before its beginning, ${behind} after its end.`,
+        );
+    }
     return caveats;
   }
+}
+
+/** By size: a trusted one before a noted one of the same size. */
+function* headsOf({ checkpoints, noted = [] }: LogTrust): Generator<Head, undefined> {
+  const trusted = checkpoints.toSorted((a, b) => a.size - b.size).values();
+  let next = trusted.next();
+  for (const checkpoint of noted) {
+    for (; !next.done && next.value.size <= checkpoint.size; next = trusted.next())
+      yield { checkpoint: next.value, source: "trusted", isTrusted: true };
+    yield { checkpoint, source: "noted", isTrusted: checkpoint.isTrusted };
+  }
+  for (; !next.done; next = trusted.next())
+    yield { checkpoint: next.value, source: "trusted", isTrusted: true };
 }
 
 /** `entry 7`, `entries 7 to 9`. */

@@ -4,6 +4,7 @@ import type { LoggedEntry } from "./logged-entry.ts";
 
 /** Implements docs/audit-log-format.md independently of the verifier. */
 export interface SampleLog {
+  origin: string;
   verifierKey: string;
   entries: EntryLine[];
   root(size: number): Buffer;
@@ -76,6 +77,7 @@ export function sampleLog(size: number, options: SampleLogOptions = {}): SampleL
   const removal = (first: number, last: number) =>
     note([`${origin}/removal`, String(first), String(last), root(last).toString("base64"), time(last)]);
   return {
+    origin,
     verifierKey,
     entries,
     root,
@@ -96,6 +98,17 @@ export function sampleLog(size: number, options: SampleLogOptions = {}): SampleL
       ];
     },
   };
+}
+
+/** Makes this entry of log 0 one that notes a checkpoint of another log. */
+export function noteCheckpoint(entry: LoggedEntry, log: SampleLog, size: number): void {
+  Object.assign(entry, {
+    kind: "event",
+    producer: "audit-service",
+    action: "audit.checkpoint_noted",
+    resource: log.origin,
+    reason: `${size} ${log.root(size).toString("base64")}`,
+  });
 }
 
 export function textOf(lines: readonly unknown[]): string {

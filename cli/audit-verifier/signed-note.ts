@@ -32,10 +32,21 @@ export function parseVerifierKey(text: string): VerifierKey {
   const bytes = bytesOfBase64(encoded, 1 + KEY_BYTES);
   if (bytes === undefined) throw new NoteError("form", "is not name+key id+base64 of an Ed25519 key");
   if (bytes[0] !== ED25519) throw new NoteError("form", "is not an Ed25519 key");
-  const expected = hash("sha256", Buffer.concat([Buffer.from(`${name}\n`), bytes]), "hex").slice(0, 8);
+  const expected = keyIdOf(name, bytes);
   if (id !== expected) throw new NoteError("form", `names the key id ${id}, but its key has ${expected}`);
   const jwk = { kty: "OKP", crv: "Ed25519", x: bytes.subarray(1).toString("base64url") };
   return { name, id, publicKey: createPublicKey({ key: jwk, format: "jwk" }) };
+}
+
+/** The same public key under another name, and so with another id. */
+export function renamedKey({ publicKey }: VerifierKey, name: string): VerifierKey {
+  const { x = "" } = publicKey.export({ format: "jwk" });
+  const bytes = Buffer.concat([Buffer.of(ED25519), Buffer.from(x, "base64url")]);
+  return { name, id: keyIdOf(name, bytes), publicKey };
+}
+
+function keyIdOf(name: string, bytes: Buffer): string {
+  return hash("sha256", Buffer.concat([Buffer.from(`${name}\n`), bytes]), "hex").slice(0, 8);
 }
 
 /**

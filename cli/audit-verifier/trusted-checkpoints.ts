@@ -1,4 +1,4 @@
-import { type Checkpoint, openCheckpoint } from "./checkpoint.ts";
+import { type LogCheckpoint, openLogCheckpoint } from "./checkpoint.ts";
 import { checkLine, LineError, parseExportLine } from "./export-line.ts";
 import { readLines } from "./read-lines.ts";
 import { NoteError, type VerifierKey } from "./signed-note.ts";
@@ -14,21 +14,22 @@ export class TrustedCheckpointsError extends Error {
 }
 
 export interface TrustedCheckpoints {
-  checkpoints: Checkpoint[];
+  checkpoints: LogCheckpoint[];
   tornLines: number;
 }
 
 const LINE_START = '{"type":"checkpoint","note":"';
 
 /**
- * Reads JSON lines of checkpoints, or the log output of audit-service, whose other lines are ignored.
+ * Reads JSON lines of checkpoints of any of the logs, or the log output of audit-service, whose other lines are ignored.
+ * @param keys Of log 0.
  * @throws {TrustedCheckpointsError} for the first invalid line, and errors of the file system.
  */
 export async function readTrustedCheckpoints(
   path: string,
   keys: readonly VerifierKey[],
 ): Promise<TrustedCheckpoints> {
-  const checkpoints: Checkpoint[] = [];
+  const checkpoints: LogCheckpoint[] = [];
   let tornLines = 0;
   let line = 0;
   try {
@@ -38,7 +39,7 @@ export async function readTrustedCheckpoints(
         const text = bytes.toString();
         if (isTorn(text)) tornLines += 1;
         else if (!isLogLine(text)) checkpoints.push(readCheckpoint(bytes, keys));
-        else checkpoints.push(...inLogLine(text).map((note) => openCheckpoint(note, keys)));
+        else checkpoints.push(...inLogLine(text).map((note) => openLogCheckpoint(note, keys)));
       }
     }
   } catch (error) {
@@ -69,9 +70,9 @@ function inLogLine(text: string): string[] {
   }
 }
 
-function readCheckpoint(bytes: Buffer, keys: readonly VerifierKey[]): Checkpoint {
+function readCheckpoint(bytes: Buffer, keys: readonly VerifierKey[]): LogCheckpoint {
   const line = parseExportLine(bytes);
   checkLine(line);
   if (line.type !== "checkpoint") throw new LineError("is not a checkpoint");
-  return openCheckpoint(line.note, keys);
+  return openLogCheckpoint(line.note, keys);
 }

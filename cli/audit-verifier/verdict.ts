@@ -10,8 +10,9 @@ export type FindingCode =
   | "form"
   /** A different log, or an invalid start. */
   | "log"
+  /** An entry, or all of a log. */
   | "missing"
-  /** An entry is repeated or misplaced. */
+  /** An entry or a log is repeated or misplaced. */
   | "order"
   | "leaf"
   /** An entry does not match the previous chain hash. */
@@ -29,6 +30,15 @@ export type FindingCode =
   /** No checkpoint covers the last entries. */
   | "uncovered";
 
+/** Of all logs of an export. */
+export interface LogsVerdict {
+  /** The worst of the logs'. */
+  result: Verdict["result"];
+  /** As in the file, then those that are missing. At least one. */
+  logs: readonly Verdict[];
+}
+
+/** Of one log. */
 export interface Verdict {
   /** `unproven`: a partial log without a comparable checkpoint for its last entries. */
   result: "proven" | "unproven" | "tampered";
@@ -41,7 +51,8 @@ export interface Verdict {
   provenUpTo: number;
   /** Proven by a checkpoint from outside the log. 0 for none. */
   trustedUpTo: number;
-  checkpoints: { ofLog: number; trusted: number };
+  /** How many were compared. `noted` in log 0, of another log. */
+  checkpoints: { ofLog: number; noted?: number; trusted: number };
   erasedAddresses: number;
   caveats: readonly string[];
 }

@@ -1,5 +1,7 @@
 import { UsageError } from "../usage-error.ts";
 
+export const LOGS = { min: 0, max: 255 };
+
 /** @throws {UsageError} */
 export function wholeNumber(
   values: ReadonlyMap<string, string>,
@@ -11,4 +13,9 @@ export function wholeNumber(
   const value = Number(text);
   if (/^\d+$/.test(text) && value >= min && value <= max) return value;
   throw new UsageError(`--${option} must be a whole number from ${min} to ${max}`);
+}
+
+/** Undefined: not given. @throws {UsageError} */
+export function logOption(values: ReadonlyMap<string, string>): number | undefined {
+  return wholeNumber(values, "log", LOGS);
 }

@@ -52,6 +52,7 @@ export const auditEntryAnswer = z
       .meta({ description: "Its place in the log, from 1; null while it has none yet.", examples: [1042] }),
     receivedAt: timeField.meta({ description: "By the log's clock." }),
     producer: textLike("gateway").meta({ description: "The service that sent it." }),
+    log: intLike(0, "The log it is in, in which `sequence` counts."),
   })
   .meta({ id: "AuditEntry" });
 
@@ -65,7 +66,7 @@ export const OUTCOMES: Record<z.output<typeof outcomeField>, OutcomeMessage> = {
 export function toAuditEntry(message: EntryMessage | undefined): z.output<typeof auditEntryAnswer> {
   if (message?.occurredAt === undefined) throw new Error("audit-service sent an entry without time");
   const { callId, occurredAt, clientIp, userAgent, method, route, resource, action } = message;
-  const { id, requestId, traceId, sequence, producer } = message;
+  const { id, requestId, traceId, sequence, producer, log } = message;
   const { userId = "", role = "", sessionId = "", claimedEmail = "" } = message.actor ?? {};
   const call = {
     callId,
@@ -82,6 +83,7 @@ export function toAuditEntry(message: EntryMessage | undefined): z.output<typeof
     sequence: sequence === 0 ? null : sequence,
     receivedAt: (message.receivedAt ?? occurredAt).toISOString(),
     producer,
+    log,
   };
   if (message.kind === EntryKind.INTENT) return { id, kind: "intent", ...call };
   const { errorCode, httpStatus, latencyUs, reason } = message;

@@ -26,6 +26,7 @@ const entry = (sequence: number, changes: Partial<Entry> = {}): Entry => ({
   sequence,
   receivedAt: new Date(1),
   producer: "gateway",
+  log: 1,
   ...changes,
 });
 
@@ -91,8 +92,9 @@ test("CSV has a head, and no cell that a spreadsheet would run", async () => {
   const answer = await get(gateway(1, { userAgent: '=cmd|"x"', resource: "a,b" }), "?format=csv");
   expect(answer.headers["content-type"]).toMatch(/^text\/csv/);
   const [head, row, end] = answer.body.split("\n");
-  expect(head).toMatch(/^sequence,id,producer,kind,/);
+  expect(head).toMatch(/^sequence,id,producer,kind,.*,log$/);
   expect(row).toContain(`1,${USER_ID},gateway,outcome,call,`);
+  expect(row).toMatch(/,200,5,1$/);
   expect(row).toContain(`,"'=cmd|""x""",POST,/r,"a,b",a.b,`);
   expect(end).toBe("");
 });

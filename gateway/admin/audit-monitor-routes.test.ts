@@ -21,11 +21,18 @@ const SUMMARY = {
   size: 42,
 };
 
+const ENDS = [
+  { log: 0, sequence: 42 },
+  { log: 1, sequence: 7 },
+];
+
 function gateway(overrides: Parameters<typeof testGateway>[0] = {}) {
-  const followEntries = vi.fn(async ({ afterSequence = 42 }: FollowEntriesRequest) => ({
+  const followEntries = vi.fn(async ({ afterSequence }: FollowEntriesRequest) => ({
     entries: [],
-    nextAfterSequence: Math.max(afterSequence, 42),
+    nextAfterSequence: Math.max(afterSequence ?? 42, 42),
     size: 42,
+    next: afterSequence === undefined ? ENDS : [],
+    hasMore: afterSequence === undefined,
   }));
   const summarizeLogins = vi.fn(async (_span: SummarizeLoginsRequest) => SUMMARY);
   return {
@@ -93,14 +100,64 @@ test("following begins at the end of the log, and forwards its filters", async (
   const built = gateway();
   const query = `?actor=${USER_ID}&action=auth.login&resource=r&outcome=failure`;
   const { data } = (await tail(built, query)).json();
-  expect(data).toEqual({ entries: [], nextAfter: 42, size: 42 });
+  expect(data).toEqual({ entries: [], place: "0:42,1:7", hasMore: true, nextAfter: 42, size: 42 });
   const filter = {
     ...{ actorUserId: USER_ID, action: "auth.login", resource: "r", outcome: Outcome.FAILURE },
     withoutActions: [],
   };
-  expect(built.followEntries.mock.lastCall?.[0]).toEqual({ ...filter, afterSequence: undefined });
-  await tail(built, `${query}&after=0`);
-  expect(built.followEntries.mock.lastCall?.[0]).toEqual({ ...filter, afterSequence: 0 });
+  expect(built.followEntries.mock.lastCall?.[0]).toEqual({ ...filter, afterSequence: undefined, after: [] });
+  const ofLog0 = (await tail(built, `${query}&after=0`)).json().data;
+  expect(built.followEntries.mock.lastCall?.[0]).toEqual({ ...filter, afterSequence: 0, after: [] });
+  expect(ofLog0).toEqual({ entries: [], hasMore: false, nextAfter: 42, size: 42 });
+  await tail(built, `${query}&place=0:42,1:7`);
+  expect(built.followEntries.mock.lastCall?.[0]).toEqual({
+    ...filter,
+    afterSequence: undefined,
+    after: ENDS,
+  });
+});
+
+const everyLog = Array.from({ length: 256 }, (_, log) => `${log}:${Number.MAX_SAFE_INTEGER}`).join(",");
+
+test("a place names each log once, up to all that there can be", async () => {
+  const built = gateway();
+  const statusOf = async (place: string) =>
+    (await tail(built, `?place=${encodeURIComponent(place)}`)).statusCode;
+  expect(await statusOf(everyLog)).toBe(200);
+  const refused = [
+    "",
+    "7",
+    "0:",
+    ":7",
+    "0:-1",
+    "0:1,",
+    "0:01",
+    "0:1;1:2",
+    "0:1 ",
+    "256:1",
+    "0:1,0:2",
+    "0:9007199254740993",
+  ];
+  for (const place of [...refused, `${everyLog},0:1`])
+    expect([place, await statusOf(place)]).toEqual([place, 400]);
+  expect(built.followEntries).toHaveBeenCalledOnce();
+  await tail(built, "?after=1&place=0:2");
+  const [wanted] = built.followEntries.mock.lastCall ?? [];
+  expect(wanted).toMatchObject({ afterSequence: undefined, after: [{ log: 0, sequence: 2 }] });
+});
+
+test("following several logs leaves an entry of the places it begins at, and one for a place before them in any log", async () => {
+  const built = gateway();
+  const reasons = () => built.readings.map(({ reason }) => reason);
+  await tail(built, "?place=0:40,1:7");
+  await tail(built, "?place=0:42,1:7");
+  await tail(built, "?after=41");
+  await tail(built, "?place=1:9");
+  expect(reasons()).toEqual(['place="0:40,1:7"']);
+  await tail(built, "?place=0:50,1:6");
+  await tail(built, "?place=0:40,2:3");
+  await tail(built, "?place=0:40,1:6,2:3");
+  expect(reasons().slice(1)).toEqual(['place="0:50,1:6"', 'place="0:40,2:3"']);
 });
 
 test("a poll every two seconds leaves an entry every ten minutes, which says from where on was read", async () => {

@@ -14,7 +14,14 @@ import { answersWith } from "../routing/route-docs.ts";
 import type { AdminPolicy } from "../routing/route-policy.ts";
 import { auditEntryAnswer, toAuditEntry } from "./audit-entry-answer.ts";
 import { assertMayNamePeople, peopleAnswer, peopleField, peopleIn } from "./audit-people.ts";
-import { auditFilterFields, auditTimeField, sequenceField, toEntryFilter } from "./audit-query-fields.ts";
+import {
+  auditFilterFields,
+  auditTimeField,
+  placeField,
+  placeText,
+  sequenceField,
+  toEntryFilter,
+} from "./audit-query-fields.ts";
 
 const DAY_MS = 24 * 3_600_000;
 
@@ -33,7 +40,7 @@ const summary = z.strictObject({
     .strictObject({ count: intLike(0), oldest: timeField.nullable() })
     .meta({ description: "Calls that have had no outcome for a minute or more, counted up to 10,000." }),
   countedUpTo: intLike(1042, "Sequence of the last entry in the counts: some seconds behind `size`."),
-  size: intLike(1042, "Sequence of the last entry of the log."),
+  size: intLike(1042, "Sequence of the last entry of the log; of several logs the sum, as `countedUpTo`."),
 });
 
 interface MonitorDeps extends Pick<Backends, "auditQuery" | "users"> {
@@ -94,14 +101,16 @@ export function registerAuditMonitorRoutes(app: GatewayApp, deps: MonitorDeps): 
   route("followAuditLog", "GET", "/admin/audit/tail", {
     summary: "Follow the audit log",
     description:
-      "Without `after`: where the log ends now, and no entries. Then repeat with `after` = `nextAfter`: each entry comes once, in " +
-      "the order of its sequence, however late it was stored. At most 100 entries an answer; while `nextAfter` is less than " +
-      "`size`, ask again at once, else after two seconds. The first call of a session for a filter leaves an entry, " +
-      "`audit.followed`, with the place it begins at; then one every ten minutes, and one for a place before that.",
+      "Without `place`: where the logs end now, and no entries. Then repeat with `place` of the answer: each entry comes once, those " +
+      "of a log in the order of their sequences, however late they were stored. At most 100 entries of each log an answer; while " +
+      "`hasMore`, ask again at once, else after two seconds. A log that `place` does not name is followed from now on. `after` = " +
+      "`nextAfter` in its stead follows log 0 alone. The first call of a session for a filter leaves an entry, `audit.followed`, with " +
+      "the place it begins at; then one every ten minutes, and one for a place before that.",
     policy,
     schema: {
       querystring: z.strictObject({
         ...auditFilterFields,
+        place: placeField,
         after: sequenceField(0).optional(),
         people: peopleField,
       }),
@@ -110,27 +119,45 @@ export function registerAuditMonitorRoutes(app: GatewayApp, deps: MonitorDeps): 
       "The entries since.",
       z.strictObject({
         entries: z.array(auditEntryAnswer),
-        nextAfter: intLike(1042, "For the next call."),
-        size: intLike(1042, "Sequence of the last entry of the log."),
+        place: textLike(
+          "0:1042,1:77",
+          "For the next call: a sequence in each log. Absent if `after` was read.",
+        ).optional(),
+        hasMore: z.boolean(),
+        nextAfter: intLike(1042, "As `place`, in log 0."),
+        size: intLike(1042, "Sequence of the last entry of log 0."),
         people: peopleAnswer.optional(),
       }),
     ),
     codes: ["audit_unavailable"],
     handler: async (request) => {
-      const { after, ...filter } = request.query;
+      const { place = [], after: afterInLog0, ...filter } = request.query;
+      const after = place.length > 0 ? undefined : afterInLog0;
       assertMayNamePeople(deps.access, request, filter);
-      if (after !== undefined) {
+      const from = after === undefined ? place : [{ log: 0, sequence: after }];
+      if (from.length > 0) {
         const { sessionId } = principalOf(request);
-        await recordFollowing({ sessionId, ...filter }, after, () =>
-          noteReading(request, { action: "audit.followed", filter: filterText({ ...filter, after }) }),
+        const begin = after === undefined ? { place: placeText(place) } : { after };
+        await recordFollowing({ sessionId, ...filter }, from, () =>
+          noteReading(request, { action: "audit.followed", filter: filterText({ ...filter, ...begin }) }),
         );
       }
-      const wanted = { afterSequence: after, ...toEntryFilter(filter) };
+      const wanted = { afterSequence: after, after: place, ...toEntryFilter(filter) };
       const followed = await auditQuery.followEntries(wanted, request.state.call);
-      const { nextAfterSequence: nextAfter, size } = followed;
+      const { nextAfterSequence: nextAfter, size, next, hasMore } = followed;
       const entries = followed.entries.map(toAuditEntry);
       const people = filter.people && (await peopleIn(entries, deps.users, request.state.call));
-      return success({ entries, nextAfter, size, ...(people && { people }) }, "The entries since.");
+      return success(
+        {
+          entries,
+          ...(next.length > 0 && { place: placeText(next) }),
+          hasMore,
+          nextAfter,
+          size,
+          ...(people && { people }),
+        },
+        "The entries since.",
+      );
     },
   });
 }

@@ -91,7 +91,7 @@ test("people of a page are named by one call, within the reading of the log, to 
   const { app, readings } = testGateway({
     auditQuery: {
       searchEntries: async () => ({ entries, nextCursor: "" }),
-      followEntries: async () => ({ entries, nextAfterSequence: 42, size: 42 }),
+      followEntries: async () => ({ entries, nextAfterSequence: 42, size: 42, next: [], hasMore: false }),
     },
     users: { listUsers },
   });
@@ -317,6 +317,7 @@ const ENTRY = {
   sequence: 0,
   receivedAt: undefined,
   producer: "gateway",
+  log: 0,
 };
 const ENTRY_JSON = {
   id: USER_ID,
@@ -338,18 +339,25 @@ const ENTRY_JSON = {
   sequence: null,
   receivedAt: "1970-01-01T00:00:00.000Z",
   producer: "gateway",
+  log: 0,
 };
-const NO_PROOF = { leafData: Buffer.of(), leafHash: Buffer.of(), inclusionProof: [], checkpoint: "" };
+const NO_PROOF = {
+  leafData: Buffer.of(),
+  leafHash: Buffer.of(),
+  inclusionProof: [],
+  checkpoint: "",
+  noted: undefined,
+};
 
 const PROOFS: Partial<Backends["auditQuery"]> = {
   getEntry: async ({ id }) => ({ entry: { ...ENTRY, id }, ...NO_PROOF }),
-  getCheckpoint: async () => ({ checkpoint: "note", verifierKey: "key" }),
-  proveInclusion: async ({ sequence, treeSize }) => ({
+  getCheckpoint: async ({ log }) => ({ checkpoint: `note ${log}`, verifierKey: "key", logs: [0, 9] }),
+  proveInclusion: async ({ sequence, treeSize, log }) => ({
     leafHash: Buffer.of(sequence),
-    proof: [Buffer.of(treeSize)],
+    proof: [Buffer.of(treeSize, log)],
   }),
-  proveConsistency: async ({ firstSize, secondSize }) => ({
-    proof: [Buffer.of(firstSize), Buffer.of(secondSize)],
+  proveConsistency: async ({ firstSize, secondSize, log }) => ({
+    proof: [Buffer.of(firstSize), Buffer.of(secondSize, log)],
   }),
 };
 
@@ -370,23 +378,34 @@ test("the proof of an entry is base64, its leaf the text that was hashed", async
     leafData: Buffer.from('{"a":"é"}'),
     leafHash: Buffer.of(1),
     inclusionProof: [Buffer.of(2)],
-  };
-  const getEntry = async () => ({ entry: ENTRY, ...proof, checkpoint: "note" });
-  const { app } = testGateway({ auditQuery: { getEntry } });
-  const response = await send(app, { url: `/admin/audit/${USER_ID}`, token: "admin-token" });
-  expect(response.json().data.proof).toEqual({
-    leafData: '{"a":"é"}',
-    leafHash: "AQ==",
-    inclusionProof: ["Ag=="],
     checkpoint: "note",
+  };
+  const noted = { ...proof, leafHash: Buffer.of(3), checkpoint: "note of log 0" };
+  const getEntry = vi.fn<Backends["auditQuery"]["getEntry"]>(async () => ({
+    entry: { ...ENTRY, log: 1 },
+    ...proof,
+    noted,
+  }));
+  const { app } = testGateway({ auditQuery: { getEntry } });
+  const read = async () =>
+    (await send(app, { url: `/admin/audit/${USER_ID}`, token: "admin-token" })).json().data;
+  const json = { leafData: '{"a":"é"}', leafHash: "AQ==", inclusionProof: ["Ag=="], checkpoint: "note" };
+  expect(await read()).toMatchObject({
+    entry: { log: 1 },
+    proof: { ...json, noted: { ...json, leafHash: "Aw==", checkpoint: "note of log 0" } },
   });
+  getEntry.mockResolvedValueOnce({ entry: ENTRY, ...proof, noted: undefined });
+  expect((await read()).proof).toEqual({ ...json, noted: null });
 });
 
 test.each([
   [`/admin/audit/${USER_ID}`, { entry: ENTRY_JSON, proof: null }],
-  ["/admin/audit/checkpoint", { checkpoint: "note", verifierKey: "key" }],
-  ["/admin/audit/inclusion?sequence=3&treeSize=7", { leafHash: "Aw==", proof: ["Bw=="] }],
-  ["/admin/audit/consistency?from=3&to=7", { proof: ["Aw==", "Bw=="] }],
+  ["/admin/audit/checkpoint", { checkpoint: "note 0", verifierKey: "key", logs: [0, 9] }],
+  ["/admin/audit/checkpoint?log=255", { checkpoint: "note 255", verifierKey: "key", logs: [0, 9] }],
+  ["/admin/audit/inclusion?sequence=3&treeSize=7", { leafHash: "Aw==", proof: ["BwA="] }],
+  ["/admin/audit/inclusion?sequence=3&treeSize=7&log=1", { leafHash: "Aw==", proof: ["BwE="] }],
+  ["/admin/audit/consistency?from=3&to=7", { proof: ["Aw==", "BwA="] }],
+  ["/admin/audit/consistency?from=3&to=7&log=1", { proof: ["Aw==", "BwE="] }],
 ])("%s is for administrators and auditors only", async (url, data) => {
   const { app } = testGateway({ auditQuery: PROOFS });
   for (const token of ["admin-token", "auditor-token"]) {
@@ -408,6 +427,11 @@ test.each([
   "consistency?from=1&to=99999999999999999",
   // Would be rounded to another one.
   "consistency?from=1&to=9007199254740993",
+  "checkpoint?log=256",
+  "checkpoint?log=-1",
+  "checkpoint?log=01",
+  "inclusion?sequence=1&treeSize=1&log=",
+  "consistency?from=1&to=2&log=1e2",
 ])("/admin/audit/%s is refused", async (path) => {
   const { app } = testGateway({ auditQuery: PROOFS });
   const response = await send(app, { url: `/admin/audit/${path}`, token: "admin-token" });

@@ -4,6 +4,7 @@ import { z } from "zod";
 import { type AccessRules, holdsPermission } from "#access-file/access-rules.ts";
 import { filterText } from "#audit-client/stream/record-reading.ts";
 import { DomainError, invalidField } from "#kit/values/errors.ts";
+import type { NotedCheckpoint } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { nextCursorField, toUser } from "../auth/answer-fields.ts";
 import type { Backends } from "../backends/backends.ts";
 import { success } from "../edge/answers/envelope.ts";
@@ -17,7 +18,13 @@ import type { AdminPolicy } from "../routing/route-policy.ts";
 import { pageQuery } from "./admin-fields.ts";
 import { auditEntryAnswer, toAuditEntry } from "./audit-entry-answer.ts";
 import { assertMayNamePeople, peopleAnswer, peopleField, peopleIn } from "./audit-people.ts";
-import { auditFilterFields, auditTimeField, sequenceField, toEntryFilter } from "./audit-query-fields.ts";
+import {
+  auditFilterFields,
+  auditTimeField,
+  logField,
+  sequenceField,
+  toEntryFilter,
+} from "./audit-query-fields.ts";
 
 const AuditQuery = z.strictObject({
   ...auditFilterFields,
@@ -28,24 +35,34 @@ const AuditQuery = z.strictObject({
   ...pageQuery,
 });
 
-const size = sequenceField(1);
+const size = sequenceField(1).meta({ id: "Size" });
 
 const HASH = "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=";
-const hash = textLike(HASH, "Base64.");
-const hashes = z.array(hash).meta({ description: "From the leaf up (RFC 9162, section 2.1)." });
+const hash = textLike(HASH, "Base64.").meta({ id: "Hash" });
+const hashes = z
+  .array(hash)
+  .meta({ id: "TreeProof", description: "From the leaf up (RFC 9162, section 2.1)." });
 const checkpoint = textLike(
   `gatehouse.example/audit\n1042\n${HASH}\n\n— gatehouse.example/audit AAAAAA==\n`,
   "A signed note (C2SP tlog-checkpoint).",
-);
+).meta({ id: "Checkpoint" });
+
+const leafProof = {
+  leafData: textLike("{}", "Canonical JSON whose hash is the leaf's."),
+  leafHash: hash,
+  inclusionProof: hashes,
+  checkpoint,
+};
 
 const provenEntry = z.strictObject({
   entry: auditEntryAnswer,
   proof: z
     .strictObject({
-      leafData: textLike("{}", "Canonical JSON whose hash is the leaf's."),
-      leafHash: hash,
-      inclusionProof: hashes,
-      checkpoint,
+      ...leafProof,
+      noted: z.strictObject(leafProof).nullable().meta({
+        description:
+          "Of an entry outside log 0: the entry of log 0 whose `reason` is size and root hash of `checkpoint`. Null for some seconds.",
+      }),
     })
     .nullable()
     .meta({ description: "Null while no checkpoint covers the entry: about a second." }),
@@ -105,17 +122,11 @@ export function registerAuditRoutes(app: GatewayApp, deps: AuditRouteDeps): void
     codes: ["not_found", "audit_unavailable"],
     handler: async (request) => {
       await noteReading(request, { action: "audit.entry_read" });
-      const found = await auditQuery.getEntry({ ...request.params, sequence: 0 }, request.state.call);
-      const { leafData, leafHash, inclusionProof, checkpoint } = found;
-      const proof = {
-        leafData: Buffer.from(leafData).toString("utf8"),
-        leafHash: base64(leafHash),
-        inclusionProof: inclusionProof.map(base64),
-        checkpoint,
-      };
+      const found = await auditQuery.getEntry({ ...request.params, sequence: 0, log: 0 }, request.state.call);
+      const noted = found.noted === undefined ? null : proofOf(found.noted);
       const entry = toAuditEntry(found.entry);
       return success(
-        { entry, proof: checkpoint === "" ? null : proof },
+        { entry, proof: found.checkpoint === "" ? null : { ...proofOf(found), noted } },
         "The entry, with the proof that it is in the log.",
       );
     },
@@ -123,19 +134,26 @@ export function registerAuditRoutes(app: GatewayApp, deps: AuditRouteDeps): void
 
   route("getAuditCheckpoint", "GET", "/admin/audit/checkpoint", {
     summary: "Read the latest signed checkpoint",
-    description: "404 while there is none yet.",
+    description: "Of log 0, which commits to the others, or of `log`. 404 while there is none yet.",
     policy,
+    schema: { querystring: z.strictObject({ log: logField }) },
     answers: answersWith(
       "The checkpoint, and the key to verify it with.",
-      z.strictObject({ checkpoint, verifierKey: textLike("gatehouse.example/audit+00000000+AAAA") }),
+      z.strictObject({
+        checkpoint,
+        verifierKey: textLike("gatehouse.example/audit+00000000+AAAA"),
+        logs: z
+          .array(z.int())
+          .meta({ description: "The numbers of all logs, ascending.", examples: [[0, 1]] }),
+      }),
     ),
     codes: ["not_found"],
     handler: async (request) => {
-      const { checkpoint, verifierKey } = await auditQuery.getCheckpoint(
-        { atLeastSize: 0 },
+      const { checkpoint, verifierKey, logs } = await auditQuery.getCheckpoint(
+        { atLeastSize: 0, ...request.query },
         request.state.call,
       );
-      return success({ checkpoint, verifierKey }, "The latest signed checkpoint.");
+      return success({ checkpoint, verifierKey, logs }, "The latest signed checkpoint.");
     },
   });
 
@@ -143,7 +161,7 @@ export function registerAuditRoutes(app: GatewayApp, deps: AuditRouteDeps): void
     summary: "Prove that an entry is in the log",
     description: "404 for a tree that is larger than the log.",
     policy,
-    schema: { querystring: z.strictObject({ sequence: size, treeSize: size }) },
+    schema: { querystring: z.strictObject({ sequence: size, treeSize: size, log: logField }) },
     answers: answersWith("The proof.", z.strictObject({ leafHash: hash, proof: hashes })),
     codes: ["not_found"],
     handler: async (request) => {
@@ -156,12 +174,12 @@ export function registerAuditRoutes(app: GatewayApp, deps: AuditRouteDeps): void
     summary: "Prove that the log has only grown",
     description: "404 for a tree that is larger than the log.",
     policy,
-    schema: { querystring: z.strictObject({ from: size, to: size }) },
+    schema: { querystring: z.strictObject({ from: size, to: size, log: logField }) },
     answers: answersWith("The proof.", z.strictObject({ proof: hashes })),
     codes: ["not_found"],
     handler: async (request) => {
-      const { from: firstSize, to: secondSize } = request.query;
-      const { proof } = await auditQuery.proveConsistency({ firstSize, secondSize }, request.state.call);
+      const { from: firstSize, to: secondSize, log } = request.query;
+      const { proof } = await auditQuery.proveConsistency({ firstSize, secondSize, log }, request.state.call);
       return success({ proof: proof.map(base64) }, "The consistency proof.");
     },
   });
@@ -204,6 +222,15 @@ function assertOneUser(actor: string | undefined): void {
 function toSearch(query: z.output<typeof AuditQuery>) {
   const { requestId = "", from, to, cursor = "", limit } = query;
   return { ...toEntryFilter(query), requestId, from, to, cursor, limit };
+}
+
+function proofOf({ leafData, leafHash, inclusionProof, checkpoint }: NotedCheckpoint) {
+  return {
+    leafData: Buffer.from(leafData).toString("utf8"),
+    leafHash: base64(leafHash),
+    inclusionProof: inclusionProof.map(base64),
+    checkpoint,
+  };
 }
 
 function base64(bytes: Uint8Array): string {

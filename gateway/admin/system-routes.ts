@@ -87,7 +87,7 @@ export function registerSystemRoutes(
   const probes: [ServiceName, (context: CallContext, userId: string) => Promise<unknown>][] = [
     ["identity-service", (context, userId) => users.getManagedUser({ userId }, context)],
     ["token-service", (context, userId) => sessions.listSessions({ userId }, context)],
-    ["audit-service", (context) => auditQuery.getCheckpoint({ atLeastSize: 0 }, context)],
+    ["audit-service", (context) => auditQuery.getCheckpoint({ atLeastSize: 0, log: 0 }, context)],
   ];
   if (redis !== undefined) probes.push(["redis", () => askRedis(redis)]);
 

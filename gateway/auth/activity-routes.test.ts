@@ -30,6 +30,7 @@ const EVENT: Entry = {
   sequence: 1,
   receivedAt: undefined,
   producer: "identity-service",
+  log: 0,
 };
 const LOGIN = { ...EVENT, kind: EntryKind.OUTCOME, action: "auth.login" };
 const SHOWN = {

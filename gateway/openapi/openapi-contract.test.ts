@@ -122,6 +122,7 @@ function ofPattern(pattern: string): fc.Arbitrary<string> {
     /^[A-Za-z0-9_-]{20,40}$/,
     /^client:[a-z0-9]{1,20}$/,
     /^[A-Z][A-Z0-9_]{0,31}$/,
+    /^1?[0-9]:[1-9][0-9]{0,9},2[0-9]:0$/,
   ];
   const wanted = new RegExp(pattern, "u");
   const fitting = candidates.map((candidate) => fc.stringMatching(candidate));

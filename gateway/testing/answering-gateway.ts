@@ -120,6 +120,7 @@ const intent: Entry = {
   sequence: 7,
   receivedAt: time,
   producer: "gateway",
+  log: 0,
 };
 const failed = { outcome: Outcome.FAILURE, errorCode: "busy", httpStatus: 503, latencyUs: 41 };
 const happened = { outcome: Outcome.SUCCESS, reason: "said so", sequence: 0, actor: undefined };
@@ -129,6 +130,7 @@ const hash = Buffer.of(0);
 const proof = { leafData: Buffer.from("{}"), leafHash: hash, inclusionProof: [hash] };
 const unproven = { leafData: Buffer.of(), leafHash: Buffer.of(), inclusionProof: [], checkpoint: "" };
 const checkpoint = "log\n7\nAA==\n";
+const noted = { ...proof, checkpoint };
 const identity = { provider: "demo", email: ada.email, linkedAt: time, userId: USER_ID };
 const departure = { authorizationUrl: "https://idp.example/a", browserToken: BROWSER_TOKEN, expiresInS: 600 };
 export const passkey = {
@@ -380,8 +382,17 @@ function auditAnswers(give: Give) {
       { entries: [], nextCursor: "next" },
     ),
     followEntries: give(
-      { entries: [intent, outcome, event], nextAfterSequence: 3, size: 3 },
-      { entries: [], nextAfterSequence: 0, size: 0 },
+      {
+        entries: [intent, outcome, event],
+        nextAfterSequence: 3,
+        size: 3,
+        next: [
+          { log: 0, sequence: 3 },
+          { log: 1, sequence: 9 },
+        ],
+        hasMore: true,
+      },
+      { entries: [], nextAfterSequence: 0, size: 0, next: [], hasMore: false },
     ),
     summarizeLogins: give(
       {
@@ -405,8 +416,12 @@ function auditAnswers(give: Give) {
         size: 0,
       },
     ),
-    getEntry: give({ entry: outcome, ...proof, checkpoint }, { entry: event, ...unproven }),
-    getCheckpoint: give({ checkpoint, verifierKey: "log+00000000+AA" }),
+    getEntry: give(
+      { entry: outcome, ...proof, checkpoint, noted: undefined },
+      { entry: { ...outcome, log: 1 }, ...proof, checkpoint, noted },
+      { entry: event, ...unproven, noted: undefined },
+    ),
+    getCheckpoint: give({ checkpoint, verifierKey: "log+00000000+AA", logs: [0, 1] }),
     proveInclusion: give({ leafHash: hash, proof: [hash] }, { leafHash: hash, proof: [] }),
     proveConsistency: give({ proof: [] }, { proof: [hash] }),
   };

@@ -1,8 +1,8 @@
 /**
  * `form`: not what the format says. `leaf_hash`: the leaf data has another hash. `entry`: what is shown is not what the log says. `root`: the
- * leaf is not in the tree. `signature`: the trusted key has not signed the checkpoint.
+ * leaf is not in the tree. `signature`: the trusted key has not signed the checkpoint. `noted`: log 0 says something else than the checkpoint.
  */
-export type ProofProblem = "form" | "leaf_hash" | "entry" | "root" | "signature";
+export type ProofProblem = "form" | "leaf_hash" | "entry" | "root" | "signature" | "noted";
 
 export class Unproven extends Error {
   readonly problem: ProofProblem;

@@ -25,12 +25,14 @@ afterAll(() => log.close());
 async function answer(sequence: number): Promise<{ entry: ShownEntry; proof: EntryProof }> {
   const { entry, leaf, covered } = await getEntry(log.database.sql, ORIGIN, { id: "", sequence });
   const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString("base64");
-  const shown = JSON.parse(JSON.stringify(toAuditEntry(toWireEntry(entry)))) as ShownEntry;
+  const placed = { ...entry, log: 0 };
+  const shown = JSON.parse(JSON.stringify(toAuditEntry(toWireEntry(placed)))) as ShownEntry;
   const proof = {
     leafData: leaf?.data ?? "",
     leafHash: base64(leaf?.hash ?? Buffer.alloc(0)),
     inclusionProof: covered?.proof.map(base64) ?? [],
     checkpoint: covered?.checkpoint ?? "",
+    noted: null,
   };
   return { entry: shown, proof };
 }
@@ -42,7 +44,8 @@ test("what the gateway answers proves every entry, with WebCrypto alone", async 
     expect(verdict).toMatchObject({
       isProven: true,
       checkpoint: { size: SIZE },
-      leaf: { sequence, id: entry.id },
+      leaf: { sequence, id: entry.id, log: 0 },
+      head: { size: SIZE, note: proof.checkpoint },
     });
   }
 });
@@ -70,6 +73,8 @@ test.each<[string, ProofProblem, Change]>([
   ],
   ["a member of the proof is missing", "form", () => ({ proof: { inclusionProof: undefined } })],
   ["a hash of the proof is no text", "form", () => ({ proof: { inclusionProof: [7] } })],
+  ["the entry names no log", "form", () => ({ entry: { log: undefined } })],
+  ["the entry names another log", "signature", () => ({ entry: { log: 1 } })],
   ["the actor is no object", "form", () => ({ entry: { actor: null } })],
   ["the leaf's hash is short", "form", () => ({ proof: { leafHash: "AAAA" } })],
   [

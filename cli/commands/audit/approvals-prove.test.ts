@@ -9,7 +9,7 @@ import {
   EvidenceWriter,
   type PasskeyEvidence,
 } from "../../approval-verifier/evidence-file.ts";
-import { sampleKey, sampleLog, textOf } from "../../audit-verifier/log.fixture.ts";
+import { ORIGIN, sampleKey, sampleLog, textOf } from "../../audit-verifier/log.fixture.ts";
 import type { LoggedEntry } from "../../audit-verifier/logged-entry.ts";
 import { run } from "../../run.ts";
 import { COMMANDS } from "../commands.ts";
@@ -211,6 +211,21 @@ test("a code: who approved which amount to which payee, when, with which method,
     uses: [{ sequence: 5 }],
     calls: [{ sequence: 6, outcome: "success", httpStatus: 201 }],
   });
+});
+
+test("the call is in another log, whose number is beside its sequence", async () => {
+  let call: Partial<LoggedEntry> | undefined;
+  const zero = logOf(codeLine(), (entries) => {
+    [call] = entries.splice(3, 1);
+  });
+  const one = sampleLog(2, {
+    key,
+    origin: `${ORIGIN}/1`,
+    change: (entry) => entry.sequence === 2 && Object.assign(entry, call),
+  });
+  const { exit, approval, log } = await prove(fileOf(codeLine()), zero + textOf(one.export()));
+  expect([exit, log.logs.length]).toEqual([0, 2]);
+  expect(approval).toMatchObject({ uses: [{ log: 0, sequence: 5 }], calls: [{ log: 1, sequence: 2 }] });
 });
 
 test.each(["ES256", "EdDSA", "RS256"] as const)(

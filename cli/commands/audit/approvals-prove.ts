@@ -1,15 +1,16 @@
 import {
   ApprovalEntries,
+  type ApprovalEntry,
   type ApprovalProof,
   proveApproval,
 } from "../../approval-verifier/approval-proof.ts";
 import { NotEvidenceError, readEvidence } from "../../approval-verifier/evidence-file.ts";
-import type { LoggedEntry } from "../../audit-verifier/logged-entry.ts";
 import { CliError } from "../../cli-error.ts";
 import type { Command } from "../../command.ts";
 import { EXIT } from "../../exit-code.ts";
 import { createProgress } from "../progress.ts";
-import { verdictText } from "./audit-verdict-text.ts";
+import { placeText } from "./audit-search.ts";
+import { verdictText, verdictView } from "./audit-verdict-text.ts";
 import { EXIT_OF, inputError, isFileError, readTrust, TRUST_OPTIONS, verifyFile } from "./audit-verify.ts";
 
 export const approvalsProve: Command = {
@@ -66,7 +67,11 @@ export const approvalsProve: Command = {
     const findings = [...evidence.findings, ...(proof?.findings ?? [])];
     const exitCode = findings.length > 0 ? EXIT.tampered : EXIT_OF[log.result];
     const result = exitCode === EXIT.ok ? "proven" : exitCode === EXIT.tampered ? "refuted" : "unproven";
-    return { text: text(), json: { result, findings, approval: proof && viewOf(proof), log }, exitCode };
+    return {
+      text: text(),
+      json: { result, findings, approval: proof && viewOf(proof), log: verdictView(log) },
+      exitCode,
+    };
 
     function text(): string {
       const titles = {
@@ -124,11 +129,11 @@ function describe({
   ];
 }
 
-function at(entry: LoggedEntry | undefined): string {
-  return entry === undefined ? "" : `${entry.occurredAt} (entry ${entry.sequence})`;
+function at(entry: ApprovalEntry | undefined): string {
+  return entry === undefined ? "" : `${entry.occurredAt} (entry ${placeText(entry.log, entry.sequence)})`;
 }
 
-function callText(call: LoggedEntry): string {
+function callText(call: ApprovalEntry): string {
   return `Call:         ${at(call)}, ${call.outcome}, HTTP ${call.httpStatus}`;
 }
 

@@ -5,6 +5,7 @@ import { NoteError, parseVerifierKey } from "../../audit-verifier/signed-note.ts
 import { CliError } from "../../cli-error.ts";
 import type { Command } from "../../command.ts";
 import { EXIT } from "../../exit-code.ts";
+import { logOption } from "../whole-number.ts";
 
 export const auditCheckpoint: Command = {
   name: "audit checkpoint",
@@ -13,12 +14,15 @@ export const auditCheckpoint: Command = {
     "The log itself reports the key: compare it with your own copy. The last line of the output is for a file of\n" +
     "checkpoints (gatehouse audit verify --checkpoints).",
   positionals: [],
-  options: {},
-  async run(_input, backend) {
+  options: {
+    log: { type: "string", value: "number", description: "of this log (default 0)" },
+  },
+  async run({ values }, backend) {
+    const log = logOption(values) ?? 0;
     const { checkpoint, verifierKey } = await backend.call(
       "audit-service",
       AuditQueryServiceClient,
-      (client, context) => callUnary(client, client.getCheckpoint, { atLeastSize: 0 }, context),
+      (client, context) => callUnary(client, client.getCheckpoint, { atLeastSize: 0, log }, context),
     );
     const { size, root, time } = opened(checkpoint, verifierKey);
     const line = { type: "checkpoint", note: checkpoint };

@@ -20,7 +20,13 @@ import {
 import { type Entry, EntryKind, Outcome } from "#proto/gatehouse/audit/v1/entry.ts";
 import { createTestCertificates, type TestCertificates } from "#tests/support/system/certificates.ts";
 import type { EntryLine, ExportLine } from "../../audit-verifier/export-line.ts";
-import { sampleKey, sampleLog, textOf } from "../../audit-verifier/log.fixture.ts";
+import {
+  noteCheckpoint,
+  type SampleLog,
+  sampleKey,
+  sampleLog,
+  textOf,
+} from "../../audit-verifier/log.fixture.ts";
 import { run } from "../../run.ts";
 import { COMMANDS } from "../commands.ts";
 
@@ -34,6 +40,8 @@ let server: RpcServer;
 let port: number;
 let folder: string;
 let sent: ExportLine[];
+/** Logs beside log 0: what is sent of them. */
+let others: Map<number, { log: SampleLog; sent: ExportLine[] }>;
 let searched: SearchEntriesRequest[];
 /** Breaks an export after so many lines, once for each number. */
 let cuts: number[];
@@ -63,12 +71,15 @@ beforeAll(async () => {
       const next = from + entries.length;
       return { entries, nextCursor: next < SIZE ? String(next) : "" };
     },
-    async getCheckpoint() {
-      return { checkpoint: log.checkpoint(SIZE), verifierKey: log.verifierKey };
+    async getCheckpoint({ log: number }) {
+      const { verifierKey, checkpoint, entries } = number === 0 ? log : (others.get(number)?.log ?? log);
+      return { checkpoint: checkpoint(entries.length), verifierKey, logs: [0, ...others.keys()] };
     },
-    async *exportEntries({ firstSequence }) {
+    async *exportEntries({ firstSequence, log: number }) {
       const cutAfter = cuts.shift() ?? Number.POSITIVE_INFINITY;
-      const rest = sent.filter((line) => line.type !== "entry" || line.entry.sequence >= firstSequence);
+      const lines = number === 0 ? sent : (others.get(number)?.sent ?? []);
+      if (lines.length === 0) throw new DomainError("not_found");
+      const rest = lines.filter((line) => line.type !== "entry" || line.entry.sequence >= firstSequence);
       for (const [index, line] of rest.entries()) {
         if (line.type === "entry" && line.entry.sequence === hole) throw new DomainError("not_found");
         if (index === cutAfter) throw new DomainError("service_unavailable", "cut");
@@ -106,6 +117,7 @@ afterAll(async () => {
 
 beforeEach(() => {
   sent = log.export({ checkpoints: [700, SIZE] });
+  others = new Map();
   searched = [];
   cuts = [];
   hole = undefined;
@@ -117,11 +129,12 @@ function toEntry({ entry, claimedEmail }: EntryLine): Entry {
   const { v: _v, ...members } = entry;
   return {
     ...members,
-    kind: entry.kind === "intent" ? EntryKind.INTENT : EntryKind.OUTCOME,
+    kind: EntryKind[entry.kind.toUpperCase() as "INTENT" | "OUTCOME" | "EVENT"],
     outcome: entry.outcome === "" ? Outcome.UNSPECIFIED : Outcome.SUCCESS,
     occurredAt: new Date(entry.occurredAt),
     receivedAt: new Date(entry.receivedAt),
     actor: { ...entry.actor, claimedEmail: claimedEmail?.address ?? "" },
+    log: 0,
   };
 }
 
@@ -177,9 +190,11 @@ test("tail shows entries as they come, goes on after a break where it was, and e
     entries: log.entries.slice(from, to).map((line) => toEntry(line)),
     nextAfterSequence: to,
     size: to,
+    next: [{ log: 0, sequence: to }],
+    hasMore: false,
   });
-  follow = async ({ afterSequence, action, outcome }) => {
-    asked.push(afterSequence);
+  follow = async ({ after, action, outcome }) => {
+    asked.push(after[0]?.sequence);
     expect([action, outcome]).toEqual(["payments.create", Outcome.SUCCESS]);
     if (asked.length === 1) return pageOf(0, 2);
     if (asked.length === 2) throw new DomainError("service_unavailable", "the database is away");
@@ -194,6 +209,53 @@ test("tail shows entries as they come, goes on after a break where it was, and e
   const shown = out.trimEnd().split("\n");
   expect(shown.map((line) => JSON.parse(line).sequence)).toEqual([1, 2, 3]);
   expect(error).toMatch(/the database is away\ngatehouse: trying again\ngatehouse: following again\n$/);
+});
+
+test("tail follows all logs, from the beginning or from the places it is given, and shows the log of an entry", async () => {
+  const asked: FollowEntriesRequest["after"][] = [];
+  const [entry] = log.entries.map((line) => toEntry(line));
+  follow = async ({ after }) => {
+    asked.push(after);
+    if (asked.length === 3) process.emit("SIGINT");
+    const next = [0, 1].map((of) => ({
+      log: of,
+      sequence: (after.find((place) => place.log === of)?.sequence ?? 50) + 1,
+    }));
+    const entries = [{ ...(entry as Entry), log: 1, sequence: 4711 }];
+    return { entries, nextAfterSequence: 0, size: 0, next, hasMore: asked.length < 3 };
+  };
+  const { out } = await gatehouse("tail", "--after", "0");
+  expect(asked).toEqual([
+    [{ log: 0, sequence: 0 }],
+    [
+      { log: 0, sequence: 1 },
+      { log: 1, sequence: 0 },
+    ],
+    [
+      { log: 0, sequence: 2 },
+      { log: 1, sequence: 1 },
+    ],
+  ]);
+  expect(out).toMatch(/^1:4711 {2}2026/);
+  for (const [argv, expected] of [
+    [[], []],
+    [
+      ["--after", "17,1:40"],
+      [
+        { log: 0, sequence: 17 },
+        { log: 1, sequence: 40 },
+      ],
+    ],
+  ] as const) {
+    asked.length = 2;
+    expect(await gatehouse("tail", "--json", ...argv)).toMatchObject({
+      code: 0,
+      out: expect.stringContaining('"log":1'),
+    });
+    expect(asked[2]).toEqual(expected);
+  }
+  for (const wrong of ["", "x", "1,", "256:1", "1,0:2", "1:2:3", "-1"])
+    expect((await gatehouse("tail", "--after", wrong)).code, wrong).toBe(64);
 });
 
 test.each([
@@ -224,6 +286,88 @@ test("an export is complete, and proven with checkpoints kept elsewhere", async 
     code: 0,
     out: expect.stringMatching(/^PROVEN[\s\S]*Not proven:\n {2}No checkpoint from/),
   });
+});
+
+/** Log 0 that notes a checkpoint of a log 1, which is there beside it. */
+function withLog1() {
+  const one = sampleLog(40, { key, origin: `${log.origin}/1` });
+  const zero = sampleLog(20, {
+    key,
+    change: (entry) => void (entry.sequence === 7 && noteCheckpoint(entry, one, 30)),
+  });
+  sent = zero.export();
+  others.set(1, { log: one, sent: one.export() });
+  return { one, zero };
+}
+
+test("all logs are in one file, and proven one by one; a log alone is as ever", async () => {
+  const { one, zero } = withLog1();
+  others.set(2, { log: sampleLog(0), sent: [] });
+  const path = file("all.jsonl");
+  expect(await gatehouse("audit", "export", "--output", path)).toMatchObject({
+    code: 0,
+    out: `60 entries were written to ${path}\n`,
+    error: "gatehouse: log 2 has no checkpoint yet, and is left out\n",
+  });
+  expect(readFileSync(path, "utf8")).toBe(textOf([...zero.export(), ...one.export()]));
+  const kept = file(
+    "kept-all.jsonl",
+    textOf([zero, one].map((of) => ({ type: "checkpoint", note: of.checkpoint(9) }))),
+  );
+  const verify = ["audit", "verify", path, "--key", log.verifierKey, "--checkpoints", kept];
+  const shown = await gatehouse(...verify);
+  expect([shown.code, shown.error]).toEqual([0, ""]);
+  expect(shown.out).toMatch(
+    /^ALL PROVEN: .*\n\nPROVEN: [\s\S]*\n\nPROVEN: .*\n\nLog: .*\/1, entries 1 to 40\n.*1 noted in log 0\)\n/,
+  );
+  const { out } = await gatehouse(...verify, "--json");
+  expect(JSON.parse(out)).toMatchObject({
+    result: "proven",
+    logs: [{ trustedUpTo: 9 }, { trustedUpTo: 30, origin: one.origin }],
+  });
+  for (const argv of [
+    ["--log", "1"],
+    ["--log", "1", "--from-sequence", "1", "--to-sequence", "40"],
+  ])
+    expect((await gatehouse("audit", "export", ...argv)).out).toBe(textOf(one.export()));
+  for (const argv of [
+    ["--log", "0"],
+    ["--to-sequence", "20"],
+  ])
+    expect((await gatehouse("audit", "export", ...argv)).out).toBe(textOf(zero.export()));
+  expect(await gatehouse("audit", "export", "--log", "2")).toMatchObject({ code: 1 });
+  expect(await gatehouse("audit", "export", "--log", "256")).toMatchObject({ code: 64 });
+  const csv = (await gatehouse("audit", "export", "--format", "csv")).out.trimEnd().split("\n");
+  expect([csv[0], csv[20], csv[21]]).toEqual([
+    expect.stringMatching(/,leafHash,log$/),
+    expect.stringMatching(/^20,.*,0$/s),
+    expect.stringMatching(/^1,.*,1$/s),
+  ]);
+});
+
+test("all running logs are verified, and one at fault is named first", async () => {
+  const { one } = withLog1();
+  const live = ["audit", "verify", "--live", "--key", log.verifierKey];
+  expect(await gatehouse(...live)).toMatchObject({ code: 0, out: expect.stringMatching(/^ALL PROVEN/) });
+  hole = 7;
+  const lost = await gatehouse(...live, "--json");
+  expect([lost.code, JSON.parse(lost.out)]).toMatchObject([
+    65,
+    {
+      result: "tampered",
+      logs: [{ findings: [{ code: "missing", firstSequence: 7 }] }, { findings: [{ firstSequence: 7 }] }],
+    },
+  ]);
+  hole = undefined;
+  others.set(1, { log: one, sent: one.export({ last: 29 }) });
+  const cut = await gatehouse(...live);
+  expect(cut).toMatchObject({ code: 65, out: expect.stringContaining(`At fault: ${one.origin}\n\nPROVEN`) });
+  others.clear();
+  const gone = await gatehouse(...live, "--json");
+  expect([gone.code, JSON.parse(gone.out)]).toMatchObject([
+    65,
+    { logs: [{ result: "proven" }, { origin: one.origin }] },
+  ]);
 });
 
 test("the running log is verified while it is exported, and its first bad entry is found", async () => {
@@ -395,6 +539,13 @@ test("a search reads all pages, as a table and as JSON lines", async () => {
   expect(searched).toHaveLength(1 + SIZE / 100);
   const limited = await gatehouse("audit", "search", "--limit", "130", "--json");
   expect(limited.out.trimEnd().split("\n")).toHaveLength(130);
+});
+
+test("the checkpoint of another log is printed with its key", async () => {
+  const { one } = withLog1();
+  const { code, out } = await gatehouse("audit", "checkpoint", "--log", "1");
+  expect([code, out.split("\n").slice(0, 2)]).toEqual([0, [one.origin, "40"]]);
+  expect(out).toContain(`Verifier key: ${one.verifierKey}\n`);
 });
 
 test("the latest checkpoint is printed with its key and as a line to keep", async () => {

@@ -1,6 +1,6 @@
 import type { ClientReadableStream } from "@grpc/grpc-js";
 import { newCallContext } from "#kit/rpc/call-context.ts";
-import { openServerStream } from "#kit/rpc/rpc-client.ts";
+import { callUnary, openServerStream } from "#kit/rpc/rpc-client.ts";
 import { fromRpcError } from "#kit/rpc/rpc-errors.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import type {
@@ -9,11 +9,39 @@ import type {
   ExportEntriesResponse,
 } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import type { ExportLine } from "../../audit-verifier/export-line.ts";
+import type { Terminal } from "../../command.ts";
 import { toExportLine } from "./audit-export-line.ts";
 
+const CALL_BUDGET_MS = 10_000;
 const SILENCE_MS = 30_000;
 const MAX_BATCH = 500;
 const MAX_CUTS_WITHOUT_PROGRESS = 3;
+
+/** Numbers of all logs, of which log 0 comes first. @throws {DomainError} `not_found` if log 0 has no checkpoint yet. */
+export async function logNumbers(client: AuditQueryServiceClient): Promise<number[]> {
+  const context = newCallContext({ budgetMs: CALL_BUDGET_MS });
+  const { logs } = await callUnary(client, client.getCheckpoint, { atLeastSize: 0, log: 0 }, context);
+  return [0, ...logs.filter((log) => log !== 0)];
+}
+
+/** All of a log. One other than log 0 is left out with a note while it has no checkpoint. @throws {DomainError} */
+export async function* wholeLog(
+  client: AuditQueryServiceClient,
+  log: number,
+  writeError: Terminal["writeError"],
+): AsyncGenerator<readonly ExportLine[]> {
+  let isBegun = false;
+  try {
+    for await (const lines of exportedLines(client, { firstSequence: 0, lastSequence: 0, log })) {
+      isBegun ||= lines.length > 0;
+      yield lines;
+    }
+  } catch (error) {
+    const isEmpty = !isBegun && error instanceof DomainError && error.code === "not_found";
+    if (log === 0 || !isEmpty) throw error;
+    writeError(`gatehouse: log ${log} has no checkpoint yet, and is left out\n`);
+  }
+}
 
 /** Continues in a new stream, because servers end connections after ten minutes. @throws {DomainError} */
 export async function* exportedLines(
@@ -44,7 +72,11 @@ export async function* exportedLines(
   let cuts = 0;
   for (let inVain = 0; ; cuts += 1) {
     const from = so.hasLog
-      ? { firstSequence: Math.min(so.lastSequence + 1, so.lastLogged), lastSequence: so.lastLogged }
+      ? {
+          firstSequence: Math.min(so.lastSequence + 1, so.lastLogged),
+          lastSequence: so.lastLogged,
+          log: request.log,
+        }
       : request;
     try {
       for await (const batch of streamed(client, from)) {

@@ -87,7 +87,11 @@ export function outcomeNamed(outcome: string | undefined): Outcome {
 
 export function entryLines(entries: readonly Entry[]): string {
   return entries
-    .map((entry) => ({ ...toLoggedEntry(entry), claimedEmail: entry.actor?.claimedEmail ?? "" }))
+    .map((entry) => ({
+      ...toLoggedEntry(entry),
+      log: entry.log,
+      claimedEmail: entry.actor?.claimedEmail ?? "",
+    }))
     .map((entry) => `${JSON.stringify(entry)}\n`)
     .join("");
 }
@@ -108,6 +112,11 @@ export function entryCells(entry: Entry): string[] {
     toLoggedEntry(entry);
   const actor = entry.actor?.userId || entry.actor?.claimedEmail || "";
   const status = httpStatus === 0 ? "" : String(httpStatus);
-  const place = sequence === 0 ? "" : String(sequence);
+  const place = sequence === 0 ? "" : placeText(entry.log, sequence);
   return [place, occurredAt, kind, action, outcome, status, actor, resource, requestId];
+}
+
+/** `4711`; of log 1 `1:4711`. */
+export function placeText(log: number, sequence: number): string {
+  return log === 0 ? String(sequence) : `${log}:${sequence}`;
 }

@@ -1,4 +1,4 @@
-import type { Verdict } from "../../audit-verifier/verdict.ts";
+import type { LogsVerdict, Verdict } from "../../audit-verifier/verdict.ts";
 
 const TITLES: Record<Verdict["result"], string> = {
   proven: "PROVEN: the log is as it was signed.",
@@ -6,9 +6,30 @@ const TITLES: Record<Verdict["result"], string> = {
   tampered: "TAMPERED: this is not the log that was signed.",
 };
 
-export function verdictText(verdict: Verdict): string {
+const TITLES_OF_ALL: Record<Verdict["result"], string> = {
+  proven: "ALL PROVEN: the logs are as they were signed.",
+  unproven: "NOT ALL PROVEN: no error was found, but no signature covers the last entries of some.",
+  tampered: "TAMPERED: these are not the logs that were signed. At fault:",
+};
+
+/** Of several logs, an overall line first. */
+export function verdictText({ result, logs }: LogsVerdict): string {
+  const [only, ...others] = logs;
+  if (only !== undefined && others.length === 0) return textOf(only);
+  const bad = logs.filter((log) => log.result === "tampered").map(({ origin }) => ` ${origin}`);
+  return [`${TITLES_OF_ALL[result]}${bad.join(",")}`, ...logs.map(textOf)].join("\n\n");
+}
+
+/** For `--json`: of one log its verdict. */
+export function verdictView(verdict: LogsVerdict): Verdict | LogsVerdict {
+  const [only, ...others] = verdict.logs;
+  return only === undefined || others.length > 0 ? verdict : only;
+}
+
+function textOf(verdict: Verdict): string {
   const { result, findings, origin, firstSequence, lastSequence, provenUpTo, trustedUpTo } = verdict;
-  const { ofLog, trusted } = verdict.checkpoints;
+  const { ofLog, noted, trusted } = verdict.checkpoints;
+  const inLog0 = noted === undefined ? "" : `, ${noted} noted in log 0`;
   const [first] = findings;
   const where = first === undefined ? [] : [firstBadText(first.firstSequence, first.lastSequence)];
   return [
@@ -17,7 +38,7 @@ export function verdictText(verdict: Verdict): string {
     ...findings.map(({ code, message }) => `  ${message} [${code}]`),
     "",
     `Log:           ${origin}, entries ${firstSequence} to ${lastSequence}`,
-    `Proven up to:  ${upTo(provenUpTo)} (checkpoints compared: ${ofLog} of the log, ${trusted} from outside)`,
+    `Proven up to:  ${upTo(provenUpTo)} (checkpoints compared: ${ofLog} of the log, ${trusted} from outside${inLog0})`,
     `From outside:  ${upTo(trustedUpTo)}`,
     ...(verdict.erasedAddresses > 0
       ? [`Erased:        ${verdict.erasedAddresses} claimed e-mail addresses`]

@@ -1,22 +1,23 @@
 import { readFileSync, statSync } from "node:fs";
 import { DomainError } from "#kit/values/errors.ts";
 import { AuditQueryServiceClient } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
-import type { Checkpoint } from "../../audit-verifier/checkpoint.ts";
+import type { LogCheckpoint } from "../../audit-verifier/checkpoint.ts";
 import { type ExportLine, LineError, parseExportLine } from "../../audit-verifier/export-line.ts";
-import { NotAnExportError, type Trust } from "../../audit-verifier/log-verification.ts";
+import { NotAnExportError } from "../../audit-verifier/log-verification.ts";
+import type { Trust } from "../../audit-verifier/logs-verification.ts";
 import { readLines } from "../../audit-verifier/read-lines.ts";
 import { NoteError, parseVerifierKey, type VerifierKey } from "../../audit-verifier/signed-note.ts";
 import { readTrustedCheckpoints, TrustedCheckpointsError } from "../../audit-verifier/trusted-checkpoints.ts";
-import type { Verdict } from "../../audit-verifier/verdict.ts";
-import { verifyLog } from "../../audit-verifier/verify-log.ts";
+import type { LogsVerdict, Verdict } from "../../audit-verifier/verdict.ts";
+import { verifyLogs } from "../../audit-verifier/verify-logs.ts";
 import type { Backend } from "../../backend.ts";
 import { CliError } from "../../cli-error.ts";
 import type { Command, CommandInput, Terminal } from "../../command.ts";
 import { EXIT, type ExitCode } from "../../exit-code.ts";
 import { UsageError } from "../../usage-error.ts";
 import { createProgress, type Progress, QUIET_OPTION } from "../progress.ts";
-import { exportedLines } from "./audit-exported-lines.ts";
-import { verdictText } from "./audit-verdict-text.ts";
+import { logNumbers, wholeLog } from "./audit-exported-lines.ts";
+import { verdictText, verdictView } from "./audit-verdict-text.ts";
 
 export const EXIT_OF: Record<Verdict["result"], ExitCode> = {
   proven: EXIT.ok,
@@ -29,7 +30,7 @@ export const TRUST_OPTIONS = {
     type: "string",
     value: "key or file",
     required: true,
-    description: "the log's verifier key, kept elsewhere; or a file of such keys, one a line",
+    description: "the verifier key (of log 0), kept elsewhere; or a file of such keys, one a line",
   },
   checkpoints: {
     type: "string",
@@ -66,9 +67,9 @@ export const auditVerify: Command = {
     using progress = createProgress(terminal, flags, "entries");
     const verdict =
       path === undefined
-        ? await verifyLive(backend, trust, progress)
+        ? await verifyLive(backend, trust, { progress, writeError: terminal.writeError })
         : await verifyFile(path, trust, progress);
-    return { text: verdictText(verdict), json: verdict, exitCode: EXIT_OF[verdict.result] };
+    return { text: verdictText(verdict), json: verdictView(verdict), exitCode: EXIT_OF[verdict.result] };
   },
 };
 
@@ -93,9 +94,9 @@ export async function verifyFile(
   trust: Trust,
   progress: Progress,
   onLine?: (line: unknown) => void,
-): Promise<Verdict> {
+): Promise<LogsVerdict> {
   try {
-    return await verifyLog({
+    return await verifyLogs({
       batches: readLines(path),
       read: (bytes) => {
         const line = parseExportLine(bytes);
@@ -114,15 +115,26 @@ export async function verifyFile(
   }
 }
 
-async function verifyLive(backend: Backend, trust: Trust, progress: Progress): Promise<Verdict> {
+async function verifyLive(
+  backend: Backend,
+  trust: Trust,
+  { progress, writeError }: { progress: Progress; writeError: Terminal["writeError"] },
+): Promise<LogsVerdict> {
   return backend.call("audit-service", AuditQueryServiceClient, (client) =>
-    verifyLog({
-      batches: linesUpToHole(exportedLines(client, { firstSequence: 0, lastSequence: 0 })),
+    verifyLogs({
+      batches: liveLines(client, writeError),
       read: (line) => line,
-      trust,
+      trust: { ...trust, isWhole: true },
       onProgress: shown(progress),
     }),
   );
+}
+
+async function* liveLines(
+  client: AuditQueryServiceClient,
+  writeError: Terminal["writeError"],
+): AsyncGenerator<readonly ExportLine[]> {
+  for (const log of await logNumbers(client)) yield* linesUpToHole(wholeLog(client, log, writeError));
 }
 
 /** audit-service answers not_found at a lost entry. The verifier then reports it as missing. */
@@ -167,8 +179,8 @@ async function readCheckpoints(
   paths: readonly string[],
   keys: readonly VerifierKey[],
   warn: (text: string) => void,
-): Promise<Checkpoint[]> {
-  const checkpoints: Checkpoint[] = [];
+): Promise<LogCheckpoint[]> {
+  const checkpoints: LogCheckpoint[] = [];
   for (const path of paths) {
     try {
       const read = await readTrustedCheckpoints(path, keys);

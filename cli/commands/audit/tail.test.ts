@@ -34,12 +34,13 @@ beforeAll(async () => {
     metrics: createMetrics("audit-service"),
   });
   const follow: Pick<Implementation<AuditQueryServiceServer>, "followEntries"> = {
-    async followEntries({ afterSequence = 0 }, { requestId }) {
+    async followEntries({ after: [place] }, { requestId }) {
       asked.push(requestId);
       if (asked.length === failing) throw new DomainError("service_unavailable", "away");
-      const next = afterSequence + 1;
+      const next = (place?.sequence ?? Number.NaN) + 1;
       const entry = { ...Entry.decode(new Uint8Array()), sequence: next, action: "auth.login" };
-      return { entries: [entry], nextAfterSequence: next, size: 1_000 };
+      const places = [{ log: 0, sequence: next }];
+      return { entries: [entry], nextAfterSequence: next, size: 1_000, next: places, hasMore: true };
     },
   };
   const service = { followEntries: AuditQueryServiceService.followEntries };

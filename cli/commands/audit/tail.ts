@@ -4,12 +4,14 @@ import { callUnary } from "#kit/rpc/rpc-client.ts";
 import {
   AuditQueryServiceClient,
   type FollowEntriesRequest,
+  type LogPlace,
 } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { CliError } from "../../cli-error.ts";
 import type { Command } from "../../command.ts";
 import { EXIT } from "../../exit-code.ts";
 import { printable } from "../../printable.ts";
-import { wholeNumber } from "../whole-number.ts";
+import { UsageError } from "../../usage-error.ts";
+import { LOGS } from "../whole-number.ts";
 import { entryCells, entryLines, FILTER_OPTIONS, outcomeNamed } from "./audit-search.ts";
 
 const POLL_MS = 1_000;
@@ -20,16 +22,16 @@ export const tail: Command = {
   summary: "Show entries of the audit log as they come",
   details:
     "Ends with Ctrl-C. After a break of the connection it goes on where it was, and loses nothing. --after 0 begins with " +
-    "the first entry. --json prints one entry per line (JSON Lines). The log records who follows it and from where on, every ten minutes.",
+    "the first entry of every log, 17,1:40 behind entry 17 of log 0 and entry 40 of log 1. --json prints one entry per line (JSON Lines). The log records who follows it and from where on, every ten minutes.",
   positionals: [],
   options: {
     ...FILTER_OPTIONS,
-    after: { type: "string", value: "sequence", description: "entries after this one; default: from now on" },
+    after: { type: "string", value: "place", description: "entries after this one; default: from now on" },
   },
   async run({ values, flags }, backend, terminal) {
-    const after = wholeNumber(values, "after", { min: 0, max: Number.MAX_SAFE_INTEGER });
+    const after = values.get("after");
     const request: FollowEntriesRequest = {
-      afterSequence: after,
+      after: after === undefined ? [] : placesOf(after),
       actorUserId: values.get("actor") ?? "",
       action: values.get("action") ?? "",
       resource: values.get("resource") ?? "",
@@ -48,10 +50,13 @@ export const tail: Command = {
         hasBegun = true;
         if (isAway) terminal.writeError("gatehouse: following again\n");
         isAway = false;
-        request.afterSequence = page.nextAfterSequence;
+        const isNew = ({ log }: LogPlace) =>
+          after === "0" && !request.after.some((place) => place.log === log);
+        const hasNew = page.next.some(isNew);
+        request.after = page.next.map((place) => (isNew(place) ? { ...place, sequence: 0 } : place));
         const shown = flags.has("json") ? entryLines(page.entries) : page.entries.map(asLine).join("");
         if (shown !== "") await terminal.writeOut(shown);
-        if (page.nextAfterSequence >= page.size) await pause();
+        if (!page.hasMore && !hasNew) await pause();
       }
     };
     try {
@@ -79,3 +84,14 @@ const asLine = (entry: Parameters<typeof entryCells>[0]) =>
   `${entryCells(entry)
     .map((cell) => printable(cell || "-"))
     .join("  ")}\n`;
+
+/** `17,1:40`: a number without a log is of log 0. */
+function placesOf(text: string): LogPlace[] {
+  const places = text.split(",").map((place) => {
+    const [, log = "0", sequence = ""] = /^(?:(\d+):)?(\d+)$/.exec(place) ?? [];
+    return { log: Number(log), sequence: sequence === "" ? Number.NaN : Number(sequence) };
+  });
+  const isProper = places.every(({ log, sequence }) => log <= LOGS.max && Number.isSafeInteger(sequence));
+  if (isProper && new Set(places.map(({ log }) => log)).size === places.length) return places;
+  throw new UsageError("--after must be a sequence, or sequences of several logs: 17,1:40");
+}

@@ -7,6 +7,12 @@ export type AuditPeople = {
   id: string;
   email: string;
 }[];
+/**
+ * From the leaf up (RFC 9162, section 2.1).
+ *
+ * Items: Base64.
+ */
+export type TreeProof = string[];
 
 export interface Api {
   "GET /openapi.json": {
@@ -509,6 +515,9 @@ export interface Api {
       action?: string;
       resource?: string;
       outcome?: "success" | "failure" | "unknown";
+      /**
+       * `routine` leaves out `approval.listed`, `audit.checkpoint_noted`, `audit.entry_read`, `audit.followed`, `audit.searched`, `audit.summarized`, `client.listed`, `client.read`, `key.listed`, `part.listed`, `part.slots_moved`, `session.listed`, `token.introspect`, `user.import_checked`, `user.import_read`, `user.listed`, `user.read`, `auth.refresh`.
+       */
       hide?: "routine";
       requestId?: string;
       from?: string;
@@ -544,58 +553,70 @@ export interface Api {
          * Base64.
          */
         leafHash: string;
-        /**
-         * From the leaf up (RFC 9162, section 2.1).
-         *
-         * Items: Base64.
-         */
-        inclusionProof: string[];
+        inclusionProof: TreeProof;
         /**
          * A signed note (C2SP tlog-checkpoint).
          */
         checkpoint: string;
+        /**
+         * Of an entry outside log 0: the entry of log 0 whose `reason` is size and root hash of `checkpoint`. Null for some seconds.
+         */
+        noted: {
+          /**
+           * Canonical JSON whose hash is the leaf's.
+           */
+          leafData: string;
+          /**
+           * Base64.
+           */
+          leafHash: string;
+          inclusionProof: TreeProof;
+          /**
+           * A signed note (C2SP tlog-checkpoint).
+           */
+          checkpoint: string;
+        } | null;
       } | null;
     };
   };
   "GET /admin/audit/checkpoint": {
+    query?: {
+      log?: number;
+    };
     answer: {
       /**
        * A signed note (C2SP tlog-checkpoint).
        */
       checkpoint: string;
       verifierKey: string;
+      /**
+       * The numbers of all logs, ascending.
+       */
+      logs: number[];
     };
   };
   "GET /admin/audit/inclusion": {
     query: {
       sequence: number;
       treeSize: number;
+      log?: number;
     };
     answer: {
       /**
        * Base64.
        */
       leafHash: string;
-      /**
-       * From the leaf up (RFC 9162, section 2.1).
-       *
-       * Items: Base64.
-       */
-      proof: string[];
+      proof: TreeProof;
     };
   };
   "GET /admin/audit/consistency": {
     query: {
       from: number;
       to: number;
+      log?: number;
     };
     answer: {
-      /**
-       * From the leaf up (RFC 9162, section 2.1).
-       *
-       * Items: Base64.
-       */
-      proof: string[];
+      proof: TreeProof;
     };
   };
   "GET /admin/audit/summary": {
@@ -637,7 +658,7 @@ export interface Api {
        */
       countedUpTo: number;
       /**
-       * Sequence of the last entry of the log.
+       * Sequence of the last entry of the log; of several logs the sum, as `countedUpTo`.
        */
       size: number;
     };
@@ -648,18 +669,27 @@ export interface Api {
       action?: string;
       resource?: string;
       outcome?: "success" | "failure" | "unknown";
+      /**
+       * `routine` leaves out `approval.listed`, `audit.checkpoint_noted`, `audit.entry_read`, `audit.followed`, `audit.searched`, `audit.summarized`, `client.listed`, `client.read`, `key.listed`, `part.listed`, `part.slots_moved`, `session.listed`, `token.introspect`, `user.import_checked`, `user.import_read`, `user.listed`, `user.read`, `auth.refresh`.
+       */
       hide?: "routine";
+      place?: string;
       after?: number;
       people?: "true";
     };
     answer: {
       entries: AuditEntry[];
       /**
-       * For the next call.
+       * For the next call: a sequence in each log. Absent if `after` was read.
+       */
+      place?: string;
+      hasMore: boolean;
+      /**
+       * As `place`, in log 0.
        */
       nextAfter: number;
       /**
-       * Sequence of the last entry of the log.
+       * Sequence of the last entry of log 0.
        */
       size: number;
       people?: AuditPeople;
@@ -671,6 +701,9 @@ export interface Api {
       action?: string;
       resource?: string;
       outcome?: "success" | "failure" | "unknown";
+      /**
+       * `routine` leaves out `approval.listed`, `audit.checkpoint_noted`, `audit.entry_read`, `audit.followed`, `audit.searched`, `audit.summarized`, `client.listed`, `client.read`, `key.listed`, `part.listed`, `part.slots_moved`, `session.listed`, `token.introspect`, `user.import_checked`, `user.import_read`, `user.listed`, `user.read`, `auth.refresh`.
+       */
       hide?: "routine";
       requestId?: string;
       from?: string;
@@ -1617,6 +1650,10 @@ export interface AuditEntry {
    * The service that sent it.
    */
   producer: string;
+  /**
+   * The log it is in, in which `sequence` counts.
+   */
+  log: number;
 }
 /**
  * Of access and refresh tokens, without its private part.

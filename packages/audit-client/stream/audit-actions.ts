@@ -125,9 +125,10 @@ export const AUDIT_ACTIONS = {
     "client.credential_added",
     "client.credential_revoked",
   ],
-  /** An erasure is recorded in the same way. */
+  /** An erasure is recorded in the same way; that log 0 notes the heads of the others is as little news. */
   reading: [
     "approval.listed",
+    "audit.checkpoint_noted",
     "audit.entry_read",
     "audit.exported",
     "audit.followed",

@@ -108,6 +108,7 @@ export const ENTRY_COLUMNS: readonly string[] = [
   "reason",
   "httpStatus",
   "latencyUs",
+  "log",
 ];
 
 /** @param person Name from the certificate: `operator:ada`. */

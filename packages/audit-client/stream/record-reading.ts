@@ -85,26 +85,39 @@ export function createRepeatedRecorder(monotonicMs: () => number): RecordRepeate
   };
 }
 
+/** A place in the log of a number: of the last entry before it. */
+interface LogPlace {
+  log: number;
+  sequence: number;
+}
+
 /**
- * Records who reads the log from a place on: at once, then every ten minutes, and for each place before the recorded one. A record
+ * Records who reads the logs from a place on: at once, then every ten minutes, and for each place before the recorded one. A record
  * of each call would be an entry, which the follower reads, and so would never end. Whatever was read is after the place in a record
  * of the last ten minutes.
  * @param record if it throws, nothing may be read.
  */
 type RecordFollowing = (
   follower: Readonly<Record<string, string | undefined>>,
-  after: number,
+  after: readonly LogPlace[],
   record: () => Promise<void>,
 ) => Promise<void>;
 
 /** Remembers in memory: each process records for itself. */
 export function createFollowingRecorder(monotonicMs: () => number): RecordFollowing {
-  const recorded = boundedCache<string, { atMs: number; after: number }>(MAX_FOLLOWINGS);
+  const recorded = boundedCache<string, ReadonlyMap<number, { atMs: number; sequence: number }>>(
+    MAX_FOLLOWINGS,
+  );
   return async (follower, after, record) => {
     const key = JSON.stringify(follower);
-    const last = recorded.get(key);
-    if (last !== undefined && monotonicMs() - last.atMs < RECORDED_MS && after >= last.after) return;
+    const isNew = ({ log, sequence }: LogPlace) => {
+      const last = recorded.get(key)?.get(log);
+      return last === undefined || monotonicMs() - last.atMs >= RECORDED_MS || sequence < last.sequence;
+    };
+    if (!after.some(isNew)) return;
     await record();
-    recorded.set(key, { atMs: monotonicMs(), after });
+    const atMs = monotonicMs();
+    const places = after.filter(isNew).map(({ log, sequence }) => [log, { atMs, sequence }] as const);
+    recorded.set(key, new Map([...(recorded.get(key) ?? []), ...places]));
   };
 }

@@ -19,6 +19,7 @@ const TEXT: Record<Finding, TextKey> = {
   entry: "alarm.entry",
   root: "alarm.root",
   signature: "alarm.signature",
+  noted: "alarm.noted",
   key: "alarm.key",
   announced: "alarm.announced",
   shorter: "alarm.shorter",

@@ -19,19 +19,23 @@ const FAILURES = {
   interrupted: "auditExport.interrupted",
 } as const;
 
+/** In all logs. @param place `log:sequence`, separated by commas. */
+const entriesBefore = (place = ""): number =>
+  place.split(",").reduce((sum, part) => sum + Number(part.split(":")[1] ?? 0), 0);
+
 /** Parts of at most 10,000 entries. */
 export function AuditExport({ search, onClose }: { search: AuditSearch; onClose: () => void }) {
   const t = useText();
   const language = useLanguage();
   const { call, fetch: send } = useSession();
   const [reads, setReads] = useState(search.reads === true);
-  const sizeOfLog = useRef(0);
+  const sizeOfLogs = useRef(0);
   const size = (count: number, unit: "kilobyte" | "megabyte") =>
     new Intl.NumberFormat(language, { style: "unit", unit, maximumFractionDigits: 0 }).format(count);
   const number = (count: number) => new Intl.NumberFormat(language).format(count);
   const readPart = async ({ format, cursor, signal, onProgress }: PartWanted) => {
     // Where a fresh proof of the person is demanded, this call asks for it.
-    sizeOfLog.current = (await call("GET /admin/audit/tail")).size;
+    sizeOfLogs.current = entriesBefore((await call("GET /admin/audit/tail")).place);
     const { reads: _other, ...others } = search;
     const filters = filtersOf({ ...others, ...(reads && { reads }) });
     const query = { ...filters, ...(cursor !== undefined && { cursor }) };
@@ -51,7 +55,7 @@ export function AuditExport({ search, onClose }: { search: AuditSearch; onClose:
       name="audit"
       texts={TEXTS}
       formats={["ndjson", "csv"]}
-      countOf={() => number(sizeOfLog.current)}
+      countOf={() => number(sizeOfLogs.current)}
       readPart={readPart}
       onClose={onClose}
     >

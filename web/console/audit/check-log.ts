@@ -3,7 +3,7 @@ import { GatehouseError } from "#clients/browser/gateway-calls.ts";
 import { type ProofProblem, Unproven } from "../../audit-proof/bytes.ts";
 import { type Checkpoint, openCheckpoint } from "../../audit-proof/checkpoint.ts";
 import { hasOnlyGrown } from "../../audit-proof/tree.ts";
-import { type ShownEntry, verifyEntry } from "../../audit-proof/verify-entry.ts";
+import { type ShownEntry, type SignedHead, verifyEntry } from "../../audit-proof/verify-entry.ts";
 import type { Call } from "../../session/session.ts";
 import { fingerprintOf, type LogMemory, readMemory, rememberCheckpoint, trustKey } from "./log-memory.ts";
 
@@ -26,6 +26,8 @@ export interface Alarm {
 export interface LogState {
   checkpoint: Checkpoint;
   key: string;
+  /** How many logs there are: the checkpoint is log 0's, which commits to the others. */
+  logs: number;
   comparedAt?: string;
   /** What this browser knew before. */
   since?: { size: number; seenAt: string };
@@ -37,7 +39,10 @@ export interface ProvenEntry {
   /** As it was hashed. */
   leafData: string;
   leafHash: string;
+  /** Of the entry's log. */
   checkpoint: Checkpoint;
+  /** Of log 0. Absent while it does not commit to `checkpoint`. */
+  head?: Checkpoint;
 }
 
 export type Checked<T> =
@@ -59,7 +64,7 @@ export async function checkLog(call: Call): Promise<Checked<LogState>> {
     });
     evidence.checkpoint = answer;
     if (answer === undefined) return { kind: "waiting" };
-    const { checkpoint: note, verifierKey } = answer;
+    const { checkpoint: note, verifierKey, logs } = answer;
     if (memory.key !== undefined && verifierKey !== memory.key) throw new Contradiction("key");
     const { announced } = memory;
     if (announced !== undefined && (await fingerprintOf(textOf(verifierKey))) !== announced)
@@ -75,6 +80,7 @@ export async function checkLog(call: Call): Promise<Checked<LogState>> {
     const state: LogState = {
       checkpoint,
       key: verifierKey,
+      logs: logs.length,
       ...(comparedAt !== undefined && { comparedAt }),
       ...(last !== undefined && { since: last }),
     };
@@ -90,29 +96,33 @@ export async function checkEntry(call: Call, id: string): Promise<Checked<Proven
     evidence.answer = answer;
     const { entry, proof } = answer;
     if (proof === null || memory.key === undefined) {
-      if (proof === null && entry.sequence !== null && entry.sequence <= (memory.last?.size ?? 0))
-        throw new Contradiction("withheld");
+      const isCovered =
+        entry.log === 0 && entry.sequence !== null && entry.sequence <= (memory.last?.size ?? 0);
+      if (proof === null && isCovered) throw new Contradiction("withheld");
       if (entry.id !== id) throw new Contradiction("other");
       return { kind: "waiting", entry };
     }
     const verdict = await verifyEntry(entry as object as ShownEntry, proof, memory.key);
     if (!verdict.isProven) throw new Contradiction(verdict.problem);
-    const { leaf, checkpoint } = verdict;
+    const { leaf, checkpoint, head } = verdict;
     if (leaf.id !== id) throw new Contradiction("other");
-    await admit(call, memory, { ...checkpoint, note: proof.checkpoint }, evidence);
+    if (head !== undefined) await admit(call, memory, head, evidence);
     // An address that was claimed is beside the log.
     const actor = { ...leaf.actor, claimedEmail: entry.actor?.claimedEmail };
     const { leafData, leafHash } = proof;
     const proven = { ...leaf, actor } as unknown as AuditEntry;
-    return { kind: "proven", found: { entry: proven, leafData, leafHash, checkpoint } };
+    return {
+      kind: "proven",
+      found: { entry: proven, leafData, leafHash, checkpoint, ...(head && { head }) },
+    };
   });
 }
 
-/** A signed checkpoint becomes the last one seen, if the log has only grown since. */
+/** A signed checkpoint of log 0 becomes the last one seen, if the log has only grown since. */
 async function admit(
   call: Call,
   { last }: LogMemory,
-  seen: Checkpoint & { note: string },
+  seen: SignedHead,
   evidence: Record<string, unknown>,
 ): Promise<void> {
   const { note, ...checkpoint } = seen;

@@ -6,7 +6,7 @@ import { useLanguage } from "../../ui/text.ts";
 import { useText } from "../text.ts";
 import { momentText } from "../when.tsx";
 import { type AuditSearch, readSearch } from "./audit-search.ts";
-import { type People, Verbatim } from "./entry-text.tsx";
+import { type People, placeOf, Verbatim } from "./entry-text.tsx";
 
 /** Everything that an entry says. What the page knows of its people stands beside it. */
 export function EntryFacts({ entry, people }: { entry: AuditEntry; people: People }) {
@@ -57,6 +57,7 @@ export function EntryFacts({ entry, people }: { entry: AuditEntry; people: Peopl
         text={entry.receivedAt}
         note={<bdi>{t("audit.byTheLog", { producer: visible(entry.producer) })}</bdi>}
       />
+      <Fact name={t("audit.place")} text={placeOf(entry)} />
       <Fact name={t("audit.entryId")} text={entry.id} />
       <Fact name={t("audit.requestId")} text={entry.requestId} filter={{ requestId: entry.requestId }} />
       <Fact name={t("audit.callId")} text={entry.callId} />

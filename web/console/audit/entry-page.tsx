@@ -65,7 +65,12 @@ function Lead({ entry }: { entry: AuditEntry }) {
       <Outcome entry={entry} />
       <time dateTime={entry.occurredAt}>{momentText(entry.occurredAt, language)}</time>
       {entry.sequence !== null && (
-        <span>{t("audit.number", { number: new Intl.NumberFormat(language).format(entry.sequence) })}</span>
+        <span>
+          {t(entry.log === 0 ? "audit.number" : "audit.numberInLog", {
+            log: entry.log,
+            number: new Intl.NumberFormat(language).format(entry.sequence),
+          })}
+        </span>
       )}
     </span>
   );

@@ -9,7 +9,7 @@ import { useText } from "../text.ts";
 import { When } from "../when.tsx";
 import { wordsOfAction } from "./action-field.tsx";
 import { EntryFacts } from "./entry-facts.tsx";
-import { Actor, Id, Outcome, Parted, type People, Verbatim } from "./entry-text.tsx";
+import { Actor, Id, Outcome, Parted, type People, placeOf, Verbatim } from "./entry-text.tsx";
 
 /** A call is one row: its outcome, or its intent while it has none. */
 export function callsOf(entries: readonly AuditEntry[]): AuditEntry[] {
@@ -43,7 +43,12 @@ export function EntryRows({
           {
             head: t("audit.time"),
             kind: "time",
-            cell: ({ occurredAt }) => <When time={occurredAt} isExact />,
+            cell: (entry) => (
+              <>
+                <When time={entry.occurredAt} isExact />
+                {placeOf(entry) !== "" && <span className="why muted small">{placeOf(entry)}</span>}
+              </>
+            ),
           },
           {
             head: t("audit.action"),

@@ -72,6 +72,10 @@ export function Id({ id, people }: { id: string; people: People }) {
 const shortId = (id: string): string =>
   /^[0-9a-f]{8}-[0-9a-f-]{27}$/i.test(id) ? `${id.slice(0, 8)}…${id.slice(-6)}` : id;
 
+/** Log and number. Empty in log 0, which most have alone, and while it has no number. */
+export const placeOf = ({ log, sequence }: AuditEntry): string =>
+  log === 0 || sequence === null ? "" : `${log}:${sequence}`;
+
 export function Outcome({ entry }: { entry: AuditEntry }) {
   const t = useText();
   if (entry.kind === "intent") return <span className="tag plain-tag">{t("audit.begun")}</span>;

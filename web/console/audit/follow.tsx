@@ -82,7 +82,7 @@ interface Tail {
   gap?: { from: string; to: string };
 }
 
-/** Follows the log from now on, by number, so an interruption or a pause loses nothing. */
+/** Follows all logs from now on, by number, so an interruption or a pause loses nothing. */
 function useTail(search: AuditSearch, isPaused: boolean): Tail & { goOn: () => void } {
   const { call, quietCall } = useSession();
   const names = useMay()("users:read") ? "true" : undefined;
@@ -92,7 +92,7 @@ function useTail(search: AuditSearch, isPaused: boolean): Tail & { goOn: () => v
     dropped: 0,
     state: { kind: "starting" },
   });
-  const place = useRef<number>(undefined);
+  const place = useRef<string>(undefined);
   const filters = JSON.stringify(filtersOf(search));
   const [turn, setTurn] = useState(0);
   const isQuiet = useRef(false);
@@ -110,16 +110,16 @@ function useTail(search: AuditSearch, isPaused: boolean): Tail & { goOn: () => v
     const { signal } = stop;
     let interruptedAt: string | undefined;
     const step = async (): Promise<number> => {
-      const after = place.current;
-      const asked = ask("GET /admin/audit/tail", { query: { ...JSON.parse(filters), after, people: names } });
+      const query = { ...JSON.parse(filters), place: place.current, people: names };
+      const asked = ask("GET /admin/audit/tail", { query });
       ask = quietCall;
       const answer = await asked;
       if (signal.aborted) return 0;
-      place.current = answer.nextAfter;
+      place.current = answer.place;
       const gap = interruptedAt && { from: interruptedAt, to: new Date().toISOString() };
       interruptedAt = undefined;
       setTail((former) => grown(former, answer, gap || former.gap));
-      return answer.nextAfter < answer.size ? 0 : PERIOD_MS;
+      return answer.hasMore ? 0 : PERIOD_MS;
     };
     const follow = async () => {
       let failures = 0;
@@ -149,7 +149,12 @@ function useTail(search: AuditSearch, isPaused: boolean): Tail & { goOn: () => v
 }
 
 function grown(former: Tail, answer: Answer<"GET /admin/audit/tail">, gap: Tail["gap"]): Tail {
-  const all = [...answer.entries.toReversed(), ...former.entries];
+  // They come log by log.
+  const newest = answer.entries.toSorted(
+    (a, b) =>
+      b.receivedAt.localeCompare(a.receivedAt) || b.log - a.log || Number(b.sequence) - Number(a.sequence),
+  );
+  const all = [...newest, ...former.entries];
   const people = new Map([...former.people, ...peopleOf([answer])]);
   const entries = all.slice(0, MAX_ROWS);
   const dropped = former.dropped + all.length - entries.length;

@@ -34,7 +34,7 @@ export function LogLine() {
     return (
       <p className="muted small">{t(data.kind === "waiting" ? "proof.noCheckpoint" : "proof.unsupported")}</p>
     );
-  const { checkpoint, since } = data.found;
+  const { checkpoint, since, logs } = data.found;
   const count = new Intl.NumberFormat(language).format(checkpoint.size);
   return (
     <p className="log-line small">
@@ -46,7 +46,7 @@ export function LogLine() {
             count: new Intl.NumberFormat(language).format(since.size),
             when: momentText(since.seenAt, language),
           })}{" "}
-        {key}
+        {logs > 1 && t("proof.others", { count: logs - 1 })} {key}
       </span>
       {sheet}
     </p>

@@ -1,4 +1,5 @@
 import { useState } from "react";
+import type { AuditEntry } from "#clients/api/generated/gatehouse.ts";
 import { Button } from "../../ui/button.tsx";
 import { visible } from "../../ui/format.ts";
 import { Notice } from "../../ui/notice.tsx";
@@ -23,15 +24,16 @@ export function ProofPanel({
   const t = useText();
   const [openedAtMs] = useState(Date.now);
   if (log.kind === "alarm") return <Notice isBad>{t("proof.not")}</Notice>;
+  // By two clocks, of which the answer names one.
+  const isLateFor = (entry?: AuditEntry) =>
+    [openedAtMs, Date.parse(entry?.receivedAt ?? "")].some((ms) => checkedAtMs - ms > USUAL_MS);
   switch (checked.kind) {
     case "alarm":
       return <Notice isBad>{t("proof.not")}</Notice>;
     case "unsupported":
       return <Notice isBad>{t("proof.unsupported")}</Notice>;
     case "waiting": {
-      // By two clocks, of which the answer names one.
-      const since = [openedAtMs, Date.parse(checked.entry?.receivedAt ?? "")];
-      const isLate = since.some((ms) => checkedAtMs - ms > USUAL_MS);
+      const isLate = isLateFor(checked.entry);
       return (
         <Notice isBad={isLate}>
           <strong>{t("proof.notYet")}</strong>
@@ -40,8 +42,26 @@ export function ProofPanel({
       );
     }
     case "proven":
-      return log.kind === "proven" ? <Proven entry={checked.found} log={log.found} /> : null;
+      return log.kind !== "proven" ? null : (
+        <>
+          {checked.found.head === undefined && (
+            <NotNoted log={checked.found.entry.log} isLate={isLateFor(checked.found.entry)} />
+          )}
+          <Proven entry={checked.found} log={log.found} />
+        </>
+      );
   }
+}
+
+/** Its own log has signed the entry. That everybody is shown the same log is not said yet. */
+function NotNoted({ log, isLate }: { log: number; isLate: boolean }) {
+  const t = useText();
+  return (
+    <Notice isBad={isLate}>
+      <strong>{t("proof.notNoted", { log })}</strong>
+      <span>{t(isLate ? "proof.notNotedLate" : "proof.notNotedSoon")}</span>
+    </Notice>
+  );
 }
 
 function Proven({ entry, log }: { entry: ProvenEntry; log: LogState }) {
@@ -50,27 +70,44 @@ function Proven({ entry, log }: { entry: ProvenEntry; log: LogState }) {
   const [isOpen, setOpen] = useState(false);
   const number = new Intl.NumberFormat(language);
   const isCompared = log.comparedAt !== undefined;
-  const { checkpoint } = entry;
+  const { checkpoint, head } = entry;
+  const isWhole = isCompared && head !== undefined;
   const [name = "", keyId = ""] = log.key.split("+");
+  const ofLog = { log: entry.entry.log, count: number.format(checkpoint.size) };
   return (
-    <section className={isCompared ? "proof" : "proof open"} aria-label={t("proof.title")}>
+    <section className={isWhole ? "proof" : "proof open"} aria-label={t("proof.title")}>
       <div role="status">
         <h2>
-          <span className={isCompared ? "mark" : "mark open"} aria-hidden="true" />
-          {t(isCompared ? "proof.proven" : "proof.provenByFirst")}
+          <span className={isWhole ? "mark" : "mark open"} aria-hidden="true" />
+          {head === undefined
+            ? t("proof.provenInLog", ofLog)
+            : t(isCompared ? "proof.proven" : "proof.provenByFirst")}
         </h2>
       </div>
       <ul>
         <li>{t("proof.hash", { hash: entry.leafHash })}</li>
-        <li>{t("proof.inclusion", { count: number.format(checkpoint.size) })}</li>
-        <li>
-          {t("proof.signed", {
-            when: momentText(checkpoint.time, language),
-            name: visible(name),
-            id: visible(keyId),
-          })}
-        </li>
-        {log.since !== undefined && (
+        <li>{ofLog.log === 0 ? t("proof.inclusion", ofLog) : t("proof.inclusionInLog", ofLog)}</li>
+        {ofLog.log !== 0 && (
+          <li>
+            {t("proof.signedInLog", {
+              when: momentText(checkpoint.time, language),
+              name: visible(checkpoint.origin),
+            })}
+          </li>
+        )}
+        {ofLog.log !== 0 && head !== undefined && (
+          <li>{t("proof.noted", { count: number.format(head.size) })}</li>
+        )}
+        {head !== undefined && (
+          <li>
+            {t("proof.signed", {
+              when: momentText(head.time, language),
+              name: visible(name),
+              id: visible(keyId),
+            })}
+          </li>
+        )}
+        {head !== undefined && log.since !== undefined && (
           <li>
             {t("proof.grown", {
               count: number.format(log.since.size),

@@ -29,7 +29,14 @@ function answering(...pieces: string[]) {
 const textOf = async (read: ExportRead) => ("file" in read ? await read.file.text() : undefined);
 
 test("CSV is made of the lines, has the columns of the API, and no cell that a spreadsheet would run", async () => {
-  const line = { sequence: 1, id: "a", actor: { userId: "u" }, userAgent: '=cmd|"x"', resource: "a,b" };
+  const line = {
+    sequence: 1,
+    log: 3,
+    id: "a",
+    actor: { userId: "u" },
+    userAgent: '=cmd|"x"',
+    resource: "a,b",
+  };
   const found = await readExport(
     answering(`${JSON.stringify(line)}\n`, END).response,
     "csv",
@@ -37,7 +44,7 @@ test("CSV is made of the lines, has the columns of the API, and no cell that a s
   );
   const [head, row, end] = (await textOf(found))?.split("\n") ?? [];
   expect(head).toBe(ENTRY_COLUMNS.join(","));
-  expect(row).toBe(`1,a,,,,,,u,,,,,"'=cmd|""x""",,,"a,b",,,,,,,,`);
+  expect(row).toBe(`1,a,,,,,,u,,,,,"'=cmd|""x""",,,"a,b",,,,,,,,,3`);
   expect(end).toBe("");
 });
 

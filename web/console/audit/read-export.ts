@@ -15,7 +15,7 @@ export type ExportRead =
 /** As the API writes them. */
 const COLUMNS: readonly string[] = (
   "sequence id producer kind callId occurredAt receivedAt userId role sessionId claimedEmail clientIp userAgent method route " +
-  "resource action requestId traceId outcome errorCode reason httpStatus latencyUs"
+  "resource action requestId traceId outcome errorCode reason httpStatus latencyUs log"
 ).split(" ");
 
 /** Of a file, which is in memory until it is saved. Ten thousand ordinary entries are about 10 MB. */

@@ -111,7 +111,7 @@ const entryReading = (id: string): CheckedReading<ProvenEntry> => ({
   read: (call, { client }) => checkEntry(call, id).then((checked) => sounded(client, checked)),
 });
 
-/** One entry, until it is proven. It waits for the log. */
+/** One entry, until it is proven by a head of log 0. It waits for the log. */
 export function useEntry(id: string) {
   const log = useLog();
   const entry = useReading({
@@ -119,8 +119,9 @@ export function useEntry(id: string) {
     enabled: log.data !== undefined,
     // Each reading is an entry of the log.
     staleTime: Infinity,
-    refetchInterval: ({ state }) =>
-      state.data?.kind === "waiting" && (state.dataUpdateCount < USUAL_READINGS ? WAITING_MS : LATE_MS),
+    refetchInterval: ({ state: { data, dataUpdateCount } }) =>
+      (data?.kind === "waiting" || (data?.kind === "proven" && data.found.head === undefined)) &&
+      (dataUpdateCount < USUAL_READINGS ? WAITING_MS : LATE_MS),
   });
   return { log, entry };
 }

@@ -136,6 +136,7 @@ export const actionsDe: SameTexts<typeof actionsEn> = {
     },
     reading: {
       "approval.listed": "Freigaben aufgelistet",
+      "audit.checkpoint_noted": "Log 0 hat den Stand eines anderen Logs vermerkt",
       "audit.entry_read": "Eintrag dieses Logs geöffnet",
       "audit.exported": "Dieses Log exportiert",
       "audit.followed": "Dieses Log verfolgt",

@@ -134,6 +134,7 @@ export const actionsEn = {
     },
     reading: {
       "approval.listed": "Approvals listed",
+      "audit.checkpoint_noted": "Log 0 has noted the head of another log",
       "audit.entry_read": "Entry of this log opened",
       "audit.exported": "This log exported",
       "audit.followed": "This log followed",

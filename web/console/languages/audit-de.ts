@@ -48,6 +48,7 @@ export const auditDe: SameTexts<typeof auditEn> = {
       "Nennen Sie eine Person: Geben Sie unter „Wer“ ihre Adresse oder ID ein, oder öffnen Sie sie unter „Benutzer“ und folgen Sie dem Link zu ihren Einträgen.",
     one: "Eintrag",
     number: "Nr. {{number}}",
+    numberInLog: "Log {{log}}, Nr. {{number}}",
     time: "Zeit",
     action: "Aktion",
     actor: "Wer",
@@ -107,6 +108,7 @@ export const auditDe: SameTexts<typeof auditEn> = {
     occurred: "Geschehen",
     received: "Gespeichert",
     byTheLog: "nach der Uhr des Logs; gesendet von {{producer}}",
+    place: "Log und Nummer",
     entryId: "Eintrags-ID",
     requestId: "Anfrage-ID",
     callId: "Aufruf-ID",
@@ -140,6 +142,17 @@ export const auditDe: SameTexts<typeof auditEn> = {
     inclusion: "Er steht im Baum von {{count}} Einträgen.",
     signed: "Der Checkpoint vom {{when}} ist signiert von {{name}}, Schlüssel {{id}}.",
     grown: "Das Log ist seit Ihrem Besuch nur gewachsen: {{count}} Einträge am {{when}}.",
+    provenInLog: "Nur in Log {{log}} bewiesen",
+    inclusionInLog: "Er steht im Baum von Log {{log}} mit {{count}} Einträgen.",
+    signedInLog:
+      "Der Checkpoint dieses Logs vom {{when}} ist mit demselben Schlüssel signiert, als {{name}}.",
+    noted:
+      "Log 0 legt sich auf diesen Checkpoint fest: Ein Eintrag in seinem Baum von {{count}} Einträgen nennt dessen Größe und Wurzel-Hash.",
+    notNoted: "Log 0 legt sich noch nicht auf Log {{log}} bis zu diesem Eintrag fest",
+    notNotedSoon:
+      "Das geschieht binnen einiger Sekunden. Bis dahin ist bewiesen, dass der Eintrag in seinem Log steht, signiert mit dem Schlüssel des Logs, aber nicht, dass alle dasselbe Log sehen.",
+    notNotedLate:
+      "Das dauert länger als sonst. Bewiesen ist, dass der Eintrag in seinem Log steht, signiert mit dem Schlüssel des Logs, aber nicht, dass alle dasselbe Log sehen.",
     compare: "Den Schlüssel vergleichen",
     aboutKey: "Der Schlüssel des Logs",
     compareLead:
@@ -148,6 +161,8 @@ export const auditDe: SameTexts<typeof auditEn> = {
       "Diese Seite kommt vom selben Server. Sie zeigt eine veränderte Datenbank, nicht einen Server, der lügt: Dafür gibt es gatehouse audit verify mit eigenen Checkpoints.",
     log: "Geprüft: {{count}} Einträge, Checkpoint vom {{when}}.",
     since: "Seit {{when}} nur gewachsen ({{count}} Einträge).",
+    others_one: "Log 0, das sich auf ein weiteres Log festlegt.",
+    others_other: "Log 0, das sich auf {{count}} weitere Logs festlegt.",
     noCheckpoint: "Das Log hat noch keinen Checkpoint.",
   },
   logKey: {
@@ -192,6 +207,7 @@ export const auditDe: SameTexts<typeof auditEn> = {
     entry: "Der gesendete Eintrag sagt etwas anderes als das Log.",
     root: "Der Eintrag steht nicht in dem Baum, der signiert wurde.",
     signature: "Der Checkpoint ist nicht mit dem Schlüssel signiert, dem dieser Browser traut.",
+    noted: "Log 0 sagt über das Log des Eintrags etwas anderes als dessen Checkpoint.",
     key: "Der Server nennt einen anderen Schlüssel als den, dem dieser Browser traut.",
     announced:
       "Der Link, mit dem die Konsole geöffnet wurde, nennt einen anderen Schlüssel als der Server. Öffnen Sie die Adresse, die npm start zuletzt ausgegeben hat.",

@@ -46,6 +46,7 @@ export const auditEn = {
       "Name one person: enter their address or id under Who, or open them under Users and follow the link to their entries.",
     one: "Entry",
     number: "No. {{number}}",
+    numberInLog: "Log {{log}}, no. {{number}}",
     time: "Time",
     action: "Action",
     actor: "Who",
@@ -104,6 +105,7 @@ export const auditEn = {
     occurred: "Occurred",
     received: "Stored",
     byTheLog: "by the log’s clock; sent by {{producer}}",
+    place: "Log and number",
     entryId: "Entry id",
     requestId: "Request id",
     callId: "Call id",
@@ -136,6 +138,16 @@ export const auditEn = {
     inclusion: "It is in the tree of {{count}} entries.",
     signed: "The checkpoint of {{when}} is signed by {{name}}, key {{id}}.",
     grown: "The log has only grown since you were here: {{count}} entries on {{when}}.",
+    provenInLog: "Proven in log {{log}} only",
+    inclusionInLog: "It is in the tree of log {{log}}, of {{count}} entries.",
+    signedInLog: "That log’s checkpoint of {{when}} is signed with the same key, as {{name}}.",
+    noted:
+      "Log 0 commits to that checkpoint: an entry in its tree of {{count}} entries names its size and root hash.",
+    notNoted: "Log 0 does not commit to log {{log}} as far as this entry yet",
+    notNotedSoon:
+      "It does within some seconds. Until then it is proven that the entry is in its log, signed with the log’s key, but not that everybody is shown the same log.",
+    notNotedLate:
+      "This takes longer than usual. It is proven that the entry is in its log, signed with the log’s key, but not that everybody is shown the same log.",
     compare: "Compare the key",
     aboutKey: "The log’s key",
     compareLead:
@@ -144,6 +156,8 @@ export const auditEn = {
       "This page comes from the same server. It shows a changed database, not a server that lies: for that, run gatehouse audit verify with checkpoints of your own.",
     log: "Checked: {{count}} entries, checkpoint of {{when}}.",
     since: "Only grown since {{when}} ({{count}} entries).",
+    others_one: "Log 0, which commits to one other log.",
+    others_other: "Log 0, which commits to {{count}} other logs.",
     noCheckpoint: "The log has no checkpoint yet.",
   },
   logKey: {
@@ -186,6 +200,7 @@ export const auditEn = {
     entry: "The entry that was sent says something else than the log.",
     root: "The entry is not in the tree that was signed.",
     signature: "The checkpoint is not signed by the key that this browser trusts.",
+    noted: "Log 0 does not say of the entry’s log what that log’s checkpoint says.",
     key: "The server names another key than the one that this browser trusts.",
     announced:
       "The link that opened the console names another key than the server. Start it by the address that npm start has printed last.",

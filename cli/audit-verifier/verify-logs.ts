@@ -1,23 +1,23 @@
-import { LogVerification, type Trust } from "./log-verification.ts";
-import type { Verdict } from "./verdict.ts";
+import { LogsVerification, type Trust } from "./logs-verification.ts";
+import type { LogsVerdict } from "./verdict.ts";
 
-export interface VerifyLogOptions<T> {
+export interface VerifyLogsOptions<T> {
   /** A promise per line would cost more than its hashes. */
   batches: AsyncIterable<readonly T[]>;
   /** @throws {LineError} */
   read: (item: T) => unknown;
   trust: Trust;
-  onProgress?: (progress: LogVerification["progress"]) => void;
+  onProgress?: (progress: LogsVerification["progress"]) => void;
 }
 
 /** @throws {NotAnExportError} for another file, and errors of the source. */
-export async function verifyLog<T>({
+export async function verifyLogs<T>({
   batches,
   read,
   trust,
   onProgress,
-}: VerifyLogOptions<T>): Promise<Verdict> {
-  const verification = new LogVerification(trust);
+}: VerifyLogsOptions<T>): Promise<LogsVerdict> {
+  const verification = new LogsVerification(trust);
   try {
     for await (const batch of batches) {
       for (const item of batch) verification.take(() => read(item));
