@@ -62,21 +62,26 @@ export function createAuditQueryRpc(deps: Deps): Implementation<AuditQueryServic
     },
     async followEntries(request, context) {
       const outcome = fromWireOutcome(request.outcome);
-      const { actorUserId: actor, action, resource, afterSequence } = request;
+      const { actorUserId: actor, action, resource, afterSequence: after } = request;
       const { person } = context;
+      const places = after === undefined ? request.after : [{ log: 0, sequence: after }];
       // Without a place nothing is read.
-      const places = afterSequence === undefined ? request.after : [{ log: 0, sequence: afterSequence }];
-      for (const { log, sequence: after } of person === undefined ? [] : places) {
+      if (person !== undefined && places.length > 0) {
         const filter = { actor, action, resource, outcome, without: request.withoutActions.join(" ") };
-        const inLog = log === 0 ? filter : { ...filter, log: String(log) };
-        await recordFollowing({ person, ...inLog }, after, () =>
+        const place = request.after.map(({ log, sequence }) => `${log}:${sequence}`).join(",");
+        await recordFollowing({ person, ...filter }, places, () =>
           deps.recordReading(context, {
             action: "audit.followed",
-            filter: filterText({ ...inLog, after }),
+            filter: filterText({ ...filter, after, place }),
           }),
         );
       }
-      const followed = await deps.followEntries({ ...request, afterSequence, outcome });
+      const followed = await deps.followEntries({
+        ...request,
+        afterSequence: after,
+        after: request.after,
+        outcome,
+      });
       const { entries, nextAfter: nextAfterSequence, ...rest } = followed;
       return { entries: entries.map(toWireEntry), nextAfterSequence, ...rest };
     },

@@ -3,7 +3,13 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { toWireEntry } from "#audit-service/entries/entry-rpc.ts";
 import { getEntry } from "#audit-service/query/get-entry.ts";
 import { toAuditEntry } from "#gateway/admin/audit-entry-answer.ts";
-import { ORIGIN, openTestLog, signer, type TestLog } from "#tests/support/system/audit-sequencer.ts";
+import {
+  ORIGIN,
+  openTestLog,
+  readableLog,
+  signer,
+  type TestLog,
+} from "#tests/support/system/audit-sequencer.ts";
 import type { ProofProblem } from "./bytes.ts";
 import { type EntryProof, type ShownEntry, verifyEntry } from "./verify-entry.ts";
 
@@ -23,10 +29,10 @@ afterAll(() => log.close());
 
 /** As `GET /admin/audit/:id` answers it. */
 async function answer(sequence: number): Promise<{ entry: ShownEntry; proof: EntryProof }> {
-  const { entry, leaf, covered } = await getEntry(log.database.sql, ORIGIN, { id: "", sequence });
+  const found = await getEntry([readableLog(log.database.sql)], { id: "", sequence, log: 0 });
   const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString("base64");
-  const placed = { ...entry, log: 0 };
-  const shown = JSON.parse(JSON.stringify(toAuditEntry(toWireEntry(placed)))) as ShownEntry;
+  const shown = JSON.parse(JSON.stringify(toAuditEntry(toWireEntry(found.entry)))) as ShownEntry;
+  const { leaf, covered } = found.proof ?? {};
   const proof = {
     leafData: leaf?.data ?? "",
     leafHash: base64(leaf?.hash ?? Buffer.alloc(0)),

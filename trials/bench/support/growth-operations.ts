@@ -2,12 +2,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import * as argon2 from "@node-rs/argon2";
 import { pino } from "pino";
 import { producedEntry, store } from "#audit-service/entries/entry.fixture.ts";
-import {
-  createKeyPartitions,
-  deleteOldKeys,
-  dropKeyPartitions,
-  selectEntries,
-} from "#audit-service/entries/entry-store.ts";
+import { createKeyPartitions, deleteOldKeys, dropKeyPartitions } from "#audit-service/entries/entry-store.ts";
 import { cleanUpRemovals, removeOldPartitions } from "#audit-service/log/remove-old-partitions.ts";
 import { selectUncleanRemovals } from "#audit-service/log/retention-store.ts";
 import { type EntrySearch, searchEntries } from "#audit-service/query/search-entries.ts";
@@ -23,7 +18,7 @@ import type { Sql } from "#kit/database/postgres.ts";
 import { newCallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { parseEncryptionKey } from "#kit/values/key-cipher.ts";
-import { signer, testSequencer } from "#tests/support/system/audit-sequencer.ts";
+import { readableLog, signer, testSequencer } from "#tests/support/system/audit-sequencer.ts";
 import { logIn as beginSession, startTokenReplica } from "#tests/support/system/token-service.ts";
 import { listLiveSessions } from "#token-service/rows/session-store.ts";
 import { cleanUp } from "#token-service/sessions/housekeeping.ts";
@@ -219,11 +214,7 @@ async function auditOperations(
   { audit, reads, numbering }: AuditPools,
   size: Size,
 ): Promise<Record<string, Operation>> {
-  const deps = {
-    selectEntries: (...[filter, limit]: [Parameters<typeof selectEntries>[1], number]) =>
-      selectEntries(reads, filter, limit),
-    cursorKey: Buffer.alloc(32),
-  };
+  const deps = { logs: [readableLog(reads)] as const, cursorKey: Buffer.alloc(32) };
   const daysAgo = (days: number) => new Date(Date.now() - days * 86_400_000);
   const none = {
     ...{ actorUserId: "", action: "", resource: "", requestId: "", cursor: "", limit: 50 },
