@@ -43,14 +43,17 @@ const hostListSchema = z.string().transform((text, context) => {
 });
 
 /** Comma-separated. */
-const logListSchema = z.string().transform((text, context) => {
-  const entries = splitList(text);
-  const logs = new Set(entries.filter((entry) => /^\d{1,3}$/.test(entry)).map(Number));
-  if (logs.size === 0 || logs.size < entries.length || Math.max(...logs) > 255) {
-    context.addIssue({ code: "custom", message: "must be a comma list of distinct numbers from 0 to 255" });
-  }
-  return [...logs];
-});
+const logListSchema = z
+  .string()
+  .default("0")
+  .transform((text, context) => {
+    const entries = splitList(text);
+    const logs = new Set(entries.filter((entry) => /^\d{1,3}$/.test(entry)).map(Number));
+    if (logs.size === 0 || logs.size < entries.length || Math.max(...logs) > 255) {
+      context.addIssue({ code: "custom", message: "must be a comma list of distinct numbers from 0 to 255" });
+    }
+    return [...logs];
+  });
 
 const TOO_WIDE_OR_MALFORMED = "must be a comma list of CIDR networks, none wider than /8 (IPv6: /16)";
 
@@ -202,7 +205,7 @@ export const configSchema = z
     TOKEN_SERVICE_ADDRESS: addressSchema,
     AUDIT_SERVICE_ADDRESS: addressSchema,
     /** Numbers of the audit logs that it writes to. */
-    AUDIT_LOGS: logListSchema.default([0]),
+    AUDIT_LOGS: logListSchema,
     /** YAML: upstream APIs and their access rules. */
     // The file is read again when it changes.
     ROUTES_FILE: readableFileSchema.transform(

@@ -156,6 +156,7 @@ test("an outcome goes to the recorder of its intent, also if the client has left
     },
   );
   await send(app, call);
+  expect(kinds).toEqual([["intent", "outcome"]]);
   await app.listen({ port: 0, host: "127.0.0.1" });
   const { port } = app.server.address() as AddressInfo;
   const closed = new Promise((resolve) =>
