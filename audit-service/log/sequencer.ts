@@ -36,7 +36,6 @@ interface Deps {
   file: CheckpointFile | undefined;
   publish: (note: string, head: TreeHead) => void;
   onFileFailure: (error: unknown) => void;
-  /** Of the other logs. */
   otherOrigins?: readonly string[];
   /** What log 0 says that this log has signed. @throws if it does not answer. */
   findNoted?: () => Promise<TreeHead | undefined>;
@@ -114,6 +113,7 @@ export class Sequencer {
     if (performance.now() < this.#refusedUntilMs) return undefined;
     if (!(await tryLock(sql))) {
       this.#refusal = undefined;
+      this.#progress.backlogEntries = 0; // It is another replica's now.
       return undefined;
     }
     const size = await selectSize(sql);

@@ -7,7 +7,7 @@ export interface ReadableLog {
   number: number;
   /** Its database. */
   sql: Sql;
-  /** Of its checkpoints. */
+  /** The name in its checkpoints. */
   origin: string;
   /** C2SP verifier key of its checkpoints. */
   verifierKey: string;
@@ -19,7 +19,7 @@ export type Logs<L> = readonly [L, ...L[]];
 /** A place in a log. */
 export interface LogPlace {
   log: number;
-  /** Of the last entry before it. */
+  /** The last entry before it. */
   sequence: number;
 }
 

@@ -9,7 +9,6 @@ export interface Checkpoint {
   time: string;
 }
 
-/** Of one of several logs. */
 export interface LogCheckpoint extends Checkpoint {
   log: number;
 }
