@@ -256,7 +256,7 @@ test("each head is noted once, and nobody but audit-service can note one", async
   expect(sequencerOf(2).head).toBeUndefined();
 });
 
-test("a log that lacks what log 0 has noted is not signed on, and waits while log 0 does not answer", async () => {
+test("a log that lacks what log 0 has noted is signed on under another number only, and waits while log 0 does not answer", async () => {
   await at(opened, 1).record(5);
   await at(sequencers, 1).catchUp();
   const backup = await at(opened, 1).database.backUp();
@@ -275,6 +275,11 @@ test("a log that lacks what log 0 has noted is not signed on, and waits while lo
     origin: at(ORIGINS, 1),
     findNoted: () => Promise.reject(new Error("log 0 is away")),
   });
+  const renumbered = testSequencer(backup, {
+    origin: originOf(signer.origin, 8),
+    otherOrigins: [at(ORIGINS, 0), at(ORIGINS, 2)],
+    findNoted: async () => undefined,
+  });
   try {
     await restored.step();
     expect(restored.status).toMatchObject({
@@ -285,9 +290,13 @@ test("a log that lacks what log 0 has noted is not signed on, and waits while lo
     await restored.stop();
     await expect(silent.step()).rejects.toThrow("log 0 is away");
     expect(silent.status).toMatchObject({ isSequencer: false, refusal: undefined });
+    await renumbered.step();
+    expect(renumbered.status).toMatchObject({ isSequencer: true, refusal: undefined });
+    expect(renumbered.published.at(-1)?.note).toMatch(/^[^\n]+\/8\n5\n/);
   } finally {
     await restored.close();
     await silent.close();
+    await renumbered.close();
     await backup.drop();
   }
 });
