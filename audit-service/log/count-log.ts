@@ -9,49 +9,44 @@ interface MeasuredLog {
   checkpointRoom: number;
 }
 
-const GAUGES: readonly [name: string, help: string, value: (status: SequencerStatus, now: Date) => number][] =
-  [
-    [
-      "gatehouse_audit_sequencer",
-      "1 on the replica that numbers the log.",
-      ({ isSequencer }) => Number(isSequencer),
-    ],
-    [
-      "gatehouse_audit_refused",
-      "1 while the log does not fit its checkpoints and nothing is signed.",
-      ({ refusal }) => Number(refusal !== undefined),
-    ],
-    ["gatehouse_audit_log_size", "Numbered entries known to this replica.", ({ size }) => size],
-    [
-      "gatehouse_audit_backlog_entries",
-      "Entries without a number at the last check, at most 2000.",
-      ({ backlogEntries }) => backlogEntries,
-    ],
-    [
-      "gatehouse_audit_head_age_seconds",
-      "Time since this replica last numbered an entry.",
-      ({ numberedAt }, now) => ageS(numberedAt, now),
-    ],
-    [
-      "gatehouse_audit_checkpoint_size",
-      "Entries that the last checkpoint covers.",
-      ({ checkpointSize }) => checkpointSize,
-    ],
-    [
-      "gatehouse_audit_checkpoint_age_seconds",
-      "Time since the last checkpoint.",
-      ({ checkpointAt }, now) => ageS(checkpointAt, now),
-    ],
-  ];
-
-/** Gauges of each log. Those of a log that is opened later are counted, too. */
 export function measureLogs(metrics: Metrics, logs: readonly MeasuredLog[], now: () => Date): void {
   const gauge = (name: string, help: string, value: (log: MeasuredLog) => number) =>
     metrics.gauge(name, help, ["log"], (each) => {
       for (const log of logs) each.set({ log: String(log.number) }, value(log));
     });
-  for (const [name, help, value] of GAUGES)
-    gauge(name, help, ({ sequencer }) => value(sequencer.status, now()));
+  const ageS = (since: Date | undefined) =>
+    since === undefined ? Number.NaN : Math.max(0, (now().getTime() - since.getTime()) / 1_000);
+  gauge("gatehouse_audit_sequencer", "1 on the replica that numbers the log.", ({ sequencer }) =>
+    Number(sequencer.status.isSequencer),
+  );
+  gauge(
+    "gatehouse_audit_refused",
+    "1 while the log does not fit its checkpoints and nothing is signed.",
+    ({ sequencer }) => Number(sequencer.status.refusal !== undefined),
+  );
+  gauge(
+    "gatehouse_audit_log_size",
+    "Numbered entries known to this replica.",
+    ({ sequencer }) => sequencer.status.size,
+  );
+  gauge(
+    "gatehouse_audit_backlog_entries",
+    "Entries without a number at the last check, at most 2000.",
+    ({ sequencer }) => sequencer.status.backlogEntries,
+  );
+  gauge(
+    "gatehouse_audit_head_age_seconds",
+    "Time since this replica last numbered an entry.",
+    ({ sequencer }) => ageS(sequencer.status.numberedAt),
+  );
+  gauge(
+    "gatehouse_audit_checkpoint_size",
+    "Entries that the last checkpoint covers.",
+    ({ sequencer }) => sequencer.status.checkpointSize,
+  );
+  gauge("gatehouse_audit_checkpoint_age_seconds", "Time since the last checkpoint.", ({ sequencer }) =>
+    ageS(sequencer.status.checkpointAt),
+  );
   gauge(
     "gatehouse_audit_stray_entries",
     "1 if there are entries outside the monthly partitions.",
@@ -64,7 +59,7 @@ export function measureLogs(metrics: Metrics, logs: readonly MeasuredLog[], now:
   );
 }
 
-/** Counters of all logs together. */
+/** All logs are counted together. */
 export function countLogs(metrics: Metrics) {
   const closed = metrics.counter("gatehouse_audit_intents_closed_total", "Intents closed as unknown.");
   const fileFailures = metrics.counter(
@@ -80,8 +75,4 @@ export function countLogs(metrics: Metrics) {
     onFileFailure: () => fileFailures.inc(),
     onMaintenanceFailure: () => maintenanceFailures.inc(),
   };
-}
-
-function ageS(since: Date | undefined, now: Date): number {
-  return since === undefined ? Number.NaN : Math.max(0, (now.getTime() - since.getTime()) / 1_000);
 }

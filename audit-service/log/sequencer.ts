@@ -36,7 +36,6 @@ interface Deps {
   file: CheckpointFile | undefined;
   publish: (note: string, head: TreeHead) => void;
   onFileFailure: (error: unknown) => void;
-  /** Of the other logs. */
   otherOrigins?: readonly string[];
   /** What log 0 says that this log has signed. @throws if it does not answer. */
   findNoted?: () => Promise<TreeHead | undefined>;

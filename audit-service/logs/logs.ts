@@ -7,7 +7,6 @@ export interface ReadableLog {
   number: number;
   /** Its database. */
   sql: Sql;
-  /** Of its checkpoints. */
   origin: string;
   /** C2SP verifier key of its checkpoints. */
   verifierKey: string;
@@ -19,7 +18,7 @@ export type Logs<L> = readonly [L, ...L[]];
 /** A place in a log. */
 export interface LogPlace {
   log: number;
-  /** Of the last entry before it. */
+  /** The last entry before the place has it. */
   sequence: number;
 }
 
@@ -30,7 +29,7 @@ export function logNumbered<L extends { number: number }>(logs: Logs<L>, number:
   return found;
 }
 
-/** Of the checkpoints of a log. @param origin of log 0. */
+/** What the checkpoints of a log begin with. @param origin of log 0. */
 export function originOf(origin: string, number: number): string {
   return number === 0 ? origin : `${origin}/${number}`;
 }

@@ -30,7 +30,6 @@ export type FindingCode =
   /** No checkpoint covers the last entries. */
   | "uncovered";
 
-/** Of all logs of an export. */
 export interface LogsVerdict {
   /** The worst of the logs'. */
   result: Verdict["result"];
@@ -38,7 +37,6 @@ export interface LogsVerdict {
   logs: readonly Verdict[];
 }
 
-/** Of one log. */
 export interface Verdict {
   /** `unproven`: a partial log without a comparable checkpoint for its last entries. */
   result: "proven" | "unproven" | "tampered";

@@ -3,14 +3,14 @@ import type { Sql } from "#kit/database/postgres.ts";
 import { uuidv7 } from "#kit/values/uuid-v7.ts";
 import type { LogEntry } from "../entries/entry.ts";
 import { selectEntries } from "../entries/entry-store.ts";
-import type { TreeHead } from "../log/checkpoint.ts";
+import type { TreeHead } from "./checkpoint.ts";
 
 const ACTION = "audit.checkpoint_noted";
 const NEWEST = 5;
 
 /** What log 0 says of another log: by it, one signed head commits to all logs (docs/audit-log-format.md). */
 export interface NotedCheckpoint extends TreeHead {
-  /** Of log 0. */
+  /** The entry of log 0 that says so. */
   entry: LogEntry;
 }
 
@@ -44,11 +44,10 @@ export async function findNotedCheckpoints(sql: Sql, origin: string): Promise<No
 }
 
 interface NotingDeps {
-  /** Of the other log. */
   origin: string;
   /** The last signed head. Undefined: another replica numbers the log. */
   head: () => TreeHead | undefined;
-  /** In log 0. @throws if it may not be stored. */
+  /** Stores in log 0. @throws if it may not be stored. */
   record: (event: AuditEvent) => Promise<void>;
   now: () => Date;
 }

@@ -12,13 +12,13 @@ import {
 import { producedEntry, store } from "../entries/entry.fixture.ts";
 import type { Entry } from "../entries/entry.ts";
 import { hashLeaf } from "../log/merkle-tree.ts";
-import { exportEntries } from "../query/export-entries.ts";
-import { type Following, followEntries } from "../query/follow-entries.ts";
-import { getEntry } from "../query/get-entry.ts";
-import { type EntrySearch, searchEntries } from "../query/search-entries.ts";
-import { countLogins, summarizeLogs } from "../query/summarize-log.ts";
-import { type Logs, originOf, type ReadableLog } from "./logs.ts";
-import { createCheckpointNoting, findNotedCheckpoints, noteOf } from "./noted-checkpoints.ts";
+import { createCheckpointNoting, findNotedCheckpoints, noteOf } from "../log/noted-checkpoints.ts";
+import { type Logs, originOf, type ReadableLog } from "../logs/logs.ts";
+import { exportEntries } from "./export-entries.ts";
+import { type Following, followEntries } from "./follow-entries.ts";
+import { getEntry } from "./get-entry.ts";
+import { type EntrySearch, searchEntries } from "./search-entries.ts";
+import { countLogins, summarizeLogs } from "./summarize-log.ts";
 
 const NUMBERS = [0, 2, 7];
 const ORIGINS = NUMBERS.map((number) => originOf(signer.origin, number));
@@ -142,7 +142,7 @@ test("a follower of all logs gets each entry once, from the places that it names
     NUMBERS.flatMap((log) => [3, 4, 5].map((sequence) => [log, sequence])),
   );
   expect((await follow({ after: next.next })).entries).toEqual([]);
-  // Of a log that it does not name it gets what comes.
+  // It gets what comes of a log that it does not name.
   const ofOne = await follow({ after: [{ log: 2, sequence: 0 }] });
   expect(new Set(ofOne.entries.map(({ log }) => log))).toEqual(new Set([2]));
   expect(ofOne.next).toEqual(next.next);
