@@ -43,7 +43,7 @@ const shared = {
   async findNoted(origin: string): Promise<TreeHead | undefined> {
     return (await findNotedCheckpoints(logs[0].sql, origin))[0];
   },
-  onCommit: countCommits(metrics),
+  countCommits: countCommits(metrics),
   now,
 };
 const logs: Logs<AuditLog> = [
@@ -106,12 +106,18 @@ await service.serveRpc(config, {
 });
 // After `serveRpc`, which makes sure that each connection of the first database has a session of its own.
 first.start();
+const notedSize = metrics.gauge(
+  "gatehouse_audit_noted_size",
+  "Entries of a log that log 0 commits to, as far as this replica noted them.",
+  ["log"],
+);
 for (const log of further) {
   void log.startWhenThere();
   const note = createCheckpointNoting({
     origin: log.origin,
     head: () => log.sequencer.head,
     record: (event) => ownEvents.recordEvent(event, Date.now() + NOTE_TIMEOUT_MS),
+    onNoted: (size) => notedSize.set({ log: String(log.number) }, size),
     now,
   });
   service.every(NOTE_INTERVAL_MS, `noting of checkpoints ${log.number}`, note);

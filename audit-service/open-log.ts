@@ -10,7 +10,7 @@ import { storeEntries } from "./entries/store-entries.ts";
 import { createProducerPresence } from "./intake/audit-rpc.ts";
 import { CLOSE_INTERVAL_MS, createIntentCloser } from "./intake/close-intents.ts";
 import { deleteOpenIntents, selectAbandonedIntents, upsertProducers } from "./intake/intent-store.ts";
-import { EntryRecorder, type RecordDeps } from "./intake/record-entries.ts";
+import { type countCommits, EntryRecorder } from "./intake/record-entries.ts";
 import { createCheckpointSigner, type TreeHead } from "./log/checkpoint.ts";
 import { checkpointFile } from "./log/checkpoint-file.ts";
 import type { countLogs } from "./log/count-log.ts";
@@ -27,12 +27,13 @@ export const INTAKE_POOL_SIZE = 3;
 /** Rare and common search values need different plans. */
 const READ_SESSION = { plan_cache_mode: "force_custom_plan" };
 
-interface LogDeps extends Pick<RecordDeps, "onCommit"> {
+interface LogDeps {
   service: ServiceProcess;
   config: AuditConfig;
-  /** All logs have these. */
+  /** The numbers of all logs. */
   numbers: readonly number[];
   counts: ReturnType<typeof countLogs>;
+  countCommits: ReturnType<typeof countCommits>;
   /** Logs that this replica numbers. */
   countHeld: () => number;
   /** What log 0 says of the log of this origin. */
@@ -44,7 +45,7 @@ export type AuditLog = ReturnType<typeof openLog>;
 
 /** One log: its pools, the intake of its entries, its sequencer and its maintenance. It works after `start`. */
 export function openLog({ number, url }: { number: number; url: string }, deps: LogDeps) {
-  const { service, config, counts, onCommit, now } = deps;
+  const { service, config, counts, now } = deps;
   const logger = number === 0 ? service.logger : service.logger.child({ log: number });
   const pools = openPools(url, deps, number);
   const origin = originOf(config.CHECKPOINT_ORIGIN, number);
@@ -53,7 +54,7 @@ export function openLog({ number, url }: { number: number; url: string }, deps: 
     insertEntries: store,
     selectEntriesById: (ids) => selectEntriesById(pools.intake, ids),
     logger,
-    ...(onCommit && { onCommit }),
+    onCommit: deps.countCommits(number),
   });
   const presence = createProducerPresence();
   const closeIntents = createIntentCloser({
@@ -77,7 +78,7 @@ export function openLog({ number, url }: { number: number; url: string }, deps: 
     origin,
     verifierKey: signer.verifierKey,
     cursorKey: signer.cursorKey,
-    /** Only readers use it: a slow search blocks no writes. */
+    /** Readers have a pool of their own, so that a slow search blocks no writes. */
     sql: pools.reads,
     intake: pools.intake,
     recorder,

@@ -199,15 +199,16 @@ function comparable(entry: Entry & Partial<Omit<LogEntry, keyof Entry>>) {
   return { ...facts, userId, role, sessionId };
 }
 
-export function countCommits(metrics: Metrics): NonNullable<RecordDeps["onCommit"]> {
-  const stored = metrics.counter("gatehouse_audit_entries_stored_total", "Entries committed.");
+/** Returns what counts those of a log. */
+export function countCommits(metrics: Metrics): (log: number) => NonNullable<RecordDeps["onCommit"]> {
+  const stored = metrics.counter("gatehouse_audit_entries_stored_total", "Entries committed.", ["log"]);
   const repeated = metrics.counter(
     "gatehouse_audit_entries_repeated_total",
     "Entries sent again although they were committed.",
   );
   const seconds = metrics.histogram("gatehouse_audit_commit_seconds", "Duration of a group commit.");
-  return (commit) => {
-    stored.inc(commit.entries);
+  return (log) => (commit) => {
+    stored.inc({ log: String(log) }, commit.entries);
     repeated.inc(commit.duplicates);
     seconds.observe(commit.seconds);
   };

@@ -9,6 +9,7 @@ interface MeasuredLog {
   checkpointRoom: number;
 }
 
+/** Gauges of each log. Those of a log that is opened later are counted, too. */
 export function measureLogs(metrics: Metrics, logs: readonly MeasuredLog[], now: () => Date): void {
   const gauge = (name: string, help: string, value: (log: MeasuredLog) => number) =>
     metrics.gauge(name, help, ["log"], (each) => {
@@ -31,7 +32,7 @@ export function measureLogs(metrics: Metrics, logs: readonly MeasuredLog[], now:
   );
   gauge(
     "gatehouse_audit_backlog_entries",
-    "Entries without a number at the last check, at most 2000.",
+    "Entries without a number at the last check, at most 2000; 0 where another replica numbers.",
     ({ sequencer }) => sequencer.status.backlogEntries,
   );
   gauge(

@@ -10,7 +10,7 @@ const NEWEST = 5;
 
 /** What log 0 says of another log: by it, one signed head commits to all logs (docs/audit-log-format.md). */
 export interface NotedCheckpoint extends TreeHead {
-  /** The entry of log 0 that says so. */
+  /** The note, in log 0. */
   entry: LogEntry;
 }
 
@@ -44,11 +44,14 @@ export async function findNotedCheckpoints(sql: Sql, origin: string): Promise<No
 }
 
 interface NotingDeps {
+  /** The other log's. */
   origin: string;
   /** The last signed head. Undefined: another replica numbers the log. */
   head: () => TreeHead | undefined;
-  /** Stores in log 0. @throws if it may not be stored. */
+  /** Stores it in log 0. @throws if it may not be stored. */
   record: (event: AuditEvent) => Promise<void>;
+  /** Called at the start, too, with 0. */
+  onNoted: (size: number) => void;
   now: () => Date;
 }
 
@@ -56,10 +59,12 @@ interface NotingDeps {
 export function createCheckpointNoting(deps: NotingDeps): () => Promise<void> {
   const { origin, record, now } = deps;
   let notedSize = 0;
+  deps.onNoted(notedSize);
   return async () => {
     const head = deps.head();
     if (head === undefined || head.size === notedSize) return;
     await record(noteOf(origin, head, now()));
     notedSize = head.size;
+    deps.onNoted(notedSize);
   };
 }

@@ -76,6 +76,17 @@ test("the status says what was numbered and signed and when, also after a takeov
   expect(second.published).toEqual([]);
 });
 
+test("a replica shows no backlog of a log that another one numbers", async () => {
+  const first = start();
+  await record(3);
+  await first.step();
+  expect(first.status.backlogEntries).toBe(3);
+  await first.stop();
+  await start().step();
+  await first.step();
+  expect(first.status).toMatchObject({ isSequencer: false, backlogEntries: 0 });
+});
+
 test("a checkpoint is signed 750 ms after the last one and not before; numbering does not wait", async () => {
   const sequencer = start();
   await record(1);

@@ -113,6 +113,7 @@ export class Sequencer {
     if (performance.now() < this.#refusedUntilMs) return undefined;
     if (!(await tryLock(sql))) {
       this.#refusal = undefined;
+      this.#progress.backlogEntries = 0; // It is another replica's now.
       return undefined;
     }
     const size = await selectSize(sql);

@@ -7,6 +7,7 @@ export interface ReadableLog {
   number: number;
   /** Its database. */
   sql: Sql;
+  /** The name in its checkpoints. */
   origin: string;
   /** C2SP verifier key of its checkpoints. */
   verifierKey: string;
@@ -18,7 +19,7 @@ export type Logs<L> = readonly [L, ...L[]];
 /** A place in a log. */
 export interface LogPlace {
   log: number;
-  /** The last entry before the place has it. */
+  /** The last entry before it. */
   sequence: number;
 }
 

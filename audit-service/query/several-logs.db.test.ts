@@ -70,6 +70,7 @@ async function note(index: number): Promise<void> {
     head: () => at(sequencers, index).head,
     record: (event) =>
       recordIn0({ action: event.action, resource: event.resource, reason: event.reason ?? "" }),
+    onNoted: () => undefined,
     now: () => new Date(),
   });
   await noting();
@@ -226,10 +227,12 @@ test("an entry of another log is proven by the head of log 0 alone, once log 0 c
 });
 
 test("each head is noted once, and nobody but audit-service can note one", async () => {
+  const shown: number[] = [];
   const noting = createCheckpointNoting({
     origin: at(ORIGINS, 2),
     head: () => at(sequencers, 2).head,
     record: ({ action, resource, reason = "" }) => recordIn0({ action, resource, reason }),
+    onNoted: (size) => shown.push(size),
     now: () => new Date(),
   });
   const sizes = async () =>
@@ -242,6 +245,7 @@ test("each head is noted once, and nobody but audit-service can note one", async
     await noting();
     expect(await sizes()).toEqual(expected);
   }
+  expect(shown).toEqual([0, 4, 8]);
   const forged = noteOf(at(ORIGINS, 2), { size: 99, root: Buffer.alloc(32) }, new Date());
   await recordIn0(
     { action: forged.action, resource: forged.resource, reason: forged.reason ?? "" },

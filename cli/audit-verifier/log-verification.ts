@@ -22,7 +22,7 @@ interface LogTrust {
 
 export interface LogVerificationOptions {
   trust: LogTrust;
-  /** Of the file. */
+  /** Lines of the file that come before the log. */
   linesBefore: number;
   /** Called for an entry that fits those before it. Only a checkpoint proves it. */
   onEntry?: (entry: LoggedEntry) => void;

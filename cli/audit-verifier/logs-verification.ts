@@ -29,7 +29,7 @@ export class LogsVerification {
   readonly #verdicts: Verdict[] = [];
   #ofLog0: Verdict | undefined;
   readonly #noted = new Map<number, NotedCheckpoints>();
-  /** In log 0. */
+  /** Counts notes in log 0 that name no log. */
   #strangeNotes = 0;
   #done = { entries: 0, ofEntries: 0 };
 

@@ -296,7 +296,7 @@ export const DASHBOARDS: Readonly<Record<string, Dashboard>> = {
             title: "Entries",
             unit: "reqps",
             queries: [
-              ["sum(rate(gatehouse_audit_entries_stored_total[$__rate_interval]))", "stored"],
+              [RATE("gatehouse_audit_entries_stored_total", "log"), "stored in log {{log}}"],
               ["sum(rate(gatehouse_audit_entries_repeated_total[$__rate_interval]))", "repeated"],
               [
                 "sum(rate(gatehouse_audit_intents_closed_total[$__rate_interval]))",
@@ -336,7 +336,7 @@ export const DASHBOARDS: Readonly<Record<string, Dashboard>> = {
             unit: "short",
             queries: [
               ["sum by (service) (gatehouse_audit_queued_entries)", "{{service}}"],
-              ["sum(gatehouse_audit_waiting_entries)", "received, not stored"],
+              ["sum by (log) (gatehouse_audit_waiting_entries)", "received, not stored in log {{log}}"],
             ],
           },
           {
@@ -373,31 +373,32 @@ export const DASHBOARDS: Readonly<Record<string, Dashboard>> = {
             title: "Numbered entries, and entries under a checkpoint",
             unit: "short",
             queries: [
-              ["max(gatehouse_audit_log_size)", "numbered"],
-              ["max(gatehouse_audit_checkpoint_size)", "under a checkpoint"],
+              ["max by (log) (gatehouse_audit_log_size)", "log {{log}}: numbered"],
+              ["max by (log) (gatehouse_audit_checkpoint_size)", "log {{log}}: under a checkpoint"],
+              ["max by (log) (gatehouse_audit_noted_size)", "log {{log}}: under log 0's"],
             ],
           },
           {
             title: "Ages",
             unit: "s",
             queries: [
-              ["min(gatehouse_audit_head_age_seconds)", "last number"],
-              ["min(gatehouse_audit_checkpoint_age_seconds)", "last checkpoint"],
+              ["min by (log) (gatehouse_audit_head_age_seconds)", "log {{log}}: last number"],
+              ["min by (log) (gatehouse_audit_checkpoint_age_seconds)", "log {{log}}: last checkpoint"],
             ],
           },
           {
             title: "Sequencers; refused; stray",
             unit: "short",
             queries: [
-              ["sum(gatehouse_audit_sequencer)", "sequencers (1 is right)"],
-              ["max(gatehouse_audit_refused)", "refused"],
-              ["max(gatehouse_audit_stray_entries)", "outside the partitions"],
+              ["sum by (log) (gatehouse_audit_sequencer)", "log {{log}}: sequencers (1 is right)"],
+              ["max by (log) (gatehouse_audit_refused)", "log {{log}}: refused"],
+              ["max by (log) (gatehouse_audit_stray_entries)", "log {{log}}: outside the partitions"],
             ],
           },
           {
             title: "Without numbers",
             unit: "short",
-            queries: [["max(gatehouse_audit_backlog_entries)", "entries"]],
+            queries: [["max by (log) (gatehouse_audit_backlog_entries)", "log {{log}}"]],
           },
         ],
       },
@@ -444,24 +445,29 @@ export const DASHBOARDS: Readonly<Record<string, Dashboard>> = {
             title: "Connections and their maximum",
             unit: "short",
             queries: [
-              ["sum by (service) (gatehouse_database_connections)", "{{service}}"],
-              ["sum by (service) (gatehouse_database_connections_max)", "{{service}}: at most"],
+              ["sum by (service, part) (gatehouse_database_connections)", "{{service}} {{part}}"],
+              [
+                "sum by (service, part) (gatehouse_database_connections_max)",
+                "{{service}} {{part}}: at most",
+              ],
             ],
           },
           {
             title: "A trivial statement, 99th percentile",
             unit: "s",
-            queries: [[P99("gatehouse_database_probe_seconds", "service"), "{{service}}"]],
+            queries: [[P99("gatehouse_database_probe_seconds", "service, part"), "{{service}} {{part}}"]],
           },
           {
             title: "Trivial statements that failed",
             unit: "reqps",
-            queries: [[RATE("gatehouse_database_probe_failures_total", "service"), "{{service}}"]],
+            queries: [
+              [RATE("gatehouse_database_probe_failures_total", "service, part"), "{{service}} {{part}}"],
+            ],
           },
           {
             title: "Clock skew",
             unit: "s",
-            queries: [["gatehouse_database_clock_skew_seconds", "{{service}} {{instance}}"]],
+            queries: [["gatehouse_database_clock_skew_seconds", "{{service}} {{instance}} {{part}}"]],
           },
         ],
       },
