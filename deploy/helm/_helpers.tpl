@@ -4,7 +4,11 @@
 
 {{- /* A Job cannot be changed, so another one gets another name. */}}
 {{- define "gatehouse.migration" -}}
-{{ .Chart.AppVersion | replace "." "-" }}-{{ list .Values.image .Values.pod .Values.host .Values.secrets .Values.migrations | toJson | sha256sum | trunc 8 }}
+{{ .Chart.AppVersion | replace "." "-" }}-{{ list .Values.image .Values.pod .Values.host .Values.secrets .Values.migrations .Values.auditService.logs .Values.tokenService.parts | toJson | sha256sum | trunc 8 }}
+{{- end }}
+
+{{- define "gatehouse.auditLogs" -}}
+0{{ range .Values.auditService.logs }},{{ .number }}{{ end }}
 {{- end }}
 
 {{- /* Their versions, not their contents: a digest of a password is something to guess at. Nothing without a cluster. */}}

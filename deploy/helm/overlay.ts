@@ -1,7 +1,13 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Container, ofKind, workloadsOf } from "../k8s/manifests.ts";
-import { FIRST_ADMINISTRATOR, type Manifest, renderProduction, SENTINELS } from "../k8s/render.ts";
+import {
+  FIRST_ADMINISTRATOR,
+  FURTHER_DATABASES,
+  type Manifest,
+  renderProduction,
+  SENTINELS,
+} from "../k8s/render.ts";
 
 /** The production overlay as the chart describes it. */
 export interface Overlay {
@@ -19,8 +25,11 @@ export interface Overlay {
 
 /** @param k8s the folder `deploy/k8s`. @param suffix of the Jobs of a version. */
 export function readOverlay(k8s: string, suffix: string): Overlay {
-  const components = [...FIRST_ADMINISTRATOR.components, ...SENTINELS.components];
-  const rendered = renderProduction(k8s, { ...FIRST_ADMINISTRATOR, components });
+  const rendered = renderProduction(k8s, {
+    ...FURTHER_DATABASES,
+    components: [FIRST_ADMINISTRATOR, SENTINELS, FURTHER_DATABASES].flatMap(({ components }) => components),
+    settings: { ...FIRST_ADMINISTRATOR.settings, ...FURTHER_DATABASES.settings },
+  });
   let text = JSON.stringify(rendered);
   const without = (end: RegExp, manifests: readonly Manifest[]) => {
     const names = manifests.map(({ metadata }) => metadata.name).filter((name) => end.test(name));

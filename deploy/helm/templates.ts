@@ -50,14 +50,29 @@ export const VALUE_OF: Readonly<Record<string, string>> = {
   BOOTSTRAP_ADMIN_EMAIL: "firstAdministrator.email",
 };
 
-/** What is there only with a component: names of objects, volumes and variables. */
+/** Variables that follow a list. */
+const EXPRESSION_OF: Readonly<Record<string, string>> = { AUDIT_LOGS: 'include "gatehouse.auditLogs" .' };
+
+/** Files that are made of a list, by their ConfigMaps: its key there, and the value. */
+const LISTS: Readonly<Record<string, readonly [file: string, key: string, value: string]>> = {
+  "audit-logs": ["logs.yaml", "logs", "auditService.logs"],
+  "token-parts": ["parts.yaml", "parts", "tokenService.parts"],
+};
+
+/** What is there only with a value: names of objects, volumes and variables. */
 const PARTS: Readonly<Record<string, readonly string[]>> = {
-  redis: ["redis", "REDIS_PASSWORD_FILE", "REDIS_URL"],
-  redisSentinel: ["redis-sentinel", "REDIS_SENTINEL_PASSWORD_FILE", "REDIS_CA_FILE"],
-  smtpPassword: ["smtp", "SMTP_PASSWORD_FILE"],
-  identityProviders: ["identity-providers", "OAUTH_PROVIDERS_FILE", "OAUTH_RETURN_TO"],
-  firstAdministrator: ["first-administrator", "BOOTSTRAP_ADMIN_PASSWORD_FILE", "BOOTSTRAP_ADMIN_EMAIL"],
-  checkpointFile: ["audit-checkpoints", "checkpoints", "CHECKPOINT_FILE"],
+  "redis.enabled": ["redis", "REDIS_PASSWORD_FILE", "REDIS_URL"],
+  "redisSentinel.enabled": ["redis-sentinel", "REDIS_SENTINEL_PASSWORD_FILE", "REDIS_CA_FILE"],
+  "smtpPassword.enabled": ["smtp", "SMTP_PASSWORD_FILE"],
+  "identityProviders.enabled": ["identity-providers", "OAUTH_PROVIDERS_FILE", "OAUTH_RETURN_TO"],
+  "firstAdministrator.enabled": [
+    "first-administrator",
+    "BOOTSTRAP_ADMIN_PASSWORD_FILE",
+    "BOOTSTRAP_ADMIN_EMAIL",
+  ],
+  "checkpointFile.enabled": ["audit-checkpoints", "checkpoints", "CHECKPOINT_FILE"],
+  "auditService.logs": ["audit-logs", "LOGS_FILE", "AUDIT_LOGS"],
+  "tokenService.parts": ["token-parts", "PARTS_FILE"],
 };
 /** Conditions of objects by their kind, or else by their name. */
 const CONDITIONS: Readonly<Record<string, string>> = {
@@ -121,13 +136,13 @@ export function templatesOf(overlay: Overlay, values: Node): Map<string, string>
 
 const fileOf = (kind: string, name: string) => `${name}.${kind.toLowerCase()}.yaml`;
 
-const componentOf = (name: string) =>
-  Object.keys(PARTS).find((component) => PARTS[component]?.includes(name));
+/** The value without which something is not there. */
+const valueFor = (name: string) => Object.keys(PARTS).find((value) => PARTS[value]?.includes(name));
 
 function conditionsOf({ kind, metadata }: Manifest): string[] {
-  const component = componentOf(metadata.name);
+  const value = valueFor(metadata.name);
   const ofKind = metadata.labels?.grafana_dashboard === undefined ? CONDITIONS[kind] : CONDITIONS.PodMonitor;
-  const conditions = [CONDITIONS[metadata.name] ?? ofKind, component && `.Values.${component}.enabled`];
+  const conditions = [CONDITIONS[metadata.name] ?? ofKind, value && `.Values.${value}`];
   return conditions.filter((condition) => condition !== undefined);
 }
 
@@ -144,6 +159,9 @@ function template(overlay: Overlay, manifest: Manifest, values: Node): string {
     metadata.annotations = { "helm.sh/resource-policy": "keep" };
     storageClass(spec, "checkpointFile");
   }
+  const [file, key, list] = (kind === "ConfigMap" && LISTS[metadata.name]) || [];
+  if (file !== undefined)
+    manifest.data = { [file]: expression(`tpl (toYaml (dict "${key}" .Values.${list})) . | quote`) };
   const owner = kind === "ConfigMap" ? metadata.name.replace(/-settings$/, "") : "";
   return owner in OWNERS ? settings(manifest, owner, values) : "";
 }
@@ -159,9 +177,10 @@ function settings(manifest: Manifest, owner: string, values: Node): string {
   const lines = Object.entries<string>(manifest.data)
     .filter(([key]) => !given.includes(key))
     .map(([key, value]) => {
-      const line = `${key}: ${key in VALUE_OF ? `{{ quote .Values.${VALUE_OF[key]} }}` : JSON.stringify(value)}`;
-      const component = componentOf(key);
-      return component === undefined ? line : `{{- if .Values.${component}.enabled }}\n${line}\n{{- end }}`;
+      const from = EXPRESSION_OF[key] ?? (key in VALUE_OF ? `.Values.${VALUE_OF[key]}` : undefined);
+      const line = `${key}: ${from === undefined ? JSON.stringify(value) : `{{ quote (${from}) }}`}`;
+      const needed = valueFor(key);
+      return needed === undefined ? line : `{{- if .Values.${needed} }}\n${line}\n{{- end }}`;
     });
   const define = `gatehouse.${owner}-settings`;
   const merged = `mergeOverwrite (include "${define}" . | fromYaml) ${environments.map((value) => `.Values.${value}`).join(" ")}`;
@@ -171,16 +190,17 @@ function settings(manifest: Manifest, owner: string, values: Node): string {
 }
 
 function podOf(pod: Node): void {
-  /** Surrounds what is of a component with its condition. */
+  /** Surrounds what is there only with a value with that condition. */
   const conditional = (list: { name: string }[] = []) =>
     list.flatMap((item) => {
-      const component = componentOf(item.name);
-      return component === undefined
+      const needed = valueFor(item.name);
+      return needed === undefined
         ? [item]
-        : [action(`{{- if .Values.${component}.enabled }}`), item, action("{{- end }}")];
+        : [action(`{{- if .Values.${needed} }}`), item, action("{{- end }}")];
     });
   pod.volumes = conditional(pod.volumes);
-  for (const container of pod.containers) container.volumeMounts = conditional(container.volumeMounts);
+  for (const container of [...(pod.initContainers ?? []), ...pod.containers])
+    container.volumeMounts = conditional(container.volumeMounts);
   pod[action("{{- range $name, $value := .Values.pod }}\n{{ $name }}: {{ toJson $value }}\n{{- end }}")] =
     null;
 }

@@ -77,15 +77,20 @@ const SERVICES = Object.keys(VARIABLES);
 
 type Schema = Record<string, unknown>;
 const MAP: Schema = { type: "object" };
+const STRING: Schema = { type: "string" };
+const INTEGER: Schema = { type: "integer", minimum: 1 };
 const closed = (properties: Schema): Schema => ({ type: "object", additionalProperties: false, properties });
+const listOf = (members: Schema): Schema => ({ type: "array", items: closed(members) });
 
 /** JSON Schema of the values: no other keys, and no variables that a process does not know. */
 export function valuesSchema(values: object): Schema {
   const strings = (names: readonly string[] = Object.keys(schemaConfigSchema.shape)) =>
-    closed(Object.fromEntries(names.map((name) => [name, { type: "string" }])));
+    closed(Object.fromEntries(names.map((name) => [name, STRING])));
   const shared = Object.values(VARIABLES).reduce((all, names) => all.filter((name) => names.includes(name)));
   const special: Schema = {
     ".env": strings(shared),
+    ".auditService.logs": listOf({ number: INTEGER, url: STRING }),
+    ".tokenService.parts": listOf({ number: INTEGER, url: STRING, schema: STRING }),
     ".image.digest": { type: "string", pattern: "^(sha256:[0-9a-f]{64})?$" },
     ".prometheus.enabled": { enum: [true, false, "auto"] },
     ".networkPolicies": { type: "object", additionalProperties: MAP },
@@ -104,7 +109,7 @@ export function valuesSchema(values: object): Schema {
 function schemaOf(value: unknown, path: string, special: Schema): unknown {
   if (path in special) return special[path];
   if (Array.isArray(value)) return { type: "array" };
-  if (typeof value === "number") return { type: "integer", minimum: 1 };
+  if (typeof value === "number") return INTEGER;
   if (typeof value !== "object" || value === null) return { type: typeof value };
   const properties = Object.entries(value).map(([key, one]) => [
     key,

@@ -49,15 +49,16 @@ export function renderFolder(folder: string): Manifest[] {
 
 /** What the production overlay may have besides. */
 export interface Addition {
-  /** Each has another one in `external-secrets`. */
   components: readonly string[];
   /** By ConfigMap. */
   settings: Readonly<Record<string, string>>;
+  /** `name=text` by ConfigMap. */
+  files?: Readonly<Record<string, string>>;
 }
 
 /** For the installation. */
 export const FIRST_ADMINISTRATOR: Addition = {
-  components: ["first-administrator"],
+  components: ["first-administrator", "external-secrets/first-administrator"],
   settings: { "identity-service-settings": "BOOTSTRAP_ADMIN_EMAIL=admin@example.com" },
 };
 
@@ -65,7 +66,7 @@ const SENTINEL_HOSTS = ["a", "b", "c"].map((name) => `${name}.example.internal:2
 const SENTINEL_URL = `REDIS_URL=rediss+sentinel://${SENTINEL_HOSTS}/gatehouse`;
 
 export const SENTINELS: Addition = {
-  components: ["redis-sentinel"],
+  components: ["redis-sentinel", "external-secrets/redis-sentinel"],
   settings: {
     "gateway-settings": SENTINEL_URL,
     "identity-service-settings": SENTINEL_URL,
@@ -73,22 +74,39 @@ export const SENTINELS: Addition = {
   },
 };
 
+export const FURTHER_DATABASES: Addition = {
+  components: ["audit-logs", "token-parts"],
+  settings: { "gateway-settings": "AUDIT_LOGS=0,1,2" },
+  files: {
+    "audit-logs": `logs.yaml=logs:
+- number: 1
+  url: postgres://audit-1.example.internal:5432/audit
+- number: 2
+  url: postgres://audit-2.example.internal:5432/audit`,
+    "token-parts": `parts.yaml=parts:
+- number: 1
+  schema: part1
+  url: postgres://token-1.example.internal:5432/token`,
+  },
+};
+
 /** @param k8s the folder `deploy/k8s`. */
-export function renderProduction(k8s: string, { components, settings }: Addition): Manifest[] {
+export function renderProduction(k8s: string, { components, settings, files = {} }: Addition): Manifest[] {
   const folder = mkdtempSync(join(tmpdir(), "gatehouse-production-"));
   try {
     const path = (name: string) => relative(folder, join(k8s, name));
     const kustomization = {
       namespace: "gatehouse",
       resources: [path("overlays/production")],
-      components: components.flatMap((name) =>
-        ["", "external-secrets/"].map((parent) => path(`components/${parent}${name}`)),
-      ),
-      configMapGenerator: Object.entries(settings).map(([name, setting]) => ({
-        name,
-        behavior: "merge",
-        literals: [setting],
-      })),
+      components: components.map((name) => path(`components/${name}`)),
+      configMapGenerator: [
+        ...Object.entries(settings).map(([name, setting]) => ({
+          name,
+          behavior: "merge",
+          literals: [setting],
+        })),
+        ...Object.entries(files).map(([name, file]) => ({ name, literals: [file] })),
+      ],
     };
     writeFileSync(join(folder, "kustomization.yaml"), JSON.stringify(kustomization));
     return renderFolder(folder);

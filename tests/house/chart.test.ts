@@ -9,6 +9,7 @@ import { writeChart } from "#deploy/helm/chart.ts";
 import { named, workloadsOf } from "#deploy/k8s/manifests.ts";
 import {
   FIRST_ADMINISTRATOR,
+  FURTHER_DATABASES,
   hasKubectl,
   type Manifest,
   renderFolder,
@@ -125,6 +126,10 @@ describe.skipIf(!isHere)("the values of the chart (skipped without kubectl)", ()
     ],
     [{ gateway: { env: { MAX_CONNECTIONS: 5 } } }, "/gateway/env/MAX_CONNECTIONS must be string"],
     [{ image: { digest: "latest" } }, '/image/digest must match pattern "^(sha256:[0-9a-f]{64})?$"'],
+    [
+      { auditService: { logs: [{ number: 1, uri: "x" }] } },
+      "/auditService/logs/0 must NOT have additional properties",
+    ],
     [{ prometheus: { enabled: "yes" } }, "/prometheus/enabled must be equal to one of the allowed values"],
   ])("%j is refused", (own, problem) => {
     expect(problems(own)).toContain(problem);
@@ -231,6 +236,16 @@ describe.skipIf(!hasHelm)("the chart (skipped without helm and kubectl)", { time
     expect(Object.fromEntries(plain(template(own)))).toEqual(Object.fromEntries(expected));
   });
 
+  test("with further databases is the overlay with those components", () => {
+    const expected = plain(renderProduction(K8S, FURTHER_DATABASES));
+    const list = (name: string) =>
+      Object.values(parse(expected.get(`ConfigMap/${name}`)?.data[`${name.split("-")[1]}.yaml`]))[0];
+    const own = { auditService: { logs: list("audit-logs") }, tokenService: { parts: list("token-parts") } };
+    expect(Object.fromEntries(plain(template(own)))).toEqual(Object.fromEntries(expected));
+    const writing = template({ ...own, gateway: { env: { AUDIT_LOGS: "1,2" } } });
+    expect(named(writing, "ConfigMap", "gateway-settings").data.AUDIT_LOGS).toBe("1,2");
+  });
+
   test("has alerts and dashboards only where the cluster knows their kinds, or where they are asked for", () => {
     const kinds = (own: object, options?: string[]) => template(own, options).map(({ kind }) => kind);
     expect(kinds({}, [])).not.toContain("PrometheusRule");
@@ -314,6 +329,10 @@ describe.skipIf(!hasHelm)("the chart (skipped without helm and kubectl)", { time
     expect(changed({ identityProviders: { file: "providers: []" } })).toEqual(["identity-service"]);
     expect(changed({ image: { tag: "0.1.1" } }).every((name) => name.startsWith("migrate"))).toBe(true);
     expect(changed({ image: { tag: "0.1.1" } })).toHaveLength(3);
+    const logs = [{ number: 1, url: "postgres://audit-1.example.internal:5432/audit" }];
+    const withLogs = changed({ auditService: { logs } });
+    expect(withLogs.filter((name) => !name.startsWith("migrate"))).toEqual(["audit-service", "gateway"]);
+    expect(withLogs).toHaveLength(5);
   });
 
   test("goes into the namespace of the release", () => {

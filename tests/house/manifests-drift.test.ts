@@ -21,6 +21,7 @@ import {
   workloadsOf,
 } from "#deploy/k8s/manifests.ts";
 import {
+  FURTHER_DATABASES,
   hasKubectl,
   type Manifest,
   OVERLAYS,
@@ -60,11 +61,14 @@ const NAME = "app.kubernetes.io/name";
 
 const isHere = hasKubectl();
 const K8S = resolve(import.meta.dirname, "..", "..", "deploy", "k8s");
-/** `sentinels`: production's with the components for them. */
-const NAMES = [...OVERLAYS, "sentinels"] as const;
+/** What production's has besides. */
+const ADDITIONS = { sentinels: SENTINELS, databases: FURTHER_DATABASES } as const;
+const NAMES = [...OVERLAYS, "sentinels", "databases"] as const;
 type Overlay = (typeof NAMES)[number];
 const render = (name: Overlay) =>
-  name === "sentinels" ? renderProduction(K8S, SENTINELS) : renderOverlay(name);
+  name in ADDITIONS
+    ? renderProduction(K8S, ADDITIONS[name as keyof typeof ADDITIONS])
+    : renderOverlay(name as (typeof OVERLAYS)[number]);
 const rendered = new Map(isHere ? NAMES.map((name) => [name, render(name)]) : []);
 const manifestsOf = (overlay: Overlay) => rendered.get(overlay) ?? [];
 
@@ -532,6 +536,31 @@ test.skipIf(!isHere)("production: what crosses the border is what the picture ha
     ].sort(),
   );
 });
+
+test.skipIf(!isHere)(
+  "with further databases every program that opens one of a kind knows all of them",
+  () => {
+    const read = (name: string, variable: string) =>
+      programs("databases")
+        .filter(({ container }) => container.args?.join(" ") === name)
+        .map((program) => configOf("databases", program)[variable]);
+    const logs = [
+      { number: 1, url: "postgres://audit-1.example.internal:5432/audit" },
+      { number: 2, url: "postgres://audit-2.example.internal:5432/audit" },
+    ];
+    const parts = [{ number: 1, schema: "part1", url: "postgres://token-1.example.internal:5432/token" }];
+    for (const name of ["audit-service", "await-schema audit", "migrate audit"])
+      expect(read(name, "LOGS_FILE"), name).toEqual([logs]);
+    for (const name of ["token-service", "await-schema token", "migrate token"])
+      expect(read(name, "PARTS_FILE"), name).toEqual([parts]);
+    expect(read("gateway", "AUDIT_LOGS")).toEqual([[0, 1, 2]]);
+    // A change restarts the services.
+    const maps = ofKind(manifestsOf("databases"), "ConfigMap").map(({ metadata }) => metadata.name);
+    expect(maps.filter((name) => /^(?:audit-logs|token-parts)-[bcdfghkmt2-9]{10}$/.test(name))).toHaveLength(
+      2,
+    );
+  },
+);
 
 test.skipIf(!isHere)("with sentinels their port is open as well, and nothing else", () => {
   const without = borderEdges(manifestsOf("production"));

@@ -6,6 +6,7 @@ import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { type Container, named, ofKind, type Workload, workloadsOf } from "#deploy/k8s/manifests.ts";
 import {
+  FURTHER_DATABASES,
   hasKubectl,
   type Manifest,
   OVERLAYS,
@@ -24,6 +25,7 @@ const rendered: Readonly<Record<string, readonly Manifest[]>> = isHere
   ? Object.fromEntries([
       ...OVERLAYS.map((name) => [name, renderOverlay(name)]),
       ["sentinels", renderProduction(K8S, SENTINELS)],
+      ["databases", renderProduction(K8S, FURTHER_DATABASES)],
       ["ingress", renderIngress()],
     ])
   : {};
@@ -61,8 +63,8 @@ function printedSecrets(): { items: Manifest[] } {
 
 describe.skipIf(!isHere)("manifests (skipped where there is no kubectl)", () => {
   test("every component is rendered by an overlay or above", () => {
-    const sentinels = SENTINELS.components.flatMap((name) => [name, `external-secrets/${name}`]);
-    const used = new Set([...OVERLAYS.flatMap(componentsOf), ...sentinels, "ingress"]);
+    const added = [SENTINELS, FURTHER_DATABASES].flatMap(({ components }) => components);
+    const used = new Set([...OVERLAYS.flatMap(componentsOf), ...added, "ingress"]);
     const all = readdirSync(join(K8S, "components"), { recursive: true, encoding: "utf8" })
       .filter((path) => path.endsWith("kustomization.yaml"))
       .map((path) => path.replace("/kustomization.yaml", ""));
@@ -71,7 +73,7 @@ describe.skipIf(!isHere)("manifests (skipped where there is no kubectl)", () => 
   });
 
   describe.skipIf(!hasTools)("and Kubernetes' schemas (skipped where tools/ is not installed)", () => {
-    test.each(["production", "development", "sentinels", "ingress"])(
+    test.each(["production", "development", "sentinels", "databases", "ingress"])(
       "%s is what they allow",
       async (name) => {
         const { schemaProblems } = await import("#tools/manifest-schemas.ts");
@@ -134,7 +136,7 @@ describe.skipIf(!isHere)("manifests (skipped where there is no kubectl)", () => 
     expect(shown.length).toBe(files.length);
   });
 
-  for (const overlay of [...OVERLAYS, "sentinels"]) {
+  for (const overlay of [...OVERLAYS, "sentinels", "databases"]) {
     test.each(policies)(`${overlay}: %s`, (_, policy) => {
       expect(policy(rendered[overlay] ?? [])).toEqual([]);
     });
