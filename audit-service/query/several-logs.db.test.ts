@@ -174,6 +174,7 @@ test("a follower is told that one of the logs has more, and which place is wrong
 });
 
 test("an entry of another log is proven by the head of log 0 alone, once log 0 commits to its log", async () => {
+  await at(opened, 0).record(1);
   await at(opened, 1).record(9);
   await at(sequencers, 1).catchUp();
   await at(sequencers, 0).catchUp();
@@ -183,6 +184,15 @@ test("an entry of another log is proven by the head of log 0 alone, once log 0 c
   await note(1);
   // It has no number yet.
   expect((await read()).noted).toBeUndefined();
+  // It has a number, and no checkpoint covers it.
+  await at(sequencers, 0).stop();
+  const [signed] = await at(opened, 0).database.ownerSql<{ at: Date }[]>`
+    select max(created_at) as at from checkpoints`;
+  const unsigned = sequencerOf(0, { now: () => new Date((signed?.at.getTime() ?? 0) + 1) });
+  await unsigned.catchUp();
+  expect(unsigned.status).toMatchObject({ size: 2, checkpointSize: 1 });
+  expect((await read()).noted).toBeUndefined();
+  await unsigned.stop();
   await at(opened, 0).record(20);
   await at(sequencers, 0).catchUp();
   // A later checkpoint of its log is not the one that log 0 has.
@@ -306,7 +316,9 @@ test("a log whose database has the checkpoints of another one is not signed", as
 test("logs that stopped being numbered are found by the next term, which notes the last head again", async () => {
   await at(opened, 1).record(3);
   await at(sequencers, 1).catchUp();
+  expect(at(sequencers, 1).head?.size).toBe(3);
   await at(sequencers, 1).stop();
+  expect(at(sequencers, 1).head).toBeUndefined();
   const next = sequencerOf(1);
   expect(next.head).toBeUndefined();
   await next.step();
