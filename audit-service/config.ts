@@ -24,7 +24,7 @@ export const configSchema = z.object({
   LOGS_FILE: logsFileSchema,
   /** The same for every replica. Must not be stored beside the database. */
   CHECKPOINT_KEY_FILE: checkpointKeyFileSchema,
-  /** Of log 0. That of log 1 is this and `/1`. */
+  /** The name of log 0. That of log 1 is this and `/1`. */
   CHECKPOINT_ORIGIN: z
     .string()
     .max(128)

@@ -68,7 +68,6 @@ export interface GatewayDeps
     PagesDeps,
     ReturnDeps,
     Pick<SystemDeps, "redis"> {
-  /** Of the log whose turn it is. */
   nextRecorder: () => AuditRecorder;
   jwks: Pick<JwksCache, "get">;
   bindsToCertificates: boolean;

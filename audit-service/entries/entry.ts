@@ -37,7 +37,7 @@ export interface LogEntry extends Entry {
   };
 }
 
-/** As readers get it. */
+/** An entry as readers get it. */
 export interface PlacedEntry extends LogEntry {
   /** The number of the log in which its sequence counts. */
   log: number;

@@ -239,6 +239,33 @@ test("a producer id that is not a UUID is refused with the field's name", async 
   });
 });
 
+test("a producer's entries are in the log that its id names, and a log that is away or unknown stops no other", async () => {
+  const log3 = await createTestDatabase("audit-service");
+  cleanUps.push(() => log3.drop());
+  await server.close(0);
+  await startServer(`127.0.0.1:${port}`, log3.sql);
+  const send = async (log: number, first: number, last: number, producerId = newProducerId(log)) => {
+    const stream = streamOf("gateway");
+    stream.send({ producerId, entries: wireEntries(first, last) });
+    return stream.acknowledged();
+  };
+  const stored = async () =>
+    Promise.all(
+      [database, log3].map(async ({ ownerSql }) => (await ownerSql`select from log_entries`).length),
+    );
+  const producerId = newProducerId(3);
+  expect(await send(3, 1, 5, producerId)).toBe(5);
+  expect(await send(0, 1, 2)).toBe(2);
+  expect(await stored()).toEqual([2, 5]);
+  // Sent again, it goes where it was.
+  expect(await send(3, 1, 6, producerId)).toBe(6);
+  expect(await stored()).toEqual([2, 6]);
+  await expect(send(4, 1, 1)).rejects.toMatchObject({ code: "service_unavailable" });
+  link.cut();
+  await expect(send(0, 1, 1)).rejects.toMatchObject({ code: "service_unavailable" });
+  expect(await send(3, 1, 1)).toBe(1);
+});
+
 test("a message without entries is acknowledged", async () => {
   const stream = streamOf("gateway");
   stream.send({ producerId: newProducerId(0), entries: [] });
@@ -486,7 +513,16 @@ test("close also sends files of former processes if audit-service is back in tim
   expect(await readdir(spoolDirectory)).toEqual([]);
 });
 
-async function startServer(address: string): Promise<void> {
+function entryRecorder(own: Sql): EntryRecorder {
+  return new EntryRecorder({
+    insertEntries: (entries) => store(own, entries),
+    selectEntriesById: (ids) => selectEntriesById(own, ids),
+    logger,
+  });
+}
+
+/** @param log3 Database of a log of that number. */
+async function startServer(address: string, log3?: Sql): Promise<void> {
   server = new RpcServer({
     address,
     certificate: certificateOf("audit-service"),
@@ -494,19 +530,16 @@ async function startServer(address: string): Promise<void> {
     metrics: createMetrics("audit-service"),
     maxReceiveBytes: 1024 * 1024,
   });
-  const recorder = new EntryRecorder({
-    insertEntries: (entries) => store(sql, entries),
-    selectEntriesById: (ids) => selectEntriesById(sql, ids),
-    logger,
-  });
+  const recorder = entryRecorder(sql);
   const logs = [readableLog(sql)] as const;
+  const further = log3 === undefined ? [] : [{ number: 3, recorder: entryRecorder(log3), presence }];
   const own = createOwnEventRecorder({ recorder, producerId: randomUUID(), now: () => new Date() });
   const recordReading = createReadingRecorder(own, () => new Date());
   server.add(
     AuditServiceService,
     AUDIT_CALLERS,
     createAuditRpc({
-      logs: [{ number: 0, recorder, presence }],
+      logs: [{ number: 0, recorder, presence }, ...further],
       eraseClaimedEmail: (address) => deleteClaimedEmail(sql, address),
       recordReading,
       now: () => new Date(),

@@ -60,7 +60,7 @@ export function measureLogs(metrics: Metrics, logs: readonly MeasuredLog[], now:
   );
 }
 
-/** Counters of all logs together. */
+/** All logs are counted together. */
 export function countLogs(metrics: Metrics) {
   const closed = metrics.counter("gatehouse_audit_intents_closed_total", "Intents closed as unknown.");
   const fileFailures = metrics.counter(

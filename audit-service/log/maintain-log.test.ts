@@ -70,6 +70,26 @@ test("a sequencer at rest steps every 600 ms, and every 150 ms again as soon as 
   await stop();
 });
 
+test("a replica that numbers three logs leaves a free one to others for 2 s, also if it never gets it; a refused one is looked at as ever", async () => {
+  const free = (isRefused: boolean) => ({
+    ...sequencerOf(async () => false),
+    status: { ...status(false), checkpointSize: 1, refusal: isRefused ? "it does not fit" : undefined },
+  });
+  const [none, three, refused] = [free(false), free(false), free(true)];
+  const { logger } = keptLog();
+  const stops = [
+    runSequencer(none, logger, () => 0),
+    runSequencer(three, logger, () => 3),
+    runSequencer(refused, logger, () => 3),
+  ];
+  await vi.advanceTimersByTimeAsync(19_500);
+  expect(none.step.mock.calls.length).toBeGreaterThan(100);
+  expect(three.step.mock.calls.length).toBeGreaterThanOrEqual(9);
+  expect(three.step.mock.calls.length).toBeLessThanOrEqual(12);
+  expect(refused.step.mock.calls.length).toBeGreaterThan(100);
+  for (const stop of stops) await stop();
+});
+
 test("while numbered entries wait for a checkpoint, or steps fail, the sequencer does not rest", async () => {
   const unsigned = sequencerOf(async () => false, { size: 5, checkpointSize: 4 });
   const failing = sequencerOf(() => Promise.reject(new Error("away")), { size: 5, checkpointSize: 5 });

@@ -4,7 +4,7 @@ import { databasesFileSchema, furtherDatabase } from "#kit/config/databases-file
 /** The last byte of a producer's id. */
 const MAX_NUMBER = 255;
 
-/** Of the variable `LOGS_FILE`: the logs beside log 0, which is `DATABASE_URL`'s. */
+/** The variable `LOGS_FILE` names the logs beside log 0, which is `DATABASE_URL`'s. */
 export const logsFileSchema = databasesFileSchema(
   "logs",
   z.strictObject({ number: z.int().min(1).max(MAX_NUMBER), ...furtherDatabase }),

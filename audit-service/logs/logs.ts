@@ -30,7 +30,7 @@ export function logNumbered<L extends { number: number }>(logs: Logs<L>, number:
   return found;
 }
 
-/** Of the checkpoints of a log. @param origin of log 0. */
+/** What the checkpoints of a log begin with. @param origin of log 0. */
 export function originOf(origin: string, number: number): string {
   return number === 0 ? origin : `${origin}/${number}`;
 }

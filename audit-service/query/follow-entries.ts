@@ -14,7 +14,7 @@ const MAX_RETURNED = 100;
 type Filter = Pick<EntrySearch, "actorUserId" | "action" | "resource" | "outcome" | "withoutActions">;
 
 export interface Following extends Filter {
-  /** Of log 0 alone. Undefined: `after` counts. */
+  /** Log 0 alone is followed from here on. Undefined: `after` counts. */
   afterSequence: number | undefined;
   /** At most one of each log. A log that is not named is followed from now on. */
   after: readonly LogPlace[];

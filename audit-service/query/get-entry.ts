@@ -7,8 +7,8 @@ import {
   selectLastCheckpoint,
 } from "../log/checkpoint-store.ts";
 import { leafData } from "../log/leaf.ts";
+import { findNotedCheckpoints } from "../log/noted-checkpoints.ts";
 import { type Logs, logNumbered, type ReadableLog } from "../logs/logs.ts";
-import { findNotedCheckpoints } from "../logs/noted-checkpoints.ts";
 import { proveInclusion } from "./prove.ts";
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
@@ -23,7 +23,7 @@ export interface EntryWithProof {
   entry: PlacedEntry;
   /** Undefined until it has a number. */
   proof: Proof | undefined;
-  /** Of the entry of log 0 that commits to the checkpoint. */
+  /** Proves the entry of log 0 that commits to the checkpoint. */
   noted: Proof | undefined;
 }
 
@@ -40,13 +40,13 @@ export async function getEntry(
   const commitment = log.number === 0 ? undefined : await findCommitment(logs[0], log, entry.sequence);
   if (commitment !== undefined) {
     const { checkpoint, noted } = commitment;
-    return { entry, proof: await proofOf(log, entry, checkpoint), noted };
+    return { entry, proof: await proveEntry(log, entry, checkpoint), noted };
   }
   const last = await selectLastCheckpoint(log.sql, log.origin);
-  return { entry, proof: await proofOf(log, entry, last), noted: undefined };
+  return { entry, proof: await proveEntry(log, entry, last), noted: undefined };
 }
 
-async function proofOf(
+async function proveEntry(
   { sql }: ReadableLog,
   entry: LogEntry,
   checkpoint: StoredCheckpoint | undefined,
@@ -69,7 +69,7 @@ async function findCommitment(first: ReadableLog, log: ReadableLog, sequence: nu
   if (noted === undefined) return undefined;
   const checkpoint = await selectCheckpointCovering(log.sql, log.origin, noted.size);
   if (checkpoint?.size !== noted.size) return undefined;
-  return { checkpoint, noted: await proofOf(first, noted.entry, last) };
+  return { checkpoint, noted: await proveEntry(first, noted.entry, last) };
 }
 
 async function find(

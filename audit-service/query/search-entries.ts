@@ -44,7 +44,7 @@ interface Deps {
 type FoundEntry = StoredEntry & { log: number };
 
 /**
- * Of all logs together, by the producers' clocks. Entries stored before the first page appear exactly once.
+ * Searches all logs together, by the producers' clocks. Entries stored before the first page appear exactly once.
  * @throws {DomainError} `validation_failed` for an invalid limit, time or cursor; `service_unavailable` if a log does not answer.
  */
 export async function searchEntries({ logs, cursorKey }: Deps, search: EntrySearch): Promise<EntryPage> {

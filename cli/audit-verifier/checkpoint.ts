@@ -32,7 +32,7 @@ export function openCheckpoint(note: string, keys: readonly VerifierKey[]): Chec
   return { size: toNumber(size), root: toHash(root), time: toTime(time) };
 }
 
-/** Of the log that its origin names. @param keys Of log 0. @throws {NoteError} */
+/** Takes the key of the log that its origin names. @param keys those of log 0. @throws {NoteError} */
 export function openLogCheckpoint(note: string, keys: readonly VerifierKey[]): LogCheckpoint {
   const log = logNumberOf(note.slice(0, note.indexOf("\n")), keys) ?? 0;
   return { ...openCheckpoint(note, keysOf(log, keys)), log };

@@ -24,7 +24,7 @@ export interface LogVerificationOptions {
   trust: LogTrust;
   /** Lines of the file that come before the log. */
   linesBefore: number;
-  /** Of an entry that fits those before it. Only a checkpoint proves it. */
+  /** Called for an entry that fits those before it. Only a checkpoint proves it. */
   onEntry?: (entry: LoggedEntry) => void;
   /** What is wrong with the log's place in the file. */
   misplaced?: string;

@@ -23,7 +23,7 @@ export class LogsVerification {
   readonly #trust: Trust;
   #lines = 0;
   #section: LogVerification | undefined;
-  /** Of the section. Undefined: of another log. */
+  /** The section's keys. Undefined: it is another log's. */
   #log: number | undefined;
   readonly #seen: number[] = [];
   readonly #verdicts: Verdict[] = [];
@@ -37,7 +37,6 @@ export class LogsVerification {
     this.#trust = trust;
   }
 
-  /** Of the logs so far. */
   get progress(): { entries: number; ofEntries: number } {
     const { entries = 0, ofEntries = 0 } = this.#section?.progress ?? {};
     return { entries: this.#done.entries + entries, ofEntries: this.#done.ofEntries + ofEntries };

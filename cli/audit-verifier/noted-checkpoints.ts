@@ -43,7 +43,7 @@ export function readNote({ resource, reason }: LoggedEntry, keys: readonly Verif
 
 /** What log 0 notes of one other log, in files. */
 export class NotedCheckpoints {
-  /** Of the first entry that notes one. */
+  /** The first entry that notes one has it. */
   readonly firstSequence: number;
   /** Each with ascending sizes: a few, because two replicas may note at once, or one again after a break. */
   readonly #runs: Run[] = [];

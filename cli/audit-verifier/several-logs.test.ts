@@ -45,7 +45,7 @@ const rebuilt = (size = 10, changed = 4): SampleLog =>
     },
   });
 
-/** Of each log that is at fault: the end of its origin, and its findings. */
+/** Each log that is at fault, by the end of its origin, with its findings. */
 function faults({ result, logs }: LogsVerdict) {
   const bad = logs.filter(({ findings }) => findings.length > 0);
   expect(result === "tampered").toBe(bad.length > 0);

@@ -15,7 +15,7 @@ export interface Trusting {
 export interface Verifier {
   verify(lines: readonly unknown[], trust?: Trusting): Promise<Verdict>;
   verifyText(text: string | Buffer, trust?: Trusting): Promise<Verdict>;
-  /** Of a file with several logs, whose log 0 the verifier is of. */
+  /** The verifier is of log 0, and its file has several logs. */
   verifyAll(lines: readonly unknown[], trust?: Trusting): Promise<LogsVerdict>;
 }
 

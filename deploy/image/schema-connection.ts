@@ -7,7 +7,7 @@ import type { SchemaConfig } from "./schema-config.ts";
 
 const CONNECT_TIMEOUT_MS = 10_000;
 
-/** Of the service, and of each further part of the users that token-service has, or log that audit-service has. */
+/** The service has one, and each further part of the users of token-service, or log of audit-service, too. */
 export function connectForSchemas(
   config: SchemaConfig,
   { database }: ServiceDatabase,

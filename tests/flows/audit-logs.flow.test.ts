@@ -71,9 +71,9 @@ async function addLogs(): Promise<void> {
       LOGS_FILE: at("logs.yaml"),
     },
   });
-  expect(stdout).toMatch(
-    /^audit: up to date\naudit, log 1: \d+ migrations ran\naudit, log 4: \d+ migrations ran\n$/,
-  );
+  expect(stdout).toMatch(/^audit: up to date$/m);
+  for (const log of FURTHER)
+    expect(stdout).toMatch(new RegExp(`^audit, log ${log}: \\d+ migrations ran$`, "m"));
 }
 
 async function restart(
@@ -87,7 +87,9 @@ async function restart(
 
 test("a log becomes three without a stop, each dies alone, and one head proves them all", async () => {
   const user = await api.newUser();
+  let acts = 0;
   const act = async (firstName: string) => {
+    acts += 1;
     const changed = await api.call("PATCH", "/auth/me", { token: user.accessToken, body: { firstName } });
     expect(changed.status).toBe(200);
   };
@@ -104,9 +106,15 @@ test("a log becomes three without a stop, each dies alone, and one head proves t
   await restart("gateway", { AUDIT_LOGS: "0,1,4" });
   for (let call = 0; call < 6; call += 1) await act(`early ${call}`);
   await restart("audit-service", { LOGS_FILE: at("logs.yaml") });
-  for (let call = 0; call < 6; call += 1) await act(`three ${call}`);
   const sizes = () => Promise.all([0, ...FURTHER].map(async (log) => (await callsIn(log)).size));
-  await expect.poll(async () => Math.min(...(await sizes()))).toBeGreaterThanOrEqual(4);
+  const actUntilEachHas = (least: number) =>
+    expect
+      .poll(async () => {
+        await act("three");
+        return Math.min(...(await sizes()));
+      })
+      .toBeGreaterThanOrEqual(least);
+  await actUntilEachHas(3);
 
   // One log is away: no call fails, and the searches, which would lack its entries, do.
   await asked("postgres", `alter database ${nameOf(4)} allow_connections false`);
@@ -122,7 +130,6 @@ test("a log becomes three without a stop, each dies alone, and one head proves t
   await system.start("audit-service");
 
   // Each call is in one log, with both of its entries, once.
-  const acts = 1 + 6 + 6 + 9 + 3;
   await expect
     .poll(
       async () =>
@@ -159,7 +166,7 @@ test("a log becomes three without a stop, each dies alone, and one head proves t
   await system.start("audit-service");
   await expect
     .poll(async () => (await fetch(`http://127.0.0.1:${system.ports.AUDIT_OPERATIONS_PORT}/metrics`)).text())
-    .toContain('gatehouse_audit_refused{log="1"} 1');
+    .toMatch(/^gatehouse_audit_refused\{log="1",.*\} 1$/m);
   expect((await verified("--live", ...trust)).code).toBe(65);
 });
 

@@ -107,7 +107,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
     "limits",
     "backends",
   ],
-  "audit-service": ["(main)", "(root)", "query", "log", "intake", "entries"],
+  "audit-service": ["(main)", "(root)", "query", "log", "intake", "logs", "entries"],
   cli: ["(main)", "commands", "approval-verifier user-files doctor", "(root) audit-verifier"],
   "token-service": [
     "(main)",

@@ -12,7 +12,7 @@ const TITLES_OF_ALL: Record<Verdict["result"], string> = {
   tampered: "TAMPERED: these are not the logs that were signed. At fault:",
 };
 
-/** Of several logs, an overall line first. */
+/** Several logs have an overall line first. */
 export function verdictText({ result, logs }: LogsVerdict): string {
   const [only, ...others] = logs;
   if (only !== undefined && others.length === 0) return textOf(only);
@@ -20,7 +20,7 @@ export function verdictText({ result, logs }: LogsVerdict): string {
   return [`${TITLES_OF_ALL[result]}${bad.join(",")}`, ...logs.map(textOf)].join("\n\n");
 }
 
-/** For `--json`: of one log its verdict. */
+/** For `--json`. One log has its verdict alone. */
 export function verdictView(verdict: LogsVerdict): Verdict | LogsVerdict {
   const [only, ...others] = verdict.logs;
   return only === undefined || others.length > 0 ? verdict : only;

@@ -14,9 +14,9 @@ import type { LostEntries } from "./spool-segment.ts";
 
 export interface AuditSpoolOptions {
   directory: string;
-  /** Of all producers, and of files of former processes. */
+  /** All producers and the files of former processes share it. */
   maxBytes: number;
-  /** Of this process: one for each log. */
+  /** This process has one for each log. */
   producerIds: readonly string[];
   logger: Logger;
   metrics: Metrics;

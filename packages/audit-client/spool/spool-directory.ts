@@ -18,7 +18,7 @@ export type FormerRun = SpoolSegment[];
 interface Deps {
   files: SpoolFileSystem;
   path: string;
-  /** Of the directory inside `path`, unique. */
+  /** Names the directory inside `path`, unique. */
   name: string;
   logger: Logger;
 }

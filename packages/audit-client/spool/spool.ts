@@ -11,7 +11,6 @@ export interface SpoolDeps {
   producerId: string;
   /** Includes `bytesOfOthers`. */
   maxBytes: number;
-  /** Of former processes. */
   bytesOfOthers: () => number;
   onDamage: (path: string, fromSequence: number, toSequence: number) => void;
   segmentBytes?: number;

@@ -3,7 +3,7 @@ import type { Sql } from "#kit/database/postgres.ts";
 import { uuidv7 } from "#kit/values/uuid-v7.ts";
 import type { LogEntry } from "../entries/entry.ts";
 import { selectEntries } from "../entries/entry-store.ts";
-import type { TreeHead } from "../log/checkpoint.ts";
+import type { TreeHead } from "./checkpoint.ts";
 
 const ACTION = "audit.checkpoint_noted";
 const NEWEST = 5;

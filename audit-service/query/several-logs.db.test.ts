@@ -12,13 +12,13 @@ import {
 import { producedEntry, store } from "../entries/entry.fixture.ts";
 import type { Entry } from "../entries/entry.ts";
 import { hashLeaf } from "../log/merkle-tree.ts";
-import { exportEntries } from "../query/export-entries.ts";
-import { type Following, followEntries } from "../query/follow-entries.ts";
-import { getEntry } from "../query/get-entry.ts";
-import { type EntrySearch, searchEntries } from "../query/search-entries.ts";
-import { countLogins, summarizeLogs } from "../query/summarize-log.ts";
-import { type Logs, originOf, type ReadableLog } from "./logs.ts";
-import { createCheckpointNoting, findNotedCheckpoints, noteOf } from "./noted-checkpoints.ts";
+import { createCheckpointNoting, findNotedCheckpoints, noteOf } from "../log/noted-checkpoints.ts";
+import { type Logs, originOf, type ReadableLog } from "../logs/logs.ts";
+import { exportEntries } from "./export-entries.ts";
+import { type Following, followEntries } from "./follow-entries.ts";
+import { getEntry } from "./get-entry.ts";
+import { type EntrySearch, searchEntries } from "./search-entries.ts";
+import { countLogins, summarizeLogs } from "./summarize-log.ts";
 
 const NUMBERS = [0, 2, 7];
 const ORIGINS = NUMBERS.map((number) => originOf(signer.origin, number));
@@ -143,7 +143,7 @@ test("a follower of all logs gets each entry once, from the places that it names
     NUMBERS.flatMap((log) => [3, 4, 5].map((sequence) => [log, sequence])),
   );
   expect((await follow({ after: next.next })).entries).toEqual([]);
-  // Of a log that it does not name it gets what comes.
+  // It gets what comes of a log that it does not name.
   const ofOne = await follow({ after: [{ log: 2, sequence: 0 }] });
   expect(new Set(ofOne.entries.map(({ log }) => log))).toEqual(new Set([2]));
   expect(ofOne.next).toEqual(next.next);
@@ -174,6 +174,7 @@ test("a follower is told that one of the logs has more, and which place is wrong
 });
 
 test("an entry of another log is proven by the head of log 0 alone, once log 0 commits to its log", async () => {
+  await at(opened, 0).record(1);
   await at(opened, 1).record(9);
   await at(sequencers, 1).catchUp();
   await at(sequencers, 0).catchUp();
@@ -183,6 +184,15 @@ test("an entry of another log is proven by the head of log 0 alone, once log 0 c
   await note(1);
   // It has no number yet.
   expect((await read()).noted).toBeUndefined();
+  // It has a number, and no checkpoint covers it.
+  await at(sequencers, 0).stop();
+  const [signed] = await at(opened, 0).database.ownerSql<{ at: Date }[]>`
+    select max(created_at) as at from checkpoints`;
+  const unsigned = sequencerOf(0, { now: () => new Date((signed?.at.getTime() ?? 0) + 1) });
+  await unsigned.catchUp();
+  expect(unsigned.status).toMatchObject({ size: 2, checkpointSize: 1 });
+  expect((await read()).noted).toBeUndefined();
+  await unsigned.stop();
   await at(opened, 0).record(20);
   await at(sequencers, 0).catchUp();
   // A later checkpoint of its log is not the one that log 0 has.
@@ -315,7 +325,9 @@ test("a log whose database has the checkpoints of another one is not signed", as
 test("logs that stopped being numbered are found by the next term, which notes the last head again", async () => {
   await at(opened, 1).record(3);
   await at(sequencers, 1).catchUp();
+  expect(at(sequencers, 1).head?.size).toBe(3);
   await at(sequencers, 1).stop();
+  expect(at(sequencers, 1).head).toBeUndefined();
   const next = sequencerOf(1);
   expect(next.head).toBeUndefined();
   await next.step();

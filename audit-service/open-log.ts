@@ -4,20 +4,20 @@ import { assertSessions, connectPostgres, type Sql } from "#kit/database/postgre
 import type { ServiceProcess } from "#kit/process/service-process.ts";
 import { untilSuccess } from "#kit/telemetry/repeat.ts";
 import { withinDeadline } from "#kit/values/call-deadline.ts";
-import type { AuditConfig } from "../config.ts";
-import { insertEntries, selectEntriesById } from "../entries/entry-store.ts";
-import { storeEntries } from "../entries/store-entries.ts";
-import { createProducerPresence } from "../intake/audit-rpc.ts";
-import { CLOSE_INTERVAL_MS, createIntentCloser } from "../intake/close-intents.ts";
-import { deleteOpenIntents, selectAbandonedIntents, upsertProducers } from "../intake/intent-store.ts";
-import { type countCommits, EntryRecorder } from "../intake/record-entries.ts";
-import { createCheckpointSigner, type TreeHead } from "../log/checkpoint.ts";
-import { checkpointFile } from "../log/checkpoint-file.ts";
-import type { countLogs } from "../log/count-log.ts";
-import { MAINTENANCE_SESSION, runMaintenance, runSequencer } from "../log/maintain-log.ts";
-import { SEQUENCER_SESSION, Sequencer } from "../log/sequencer.ts";
-import { COUNT_INTERVAL_MS, countLogins } from "../query/summarize-log.ts";
-import { originOf } from "./logs.ts";
+import type { AuditConfig } from "./config.ts";
+import { insertEntries, selectEntriesById } from "./entries/entry-store.ts";
+import { storeEntries } from "./entries/store-entries.ts";
+import { createProducerPresence } from "./intake/audit-rpc.ts";
+import { CLOSE_INTERVAL_MS, createIntentCloser } from "./intake/close-intents.ts";
+import { deleteOpenIntents, selectAbandonedIntents, upsertProducers } from "./intake/intent-store.ts";
+import { type countCommits, EntryRecorder } from "./intake/record-entries.ts";
+import { createCheckpointSigner, type TreeHead } from "./log/checkpoint.ts";
+import { checkpointFile } from "./log/checkpoint-file.ts";
+import type { countLogs } from "./log/count-log.ts";
+import { MAINTENANCE_SESSION, runMaintenance, runSequencer } from "./log/maintain-log.ts";
+import { SEQUENCER_SESSION, Sequencer } from "./log/sequencer.ts";
+import { originOf } from "./logs/logs.ts";
+import { COUNT_INTERVAL_MS, countLogins } from "./query/summarize-log.ts";
 
 const ROOM_TIMEOUT_MS = 1_000;
 const ROOM_INTERVAL_MS = 60_000;
@@ -43,7 +43,7 @@ interface LogDeps {
 
 export type AuditLog = ReturnType<typeof openLog>;
 
-/** Of one log: its pools, the intake of its entries, its sequencer and its maintenance. It works after `start`. */
+/** One log: its pools, the intake of its entries, its sequencer and its maintenance. It works after `start`. */
 export function openLog({ number, url }: { number: number; url: string }, deps: LogDeps) {
   const { service, config, counts, now } = deps;
   const logger = number === 0 ? service.logger : service.logger.child({ log: number });
