@@ -5,8 +5,10 @@ import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connectTo } from "#deploy/local/postgres/ensure-database.ts";
+import { verifyEntry } from "../../web/audit-proof/verify-entry.ts";
 import { type ApiClient, apiClient } from "../support/people/api-client.ts";
 import { type CrashingSystem, startCrashingSystem } from "../support/system/crashing-system.ts";
+import { ADMIN } from "../support/system/system.ts";
 
 const run = promisify(execFile);
 const ROOT = resolve(import.meta.dirname, "..", "..");
@@ -156,6 +158,12 @@ test("a log becomes three without a stop, each dies alone, and one head proves t
   });
   expect((await gatehouse("audit", "export", "--output", at("log.jsonl"))).code).toBe(0);
   expect(await verified(at("log.jsonl"), ...trust)).toMatchObject({ code: 0 });
+
+  const admin = { token: (await api.logIn(ADMIN)).accessToken };
+  const found = await api.get("/admin/audit?action=auth.update_profile&limit=50", admin);
+  const { id } = found.body.data.entries.find(({ log }: { log: number }) => log === 4);
+  const { entry, proof } = (await api.get(`/admin/audit/${id}`, admin)).body.data;
+  expect(await verifyEntry(entry, proof, verifierKey)).toMatchObject({ isProven: true, leaf: { log: 4 } });
 
   // A log restored from before: what log 0 has of it is known.
   const before = await checkpoint("--log", "1");
