@@ -131,6 +131,11 @@ export const TRIALS: Readonly<Record<string, Trial>> = {
     "anonymous-timing",
   ),
   "login-timing": bench("whether a refusal's time shows why", "minutes", "login-timing"),
+  "audit-logs": bench(
+    "audit entries through 1, 2 and 4 logs; who numbers them; one of them away",
+    "minutes",
+    "audit-logs",
+  ),
   "audit-verify": bench("how long `gatehouse audit verify` takes", "minutes", "audit-verify"),
   "busy-session": bench(
     "what strangers notice of one busy session, beside npm start",

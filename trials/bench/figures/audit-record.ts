@@ -85,7 +85,8 @@ async function insertedRate(sql: Sql): Promise<number> {
   return (ENTRIES * 1_000) / (performance.now() - startedMs);
 }
 
-function entry(index: number) {
+/** Of a payment. */
+export function entry(index: number) {
   return {
     kind: "outcome" as const,
     outcome: "success" as const,
