@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { newProducerId } from "#audit-client/stream/producer-id.ts";
 import { createReadingRecorder } from "#audit-client/stream/record-reading.ts";
 import { loadConfig } from "#kit/config/config.ts";
@@ -39,7 +40,7 @@ const shared = {
   config,
   numbers: [0, ...others.map(({ number }) => number)],
   counts: countLogs(metrics),
-  countHeld: () => logs.filter(({ sequencer }) => sequencer.status.isSequencer).length,
+  replica: randomUUID().slice(0, 8),
   async findNoted(origin: string): Promise<TreeHead | undefined> {
     return (await findNotedCheckpoints(logs[0].sql, origin))[0];
   },

@@ -16,12 +16,14 @@ import { checkpointFile } from "./log/checkpoint-file.ts";
 import type { countLogs } from "./log/count-log.ts";
 import { MAINTENANCE_SESSION, runMaintenance, runSequencer } from "./log/maintain-log.ts";
 import { SEQUENCER_SESSION, Sequencer } from "./log/sequencer.ts";
+import { selectReplicas } from "./log/sequencer-store.ts";
 import { originOf } from "./logs/logs.ts";
 import { COUNT_INTERVAL_MS, countLogins } from "./query/summarize-log.ts";
 
 const ROOM_TIMEOUT_MS = 1_000;
 const ROOM_INTERVAL_MS = 60_000;
 const DATABASE_CLOSE_TIMEOUT_S = 1;
+const SEQUENCERS = "audit-service sequencer ";
 /** Inserts use one connection at a time. */
 export const INTAKE_POOL_SIZE = 3;
 /** Rare and common search values need different plans. */
@@ -34,8 +36,8 @@ interface LogDeps {
   numbers: readonly number[];
   counts: ReturnType<typeof countLogs>;
   countCommits: ReturnType<typeof countCommits>;
-  /** Logs that this replica numbers. */
-  countHeld: () => number;
+  /** The name of this replica, the same in all logs. */
+  replica: string;
   /** What log 0 says of the log of this origin. */
   findNoted: (origin: string) => Promise<TreeHead | undefined>;
   now: () => Date;
@@ -92,7 +94,10 @@ export function openLog({ number, url }: { number: number; url: string }, deps: 
       const counting = service.every(COUNT_INTERVAL_MS, `counting of logins ${number}`, async () => {
         if (await countLogins(pools.reads)) counting.runSoon();
       });
-      service.lifecycle.onStop(`sequencer ${number}`, runSequencer(sequencer, logger, deps.countHeld));
+      service.lifecycle.onStop(
+        `sequencer ${number}`,
+        runSequencer(sequencer, logger, isForAnother(pools.sequencer, number, deps)),
+      );
       const maintenance = runMaintenance({
         sql: pools.maintenance,
         signer,
@@ -122,7 +127,7 @@ export function openLog({ number, url }: { number: number; url: string }, deps: 
   return log;
 }
 
-function openPools(url: string, { service, config }: LogDeps, number: number) {
+function openPools(url: string, { service, config, replica }: LogDeps, number: number) {
   const { lifecycle, logger } = service;
   const ofLog = { ...config, DATABASE_URL: number === 0 ? url : withRoleOf(config.DATABASE_URL, url) };
   const one = { ...ofLog, DATABASE_POOL_SIZE: 1 };
@@ -130,12 +135,21 @@ function openPools(url: string, { service, config }: LogDeps, number: number) {
     intake: connectPostgres({ ...ofLog, DATABASE_POOL_SIZE: INTAKE_POOL_SIZE }, "audit-service", logger),
     reads: connectPostgres(ofLog, "audit-service reads", logger, { session: READ_SESSION }),
     maintenance: connectPostgres(one, "audit-service maintenance", logger, { session: MAINTENANCE_SESSION }),
-    sequencer: connectPostgres(one, "audit-service sequencer", logger, { session: SEQUENCER_SESSION }),
+    sequencer: connectPostgres(one, `${SEQUENCERS}${replica}`, logger, { session: SEQUENCER_SESSION }),
   };
   lifecycle.onStop(`database ${number}`, async () => {
     await Promise.all(Object.values(pools).map((sql) => sql.end({ timeout: DATABASE_CLOSE_TIMEOUT_S })));
   });
   return pools;
+}
+
+/** The logs are dealt out to the replicas that are there. Undefined if there is only one log. */
+function isForAnother(sql: Sql, number: number, { numbers, replica }: LogDeps) {
+  if (numbers.length === 1) return undefined;
+  return async () => {
+    const replicas = await selectReplicas(sql, SEQUENCERS);
+    return replicas[numbers.indexOf(number) % replicas.length] !== replica;
+  };
 }
 
 function createSequencer(

@@ -141,6 +141,7 @@ const MAINTENANCE: StoreCalls = {
 };
 const NUMBERING: StoreCalls = {
   tryLock: (tx) => sequencer.tryLock(tx),
+  selectReplicas: (tx) => sequencer.selectReplicas(tx, "audit-service sequencer "),
   selectTermState: (tx) => sequencer.selectTermState(tx),
   selectUnnumbered: (tx) =>
     sequencer.selectUnnumbered(tx, { position: BigInt(NUMBERED), sequence: NUMBERED }, LIMIT, undefined),

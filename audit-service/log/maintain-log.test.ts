@@ -70,24 +70,39 @@ test("a sequencer at rest steps every 600 ms, and every 150 ms again as soon as 
   await stop();
 });
 
-test("a replica that numbers three logs leaves a free one to others for 2 s, also if it never gets it; a refused one is looked at as ever", async () => {
-  const free = (isRefused: boolean) => ({
-    ...sequencerOf(async () => false),
-    status: { ...status(false), checkpointSize: 1, refusal: isRefused ? "it does not fit" : undefined },
-  });
-  const [none, three, refused] = [free(false), free(false), free(true)];
-  const { logger } = keptLog();
-  const stops = [
-    runSequencer(none, logger, () => 0),
-    runSequencer(three, logger, () => 3),
-    runSequencer(refused, logger, () => 3),
-  ];
-  await vi.advanceTimersByTimeAsync(19_500);
-  expect(none.step.mock.calls.length).toBeGreaterThan(100);
-  expect(three.step.mock.calls.length).toBeGreaterThanOrEqual(9);
-  expect(three.step.mock.calls.length).toBeLessThanOrEqual(12);
-  expect(refused.step.mock.calls.length).toBeGreaterThan(100);
-  for (const stop of stops) await stop();
+test("a log is left to the replica that should number it, and kept for a minute if that one does not take it", async () => {
+  let isHeld = true;
+  const sequencer = {
+    get status() {
+      return { ...status(isHeld), size: 5, checkpointSize: 5 };
+    },
+    // Also a log that always has more entries.
+    step: vi.fn(async () => {
+      isHeld = true;
+      return sequencer.step.mock.calls.length % 3 !== 0;
+    }),
+    stop: vi.fn(async () => {
+      isHeld = false;
+    }),
+  };
+  const isForAnother = vi.fn(async () => true);
+  const stop = runSequencer(sequencer, keptLog().logger, isForAnother);
+  await vi.advanceTimersByTimeAsync(4_900);
+  expect(isForAnother).not.toHaveBeenCalled();
+  await vi.advanceTimersByTimeAsync(900);
+  expect(sequencer.stop).toHaveBeenCalledTimes(1);
+  const steps = sequencer.step.mock.calls.length;
+  await vi.advanceTimersByTimeAsync(1_500);
+  expect(sequencer.step.mock.calls.length).toBe(steps);
+  await vi.advanceTimersByTimeAsync(55_000);
+  expect(sequencer.step.mock.calls.length).toBeGreaterThan(steps);
+  expect(sequencer.stop).toHaveBeenCalledTimes(1);
+  await vi.advanceTimersByTimeAsync(5_000);
+  expect(sequencer.stop).toHaveBeenCalledTimes(2);
+  isForAnother.mockResolvedValue(false);
+  await vi.advanceTimersByTimeAsync(180_000);
+  expect(sequencer.stop).toHaveBeenCalledTimes(2);
+  await stop();
 });
 
 test("while numbered entries wait for a checkpoint, or steps fail, the sequencer does not rest", async () => {

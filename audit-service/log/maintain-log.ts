@@ -14,24 +14,35 @@ const MAX_FAILURES_LOGGED = 1;
 const FAILURES_PER_MS = 5_000;
 /** After a step that found nothing: the next one is 600 ms later, within the 3 s of the session. */
 const SKIPPED_AT_REST = 3;
-/** For each log that this replica numbers already: so that the replicas share the logs. */
-const SKIPPED_FOR_OTHERS = 4;
-/** Within the 3 s of the session. */
-const MAX_SKIPPED = 12;
+const LOOK_FOR_OTHERS_MS = 5_000;
+/** 2 s, in which the other one takes the log. */
+const SKIPPED_FOR_OTHER = 13;
+/** If it does not. */
+const KEPT_MS = 60_000;
 
 /**
  * The returned function releases the task for another replica.
- * @param countHeld logs that this replica numbers.
+ * @param isForAnother whether another replica is there that should number the log.
  */
 export function runSequencer(
   sequencer: Pick<Sequencer, "status" | "step" | "stop">,
   logger: Logger,
-  countHeld: () => number = () => 0,
+  isForAnother?: () => Promise<boolean>,
 ): () => Promise<void> {
   const logFailure = atMost(MAX_FAILURES_LOGGED, FAILURES_PER_MS, (facts: object) =>
     logger.warn(facts, "the audit log cannot be numbered now"),
   );
   let skips = 0;
+  let looksAtMs = performance.now() + LOOK_FOR_OTHERS_MS;
+  async function leaveToAnother(): Promise<boolean> {
+    if (isForAnother === undefined || performance.now() < looksAtMs) return false;
+    looksAtMs = performance.now() + LOOK_FOR_OTHERS_MS;
+    if (!sequencer.status.isSequencer || !(await isForAnother())) return false;
+    await sequencer.stop();
+    skips = SKIPPED_FOR_OTHER;
+    looksAtMs = performance.now() + KEPT_MS;
+    return true;
+  }
   const repetition: Repetition = repeat(
     "sequencer",
     SEQUENCER_INTERVAL_MS,
@@ -42,11 +53,11 @@ export function runSequencer(
       }
       const { size: before } = sequencer.status;
       try {
-        if (await sequencer.step()) return repetition.runSoon();
-        const { isSequencer, refusal, size, checkpointSize } = sequencer.status;
+        const hasMore = await sequencer.step();
+        if (await leaveToAnother()) return;
+        if (hasMore) return repetition.runSoon();
+        const { size, checkpointSize } = sequencer.status;
         if (size === before && checkpointSize === size) skips = SKIPPED_AT_REST;
-        const isFollower = !isSequencer && refusal === undefined;
-        if (isFollower) skips = Math.min(MAX_SKIPPED, Math.max(skips, SKIPPED_FOR_OTHERS * countHeld()));
       } catch (error) {
         logFailure({ err: error });
       }

@@ -33,6 +33,16 @@ export async function unlock(sql: Sql): Promise<void> {
   await sql`select pg_advisory_unlock_all()`;
 }
 
+/** The names of replicas that number this log, or would. @param prefix of their connections, before the name. */
+export async function selectReplicas(sql: Sql, prefix: string): Promise<string[]> {
+  const rows = await sql<{ name: string }[]>`
+    select distinct substr(application_name, length(${prefix}::text) + 1) as name from pg_stat_activity
+    where datname = current_database() and usename = current_user and starts_with(application_name, ${prefix})
+    order by name
+  `;
+  return rows.map(({ name }) => name);
+}
+
 export interface TermState {
   isSequencer: boolean;
   /** Open transactions that write entries. */

@@ -1,4 +1,7 @@
+import { pino } from "pino";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { Secret } from "#kit/config/config.ts";
+import { connectPostgres } from "#kit/database/postgres.ts";
 import { isIncluded } from "#tests/support/people/verify-proof.ts";
 import {
   openTestLog,
@@ -13,6 +16,7 @@ import { producedEntry, store } from "../entries/entry.fixture.ts";
 import type { Entry } from "../entries/entry.ts";
 import { hashLeaf } from "../log/merkle-tree.ts";
 import { createCheckpointNoting, findNotedCheckpoints, noteOf } from "../log/noted-checkpoints.ts";
+import { selectReplicas } from "../log/sequencer-store.ts";
 import { type Logs, originOf, type ReadableLog } from "../logs/logs.ts";
 import { exportEntries } from "./export-entries.ts";
 import { type Following, followEntries } from "./follow-entries.ts";
@@ -372,4 +376,24 @@ test("an export is of one log and names it", async () => {
   const [first, ...lines] = await Array.fromAsync(exportEntries(at([...logs], 1), { first: 0, last: 0 }));
   expect(first).toMatchObject({ kind: "log", log: { origin: ORIGINS[1], lastSequence: 3 } });
   expect(lines).toHaveLength(4);
+});
+
+test("the replicas of a log are those that are connected, each once, in one order", async () => {
+  const { database } = at(opened, 0);
+  const config = {
+    DATABASE_URL: database.url,
+    DATABASE_PASSWORD_FILE: new Secret(database.password),
+    DATABASE_POOL_SIZE: 1,
+  };
+  const connect = (name: string) => connectPostgres(config, name, pino({ level: "silent" }));
+  const all = ["numbers b", "numbers a", "numbers b", "other c"].map(connect);
+  const [first, second] = all as [ReturnType<typeof connect>, ReturnType<typeof connect>];
+  try {
+    for (const sql of all) await sql`select`;
+    expect(await selectReplicas(first, "numbers ")).toEqual(["a", "b"]);
+    await second.end();
+    await expect.poll(() => selectReplicas(first, "numbers ")).toEqual(["b"]);
+  } finally {
+    for (const sql of all) await sql.end({ timeout: 1 });
+  }
 });

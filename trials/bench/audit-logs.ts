@@ -115,7 +115,7 @@ async function fill(service: Replica, count: number, entries: number) {
 async function usage(services: readonly Replica[], count: number) {
   const connections = (name: string) => async (log: number) => {
     const pids = await (owners[log] as (typeof owners)[number])<{ pid: number }[]>`
-      select pid from pg_stat_activity where application_name = ${name}`;
+      select pid from pg_stat_activity where application_name like ${name}`;
     return sumOf(await Promise.all(pids.map(({ pid }) => ranUs(pid))));
   };
   const ofEach = (read: (log: number) => Promise<number>) => Promise.all(numbersOf(count).map(read));
@@ -123,7 +123,7 @@ async function usage(services: readonly Replica[], count: number) {
     services: services.map(({ child }) => cpuUs(child.pid ?? 0)),
     servers: await ofEach((log) => serverCpuUs(logs.dataOf(log))),
     inserting: await ofEach(connections("audit-service")),
-    numbering: await ofEach(connections("audit-service sequencer")),
+    numbering: await ofEach(connections("audit-service sequencer %")),
   };
 }
 
@@ -158,8 +158,12 @@ async function twoReplicas(): Promise<void> {
   await logs.empty();
   const replicas = await Promise.all([logs.startService(), logs.startService()]);
   const show = async (when: string) => {
-    const each = (await numberedBy(replicas)).map((held) => `[${held}]`);
-    console.log(`Two replicas, ${when}: they number ${each.join(" and ")}`);
+    const each = await numberedBy(replicas);
+    console.log(`Two replicas, ${when}: they number ${each.map((held) => `[${held}]`).join(" and ")}`);
+    if (replicas.length === 2 && each.some((held) => held.length !== ALL / 2)) {
+      console.log("PROMISE BROKEN: each numbers as many logs as the other");
+      process.exitCode = 1;
+    }
   };
   try {
     await untilNumbered(replicas);
