@@ -284,7 +284,22 @@ test("a call that the peer was not ready for is repeated if it is idempotent, on
   expect(served).toEqual(["Say", "Read", "Read1"]);
 });
 
-test("a call is not repeated once its answer has begun", async () => {
+test("an idempotent call whose peer dies between the beginning and the end of its answer is repeated; others are not", async () => {
+  let served = 0;
+  const peer = await serve((stream) => {
+    served += 1;
+    if (served % 2 === 0) return answer(stream);
+    stream.respond({ ":status": 200, "content-type": "application/grpc" }, { waitForTrailers: true });
+    stream.write(frame("half").subarray(0, 3), () => stream.session?.destroy());
+  });
+  const { say, read } = await openReady(peer.port);
+  await read("", context());
+  expect(served).toBe(2);
+  await expect(say("", context())).rejects.toMatchObject({ cause: { code: status.UNAVAILABLE } });
+  expect(served).toBe(3);
+});
+
+test("a call that its peer has refused in the middle of an answer is not repeated", async () => {
   let served = 0;
   const peer = await serve((stream) => {
     served += 1;

@@ -106,9 +106,9 @@ export class UnaryAttempt {
     return { ...(failureOfHttp(this.#headers) ?? reset), isAnswered: this.#headers !== undefined };
   }
 
+  /** Also if an answer had begun: nobody has seen anything of it. */
   #dropped(): Failure {
-    const isAnswered = this.#headers !== undefined;
-    return { ...failureWith(status.UNAVAILABLE, "Connection dropped"), isAnswered };
+    return failureWith(status.UNAVAILABLE, "Connection dropped");
   }
 
   #finish(outcome: Outcome): void {
