@@ -23,7 +23,7 @@ const ALL = Math.max(...COUNTS);
 const ROUNDS = 3;
 const ENTRIES = Number(process.argv[2] ?? 50_000);
 const WARM_UP_ENTRIES = 20_000;
-/** As gateways: each with a connection for each log. */
+/** Each stands for a gateway and has a connection for each log. */
 const PRODUCERS = 4;
 /** Calls for each log: what waits together is stored together. */
 const IN_FLIGHT = 500;

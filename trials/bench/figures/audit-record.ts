@@ -85,7 +85,7 @@ async function insertedRate(sql: Sql): Promise<number> {
   return (ENTRIES * 1_000) / (performance.now() - startedMs);
 }
 
-/** Of a payment. */
+/** The outcome of a payment. */
 export function entry(index: number) {
   return {
     kind: "outcome" as const,

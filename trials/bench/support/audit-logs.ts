@@ -42,9 +42,9 @@ export async function openAuditLogs(most: number) {
   });
   const system = { home: home.path, ports: await freePorts() };
   return {
-    /** As superusers, by log. */
+    /** Connections of superusers, by log. */
     owners,
-    /** Of each PostgreSQL. */
+    /** The data directory of a log's PostgreSQL. */
     dataOf: (log: number) => join(folders[log] ?? "", "postgres"),
     spoolDirectory: home.spool,
     async empty() {
@@ -66,7 +66,7 @@ export async function openAuditLogs(most: number) {
         ...(count > 1 && { LOGS_FILE }),
       });
     },
-    /** As a gateway has one. */
+    /** Records what a gateway would. */
     recorderTo: ({ address }: Replica, count = most, spool?: AuditSpool) =>
       createAuditRecorder({
         ...{ address, certificate, spool, logger },
