@@ -44,6 +44,26 @@ test("a database whose migrations have run, of which one is missing, and without
   expect(await check()).toEqual([`failed token-service: not migrated: no migration has run; ${run}`]);
 });
 
+test("the databases of further parts of the users are looked at like the first, and a wrong file is named", async () => {
+  const second = await createTestDatabase("token-service");
+  const file = join(folder, "parts.yaml");
+  const write = (url: string) => writeFileSync(file, `parts:\n  - number: 3\n    url: ${url}\n`);
+  try {
+    write(second.url.replace(/\/\/.*@/, "//"));
+    await second.ownerSql`drop table schema_migrations`;
+    expect(await check("migrat", { PARTS_FILE: file })).toEqual([
+      "ok token-service: every migration of this program's version has run; ",
+      "failed token-service, part 3: not migrated: no migration has run; Run the migrations: docs/operations/upgrade.md",
+    ]);
+    write("nowhere");
+    expect(await check("postgres://host", { PARTS_FILE: file })).toEqual([
+      expect.stringMatching(/^unchecked token-service: .*url/),
+    ]);
+  } finally {
+    await second.drop();
+  }
+});
+
 test.skipIf(!hasPgbouncer)(
   "a pooler of transactions, also one that became so while services run",
   async () => {

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { ConfigError, databaseConfig, parseConfig } from "#kit/config/config.ts";
 import { databaseHosts } from "#kit/config/database-hosts.ts";
+import { databasesFileSchema, furtherDatabase, withRoleOf } from "#kit/config/databases-file.ts";
 import { causeOfUnavailable } from "#kit/database/database-failure.ts";
 import { pendingMigrations } from "#kit/database/migrate.ts";
 import { assertSessions, connectPostgres, type Sql } from "#kit/database/postgres.ts";
@@ -32,8 +33,17 @@ const UNDEFINED_TABLE = "42P01";
 const RIGHTS =
   "Give the role only what the migrations grant: docs/operations/install.md, Databases and roles";
 
-interface Measured {
+/** A database of a service. */
+interface Place {
   service: ConfiguredService;
+  /** In findings: the service, and which of its databases. */
+  name: string;
+  environment: Environment;
+  session: Record<string, string>;
+}
+
+interface Measured {
+  name: string;
   server: string;
   /** What one replica opens. */
   needs: number;
@@ -46,19 +56,53 @@ export async function checkDatabases(known: KnownSystem, now: () => number): Pro
   const measured: Measured[] = [];
   const asked = [...known.environments]
     .filter(([, environment]) => environment.DATABASE_URL)
-    .map(([service, environment]) =>
-      checking("database", service, () => checkDatabase(service, environment, now, measured)),
-    );
+    .map(async ([service, environment]) => {
+      const places = placesOf(service, environment);
+      if ("found" in places) return [places];
+      const each = places.map((place) =>
+        checking("database", place.name, () => checkDatabase(place, now, measured)),
+      );
+      return (await Promise.all(each)).flat();
+    });
   const found = (await Promise.all(asked)).flat();
   return [...found, ...connectionFindings(measured)];
 }
+
+const further = z.looseObject({ number: z.int(), ...furtherDatabase, schema: z.string().optional() });
+const furtherConfig = z.object({
+  PARTS_FILE: databasesFileSchema("parts", further),
+  LOGS_FILE: databasesFileSchema("logs", further),
+});
+
+/** The database of `DATABASE_URL`, then those of further parts of the users, or audit logs. */
+function placesOf(service: ConfiguredService, environment: Environment): Place[] | Finding {
+  const own = { service, name: service, environment, session: {} };
+  try {
+    const { PARTS_FILE = [], LOGS_FILE = [] } = parseConfig(furtherConfig, environment);
+    const named = [
+      ...PARTS_FILE.map((part) => ({ ...part, kind: "part" })),
+      ...LOGS_FILE.map((log) => ({ ...log, kind: "log" })),
+    ];
+    const others = named.map(({ kind, number, url, schema }) => ({
+      ...own,
+      name: `${service}, ${kind} ${number}`,
+      environment: { ...environment, DATABASE_URL: withRoleOf(environment.DATABASE_URL ?? "", url) },
+      session: schema === undefined ? {} : { search_path: schema },
+    }));
+    return [own, ...others];
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    return unchecked("database", service, problemIn(error));
+  }
+}
+
+const problemIn = ({ message }: ConfigError) => message.split("\n").slice(1).join(" ").trim();
 
 /** The doctor's other checks keep its process busy meanwhile, on a small machine for seconds. */
 const PATIENCE_MS = 8_000;
 
 async function checkDatabase(
-  service: ConfiguredService,
-  environment: Environment,
+  { service, name, environment, session }: Place,
   now: () => number,
   measured: Measured[],
 ): Promise<Finding[]> {
@@ -67,7 +111,7 @@ async function checkDatabase(
     config = parseConfig(z.object(databaseConfig), environment);
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    return [unchecked("database", service, error.message.split("\n").slice(1).join(" ").trim())];
+    return [unchecked("database", name, problemIn(error))];
   }
   const hosts = databaseHosts(config.DATABASE_URL) ?? [];
   const server = hosts.map(({ hostname, port, host }) => (port === "" ? `${hostname}:5432` : host)).join(",");
@@ -75,36 +119,36 @@ async function checkDatabase(
     { ...config, DATABASE_POOL_SIZE: 1 },
     "doctor",
     createLogger("doctor", "silent"),
-    { session: { statement_timeout: PATIENCE_MS }, connectTimeoutMs: PATIENCE_MS },
+    { session: { statement_timeout: PATIENCE_MS, ...session }, connectTimeoutMs: PATIENCE_MS },
   );
   try {
     await assertSessions(sql);
-    const clock = await measureClock(sql, `PostgreSQL of ${service}`, now);
+    const clock = await measureClock(sql, `PostgreSQL of ${name}`, now);
     const settings = await readSettings(sql);
     const more = service === "audit-service" ? MORE_OF_AUDIT : 0;
     const needs = config.DATABASE_POOL_SIZE + more;
-    measured.push({ service, server, needs, settings, connections: await readConnections(sql) });
+    measured.push({ name, server, needs, settings, connections: await readConnections(sql) });
     const isOfThisHost = hosts.every(
       ({ hostname }) => hostname === "localhost" || isLoopback(hostname.replace(/^\[|\]$/g, "")),
     );
     return [
-      ok("port", `PostgreSQL of ${service}`, `answers at ${server}`),
-      versionOf(service, settings),
+      ok("port", `PostgreSQL of ${name}`, `answers at ${server}`),
+      versionOf(name, settings),
       clock,
-      ...settingFindings(service, settings),
-      ...(isOfThisHost ? [] : copyFindings(service, settings)),
-      await schemaFinding(service, sql),
-      ...roleFindings(service, await readRoleRights(sql), known(environment)),
-      ...(service === "audit-service" ? logFindings(await readChangeableLog(sql)) : []),
+      ...settingFindings(name, settings),
+      ...(isOfThisHost ? [] : copyFindings(name, settings)),
+      await schemaFinding(name, { sql, directory: migrationsOf(service) }),
+      ...roleFindings(name, await readRoleRights(sql), known(environment)),
+      ...(service === "audit-service" ? logFindings(name, await readChangeableLog(sql)) : []),
     ];
   } catch (error) {
-    if (error instanceof ConfigError) return [failed("database", service, error.message, POOLER)];
+    if (error instanceof ConfigError) return [failed("database", name, error.message, POOLER)];
     const why = reasonOf(causeOfUnavailable(error) ?? error);
     const action =
       "Start PostgreSQL, or correct DATABASE_URL, the password or the CA: runbooks/GatehouseDatabaseAway.md";
     return [
-      failed("port", `PostgreSQL of ${service}`, `${server} cannot be used (${why})`, action),
-      unchecked("database", service, `${server} cannot be used`),
+      failed("port", `PostgreSQL of ${name}`, `${server} cannot be used (${why})`, action),
+      unchecked("database", name, `${server} cannot be used`),
     ];
   } finally {
     await sql.end({ timeout: 1 });
@@ -131,12 +175,12 @@ async function measureClock(sql: Sql, subject: string, now: () => number): Promi
   );
 }
 
-function versionOf(service: ConfiguredService, settings: DatabaseSettings): Finding {
+function versionOf(name: string, settings: DatabaseSettings): Finding {
   const major = Math.floor(Number(settings.server_version_num) / 10_000);
   const found = `PostgreSQL ${settings.server_version ?? "of an unknown version"}`;
-  if (major >= TESTED_MAJOR) return ok("version", `PostgreSQL of ${service}`, found);
+  if (major >= TESTED_MAJOR) return ok("version", `PostgreSQL of ${name}`, found);
   const action = `Gatehouse is tested with ${TESTED_MAJOR}: upgrade the server`;
-  return warning("version", `PostgreSQL of ${service}`, found, action);
+  return warning("version", `PostgreSQL of ${name}`, found, action);
 }
 
 interface Rule {
@@ -184,19 +228,19 @@ const RULES: readonly Rule[] = [
   { name: "idle_in_transaction_session_timeout", isRight: isLimited, action: POOLER },
 ];
 
-function settingFindings(service: ConfiguredService, settings: DatabaseSettings): Finding[] {
-  const wrong = RULES.flatMap(({ name, isRight, action }) => {
-    const value = settings[name];
-    if (value === undefined) return [unchecked("database", service, `${name} is not reported`)];
-    return isRight(value) ? [] : [failed("database", service, `${name} is ${value}`, action)];
+function settingFindings(name: string, settings: DatabaseSettings): Finding[] {
+  const wrong = RULES.flatMap(({ name: setting, isRight, action }) => {
+    const value = settings[setting];
+    if (value === undefined) return [unchecked("database", name, `${setting} is not reported`)];
+    return isRight(value) ? [] : [failed("database", name, `${setting} is ${value}`, action)];
   });
   if (wrong.length > 0) return wrong;
-  const reported = RULES.map(({ name }) => `${name} ${settings[name]}`).join(", ");
-  return [ok("database", service, `${reported}; time zone ${settings.timezone}`)];
+  const reported = RULES.map(({ name: setting }) => `${setting} ${settings[setting]}`).join(", ");
+  return [ok("database", name, `${reported}; time zone ${settings.timezone}`)];
 }
 
 /** What a server of its own needs, so that its loss is not the data's. */
-function copyFindings(service: ConfiguredService, settings: DatabaseSettings): Finding[] {
+function copyFindings(name: string, settings: DatabaseSettings): Finding[] {
   const wrong = [
     {
       isWrong: settings.wal_level === "minimal" || settings.archive_mode === "off",
@@ -210,30 +254,26 @@ function copyFindings(service: ConfiguredService, settings: DatabaseSettings): F
         "Add a synchronous standby, unless the storage itself is replicated: docs/operations/install.md",
     },
   ].filter(({ isWrong }) => isWrong);
-  return wrong.map(({ found, action }) => warning("database", service, found, action));
+  return wrong.map(({ found, action }) => warning("database", name, found, action));
 }
 
-async function schemaFinding(service: ConfiguredService, sql: Sql): Promise<Finding> {
+async function schemaFinding(name: string, migrations: { sql: Sql; directory: string }): Promise<Finding> {
   try {
-    const pending = await pendingMigrations({ sql, directory: migrationsOf(service) });
+    const pending = await pendingMigrations(migrations);
     if (pending.length === 0)
-      return ok("database", service, "every migration of this program's version has run");
-    return failed("database", service, `not migrated: ${pending.join(", ")}`, RUN_MIGRATIONS);
+      return ok("database", name, "every migration of this program's version has run");
+    return failed("database", name, `not migrated: ${pending.join(", ")}`, RUN_MIGRATIONS);
   } catch (error) {
     if ((error as { code?: unknown }).code === UNDEFINED_TABLE)
-      return failed("database", service, "not migrated: no migration has run", RUN_MIGRATIONS);
+      return failed("database", name, "not migrated: no migration has run", RUN_MIGRATIONS);
     const action = "Compare the database with the version that runs: docs/operations/upgrade.md";
-    return failed("database", service, `the schema is not this version's (${reasonOf(error)})`, action);
+    return failed("database", name, `the schema is not this version's (${reasonOf(error)})`, action);
   }
 }
 
-function roleFindings(
-  service: ConfiguredService,
-  rights: RoleRights | undefined,
-  others: readonly string[],
-): Finding[] {
+function roleFindings(name: string, rights: RoleRights | undefined, others: readonly string[]): Finding[] {
   if (rights === undefined)
-    return [unchecked("permission", `role of ${service}`, "the database reports no rights")];
+    return [unchecked("permission", `role of ${name}`, "the database reports no rights")];
   const { role, attributes, memberOf, owned, createsIn, truncates, connectsTo } = rights;
   const foreign = connectsTo.filter((name) => others.includes(name));
   const tooMuch = [
@@ -244,13 +284,13 @@ function roleFindings(
     ...(truncates.length > 0 ? [`may empty ${truncates.join(", ")}`] : []),
     ...foreign.map((name) => `may connect to the database ${name}`),
   ];
-  const subject = `role of ${service}`;
+  const subject = `role of ${name}`;
   if (tooMuch.length === 0) return [ok("permission", subject, `${role} has no more rights than it needs`)];
   return [failed("permission", subject, `${role} ${tooMuch.join(", ")}`, RIGHTS)];
 }
 
-function logFindings(changeable: readonly string[]): Finding[] {
-  const subject = "audit log";
+function logFindings(name: string, changeable: readonly string[]): Finding[] {
+  const subject = name.replace("audit-service", "audit log");
   if (changeable.length === 0)
     return [ok("permission", subject, "the role may add to it and change nothing")];
   return [failed("permission", subject, `the role may change ${changeable.join(", ")}`, RIGHTS)];
@@ -260,19 +300,19 @@ function logFindings(changeable: readonly string[]): Finding[] {
 function connectionFindings(measured: readonly Measured[]): Finding[] {
   return [...Map.groupBy(measured, ({ server }) => server)].flatMap(([server, users]) => {
     const { settings, connections } = users[0] as Measured;
-    const number = (name: keyof DatabaseSettings) => Number(settings[name] ?? 0);
+    const number = (setting: keyof DatabaseSettings) => Number(settings[setting] ?? 0);
     const reserved = number("superuser_reserved_connections") + number("reserved_connections");
     const free = number("max_connections") - Math.max(reserved, SPARE_CONNECTIONS);
     const needed = users.reduce((sum, { needs }) => sum + needs, 0);
     const found = `max_connections ${settings.max_connections}; one replica of each service takes ${needed}, ${connections?.open ?? "?"} are open`;
     const action = "Raise max_connections, or lower DATABASE_POOL_SIZE: docs/operations/capacity.md";
-    const limited = users.flatMap(({ service, needs, connections: limits }) =>
+    const limited = users.flatMap(({ name, needs, connections: limits }) =>
       [limits?.ofRole ?? -1, limits?.ofDatabase ?? -1]
         .filter((limit) => limit >= 0 && limit < needs)
         .map((limit) =>
           failed(
             "database",
-            service,
+            name,
             `its role or database allows ${limit} connections, it takes ${needs}`,
             action,
           ),

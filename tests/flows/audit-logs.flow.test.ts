@@ -5,15 +5,15 @@ import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connectTo } from "#deploy/local/postgres/ensure-database.ts";
-import { verifyEntry } from "../../web/audit-proof/verify-entry.ts";
+import { verifyEntry } from "#web/audit-proof/verify-entry.ts";
 import { type ApiClient, apiClient } from "../support/people/api-client.ts";
+import { addAuditLogs, auditDatabase } from "../support/system/audit-logs.ts";
 import { type CrashingSystem, startCrashingSystem } from "../support/system/crashing-system.ts";
 import { ADMIN } from "../support/system/system.ts";
 
 const run = promisify(execFile);
 const ROOT = resolve(import.meta.dirname, "..", "..");
 const FURTHER = [1, 4];
-const nameOf = (log: number) => (log === 0 ? "audit" : `audit_${log}`);
 
 let system: CrashingSystem;
 let folder: string;
@@ -51,31 +51,10 @@ async function asked(database: string, statement: string) {
 /** Entries of a log by call. */
 async function callsIn(log: number): Promise<Map<string, string[]>> {
   const rows = await asked(
-    nameOf(log),
+    auditDatabase(log),
     "select call_id, array_agg(kind order by kind) as kinds from log_entries where call_id <> '' group by 1",
   );
   return new Map(rows.map(({ call_id: call, kinds }) => [String(call), kinds as string[]]));
-}
-
-async function addLogs(): Promise<void> {
-  const { host, port, username } = system.server();
-  for (const log of FURTHER) await asked("postgres", `create database ${nameOf(log)}`);
-  const listed = FURTHER.map(
-    (log) => `  - number: ${log}\n    url: postgres://${host}:${port}/${nameOf(log)}\n`,
-  );
-  await writeFile(at("logs.yaml"), `logs:\n${listed.join("")}`);
-  const { stdout } = await run(process.execPath, ["deploy/image/migrate.ts", "audit"], {
-    cwd: ROOT,
-    env: {
-      PATH: process.env.PATH,
-      DATABASE_URL: `postgres://${username}@${host}:${port}/audit`,
-      DATABASE_PASSWORD_FILE: join(system.home, "secrets", "postgres-superuser-password"),
-      LOGS_FILE: at("logs.yaml"),
-    },
-  });
-  expect(stdout).toMatch(/^audit: up to date$/m);
-  for (const log of FURTHER)
-    expect(stdout).toMatch(new RegExp(`^audit, log ${log}: \\d+ migrations ran$`, "m"));
 }
 
 async function restart(
@@ -103,11 +82,11 @@ test("a log becomes three without a stop, each dies alone, and one head proves t
   await writeFile(at("kept.jsonl"), `${JSON.stringify({ type: "checkpoint", note })}\n`);
   const trust = ["--key", verifierKey, "--checkpoints", at("kept.jsonl")];
 
-  await addLogs();
+  const logsFile = await addAuditLogs(system, FURTHER);
   // In the wrong order: what the gateway sends to a log that audit-service does not know yet is kept.
   await restart("gateway", { AUDIT_LOGS: "0,1,4" });
   for (let call = 0; call < 6; call += 1) await act(`early ${call}`);
-  await restart("audit-service", { LOGS_FILE: at("logs.yaml") });
+  await restart("audit-service", { LOGS_FILE: logsFile });
   const sizes = () => Promise.all([0, ...FURTHER].map(async (log) => (await callsIn(log)).size));
   const actUntilEachHas = (least: number) =>
     expect
@@ -119,14 +98,14 @@ test("a log becomes three without a stop, each dies alone, and one head proves t
   await actUntilEachHas(3);
 
   // One log is away: no call fails, and the searches, which would lack its entries, do.
-  await asked("postgres", `alter database ${nameOf(4)} allow_connections false`);
+  await asked("postgres", `alter database ${auditDatabase(4)} allow_connections false`);
   await asked(
     "postgres",
-    `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${nameOf(4)}'`,
+    `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${auditDatabase(4)}'`,
   );
   for (let call = 0; call < 9; call += 1) await act(`two ${call}`);
   expect((await gatehouse("audit", "search", "--action", "auth.update_profile")).code).not.toBe(0);
-  await asked("postgres", `alter database ${nameOf(4)} allow_connections true`);
+  await asked("postgres", `alter database ${auditDatabase(4)} allow_connections true`);
   await system.kill("audit-service");
   for (let call = 0; call < 3; call += 1) await act(`none ${call}`);
   await system.start("audit-service");
@@ -169,8 +148,8 @@ test("a log becomes three without a stop, each dies alone, and one head proves t
   const before = await checkpoint("--log", "1");
   await expect.poll(async () => (await asked("audit", notedSize(1)))[0]?.size).toBe(before.size);
   await system.kill("audit-service");
-  await asked("postgres", `drop database ${nameOf(1)}`);
-  await asked("postgres", `create database ${nameOf(1)} template ${nameOf(4)}`);
+  await asked("postgres", `drop database ${auditDatabase(1)}`);
+  await asked("postgres", `create database ${auditDatabase(1)} template ${auditDatabase(4)}`);
   await system.start("audit-service");
   await expect
     .poll(async () => (await fetch(`http://127.0.0.1:${system.ports.AUDIT_OPERATIONS_PORT}/metrics`)).text())

@@ -9,6 +9,7 @@ import {
   startRedis,
   type TestRedis,
 } from "#tests/support/database/redis.ts";
+import { addAuditLogs } from "#tests/support/system/audit-logs.ts";
 import { type CrashingSystem, startCrashingSystem } from "#tests/support/system/crashing-system.ts";
 import { type FaultyEdge, openEdge } from "#tests/support/system/faulty-edge.ts";
 import { say } from "../support.ts";
@@ -40,6 +41,7 @@ const ENOUGH: Partial<Record<CallKind, number>> = {
   return: 2,
   exchange: 2,
 };
+const LOGS = [0, 1];
 /** A machine with ten times the work of its cores needs minutes. */
 const PATIENCE_MS = 300_000;
 let system: CrashingSystem;
@@ -66,6 +68,7 @@ beforeAll(
       twins: true,
       provider: true,
     });
+    await useSeveralLogs();
     const end = new AbortController();
     const world = newWorld(system, { urls: system.gateways, seed: SEED + 1, signal: end.signal, smtp });
     calls = world.calls;
@@ -84,7 +87,7 @@ beforeAll(
     await untilEach(ENOUGH, calls.length);
     end.abort();
     await Promise.all(clients);
-    history = await readHistory(system, { calls, received: upstream.received });
+    history = await readHistory(system, { calls, received: upstream.received, logs: LOGS });
     verdict = judge(history);
     logs = await readLogs();
     await keep();
@@ -172,6 +175,18 @@ async function untilEach(wanted: number | Partial<Record<CallKind, number>>, fro
   };
   for (const endMs = performance.now() + PATIENCE_MS; missing().length > 0; await sleep(100)) {
     if (performance.now() > endMs) throw new Error(`${RUN}: too few calls succeed: ${missing().join(", ")}`);
+  }
+}
+
+/** The edges of the database lead to log 0 alone, so that one log can be away. */
+async function useSeveralLogs(): Promise<void> {
+  const file = await addAuditLogs(system, LOGS.slice(1));
+  for (const name of ["audit-service", "gateway"] as const) {
+    for (const replica of [name, `${name}-2`] as const) {
+      system.configure(replica, { LOGS_FILE: file, AUDIT_LOGS: LOGS.join() });
+      await system.kill(replica);
+      await system.start(replica);
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Sql } from "#kit/database/postgres.ts";
 import { databaseOfSystem } from "#tests/support/database/system-database.ts";
+import { auditDatabase } from "#tests/support/system/audit-logs.ts";
 import type { System } from "#tests/support/system/system.ts";
 
 /** A refresh token, as its text says. */
@@ -102,7 +103,7 @@ export interface History {
   entries: readonly Entry[];
   /** Ids of all events that services have written to their outboxes. */
   owedEvents: readonly string[];
-  /** How many entries have a number, and the last. */
+  /** How many entries have a number, and the last. Of several logs the sums. */
   numbered: { count: number; last: number };
   /** Those that were given. */
   approvals: readonly Approval[];
@@ -124,14 +125,13 @@ interface HistoricSystem extends Pick<System, "home" | "ports"> {
 /** What the upstream and the databases hold, once all that waits on disks and in outboxes is in the log. */
 export async function readHistory(
   system: HistoricSystem,
-  { calls, received }: Pick<History, "calls" | "received">,
+  { calls, received, logs = [0] }: Pick<History, "calls" | "received"> & { logs?: readonly number[] },
 ): Promise<History> {
   await untilDrained(system);
   await using identity = await databaseOfSystem(system, "identity");
   await using token = await databaseOfSystem(system, "token");
-  await using audit = await databaseOfSystem(system, "audit");
   const owedEvents = [...(await recordedEvents(identity.sql)), ...(await recordedEvents(token.sql))];
-  const { entries, numbered } = await readLog(audit.sql);
+  const read = await Promise.all(logs.map((log) => readLog(system, log)));
   const approvals = await identity.sql<Approval[]>`
     select id, user_id as "userId", encode(digest, 'hex') as digest, transaction_text as transaction
     from approvals where given_at is not null`;
@@ -146,9 +146,11 @@ export async function readHistory(
   return {
     calls,
     received,
-    entries,
+    entries: read.flatMap(({ entries }) => entries),
     owedEvents,
-    numbered,
+    numbered: read
+      .map(({ numbered }) => numbered)
+      .reduce((sum, each) => ({ count: sum.count + each.count, last: sum.last + each.last })),
     approvals,
     usedCodes: new Map(used.map((row) => [row.userId, row.used])),
     firstNames: new Map(users.map(({ id, name }) => [id, name])),
@@ -156,7 +158,9 @@ export async function readHistory(
   };
 }
 
-async function readLog(sql: Sql): Promise<Pick<History, "entries" | "numbered">> {
+async function readLog(system: HistoricSystem, log: number): Promise<Pick<History, "entries" | "numbered">> {
+  await using database = await databaseOfSystem(system, auditDatabase(log));
+  const { sql } = database;
   // They are numbered a moment later.
   for (const endMs = performance.now() + PATIENCE_MS; ; await sleep(200)) {
     const entries = await sql<Entry[]>`

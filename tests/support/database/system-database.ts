@@ -6,7 +6,7 @@ import type { System } from "../system/system.ts";
 /** A superuser's connection to a database of a running system: to look behind the API, or to bring about what it cannot. */
 export async function databaseOfSystem(
   system: Pick<System, "home" | "ports">,
-  database: "identity" | "token" | "audit",
+  database: "identity" | "token" | "audit" | `audit_${number}`,
 ) {
   const password = await readFile(join(system.home, "secrets", "postgres-superuser-password"), "utf8");
   const port = system.ports.POSTGRES_PORT;
