@@ -45,22 +45,27 @@ test("a database whose migrations have run, of which one is missing, and without
 });
 
 test("the databases of further parts of the users are looked at like the first, and a wrong file is named", async () => {
-  const second = await createTestDatabase("token-service");
+  const [first, second] = await Promise.all([
+    createTestDatabase("token-service"),
+    createTestDatabase("token-service"),
+  ]);
   const file = join(folder, "parts.yaml");
   const write = (url: string) => writeFileSync(file, `parts:\n  - number: 3\n    url: ${url}\n`);
   try {
     write(second.url.replace(/\/\/.*@/, "//"));
     await second.ownerSql`drop table schema_migrations`;
-    expect(await check("migrat", { PARTS_FILE: file })).toEqual([
+    expect(await check("migrat", { DATABASE_URL: first.url, PARTS_FILE: file })).toEqual([
       "ok token-service: every migration of this program's version has run; ",
       "failed token-service, part 3: not migrated: no migration has run; Run the migrations: docs/operations/upgrade.md",
     ]);
     write("nowhere");
     expect(await check("postgres://host", { PARTS_FILE: file })).toEqual([
-      expect.stringMatching(/^unchecked token-service: .*url/),
+      expect.stringMatching(
+        /^warning token-service: not checked: PARTS_FILE: .*line 3, parts.0.url: must be/,
+      ),
     ]);
   } finally {
-    await second.drop();
+    await Promise.all([first.drop(), second.drop()]);
   }
 });
 
