@@ -1,4 +1,5 @@
 import dns from "node:dns";
+import net from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
@@ -247,6 +248,20 @@ test("a process that accepts connections and says nothing is given up too", asyn
   addresses = ["127.0.0.1"];
   await expect(call()).rejects.toMatchObject({ code: "service_unavailable" });
   await expect.poll(() => client.getChannel().getConnectivityState(true)).toBe(3);
+});
+
+test("an attempt to connect is not given up by a process that stood still meanwhile", async () => {
+  await startReplica("127.0.0.1");
+  addresses = ["127.0.0.1"];
+  const { connect } = net;
+  vi.spyOn(net, "connect").mockImplementationOnce(((...args: Parameters<typeof connect>) => {
+    const socket = connect(...args);
+    // Longer than an attempt may take; the kernel connects meanwhile.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_500);
+    return socket;
+  }) as typeof connect);
+  await call();
+  expect(net.connect).toHaveBeenCalledTimes(1);
 });
 
 test("a replica that is unready gets no calls, loses none, and gets them again when it is ready", async () => {

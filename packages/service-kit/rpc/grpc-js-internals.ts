@@ -85,6 +85,9 @@ const TCP_CONNECT_TIMEOUT_MS = 1_000;
 /** For TCP, TLS and HTTP/2 settings: a stopped process accepts connections but sends nothing. */
 const CONNECT_TIMEOUT_MS = 5_000;
 
+/** A process that stood still missed what came meanwhile: its timers are due before it looks at its connections. */
+const CONNECT_TICKS = 10;
+
 /** The option of a channel that wants the limits: a process may have others, which are not ours. */
 export const LIMITED_CONNECT_TIME = "gatehouse.limited_connect_time";
 
@@ -102,13 +105,17 @@ function limited(connect: Connect, timeoutMs: number): Connect {
     const options = rest.at(-1) as Record<string, unknown> | undefined;
     if (options?.[LIMITED_CONNECT_TIME] !== 1) return connect.call(this, address, ...rest);
     const late = new AbortController();
-    const timer = setTimeout(() => late.abort(), timeoutMs);
+    let ticks = 0;
+    const timer = setInterval(() => {
+      ticks += 1;
+      if (ticks === CONNECT_TICKS) late.abort();
+    }, timeoutMs / CONNECT_TICKS);
     const signal =
       address.signal === undefined ? late.signal : AbortSignal.any([address.signal, late.signal]);
     try {
       return await connect.call(this, { ...address, signal }, ...rest);
     } finally {
-      clearTimeout(timer);
+      clearInterval(timer);
     }
   };
 }
