@@ -62,6 +62,12 @@ describe("the verifier", () => {
     drivers.push(verifier);
   }
 
+  /** Seconds without a connection make a verifier refuse at once: a busy machine may need them. */
+  async function startConnected(): Promise<void> {
+    await start();
+    await remembered();
+  }
+
   const ask = (text: string, route: Route = "whoami") => verifier.door.call(route, `Bearer ${text}`);
   const verdict = async (text: string, route?: Route) => (await ask(text, route)).verdict;
   /** Until the verdict is this one. */
@@ -106,7 +112,7 @@ describe("the verifier", () => {
     });
 
     test("of a user that names the gateway as its client is a user's, and no client's", async () => {
-      await start();
+      await startConnected();
       const principal = { clientId: "gatehouse", scopes: ["payments:read"] };
       const { text, principal: issued } = service.issue({ principal });
       const { userId, sessionId } = issued;
@@ -115,7 +121,7 @@ describe("the verifier", () => {
     });
 
     test("of a client is invalid if its client is the gateway, or another than its subject", async () => {
-      await start();
+      await startConnected();
       for (const clientId of ["gatehouse", "", "0199a000-0000-7000-8000-000000000001"]) {
         const principal = { ...clientPrincipal(["payments:read"]), clientId };
         expect(await verdict(service.issue({ principal }).text), clientId).toBe("token_invalid");
@@ -160,7 +166,7 @@ describe("the verifier", () => {
     });
 
     test("is invalid behind more than one space, and alone", async () => {
-      await start();
+      await startConnected();
       const { text } = service.issue();
       for (const header of [`Bearer  ${text}`, "Bearer"])
         expect((await verifier.door.call("whoami", header)).verdict, header).toBe("token_invalid");
@@ -171,7 +177,7 @@ describe("the verifier", () => {
     httpTest(
       "is invalid beside another one, or beside other credentials: nobody knows which counts",
       async () => {
-        await start();
+        await startConnected();
         const bearer = `Bearer ${service.issue().text}`;
         const basic = "Basic YWRhOmFkYQ==";
         const verdictOf = async (...headers: string[]) =>
@@ -261,7 +267,7 @@ describe("the verifier", () => {
     });
 
     test("that has expired is refused as expired", async () => {
-      await start();
+      await startConnected();
       expect(await verdict(service.issue({ livesMs: -1_000 }).text)).toBe("token_expired");
     });
 
@@ -274,7 +280,7 @@ describe("the verifier", () => {
     });
 
     test("of a user without the role is forbidden, and of a client too", async () => {
-      await start();
+      await startConnected();
       const user = service.issue().text;
       const admin = service.issue({ principal: { role: "ADMIN" } }).text;
       const client = service.issue({ principal: clientPrincipal(["payments:read"]) }).text;
@@ -287,7 +293,7 @@ describe("the verifier", () => {
     });
 
     test("of a client is admitted with its scopes, and names no user", async () => {
-      await start();
+      await startConnected();
       const { text, principal } = service.issue({ principal: clientPrincipal(["payments:read"]) });
       const { clientId, sessionId, scopes } = principal;
       const expected = { kind: "client", userId: "", sessionId, role: "", clientId, scopes };
@@ -295,7 +301,7 @@ describe("the verifier", () => {
     });
 
     test("that is bound to a key is refused, also if token-service accepts it", async () => {
-      await start();
+      await startConnected();
       const confirmation = { jkt: "J".repeat(43), x5tS256: "" };
       const bound = service.issue({ principal: { confirmation } });
       const accepted = service.issue({ principal: { confirmation }, answer: { active: true } });
@@ -303,7 +309,7 @@ describe("the verifier", () => {
     });
 
     test("is refused if anything in the answer is missing or unknown", async () => {
-      await start();
+      await startConnected();
       const gaps = [
         { principal: { sessionId: "" } },
         { principal: { userId: "" } },
@@ -336,6 +342,7 @@ describe("the verifier", () => {
   describe("an audience", () => {
     test("keeps all others out, and a token-service that has not checked it", async () => {
       await start({ ...PATIENT, TOKEN_AUDIENCE: "payments" });
+      await remembered({ audience: "payments" });
       const own = service.issue({ audience: "payments" });
       const issuers = service.issue();
       const ledgers = service.issue({ audience: "ledger" });
@@ -348,6 +355,7 @@ describe("the verifier", () => {
 
     test("admits the issuer's tokens beside its own if the service says so", async () => {
       await start({ ...PATIENT, TOKEN_AUDIENCE: "payments", ACCEPTS_ISSUER: "true" });
+      await remembered({ audience: "payments" });
       const verdicts = [];
       for (const audience of ["payments", undefined, "ledger"]) {
         verdicts.push(await verdict(service.issue({ ...(audience && { audience }) }).text));
@@ -356,7 +364,7 @@ describe("the verifier", () => {
     });
 
     test("of another service is refused where none is set", async () => {
-      await start();
+      await startConnected();
       expect(await verdict(service.issue({ audience: "payments" }).text)).toBe("token_invalid");
     });
   });
