@@ -143,12 +143,15 @@ function openPools(url: string, { service, config, replica }: LogDeps, number: n
   return pools;
 }
 
-/** The logs are dealt out to the replicas that are there. Undefined if there is only one log. */
-function isForAnother(sql: Sql, number: number, { numbers, replica }: LogDeps) {
+/** The logs are dealt out to the replicas that are connected. Undefined if there is only one log. */
+function isForAnother(sql: Sql, number: number, { config, numbers, replica, findNoted }: LogDeps) {
   if (numbers.length === 1) return undefined;
   return async () => {
     const replicas = await selectReplicas(sql, SEQUENCERS);
-    return replicas[numbers.indexOf(number) % replicas.length] !== replica;
+    if (replicas[numbers.indexOf(number) % replicas.length] === replica) return false;
+    // Without log 0 no replica could begin with another log, this one included.
+    if (number !== 0) await findNoted(originOf(config.CHECKPOINT_ORIGIN, number));
+    return true;
   };
 }
 

@@ -101,6 +101,8 @@ test("a log is left to the replica that should number it, and kept for a minute 
   expect(sequencer.stop).toHaveBeenCalledTimes(2);
   isForAnother.mockResolvedValue(false);
   await vi.advanceTimersByTimeAsync(180_000);
+  isForAnother.mockRejectedValue(new Error("log 0 is away"));
+  await vi.advanceTimersByTimeAsync(180_000);
   expect(sequencer.stop).toHaveBeenCalledTimes(2);
   await stop();
 });

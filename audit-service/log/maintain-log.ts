@@ -22,7 +22,7 @@ const KEPT_MS = 60_000;
 
 /**
  * The returned function releases the task for another replica.
- * @param isForAnother whether another replica is there that should number the log.
+ * @param isForAnother whether another replica is there that should number the log. @throws if that one could not begin.
  */
 export function runSequencer(
   sequencer: Pick<Sequencer, "status" | "step" | "stop">,

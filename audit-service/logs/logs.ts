@@ -23,7 +23,7 @@ export interface LogPlace {
   sequence: number;
 }
 
-/** @throws {DomainError} `not_found` if there is none of this number. */
+/** @throws {DomainError} `not_found` if no log has this number. */
 export function logNumbered<L extends { number: number }>(logs: Logs<L>, number: number): L {
   const found = logs.find((log) => log.number === number);
   if (found === undefined) throw new DomainError("not_found", `There is no log ${number}`);

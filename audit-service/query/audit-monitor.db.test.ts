@@ -5,6 +5,7 @@ import { producedEntry, sampleOrigin, store } from "../entries/entry.fixture.ts"
 import type { Entry } from "../entries/entry.ts";
 import { type Following, followEntries } from "./follow-entries.ts";
 import { countNextEntries, type Span } from "./login-count-store.ts";
+import { ANY } from "./search.fixture.ts";
 import { countLogins, summarizeLogs } from "./summarize-log.ts";
 
 let log: TestLog;
@@ -26,14 +27,8 @@ async function add(...entries: Partial<Entry>[]): Promise<void> {
   await sequencer.catchUp();
 }
 
-const ALL = { actorUserId: "", action: "", resource: "", outcome: undefined, withoutActions: [] };
 const follow = (following: Partial<Following> = {}) =>
-  followEntries([readableLog(log.database.sql)], {
-    ...ALL,
-    afterSequence: undefined,
-    after: [],
-    ...following,
-  });
+  followEntries([readableLog(log.database.sql)], { ...ANY, ...following });
 
 test("a follower gets each entry once in the order of its number, also one that was stored late", async () => {
   await add({ resource: "before" });

@@ -3,6 +3,7 @@ import { createTestDatabase, type TestDatabase } from "#tests/support/database/p
 import { readableLog } from "#tests/support/system/audit-sequencer.ts";
 import { producedEntry, store as storeAll } from "../entries/entry.fixture.ts";
 import type { Entry } from "../entries/entry.ts";
+import { ANY } from "./search.fixture.ts";
 import { type EntrySearch, searchEntries } from "./search-entries.ts";
 
 const ALICE = "0190b6a0-0000-7000-8000-00000000a11c";
@@ -109,19 +110,7 @@ async function resourcesOf(search: Partial<EntrySearch>) {
       logs: [readableLog(database.sql)],
       cursorKey: Buffer.alloc(32),
     },
-    {
-      actorUserId: "",
-      action: "",
-      resource: "",
-      requestId: "",
-      outcome: undefined,
-      withoutActions: [],
-      from: undefined,
-      to: undefined,
-      cursor: "",
-      limit: 100,
-      ...search,
-    },
+    { ...ANY, ...search },
   );
   return { resources: page.entries.map(({ resource }) => resource), nextCursor: page.nextCursor };
 }

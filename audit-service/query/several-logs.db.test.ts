@@ -21,6 +21,7 @@ import { type Logs, originOf, type ReadableLog } from "../logs/logs.ts";
 import { exportEntries } from "./export-entries.ts";
 import { type Following, followEntries } from "./follow-entries.ts";
 import { getEntry } from "./get-entry.ts";
+import { ANY } from "./search.fixture.ts";
 import { type EntrySearch, searchEntries } from "./search-entries.ts";
 import { countLogins, summarizeLogs } from "./summarize-log.ts";
 
@@ -49,20 +50,6 @@ function sequencerOf(index: number, options: TestSequencerOptions = {}): TestSeq
   return at(opened, index).sequencer({ origin: at(ORIGINS, index), ...options });
 }
 
-const ANY: EntrySearch & Following = {
-  actorUserId: "",
-  action: "",
-  resource: "",
-  requestId: "",
-  outcome: undefined,
-  withoutActions: [],
-  from: undefined,
-  to: undefined,
-  cursor: "",
-  limit: 100,
-  afterSequence: undefined,
-  after: [],
-};
 const search = (wanted: Partial<EntrySearch>) =>
   searchEntries({ logs, cursorKey: Buffer.alloc(32) }, { ...ANY, ...wanted });
 const follow = (wanted: Partial<Following>) => followEntries(logs, { ...ANY, ...wanted });

@@ -26,7 +26,7 @@ export interface LeafProof {
 }
 
 export interface EntryProof extends LeafProof {
-  /** Of the entry of log 0 that commits to `checkpoint`, which is of another log. Null while there is none. */
+  /** The proof of the entry in log 0 that commits to `checkpoint`, if that is another log's. Null while there is none. */
   noted: LeafProof | null;
 }
 

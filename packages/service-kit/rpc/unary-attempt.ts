@@ -106,7 +106,7 @@ export class UnaryAttempt {
     return { ...(failureOfHttp(this.#headers) ?? reset), isAnswered: this.#headers !== undefined };
   }
 
-  /** Also if an answer had begun: nobody has seen anything of it. */
+  /** The call may be repeated even if its answer had begun, because the caller has seen nothing of it. */
   #dropped(): Failure {
     return failureWith(status.UNAVAILABLE, "Connection dropped");
   }

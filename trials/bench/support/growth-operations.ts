@@ -5,6 +5,7 @@ import { producedEntry, store } from "#audit-service/entries/entry.fixture.ts";
 import { createKeyPartitions, deleteOldKeys, dropKeyPartitions } from "#audit-service/entries/entry-store.ts";
 import { cleanUpRemovals, removeOldPartitions } from "#audit-service/log/remove-old-partitions.ts";
 import { selectUncleanRemovals } from "#audit-service/log/retention-store.ts";
+import { ANY } from "#audit-service/query/search.fixture.ts";
 import { type EntrySearch, searchEntries } from "#audit-service/query/search-entries.ts";
 import { listUsers } from "#identity-service/admin/managed-users.ts";
 import { countUsersOfOtherRoles } from "#identity-service/admin/user-admin-store.ts";
@@ -216,12 +217,8 @@ async function auditOperations(
 ): Promise<Record<string, Operation>> {
   const deps = { logs: [readableLog(reads)] as const, cursorKey: Buffer.alloc(32) };
   const daysAgo = (days: number) => new Date(Date.now() - days * 86_400_000);
-  const none = {
-    ...{ actorUserId: "", action: "", resource: "", requestId: "", cursor: "", limit: 50 },
-    ...{ outcome: undefined, withoutActions: [], from: undefined, to: undefined },
-  };
   const search = (make: (number: number) => Partial<EntrySearch>) =>
-    each(size, (number) => searchEntries(deps, { ...none, ...make(number) }));
+    each(size, (number) => searchEntries(deps, { ...ANY, limit: 50, ...make(number) }));
   let sequence = 0;
   const producerId = randomUUID();
   const record = async (count: number) => {
