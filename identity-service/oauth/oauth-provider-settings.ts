@@ -1,5 +1,5 @@
 import type { Secret } from "#kit/config/config.ts";
-import type { ReachableNetwork } from "./outbound-http.ts";
+import type { ReachableNetwork } from "#outbound-http/outbound-http.ts";
 
 export type ClientAuthentication =
   | { kind: "client_secret_basic" | "client_secret_post"; secret: Secret<string> }

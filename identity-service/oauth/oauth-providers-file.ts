@@ -4,6 +4,7 @@ import { z } from "zod";
 import { Secret } from "#kit/config/config.ts";
 import { readPrivateFile, secretProblem } from "#kit/config/secret-file.ts";
 import { parseYamlFile } from "#kit/config/yaml-file.ts";
+import { isAllowedAddress, isAllowedUrl, type ReachableNetwork } from "#outbound-http/outbound-http.ts";
 import { parseAppleKey } from "./apple-client-secret.ts";
 import {
   type ClaimNames,
@@ -11,7 +12,6 @@ import {
   type ProviderSettings,
   RESERVED_PROVIDER_NAMES,
 } from "./oauth-provider-settings.ts";
-import { isAllowedAddress, isAllowedUrl, type ReachableNetwork } from "./outbound-http.ts";
 
 const MAX_PROVIDERS = 32;
 const MAX_SECRET_CHARACTERS = 4_096;

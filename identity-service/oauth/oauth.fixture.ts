@@ -1,7 +1,7 @@
 import { Secret } from "#kit/config/config.ts";
 import { createLogger } from "#kit/telemetry/logger.ts";
+import { createOutboundHttp } from "#outbound-http/outbound-http.ts";
 import type { ProviderSettings } from "./oauth-provider-settings.ts";
-import { createOutboundHttp } from "./outbound-http.ts";
 import { createRelyingParty } from "./relying-party.ts";
 
 export function settingsOf(issuer: string, overrides: Partial<ProviderSettings> = {}): ProviderSettings {

@@ -1,7 +1,7 @@
 import type { Logger } from "#kit/telemetry/logger.ts";
+import { createOutboundHttp, type OutboundHttp } from "#outbound-http/outbound-http.ts";
 import type { RelyingParties } from "./begin-oauth-login.ts";
 import type { ClientAuthentication, ProviderSettings } from "./oauth-provider-settings.ts";
-import { createOutboundHttp, type OutboundHttp } from "./outbound-http.ts";
 import { createRelyingParty, type RelyingParty, reasonOf } from "./relying-party.ts";
 
 interface Options {

@@ -2,11 +2,11 @@ import * as oidc from "openid-client";
 import type { Logger } from "#kit/telemetry/logger.ts";
 import { withinDeadline } from "#kit/values/call-deadline.ts";
 import { DomainError } from "#kit/values/errors.ts";
+import { isAllowedUrl, type OutboundHttp } from "#outbound-http/outbound-http.ts";
 import { appleClientSecret } from "./apple-client-secret.ts";
 import { type ExternalPerson, githubPerson, personOfClaims } from "./external-person.ts";
 import { challengeOf } from "./oauth-flow-secrets.ts";
 import type { ProviderSettings } from "./oauth-provider-settings.ts";
-import { isAllowedUrl, type OutboundHttp } from "./outbound-http.ts";
 
 interface FlowProof {
   state: string;

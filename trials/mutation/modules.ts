@@ -136,18 +136,23 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
     tests: testsIn("identity-service", "mfa", "totp", "totp-secret", "recovery-code"),
   },
   oauth: {
-    mutate: identity(
-      "open-account",
-      "begin-oauth-login",
-      "complete-oauth-login",
-      "exchange-oauth-code",
-      "external-identity-store",
-      "link-identity",
-      "oauth-store",
-      "outbound-http",
-      "unlink-identity",
-    ),
-    tests: testsIn("identity-service", "oauth", "outbound-http", "open-account"),
+    mutate: [
+      ...identity(
+        "open-account",
+        "begin-oauth-login",
+        "complete-oauth-login",
+        "exchange-oauth-code",
+        "external-identity-store",
+        "link-identity",
+        "oauth-store",
+        "unlink-identity",
+      ),
+      "packages/outbound-http/outbound-http.ts",
+    ],
+    tests: [
+      ...testsIn("identity-service", "oauth", "open-account"),
+      "packages/outbound-http/outbound-http.test.ts",
+    ],
   },
   throttle: {
     mutate: [
