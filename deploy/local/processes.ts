@@ -97,7 +97,18 @@ export function processPlan(
     CHECKPOINT_ORIGIN: "gatehouse.local/audit",
     CHECKPOINT_FILE: home.checkpointFile,
   });
-  return [[gateway], [identity, payments], [token, audit, ...demos(settings, home)]];
+  const event = service(settings, home, "event-service", {
+    OPERATIONS_ADDRESS: local(settings.EVENT_OPERATIONS_PORT),
+    ...database(settings, home, "event-service"),
+    LISTEN_ADDRESS: local(settings.EVENT_PORT),
+    HEALTH_ADDRESS: local(settings.EVENT_HEALTH_PORT),
+    GRPC_REFLECTION: "true",
+    AUDIT_SERVICE_ADDRESS,
+    PUBLIC_ORIGIN: gatewayUrl,
+    WEBHOOK_ENCRYPTION_KEY_FILE: secretFile(home, "webhook-encryption-key"),
+    WEBHOOK_NETWORKS: "public,private,loopback",
+  });
+  return [[gateway], [identity, payments, event], [token, audit, ...demos(settings, home)]];
 }
 
 const brandEnvironment = ({ BRAND_NAME = "", BRAND_COLOR = "", SUPPORT_URL = "" }: Settings) => ({
