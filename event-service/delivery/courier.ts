@@ -217,7 +217,8 @@ class Attempts {
       for (let group = groups.shift(); group !== undefined; group = groups.shift()) {
         let isBlocked = false;
         for (const delivery of group) {
-          const result: DeliveryWithBody = isBlocked || this.#isOver() ? delivery : await this.#attempt(delivery);
+          const result: DeliveryWithBody =
+            isBlocked || this.#isOver() ? delivery : await this.#attempt(delivery);
           isBlocked ||= result.state === "waiting";
           done.push(result);
         }
