@@ -66,10 +66,11 @@ function subjectOf({ kind, resource, actor }: StreamEntry): string {
 function dataOf(entry: StreamEntry) {
   const { kind, actor, resource, outcome, errorCode, reason, producer, receivedAt } = entry;
   const { callId, method, route, httpStatus, latencyUs, requestId, traceId } = entry;
+  const { userId, role, sessionId } = actor;
   const texts = { resource, errorCode, reason, requestId, traceId };
   return {
     kind: kind === "event" ? "event" : "call",
-    actor: given(actor),
+    actor: given({ userId, role, sessionId }),
     outcome: outcome || "unknown",
     ...given(texts),
     producer,

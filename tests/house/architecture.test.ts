@@ -11,7 +11,9 @@ const SERVICES = ["gateway", "identity-service", "token-service", "audit-service
 const KIT = "packages/service-kit";
 const CLIENTS = ["packages/token-client", "packages/audit-client"];
 /** What some services share, besides the kit. */
-const SHARED = ["access-file", "routes-file", "rate-limit", "breach-list", "outbound-http"].map((name) => `packages/${name}`);
+const SHARED = ["access-file", "routes-file", "rate-limit", "breach-list", "outbound-http"].map(
+  (name) => `packages/${name}`,
+);
 /** What mails and pages have in common. */
 const DEVICES = "packages/service-kit/values/name-device.ts";
 const EXAMPLES = "clients/examples";
