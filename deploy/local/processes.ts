@@ -104,6 +104,7 @@ export function processPlan(
     HEALTH_ADDRESS: local(settings.EVENT_HEALTH_PORT),
     GRPC_REFLECTION: "true",
     AUDIT_SERVICE_ADDRESS,
+    IDENTITY_SERVICE_ADDRESS,
     PUBLIC_ORIGIN: gatewayUrl,
     WEBHOOK_ENCRYPTION_KEY_FILE: secretFile(home, "webhook-encryption-key"),
     WEBHOOK_NETWORKS: "public,private,loopback",

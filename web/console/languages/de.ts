@@ -249,6 +249,7 @@ export const de: SameTexts<typeof en> = {
     "registration-attempt": "Jemand hat sich mit dieser Adresse noch einmal registriert",
     "reset-password": "Neues Passwort setzen",
     "verify-email": "Adresse bestätigen",
+    "webhook-paused": "Ein Webhook wurde angehalten",
   },
   mailStates: {
     sent: "Gesendet",

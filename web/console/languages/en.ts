@@ -242,6 +242,7 @@ export const en = {
     "registration-attempt": "Somebody registered with this address again",
     "reset-password": "Set a new password",
     "verify-email": "Confirm the address",
+    "webhook-paused": "A webhook was paused",
   },
   mailStates: {
     sent: "Sent",
