@@ -44,6 +44,13 @@ const owners = service.run(
 );
 
 const events = new EventSource({ follow: auditLog.follow, source: config.PUBLIC_ORIGIN, logger });
+let readAtMs = performance.now();
+metrics.gauge(
+  "gatehouse_event_stream_lag_seconds",
+  "Since this replica last read the audit log to its end.",
+  [],
+  (gauge) => gauge.set((performance.now() - readAtMs) / 1_000),
+);
 const previousKey = config.WEBHOOK_ENCRYPTION_KEY_PREVIOUS_FILE;
 const deps = {
   sql,
@@ -73,11 +80,16 @@ await service.serveRpc(config, {
       createWebhookRpc(deps, createReadingRecorder(recorder, now)),
     ),
 });
-await untilSuccess("audit log", () => events.read(), logger);
-service.every(READ_INTERVAL_MS, "audit log", () => events.read());
+await untilSuccess("audit log", readLog, logger);
+service.every(READ_INTERVAL_MS, "audit log", readLog);
 service.run("webhooks", couriers);
 service.every(HEARTBEAT_MS, "webhooks", () => couriers.beat(), { atOnce: true });
 service.every(HEARTBEAT_MS, "pauses of webhooks", () =>
   tellPauses({ sql, recorder, notifyOwner: owners.notifyOwner }),
 );
 lifecycle.ready();
+
+async function readLog(): Promise<void> {
+  await events.read();
+  readAtMs = performance.now();
+}
