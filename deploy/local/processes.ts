@@ -46,6 +46,7 @@ export function processPlan(
     IDENTITY_SERVICE_ADDRESS,
     TOKEN_SERVICE_ADDRESS,
     AUDIT_SERVICE_ADDRESS,
+    EVENT_SERVICE_ADDRESS: local(settings.EVENT_PORT),
     ROUTES_FILE: home.routesFile,
     ACCESS_FILE: home.accessFile,
     AUDIT_SPOOL_DIRECTORY: home.spool,
