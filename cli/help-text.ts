@@ -10,6 +10,7 @@ const GROUPS: readonly (readonly [title: string, words: readonly string[]])[] = 
   ["People and programs", ["users", "sessions", "clients"]],
   ["Signing keys", ["keys", "parts"]],
   ["Audit log and approvals", ["audit", "tail", "approvals"]],
+  ["Events", ["webhooks"]],
   ["Routes and roles", ["routes", "access"]],
   ["Languages and mails", ["languages", "mail"]],
   [
