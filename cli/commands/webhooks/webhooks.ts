@@ -94,7 +94,7 @@ export const webhooksCreate: Command = {
 
 export const webhooksChange: Command = {
   name: "webhooks change",
-  summary: "Change, pause or resume a webhook",
+  summary: "Change a webhook, pause or resume it",
   details: "Resumed, it is sent what it has missed.",
   positionals: ["id"],
   options: {
@@ -173,7 +173,7 @@ export const webhooksRotateSecret: Command = {
 
 export const webhooksTest: Command = {
   name: "webhooks test",
-  summary: "Send a webhook an event of the type gatehouse.webhook.test.v1, once",
+  summary: "Send a webhook a test, once: an event of the type gatehouse.webhook.test.v1",
   positionals: ["id"],
   options: {},
   async run({ positionals: [endpointId = ""] }, backend) {
