@@ -76,7 +76,6 @@ beforeEach(async () => {
   const metrics = createMetrics("event-service");
   couriers = new Couriers({
     ...deps,
-    onPaused: async () => undefined,
     metrics: measureDeliveries(metrics, now),
     monotonicMs: () => performance.now(),
     random: Math.random,
