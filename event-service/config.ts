@@ -17,6 +17,8 @@ export const configSchema = z.object({
   ...refusedPeopleConfig,
   ...databaseConfig,
   AUDIT_SERVICE_ADDRESS: addressSchema,
+  /** Writes to the owner of a webhook that was paused. */
+  IDENTITY_SERVICE_ADDRESS: addressSchema,
   /** `source` of events: the gateway's public origin. */
   PUBLIC_ORIGIN: z.url({ protocol: /^https?$/ }).max(256),
   WEBHOOK_ENCRYPTION_KEY_FILE: encryptionKeyFileSchema,

@@ -5,19 +5,17 @@ import { connectPostgres } from "#kit/database/postgres.ts";
 import { startProcess } from "#kit/process/service-process.ts";
 import { watchDatabases } from "#kit/process/watch-database.ts";
 import { untilSuccess } from "#kit/telemetry/repeat.ts";
-import { uuidv7 } from "#kit/values/uuid-v7.ts";
 import { WebhookServiceService } from "#proto/gatehouse/events/v1/webhook_service.ts";
 import { configSchema } from "./config.ts";
-import type { CourierBatch } from "./delivery/courier.ts";
 import { Couriers, HEARTBEAT_MS, measureDeliveries } from "./delivery/couriers.ts";
-import type { CourierEndpoint } from "./endpoints/endpoint-store.ts";
+import { createOwnerNoticeClient } from "./delivery/owner-notice-client.ts";
+import { tellPauses } from "./delivery/tell-pauses.ts";
 import { createAuditLogClient } from "./stream/audit-log-client.ts";
 import { EventSource } from "./stream/event-source.ts";
 import { createWebhookRpc, WEBHOOK_CALLERS } from "./webhook-rpc.ts";
 
 /** From the numbering of an entry to its delivery, it is most of the time. */
 const READ_INTERVAL_MS = 150;
-const RECORD_TIMEOUT_MS = 3_000;
 const AUDIT_GRACE_MS = 1_000;
 
 const config = loadConfig(configSchema, process.env);
@@ -40,6 +38,11 @@ const auditLog = service.run(
   createAuditLogClient(config.AUDIT_SERVICE_ADDRESS, service.certificate),
 );
 
+const owners = service.run(
+  "owners of webhooks",
+  createOwnerNoticeClient(config.IDENTITY_SERVICE_ADDRESS, service.certificate),
+);
+
 const events = new EventSource({ follow: auditLog.follow, source: config.PUBLIC_ORIGIN, logger });
 let readAtMs = performance.now();
 metrics.gauge(
@@ -59,7 +62,6 @@ const deps = {
 };
 const couriers = new Couriers({
   ...deps,
-  onPaused: recordPause,
   metrics: measureDeliveries(metrics, now),
   monotonicMs: () => performance.now(),
   random: Math.random,
@@ -82,34 +84,12 @@ await untilSuccess("audit log", readLog, logger);
 service.every(READ_INTERVAL_MS, "audit log", readLog);
 service.run("webhooks", couriers);
 service.every(HEARTBEAT_MS, "webhooks", () => couriers.beat(), { atOnce: true });
+service.every(HEARTBEAT_MS, "pauses of webhooks", () =>
+  tellPauses({ sql, recorder, notifyOwner: owners.notifyOwner }),
+);
 lifecycle.ready();
 
 async function readLog(): Promise<void> {
   await events.read();
   readAtMs = performance.now();
-}
-
-/** It is an event too: others may be told of it. */
-async function recordPause({ id }: CourierEndpoint, { state }: CourierBatch): Promise<void> {
-  logger.warn(
-    { endpoint: id, reason: state.pausedReason, failingSince: state.failingSince },
-    "a webhook was paused",
-  );
-  await recorder.recordEvent(
-    {
-      kind: "event",
-      id: uuidv7(),
-      occurredAt: now(),
-      actor: {},
-      action: "webhook.paused",
-      resource: id,
-      clientIp: "",
-      userAgent: "",
-      requestId: "",
-      traceId: "",
-      outcome: "failure",
-      reason: state.pausedReason ?? "",
-    },
-    Date.now() + RECORD_TIMEOUT_MS,
-  );
 }

@@ -26,7 +26,7 @@ beforeAll(async () => {
         next_attempt_at: "case when n % 20 = 7 then now() + (n - 7500) * interval '1 second' end",
       },
     },
-    small: { endpoints: { rows: 50, columns: { types: "'{gatehouse.*}'", places: "'{}'" } } },
+    small: { endpoints: { rows: 30, columns: { types: "'{gatehouse.*}'", places: "'{}'" } } },
   });
 });
 afterAll(() => database.drop());
@@ -72,6 +72,8 @@ const CALLS: StoreCalls = {
   claimEndpoints: (tx) => endpoints.claimEndpoints(tx, { holder: HOLDER, leaseMs: 1_000 }),
   releaseEndpoints: (tx) => endpoints.releaseEndpoints(tx, HOLDER),
   lockHeld: (tx) => endpoints.lockHeld(tx, { id: ENDPOINT, version: 1 }, HOLDER),
+  selectUntoldPauses: (tx) => endpoints.selectUntoldPauses(tx, LIMIT),
+  markPauseTold: (tx) => endpoints.markPauseTold(tx, ENDPOINT, now),
   updateCourierState: (tx) => endpoints.updateCourierState(tx, ENDPOINT, state),
   selectDue: (tx) => deliveries.selectDue(tx, ENDPOINT, LIMIT),
   selectFirstWaiting: (tx) => deliveries.selectFirstWaiting(tx, ENDPOINT),

@@ -128,7 +128,7 @@ export class Courier {
   async #moveOn(places: CourierEndpoint["places"]): Promise<void> {
     this.#endpoint = { ...this.#endpoint, places };
     if (performance.now() - this.#rememberedMs < REMEMBER_MS) return;
-    await this.#save({ deliveries: [], state: { ...this.#endpoint, places }, isBack: false });
+    await this.#save({ deliveries: [], state: { ...this.#state, places }, isBack: false });
   }
 
   /** @param behind are stored, to be tried later. */
@@ -137,26 +137,10 @@ export class Courier {
     behind: DeliveryWithBody[],
     places: CourierEndpoint["places"],
   ): Promise<void> {
-    const { now } = this.#deps;
-    const { failures, failingSince, isTemporary } = this.#endpoint;
+    const { failures } = this.#endpoint;
     const attempts = new Attempts(this.#deps, failures);
     const deliveries = [...(await attempts.make(tried)), ...behind];
-    const at = now();
-    const isFailing = attempts.failures > 0;
-    const since = isFailing ? (attempts.hasSuccess ? at : (failingSince ?? at)) : null;
-    const rests = restMs(attempts.failures);
-    const pausedReason = attempts.isGone
-      ? "gone"
-      : since !== null && isGivenUp(since, isTemporary, at)
-        ? "failing"
-        : null;
-    const state: CourierState = {
-      places,
-      failures: attempts.failures,
-      failingSince: since,
-      restsUntil: rests > 0 ? new Date(at.getTime() + rests) : null,
-      pausedReason,
-    };
+    const state = attempts.hasTried ? this.#stateAfter(attempts, places) : { ...this.#state, places };
     const isBack = failures >= FAILURES_OF_ENDPOINT && attempts.hasSuccess;
     await this.#save({ deliveries, state, isBack });
     if (
@@ -166,6 +150,27 @@ export class Courier {
     )
       return;
     this.#waiting = await this.#deps.summarizeWaiting();
+  }
+
+  get #state(): CourierState {
+    const { places, failures, failingSince, restsUntil } = this.#endpoint;
+    return { places, failures, failingSince, restsUntil, pausedReason: null };
+  }
+
+  #stateAfter(attempts: Attempts, places: CourierState["places"]): CourierState {
+    const { failures, failingSince, isTemporary } = this.#endpoint;
+    const at = this.#deps.now();
+    const counted = failuresAfter(failures, attempts);
+    const since = counted === 0 ? null : attempts.hasSuccess ? at : (failingSince ?? at);
+    const isOver = since !== null && isGivenUp(since, isTemporary, at);
+    const rests = restMs(counted);
+    return {
+      places,
+      failures: counted,
+      failingSince: since,
+      restsUntil: rests > 0 ? new Date(at.getTime() + rests) : null,
+      pausedReason: attempts.isGone ? "gone" : isOver ? "failing" : null,
+    };
   }
 
   async #save(batch: Omit<CourierBatch, "version">): Promise<void> {
@@ -202,7 +207,7 @@ class Attempts {
   failures: number;
   hasSuccess = false;
   isGone = false;
-  #hasTried = false;
+  hasTried = false;
 
   constructor(deps: AttemptDeps, failures: number) {
     this.#deps = deps;
@@ -233,13 +238,13 @@ class Attempts {
     return (
       this.isGone ||
       !this.#deps.isHeld() ||
-      (!this.hasSuccess && this.failures >= FAILURES_OF_ENDPOINT && this.#hasTried)
+      (!this.hasSuccess && this.failures >= FAILURES_OF_ENDPOINT && this.hasTried)
     );
   }
 
   async #attempt(delivery: DeliveryWithBody): Promise<DeliveryWithBody> {
     const { send, onAttempt, now, random } = this.#deps;
-    this.#hasTried = true;
+    this.hasTried = true;
     const result = await send({ id: delivery.eventId, body: delivery.body ?? "" });
     onAttempt(result, delivery);
     const { httpStatus, problem, durationMs } = result;
@@ -256,6 +261,16 @@ class Attempts {
     if (next === undefined) return { ...attempted, state: "given_up", body: null, nextAttemptAt: null };
     return { ...attempted, nextAttemptAt: next };
   }
+}
+
+/** Many fail at the same moment. Once an endpoint rests, each round without success counts one. */
+function failuresAfter(
+  before: number,
+  { failures, hasSuccess }: Pick<Attempts, "failures" | "hasSuccess">,
+): number {
+  if (failures === 0) return 0;
+  const isResting = before >= FAILURES_OF_ENDPOINT && !hasSuccess;
+  return isResting ? before + 1 : Math.min(failures, FAILURES_OF_ENDPOINT);
 }
 
 function newDelivery({ id, receivedAt, ...event }: StreamEvent, now: Date): DeliveryWithBody {

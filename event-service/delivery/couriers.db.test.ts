@@ -16,12 +16,14 @@ import {
 } from "../manage/manage-endpoints.ts";
 import { LogsInMemory } from "../stream/event.fixture.ts";
 import { newKey, type Receiver, type Replica, startReceiver, startReplica } from "./replica.fixture.ts";
+import { tellPauses } from "./tell-pauses.ts";
 
 let database: TestDatabase;
 let logs: LogsInMemory;
 let replicas: Replica[];
 let receivers: Receiver[];
 const keys = [newKey()] as const;
+const OWNER = "0199a000-0000-7000-8000-000000000001";
 
 beforeEach(async () => {
   database = await createTestDatabase("event-service");
@@ -54,7 +56,7 @@ async function endpointAt(
   { manage }: Replica,
   change: { types?: string[]; isTemporary?: boolean } = {},
 ) {
-  const wanted = { name: "shop", url, types: ["gatehouse.*"], ownerId: "", isTemporary: false, ...change };
+  const wanted = { name: "shop", url, types: ["gatehouse.*"], ownerId: OWNER, isTemporary: false, ...change };
   const { endpoint, secret } = await createEndpoint(manage, wanted);
   return { id: endpoint.id, secret };
 }
@@ -66,10 +68,10 @@ const add = (count: number, entry: Parameters<LogsInMemory["add"]>[0] = {}) =>
 const deliveriesOf = async ({ manage }: Replica, id: string) =>
   (await listDeliveries(manage, id, { cursor: "", limit: 100 })).deliveries;
 /** As if the time of pauses had passed. */
-const endPauses = async () => {
-  await database.ownerSql`update deliveries set next_attempt_at = now() where state = 'waiting'`;
-  await database.ownerSql`update endpoints set rests_until = null, version = version + 1`;
-};
+const endPauses = () =>
+  database.ownerSql`update deliveries set next_attempt_at = now() where state = 'waiting'`;
+/** The courier begins anew, so what it had not stored yet is sent again. */
+const endRest = () => database.ownerSql`update endpoints set rests_until = null, version = version + 1`;
 
 test("an event is delivered as Standard Webhooks has it: its library verifies what arrives", async () => {
   const [shop, one] = [await receiver(), await replica()];
@@ -162,7 +164,6 @@ test("an endpoint that was away gets everything, each once, when it is back", as
   await expect.poll(async () => (await getEndpoint(one.manage, id)).waiting).toBe(100);
   shop.received.length = 0;
   shop.status(200);
-  await endPauses();
   await expect.poll(() => sequences(shop).toSorted((a, b) => a - b)).toEqual(upTo(100));
   expect(sequences(shop).filter((sequence) => sequence <= 40)).toEqual(upTo(40));
   await expect
@@ -179,6 +180,7 @@ test("an event that fails again and again is given up after its last pause; what
   for (let attempt = 1; attempt <= 10; attempt += 1) {
     await expect.poll(async () => (await deliveriesOf(one, id)).at(-1)?.attempts).toBe(attempt);
     await endPauses();
+    await endRest();
   }
   await expect
     .poll(() => deliveriesOf(one, id))
@@ -195,11 +197,26 @@ test("an endpoint that fails for three days is paused, which is said; active aga
   add(1);
   await expect.poll(async () => (await getEndpoint(one.manage, id)).failingSince).not.toBeNull();
   await database.ownerSql`update endpoints set failing_since = now() - interval '73 hours'`;
+  await endRest();
   await endPauses();
   await expect
     .poll(() => getEndpoint(one.manage, id))
     .toMatchObject({ status: "paused", pausedReason: "failing" });
-  await expect.poll(() => one.paused).toEqual([{ id, reason: "failing" }]);
+  const told = { events: [] as object[], owners: [] as object[] };
+  const tell = {
+    sql: database.sql,
+    recorder: { recordEvent: async (event: object) => void told.events.push(event) },
+    notifyOwner: async (pause: object) => void told.owners.push(pause),
+  };
+  const away = { ...tell, notifyOwner: () => Promise.reject(new Error("away")) };
+  await expect(tellPauses(away)).rejects.toThrow("away");
+  await tellPauses(tell);
+  await tellPauses(tell);
+  expect(told.owners).toMatchObject([{ id, ownerId: OWNER, name: "shop", reason: "failing" }]);
+  expect(told.events).toMatchObject([
+    { action: "webhook.paused", resource: id, reason: "failing" },
+    told.events[0] ?? {},
+  ]);
   shop.received.length = 0;
   shop.status(200);
   add(2);

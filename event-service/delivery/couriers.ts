@@ -30,8 +30,6 @@ export interface CouriersDeps {
   events: EventSource;
   keys: SecretKeys;
   networks: readonly ReachableNetwork[];
-  /** Paused because it failed for days, or asked for nothing more. */
-  onPaused(endpoint: CourierEndpoint, batch: CourierBatch): Promise<void>;
   metrics: CourierMetrics;
   now: () => Date;
   monotonicMs: () => number;
@@ -145,7 +143,7 @@ export class Couriers {
   }
 
   #saver(endpoint: CourierEndpoint) {
-    const { sql, onPaused } = this.#deps;
+    const { sql } = this.#deps;
     let sincePruned = 0;
     return async (batch: CourierBatch): Promise<boolean> => {
       const { deliveries, state } = batch;
@@ -160,7 +158,6 @@ export class Couriers {
         await updateCourierState(tx, endpoint.id, state);
         return true;
       });
-      if (isStored && state.pausedReason !== null) await onPaused(endpoint, batch);
       sincePruned += deliveries.length;
       if (sincePruned >= PRUNE_AFTER) {
         sincePruned = 0;

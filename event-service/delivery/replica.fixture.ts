@@ -77,12 +77,10 @@ export function startReplica({ sql, logs, keys }: { sql: Sql; logs: LogsInMemory
   const source = "https://auth.example.com";
   const events = new EventSource({ follow: logs.follow, source, logger });
   const attempts: AttemptResult[] = [];
-  const paused: { id: string; reason: string | null }[] = [];
   const clock = { aheadMs: 0 };
   const manage = { sql, events, keys, networks: ["loopback"] as const, source, now: () => new Date() };
   const couriers = new Couriers({
     ...manage,
-    onPaused: async ({ id }, { state }) => void paused.push({ id, reason: state.pausedReason }),
     metrics: { onAttempt: (result) => void attempts.push(result as AttemptResult) },
     monotonicMs: () => performance.now() + clock.aheadMs,
     random: () => 0.5,
@@ -95,7 +93,6 @@ export function startReplica({ sql, logs, keys }: { sql: Sql; logs: LogsInMemory
     events,
     couriers,
     attempts,
-    paused,
     /** Of its lease. */
     clock,
     async start() {

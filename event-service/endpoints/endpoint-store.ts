@@ -85,7 +85,7 @@ export async function updateEndpoint(
       name = coalesce(${name}, name), url = coalesce(${url}, url), types = coalesce(${types as string[] | null}::text[], types),
       owner_id = coalesce(${ownerId}::uuid, owner_id),
       ${status === "paused" ? sql`status = 'paused', paused_reason = coalesce(paused_reason, 'asked'),` : sql``}
-      ${status === "active" ? sql`status = 'active', paused_reason = null, failures = 0, failing_since = null, rests_until = null,` : sql``}
+      ${status === "active" ? sql`status = 'active', paused_reason = null, untold_pause_at = null, failures = 0, failing_since = null, rests_until = null,` : sql``}
       version = version + 1, changed_at = greatest(changed_at, ${at})
     where id = ${id} returning ${columns(sql)}
   `;
@@ -146,35 +146,40 @@ export interface Lease {
   leaseMs: number;
 }
 
-/**
- * Renews what the replica holds and takes what nobody holds, up to its share of the active endpoints. What is paused, or beyond its
- * share, it lets go.
- */
-export async function claimEndpoints(
-  tx: TransactionSql,
-  { holder, leaseMs }: Lease,
-): Promise<CourierEndpoint[]> {
-  const lease = tx`make_interval(secs => ${leaseMs / 1_000})`;
+/** What the replica holds, up to its share of the active endpoints: renewed, or taken because nobody holds it. */
+export async function claimEndpoints(tx: TransactionSql, lease: Lease): Promise<CourierEndpoint[]> {
+  const share = await shareOf(tx, lease);
+  const until = tx`now() + make_interval(secs => ${lease.leaseMs / 1_000})`;
+  // It waits for its own couriers, which may be storing a batch.
+  const held = await tx<CourierEndpoint[]>`
+    update endpoints set leased_until = ${until} where lease_holder = ${lease.holder} and status = 'active'
+    returning ${courierColumns(tx)}
+  `;
+  const surplus = held.splice(share).map(({ id }) => id);
+  if (surplus.length > 0)
+    await tx`update endpoints set lease_holder = null, leased_until = null where id = any(${surplus})`;
+  if (held.length >= share) return held;
+  const taken = await tx<CourierEndpoint[]>`
+    update endpoints set lease_holder = ${lease.holder}, leased_until = ${until}
+    where id = any(array(
+      select id from endpoints where status = 'active' and (leased_until is null or leased_until <= now())
+      order by id limit ${share - held.length} for update skip locked))
+    returning ${courierColumns(tx)}
+  `;
+  return [...held, ...taken];
+}
+
+/** Of this replica, among those that are there. */
+async function shareOf(tx: TransactionSql, { holder, leaseMs }: Lease): Promise<number> {
   await tx`
     insert into replicas (id, seen_at) values (${holder}, now()) on conflict (id) do update set seen_at = now()
   `;
   await tx`delete from replicas where seen_at < now() - interval '1 hour'`;
-  const [{ share } = { share: 0 }] = await tx<{ share: number }[]>`
+  const [row] = await tx<{ share: number }[]>`
     select ceil((select count(*) from endpoints where status = 'active')::numeric
-      / (select count(*) from replicas where seen_at > now() - ${lease}))::int as share
+      / (select count(*) from replicas where seen_at > now() - make_interval(secs => ${leaseMs / 1_000})))::int as share
   `;
-  await tx`
-    update endpoints set lease_holder = null, leased_until = null where lease_holder = ${holder} and (status <> 'active'
-      or id not in (select id from endpoints where lease_holder = ${holder} and status = 'active' order by id limit ${share}))
-  `;
-  return tx<CourierEndpoint[]>`
-    update endpoints set lease_holder = ${holder}, leased_until = now() + ${lease}
-    where id = any(array(
-      select id from endpoints
-      where status = 'active' and (lease_holder = ${holder} or leased_until is null or leased_until <= now())
-      order by lease_holder = ${holder} desc nulls last, id limit ${share} for update skip locked))
-    returning ${courierColumns(tx)}
-  `;
+  return row?.share ?? 0;
 }
 
 /** At a stop: others need not wait for the end of the leases. */
@@ -210,7 +215,29 @@ export async function updateCourierState(tx: TransactionSql, id: string, state: 
   const { places, failures, failingSince, restsUntil, pausedReason } = state;
   await tx`
     update endpoints set places = ${tx.json(places)}, failures = ${failures}, failing_since = ${failingSince},
-      rests_until = ${restsUntil}, status = ${pausedReason === null ? "active" : "paused"}, paused_reason = ${pausedReason}
+      rests_until = ${restsUntil}, status = ${pausedReason === null ? "active" : "paused"}, paused_reason = ${pausedReason},
+      untold_pause_at = ${pausedReason === null ? null : tx`now()`}
     where id = ${id}
   `;
+}
+
+/** A pause that nobody asked for. */
+export interface UntoldPause {
+  /** Of the endpoint. */
+  id: string;
+  name: string;
+  ownerId: string | null;
+  reason: string;
+  pausedAt: Date;
+}
+
+export async function selectUntoldPauses(sql: Sql, limit: number): Promise<UntoldPause[]> {
+  return sql<UntoldPause[]>`
+    select id, name, owner_id as "ownerId", paused_reason as reason, untold_pause_at as "pausedAt" from endpoints
+    where untold_pause_at is not null and paused_reason <> 'asked' order by untold_pause_at limit ${limit}
+  `;
+}
+
+export async function markPauseTold(sql: Sql, id: string, pausedAt: Date): Promise<void> {
+  await sql`update endpoints set untold_pause_at = null where id = ${id} and untold_pause_at = ${pausedAt}`;
 }

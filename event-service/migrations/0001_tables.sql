@@ -9,6 +9,7 @@ create table endpoints (
   is_temporary         boolean     not null default false,
   status               text        not null default 'active' check (status in ('active', 'paused')),
   paused_reason        text        check (paused_reason in ('asked', 'failing', 'gone')),
+  untold_pause_at      timestamptz(3),                                        -- until the audit log and the owner know of it
   secret               bytea       not null,                                  -- encrypted
   former_secret        bytea,
   former_secret_until  timestamptz(3),
