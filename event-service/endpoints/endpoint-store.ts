@@ -148,7 +148,7 @@ export interface Lease {
 
 /** What the replica holds, up to its share of the active endpoints: renewed, or taken because nobody holds it. */
 export async function claimEndpoints(tx: TransactionSql, lease: Lease): Promise<CourierEndpoint[]> {
-  const share = await shareOf(tx, lease);
+  const share = await countShare(tx, lease);
   const until = tx`now() + make_interval(secs => ${lease.leaseMs / 1_000})`;
   // It waits for its own couriers, which may be storing a batch.
   const held = await tx<CourierEndpoint[]>`
@@ -170,7 +170,7 @@ export async function claimEndpoints(tx: TransactionSql, lease: Lease): Promise<
 }
 
 /** Of this replica, among those that are there. */
-async function shareOf(tx: TransactionSql, { holder, leaseMs }: Lease): Promise<number> {
+async function countShare(tx: TransactionSql, { holder, leaseMs }: Lease): Promise<number> {
   await tx`
     insert into replicas (id, seen_at) values (${holder}, now()) on conflict (id) do update set seen_at = now()
   `;
