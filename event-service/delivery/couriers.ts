@@ -168,7 +168,7 @@ export class Couriers {
   }
 }
 
-export type CourierMetrics = ReturnType<typeof measureDeliveries>;
+type CourierMetrics = ReturnType<typeof measureDeliveries>;
 
 export function measureDeliveries(metrics: Metrics, now: () => Date) {
   const attempts = metrics.counter(

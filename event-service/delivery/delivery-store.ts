@@ -1,6 +1,6 @@
 import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
 
-export type DeliveryState = "waiting" | "delivered" | "given_up";
+type DeliveryState = "waiting" | "delivered" | "given_up";
 
 /** An event on its way to an endpoint. */
 export interface Delivery {

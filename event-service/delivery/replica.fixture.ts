@@ -12,7 +12,7 @@ import { EventSource } from "../stream/event-source.ts";
 import type { AttemptResult } from "./attempt.ts";
 import { Couriers } from "./couriers.ts";
 
-export interface Received {
+interface Received {
   headers: Record<string, string>;
   body: string;
   /** Of the event. */

@@ -8,7 +8,7 @@ const NAMESPACE = "8a6f4c0e-58b1-4d5c-9a3e-3f5f1a6f0b7d";
 const TIMEOUT_MS = 3_000;
 const MAX_AT_ONCE = 20;
 
-export interface Pause extends UntoldPause {
+interface Pause extends UntoldPause {
   /** UUID, the same each time. */
   eventId: string;
 }

@@ -36,7 +36,7 @@ export interface StreamEvent {
   receivedAt: Date;
 }
 
-export const TEST_TYPE = "gatehouse.webhook.test.v1";
+const TEST_TYPE = "gatehouse.webhook.test.v1";
 
 /**
  * No address, network or device of a person: who needs them reads the entry of this id in the audit log.
