@@ -60,6 +60,7 @@ export function openLog({ number, url }: { number: number; url: string }, deps: 
   });
   const presence = createProducerPresence();
   const closeIntents = createIntentCloser({
+    log: number,
     afterS: config.AUDIT_CLOSE_INTENTS_AFTER_S,
     present: presence.present,
     upsertProducers: (producerIds) => upsertProducers(pools.intake, producerIds),

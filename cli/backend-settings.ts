@@ -14,6 +14,7 @@ export const SERVICES = {
     localPort: "IDENTITY_PORT",
   },
   "audit-service": { address: "AUDIT_SERVICE_ADDRESS", localPort: "AUDIT_PORT" },
+  "event-service": { address: "EVENT_SERVICE_ADDRESS", localPort: "EVENT_PORT" },
 } as const;
 
 export type BackendService = keyof typeof SERVICES;

@@ -9,7 +9,7 @@ const MAX_LEFT = 30;
 const GROUPS: readonly (readonly [title: string, words: readonly string[]])[] = [
   ["People and programs", ["users", "sessions", "clients"]],
   ["Signing keys", ["keys", "parts"]],
-  ["Audit log and approvals", ["audit", "tail", "approvals"]],
+  ["Audit log, approvals and events", ["audit", "tail", "approvals", "webhooks"]],
   ["Routes and roles", ["routes", "access"]],
   ["Languages and mails", ["languages", "mail"]],
   [

@@ -24,6 +24,10 @@ export const OPERATIONS = {
     address: "AUDIT_OPERATIONS_ADDRESS",
     localPort: "AUDIT_OPERATIONS_PORT",
   },
+  "event-service": {
+    address: "EVENT_OPERATIONS_ADDRESS",
+    localPort: "EVENT_OPERATIONS_PORT",
+  },
 } as const;
 
 export interface OperationsAddress {

@@ -7,7 +7,13 @@ import { programFile } from "#deploy/programs/programs.ts";
 const ROOT = resolve(import.meta.dirname, "..");
 const TIMEOUT_MS = 20_000;
 
-export const CONFIGURED_SERVICES = ["gateway", "identity-service", "token-service", "audit-service"] as const;
+export const CONFIGURED_SERVICES = [
+  "gateway",
+  "identity-service",
+  "token-service",
+  "audit-service",
+  "event-service",
+] as const;
 export type ConfiguredService = (typeof CONFIGURED_SERVICES)[number];
 
 export function isConfiguredService(name: string): name is ConfiguredService {

@@ -1,4 +1,4 @@
-export type ServiceName = "identity-service" | "token-service" | "audit-service";
+export type ServiceName = "identity-service" | "token-service" | "audit-service" | "event-service";
 
 /** Each service has one database and two roles. */
 export interface ServiceDatabase {
@@ -17,6 +17,7 @@ export const SERVICE_DATABASES: readonly ServiceDatabase[] = [
   serviceDatabase("identity-service", "identity", "select, insert, update, delete"),
   serviceDatabase("token-service", "token", "select, insert, update, delete"),
   serviceDatabase("audit-service", "audit", "select, insert"),
+  serviceDatabase("event-service", "event", "select, insert, update, delete"),
 ];
 
 export function databaseOf(service: ServiceName): ServiceDatabase {

@@ -13,6 +13,7 @@ import { registerClientAdminRoutes } from "./admin/client-routes.ts";
 import { registerRoleRoutes } from "./admin/role-routes.ts";
 import { registerSystemRoutes, type SystemDeps } from "./admin/system-routes.ts";
 import { registerUserAdminRoutes } from "./admin/user-admin-routes.ts";
+import { registerWebhookRoutes } from "./admin/webhook-routes.ts";
 import { registerAccountRoutes } from "./auth/account-routes.ts";
 import { registerActivityRoutes } from "./auth/activity-routes.ts";
 import { registerApprovalRoutes } from "./auth/approval-routes.ts";
@@ -222,6 +223,7 @@ function registerOwnRoutes(
   registerRoleRoutes(app, adminDeps);
   registerUserAdminRoutes(app, adminDeps);
   registerClientAdminRoutes(app, adminDeps);
+  registerWebhookRoutes(app, adminDeps);
   registerTokenRoutes(app, deps);
   registerMetadataRoutes(app, deps);
   registerJwksRoute(app, deps.jwks);

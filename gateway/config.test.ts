@@ -160,6 +160,7 @@ function problemsOf(route: string, change: Record<string, string> = {}): string[
   const { error } = configSchema.safeParse({
     ...{ LISTEN_ADDRESS: "127.0.0.1:1", OPERATIONS_ADDRESS: "127.0.0.1:2", ROUTES_FILE: file },
     ...{ IDENTITY_SERVICE_ADDRESS: "a:1", TOKEN_SERVICE_ADDRESS: "a:1", AUDIT_SERVICE_ADDRESS: "a:1" },
+    EVENT_SERVICE_ADDRESS: "a:1",
     ...{ TLS_CERT_FILE: file, TLS_KEY_FILE: key, TLS_CA_FILE: file, ALLOWED_HOSTS: "auth.example" },
     WEB: "off",
     ...change,

@@ -204,6 +204,7 @@ export const configSchema = z
     IDENTITY_SERVICE_ADDRESS: addressSchema,
     TOKEN_SERVICE_ADDRESS: addressSchema,
     AUDIT_SERVICE_ADDRESS: addressSchema,
+    EVENT_SERVICE_ADDRESS: addressSchema,
     /** Numbers of the audit logs that it writes to. */
     AUDIT_LOGS: logListSchema,
     /** YAML: upstream APIs and their access rules. */

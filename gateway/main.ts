@@ -35,7 +35,8 @@ const { logger, metrics, lifecycle, certificate } = await startProcess("gateway"
   traceOrigin: "edge",
   logOutput: bufferedOutput(),
 });
-const { IDENTITY_SERVICE_ADDRESS, TOKEN_SERVICE_ADDRESS, AUDIT_SERVICE_ADDRESS } = config;
+const { IDENTITY_SERVICE_ADDRESS, TOKEN_SERVICE_ADDRESS, AUDIT_SERVICE_ADDRESS, EVENT_SERVICE_ADDRESS } =
+  config;
 
 // Started first and stopped last: it records the other parts' requests.
 const spool = await openConfiguredSpool(config, logger, metrics);
@@ -51,7 +52,12 @@ lifecycle.onStop("audit recorder", () => recorder.close(lifecycle.remainingStopM
 // A replica's own spool. Without one, calls report an unavailable audit-service.
 if (spool !== undefined) lifecycle.addReadinessCheck("audit spool", () => recorder.assertReady());
 const { backends, close: closeBackends } = openBackends(
-  { identity: IDENTITY_SERVICE_ADDRESS, token: TOKEN_SERVICE_ADDRESS, audit: AUDIT_SERVICE_ADDRESS },
+  {
+    identity: IDENTITY_SERVICE_ADDRESS,
+    token: TOKEN_SERVICE_ADDRESS,
+    audit: AUDIT_SERVICE_ADDRESS,
+    event: EVENT_SERVICE_ADDRESS,
+  },
   certificate,
 );
 const jwks = createJwksCache(

@@ -5,6 +5,7 @@ import { getOwnAccount } from "./accounts/own-account.ts";
 import { type AccountsDeps, register } from "./accounts/register.ts";
 import { APPROVAL_CALLERS, createApprovalRpc } from "./approval-rpc.ts";
 import { createLoginRpc, LOGIN_CALLERS } from "./login-rpc.ts";
+import { notifyWebhookPaused } from "./mail/notify-webhook-paused.ts";
 import { createMfaRpc, MFA_CALLERS } from "./mfa-rpc.ts";
 import type { OAuthDeps } from "./oauth/begin-oauth-login.ts";
 import { createOAuthRpc, OAUTH_CALLERS } from "./oauth-rpc.ts";
@@ -18,6 +19,7 @@ export const IDENTITY_CALLERS: Callers<IdentityServiceServer> = {
   register: ["gateway"],
   getUser: ["gateway"],
   notifyRefreshReuse: ["token-service"],
+  notifyWebhookPaused: ["event-service"],
   ...LOGIN_CALLERS,
   ...MFA_CALLERS,
   ...STEP_UP_CALLERS,
@@ -47,6 +49,10 @@ export function createIdentityRpc(deps: IdentityDeps): Implementation<IdentitySe
     },
     notifyRefreshReuse: async ({ ip: clientIp, ...event }) => {
       await notifyRefreshReuse(deps, { ...event, clientIp });
+      return {};
+    },
+    notifyWebhookPaused: async ({ ownerUserId: userId, ...pause }) => {
+      await notifyWebhookPaused(deps, { ...pause, userId });
       return {};
     },
     ...createAccountRpc(deps, encodeUser),

@@ -16,8 +16,14 @@ const NOT_TYPES = new Set(
 interface Content {
   content?: { "application/json"?: { schema: JSONSchema } };
 }
+interface Parameter {
+  name: string;
+  in: string;
+  required?: boolean;
+  schema: JSONSchema;
+}
+type Components = OpenApiDocument["components"];
 type Operation = OpenApiDocument["paths"][string][string] & {
-  parameters?: { name: string; in: string; required?: boolean; schema: JSONSchema }[];
   requestBody?: Content & { required?: boolean };
   responses: Record<string, Content>;
 };
@@ -30,20 +36,27 @@ const objectOf = (properties: Record<string, JSONSchema>, required: string[]): J
   required,
 });
 
-function parametersIn(operation: Operation, place: string): JSONSchema | undefined {
-  const own = (operation.parameters ?? []).filter((parameter) => parameter.in === place);
+function parametersIn(
+  operation: Operation,
+  place: string,
+  { parameters }: Components,
+): JSONSchema | undefined {
+  const all = (operation.parameters ?? []).map((parameter) =>
+    "$ref" in parameter ? parameters[parameter.$ref.split("/").at(-1) ?? ""] : parameter,
+  ) as Parameter[];
+  const own = all.filter((parameter) => parameter.in === place);
   if (own.length === 0) return undefined;
   const required = own.filter((parameter) => parameter.required).map(({ name }) => name);
   return objectOf(Object.fromEntries(own.map(({ name, schema }) => [name, schema])), required);
 }
 
 /** `path`, `query`, `body` and `answer`, each only where there is one. */
-function endpointOf(operation: Operation): JSONSchema {
+function endpointOf(operation: Operation, components: Components): JSONSchema {
   const [, success] = Object.entries(operation.responses).find(([status]) => status.startsWith("2")) ?? [];
   const envelope = jsonOf(success);
   const parts = {
-    path: parametersIn(operation, "path"),
-    query: parametersIn(operation, "query"),
+    path: parametersIn(operation, "path", components),
+    query: parametersIn(operation, "query", components),
     body: jsonOf(operation.requestBody),
     answer: envelope?.properties?.data ?? envelope,
   };
@@ -70,7 +83,7 @@ try {
   const endpoints = Object.entries(paths).flatMap(([path, operations]) =>
     Object.entries(operations).map(([method, operation]): [string, JSONSchema] => [
       `${method.toUpperCase()} ${path}`,
-      endpointOf(operation as Operation),
+      endpointOf(operation as Operation, components),
     ]),
   );
   const api = objectOf(

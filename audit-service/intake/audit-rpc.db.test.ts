@@ -450,7 +450,7 @@ test("each read by an operator is in the log with its filter; the gateway record
 test("an auditor may only read", async () => {
   expect(AUDIT_QUERY_CALLERS).toEqual({
     searchEntries: ["gateway", "operator", "auditor"],
-    followEntries: ["gateway", "operator", "auditor"],
+    followEntries: ["gateway", "operator", "auditor", "event-service"],
     summarizeLogins: ["gateway", "operator", "auditor"],
     getEntry: ["gateway", "operator", "auditor"],
     getCheckpoint: ["gateway", "operator", "auditor"],
@@ -459,7 +459,7 @@ test("an auditor may only read", async () => {
     exportEntries: ["gateway", "operator", "auditor"],
   });
   expect(AUDIT_CALLERS).toEqual({
-    record: ["gateway", "identity-service", "token-service"],
+    record: ["gateway", "identity-service", "token-service", "event-service"],
     eraseClaimedEmail: ["identity-service", "operator"],
   });
   await expect(erase("auditor", "ada@example.com")).rejects.toMatchObject({ code: "caller_not_allowed" });

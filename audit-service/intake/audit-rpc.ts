@@ -13,7 +13,7 @@ import { createProducerOrder } from "./producer-order.ts";
 import type { EntryRecorder } from "./record-entries.ts";
 
 export const AUDIT_CALLERS: Callers<AuditServiceServer> = {
-  record: ["gateway", "identity-service", "token-service"],
+  record: ["gateway", "identity-service", "token-service", "event-service"],
   eraseClaimedEmail: ["identity-service", "operator"],
 };
 

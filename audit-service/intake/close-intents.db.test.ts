@@ -121,7 +121,7 @@ test("upsertProducers returns the database time", async () => {
 });
 
 test("entries under the closings' producer id and numbers cannot suppress a closing", async () => {
-  const CLOSINGS = "6761746c-6f67-8000-8000-636c6f736564";
+  const CLOSINGS = "6761746c-6f67-8000-8000-636c6f736507";
   await store(
     database.sql,
     Array.from({ length: 20 }, (_, index) => ({
@@ -138,6 +138,8 @@ test("entries under the closings' producer id and numbers cannot suppress a clos
   const closer = replica();
   await closer.watchFor(AFTER_S + 1);
   expect((await entriesOf("call-1")).map(({ outcome }) => outcome).sort()).toEqual(["", "unknown"]);
+  const own = database.sql`select from log_entries where producer_id = ${CLOSINGS} and producer_name = 'audit-service'`;
+  expect(await own).toHaveLength(1);
 });
 
 test("an intent with an outcome is not closed, whether stored together, apart or by two replicas", async () => {
@@ -180,6 +182,7 @@ function replica(present: string[] = []) {
   let isFailing = false;
   const { sql } = database;
   const run = createIntentCloser({
+    log: 7,
     afterS: AFTER_S,
     present: () => present,
     upsertProducers: async (ids) => {

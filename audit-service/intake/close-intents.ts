@@ -1,8 +1,9 @@
+import { producerIdIn } from "#audit-client/stream/producer-id.ts";
 import { dayOf } from "../entries/clean-entry.ts";
 import type { ProducedEntry } from "../entries/entry.ts";
 import type { AbandonedIntent } from "./intent-store.ts";
 
-/** The same in all replicas, so that a closing is stored once. */
+/** The same in all replicas, so that a closing is stored once. Its last byte is the log's. */
 const CLOSINGS = "6761746c-6f67-8000-8000-636c6f736564";
 const MAX_CLOSINGS = 200;
 
@@ -13,6 +14,8 @@ const MAX_PAUSE_MS = 3 * CLOSE_INTERVAL_MS;
 const MAX_CLOCK_STEP_MS = 5_000;
 
 interface Deps {
+  /** The number of the log. */
+  log: number;
   afterS: number;
   present: () => string[];
   upsertProducers: (producerIds: readonly string[]) => Promise<Date>;
@@ -50,9 +53,7 @@ export function createIntentCloser(deps: Deps): () => Promise<void> {
     watchingSinceMs ??= startedMs;
     if (startedMs - watchingSinceMs < deps.afterS * 1_000) return;
     const intents = await deps.selectAbandonedIntents(deps.afterS, MAX_CLOSINGS);
-    const closings = intents
-      .filter(({ hasOutcome }) => !hasOutcome)
-      .map((intent) => closingOf(intent, deps.now(), deps.newId()));
+    const closings = intents.filter(({ hasOutcome }) => !hasOutcome).map((intent) => closingOf(intent, deps));
     if (closings.length > 0) deps.onClosed(await deps.storeEntries(closings));
     await deps.deleteOpenIntents(
       intents.filter(({ hasOutcome }) => hasOutcome).map(({ entry }) => entry.callId),
@@ -60,11 +61,11 @@ export function createIntentCloser(deps: Deps): () => Promise<void> {
   };
 }
 
-function closingOf({ entry, position }: AbandonedIntent, occurredAt: Date, id: string): ProducedEntry {
+function closingOf({ entry, position }: AbandonedIntent, { log, newId, now }: Deps): ProducedEntry {
   const { userId, role, sessionId } = entry.actor;
   return {
     origin: {
-      producerId: CLOSINGS,
+      producerId: producerIdIn(log, CLOSINGS),
       producerName: "audit-service",
       sequence: Number(position),
       // The same in all replicas.
@@ -72,10 +73,10 @@ function closingOf({ entry, position }: AbandonedIntent, occurredAt: Date, id: s
     },
     entry: {
       ...entry,
-      id,
+      id: newId(),
       kind: "outcome",
       outcome: "unknown",
-      occurredAt,
+      occurredAt: now(),
       actor: { userId, role, sessionId, claimedEmail: "" },
       errorCode: "",
       reason: "",

@@ -26,7 +26,7 @@ const READERS = ["gateway", "operator", "auditor"];
 
 export const AUDIT_QUERY_CALLERS: Callers<AuditQueryServiceServer> = {
   searchEntries: READERS,
-  followEntries: READERS,
+  followEntries: [...READERS, "event-service"],
   summarizeLogins: READERS,
   getEntry: READERS,
   getCheckpoint: READERS,

@@ -52,6 +52,17 @@ import { usersDelete, usersRemovePasskey, usersResetMfa } from "./users/users-ir
 import { usersExport, usersList } from "./users/users-list.ts";
 import { usersInvite, usersSendLink } from "./users/users-mail.ts";
 import { usersShow } from "./users/users-show.ts";
+import {
+  webhooksChange,
+  webhooksCreate,
+  webhooksDelete,
+  webhooksDeliveries,
+  webhooksList,
+  webhooksReplay,
+  webhooksRotateSecret,
+  webhooksTest,
+} from "./webhooks/webhooks.ts";
+import { webhooksListen } from "./webhooks/webhooks-listen.ts";
 
 /** The help lists the commands in this order. */
 export const COMMANDS: readonly Command[] = [
@@ -107,6 +118,15 @@ export const COMMANDS: readonly Command[] = [
   auditCheckpoint,
   approvalsExport,
   approvalsProve,
+  webhooksList,
+  webhooksCreate,
+  webhooksChange,
+  webhooksDelete,
+  webhooksRotateSecret,
+  webhooksTest,
+  webhooksReplay,
+  webhooksDeliveries,
+  webhooksListen,
   sessionsList,
   sessionsIssue,
   sessionsRevoke,

@@ -159,7 +159,7 @@ async function checkDatabase(
 const known = (environment: Environment) => {
   const [host] = databaseHosts(environment.DATABASE_URL ?? "") ?? [];
   const own = decodeURIComponent(host?.pathname.slice(1) ?? "");
-  return ["identity", "token", "audit"].filter((name) => name !== own);
+  return ["identity", "token", "audit", "event"].filter((name) => name !== own);
 };
 
 async function measureClock(sql: Sql, subject: string, now: () => number): Promise<Finding> {

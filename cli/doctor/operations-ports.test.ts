@@ -62,29 +62,30 @@ async function check(environment: Record<string, string>, now: () => number = Da
     .map(({ result, area, subject, found }) => `${result} ${area} ${subject}: ${found}`);
 }
 
-const FOUR = {
+const FIVE = {
   GATEWAY_OPERATIONS_ADDRESS: "gateway",
   IDENTITY_OPERATIONS_ADDRESS: "identity-service",
   TOKEN_OPERATIONS_ADDRESS: "token-service",
   AUDIT_OPERATIONS_ADDRESS: "audit-service",
+  EVENT_OPERATIONS_ADDRESS: "event-service",
 } as const;
 
-async function startFour(of: (name: string) => Process = () => ({})): Promise<Record<string, string>> {
-  const started = Object.entries(FOUR).map(async ([variable, name]) => [
+async function startFive(of: (name: string) => Process = () => ({})): Promise<Record<string, string>> {
+  const started = Object.entries(FIVE).map(async ([variable, name]) => [
     variable,
     await startProcess(name, of(name)),
   ]);
   return Object.fromEntries(await Promise.all(started));
 }
 
-test("four processes that are well are found so", async () => {
-  expect(await check(await startFour())).toEqual([]);
+test("five processes that are well are found so", async () => {
+  expect(await check(await startFive())).toEqual([]);
 });
 
 test("a service that token-service does not know is named, with the variable; a person is not", async () => {
   const refused = { "my-shop": "VERIFIERS", "operator:ada": "VERIFIERS", envoy: "" };
-  const four = await startFour((name) => (name === "token-service" ? { refused } : {}));
-  const backend = createBackend({ values: new Map(), environment: four, defaultHome: "/no such home" });
+  const five = await startFive((name) => (name === "token-service" ? { refused } : {}));
+  const backend = createBackend({ values: new Map(), environment: five, defaultHome: "/no such home" });
   const findings = await checkOperationsPorts(backend, Date.now);
   expect(findings.filter(({ result }) => result !== "ok")).toMatchObject([
     {
@@ -98,25 +99,25 @@ test("a service that token-service does not know is named, with the variable; a 
 });
 
 test("a clock of ours that is wrong, and one of a database, as its process sees it", async () => {
-  const four = await startFour((name) => (name === "token-service" ? { skewS: 3 } : { skewS: 0.1 }));
-  expect(await check(four)).toEqual(["failed clock token-service: at least 3.0 s behind its database"]);
-  const wrong = await check(four, () => Date.now() + 60_000);
-  expect(wrong).toHaveLength(5);
+  const five = await startFive((name) => (name === "token-service" ? { skewS: 3 } : { skewS: 0.1 }));
+  expect(await check(five)).toEqual(["failed clock token-service: at least 3.0 s behind its database"]);
+  const wrong = await check(five, () => Date.now() + 60_000);
+  expect(wrong).toHaveLength(6);
   expect(wrong).toContainEqual(
     expect.stringMatching(/^failed clock gateway: at least \d\d\.\d s behind this machine$/),
   );
 });
 
 test("several versions are reported, and who has which", async () => {
-  const four = await startFour();
-  const old = { ...four, AUDIT_OPERATIONS_ADDRESS: await startOther("audit-service", "0.0.9") };
+  const five = await startFive();
+  const old = { ...five, AUDIT_OPERATIONS_ADDRESS: await startOther("audit-service", "0.0.9") };
   expect(await check(old)).toEqual([
     expect.stringMatching(/^warning version all processes: several: .*; 0\.0\.9 \(abc\): audit-service$/),
   ]);
 });
 
 test("another process at the address, one that is not ready, one that is away and one that is not named", async () => {
-  const { GATEWAY_OPERATIONS_ADDRESS: place = "" } = await startFour();
+  const { GATEWAY_OPERATIONS_ADDRESS: place = "" } = await startFive();
   const found = await check({
     GATEWAY_OPERATIONS_ADDRESS: await startProcess("gateway", { reasons: ["audit spool: full"] }),
     IDENTITY_OPERATIONS_ADDRESS: place,
@@ -124,6 +125,7 @@ test("another process at the address, one that is not ready, one that is away an
   });
   expect(found).toEqual([
     "warning port audit-service: not checked: AUDIT_OPERATIONS_ADDRESS is not set",
+    "warning port event-service: not checked: EVENT_OPERATIONS_ADDRESS is not set",
     expect.stringMatching(/^failed port gateway: not ready, says 127\.0\.0\.1:\d+: audit spool: full$/),
     `failed port identity-service: gateway answers at ${place}`,
     expect.stringMatching(/^failed port token-service: 127\.0\.0\.1:9 cannot be reached \(.*ECONNREFUSED/),

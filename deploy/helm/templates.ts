@@ -9,9 +9,11 @@ export const OWNERS: Readonly<Record<string, string>> = {
   "identity-service": "identityService",
   "token-service": "tokenService",
   "audit-service": "auditService",
+  "event-service": "eventService",
   "migrate-identity": "migrations.identity",
   "migrate-token": "migrations.token",
   "migrate-audit": "migrations.audit",
+  "migrate-event": "migrations.event",
 };
 
 /** Values that take the place of a field: its kind, object and path. */

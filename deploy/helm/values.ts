@@ -1,6 +1,7 @@
 import { parse, stringify } from "yaml";
 import type { z } from "zod";
 import { configSchema as auditConfig } from "#audit-service/config.ts";
+import { configSchema as eventConfig } from "#event-service/config.ts";
 import { configSchema as gatewayConfig } from "#gateway/config.ts";
 import { configSchema as identityConfig } from "#identity-service/config.ts";
 import { configSchema as tokenConfig } from "#token-service/config.ts";
@@ -72,6 +73,7 @@ const VARIABLES: Readonly<Record<string, readonly string[]>> = {
   "identity-service": known(identityConfig),
   "token-service": known(tokenConfig),
   "audit-service": known(auditConfig),
+  "event-service": known(eventConfig),
 };
 const SERVICES = Object.keys(VARIABLES);
 

@@ -6,6 +6,7 @@ const PROGRAMS: Readonly<Record<string, () => Promise<unknown>>> = {
   "identity-service": () => import("#identity-service/main.ts"),
   "token-service": () => import("#token-service/main.ts"),
   "audit-service": () => import("#audit-service/main.ts"),
+  "event-service": () => import("#event-service/main.ts"),
   "payments-service": () => import("#clients/examples/payments-service/main.ts"),
   migrate: () => import("./migrate.ts"),
   "await-schema": () => import("./await-schema.ts"),

@@ -259,7 +259,7 @@ async function startDatabase({ folder, secrets }: Trial): Promise<{ stop(): Prom
   await admin.end();
   const passwords = join(folder, "passwords");
   await mkdir(passwords);
-  for (const name of ["identity", "token", "audit"]) {
+  for (const name of ["identity", "token", "audit", "event"]) {
     await writeFile(join(passwords, name), secret(`${name}-database`).password ?? "");
     await writeFile(join(passwords, `${name}-owner`), secret(`${name}-database-owner`).password ?? "");
   }

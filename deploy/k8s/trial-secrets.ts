@@ -12,6 +12,7 @@ const TLS_IDENTITIES = [
   "identity-service",
   "token-service",
   "audit-service",
+  "event-service",
   "payments-service",
   "operator/trial",
   "auditor/trial",
@@ -33,7 +34,7 @@ export async function trialSecrets(now: Date): Promise<TrialSecret[]> {
   return [
     ...pairs,
     tlsSecret("postgres-tls", postgres, authority),
-    ...["identity", "token", "audit"].flatMap((database) => [
+    ...["identity", "token", "audit", "event"].flatMap((database) => [
       databaseSecret(`${database}-database`, authority),
       databaseSecret(`${database}-database-owner`, authority),
     ]),
@@ -45,6 +46,7 @@ export async function trialSecrets(now: Date): Promise<TrialSecret[]> {
       values: { "link-key": newKey(), "mfa-encryption-key": newKey(), "device-key": newKey() },
     },
     { name: "audit-keys", values: { "checkpoint-key": newSigningKey() } },
+    { name: "event-keys", values: { "webhook-encryption-key": newKey() } },
     { name: "token-keys", values: { "key-encryption-key": newKey() } },
   ];
 }

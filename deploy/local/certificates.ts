@@ -16,6 +16,7 @@ export const IDENTITIES = [
   "identity-service",
   "token-service",
   "audit-service",
+  "event-service",
   "payments-service",
   "envoy",
   "operator",

@@ -46,6 +46,7 @@ export function processPlan(
     IDENTITY_SERVICE_ADDRESS,
     TOKEN_SERVICE_ADDRESS,
     AUDIT_SERVICE_ADDRESS,
+    EVENT_SERVICE_ADDRESS: local(settings.EVENT_PORT),
     ROUTES_FILE: home.routesFile,
     ACCESS_FILE: home.accessFile,
     AUDIT_SPOOL_DIRECTORY: home.spool,
@@ -97,7 +98,8 @@ export function processPlan(
     CHECKPOINT_ORIGIN: "gatehouse.local/audit",
     CHECKPOINT_FILE: home.checkpointFile,
   });
-  return [[gateway], [identity, payments], [token, audit, ...demos(settings, home)]];
+  const event = service(settings, home, "event-service", eventEnvironment(settings, home));
+  return [[gateway], [identity, payments, event], [token, audit, ...demos(settings, home)]];
 }
 
 const brandEnvironment = ({ BRAND_NAME = "", BRAND_COLOR = "", SUPPORT_URL = "" }: Settings) => ({
@@ -133,6 +135,19 @@ function identityEnvironment(settings: Settings, home: Home) {
     OAUTH_RETURN_TO: `${demoIssuer(settings)}/signed-in,${gatewayUrl}/account/returned`,
   };
 }
+
+const eventEnvironment = (settings: Settings, home: Home) => ({
+  OPERATIONS_ADDRESS: local(settings.EVENT_OPERATIONS_PORT),
+  ...database(settings, home, "event-service"),
+  LISTEN_ADDRESS: local(settings.EVENT_PORT),
+  HEALTH_ADDRESS: local(settings.EVENT_HEALTH_PORT),
+  GRPC_REFLECTION: "true",
+  AUDIT_SERVICE_ADDRESS: local(settings.AUDIT_PORT),
+  IDENTITY_SERVICE_ADDRESS: local(settings.IDENTITY_PORT),
+  PUBLIC_ORIGIN: openedAt(settings.GATEWAY_PORT),
+  WEBHOOK_ENCRYPTION_KEY_FILE: secretFile(home, "webhook-encryption-key"),
+  WEBHOOK_NETWORKS: "public,private,loopback",
+});
 
 function demos(settings: Settings, home: Home): ProcessSpec[] {
   const mailbox = demo("mailbox", settings.MAILBOX_PORT, "/healthz", {

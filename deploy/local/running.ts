@@ -28,6 +28,7 @@ const OPERATIONS = {
   "identity-service": "IDENTITY_OPERATIONS_PORT",
   "token-service": "TOKEN_OPERATIONS_PORT",
   "audit-service": "AUDIT_OPERATIONS_PORT",
+  "event-service": "EVENT_OPERATIONS_PORT",
   "payments-service": "PAYMENTS_OPERATIONS_PORT",
 } as const;
 

@@ -12,6 +12,7 @@ const SECRETS = {
   "mfa-encryption-key": newKey,
   "link-key": newKey,
   "device-key": newKey,
+  "webhook-encryption-key": newKey,
   "demo-client-secret": randomPassword,
   "checkpoint-key": () =>
     generateKeyPairSync("ed25519").privateKey.export({ type: "pkcs8", format: "pem" }).toString().trim(),

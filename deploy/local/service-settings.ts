@@ -11,6 +11,7 @@ const SCHEMAS = {
   "identity-service": () => import("#identity-service/config.ts"),
   "token-service": () => import("#token-service/config.ts"),
   "audit-service": () => import("#audit-service/config.ts"),
+  "event-service": () => import("#event-service/config.ts"),
   "payments-service": () => import("#clients/examples/payments-service/config.ts"),
 };
 

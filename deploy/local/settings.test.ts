@@ -16,7 +16,7 @@ test("an empty environment gives the documented ports and the home in the reposi
   const settings = readSettings({}, "/repository");
   expect(settings).toMatchObject({ GATEWAY_PORT: 8080, POSTGRES_PORT: 15_432, MAILBOX_PORT: 1080 });
   expect(settings.home).toBe("/repository/.gatehouse");
-  expect(settingsPorts(settings)).toHaveLength(17);
+  expect(settingsPorts(settings)).toHaveLength(20);
 });
 
 /** Linux gives outgoing connections 32768 and above. One that has just ended keeps its port for up to a minute. */

@@ -402,6 +402,31 @@ export const DASHBOARDS: Readonly<Record<string, Dashboard>> = {
           },
         ],
       },
+      {
+        title: "Webhooks",
+        panels: [
+          {
+            title: "Attempts, by result",
+            unit: "reqps",
+            queries: [[RATE("gatehouse_webhook_attempts_total", "result"), "{{result}}"]],
+          },
+          {
+            title: "From the log to a first delivery, 99th percentile",
+            unit: "s",
+            queries: [[P99("gatehouse_webhook_delay_seconds", "instance"), "{{instance}}"]],
+          },
+          {
+            title: "Webhooks served",
+            unit: "short",
+            queries: [["sum by (instance) (gatehouse_webhooks_served)", "{{instance}}"]],
+          },
+          {
+            title: "Since the last read of the log",
+            unit: "s",
+            queries: [["max by (instance) (gatehouse_event_stream_lag_seconds)", "{{instance}}"]],
+          },
+        ],
+      },
     ],
   },
   runtime: {

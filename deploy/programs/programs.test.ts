@@ -15,7 +15,7 @@ beforeAll(async () => {
 test("every service runs from its bundle, and says what its configuration lacks", async () => {
   const built = builtPrograms() ?? {};
   expect(Object.keys(built).sort()).toEqual([...PROGRAMS].sort());
-  for (const service of ["gateway", "identity-service", "token-service", "audit-service"]) {
+  for (const service of ["gateway", "identity-service", "token-service", "audit-service", "event-service"]) {
     const program = built[`${service}/main.ts`] ?? "";
     const failure = await run(process.execPath, [program, "--check-config"], { env: {} }).catch(
       (error) => error,

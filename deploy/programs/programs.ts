@@ -10,6 +10,7 @@ export const PROGRAMS = [
   "identity-service/main.ts",
   "token-service/main.ts",
   "audit-service/main.ts",
+  "event-service/main.ts",
   "clients/examples/payments-service/main.ts",
   "deploy/local/demo/demo-provider.ts",
   "deploy/local/launch.ts",
@@ -24,6 +25,7 @@ export const IMAGE_PROGRAMS = [
   "identity-service/mail/main.ts",
   "token-service/main.ts",
   "audit-service/main.ts",
+  "event-service/main.ts",
 ];
 
 /** Of its bundle: a `main.ts` has the name of its folder. */

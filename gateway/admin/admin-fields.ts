@@ -18,16 +18,24 @@ export const ActBody = z
   .meta({ id: "Act" })
   .default({});
 
-/** A body of which every member may be absent, but not all: a reason alone changes nothing. */
+const NO_CHANGE = "must contain at least one change";
+
+/** A body of which every member may be absent, but not all. */
+export function changeOf<Shape extends z.ZodRawShape>(shape: Shape) {
+  return z
+    .strictObject(shape)
+    .partial()
+    .refine((change) => Object.keys(change).length > 0, NO_CHANGE)
+    .meta({ minProperties: 1 });
+}
+
+/** The same with a reason, which alone changes nothing. */
 export function changeWithReason<Shape extends z.ZodRawShape>(shape: Shape) {
   const names = Object.keys(shape);
   return z
     .strictObject(shape)
     .partial()
     .extend({ reason: optional(reasonField) })
-    .refine(
-      (change: Record<string, unknown>) => names.some((name) => change[name] !== undefined),
-      "must contain at least one change",
-    )
+    .refine((change: Record<string, unknown>) => names.some((name) => change[name] !== undefined), NO_CHANGE)
     .meta({ minProperties: 1, dependentSchemas: { reason: { minProperties: 2 } } });
 }

@@ -12,7 +12,7 @@ beforeAll(async () => {
   // Nobody listens there: whatever is asked over the network fails as unavailable.
   const address = "127.0.0.1:1";
   const opened = openBackends(
-    { identity: address, token: address, audit: address },
+    { identity: address, token: address, audit: address, event: address },
     certificates.of("gateway"),
   );
   ({ sessions } = opened.backends);

@@ -2,6 +2,7 @@ import { openRpcChannel, type RpcMethods } from "#kit/rpc/rpc-client.ts";
 import type { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { AuditQueryServiceService } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
+import { WebhookServiceService } from "#proto/gatehouse/events/v1/webhook_service.ts";
 import {
   ClientAdminServiceService,
   ClientServiceService,
@@ -26,6 +27,7 @@ export interface Backends {
   tokens: Pick<RpcMethods<typeof TokenServiceService>, "getJwks">;
   keys: Pick<RpcMethods<typeof KeyServiceService>, "listSigningKeys">;
   auditQuery: RpcMethods<typeof AuditQueryServiceService>;
+  webhooks: RpcMethods<typeof WebhookServiceService>;
 }
 
 /** `host:port` of each service. */
@@ -33,6 +35,7 @@ interface BackendAddresses {
   identity: string;
   token: string;
   audit: string;
+  event: string;
 }
 
 const idempotentIn = {
@@ -68,6 +71,11 @@ const idempotentIn = {
     AuditQueryServiceService.proveInclusion,
     AuditQueryServiceService.proveConsistency,
   ],
+  event: [
+    WebhookServiceService.listEndpoints,
+    WebhookServiceService.getEndpoint,
+    WebhookServiceService.listDeliveries,
+  ],
 } as const;
 
 /** Channels connect on first use. */
@@ -82,7 +90,7 @@ export function openBackends(
       certificate,
       idempotentMethods: idempotentIn[name].map(({ path }) => path.slice(1)),
     });
-  const [identity, token, audit] = [open("identity"), open("token"), open("audit")];
+  const [identity, token, audit, event] = [open("identity"), open("token"), open("audit"), open("event")];
   return {
     backends: {
       identity: identity.methodsOf(IdentityServiceService),
@@ -93,9 +101,10 @@ export function openBackends(
       tokens: token.methodsOf(TokenServiceService),
       keys: token.methodsOf(KeyServiceService),
       auditQuery: audit.methodsOf(AuditQueryServiceService),
+      webhooks: event.methodsOf(WebhookServiceService),
     },
     close: () => {
-      for (const channel of [identity, token, audit]) channel.close();
+      for (const channel of [identity, token, audit, event]) channel.close();
     },
   };
 }

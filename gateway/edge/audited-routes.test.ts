@@ -10,6 +10,7 @@ import { isMutating } from "../routing/route-policy.ts";
 import {
   clientCredential,
   creationOptions,
+  endpoint,
   machineClient,
   passkey,
   requestOptions,
@@ -117,6 +118,15 @@ const SAMPLES: Record<string, Sample> = {
   "DELETE /admin/clients/:id": { headers: admin },
   "POST /admin/clients/:id/credentials": { headers: admin, body: { kind: "secret" } },
   "DELETE /admin/clients/:id/credentials/:credentialId": { headers: admin },
+  "POST /admin/webhooks": {
+    headers: admin,
+    body: { name: "Tickets", url: "https://tickets.example/hook", types: ["gatehouse.user.*"] },
+  },
+  "PATCH /admin/webhooks/:id": { headers: admin, body: { status: "paused" } },
+  "DELETE /admin/webhooks/:id": { headers: admin },
+  "POST /admin/webhooks/:id/secret": { headers: admin },
+  "POST /admin/webhooks/:id/test": { headers: admin },
+  "POST /admin/webhooks/:id/replay": { headers: admin, body: { from: [{ log: 0, sequence: 1 }] } },
   "POST /payments": { headers: user, body: {} },
   "PUT /payments": { headers: user, body: {} },
   "PATCH /payments": { headers: user, body: {} },
@@ -148,6 +158,7 @@ const ANYTHING = {
   acr: "urn:gatehouse:acr:2",
   client: machineClient,
   credential: clientCredential,
+  endpoint,
   clientId: USER_ID,
   credentialId: SESSION_ID,
   passkeyOptionsJson: JSON.stringify(requestOptions),
@@ -252,6 +263,7 @@ beforeAll(async () => {
     }) as never,
     clients: backend,
     clientAdmin: backend,
+    webhooks: backend,
     sessions: backend,
     verifier: {
       verify: (token) =>

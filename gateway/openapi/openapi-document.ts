@@ -22,14 +22,19 @@ export interface OpenApiDocument {
   components: {
     schemas: Record<string, JsonSchema>;
     responses: Record<string, object>;
-    parameters: object;
+    parameters: Record<string, object>;
     headers: object;
     securitySchemes: object;
   };
   [member: string]: unknown;
 }
 
-type Operation = { operationId: string; responses: Record<string, object>; [member: string]: unknown };
+interface Operation {
+  operationId: string;
+  parameters?: ({ name: string } | { $ref: string })[];
+  responses: Record<string, object>;
+  [member: string]: unknown;
+}
 
 /** OpenAPI 3.1. @see https://spec.openapis.org/oas/v3.1.1.html */
 export function createOpenApiDocument(routes: readonly DocumentedRoute[]): OpenApiDocument {
@@ -38,10 +43,14 @@ export function createOpenApiDocument(routes: readonly DocumentedRoute[]): OpenA
   const paths: OpenApiDocument["paths"] = {};
   const ownHeaders = routes.flatMap(({ config }) => Object.entries(config.docs.headers ?? {}));
   const headers = [...ownHeaders.map(headerParameter), BROWSER_PARAMETER];
+  const parameters: Record<string, object> = Object.fromEntries(
+    headers.map((header) => [header.name, header]),
+  );
   for (const route of routes) {
     const path = route.url.replaceAll(/:(\w+)/g, "{$1}");
     paths[path] = { ...paths[path], [route.method.toLowerCase()]: operation(route, schemas, responses) };
   }
+  shareParameters(Object.values(paths).flatMap(Object.values), parameters);
   return {
     openapi: "3.1.1",
     info: { title: "Gatehouse", version: "1", description: ABOUT, license: LICENSE },
@@ -52,7 +61,7 @@ export function createOpenApiDocument(routes: readonly DocumentedRoute[]): OpenA
     components: {
       schemas: schemas.components,
       responses,
-      parameters: Object.fromEntries(headers.map((header) => [header.name, header])),
+      parameters,
       headers: HEADERS,
       securitySchemes: SECURITY_SCHEMES,
     },
@@ -167,7 +176,7 @@ function headerParameter([name, description]: [string, string]) {
   return { name, in: "header", required: false, description, ...headerText };
 }
 
-function cookieParameter([name, description]: [string, string]): object {
+function cookieParameter([name, description]: [string, string]) {
   return { name, in: "cookie", required: true, description, ...headerText };
 }
 
@@ -220,12 +229,31 @@ function success({ description, content = {}, headers = {} }: Answer, schemas: S
   };
 }
 
-/** Equal answers are shared in `responses`, under the name of their status and a number. */
-function shared(status: number | string, response: object, responses: Record<string, object>): object {
+/** What repeats, of equal name, is told apart by a number. @returns its key in `known`. */
+function keyOf(name: number | string, value: object, known: Record<string, object>): string {
   let number = 1;
-  while (!isDeepStrictEqual(responses[`${status}.${number}`] ?? response, response)) number += 1;
-  responses[`${status}.${number}`] = response;
-  return { $ref: `#/components/responses/${status}.${number}` };
+  while (!isDeepStrictEqual(known[`${name}.${number}`] ?? value, value)) number += 1;
+  known[`${name}.${number}`] = value;
+  return `${name}.${number}`;
+}
+
+function shared(status: number | string, response: object, responses: Record<string, object>): object {
+  return { $ref: `#/components/responses/${keyOf(status, response, responses)}` };
+}
+
+/** Those of one operation only stay where they are. */
+function shareParameters(operations: readonly Operation[], known: Record<string, object>): void {
+  const all = operations.flatMap(({ parameters = [] }) => parameters);
+  const uses = Map.groupBy(all, (parameter) => JSON.stringify(parameter));
+  for (const operation of operations) {
+    const { parameters } = operation;
+    if (parameters === undefined) continue;
+    operation.parameters = parameters.map((parameter) => {
+      const isRepeated = uses.get(JSON.stringify(parameter))?.length !== 1;
+      if ("$ref" in parameter || !isRepeated) return parameter;
+      return parameterReference(keyOf(parameter.name, parameter, known));
+    });
+  }
 }
 
 function failures(
@@ -249,9 +277,9 @@ function failureResponse(
   schemas: SchemaWriter,
 ): object {
   const answer = docs?.hasOAuthFailures === true ? oauthFailureAnswer(codes) : failureAnswer(codes);
-  const media = Object.entries(answer.content).map(([type, { schema, example }]) => [
+  const media = Object.entries(answer.content).map(([type, schema]) => [
     type,
-    { schema: schemas.write(schema, "output"), ...(example && { example }) },
+    { schema: schemas.write(schema, "output") },
   ]);
   return {
     description: `${http.STATUS_CODES[status]}\n\n${codeTable(codes)}`,

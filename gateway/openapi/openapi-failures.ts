@@ -60,6 +60,8 @@ export function failuresOf({ method, config }: DocumentedRoute): Map<number, Err
   return Map.groupBy(codes, (code) => HTTP_STATUS[code]);
 }
 
+/** One without details, and those with. */
+const EXAMPLES = ["forbidden", "validation_failed", "step_up_required"] as const;
 const EXAMPLE_ID = "0199a000-0000-7000-8000-000000000001";
 const requestId = z.uuid().meta({ description: "Also in `X-Request-Id`." });
 const errorCode = z
@@ -103,7 +105,11 @@ const failureSchema = z
       details: z.union([problems, stepUp, tries]).optional(),
     }),
   })
-  .meta({ id: "Failure", description: "A failure in our envelope." });
+  .meta({
+    id: "Failure",
+    description: "A failure in our envelope.",
+    examples: EXAMPLES.map((code) => exampleFor(code, undefined)),
+  });
 
 const problemSchema = z
   .strictObject({
@@ -120,37 +126,31 @@ const problemSchema = z
   .meta({
     id: "Problem",
     description: "The same as RFC 9457's problem details.",
-    examples: [exampleFor("validation_failed", PROBLEM_TYPE)],
+    examples: EXAMPLES.map((code) => exampleFor(code, PROBLEM_TYPE)),
   });
 
 /** RFC 6749 §5.2. */
 const oauthFailureSchema = z
   .strictObject({ error: z.enum([...new Set(CLIENT_CODES.map(oauthErrorOf))]), error_description: message })
-  .meta({ id: "OAuthFailure", description: "A failure of OAuth 2.0 (RFC 6749, section 5.2)." });
+  .meta({
+    id: "OAuthFailure",
+    description: "A failure of OAuth 2.0 (RFC 6749, section 5.2).",
+    examples: [oauthFailure(new DomainError("invalid_client"))],
+  });
 
 interface FailureAnswer {
   /** What stands in `error.code`, in `code` of problem details, or in OAuth's `error`. */
   codes: readonly string[];
-  /** By media type. Problem details have one example for all, in their schema. */
-  content: Readonly<Record<string, { schema: z.ZodType; example?: object }>>;
+  /** By media type. The schemas have the examples. */
+  content: Readonly<Record<string, z.ZodType>>;
 }
 
 export function failureAnswer(codes: readonly ErrorCode[]): FailureAnswer {
-  const [first = "internal_error"] = codes;
-  const example = exampleFor(first, undefined);
-  return {
-    codes,
-    content: { [JSON_TYPE]: { schema: failureSchema, example }, [PROBLEM_TYPE]: { schema: problemSchema } },
-  };
+  return { codes, content: { [JSON_TYPE]: failureSchema, [PROBLEM_TYPE]: problemSchema } };
 }
 
 export function oauthFailureAnswer(codes: readonly ErrorCode[]): FailureAnswer {
-  const [first = "internal_error"] = codes;
-  const example = oauthFailure(new DomainError(first));
-  return {
-    codes: [...new Set(codes.map(oauthErrorOf))],
-    content: { [JSON_TYPE]: { schema: oauthFailureSchema, example } },
-  };
+  return { codes: [...new Set(codes.map(oauthErrorOf))], content: { [JSON_TYPE]: oauthFailureSchema } };
 }
 
 /** Written in Markdown. */

@@ -11,7 +11,7 @@ export interface SchemaWriter {
   write(schema: z.ZodType, side: Side): JsonSchema;
   /** @throws without anything to make an example of. */
   media(schema: z.ZodType, side: Side): { schema: JsonSchema; example: unknown };
-  parameters(schema: z.ZodType | undefined, where: "path" | "query"): object[];
+  parameters(schema: z.ZodType | undefined, where: "path" | "query"): { name: string }[];
 }
 
 type Written = Parameters<NonNullable<z.core.ToJSONSchemaParams["override"]>>[0];

@@ -11,6 +11,7 @@ export const TAGS = {
   Administration: "Users, for roles with the permissions named.",
   "Audit log": "For roles with `audit:read`, or `audit:read:user` for the entries of one user.",
   Clients: "Programs: their accounts, and tokens for them (OAuth 2.0).",
+  Webhooks: "Events, sent to an address of one's own.",
   Services: "For other services: keys, introspection.",
   "This document": "The API's description itself.",
 } as const;

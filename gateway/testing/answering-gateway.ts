@@ -1,5 +1,6 @@
 import type { DomainError } from "#kit/values/errors.ts";
 import { type Entry, EntryKind, Outcome } from "#proto/gatehouse/audit/v1/entry.ts";
+import { DeliveryState, EndpointStatus } from "#proto/gatehouse/events/v1/webhook_service.ts";
 import { ClientStatus, CredentialKind } from "#proto/gatehouse/identity/v1/client_service.ts";
 import type { SetUserAccessRequest, UserDetails } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import { TotalIs, UserMailState, UserStatus } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
@@ -83,6 +84,43 @@ export const machineClient = {
   createdAt: time,
   changedAt: time,
   credentials: [],
+};
+export const endpoint = {
+  id: CLIENT_ID,
+  name: "Tickets",
+  url: "https://tickets.example/hook",
+  types: ["gatehouse.user.*"],
+  ownerUserId: USER_ID,
+  status: EndpointStatus.ACTIVE,
+  pausedReason: "",
+  failingSince: undefined,
+  waiting: 0,
+  formerSecretUntil: undefined,
+  createdAt: time,
+  changedAt: time,
+};
+const pausedEndpoint = {
+  ...endpoint,
+  ...{ ownerUserId: "", status: EndpointStatus.PAUSED, pausedReason: "failing", waiting: 3 },
+  ...{ failingSince: time, formerSecretUntil: time },
+};
+const delivery = {
+  eventId: USER_ID,
+  place: { log: 0, sequence: 17 },
+  type: "gatehouse.user.password_changed.v1",
+  subject: USER_ID,
+  state: DeliveryState.DELIVERED,
+  attempts: 1,
+  httpStatus: 204,
+  problem: "",
+  attemptedAt: time,
+  durationMs: 12,
+  nextAttemptAt: undefined,
+};
+const waitingDelivery = {
+  ...delivery,
+  ...{ subject: "", state: DeliveryState.WAITING, attempts: 0, httpStatus: 0, durationMs: 0 },
+  ...{ attemptedAt: undefined, nextAttemptAt: time },
 };
 export const clientCredential = {
   id: grantedClient.credentialId,
@@ -329,6 +367,20 @@ function administrationAnswers(give: Give) {
         { credential: { ...clientCredential, keyId: "", lastUsedAt: time }, secret: "" },
       ),
       revokeClientCredential: give({}),
+    },
+    webhooks: {
+      listEndpoints: give({ endpoints: [endpoint], nextCursor: "" }, { endpoints: [], nextCursor: "next" }),
+      getEndpoint: give({ endpoint }),
+      createEndpoint: give({ endpoint, secret: "whsec_AAAA" }),
+      changeEndpoint: give({ endpoint: pausedEndpoint }),
+      deleteEndpoint: give({}),
+      rotateSecret: give({ endpoint: pausedEndpoint, secret: "whsec_AAAA" }),
+      sendTest: give(
+        { httpStatus: 204, problem: "", durationMs: 12 },
+        { httpStatus: 0, problem: "unreachable", durationMs: 5_000 },
+      ),
+      replayEvents: give({ endpoint }),
+      listDeliveries: give({ deliveries: [delivery, waitingDelivery], nextCursor: "" }),
     },
   };
 }

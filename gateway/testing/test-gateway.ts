@@ -114,7 +114,7 @@ export function verifierOfUsers(verdicts: ReadonlyMap<string, Verification | Err
 
 type Services = Pick<
   GatewayDeps,
-  "identity" | "users" | "clients" | "clientAdmin" | "sessions" | "keys" | "auditQuery"
+  "identity" | "users" | "clients" | "clientAdmin" | "sessions" | "keys" | "auditQuery" | "webhooks"
 >;
 type TestParts = Partial<Omit<GatewayDeps, keyof Services>> & {
   [S in keyof Services]?: Partial<Services[S]>;
@@ -163,6 +163,7 @@ export function testGateway({
   sessions,
   keys,
   auditQuery,
+  webhooks,
   ...overrides
 }: TestParts & { routes?: readonly UpstreamRoute[] } = {}): TestGateway {
   const entries: AuditEntry[] = [];
@@ -179,6 +180,7 @@ export function testGateway({
     sessions: serviceOf(sessions),
     keys: serviceOf(keys),
     auditQuery: serviceOf(auditQuery),
+    webhooks: serviceOf(webhooks),
     tokenDelivery: "fragment",
     bindsToCertificates: false,
     deviceBoundSessions: true,

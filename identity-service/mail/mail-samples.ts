@@ -33,6 +33,7 @@ const VALUES: Readonly<Record<Exclude<(typeof MAILS)[MailName][number], "link">,
   browser: [{ phrase: "device", values: { browser: "Firefox", system: "Windows" } }],
   codesLeft: "7",
   provider: "Google",
+  webhook: "Shop of ACME",
   claim: [{ phrase: "claimed-by-provider", values: { provider: "Google" } }],
   removed: [
     { phrase: "earlier-password" },

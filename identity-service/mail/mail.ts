@@ -34,6 +34,7 @@ export const MAILS = {
   "passkey-refused": ["occurredAt", "ip", "browser", "addedAt"],
   "identity-linked": ["provider", "occurredAt", "ip", "browser", "link"],
   "identity-unlinked": ["provider", "occurredAt", "ip", "browser"],
+  "webhook-paused": ["webhook", "occurredAt"],
 } as const satisfies Record<string, readonly string[]>;
 
 export type MailName = keyof typeof MAILS;

@@ -19,6 +19,8 @@ export const BUILT_IN_PERMISSIONS = [
   "audit:read:user",
   "clients:read",
   "clients:write",
+  "webhooks:read",
+  "webhooks:write",
   "system:read",
 ] as const;
 

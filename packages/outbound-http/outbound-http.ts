@@ -40,7 +40,8 @@ export interface OutboundHttp {
 }
 
 export interface OutboundOptions {
-  network: ReachableNetwork;
+  /** Several: what one of them admits. */
+  network: ReachableNetwork | readonly ReachableNetwork[];
   /** Limits one request, from DNS lookup to last byte. */
   timeoutMs?: number;
   maxBytes?: number;
@@ -54,29 +55,35 @@ const MAX_BYTES = 1024 * 1024;
 const MAX_REQUESTS = 32;
 const MAX_WAITING = 128;
 const MAX_WAIT_MS = 1_000;
+/** Of plain HTTP. */
+const PLAIN: readonly ReachableNetwork[] = ["loopback"];
 const NULL_BODY = new Set([204, 205, 304]);
 
 /**
  * HTTPS only (HTTP on loopback), no redirects or proxies. Checks addresses at the connection, against DNS rebinding.
  */
 export function createOutboundHttp(options: OutboundOptions): OutboundHttp {
-  const { network, timeoutMs = TIMEOUT_MS, maxBytes = MAX_BYTES, maxRequests = MAX_REQUESTS } = options;
+  const { timeoutMs = TIMEOUT_MS, maxBytes = MAX_BYTES, maxRequests = MAX_REQUESTS } = options;
   const { maxWaitMs = MAX_WAIT_MS } = options;
-  const agent = new Agent({
-    connections: maxRequests,
-    pipelining: 1,
-    connect: { timeout: timeoutMs, lookup: guardedLookup(network, options.lookup ?? resolveAddresses) },
-  });
+  const networks = [options.network].flat();
+  const openAgent = (reachable: readonly ReachableNetwork[]) =>
+    new Agent({
+      connections: maxRequests,
+      pipelining: 1,
+      connect: { timeout: timeoutMs, lookup: guardedLookup(reachable, options.lookup ?? resolveAddresses) },
+    });
+  const agents = { "https:": openAgent(networks), "http:": openAgent(PLAIN) };
   const slots = createSlots({ count: maxRequests, maxWaiting: MAX_WAITING, maxWaitMs });
   return {
     async fetch(url, request) {
       const target = new URL(url);
-      assertAllowed(target, network);
+      assertAllowed(target, networks);
       const release = await slots.take();
       if (release === undefined) throw new OutboundError("too_many");
       const deadline = AbortSignal.timeout(timeoutMs);
       try {
         const signals = [deadline, ...(request.signal ? [request.signal] : [])];
+        const agent = agents[target.protocol as keyof typeof agents];
         return await exchange(agent, target, request, { signal: AbortSignal.any(signals), maxBytes });
       } catch (error) {
         throw problemOf(error, deadline.aborted || request.signal?.aborted === true);
@@ -84,25 +91,28 @@ export function createOutboundHttp(options: OutboundOptions): OutboundHttp {
         release();
       }
     },
-    close: () => agent.destroy(),
+    async close() {
+      await Promise.all(Object.values(agents).map((agent) => agent.destroy()));
+    },
   };
 }
 
 /** For a literal address, which has no lookup. */
-export function isAllowedUrl(url: string, network: ReachableNetwork): boolean {
+export function isAllowedUrl(url: string, network: ReachableNetwork | readonly ReachableNetwork[]): boolean {
   try {
-    assertAllowed(new URL(url), network);
+    assertAllowed(new URL(url), [network].flat());
     return true;
   } catch {
     return false;
   }
 }
 
-function assertAllowed(url: URL, network: ReachableNetwork): void {
-  const isPlain = url.protocol === "http:" && network === "loopback";
+function assertAllowed(url: URL, networks: readonly ReachableNetwork[]): void {
+  const isPlain = url.protocol === "http:" && networks.includes("loopback");
   if (url.protocol !== "https:" && !isPlain) throw new OutboundError("not_https");
   const host = url.hostname.replace(/^\[|\]$/g, "");
-  if (isIP(host) !== 0 && !isAllowedAddress(host, network)) throw new OutboundError("address_refused");
+  const reachable = isPlain ? PLAIN : networks;
+  if (isIP(host) !== 0 && !isAllowedIn(host, reachable)) throw new OutboundError("address_refused");
 }
 
 async function exchange(
@@ -154,14 +164,14 @@ async function resolveAddresses(name: string): Promise<LookupAddress[]> {
 
 /** One forbidden address rejects the name. */
 function guardedLookup(
-  network: ReachableNetwork,
+  networks: readonly ReachableNetwork[],
   find: (name: string) => Promise<LookupAddress[]>,
 ): LookupFunction {
   return (name, options, callback) => {
     find(name)
       .then((found) => {
         const [first] = found;
-        if (first === undefined || !found.every(({ address }) => isAllowedAddress(address, network))) {
+        if (first === undefined || !found.every(({ address }) => isAllowedIn(address, networks))) {
           throw new OutboundError("address_refused");
         }
         if (options.all) callback(null, found);
@@ -206,6 +216,9 @@ const SPECIAL = subnets(
 );
 /** Without link-local, mapped IPv4 and NAT64. */
 const GLOBAL_IPV6 = subnets(["2000::", 3]);
+
+const isAllowedIn = (address: string, networks: readonly ReachableNetwork[]) =>
+  networks.some((network) => isAllowedAddress(address, network));
 
 export function isAllowedAddress(address: string, network: ReachableNetwork): boolean {
   const family = isIP(address) === 6 ? "ipv6" : "ipv4";

@@ -78,6 +78,7 @@ test("what it prints says where everything is and how to try it", async () => {
     [
       "audit-service",
       "demo-provider",
+      "event-service",
       "gateway",
       "identity-service",
       "mailbox",

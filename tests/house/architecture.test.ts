@@ -7,11 +7,13 @@ import { importedFrom } from "../support/house/imported-from.ts";
 const ROOT = resolve(import.meta.dirname, "..", "..");
 /** Messages that are not of Gatehouse. */
 const GOOGLES = "proto/gen/google/";
-const SERVICES = ["gateway", "identity-service", "token-service", "audit-service"];
+const SERVICES = ["gateway", "identity-service", "token-service", "audit-service", "event-service"];
 const KIT = "packages/service-kit";
 const CLIENTS = ["packages/token-client", "packages/audit-client"];
 /** What some services share, besides the kit. */
-const SHARED = ["access-file", "routes-file", "rate-limit", "breach-list", "outbound-http"].map((name) => `packages/${name}`);
+const SHARED = ["access-file", "routes-file", "rate-limit", "breach-list", "outbound-http"].map(
+  (name) => `packages/${name}`,
+);
 /** What mails and pages have in common. */
 const DEVICES = "packages/service-kit/values/name-device.ts";
 const EXAMPLES = "clients/examples";
@@ -108,6 +110,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
     "backends",
   ],
   "audit-service": ["(main)", "(root)", "query", "log", "intake", "logs", "entries"],
+  "event-service": ["(main)", "(root)", "manage", "delivery", "endpoints", "stream"],
   cli: ["(main)", "commands", "approval-verifier user-files doctor", "(root) audit-verifier"],
   "token-service": [
     "(main)",

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { configSchema as auditConfig } from "#audit-service/config.ts";
+import { configSchema as eventConfig } from "#event-service/config.ts";
 import { configSchema as gatewayConfig } from "#gateway/config.ts";
 import { type ClassLimits, defaultLimitClasses, limitClassesSchema } from "#gateway/limits/limit-class.ts";
 import { configSchema as identityConfig } from "#identity-service/config.ts";
@@ -82,6 +83,7 @@ const SCHEMAS: Record<string, z.ZodObject> = {
   "identity-service": identityConfig,
   "token-service": tokenConfig,
   "audit-service": auditConfig,
+  "event-service": eventConfig,
 };
 const schemaOf = (service: string, variable: string) =>
   SCHEMAS[service]?.shape[variable] ?? z.never(`${service} has no ${variable}`);
@@ -116,6 +118,7 @@ const SIZED: Record<string, RegExp> = {
     /(_REPLICAS|DATABASE_POOL_SIZE|HASH_QUEUE_MAX|_GLOBAL_BUDGET|RETENTION_MONTHS|ACCOUNT_DAYS)$/,
   "token-service": /(POOL_SIZE|VERIFIED_TOKENS_MAX|MAX_SESSIONS_PER_USER)$/,
   "audit-service": /(POOL_SIZE|RETENTION_MONTHS)$/,
+  "event-service": /POOL_SIZE$/,
 };
 
 test.each(Object.keys(SCHEMAS))("every variable of %s that a size decides is named", (service) => {
@@ -146,17 +149,19 @@ test("the numbers of replicas to set are those of the table of sizes", () => {
 });
 
 test("the connections of all databases are those of the pools", () => {
-  const [identity = [], token = [], audit = []] = [
+  const [identity = [], token = [], audit = [], event = []] = [
     "identity-service\\*\\*, cores",
     "token-service\\*\\*, replicas",
     "audit-service\\*\\*, replicas",
+    "event-service\\*\\*, replicas",
   ].map((row) => sizesOf(`\\*\\*${row}`));
   const pool = (service: string) => Number(z.parse(schemaOf(service, "DATABASE_POOL_SIZE"), undefined));
   const connections = identity.map(
     (replicas, size) =>
       replicas * pool("identity-service") +
       (token[size] ?? 0) * pool("token-service") +
-      (audit[size] ?? 0) * (pool("audit-service") + 5),
+      (audit[size] ?? 0) * (pool("audit-service") + 5) +
+      (event[size] ?? 0) * pool("event-service"),
   );
   expect(connections).toHaveLength(3);
   expect(sizesOf("Connections, all databases")).toEqual(connections);

@@ -291,7 +291,7 @@ describe.skipIf(!hasHelm)("the chart (skipped without helm and kubectl)", { time
     );
     expect(named(made, "HTTPRoute", "gateway").spec.hostnames).toEqual(["id.example.org"]);
     const workloads = workloadsOf(made);
-    expect(workloads).toHaveLength(7);
+    expect(workloads).toHaveLength(9);
     for (const { pod } of workloads) {
       expect(pod).toMatchObject({ nodeSelector: { disk: "ssd" }, imagePullSecrets: [{ name: "pull" }] });
       for (const { image } of [...pod.containers, ...(pod.initContainers ?? [])])
@@ -328,11 +328,11 @@ describe.skipIf(!hasHelm)("the chart (skipped without helm and kubectl)", { time
     expect(changed({ auditService: { env: { AUDIT_RETENTION_MONTHS: "3" } } })).toEqual(["audit-service"]);
     expect(changed({ identityProviders: { file: "providers: []" } })).toEqual(["identity-service"]);
     expect(changed({ image: { tag: "0.1.1" } }).every((name) => name.startsWith("migrate"))).toBe(true);
-    expect(changed({ image: { tag: "0.1.1" } })).toHaveLength(3);
+    expect(changed({ image: { tag: "0.1.1" } })).toHaveLength(4);
     const logs = [{ number: 1, url: "postgres://audit-1.example.internal:5432/audit" }];
     const withLogs = changed({ auditService: { logs } });
     expect(withLogs.filter((name) => !name.startsWith("migrate"))).toEqual(["audit-service", "gateway"]);
-    expect(withLogs).toHaveLength(5);
+    expect(withLogs).toHaveLength(6);
   });
 
   test("goes into the namespace of the release", () => {

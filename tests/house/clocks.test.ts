@@ -4,7 +4,8 @@ import { expect, test } from "vitest";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 const DECISION = "docs/decisions/clocks.md";
-const TS_FOLDERS = "{audit-service,cli,gateway,identity-service,packages,token-service,clients/node}";
+const TS_FOLDERS =
+  "{audit-service,cli,event-service,gateway,identity-service,packages,token-service,clients/node}";
 const NO_PRODUCTION_CODE =
   /\.(?:test|fixture|contract)\.ts$|_test\.go$|\/testing[./]|node_modules|\/internal\/|conformance-driver/;
 

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 const FOLDERS =
-  "{audit-service,clients/{api,browser,conformance,examples,node},cli,deploy,gateway,identity-service,packages,token-service,trials,web}";
+  "{audit-service,clients/{api,browser,conformance,examples,node},cli,deploy,event-service,gateway,identity-service,packages,token-service,trials,web}";
 const NOT_WRITTEN_HERE = /node_modules|\/dist\/|\/generated\/|\.test\.tsx?$/;
 
 /** Begins like the rest of a sentence that stands elsewhere: "Of the other clock." */

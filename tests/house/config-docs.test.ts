@@ -8,6 +8,7 @@ import { configSchema as paymentsConfig } from "#clients/examples/payments-servi
 import { drainConfigSchema } from "#deploy/image/drain-config.ts";
 import { schemaConfigSchema } from "#deploy/image/schema-config.ts";
 import { settingsSchema } from "#deploy/local/settings.ts";
+import { configSchema as eventConfig } from "#event-service/config.ts";
 import { configSchema as gatewayConfig } from "#gateway/config.ts";
 import { configSchema as identityConfig } from "#identity-service/config.ts";
 import { configSchema as tokenConfig } from "#token-service/config.ts";
@@ -17,6 +18,7 @@ const SCHEMAS: Record<string, z.ZodObject> = {
   "identity-service": identityConfig,
   "token-service": tokenConfig,
   "audit-service": auditConfig,
+  "event-service": eventConfig,
   "payments-service": paymentsConfig,
   "migrate, await-schema": schemaConfigSchema,
   "drain-spool": drainConfigSchema,
@@ -70,6 +72,7 @@ function defaultOf(schema: z.core.$ZodType): string {
 function written(value: unknown): string {
   if (value instanceof BlockList && value.rules.length === 0) return "none";
   if (typeof value === "string" && value.startsWith(ROOT + sep)) return `\`${relative(ROOT, value)}\``;
+  if (Array.isArray(value)) return `\`${value.join(",")}\``;
   if (["string", "number", "boolean"].includes(typeof value)) return `\`${value}\``;
   throw new Error(`the page has no form for a default like ${String(value)}`);
 }

@@ -14,6 +14,7 @@ const FOLDERS = [
   "identity-service",
   "token-service",
   "audit-service",
+  "event-service",
   "packages",
   "clients/examples",
 ];

@@ -31,6 +31,8 @@ import {
 } from "#deploy/k8s/render.ts";
 import { type TrialSecret, trialSecrets } from "#deploy/k8s/trial-secrets.ts";
 import { SERVICE_DATABASES } from "#deploy/service-databases.ts";
+import { configSchema as eventConfig } from "#event-service/config.ts";
+import { WEBHOOK_CALLERS } from "#event-service/webhook-rpc.ts";
 import { type Config as GatewayConfig, configSchema as gatewayConfig } from "#gateway/config.ts";
 import { type Config as IdentityConfig, configSchema as identityConfig } from "#identity-service/config.ts";
 import { IDENTITY_CALLERS } from "#identity-service/identity-rpc.ts";
@@ -50,6 +52,7 @@ const SCHEMAS: Readonly<Record<string, z.ZodObject>> = {
   "identity-service": identityConfig,
   "token-service": tokenConfig,
   "audit-service": auditConfig,
+  "event-service": eventConfig,
   "payments-service": paymentsConfig,
   migrate: schemaConfigSchema,
   "await-schema": schemaConfigSchema,
@@ -217,7 +220,7 @@ const isInside = (target: string) => !splitAddress(target).host.includes(".");
 describe.skipIf(!isHere).each(NAMES)("%s (skipped where there is no kubectl)", (overlay) => {
   test("every service, and the schema of every database, is run", () => {
     const run = programs(overlay).map(({ container }) => container.args?.join(" "));
-    const services = ["gateway", "identity-service", "token-service", "audit-service"];
+    const services = ["gateway", "identity-service", "token-service", "audit-service", "event-service"];
     const schemas = SERVICE_DATABASES.flatMap(({ database }) => [
       `migrate ${database}`,
       `await-schema ${database}`,
@@ -397,6 +400,7 @@ describe.skipIf(!isHere).each(NAMES)("%s (skipped where there is no kubectl)", (
       "identity-service": [IDENTITY_CALLERS, USER_ADMIN_CALLERS],
       "token-service": [sessionCallers, keyCallers, tokenCallers(VERIFIERS)],
       "audit-service": [AUDIT_CALLERS, AUDIT_QUERY_CALLERS],
+      "event-service": [WEBHOOK_CALLERS],
     };
     const edges = openEdges(manifestsOf(overlay)).map((edge) => edge.split(/ -> |:/));
     const inward = borderEdges(manifestsOf(overlay)).map((edge) => edge.split(/.*\/| -> |:/).filter(Boolean));
@@ -503,12 +507,13 @@ describe.skipIf(!isHere).each(NAMES)("%s (skipped where there is no kubectl)", (
 });
 
 test.skipIf(!isHere)("production: what crosses the border is what the picture has, and nothing else", () => {
-  const services = ["gateway", "identity-service", "token-service", "audit-service"];
+  const services = ["gateway", "identity-service", "token-service", "audit-service", "event-service"];
   const operations = {
     gateway: 9080,
     "identity-service": 9081,
     "token-service": 9082,
     "audit-service": 9083,
+    "event-service": 9085,
   };
   const pods = [...services, ...SERVICE_DATABASES.map(({ database }) => `migrate-${database}`)];
   expect(borderEdges(manifestsOf("production"))).toEqual(
@@ -523,8 +528,9 @@ test.skipIf(!isHere)("production: what crosses the border is what the picture ha
       ),
       ...services.map((name) => `${name} -> observability/opentelemetry-collector:4318/TCP`),
       "identity-service -> 192.0.2.40/32:443/TCP",
+      ...["0.0.0.0/0", "2000::/3"].map((network) => `event-service -> ${network}:443/TCP`),
       "gateway -> payments/payments-service:8081/TCP",
-      ...["identity", "token", "audit"].flatMap((database, index) =>
+      ...["identity", "token", "audit", "event"].flatMap((database, index) =>
         [`${database}-service`, `migrate-${database}`].map(
           (pod) => `${pod} -> 192.0.2.1${index}/32:5432/TCP`,
         ),
@@ -574,7 +580,7 @@ test.skipIf(!isHere)(
   () => {
     const leaves = ofKind(manifestsOf("production"), "Certificate").filter(({ spec }) => spec.isCA !== true);
     expect(leaves.map(({ metadata }) => metadata.name).sort()).toEqual(
-      ["audit-service", "gateway", "identity-service", "operator", "token-service"].sort(),
+      ["audit-service", "event-service", "gateway", "identity-service", "operator", "token-service"].sort(),
     );
     for (const { metadata, spec } of leaves) {
       expect(spec).toMatchObject({

@@ -156,7 +156,7 @@ describe.skipIf(!isHere)("manifests (skipped where there is no kubectl)", () => 
   test("development fits two cores beside a single-node control plane, with every rollout's surplus replica", () => {
     const manifests = rendered.development ?? [];
     // The example and what stands in for databases and mail are not what anybody rolls out.
-    const rolled = ["identity-service", "token-service", "audit-service"];
+    const rolled = ["identity-service", "token-service", "audit-service", "event-service"];
     const asked = workloadsOf(manifests).map((workload) => {
       const scaler = ofKind(manifests, "HorizontalPodAutoscaler").find(
         ({ spec }) =>
@@ -169,7 +169,7 @@ describe.skipIf(!isHere)("manifests (skipped where there is no kubectl)", () => 
     expect(asked.reduce((sum, milliCores) => sum + milliCores, 0)).toBeLessThanOrEqual(1050);
   });
 
-  test.each(["identity-service", "token-service"])(
+  test.each(["identity-service", "token-service", "event-service"])(
     "the README says how many connections %s may open",
     (name) => {
       const manifests = rendered.production ?? [];
@@ -317,6 +317,12 @@ describe.skipIf(!isHere)("manifests (skipped where there is no kubectl)", () => 
       "to the world": inManifest("NetworkPolicy", "gateway", "spec.egress.0.to", [
         { ipBlock: { cidr: "0.0.0.0/0" } },
       ]),
+      "to the world and the cluster's own networks": inManifest(
+        "NetworkPolicy",
+        "webhooks",
+        "spec.egress.0.to.0.ipBlock.except.0",
+        "10.0.0.0/9",
+      ),
       "any port": inManifest("NetworkPolicy", "gateway", "spec.egress.0.ports", undefined),
     },
     "people see one operator": {
@@ -355,7 +361,13 @@ describe.skipIf(!isHere)("manifests (skipped where there is no kubectl)", () => 
     for (const overlay of OVERLAYS) {
       const manifests = rendered[overlay] ?? [];
       const scaled = ofKind(manifests, "HorizontalPodAutoscaler").map(({ spec }) => spec.scaleTargetRef.name);
-      expect(scaled.sort()).toEqual(["audit-service", "gateway", "identity-service", "token-service"]);
+      expect(scaled.sort()).toEqual([
+        "audit-service",
+        "event-service",
+        "gateway",
+        "identity-service",
+        "token-service",
+      ]);
       const accounts = workloadsOf(manifests)
         .filter(({ kind }) => kind !== "Job")
         .map(({ pod }) => pod.serviceAccountName);

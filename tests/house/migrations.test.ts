@@ -87,7 +87,12 @@ describe("a migration runs while the version before serves", () => {
 
   test("there are migrations of every service that has a database", () => {
     const services = new Set(migrations.map((path) => path.split("/")[0]));
-    expect([...services].sort()).toEqual(["audit-service", "identity-service", "token-service"]);
+    expect([...services].sort()).toEqual([
+      "audit-service",
+      "event-service",
+      "identity-service",
+      "token-service",
+    ]);
   });
 
   const isLater = (path: string) => basename(path) !== FIRST;

@@ -50,7 +50,14 @@ const registered = registeredMetrics();
 
 function registeredMetrics(): Set<string> {
   const names = new Set<string>();
-  for (const folder of ["packages", "gateway", "identity-service", "token-service", "audit-service"]) {
+  for (const folder of [
+    "packages",
+    "gateway",
+    "identity-service",
+    "token-service",
+    "audit-service",
+    "event-service",
+  ]) {
     for (const name of readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" })) {
       if (!name.endsWith(".ts") || name.endsWith(".test.ts")) continue;
       const text = read(ROOT, folder, name);
@@ -127,7 +134,9 @@ test("what runbooks and papers of operations name is registered", () => {
   const unknown = files
     .filter((file) => file.endsWith(".md"))
     .flatMap((file) => [...read(file).matchAll(/\bgatehouse_[a-z_]+\b/g)].map(([name]) => name))
-    .filter((name) => !isKnown(name) && !/^gatehouse_(?:identity|token|audit)(?:_owner|_b)?$/.test(name));
+    .filter(
+      (name) => !isKnown(name) && !/^gatehouse_(?:identity|token|audit|event)(?:_owner|_b)?$/.test(name),
+    );
   expect([...new Set(unknown)]).toEqual([]);
 });
 

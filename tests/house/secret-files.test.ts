@@ -6,6 +6,7 @@ import { z } from "zod";
 import { configSchema as auditConfig } from "#audit-service/config.ts";
 import { configSchema as paymentsConfig } from "#clients/examples/payments-service/config.ts";
 import { schemaConfigSchema } from "#deploy/image/schema-config.ts";
+import { configSchema as eventConfig } from "#event-service/config.ts";
 import { configSchema as gatewayConfig } from "#gateway/config.ts";
 import { configSchema as identityConfig } from "#identity-service/config.ts";
 import { configSchema as tokenConfig } from "#token-service/config.ts";
@@ -15,6 +16,7 @@ const SCHEMAS: Record<string, z.ZodObject> = {
   "identity-service": identityConfig,
   "token-service": tokenConfig,
   "audit-service": auditConfig,
+  "event-service": eventConfig,
   "payments-service": paymentsConfig,
   migrate: schemaConfigSchema,
 };

@@ -92,7 +92,12 @@ beforeAll(async () => {
     await vi.waitFor(() => verifier.assertReady(), { interval: 5, timeout: 60_000 });
   await new Promise<void>((resolve) => upstream.listen(0, "127.0.0.1", resolve));
   const origin = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`;
-  const addresses = { identity: "127.0.0.1:1", token: server.address, audit: "127.0.0.1:1" };
+  const addresses = {
+    identity: "127.0.0.1:1",
+    token: server.address,
+    audit: "127.0.0.1:1",
+    event: "127.0.0.1:1",
+  };
   const { backends, close } = openBackends(addresses, certificates.of("gateway"));
   cleanUps.push(close);
   const methods = {
@@ -283,7 +288,12 @@ test("what an upstream got opens nothing at the gateway", async () => {
 
 test("only the gateway exchanges", async () => {
   const { accessToken } = await logIn(replica, randomUUID());
-  const addresses = { identity: "127.0.0.1:1", token: server.address, audit: "127.0.0.1:1" };
+  const addresses = {
+    identity: "127.0.0.1:1",
+    token: server.address,
+    audit: "127.0.0.1:1",
+    event: "127.0.0.1:1",
+  };
   for (const name of ["payments-service", "identity-service", "envoy", "operator"] as const) {
     const { backends, close } = openBackends(addresses, certificates.of(name));
     const exchange = backends.sessions.exchangeToken(

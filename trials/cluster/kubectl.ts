@@ -38,6 +38,7 @@ export interface Workload {
 /** A service before its callers. */
 export const WORKLOADS: readonly Workload[] = [
   { kind: "deployment", name: "audit-service" },
+  { kind: "deployment", name: "event-service" },
   { kind: "deployment", name: "token-service" },
   { kind: "deployment", name: "identity-service" },
   { kind: "statefulset", name: "gateway" },

@@ -10,8 +10,7 @@ import { CliError } from "../../cli-error.ts";
 import type { Command } from "../../command.ts";
 import { EXIT } from "../../exit-code.ts";
 import { printable } from "../../printable.ts";
-import { UsageError } from "../../usage-error.ts";
-import { LOGS } from "../whole-number.ts";
+import { logPlaces } from "../log-places.ts";
 import { entryCells, entryLines, FILTER_OPTIONS, outcomeNamed } from "./audit-search.ts";
 
 const POLL_MS = 1_000;
@@ -31,7 +30,7 @@ export const tail: Command = {
   async run({ values, flags }, backend, terminal) {
     const after = values.get("after");
     const request: FollowEntriesRequest = {
-      after: after === undefined ? [] : placesOf(after),
+      after: after === undefined ? [] : logPlaces("after", after),
       actorUserId: values.get("actor") ?? "",
       action: values.get("action") ?? "",
       resource: values.get("resource") ?? "",
@@ -84,14 +83,3 @@ const asLine = (entry: Parameters<typeof entryCells>[0]) =>
   `${entryCells(entry)
     .map((cell) => printable(cell || "-"))
     .join("  ")}\n`;
-
-/** `17,1:40`: a number without a log is of log 0. */
-function placesOf(text: string): LogPlace[] {
-  const places = text.split(",").map((place) => {
-    const [, log = "0", sequence = ""] = /^(?:(\d+):)?(\d+)$/.exec(place) ?? [];
-    return { log: Number(log), sequence: sequence === "" ? Number.NaN : Number(sequence) };
-  });
-  const isProper = places.every(({ log, sequence }) => log <= LOGS.max && Number.isSafeInteger(sequence));
-  if (isProper && new Set(places.map(({ log }) => log)).size === places.length) return places;
-  throw new UsageError("--after must be a sequence, or sequences of several logs: 17,1:40");
-}

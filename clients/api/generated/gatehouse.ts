@@ -516,7 +516,7 @@ export interface Api {
       resource?: string;
       outcome?: "success" | "failure" | "unknown";
       /**
-       * `routine` leaves out `approval.listed`, `audit.checkpoint_noted`, `audit.entry_read`, `audit.followed`, `audit.searched`, `audit.summarized`, `client.listed`, `client.read`, `key.listed`, `part.listed`, `part.slots_moved`, `session.listed`, `token.introspect`, `user.import_checked`, `user.import_read`, `user.listed`, `user.read`, `auth.refresh`.
+       * `routine` leaves out `approval.listed`, `audit.checkpoint_noted`, `audit.entry_read`, `audit.followed`, `audit.searched`, `audit.summarized`, `client.listed`, `client.read`, `key.listed`, `part.listed`, `part.slots_moved`, `session.listed`, `token.introspect`, `user.import_checked`, `user.import_read`, `user.listed`, `user.read`, `webhook.listed`, `webhook.read`, `auth.refresh`.
        */
       hide?: "routine";
       requestId?: string;
@@ -670,7 +670,7 @@ export interface Api {
       resource?: string;
       outcome?: "success" | "failure" | "unknown";
       /**
-       * `routine` leaves out `approval.listed`, `audit.checkpoint_noted`, `audit.entry_read`, `audit.followed`, `audit.searched`, `audit.summarized`, `client.listed`, `client.read`, `key.listed`, `part.listed`, `part.slots_moved`, `session.listed`, `token.introspect`, `user.import_checked`, `user.import_read`, `user.listed`, `user.read`, `auth.refresh`.
+       * `routine` leaves out `approval.listed`, `audit.checkpoint_noted`, `audit.entry_read`, `audit.followed`, `audit.searched`, `audit.summarized`, `client.listed`, `client.read`, `key.listed`, `part.listed`, `part.slots_moved`, `session.listed`, `token.introspect`, `user.import_checked`, `user.import_read`, `user.listed`, `user.read`, `webhook.listed`, `webhook.read`, `auth.refresh`.
        */
       hide?: "routine";
       place?: string;
@@ -702,7 +702,7 @@ export interface Api {
       resource?: string;
       outcome?: "success" | "failure" | "unknown";
       /**
-       * `routine` leaves out `approval.listed`, `audit.checkpoint_noted`, `audit.entry_read`, `audit.followed`, `audit.searched`, `audit.summarized`, `client.listed`, `client.read`, `key.listed`, `part.listed`, `part.slots_moved`, `session.listed`, `token.introspect`, `user.import_checked`, `user.import_read`, `user.listed`, `user.read`, `auth.refresh`.
+       * `routine` leaves out `approval.listed`, `audit.checkpoint_noted`, `audit.entry_read`, `audit.followed`, `audit.searched`, `audit.summarized`, `client.listed`, `client.read`, `key.listed`, `part.listed`, `part.slots_moved`, `session.listed`, `token.introspect`, `user.import_checked`, `user.import_read`, `user.listed`, `user.read`, `webhook.listed`, `webhook.read`, `auth.refresh`.
        */
       hide?: "routine";
       requestId?: string;
@@ -1078,6 +1078,139 @@ export interface Api {
     };
     body?: Act;
     answer: Done;
+  };
+  "GET /admin/webhooks": {
+    query?: {
+      cursor?: string;
+      limit?: number;
+    };
+    answer: {
+      webhooks: Webhook[];
+      /**
+       * For the next page; null on the last one.
+       */
+      nextCursor: string | null;
+    };
+  };
+  "POST /admin/webhooks": {
+    body: {
+      name: string;
+      /**
+       * `https`.
+       */
+      url: string;
+      /**
+       * Types of events, or beginnings of types with `*` at their end.
+       */
+      types: string[];
+      /**
+       * Who answers for it; by default the user who makes it.
+       */
+      ownerId?: string;
+    };
+    answer: {
+      webhook: Webhook;
+      /**
+       * Shown this once.
+       */
+      secret: string;
+    };
+  };
+  "GET /admin/webhooks/{id}": {
+    path: {
+      id: string;
+    };
+    answer: {
+      webhook: Webhook;
+    };
+  };
+  "PATCH /admin/webhooks/{id}": {
+    path: {
+      id: string;
+    };
+    body: {
+      name?: string;
+      /**
+       * `https`.
+       */
+      url?: string;
+      /**
+       * Types of events, or beginnings of types with `*` at their end.
+       */
+      types?: string[];
+      ownerId?: string;
+      status?: "active" | "paused";
+    };
+    answer: {
+      webhook: Webhook;
+    };
+  };
+  "DELETE /admin/webhooks/{id}": {
+    path: {
+      id: string;
+    };
+    answer: Done;
+  };
+  "POST /admin/webhooks/{id}/secret": {
+    path: {
+      id: string;
+    };
+    body?: {
+      /**
+       * How long the former secret signs too.
+       */
+      overlapHours?: number;
+    };
+    answer: {
+      webhook: Webhook;
+      /**
+       * Shown this once.
+       */
+      secret: string;
+    };
+  };
+  "POST /admin/webhooks/{id}/test": {
+    path: {
+      id: string;
+    };
+    answer: {
+      httpStatus: number | null;
+      problem: string | null;
+      durationMs: number;
+    };
+  };
+  "POST /admin/webhooks/{id}/replay": {
+    path: {
+      id: string;
+    };
+    body: {
+      /**
+       * The first event that is sent again, in each log that is named.
+       */
+      from: {
+        log: number;
+        sequence: number;
+      }[];
+    };
+    answer: {
+      webhook: Webhook;
+    };
+  };
+  "GET /admin/webhooks/{id}/deliveries": {
+    path: {
+      id: string;
+    };
+    query?: {
+      cursor?: string;
+      limit?: number;
+    };
+    answer: {
+      deliveries: WebhookDelivery[];
+      /**
+       * For the next page; null on the last one.
+       */
+      nextCursor: string | null;
+    };
   };
   "GET /.well-known/oauth-authorization-server": {
     answer: AuthorizationServer;
@@ -1798,6 +1931,43 @@ export interface ClientCredential {
   keyId: string | null;
   createdAt: string;
   lastUsedAt: string | null;
+}
+/**
+ * An address that is sent events (Standard Webhooks).
+ */
+export interface Webhook {
+  id: string;
+  name: string;
+  url: string;
+  types: string[];
+  ownerId: string | null;
+  status: "active" | "paused";
+  pausedReason: string | null;
+  failingSince: string | null;
+  /**
+   * Deliveries that wait for another attempt.
+   */
+  waiting: number;
+  formerSecretUntil: string | null;
+  createdAt: string;
+  changedAt: string;
+}
+/**
+ * An event, and its last attempt.
+ */
+export interface WebhookDelivery {
+  eventId: string;
+  log: number;
+  sequence: number;
+  type: string;
+  subject: string | null;
+  state: "waiting" | "delivered" | "given_up";
+  attempts: number;
+  httpStatus: number | null;
+  problem: string | null;
+  attemptedAt: string | null;
+  durationMs: number;
+  nextAttemptAt: string | null;
 }
 /**
  * RFC 8414, section 2.

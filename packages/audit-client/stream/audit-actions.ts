@@ -59,6 +59,12 @@ export const AUDIT_ACTIONS = {
     "admin.clients.delete",
     "admin.clients.credential_add",
     "admin.clients.credential_remove",
+    "admin.webhooks.create",
+    "admin.webhooks.update",
+    "admin.webhooks.delete",
+    "admin.webhooks.rotate_secret",
+    "admin.webhooks.test",
+    "admin.webhooks.replay",
   ],
   user: [
     "user.user_registered",
@@ -125,6 +131,15 @@ export const AUDIT_ACTIONS = {
     "client.credential_added",
     "client.credential_revoked",
   ],
+  webhook: [
+    "webhook.created",
+    "webhook.changed",
+    "webhook.deleted",
+    "webhook.paused",
+    "webhook.replayed",
+    "webhook.secret_rotated",
+    "webhook.tested",
+  ],
   /** An erasure is recorded in the same way; that log 0 notes the heads of the others is as little news. */
   reading: [
     "approval.listed",
@@ -145,6 +160,8 @@ export const AUDIT_ACTIONS = {
     "user.import_read",
     "user.listed",
     "user.read",
+    "webhook.listed",
+    "webhook.read",
     "audit.address_erased",
   ],
 } as const;

@@ -6,7 +6,8 @@ import type { AUDIT_ACTIONS } from "./audit-actions.ts";
 import { type AuditEventRecorder, personActor } from "./audit-entry.ts";
 
 export interface Reading {
-  action: (typeof AUDIT_ACTIONS.reading)[number];
+  /** A change of a webhook by an operator is recorded as a reading is: before it takes effect. */
+  action: (typeof AUDIT_ACTIONS.reading | typeof AUDIT_ACTIONS.webhook)[number];
   resource?: string;
   /** Must not contain personal data. */
   filter?: string;

@@ -96,6 +96,12 @@ function hold() {
   return { over, letGo: resolve, connection: () => held as PooledConnection };
 }
 
+/** Until it has a connection that answers. */
+async function untilHeld(connection: ReturnType<typeof hold>["connection"]): Promise<void> {
+  await until(() => connection() !== undefined);
+  await soon(connection().driver`select 1`);
+}
+
 const unavailable = (cause: { code: string; message?: string }) => ({ code: "service_unavailable", cause });
 const CLOSED = { code: "CONNECTION_CLOSED", message: "the database closed the connection" };
 const DEADLINE_PASSED = {
@@ -225,7 +231,7 @@ test("a caller that waits when a connection is lost gets the next one", async ()
   await start();
   const { over, connection } = hold();
   const waiting = watch(sql.unsafe("select waits"));
-  await soon(connection().driver`select 1`);
+  await untilHeld(connection);
   for (const socket of server.sockets) socket.destroy();
   await until(() => waiting.state !== "waiting");
   expect([waiting.state, connectionOf("select waits")]).toEqual(["resolved", 1]);
@@ -238,7 +244,7 @@ test.each([
 ])("a connection says how it was lost: %s", async (how, expected) => {
   await start();
   const { connection, letGo, over } = hold();
-  await soon(connection().driver`select 1`);
+  await untilHeld(connection);
   for (const socket of server.sockets) how === "end" ? socket.destroy() : socket.resetAndDestroy();
   await until(() => connection().lost !== undefined);
   expect(connection().lost).toMatchObject(expected);
@@ -251,7 +257,7 @@ test.each([
 test("a lost connection affects no other, and one lost while idle is not used again", async () => {
   await start({ maxConnections: 2, maxWaiting: 0 });
   const [first, second] = [hold(), hold()];
-  await soon(Promise.all([first, second].map(({ connection }) => connection().driver`select 1`)));
+  for (const { connection } of [first, second]) await untilHeld(connection);
   second.letGo();
   await soon(second.over);
   socketOf(connectionOf("start"))?.destroy();
@@ -267,7 +273,7 @@ test("a lost connection affects no other, and one lost while idle is not used ag
 test("the idle time-out of a connection that was lost while idle closes no other", async () => {
   await start({ maxConnections: 2, idleTimeoutMs: 1_000 });
   const [first, second] = [hold(), hold()];
-  await soon(Promise.all([first, second].map(({ connection }) => connection().driver`select 1`)));
+  for (const { connection } of [first, second]) await untilHeld(connection);
   first.letGo();
   await soon(first.over);
   await vi.advanceTimersByTimeAsync(500);
@@ -454,7 +460,7 @@ test("a server that sends nothing at the start of a session is abandoned in time
 test("end() returns at once without running work, otherwise when the last work is done", async () => {
   await start({ maxConnections: 2 });
   const [first, second] = [hold(), hold()];
-  await soon(Promise.all([first, second].map(({ connection }) => connection().driver`select 1`)));
+  for (const { connection } of [first, second]) await untilHeld(connection);
   const waiting = watch(sql`select waits`);
   await turns();
   const ended = watch(sql.end({ timeout: 600 }));
@@ -564,7 +570,7 @@ test("what a user's call does beside the connection that it holds does not wait 
 
 test("a user's call waits for its turn no longer than the pool allows", async () => {
   await start({ maxConnections: 2, maxWaitMs: 500 });
-  void withTurn("ada", () => sql.pool.hold(() => new Promise(() => undefined)));
+  watch(withTurn("ada", () => sql.pool.hold(() => new Promise(() => undefined))));
   const late = watch(withTurn("ada", () => sql.pool.hold(async () => undefined)));
   await vi.advanceTimersByTimeAsync(499);
   expect(late.state).toBe("waiting");
@@ -576,4 +582,16 @@ test("what is warmed up is open before the first call", async () => {
   await start({ maxConnections: 3 });
   await soon(warmUp(sql));
   expect(openConnections(sql)).toBe(2);
+});
+
+test("a connection whose driver has not learnt the types is given up before any work: arrays would be text", async () => {
+  await start();
+  server.knowsTypes = false;
+  await expect(soon(sql`select early`)).rejects.toMatchObject(
+    unavailable({ code: "CONNECTION_CLOSED", message: "the driver has not learnt the types" }),
+  );
+  server.knowsTypes = true;
+  await vi.advanceTimersByTimeAsync(51);
+  expect([await ask("select next"), connectionOf("select next")]).toEqual(["answered", 1]);
+  expect(server.received.map(({ text }) => text)).not.toContain("select early");
 });

@@ -29,6 +29,8 @@ export interface ConnectionPoolOptions {
 }
 
 const DEFAULT_PORT = 5_432;
+/** Where the driver's own query for types has failed, arrays would be sent and read as text. */
+export const CHECK_OF_TYPES = "select '{}'::text[] as known";
 const MIN_RECONNECT_PAUSE_MS = 50;
 const MAX_RECONNECT_PAUSE_MS = 1_000;
 const CLOSE_TIMEOUT_S = 1;
@@ -45,8 +47,8 @@ type PoolFailure =
 interface PoolHost {
   url: URL;
   isOneOfSeveral: boolean;
-  /** SQL that has to succeed before any work. */
-  opening: string | undefined;
+  /** SQL that has to succeed before any work. It ends with the check of types. */
+  opening: string;
 }
 
 /**
@@ -63,7 +65,7 @@ export class PooledConnection {
   isAdmitted = false;
   idleTimer: NodeJS.Timeout | undefined;
   readonly #options: ConnectionPoolOptions;
-  readonly #opening: string | undefined;
+  readonly #opening: string;
   readonly #onAdmitted: () => void;
   readonly #onLost: (connection: PooledConnection) => void;
   readonly #abandoned = new AbortController();
@@ -86,7 +88,6 @@ export class PooledConnection {
         // Reported at the start of a session since PostgreSQL 14, in no certain place among the others.
         if (isOneOfSeveral && name === "in_hot_standby" && value === "on")
           this.#drop(poolFailure("CONNECTION_STANDBY", "the server is a standby"));
-        if (opening === undefined) this.#admit();
       },
     });
     this.run = handlerOf(this.driver);
@@ -94,18 +95,15 @@ export class PooledConnection {
 
   /** Before any work, once. @throws why the connection cannot be used. */
   async open(): Promise<void> {
-    if (this.isAdmitted || this.#opening === undefined) return;
+    if (this.isAdmitted) return;
     try {
-      await this.driver.unsafe(this.#opening);
+      const rows = await this.driver.unsafe(this.#opening);
+      if (!knowsArrays(rows))
+        this.#drop(poolFailure("CONNECTION_CLOSED", "the driver has not learnt the types"));
     } catch (error) {
       throw this.lost ?? error;
     }
     if (this.lost !== undefined) throw this.lost;
-    this.#admit();
-  }
-
-  #admit(): void {
-    if (this.isAdmitted || this.lost !== undefined) return;
     this.isAdmitted = true;
     this.#onAdmitted();
   }
@@ -172,7 +170,7 @@ interface Waiter {
 export class ConnectionPool {
   readonly options: ConnectionPoolOptions;
   readonly #hosts: readonly [URL, ...URL[]];
-  readonly #opening: string | undefined;
+  readonly #opening: string;
   /** New connections go here. */
   #host: URL;
   readonly #open = new Set<PooledConnection>();
@@ -188,8 +186,8 @@ export class ConnectionPool {
   constructor(options: ConnectionPoolOptions) {
     this.options = options;
     this.#hosts = hostsOf(options);
-    // Any statement: with its answer the server has reported whether it is a standby.
-    this.#opening = options.prelude ?? (this.#hosts.length > 1 ? "select" : undefined);
+    // With its answer the server has also reported whether it is a standby.
+    this.#opening = [options.prelude, CHECK_OF_TYPES].filter(Boolean).join("; ");
     this.#host = this.#hosts[0];
   }
 
@@ -217,8 +215,7 @@ export class ConnectionPool {
   }
 
   async #hold<T>(work: (connection: PooledConnection) => Promise<T>): Promise<T> {
-    const connection =
-      this.#opening === undefined ? (this.#take() ?? (await this.#turn())) : await this.#opened();
+    const connection = await this.#opened();
     try {
       return await work(connection);
     } finally {
@@ -365,6 +362,13 @@ export class ConnectionPool {
     this.#host = next ?? this.#hosts[0];
     return next === undefined;
   }
+}
+
+/** @param rows of the opening; of several statements the rows of each. */
+function knowsArrays(rows: postgres.RowList<(postgres.Row & Iterable<postgres.Row>)[]>): boolean {
+  const last: unknown = rows.at(-1);
+  const [row] = Array.isArray(last) ? last : [last];
+  return row === undefined || Array.isArray((row as { known?: unknown }).known);
 }
 
 function close(connection: PooledConnection): void {

@@ -1,5 +1,6 @@
 import type { AddressInfo } from "node:net";
 import { createServer, type Server, type Socket } from "node:net";
+import { CHECK_OF_TYPES } from "#kit/database/connection-pool.ts";
 
 /** What the client has sent: the text of a statement, or `start` and `terminate`. */
 export interface FakeMessage {
@@ -21,6 +22,8 @@ export interface FakePostgres {
   sockets: Set<Socket>;
   /** New sessions get this answer. */
   isStandby: boolean;
+  /** Of new sessions: whether the driver has learnt the types, so that it reads arrays as such. */
+  knowsTypes: boolean;
   /** Which session gets a connection's statement. Its own, unless a test stands for a pooler. */
   sessionOf: (connection: number) => number;
   /** Of the server that a connection reaches. */
@@ -39,8 +42,9 @@ export async function startFakePostgres(
   const received: FakeMessage[] = [];
   const sockets = new Set<Socket>();
   let connections = 0;
-  const fake: Pick<FakePostgres, "isStandby" | "sessionOf" | "startOf"> = {
+  const fake: Pick<FakePostgres, "isStandby" | "knowsTypes" | "sessionOf" | "startOf"> = {
     isStandby: false,
+    knowsTypes: true,
     sessionOf: (connection) => connection,
     startOf: () => "1",
   };
@@ -86,7 +90,7 @@ function serveConnection(
   }: {
     hear: (text: string) => FakeAnswer;
     lock: (key: string) => { isLocked: boolean; server: string };
-    fake: Pick<FakePostgres, "isStandby">;
+    fake: Pick<FakePostgres, "isStandby" | "knowsTypes">;
   },
 ): void {
   let pending = Buffer.alloc(0);
@@ -94,6 +98,8 @@ function serveConnection(
   let statement = "";
   let state = "I";
   const run = (text: string) => {
+    // Each session begins with it. No row is no objection.
+    if (text === CHECK_OF_TYPES) return true;
     const answer = hear(text);
     if (answer === "denied") socket.write(Buffer.concat([DENIED, message("Z", state)]));
     if (answer !== undefined) return false;
@@ -126,6 +132,7 @@ function serveConnection(
       } else if (type === "Q") {
         const text = body.subarray(0, -1).toString();
         if (!run(text)) continue;
+        if (text === CHECK_OF_TYPES && !fake.knowsTypes) socket.write(Buffer.concat(rowOf({ known: "{}" })));
         const [, key] = /pg_try_advisory_lock\((-?\d+)\)/.exec(text) ?? [];
         socket.write(Buffer.concat([...(key === undefined ? [] : rowOf(lock(key))), done(text)]));
       } else if (type === "P") {

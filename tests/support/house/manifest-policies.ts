@@ -278,14 +278,31 @@ function undenied(manifests: readonly Manifest[]): string[] {
   ];
 }
 
+/** Networks that are not the internet: the cluster's own, its neighbours, and the metadata of a cloud's machines. */
+const INNER = [
+  "10.0.0.0/8",
+  "100.64.0.0/10",
+  "127.0.0.0/8",
+  "169.254.0.0/16",
+  "172.16.0.0/12",
+  "192.168.0.0/16",
+];
+
+interface IpBlock {
+  cidr: string;
+  except?: string[];
+}
+
 function allowsEverybody({ spec }: Manifest): boolean {
   const rules = [...(spec.ingress ?? []), ...(spec.egress ?? [])];
   return rules.some((rule) => {
-    const peers: { podSelector?: object; namespaceSelector?: object; ipBlock?: { cidr: string } }[] =
+    const peers: { podSelector?: object; namespaceSelector?: object; ipBlock?: IpBlock }[] =
       rule.from ?? rule.to ?? [];
+    const isInternet = ({ cidr, except = [] }: IpBlock) =>
+      rule.to !== undefined && cidr === "0.0.0.0/0" && INNER.every((network) => except.includes(network));
     const isOpen = peers.some(
       ({ podSelector, namespaceSelector, ipBlock }) =>
-        ipBlock?.cidr.endsWith("/0") ||
+        (ipBlock?.cidr.endsWith("/0") && !isInternet(ipBlock)) ||
         [podSelector, namespaceSelector].some((selector) => selector && Object.keys(selector).length === 0),
     );
     return peers.length === 0 || isOpen || (rule.ports ?? []).length === 0;

@@ -13,7 +13,7 @@ import { BARE_ENVIRONMENT, type PortName, type SystemOptions, startSystem } from
 
 const ROOT = resolve(import.meta.dirname, "..", "..", "..");
 const READY_TIMEOUT_MS = 120_000;
-const NAMES = ["gateway", "identity-service", "token-service", "audit-service"] as const;
+const NAMES = ["gateway", "identity-service", "token-service", "audit-service", "event-service"] as const;
 /** Outlives every fault. */
 const PROVIDER = "demo-provider";
 type ServiceName = (typeof NAMES)[number];

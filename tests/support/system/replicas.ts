@@ -49,7 +49,7 @@ export interface Replica {
  */
 export async function startReplica(
   system: Pick<System, "home" | "ports">,
-  name: "gateway" | "identity-service" | "token-service" | "audit-service",
+  name: "gateway" | "identity-service" | "token-service" | "audit-service" | "event-service",
   environment: Record<string, string> = {},
 ): Promise<Replica> {
   const ports = Object.fromEntries(Object.entries(system.ports).map(([key, port]) => [key, String(port)]));

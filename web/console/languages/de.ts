@@ -34,6 +34,7 @@ export const de: SameTexts<typeof en> = {
     mfa: "Zweiter Faktor",
     audit: "Audit-Log",
     clients: "Clients",
+    webhooks: "Webhooks",
     system: "System",
     apis: "In den APIs",
   },
@@ -54,6 +55,9 @@ export const de: SameTexts<typeof en> = {
     "audit:read:user": "Die Einträge je einer Person lesen, und warum ihre Anmeldungen fehlgeschlagen sind.",
     "clients:read": "Die Programme sehen, die die API aufrufen, und wer für sie verantwortlich ist.",
     "clients:write": "Clients anlegen, ändern und löschen und ihnen Zugangsdaten geben.",
+    "webhooks:read": "Die Webhooks sehen und was ihnen gesendet wurde.",
+    "webhooks:write":
+      "Mit audit:read: Webhooks anlegen, ändern und löschen und ihnen frühere Ereignisse noch einmal senden.",
     "system:read": "Sehen, ob die Dienste antworten und welche Schlüssel Token signieren.",
   },
   permissionDangers: {
@@ -66,6 +70,7 @@ export const de: SameTexts<typeof en> = {
     "mfa:reset": "Danach öffnet das Passwort allein das Konto, oder das Postfach der Person.",
     "clients:write":
       "Die Zugangsdaten eines Clients brauchen keine Person und keinen zweiten Faktor und gelten weiter, wenn jemand gegangen ist.",
+    "webhooks:write": "Was allen geschieht, wird an eine Adresse gesendet, die die Person wählt.",
   },
   act: {
     reason: "Grund",
@@ -249,6 +254,7 @@ export const de: SameTexts<typeof en> = {
     "registration-attempt": "Jemand hat sich mit dieser Adresse noch einmal registriert",
     "reset-password": "Neues Passwort setzen",
     "verify-email": "Adresse bestätigen",
+    "webhook-paused": "Ein Webhook wurde angehalten",
   },
   mailStates: {
     sent: "Gesendet",

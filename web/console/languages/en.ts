@@ -33,6 +33,7 @@ export const en = {
     mfa: "Second factor",
     audit: "Audit log",
     clients: "Clients",
+    webhooks: "Webhooks",
     system: "System",
     apis: "In the APIs",
   },
@@ -51,6 +52,8 @@ export const en = {
     "audit:read:user": "Read the entries of one person at a time, and why their logins failed.",
     "clients:read": "See the programs that call the API, and who answers for them.",
     "clients:write": "Create, change and delete clients, and give them credentials.",
+    "webhooks:read": "See the webhooks and what was sent to them.",
+    "webhooks:write": "With audit:read: create, change and delete webhooks, and send them past events again.",
     "system:read": "See whether the services answer, and which keys sign tokens.",
   },
   permissionDangers: {
@@ -63,6 +66,7 @@ export const en = {
     "mfa:reset": "afterwards the password alone, or the person’s mailbox, opens the account.",
     "clients:write":
       "a client’s credentials need no person and no second factor, and go on when their maker has left.",
+    "webhooks:write": "what happens to everybody is sent to an address that the person chooses.",
   },
   act: {
     reason: "Reason",
@@ -242,6 +246,7 @@ export const en = {
     "registration-attempt": "Somebody registered with this address again",
     "reset-password": "Set a new password",
     "verify-email": "Confirm the address",
+    "webhook-paused": "A webhook was paused",
   },
   mailStates: {
     sent: "Sent",

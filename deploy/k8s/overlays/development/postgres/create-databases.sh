@@ -7,7 +7,7 @@ set -eu
 passwords=${PASSWORDS:-/run/secrets/passwords}
 export PGUSER="${PGUSER:-postgres}"
 
-for database in identity token audit; do
+for database in identity token audit event; do
   service_password=$(cat "$passwords/$database") || exit 1
   owner_password=$(cat "$passwords/$database-owner") || exit 1
   export service_password owner_password

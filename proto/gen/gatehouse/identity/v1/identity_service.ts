@@ -755,6 +755,22 @@ export interface NotifyRefreshReuseRequest {
 export interface NotifyRefreshReuseResponse {
 }
 
+/** A webhook that is sent nothing any more. */
+export interface NotifyWebhookPausedRequest {
+  /** UUID of the event: one mail each, however often it is sent. */
+  eventId: string;
+  /** UUID of the user. */
+  ownerUserId: string;
+  /** At most 100 characters. */
+  webhookName: string;
+  /** When it was paused. */
+  pausedAt: Date | undefined;
+}
+
+/** The mail is on its way: committed, not yet sent. */
+export interface NotifyWebhookPausedResponse {
+}
+
 /** Nothing to say. */
 export interface ListProvidersRequest {
 }
@@ -5911,6 +5927,120 @@ export const NotifyRefreshReuseResponse: MessageFns<NotifyRefreshReuseResponse> 
   },
 };
 
+function createBaseNotifyWebhookPausedRequest(): NotifyWebhookPausedRequest {
+  return { eventId: "", ownerUserId: "", webhookName: "", pausedAt: undefined };
+}
+
+export const NotifyWebhookPausedRequest: MessageFns<NotifyWebhookPausedRequest> = {
+  encode(message: NotifyWebhookPausedRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.eventId !== "") {
+      writer.uint32(10).string(message.eventId);
+    }
+    if (message.ownerUserId !== "") {
+      writer.uint32(18).string(message.ownerUserId);
+    }
+    if (message.webhookName !== "") {
+      writer.uint32(26).string(message.webhookName);
+    }
+    if (message.pausedAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.pausedAt), writer.uint32(34).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): NotifyWebhookPausedRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseNotifyWebhookPausedRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.eventId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.ownerUserId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.webhookName = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.pausedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseNotifyWebhookPausedResponse(): NotifyWebhookPausedResponse {
+  return {};
+}
+
+export const NotifyWebhookPausedResponse: MessageFns<NotifyWebhookPausedResponse> = {
+  encode(_: NotifyWebhookPausedResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): NotifyWebhookPausedResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseNotifyWebhookPausedResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
 function createBaseListProvidersRequest(): ListProvidersRequest {
   return {};
 }
@@ -10261,6 +10391,21 @@ export const IdentityServiceService = {
       Buffer.from(NotifyRefreshReuseResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): NotifyRefreshReuseResponse => NotifyRefreshReuseResponse.decode(value),
   },
+  /**
+   * Tells a webhook's owner by mail that it was paused. Idempotent by `event_id`. A user who is gone is not notified, and that is
+   * no error.
+   */
+  notifyWebhookPaused: {
+    path: "/gatehouse.identity.v1.IdentityService/NotifyWebhookPaused" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: NotifyWebhookPausedRequest): Buffer =>
+      Buffer.from(NotifyWebhookPausedRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): NotifyWebhookPausedRequest => NotifyWebhookPausedRequest.decode(value),
+    responseSerialize: (value: NotifyWebhookPausedResponse): Buffer =>
+      Buffer.from(NotifyWebhookPausedResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): NotifyWebhookPausedResponse => NotifyWebhookPausedResponse.decode(value),
+  },
   /** The identity providers that a user can log in with, in the order of the configuration. */
   listProviders: {
     path: "/gatehouse.identity.v1.IdentityService/ListProviders" as const,
@@ -10691,6 +10836,11 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
    * ended. Idempotent by `event_id`. A user who is gone is not notified, and that is no error.
    */
   notifyRefreshReuse: handleUnaryCall<NotifyRefreshReuseRequest, NotifyRefreshReuseResponse>;
+  /**
+   * Tells a webhook's owner by mail that it was paused. Idempotent by `event_id`. A user who is gone is not notified, and that is
+   * no error.
+   */
+  notifyWebhookPaused: handleUnaryCall<NotifyWebhookPausedRequest, NotifyWebhookPausedResponse>;
   /** The identity providers that a user can log in with, in the order of the configuration. */
   listProviders: handleUnaryCall<ListProvidersRequest, ListProvidersResponse>;
   /**
@@ -11337,6 +11487,25 @@ export interface IdentityServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: NotifyRefreshReuseResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Tells a webhook's owner by mail that it was paused. Idempotent by `event_id`. A user who is gone is not notified, and that is
+   * no error.
+   */
+  notifyWebhookPaused(
+    request: NotifyWebhookPausedRequest,
+    callback: (error: ServiceError | null, response: NotifyWebhookPausedResponse) => void,
+  ): ClientUnaryCall;
+  notifyWebhookPaused(
+    request: NotifyWebhookPausedRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: NotifyWebhookPausedResponse) => void,
+  ): ClientUnaryCall;
+  notifyWebhookPaused(
+    request: NotifyWebhookPausedRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: NotifyWebhookPausedResponse) => void,
   ): ClientUnaryCall;
   /** The identity providers that a user can log in with, in the order of the configuration. */
   listProviders(

@@ -1,0 +1,282 @@
+import type { Logger } from "#kit/telemetry/logger.ts";
+import type { CourierEndpoint, CourierState } from "../endpoints/endpoint-store.ts";
+import { type StreamEvent, typeFilter } from "../stream/event.ts";
+import type { EventSource } from "../stream/event-source.ts";
+import { type AttemptResult, MAX_AT_ONCE } from "./attempt.ts";
+import type { DeliveryWithBody, Waiting } from "./delivery-store.ts";
+import { FAILURES_OF_ENDPOINT, isGivenUp, nextAttemptAt, restMs } from "./schedule.ts";
+
+/** One endpoint has no more waiting deliveries than this and a batch; further events wait in the log. */
+const MAX_WAITING = 1_000;
+const BATCH = 100;
+/** An endpoint that is sent nothing remembers its place so often. */
+const REMEMBER_MS = 5_000;
+const MAX_PAUSE_MS = 1_000;
+const ERROR_PAUSE_MS = 1_000;
+
+export interface CourierDeps {
+  events: Pick<EventSource, "after" | "grown">;
+  send(event: Pick<StreamEvent, "id" | "body">): Promise<AttemptResult>;
+  selectDue(limit: number): Promise<DeliveryWithBody[]>;
+  /** Also before it is due. */
+  selectFirstWaiting(): Promise<DeliveryWithBody[]>;
+  summarizeWaiting(): Promise<Waiting>;
+  /** False if the endpoint has another holder, or was changed: nothing was stored. */
+  save(batch: CourierBatch): Promise<boolean>;
+  /** Reads the endpoint again. Undefined: it is not this courier's any more. */
+  reload(): Promise<CourierEndpoint | undefined>;
+  /** Whether the lease lasts. */
+  isHeld(): boolean;
+  onAttempt(result: AttemptResult, delivery: DeliveryWithBody): void;
+  now: () => Date;
+  random: () => number;
+  logger: Logger;
+}
+
+export interface CourierBatch {
+  version: number;
+  deliveries: readonly DeliveryWithBody[];
+  state: CourierState;
+  /** After failures. */
+  isBack: boolean;
+}
+
+/**
+ * Delivers the events of one endpoint, in the order of the log for each subject. A batch that is not stored is delivered again: at
+ * least once, and twice only if the process or its database ends between the two.
+ */
+export class Courier {
+  readonly #deps: CourierDeps;
+  #endpoint: CourierEndpoint;
+  #matches: (type: string) => boolean;
+  #waiting: Waiting | undefined;
+  #rememberedMs = 0;
+  #isStopped = false;
+  #wake = Promise.withResolvers<void>();
+
+  constructor(endpoint: CourierEndpoint, deps: CourierDeps) {
+    this.#deps = deps;
+    this.#endpoint = endpoint;
+    this.#matches = typeFilter(endpoint.types);
+  }
+
+  /** Until it is stopped, or the endpoint is not its own any more. */
+  async run(): Promise<void> {
+    while (!this.#isStopped) {
+      try {
+        const pauseMs = await this.#step();
+        if (pauseMs > 0) await this.#pause(pauseMs);
+      } catch (error) {
+        this.#deps.logger.warn(
+          { err: error, endpoint: this.#endpoint.id },
+          "a batch of events is delivered again",
+        );
+        this.#waiting = undefined;
+        await this.#pause(ERROR_PAUSE_MS);
+      }
+    }
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#wake.resolve();
+  }
+
+  /** @returns how long to wait if nothing new comes. */
+  async #step(): Promise<number> {
+    const { now, isHeld } = this.#deps;
+    if (!isHeld()) return MAX_PAUSE_MS;
+    const restsMs = (this.#endpoint.restsUntil?.getTime() ?? 0) - now().getTime();
+    if (restsMs > 0) return Math.min(restsMs, MAX_PAUSE_MS);
+    this.#waiting ??= await this.#deps.summarizeWaiting();
+    // One by one, until one is taken.
+    const limit = this.#endpoint.failures >= FAILURES_OF_ENDPOINT ? 1 : BATCH;
+    const retried = await this.#retry(limit);
+    const { isAtEnd } = await this.#deliverNew(limit);
+    if (retried || !isAtEnd) return 0;
+    const dueMs = (this.#waiting?.firstDueAt?.getTime() ?? Number.POSITIVE_INFINITY) - now().getTime();
+    return Math.min(Math.max(dueMs, 0), MAX_PAUSE_MS);
+  }
+
+  /** @returns whether there may be more. */
+  async #retry(limit: number): Promise<boolean> {
+    if (this.#waiting === undefined || this.#waiting.count === 0) return false;
+    const due = limit === 1 ? await this.#deps.selectFirstWaiting() : await this.#deps.selectDue(limit);
+    if (due.length === 0) return false;
+    await this.#deliver(due, [], this.#endpoint.places);
+    return due.length === limit && limit > 1;
+  }
+
+  async #deliverNew(limit: number): Promise<{ isAtEnd: boolean }> {
+    const waiting = this.#waiting;
+    if (waiting === undefined || waiting.count >= MAX_WAITING) return { isAtEnd: true };
+    const { events, next, isAtEnd } = await this.#deps.events.after(this.#endpoint.places);
+    const wanted = events.filter(({ type }) => this.#matches(type));
+    if (wanted.length === 0) {
+      await this.#moveOn(next);
+      return { isAtEnd };
+    }
+    const rows = wanted.map((event) => newDelivery(event, this.#deps.now()));
+    const isBehind = ({ subject }: DeliveryWithBody) => subject !== "" && waiting.subjects.has(subject);
+    const direct = rows.filter((row) => !isBehind(row));
+    // In a rest, one shows whether the endpoint is back; the others are tried after it.
+    const [tried, later] = limit === 1 ? [direct.slice(0, 1), direct.slice(1)] : [direct, []];
+    await this.#deliver(tried, [...later, ...rows.filter(isBehind)], next);
+    return { isAtEnd };
+  }
+
+  async #moveOn(places: CourierEndpoint["places"]): Promise<void> {
+    this.#endpoint = { ...this.#endpoint, places };
+    if (performance.now() - this.#rememberedMs < REMEMBER_MS) return;
+    await this.#save({ deliveries: [], state: { ...this.#state, places }, isBack: false });
+  }
+
+  /** @param behind are stored, to be tried later. */
+  async #deliver(
+    tried: DeliveryWithBody[],
+    behind: DeliveryWithBody[],
+    places: CourierEndpoint["places"],
+  ): Promise<void> {
+    const { failures } = this.#endpoint;
+    const attempts = new Attempts(this.#deps, failures);
+    const deliveries = [...(await attempts.make(tried)), ...behind];
+    const state = attempts.hasTried ? this.#stateAfter(attempts, places) : { ...this.#state, places };
+    const isBack = failures >= FAILURES_OF_ENDPOINT && attempts.hasSuccess;
+    await this.#save({ deliveries, state, isBack });
+    if (
+      this.#waiting !== undefined &&
+      this.#waiting.count === 0 &&
+      deliveries.every(({ state }) => state !== "waiting")
+    )
+      return;
+    this.#waiting = await this.#deps.summarizeWaiting();
+  }
+
+  get #state(): CourierState {
+    const { places, failures, failingSince, restsUntil } = this.#endpoint;
+    return { places, failures, failingSince, restsUntil, pausedReason: null };
+  }
+
+  #stateAfter(attempts: Attempts, places: CourierState["places"]): CourierState {
+    const { failures, failingSince, isTemporary } = this.#endpoint;
+    const at = this.#deps.now();
+    const counted = failuresAfter(failures, attempts);
+    const since = counted === 0 ? null : attempts.hasSuccess ? at : (failingSince ?? at);
+    const isOver = since !== null && isGivenUp(since, isTemporary, at);
+    const rests = restMs(counted);
+    return {
+      places,
+      failures: counted,
+      failingSince: since,
+      restsUntil: rests > 0 ? new Date(at.getTime() + rests) : null,
+      pausedReason: attempts.isGone ? "gone" : isOver ? "failing" : null,
+    };
+  }
+
+  async #save(batch: Omit<CourierBatch, "version">): Promise<void> {
+    const { save, reload } = this.#deps;
+    this.#rememberedMs = performance.now();
+    if (await save({ ...batch, version: this.#endpoint.version })) {
+      this.#endpoint = { ...this.#endpoint, ...batch.state };
+      if (batch.state.pausedReason !== null) this.stop();
+      return;
+    }
+    const endpoint = await reload();
+    if (endpoint === undefined) return this.stop();
+    this.#endpoint = endpoint;
+    this.#matches = typeFilter(endpoint.types);
+    this.#waiting = undefined;
+  }
+
+  async #pause(pauseMs: number): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    const elapsed = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, pauseMs);
+    });
+    const isResting = this.#endpoint.restsUntil !== null;
+    await Promise.race([elapsed, this.#wake.promise, ...(isResting ? [] : [this.#deps.events.grown])]);
+    clearTimeout(timer);
+  }
+}
+
+type AttemptDeps = Pick<CourierDeps, "send" | "isHeld" | "onAttempt" | "now" | "random">;
+
+/** The attempts of one batch. */
+class Attempts {
+  readonly #deps: AttemptDeps;
+  failures: number;
+  hasSuccess = false;
+  isGone = false;
+  hasTried = false;
+
+  constructor(deps: AttemptDeps, failures: number) {
+    this.#deps = deps;
+    this.failures = failures;
+  }
+
+  /** Those of one subject one after the other, until one fails. @returns all, as they are now. */
+  async make(deliveries: readonly DeliveryWithBody[]): Promise<DeliveryWithBody[]> {
+    const groups = [...Map.groupBy(deliveries, ({ subject, eventId }) => subject || eventId).values()];
+    const done: DeliveryWithBody[] = [];
+    const work = async () => {
+      for (let group = groups.shift(); group !== undefined; group = groups.shift()) {
+        let isBlocked = false;
+        for (const delivery of group) {
+          const result: DeliveryWithBody =
+            isBlocked || this.#isOver() ? delivery : await this.#attempt(delivery);
+          isBlocked ||= result.state === "waiting";
+          done.push(result);
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: Math.min(MAX_AT_ONCE, groups.length) }, work));
+    return done;
+  }
+
+  /** The first failures of an endpoint that is away are enough. */
+  #isOver(): boolean {
+    return (
+      this.isGone ||
+      !this.#deps.isHeld() ||
+      (!this.hasSuccess && this.failures >= FAILURES_OF_ENDPOINT && this.hasTried)
+    );
+  }
+
+  async #attempt(delivery: DeliveryWithBody): Promise<DeliveryWithBody> {
+    const { send, onAttempt, now, random } = this.#deps;
+    this.hasTried = true;
+    const result = await send({ id: delivery.eventId, body: delivery.body ?? "" });
+    onAttempt(result, delivery);
+    const { httpStatus, problem, durationMs } = result;
+    const attempts = delivery.attempts + 1;
+    const attempted = { ...delivery, attempts, httpStatus, problem, durationMs, attemptedAt: now() };
+    if (result.isDelivered) {
+      this.hasSuccess = true;
+      this.failures = 0;
+      return { ...attempted, state: "delivered", body: null, nextAttemptAt: null };
+    }
+    this.failures += 1;
+    this.isGone ||= result.isGone;
+    const next = nextAttemptAt(attempts, now(), random());
+    if (next === undefined) return { ...attempted, state: "given_up", body: null, nextAttemptAt: null };
+    return { ...attempted, nextAttemptAt: next };
+  }
+}
+
+/** Many fail at the same moment. Once an endpoint rests, each round without success counts one. */
+function failuresAfter(
+  before: number,
+  { failures, hasSuccess }: Pick<Attempts, "failures" | "hasSuccess">,
+): number {
+  if (failures === 0) return 0;
+  const isResting = before >= FAILURES_OF_ENDPOINT && !hasSuccess;
+  return isResting ? before + 1 : Math.min(failures, FAILURES_OF_ENDPOINT);
+}
+
+function newDelivery({ id, receivedAt, ...event }: StreamEvent, now: Date): DeliveryWithBody {
+  return {
+    ...event,
+    ...{ eventId: id, receivedAt, state: "waiting", attempts: 0 },
+    ...{ httpStatus: 0, problem: "", durationMs: 0, attemptedAt: null, nextAttemptAt: now },
+  };
+}

@@ -1,0 +1,384 @@
+import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import { gzipSync } from "node:zlib";
+import { Webhook } from "standardwebhooks";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
+import {
+  changeEndpoint,
+  createEndpoint,
+  deleteEndpoint,
+  getEndpoint,
+  listDeliveries,
+  replayEvents,
+  rotateSecret,
+  sendTest,
+} from "../manage/manage-endpoints.ts";
+import { LogsInMemory } from "../stream/event.fixture.ts";
+import { newKey, type Receiver, type Replica, startReceiver, startReplica } from "./replica.fixture.ts";
+import { tellPauses } from "./tell-pauses.ts";
+
+let database: TestDatabase;
+let logs: LogsInMemory;
+let replicas: Replica[];
+let receivers: Receiver[];
+const keys = [newKey()] as const;
+const OWNER = "0199a000-0000-7000-8000-000000000001";
+
+beforeEach(async () => {
+  database = await createTestDatabase("event-service");
+  logs = new LogsInMemory();
+  replicas = [];
+  receivers = [];
+});
+
+afterEach(async () => {
+  await Promise.all(replicas.map((replica) => replica.stop()));
+  for (const receiver of receivers) receiver.close();
+  await database.drop();
+});
+
+async function replica(): Promise<Replica> {
+  const started = startReplica({ sql: database.sql, logs, keys });
+  replicas.push(started);
+  await started.start();
+  return started;
+}
+
+async function receiver(): Promise<Receiver> {
+  const started = await startReceiver();
+  receivers.push(started);
+  return started;
+}
+
+async function endpointAt(
+  { url }: Pick<Receiver, "url">,
+  { manage }: Replica,
+  change: { types?: string[]; isTemporary?: boolean } = {},
+) {
+  const wanted = { name: "shop", url, types: ["gatehouse.*"], ownerId: OWNER, isTemporary: false, ...change };
+  const { endpoint, secret } = await createEndpoint(manage, wanted);
+  return { id: endpoint.id, secret };
+}
+
+const sequences = ({ received }: Receiver) => received.map(({ sequence }) => sequence);
+const upTo = (count: number) => Array.from({ length: count }, (_, index) => index + 1);
+const add = (count: number, entry: Parameters<LogsInMemory["add"]>[0] = {}) =>
+  logs.add(...Array.from({ length: count }, () => entry));
+const deliveriesOf = async ({ manage }: Replica, id: string) =>
+  (await listDeliveries(manage, id, { cursor: "", limit: 100 })).deliveries;
+/** As if the time of pauses had passed. */
+const endPauses = () =>
+  database.ownerSql`update deliveries set next_attempt_at = now() where state = 'waiting'`;
+/** The courier begins anew, so what it had not stored yet is sent again. */
+const endRest = () => database.ownerSql`update endpoints set rests_until = null, version = version + 1`;
+
+test("an event is delivered as Standard Webhooks has it: its library verifies what arrives", async () => {
+  const [shop, one] = [await receiver(), await replica()];
+  const { id, secret } = await endpointAt(shop, one);
+  const [entry] = logs.add({ resource: "0199a000-0000-7000-8000-000000000001" });
+  await expect.poll(() => shop.received).toHaveLength(1);
+  const [{ headers, body } = { headers: {}, body: "" }] = shop.received;
+  expect(new Webhook(secret).verify(body, headers)).toMatchObject({
+    specversion: "1.0",
+    id: entry?.id,
+    sequence: "1",
+  });
+  expect(() => new Webhook(secret).verify(`${body} `, headers)).toThrow();
+  expect(headers).toMatchObject({
+    "webhook-id": entry?.id,
+    "content-type": "application/cloudevents+json; charset=utf-8",
+  });
+  await expect
+    .poll(() => deliveriesOf(one, id))
+    .toMatchObject([
+      {
+        eventId: entry?.id,
+        state: "delivered",
+        attempts: 1,
+        httpStatus: 204,
+        problem: "",
+        type: "gatehouse.user.password_changed.v1",
+      },
+    ]);
+});
+
+test("an endpoint gets the types that it asked for, from its making on", async () => {
+  const [shop, one] = [await receiver(), await replica()];
+  add(3);
+  await expect.poll(() => one.events.tip).toEqual({ 0: 3 });
+  await endpointAt(shop, one, { types: ["gatehouse.session.*"] });
+  logs.add(
+    { action: "user.password_changed" },
+    { action: "session.revoked" },
+    { kind: "intent", action: "session.revoked" },
+    { action: "session.revoked" },
+  );
+  await expect.poll(() => sequences(shop)).toEqual([5, 7]);
+});
+
+test("events of one subject come in order, also behind one that fails; those of others do not wait for it", async () => {
+  const [shop, one] = [await receiver(), await replica()];
+  await endpointAt(shop, one);
+  const [ada, bob] = [randomUUID(), randomUUID()];
+  let isRefusing = true;
+  shop.answer(({ sequence }, response) => response.writeHead(isRefusing && sequence === 1 ? 500 : 204).end());
+  logs.add({ resource: ada }, { resource: bob }, { resource: ada }, { resource: bob }, { resource: ada });
+  await expect.poll(() => sequences(shop).toSorted()).toEqual([1, 2, 4]);
+  logs.add({ resource: ada }, { resource: bob });
+  await expect.poll(() => sequences(shop).filter((sequence) => sequence > 4)).toEqual([7]);
+  isRefusing = false;
+  await endPauses();
+  await expect
+    .poll(() => shop.received.filter(({ subject }) => subject === ada).map(({ sequence }) => sequence))
+    .toEqual([1, 1, 3, 5, 6]);
+  expect(shop.received.filter(({ subject }) => subject === bob).map(({ sequence }) => sequence)).toEqual([
+    2, 4, 7,
+  ]);
+});
+
+test("a dead endpoint and a slow one do not make the others late, and a dead one costs some calls and no more", async () => {
+  const [shop, dead, slow, one] = [await receiver(), await receiver(), await receiver(), await replica()];
+  dead.status(503);
+  slow.answer(() => undefined);
+  const { id } = await endpointAt(dead, one);
+  await endpointAt(slow, one);
+  await endpointAt(shop, one);
+  add(150);
+  await expect.poll(() => new Set(sequences(shop)).size).toBe(150);
+  await expect.poll(() => getEndpoint(one.manage, id)).toMatchObject({ failingSince: expect.any(Date) });
+  add(150);
+  await expect.poll(() => new Set(sequences(shop)).size).toBe(300);
+  expect(shop.received).toHaveLength(300);
+  expect(dead.received.length).toBeLessThan(40);
+  expect(slow.received.length).toBeLessThan(40);
+});
+
+test("an endpoint that was away gets everything, each once, when it is back", async () => {
+  const [shop, one] = [await receiver(), await replica()];
+  shop.status(500);
+  const { id } = await endpointAt(shop, one);
+  add(40, { resource: randomUUID() });
+  add(60);
+  await expect.poll(async () => (await getEndpoint(one.manage, id)).failingSince).not.toBeNull();
+  await expect.poll(async () => (await getEndpoint(one.manage, id)).waiting).toBe(100);
+  shop.received.length = 0;
+  shop.status(200);
+  await expect.poll(() => sequences(shop).toSorted((a, b) => a - b)).toEqual(upTo(100));
+  expect(sequences(shop).filter((sequence) => sequence <= 40)).toEqual(upTo(40));
+  await expect
+    .poll(() => getEndpoint(one.manage, id))
+    .toMatchObject({ failingSince: null, waiting: 0, status: "active" });
+});
+
+test("an event that fails again and again is given up after its last pause; what is behind it goes on", async () => {
+  const [shop, one] = [await receiver(), await replica()];
+  const { id } = await endpointAt(shop, one);
+  shop.answer(({ sequence }, response) => response.writeHead(sequence === 1 ? 400 : 204).end());
+  const subject = randomUUID();
+  logs.add({ resource: subject }, { resource: subject });
+  for (let attempt = 1; attempt <= 10; attempt += 1) {
+    await expect.poll(async () => (await deliveriesOf(one, id)).at(-1)?.attempts).toBe(attempt);
+    await endPauses();
+    await endRest();
+  }
+  await expect
+    .poll(() => deliveriesOf(one, id))
+    .toMatchObject([
+      { state: "delivered", sequence: 2 },
+      { state: "given_up", sequence: 1, httpStatus: 400, problem: "status", attempts: 10 },
+    ]);
+});
+
+test("an endpoint that fails for three days is paused, which is said; active again, it goes on where it was", async () => {
+  const [shop, one] = [await receiver(), await replica()];
+  shop.status(500);
+  const { id } = await endpointAt(shop, one);
+  add(1);
+  await expect.poll(async () => (await getEndpoint(one.manage, id)).failingSince).not.toBeNull();
+  await database.ownerSql`update endpoints set failing_since = now() - interval '73 hours'`;
+  await endRest();
+  await endPauses();
+  await expect
+    .poll(() => getEndpoint(one.manage, id))
+    .toMatchObject({ status: "paused", pausedReason: "failing" });
+  const told = { events: [] as object[], owners: [] as object[] };
+  const tell = {
+    sql: database.sql,
+    recorder: { recordEvent: async (event: object) => void told.events.push(event) },
+    notifyOwner: async (pause: object) => void told.owners.push(pause),
+  };
+  const away = { ...tell, notifyOwner: () => Promise.reject(new Error("away")) };
+  await expect(tellPauses(away)).rejects.toThrow("away");
+  await tellPauses(tell);
+  await tellPauses(tell);
+  expect(told.owners).toMatchObject([{ id, ownerId: OWNER, name: "shop", reason: "failing" }]);
+  expect(told.events).toMatchObject([
+    { action: "webhook.paused", resource: id, reason: "failing" },
+    told.events[0] ?? {},
+  ]);
+  shop.received.length = 0;
+  shop.status(200);
+  add(2);
+  await expect.poll(() => one.events.tip).toEqual({ 0: 3 });
+  expect(shop.received).toEqual([]);
+  await changeEndpoint(one.manage, id, { status: "active" });
+  await expect.poll(() => sequences(shop).toSorted()).toEqual([1, 2, 3]);
+});
+
+test("an endpoint that says 410 is paused at once, and a temporary one is deleted", async () => {
+  const [shop, one] = [await receiver(), await replica()];
+  shop.status(410);
+  const [{ id }, { id: temporary }] = [
+    await endpointAt(shop, one),
+    await endpointAt(shop, one, { isTemporary: true }),
+  ];
+  add(1);
+  await expect
+    .poll(() => getEndpoint(one.manage, id))
+    .toMatchObject({ status: "paused", pausedReason: "gone" });
+  await expect
+    .poll(() => getEndpoint(one.manage, temporary).catch(({ code }: { code: string }) => code))
+    .toBe("not_found");
+});
+
+test("during a rotation both secrets sign, and then the new one alone", async () => {
+  const [shop, one] = [await receiver(), await replica()];
+  const { id, secret: former } = await endpointAt(shop, one);
+  const { secret, endpoint } = await rotateSecret(one.manage, id, 24);
+  expect(endpoint.formerSecretUntil?.getTime()).toBeGreaterThan(Date.now() + 86_000_000);
+  // A courier that began before it signs with the former secret for the moment.
+  await expect.poll(() => sendTest(one.manage, id)).toMatchObject({ isDelivered: true });
+  const signedBy = ({ body, headers }: { body: string; headers: Record<string, string> }) =>
+    [former, secret].map((each) => {
+      try {
+        return Boolean(new Webhook(each).verify(body, headers));
+      } catch {
+        return false;
+      }
+    });
+  const next = async () => {
+    shop.received.length = 0;
+    add(1);
+    await expect.poll(() => shop.received.length).toBeGreaterThan(0);
+    return signedBy(shop.received.at(-1) as Receiver["received"][number]);
+  };
+  await expect.poll(next).toEqual([true, true]);
+  await database.ownerSql`update endpoints set former_secret_until = now() - interval '1 second', version = version + 1`;
+  await expect.poll(next).toEqual([false, true]);
+});
+
+test("a replay sends again from a place on, in order, and lists each event once", async () => {
+  const [shop, one] = [await receiver(), await replica()];
+  const { id } = await endpointAt(shop, one);
+  const resource = randomUUID();
+  add(5, { resource });
+  await expect.poll(() => sequences(shop)).toEqual([1, 2, 3, 4, 5]);
+  await replayEvents(one.manage, id, [{ log: 0, sequence: 3 }]);
+  await expect.poll(() => sequences(shop)).toEqual([1, 2, 3, 4, 5, 3, 4, 5]);
+  expect((await deliveriesOf(one, id)).map(({ sequence }) => sequence)).toEqual([5, 4, 3, 2, 1]);
+  for (const from of [[], [{ log: 0, sequence: 7 }], [{ log: 0, sequence: 0 }], [{ log: 3, sequence: 1 }]]) {
+    await expect(replayEvents(one.manage, id, from)).rejects.toMatchObject({ code: "validation_failed" });
+  }
+});
+
+test("replicas share the endpoints; what one leaves at its stop, or by its death, another takes, and nothing is lost", async () => {
+  const [shop, one, two] = [await receiver(), await replica(), await replica()];
+  for (const _endpoint of upTo(4)) await endpointAt(shop, one);
+  await expect.poll(() => [one.couriers.count, two.couriers.count]).toEqual([2, 2]);
+  add(10);
+  await expect.poll(() => shop.received).toHaveLength(40);
+  one.freeze();
+  await database.ownerSql`update endpoints set leased_until = now() where id in (select id from endpoints order by id limit 2)`;
+  await database.ownerSql`update replicas set seen_at = now() - interval '1 minute'`;
+  await expect.poll(() => two.couriers.count).toBe(4);
+  add(10);
+  await expect.poll(() => new Set(shop.received.map(({ sequence }) => sequence)).size).toBe(20);
+  await expect.poll(() => shop.received.length).toBeGreaterThanOrEqual(80);
+});
+
+test("a courier whose lease has ended sends nothing more and stores nothing", async () => {
+  const [shop, one] = [await receiver(), await replica()];
+  const { id } = await endpointAt(shop, one);
+  add(1);
+  await expect.poll(async () => (await deliveriesOf(one, id)).length).toBe(1);
+  one.freeze();
+  add(5);
+  await one.events.read();
+  await sleep(1_500); // Its pause is a second.
+  expect(shop.received).toHaveLength(1);
+  const [{ places } = { places: null }] = await database.ownerSql<
+    { places: object }[]
+  >`select places from endpoints`;
+  expect(places).toEqual({ 0: 1 });
+});
+
+test("a batch under way at another replica's begin is not stored by the first one", async () => {
+  const [shop, one] = [await receiver(), await replica()];
+  const { id } = await endpointAt(shop, one);
+  const release = Promise.withResolvers<void>();
+  shop.answer(async (_, response) => {
+    await release.promise;
+    response.writeHead(200).end();
+  });
+  add(1);
+  await expect.poll(() => shop.received).toHaveLength(1);
+  const other = randomUUID();
+  await database.ownerSql`update endpoints set lease_holder = ${other}, leased_until = now() + interval '1 minute'`;
+  release.resolve();
+  await sleep(200);
+  expect(await deliveriesOf(one, id)).toEqual([]);
+});
+
+test("after a change of its address events go there, and after its end nowhere", async () => {
+  const [shop, moved, one] = [await receiver(), await receiver(), await replica()];
+  const { id } = await endpointAt(shop, one);
+  add(1);
+  await expect.poll(() => shop.received).toHaveLength(1);
+  await changeEndpoint(one.manage, id, { url: moved.url });
+  const arrived = () => {
+    add(1);
+    return moved.received.length;
+  };
+  await expect.poll(arrived).toBeGreaterThan(0);
+  await deleteEndpoint(one.manage, id);
+  await expect.poll(() => one.couriers.count).toBe(0);
+});
+
+test.each<[string, Parameters<Receiver["answer"]>[0], object]>([
+  [
+    "a redirect to an internal address",
+    (_, response) => response.writeHead(307, { location: "http://127.0.0.1:1/" }).end(),
+    { problem: "redirect" },
+  ],
+  [
+    "an endless answer",
+    (_, response) => void setInterval(() => response.write(Buffer.alloc(16_384)), 1).unref(),
+    { problem: "too_long" },
+  ],
+  [
+    "a small answer that unpacks to 64 MiB",
+    (_, response) =>
+      response
+        .writeHead(200, { "content-encoding": "gzip" })
+        .end(gzipSync(Buffer.alloc(64 * 1024 * 1024)).subarray(0, 60_000)),
+    { isDelivered: true },
+  ],
+  ["a closed connection", (_, response) => response.destroy(), { problem: "unreachable" }],
+  ["no answer", () => undefined, { problem: "too_slow" }],
+])("%s counts as what it is", async (_name, answer, result) => {
+  const [shop, one] = [await receiver(), await replica()];
+  const { id } = await endpointAt(shop, one);
+  shop.answer(answer);
+  expect(await sendTest(one.manage, id)).toMatchObject(result);
+});
+
+test("of what is done the last thousand are kept", async () => {
+  const [shop, one] = [await receiver(), await replica()];
+  const { id } = await endpointAt(shop, one);
+  add(2_600);
+  await expect.poll(() => new Set(sequences(shop)).size).toBe(2_600);
+  await expect
+    .poll(async () => (await database.ownerSql`select from deliveries where endpoint_id = ${id}`).length)
+    .toBeLessThanOrEqual(1_700);
+});

@@ -1,0 +1,194 @@
+import { randomUUID } from "node:crypto";
+import { type Sql, transaction } from "#kit/database/postgres.ts";
+import type { Logger } from "#kit/telemetry/logger.ts";
+import type { Metrics } from "#kit/telemetry/metrics.ts";
+import type { ReachableNetwork } from "#outbound-http/outbound-http.ts";
+import { type SecretKeys, secretsInUse } from "../endpoints/endpoint.ts";
+import {
+  type CourierEndpoint,
+  claimEndpoints,
+  deleteEndpoint,
+  findCourierEndpoint,
+  lockHeld,
+  makeWaitingDue,
+  releaseEndpoints,
+  updateCourierState,
+} from "../endpoints/endpoint-store.ts";
+import type { EventSource } from "../stream/event-source.ts";
+import { createSender, type Sender } from "./attempt.ts";
+import { Courier, type CourierBatch } from "./courier.ts";
+import {
+  deleteOldDeliveries,
+  selectDue,
+  selectFirstWaiting,
+  summarizeWaiting,
+  upsertDeliveries,
+} from "./delivery-store.ts";
+
+export interface CouriersDeps {
+  sql: Sql;
+  events: EventSource;
+  keys: SecretKeys;
+  networks: readonly ReachableNetwork[];
+  metrics: CourierMetrics;
+  now: () => Date;
+  monotonicMs: () => number;
+  random: () => number;
+  logger: Logger;
+}
+
+export const HEARTBEAT_MS = 2_000;
+const LEASE_MS = 10_000;
+/** A courier stops before another replica may begin. */
+const HOLD_MS = 7_000;
+/** Of those that are done, for each endpoint. */
+const KEPT_DELIVERIES = 1_000;
+const PRUNE_AFTER = 500;
+
+interface Running {
+  courier: Courier;
+  version: number;
+  /** Then it signs with one secret alone. */
+  formerSecretUntil: Date | null;
+  done: Promise<void>;
+}
+
+/** The endpoints that this replica serves. Each is served by one replica at a time. */
+export class Couriers {
+  readonly #deps: CouriersDeps;
+  readonly #holder = randomUUID();
+  readonly #running = new Map<string, Running>();
+  #heldUntilMs = 0;
+
+  constructor(deps: CouriersDeps) {
+    this.#deps = deps;
+  }
+
+  get count(): number {
+    return this.#running.size;
+  }
+
+  /** To be repeated: takes its share of the endpoints, and what others leave. */
+  async beat(): Promise<void> {
+    const { sql, monotonicMs, now } = this.#deps;
+    const askedMs = monotonicMs();
+    const lease = { holder: this.#holder, leaseMs: LEASE_MS };
+    const held = await transaction(sql, (tx) => claimEndpoints(tx, lease));
+    this.#heldUntilMs = askedMs + HOLD_MS;
+    const byId = new Map(held.map((endpoint) => [endpoint.id, endpoint]));
+    for (const [id, { courier, version, formerSecretUntil }] of this.#running) {
+      const hasEnded = formerSecretUntil !== null && formerSecretUntil <= now();
+      if (hasEnded || byId.get(id)?.version !== version) courier.stop();
+    }
+    for (const endpoint of held) {
+      if (!this.#running.has(endpoint.id)) this.#start(endpoint);
+    }
+  }
+
+  async stop(): Promise<void> {
+    for (const { courier } of this.#running.values()) courier.stop();
+    await Promise.all([...this.#running.values()].map(({ done }) => done));
+    await releaseEndpoints(this.#deps.sql, this.#holder);
+  }
+
+  #start(endpoint: CourierEndpoint): void {
+    const { id, version } = endpoint;
+    const until = endpoint.formerSecretUntil;
+    const formerSecretUntil = until !== null && until > this.#deps.now() ? until : null;
+    const sender = this.#openSender(endpoint);
+    if (sender === undefined) return;
+    const courier = new Courier(endpoint, this.#depsOf(endpoint, sender));
+    const done = courier.run().finally(() => {
+      this.#running.delete(id);
+      return sender.close();
+    });
+    this.#running.set(id, { courier, version, formerSecretUntil, done });
+  }
+
+  #openSender(endpoint: CourierEndpoint): Sender | undefined {
+    const { keys, networks, now, logger } = this.#deps;
+    try {
+      return createSender({
+        url: endpoint.url,
+        secrets: secretsInUse(keys, endpoint.id, endpoint, now()),
+        networks,
+      });
+    } catch (error) {
+      logger.error({ err: error, endpoint: endpoint.id }, "a webhook cannot be served");
+      return undefined;
+    }
+  }
+
+  #depsOf(endpoint: CourierEndpoint, sender: Sender) {
+    const { sql, events, metrics, now, random, logger } = this.#deps;
+    const { id } = endpoint;
+    return {
+      events,
+      send: (event: Parameters<Sender["send"]>[0]) => sender.send(event),
+      selectDue: (limit: number) => selectDue(sql, id, limit),
+      selectFirstWaiting: () => selectFirstWaiting(sql, id),
+      summarizeWaiting: () => summarizeWaiting(sql, id),
+      save: this.#saver(endpoint),
+      reload: async () => {
+        // A change of its address or its secret needs another sender: the next beat starts one.
+        const found = await findCourierEndpoint(sql, id);
+        return found?.version === endpoint.version ? found : undefined;
+      },
+      isHeld: () => this.#deps.monotonicMs() < this.#heldUntilMs,
+      onAttempt: metrics.onAttempt,
+      now,
+      random,
+      logger,
+    };
+  }
+
+  #saver(endpoint: CourierEndpoint) {
+    const { sql } = this.#deps;
+    let sincePruned = 0;
+    return async (batch: CourierBatch): Promise<boolean> => {
+      const { deliveries, state } = batch;
+      if (state.pausedReason !== null && endpoint.isTemporary) {
+        await deleteEndpoint(sql, endpoint.id);
+        return true;
+      }
+      const isStored = await transaction(sql, async (tx) => {
+        if (!(await lockHeld(tx, endpoint, this.#holder))) return false;
+        if (deliveries.length > 0) await upsertDeliveries(tx, endpoint.id, deliveries);
+        if (batch.isBack) await makeWaitingDue(tx, endpoint.id);
+        await updateCourierState(tx, endpoint.id, state);
+        return true;
+      });
+      sincePruned += deliveries.length;
+      if (sincePruned >= PRUNE_AFTER) {
+        sincePruned = 0;
+        await deleteOldDeliveries(sql, endpoint.id, KEPT_DELIVERIES);
+      }
+      return isStored;
+    };
+  }
+}
+
+type CourierMetrics = ReturnType<typeof measureDeliveries>;
+
+export function measureDeliveries(metrics: Metrics, now: () => Date) {
+  const attempts = metrics.counter(
+    "gatehouse_webhook_attempts_total",
+    "Attempts to deliver an event, by result.",
+    ["result"],
+  );
+  const delay = metrics.histogram(
+    "gatehouse_webhook_delay_seconds",
+    "From the log's taking an entry to the end of the first delivery of its event.",
+    [],
+  );
+  return {
+    onAttempt(
+      { problem }: { problem: string },
+      { attempts: before, receivedAt }: { attempts: number; receivedAt?: Date },
+    ): void {
+      attempts.inc({ result: problem || "delivered" });
+      if (problem === "" && before === 0 && receivedAt !== undefined)
+        delay.observe({}, (now().getTime() - receivedAt.getTime()) / 1_000);
+    },
+  };
+}

@@ -1,0 +1,118 @@
+import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
+
+type DeliveryState = "waiting" | "delivered" | "given_up";
+
+/** An event on its way to an endpoint. */
+export interface Delivery {
+  eventId: string;
+  log: number;
+  sequence: number;
+  type: string;
+  subject: string;
+  state: DeliveryState;
+  attempts: number;
+  /** 0 without an answer. */
+  httpStatus: number;
+  problem: string;
+  durationMs: number;
+  attemptedAt: Date | null;
+  /** Only of what waits. */
+  nextAttemptAt: Date | null;
+}
+
+export interface DeliveryWithBody extends Delivery {
+  /** Null if nothing waits. */
+  body: string | null;
+  /** When the log took the event. Only before its first attempt. */
+  receivedAt?: Date;
+}
+
+const columns = (sql: Sql | TransactionSql) => sql`
+  event_id as "eventId", log, sequence::int8 as sequence, type, subject, state, attempts, http_status as "httpStatus", problem,
+  duration_ms as "durationMs", attempted_at as "attemptedAt", next_attempt_at as "nextAttemptAt"
+`;
+
+/** In the order of the log. Nothing of a subject one of whose events is not due: it comes after that. */
+export async function selectDue(sql: Sql, endpointId: string, limit: number): Promise<DeliveryWithBody[]> {
+  const rows = await sql<DeliveryWithBody[]>`
+    select ${columns(sql)}, body from deliveries
+    where endpoint_id = ${endpointId} and state = 'waiting' and (subject = '' and next_attempt_at <= now() or subject not in (
+      select subject from deliveries where endpoint_id = ${endpointId} and state = 'waiting' and next_attempt_at > now()))
+    order by log, sequence limit ${limit}
+  `;
+  return rows.map(withNumbers);
+}
+
+/** Also before it is due. */
+export async function selectFirstWaiting(sql: Sql, endpointId: string): Promise<DeliveryWithBody[]> {
+  const rows = await sql<DeliveryWithBody[]>`
+    select ${columns(sql)}, body from deliveries where endpoint_id = ${endpointId} and state = 'waiting' order by log, sequence limit 1
+  `;
+  return rows.map(withNumbers);
+}
+
+export interface Waiting {
+  count: number;
+  /** Of those that are due at once or later. */
+  firstDueAt: Date | null;
+  subjects: ReadonlySet<string>;
+}
+
+export async function summarizeWaiting(sql: Sql | TransactionSql, endpointId: string): Promise<Waiting> {
+  const [row] = await sql<{ count: number; firstDueAt: Date | null; subjects: string[] | null }[]>`
+    select count(*)::int as count, min(next_attempt_at) as "firstDueAt", array_agg(distinct subject) as subjects
+    from deliveries where endpoint_id = ${endpointId} and state = 'waiting'
+  `;
+  return {
+    count: row?.count ?? 0,
+    firstDueAt: row?.firstDueAt ?? null,
+    subjects: new Set(row?.subjects ?? []),
+  };
+}
+
+/** An event that was sent before, and is sent again, has one row. */
+export async function upsertDeliveries(
+  tx: TransactionSql,
+  endpointId: string,
+  rows: readonly DeliveryWithBody[],
+): Promise<void> {
+  await tx`
+    insert into deliveries (endpoint_id, event_id, log, sequence, type, subject, state, body, attempts, http_status, problem,
+      duration_ms, attempted_at, next_attempt_at)
+    select ${endpointId}, "eventId", log, sequence, type, subject, state, body, attempts, "httpStatus", problem,
+      "durationMs", "attemptedAt", "nextAttemptAt"
+    from jsonb_to_recordset(${tx.json(rows as never)}) as row ("eventId" uuid, log smallint, sequence bigint, type text,
+      subject text, state text, body text, attempts integer, "httpStatus" smallint, problem text, "durationMs" integer,
+      "attemptedAt" timestamptz, "nextAttemptAt" timestamptz)
+    on conflict (endpoint_id, event_id) do update set state = excluded.state, body = excluded.body, attempts = excluded.attempts,
+      http_status = excluded.http_status, problem = excluded.problem, duration_ms = excluded.duration_ms,
+      attempted_at = excluded.attempted_at, next_attempt_at = excluded.next_attempt_at
+  `;
+}
+
+/** The newest event first. @param before an event's id. */
+export async function selectDeliveries(
+  sql: Sql,
+  endpointId: string,
+  { before, limit }: { before: string | undefined; limit: number },
+): Promise<Delivery[]> {
+  const rows = await sql<Delivery[]>`
+    select ${columns(sql)} from deliveries
+    where endpoint_id = ${endpointId} ${before === undefined ? sql`` : sql`and event_id < ${before}`}
+    order by event_id desc limit ${limit}
+  `;
+  return rows.map(withNumbers);
+}
+
+/** What waits stays. */
+export async function deleteOldDeliveries(sql: Sql, endpointId: string, kept: number): Promise<void> {
+  await sql`
+    delete from deliveries where endpoint_id = ${endpointId} and state <> 'waiting' and event_id < (
+      select event_id from deliveries where endpoint_id = ${endpointId} order by event_id desc offset ${kept - 1} limit 1)
+  `;
+}
+
+/** The driver returns 64-bit integers as text. */
+function withNumbers<D extends Delivery>(row: D): D {
+  return { ...row, sequence: Number(row.sequence) };
+}

@@ -1,0 +1,72 @@
+import { randomBytes } from "node:crypto";
+import { decrypt, type EncryptionKey, encrypt } from "#kit/values/key-cipher.ts";
+
+export type PausedReason = "asked" | "failing" | "gone";
+
+/** Where events are sent. */
+export interface Endpoint {
+  /** UUIDv7. */
+  id: string;
+  name: string;
+  url: string;
+  /** Types, or beginnings of types with `*` at their end. */
+  types: string[];
+  /** The user who answers for it. */
+  ownerId: string | null;
+  /** Deleted instead of paused. */
+  isTemporary: boolean;
+  status: "active" | "paused";
+  pausedReason: PausedReason | null;
+  /** Since when every attempt has failed. */
+  failingSince: Date | null;
+  formerSecretUntil: Date | null;
+  createdAt: Date;
+  changedAt: Date;
+}
+
+/** Encrypted, as they are stored. */
+export interface StoredSecrets {
+  secret: Buffer;
+  formerSecret: Buffer | null;
+  formerSecretUntil: Date | null;
+}
+
+/** The first encrypts; all decrypt. */
+export type SecretKeys = readonly [EncryptionKey, ...EncryptionKey[]];
+
+const SECRET_BYTES = 32;
+/** Standard Webhooks 1.0, symmetric signatures. */
+const PREFIX = "whsec_";
+
+export function newSecret(): string {
+  return `${PREFIX}${randomBytes(SECRET_BYTES).toString("base64")}`;
+}
+
+/** Bound to its endpoint: a row that was copied to another one is of no use. */
+const contextOf = (endpointId: string) => `webhook secret ${endpointId}`;
+
+export function encryptSecret([key]: SecretKeys, secret: string, endpointId: string): Buffer {
+  const bytes = Buffer.from(secret.slice(PREFIX.length), "base64");
+  return Buffer.concat([Buffer.from(key.id, "hex"), encrypt(key, bytes, contextOf(endpointId))]);
+}
+
+const KEY_ID_BYTES = 8;
+
+/** What an event is signed with, the newest first. @throws if the key that encrypted one is not there. */
+export function secretsInUse(
+  keys: SecretKeys,
+  endpointId: string,
+  stored: StoredSecrets,
+  now: Date,
+): string[] {
+  const { secret, formerSecret, formerSecretUntil } = stored;
+  const hasFormer = formerSecret !== null && formerSecretUntil !== null && formerSecretUntil > now;
+  return [secret, ...(hasFormer ? [formerSecret] : [])].map((encrypted) => {
+    const id = encrypted.subarray(0, KEY_ID_BYTES).toString("hex");
+    const key = keys.find((each) => each.id === id);
+    if (key === undefined)
+      throw new Error(`the key ${id} that encrypted the secret of webhook ${endpointId} is not configured`);
+    const bytes = decrypt(key, encrypted.subarray(KEY_ID_BYTES), contextOf(endpointId));
+    return `${PREFIX}${bytes.toString("base64")}`;
+  });
+}

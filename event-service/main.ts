@@ -1,0 +1,95 @@
+import { createAuditRecorder } from "#audit-client/record/audit-recorder.ts";
+import { createReadingRecorder } from "#audit-client/stream/record-reading.ts";
+import { loadConfig } from "#kit/config/config.ts";
+import { connectPostgres } from "#kit/database/postgres.ts";
+import { startProcess } from "#kit/process/service-process.ts";
+import { watchDatabases } from "#kit/process/watch-database.ts";
+import { untilSuccess } from "#kit/telemetry/repeat.ts";
+import { WebhookServiceService } from "#proto/gatehouse/events/v1/webhook_service.ts";
+import { configSchema } from "./config.ts";
+import { Couriers, HEARTBEAT_MS, measureDeliveries } from "./delivery/couriers.ts";
+import { createOwnerNoticeClient } from "./delivery/owner-notice-client.ts";
+import { tellPauses } from "./delivery/tell-pauses.ts";
+import { createAuditLogClient } from "./stream/audit-log-client.ts";
+import { EventSource } from "./stream/event-source.ts";
+import { createWebhookRpc, WEBHOOK_CALLERS } from "./webhook-rpc.ts";
+
+/** From the numbering of an entry to its delivery, it is most of the time. */
+const READ_INTERVAL_MS = 150;
+const AUDIT_GRACE_MS = 1_000;
+
+const config = loadConfig(configSchema, process.env);
+const service = await startProcess("event-service", config);
+const { lifecycle, logger, metrics } = service;
+const now = () => new Date();
+
+const sql = connectPostgres(config, "event-service", logger);
+lifecycle.onStop("database", () => sql.end({ timeout: 2 }));
+watchDatabases({ databases: [{ sql }], poolSize: config.DATABASE_POOL_SIZE, metrics, lifecycle, logger });
+const recorder = createAuditRecorder({
+  address: config.AUDIT_SERVICE_ADDRESS,
+  certificate: service.certificate,
+  logger,
+  metrics,
+});
+lifecycle.onStop("audit recorder", () => recorder.close(AUDIT_GRACE_MS));
+const auditLog = service.run(
+  "audit log",
+  createAuditLogClient(config.AUDIT_SERVICE_ADDRESS, service.certificate),
+);
+
+const owners = service.run(
+  "owners of webhooks",
+  createOwnerNoticeClient(config.IDENTITY_SERVICE_ADDRESS, service.certificate),
+);
+
+const events = new EventSource({ follow: auditLog.follow, source: config.PUBLIC_ORIGIN, logger });
+let readAtMs = performance.now();
+metrics.gauge(
+  "gatehouse_event_stream_lag_seconds",
+  "Since this replica last read the audit log to its end.",
+  [],
+  (gauge) => gauge.set((performance.now() - readAtMs) / 1_000),
+);
+const previousKey = config.WEBHOOK_ENCRYPTION_KEY_PREVIOUS_FILE;
+const deps = {
+  sql,
+  events,
+  keys: [config.WEBHOOK_ENCRYPTION_KEY_FILE, ...(previousKey ? [previousKey] : [])] as const,
+  networks: config.WEBHOOK_NETWORKS,
+  source: config.PUBLIC_ORIGIN,
+  now,
+};
+const couriers = new Couriers({
+  ...deps,
+  metrics: measureDeliveries(metrics, now),
+  monotonicMs: () => performance.now(),
+  random: Math.random,
+  logger,
+});
+metrics.gauge("gatehouse_webhooks_served", "Webhooks that this replica delivers to.", [], (gauge) =>
+  gauge.set(couriers.count),
+);
+
+await service.serveRpc(config, {
+  databases: [sql],
+  register: (server) =>
+    server.add(
+      WebhookServiceService,
+      WEBHOOK_CALLERS,
+      createWebhookRpc(deps, createReadingRecorder(recorder, now)),
+    ),
+});
+await untilSuccess("audit log", readLog, logger);
+service.every(READ_INTERVAL_MS, "audit log", readLog);
+service.run("webhooks", couriers);
+service.every(HEARTBEAT_MS, "webhooks", () => couriers.beat(), { atOnce: true });
+service.every(HEARTBEAT_MS, "pauses of webhooks", () =>
+  tellPauses({ sql, recorder, notifyOwner: owners.notifyOwner }),
+);
+lifecycle.ready();
+
+async function readLog(): Promise<void> {
+  await events.read();
+  readAtMs = performance.now();
+}

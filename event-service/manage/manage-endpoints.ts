@@ -1,0 +1,230 @@
+import { validate as isUuid } from "uuid";
+import type { Sql } from "#kit/database/postgres.ts";
+import { DomainError, type FieldProblem, invalidField } from "#kit/values/errors.ts";
+import { uuidv7 } from "#kit/values/uuid-v7.ts";
+import { isAllowedUrl, type ReachableNetwork } from "#outbound-http/outbound-http.ts";
+import { type AttemptResult, createSender } from "../delivery/attempt.ts";
+import { type Delivery, selectDeliveries, summarizeWaiting } from "../delivery/delivery-store.ts";
+import {
+  type Endpoint,
+  encryptSecret,
+  newSecret,
+  type SecretKeys,
+  secretsInUse,
+} from "../endpoints/endpoint.ts";
+import {
+  deleteEndpoint as deleteRow,
+  type EndpointChange,
+  findCourierEndpoint,
+  findEndpoint,
+  insertEndpoint,
+  putBack,
+  replaceSecret,
+  selectEndpoints,
+  updateEndpoint,
+} from "../endpoints/endpoint-store.ts";
+import { testEvent } from "../stream/event.ts";
+import type { EventSource } from "../stream/event-source.ts";
+
+export interface ManageDeps {
+  sql: Sql;
+  events: EventSource;
+  keys: SecretKeys;
+  networks: readonly ReachableNetwork[];
+  /** Of events. */
+  source: string;
+  now: () => Date;
+}
+
+const MAX_ENDPOINTS = 100;
+const MAX_LIMIT = 100;
+const MAX_NAME = 100;
+const MAX_URL = 2_048;
+const MAX_TYPES = 50;
+const MAX_OVERLAP_H = 168;
+const HOUR_MS = 3_600_000;
+/** A type, or the beginning of types. */
+const TYPE = /^gatehouse\.(?:[a-z0-9_.]{1,128}|[a-z0-9_.]{0,127}\*)$/;
+
+/** With the number of deliveries that wait. */
+export interface ShownEndpoint extends Endpoint {
+  waiting: number;
+}
+
+async function shown(deps: ManageDeps, endpoint: Endpoint | undefined): Promise<ShownEndpoint> {
+  if (endpoint === undefined) throw new DomainError("not_found");
+  return { ...endpoint, waiting: (await summarizeWaiting(deps.sql, endpoint.id)).count };
+}
+
+const assertId = (id: string) => {
+  if (!isUuid(id)) throw new DomainError("not_found");
+};
+
+/** Newest first. @throws {DomainError} `validation_failed`. */
+export async function listEndpoints(deps: ManageDeps, { cursor, limit }: { cursor: string; limit: number }) {
+  assertPage(cursor, limit);
+  const found = await selectEndpoints(deps.sql, cursor || undefined, limit + 1);
+  const page = await Promise.all(found.slice(0, limit).map((endpoint) => shown(deps, endpoint)));
+  return { endpoints: page, nextCursor: found.length > limit ? page.at(-1)?.id : undefined };
+}
+
+function assertPage(cursor: string, limit: number): void {
+  if (cursor !== "" && !isUuid(cursor)) throw invalidField("cursor", "invalid_format", "is invalid");
+  if (limit < 1 || limit > MAX_LIMIT)
+    throw invalidField("limit", "out_of_range", `must be 1 to ${MAX_LIMIT}`);
+}
+
+/** @throws {DomainError} `not_found`. */
+export async function getEndpoint(deps: ManageDeps, id: string): Promise<ShownEndpoint> {
+  assertId(id);
+  return shown(deps, await findEndpoint(deps.sql, id));
+}
+
+export interface WantedEndpoint {
+  name: string;
+  url: string;
+  types: readonly string[];
+  /** Empty: nobody is written to. */
+  ownerId: string;
+  isTemporary: boolean;
+}
+
+/**
+ * It is sent what happens from now on.
+ * @returns also the secret, which is shown this once. @throws {DomainError} `validation_failed`, `conflict`, `service_unavailable`.
+ */
+export async function createEndpoint(
+  deps: ManageDeps,
+  wanted: WantedEndpoint,
+): Promise<{ endpoint: ShownEndpoint; secret: string }> {
+  assertValid(deps, wanted);
+  if (!deps.events.isKnown) throw new DomainError("service_unavailable");
+  const { name, url, types, ownerId, isTemporary } = wanted;
+  const id = uuidv7();
+  const secret = newSecret();
+  const row = {
+    id,
+    name,
+    url,
+    types: [...types],
+    ownerId: ownerId || null,
+    isTemporary,
+    createdAt: deps.now(),
+  };
+  const stored = { ...row, secret: encryptSecret(deps.keys, secret, id), places: deps.events.tip };
+  const endpoint = await insertEndpoint(deps.sql, stored, MAX_ENDPOINTS);
+  if (endpoint === undefined)
+    throw new DomainError("conflict", `There are ${MAX_ENDPOINTS} webhooks already`);
+  return { endpoint: await shown(deps, endpoint), secret };
+}
+
+/** What is undefined stays. @throws {DomainError} `not_found`, `validation_failed`. */
+export async function changeEndpoint(
+  deps: ManageDeps,
+  id: string,
+  change: EndpointChange,
+): Promise<ShownEndpoint> {
+  assertId(id);
+  assertValid(deps, change);
+  return shown(deps, await updateEndpoint(deps.sql, id, change, deps.now()));
+}
+
+function assertValid({ networks }: ManageDeps, { name, url, types, ownerId }: EndpointChange): void {
+  const problem = (field: string, message: string): FieldProblem => ({
+    field,
+    code: "invalid_format",
+    message,
+  });
+  const isName = name === undefined || (name.trim() === name && name.length >= 1 && name.length <= MAX_NAME);
+  const isTypes =
+    types === undefined ||
+    (types.length >= 1 && types.length <= MAX_TYPES && types.every((type) => TYPE.test(type)));
+  const fields = [
+    ...(isName ? [] : [problem("name", `must have 1 to ${MAX_NAME} characters, no space at an end`)]),
+    ...(url === undefined || isUsable(url, networks)
+      ? []
+      : [problem("url", "must be https, without a user, of a host that may be called")]),
+    ...(isTypes
+      ? []
+      : [
+          problem(
+            "types",
+            `must be 1 to ${MAX_TYPES} types like gatehouse.user.password_changed.v1 or gatehouse.user.*`,
+          ),
+        ]),
+    ...(ownerId === undefined || ownerId === "" || isUuid(ownerId)
+      ? []
+      : [problem("ownerId", "must be a UUID")]),
+  ];
+  if (fields.length > 0) throw new DomainError("validation_failed", undefined, { fields });
+}
+
+function isUsable(text: string, networks: readonly ReachableNetwork[]): boolean {
+  if (text.length > MAX_URL || !isAllowedUrl(text, networks)) return false;
+  const { username, password, hash } = new URL(text);
+  return username === "" && password === "" && hash === "";
+}
+
+/** @throws {DomainError} `not_found`. */
+export async function deleteEndpoint(deps: ManageDeps, id: string): Promise<void> {
+  assertId(id);
+  if (!(await deleteRow(deps.sql, id))) throw new DomainError("not_found");
+}
+
+/** @param overlapHours how long the former secret signs too. @throws {DomainError} `not_found`, `validation_failed`. */
+export async function rotateSecret(
+  deps: ManageDeps,
+  id: string,
+  overlapHours: number,
+): Promise<{ endpoint: ShownEndpoint; secret: string }> {
+  assertId(id);
+  if (overlapHours > MAX_OVERLAP_H)
+    throw invalidField("overlapHours", "out_of_range", `must be 0 to ${MAX_OVERLAP_H}`);
+  const at = deps.now();
+  const secret = newSecret();
+  const formerUntil = overlapHours === 0 ? null : new Date(at.getTime() + overlapHours * HOUR_MS);
+  const change = { secret: encryptSecret(deps.keys, secret, id), formerUntil, at };
+  return { endpoint: await shown(deps, await replaceSecret(deps.sql, id, change)), secret };
+}
+
+/** Once, past the queue, whether it is paused or not. @throws {DomainError} `not_found`. */
+export async function sendTest(deps: ManageDeps, id: string): Promise<AttemptResult> {
+  assertId(id);
+  const endpoint = await findCourierEndpoint(deps.sql, id);
+  if (endpoint === undefined) throw new DomainError("not_found");
+  const secrets = secretsInUse(deps.keys, id, endpoint, deps.now());
+  const sender = createSender({ url: endpoint.url, secrets, networks: deps.networks });
+  try {
+    return await sender.send(testEvent({ id: uuidv7(), source: deps.source, at: deps.now() }));
+  } finally {
+    await sender.close();
+  }
+}
+
+/** @param from the first event that is sent again, in each named log. @throws {DomainError} `not_found`, `validation_failed`. */
+export async function replayEvents(
+  deps: ManageDeps,
+  id: string,
+  from: readonly { log: number; sequence: number }[],
+): Promise<ShownEndpoint> {
+  assertId(id);
+  const { tip } = deps.events;
+  const isThere = from.every(({ log, sequence }) => sequence >= 1 && sequence <= (tip[log] ?? -1) + 1);
+  if (from.length === 0 || !isThere)
+    throw invalidField("from", "out_of_range", "must name places that the logs have");
+  const places = Object.fromEntries(from.map(({ log, sequence }) => [log, sequence - 1]));
+  return shown(deps, await putBack(deps.sql, id, places, deps.now()));
+}
+
+/** The newest event first. @throws {DomainError} `not_found`, `validation_failed`. */
+export async function listDeliveries(
+  deps: ManageDeps,
+  id: string,
+  { cursor, limit }: { cursor: string; limit: number },
+): Promise<{ deliveries: Delivery[]; nextCursor: string | undefined }> {
+  assertPage(cursor, limit);
+  await getEndpoint(deps, id);
+  const found = await selectDeliveries(deps.sql, id, { before: cursor || undefined, limit: limit + 1 });
+  const deliveries = found.slice(0, limit);
+  return { deliveries, nextCursor: found.length > limit ? deliveries.at(-1)?.eventId : undefined };
+}

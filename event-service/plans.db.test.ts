@@ -1,0 +1,93 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import {
+  createPlantedDatabase,
+  type PlantedDatabase,
+  plantedId,
+  type StoreCalls,
+  storeFunctions,
+} from "#tests/support/database/planted-database.ts";
+import * as deliveries from "./delivery/delivery-store.ts";
+import * as endpoints from "./endpoints/endpoint-store.ts";
+
+const ENDPOINT = plantedId(7);
+const HOLDER = plantedId(1);
+const EVENT = plantedId(7_500);
+const LIMIT = 10;
+const now = new Date();
+
+let database: PlantedDatabase;
+beforeAll(async () => {
+  database = await createPlantedDatabase("event-service", {
+    large: {
+      deliveries: {
+        endpoint_id: `('00000000-0000-7000-8000-' || lpad(to_hex(n / 1000), 12, '0'))::uuid`,
+        state: "case when n % 20 = 7 then 'waiting' else 'delivered' end",
+        body: "case when n % 20 = 7 then '{}' end",
+        next_attempt_at: "case when n % 20 = 7 then now() + (n - 7500) * interval '1 second' end",
+      },
+    },
+    small: { endpoints: { rows: 30, columns: { types: "'{gatehouse.*}'", places: "'{}'" } } },
+  });
+});
+afterAll(() => database.drop());
+
+const state = { places: { 0: 1 }, failures: 0, failingSince: null, restsUntil: null, pausedReason: null };
+const delivery = {
+  ...{
+    eventId: plantedId(99_999),
+    log: 0,
+    sequence: 1,
+    type: "t",
+    subject: "s",
+    state: "waiting" as const,
+    body: "{}",
+  },
+  ...{ attempts: 0, httpStatus: 0, problem: "", durationMs: 0, attemptedAt: null, nextAttemptAt: now },
+};
+const CALLS: StoreCalls = {
+  insertEndpoint: (tx) =>
+    endpoints.insertEndpoint(
+      tx,
+      {
+        ...{
+          id: plantedId(99_999),
+          name: "n",
+          url: "https://example.com",
+          types: ["gatehouse.*"],
+          ownerId: null,
+        },
+        ...{ isTemporary: false, secret: Buffer.alloc(8), places: {}, createdAt: now },
+      },
+      100,
+    ),
+  findEndpoint: (tx) => endpoints.findEndpoint(tx, ENDPOINT),
+  findCourierEndpoint: (tx) => endpoints.findCourierEndpoint(tx, ENDPOINT),
+  selectEndpoints: (tx) => endpoints.selectEndpoints(tx, ENDPOINT, LIMIT),
+  updateEndpoint: (tx) => endpoints.updateEndpoint(tx, ENDPOINT, { status: "active" }, now),
+  makeWaitingDue: (tx) => endpoints.makeWaitingDue(tx, ENDPOINT),
+  deleteEndpoint: (tx) => endpoints.deleteEndpoint(tx, ENDPOINT),
+  replaceSecret: (tx) =>
+    endpoints.replaceSecret(tx, ENDPOINT, { secret: Buffer.alloc(8), formerUntil: now, at: now }),
+  putBack: (tx) => endpoints.putBack(tx, ENDPOINT, { 0: 1 }, now),
+  claimEndpoints: (tx) => endpoints.claimEndpoints(tx, { holder: HOLDER, leaseMs: 1_000 }),
+  releaseEndpoints: (tx) => endpoints.releaseEndpoints(tx, HOLDER),
+  lockHeld: (tx) => endpoints.lockHeld(tx, { id: ENDPOINT, version: 1 }, HOLDER),
+  selectUntoldPauses: (tx) => endpoints.selectUntoldPauses(tx, LIMIT),
+  markPauseTold: (tx) => endpoints.markPauseTold(tx, ENDPOINT, now),
+  updateCourierState: (tx) => endpoints.updateCourierState(tx, ENDPOINT, state),
+  selectDue: (tx) => deliveries.selectDue(tx, ENDPOINT, LIMIT),
+  selectFirstWaiting: (tx) => deliveries.selectFirstWaiting(tx, ENDPOINT),
+  summarizeWaiting: (tx) => deliveries.summarizeWaiting(tx, ENDPOINT),
+  upsertDeliveries: (tx) => deliveries.upsertDeliveries(tx, ENDPOINT, [delivery]),
+  selectDeliveries: (tx) => deliveries.selectDeliveries(tx, ENDPOINT, { before: EVENT, limit: LIMIT }),
+  deleteOldDeliveries: (tx) => deliveries.deleteOldDeliveries(tx, ENDPOINT, 900),
+};
+
+test("every function that reads or changes rows is looked at", async () => {
+  const called = new Set(Object.keys(CALLS).map((name) => name.split(":")[0]));
+  expect((await storeFunctions(import.meta.dirname)).filter((name) => !called.has(name))).toEqual([]);
+});
+
+test("no statement reads a large table, or a large part of it", async () => {
+  expect(await database.findOffences(CALLS)).toEqual([]);
+});

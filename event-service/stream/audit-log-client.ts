@@ -1,0 +1,68 @@
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import { callUnary, createRpcClient } from "#kit/rpc/rpc-client.ts";
+import type { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
+import { AuditQueryServiceClient } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
+import { type Entry, EntryKind, Outcome } from "#proto/gatehouse/audit/v1/entry.ts";
+import type { StreamEntry } from "./event.ts";
+import type { Followed, Places } from "./event-source.ts";
+
+const CALL_TIMEOUT_MS = 3_000;
+
+const KINDS: Record<EntryKind, StreamEntry["kind"]> = {
+  [EntryKind.UNSPECIFIED]: "unspecified",
+  [EntryKind.INTENT]: "intent",
+  [EntryKind.OUTCOME]: "outcome",
+  [EntryKind.EVENT]: "event",
+};
+
+const OUTCOMES: Record<Outcome, string> = {
+  [Outcome.UNSPECIFIED]: "unknown",
+  [Outcome.SUCCESS]: "success",
+  [Outcome.FAILURE]: "failure",
+  [Outcome.UNKNOWN]: "unknown",
+};
+
+export function createAuditLogClient(address: string, certificate: ProcessCertificate) {
+  const client = createRpcClient(AuditQueryServiceClient, {
+    address,
+    service: "audit-service",
+    certificate,
+    idempotentMethods: ["gatehouse.audit.v1.AuditQueryService/FollowEntries"],
+  });
+  return {
+    /** @throws {DomainError} `service_unavailable`, or `validation_failed` for a place that there is not. */
+    async follow(after: Places): Promise<Followed> {
+      const places = Object.entries(after).map(([log, sequence]) => ({ log: Number(log), sequence }));
+      const request = {
+        actorUserId: "",
+        action: "",
+        resource: "",
+        outcome: Outcome.UNSPECIFIED,
+        withoutActions: [],
+        after: places,
+      };
+      const context = newCallContext({ budgetMs: CALL_TIMEOUT_MS });
+      const { entries, next, hasMore } = await callUnary(client, client.followEntries, request, context);
+      return {
+        entries: entries.map(toStreamEntry),
+        next: Object.fromEntries(next.map(({ log, sequence }) => [log, sequence])),
+        hasMore,
+      };
+    },
+    close: () => client.close(),
+  };
+}
+
+function toStreamEntry(entry: Entry): StreamEntry {
+  const { actor, occurredAt, receivedAt, kind, outcome, clientIp: _ip, userAgent: _agent, ...rest } = entry;
+  if (occurredAt === undefined) throw new Error("audit-service sent an entry without time");
+  const { userId = "", role = "", sessionId = "" } = actor ?? {};
+  return {
+    ...rest,
+    kind: KINDS[kind] ?? "unspecified",
+    outcome: OUTCOMES[outcome] ?? "unknown",
+    actor: { userId, role, sessionId },
+    occurredAt,
+    receivedAt: receivedAt ?? occurredAt,
+  };
+}
