@@ -134,7 +134,10 @@ async function run({ name, perS, endpoints, hasBroken = false }: Round): Promise
   await until("none is served", async () => (await metric("gatehouse_webhooks_served")) === 0);
 }
 
-const brokenPort = (index: number) => (index === 0 ? 1 : index === 1 ? portOf(silent) : undefined);
+function brokenPort(index: number): number | undefined {
+  if (index === 0) return 1;
+  return index === 1 ? portOf(silent) : undefined;
+}
 
 async function make(index: number, port = portOf(server)): Promise<string> {
   const url = `http://127.0.0.1:${port}/`;
@@ -171,7 +174,7 @@ async function send(perS: number, endpoints: number): Promise<number> {
     };
     open.push(recorder.recordEvent(event, Date.now() + PATIENCE_MS));
     const dueMs = startedMs + (open.length * 1_000) / perS;
-    if (dueMs > performance.now()) await sleep(dueMs - performance.now());
+    await sleep(Math.max(0, dueMs - performance.now()));
   }
   await Promise.all(open);
   return open.length;
