@@ -10,6 +10,7 @@ import { configSchema } from "./config.ts";
 import { Couriers, HEARTBEAT_MS, measureDeliveries } from "./delivery/couriers.ts";
 import { createOwnerNoticeClient } from "./delivery/owner-notice-client.ts";
 import { tellPauses } from "./delivery/tell-pauses.ts";
+import { renewEncryptions } from "./manage/manage-endpoints.ts";
 import { createAuditLogClient } from "./stream/audit-log-client.ts";
 import { EventSource } from "./stream/event-source.ts";
 import { createWebhookRpc, WEBHOOK_CALLERS } from "./webhook-rpc.ts";
@@ -17,6 +18,7 @@ import { createWebhookRpc, WEBHOOK_CALLERS } from "./webhook-rpc.ts";
 /** From the numbering of an entry to its delivery, it is most of the time. */
 const READ_INTERVAL_MS = 150;
 const AUDIT_GRACE_MS = 1_000;
+const RENEW_INTERVAL_MS = 60_000;
 
 const config = loadConfig(configSchema, process.env);
 const service = await startProcess("event-service", config);
@@ -83,6 +85,7 @@ await service.serveRpc(config, {
 await untilSuccess("audit log", readLog, logger);
 service.every(READ_INTERVAL_MS, "audit log", readLog);
 service.run("webhooks", couriers);
+service.every(RENEW_INTERVAL_MS, "encryption of secrets", () => renewEncryptions(deps), { atOnce: true });
 service.every(HEARTBEAT_MS, "webhooks", () => couriers.beat(), { atOnce: true });
 service.every(HEARTBEAT_MS, "pauses of webhooks", () =>
   tellPauses({ sql, recorder, notifyOwner: owners.notifyOwner }),

@@ -32,6 +32,7 @@ beforeAll(async () => {
 afterAll(() => database.drop());
 
 const state = { places: { 0: 1 }, failures: 0, failingSince: null, restsUntil: null, pausedReason: null };
+const secrets = { id: ENDPOINT, secret: Buffer.alloc(8), formerSecret: null };
 const delivery = {
   ...{
     eventId: plantedId(99_999),
@@ -72,6 +73,8 @@ const CALLS: StoreCalls = {
   claimEndpoints: (tx) => endpoints.claimEndpoints(tx, { holder: HOLDER, leaseMs: 1_000 }),
   releaseEndpoints: (tx) => endpoints.releaseEndpoints(tx, HOLDER),
   lockHeld: (tx) => endpoints.lockHeld(tx, { id: ENDPOINT, version: 1 }, HOLDER),
+  selectSecrets: (tx) => endpoints.selectSecrets(tx),
+  replaceEncrypted: (tx) => endpoints.replaceEncrypted(tx, secrets, secrets),
   selectUntoldPauses: (tx) => endpoints.selectUntoldPauses(tx, LIMIT),
   markPauseTold: (tx) => endpoints.markPauseTold(tx, ENDPOINT, now),
   updateCourierState: (tx) => endpoints.updateCourierState(tx, ENDPOINT, state),

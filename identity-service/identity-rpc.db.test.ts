@@ -138,7 +138,7 @@ test("a refresh reuse reported by token-service puts a mail into the outbox", as
   }
 });
 
-test("only the gateway may act for end users, and only token-service may report refresh tokens", () => {
+test("only the gateway may act for end users, and each other service only what it reports", () => {
   expect(IDENTITY_CALLERS).toEqual({
     askApproval: ["gateway"],
     getApproval: ["gateway"],
@@ -150,6 +150,7 @@ test("only the gateway may act for end users, and only token-service may report 
     login: ["gateway"],
     getUser: ["gateway"],
     notifyRefreshReuse: ["token-service"],
+    notifyWebhookPaused: ["event-service"],
     completeMfaLogin: ["gateway"],
     listTrustedDevices: ["gateway"],
     removeTrustedDevice: ["gateway"],

@@ -159,5 +159,10 @@ export const TRIALS: Readonly<Record<string, Trial>> = {
   ),
   parts: bench("1, 2 and 4 databases of sessions; moves of slots beside refreshes", "minutes", "parts"),
   "row-sizes": bench("bytes of a row; how long `sessions revoke-all` takes", "minutes", "row-sizes"),
+  webhooks: bench(
+    "from the commit of an event to a webhook at 100 and 1,000 a second; what it and a dead endpoint cost",
+    "minutes",
+    "webhooks",
+  ),
   "user-import": bench("users imported a second, killed once", "half an hour", "user-import"),
 };

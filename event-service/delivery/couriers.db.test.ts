@@ -10,6 +10,7 @@ import {
   deleteEndpoint,
   getEndpoint,
   listDeliveries,
+  renewEncryptions,
   replayEvents,
   rotateSecret,
   sendTest,
@@ -266,6 +267,19 @@ test("during a rotation both secrets sign, and then the new one alone", async ()
   await expect.poll(next).toEqual([true, true]);
   await database.ownerSql`update endpoints set former_secret_until = now() - interval '1 second', version = version + 1`;
   await expect.poll(next).toEqual([false, true]);
+});
+
+test("after a change of the key, the secrets are encrypted with the new one, and what is sent stays signed", async () => {
+  const [shop, one] = [await receiver(), await replica()];
+  const { id, secret } = await endpointAt(shop, one);
+  await rotateSecret(one.manage, id, 24);
+  const newer = newKey();
+  await expect(renewEncryptions({ sql: database.sql, keys: [newer] })).rejects.toThrow("is not configured");
+  await renewEncryptions({ sql: database.sql, keys: [newer, ...keys] });
+  const after = { ...one.manage, keys: [newer] as const };
+  expect(await sendTest(after, id)).toMatchObject({ isDelivered: true });
+  const { body, headers } = shop.received.at(-1) as Receiver["received"][number];
+  new Webhook(secret).verify(body, headers);
 });
 
 test("a replay sends again from a place on, in order, and lists each event once", async () => {

@@ -241,3 +241,22 @@ export async function selectUntoldPauses(sql: Sql, limit: number): Promise<Untol
 export async function markPauseTold(sql: Sql, id: string, pausedAt: Date): Promise<void> {
   await sql`update endpoints set untold_pause_at = null where id = ${id} and untold_pause_at = ${pausedAt}`;
 }
+
+export type EncryptedSecrets = Pick<StoredSecrets, "secret" | "formerSecret"> & { id: string };
+
+/** Of all endpoints, which are a hundred at most. */
+export async function selectSecrets(sql: Sql): Promise<EncryptedSecrets[]> {
+  return sql<EncryptedSecrets[]>`select id, secret, former_secret as "formerSecret" from endpoints`;
+}
+
+/** Unless somebody has replaced it. */
+export async function replaceEncrypted(
+  sql: Sql,
+  before: EncryptedSecrets,
+  after: EncryptedSecrets,
+): Promise<void> {
+  await sql`
+    update endpoints set secret = ${after.secret}, former_secret = ${after.formerSecret}
+    where id = ${before.id} and secret = ${before.secret}
+  `;
+}

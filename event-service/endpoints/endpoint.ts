@@ -56,17 +56,26 @@ const KEY_ID_BYTES = 8;
 export function secretsInUse(
   keys: SecretKeys,
   endpointId: string,
-  stored: StoredSecrets,
+  { secret, formerSecret, formerSecretUntil }: StoredSecrets,
   now: Date,
 ): string[] {
-  const { secret, formerSecret, formerSecretUntil } = stored;
   const hasFormer = formerSecret !== null && formerSecretUntil !== null && formerSecretUntil > now;
-  return [secret, ...(hasFormer ? [formerSecret] : [])].map((encrypted) => {
-    const id = encrypted.subarray(0, KEY_ID_BYTES).toString("hex");
-    const key = keys.find((each) => each.id === id);
-    if (key === undefined)
-      throw new Error(`the key ${id} that encrypted the secret of webhook ${endpointId} is not configured`);
-    const bytes = decrypt(key, encrypted.subarray(KEY_ID_BYTES), contextOf(endpointId));
-    return `${PREFIX}${bytes.toString("base64")}`;
-  });
+  return [secret, ...(hasFormer ? [formerSecret] : [])].map((each) => decryptSecret(keys, each, endpointId));
+}
+
+const keyIdOf = (encrypted: Buffer) => encrypted.subarray(0, KEY_ID_BYTES).toString("hex");
+
+function decryptSecret(keys: SecretKeys, encrypted: Buffer, endpointId: string): string {
+  const id = keyIdOf(encrypted);
+  const key = keys.find((each) => each.id === id);
+  if (key === undefined)
+    throw new Error(`the key ${id} that encrypted a secret of webhook ${endpointId} is not configured`);
+  const bytes = decrypt(key, encrypted.subarray(KEY_ID_BYTES), contextOf(endpointId));
+  return `${PREFIX}${bytes.toString("base64")}`;
+}
+
+/** With the first key. The same if it has that already. @throws as `secretsInUse`. */
+export function renewEncryption(keys: SecretKeys, endpointId: string, encrypted: Buffer): Buffer {
+  if (keyIdOf(encrypted) === keys[0].id) return encrypted;
+  return encryptSecret(keys, decryptSecret(keys, encrypted, endpointId), endpointId);
 }

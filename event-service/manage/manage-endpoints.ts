@@ -9,6 +9,7 @@ import {
   type Endpoint,
   encryptSecret,
   newSecret,
+  renewEncryption,
   type SecretKeys,
   secretsInUse,
 } from "../endpoints/endpoint.ts";
@@ -19,8 +20,10 @@ import {
   findEndpoint,
   insertEndpoint,
   putBack,
+  replaceEncrypted,
   replaceSecret,
   selectEndpoints,
+  selectSecrets,
   updateEndpoint,
 } from "../endpoints/endpoint-store.ts";
 import { testEvent } from "../stream/event.ts";
@@ -185,6 +188,27 @@ export async function rotateSecret(
   const formerUntil = overlapHours === 0 ? null : new Date(at.getTime() + overlapHours * HOUR_MS);
   const change = { secret: encryptSecret(deps.keys, secret, id), formerUntil, at };
   return { endpoint: await shown(deps, await replaceSecret(deps.sql, id, change)), secret };
+}
+
+/** After a change of the key: the former one is not needed any more. To be repeated. @throws if a key is missing, after the others. */
+export async function renewEncryptions({ sql, keys }: Pick<ManageDeps, "sql" | "keys">): Promise<void> {
+  let failure: unknown;
+  for (const before of await selectSecrets(sql)) {
+    const renew = (encrypted: Buffer) => renewEncryption(keys, before.id, encrypted);
+    try {
+      const { secret, formerSecret } = before;
+      const after = {
+        id: before.id,
+        secret: renew(secret),
+        formerSecret: formerSecret && renew(formerSecret),
+      };
+      if (after.secret !== secret || after.formerSecret !== formerSecret)
+        await replaceEncrypted(sql, before, after);
+    } catch (error) {
+      failure ??= error;
+    }
+  }
+  if (failure !== undefined) throw failure;
 }
 
 /** Once, past the queue, whether it is paused or not. @throws {DomainError} `not_found`. */

@@ -24,6 +24,7 @@ function gateway(overrides: Parameters<typeof testGateway>[0] = {}) {
     users: { getManagedUser: NOT_THERE },
     sessions: { listSessions: async () => ({ sessions: [] }) },
     auditQuery: { getCheckpoint: NOT_THERE },
+    webhooks: { listEndpoints: async () => ({ endpoints: [], nextCursor: "" }) },
     ...overrides,
   });
 }
@@ -58,7 +59,12 @@ async function health(built: ReturnType<typeof gateway>) {
 }
 
 test("a service is ready that answers, be it that there is nothing", async () => {
-  const all = { "identity-service": true, "token-service": true, "audit-service": true };
+  const all = {
+    "identity-service": true,
+    "token-service": true,
+    "audit-service": true,
+    "event-service": true,
+  };
   expect(await health(gateway())).toEqual(all);
 });
 
@@ -70,6 +76,7 @@ test.each([new DomainError("service_unavailable"), new DomainError("internal_err
       "identity-service": true,
       "token-service": false,
       "audit-service": true,
+      "event-service": true,
     });
   },
 );
@@ -78,7 +85,13 @@ test("Redis is shown where this gateway uses it, ready if it runs a script in ti
   const client = { evalsha: async () => 1 } as unknown as Redis;
   const works: SharedRedis["ask"] = (work) => work(client);
   expect(await health(gateway({ redis: { ask: works } }))).toMatchObject({ redis: true });
-  const away = { "identity-service": true, "token-service": true, "audit-service": true, redis: false };
+  const away = {
+    "identity-service": true,
+    "token-service": true,
+    "audit-service": true,
+    "event-service": true,
+    redis: false,
+  };
   expect(await health(gateway({ redis: { ask: async () => undefined } }))).toEqual(away);
 });
 

@@ -37,7 +37,7 @@ const keyAnswer = z
   .meta({ id: "SigningKey", description: "Of access and refresh tokens, without its private part." });
 
 const serviceAnswer = z.strictObject({
-  name: z.enum(["identity-service", "token-service", "audit-service", "redis"]),
+  name: z.enum(["identity-service", "token-service", "audit-service", "event-service", "redis"]),
   ready: z
     .boolean()
     .meta({ description: "Whether it answered this gateway; a service, a call that needs its database." }),
@@ -46,7 +46,8 @@ const serviceAnswer = z.strictObject({
 
 type ServiceName = z.output<typeof serviceAnswer>["name"];
 
-export interface SystemDeps extends Pick<Backends, "keys" | "users" | "sessions" | "auditQuery"> {
+export interface SystemDeps
+  extends Pick<Backends, "keys" | "users" | "sessions" | "auditQuery" | "webhooks"> {
   noteReading: NoteReading;
   adminPolicy: AdminPolicy;
   /** Undefined: this gateway uses none. */
@@ -55,7 +56,7 @@ export interface SystemDeps extends Pick<Backends, "keys" | "users" | "sessions"
 
 export function registerSystemRoutes(
   app: GatewayApp,
-  { keys, users, sessions, auditQuery, noteReading, adminPolicy, redis }: SystemDeps,
+  { keys, users, sessions, auditQuery, webhooks, noteReading, adminPolicy, redis }: SystemDeps,
 ): void {
   const policy = adminPolicy("system:read");
   const route = routeIn(app, "Administration");
@@ -88,6 +89,7 @@ export function registerSystemRoutes(
     ["identity-service", (context, userId) => users.getManagedUser({ userId }, context)],
     ["token-service", (context, userId) => sessions.listSessions({ userId }, context)],
     ["audit-service", (context) => auditQuery.getCheckpoint({ atLeastSize: 0, log: 0 }, context)],
+    ["event-service", (context) => webhooks.listEndpoints({ cursor: "", limit: 1 }, context)],
   ];
   if (redis !== undefined) probes.push(["redis", () => askRedis(redis)]);
 

@@ -169,6 +169,38 @@ test.each([
   expect(isAllowedUrl(url, network)).toBe(expected);
 });
 
+test("a name whose server is silent takes one look-up, however many wait for it", async () => {
+  const { url } = await serverThat((_, response) => response.end());
+  const found = Promise.withResolvers<{ address: string; family: number }[]>();
+  const lookups: string[] = [];
+  const lookup = (name: string) => {
+    lookups.push(name);
+    return found.promise;
+  };
+  const http = createOutboundHttp({ network: "loopback", lookup });
+  closers.push(() => http.close());
+  const named = url.replace("127.0.0.1", "slow.example");
+  const answers = [1, 2, 3].map(() => http.fetch(named, { method: "GET", headers: {} }));
+  await expect.poll(() => lookups).toEqual(["slow.example"]);
+  found.resolve([{ address: "127.0.0.1", family: 4 }]);
+  expect((await Promise.all(answers)).map(({ status }) => status)).toEqual([200, 200, 200]);
+});
+
+test.each(["public", "loopback"])(
+  "plain HTTP goes to loopback alone, though others may be reached, too: a name of a %s address",
+  async (where) => {
+    const { url } = await serverThat((_, response) => response.end());
+    const http = createOutboundHttp({
+      network: ["public", "loopback"],
+      lookup: async () => [{ address: where === "loopback" ? "127.0.0.1" : "93.184.215.14", family: 4 }],
+    });
+    closers.push(() => http.close());
+    const asked = http.fetch(url.replace("127.0.0.1", "shop.example"), { method: "GET", headers: {} });
+    if (where === "loopback") expect((await asked).status).toBe(200);
+    else await expect(asked).rejects.toMatchObject({ problem: "address_refused" });
+  },
+);
+
 test("a request comes with its query and its form, the answer with its status and type", async () => {
   const asked: unknown[] = [];
   const { url } = await serverThat(async (request, response) => {

@@ -66,11 +66,12 @@ export function createOutboundHttp(options: OutboundOptions): OutboundHttp {
   const { timeoutMs = TIMEOUT_MS, maxBytes = MAX_BYTES, maxRequests = MAX_REQUESTS } = options;
   const { maxWaitMs = MAX_WAIT_MS } = options;
   const networks = [options.network].flat();
+  const find = sharedLookup(options.lookup ?? resolveAddresses);
   const openAgent = (reachable: readonly ReachableNetwork[]) =>
     new Agent({
       connections: maxRequests,
       pipelining: 1,
-      connect: { timeout: timeoutMs, lookup: guardedLookup(reachable, options.lookup ?? resolveAddresses) },
+      connect: { timeout: timeoutMs, lookup: guardedLookup(reachable, find) },
     });
   const agents = { "https:": openAgent(networks), "http:": openAgent(PLAIN) };
   const slots = createSlots({ count: maxRequests, maxWaiting: MAX_WAITING, maxWaitMs });
@@ -160,6 +161,18 @@ async function resolveAddresses(name: string): Promise<LookupAddress[]> {
   return new Promise((resolve, reject) => {
     lookupName(name, { all: true }, (error, found) => (error === null ? resolve(found) : reject(error)));
   });
+}
+
+/** All who ask for a name at a time wait for one look-up: it takes a thread of a few, however long its server is silent. */
+function sharedLookup(find: typeof resolveAddresses): typeof resolveAddresses {
+  const underWay = new Map<string, Promise<LookupAddress[]>>();
+  return (name) => {
+    const known = underWay.get(name);
+    if (known !== undefined) return known;
+    const found = find(name).finally(() => underWay.delete(name));
+    underWay.set(name, found);
+    return found;
+  };
 }
 
 /** One forbidden address rejects the name. */

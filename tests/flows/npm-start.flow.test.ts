@@ -549,7 +549,7 @@ test("in the background, on an existing PostgreSQL and Redis, with settings and 
       cwd: tmpdir(),
       env: BARE_ENVIRONMENT,
     });
-  expect((await gatehouse("health")).stdout.match(/ ready /g)).toHaveLength(4);
+  expect((await gatehouse("health")).stdout.match(/ ready /g)).toHaveLength(5);
   const api = apiClient(url);
   const token = (await api.newUser()).accessToken;
   await gatehouse("routes", "add", "orders", `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`);

@@ -720,7 +720,7 @@ export interface Api {
   "GET /admin/health": {
     answer: {
       services: {
-        name: "identity-service" | "token-service" | "audit-service" | "redis";
+        name: "identity-service" | "token-service" | "audit-service" | "event-service" | "redis";
         /**
          * Whether it answered this gateway; a service, a call that needs its database.
          */

@@ -47,6 +47,8 @@ export async function openAuditLogs(most: number) {
     /** The data directory of a log's PostgreSQL. */
     dataOf: (log: number) => join(folders[log] ?? "", "postgres"),
     spoolDirectory: home.spool,
+    system,
+    tls: home.tls,
     async empty() {
       for (const owner of owners) await emptyLog(owner);
     },

@@ -483,6 +483,7 @@ export const de: SameTexts<typeof en> = {
     "identity-service": "Benutzer, Passwörter, Mails",
     "token-service": "Sitzungen und Token",
     "audit-service": "Das Audit-Log",
+    "event-service": "Ereignisse an andere Systeme",
     redis: "Gemeinsame Zähler aller Exemplare",
   },
 };

@@ -468,6 +468,7 @@ export const en = {
     "identity-service": "Users, passwords, mails",
     "token-service": "Sessions and tokens",
     "audit-service": "The audit log",
+    "event-service": "Events to other systems",
     redis: "Counters that all replicas share",
   },
 };
