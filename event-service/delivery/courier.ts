@@ -23,8 +23,6 @@ export interface CourierDeps {
   summarizeWaiting(): Promise<Waiting>;
   /** False if the endpoint has another holder, or was changed: nothing was stored. */
   save(batch: CourierBatch): Promise<boolean>;
-  /** Reads the endpoint again. Undefined: it is not this courier's any more. */
-  reload(): Promise<CourierEndpoint | undefined>;
   /** Whether the lease lasts. */
   isHeld(): boolean;
   onAttempt(result: AttemptResult, delivery: DeliveryWithBody): void;
@@ -34,7 +32,6 @@ export interface CourierDeps {
 }
 
 export interface CourierBatch {
-  version: number;
   deliveries: readonly DeliveryWithBody[];
   state: CourierState;
   /** After failures. */
@@ -48,11 +45,13 @@ export interface CourierBatch {
 export class Courier {
   readonly #deps: CourierDeps;
   #endpoint: CourierEndpoint;
-  #matches: (type: string) => boolean;
+  readonly #matches: (type: string) => boolean;
   #waiting: Waiting | undefined;
   #rememberedMs = 0;
   #isStopped = false;
-  #wake = Promise.withResolvers<void>();
+  readonly #wake = Promise.withResolvers<void>();
+  /** From before this step's read of events, so that what came since ends the pause. Undefined: it has read none. */
+  #grown: Promise<void> | undefined;
 
   constructor(endpoint: CourierEndpoint, deps: CourierDeps) {
     this.#deps = deps;
@@ -72,6 +71,7 @@ export class Courier {
           "a batch of events is delivered again",
         );
         this.#waiting = undefined;
+        this.#grown = undefined;
         await this.#pause(ERROR_PAUSE_MS);
       }
     }
@@ -85,6 +85,7 @@ export class Courier {
   /** @returns how long to wait if nothing new comes. */
   async #step(): Promise<number> {
     const { now, isHeld } = this.#deps;
+    this.#grown = undefined;
     if (!isHeld()) return MAX_PAUSE_MS;
     const restsMs = (this.#endpoint.restsUntil?.getTime() ?? 0) - now().getTime();
     if (restsMs > 0) return Math.min(restsMs, MAX_PAUSE_MS);
@@ -110,6 +111,7 @@ export class Courier {
   async #deliverNew(limit: number): Promise<{ isAtEnd: boolean }> {
     const waiting = this.#waiting;
     if (waiting === undefined || waiting.count >= MAX_WAITING) return { isAtEnd: true };
+    this.#grown = this.#deps.events.grown;
     const { events, next, isAtEnd } = await this.#deps.events.after(this.#endpoint.places);
     const wanted = events.filter(({ type }) => this.#matches(type));
     if (wanted.length === 0) {
@@ -173,19 +175,11 @@ export class Courier {
     };
   }
 
-  async #save(batch: Omit<CourierBatch, "version">): Promise<void> {
-    const { save, reload } = this.#deps;
+  async #save(batch: CourierBatch): Promise<void> {
     this.#rememberedMs = performance.now();
-    if (await save({ ...batch, version: this.#endpoint.version })) {
-      this.#endpoint = { ...this.#endpoint, ...batch.state };
-      if (batch.state.pausedReason !== null) this.stop();
-      return;
-    }
-    const endpoint = await reload();
-    if (endpoint === undefined) return this.stop();
-    this.#endpoint = endpoint;
-    this.#matches = typeFilter(endpoint.types);
-    this.#waiting = undefined;
+    const isStored = await this.#deps.save(batch);
+    this.#endpoint = { ...this.#endpoint, ...batch.state };
+    if (!isStored || batch.state.pausedReason !== null) this.stop();
   }
 
   async #pause(pauseMs: number): Promise<void> {
@@ -194,7 +188,7 @@ export class Courier {
       timer = setTimeout(resolve, pauseMs);
     });
     const isResting = this.#endpoint.restsUntil !== null;
-    await Promise.race([elapsed, this.#wake.promise, ...(isResting ? [] : [this.#deps.events.grown])]);
+    await Promise.race([elapsed, this.#wake.promise, (isResting ? undefined : this.#grown) ?? elapsed]);
     clearTimeout(timer);
   }
 }

@@ -16,6 +16,7 @@ import {
   sendTest,
 } from "../manage/manage-endpoints.ts";
 import { LogsInMemory } from "../stream/event.fixture.ts";
+import { summarizeWaiting } from "./delivery-store.ts";
 import { newKey, type Receiver, type Replica, startReceiver, startReplica } from "./replica.fixture.ts";
 import { tellPauses } from "./tell-pauses.ts";
 
@@ -153,6 +154,24 @@ test("a dead endpoint and a slow one do not make the others late, and a dead one
   expect(shop.received).toHaveLength(300);
   expect(dead.received.length).toBeLessThan(40);
   expect(slow.received.length).toBeLessThan(40);
+});
+
+test("what waits behind a failure is due with it: the courier does not ask for it before", async () => {
+  const [shop, one] = [await receiver(), await replica()];
+  const { id } = await endpointAt(shop, one);
+  shop.answer(({ sequence }, response) => response.writeHead(sequence === 1 ? 500 : 204).end());
+  const subject = randomUUID();
+  logs.add({ resource: subject }, { resource: subject }, { resource: "" });
+  const waiting = async () => (await deliveriesOf(one, id)).filter(({ state }) => state === "waiting");
+  await expect.poll(waiting).toHaveLength(2);
+  const [behind, head] = await waiting();
+  expect(behind?.nextAttemptAt?.getTime()).toBeLessThan(head?.nextAttemptAt?.getTime() ?? 0);
+  const firstDueAt = head?.nextAttemptAt;
+  expect(await summarizeWaiting(database.sql, id)).toEqual({
+    count: 2,
+    firstDueAt,
+    subjects: new Set([subject]),
+  });
 });
 
 test("an endpoint that was away gets everything, each once, when it is back", async () => {

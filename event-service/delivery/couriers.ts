@@ -8,7 +8,6 @@ import {
   type CourierEndpoint,
   claimEndpoints,
   deleteEndpoint,
-  findCourierEndpoint,
   lockHeld,
   makeWaitingDue,
   releaseEndpoints,
@@ -129,11 +128,6 @@ export class Couriers {
       selectFirstWaiting: () => selectFirstWaiting(sql, id),
       summarizeWaiting: () => summarizeWaiting(sql, id),
       save: this.#saver(endpoint),
-      reload: async () => {
-        // A change of its address or its secret needs another sender: the next beat starts one.
-        const found = await findCourierEndpoint(sql, id);
-        return found?.version === endpoint.version ? found : undefined;
-      },
       isHeld: () => this.#deps.monotonicMs() < this.#heldUntilMs,
       onAttempt: metrics.onAttempt,
       now,

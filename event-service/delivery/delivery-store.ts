@@ -53,15 +53,19 @@ export async function selectFirstWaiting(sql: Sql, endpointId: string): Promise<
 
 export interface Waiting {
   count: number;
-  /** Of those that are due at once or later. */
+  /** When the first subject is due: all of it that waits. */
   firstDueAt: Date | null;
   subjects: ReadonlySet<string>;
 }
 
 export async function summarizeWaiting(sql: Sql | TransactionSql, endpointId: string): Promise<Waiting> {
   const [row] = await sql<{ count: number; firstDueAt: Date | null; subjects: string[] | null }[]>`
-    select count(*)::int as count, min(next_attempt_at) as "firstDueAt", array_agg(distinct subject) as subjects
-    from deliveries where endpoint_id = ${endpointId} and state = 'waiting'
+    select coalesce(sum(count), 0)::int as count, min(due_at) as "firstDueAt", array_agg(distinct subject) as subjects
+    from (
+      select subject, count(*) as count, max(next_attempt_at) as due_at
+      from deliveries where endpoint_id = ${endpointId} and state = 'waiting'
+      group by subject, case when subject = '' then event_id end
+    ) as of_subject
   `;
   return {
     count: row?.count ?? 0,

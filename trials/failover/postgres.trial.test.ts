@@ -28,8 +28,8 @@ type FaultName = (typeof FAULTS)[number];
 const CHOSEN = process.env.FAILOVER_FAULTS?.split(",") ?? FAULTS;
 /** How the services find the primary. */
 const WAY = process.env.FAILOVER_WAY ?? "haproxy";
-/** From the election of the new primary to the end of the last refused call. Unset: only printed. */
-const LIMIT_MS = Number(process.env.FAILOVER_LIMIT_MS ?? Number.POSITIVE_INFINITY);
+/** From the election of the new primary to the end of the last refused call. */
+const LIMIT_MS = Number(process.env.FAILOVER_LIMIT_MS ?? 5_000);
 const LIVES = Number(process.env.FAILOVER_LIVES ?? 4);
 const PAYERS = 2;
 /** That the clients get through before a fault, after the election, and after the fault has ended. */

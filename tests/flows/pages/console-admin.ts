@@ -416,7 +416,7 @@ describe.skipIf(CHROMIUM === undefined)("an administrator in the console", () =>
 
   test("a service that answers is ready; a page that is offline says so, and tries again", async () => {
     await page.getByRole("link", { name: "System" }).click();
-    await expect.poll(() => page.getByText("Ready", { exact: true }).count()).toBe(3);
+    await expect.poll(() => page.getByText("Ready", { exact: true }).count()).toBe(4);
     await page.getByText("Signs", { exact: true }).waitFor();
     await page.getByRole("link", { name: "Users" }).click();
     await heading(page, "Users").waitFor();
