@@ -69,6 +69,15 @@ test.each([600_000, -600_000])("a clock that is off by %i ms makes the process u
   await stop();
 });
 
+test("a look that waited for its connection makes no clock look wrong", async () => {
+  const { sql, look, metric, stop } = watched(0);
+  const held = Array.from({ length: 3 }, () => sql`select pg_sleep(1.5)`.execute());
+  await look(); // Some 1.5 s, of which it does not know when the clock was read.
+  expect(await metric("gatehouse_database_clock_skew_seconds")).toBeCloseTo(0, 1);
+  await Promise.all(held);
+  await stop();
+});
+
 test("an unavailable database is counted, and its clock is unknown", async () => {
   const { sql, look, check, metric, stop } = watched(600_000);
   await look();

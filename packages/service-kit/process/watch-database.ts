@@ -68,7 +68,7 @@ export function watchDatabases(options: WatchDatabasesOptions): DatabaseWatch[] 
   for (const { labels } of watches) most.set(labels, poolSize);
   metrics.gauge(
     "gatehouse_database_clock_skew_seconds",
-    "How far the database's clock is ahead of the process's; NaN while unknown.",
+    "How far the database's clock is ahead of the process's, at least; NaN while unknown.",
     ["part"],
     (gauge) => {
       for (const { labels, skewS } of watches) gauge.set(labels, skewS() ?? Number.NaN);
@@ -89,10 +89,13 @@ function watchClock(
   { lifecycle, logger, now = Date.now }: WatchDatabasesOptions,
 ) {
   let newest: Look | undefined;
-  /** Positive when the database is ahead. */
-  const skewS = () => newest && (newest.aheadMs + performance.now() - now()) / 1_000;
-  const isWithinBounds = () =>
-    newest === undefined || Math.abs(skewS() ?? 0) - newest.uncertaintyMs / 1_000 <= MAX_SKEW_S;
+  /** At least: nearer to 0 by what is uncertain, because the first look may wait long for its connection. Positive when the database is ahead. */
+  const skewS = () => {
+    if (newest === undefined) return undefined;
+    const aheadMs = newest.aheadMs + performance.now() - now();
+    return (Math.sign(aheadMs) * Math.max(0, Math.abs(aheadMs) - newest.uncertaintyMs)) / 1_000;
+  };
+  const isWithinBounds = () => Math.abs(skewS() ?? 0) <= MAX_SKEW_S;
   const look = async () => {
     const startedMs = performance.now();
     try {
