@@ -685,7 +685,13 @@ describe.skipIf(CHROMIUM === undefined)("the audit log in Chromium", () => {
           return forbidden();
         })
         .toEqual(refused.map((name) => `403 /admin/audit/${name}`));
-      await open.getByText(stops).first().waitFor();
+      // What the page does after an answer may wait for its clock, too.
+      await expect
+        .poll(async () => {
+          await passMinutes(1);
+          return open.getByText(stops).first().isVisible();
+        })
+        .toBe(true);
       await expect
         .poll(async () => {
           const before = answered.length;
