@@ -80,6 +80,7 @@ const CALLS: StoreCalls = {
   updateCourierState: (tx) => endpoints.updateCourierState(tx, ENDPOINT, state),
   selectDue: (tx) => deliveries.selectDue(tx, ENDPOINT, LIMIT),
   selectFirstWaiting: (tx) => deliveries.selectFirstWaiting(tx, ENDPOINT),
+  countWaiting: (tx) => deliveries.countWaiting(tx, [ENDPOINT]),
   summarizeWaiting: (tx) => deliveries.summarizeWaiting(tx, ENDPOINT),
   upsertDeliveries: (tx) => deliveries.upsertDeliveries(tx, ENDPOINT, [delivery]),
   selectDeliveries: (tx) => deliveries.selectDeliveries(tx, ENDPOINT, { before: EVENT, limit: LIMIT }),

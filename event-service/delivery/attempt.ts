@@ -2,10 +2,10 @@ import { Webhook } from "standardwebhooks";
 import { createOutboundHttp, OutboundError, type ReachableNetwork } from "#outbound-http/outbound-http.ts";
 import type { StreamEvent } from "../stream/event.ts";
 
-/** Of one endpoint: a slow one takes nobody's connections. */
+/** Calls to one endpoint at the same time. Each endpoint has connections of its own, so a slow one takes none of the others'. */
 export const MAX_AT_ONCE = 16;
 const TIMEOUT_MS = 5_000;
-/** Of an answer, of which only the status counts. */
+/** Only the status of an answer counts. A longer answer is a failure. */
 const MAX_ANSWER_BYTES = 64 * 1024;
 const GONE = 410;
 
@@ -40,8 +40,8 @@ export function createSender({ url, secrets, networks }: SenderTarget) {
   });
   const signers = secrets.map((secret) => new Webhook(secret));
   return {
-    /** Never throws. */
-    async send({ id, body }: Pick<StreamEvent, "id" | "body">, signal?: AbortSignal): Promise<AttemptResult> {
+    /** A failure is a result. */
+    async send({ id, body }: Pick<StreamEvent, "id" | "body">): Promise<AttemptResult> {
       const startedMs = performance.now();
       const at = new Date();
       const headers = {
@@ -51,7 +51,7 @@ export function createSender({ url, secrets, networks }: SenderTarget) {
         "webhook-timestamp": String(Math.floor(at.getTime() / 1_000)),
         "webhook-signature": signers.map((signer) => signer.sign(id, at, body)).join(" "),
       };
-      const outcome = await http.fetch(url, { method: "POST", headers, body, signal }).then(
+      const outcome = await http.fetch(url, { method: "POST", headers, body }).then(
         ({ status, ok }) => ({ httpStatus: status, problem: ok ? "" : "status" }),
         (error: unknown) => ({ httpStatus: 0, problem: problemOf(error) }),
       );

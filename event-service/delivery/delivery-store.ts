@@ -74,6 +74,15 @@ export async function summarizeWaiting(sql: Sql | TransactionSql, endpointId: st
   };
 }
 
+/** @returns by endpoint, how many wait. Without those that have none. */
+export async function countWaiting(sql: Sql, endpointIds: readonly string[]): Promise<Map<string, number>> {
+  const rows = await sql<{ id: string; count: number }[]>`
+    select endpoint_id as id, count(*)::int as count from deliveries
+    where endpoint_id = any(${endpointIds as string[]}) and state = 'waiting' group by 1
+  `;
+  return new Map(rows.map(({ id, count }) => [id, count]));
+}
+
 /** An event that was sent before, and is sent again, has one row. */
 export async function upsertDeliveries(
   tx: TransactionSql,

@@ -5,6 +5,7 @@ import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import type { Sql } from "#kit/database/postgres.ts";
 import { createLogger } from "#kit/telemetry/logger.ts";
+import { type Repetition, repeat } from "#kit/telemetry/repeat.ts";
 import { parseEncryptionKey } from "#kit/values/key-cipher.ts";
 import type { SecretKeys } from "../endpoints/endpoint.ts";
 import type { LogsInMemory } from "../stream/event.fixture.ts";
@@ -71,48 +72,43 @@ export function newKey() {
   return key;
 }
 
-/** One event-service, without its processes: it beats and reads as often as it is asked to. */
+const BEAT_MS = 20;
+
+/** One event-service without a process. Once started it reads and beats again and again. */
 export function startReplica({ sql, logs, keys }: { sql: Sql; logs: LogsInMemory; keys: SecretKeys }) {
   const logger = createLogger("event-service", "warn", { write: () => undefined });
   const source = "https://auth.example.com";
   const events = new EventSource({ follow: logs.follow, source, logger });
   const attempts: AttemptResult[] = [];
-  const clock = { aheadMs: 0 };
+  let aheadMs = 0;
   const manage = { sql, events, keys, networks: ["loopback"] as const, source, now: () => new Date() };
   const couriers = new Couriers({
     ...manage,
     metrics: { onAttempt: (result) => void attempts.push(result as AttemptResult) },
-    monotonicMs: () => performance.now() + clock.aheadMs,
+    monotonicMs: () => performance.now() + aheadMs,
     random: () => 0.5,
     logger,
   });
-  let timer: NodeJS.Timeout | undefined;
-  let isOver = false;
+  let repetition: Repetition | undefined;
   return {
     manage,
     events,
     couriers,
     attempts,
-    /** Of its lease. */
-    clock,
     async start() {
-      await events.read();
-      await couriers.beat();
-      const repeat = async () => {
-        if (isOver) return;
-        await Promise.all([events.read(), couriers.beat()]).catch(() => undefined);
-        timer = setTimeout(repeat, 20);
+      const goOn = async () => {
+        await Promise.all([events.read(), couriers.beat()]);
       };
-      timer = setTimeout(repeat, 20);
+      await goOn();
+      repetition = repeat("replica", BEAT_MS, goOn, logger);
     },
     /** As if it had died: its leases stay. */
-    freeze() {
-      isOver = true;
-      clock.aheadMs = 3_600_000;
+    async freeze() {
+      aheadMs = Number.POSITIVE_INFINITY;
+      await repetition?.stop();
     },
     async stop() {
-      isOver = true;
-      clearTimeout(timer);
+      await repetition?.stop();
       await couriers.stop();
     },
   };

@@ -3,7 +3,7 @@ import type { AuditEvent, AuditEventRecorder } from "#audit-client/stream/audit-
 import type { Sql } from "#kit/database/postgres.ts";
 import { markPauseTold, selectUntoldPauses, type UntoldPause } from "../endpoints/endpoint-store.ts";
 
-/** Of the ids of pauses. */
+/** From it and the pause the id of its event is made (RFC 9562 section 5.5). */
 const NAMESPACE = "8a6f4c0e-58b1-4d5c-9a3e-3f5f1a6f0b7d";
 const TIMEOUT_MS = 3_000;
 const MAX_AT_ONCE = 20;
@@ -20,7 +20,7 @@ export interface TellPausesDeps {
   notifyOwner(pause: Pause & { ownerId: string }): Promise<void>;
 }
 
-/** To be repeated. Each pause that nobody asked for becomes an event of the audit log, and a mail to the webhook's owner. */
+/** Records each pause that nobody asked for in the audit log, and writes to the owner of the webhook. The caller repeats it. */
 export async function tellPauses({ sql, recorder, notifyOwner }: TellPausesDeps): Promise<void> {
   for (const untold of await selectUntoldPauses(sql, MAX_AT_ONCE)) {
     const { id, ownerId, pausedAt, reason } = untold;

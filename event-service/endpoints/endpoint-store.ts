@@ -146,7 +146,7 @@ export interface Lease {
   leaseMs: number;
 }
 
-/** What the replica holds, up to its share of the active endpoints: renewed, or taken because nobody holds it. */
+/** Renews the leases of the replica, and takes endpoints that nobody holds until it has its share of the active ones. @returns what it holds. */
 export async function claimEndpoints(tx: TransactionSql, lease: Lease): Promise<CourierEndpoint[]> {
   const share = await countShare(tx, lease);
   const until = tx`now() + make_interval(secs => ${lease.leaseMs / 1_000})`;

@@ -4,7 +4,7 @@ import { DomainError, type FieldProblem, invalidField } from "#kit/values/errors
 import { uuidv7 } from "#kit/values/uuid-v7.ts";
 import { isAllowedUrl, type ReachableNetwork } from "#outbound-http/outbound-http.ts";
 import { type AttemptResult, createSender } from "../delivery/attempt.ts";
-import { type Delivery, selectDeliveries, summarizeWaiting } from "../delivery/delivery-store.ts";
+import { countWaiting, type Delivery, selectDeliveries } from "../delivery/delivery-store.ts";
 import {
   type Endpoint,
   encryptSecret,
@@ -56,7 +56,7 @@ export interface ShownEndpoint extends Endpoint {
 
 async function shown(deps: ManageDeps, endpoint: Endpoint | undefined): Promise<ShownEndpoint> {
   if (endpoint === undefined) throw new DomainError("not_found");
-  return { ...endpoint, waiting: (await summarizeWaiting(deps.sql, endpoint.id)).count };
+  return { ...endpoint, waiting: (await countWaiting(deps.sql, [endpoint.id])).get(endpoint.id) ?? 0 };
 }
 
 const assertId = (id: string) => {
@@ -67,8 +67,11 @@ const assertId = (id: string) => {
 export async function listEndpoints(deps: ManageDeps, { cursor, limit }: { cursor: string; limit: number }) {
   assertPage(cursor, limit);
   const found = await selectEndpoints(deps.sql, cursor || undefined, limit + 1);
-  const page = await Promise.all(found.slice(0, limit).map((endpoint) => shown(deps, endpoint)));
-  return { endpoints: page, nextCursor: found.length > limit ? page.at(-1)?.id : undefined };
+  const page = found.slice(0, limit);
+  const ids = page.map(({ id }) => id);
+  const waiting = await countWaiting(deps.sql, ids);
+  const endpoints = page.map((endpoint) => ({ ...endpoint, waiting: waiting.get(endpoint.id) ?? 0 }));
+  return { endpoints, nextCursor: found.length > limit ? ids.at(-1) : undefined };
 }
 
 function assertPage(cursor: string, limit: number): void {

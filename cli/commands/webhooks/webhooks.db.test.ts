@@ -1,22 +1,21 @@
 import { spawn } from "node:child_process";
 import { randomBytes, randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { createServer, type IncomingHttpHeaders, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
 import { resolve } from "node:path";
-import { text } from "node:stream/consumers";
 import { pino } from "pino";
 import { Webhook } from "standardwebhooks";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { noteReadings } from "#audit-client/stream/entry.fixture.ts";
-import { Couriers, measureDeliveries } from "#event-service/delivery/couriers.ts";
-import type { SecretKeys } from "#event-service/endpoints/endpoint.ts";
-import type { StreamEntry } from "#event-service/stream/event.ts";
-import { EventSource, type Places } from "#event-service/stream/event-source.ts";
+import {
+  newKey,
+  type Receiver,
+  startReceiver,
+  startReplica,
+} from "#event-service/delivery/replica.fixture.ts";
+import { LogsInMemory } from "#event-service/stream/event.fixture.ts";
 import { createWebhookRpc, WEBHOOK_CALLERS } from "#event-service/webhook-rpc.ts";
 import { RpcServer } from "#kit/rpc/rpc-server.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
-import { uuidv7 } from "#kit/values/uuid-v7.ts";
 import { WebhookServiceService } from "#proto/gatehouse/events/v1/webhook_service.ts";
 import { emptyTables } from "#tests/support/database/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
@@ -28,105 +27,52 @@ import { COMMANDS } from "../commands.ts";
 
 const USER_ID = randomUUID();
 const MAIN = resolve(import.meta.dirname, "../../main.ts");
-const logger = pino({ level: "silent" });
-const now = () => new Date();
 
 let certificates: TestCertificates;
 let database: TestDatabase;
-let server: RpcServer;
 let environment: Record<string, string>;
-let log: StreamEntry[];
-let events: EventSource;
-let couriers: Couriers;
+let logs: LogsInMemory;
 let readings: ReturnType<typeof noteReadings>;
-let receiver: Server;
-let hook: string;
-/** What the receiver got, and what it answers. */
-let received: { headers: IncomingHttpHeaders; body: string }[];
-let answer: number;
+let hook: Receiver;
 
 beforeAll(async () => {
   certificates = await createTestCertificates();
   database = await createTestDatabase("event-service");
-  receiver = createServer(async (request, response) => {
-    received.push({ headers: request.headers, body: await text(request) });
-    response.writeHead(answer).end();
-  }).listen(0, "127.0.0.1");
-  await once(receiver, "listening");
-  hook = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/hook`;
+  hook = await startReceiver();
 });
 beforeEach(async () => {
   await emptyTables(database.ownerSql, "endpoints", "replicas");
-  [received, answer, log, readings] = [[], 204, [], noteReadings()];
-  events = new EventSource({
-    follow: async (after) => followed(after),
-    source: "https://id.example",
-    logger,
+  [logs, readings] = [new LogsInMemory(), noteReadings()];
+  hook.received.length = 0;
+  hook.status(204);
+  const replica = startReplica({ sql: database.sql, logs, keys: [newKey()] });
+  await replica.start();
+  const server = new RpcServer({
+    address: "127.0.0.1:0",
+    certificate: certificates.of("event-service"),
+    logger: pino({ level: "silent" }),
+    metrics: createMetrics("event-service"),
   });
-  await events.read();
-  const keys: SecretKeys = [{ id: randomBytes(8).toString("hex"), bytes: randomBytes(32) }];
-  const deps = {
-    sql: database.sql,
-    events,
-    keys,
-    networks: ["loopback"] as const,
-    source: "https://id.example",
-    now,
-  };
-  const metrics = createMetrics("event-service");
-  couriers = new Couriers({
-    ...deps,
-    metrics: measureDeliveries(metrics, now),
-    monotonicMs: () => performance.now(),
-    random: Math.random,
-    logger,
-  });
-  const certificate = certificates.of("event-service");
-  server = new RpcServer({ address: "127.0.0.1:0", certificate, logger, metrics });
-  server.add(WebhookServiceService, WEBHOOK_CALLERS, createWebhookRpc(deps, readings.recordReading));
+  server.add(
+    WebhookServiceService,
+    WEBHOOK_CALLERS,
+    createWebhookRpc(replica.manage, readings.recordReading),
+  );
   const port = await server.listen();
   environment = { EVENT_SERVICE_ADDRESS: `127.0.0.1:${port}`, ...certificates.environmentOf("operator") };
   return async () => {
-    await couriers.stop();
+    await replica.stop();
     await server.close(0);
   };
 });
 afterAll(async () => {
-  receiver.close();
+  hook.close();
   await certificates.remove();
   await database.drop();
 });
 
-/** A log that is asked for the first time is followed from its end, as audit-service answers. */
-function followed(after: Places) {
-  const place = after[0] ?? log.length;
-  return { entries: log.slice(place), next: { 0: log.length }, hasMore: false };
-}
-
-async function happen(action: string): Promise<void> {
-  const texts = {
-    producer: "identity-service",
-    errorCode: "",
-    reason: "",
-    method: "",
-    route: "",
-    callId: "",
-  };
-  log.push({
-    ...{ id: uuidv7(), kind: "event", log: 0, sequence: log.length + 1, ...texts },
-    ...{ occurredAt: now(), receivedAt: now(), actor: { userId: USER_ID, role: "USER", sessionId: "" } },
-    ...{
-      action,
-      resource: USER_ID,
-      outcome: "success",
-      httpStatus: 0,
-      latencyUs: 0,
-      requestId: "",
-      traceId: "",
-    },
-  });
-  await events.read();
-}
+const happen = (...actions: string[]) =>
+  logs.add(...actions.map((action) => ({ action, resource: USER_ID })));
 
 async function gatehouse(...argv: string[]) {
   let [out, error] = ["", ""];
@@ -151,27 +97,37 @@ async function answered(...argv: string[]) {
 }
 
 const create = (...options: string[]) =>
-  answered("webhooks", "create", hook, "--name", "Tickets", "--type", "gatehouse.user.*", ...options);
+  answered("webhooks", "create", hook.url, "--name", "Tickets", "--type", "gatehouse.user.*", ...options);
 
 /** With the headers of each request, verified by its secret. */
 const typesSent = (secret: string) =>
-  received.map(({ headers, body }) => {
-    const event = new Webhook(secret).verify(body, headers as Record<string, string>);
+  hook.received.map(({ headers, body }) => {
+    const event = new Webhook(secret).verify(body, headers);
     return (event as { type: string }).type;
   });
 
 test("a webhook is made, listed, changed, paused, resumed and deleted, and each act is recorded", async () => {
   const made = await gatehouse(
-    ...["webhooks", "create", hook, "--name", "Tickets", "--type", "gatehouse.user.*", "--owner", USER_ID],
+    ...[
+      "webhooks",
+      "create",
+      hook.url,
+      "--name",
+      "Tickets",
+      "--type",
+      "gatehouse.user.*",
+      "--owner",
+      USER_ID,
+    ],
   );
   expect(made).toMatchObject({ code: EXIT.ok, error: "" });
   const [, id = ""] =
     /^(\S+) was made\. Its secret, shown this once:\nwhsec_[\w+/]{43}=\n$/.exec(made.out) ?? [];
-  const facts = { id, name: "Tickets", url: hook, types: ["gatehouse.user.*"], ownerId: USER_ID };
+  const facts = { id, name: "Tickets", url: hook.url, types: ["gatehouse.user.*"], ownerId: USER_ID };
   const listed = await answered("webhooks", "list");
   expect(listed).toMatchObject({ webhooks: [{ ...facts, status: "active", waiting: 0 }], nextCursor: null });
   expect(JSON.stringify(listed)).not.toContain("whsec_");
-  expect((await gatehouse("webhooks", "list")).out).toContain(hook);
+  expect((await gatehouse("webhooks", "list")).out).toContain(hook.url);
 
   const change = (...options: string[]) => answered("webhooks", "change", id, ...options);
   const types = ["gatehouse.session.*", "gatehouse.user.imported.v1"];
@@ -202,7 +158,7 @@ test("a new secret signs with the former one for a time, or at once alone", asyn
 
   const last = await answered("webhooks", "rotate-secret", webhook.id, "--overlap-hours", "0");
   expect(last.webhook.formerSecretUntil).toBeNull();
-  received = [];
+  hook.received.length = 0;
   await gatehouse("webhooks", "test", webhook.id);
   expect(typesSent(last.secret)).toEqual(["gatehouse.webhook.test.v1"]);
   expect(() => typesSent(rotated.secret)).toThrow();
@@ -217,7 +173,7 @@ test("a test says what came of it, also by the exit code", async () => {
     code: EXIT.ok,
     out: expect.stringMatching(/^delivered \(HTTP 204, \d+ ms\)\n$/),
   });
-  answer = 500;
+  hook.status(500);
   const failed = await gatehouse("webhooks", "test", webhook.id, "--json");
   expect([failed.code, JSON.parse(failed.out)]).toMatchObject([
     EXIT.failed,
@@ -227,8 +183,7 @@ test("a test says what came of it, also by the exit code", async () => {
 
 test("deliveries are shown, and sent again from a place on", async () => {
   const { webhook, secret } = await create();
-  await couriers.beat();
-  for (const action of ["user.imported", "client.created", "user.stepped_up"]) await happen(action);
+  happen("user.imported", "client.created", "user.stepped_up");
   await expect
     .poll(() => typesSent(secret))
     .toEqual(["gatehouse.user.imported.v1", "gatehouse.user.stepped_up.v1"]);
@@ -240,11 +195,10 @@ test("deliveries are shown, and sent again from a place on", async () => {
   const table = await gatehouse("webhooks", "deliveries", webhook.id);
   expect(table.out).toMatch(/^3 +gatehouse\.user\.stepped_up\.v1 +\S+ +delivered +1 /m);
 
-  received = [];
+  hook.received.length = 0;
   await answered("webhooks", "replay", webhook.id, "--from", "0:2");
   await expect
     .poll(async () => {
-      await couriers.beat();
       return typesSent(secret);
     })
     .toEqual(["gatehouse.user.stepped_up.v1"]);
@@ -265,9 +219,8 @@ async function listen(...options: string[]) {
   child.stderr.on("data", (data: Buffer) => {
     error += data;
   });
-  await expect.poll(() => error, { timeout: 20_000 }).toContain("until Ctrl-C");
+  await expect.poll(() => error).toContain("until Ctrl-C");
   const [webhook] = (await answered("webhooks", "list")).webhooks;
-  await couriers.beat();
   return {
     url: webhook.url as string,
     lines: () => out.trim().split("\n"),
@@ -281,7 +234,7 @@ async function listen(...options: string[]) {
 
 test("listen shows events with their signature verified, refuses others, and leaves no webhook", async () => {
   const { url, lines, end } = await listen("--type", "gatehouse.user.*");
-  await happen("user.imported");
+  happen("user.imported");
   const line = /^\S+Z {2}gatehouse\.user\.imported\.v1 {2}(\S+) {2}success {2}1 {2}signature verified$/;
   await expect.poll(lines).toEqual([expect.stringMatching(line)]);
   expect(line.exec(lines()[0] ?? "")?.[1]).toBe(USER_ID);
@@ -297,9 +250,9 @@ test("listen shows events with their signature verified, refuses others, and lea
 });
 
 test("listen sends events on with their signature, and again if they are not taken", async () => {
-  answer = 500;
-  const { lines, end } = await listen("--json", "--forward-to", hook);
-  await happen("user.imported");
+  hook.status(500);
+  const { lines, end } = await listen("--json", "--forward-to", hook.url);
+  happen("user.imported");
   const shown = () => lines().map((line) => (line === "" ? {} : JSON.parse(line)));
   const event = { type: "gatehouse.user.imported.v1", sequence: "1" };
   await expect.poll(shown).toMatchObject([{ isVerified: true, forwardStatus: 500, event }]);
@@ -307,16 +260,15 @@ test("listen sends events on with their signature, and again if they are not tak
   const deliveries = async () => (await answered("webhooks", "deliveries", webhook.id)).deliveries;
   await expect.poll(deliveries).toMatchObject([{ state: "waiting", httpStatus: 502 }]);
 
-  answer = 204;
+  hook.status(204);
   await answered("webhooks", "change", webhook.id, "--pause");
   await answered("webhooks", "change", webhook.id, "--resume");
   await expect
     .poll(async () => {
-      await couriers.beat();
       return shown();
     })
     .toMatchObject([{ forwardStatus: 500 }, { forwardStatus: 204, event }]);
-  const [first, second] = received;
+  const [first, second] = hook.received;
   expect(second?.body).toBe(first?.body);
   expect(JSON.parse(first?.body ?? "")).toMatchObject(event);
   expect(second?.headers).toMatchObject({
