@@ -114,6 +114,7 @@ export const AUDIT_ACTIONS = {
   ],
   session: [
     "session.refresh_reused",
+    "session.ended",
     "session.revoked",
     "session.all_revoked",
     "session.device_bound",
