@@ -9,6 +9,7 @@ const ACTION: Record<SecurityEventType, AuditAction> = {
   signing_key_revoked: "key.revoked",
   session_revoked: "session.revoked",
   session_ended: "session.ended",
+  session_raised: "session.raised",
   all_sessions_revoked: "session.all_revoked",
   device_bound: "session.device_bound",
   device_refused: "session.device_refused",
@@ -20,7 +21,8 @@ const FAILURES: Partial<Record<SecurityEventType, ErrorCode>> = {
 };
 
 /** Others are about a session or a key. */
-const isOfUser = (type: SecurityEventType) => type === "refresh_reuse" || type === "session_ended";
+const isOfUser = (type: SecurityEventType) =>
+  type === "refresh_reuse" || type === "session_ended" || type === "session_raised";
 
 export function toAuditEvent(event: SecurityEvent): AuditEvent {
   const {

@@ -8,6 +8,7 @@ export type SecurityEventType =
   | "signing_key_revoked"
   | "session_revoked"
   | "session_ended"
+  | "session_raised"
   | "all_sessions_revoked"
   | "device_bound"
   | "device_refused";

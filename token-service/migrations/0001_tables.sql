@@ -109,7 +109,7 @@ create unique index signing_keys_one_next on signing_keys (state) where state = 
 create table security_events (
   id              uuid        primary key,
   type            text        not null check (type in
-    ('refresh_reuse', 'signing_key_rotated', 'signing_key_revoked', 'session_revoked', 'session_ended',
+    ('refresh_reuse', 'signing_key_rotated', 'signing_key_revoked', 'session_revoked', 'session_ended', 'session_raised',
      'all_sessions_revoked', 'device_bound', 'device_refused')),
   user_id         uuid,
   session_id      uuid,

@@ -115,6 +115,7 @@ export const AUDIT_ACTIONS = {
   session: [
     "session.refresh_reused",
     "session.ended",
+    "session.raised",
     "session.revoked",
     "session.all_revoked",
     "session.device_bound",

@@ -125,6 +125,7 @@ export const actionsDe: SameTexts<typeof actionsEn> = {
     session: {
       "session.refresh_reused": "Sitzung beendet: ein benutztes Refresh-Token kam wieder",
       "session.ended": "Sitzung beendet",
+      "session.raised": "Sitzung auf eine höhere Stufe gehoben",
       "session.revoked": "Sitzung von Betreibern beendet",
       "session.all_revoked": "Alle Sitzungen von Betreibern beendet",
       "session.device_bound": "Sitzung an ein Gerät gebunden",

@@ -123,6 +123,7 @@ export const actionsEn = {
     session: {
       "session.refresh_reused": "Session ended: a used refresh token came again",
       "session.ended": "Session ended",
+      "session.raised": "Session raised to a higher level",
       "session.revoked": "Session ended by an operator",
       "session.all_revoked": "All sessions of everybody ended by an operator",
       "session.device_bound": "Session bound to a device",
