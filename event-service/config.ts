@@ -19,6 +19,8 @@ export const configSchema = z.object({
   AUDIT_SERVICE_ADDRESS: addressSchema,
   /** Writes to the owner of a webhook that was paused. */
   IDENTITY_SERVICE_ADDRESS: addressSchema,
+  /** Signs what is told to receivers of Shared Signals. */
+  TOKEN_SERVICE_ADDRESS: addressSchema,
   /** `source` of events: the gateway's public origin. */
   PUBLIC_ORIGIN: z.url({ protocol: /^https?$/ }).max(256),
   WEBHOOK_ENCRYPTION_KEY_FILE: encryptionKeyFileSchema,

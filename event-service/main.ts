@@ -5,12 +5,15 @@ import { connectPostgres } from "#kit/database/postgres.ts";
 import { startProcess } from "#kit/process/service-process.ts";
 import { watchDatabases } from "#kit/process/watch-database.ts";
 import { untilSuccess } from "#kit/telemetry/repeat.ts";
+import { SignalServiceService } from "#proto/gatehouse/events/v1/signal_service.ts";
 import { WebhookServiceService } from "#proto/gatehouse/events/v1/webhook_service.ts";
 import { configSchema } from "./config.ts";
 import { Couriers, HEARTBEAT_MS, measureDeliveries } from "./delivery/couriers.ts";
 import { createOwnerNoticeClient } from "./delivery/owner-notice-client.ts";
+import { createSignalSigner } from "./delivery/signed-token.ts";
 import { tellPauses } from "./delivery/tell-pauses.ts";
 import { renewEncryptions } from "./manage/manage-endpoints.ts";
+import { createSignalRpc, SIGNAL_CALLERS } from "./signal-rpc.ts";
 import { createAuditLogClient } from "./stream/audit-log-client.ts";
 import { EventSource } from "./stream/event-source.ts";
 import { createWebhookRpc, WEBHOOK_CALLERS } from "./webhook-rpc.ts";
@@ -45,6 +48,11 @@ const owners = service.run(
   createOwnerNoticeClient(config.IDENTITY_SERVICE_ADDRESS, service.certificate),
 );
 
+const signer = service.run(
+  "signatures of signals",
+  createSignalSigner(config.TOKEN_SERVICE_ADDRESS, service.certificate),
+);
+
 const events = new EventSource({ follow: auditLog.follow, source: config.PUBLIC_ORIGIN, logger });
 let readAtMs = performance.now();
 metrics.gauge(
@@ -59,6 +67,7 @@ const deps = {
   events,
   keys: [config.WEBHOOK_ENCRYPTION_KEY_FILE, ...(previousKey ? [previousKey] : [])] as const,
   networks: config.WEBHOOK_NETWORKS,
+  sign: signer.sign,
   source: config.PUBLIC_ORIGIN,
   now,
 };
@@ -75,12 +84,11 @@ metrics.gauge("gatehouse_webhooks_served", "Webhooks that this replica delivers 
 
 await service.serveRpc(config, {
   databases: [sql],
-  register: (server) =>
-    server.add(
-      WebhookServiceService,
-      WEBHOOK_CALLERS,
-      createWebhookRpc(deps, createReadingRecorder(recorder, now)),
-    ),
+  register: (server) => {
+    const record = createReadingRecorder(recorder, now);
+    server.add(WebhookServiceService, WEBHOOK_CALLERS, createWebhookRpc(deps, record));
+    server.add(SignalServiceService, SIGNAL_CALLERS, createSignalRpc(deps));
+  },
 });
 await untilSuccess("audit log", readLog, logger);
 service.every(READ_INTERVAL_MS, "audit log", readLog);

@@ -8,6 +8,7 @@ import {
 } from "#tests/support/database/planted-database.ts";
 import * as deliveries from "./delivery/delivery-store.ts";
 import * as endpoints from "./endpoints/endpoint-store.ts";
+import * as streams from "./endpoints/stream-store.ts";
 
 const ENDPOINT = plantedId(7);
 const HOLDER = plantedId(1);
@@ -52,6 +53,8 @@ const CALLS: StoreCalls = {
       {
         ...{
           id: plantedId(99_999),
+          kind: "webhook",
+          clientId: null,
           name: "n",
           url: "https://example.com",
           types: ["gatehouse.*"],
@@ -79,7 +82,26 @@ const CALLS: StoreCalls = {
   markPauseTold: (tx) => endpoints.markPauseTold(tx, ENDPOINT, now),
   updateCourierState: (tx) => endpoints.updateCourierState(tx, ENDPOINT, state),
   selectDue: (tx) => deliveries.selectDue(tx, ENDPOINT, LIMIT),
-  selectFirstWaiting: (tx) => deliveries.selectFirstWaiting(tx, ENDPOINT),
+  selectWaiting: (tx) => deliveries.selectWaiting(tx, ENDPOINT, LIMIT),
+  settleWaiting: (tx) => deliveries.settleWaiting(tx, ENDPOINT, { eventIds: [EVENT], problem: "" }),
+  deleteWaiting: (tx) => deliveries.deleteWaiting(tx, ENDPOINT),
+  findStream: (tx) => streams.findStream(tx, ENDPOINT),
+  updateStream: (tx) =>
+    streams.updateStream(tx, ENDPOINT, {
+      // The planted ones are webhooks.
+      ...{
+        kind: "webhook" as "push",
+        url: "https://example.com",
+        types: ["t"],
+        name: "n",
+        secret: Buffer.alloc(8),
+        at: now,
+      },
+    }),
+  updateStreamStatus: (tx) =>
+    streams.updateStreamStatus(tx, ENDPOINT, { pausedReason: "asked", places: { 0: 1 }, at: now }),
+  touchStream: (tx) => streams.touchStream(tx, ENDPOINT),
+  movePlaces: (tx) => streams.movePlaces(tx, ENDPOINT, { from: { 0: 1 }, to: { 0: 2 } }),
   countWaiting: (tx) => deliveries.countWaiting(tx, [ENDPOINT]),
   summarizeWaiting: (tx) => deliveries.summarizeWaiting(tx, ENDPOINT),
   upsertDeliveries: (tx) => deliveries.upsertDeliveries(tx, ENDPOINT, [delivery]),
