@@ -57,6 +57,7 @@ import { createKnownPaths, type KnownPaths } from "./routing/known-paths.ts";
 import { VERSION_PREFIXES } from "./routing/proxy-table.ts";
 import { assertRoutePolicy, createAdminPolicy } from "./routing/route-policy.ts";
 import { type JwksCache, registerJwksRoute } from "./services/jwks-cache.ts";
+import { registerSignalRoutes } from "./services/signal-routes.ts";
 
 export interface GatewayDeps
   extends Omit<Backends, "tokens">,
@@ -228,4 +229,5 @@ function registerOwnRoutes(
   registerMetadataRoutes(app, deps);
   registerJwksRoute(app, deps.jwks);
   registerIntrospectionRoutes(app, deps);
+  registerSignalRoutes(app, deps);
 }

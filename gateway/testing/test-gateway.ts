@@ -114,7 +114,15 @@ export function verifierOfUsers(verdicts: ReadonlyMap<string, Verification | Err
 
 type Services = Pick<
   GatewayDeps,
-  "identity" | "users" | "clients" | "clientAdmin" | "sessions" | "keys" | "auditQuery" | "webhooks"
+  | "identity"
+  | "users"
+  | "clients"
+  | "clientAdmin"
+  | "sessions"
+  | "keys"
+  | "auditQuery"
+  | "webhooks"
+  | "signals"
 >;
 type TestParts = Partial<Omit<GatewayDeps, keyof Services>> & {
   [S in keyof Services]?: Partial<Services[S]>;
@@ -164,6 +172,7 @@ export function testGateway({
   keys,
   auditQuery,
   webhooks,
+  signals,
   ...overrides
 }: TestParts & { routes?: readonly UpstreamRoute[] } = {}): TestGateway {
   const entries: AuditEntry[] = [];
@@ -181,6 +190,7 @@ export function testGateway({
     keys: serviceOf(keys),
     auditQuery: serviceOf(auditQuery),
     webhooks: serviceOf(webhooks),
+    signals: serviceOf(signals),
     tokenDelivery: "fragment",
     bindsToCertificates: false,
     deviceBoundSessions: true,

@@ -127,6 +127,10 @@ export const AUDIT_ACTIONS = {
   client: [
     "client.token",
     "client.token_revoke",
+    "client.stream.create",
+    "client.stream.update",
+    "client.stream.delete",
+    "client.stream.verify",
     "client.created",
     "client.changed",
     "client.deleted",

@@ -137,6 +137,10 @@ export const actionsDe: SameTexts<typeof actionsEn> = {
     client: {
       "client.token": "Token holen",
       "client.token_revoke": "Token widerrufen",
+      "client.stream.create": "Signal-Stream anlegen",
+      "client.stream.update": "Signal-Stream ändern",
+      "client.stream.delete": "Signal-Stream löschen",
+      "client.stream.verify": "Signal-Stream testen",
       "client.created": "Client angelegt",
       "client.changed": "Client geändert",
       "client.deleted": "Client gelöscht",

@@ -135,6 +135,10 @@ export const actionsEn = {
     client: {
       "client.token": "Get a token",
       "client.token_revoke": "Revoke a token",
+      "client.stream.create": "Make a stream of signals",
+      "client.stream.update": "Change a stream of signals",
+      "client.stream.delete": "Delete a stream of signals",
+      "client.stream.verify": "Test a stream of signals",
       "client.created": "Client created",
       "client.changed": "Client changed",
       "client.deleted": "Client deleted",

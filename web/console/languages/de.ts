@@ -35,6 +35,7 @@ export const de: SameTexts<typeof en> = {
     audit: "Audit-Log",
     clients: "Clients",
     webhooks: "Webhooks",
+    signals: "Shared Signals",
     system: "System",
     apis: "In den APIs",
   },
@@ -56,6 +57,7 @@ export const de: SameTexts<typeof en> = {
     "clients:read": "Die Programme sehen, die die API aufrufen, und wer für sie verantwortlich ist.",
     "clients:write": "Clients anlegen, ändern und löschen und ihnen Zugangsdaten geben.",
     "webhooks:read": "Die Webhooks sehen und was ihnen gesendet wurde.",
+    "signals:receive": "Als Programm: erfahren, wenn Sitzungen enden und Konten sich ändern.",
     "webhooks:write":
       "Mit audit:read: Webhooks anlegen, ändern und löschen und ihnen frühere Ereignisse noch einmal senden.",
     "system:read": "Sehen, ob die Dienste antworten und welche Schlüssel Token signieren.",
