@@ -7,7 +7,7 @@ import { APPROVAL_CALLERS, createApprovalRpc } from "./approval-rpc.ts";
 import { createLoginRpc, LOGIN_CALLERS } from "./login-rpc.ts";
 import { notifyWebhookPaused } from "./mail/notify-webhook-paused.ts";
 import { createMfaRpc, MFA_CALLERS } from "./mfa-rpc.ts";
-import type { SecurityEventDeps } from "./oauth/receive-security-event.ts";
+import type { OAuthDeps } from "./oauth/begin-oauth-login.ts";
 import { createOAuthRpc, OAUTH_CALLERS } from "./oauth-rpc.ts";
 import { createPasskeyRpc, PASSKEY_CALLERS } from "./passkey-rpc.ts";
 import { notifyRefreshReuse } from "./sessions/notify-refresh-reuse.ts";
@@ -29,7 +29,7 @@ export const IDENTITY_CALLERS: Callers<IdentityServiceServer> = {
   ...APPROVAL_CALLERS,
 };
 
-export type IdentityDeps = AccountsDeps & StepUpDeps & SecurityEventDeps;
+export type IdentityDeps = AccountsDeps & StepUpDeps & OAuthDeps;
 
 /** Any method may also throw `busy`, `too_many_requests` or `service_unavailable`. */
 export function createIdentityRpc(deps: IdentityDeps): Implementation<IdentityServiceServer> {

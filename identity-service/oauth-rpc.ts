@@ -7,10 +7,10 @@ import type {
 } from "#proto/gatehouse/identity/v1/identity_service.ts";
 import type { LinkedIdentity } from "./identities/external-identity-store.ts";
 import { encodeLoginResult } from "./login-rpc.ts";
-import { beginOAuthLogin, listProviders } from "./oauth/begin-oauth-login.ts";
+import { beginOAuthLogin, listProviders, type OAuthDeps } from "./oauth/begin-oauth-login.ts";
 import { completeOAuthLogin, type OAuthResult } from "./oauth/complete-oauth-login.ts";
 import { exchangeOAuthCode } from "./oauth/exchange-oauth-code.ts";
-import { receiveSecurityEvent, type SecurityEventDeps } from "./oauth/receive-security-event.ts";
+import { receiveSecurityEvent } from "./oauth/receive-security-event.ts";
 import { listLinkedIdentities, unlinkIdentity } from "./oauth/unlink-identity.ts";
 import { decodeOwner } from "./passwords/prove-owner.ts";
 
@@ -25,7 +25,7 @@ export const OAUTH_CALLERS = {
 } as const satisfies Partial<Callers<IdentityServiceServer>>;
 
 export function createOAuthRpc(
-  deps: SecurityEventDeps,
+  deps: OAuthDeps,
 ): Pick<Implementation<IdentityServiceServer>, keyof typeof OAUTH_CALLERS> {
   return {
     listProviders: async () => ({ providers: listProviders(deps) }),

@@ -4,7 +4,6 @@ import type { CallContext } from "#kit/rpc/call-context.ts";
 import type { Metrics } from "#kit/telemetry/metrics.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { recordAudit } from "../audit/record-audit.ts";
-import type { ClientLimits } from "../clients/client-limits.ts";
 import { findIdentityUser } from "../identities/external-identity-store.ts";
 import { insertReceivedEvent } from "../identities/oauth-store.ts";
 import { endSessionsSoon, owesSessionEnd } from "../sessions/end-sessions.ts";
@@ -16,14 +15,6 @@ import type { RelyingParty } from "./relying-party.ts";
 import type { SecurityEventSource } from "./security-event-source.ts";
 import { CLOCK_SKEW_S, MAX_AGE_S, type SecurityEvent } from "./security-event-token.ts";
 
-type Result = "ended" | "no_account" | "repeated" | "no_effect" | "refused" | "failed";
-
-export interface SecurityEventDeps extends OAuthDeps {
-  /** Shared with the proofs of clients: each costs a signature check. */
-  clientLimits: ClientLimits;
-  countSecurityEvent: (provider: string, result: Result) => void;
-}
-
 interface PushedEvent {
   provider: string;
   /** A Security Event Token (RFC 8417). */
@@ -32,7 +23,7 @@ interface PushedEvent {
   clientIp: string;
 }
 
-export function createCountSecurityEvent(metrics: Metrics): SecurityEventDeps["countSecurityEvent"] {
+export function createCountSecurityEvent(metrics: Metrics): OAuthDeps["countSecurityEvent"] {
   const events = metrics.counter(
     "gatehouse_provider_events_total",
     "Security events that identity providers pushed, by what came of them.",
@@ -46,7 +37,7 @@ export function createCountSecurityEvent(metrics: Metrics): SecurityEventDeps["c
  * @throws {DomainError} `provider_not_found`, `too_many_requests`, `service_unavailable`, or as `refusedEvent`.
  */
 export async function receiveSecurityEvent(
-  deps: SecurityEventDeps,
+  deps: OAuthDeps,
   { provider, ...pushed }: PushedEvent,
   context: CallContext,
 ): Promise<readonly string[]> {
@@ -72,7 +63,7 @@ export async function receiveSecurityEvent(
 }
 
 async function proven(
-  deps: SecurityEventDeps,
+  deps: OAuthDeps,
   pushed: Omit<PushedEvent, "provider"> & { party: RelyingParty; source: SecurityEventSource },
   { deadlineMs }: CallContext,
 ): Promise<SecurityEvent> {
@@ -87,7 +78,7 @@ async function proven(
 
 /** Written together: an event that was remembered has had its effect. */
 async function take(
-  deps: SecurityEventDeps,
+  deps: OAuthDeps,
   arrived: { party: RelyingParty; source: SecurityEventSource; event: SecurityEvent },
   context: CallContext,
 ): Promise<SessionEnd | "no_account" | "repeated" | "no_effect"> {
