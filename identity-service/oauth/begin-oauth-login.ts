@@ -33,7 +33,7 @@ export interface OAuthDeps extends LoginDeps {
   countSecurityEvent: (provider: string, result: SecurityEventResult) => void;
 }
 
-export type SecurityEventResult = "ended" | "no_account" | "repeated" | "no_effect" | "refused" | "failed";
+type SecurityEventResult = "ended" | "no_account" | "repeated" | "no_effect" | "refused" | "failed";
 
 /** @throws {DomainError} `email_not_verified`. */
 export function assertMayLogIn(deps: Pick<OAuthDeps, "loginRequiresVerifiedEmail">, account: Account): void {
