@@ -25,6 +25,7 @@ import { registerMfaRoutes } from "./auth/mfa-routes.ts";
 import { type OAuthDeps, registerOAuthRoutes } from "./auth/oauth-routes.ts";
 import { registerPasskeyRoutes } from "./auth/passkey-routes.ts";
 import { type ReturnDeps, registerReturnRoutes } from "./auth/return-to.ts";
+import { registerSecurityEventRoutes } from "./auth/security-event-routes.ts";
 import { registerSessionRoutes } from "./auth/session-routes.ts";
 import { registerStepUpRoutes } from "./auth/step-up-routes.ts";
 import type { Backends } from "./backends/backends.ts";
@@ -216,6 +217,7 @@ function registerOwnRoutes(
   registerAccountRoutes(app, deps);
   registerActivityRoutes(app, deps);
   registerOAuthRoutes(app, deps, paths);
+  registerSecurityEventRoutes(app, deps);
   registerIdentityLinkRoutes(app, deps);
   registerAuditRoutes(app, adminDeps);
   registerAuditMonitorRoutes(app, adminDeps);

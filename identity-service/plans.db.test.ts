@@ -60,6 +60,7 @@ const LARGE = {
     link_session_epoch: "case when n % 2 = 0 then 0 end",
     provider: "'idp'",
   },
+  received_events: { event_hash: "sha256(n::text::bytea)" },
   oauth_codes: { code_challenge: "repeat('A', 43)", session_epoch: "0" },
   totp_credentials: {
     secret_encrypted: "substring(sha256(n::text::bytea) || sha256(n::text::bytea) for 48)",

@@ -98,6 +98,10 @@ const SAMPLES: Record<string, Sample> = {
   "POST /auth/change-email": { headers: user, body: { newEmail: email, password } },
   "POST /auth/login/change-password": { body: { tempToken: "temp", newPassword: password } },
   "POST /auth/oauth/exchange": { body: { code: "code", codeVerifier: "v".repeat(43) } },
+  "POST /auth/:provider/events": {
+    headers: { "content-type": "application/secevent+jwt" },
+    body: "a.b.c",
+  },
   "POST /auth/me/identities/:provider": { headers: user, body: { password } },
   "DELETE /auth/me/identities/:provider": { headers: user, body: { password } },
   "PATCH /admin/users/:id": { headers: admin, body: { role: "AUDITOR" } },

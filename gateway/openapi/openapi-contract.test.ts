@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { DomainError, ERROR_CATALOGUE, type ErrorCode, isErrorCode } from "#kit/values/errors.ts";
 import { contractChecker } from "#tests/support/house/openapi-answers.ts";
 import { HTTP_STATUS } from "../edge/answers/http-errors.ts";
-import { FORM_TYPE, JSON_TYPE } from "../routing/route-docs.ts";
+import { FORM_TYPE, JSON_TYPE, SECURITY_EVENT_TYPE } from "../routing/route-docs.ts";
 import { answeringGateway, BROWSER_COOKIE, SERVICE_CREDENTIALS } from "../testing/answering-gateway.ts";
 import { send, shippedAccess, testGateway } from "../testing/test-gateway.ts";
 import { documentedRoute } from "./documented-route.ts";
@@ -171,6 +171,7 @@ function admission({ ways, permissions, parameters }: Operation): Record<string,
 const bodyTypeOf = ({ body }: Operation) => Object.keys(body?.content ?? {})[0] ?? JSON_TYPE;
 
 function encoded(body: unknown, mediaType: string): string {
+  if (mediaType === SECURITY_EVENT_TYPE) return String(body);
   return mediaType === FORM_TYPE
     ? new URLSearchParams(body as Record<string, string>).toString()
     : JSON.stringify(body);

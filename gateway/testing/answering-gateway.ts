@@ -320,6 +320,7 @@ function factorAnswers(give: Give) {
       { identities: [] },
     ),
     unlinkIdentity: give({ endedSessionIds: [tokens.sessionId] }),
+    receiveSecurityEvent: give({ endedSessionIds: [tokens.sessionId] }),
     beginPasskeyRegistration: give({ optionsJson: JSON.stringify(creationOptions) }),
     registerPasskey: give(
       { passkey, recoveryCodes: ["a", "b"], ...noneEnded },

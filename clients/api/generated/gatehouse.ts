@@ -1284,6 +1284,11 @@ export interface Api {
     body: LinkToken;
     answer: Done;
   };
+  "POST /auth/{provider}/events": {
+    path: {
+      provider: string;
+    };
+  };
   "POST /oauth/token": {
     answer: ClientToken;
   };

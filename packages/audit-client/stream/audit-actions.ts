@@ -15,6 +15,7 @@ export const AUDIT_ACTIONS = {
     "auth.oauth_login",
     "auth.oauth_form_post",
     "auth.oauth_exchange",
+    "auth.security_event",
     "auth.forgot_password",
     "auth.reset_password",
     "auth.refresh",

@@ -24,6 +24,7 @@ export const actionsDe: SameTexts<typeof actionsEn> = {
       "auth.passkey.login": "Anmelden mit Passkey",
       "auth.oauth_login": "Rückkehr von einem Anbieter",
       "auth.oauth_form_post": "Rückkehr von einem Anbieter, mit Formular",
+      "auth.security_event": "Sicherheitsereignis eines Anbieters",
       "auth.oauth_exchange": "Anmeldung mit einem Anbieter abschließen",
       "auth.forgot_password": "Neues Passwort anfordern",
       "auth.reset_password": "Neues Passwort über einen Link setzen",

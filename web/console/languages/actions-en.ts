@@ -22,6 +22,7 @@ export const actionsEn = {
       "auth.passkey.login": "Log in with a passkey",
       "auth.oauth_login": "Return from a provider",
       "auth.oauth_form_post": "Return from a provider, by a form",
+      "auth.security_event": "Security event of a provider",
       "auth.oauth_exchange": "Finish a login with a provider",
       "auth.forgot_password": "Ask for a new password",
       "auth.reset_password": "Set a new password by a link",
