@@ -535,7 +535,7 @@ export const de: SameTexts<typeof en> = {
     attempts: "Versuche",
     last: "Letzter Versuch",
     next: "Nächster Versuch",
-    answer: "HTTP {{status}}, {{ms}} ms",
+    answer: "HTTP\u00a0{{status}}, {{ms}}\u00a0ms",
   },
   changeWebhook: {
     name: "Ändern",

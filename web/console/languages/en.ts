@@ -518,7 +518,7 @@ export const en = {
     attempts: "Attempts",
     last: "Last attempt",
     next: "Next attempt",
-    answer: "HTTP {{status}}, {{ms}} ms",
+    answer: "HTTP\u00a0{{status}}, {{ms}}\u00a0ms",
   },
   changeWebhook: {
     name: "Change",

@@ -55,7 +55,8 @@ export function Deliveries({ id }: { id: string }) {
 function Event({ delivery: { eventId, type, log, sequence } }: { delivery: WebhookDelivery }) {
   const t = useText();
   const may = useMay();
-  const name = wordsOfAction(type.replace(/^gatehouse\.|\.v1$/g, "")) ?? type;
+  const action = type.replace(/^gatehouse\.|\.v1$/g, "");
+  const name = wordsOfAction(action) ?? action;
   return (
     <>
       {may("audit:read") ? (
@@ -65,7 +66,9 @@ function Event({ delivery: { eventId, type, log, sequence } }: { delivery: Webho
       ) : (
         <span>{name}</span>
       )}
-      {name !== type && <code className="muted small">{type}</code>}
+      <code className="muted small" title={type}>
+        {action}
+      </code>
       <span className="muted small">{t("deliveries.place", { log, sequence })}</span>
     </>
   );

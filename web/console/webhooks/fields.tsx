@@ -62,7 +62,7 @@ function TypesField({ held }: { held: readonly string[] }) {
       />
       <div className="finding" ref={finder}>
         <ActionField key={added} label={t("webhookFields.find")} />
-        <Button kind="quiet" size="slim" onClick={add}>
+        <Button kind="quiet" onClick={add}>
           {t("webhookFields.add")}
         </Button>
       </div>

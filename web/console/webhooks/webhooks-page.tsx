@@ -78,10 +78,8 @@ function Owner({ id }: { id: string | null }) {
   if (id === null) return t("clients.noOwner");
   if (id === user.id) return t("webhooks.you");
   return (
-    <Link to="/users/$id" params={{ id }}>
-      <code className="cut" title={id}>
-        {id}
-      </code>
+    <Link className="cut" to="/users/$id" params={{ id }} title={id}>
+      <code>{id}</code>
     </Link>
   );
 }
