@@ -108,7 +108,7 @@ test("what a receiver that is away, overloaded or refusing did not take is sent 
   receiver.answer();
   await expect.poll(() => places(receiver.taken)).toEqual(upTo(750));
   await expect.poll(stored).toMatchObject({ problem: "", failing: false });
-  expect(siem.collectors.lags).toMatchObject([{ entries: 0 }]);
+  await expect.poll(() => siem.collectors.lags).toMatchObject([{ entries: 0 }]);
 });
 
 test("entries that a partial success refuses are not dropped", async () => {
