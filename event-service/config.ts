@@ -1,7 +1,15 @@
 import { z } from "zod";
-import { addressSchema, databaseConfig, encryptionKeyFileSchema, serviceConfig } from "#kit/config/config.ts";
+import {
+  addressSchema,
+  databaseConfig,
+  encryptionKeyFileSchema,
+  privateFileSchema,
+  readableFileSchema,
+  serviceConfig,
+} from "#kit/config/config.ts";
 import { refusedPeopleConfig } from "#kit/rpc/refused-people.ts";
-import type { ReachableNetwork } from "#outbound-http/outbound-http.ts";
+import { isAllowedUrl, type ReachableNetwork } from "#outbound-http/outbound-http.ts";
+import { readHeadersFile } from "./siem/headers-file.ts";
 
 const NETWORKS: readonly ReachableNetwork[] = ["public", "private", "loopback"];
 
@@ -11,6 +19,29 @@ const networksSchema = z.string().transform((text, context) => {
     context.addIssue({ code: "custom", message: `must be a comma list of ${NETWORKS.join(", ")}` });
   return names;
 });
+
+const collectorUrlSchema = z
+  .url()
+  .refine((url) => isAllowedUrl(url, NETWORKS), "must be https, or http on 127.0.0.1 or [::1]");
+
+const headersFileSchema = privateFileSchema.refine(
+  (path) => {
+    try {
+      return readHeadersFile(path) !== undefined;
+    } catch {
+      return false;
+    }
+  },
+  { error: "each line must be a name, a colon and a value" },
+);
+
+/** To the operator's SIEM (docs/siem.md). At most one collector of each kind. */
+const siemConfig = {
+  SIEM_OTLP_URL: collectorUrlSchema.optional(),
+  SIEM_OTLP_HEADERS_FILE: headersFileSchema.optional(),
+  /** PEM, of all collectors. Defaults to the system's authorities. */
+  SIEM_CA_FILE: readableFileSchema.optional(),
+};
 
 export const configSchema = z.object({
   ...serviceConfig,
@@ -27,4 +58,7 @@ export const configSchema = z.object({
   WEBHOOK_ENCRYPTION_KEY_PREVIOUS_FILE: encryptionKeyFileSchema.optional(),
   /** Which addresses webhooks may have. `loopback` also admits plain HTTP there, for development. */
   WEBHOOK_NETWORKS: networksSchema.default(["public"]),
+  ...siemConfig,
 });
+
+export type EventConfig = z.output<typeof configSchema>;

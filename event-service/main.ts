@@ -13,6 +13,9 @@ import { createOwnerNoticeClient } from "./delivery/owner-notice-client.ts";
 import { createSignalSigner } from "./delivery/signed-token.ts";
 import { tellPauses } from "./delivery/tell-pauses.ts";
 import { renewEncryptions } from "./manage/manage-endpoints.ts";
+import { configuredCollectors } from "./open-collectors.ts";
+import { Collectors } from "./siem/collectors.ts";
+import { EntryReader } from "./siem/entry-reader.ts";
 import { createSignalRpc, SIGNAL_CALLERS } from "./signal-rpc.ts";
 import { createAuditLogClient } from "./stream/audit-log-client.ts";
 import { EventSource } from "./stream/event-source.ts";
@@ -81,6 +84,29 @@ const couriers = new Couriers({
 metrics.gauge("gatehouse_webhooks_served", "Webhooks that this replica delivers to.", [], (gauge) =>
   gauge.set(couriers.count),
 );
+const reader = new EntryReader({ readLog: auditLog.readLog, events, logger });
+const collectors = new Collectors({
+  ...{ sql, reader, now, random: Math.random, logger },
+  open: configuredCollectors(config, { reader, now }),
+});
+metrics.gauge(
+  "gatehouse_siem_lag_entries",
+  "Entries of the audit log that a collector of the SIEM does not have yet.",
+  ["collector"],
+  (gauge) => {
+    gauge.reset();
+    for (const { collector, entries } of collectors.lags) gauge.set({ collector }, entries);
+  },
+);
+metrics.gauge(
+  "gatehouse_siem_since_success_seconds",
+  "Since a collector of the SIEM last took entries, or there were none.",
+  ["collector"],
+  (gauge) => {
+    gauge.reset();
+    for (const { collector, seconds } of collectors.lags) gauge.set({ collector }, seconds);
+  },
+);
 
 await service.serveRpc(config, {
   databases: [sql],
@@ -98,6 +124,8 @@ service.every(HEARTBEAT_MS, "webhooks", () => couriers.beat(), { atOnce: true })
 service.every(HEARTBEAT_MS, "pauses of webhooks", () =>
   tellPauses({ sql, recorder, notifyOwner: owners.notifyOwner }),
 );
+service.run("collectors of the SIEM", collectors);
+service.every(HEARTBEAT_MS, "collectors of the SIEM", () => collectors.beat(), { atOnce: true });
 lifecycle.ready();
 
 async function readLog(): Promise<void> {

@@ -9,6 +9,7 @@ import {
 import * as deliveries from "./delivery/delivery-store.ts";
 import * as endpoints from "./endpoints/endpoint-store.ts";
 import * as streams from "./endpoints/stream-store.ts";
+import * as siem from "./siem/collector-store.ts";
 
 const ENDPOINT = plantedId(7);
 const HOLDER = plantedId(1);
@@ -33,6 +34,7 @@ beforeAll(async () => {
 afterAll(() => database.drop());
 
 const state = { places: { 0: 1 }, failures: 0, failingSince: null, restsUntil: null, pausedReason: null };
+const lease = { name: "otlp" as const, holder: HOLDER, leaseMs: 1_000 };
 const secrets = { id: ENDPOINT, secret: Buffer.alloc(8), formerSecret: null };
 const delivery = {
   ...{
@@ -106,6 +108,11 @@ const CALLS: StoreCalls = {
   summarizeWaiting: (tx) => deliveries.summarizeWaiting(tx, ENDPOINT),
   upsertDeliveries: (tx) => deliveries.upsertDeliveries(tx, ENDPOINT, [delivery]),
   selectDeliveries: (tx) => deliveries.selectDeliveries(tx, ENDPOINT, { before: EVENT, limit: LIMIT }),
+  claimCollector: (tx) => siem.claimCollector(tx, lease),
+  renewCollector: (tx) => siem.renewCollector(tx, lease),
+  savePlaces: (tx) => siem.savePlaces(tx, lease, { 0: 1 }),
+  saveProblem: (tx) => siem.saveProblem(tx, lease, "status 500"),
+  releaseCollector: (tx) => siem.releaseCollector(tx, lease),
   deleteOldDeliveries: (tx) => deliveries.deleteOldDeliveries(tx, ENDPOINT, 900),
 };
 

@@ -54,3 +54,13 @@ create table deliveries (
   constraint deliveries_waiting_check check ((state = 'waiting') = (body is not null and next_attempt_at is not null))
 );
 create index deliveries_waiting_idx on deliveries (endpoint_id, log, sequence) where state = 'waiting';
+
+-- Where the collectors of the operator's SIEM are in the audit log. One row for each kind that was ever configured.
+create table siem_collectors (
+  name           text  primary key check (name in ('otlp')),
+  places         jsonb not null default '{}',                                 -- by number of a log: the last entry that it has
+  failing_since  timestamptz(3),
+  problem        text  not null default '',
+  lease_holder   uuid,
+  leased_until   timestamptz(3)
+);

@@ -32,6 +32,7 @@ import {
 import { type TrialSecret, trialSecrets } from "#deploy/k8s/trial-secrets.ts";
 import { SERVICE_DATABASES } from "#deploy/service-databases.ts";
 import { configSchema as eventConfig } from "#event-service/config.ts";
+import { SIGNAL_CALLERS } from "#event-service/signal-rpc.ts";
 import { WEBHOOK_CALLERS } from "#event-service/webhook-rpc.ts";
 import { type Config as GatewayConfig, configSchema as gatewayConfig } from "#gateway/config.ts";
 import { type Config as IdentityConfig, configSchema as identityConfig } from "#identity-service/config.ts";
@@ -400,7 +401,7 @@ describe.skipIf(!isHere).each(NAMES)("%s (skipped where there is no kubectl)", (
       "identity-service": [IDENTITY_CALLERS, USER_ADMIN_CALLERS],
       "token-service": [sessionCallers, keyCallers, tokenCallers(VERIFIERS)],
       "audit-service": [AUDIT_CALLERS, AUDIT_QUERY_CALLERS],
-      "event-service": [WEBHOOK_CALLERS],
+      "event-service": [WEBHOOK_CALLERS, SIGNAL_CALLERS],
     };
     const edges = openEdges(manifestsOf(overlay)).map((edge) => edge.split(/ -> |:/));
     const inward = borderEdges(manifestsOf(overlay)).map((edge) => edge.split(/.*\/| -> |:/).filter(Boolean));

@@ -3,6 +3,7 @@ import { basename, dirname, join, relative, resolve } from "node:path";
 import { expect, test } from "vitest";
 import { AUDIT_CALLERS } from "#audit-service/intake/audit-rpc.ts";
 import { AUDIT_QUERY_CALLERS } from "#audit-service/query/audit-query-rpc.ts";
+import { SIGNAL_CALLERS } from "#event-service/signal-rpc.ts";
 import { WEBHOOK_CALLERS } from "#event-service/webhook-rpc.ts";
 import { CLIENT_ADMIN_CALLERS } from "#identity-service/client-admin-rpc.ts";
 import { CLIENT_CALLERS } from "#identity-service/client-rpc.ts";
@@ -150,6 +151,7 @@ test("the table of callers in architecture.md is the services' own", () => {
     AuditService: { ...AUDIT_CALLERS },
     AuditQueryService: { ...AUDIT_QUERY_CALLERS },
     WebhookService: { ...WEBHOOK_CALLERS },
+    SignalService: { ...SIGNAL_CALLERS },
   };
   const rows = [...read(ROOT, "docs", "architecture.md").matchAll(/^\| (\w+Service): (.+?) \| (.+) \|$/gm)];
   const documented: Record<string, Record<string, readonly string[]>> = {};

@@ -8,9 +8,7 @@ import type {
   ExportEntriesRequest,
   ExportEntriesResponse,
 } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
-import type { ExportLine } from "../../audit-verifier/export-line.ts";
-import type { Terminal } from "../../command.ts";
-import { toExportLine } from "./audit-export-line.ts";
+import { type ExportLine, toExportLine } from "./export-line.ts";
 
 const CALL_BUDGET_MS = 10_000;
 const SILENCE_MS = 30_000;
@@ -22,25 +20,6 @@ export async function logNumbers(client: AuditQueryServiceClient): Promise<numbe
   const context = newCallContext({ budgetMs: CALL_BUDGET_MS });
   const { logs } = await callUnary(client, client.getCheckpoint, { atLeastSize: 0, log: 0 }, context);
   return [0, ...logs.filter((log) => log !== 0)];
-}
-
-/** All of a log. One other than log 0 is left out with a note while it has no checkpoint. @throws {DomainError} */
-export async function* wholeLog(
-  client: AuditQueryServiceClient,
-  log: number,
-  writeError: Terminal["writeError"],
-): AsyncGenerator<readonly ExportLine[]> {
-  let isBegun = false;
-  try {
-    for await (const lines of exportedLines(client, { firstSequence: 0, lastSequence: 0, log })) {
-      isBegun ||= lines.length > 0;
-      yield lines;
-    }
-  } catch (error) {
-    const isEmpty = !isBegun && error instanceof DomainError && error.code === "not_found";
-    if (log === 0 || !isEmpty) throw error;
-    writeError(`gatehouse: log ${log} has no checkpoint yet, and is left out\n`);
-  }
 }
 
 /** Continues in a new stream, because servers end connections after ten minutes. @throws {DomainError} */
