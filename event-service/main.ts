@@ -9,10 +9,11 @@ import { SignalServiceService } from "#proto/gatehouse/events/v1/signal_service.
 import { WebhookServiceService } from "#proto/gatehouse/events/v1/webhook_service.ts";
 import { configSchema } from "./config.ts";
 import { Couriers, HEARTBEAT_MS, measureDeliveries } from "./delivery/couriers.ts";
-import { createOwnerNoticeClient } from "./delivery/owner-notice-client.ts";
-import { createSignalSigner } from "./delivery/signed-token.ts";
+import { createIdentityClient } from "./delivery/identity-client.ts";
+import { createSignalSigner } from "./delivery/signal-signer-client.ts";
 import { tellPauses } from "./delivery/tell-pauses.ts";
 import { renewEncryptions } from "./manage/manage-endpoints.ts";
+import { pauseForbiddenStreams } from "./manage/manage-streams.ts";
 import { configuredCollectors } from "./open-collectors.ts";
 import { Collectors } from "./siem/collectors.ts";
 import { EntryReader } from "./siem/entry-reader.ts";
@@ -24,6 +25,7 @@ import { createWebhookRpc, WEBHOOK_CALLERS } from "./webhook-rpc.ts";
 /** From the numbering of an entry to its delivery, it is most of the time. */
 const READ_INTERVAL_MS = 150;
 const AUDIT_GRACE_MS = 1_000;
+const RECEIVER_CHECK_MS = 5_000;
 const RENEW_INTERVAL_MS = 60_000;
 
 const config = loadConfig(configSchema, process.env);
@@ -46,9 +48,9 @@ const auditLog = service.run(
   createAuditLogClient(config.AUDIT_SERVICE_ADDRESS, service.certificate),
 );
 
-const owners = service.run(
-  "owners of webhooks",
-  createOwnerNoticeClient(config.IDENTITY_SERVICE_ADDRESS, service.certificate),
+const identity = service.run(
+  "identity-service",
+  createIdentityClient(config.IDENTITY_SERVICE_ADDRESS, service.certificate),
 );
 
 const signer = service.run(
@@ -121,8 +123,11 @@ service.every(READ_INTERVAL_MS, "audit log", readLog);
 service.run("webhooks", couriers);
 service.every(RENEW_INTERVAL_MS, "encryption of secrets", () => renewEncryptions(deps), { atOnce: true });
 service.every(HEARTBEAT_MS, "webhooks", () => couriers.beat(), { atOnce: true });
+service.every(RECEIVER_CHECK_MS, "rights of receivers", () =>
+  pauseForbiddenStreams({ sql, filterReceivers: identity.filterReceivers }),
+);
 service.every(HEARTBEAT_MS, "pauses of webhooks", () =>
-  tellPauses({ sql, recorder, notifyOwner: owners.notifyOwner }),
+  tellPauses({ sql, recorder, notifyOwner: identity.notifyOwner }),
 );
 service.run("collectors of the SIEM", collectors);
 service.every(HEARTBEAT_MS, "collectors of the SIEM", () => collectors.beat(), { atOnce: true });

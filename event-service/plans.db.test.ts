@@ -102,6 +102,8 @@ const CALLS: StoreCalls = {
     }),
   updateStreamStatus: (tx) =>
     streams.updateStreamStatus(tx, ENDPOINT, { pausedReason: "asked", places: { 0: 1 }, at: now }),
+  selectReceivers: (tx) => streams.selectReceivers(tx),
+  forbidStreams: (tx) => streams.forbidStreams(tx, [ENDPOINT]),
   touchStream: (tx) => streams.touchStream(tx, ENDPOINT),
   movePlaces: (tx) => streams.movePlaces(tx, ENDPOINT, { from: { 0: 1 }, to: { 0: 2 } }),
   countWaiting: (tx) => deliveries.countWaiting(tx, [ENDPOINT]),

@@ -35,7 +35,7 @@ export const SIGNAL_CALLERS: Callers<SignalServiceServer> = {
 /** The gateway has checked that the client is the caller, and records what it changes. */
 export function createSignalRpc(deps: StreamDeps): Implementation<SignalServiceServer> {
   return {
-    getStream: async ({ clientId }) => ({ stream: toMessage(await getStream(deps, clientId)) }),
+    getStream: async (name) => ({ stream: toMessage(await getStream(deps, name)) }),
     async createStream({ clientId, delivery, eventsRequested, description }) {
       const wanted = { ...given(delivery, eventsRequested), description };
       return { stream: toMessage(await createStream(deps, clientId, wanted)) };

@@ -331,6 +331,7 @@ const CALLS: StoreCalls = {
   countClientEnds: (tx) => clientEnds.countClientEnds(tx),
   findClient: (tx) => clients.findClient(tx, client.id),
   lockClient: (tx) => clients.lockClient(tx, client.id),
+  selectClientsWith: (tx) => clients.selectClientsWith(tx, [plantedId(20)], "signals:receive"),
   selectClients: (tx) => clients.selectClients(tx, { isOwnerless: false, limit: LIMIT }),
   "selectClients: without an owner": (tx) => clients.selectClients(tx, { isOwnerless: true, limit: LIMIT }),
   "selectClients: of an owner": (tx) =>

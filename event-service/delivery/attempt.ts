@@ -48,6 +48,28 @@ export function asWebhook(secrets: readonly string[]): Dress {
   };
 }
 
+interface WaitingSignal {
+  id: string;
+  /** A `SignalBody` in JSON. */
+  body: string;
+}
+
+/** @returns a token for each, in their order. @throws {DomainError} `service_unavailable`. */
+export type SignSignals = (audience: string, signals: readonly WaitingSignal[]) => Promise<string[]>;
+
+/** A security event token, pushed (RFC 8935 §2.1). Signed when it is sent, because keys change. */
+export function asPushedToken(sign: SignSignals, audience: string, authorization: string): Dress {
+  return async (signal) => {
+    const [body = ""] = await sign(audience, [signal]);
+    const headers = {
+      "content-type": "application/secevent+jwt",
+      accept: "application/json",
+      ...(authorization !== "" && { authorization }),
+    };
+    return { headers, body };
+  };
+}
+
 /** Sends to one endpoint. Follows no redirect, and reads no compressed answer. */
 export function createSender({ url, networks }: SenderTarget, dress: Dress) {
   const http = createOutboundHttp({

@@ -15,7 +15,14 @@ import {
 } from "../endpoints/endpoint-store.ts";
 import type { EventSource } from "../stream/event-source.ts";
 import { signalsIn } from "../stream/signal.ts";
-import { asWebhook, createSender, type Dress, type Sender } from "./attempt.ts";
+import {
+  asPushedToken,
+  asWebhook,
+  createSender,
+  type Dress,
+  type Sender,
+  type SignSignals,
+} from "./attempt.ts";
 import { Courier, type CourierBatch } from "./courier.ts";
 import {
   deleteOldDeliveries,
@@ -24,7 +31,6 @@ import {
   summarizeWaiting,
   upsertDeliveries,
 } from "./delivery-store.ts";
-import { asPushedToken, type SignSignals } from "./signed-token.ts";
 
 export interface CouriersDeps {
   sql: Sql;

@@ -11,9 +11,8 @@ import { parseEncryptionKey } from "#kit/values/key-cipher.ts";
 import type { SecretKeys } from "../endpoints/endpoint.ts";
 import type { LogsInMemory } from "../stream/event.fixture.ts";
 import { EventSource } from "../stream/event-source.ts";
-import type { AttemptResult } from "./attempt.ts";
+import type { AttemptResult, SignSignals } from "./attempt.ts";
 import { Couriers } from "./couriers.ts";
-import type { SignSignals } from "./signed-token.ts";
 
 interface Received {
   headers: Record<string, string>;

@@ -1,11 +1,11 @@
 import { randomBytes } from "node:crypto";
 import { decrypt, type EncryptionKey, encrypt } from "#kit/values/key-cipher.ts";
 
-/** `disabled`: by its receiver, who does not want to be told later either. */
-export type PausedReason = "asked" | "failing" | "gone" | "disabled";
+/** Of streams alone: `disabled` by the receiver, who does not want to be told later either; `forbidden`: it has lost its right. */
+export type PausedReason = "asked" | "failing" | "gone" | "disabled" | "forbidden";
 
 /** A webhook, or a stream of Shared Signals: pushed to its receiver (RFC 8935), or polled by it (RFC 8936). */
-export type EndpointKind = "webhook" | "push" | "poll";
+type EndpointKind = "webhook" | "push" | "poll";
 
 /** Where events are sent. */
 export interface Endpoint {

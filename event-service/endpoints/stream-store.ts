@@ -50,6 +50,21 @@ export async function updateStreamStatus(
   `;
 }
 
+/** At most a hundred. */
+export async function selectReceivers(sql: Sql): Promise<string[]> {
+  const rows = await sql<{ clientId: string }[]>`
+    select client_id as "clientId" from endpoints where client_id is not null and status = 'active'
+  `;
+  return rows.map(({ clientId }) => clientId);
+}
+
+export async function forbidStreams(sql: Sql, clientIds: readonly string[]): Promise<void> {
+  await sql`
+    update endpoints set status = 'paused', paused_reason = 'forbidden', version = version + 1
+    where client_id = any(${clientIds as string[]}) and status = 'active'
+  `;
+}
+
 /** So that its courier looks at what waits. */
 export async function touchStream(tx: TransactionSql, id: string): Promise<void> {
   await tx`update endpoints set version = version + 1 where id = ${id}`;

@@ -24,6 +24,7 @@ import {
   deleteStream,
   getStream,
   type Poll,
+  pauseForbiddenStreams,
   pollStream,
   setStreamStatus,
   verifyStream,
@@ -110,7 +111,10 @@ test("only what the receiver asked for is told, and a change counts", async () =
   const [changed] = logs.add({ action: "user.password_changed" });
   await expect.poll(() => jtis(shop)).toEqual([changed?.id]);
   await changeStream(one.manage, at(stream), { eventsRequested: [SESSION_REVOKED], replaces: false });
-  expect(await getStream(one.manage, client)).toMatchObject({ url: shop.url, types: [SESSION_REVOKED] });
+  expect(await getStream(one.manage, { clientId: client, streamId: "" })).toMatchObject({
+    url: shop.url,
+    types: [SESSION_REVOKED],
+  });
   // As soon as a courier has noticed.
   await expect
     .poll(() => {
@@ -193,7 +197,10 @@ test("what happens while a stream is paused is told later, and while it is disab
   await setStreamStatus(one.manage, at(stream), "asked");
   const [kept] = end("logout");
   await one.events.read();
-  expect(await getStream(one.manage, client)).toMatchObject({ status: "paused", pausedReason: "asked" });
+  expect(await getStream(one.manage, { clientId: client, streamId: "" })).toMatchObject({
+    status: "paused",
+    pausedReason: "asked",
+  });
   await setStreamStatus(one.manage, at(stream), null);
   await expect.poll(() => jtis(shop)).toContain(kept);
   expect(jtis(shop)).not.toContain(lost);
@@ -242,6 +249,7 @@ test("a client has one stream, and another client has no part in it", async () =
   const stranger = { clientId: randomUUID(), streamId: stream.id };
   await createStream(one.manage, stranger.clientId, {});
   for (const act of [
+    () => getStream(one.manage, stranger),
     () => pollStream(one.manage, stranger, pollOf()),
     () => deleteStream(one.manage, stranger),
     () => setStreamStatus(one.manage, stranger, "disabled"),
@@ -250,7 +258,28 @@ test("a client has one stream, and another client has no part in it", async () =
   ])
     await expect(act()).rejects.toMatchObject({ code: "not_found" });
   await deleteStream(one.manage, at(stream));
-  await expect(getStream(one.manage, client)).rejects.toMatchObject({ code: "not_found" });
+  await expect(getStream(one.manage, { clientId: client, streamId: "" })).rejects.toMatchObject({
+    code: "not_found",
+  });
+});
+
+test("a client that lost its right is told nothing more, until it has it again and goes on", async () => {
+  const [one, shop, other] = [await replica(), await receiver(), randomUUID()];
+  const stream = await createStream(one.manage, client, { delivery: { pushUrl: shop.url } });
+  await createStream(one.manage, other, {});
+  const check = (...allowed: string[]) =>
+    pauseForbiddenStreams({ sql: database.sql, filterReceivers: async () => allowed });
+  const away = () => Promise.reject(new Error("away"));
+  await expect(pauseForbiddenStreams({ sql: database.sql, filterReceivers: away })).rejects.toThrow("away");
+  await check(client, other);
+  expect(await getStream(one.manage, at(stream))).toMatchObject({ status: "active" });
+  await check(other);
+  expect(await getStream(one.manage, at(stream))).toMatchObject({ pausedReason: "forbidden" });
+  expect(await getStream(one.manage, { clientId: other, streamId: "" })).toMatchObject({ status: "active" });
+  const [jti] = end("logout");
+  await one.events.read();
+  await setStreamStatus(one.manage, at(stream), null);
+  await expect.poll(() => jtis(shop)).toEqual([jti]);
 });
 
 test("streams take no room of webhooks", async () => {

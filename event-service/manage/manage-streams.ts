@@ -3,6 +3,7 @@ import { validate as isUuid } from "uuid";
 import { transaction } from "#kit/database/postgres.ts";
 import { DomainError, invalidField } from "#kit/values/errors.ts";
 import { uuidv7 } from "#kit/values/uuid-v7.ts";
+import type { SignSignals } from "../delivery/attempt.ts";
 import {
   countWaiting,
   deleteOldDeliveries,
@@ -12,13 +13,14 @@ import {
   settleWaiting,
   upsertDeliveries,
 } from "../delivery/delivery-store.ts";
-import type { SignSignals } from "../delivery/signed-token.ts";
 import { encryptSecret, secretOfHeader } from "../endpoints/endpoint.ts";
 import { type CourierEndpoint, deleteEndpoint, insertEndpoint } from "../endpoints/endpoint-store.ts";
 import {
   findStream,
+  forbidStreams,
   movePlaces,
   type StreamStatus,
+  selectReceivers,
   touchStream,
   updateStream,
   updateStreamStatus,
@@ -65,18 +67,20 @@ const HEADER = /^[\x20-\x7e]{0,2048}$/;
 const VERIFICATION = "https://schemas.openid.net/secevent/ssf/event-type/verification";
 const POLLED: StreamDelivery = { pushUrl: "" };
 
-/** @throws {DomainError} `not_found`. */
-export async function getStream({ sql }: StreamDeps, clientId: string): Promise<CourierEndpoint> {
+/** @param name without an id: whichever the client has. @throws {DomainError} `not_found`. */
+export async function getStream(
+  { sql }: StreamDeps,
+  { clientId, streamId }: StreamName,
+): Promise<CourierEndpoint> {
   const stream = await findStream(sql, clientId);
-  if (stream === undefined) throw new DomainError("not_found");
+  if (stream === undefined || (streamId !== "" && streamId !== stream.id)) throw new DomainError("not_found");
   return stream;
 }
 
 /** @throws {DomainError} `not_found`. */
-async function namedStream(deps: StreamDeps, { clientId, streamId }: StreamName): Promise<CourierEndpoint> {
-  const stream = await getStream(deps, clientId);
-  if (stream.id !== streamId) throw new DomainError("not_found");
-  return stream;
+async function namedStream(deps: StreamDeps, name: StreamName): Promise<CourierEndpoint> {
+  if (name.streamId === "") throw new DomainError("not_found");
+  return getStream(deps, name);
 }
 
 /** It is told what happens from now on. @throws {DomainError} `validation_failed`, `conflict`, `service_unavailable`. */
@@ -102,7 +106,7 @@ export async function createStream(
   };
   if ((await insertEndpoint(deps.sql, stored, MAX_STREAMS)) === undefined)
     throw new DomainError("conflict", "The client has a stream already, or there are too many");
-  return getStream(deps, clientId);
+  return getStream(deps, { clientId, streamId: id });
 }
 
 /** @param replaces what is absent gets its default value. @throws {DomainError} `not_found`, `validation_failed`. */
@@ -121,7 +125,7 @@ export async function changeStream(
   const isNew = replaces || wanted.delivery.authorizationHeader !== undefined;
   const secret = isNew ? encryptedHeader(deps, id, wanted.delivery) : former;
   await updateStream(deps.sql, id, { ...checked(deps, wanted), secret, at: deps.now() });
-  return getStream(deps, name.clientId);
+  return getStream(deps, name);
 }
 
 function checked({ networks }: StreamDeps, wanted: Partial<WantedStream> & Pick<WantedStream, "delivery">) {
@@ -180,7 +184,7 @@ export async function setStreamStatus(
     const places = isLost ? { ...deps.events.tip } : undefined;
     await updateStreamStatus(tx, id, { pausedReason: reason, places, at: deps.now() });
   });
-  return getStream(deps, name.clientId);
+  return getStream(deps, name);
 }
 
 /** Sends the event soon (OpenID Shared Signals Framework 1.0, section 8.1.4). @throws {DomainError} `not_found`, `validation_failed`. */
@@ -198,6 +202,20 @@ export async function verifyStream(deps: StreamDeps, name: StreamName, state: st
     await upsertDeliveries(tx, id, [newDelivery({ ...event, log: 0, sequence: 0 }, receivedAt)]);
     await touchStream(tx, id);
   });
+}
+
+export interface ReceiverCheckDeps extends Pick<StreamDeps, "sql"> {
+  /** @returns those that are active clients with the permission. */
+  filterReceivers(clientIds: readonly string[]): Promise<string[]>;
+}
+
+/** A client that was deleted, disabled or lost the permission is told nothing more. The caller repeats it. */
+export async function pauseForbiddenStreams({ sql, filterReceivers }: ReceiverCheckDeps): Promise<void> {
+  const clientIds = await selectReceivers(sql);
+  if (clientIds.length === 0) return;
+  const allowed = new Set(await filterReceivers(clientIds));
+  const lost = clientIds.filter((id) => !allowed.has(id));
+  if (lost.length > 0) await forbidStreams(sql, lost);
 }
 
 export interface Poll {

@@ -10,7 +10,7 @@ create table endpoints (
   owner_id             uuid,                                                  -- a user of identity-service
   is_temporary         boolean     not null default false,
   status               text        not null default 'active' check (status in ('active', 'paused')),
-  paused_reason        text        check (paused_reason in ('asked', 'failing', 'gone', 'disabled')),
+  paused_reason        text        check (paused_reason in ('asked', 'failing', 'gone', 'disabled', 'forbidden')),
   untold_pause_at      timestamptz(3),                                        -- until the audit log and the owner know of it
   secret               bytea       not null,                                  -- encrypted
   former_secret        bytea,

@@ -19,8 +19,6 @@ export const SIGNAL_TYPES = [
   `${RISC}/identifier-changed`,
 ] as const;
 
-export type SignalType = (typeof SIGNAL_TYPES)[number];
-
 /** The levels of `acr`: docs/decisions/login-and-assurance.md. */
 const LEVELS = "urn:gatehouse:acr";
 

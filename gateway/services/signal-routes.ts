@@ -63,7 +63,7 @@ const streamId = z
 /** Other members are ignored: receivers send back what they were given. */
 const wantedFields = {
   delivery: z
-    .object({
+    .looseObject({
       method,
       endpoint_url: optional(
         textField(0, 2_048, { description: "Of a push.", examples: ["https://receiver.example/events"] }),
@@ -80,16 +80,16 @@ const wantedFields = {
   ),
   description: optional(textField(0, 100, { examples: ["Fraud detection"] })),
 };
-const NewStream = z.object(wantedFields).default({});
-const StreamChange = z.object({ stream_id: streamId, ...wantedFields });
+const NewStream = z.looseObject(wantedFields).default({});
+const StreamChange = z.looseObject({ stream_id: streamId, ...wantedFields });
 const StreamQuery = z.strictObject({ stream_id: streamId });
-const StatusChange = z.object({ stream_id: streamId, status });
-const Verification = z.object({
+const StatusChange = z.looseObject({ stream_id: streamId, status });
+const Verification = z.looseObject({
   stream_id: streamId,
   state: optional(textField(0, 1_024, { examples: ["x7-2"] })),
 });
 const Poll = z
-  .object({
+  .looseObject({
     maxEvents: optional(
       z
         .int()
@@ -149,8 +149,8 @@ export function registerSignalRoutes(app: GatewayApp, { signals, tokenIssuer }: 
     },
     description,
   });
-  const find = async (request: FastifyRequest) =>
-    must((await signals.getStream({ clientId: clientIdOf(request) }, request.state.call)).stream);
+  const find = async (request: FastifyRequest, streamId: string) =>
+    must((await signals.getStream({ clientId: clientIdOf(request), streamId }, request.state.call)).stream);
 
   route("getSignalTransmitter", "GET", "/.well-known/ssf-configuration", {
     summary: "How receivers are told security events (OpenID Shared Signals Framework 1.0)",
@@ -201,13 +201,15 @@ export function registerSignalRoutes(app: GatewayApp, { signals, tokenIssuer }: 
     },
     codes: ["not_found"],
     handler: async (request) => {
-      const wanted = request.query.stream_id;
-      const found = await find(request).catch((error: unknown) => {
-        if (error instanceof DomainError && error.code === "not_found") return undefined;
-        throw error;
-      });
-      if (wanted === undefined) return found === undefined ? [] : [toAnswer(found)];
-      return toAnswer(named(found, wanted));
+      const { stream_id: wanted } = request.query;
+      if (wanted !== undefined) return toAnswer(await find(request, wanted));
+      return find(request, "").then(
+        (stream) => [toAnswer(stream)],
+        (error: unknown) => {
+          if (error instanceof DomainError && error.code === "not_found") return [];
+          throw error;
+        },
+      );
     },
   });
 
@@ -249,7 +251,7 @@ export function registerSignalRoutes(app: GatewayApp, { signals, tokenIssuer }: 
     schema: { querystring: StreamQuery },
     answers: { 200: raw("The status.", statusAnswer) },
     codes: ["not_found"],
-    handler: async (request) => toStatus(named(await find(request), request.query.stream_id)),
+    handler: async (request) => toStatus(await find(request, request.query.stream_id)),
   });
 
   route("updateSignalStreamStatus", "POST", "/ssf/streams/status", {
@@ -324,12 +326,6 @@ const STATUSES = {
 function toStatus({ id, status, statusReason }: Stream) {
   const name = Object.entries(STATUSES).find(([, value]) => value === status)?.[0] ?? "paused";
   return { stream_id: id, status: name, ...(statusReason !== "" && { reason: statusReason }) };
-}
-
-/** @throws {DomainError} `not_found`. */
-function named(stream: Stream | undefined, id: string): Stream {
-  if (stream?.id !== id) throw new DomainError("not_found");
-  return stream;
 }
 
 function must(stream: Stream | undefined): Stream {

@@ -93,6 +93,13 @@ const VERDICTS: Record<string, Verification> = {
   "admin-token": { kind: "active", principal: principalWith("ADMIN") },
   "support-token": { kind: "active", principal: principalWith("SUPPORT") },
   "auditor-token": { kind: "active", principal: principalWith("AUDITOR") },
+  "receiver-token": {
+    kind: "active",
+    principal: {
+      ...principalWith(""),
+      ...{ kind: "client", clientId: USER_ID, userId: "", scopes: ["signals:receive"] },
+    },
+  },
   "expired-token": { kind: "inactive", reason: "expired" },
   "revoked-token": { kind: "inactive", reason: "revoked" },
 };

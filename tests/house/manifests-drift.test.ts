@@ -43,6 +43,7 @@ import { hostText, parseRedisUrl } from "#kit/config/redis-url.ts";
 import { parseRoutesFile } from "#routes-file/routes-file.ts";
 import { type Config as TokenConfig, configSchema as tokenConfig } from "#token-service/config.ts";
 import { keyCallers } from "#token-service/key-rpc.ts";
+import { securityEventCallers } from "#token-service/security-event-rpc.ts";
 import { sessionCallers } from "#token-service/session-rpc.ts";
 import { tokenCallers } from "#token-service/token-rpc.ts";
 import { borderEdges, halfOpenEdges, openEdges } from "../support/house/network-edges.ts";
@@ -399,7 +400,7 @@ describe.skipIf(!isHere).each(NAMES)("%s (skipped where there is no kubectl)", (
     const { VERIFIERS } = configOf(overlay, programNamed(overlay, "token-service")) as TokenConfig;
     const tables: Record<string, object[]> = {
       "identity-service": [IDENTITY_CALLERS, USER_ADMIN_CALLERS],
-      "token-service": [sessionCallers, keyCallers, tokenCallers(VERIFIERS)],
+      "token-service": [sessionCallers, keyCallers, securityEventCallers, tokenCallers(VERIFIERS)],
       "audit-service": [AUDIT_CALLERS, AUDIT_QUERY_CALLERS],
       "event-service": [WEBHOOK_CALLERS, SIGNAL_CALLERS],
     };

@@ -13,6 +13,7 @@ import { USER_ADMIN_CALLERS } from "#identity-service/user-admin-rpc.ts";
 import { USER_IMPORT_CALLERS } from "#identity-service/user-import-rpc.ts";
 import { keyCallers } from "#token-service/key-rpc.ts";
 import { partCallers } from "#token-service/part-rpc.ts";
+import { securityEventCallers } from "#token-service/security-event-rpc.ts";
 import { sessionCallers } from "#token-service/session-rpc.ts";
 import { tokenCallers } from "#token-service/token-rpc.ts";
 import { contractTable } from "#trials/degradation/contract.ts";
@@ -148,6 +149,7 @@ test("the table of callers in architecture.md is the services' own", () => {
     SessionService: { ...sessionCallers },
     KeyService: { ...keyCallers },
     PartService: { ...partCallers },
+    SecurityEventService: { ...securityEventCallers },
     AuditService: { ...AUDIT_CALLERS },
     AuditQueryService: { ...AUDIT_QUERY_CALLERS },
     WebhookService: { ...WEBHOOK_CALLERS },

@@ -60,7 +60,10 @@ export interface Stream {
   description: string;
   /** Whether it is told. */
   status: StreamStatus;
-  /** Why it is paused: `asked`, `failing` (for three days), `gone` (the receiver answered 410). Empty while it is not. */
+  /**
+   * Why it is paused: `asked`, `failing` (for three days), `gone` (the receiver answered 410), `forbidden` (the client has lost its
+   * right). Empty while it is not.
+   */
   statusReason: string;
 }
 
@@ -68,6 +71,8 @@ export interface Stream {
 export interface GetStreamRequest {
   /** UUID. */
   clientId: string;
+  /** UUID; empty: whichever the client has. */
+  streamId: string;
 }
 
 /** The stream. */
@@ -347,13 +352,16 @@ export const Stream: MessageFns<Stream> = {
 };
 
 function createBaseGetStreamRequest(): GetStreamRequest {
-  return { clientId: "" };
+  return { clientId: "", streamId: "" };
 }
 
 export const GetStreamRequest: MessageFns<GetStreamRequest> = {
   encode(message: GetStreamRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.clientId !== "") {
       writer.uint32(10).string(message.clientId);
+    }
+    if (message.streamId !== "") {
+      writer.uint32(18).string(message.streamId);
     }
     return writer;
   },
@@ -377,6 +385,14 @@ export const GetStreamRequest: MessageFns<GetStreamRequest> = {
             }
 
             message.clientId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.streamId = reader.string();
             continue;
           }
         }

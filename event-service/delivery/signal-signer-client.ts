@@ -3,19 +3,10 @@ import { callUnary, createRpcClient } from "#kit/rpc/rpc-client.ts";
 import type { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
 import { SecurityEventServiceClient } from "#proto/gatehouse/token/v1/security_event_service.ts";
 import type { SignalBody } from "../stream/signal.ts";
-import type { Dress } from "./attempt.ts";
+import type { SignSignals } from "./attempt.ts";
 
 const CALL_TIMEOUT_MS = 3_000;
 const MAX_AT_ONCE = 100;
-
-export interface WaitingSignal {
-  id: string;
-  /** A `SignalBody` in JSON. */
-  body: string;
-}
-
-/** @returns a token for each, in their order. @throws {DomainError} `service_unavailable`. */
-export type SignSignals = (audience: string, signals: readonly WaitingSignal[]) => Promise<string[]>;
 
 export function createSignalSigner(address: string, certificate: ProcessCertificate) {
   const client = createRpcClient(SecurityEventServiceClient, {
@@ -33,17 +24,4 @@ export function createSignalSigner(address: string, certificate: ProcessCertific
     return (await callUnary(client, client.signSecurityEvents, { tokens }, context)).tokens;
   };
   return { sign, close: () => client.close() };
-}
-
-/** A security event token, pushed (RFC 8935 §2.1). Signed when it is sent, because keys change. */
-export function asPushedToken(sign: SignSignals, audience: string, authorization: string): Dress {
-  return async (signal) => {
-    const [body = ""] = await sign(audience, [signal]);
-    const headers = {
-      "content-type": "application/secevent+jwt",
-      accept: "application/json",
-      ...(authorization !== "" && { authorization }),
-    };
-    return { headers, body };
-  };
 }
