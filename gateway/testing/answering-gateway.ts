@@ -88,6 +88,8 @@ export const machineClient = {
 };
 export const endpoint = {
   id: CLIENT_ID,
+  kind: "webhook",
+  clientId: "",
   name: "Tickets",
   url: "https://tickets.example/hook",
   types: ["gatehouse.user.*"],

@@ -1234,9 +1234,11 @@ export interface Api {
          */
         endpoint_url?: string;
         authorization_header?: string;
+        [k: string]: unknown;
       };
       events_requested?: string[];
       description?: string;
+      [k: string]: unknown;
     };
     answer: SignalStream;
   };
@@ -1259,9 +1261,11 @@ export interface Api {
          */
         endpoint_url?: string;
         authorization_header?: string;
+        [k: string]: unknown;
       };
       events_requested?: string[];
       description?: string;
+      [k: string]: unknown;
     };
     answer: SignalStream;
   };
@@ -1278,9 +1282,11 @@ export interface Api {
          */
         endpoint_url?: string;
         authorization_header?: string;
+        [k: string]: unknown;
       };
       events_requested?: string[];
       description?: string;
+      [k: string]: unknown;
     };
     answer: SignalStream;
   };
@@ -1299,6 +1305,7 @@ export interface Api {
     body: {
       stream_id: string;
       status: "enabled" | "paused" | "disabled";
+      [k: string]: unknown;
     };
     answer: SignalStreamStatus;
   };
@@ -1306,6 +1313,7 @@ export interface Api {
     body: {
       stream_id: string;
       state?: string;
+      [k: string]: unknown;
     };
   };
   "POST /ssf/streams/{id}/poll": {
@@ -1322,6 +1330,7 @@ export interface Api {
       setErrs?: {
         [k: string]: unknown;
       };
+      [k: string]: unknown;
     };
     answer: PolledSignals;
   };
@@ -2048,6 +2057,11 @@ export interface ClientCredential {
  */
 export interface Webhook {
   id: string;
+  /**
+   * Or a stream of Shared Signals, which its client changes: `push`, `poll`.
+   */
+  kind: string;
+  clientId: string | null;
   name: string;
   url: string;
   types: string[];

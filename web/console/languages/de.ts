@@ -454,6 +454,7 @@ export const de: SameTexts<typeof en> = {
     api_key: "Das Programm sendet ihn mit jedem Aufruf.",
   },
   webhooks: {
+    stream: "Shared Signals für einen Client",
     title: "Webhooks",
     lead: "Adressen anderer Systeme, denen gesendet wird, was hier geschieht.",
     back: "Alle Webhooks",
@@ -474,12 +475,18 @@ export const de: SameTexts<typeof en> = {
   pausedReasons: {
     asked: "Angehalten: Jemand hat das verlangt.",
     failing: "Angehalten: Drei Tage lang wurde nichts zugestellt.",
+    disabled: "Abgeschaltet: Der Empfänger will nichts erfahren, auch nicht später.",
+    forbidden:
+      "Angehalten: Den Client gibt es nicht mehr, er ist deaktiviert, oder ihm fehlt signals:receive.",
     gone: "Angehalten: Der Empfänger hat mit 410 Gone geantwortet. Er will also keine Ereignisse mehr.",
   },
   pausedHints: {
     asked: "Setzen Sie ihn fort, wenn der Empfänger bereit ist: Ihm wird alles Versäumte gesendet.",
     failing:
       "Reparieren Sie den Empfänger, senden Sie Tests, bis einer zugestellt wird, und setzen Sie den Webhook dann fort: Ihm wird alles Versäumte gesendet.",
+    disabled: "Sein Empfänger schaltet ihn ein, wenn er will.",
+    forbidden:
+      "Geben Sie dem Client sein Recht zurück und setzen Sie den Stream fort: Ihm wird alles Versäumte gesendet. Braucht ihn niemand, löschen Sie ihn.",
     gone: "Ist er umgezogen, ändern Sie die Adresse, senden Sie einen Test und setzen Sie den Webhook fort. Braucht ihn niemand, löschen Sie ihn.",
   },
   webhookFields: {

@@ -438,6 +438,7 @@ export const en = {
     api_key: "The program sends it with each call.",
   },
   webhooks: {
+    stream: "Shared Signals of a client",
     title: "Webhooks",
     lead: "Addresses of other systems, which are sent what happens here.",
     back: "All webhooks",
@@ -458,12 +459,17 @@ export const en = {
   pausedReasons: {
     asked: "Paused: somebody has asked for it.",
     failing: "Paused: nothing was delivered for three days.",
+    disabled: "Disabled: the receiver wants to be told nothing, also not later.",
+    forbidden: "Paused: the client is gone, disabled, or lacks signals:receive.",
     gone: "Paused: the receiver answered 410 Gone, which means that it wants no more events.",
   },
   pausedHints: {
     asked: "Resume it when the receiver is ready: it is sent all that it has missed.",
     failing:
       "Mend the receiver, send a test until it is delivered, then resume: it is sent all that it has missed.",
+    disabled: "Its receiver enables it when it wants to.",
+    forbidden:
+      "Give the client its right back, then resume: it is sent all that it has missed. If nobody needs it, delete it.",
     gone: "If it has moved, change the address, send a test, then resume. If nobody needs it, delete it.",
   },
   webhookFields: {

@@ -19,7 +19,6 @@ interface Props {
 export function WebhookActs({ webhook, ownerEmail, onDeleted }: Props) {
   const t = useText();
   const { call } = useSession();
-  const ownerIdOf = useOwnerId();
   const queries = useQueryClient();
   const done = useDone();
   const path = { id: webhook.id };
@@ -40,24 +39,9 @@ export function WebhookActs({ webhook, ownerEmail, onDeleted }: Props) {
             act={() => change({ status: "active" })}
           />
         )}
-        <Act
-          name={t("changeWebhook.name")}
-          effect={t("changeWebhook.effect")}
-          submit={t("changeWebhook.submit")}
-          asksWhy={false}
-          act={(entered) => change(wantedOf(entered))}
-        >
-          <WebhookFields held={webhook} />
-        </Act>
-        <Act
-          name={t("changeWebhook.owner")}
-          effect={t("changeWebhook.ownerEffect")}
-          asksWhy={false}
-          act={async ({ owner = "" }) => change({ ownerId: await ownerIdOf(owner) })}
-        >
-          <OwnerField {...(ownerEmail !== undefined && { email: ownerEmail })} />
-        </Act>
-        <Rotate path={path} onRotated={again} />
+        {webhook.kind === "webhook" && (
+          <OwnActs webhook={webhook} ownerEmail={ownerEmail} change={change} onRotated={again} />
+        )}
         <Act
           name={t("changeWebhook.replay")}
           effect={t("changeWebhook.replayEffect")}
@@ -108,6 +92,39 @@ export function WebhookActs({ webhook, ownerEmail, onDeleted }: Props) {
           }}
         />
       </div>
+    </>
+  );
+}
+
+interface OwnActsProps extends Omit<Props, "onDeleted"> {
+  change: (body: Body<"PATCH /admin/webhooks/{id}">) => Promise<void>;
+  onRotated: () => Promise<unknown>;
+}
+
+/** A stream of Shared Signals is its receiver's. */
+function OwnActs({ webhook, ownerEmail, change, onRotated }: OwnActsProps) {
+  const t = useText();
+  const ownerIdOf = useOwnerId();
+  return (
+    <>
+      <Act
+        name={t("changeWebhook.name")}
+        effect={t("changeWebhook.effect")}
+        submit={t("changeWebhook.submit")}
+        asksWhy={false}
+        act={(entered) => change(wantedOf(entered))}
+      >
+        <WebhookFields held={webhook} />
+      </Act>
+      <Act
+        name={t("changeWebhook.owner")}
+        effect={t("changeWebhook.ownerEffect")}
+        asksWhy={false}
+        act={async ({ owner = "" }) => change({ ownerId: await ownerIdOf(owner) })}
+      >
+        <OwnerField {...(ownerEmail !== undefined && { email: ownerEmail })} />
+      </Act>
+      <Rotate path={{ id: webhook.id }} onRotated={onRotated} />
     </>
   );
 }

@@ -64,7 +64,7 @@ function Shown({ webhook, onDeleted }: { webhook: Webhook; onDeleted: () => void
       <Trouble webhook={webhook} />
       <div className="beside">
         <div className="panels">
-          {mayWrite && <Test id={webhook.id} />}
+          {mayWrite && webhook.kind === "webhook" && <Test id={webhook.id} />}
           <Deliveries id={webhook.id} />
         </div>
         <aside className="panels">
@@ -98,12 +98,21 @@ function Trouble({ webhook: { status, pausedReason, failingSince } }: { webhook:
 
 function Facts({ webhook, ownerEmail }: { webhook: Webhook; ownerEmail: string | undefined }) {
   const t = useText();
-  const { id, url, types, ownerId, waiting, failingSince, formerSecretUntil } = webhook;
+  const { id, clientId, url, types, ownerId, waiting, failingSince, formerSecretUntil } = webhook;
   return (
     <dl className="details">
-      <Fact name={t("webhooks.url")}>
-        <Copyable name={t("webhooks.url")} text={url} />
-      </Fact>
+      {url !== "" && (
+        <Fact name={t("webhooks.url")}>
+          <Copyable name={t("webhooks.url")} text={url} />
+        </Fact>
+      )}
+      {clientId !== null && (
+        <Fact name={t("webhooks.stream")}>
+          <Link to="/clients/$id" params={{ id: clientId }}>
+            {clientId}
+          </Link>
+        </Fact>
+      )}
       <Fact name={t("webhooks.types")}>
         {types.map((type) => (
           <code key={type} className="line">
@@ -111,15 +120,17 @@ function Facts({ webhook, ownerEmail }: { webhook: Webhook; ownerEmail: string |
           </code>
         ))}
       </Fact>
-      <Fact name={t("clients.owner")}>
-        {ownerId === null ? (
-          t("clients.noOwner")
-        ) : (
-          <Link to="/users/$id" params={{ id: ownerId }}>
-            {ownerEmail ?? ownerId}
-          </Link>
-        )}
-      </Fact>
+      {clientId === null && (
+        <Fact name={t("clients.owner")}>
+          {ownerId === null ? (
+            t("clients.noOwner")
+          ) : (
+            <Link to="/users/$id" params={{ id: ownerId }}>
+              {ownerEmail ?? ownerId}
+            </Link>
+          )}
+        </Fact>
+      )}
       <Fact name={t("webhooks.waiting")}>{waiting}</Fact>
       {failingSince !== null && (
         <Fact name={t("webhooks.failingSince")}>

@@ -52,12 +52,14 @@ function WebhookTable({ webhooks }: { webhooks: readonly Webhook[] }) {
         {
           head: t("clients.name"),
           kind: "main",
-          cell: ({ id, name, url }) => (
+          cell: ({ id, name, url, kind }) => (
             <>
               <Link to="/webhooks/$id" params={{ id }}>
                 {name}
               </Link>
-              <span className="muted small">{new URL(url).host}</span>
+              <span className="muted small">
+                {kind === "webhook" ? new URL(url).host : t("webhooks.stream")}
+              </span>
             </>
           ),
         },
