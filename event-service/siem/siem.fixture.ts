@@ -63,7 +63,7 @@ export function startSiem(
 
 export type Siem = ReturnType<typeof startSiem>;
 
-function toWholeEntry(entry: StreamEntry): WholeEntry {
+export function toWholeEntry(entry: StreamEntry): WholeEntry {
   const { occurredAt, receivedAt, actor, ...rest } = entry;
   return {
     ...rest,
