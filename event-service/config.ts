@@ -41,24 +41,34 @@ const siemConfig = {
   SIEM_OTLP_HEADERS_FILE: headersFileSchema.optional(),
   /** PEM, of all collectors. Defaults to the system's authorities. */
   SIEM_CA_FILE: readableFileSchema.optional(),
+  /** Of a receiver of syslog over TLS. */
+  SIEM_SYSLOG_ADDRESS: addressSchema.optional(),
+  SIEM_SYSLOG_CERT_FILE: readableFileSchema.optional(),
+  SIEM_SYSLOG_KEY_FILE: privateFileSchema.optional(),
 };
 
-export const configSchema = z.object({
-  ...serviceConfig,
-  ...refusedPeopleConfig,
-  ...databaseConfig,
-  AUDIT_SERVICE_ADDRESS: addressSchema,
-  /** Writes to the owner of a webhook that was paused. */
-  IDENTITY_SERVICE_ADDRESS: addressSchema,
-  /** Signs what is told to receivers of Shared Signals. */
-  TOKEN_SERVICE_ADDRESS: addressSchema,
-  /** `source` of events: the gateway's public origin. */
-  PUBLIC_ORIGIN: z.url({ protocol: /^https?$/ }).max(256),
-  WEBHOOK_ENCRYPTION_KEY_FILE: encryptionKeyFileSchema,
-  WEBHOOK_ENCRYPTION_KEY_PREVIOUS_FILE: encryptionKeyFileSchema.optional(),
-  /** Which addresses webhooks may have. `loopback` also admits plain HTTP there, for development. */
-  WEBHOOK_NETWORKS: networksSchema.default(["public"]),
-  ...siemConfig,
-});
+export const configSchema = z
+  .object({
+    ...serviceConfig,
+    ...refusedPeopleConfig,
+    ...databaseConfig,
+    AUDIT_SERVICE_ADDRESS: addressSchema,
+    /** Writes to the owner of a webhook that was paused. */
+    IDENTITY_SERVICE_ADDRESS: addressSchema,
+    /** Signs what is told to receivers of Shared Signals. */
+    TOKEN_SERVICE_ADDRESS: addressSchema,
+    /** `source` of events: the gateway's public origin. */
+    PUBLIC_ORIGIN: z.url({ protocol: /^https?$/ }).max(256),
+    WEBHOOK_ENCRYPTION_KEY_FILE: encryptionKeyFileSchema,
+    WEBHOOK_ENCRYPTION_KEY_PREVIOUS_FILE: encryptionKeyFileSchema.optional(),
+    /** Which addresses webhooks may have. `loopback` also admits plain HTTP there, for development. */
+    WEBHOOK_NETWORKS: networksSchema.default(["public"]),
+    ...siemConfig,
+  })
+  .superRefine((config, context) => {
+    if ((config.SIEM_SYSLOG_CERT_FILE === undefined) === (config.SIEM_SYSLOG_KEY_FILE === undefined)) return;
+    const message = "SIEM_SYSLOG_CERT_FILE and SIEM_SYSLOG_KEY_FILE go together";
+    context.addIssue({ code: "custom", path: ["SIEM_SYSLOG_KEY_FILE"], message });
+  });
 
 export type EventConfig = z.output<typeof configSchema>;

@@ -5,6 +5,7 @@ import type { CollectorName } from "./siem/collector-store.ts";
 import type { EntryReader } from "./siem/entry-reader.ts";
 import { readHeadersFile } from "./siem/headers-file.ts";
 import { openOtlpCollector } from "./siem/otlp.ts";
+import { openSyslogCollector } from "./siem/syslog.ts";
 
 interface Deps {
   reader: EntryReader;
@@ -22,6 +23,18 @@ export function configuredCollectors(
   if (otlpUrl !== undefined) {
     const headers = () => (headersFile === undefined ? {} : readHeadersFile(headersFile));
     collectors.set("otlp", () => openOtlpCollector({ ...deps, url: otlpUrl, headers, ca: ca() }));
+  }
+  const {
+    SIEM_SYSLOG_ADDRESS: address,
+    SIEM_SYSLOG_CERT_FILE: certFile,
+    SIEM_SYSLOG_KEY_FILE: keyFile,
+  } = config;
+  if (address !== undefined) {
+    const client = () =>
+      certFile && keyFile ? { cert: readFileSync(certFile), key: readFileSync(keyFile) } : {};
+    const tls = () => ({ ca: ca(), ...client() });
+    const { hostname } = new URL(config.PUBLIC_ORIGIN);
+    collectors.set("syslog", () => openSyslogCollector({ ...deps, address, tls, hostname }));
   }
   return collectors;
 }

@@ -164,5 +164,10 @@ export const TRIALS: Readonly<Record<string, Trial>> = {
     "minutes",
     "webhooks",
   ),
+  siem: bench(
+    "entries lost and doubled at an OpenTelemetry collector and rsyslog that are killed; time to catch up",
+    "a minute",
+    "siem",
+  ),
   "user-import": bench("users imported a second, killed once", "half an hour", "user-import"),
 };

@@ -57,7 +57,7 @@ create index deliveries_waiting_idx on deliveries (endpoint_id, log, sequence) w
 
 -- Where the collectors of the operator's SIEM are in the audit log. One row for each kind that was ever configured.
 create table siem_collectors (
-  name           text  primary key check (name in ('otlp')),
+  name           text  primary key check (name in ('otlp', 'syslog')),
   places         jsonb not null default '{}',                                 -- by number of a log: the last entry that it has
   failing_since  timestamptz(3),
   problem        text  not null default '',

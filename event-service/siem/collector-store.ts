@@ -1,7 +1,7 @@
 import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
 import type { Places } from "../stream/event-source.ts";
 
-export type CollectorName = "otlp";
+export type CollectorName = "otlp" | "syslog";
 
 export interface StoredCollector {
   places: Places;

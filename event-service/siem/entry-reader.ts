@@ -2,12 +2,12 @@ import type { Logger } from "#kit/telemetry/logger.ts";
 import type { WholeEntry } from "../stream/audit-log-client.ts";
 import type { EventSource, Places } from "../stream/event-source.ts";
 
-/** What `readLog` returns at most. */
-const MAX_READ = 100;
+/** What `readLog` may be asked for at most. */
+const MAX_READ = 500;
 
 export interface EntryReaderDeps {
-  /** At most 100 entries of a log after a place, of whatever kind. @throws {DomainError} */
-  readLog(log: number, after: number): Promise<{ entries: WholeEntry[]; next: number }>;
+  /** At most `limit` entries of a log after a place, of whatever kind. @throws {DomainError} */
+  readLog(log: number, after: number, limit: number): Promise<{ entries: WholeEntry[]; next: number }>;
   /** Knows which logs there are, and their ends. */
   events: Pick<EventSource, "tip">;
   logger: Logger;
@@ -49,8 +49,9 @@ export class EntryReader {
       let place = next[log] ?? 0;
       let removed = 0;
       for (let isFirst = true; place < to || (isFirst && place > to); isFirst = false) {
-        if (entries.length + MAX_READ > limit) return { entries, next };
-        const read = await this.#deps.readLog(log, place);
+        const room = Math.min(limit - entries.length, MAX_READ);
+        if (room === 0) return { entries, next };
+        const read = await this.#deps.readLog(log, place, room);
         removed += read.next - place - read.entries.length;
         if (read.entries.length > 0) {
           if (removed > 0) this.#tellRemoved(log, places[log] ?? 0, removed);

@@ -30,8 +30,8 @@ export function startSiem(
   const lines: string[] = [];
   const logger = createLogger("event-service", "info", { write: (line) => void lines.push(line) });
   const events = new EventSource({ follow: logs.follow, source: "https://auth.example.com", logger });
-  const readLog = async (log: number, after: number) => {
-    const { entries, next } = await logs.follow({ [log]: after });
+  const readLog = async (log: number, after: number, limit: number) => {
+    const { entries, next } = await logs.follow({ [log]: after }, limit);
     return {
       entries: entries.filter((entry) => entry.log === log).map(toWholeEntry),
       next: next[log] ?? after,
@@ -63,7 +63,7 @@ export function startSiem(
 
 export type Siem = ReturnType<typeof startSiem>;
 
-function toWholeEntry(entry: StreamEntry): WholeEntry {
+export function toWholeEntry(entry: StreamEntry): WholeEntry {
   const { occurredAt, receivedAt, actor, ...rest } = entry;
   return {
     ...rest,

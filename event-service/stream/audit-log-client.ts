@@ -36,7 +36,7 @@ export function createAuditLogClient(address: string, certificate: ProcessCertif
     certificate,
     idempotentMethods: ["gatehouse.audit.v1.AuditQueryService/FollowEntries"],
   });
-  const followFrom = (after: { log: number; sequence: number }[]) => {
+  const followFrom = (after: { log: number; sequence: number }[], limit = 0) => {
     const filter = {
       actorUserId: "",
       action: "",
@@ -45,7 +45,7 @@ export function createAuditLogClient(address: string, certificate: ProcessCertif
       withoutActions: [],
     };
     const context = newCallContext({ budgetMs: CALL_TIMEOUT_MS });
-    return callUnary(client, client.followEntries, { ...filter, after }, context);
+    return callUnary(client, client.followEntries, { ...filter, after, limit }, context);
   };
   return {
     /** @throws {DomainError} `service_unavailable`, or `validation_failed` for a place that there is not. */
@@ -58,9 +58,13 @@ export function createAuditLogClient(address: string, certificate: ProcessCertif
         hasMore,
       };
     },
-    /** At most 100 entries of one log, whole and of every kind. @throws as `follow`. */
-    async readLog(log: number, after: number): Promise<{ entries: WholeEntry[]; next: number }> {
-      const { entries, next } = await followFrom([{ log, sequence: after }]);
+    /** At most `limit` entries of one log, up to 500, whole and of every kind. @throws as `follow`. */
+    async readLog(
+      log: number,
+      after: number,
+      limit: number,
+    ): Promise<{ entries: WholeEntry[]; next: number }> {
+      const { entries, next } = await followFrom([{ log, sequence: after }], limit);
       return {
         entries: entries.filter((entry) => entry.log === log).map(toWholeEntry),
         next: next.find((place) => place.log === log)?.sequence ?? after,

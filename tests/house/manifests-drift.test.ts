@@ -28,6 +28,7 @@ import {
   renderOverlay,
   renderProduction,
   SENTINELS,
+  SIEM,
 } from "#deploy/k8s/render.ts";
 import { type TrialSecret, trialSecrets } from "#deploy/k8s/trial-secrets.ts";
 import { SERVICE_DATABASES } from "#deploy/service-databases.ts";
@@ -67,7 +68,7 @@ const NAME = "app.kubernetes.io/name";
 const isHere = hasKubectl();
 const K8S = resolve(import.meta.dirname, "..", "..", "deploy", "k8s");
 /** What production's has besides. */
-const ADDITIONS = { sentinels: SENTINELS, databases: FURTHER_DATABASES } as const;
+const ADDITIONS = { sentinels: SENTINELS, databases: FURTHER_DATABASES, siem: SIEM } as const;
 const NAMES = [...OVERLAYS, "sentinels", "databases"] as const;
 type Overlay = (typeof NAMES)[number];
 const render = (name: Overlay) =>
