@@ -147,12 +147,15 @@ class SegmentWriter {
     const bytes = await place.read(manifestName, signal);
     const existing = bytes && parseManifest(bytes, manifestName);
     const begun = existing ?? (await findSegment(sql, log));
-    const last = begun?.first === first ? begun.last : wanted.last;
+    const end = this.#options.reader.tip[log] ?? 0;
+    if (existing !== undefined && (existing.first !== first || existing.last > end))
+      throw new CollectorProblem(`${manifestName} is of another log`);
+    const last = begun?.first === first && begun.last <= end ? begun.last : wanted.last;
     const { content, manifest } = await this.#export({ log, first, last }, signal);
     if (existing === undefined) {
-      signal.throwIfAborted();
+      await this.#plan({ log, first, last: manifest.last });
       await place.write(manifest.name, content, signal);
-      signal.throwIfAborted();
+      await this.#plan({ log, first, last: manifest.last });
       await place.write(manifestName, Buffer.from(`${JSON.stringify(manifest)}\n`), signal);
     } else if (existing.checkpoint !== manifest.checkpoint) {
       throw new CollectorProblem(`${manifestName} is of another log`);
@@ -184,6 +187,7 @@ class SegmentWriter {
     return { content, manifest: { v: 1, log, first, name: `${nameOf(log, first)}.jsonl`, sha256, ...made } };
   }
 
+  /** Again before each write, so that a run without the lease writes nothing. */
   async #plan(segment: LogSpan): Promise<Pick<Manifest, "last" | "former">> {
     const { sql, lease } = this.#options;
     const planned = await planSegment(sql, lease, segment);
