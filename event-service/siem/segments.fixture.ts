@@ -17,7 +17,7 @@ import { verifyLogs } from "#cli/audit-verifier/verify-logs.ts";
 import { RpcServer } from "#kit/rpc/rpc-server.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { AuditQueryServiceService } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
-import { ORIGIN, openTestLog, readableLog } from "#tests/support/system/audit-sequencer.ts";
+import { ORIGIN, openTestLog, readableLog, signer } from "#tests/support/system/audit-sequencer.ts";
 import type { TestCertificates } from "#tests/support/system/certificates.ts";
 import { createAuditLogClient } from "../stream/audit-log-client.ts";
 import type { Manifest } from "./segments.ts";

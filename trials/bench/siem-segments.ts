@@ -87,12 +87,13 @@ try {
     return sizes.every((size, log) => ends.some((end) => end.log === log && end.last >= size));
   });
   console.log(`killed: ${JSON.stringify(kills)}`);
+  await killed(events.child);
   await judge(ids);
 } finally {
   client.close();
   certificate.close();
   await recorder.close(PATIENCE_MS);
-  await Promise.all([events.stop(), audit.stop(), killed(s3.child)]);
+  await Promise.all([killed(events.child), audit.stop(), killed(s3.child)]);
   await bench.stop();
   await logs.close();
   await rm(folder, { recursive: true });
@@ -187,6 +188,10 @@ function manifests(): Manifest[] {
   return names.toSorted().map((name) => JSON.parse(readFileSync(join(bucket, name), "utf8")) as Manifest);
 }
 
+function nameOf(log: number, first: number): string {
+  return `${String(log).padStart(3, "0")}/${String(first).padStart(16, "0")}.jsonl`;
+}
+
 /** @throws unless every entry is there once, and every segment is proven by the command line. */
 async function judge(ids: readonly string[]): Promise<void> {
   const all = manifests();
@@ -223,7 +228,13 @@ async function judge(ids: readonly string[]): Promise<void> {
   }
   const lost = ids.filter((id) => !counts.has(id)).length;
   const doubled = [...counts.values()].filter((count) => count > 1).length;
-  const stray = globSync("gatehouse/*/*.jsonl", { cwd: bucket }).length - all.length;
+  // What was being written at the end is the next one of its log.
+  const known = [
+    ...all.map(({ name }) => name),
+    ...[...former.values()].map(({ log, last }) => nameOf(log, last + 1)),
+  ];
+  const names = globSync("*/*.jsonl", { cwd: join(bucket, "gatehouse") });
+  const stray = names.filter((name) => !known.includes(name)).length;
   const bytes = all.map((manifest) => manifest.bytes);
   const [p50, most] = [0.5, 1].map((share) => rounded(quantile(bytes, share) / 1_000));
   console.log(
