@@ -4,18 +4,13 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { createTestCertificates, type TestCertificates } from "#tests/support/system/certificates.ts";
+import { type FollowedLogs, startFollowedLogs } from "#tests/support/system/followed-logs.ts";
+import { provenSegments, readFolder } from "#tests/support/system/proven-segments.ts";
 import { HOW_TO_MOUNT, openSmallDisk } from "#tests/support/system/small-disk.ts";
 import { CollectorProblem } from "./collector.ts";
 import { openBucket } from "./segment-bucket.ts";
 import { openFolder } from "./segment-folder.ts";
-import {
-  type AuditLogs,
-  type Bucket,
-  provenSegments,
-  readFolder,
-  startAuditLogs,
-  startBucket,
-} from "./segments.fixture.ts";
+import { type Bucket, startBucket } from "./segments.fixture.ts";
 import { openSegmentCollector, type SegmentPlace } from "./segments.ts";
 import { type Siem, startSiem } from "./siem.fixture.ts";
 
@@ -24,7 +19,7 @@ const A_DAY = 86_400;
 
 let certificates: TestCertificates;
 let database: TestDatabase;
-let logs: AuditLogs;
+let logs: FollowedLogs;
 let folder: string;
 let bucket: Bucket;
 let started: Siem[];
@@ -36,7 +31,7 @@ afterAll(() => certificates.remove());
 
 beforeEach(async () => {
   database = await createTestDatabase("event-service");
-  logs = await startAuditLogs(certificates);
+  logs = await startFollowedLogs(certificates);
   folder = await mkdtemp(join(tmpdir(), "gatehouse-segments-"));
   bucket = await startBucket();
   started = [];
@@ -285,15 +280,16 @@ test("what a bucket refuses, or is cut off, is a problem that is shown and tried
 
 test("a segment whose manifest the bucket did not take is written again, the same", async () => {
   await logs.add(20);
-  bucket.answer((request, response) => {
-    if (request.method === "GET") return response.writeHead(404).end();
-    return response.writeHead(request.url?.endsWith(".manifest.json") ? 503 : 200).end();
-  });
+  bucket.answer(({ method, url = "" }, response) =>
+    method === "PUT" && url.endsWith(".manifest.json") ? response.writeHead(503).end() : undefined,
+  );
   await replica({ place: s3() });
   await expect.poll(stored).toMatchObject({ problem: "status 503", places: {} });
+  const written = bucket.objects.get("000/0000000000000001.jsonl");
   await logs.add(20);
   bucket.answer();
   await expect.poll(stored).toMatchObject({ places: { 0: 40 } });
+  expect(bucket.objects.get("000/0000000000000001.jsonl")).toEqual(written);
   expect(await provenSegments(bucket.objects, logs.verifierKey)).toEqual(["0:1-20", "0:21-40"]);
 });
 
