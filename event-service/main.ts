@@ -89,7 +89,7 @@ metrics.gauge("gatehouse_webhooks_served", "Webhooks that this replica delivers 
 const reader = new EntryReader({ readLog: auditLog.readLog, events, logger });
 const collectors = new Collectors({
   ...{ sql, reader, now, random: Math.random, logger },
-  open: configuredCollectors(config, { reader, now }),
+  open: configuredCollectors(config, { reader, now, sql, exportLog: auditLog.exportLog }),
 });
 metrics.gauge(
   "gatehouse_siem_lag_entries",

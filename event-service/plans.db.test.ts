@@ -115,6 +115,8 @@ const CALLS: StoreCalls = {
   savePlaces: (tx) => siem.savePlaces(tx, lease, { 0: 1 }),
   saveProblem: (tx) => siem.saveProblem(tx, lease, "status 500"),
   releaseCollector: (tx) => siem.releaseCollector(tx, lease),
+  findSegment: (tx) => siem.findSegment(tx, 0),
+  planSegment: (tx) => siem.planSegment(tx, lease, { log: 0, first: 1, last: 2 }),
   deleteOldDeliveries: (tx) => deliveries.deleteOldDeliveries(tx, ENDPOINT, 900),
 };
 

@@ -169,5 +169,10 @@ export const TRIALS: Readonly<Record<string, Trial>> = {
     "a minute",
     "siem",
   ),
+  "siem-segments": bench(
+    "the audit log in segments on a real S3 server; both are killed, and every entry is proven once",
+    "minutes",
+    "siem-segments",
+  ),
   "user-import": bench("users imported a second, killed once", "half an hour", "user-import"),
 };

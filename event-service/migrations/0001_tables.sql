@@ -57,10 +57,19 @@ create index deliveries_waiting_idx on deliveries (endpoint_id, log, sequence) w
 
 -- Where the collectors of the operator's SIEM are in the audit log. One row for each kind that was ever configured.
 create table siem_collectors (
-  name           text  primary key check (name in ('otlp', 'syslog')),
+  name           text  primary key check (name in ('otlp', 'syslog', 'segments')),
   places         jsonb not null default '{}',                                 -- by number of a log: the last entry that it has
   failing_since  timestamptz(3),
   problem        text  not null default '',
   lease_holder   uuid,
   leased_until   timestamptz(3)
+);
+
+-- By log: the segment that is written now, or was written last. Stored before it is written, so that it is the same after a crash.
+create table siem_segments (
+  log                    smallint primary key,
+  first_sequence         bigint   not null,
+  last_sequence          bigint   not null,
+  former_first_sequence  bigint,
+  constraint siem_segments_order_check check (first_sequence <= last_sequence)
 );

@@ -1,7 +1,7 @@
 import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
 import type { Places } from "../stream/event-source.ts";
 
-export type CollectorName = "otlp" | "syslog";
+export type CollectorName = "otlp" | "syslog" | "segments";
 
 export interface StoredCollector {
   places: Places;
@@ -74,4 +74,43 @@ export async function releaseCollector(
   await sql`
     update siem_collectors set lease_holder = null, leased_until = null where name = ${name} and lease_holder = ${holder}
   `;
+}
+
+/** Of a log: the segment that is written now, or was written last. */
+export interface PlannedSegment {
+  log: number;
+  first: number;
+  last: number;
+}
+
+export async function findSegment(
+  sql: Sql | TransactionSql,
+  log: number,
+): Promise<PlannedSegment | undefined> {
+  const [row] = await sql<{ first: string; last: string }[]>`
+    select first_sequence as first, last_sequence as last from siem_segments where log = ${log}
+  `;
+  return row && { log, first: Number(row.first), last: Number(row.last) };
+}
+
+/** Before anything of it is written. @returns undefined if the lease has ended: nothing was stored. */
+export async function planSegment(
+  sql: Sql | TransactionSql,
+  { name, holder }: CollectorLease,
+  { log, first, last }: PlannedSegment,
+): Promise<{ formerFirst: number | undefined } | undefined> {
+  const [row] = await sql<{ former: string | null }[]>`
+    with held as (
+      select name from siem_collectors where name = ${name} and lease_holder = ${holder} and leased_until > now() for update
+    )
+    insert into siem_segments as stored (log, first_sequence, last_sequence)
+      select ${log}, ${first}, ${last} from held
+    on conflict (log) do update set first_sequence = excluded.first_sequence, last_sequence = excluded.last_sequence,
+      former_first_sequence = case
+        when stored.first_sequence < excluded.first_sequence then stored.first_sequence
+        when stored.first_sequence = excluded.first_sequence then stored.former_first_sequence
+      end
+    returning former_first_sequence as former
+  `;
+  return row && { formerFirst: row.former === null ? undefined : Number(row.former) };
 }

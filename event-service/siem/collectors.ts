@@ -18,10 +18,13 @@ const LEASE_MS = 10_000;
 /** A run ends before another replica may begin. */
 const HOLD_MS = 7_000;
 
+/** For one run, which has the lease. */
+export type OpenCollector = (lease: CollectorLease) => Collector;
+
 export interface CollectorsDeps {
   sql: Sql;
   /** The configured ones. Opened anew for each run. */
-  open: ReadonlyMap<CollectorName, () => Collector>;
+  open: ReadonlyMap<CollectorName, OpenCollector>;
   reader: EntryReader;
   now: () => Date;
   random: () => number;
@@ -73,14 +76,14 @@ export class Collectors {
     }));
   }
 
-  async #claim(name: CollectorName, open: () => Collector): Promise<void> {
+  async #claim(name: CollectorName, open: OpenCollector): Promise<void> {
     const { sql, now, random, logger } = this.#deps;
     const lease = { name, holder: randomUUID(), leaseMs: LEASE_MS };
     const end = new AbortController();
     const deadline = setTimeout(() => end.abort(), HOLD_MS).unref();
     const stored = await claimCollector(sql, lease);
     if (stored === undefined) return clearTimeout(deadline);
-    const collector = open();
+    const collector = open(lease);
     const { places, failingSince } = stored;
     const lastSuccessMs = (failingSince ?? now()).getTime();
     const run: Run = { lease, end, deadline, places, lastSuccessMs, done: Promise.resolve() };

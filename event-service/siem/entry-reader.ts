@@ -54,7 +54,7 @@ export class EntryReader {
         const read = await this.#deps.readLog(log, place, room);
         removed += read.next - place - read.entries.length;
         if (read.entries.length > 0) {
-          if (removed > 0) this.#tellRemoved(log, places[log] ?? 0, removed);
+          if (removed > 0) this.tellRemoved(log, places[log] ?? 0, removed);
           removed = 0;
         }
         entries.push(...read.entries);
@@ -65,8 +65,15 @@ export class EntryReader {
     return { entries, next };
   }
 
+  /** When the log got the first entry after a place; undefined if retention has removed it, or there is none. */
+  async receivedAfter(log: number, place: number): Promise<Date | undefined> {
+    const { entries } = await this.#deps.readLog(log, place, 1);
+    const [first] = entries;
+    return first?.sequence === place + 1 ? new Date(first.receivedAt) : undefined;
+  }
+
   /** What was removed before a collector was new is not missing. */
-  #tellRemoved(log: number, after: number, count: number): void {
+  tellRemoved(log: number, after: number, count: number): void {
     const text = "retention had removed entries before the SIEM had them";
     this.#deps.logger[after === 0 ? "info" : "error"]({ log, after, count }, text);
   }

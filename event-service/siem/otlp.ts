@@ -86,7 +86,7 @@ function parse(text: string): ExportLogsResponse {
 }
 
 /** RFC 9110 section 10.2.3. */
-function retryAfterMs(value: string | null, now: Date): number {
+export function retryAfterMs(value: string | null, now: Date): number {
   if (value === null) return 0;
   const ms = /^\d+$/.test(value) ? Number(value) * 1_000 : Date.parse(value) - now.getTime();
   return Number.isFinite(ms) ? Math.max(ms, 0) : 0;

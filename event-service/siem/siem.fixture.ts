@@ -13,7 +13,7 @@ import type { LogsInMemory } from "../stream/event.fixture.ts";
 import type { StreamEntry } from "../stream/event.ts";
 import { EventSource } from "../stream/event-source.ts";
 import type { Collector } from "./collector.ts";
-import type { CollectorName } from "./collector-store.ts";
+import type { CollectorLease, CollectorName } from "./collector-store.ts";
 import { Collectors } from "./collectors.ts";
 import { EntryReader } from "./entry-reader.ts";
 
@@ -23,9 +23,9 @@ const NO_PAUSE = -2;
 
 /** The collectors of one event-service. Once started it reads and beats again and again. */
 export function startSiem(
-  { sql, logs }: { sql: Sql; logs: LogsInMemory },
+  { sql, logs }: { sql: Sql; logs: Pick<LogsInMemory, "follow"> },
   name: CollectorName,
-  open: (reader: EntryReader) => Collector,
+  open: (reader: EntryReader, lease: CollectorLease) => Collector,
 ) {
   const lines: string[] = [];
   const logger = createLogger("event-service", "info", { write: (line) => void lines.push(line) });
@@ -38,7 +38,7 @@ export function startSiem(
     };
   };
   const reader = new EntryReader({ readLog, events, logger });
-  const openers = new Map([[name, () => open(reader)]]);
+  const openers = new Map([[name, (lease: CollectorLease) => open(reader, lease)]]);
   const random = () => NO_PAUSE;
   const collectors = new Collectors({ sql, open: openers, reader, now: () => new Date(), random, logger });
   let repetition: Repetition | undefined;

@@ -1,4 +1,5 @@
-import { type LoggedEntry, toLoggedEntry } from "#audit-client/stream/export-line.ts";
+import { type ExportLine, type LoggedEntry, toLoggedEntry } from "#audit-client/stream/export-line.ts";
+import { exportedLines } from "#audit-client/stream/exported-lines.ts";
 import { newCallContext } from "#kit/rpc/call-context.ts";
 import { callUnary, createRpcClient } from "#kit/rpc/rpc-client.ts";
 import type { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
@@ -13,6 +14,13 @@ const CALL_TIMEOUT_MS = 3_000;
 export interface WholeEntry extends LoggedEntry {
   log: number;
   actor: LoggedEntry["actor"] & { claimedEmail: string };
+}
+
+/** 0 stands for the first entry that is kept, and for the last one with a checkpoint. */
+export interface LogSpan {
+  log: number;
+  first: number;
+  last: number;
 }
 
 const KINDS: Record<EntryKind, StreamEntry["kind"]> = {
@@ -70,6 +78,9 @@ export function createAuditLogClient(address: string, certificate: ProcessCertif
         next: next.find((place) => place.log === log)?.sequence ?? after,
       };
     },
+    /** An export with all that a verifier needs, up to a checkpoint: docs/audit-log-format.md. @throws {DomainError} */
+    exportLog: ({ log, first, last }: LogSpan, signal: AbortSignal): AsyncIterable<readonly ExportLine[]> =>
+      exportedLines(client, { log, firstSequence: first, lastSequence: last }, signal),
     close: () => client.close(),
   };
 }

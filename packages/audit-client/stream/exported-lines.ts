@@ -22,10 +22,14 @@ export async function logNumbers(client: AuditQueryServiceClient): Promise<numbe
   return [0, ...logs.filter((log) => log !== 0)];
 }
 
-/** Continues in a new stream, because servers end connections after ten minutes. @throws {DomainError} */
+/**
+ * Continues in a new stream, because servers end connections after ten minutes.
+ * @param signal ends it. @throws {DomainError}
+ */
 export async function* exportedLines(
   client: AuditQueryServiceClient,
   request: ExportEntriesRequest,
+  signal?: AbortSignal,
 ): AsyncGenerator<readonly ExportLine[]> {
   const so = { lastSequence: 0, lastLogged: 0, lastNote: "", removals: new Set<string>(), hasLog: false };
   const isNew = (line: ExportLine): boolean => {
@@ -58,7 +62,7 @@ export async function* exportedLines(
         }
       : request;
     try {
-      for await (const batch of streamed(client, from)) {
+      for await (const batch of streamed(client, from, signal)) {
         const lines = batch.filter(isNew);
         if (lines.length > 0) inVain = 0;
         if (lines.length > 0) yield lines;
@@ -67,7 +71,7 @@ export async function* exportedLines(
     } catch (error) {
       inVain += 1;
       const isCut = error instanceof DomainError && error.code === "service_unavailable";
-      if (!isCut || !so.hasLog || inVain > MAX_CUTS_WITHOUT_PROGRESS) throw error;
+      if (!isCut || !so.hasLog || signal?.aborted || inVain > MAX_CUTS_WITHOUT_PROGRESS) throw error;
     }
   }
 }
@@ -75,8 +79,11 @@ export async function* exportedLines(
 async function* streamed(
   client: AuditQueryServiceClient,
   request: ExportEntriesRequest,
+  signal: AbortSignal | undefined,
 ): AsyncGenerator<readonly ExportLine[]> {
   const stream = openServerStream(client, client.exportEntries, request, newCallContext());
+  const end = () => void stream.destroy(new DomainError("service_unavailable"));
+  signal?.addEventListener("abort", end);
   const silence = setTimeout(() => {
     stream.destroy(new DomainError("service_unavailable", `The log sent nothing for ${SILENCE_MS} ms`));
   }, SILENCE_MS);
@@ -99,6 +106,7 @@ async function* streamed(
     throw error;
   } finally {
     clearTimeout(silence);
+    signal?.removeEventListener("abort", end);
     stream.cancel();
   }
 }
