@@ -18,7 +18,7 @@ const RSYSLOG_TLS = [
 ];
 const BOM = "\u{feff}";
 
-export interface Place {
+interface Place {
   log: number;
   sequence: number;
 }
