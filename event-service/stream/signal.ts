@@ -83,8 +83,15 @@ const SIGNALS: Readonly<Record<string, (told: Told) => Signal>> = {
   "gatehouse.user.email_change_undone.v1": risc("identifier-changed"),
 };
 
-const BY_ADMINISTRATORS = ["ended_by_admin", "account_disabled", "mfa_reset", "role_changed", "operator"];
-const BY_RULE = ["session_limit", "refresh_reuse", "replaced", "trust_ended"];
+const BY_ADMINISTRATORS = [
+  "ended_by_admin",
+  "account_disabled",
+  "mfa_reset",
+  "role_changed",
+  "password_change_required",
+  "operator",
+];
+const BY_RULE = ["session_limit", "refresh_reuse", "replaced", "trust_ended", "ended_by_provider"];
 
 /** CAEP 1.0, section 2. */
 function whoEnded(reason: string): "admin" | "policy" | "user" {

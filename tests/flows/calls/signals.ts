@@ -154,6 +154,10 @@ const WAYS: Record<
     ...{ reason: "account_disabled", by: "admin" },
     end: (user) => change(user, { status: "disabled" }),
   },
+  "a new password that is demanded": {
+    ...{ reason: "password_change_required", by: "admin" },
+    end: (user) => change(user, { mustChangePassword: true }),
+  },
   "another role": {
     ...{ reason: "role_changed", by: "admin" },
     end: (user) => change(user, { role: "AUDITOR" }),
