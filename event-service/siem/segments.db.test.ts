@@ -122,9 +122,9 @@ test("few entries wait for others until the first is old", async () => {
 });
 
 test.each([
-  ["before the segment is there", /\.jsonl$/, false],
-  ["before its manifest is there", /\.manifest\.json$/, false],
-  ["before the place is stored", /\.manifest\.json$/, true],
+  ["before the segment is there", /21\.jsonl$/, false],
+  ["before its manifest is there", /21\.manifest\.json$/, false],
+  ["before the place is stored", /21\.manifest\.json$/, true],
 ])(
   "a run that ends %s has begun what the next one finishes with the same end",
   async (_, name, isWritten) => {
