@@ -60,8 +60,8 @@ export function openBucket({ url, region, credentials, ca, now }: BucketOptions)
   return {
     async read(name, signal) {
       const { answer, text } = await send("GET", name, signal);
-      const isMissing = answer.status === 404 && s3Code(text) !== "NoSuchBucket";
-      if (isMissing) return undefined;
+      // If the whole bucket is missing, the next write says so.
+      if (answer.status === 404) return undefined;
       assertOk(answer, text, now());
       return Buffer.from(text);
     },

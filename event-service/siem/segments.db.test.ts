@@ -122,9 +122,9 @@ test("few entries wait for others until the first is old", async () => {
 });
 
 test.each([
-  ["before the segment is there", /\.jsonl$/, false],
-  ["before its manifest is there", /\.manifest\.json$/, false],
-  ["before the place is stored", /\.manifest\.json$/, true],
+  ["before the segment is there", /21\.jsonl$/, false],
+  ["before its manifest is there", /21\.manifest\.json$/, false],
+  ["before the place is stored", /21\.manifest\.json$/, true],
 ])(
   "a run that ends %s has begun what the next one finishes with the same end",
   async (_, name, isWritten) => {
@@ -137,16 +137,19 @@ test.each([
       await new Promise(() => undefined);
     });
     const one = await replica({ place });
+    await expect.poll(stored).toMatchObject({ places: { 0: 20 } });
+    await logs.add(20);
     await died.promise;
     await one.freeze();
     started.length = 0;
     const before = await readFolder(folder);
-    // A new end would be 50.
+    await writeFile(join(folder, ".unfinished", "of-the-killed"), "half");
+    // A new end would be 70.
     await logs.add(30);
     await database.ownerSql`update siem_collectors set leased_until = now()`;
     await replica();
-    await expect.poll(stored).toMatchObject({ places: { 0: 50 } });
-    expect(await proven()).toEqual(["0:1-20", "0:21-50"]);
+    await expect.poll(stored).toMatchObject({ places: { 0: 70 } });
+    expect(await proven()).toEqual(["0:1-20", "0:21-40", "0:41-70"]);
     const after = await readFolder(folder);
     for (const [written, bytes] of before) {
       if (!written.startsWith(".")) expect(after.get(written)).toEqual(bytes);
