@@ -87,6 +87,7 @@ const CALLS: StoreCalls = {
   selectWaiting: (tx) => deliveries.selectWaiting(tx, ENDPOINT, LIMIT),
   settleWaiting: (tx) => deliveries.settleWaiting(tx, ENDPOINT, { eventIds: [EVENT], problem: "" }),
   deleteWaiting: (tx) => deliveries.deleteWaiting(tx, ENDPOINT),
+  "deleteWaiting: of a type": (tx) => deliveries.deleteWaiting(tx, ENDPOINT, "t"),
   findStream: (tx) => streams.findStream(tx, ENDPOINT),
   updateStream: (tx) =>
     streams.updateStream(tx, ENDPOINT, {

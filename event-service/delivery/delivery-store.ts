@@ -131,8 +131,12 @@ export async function settleWaiting(
   `;
 }
 
-export async function deleteWaiting(tx: TransactionSql, endpointId: string): Promise<void> {
-  await tx`delete from deliveries where endpoint_id = ${endpointId} and state = 'waiting'`;
+/** @param type undefined: of all types. */
+export async function deleteWaiting(tx: TransactionSql, endpointId: string, type?: string): Promise<void> {
+  await tx`
+    delete from deliveries
+    where endpoint_id = ${endpointId} and state = 'waiting' ${type === undefined ? tx`` : tx`and type = ${type}`}
+  `;
 }
 
 /** The newest event first. @param before an event's id. */

@@ -242,6 +242,14 @@ test.each(["push", "poll"] as const)(
   },
 );
 
+test("of verifications that nobody takes, one waits", async () => {
+  const one = await replica();
+  const stream = await createStream(one.manage, client, {});
+  for (const state of ["state-1", "state-2", "state-3"]) await verifyStream(one.manage, at(stream), state);
+  const { tokens } = await poll(one, stream);
+  expect(tokens.map(({ token }) => JSON.parse(token).event)).toEqual([{ state: "state-3" }]);
+});
+
 test("a client has one stream, and another client has no part in it", async () => {
   const one = await replica();
   const stream = await createStream(one.manage, client, {});

@@ -199,6 +199,8 @@ export async function verifyStream(deps: StreamDeps, name: StreamName, state: st
   const receivedAt = deps.now();
   const event = { id: uuidv7(), type: VERIFICATION, subject: "", body: JSON.stringify(body), receivedAt };
   await transaction(deps.sql, async (tx) => {
+    // The last one counts, so that they cannot pile up.
+    await deleteWaiting(tx, id, VERIFICATION);
     await upsertDeliveries(tx, id, [newDelivery({ ...event, log: 0, sequence: 0 }, receivedAt)]);
     await touchStream(tx, id);
   });

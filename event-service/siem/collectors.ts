@@ -49,14 +49,18 @@ export class Collectors {
     this.#deps = deps;
   }
 
-  /** To be repeated: holds on to its own, and takes what nobody holds. */
+  /** To be repeated: holds on to its own, and takes what nobody holds. @throws the first failure, after all were tried. */
   async beat(): Promise<void> {
-    for (const [name, open] of this.#deps.open) {
-      const running = this.#runs.get(name);
-      if (running === undefined) await this.#claim(name, open);
-      else if (await renewCollector(this.#deps.sql, running.lease)) running.deadline.refresh();
-      else running.end.abort();
-    }
+    const beats = [...this.#deps.open].map(([name, open]) => this.#beatOf(name, open));
+    const failed = (await Promise.allSettled(beats)).find(({ status }) => status === "rejected");
+    if (failed?.status === "rejected") throw failed.reason;
+  }
+
+  async #beatOf(name: CollectorName, open: OpenCollector): Promise<void> {
+    const running = this.#runs.get(name);
+    if (running === undefined) await this.#claim(name, open);
+    else if (await renewCollector(this.#deps.sql, running.lease)) running.deadline.refresh();
+    else running.end.abort();
   }
 
   async stop(): Promise<void> {

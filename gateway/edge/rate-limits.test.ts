@@ -770,7 +770,7 @@ test("every route of our own is counted as it should be", async () => {
     const path = url.replace(/^\/v1(?=\/)/, "");
     const expected =
       CLASS_OF[path] ??
-      (path.startsWith("/auth/")
+      (path.startsWith("/auth/") || path.startsWith("/ssf/")
         ? "account"
         : path.startsWith("/admin/")
           ? "admin"
