@@ -5,12 +5,19 @@ import { connectPostgres } from "#kit/database/postgres.ts";
 import { startProcess } from "#kit/process/service-process.ts";
 import { watchDatabases } from "#kit/process/watch-database.ts";
 import { untilSuccess } from "#kit/telemetry/repeat.ts";
+import { SignalServiceService } from "#proto/gatehouse/events/v1/signal_service.ts";
 import { WebhookServiceService } from "#proto/gatehouse/events/v1/webhook_service.ts";
 import { configSchema } from "./config.ts";
 import { Couriers, HEARTBEAT_MS, measureDeliveries } from "./delivery/couriers.ts";
-import { createOwnerNoticeClient } from "./delivery/owner-notice-client.ts";
+import { createIdentityClient } from "./delivery/identity-client.ts";
+import { createSignalSigner } from "./delivery/signal-signer-client.ts";
 import { tellPauses } from "./delivery/tell-pauses.ts";
 import { renewEncryptions } from "./manage/manage-endpoints.ts";
+import { pauseForbiddenStreams } from "./manage/manage-streams.ts";
+import { configuredCollectors } from "./open-collectors.ts";
+import { Collectors } from "./siem/collectors.ts";
+import { EntryReader } from "./siem/entry-reader.ts";
+import { createSignalRpc, SIGNAL_CALLERS } from "./signal-rpc.ts";
 import { createAuditLogClient } from "./stream/audit-log-client.ts";
 import { EventSource } from "./stream/event-source.ts";
 import { createWebhookRpc, WEBHOOK_CALLERS } from "./webhook-rpc.ts";
@@ -18,6 +25,7 @@ import { createWebhookRpc, WEBHOOK_CALLERS } from "./webhook-rpc.ts";
 /** From the numbering of an entry to its delivery, it is most of the time. */
 const READ_INTERVAL_MS = 150;
 const AUDIT_GRACE_MS = 1_000;
+const RECEIVER_CHECK_MS = 5_000;
 const RENEW_INTERVAL_MS = 60_000;
 
 const config = loadConfig(configSchema, process.env);
@@ -40,9 +48,14 @@ const auditLog = service.run(
   createAuditLogClient(config.AUDIT_SERVICE_ADDRESS, service.certificate),
 );
 
-const owners = service.run(
-  "owners of webhooks",
-  createOwnerNoticeClient(config.IDENTITY_SERVICE_ADDRESS, service.certificate),
+const identity = service.run(
+  "identity-service",
+  createIdentityClient(config.IDENTITY_SERVICE_ADDRESS, service.certificate),
+);
+
+const signer = service.run(
+  "signatures of signals",
+  createSignalSigner(config.TOKEN_SERVICE_ADDRESS, service.certificate),
 );
 
 const events = new EventSource({ follow: auditLog.follow, source: config.PUBLIC_ORIGIN, logger });
@@ -59,6 +72,7 @@ const deps = {
   events,
   keys: [config.WEBHOOK_ENCRYPTION_KEY_FILE, ...(previousKey ? [previousKey] : [])] as const,
   networks: config.WEBHOOK_NETWORKS,
+  sign: signer.sign,
   source: config.PUBLIC_ORIGIN,
   now,
 };
@@ -72,24 +86,51 @@ const couriers = new Couriers({
 metrics.gauge("gatehouse_webhooks_served", "Webhooks that this replica delivers to.", [], (gauge) =>
   gauge.set(couriers.count),
 );
+const reader = new EntryReader({ readLog: auditLog.readLog, events, logger });
+const collectors = new Collectors({
+  ...{ sql, reader, now, random: Math.random, logger },
+  open: configuredCollectors(config, { reader, now, sql, exportLog: auditLog.exportLog }),
+});
+metrics.gauge(
+  "gatehouse_siem_lag_entries",
+  "Entries of the audit log that a collector of the SIEM does not have yet.",
+  ["collector"],
+  (gauge) => {
+    gauge.reset();
+    for (const { collector, entries } of collectors.lags) gauge.set({ collector }, entries);
+  },
+);
+metrics.gauge(
+  "gatehouse_siem_since_success_seconds",
+  "Since a collector of the SIEM last took entries, or there were none.",
+  ["collector"],
+  (gauge) => {
+    gauge.reset();
+    for (const { collector, seconds } of collectors.lags) gauge.set({ collector }, seconds);
+  },
+);
 
 await service.serveRpc(config, {
   databases: [sql],
-  register: (server) =>
-    server.add(
-      WebhookServiceService,
-      WEBHOOK_CALLERS,
-      createWebhookRpc(deps, createReadingRecorder(recorder, now)),
-    ),
+  register: (server) => {
+    const record = createReadingRecorder(recorder, now);
+    server.add(WebhookServiceService, WEBHOOK_CALLERS, createWebhookRpc(deps, record));
+    server.add(SignalServiceService, SIGNAL_CALLERS, createSignalRpc(deps));
+  },
 });
 await untilSuccess("audit log", readLog, logger);
 service.every(READ_INTERVAL_MS, "audit log", readLog);
 service.run("webhooks", couriers);
 service.every(RENEW_INTERVAL_MS, "encryption of secrets", () => renewEncryptions(deps), { atOnce: true });
 service.every(HEARTBEAT_MS, "webhooks", () => couriers.beat(), { atOnce: true });
-service.every(HEARTBEAT_MS, "pauses of webhooks", () =>
-  tellPauses({ sql, recorder, notifyOwner: owners.notifyOwner }),
+service.every(RECEIVER_CHECK_MS, "rights of receivers", () =>
+  pauseForbiddenStreams({ sql, filterReceivers: identity.filterReceivers }),
 );
+service.every(HEARTBEAT_MS, "pauses of webhooks", () =>
+  tellPauses({ sql, recorder, notifyOwner: identity.notifyOwner }),
+);
+service.run("collectors of the SIEM", collectors);
+service.every(HEARTBEAT_MS, "collectors of the SIEM", () => collectors.beat(), { atOnce: true });
 lifecycle.ready();
 
 async function readLog(): Promise<void> {

@@ -8,6 +8,8 @@ import {
 } from "#tests/support/database/planted-database.ts";
 import * as deliveries from "./delivery/delivery-store.ts";
 import * as endpoints from "./endpoints/endpoint-store.ts";
+import * as streams from "./endpoints/stream-store.ts";
+import * as siem from "./siem/collector-store.ts";
 
 const ENDPOINT = plantedId(7);
 const HOLDER = plantedId(1);
@@ -32,6 +34,7 @@ beforeAll(async () => {
 afterAll(() => database.drop());
 
 const state = { places: { 0: 1 }, failures: 0, failingSince: null, restsUntil: null, pausedReason: null };
+const lease = { name: "otlp" as const, holder: HOLDER, leaseMs: 1_000 };
 const secrets = { id: ENDPOINT, secret: Buffer.alloc(8), formerSecret: null };
 const delivery = {
   ...{
@@ -52,6 +55,8 @@ const CALLS: StoreCalls = {
       {
         ...{
           id: plantedId(99_999),
+          kind: "webhook",
+          clientId: null,
           name: "n",
           url: "https://example.com",
           types: ["gatehouse.*"],
@@ -79,11 +84,40 @@ const CALLS: StoreCalls = {
   markPauseTold: (tx) => endpoints.markPauseTold(tx, ENDPOINT, now),
   updateCourierState: (tx) => endpoints.updateCourierState(tx, ENDPOINT, state),
   selectDue: (tx) => deliveries.selectDue(tx, ENDPOINT, LIMIT),
-  selectFirstWaiting: (tx) => deliveries.selectFirstWaiting(tx, ENDPOINT),
+  selectWaiting: (tx) => deliveries.selectWaiting(tx, ENDPOINT, LIMIT),
+  settleWaiting: (tx) => deliveries.settleWaiting(tx, ENDPOINT, { eventIds: [EVENT], problem: "" }),
+  deleteWaiting: (tx) => deliveries.deleteWaiting(tx, ENDPOINT),
+  "deleteWaiting: of a type": (tx) => deliveries.deleteWaiting(tx, ENDPOINT, "t"),
+  findStream: (tx) => streams.findStream(tx, ENDPOINT),
+  updateStream: (tx) =>
+    streams.updateStream(tx, ENDPOINT, {
+      // The planted ones are webhooks.
+      ...{
+        kind: "webhook" as "push",
+        url: "https://example.com",
+        types: ["t"],
+        name: "n",
+        secret: Buffer.alloc(8),
+        at: now,
+      },
+    }),
+  updateStreamStatus: (tx) =>
+    streams.updateStreamStatus(tx, ENDPOINT, { pausedReason: "asked", places: { 0: 1 }, at: now }),
+  selectReceivers: (tx) => streams.selectReceivers(tx),
+  forbidStreams: (tx) => streams.forbidStreams(tx, [ENDPOINT]),
+  touchStream: (tx) => streams.touchStream(tx, ENDPOINT),
+  movePlaces: (tx) => streams.movePlaces(tx, ENDPOINT, { from: { 0: 1 }, to: { 0: 2 } }),
   countWaiting: (tx) => deliveries.countWaiting(tx, [ENDPOINT]),
   summarizeWaiting: (tx) => deliveries.summarizeWaiting(tx, ENDPOINT),
   upsertDeliveries: (tx) => deliveries.upsertDeliveries(tx, ENDPOINT, [delivery]),
   selectDeliveries: (tx) => deliveries.selectDeliveries(tx, ENDPOINT, { before: EVENT, limit: LIMIT }),
+  claimCollector: (tx) => siem.claimCollector(tx, lease),
+  renewCollector: (tx) => siem.renewCollector(tx, lease),
+  savePlaces: (tx) => siem.savePlaces(tx, lease, { 0: 1 }),
+  saveProblem: (tx) => siem.saveProblem(tx, lease, "status 500"),
+  releaseCollector: (tx) => siem.releaseCollector(tx, lease),
+  findSegment: (tx) => siem.findSegment(tx, 0),
+  planSegment: (tx) => siem.planSegment(tx, lease, { log: 0, first: 1, last: 2 }),
   deleteOldDeliveries: (tx) => deliveries.deleteOldDeliveries(tx, ENDPOINT, 900),
 };
 

@@ -129,6 +129,7 @@ function fromStatus(status: EndpointStatus): ShownEndpoint["status"] | undefined
 function toMessage(endpoint: ShownEndpoint): EndpointMessage {
   const {
     isTemporary: _,
+    clientId,
     ownerId,
     status,
     pausedReason,
@@ -138,6 +139,7 @@ function toMessage(endpoint: ShownEndpoint): EndpointMessage {
   } = endpoint;
   return {
     ...rest,
+    clientId: clientId ?? "",
     ownerUserId: ownerId ?? "",
     status: STATUSES[status],
     pausedReason: pausedReason ?? "",

@@ -25,6 +25,7 @@ import { registerMfaRoutes } from "./auth/mfa-routes.ts";
 import { type OAuthDeps, registerOAuthRoutes } from "./auth/oauth-routes.ts";
 import { registerPasskeyRoutes } from "./auth/passkey-routes.ts";
 import { type ReturnDeps, registerReturnRoutes } from "./auth/return-to.ts";
+import { registerSecurityEventRoutes } from "./auth/security-event-routes.ts";
 import { registerSessionRoutes } from "./auth/session-routes.ts";
 import { registerStepUpRoutes } from "./auth/step-up-routes.ts";
 import type { Backends } from "./backends/backends.ts";
@@ -57,6 +58,7 @@ import { createKnownPaths, type KnownPaths } from "./routing/known-paths.ts";
 import { VERSION_PREFIXES } from "./routing/proxy-table.ts";
 import { assertRoutePolicy, createAdminPolicy } from "./routing/route-policy.ts";
 import { type JwksCache, registerJwksRoute } from "./services/jwks-cache.ts";
+import { registerSignalRoutes } from "./services/signal-routes.ts";
 
 export interface GatewayDeps
   extends Omit<Backends, "tokens">,
@@ -215,6 +217,7 @@ function registerOwnRoutes(
   registerAccountRoutes(app, deps);
   registerActivityRoutes(app, deps);
   registerOAuthRoutes(app, deps, paths);
+  registerSecurityEventRoutes(app, deps);
   registerIdentityLinkRoutes(app, deps);
   registerAuditRoutes(app, adminDeps);
   registerAuditMonitorRoutes(app, adminDeps);
@@ -228,4 +231,5 @@ function registerOwnRoutes(
   registerMetadataRoutes(app, deps);
   registerJwksRoute(app, deps.jwks);
   registerIntrospectionRoutes(app, deps);
+  registerSignalRoutes(app, deps);
 }

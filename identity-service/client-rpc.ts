@@ -7,11 +7,13 @@ import type {
 import { type VerifyApiKeyDeps, verifyApiKey } from "./clients/api-keys.ts";
 import { authenticateClient, type ClientProof } from "./clients/authenticate-client.ts";
 import { type GrantClientTokenDeps, grantClientToken } from "./clients/grant-client-token.ts";
+import { filterClients } from "./clients/managed-clients.ts";
 
 export const CLIENT_CALLERS: Callers<ClientServiceServer> = {
   grantClientToken: ["gateway"],
   authenticateClient: ["gateway"],
   verifyApiKey: ["token-service"],
+  filterClients: ["event-service"],
 };
 
 export function createClientRpc(
@@ -34,6 +36,9 @@ export function createClientRpc(
       const { id: credentialId, clientId, permissions: scopes, provenAt } = key;
       return { active: true, clientId, credentialId, scopes, provenAt };
     },
+    filterClients: async ({ clientIds, permission }) => ({
+      clientIds: await filterClients(deps, clientIds, permission),
+    }),
   };
 }
 

@@ -179,6 +179,7 @@ test("only the gateway may act for end users, and each other service only what i
     exchangeOAuthCode: ["gateway"],
     listLinkedIdentities: ["gateway"],
     unlinkIdentity: ["gateway"],
+    receiveSecurityEvent: ["gateway"],
   });
   expect(new Set(Object.values(ACCOUNT_CALLERS).flat())).toEqual(new Set(["gateway"]));
 });

@@ -42,6 +42,7 @@ import { LOGO_URL } from "./mail/mail-sender.ts";
 import { mailBrandOf } from "./mail/mail-templates.ts";
 import { createMailWorker } from "./mail/mail-worker.ts";
 import { createFlowSecrets } from "./oauth/oauth-flow-secrets.ts";
+import { createCountSecurityEvent } from "./oauth/receive-security-event.ts";
 import { passkeyPartyOf } from "./passkeys/passkey-config.ts";
 import { countShareRefusals, createHashShare, hashSharesOf } from "./passwords/hash-share.ts";
 import { commonPasswords } from "./passwords/password-policy.ts";
@@ -197,6 +198,7 @@ const deps = {
   trustedDeviceDays: config.TRUSTED_DEVICE_DAYS,
   apiKeyIds: createApiKeyIds(sql),
   clientLimits: createClientLimits(steadyNow),
+  countSecurityEvent: createCountSecurityEvent(metrics),
   tokenIssuer: config.PUBLIC_ORIGIN,
   askIssuer: async (context: CallContext) => (await callUnary(keys, keys.getJwks, {}, context)).issuer,
   delivery: { record, eraseClaimedEmail },

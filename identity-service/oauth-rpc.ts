@@ -10,6 +10,7 @@ import { encodeLoginResult } from "./login-rpc.ts";
 import { beginOAuthLogin, listProviders, type OAuthDeps } from "./oauth/begin-oauth-login.ts";
 import { completeOAuthLogin, type OAuthResult } from "./oauth/complete-oauth-login.ts";
 import { exchangeOAuthCode } from "./oauth/exchange-oauth-code.ts";
+import { receiveSecurityEvent } from "./oauth/receive-security-event.ts";
 import { listLinkedIdentities, unlinkIdentity } from "./oauth/unlink-identity.ts";
 import { decodeOwner } from "./passwords/prove-owner.ts";
 
@@ -20,6 +21,7 @@ export const OAUTH_CALLERS = {
   exchangeOAuthCode: ["gateway"],
   listLinkedIdentities: ["gateway"],
   unlinkIdentity: ["gateway"],
+  receiveSecurityEvent: ["gateway"],
 } as const satisfies Partial<Callers<IdentityServiceServer>>;
 
 export function createOAuthRpc(
@@ -40,6 +42,9 @@ export function createOAuthRpc(
     }),
     unlinkIdentity: async ({ owner, provider }, context) => ({
       endedSessionIds: [...(await unlinkIdentity(deps, { owner: decodeOwner(owner), provider }, context))],
+    }),
+    receiveSecurityEvent: async (pushed, context) => ({
+      endedSessionIds: [...(await receiveSecurityEvent(deps, pushed, context))],
     }),
   };
 }

@@ -60,6 +60,7 @@ const LARGE = {
     link_session_epoch: "case when n % 2 = 0 then 0 end",
     provider: "'idp'",
   },
+  received_events: { event_hash: "sha256(n::text::bytea)" },
   oauth_codes: { code_challenge: "repeat('A', 43)", session_epoch: "0" },
   totp_credentials: {
     secret_encrypted: "substring(sha256(n::text::bytea) || sha256(n::text::bytea) for 48)",
@@ -330,6 +331,7 @@ const CALLS: StoreCalls = {
   countClientEnds: (tx) => clientEnds.countClientEnds(tx),
   findClient: (tx) => clients.findClient(tx, client.id),
   lockClient: (tx) => clients.lockClient(tx, client.id),
+  selectClientsWith: (tx) => clients.selectClientsWith(tx, [plantedId(20)], "signals:receive"),
   selectClients: (tx) => clients.selectClients(tx, { isOwnerless: false, limit: LIMIT }),
   "selectClients: without an owner": (tx) => clients.selectClients(tx, { isOwnerless: true, limit: LIMIT }),
   "selectClients: of an owner": (tx) =>

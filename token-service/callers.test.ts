@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { keyCallers } from "./key-rpc.ts";
+import { securityEventCallers } from "./security-event-rpc.ts";
 import { sessionCallers } from "./session-rpc.ts";
 import { tokenCallers } from "./token-rpc.ts";
 
@@ -26,6 +27,10 @@ test("who may call what: keys", () => {
     rotateSigningKey: ["operator"],
     revokeSigningKey: ["operator"],
   });
+});
+
+test("who may have what signed", () => {
+  expect(securityEventCallers).toEqual({ signSecurityEvents: ["event-service"] });
 });
 
 test("who may call what: tokens", () => {

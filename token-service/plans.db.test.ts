@@ -107,6 +107,8 @@ const CALLS: StoreCalls = {
     ),
   deleteExpiredRevocations: (tx) => revocations.deleteExpiredRevocations(tx, LIMIT),
   "deleteExpiredRevocations: fewer than asked for": (tx) => revocations.deleteExpiredRevocations(tx, 1_000),
+  insertEndedSessions: (tx) =>
+    events.insertEndedSessions(tx, { userId: USER, sessionIds: [SESSION], reason: "logout", at: now }),
   claimDueEvents: (tx) => events.claimDueEvents(tx, { leaseMs: 1, limit: LIMIT }),
   oldestUndelivered: (tx) => events.oldestUndelivered(tx),
   markEventDelivered: (tx) => events.markEventDelivered(tx, SESSION, { isRecorded: true, isNotified: true }),

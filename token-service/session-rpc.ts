@@ -10,6 +10,7 @@ import { DomainError } from "#kit/values/errors.ts";
 import type { Session, SessionServiceServer } from "#proto/gatehouse/token/v1/session_service.ts";
 import { acrOf, parseAcr } from "#token-client/assurance.ts";
 import { slotOfSession } from "#token-client/session-slot.ts";
+import { decode } from "./decode-request.ts";
 import type { EventCause } from "./events/security-event-store.ts";
 import type { SessionPart } from "./parts/open-part.ts";
 import type { Parts } from "./parts/parts.ts";
@@ -223,14 +224,6 @@ export function createSessionRpc(
       sequence: await revokeClientTokens(deps, decode(revokedIds, request).ids),
     }),
   };
-}
-
-function decode<S extends z.ZodType>(schema: S, request: unknown): z.output<S> {
-  const result = schema.safeParse(request);
-  if (result.success) return result.data;
-  throw new DomainError("validation_failed", undefined, {
-    fields: result.error.issues.map(({ path, code, message }) => ({ field: path.join("."), code, message })),
-  });
 }
 
 const MAX_USER_AGENT_CHARACTERS = 512;

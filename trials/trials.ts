@@ -164,5 +164,15 @@ export const TRIALS: Readonly<Record<string, Trial>> = {
     "minutes",
     "webhooks",
   ),
+  siem: bench(
+    "entries lost and doubled at an OpenTelemetry collector and rsyslog that are killed; time to catch up",
+    "a minute",
+    "siem",
+  ),
+  "siem-segments": bench(
+    "the audit log in segments on a real S3 server; both are killed, and every entry is proven once",
+    "minutes",
+    "siem-segments",
+  ),
   "user-import": bench("users imported a second, killed once", "half an hour", "user-import"),
 };

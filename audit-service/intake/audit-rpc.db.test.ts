@@ -456,7 +456,7 @@ test("an auditor may only read", async () => {
     getCheckpoint: ["gateway", "operator", "auditor"],
     proveInclusion: ["gateway", "operator", "auditor"],
     proveConsistency: ["gateway", "operator", "auditor"],
-    exportEntries: ["gateway", "operator", "auditor"],
+    exportEntries: ["gateway", "operator", "auditor", "event-service"],
   });
   expect(AUDIT_CALLERS).toEqual({
     record: ["gateway", "identity-service", "token-service", "event-service"],

@@ -110,6 +110,16 @@ test("a rare entry is found behind thousands of others, by reading 500 at a time
   expect([seen, calls]).toEqual([["x"], 3]);
   const full = await follow({ afterSequence: 0 });
   expect([full.entries.length, full.nextAfter]).toEqual([100, 100]);
+  const most = new Map([
+    [0, 100],
+    [30, 30],
+    [500, 500],
+    [9_999, 500],
+  ]);
+  for (const [limit, count] of most) {
+    const page = await follow({ afterSequence: 0, limit });
+    expect([page.entries.length, page.nextAfter]).toEqual([count, count]);
+  }
   await expect(follow({ afterSequence: size + 1 })).rejects.toMatchObject({ code: "validation_failed" });
 });
 

@@ -32,7 +32,7 @@ export const AUDIT_QUERY_CALLERS: Callers<AuditQueryServiceServer> = {
   getCheckpoint: READERS,
   proveInclusion: READERS,
   proveConsistency: READERS,
-  exportEntries: READERS,
+  exportEntries: [...READERS, "event-service"],
 };
 
 interface Deps {

@@ -9,7 +9,7 @@ import { type EntrySearch, withoutProblems } from "./search-entries.ts";
 
 /** Entries read, of which those that match are returned. */
 const MAX_READ = 500;
-const MAX_RETURNED = 100;
+const DEFAULT_LIMIT = 100;
 
 type Filter = Pick<EntrySearch, "actorUserId" | "action" | "resource" | "outcome" | "withoutActions">;
 
@@ -18,6 +18,8 @@ export interface Following extends Filter {
   afterSequence: number | undefined;
   /** At most one of each log. A log that is not named is followed from now on. */
   after: readonly LogPlace[];
+  /** Of entries of each log: up to 500, and 100 if it is 0. */
+  limit: number;
 }
 
 export interface Followed {
@@ -69,7 +71,11 @@ function assertPlaces(logs: Logs<ReadableLog>, { afterSequence, after }: Followi
   if (unknown !== undefined) throw wrong("out_of_range", `there is no log ${unknown.log}`);
 }
 
-async function followLog({ number, sql }: ReadableLog, filter: Filter, wanted: number | undefined) {
+async function followLog(
+  { number, sql }: ReadableLog,
+  filter: Filter & Pick<Following, "limit">,
+  wanted: number | undefined,
+) {
   const size = await selectSize(sql);
   const after = wanted ?? size;
   if (after > size) throw invalidField("after", "out_of_range", "is beyond the end of the log");
@@ -78,8 +84,9 @@ async function followLog({ number, sql }: ReadableLog, filter: Filter, wanted: n
   if (last === after) return { entries: [], place, size };
   const read = await selectProvenEntries(sql, { first: after + 1, last });
   const matching = read.map(({ entry }) => entry).filter(matcherOf(filter));
-  const entries = matching.slice(0, MAX_RETURNED).map((entry) => ({ ...entry, log: number }));
-  const end = matching.length > MAX_RETURNED ? entries.at(-1) : undefined;
+  const limit = filter.limit || DEFAULT_LIMIT;
+  const entries = matching.slice(0, limit).map((entry) => ({ ...entry, log: number }));
+  const end = matching.length > limit ? entries.at(-1) : undefined;
   return { entries, place: { log: number, sequence: end?.sequence ?? last }, size };
 }
 

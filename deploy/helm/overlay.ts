@@ -7,6 +7,7 @@ import {
   type Manifest,
   renderProduction,
   SENTINELS,
+  SIEM,
 } from "../k8s/render.ts";
 
 /** The production overlay as the chart describes it. */
@@ -27,7 +28,9 @@ export interface Overlay {
 export function readOverlay(k8s: string, suffix: string): Overlay {
   const rendered = renderProduction(k8s, {
     ...FURTHER_DATABASES,
-    components: [FIRST_ADMINISTRATOR, SENTINELS, FURTHER_DATABASES].flatMap(({ components }) => components),
+    components: [FIRST_ADMINISTRATOR, SENTINELS, FURTHER_DATABASES, SIEM].flatMap(
+      ({ components }) => components,
+    ),
     settings: { ...FIRST_ADMINISTRATOR.settings, ...FURTHER_DATABASES.settings },
   });
   let text = JSON.stringify(rendered);

@@ -73,6 +73,7 @@ const PARTS: Readonly<Record<string, readonly string[]>> = {
     "BOOTSTRAP_ADMIN_EMAIL",
   ],
   "checkpointFile.enabled": ["audit-checkpoints", "checkpoints", "CHECKPOINT_FILE"],
+  "siem.enabled": ["siem"],
   "auditService.logs": ["audit-logs", "LOGS_FILE", "AUDIT_LOGS"],
   "tokenService.parts": ["token-parts", "PARTS_FILE"],
 };

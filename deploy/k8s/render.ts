@@ -74,6 +74,9 @@ export const SENTINELS: Addition = {
   },
 };
 
+/** Files for the collectors of the SIEM. */
+export const SIEM: Addition = { components: ["siem"], settings: {} };
+
 export const FURTHER_DATABASES: Addition = {
   components: ["audit-logs", "token-parts"],
   settings: { "gateway-settings": "AUDIT_LOGS=0,1,2" },

@@ -144,6 +144,7 @@ const eventEnvironment = (settings: Settings, home: Home) => ({
   GRPC_REFLECTION: "true",
   AUDIT_SERVICE_ADDRESS: local(settings.AUDIT_PORT),
   IDENTITY_SERVICE_ADDRESS: local(settings.IDENTITY_PORT),
+  TOKEN_SERVICE_ADDRESS: local(settings.TOKEN_PORT),
   PUBLIC_ORIGIN: openedAt(settings.GATEWAY_PORT),
   WEBHOOK_ENCRYPTION_KEY_FILE: secretFile(home, "webhook-encryption-key"),
   WEBHOOK_NETWORKS: "public,private,loopback",

@@ -166,6 +166,13 @@ export const DASHBOARDS: Readonly<Record<string, Dashboard>> = {
             queries: [[RATE("gatehouse_logins_total", "step, outcome"), "{{step}}: {{outcome}}"]],
           },
           {
+            title: "Security events of providers",
+            unit: "reqps",
+            queries: [
+              [RATE("gatehouse_provider_events_total", "provider, result"), "{{provider}}: {{result}}"],
+            ],
+          },
+          {
             title: "Refused, by internal reason",
             unit: "reqps",
             queries: [[RATE("gatehouse_login_refusals_total", "reason"), "{{reason}}"]],

@@ -23,34 +23,67 @@ export interface AttemptResult {
 
 export type Sender = ReturnType<typeof createSender>;
 
+type SentEvent = Pick<StreamEvent, "id" | "body">;
+
+/** What is sent of an event. @throws if that is not known now, which is no failure of the receiver. */
+export type Dress = (event: SentEvent) => Promise<{ headers: Record<string, string>; body: string }>;
+
 export interface SenderTarget {
   url: string;
-  /** At most two, the newest first. */
-  secrets: readonly string[];
   networks: readonly ReachableNetwork[];
 }
 
+/** As Standard Webhooks 1.0 has it. @param secrets at most two, the newest first. */
+export function asWebhook(secrets: readonly string[]): Dress {
+  const signers = secrets.map((secret) => new Webhook(secret));
+  return async ({ id, body }) => {
+    const at = new Date();
+    const headers = {
+      "content-type": "application/cloudevents+json; charset=utf-8",
+      "webhook-id": id,
+      "webhook-timestamp": String(Math.floor(at.getTime() / 1_000)),
+      "webhook-signature": signers.map((signer) => signer.sign(id, at, body)).join(" "),
+    };
+    return { headers, body };
+  };
+}
+
+interface WaitingSignal {
+  id: string;
+  /** A `SignalBody` in JSON. */
+  body: string;
+}
+
+/** @returns a token for each, in their order. @throws {DomainError} `service_unavailable`. */
+export type SignSignals = (audience: string, signals: readonly WaitingSignal[]) => Promise<string[]>;
+
+/** A security event token, pushed (RFC 8935 §2.1). Signed when it is sent, because keys change. */
+export function asPushedToken(sign: SignSignals, audience: string, authorization: string): Dress {
+  return async (signal) => {
+    const [body = ""] = await sign(audience, [signal]);
+    const headers = {
+      "content-type": "application/secevent+jwt",
+      accept: "application/json",
+      ...(authorization !== "" && { authorization }),
+    };
+    return { headers, body };
+  };
+}
+
 /** Sends to one endpoint. Follows no redirect, and reads no compressed answer. */
-export function createSender({ url, secrets, networks }: SenderTarget) {
+export function createSender({ url, networks }: SenderTarget, dress: Dress) {
   const http = createOutboundHttp({
     network: networks,
     timeoutMs: TIMEOUT_MS,
     maxBytes: MAX_ANSWER_BYTES,
     maxRequests: MAX_AT_ONCE,
   });
-  const signers = secrets.map((secret) => new Webhook(secret));
   return {
-    /** A failure is a result. */
-    async send({ id, body }: Pick<StreamEvent, "id" | "body">): Promise<AttemptResult> {
+    /** A failure of the receiver is a result. @throws as `dress`. */
+    async send(event: SentEvent): Promise<AttemptResult> {
+      const { headers: own, body } = await dress(event);
+      const headers = { ...own, "user-agent": "Gatehouse" };
       const startedMs = performance.now();
-      const at = new Date();
-      const headers = {
-        "content-type": "application/cloudevents+json; charset=utf-8",
-        "user-agent": "Gatehouse",
-        "webhook-id": id,
-        "webhook-timestamp": String(Math.floor(at.getTime() / 1_000)),
-        "webhook-signature": signers.map((signer) => signer.sign(id, at, body)).join(" "),
-      };
       const outcome = await http.fetch(url, { method: "POST", headers, body }).then(
         ({ status, ok }) => ({ httpStatus: status, problem: ok ? "" : "status" }),
         (error: unknown) => ({ httpStatus: 0, problem: problemOf(error) }),

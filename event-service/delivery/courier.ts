@@ -3,7 +3,7 @@ import type { CourierEndpoint, CourierState } from "../endpoints/endpoint-store.
 import { type StreamEvent, typeFilter } from "../stream/event.ts";
 import type { EventSource } from "../stream/event-source.ts";
 import { type AttemptResult, MAX_AT_ONCE } from "./attempt.ts";
-import type { DeliveryWithBody, Waiting } from "./delivery-store.ts";
+import { type DeliveryWithBody, newDelivery, type Waiting } from "./delivery-store.ts";
 import { FAILURES_OF_ENDPOINT, isGivenUp, nextAttemptAt, restMs } from "./schedule.ts";
 
 /** One endpoint has no more waiting deliveries than this and a batch; further events wait in the log. */
@@ -265,12 +265,4 @@ function failuresAfter(
   if (failures === 0) return 0;
   const isResting = before >= FAILURES_OF_ENDPOINT && !hasSuccess;
   return isResting ? before + 1 : Math.min(failures, FAILURES_OF_ENDPOINT);
-}
-
-function newDelivery({ id, receivedAt, ...event }: StreamEvent, now: Date): DeliveryWithBody {
-  return {
-    ...event,
-    ...{ eventId: id, receivedAt, state: "waiting", attempts: 0 },
-    ...{ httpStatus: 0, problem: "", durationMs: 0, attemptedAt: null, nextAttemptAt: now },
-  };
 }

@@ -3,7 +3,7 @@ import { type Sql, transaction } from "#kit/database/postgres.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
 import type { Metrics } from "#kit/telemetry/metrics.ts";
 import type { ReachableNetwork } from "#outbound-http/outbound-http.ts";
-import { type SecretKeys, secretsInUse } from "../endpoints/endpoint.ts";
+import { headerIn, type SecretKeys, secretsInUse } from "../endpoints/endpoint.ts";
 import {
   type CourierEndpoint,
   claimEndpoints,
@@ -14,12 +14,20 @@ import {
   updateCourierState,
 } from "../endpoints/endpoint-store.ts";
 import type { EventSource } from "../stream/event-source.ts";
-import { createSender, type Sender } from "./attempt.ts";
+import { signalsIn } from "../stream/signal.ts";
+import {
+  asPushedToken,
+  asWebhook,
+  createSender,
+  type Dress,
+  type Sender,
+  type SignSignals,
+} from "./attempt.ts";
 import { Courier, type CourierBatch } from "./courier.ts";
 import {
   deleteOldDeliveries,
   selectDue,
-  selectFirstWaiting,
+  selectWaiting,
   summarizeWaiting,
   upsertDeliveries,
 } from "./delivery-store.ts";
@@ -29,6 +37,7 @@ export interface CouriersDeps {
   events: EventSource;
   keys: SecretKeys;
   networks: readonly ReachableNetwork[];
+  sign: SignSignals;
   metrics: CourierMetrics;
   now: () => Date;
   monotonicMs: () => number;
@@ -105,27 +114,30 @@ export class Couriers {
   }
 
   #openSender(endpoint: CourierEndpoint): Sender | undefined {
-    const { keys, networks, now, logger } = this.#deps;
+    const { networks, logger } = this.#deps;
     try {
-      return createSender({
-        url: endpoint.url,
-        secrets: secretsInUse(keys, endpoint.id, endpoint, now()),
-        networks,
-      });
+      return createSender({ url: endpoint.url, networks }, this.#dressOf(endpoint));
     } catch (error) {
       logger.error({ err: error, endpoint: endpoint.id }, "a webhook cannot be served");
       return undefined;
     }
   }
 
+  #dressOf(endpoint: CourierEndpoint): Dress {
+    const { keys, sign, now } = this.#deps;
+    const secrets = secretsInUse(keys, endpoint.id, endpoint, now());
+    if (endpoint.clientId === null) return asWebhook(secrets);
+    return asPushedToken(sign, endpoint.clientId, headerIn(secrets[0] ?? ""));
+  }
+
   #depsOf(endpoint: CourierEndpoint, sender: Sender) {
     const { sql, events, metrics, now, random, logger } = this.#deps;
-    const { id } = endpoint;
+    const { id, kind } = endpoint;
     return {
-      events,
+      events: kind === "webhook" ? events : signalsIn(events),
       send: (event: Parameters<Sender["send"]>[0]) => sender.send(event),
       selectDue: (limit: number) => selectDue(sql, id, limit),
-      selectFirstWaiting: () => selectFirstWaiting(sql, id),
+      selectFirstWaiting: () => selectWaiting(sql, id, 1),
       summarizeWaiting: () => summarizeWaiting(sql, id),
       save: this.#saver(endpoint),
       isHeld: () => this.#deps.monotonicMs() < this.#heldUntilMs,

@@ -1,4 +1,5 @@
 import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
+import type { StreamEvent } from "../stream/event.ts";
 
 type DeliveryState = "waiting" | "delivered" | "given_up";
 
@@ -27,6 +28,15 @@ export interface DeliveryWithBody extends Delivery {
   receivedAt?: Date;
 }
 
+/** Of an event that was not sent yet. */
+export function newDelivery({ id, receivedAt, ...event }: StreamEvent, now: Date): DeliveryWithBody {
+  return {
+    ...event,
+    ...{ eventId: id, receivedAt, state: "waiting", attempts: 0 },
+    ...{ httpStatus: 0, problem: "", durationMs: 0, attemptedAt: null, nextAttemptAt: now },
+  };
+}
+
 const columns = (sql: Sql | TransactionSql) => sql`
   event_id as "eventId", log, sequence::int8 as sequence, type, subject, state, attempts, http_status as "httpStatus", problem,
   duration_ms as "durationMs", attempted_at as "attemptedAt", next_attempt_at as "nextAttemptAt"
@@ -39,14 +49,6 @@ export async function selectDue(sql: Sql, endpointId: string, limit: number): Pr
     where endpoint_id = ${endpointId} and state = 'waiting' and (subject = '' and next_attempt_at <= now() or subject not in (
       select subject from deliveries where endpoint_id = ${endpointId} and state = 'waiting' and next_attempt_at > now()))
     order by log, sequence limit ${limit}
-  `;
-  return rows.map(withNumbers);
-}
-
-/** Also before it is due. */
-export async function selectFirstWaiting(sql: Sql, endpointId: string): Promise<DeliveryWithBody[]> {
-  const rows = await sql<DeliveryWithBody[]>`
-    select ${columns(sql)}, body from deliveries where endpoint_id = ${endpointId} and state = 'waiting' order by log, sequence limit 1
   `;
   return rows.map(withNumbers);
 }
@@ -100,6 +102,40 @@ export async function upsertDeliveries(
     on conflict (endpoint_id, event_id) do update set state = excluded.state, body = excluded.body, attempts = excluded.attempts,
       http_status = excluded.http_status, problem = excluded.problem, duration_ms = excluded.duration_ms,
       attempted_at = excluded.attempted_at, next_attempt_at = excluded.next_attempt_at
+  `;
+}
+
+/** In the order of the log, whether they are due or not. */
+export async function selectWaiting(
+  sql: Sql,
+  endpointId: string,
+  limit: number,
+): Promise<DeliveryWithBody[]> {
+  const rows = await sql<DeliveryWithBody[]>`
+    select ${columns(sql)}, body from deliveries where endpoint_id = ${endpointId} and state = 'waiting'
+    order by log, sequence limit ${limit}
+  `;
+  return rows.map(withNumbers);
+}
+
+/** Of what waits: taken by its receiver, or refused for good. */
+export async function settleWaiting(
+  sql: Sql,
+  endpointId: string,
+  { eventIds, problem }: { eventIds: readonly string[]; problem: string },
+): Promise<void> {
+  await sql`
+    update deliveries set state = ${problem === "" ? "delivered" : "given_up"}, body = null, next_attempt_at = null, problem = ${problem},
+      attempts = attempts + 1, attempted_at = now()
+    where endpoint_id = ${endpointId} and event_id = any(${eventIds as string[]}) and state = 'waiting'
+  `;
+}
+
+/** @param type undefined: of all types. */
+export async function deleteWaiting(tx: TransactionSql, endpointId: string, type?: string): Promise<void> {
+  await tx`
+    delete from deliveries
+    where endpoint_id = ${endpointId} and state = 'waiting' ${type === undefined ? tx`` : tx`and type = ${type}`}
   `;
 }
 

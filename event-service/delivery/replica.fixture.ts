@@ -6,11 +6,12 @@ import { text } from "node:stream/consumers";
 import type { Sql } from "#kit/database/postgres.ts";
 import { createLogger } from "#kit/telemetry/logger.ts";
 import { type Repetition, repeat } from "#kit/telemetry/repeat.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { parseEncryptionKey } from "#kit/values/key-cipher.ts";
 import type { SecretKeys } from "../endpoints/endpoint.ts";
 import type { LogsInMemory } from "../stream/event.fixture.ts";
 import { EventSource } from "../stream/event-source.ts";
-import type { AttemptResult } from "./attempt.ts";
+import type { AttemptResult, SignSignals } from "./attempt.ts";
 import { Couriers } from "./couriers.ts";
 
 interface Received {
@@ -81,7 +82,12 @@ export function startReplica({ sql, logs, keys }: { sql: Sql; logs: LogsInMemory
   const events = new EventSource({ follow: logs.follow, source, logger });
   const attempts: AttemptResult[] = [];
   let aheadMs = 0;
-  const manage = { sql, events, keys, networks: ["loopback"] as const, source, now: () => new Date() };
+  const tokenService = { isAway: false };
+  const sign: SignSignals = async (audience, signals) => {
+    if (tokenService.isAway) throw new DomainError("service_unavailable");
+    return signals.map(({ id, body }) => JSON.stringify({ jti: id, aud: audience, ...JSON.parse(body) }));
+  };
+  const manage = { sql, events, keys, networks: ["loopback"] as const, sign, source, now: () => new Date() };
   const couriers = new Couriers({
     ...manage,
     metrics: { onAttempt: (result) => void attempts.push(result as AttemptResult) },
@@ -92,6 +98,7 @@ export function startReplica({ sql, logs, keys }: { sql: Sql; logs: LogsInMemory
   let repetition: Repetition | undefined;
   return {
     manage,
+    tokenService,
     events,
     couriers,
     attempts,

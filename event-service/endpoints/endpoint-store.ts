@@ -12,30 +12,35 @@ export interface CourierEndpoint extends Endpoint, StoredSecrets {
 }
 
 const columns = (sql: Sql | TransactionSql) => sql`
-  id, name, url, types, owner_id as "ownerId", is_temporary as "isTemporary", status, paused_reason as "pausedReason",
+  id, kind, client_id as "clientId", name, url, types, owner_id as "ownerId", is_temporary as "isTemporary", status, paused_reason as "pausedReason",
   failing_since as "failingSince", former_secret_until as "formerSecretUntil", created_at as "createdAt", changed_at as "changedAt"
 `;
-const courierColumns = (sql: Sql | TransactionSql) => sql`
+export const courierColumns = (sql: Sql | TransactionSql) => sql`
   ${columns(sql)}, secret, former_secret as "formerSecret", places, version::int, failures, rests_until as "restsUntil"
 `;
 
 export interface NewEndpoint
-  extends Pick<Endpoint, "id" | "name" | "url" | "types" | "ownerId" | "isTemporary" | "createdAt"> {
+  extends Pick<
+    Endpoint,
+    "id" | "kind" | "clientId" | "name" | "url" | "types" | "ownerId" | "isTemporary" | "createdAt"
+  > {
   secret: Buffer;
   places: StoredPlaces;
 }
 
-/** @returns undefined if there are `max` already. */
+/** @returns undefined if there are `max` already, webhooks or streams, or the client has a stream. */
 export async function insertEndpoint(
   sql: Sql,
   endpoint: NewEndpoint,
   max: number,
 ): Promise<Endpoint | undefined> {
-  const { id, name, url, types, ownerId, isTemporary, secret, places, createdAt } = endpoint;
+  const { id, kind, clientId, name, url, types, ownerId, isTemporary, secret, places, createdAt } = endpoint;
   const [row] = await sql<Endpoint[]>`
-    insert into endpoints (id, name, url, types, owner_id, is_temporary, secret, places, created_at, changed_at)
-    select ${id}, ${name}, ${url}, ${types}, ${ownerId}, ${isTemporary}, ${secret}, ${sql.json(places)}, ${createdAt}, ${createdAt}
-    where (select count(*) from endpoints) < ${max}
+    insert into endpoints (id, kind, client_id, name, url, types, owner_id, is_temporary, secret, places, created_at, changed_at)
+    select ${id}, ${kind}, ${clientId}, ${name}, ${url}, ${types}, ${ownerId}, ${isTemporary}, ${secret}, ${sql.json(places)}, ${createdAt},
+      ${createdAt}
+    where (select count(*) from endpoints where (kind = 'webhook') = ${kind === "webhook"}) < ${max}
+    on conflict (client_id) do nothing
     returning ${columns(sql)}
   `;
   return row;
@@ -152,7 +157,7 @@ export async function claimEndpoints(tx: TransactionSql, lease: Lease): Promise<
   const until = tx`now() + make_interval(secs => ${lease.leaseMs / 1_000})`;
   // It waits for its own couriers, which may be storing a batch.
   const held = await tx<CourierEndpoint[]>`
-    update endpoints set leased_until = ${until} where lease_holder = ${lease.holder} and status = 'active'
+    update endpoints set leased_until = ${until} where lease_holder = ${lease.holder} and status = 'active' and kind <> 'poll'
     returning ${courierColumns(tx)}
   `;
   const surplus = held.splice(share).map(({ id }) => id);
@@ -162,7 +167,7 @@ export async function claimEndpoints(tx: TransactionSql, lease: Lease): Promise<
   const taken = await tx<CourierEndpoint[]>`
     update endpoints set lease_holder = ${lease.holder}, leased_until = ${until}
     where id = any(array(
-      select id from endpoints where status = 'active' and (leased_until is null or leased_until <= now())
+      select id from endpoints where status = 'active' and kind <> 'poll' and (leased_until is null or leased_until <= now())
       order by id limit ${share - held.length} for update skip locked))
     returning ${courierColumns(tx)}
   `;
@@ -176,7 +181,7 @@ async function countShare(tx: TransactionSql, { holder, leaseMs }: Lease): Promi
   `;
   await tx`delete from replicas where seen_at < now() - interval '1 hour'`;
   const [row] = await tx<{ share: number }[]>`
-    select ceil((select count(*) from endpoints where status = 'active')::numeric
+    select ceil((select count(*) from endpoints where status = 'active' and kind <> 'poll')::numeric
       / (select count(*) from replicas where seen_at > now() - make_interval(secs => ${leaseMs / 1_000})))::int as share
   `;
   return row?.share ?? 0;
@@ -234,7 +239,7 @@ export interface UntoldPause {
 export async function selectUntoldPauses(sql: Sql, limit: number): Promise<UntoldPause[]> {
   return sql<UntoldPause[]>`
     select id, name, owner_id as "ownerId", paused_reason as reason, untold_pause_at as "pausedAt" from endpoints
-    where untold_pause_at is not null and paused_reason <> 'asked' order by untold_pause_at limit ${limit}
+    where untold_pause_at is not null and paused_reason in ('failing', 'gone') order by untold_pause_at limit ${limit}
   `;
 }
 
@@ -244,7 +249,7 @@ export async function markPauseTold(sql: Sql, id: string, pausedAt: Date): Promi
 
 export type EncryptedSecrets = Pick<StoredSecrets, "secret" | "formerSecret"> & { id: string };
 
-/** Of all endpoints, which are a hundred at most. */
+/** Of all endpoints, which are two hundred at most. */
 export async function selectSecrets(sql: Sql): Promise<EncryptedSecrets[]> {
   return sql<EncryptedSecrets[]>`select id, secret, former_secret as "formerSecret" from endpoints`;
 }

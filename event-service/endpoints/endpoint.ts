@@ -1,13 +1,21 @@
 import { randomBytes } from "node:crypto";
 import { decrypt, type EncryptionKey, encrypt } from "#kit/values/key-cipher.ts";
 
-export type PausedReason = "asked" | "failing" | "gone";
+/** Of streams alone: `disabled` by the receiver, who does not want to be told later either; `forbidden`: it has lost its right. */
+export type PausedReason = "asked" | "failing" | "gone" | "disabled" | "forbidden";
+
+/** A webhook, or a stream of Shared Signals: pushed to its receiver (RFC 8935), or polled by it (RFC 8936). */
+type EndpointKind = "webhook" | "push" | "poll";
 
 /** Where events are sent. */
 export interface Endpoint {
   /** UUIDv7. */
   id: string;
+  kind: EndpointKind;
+  /** Of the receiver of a stream. */
+  clientId: string | null;
   name: string;
+  /** Empty if it is polled. */
   url: string;
   /** Types, or beginnings of types with `*` at their end. */
   types: string[];
@@ -41,6 +49,11 @@ const PREFIX = "whsec_";
 export function newSecret(): string {
   return `${PREFIX}${randomBytes(SECRET_BYTES).toString("base64")}`;
 }
+
+/** The header of a pushed stream, kept as a secret is. */
+export const secretOfHeader = (authorization: string) =>
+  `${PREFIX}${Buffer.from(authorization).toString("base64")}`;
+export const headerIn = (secret: string) => Buffer.from(secret.slice(PREFIX.length), "base64").toString();
 
 /** Bound to its endpoint: a row that was copied to another one is of no use. */
 const contextOf = (endpointId: string) => `webhook secret ${endpointId}`;

@@ -3,7 +3,7 @@ import type { Sql } from "#kit/database/postgres.ts";
 import { DomainError, type FieldProblem, invalidField } from "#kit/values/errors.ts";
 import { uuidv7 } from "#kit/values/uuid-v7.ts";
 import { isAllowedUrl, type ReachableNetwork } from "#outbound-http/outbound-http.ts";
-import { type AttemptResult, createSender } from "../delivery/attempt.ts";
+import { type AttemptResult, asWebhook, createSender } from "../delivery/attempt.ts";
 import { countWaiting, type Delivery, selectDeliveries } from "../delivery/delivery-store.ts";
 import {
   type Endpoint,
@@ -109,7 +109,7 @@ export async function createEndpoint(
   const id = uuidv7();
   const secret = newSecret();
   const row = {
-    id,
+    ...({ id, kind: "webhook", clientId: null } as const),
     name,
     url,
     types: [...types],
@@ -130,9 +130,20 @@ export async function changeEndpoint(
   id: string,
   change: EndpointChange,
 ): Promise<ShownEndpoint> {
+  const { status: _, ...ofWebhook } = change;
+  if (Object.values(ofWebhook).some((value) => value !== undefined)) await assertWebhook(deps, id);
   assertId(id);
   assertValid(deps, change);
   return shown(deps, await updateEndpoint(deps.sql, id, change, deps.now()));
+}
+
+/** A stream is its receiver's. @throws {DomainError} `not_found`, `conflict`. */
+async function assertWebhook({ sql }: ManageDeps, id: string): Promise<void> {
+  assertId(id);
+  const endpoint = await findEndpoint(sql, id);
+  if (endpoint === undefined) throw new DomainError("not_found");
+  if (endpoint.kind !== "webhook")
+    throw new DomainError("conflict", "It is a stream of Shared Signals, which its receiver changes");
 }
 
 function assertValid({ networks }: ManageDeps, { name, url, types, ownerId }: EndpointChange): void {
@@ -165,7 +176,7 @@ function assertValid({ networks }: ManageDeps, { name, url, types, ownerId }: En
   if (fields.length > 0) throw new DomainError("validation_failed", undefined, { fields });
 }
 
-function isUsable(text: string, networks: readonly ReachableNetwork[]): boolean {
+export function isUsable(text: string, networks: readonly ReachableNetwork[]): boolean {
   if (text.length > MAX_URL || !isAllowedUrl(text, networks)) return false;
   const { username, password, hash } = new URL(text);
   return username === "" && password === "" && hash === "";
@@ -183,7 +194,7 @@ export async function rotateSecret(
   id: string,
   overlapHours: number,
 ): Promise<{ endpoint: ShownEndpoint; secret: string }> {
-  assertId(id);
+  await assertWebhook(deps, id);
   if (overlapHours > MAX_OVERLAP_H)
     throw invalidField("overlapHours", "out_of_range", `must be 0 to ${MAX_OVERLAP_H}`);
   const at = deps.now();
@@ -216,11 +227,11 @@ export async function renewEncryptions({ sql, keys }: Pick<ManageDeps, "sql" | "
 
 /** Once, past the queue, whether it is paused or not. @throws {DomainError} `not_found`. */
 export async function sendTest(deps: ManageDeps, id: string): Promise<AttemptResult> {
-  assertId(id);
+  await assertWebhook(deps, id);
   const endpoint = await findCourierEndpoint(deps.sql, id);
   if (endpoint === undefined) throw new DomainError("not_found");
   const secrets = secretsInUse(deps.keys, id, endpoint, deps.now());
-  const sender = createSender({ url: endpoint.url, secrets, networks: deps.networks });
+  const sender = createSender({ url: endpoint.url, networks: deps.networks }, asWebhook(secrets));
   try {
     return await sender.send(testEvent({ id: uuidv7(), source: deps.source, at: deps.now() }));
   } finally {

@@ -51,7 +51,7 @@ export class LogsInMemory {
     this.#logs.get(log)?.splice(size);
   }
 
-  readonly follow = async (after: Places): Promise<Followed> => {
+  readonly follow = async (after: Places, limit = MAX_RETURNED): Promise<Followed> => {
     this.reads += 1;
     const entries: StreamEntry[] = [];
     const next: Record<number, number> = {};
@@ -60,8 +60,8 @@ export class LogsInMemory {
       const place = after[log] ?? all.length;
       if (place > all.length) throw new DomainError("validation_failed");
       const read = all.slice(place, place + MAX_READ);
-      entries.push(...read.slice(0, MAX_RETURNED));
-      next[log] = place + Math.min(read.length, MAX_RETURNED);
+      entries.push(...read.slice(0, limit));
+      next[log] = place + Math.min(read.length, limit);
       hasMore ||= next[log] < all.length;
     }
     return { entries, next, hasMore };

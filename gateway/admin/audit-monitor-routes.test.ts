@@ -104,6 +104,7 @@ test("following begins at the end of the log, and forwards its filters", async (
   const filter = {
     ...{ actorUserId: USER_ID, action: "auth.login", resource: "r", outcome: Outcome.FAILURE },
     withoutActions: [],
+    limit: 0,
   };
   expect(built.followEntries.mock.lastCall?.[0]).toEqual({ ...filter, afterSequence: undefined, after: [] });
   const ofLog0 = (await tail(built, `${query}&after=0`)).json().data;

@@ -142,7 +142,7 @@ export function registerAuditMonitorRoutes(app: GatewayApp, deps: MonitorDeps): 
           noteReading(request, { action: "audit.followed", filter: filterText({ ...filter, ...begin }) }),
         );
       }
-      const wanted = { afterSequence: after, after: place, ...toEntryFilter(filter) };
+      const wanted = { afterSequence: after, after: place, limit: 0, ...toEntryFilter(filter) };
       const followed = await auditQuery.followEntries(wanted, request.state.call);
       const { nextAfterSequence: nextAfter, size, next, hasMore } = followed;
       const entries = followed.entries.map(toAuditEntry);

@@ -32,6 +32,8 @@ const httpStatusField = intLike(200, "Of the answer; null without one.").nullabl
 const webhookAnswer = z
   .strictObject({
     id: idField,
+    kind: textLike("webhook", "Or a stream of Shared Signals, which its client changes: `push`, `poll`."),
+    clientId: idField.nullable(),
     name: textLike("Tickets"),
     url: textLike("https://tickets.example/hook"),
     types: z.array(textLike("gatehouse.user.*")),
@@ -285,9 +287,20 @@ function toWebhook(message: Endpoint | undefined): z.output<typeof webhookAnswer
   const status = statusField.options.find((name) => STATUSES[name] === message?.status);
   if (message?.createdAt === undefined || message.changedAt === undefined || status === undefined)
     throw new Error("event-service sent a webhook that this gateway cannot read");
-  const { id, name, url, types, ownerUserId, pausedReason, waiting, createdAt, changedAt } = message;
+  const { id, kind, clientId, name, url, types, ownerUserId, pausedReason, waiting } = message;
+  const { createdAt, changedAt } = message;
   return {
-    ...{ id, name, url, types, ownerId: ownerUserId || null, status, waiting },
+    ...{
+      id,
+      kind,
+      clientId: clientId || null,
+      name,
+      url,
+      types,
+      ownerId: ownerUserId || null,
+      status,
+      waiting,
+    },
     pausedReason: pausedReason || null,
     failingSince: timeText(message.failingSince),
     formerSecretUntil: timeText(message.formerSecretUntil),

@@ -313,3 +313,48 @@ test("a user lists, links and unlinks identities; sessions that unlinking ends a
     expect((await send(app, { method, url: path, headers: { host: HOST } })).statusCode).toBe(401);
   }
 });
+
+test("a pushed event is taken with 202 and no body, and the sessions that it ends are refused at once", async () => {
+  const receive = vi.fn<Identity["receiveSecurityEvent"]>(async () => ({ endedSessionIds: ["s1", "s2"] }));
+  const { app, refused, entries } = gateway(completed, "fragment", { receiveSecurityEvent: receive });
+  const headers = { "content-type": "application/secevent+jwt", authorization: "Bearer the.token" };
+  const call = { method: "POST", url: "/auth/google/events", body: "a.b.c", headers } as const;
+  const response = await send(app, call);
+  expect([response.statusCode, response.body]).toEqual([202, ""]);
+  expect(receive.mock.lastCall?.[0]).toEqual({
+    provider: "google",
+    event: "a.b.c",
+    bearerToken: "the.token",
+    clientIp: "127.0.0.1",
+  });
+  expect(refused).toEqual(["s1", "s2"]);
+  expect(entries).toMatchObject([
+    { action: "auth.security_event", kind: "intent" },
+    { kind: "outcome", outcome: "success" },
+  ]);
+  expect(entries[1]?.actor).toEqual({});
+});
+
+test("a refused event has the form of RFC 8935; another status than 400 has ours, and says when to send again", async () => {
+  const fields = [{ field: "event", code: "invalid_audience", message: "aud is wrong" }];
+  const failures = [
+    new DomainError("validation_failed", undefined, { fields }),
+    new DomainError("service_unavailable", undefined, { retryAfterMs: 30_000 }),
+  ];
+  const receiveSecurityEvent = async () => {
+    throw failures.shift();
+  };
+  const { app } = gateway(completed, "fragment", { receiveSecurityEvent });
+  const push = (body: string, type = "application/secevent+jwt") =>
+    send(app, { method: "POST", url: "/auth/google/events", body, headers: { "content-type": type } });
+  const wrong = await push("a.b.c");
+  expect([wrong.statusCode, wrong.json()]).toEqual([
+    400,
+    { err: "invalid_audience", description: "aud is wrong" },
+  ]);
+  const away = await push("a.b.c");
+  expect([away.statusCode, away.headers["retry-after"]]).toEqual([503, "30"]);
+  expect((await push("")).json()).toMatchObject({ err: "invalid_request" });
+  expect((await push("a.b.c", "application/json")).statusCode).toBe(415);
+  expect((await push("a".repeat(16_385))).statusCode).toBe(413);
+});

@@ -2,6 +2,7 @@ import { openRpcChannel, type RpcMethods } from "#kit/rpc/rpc-client.ts";
 import type { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { AuditQueryServiceService } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
+import { SignalServiceService } from "#proto/gatehouse/events/v1/signal_service.ts";
 import { WebhookServiceService } from "#proto/gatehouse/events/v1/webhook_service.ts";
 import {
   ClientAdminServiceService,
@@ -28,6 +29,7 @@ export interface Backends {
   keys: Pick<RpcMethods<typeof KeyServiceService>, "listSigningKeys">;
   auditQuery: RpcMethods<typeof AuditQueryServiceService>;
   webhooks: RpcMethods<typeof WebhookServiceService>;
+  signals: RpcMethods<typeof SignalServiceService>;
 }
 
 /** `host:port` of each service. */
@@ -75,6 +77,9 @@ const idempotentIn = {
     WebhookServiceService.listEndpoints,
     WebhookServiceService.getEndpoint,
     WebhookServiceService.listDeliveries,
+    SignalServiceService.getStream,
+    // What was not acknowledged comes again.
+    SignalServiceService.pollStream,
   ],
 } as const;
 
@@ -102,6 +107,7 @@ export function openBackends(
       keys: token.methodsOf(KeyServiceService),
       auditQuery: audit.methodsOf(AuditQueryServiceService),
       webhooks: event.methodsOf(WebhookServiceService),
+      signals: event.methodsOf(SignalServiceService),
     },
     close: () => {
       for (const channel of [identity, token, audit, event]) channel.close();

@@ -14,6 +14,7 @@ import {
   machineClient,
   passkey,
   requestOptions,
+  stream,
 } from "../testing/answering-gateway.ts";
 import {
   ada,
@@ -34,9 +35,11 @@ const form = { "content-type": "application/x-www-form-urlencoded" };
 const basic = { authorization: `Basic ${Buffer.from(`ledger:${SECRET}`).toString("base64")}` };
 const user = { authorization: "Bearer user-token" };
 const admin = { authorization: "Bearer admin-token" };
+const receiver = { authorization: "Bearer own-token" };
 
 interface Sample {
   headers?: Record<string, string>;
+  query?: string;
   body?: unknown;
 }
 
@@ -95,6 +98,10 @@ const SAMPLES: Record<string, Sample> = {
   "POST /auth/change-email": { headers: user, body: { newEmail: email, password } },
   "POST /auth/login/change-password": { body: { tempToken: "temp", newPassword: password } },
   "POST /auth/oauth/exchange": { body: { code: "code", codeVerifier: "v".repeat(43) } },
+  "POST /auth/:provider/events": {
+    headers: { "content-type": "application/secevent+jwt" },
+    body: "a.b.c",
+  },
   "POST /auth/me/identities/:provider": { headers: user, body: { password } },
   "DELETE /auth/me/identities/:provider": { headers: user, body: { password } },
   "PATCH /admin/users/:id": { headers: admin, body: { role: "AUDITOR" } },
@@ -124,6 +131,12 @@ const SAMPLES: Record<string, Sample> = {
   },
   "PATCH /admin/webhooks/:id": { headers: admin, body: { status: "paused" } },
   "DELETE /admin/webhooks/:id": { headers: admin },
+  "POST /ssf/streams": { headers: receiver },
+  "PATCH /ssf/streams": { headers: receiver, body: { stream_id: USER_ID } },
+  "PUT /ssf/streams": { headers: receiver, body: { stream_id: USER_ID } },
+  "DELETE /ssf/streams": { headers: receiver, query: `?stream_id=${USER_ID}` },
+  "POST /ssf/streams/status": { headers: receiver, body: { stream_id: USER_ID, status: "paused" } },
+  "POST /ssf/streams/verify": { headers: receiver, body: { stream_id: USER_ID } },
   "POST /admin/webhooks/:id/secret": { headers: admin },
   "POST /admin/webhooks/:id/test": { headers: admin },
   "POST /admin/webhooks/:id/replay": { headers: admin, body: { from: [{ log: 0, sequence: 1 }] } },
@@ -159,6 +172,7 @@ const ANYTHING = {
   client: machineClient,
   credential: clientCredential,
   endpoint,
+  stream,
   clientId: USER_ID,
   credentialId: SESSION_ID,
   passkeyOptionsJson: JSON.stringify(requestOptions),
@@ -264,11 +278,18 @@ beforeAll(async () => {
     clients: backend,
     clientAdmin: backend,
     webhooks: backend,
+    signals: backend,
     sessions: backend,
     verifier: {
       verify: (token) =>
         token === "own-token"
-          ? { kind: "active", principal: { ...principalWith(""), kind: "client", clientId: USER_ID } }
+          ? {
+              kind: "active",
+              principal: {
+                ...principalWith(""),
+                ...{ kind: "client", clientId: USER_ID, userId: "", scopes: ["signals:receive"] },
+              },
+            }
           : { kind: "active", principal: principalWith(token === "admin-token" ? "ADMIN" : "USER") },
       refuseSession: () => undefined,
       nowMs: () => Date.now(),
@@ -319,6 +340,7 @@ test("no route is spared its entries but what has its own, and what pages ask as
     "/auth/links",
     "/auth/passkeys/login/options",
     "/oauth/introspect",
+    "/ssf/streams/:id/poll",
   ];
   expect(notAudited.sort()).toEqual(names.flatMap((name) => [`POST ${name}`, `POST /v1${name}`]).sort());
 });
@@ -331,7 +353,7 @@ test("every route that changes something is tried here, with and without a versi
 
 test("the list of actions has those of all routes, and of no route that is gone", () => {
   const { login, account, administration } = AUDIT_ACTIONS;
-  const ofClients = ["client.token", "client.token_revoke"];
+  const ofClients = AUDIT_ACTIONS.client.filter((name) => /^client\.(?:token|stream)/.test(name));
   expect([...actions].sort()).toEqual([...login, ...account, ...administration, ...ofClients].sort());
 });
 
@@ -369,18 +391,18 @@ test("the challenge of a login with a passkey, for which every view of a login p
   expect(gateway.entries.map(({ action }) => action)).toEqual(["auth.logout", "auth.logout"]);
 });
 
-async function call(name: string, { headers, body }: Sample, leaves: boolean): Promise<void> {
+async function call(name: string, { headers, query = "", body }: Sample, leaves: boolean): Promise<void> {
   const [method = "", pattern = ""] = name.split(" ");
   const text = typeof body === "string" || body === undefined ? body : JSON.stringify(body);
   const request = httpRequest({
     port: portOf(gateway.app.server),
     method,
-    path: pattern
+    path: `${pattern
       .replace(":id", USER_ID)
       .replace(":credentialId", SESSION_ID)
       .replace(":passkeyId", SESSION_ID)
       .replace(":provider", "demo")
-      .replace("*", "pay_1"),
+      .replace("*", "pay_1")}${query}`,
     agent: false,
     headers: {
       host: HOST,

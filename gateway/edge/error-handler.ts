@@ -8,6 +8,7 @@ import { preflightHeaders } from "./answers/cors.ts";
 import { failure, publicMessage } from "./answers/envelope.ts";
 import {
   challengeOf,
+  HTTP_BAD_REQUEST,
   HTTP_CLIENT_GONE,
   HTTP_NO_CONTENT,
   HTTP_STATUS,
@@ -15,6 +16,7 @@ import {
 } from "./answers/http-errors.ts";
 import { PAGE_HEADERS } from "./answers/link-pages.ts";
 import { oauthFailure } from "./answers/oauth-failure.ts";
+import { securityEventFailure } from "./answers/security-event-failure.ts";
 import { setStandardHeaders } from "./answers/standard-headers.ts";
 import { dropRefreshToken, isBrowserSession } from "./request/browser-session.ts";
 import { acceptsHtml } from "./request/caller.ts";
@@ -108,8 +110,10 @@ function sendFailure(error: DomainError, request: FastifyRequest, reply: Fastify
     reply.code(status).header("cache-control", "no-store").headers(PAGE_HEADERS).send(html);
     return;
   }
-  if (request.routeOptions?.config?.docs?.hasOAuthFailures === true) {
-    reply.code(status).header("cache-control", "no-store").send(oauthFailure(error));
+  const form = request.routeOptions?.config?.docs?.failureForm;
+  if (form === "oauth" || (form === "securityEvent" && status === HTTP_BAD_REQUEST)) {
+    const own = form === "oauth" ? oauthFailure(error) : securityEventFailure(error);
+    reply.code(status).header("cache-control", "no-store").send(own);
     return;
   }
   // A buffer keeps Fastify from changing the media type.

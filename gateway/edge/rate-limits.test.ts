@@ -747,7 +747,7 @@ for (const [limitClass, routes] of Object.entries({
   provider: "/auth/providers /auth/:provider /auth/:provider/callback /auth/oauth/exchange",
   refresh: "/auth/refresh /auth/device-session",
   logout: "/auth/logout",
-  client: "/oauth/token /oauth/revoke",
+  client: "/oauth/token /oauth/revoke /auth/:provider/events",
   page: "/ /account /account/* /account/assets/* /auth/return-to",
   document:
     "/.well-known/jwks.json /.well-known/oauth-authorization-server /.well-known/oauth-protected-resource",
@@ -770,7 +770,7 @@ test("every route of our own is counted as it should be", async () => {
     const path = url.replace(/^\/v1(?=\/)/, "");
     const expected =
       CLASS_OF[path] ??
-      (path.startsWith("/auth/")
+      (path.startsWith("/auth/") || path.startsWith("/ssf/")
         ? "account"
         : path.startsWith("/admin/")
           ? "admin"

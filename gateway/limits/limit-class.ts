@@ -31,7 +31,7 @@ const DEFAULT_CLASSES = {
   /** With an access token. */
   account: { address: perMinute(1_200), user: perMinute(300) },
   admin: { address: perMinute(600), user: perMinute(600) },
-  /** By clients, for tokens. identity-service bounds failures before it checks a signature. */
+  /** By clients, for tokens, and by providers with security events. identity-service bounds failures before it checks a signature. */
   client: { address: perMinute(1_200) },
   /** By services, possibly for each of their own calls. */
   introspection: { address: perMinute(30_000) },

@@ -89,7 +89,7 @@ export function registerIntrospectionRoutes(app: GatewayApp, deps: Introspection
       // Services authenticate before their body is read.
       policy: { auth: "public", limitClass: "introspection", isAudited: false },
       isForClients: true,
-      hasOAuthFailures: true,
+      failureForm: "oauth",
       schema: { body: IntrospectionBody },
       bodyTypes: [FORM_TYPE],
       answers: {

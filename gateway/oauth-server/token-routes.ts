@@ -53,7 +53,7 @@ export function registerTokenRoutes(app: GatewayApp, deps: TokenRoutesDeps): voi
   };
   const common = {
     isForClients: true,
-    hasOAuthFailures: true,
+    failureForm: "oauth" as const,
     bodyTypes: [FORM_TYPE],
     options: { onRequest: refuseWithoutProof },
   };

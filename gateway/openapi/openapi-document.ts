@@ -4,13 +4,7 @@ import type { ErrorCode } from "#kit/values/errors.ts";
 import { http } from "#kit/values/http.ts";
 import { type Answer, HTML_TYPE, JSON_TYPE, type RouteDocs, TAGS } from "../routing/route-docs.ts";
 import type { DocumentedRoute } from "./documented-route.ts";
-import {
-  codeTable,
-  FAILURES_BEFORE_ROUTE,
-  failureAnswer,
-  failuresOf,
-  oauthFailureAnswer,
-} from "./openapi-failures.ts";
+import { codeTable, FAILURES_BEFORE_ROUTE, failureAnswer, failuresOf } from "./openapi-failures.ts";
 import { createSchemaWriter, type JsonSchema, type SchemaWriter } from "./openapi-schemas.ts";
 
 /** The parts that are read here. */
@@ -276,7 +270,7 @@ function failureResponse(
   { failurePage, docs }: Partial<DocumentedRoute["config"]>,
   schemas: SchemaWriter,
 ): object {
-  const answer = docs?.hasOAuthFailures === true ? oauthFailureAnswer(codes) : failureAnswer(codes);
+  const answer = failureAnswer(codes, docs?.failureForm);
   const media = Object.entries(answer.content).map(([type, schema]) => [
     type,
     { schema: schemas.write(schema, "output") },

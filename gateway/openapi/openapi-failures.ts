@@ -1,8 +1,9 @@
 import { z } from "zod";
 import { DomainError, ERROR_CATALOGUE, type ErrorCode } from "#kit/values/errors.ts";
 import { failure, PROBLEM_TYPE } from "../edge/answers/envelope.ts";
-import { HTTP_STATUS, INTERNAL_ONLY } from "../edge/answers/http-errors.ts";
+import { HTTP_BAD_REQUEST, HTTP_STATUS, INTERNAL_ONLY } from "../edge/answers/http-errors.ts";
 import { oauthErrorOf, oauthFailure } from "../edge/answers/oauth-failure.ts";
+import { REFUSALS } from "../edge/answers/security-event-failure.ts";
 import { JSON_TYPE, messageAnswer as message } from "../routing/route-docs.ts";
 import { isMutating } from "../routing/route-policy.ts";
 import type { DocumentedRoute } from "./documented-route.ts";
@@ -138,6 +139,11 @@ const oauthFailureSchema = z
     examples: [oauthFailure(new DomainError("invalid_client"))],
   });
 
+/** RFC 8935 §2.3. */
+const securityEventFailureSchema = z
+  .strictObject({ err: z.enum(REFUSALS), description: message })
+  .meta({ id: "SecurityEventFailure" });
+
 interface FailureAnswer {
   /** What stands in `error.code`, in `code` of problem details, or in OAuth's `error`. */
   codes: readonly string[];
@@ -145,12 +151,19 @@ interface FailureAnswer {
   content: Readonly<Record<string, z.ZodType>>;
 }
 
-export function failureAnswer(codes: readonly ErrorCode[]): FailureAnswer {
+export function failureAnswer(codes: readonly ErrorCode[], form?: "oauth" | "securityEvent"): FailureAnswer {
+  if (form === "oauth")
+    return { codes: [...new Set(codes.map(oauthErrorOf))], content: { [JSON_TYPE]: oauthFailureSchema } };
+  if (form === "securityEvent" && codes.some((code) => HTTP_STATUS[code] === HTTP_BAD_REQUEST))
+    return {
+      // The router's own refusal of a path comes before the route.
+      codes: [...REFUSALS, "bad_request"],
+      content: {
+        [JSON_TYPE]: z.union([securityEventFailureSchema, failureSchema]),
+        [PROBLEM_TYPE]: problemSchema,
+      },
+    };
   return { codes, content: { [JSON_TYPE]: failureSchema, [PROBLEM_TYPE]: problemSchema } };
-}
-
-export function oauthFailureAnswer(codes: readonly ErrorCode[]): FailureAnswer {
-  return { codes: [...new Set(codes.map(oauthErrorOf))], content: { [JSON_TYPE]: oauthFailureSchema } };
 }
 
 /** Written in Markdown. */

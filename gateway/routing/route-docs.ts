@@ -38,14 +38,15 @@ export interface RouteDocs {
   headers?: Readonly<Record<string, string>>;
   /** A public route with an optional access token. */
   takesSession?: boolean;
-  /** Failures have the form of RFC 6749 §5.2. */
-  hasOAuthFailures?: boolean;
+  /** Of RFC 6749 §5.2, or of RFC 8935 §2.3 with 400, in place of ours. */
+  failureForm?: "oauth" | "securityEvent";
   /** Callers are services, with HTTP Basic. */
   isForClients?: boolean;
 }
 
 export const JSON_TYPE = "application/json";
 export const FORM_TYPE = "application/x-www-form-urlencoded";
+export const SECURITY_EVENT_TYPE = "application/secevent+jwt";
 export const HTML_TYPE = "text/html";
 
 export const messageAnswer = z

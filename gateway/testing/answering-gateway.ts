@@ -1,5 +1,6 @@
 import type { DomainError } from "#kit/values/errors.ts";
 import { type Entry, EntryKind, Outcome } from "#proto/gatehouse/audit/v1/entry.ts";
+import { StreamStatus } from "#proto/gatehouse/events/v1/signal_service.ts";
 import { DeliveryState, EndpointStatus } from "#proto/gatehouse/events/v1/webhook_service.ts";
 import { ClientStatus, CredentialKind } from "#proto/gatehouse/identity/v1/client_service.ts";
 import type { SetUserAccessRequest, UserDetails } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
@@ -87,6 +88,8 @@ export const machineClient = {
 };
 export const endpoint = {
   id: CLIENT_ID,
+  kind: "webhook",
+  clientId: "",
   name: "Tickets",
   url: "https://tickets.example/hook",
   types: ["gatehouse.user.*"],
@@ -104,6 +107,19 @@ const pausedEndpoint = {
   ...{ ownerUserId: "", status: EndpointStatus.PAUSED, pausedReason: "failing", waiting: 3 },
   ...{ failingSince: time, formerSecretUntil: time },
 };
+export const stream = {
+  ...{
+    id: endpoint.id,
+    clientId: USER_ID,
+    pushUrl: "https://receiver.example/events",
+    description: "Fraud detection",
+  },
+  eventsRequested: ["https://schemas.openid.net/secevent/caep/event-type/session-revoked", "urn:other"],
+  eventsDelivered: ["https://schemas.openid.net/secevent/caep/event-type/session-revoked"],
+  eventsSupported: ["https://schemas.openid.net/secevent/caep/event-type/session-revoked"],
+  ...{ status: StreamStatus.ENABLED, statusReason: "" },
+};
+const pausedStream = { ...stream, pushUrl: "", status: StreamStatus.PAUSED, statusReason: "failing" };
 const delivery = {
   eventId: USER_ID,
   place: { log: 0, sequence: 17 },
@@ -306,6 +322,7 @@ function factorAnswers(give: Give) {
       { identities: [] },
     ),
     unlinkIdentity: give({ endedSessionIds: [tokens.sessionId] }),
+    receiveSecurityEvent: give({ endedSessionIds: [tokens.sessionId] }),
     beginPasskeyRegistration: give({ optionsJson: JSON.stringify(creationOptions) }),
     registerPasskey: give(
       { passkey, recoveryCodes: ["a", "b"], ...noneEnded },
@@ -381,6 +398,18 @@ function administrationAnswers(give: Give) {
       ),
       replayEvents: give({ endpoint }),
       listDeliveries: give({ deliveries: [delivery, waitingDelivery], nextCursor: "" }),
+    },
+    signals: {
+      getStream: give({ stream }, { stream: pausedStream }),
+      createStream: give({ stream }),
+      changeStream: give({ stream }, { stream: pausedStream }),
+      deleteStream: give({}),
+      setStreamStatus: give({ stream }, { stream: pausedStream }),
+      verifyStream: give({}),
+      pollStream: give(
+        { tokens: [{ jti: stream.id, token: "e30.e30.e30" }], moreAvailable: true },
+        { tokens: [], moreAvailable: false },
+      ),
     },
   };
 }

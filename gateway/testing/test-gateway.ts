@@ -93,6 +93,13 @@ const VERDICTS: Record<string, Verification> = {
   "admin-token": { kind: "active", principal: principalWith("ADMIN") },
   "support-token": { kind: "active", principal: principalWith("SUPPORT") },
   "auditor-token": { kind: "active", principal: principalWith("AUDITOR") },
+  "receiver-token": {
+    kind: "active",
+    principal: {
+      ...principalWith(""),
+      ...{ kind: "client", clientId: USER_ID, userId: "", scopes: ["signals:receive"] },
+    },
+  },
   "expired-token": { kind: "inactive", reason: "expired" },
   "revoked-token": { kind: "inactive", reason: "revoked" },
 };
@@ -114,7 +121,15 @@ export function verifierOfUsers(verdicts: ReadonlyMap<string, Verification | Err
 
 type Services = Pick<
   GatewayDeps,
-  "identity" | "users" | "clients" | "clientAdmin" | "sessions" | "keys" | "auditQuery" | "webhooks"
+  | "identity"
+  | "users"
+  | "clients"
+  | "clientAdmin"
+  | "sessions"
+  | "keys"
+  | "auditQuery"
+  | "webhooks"
+  | "signals"
 >;
 type TestParts = Partial<Omit<GatewayDeps, keyof Services>> & {
   [S in keyof Services]?: Partial<Services[S]>;
@@ -164,6 +179,7 @@ export function testGateway({
   keys,
   auditQuery,
   webhooks,
+  signals,
   ...overrides
 }: TestParts & { routes?: readonly UpstreamRoute[] } = {}): TestGateway {
   const entries: AuditEntry[] = [];
@@ -181,6 +197,7 @@ export function testGateway({
     keys: serviceOf(keys),
     auditQuery: serviceOf(auditQuery),
     webhooks: serviceOf(webhooks),
+    signals: serviceOf(signals),
     tokenDelivery: "fragment",
     bindsToCertificates: false,
     deviceBoundSessions: true,

@@ -36,6 +36,19 @@ export async function findClient(sql: Sql, clientId: string): Promise<MachineCli
   return row;
 }
 
+/** @returns ids of those that are active and hold the permission. */
+export async function selectClientsWith(
+  sql: Sql,
+  clientIds: readonly string[],
+  permission: string,
+): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select id from clients
+    where id = any(${clientIds as string[]}::uuid[]) and status = 'active' and ${permission} = any(permissions)
+  `;
+  return rows.map(({ id }) => id);
+}
+
 export async function lockClient(tx: TransactionSql, clientId: string): Promise<MachineClient | undefined> {
   const [row] = await tx<MachineClient[]>`
     select ${columns(tx)} from clients where id = ${clientId} for no key update

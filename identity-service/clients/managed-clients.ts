@@ -1,8 +1,14 @@
 import { validate as isUuid } from "uuid";
 import type { Sql } from "#kit/database/postgres.ts";
 import type { Metrics } from "#kit/telemetry/metrics.ts";
-import { DomainError, type FieldProblem } from "#kit/values/errors.ts";
-import { countOwnerless, findClient, type MachineClient, selectClients } from "./client-store.ts";
+import { DomainError, type FieldProblem, invalidField } from "#kit/values/errors.ts";
+import {
+  countOwnerless,
+  findClient,
+  type MachineClient,
+  selectClients,
+  selectClientsWith,
+} from "./client-store.ts";
 import { type ClientCredential, deleteExpiredAssertions, selectCredentials } from "./credential-store.ts";
 
 const MAX_LIMIT = 100;
@@ -49,6 +55,17 @@ export async function getClient(
   const client = await findClient(deps.sql, clientId);
   if (client === undefined) throw new DomainError("not_found");
   return { client, credentials: await selectCredentials(deps.sql, clientId) };
+}
+
+/** @returns those that are active and hold the permission. @throws {DomainError} `validation_failed`. */
+export async function filterClients(
+  deps: { sql: Sql },
+  clientIds: readonly string[],
+  permission: string,
+): Promise<string[]> {
+  if (clientIds.length > MAX_LIMIT || !clientIds.every((id) => isUuid(id)))
+    throw invalidField("client_ids", "invalid_format", `must be at most ${MAX_LIMIT} UUIDs`);
+  return selectClientsWith(deps.sql, clientIds, permission);
 }
 
 /** To be repeated. */

@@ -69,6 +69,18 @@ export async function takeCode(
   return row;
 }
 
+/** Returns false if it was received before. */
+export async function insertReceivedEvent(
+  tx: TransactionSql,
+  { eventHash, expiresAt }: { eventHash: Buffer; expiresAt: Date },
+): Promise<boolean> {
+  const result = await tx`
+    insert into received_events (event_hash, expires_at) values (${eventHash}, ${expiresAt})
+    on conflict do nothing
+  `;
+  return result.count === 1;
+}
+
 export async function deleteFlowsOfUser(tx: TransactionSql, userId: string): Promise<void> {
   await tx`delete from oauth_flows where link_user_id = ${userId}`;
   await tx`delete from oauth_codes where user_id = ${userId}`;
@@ -85,5 +97,10 @@ export async function deleteExpired(sql: Sql, now: Date, limit: number): Promise
       select code_hash from oauth_codes where expires_at <= ${now} limit ${limit}
     )
   `;
-  return flows.count + codes.count;
+  const events = await sql`
+    delete from received_events where event_hash in (
+      select event_hash from received_events where expires_at <= ${now} limit ${limit}
+    )
+  `;
+  return flows.count + codes.count + events.count;
 }

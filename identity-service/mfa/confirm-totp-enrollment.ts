@@ -3,7 +3,7 @@ import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { recordAudit } from "../audit/record-audit.ts";
 import { assertOwner, type OwnerSession } from "../passwords/prove-owner.ts";
-import { endSessionsOfMfaChange, owesSessionEnd } from "../sessions/end-sessions.ts";
+import { endSessionsSoon, owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import { endWrongRows } from "../throttle/mfa-guessing-store.ts";
 import { assertTriesLeft, noteWrongCode } from "../throttle/mfa-tries.ts";
@@ -43,7 +43,7 @@ export async function confirmTotpEnrollment(
   // After the commit, so that the attempt counts.
   if (enabled === undefined) throw new DomainError("mfa_code_invalid");
   deps.wakeMailWorker();
-  const endedSessionIds = await endSessionsOfMfaChange(deps, enabled.end, context);
+  const endedSessionIds = await endSessionsSoon(deps, enabled.end, context);
   return { recoveryCodes: enabled.recoveryCodes, endedSessionIds };
 }
 

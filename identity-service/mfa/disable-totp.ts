@@ -4,7 +4,7 @@ import { DomainError } from "#kit/values/errors.ts";
 import { recordAudit } from "../audit/record-audit.ts";
 import { type OwnerSession, proveOwner } from "../passwords/prove-owner.ts";
 import { isStill } from "../passwords/reauthenticate.ts";
-import { endSessionsOfMfaChange, owesSessionEnd } from "../sessions/end-sessions.ts";
+import { endSessionsSoon, owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import type { Account } from "../users/account.ts";
 import { lockAccount } from "../users/account-store.ts";
@@ -30,7 +30,7 @@ export async function disableTotp(
   // After the commit, so that the attempt counts.
   if (end === undefined) refuseWrongCode(deps);
   deps.wakeMailWorker();
-  return endSessionsOfMfaChange(deps, end, context);
+  return endSessionsSoon(deps, end, context);
 }
 
 /** Undefined for a wrong code. */

@@ -359,6 +359,13 @@ create table oauth_codes (
 create index oauth_codes_by_end on oauth_codes (expires_at);
 create index oauth_codes_by_user on oauth_codes (user_id);
 
+-- Security events of providers that ended sessions, or found no account, for as long as their `iat` is accepted.
+create table received_events (
+  event_hash bytea       primary key check (octet_length(event_hash) = 32), -- SHA-256 of issuer and `jti`
+  expires_at timestamptz not null
+);
+create index received_events_by_end on received_events (expires_at);
+
 -- Approvals of single transactions, and the evidence of those that were used.
 create table approvals (
   id               uuid        primary key,
@@ -518,7 +525,7 @@ grant select on api_key_mark to gatehouse_identity;
 grant select, insert on import_batches to gatehouse_identity;
 grant select, insert, delete on users, former_addresses, released_addresses, mail_outbox, counted_mails, links, totp_credentials,
   recovery_codes, mfa_failures, mfa_guessing, passkeys, passkey_challenges, mfa_challenges, mfa_enrollment_challenges,
-  password_change_challenges, step_ups, trusted_devices, known_networks, external_identities, oauth_flows, oauth_codes, approvals,
+  password_change_challenges, step_ups, trusted_devices, known_networks, external_identities, oauth_flows, oauth_codes, received_events, approvals,
   clients, client_credentials, client_assertions, session_ends, client_ends, security_events, imports to gatehouse_identity;
 grant update (email, first_name, last_name, role, status, password_hash, must_change_password, password_epoch, session_epoch,
   email_verified, credentials_proven_email, credentials_proven_at, has_second_factor, first_login_at, last_login_at, language,

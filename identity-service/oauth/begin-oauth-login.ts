@@ -1,6 +1,7 @@
 import type { Sql } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
+import type { ClientLimits } from "../clients/client-limits.ts";
 import { listIdentities } from "../identities/external-identity-store.ts";
 import { deleteExpired, insertFlow, type OAuthFlow } from "../identities/oauth-store.ts";
 import type { LoginDeps } from "../login/login-deps.ts";
@@ -26,7 +27,13 @@ export interface OAuthDeps extends LoginDeps {
   /** Matched exactly. The first is the default. */
   returnTo: readonly string[];
   isPublicOriginSecure: boolean;
+  /** Shared by clients' proofs and security events: each costs a signature check. */
+  clientLimits: ClientLimits;
+  /** By name of the provider. */
+  countSecurityEvent: (provider: string, result: SecurityEventResult) => void;
 }
+
+type SecurityEventResult = "ended" | "no_account" | "repeated" | "no_effect" | "refused" | "failed";
 
 /** @throws {DomainError} `email_not_verified`. */
 export function assertMayLogIn(deps: Pick<OAuthDeps, "loginRequiresVerifiedEmail">, account: Account): void {

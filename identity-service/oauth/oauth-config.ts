@@ -30,7 +30,7 @@ const providersFileSchema = readableFileSchema.transform((path, context): Provid
   }
 });
 
-const SECRET_FILE = /\b(?:clientSecretFile|privateKeyFile)["']?\s*:\s*["']?([^"',}\s]+)/g;
+const SECRET_FILE = /\b(?:clientSecretFile|privateKeyFile|tokenFile)["']?\s*:\s*["']?([^"',}\s]+)/g;
 
 /** Adds a comment for each secret file: the time of its last change, so that a new secret needs no restart. */
 export function withSecretMarks(text: string, folder: string): string {

@@ -24,6 +24,18 @@ export interface ClaimNames {
   lastName: string;
 }
 
+/** Who sends the security events of a provider (OpenID Shared Signals Framework 1.0). */
+export interface SecurityEventSettings {
+  /** `aud` of our stream. */
+  audience: string;
+  /** Of the events. */
+  issuer: string;
+  /** Undefined: the keys of the ID tokens. */
+  jwks: string | undefined;
+  /** What the transmitter sends as `Authorization: Bearer`. */
+  token: Secret<string> | undefined;
+}
+
 export interface ProviderSettings {
   name: string;
   displayName: string;
@@ -42,6 +54,8 @@ export interface ProviderSettings {
   /** Apple sometimes sends booleans so. */
   takesBooleanText: boolean;
   network: ReachableNetwork;
+  /** Undefined: none are taken. */
+  securityEvents?: SecurityEventSettings | undefined;
 }
 
 /** Checked by `tests/house/provider-names.test.ts`. */

@@ -189,3 +189,31 @@ test("Apple's client secret is a JWT that its key has signed", async () => {
   expect(protectedHeader).toEqual({ alg: "ES256", kid: "FGHIJ67890" });
   expect(payload).toMatchObject({ iss: "ABCDE12345", sub: "com.example.web", exp: 1_800_000_300 });
 });
+
+test("security events of a provider: by default of its issuer and by its keys; no other addresses than the issuer may have", () => {
+  const own = (events: string, more = "") =>
+    one(
+      `{ name: own, issuer: "https://id.example", clientId: o, clientAuthentication: none${more}${events} }`,
+    );
+  const [plain] = parse(own(", securityEvents: { audience: a }"));
+  expect(plain?.securityEvents).toEqual({
+    audience: "a",
+    issuer: "https://id.example",
+    jwks: undefined,
+    token: undefined,
+  });
+  const [full] = parse(
+    own(
+      ', securityEvents: { audience: a, issuer: "https://e.example/", jwks: "https://e.example/k", tokenFile: secret }',
+    ),
+  );
+  expect(full?.securityEvents).toMatchObject({ issuer: "https://e.example/", jwks: "https://e.example/k" });
+  expect(full?.securityEvents?.token?.reveal()).toBe("the secret");
+  expect(parse(own(""))[0]?.securityEvents).toBeUndefined();
+  const problems = problemsOf(
+    own(', securityEvents: { audience: a, jwks: "https://10.0.0.1/k", tokenFile: open }'),
+  );
+  expect(problems.join("\n")).toContain("securityEvents.jwks: must be https, at an address that is allowed");
+  expect(problems.join("\n")).toContain("securityEvents.tokenFile: the file is open to other users");
+  expect(problemsOf(own(", securityEvents: {}")).join()).toContain("securityEvents.audience");
+});

@@ -11,6 +11,7 @@ import {
   type ClientAuthentication,
   type ProviderSettings,
   RESERVED_PROVIDER_NAMES,
+  type SecurityEventSettings,
 } from "./oauth-provider-settings.ts";
 
 const MAX_PROVIDERS = 32;
@@ -51,6 +52,13 @@ const endpoints = z.strictObject({
   userinfo: z.url().optional(),
 });
 
+const securityEvents = z.strictObject({
+  audience: text(512),
+  issuer: text(512).optional(),
+  jwks: z.url().optional(),
+  tokenFile: text(4_096).optional(),
+});
+
 const generic = z.strictObject({
   ...base,
   preset: z.undefined().optional(),
@@ -62,6 +70,7 @@ const generic = z.strictObject({
     .default("client_secret_basic"),
   claims: claims.optional(),
   allowPrivateNetwork: z.boolean().default(false),
+  securityEvents: securityEvents.optional(),
 });
 const google = z.strictObject({ ...base, ...secret, preset: z.literal("google") });
 const microsoft = z.strictObject({
@@ -202,6 +211,7 @@ function settingsOf(given: GivenProvider, folder: string, context: z.RefinementC
         ...placed(given, context),
         endpoints: given.endpoints,
         claims: { ...CLAIMS, ...withoutUndefined(given.claims ?? {}) },
+        securityEvents: given.securityEvents && eventSettings(given, given.securityEvents, read),
         clientAuthentication: genericAuthentication(given, read, context),
       };
   }
@@ -212,6 +222,7 @@ function placed(
     issuer: string;
     allowPrivateNetwork: boolean;
     endpoints?: z.output<typeof endpoints> | undefined;
+    securityEvents?: z.output<typeof securityEvents> | undefined;
   },
   context: z.RefinementCtx,
 ): { issuer: string; network: ReachableNetwork } {
@@ -228,7 +239,20 @@ function placed(
     if (url !== undefined && !isAllowedUrl(url, network))
       refuse(["endpoints", key], "must be https, at an address that is allowed for the issuer");
   }
+  const { jwks } = given.securityEvents ?? {};
+  if (jwks !== undefined && !isAllowedUrl(jwks, network))
+    refuse(["securityEvents", "jwks"], "must be https, at an address that is allowed for the issuer");
   return { issuer: given.issuer, network };
+}
+
+function eventSettings(
+  { issuer }: { issuer: string },
+  given: z.output<typeof securityEvents>,
+  read: (key: string, path: string) => Secret<string>,
+): SecurityEventSettings {
+  const { tokenFile, jwks } = given;
+  const token = tokenFile === undefined ? undefined : read("securityEvents.tokenFile", tokenFile);
+  return { audience: given.audience, issuer: given.issuer ?? issuer, jwks, token };
 }
 
 function isLoopbackHost(url: string): boolean {
@@ -264,7 +288,7 @@ function appleAuthentication(
 
 function readSecret(key: string, path: string, context: z.RefinementCtx): Secret<string> {
   const refuse = (message: string) => {
-    context.addIssue({ code: "custom", path: [key], message });
+    context.addIssue({ code: "custom", path: key.split("."), message });
     return new Secret("");
   };
   const { bytes, problem } = readPrivateFile(path);

@@ -81,7 +81,8 @@ export class RelyingPartyTable implements RelyingParties {
 }
 
 function comparable(settings: ProviderSettings): string {
-  return JSON.stringify([settings, secretOf(settings.clientAuthentication)]);
+  const { clientAuthentication, securityEvents } = settings;
+  return JSON.stringify([settings, secretOf(clientAuthentication), securityEvents?.token?.reveal()]);
 }
 
 function secretOf(how: ClientAuthentication): string {

@@ -7,6 +7,7 @@ import { appleClientSecret } from "./apple-client-secret.ts";
 import { type ExternalPerson, githubPerson, personOfClaims } from "./external-person.ts";
 import { challengeOf } from "./oauth-flow-secrets.ts";
 import type { ProviderSettings } from "./oauth-provider-settings.ts";
+import { createSecurityEventSource, type SecurityEventSource } from "./security-event-source.ts";
 
 interface FlowProof {
   state: string;
@@ -32,6 +33,8 @@ export interface RelyingParty {
   identify(answer: ProviderAnswer, proof: FlowProof): Promise<ExternalPerson>;
   /** A failure keeps the known metadata. */
   refresh(): Promise<void>;
+  /** Undefined: its security events are not taken. */
+  readonly securityEvents?: SecurityEventSource | undefined;
 }
 
 export interface RelyingPartyOptions {
@@ -106,6 +109,14 @@ export function createRelyingParty(options: RelyingPartyOptions): RelyingParty {
     displayName,
     issuer,
     refresh: refreshOnce,
+    securityEvents:
+      settings.securityEvents &&
+      createSecurityEventSource(settings.securityEvents, {
+        issuer,
+        http,
+        nowMs,
+        jwksOf: async (deadlineMs) => (await known(deadlineMs)).jwks_uri,
+      }),
     async authorizationUrl({ state, nonce, verifier }, deadlineMs) {
       const configuration = configurationOf(await known(deadlineMs), undefined);
       return oidc.buildAuthorizationUrl(configuration, {

@@ -131,3 +131,12 @@ test("a secret that comes after the file that names it is found", async () => {
   await expect.poll(names).toEqual(["first", "third"]);
   expect(await isRefused()).toBe(0);
 });
+
+test("a token of security events that was changed in its own file is used", async () => {
+  await writeSecret("events", "secret-of-events");
+  await write(provider("first", ", securityEvents: { audience: a, tokenFile: events.secret }"));
+  await start();
+  const first = table.get("first");
+  await writeSecret("events", "another-secret-of-events");
+  await expect.poll(() => table.get("first") !== first).toBe(true);
+});

@@ -6,7 +6,7 @@ import { DomainError } from "#kit/values/errors.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
 import { giveFirstRecoveryCodes } from "../mfa/give-recovery-codes.ts";
 import { assertOwner, type Owner } from "../passwords/prove-owner.ts";
-import { endSessionsOfMfaChange, owesSessionEnd } from "../sessions/end-sessions.ts";
+import { endSessionsSoon, owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import type { Account, Locked } from "../users/account.ts";
 import { findAccountById, lockAccountForMfa } from "../users/account-store.ts";
@@ -108,7 +108,7 @@ export async function registerPasskey(
   if (added === undefined) throw new DomainError("passkey_invalid");
   deps.wakeMailWorker();
   const { passkey, recoveryCodes, end } = added;
-  const endedSessionIds = await endSessionsOfMfaChange(deps, end, context);
+  const endedSessionIds = await endSessionsSoon(deps, end, context);
   return { passkey, recoveryCodes, endedSessionIds };
 }
 

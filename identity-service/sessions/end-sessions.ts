@@ -66,7 +66,7 @@ export async function endOwnSessions(
 }
 
 /** Only logs a failure: the answer cannot be repeated, and the worker retries. */
-export async function endSessionsOfMfaChange(
+export async function endSessionsSoon(
   deps: EndSessionsDeps,
   end: SessionEnd,
   context: CallContext,
@@ -74,10 +74,7 @@ export async function endSessionsOfMfaChange(
   try {
     return await endSessions(deps, end, context);
   } catch (error) {
-    deps.logger.warn(
-      { err: error, userId: end.userId },
-      "sessions not ended yet after a change of the second factor; trying again later",
-    );
+    deps.logger.warn({ err: error, userId: end.userId }, "sessions not ended yet; trying again later");
     return [];
   }
 }

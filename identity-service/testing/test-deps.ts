@@ -170,6 +170,7 @@ export async function testDeps(sql: Sql, parameters = QUICK) {
     afterAnswer: createAfterAnswer({ maxPending: 1_000, logger }),
     now,
     newId: () => uuidv7(),
+    countSecurityEvent: vi.fn((_provider: string, _result: string): void => undefined),
     countLogin: createCountLogin(createMetrics("test")),
     noteFailedLogin: vi.fn((_failed: FailedLogin) => undefined),
     notifyOwnerOfGuesses: vi.fn((_account: string): void => undefined),

@@ -21,6 +21,7 @@ export const BUILT_IN_PERMISSIONS = [
   "clients:write",
   "webhooks:read",
   "webhooks:write",
+  "signals:receive",
   "system:read",
 ] as const;
 

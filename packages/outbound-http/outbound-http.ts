@@ -48,6 +48,8 @@ export interface OutboundOptions {
   maxRequests?: number;
   maxWaitMs?: number;
   lookup?: (name: string) => Promise<LookupAddress[]>;
+  /** PEM. Defaults to the system's authorities. */
+  ca?: string | undefined;
 }
 
 const TIMEOUT_MS = 5_000;
@@ -57,6 +59,7 @@ const MAX_WAITING = 128;
 const MAX_WAIT_MS = 1_000;
 /** Of plain HTTP. */
 const PLAIN: readonly ReachableNetwork[] = ["loopback"];
+const KEPT_HEADERS = ["content-type", "etag", "retry-after"];
 const NULL_BODY = new Set([204, 205, 304]);
 
 /**
@@ -71,7 +74,11 @@ export function createOutboundHttp(options: OutboundOptions): OutboundHttp {
     new Agent({
       connections: maxRequests,
       pipelining: 1,
-      connect: { timeout: timeoutMs, lookup: guardedLookup(reachable, find) },
+      connect: {
+        timeout: timeoutMs,
+        lookup: guardedLookup(reachable, find),
+        ...(options.ca !== undefined && { ca: options.ca }),
+      },
     });
   const agents = { "https:": openAgent(networks), "http:": openAgent(PLAIN) };
   const slots = createSlots({ count: maxRequests, maxWaiting: MAX_WAITING, maxWaitMs });
@@ -143,10 +150,13 @@ async function exchange(
     if (bytes > maxBytes) throw new OutboundError("too_long");
     chunks.push(chunk);
   }
-  const type = response.headers["content-type"];
+  const kept = KEPT_HEADERS.flatMap((name) => {
+    const value = response.headers[name];
+    return typeof value === "string" ? [[name, value] as [string, string]] : [];
+  });
   return new Response(NULL_BODY.has(status) ? null : Buffer.concat(chunks), {
     status,
-    headers: typeof type === "string" ? { "content-type": type } : {},
+    headers: kept,
   });
 }
 

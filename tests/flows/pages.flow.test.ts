@@ -9,6 +9,7 @@ flowsOnOneSystem({
     consoleAudit: () => import("./pages/console-audit.ts"),
     consoleSupport: () => import("./pages/console-support.ts"),
     consoleAdmin: () => import("./pages/console-admin.ts"),
+    consoleWebhooks: () => import("./pages/console-webhooks.ts"),
     tasks: () => import("./pages/tasks.ts"),
     screenshots: () => import("./pages/screenshots.ts"),
   },

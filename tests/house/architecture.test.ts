@@ -110,7 +110,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
     "backends",
   ],
   "audit-service": ["(main)", "(root)", "query", "log", "intake", "logs", "entries"],
-  "event-service": ["(main)", "(root)", "manage", "delivery", "endpoints", "stream"],
+  "event-service": ["(main)", "(root)", "manage", "delivery siem", "endpoints", "stream"],
   cli: ["(main)", "commands", "approval-verifier user-files doctor", "(root) audit-verifier"],
   "token-service": [
     "(main)",

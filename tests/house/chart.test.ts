@@ -15,6 +15,7 @@ import {
   renderFolder,
   renderProduction,
   SENTINELS,
+  SIEM,
 } from "#deploy/k8s/render.ts";
 import { hasTools } from "../support/house/tools.ts";
 
@@ -234,6 +235,13 @@ describe.skipIf(!hasHelm)("the chart (skipped without helm and kubectl)", { time
       networkPolicies: { redis: expected.get("NetworkPolicy/redis")?.spec },
     };
     expect(Object.fromEntries(plain(template(own)))).toEqual(Object.fromEntries(expected));
+  });
+
+  test("with files for the SIEM is the overlay with that component", () => {
+    const expected = plain(renderProduction(K8S, SIEM));
+    expect(Object.fromEntries(plain(template({ siem: { enabled: true } })))).toEqual(
+      Object.fromEntries(expected),
+    );
   });
 
   test("with further databases is the overlay with those components", () => {

@@ -28,10 +28,12 @@ import {
   renderOverlay,
   renderProduction,
   SENTINELS,
+  SIEM,
 } from "#deploy/k8s/render.ts";
 import { type TrialSecret, trialSecrets } from "#deploy/k8s/trial-secrets.ts";
 import { SERVICE_DATABASES } from "#deploy/service-databases.ts";
 import { configSchema as eventConfig } from "#event-service/config.ts";
+import { SIGNAL_CALLERS } from "#event-service/signal-rpc.ts";
 import { WEBHOOK_CALLERS } from "#event-service/webhook-rpc.ts";
 import { type Config as GatewayConfig, configSchema as gatewayConfig } from "#gateway/config.ts";
 import { type Config as IdentityConfig, configSchema as identityConfig } from "#identity-service/config.ts";
@@ -42,6 +44,7 @@ import { hostText, parseRedisUrl } from "#kit/config/redis-url.ts";
 import { parseRoutesFile } from "#routes-file/routes-file.ts";
 import { type Config as TokenConfig, configSchema as tokenConfig } from "#token-service/config.ts";
 import { keyCallers } from "#token-service/key-rpc.ts";
+import { securityEventCallers } from "#token-service/security-event-rpc.ts";
 import { sessionCallers } from "#token-service/session-rpc.ts";
 import { tokenCallers } from "#token-service/token-rpc.ts";
 import { borderEdges, halfOpenEdges, openEdges } from "../support/house/network-edges.ts";
@@ -65,7 +68,7 @@ const NAME = "app.kubernetes.io/name";
 const isHere = hasKubectl();
 const K8S = resolve(import.meta.dirname, "..", "..", "deploy", "k8s");
 /** What production's has besides. */
-const ADDITIONS = { sentinels: SENTINELS, databases: FURTHER_DATABASES } as const;
+const ADDITIONS = { sentinels: SENTINELS, databases: FURTHER_DATABASES, siem: SIEM } as const;
 const NAMES = [...OVERLAYS, "sentinels", "databases"] as const;
 type Overlay = (typeof NAMES)[number];
 const render = (name: Overlay) =>
@@ -398,9 +401,9 @@ describe.skipIf(!isHere).each(NAMES)("%s (skipped where there is no kubectl)", (
     const { VERIFIERS } = configOf(overlay, programNamed(overlay, "token-service")) as TokenConfig;
     const tables: Record<string, object[]> = {
       "identity-service": [IDENTITY_CALLERS, USER_ADMIN_CALLERS],
-      "token-service": [sessionCallers, keyCallers, tokenCallers(VERIFIERS)],
+      "token-service": [sessionCallers, keyCallers, securityEventCallers, tokenCallers(VERIFIERS)],
       "audit-service": [AUDIT_CALLERS, AUDIT_QUERY_CALLERS],
-      "event-service": [WEBHOOK_CALLERS],
+      "event-service": [WEBHOOK_CALLERS, SIGNAL_CALLERS],
     };
     const edges = openEdges(manifestsOf(overlay)).map((edge) => edge.split(/ -> |:/));
     const inward = borderEdges(manifestsOf(overlay)).map((edge) => edge.split(/.*\/| -> |:/).filter(Boolean));

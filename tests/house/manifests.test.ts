@@ -14,6 +14,7 @@ import {
   renderOverlay,
   renderProduction,
   SENTINELS,
+  SIEM,
 } from "#deploy/k8s/render.ts";
 import { POLICIES, type Policy } from "../support/house/manifest-policies.ts";
 import { hasTools } from "../support/house/tools.ts";
@@ -26,6 +27,7 @@ const rendered: Readonly<Record<string, readonly Manifest[]>> = isHere
       ...OVERLAYS.map((name) => [name, renderOverlay(name)]),
       ["sentinels", renderProduction(K8S, SENTINELS)],
       ["databases", renderProduction(K8S, FURTHER_DATABASES)],
+      ["siem", renderProduction(K8S, SIEM)],
       ["ingress", renderIngress()],
     ])
   : {};
@@ -63,7 +65,7 @@ function printedSecrets(): { items: Manifest[] } {
 
 describe.skipIf(!isHere)("manifests (skipped where there is no kubectl)", () => {
   test("every component is rendered by an overlay or above", () => {
-    const added = [SENTINELS, FURTHER_DATABASES].flatMap(({ components }) => components);
+    const added = [SENTINELS, FURTHER_DATABASES, SIEM].flatMap(({ components }) => components);
     const used = new Set([...OVERLAYS.flatMap(componentsOf), ...added, "ingress"]);
     const all = readdirSync(join(K8S, "components"), { recursive: true, encoding: "utf8" })
       .filter((path) => path.endsWith("kustomization.yaml"))
@@ -73,7 +75,7 @@ describe.skipIf(!isHere)("manifests (skipped where there is no kubectl)", () => 
   });
 
   describe.skipIf(!hasTools)("and Kubernetes' schemas (skipped where tools/ is not installed)", () => {
-    test.each(["production", "development", "sentinels", "databases", "ingress"])(
+    test.each(["production", "development", "sentinels", "databases", "siem", "ingress"])(
       "%s is what they allow",
       async (name) => {
         const { schemaProblems } = await import("#tools/manifest-schemas.ts");

@@ -3,6 +3,7 @@ import { basename, dirname, join, relative, resolve } from "node:path";
 import { expect, test } from "vitest";
 import { AUDIT_CALLERS } from "#audit-service/intake/audit-rpc.ts";
 import { AUDIT_QUERY_CALLERS } from "#audit-service/query/audit-query-rpc.ts";
+import { SIGNAL_CALLERS } from "#event-service/signal-rpc.ts";
 import { WEBHOOK_CALLERS } from "#event-service/webhook-rpc.ts";
 import { CLIENT_ADMIN_CALLERS } from "#identity-service/client-admin-rpc.ts";
 import { CLIENT_CALLERS } from "#identity-service/client-rpc.ts";
@@ -12,6 +13,7 @@ import { USER_ADMIN_CALLERS } from "#identity-service/user-admin-rpc.ts";
 import { USER_IMPORT_CALLERS } from "#identity-service/user-import-rpc.ts";
 import { keyCallers } from "#token-service/key-rpc.ts";
 import { partCallers } from "#token-service/part-rpc.ts";
+import { securityEventCallers } from "#token-service/security-event-rpc.ts";
 import { sessionCallers } from "#token-service/session-rpc.ts";
 import { tokenCallers } from "#token-service/token-rpc.ts";
 import { contractTable } from "#trials/degradation/contract.ts";
@@ -147,9 +149,11 @@ test("the table of callers in architecture.md is the services' own", () => {
     SessionService: { ...sessionCallers },
     KeyService: { ...keyCallers },
     PartService: { ...partCallers },
+    SecurityEventService: { ...securityEventCallers },
     AuditService: { ...AUDIT_CALLERS },
     AuditQueryService: { ...AUDIT_QUERY_CALLERS },
     WebhookService: { ...WEBHOOK_CALLERS },
+    SignalService: { ...SIGNAL_CALLERS },
   };
   const rows = [...read(ROOT, "docs", "architecture.md").matchAll(/^\| (\w+Service): (.+?) \| (.+) \|$/gm)];
   const documented: Record<string, Record<string, readonly string[]>> = {};

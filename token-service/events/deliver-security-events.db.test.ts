@@ -40,21 +40,25 @@ async function reuse(): Promise<{ userId: string; sessionId: string }> {
 const deliver = (deps: SecurityEventDeliveryDeps) => createSecurityEventDelivery(deps).poll();
 
 function receivers() {
+  /** Without the ends of sessions, which are for the audit log alone. */
   const recorded: SecurityEvent[] = [];
+  const ended: SecurityEvent[] = [];
   const notified: SecurityEvent[] = [];
   const deps = {
     sql: database.sql,
-    record: async (event: SecurityEvent) => void recorded.push(event),
+    record: async (event: SecurityEvent) => {
+      (event.type === "session_ended" ? ended : recorded).push(event);
+    },
     notify: async (event: SecurityEvent) => void notified.push(event),
     now: () => new Date(),
     logger: replica.deps.logger,
   };
-  return { recorded, notified, deps };
+  return { recorded, ended, notified, deps };
 }
 
 test("a reuse is reported once to the audit log and once to the user, by any replica", async () => {
   const { userId, sessionId } = await reuse();
-  const { recorded, notified, deps } = receivers();
+  const { recorded, ended, notified, deps } = receivers();
   await Promise.all(Array.from({ length: 5 }, () => deliver(deps)));
   await becomeDue();
   await deliver(deps);
@@ -75,6 +79,12 @@ test("a reuse is reported once to the audit log and once to the user, by any rep
     outcome: "failure",
     requestId: "r-1",
   });
+  expect(ended.map(toAuditEvent)).toEqual([
+    expect.objectContaining({
+      ...{ kind: "event", action: "session.ended", outcome: "success", reason: "refresh_reuse" },
+      ...{ resource: userId, actor: { userId, sessionId } },
+    }),
+  ]);
 });
 
 test.each(["record", "notify"] as const)(
@@ -86,7 +96,9 @@ test.each(["record", "notify"] as const)(
     const away = async () => {
       throw new Error("away");
     };
-    await deliver({ ...deps, [name]: away });
+    // Of the end of the session it is the audit log alone that hears.
+    const ofReuse = (event: SecurityEvent) => (event.type === "session_ended" ? Promise.resolve() : away());
+    await deliver({ ...deps, [name]: ofReuse });
     expect([delivered.length, other.length]).toEqual([0, 1]);
     await deliver(deps);
     expect(delivered).toHaveLength(0); // still leased
@@ -100,6 +112,7 @@ test("what another process has noted of an event stays when a late one notes les
   await reuse();
   const { recorded, notified, deps } = receivers();
   const late = async (event: SecurityEvent) => {
+    if (event.type === "session_ended") return;
     await becomeDue(); // its lease ends while it delivers
     await deliver(deps);
     recorded.push(event);

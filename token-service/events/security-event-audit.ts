@@ -8,6 +8,8 @@ const ACTION: Record<SecurityEventType, AuditAction> = {
   signing_key_rotated: "key.rotated",
   signing_key_revoked: "key.revoked",
   session_revoked: "session.revoked",
+  session_ended: "session.ended",
+  session_raised: "session.raised",
   all_sessions_revoked: "session.all_revoked",
   device_bound: "session.device_bound",
   device_refused: "session.device_refused",
@@ -17,6 +19,10 @@ const FAILURES: Partial<Record<SecurityEventType, ErrorCode>> = {
   refresh_reuse: "refresh_token_reused",
   device_refused: "refresh_token_invalid",
 };
+
+/** Others are about a session or a key. */
+const isOfUser = (type: SecurityEventType) =>
+  type === "refresh_reuse" || type === "session_ended" || type === "session_raised";
 
 export function toAuditEvent(event: SecurityEvent): AuditEvent {
   const {
@@ -38,12 +44,12 @@ export function toAuditEvent(event: SecurityEvent): AuditEvent {
     kind: "event",
     id,
     occurredAt,
-    // The presenter of the token is unknown: this is the owner.
+    // Who presented the token, or ended the session, is unknown here: this is the owner.
     actor:
       person == null ? { ...(userId && { userId }), ...(sessionId && { sessionId }) } : personActor(person),
     clientIp: ip,
     userAgent,
-    resource: (type === "refresh_reuse" ? userId : (sessionId ?? keyId)) ?? "",
+    resource: (isOfUser(type) ? userId : (sessionId ?? keyId)) ?? "",
     action: ACTION[type],
     ...(reason !== "" && {
       reason: person != null && userId !== null ? `${reason}, of user ${userId}` : reason,

@@ -7,6 +7,8 @@ export type SecurityEventType =
   | "signing_key_rotated"
   | "signing_key_revoked"
   | "session_revoked"
+  | "session_ended"
+  | "session_raised"
   | "all_sessions_revoked"
   | "device_bound"
   | "device_refused";
@@ -60,6 +62,24 @@ type CausedEvent = EventCause &
 export async function insertCausedEvent(tx: TransactionSql, event: CausedEvent): Promise<void> {
   const about = { userId: null, sessionId: null, keyId: null, ...event };
   await insertSecurityEvent(tx, { id: uuidv7(), ip: "", userAgent: "", ...about });
+}
+
+/** One for each. */
+export async function insertEndedSessions(
+  tx: TransactionSql,
+  {
+    userId,
+    sessionIds,
+    reason,
+    at,
+  }: { userId: string; sessionIds: readonly string[]; reason: string; at: Date },
+): Promise<void> {
+  const ids = sessionIds.map(() => uuidv7());
+  await tx`
+    insert into security_events (id, type, user_id, session_id, reason, occurred_at, next_attempt_at, notified_at)
+    select id, 'session_ended', ${userId}, session_id, ${reason}, ${at}, now(), ${at}
+    from unnest(${ids}::uuid[], ${sessionIds as string[]}::uuid[]) as ended (id, session_id)
+  `;
 }
 
 export function claimDueEvents(sql: Sql, lease: Omit<Claim, "now">): Promise<DueEvent[]> {

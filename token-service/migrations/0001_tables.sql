@@ -109,8 +109,8 @@ create unique index signing_keys_one_next on signing_keys (state) where state = 
 create table security_events (
   id              uuid        primary key,
   type            text        not null check (type in
-    ('refresh_reuse', 'signing_key_rotated', 'signing_key_revoked', 'session_revoked', 'all_sessions_revoked',
-     'device_bound', 'device_refused')),
+    ('refresh_reuse', 'signing_key_rotated', 'signing_key_revoked', 'session_revoked', 'session_ended', 'session_raised',
+     'all_sessions_revoked', 'device_bound', 'device_refused')),
   user_id         uuid,
   session_id      uuid,
   key_id          text,

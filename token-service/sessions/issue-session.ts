@@ -3,15 +3,12 @@ import { type Sql, transaction } from "#kit/database/postgres.ts";
 import type { Confirmation } from "#kit/rpc/call-context.ts";
 import { withTurn } from "#kit/values/call-deadline.ts";
 import type { RevocationFeed } from "../revocations/revocation-feed.ts";
-import { appendRevocations } from "../revocations/revocation-store.ts";
-import { accessTokenLifeS } from "../revocations/token-lifetimes.ts";
 import { bindingTo } from "../rows/confirmation.ts";
 import {
   countLiveSessions,
   insertSession,
   lockLiveSessions,
   lockUser,
-  markSessionsRevoked,
   type SessionRow,
 } from "../rows/session-store.ts";
 import { SlotAwayError } from "../rows/slot-store.ts";
@@ -19,6 +16,7 @@ import { newSessionId } from "../rows/user-slot.ts";
 import { deviceChallenge } from "../tokens/device-proof.ts";
 import { assertNotAhead } from "../tokens/proven-now.ts";
 import { assertMaySign, type SignPairDeps, signPair, type TokenPair } from "../tokens/sign-pair.ts";
+import { endSessions } from "./end-sessions.ts";
 
 /** Undefined: as the service is set. */
 interface SessionLimits {
@@ -38,6 +36,8 @@ export interface IssueSessionDeps extends SignPairDeps {
   maxSessionsPerUser: number;
   revocations: Pick<RevocationFeed, "announce">;
   now: () => Date;
+  /** Called after the commit. */
+  onSecurityEvent: () => void;
 }
 
 /** @throws {DomainError} `service_unavailable`: no key may sign, or a clock is wrong. */
@@ -70,11 +70,10 @@ async function endSurplus(deps: IssueSessionDeps, { userId }: SessionRow, atMost
     const live = (await lockLiveSessions(tx, userId)).filter(({ idleEnd }) => idleEnd > now);
     const surplus = live.slice(0, Math.max(live.length - atMost, 0)).map(({ id }) => id);
     if (surplus.length === 0) return;
-    await markSessionsRevoked(tx, surplus, "session_limit", now);
-    const targets = surplus.map((sessionId) => ({ sessionId }));
-    await appendRevocations(tx, targets, accessTokenLifeS(deps.lifetimes.accessTtlS));
+    await endSessions(tx, { userId, sessionIds: surplus, reason: "session_limit", at: now }, deps.lifetimes);
   });
   deps.revocations.announce();
+  deps.onSecurityEvent();
 }
 
 function newSession(

@@ -55,6 +55,13 @@ test("a second factor raises the session: new access token, same session, same r
   expect(refreshed.sessionId).toBe(pair.sessionId);
 });
 
+test("a session that reaches a higher level is an event, and one that proves its level again is none", async () => {
+  for (const proof of [TOTP, TOTP, PASSWORD]) await raise(proof);
+  const rows = await database.ownerSql`
+    select type, session_id as "sessionId", reason from security_events where user_id = ${userId}`;
+  expect([...rows]).toEqual([{ type: "session_raised", sessionId: pair.sessionId, reason: "1 to 2" }]);
+});
+
 test("a refresh keeps the methods, the level and the time of the last proof", async () => {
   const { amr, acr, auth_time } = await claimsOf(await raise());
   let refreshed = await refresh();

@@ -1,6 +1,7 @@
 import { type Sql, type TransactionSql, transaction } from "#kit/database/postgres.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import type { AssuranceLevel } from "#token-client/assurance.ts";
+import { insertCausedEvent } from "../events/security-event-store.ts";
 import { lockSession, noteSigning, raiseAssurance, type SessionRow } from "../rows/session-store.ts";
 import {
   assertMaySign,
@@ -13,6 +14,8 @@ import {
 export interface RaiseSessionDeps extends SignPairDeps {
   sql: Sql;
   now: () => Date;
+  /** Called after the commit. */
+  onSecurityEvent: () => void;
 }
 
 interface Proof {
@@ -32,19 +35,20 @@ export async function raiseSession(
   proof: Proof,
 ): Promise<SignedAccessToken & { acr: AssuranceLevel }> {
   assertMaySign(deps);
-  const session = await transaction(deps.sql, (tx) => noteProof(tx, deps, proof));
+  const { session, isHigher } = await transaction(deps.sql, (tx) => noteProof(tx, deps, proof));
+  if (isHigher) deps.onSecurityEvent();
   const nowS = secondsOf(deps.now());
   return { ...signAccessToken(deps, session, { nowS, issuedAtS: nowS }), acr: session.acr };
 }
 
-async function noteProof(tx: TransactionSql, deps: RaiseSessionDeps, proof: Proof): Promise<SessionRow> {
+async function noteProof(tx: TransactionSql, deps: RaiseSessionDeps, proof: Proof) {
   const session = await lockSession(tx, proof.sessionId);
   const now = deps.now(); // Read after the wait for the lock.
   if (session?.userId !== proof.userId || session.revokedAt !== null || session.idleEnd <= now)
     throw new DomainError("not_found");
   if (proof.acr < session.acr) {
     await noteSigning(tx, session.id);
-    return session;
+    return { session, isHigher: false };
   }
   const raised = {
     acr: proof.acr,
@@ -52,7 +56,13 @@ async function noteProof(tx: TransactionSql, deps: RaiseSessionDeps, proof: Proo
     authTime: now,
   };
   await raiseAssurance(tx, session.id, raised);
-  return { ...session, ...raised };
+  const isHigher = proof.acr > session.acr;
+  if (isHigher) {
+    const { id: sessionId, userId, acr } = session;
+    const cause = { requestId: "", traceId: "", reason: `${acr} to ${raised.acr}`, occurredAt: now };
+    await insertCausedEvent(tx, { type: "session_raised", userId, sessionId, ...cause });
+  }
+  return { session: { ...session, ...raised } satisfies SessionRow, isHigher };
 }
 
 /** Values of the claim `amr`. */

@@ -10,13 +10,10 @@ import { insertSecurityEvent } from "../events/security-event-store.ts";
 import type { KeyRing } from "../keys/key-ring.ts";
 import { logName } from "../keys/signing-key.ts";
 import type { RevocationFeed } from "../revocations/revocation-feed.ts";
-import { appendRevocations } from "../revocations/revocation-store.ts";
-import { accessTokenLifeS } from "../revocations/token-lifetimes.ts";
 import { isProven } from "../rows/confirmation.ts";
 import {
   advanceLiveGeneration,
   lockSession,
-  markSessionsRevoked,
   type NextGeneration,
   noteSigning,
   readSession,
@@ -32,6 +29,7 @@ import {
   signPair,
   type TokenPair,
 } from "../tokens/sign-pair.ts";
+import { endSessions } from "./end-sessions.ts";
 
 export interface RefreshOrigin {
   ip: string;
@@ -199,7 +197,6 @@ async function rotateOrEnd(
     if (session.signedLongAgo) await noteSigning(tx, session.id);
     return { kind: "repeated", session };
   }
-  await markSessionsRevoked(tx, [session.id], "refresh_reuse", now);
   const { id: sessionId, userId } = session;
   await insertSecurityEvent(tx, {
     ...origin,
@@ -211,7 +208,8 @@ async function rotateOrEnd(
     reason: "",
     occurredAt: now,
   });
-  await appendRevocations(tx, [{ sessionId: session.id }], accessTokenLifeS(deps.lifetimes.accessTtlS));
+  const end = { userId, sessionIds: [sessionId], reason: "refresh_reuse", at: now };
+  await endSessions(tx, end, deps.lifetimes);
   return { kind: "reused" };
 }
 

@@ -10,9 +10,9 @@ import {
   lockLiveSessions,
   lockSession,
   lockUser,
-  markSessionsRevoked,
   type SessionRow,
 } from "../rows/session-store.ts";
+import { endSessions } from "./end-sessions.ts";
 
 /** Also erases addresses and user agents. */
 const ERASED = "account_deleted";
@@ -50,15 +50,15 @@ export async function revokeSession(
     if (session?.userId !== request.userId) throw new DomainError("not_found");
     if (request.reason === ERASED) await eraseOrigins(tx, session.userId);
     if (session.revokedAt !== null) return appendRevocations(tx, [], 0);
-    await markSessionsRevoked(tx, [session.id], request.reason, now);
     const { recordedAs, ...ended } = request;
     if (recordedAs)
       await insertCausedEvent(tx, { type: "session_revoked", ...ended, ...recordedAs, occurredAt: now });
-    return appendRevocations(tx, [{ sessionId: session.id }], accessTokenLifeS(deps.lifetimes.accessTtlS));
+    const { userId, sessionId, reason } = request;
+    return endSessions(tx, { userId, sessionIds: [sessionId], reason, at: now }, deps.lifetimes);
   };
   const sequence = await withTurn(turnOfEnd(request.userId), () => transaction(deps.sql, end));
   deps.revocations.announce();
-  if (request.recordedAs) deps.onSecurityEvent();
+  deps.onSecurityEvent();
   return sequence;
 }
 
@@ -70,16 +70,15 @@ export async function revokeUserSessions(
   const end = async (tx: TransactionSql) => {
     await lockUser(tx, request.userId);
     const live = await lockLiveSessions(tx, request.userId);
-    const now = deps.now();
     const sessionIds = live.filter((session) => isToEnd(session, request)).map(({ id }) => id);
-    if (sessionIds.length > 0) await markSessionsRevoked(tx, sessionIds, request.reason, now);
-    if (request.reason === ERASED) await eraseOrigins(tx, request.userId);
-    const targets = sessionIds.map((sessionId) => ({ sessionId }));
-    const lifeS = accessTokenLifeS(deps.lifetimes.accessTtlS);
-    return { sessionIds, sequence: await appendRevocations(tx, targets, lifeS) };
+    const { userId, reason } = request;
+    if (reason === ERASED) await eraseOrigins(tx, userId);
+    const sequence = await endSessions(tx, { userId, sessionIds, reason, at: deps.now() }, deps.lifetimes);
+    return { sessionIds, sequence };
   };
   const result = await withTurn(turnOfEnd(request.userId), () => transaction(deps.sql, end));
   deps.revocations.announce();
+  if (result.sessionIds.length > 0) deps.onSecurityEvent();
   return result;
 }
 

@@ -359,7 +359,7 @@ test("a session is not idle for longer than it may last", async () => {
   expect(await rowOf(sessionId)).toMatchObject({ idleEnd: end, absoluteEnd: end });
 });
 
-test("an end that an operator ordered leaves word of it, once; another leaves none. Both are announced", async () => {
+test("an end leaves word of it, once, and one that an operator ordered word of who did. Both are announced", async () => {
   const { rung, revocations } = ringing();
   let events = 0;
   const onSecurityEvent = () => {
@@ -370,17 +370,19 @@ test("an end that an operator ordered leaves word of it, once; another leaves no
   const [ordered, own] = [await logIn(replica, userId), await logIn(replica, userId)];
   const call = { person: "operator:ada", requestId: "request-1", traceId: "trace-1" };
   await revokeSession(deps, { sessionId: own.sessionId, userId, reason: "logout" });
-  expect([events, rung.times]).toEqual([0, 1]);
+  expect([events, rung.times]).toEqual([1, 1]);
   for (const reason of ["stolen", "again"]) {
     await revokeSession(deps, { sessionId: ordered.sessionId, userId, reason, recordedAs: call });
   }
-  expect(events).toBeGreaterThan(0);
+  expect(events).toBeGreaterThan(1);
   expect(rung.times).toBe(3);
   const rows = await database.ownerSql`
     select type, session_id as "sessionId", person, reason, ip, user_agent as "userAgent", request_id as "requestId",
            trace_id as "traceId", key_id as "keyId"
-    from security_events where user_id = ${userId}`;
+    from security_events where user_id = ${userId} order by id`;
+  const ended = { ip: "", userAgent: "", keyId: null, person: null, requestId: "", traceId: "" };
   expect([...rows]).toEqual([
+    { ...ended, type: "session_ended", sessionId: own.sessionId, reason: "logout" },
     {
       type: "session_revoked",
       sessionId: ordered.sessionId,
@@ -390,11 +392,12 @@ test("an end that an operator ordered leaves word of it, once; another leaves no
       keyId: null,
       ...call,
     },
+    { ...ended, type: "session_ended", sessionId: ordered.sessionId, reason: "stolen" },
   ]);
   expect((await rowOf(ordered.sessionId))?.reason).toBe("stolen");
 });
 
-test("a session that a login in its browser has replaced leaves word of it for its owner, once; a logout leaves none", async () => {
+test("a session that a login in its browser has replaced leaves word of it for its owner, once; a logout only that it ended", async () => {
   const rpc = createSessionRpc(replica.deps, async () => undefined);
   const context: RpcContext = { ...newCallContext(), caller: "gateway" };
   const userId = randomUUID();
@@ -407,11 +410,14 @@ test("a session that a login in its browser has replaced leaves word of it for i
     await rpc.revokeSession({ sessionId, userId, reason }, context);
   const rows = await database.ownerSql`
     select type, session_id as "sessionId", person, reason, request_id as "requestId"
-    from security_events where user_id = ${userId}`;
+    from security_events where user_id = ${userId} order by id`;
   const { requestId } = context;
-  const type = "session_revoked";
+  const ended = { type: "session_ended", person: null, requestId: "" };
+  const of = ({ sessionId }: { sessionId: string }, reason: string) => ({ sessionId, reason });
   expect([...rows]).toEqual([
-    { type, sessionId: replaced.sessionId, person: null, reason: "replaced", requestId },
+    { type: "session_revoked", person: null, requestId, ...of(replaced, "replaced") },
+    { ...ended, ...of(replaced, "replaced") },
+    { ...ended, ...of(left, "logout") },
   ]);
 });
 

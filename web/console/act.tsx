@@ -27,6 +27,8 @@ interface Props {
   kind?: "main" | "danger";
   /** Must be typed before it happens. */
   typed?: string;
+  /** False where the API takes no reason. */
+  asksWhy?: boolean;
   /** Further fields. */
   children?: ReactNode;
   act: (entered: Readonly<Record<string, string>>, form: HTMLFormElement) => Promise<unknown>;
@@ -40,6 +42,7 @@ export function Act({
   submit = name,
   kind = "main",
   typed,
+  asksWhy = true,
   children,
   act,
 }: Props) {
@@ -69,7 +72,7 @@ export function Act({
               beside={<Cancel onClick={close} />}
             >
               {children}
-              <ReasonField />
+              {asksWhy && <ReasonField />}
               {typed !== undefined && (
                 <Field
                   name="typed"

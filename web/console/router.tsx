@@ -92,6 +92,31 @@ const client = createRoute({
   params: parsedId,
   component: lazyRouteComponent(() => import("./clients/client-page.tsx"), "ClientPage"),
 });
+/** Without it the page is not there: nothing is asked that would be refused. */
+const only =
+  (permission: string) =>
+  ({ context: { session } }: { context: { session: Session } }) => {
+    if (session.account !== undefined && !may(session.account, permission)) throw notFound();
+  };
+const webhooks = createRoute({
+  getParentRoute: () => root,
+  path: "/webhooks",
+  beforeLoad: only("webhooks:read"),
+  component: lazyRouteComponent(() => import("./webhooks/webhooks-page.tsx"), "WebhooksPage"),
+});
+const newWebhook = createRoute({
+  getParentRoute: () => root,
+  path: "/webhooks/new",
+  beforeLoad: only("webhooks:write"),
+  component: lazyRouteComponent(() => import("./webhooks/new-webhook-page.tsx"), "NewWebhookPage"),
+});
+const webhook = createRoute({
+  getParentRoute: () => root,
+  path: "/webhooks/$id",
+  params: parsedId,
+  beforeLoad: only("webhooks:read"),
+  component: lazyRouteComponent(() => import("./webhooks/webhook-page.tsx"), "WebhookPage"),
+});
 const roles = createRoute({
   getParentRoute: () => root,
   path: "/roles",
@@ -113,6 +138,9 @@ const tree = root.addChildren([
   clients,
   newClient,
   client,
+  webhooks,
+  newWebhook,
+  webhook,
   roles,
   system,
 ]);

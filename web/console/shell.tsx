@@ -17,6 +17,7 @@ export const ROOMS: readonly {
   { path: "/overview", icon: "overview", name: "overview.title", permission: "audit:read" },
   { path: "/users", icon: "users", name: "users.title", permission: "users:read" },
   { path: "/clients", icon: "clients", name: "clients.title", permission: "clients:read" },
+  { path: "/webhooks", icon: "webhooks", name: "webhooks.title", permission: "webhooks:read" },
   { path: "/roles", icon: "roles", name: "roles.title", permission: "users:read" },
   { path: "/audit", icon: "audit", name: "audit.title", permission: "audit:read:user" },
   { path: "/system", icon: "system", name: "system.title", permission: "system:read" },

@@ -1,6 +1,7 @@
 import { ENTRY_COLUMNS } from "#audit-client/stream/audit-entry.ts";
+import type { ExportLine } from "#audit-client/stream/export-line.ts";
+import { exportedLines, logNumbers } from "#audit-client/stream/exported-lines.ts";
 import { AuditQueryServiceClient } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
-import type { ExportLine } from "../../audit-verifier/export-line.ts";
 import { CliError } from "../../cli-error.ts";
 import type { Command, Terminal } from "../../command.ts";
 import { EXIT } from "../../exit-code.ts";
@@ -13,7 +14,7 @@ import {
   writeExport,
 } from "../export-output.ts";
 import { logOption, wholeNumber } from "../whole-number.ts";
-import { exportedLines, logNumbers, wholeLog } from "./audit-exported-lines.ts";
+import { wholeLog } from "./whole-log.ts";
 
 const SEQUENCES = { min: 1, max: Number.MAX_SAFE_INTEGER };
 const CSV_COLUMNS = [...ENTRY_COLUMNS, "leafHash"];

@@ -1,3 +1,4 @@
+import { toLoggedEntry } from "#audit-client/stream/export-line.ts";
 import { newCallContext } from "#kit/rpc/call-context.ts";
 import { callUnary } from "#kit/rpc/rpc-client.ts";
 import {
@@ -10,7 +11,6 @@ import { UsageError } from "../../usage-error.ts";
 import { table } from "../table.ts";
 import { timeOf } from "../time-of.ts";
 import { wholeNumber } from "../whole-number.ts";
-import { toLoggedEntry } from "./audit-export-line.ts";
 
 const PAGE = 100;
 const DEFAULT_LIMIT = 50;

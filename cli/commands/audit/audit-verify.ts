@@ -1,4 +1,5 @@
 import { readFileSync, statSync } from "node:fs";
+import { logNumbers } from "#audit-client/stream/exported-lines.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { AuditQueryServiceClient } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import type { LogCheckpoint } from "../../audit-verifier/checkpoint.ts";
@@ -16,8 +17,8 @@ import type { Command, CommandInput, Terminal } from "../../command.ts";
 import { EXIT, type ExitCode } from "../../exit-code.ts";
 import { UsageError } from "../../usage-error.ts";
 import { createProgress, type Progress, QUIET_OPTION } from "../progress.ts";
-import { logNumbers, wholeLog } from "./audit-exported-lines.ts";
 import { verdictText, verdictView } from "./audit-verdict-text.ts";
+import { wholeLog } from "./whole-log.ts";
 
 export const EXIT_OF: Record<Verdict["result"], ExitCode> = {
   proven: EXIT.ok,

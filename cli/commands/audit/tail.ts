@@ -36,6 +36,7 @@ export const tail: Command = {
       resource: values.get("resource") ?? "",
       outcome: outcomeNamed(values.get("outcome")),
       withoutActions: [],
+      limit: 0,
     };
     const stopped = new AbortController();
     const stop = () => stopped.abort();

@@ -1219,6 +1219,121 @@ export interface Api {
     answer: ProtectedResource;
   };
   "GET /.well-known/jwks.json": {};
+  "GET /.well-known/ssf-configuration": {
+    answer: SignalTransmitter;
+  };
+  "POST /ssf/streams": {
+    body?: {
+      /**
+       * By default the receiver polls.
+       */
+      delivery?: {
+        method: "urn:ietf:rfc:8935" | "urn:ietf:rfc:8936";
+        /**
+         * Of a push.
+         */
+        endpoint_url?: string;
+        authorization_header?: string;
+        [k: string]: unknown;
+      };
+      events_requested?: string[];
+      description?: string;
+      [k: string]: unknown;
+    };
+    answer: SignalStream;
+  };
+  "GET /ssf/streams": {
+    query?: {
+      stream_id?: string;
+    };
+    answer: SignalStream | SignalStream[];
+  };
+  "PATCH /ssf/streams": {
+    body: {
+      stream_id: string;
+      /**
+       * By default the receiver polls.
+       */
+      delivery?: {
+        method: "urn:ietf:rfc:8935" | "urn:ietf:rfc:8936";
+        /**
+         * Of a push.
+         */
+        endpoint_url?: string;
+        authorization_header?: string;
+        [k: string]: unknown;
+      };
+      events_requested?: string[];
+      description?: string;
+      [k: string]: unknown;
+    };
+    answer: SignalStream;
+  };
+  "PUT /ssf/streams": {
+    body: {
+      stream_id: string;
+      /**
+       * By default the receiver polls.
+       */
+      delivery?: {
+        method: "urn:ietf:rfc:8935" | "urn:ietf:rfc:8936";
+        /**
+         * Of a push.
+         */
+        endpoint_url?: string;
+        authorization_header?: string;
+        [k: string]: unknown;
+      };
+      events_requested?: string[];
+      description?: string;
+      [k: string]: unknown;
+    };
+    answer: SignalStream;
+  };
+  "DELETE /ssf/streams": {
+    query: {
+      stream_id: string;
+    };
+  };
+  "GET /ssf/streams/status": {
+    query: {
+      stream_id: string;
+    };
+    answer: SignalStreamStatus;
+  };
+  "POST /ssf/streams/status": {
+    body: {
+      stream_id: string;
+      status: "enabled" | "paused" | "disabled";
+      [k: string]: unknown;
+    };
+    answer: SignalStreamStatus;
+  };
+  "POST /ssf/streams/verify": {
+    body: {
+      stream_id: string;
+      state?: string;
+      [k: string]: unknown;
+    };
+  };
+  "POST /ssf/streams/{id}/poll": {
+    path: {
+      id: string;
+    };
+    body?: {
+      /**
+       * At most 100 come.
+       */
+      maxEvents?: number;
+      returnImmediately?: boolean;
+      ack?: string[];
+      setErrs?: {
+        [k: string]: unknown;
+      };
+      [k: string]: unknown;
+    };
+    answer: PolledSignals;
+  };
   "POST /auth/links": {
     body: LinkCheck;
     answer: {
@@ -1283,6 +1398,11 @@ export interface Api {
   "POST /auth/undo-access-change": {
     body: LinkToken;
     answer: Done;
+  };
+  "POST /auth/{provider}/events": {
+    path: {
+      provider: string;
+    };
   };
   "POST /oauth/token": {
     answer: ClientToken;
@@ -1937,6 +2057,11 @@ export interface ClientCredential {
  */
 export interface Webhook {
   id: string;
+  /**
+   * Or a stream of Shared Signals, which its client changes: `push`, `poll`.
+   */
+  kind: string;
+  clientId: string | null;
   name: string;
   url: string;
   types: string[];
@@ -2001,6 +2126,55 @@ export interface ProtectedResource {
   tls_client_certificate_bound_access_tokens: boolean;
   dpop_bound_access_tokens_required: boolean;
   resource_documentation: string;
+}
+/**
+ * OpenID Shared Signals Framework 1.0, section 7.1.
+ */
+export interface SignalTransmitter {
+  spec_version: "1_0";
+  issuer: string;
+  jwks_uri: string;
+  delivery_methods_supported: ("urn:ietf:rfc:8935" | "urn:ietf:rfc:8936")[];
+  configuration_endpoint: string;
+  status_endpoint: string;
+  verification_endpoint: string;
+  authorization_schemes: {
+    spec_urn: string;
+  }[];
+  default_subjects: "ALL";
+}
+/**
+ * OpenID Shared Signals Framework 1.0, section 8.1.1.
+ */
+export interface SignalStream {
+  stream_id: string;
+  iss: string;
+  aud: string;
+  delivery: {
+    method: "urn:ietf:rfc:8935" | "urn:ietf:rfc:8936";
+    endpoint_url: string;
+  };
+  events_supported: string[];
+  events_requested: string[];
+  events_delivered: string[];
+  description: string;
+}
+export interface SignalStreamStatus {
+  stream_id: string;
+  status: "enabled" | "paused" | "disabled";
+  /**
+   * `asked`, `failing` for three days, or `gone`: it answered 410.
+   */
+  reason?: string;
+}
+/**
+ * RFC 8936, section 2.3: security event tokens by their `jti`.
+ */
+export interface PolledSignals {
+  sets: {
+    [k: string]: string;
+  };
+  moreAvailable: boolean;
 }
 export interface LinkCheck {
   /**

@@ -83,7 +83,9 @@ export const HTTP_STATUS: Record<ErrorCode, number> = {
 export const HTTP_SWITCHING_PROTOCOLS = 101;
 export const HTTP_EARLY_HINTS = 103;
 export const HTTP_CREATED = 201;
+export const HTTP_ACCEPTED = 202;
 export const HTTP_NO_CONTENT = 204;
+export const HTTP_BAD_REQUEST = 400;
 export const HTTP_FOUND = 302;
 export const HTTP_SEE_OTHER = 303;
 /** nginx's status for a client that left, used in logs only. */

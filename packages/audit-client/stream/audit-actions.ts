@@ -15,6 +15,7 @@ export const AUDIT_ACTIONS = {
     "auth.oauth_login",
     "auth.oauth_form_post",
     "auth.oauth_exchange",
+    "auth.security_event",
     "auth.forgot_password",
     "auth.reset_password",
     "auth.refresh",
@@ -114,6 +115,8 @@ export const AUDIT_ACTIONS = {
   ],
   session: [
     "session.refresh_reused",
+    "session.ended",
+    "session.raised",
     "session.revoked",
     "session.all_revoked",
     "session.device_bound",
@@ -125,6 +128,10 @@ export const AUDIT_ACTIONS = {
   client: [
     "client.token",
     "client.token_revoke",
+    "client.stream.create",
+    "client.stream.update",
+    "client.stream.delete",
+    "client.stream.verify",
     "client.created",
     "client.changed",
     "client.deleted",

@@ -73,6 +73,7 @@ test("an administrator asks for another password: access ends, the next login is
   await expect
     .poll(async () => (await eventsOf(user.user.id)).map(({ action }) => action).toSorted())
     .toEqual([
+      "session.ended",
       "user.login_failed",
       "user.password_change_required",
       "user.password_changed",
@@ -121,8 +122,8 @@ test("an erased account leaves nothing of where it was used from in its sessions
   await using database = await databaseOfSystem(system, "identity");
   expect(await database.sql`select from users where id = ${user.user.id}`).toHaveLength(0);
   await expect
-    .poll(async () => (await eventsOf(user.user.id)).map(({ action }) => action))
-    .toEqual(["user.account_deleted", "user.user_registered"]);
+    .poll(async () => (await eventsOf(user.user.id)).map(({ action }) => action).toSorted())
+    .toEqual(["session.ended", "session.ended", "user.account_deleted", "user.user_registered"]);
 });
 
 test("sessions that an administrator ends stay ended", async () => {

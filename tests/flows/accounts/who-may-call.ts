@@ -57,7 +57,7 @@ test("every documented operation lets in the roles of the table, and no other", 
     await database.sql`update users set role = ${role} where id = ${user.user.id}`;
     const { accessToken: token } = await api.logIn(user);
     for (const { method, path, demands, may } of rows) {
-      if (demands.startsWith("a service")) continue;
+      if (/^a (?:service|client)/.test(demands)) continue;
       const url = path.replaceAll(/\{\w+\}/g, () => randomUUID());
       const body = method === "GET" ? {} : { body: { amount: -1 } };
       const { status, body: answer } = await api.call(method, url, { token, ...body });

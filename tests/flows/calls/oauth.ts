@@ -7,6 +7,7 @@ import { CHROMIUM, launchChromium } from "../../support/browser/chromium.ts";
 import { type PlainBrowser, plainBrowser } from "../../support/browser/plain-browser.ts";
 import { type ApiClient, apiClient, patientFetch } from "../../support/people/api-client.ts";
 import { expectOneUse } from "../../support/people/expect-one-use.ts";
+import { startHostileProvider } from "../../support/people/hostile-provider.ts";
 import { proveAddress } from "../../support/people/verified-user.ts";
 import { oneSystem } from "../../support/system/one-system.ts";
 import { ADMIN, readLog, type System } from "../../support/system/system.ts";
@@ -229,5 +230,54 @@ describe("the providers file of the home", () => {
       await writeFile(path, kept);
     }
     await expect.poll(listed).toEqual([{ name: "demo", displayName: "Demo" }]);
+  });
+
+  test("a security event of the provider ends the sessions here, once, and says so in the log", async () => {
+    const path = join(system.home, "providers.yaml");
+    const kept = await readFile(path, "utf8");
+    const transmitter = await startHostileProvider();
+    const issuer = `http://127.0.0.1:${system.ports.DEMO_PROVIDER_PORT}`;
+    const about = { sub_id: { format: "iss_sub", iss: issuer, sub: "grace" } };
+    const push = async (event: string) => {
+      const headers = { "content-type": "application/secevent+jwt" };
+      return (await api.call("POST", "/auth/demo/events", { body: event, headers })).status;
+    };
+    const logInAsGrace = async () => {
+      const landed = fragmentOf(await logIn(plainBrowser(), "grace"));
+      return { token: landed.get("accessToken") ?? "", refreshToken: landed.get("refreshToken") ?? "" };
+    };
+    const statusOf = async (token: string) => (await api.get("/auth/me", { token })).status;
+    try {
+      const event = await transmitter.securityEvent({ claims: about });
+      expect(await push(event)).toBe(404);
+      const taken = `{ audience: gatehouse, issuer: "${transmitter.issuer}", jwks: "${transmitter.issuer}/jwks" }`;
+      await writeFile(path, `${kept.trimEnd()}\n    securityEvents: ${taken}\n`);
+      const [here, elsewhere] = [await logInAsGrace(), await logInAsGrace()];
+      expect(await statusOf(here.token)).toBe(200);
+      await expect.poll(() => push(event)).toBe(202);
+      for (const { token, refreshToken } of [here, elsewhere]) {
+        expect(await statusOf(token)).toBe(401);
+        expect((await api.post("/auth/refresh", { refreshToken })).status).toBe(401);
+      }
+      const later = await logInAsGrace();
+      expect(await push(event)).toBe(202);
+      expect(await statusOf(later.token)).toBe(200);
+      const wrong = await transmitter.securityEvent({ claims: { ...about, aud: "another" } });
+      const headers = { "content-type": "application/secevent+jwt" };
+      const refused = await api.call("POST", "/auth/demo/events", { body: wrong, headers });
+      expect([refused.status, refused.body]).toEqual([
+        400,
+        { err: "invalid_audience", description: "aud does not contain the configured audience" },
+      ]);
+      const { accessToken: admin } = await api.logIn(ADMIN);
+      const reasons = async () => {
+        const { body } = await api.get("/admin/audit?action=user.sessions_ended", { token: admin });
+        return body.data.entries.map(({ reason }: { reason: string }) => reason);
+      };
+      await expect.poll(reasons).toContain("demo: session_revoked");
+    } finally {
+      await writeFile(path, kept);
+      transmitter.close();
+    }
   });
 });

@@ -18,7 +18,7 @@ import { proveAddress } from "../../support/people/verified-user.ts";
 import { oneSystem } from "../../support/system/one-system.ts";
 import { ADMIN, type System } from "../../support/system/system.ts";
 
-const ROOMS = ["users", "clients", "clients/new", "roles", "system"];
+const ROOMS = ["users", "clients", "clients/new", "webhooks", "webhooks/new", "roles", "system"];
 
 let system: System;
 let origin: string;

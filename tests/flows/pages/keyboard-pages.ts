@@ -101,6 +101,8 @@ describe.skipIf(CHROMIUM === undefined)("the keyboard alone, on every page", { t
     await keyboard.press("Enter");
     await heading(page, "Overview").waitFor();
     const { accessToken: token } = await api.logIn(ADMIN);
+    const wanted = { name: "Tickets", url: "https://tickets.example/hook", types: ["gatehouse.webhook.*"] };
+    const webhook = await api.post("/admin/webhooks", wanted, { token });
     const listed = await api.get("/admin/audit?action=auth.register&outcome=success", { token });
     await walk(page, "console", [
       ["overview", "Compare the key"],
@@ -131,6 +133,17 @@ describe.skipIf(CHROMIUM === undefined)("the keyboard alone, on every page", { t
         "Change the owner",
         "Disable the client",
         "Delete the client",
+      ],
+      ["webhooks"],
+      ["webhooks/new"],
+      [
+        `webhooks/${webhook.body.data.webhook.id}`,
+        "Change",
+        "Change the owner",
+        "New secret",
+        "Send past events again",
+        "Pause",
+        "Delete the webhook",
       ],
       ["roles"],
       ["system"],

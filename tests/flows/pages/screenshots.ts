@@ -134,6 +134,8 @@ async function consoleRooms(url: string) {
   await client.add({ kind: "secret", name: "rotation of May" });
   await client.add({ kind: "api_key" });
   const { accessToken: token } = await api.logIn(ADMIN);
+  const wanted = { name: "Tickets", url: "https://tickets.example/hook", types: ["gatehouse.user.*"] };
+  const webhook = await api.post("/admin/webhooks", wanted, { token });
   const found = await api.get("/admin/audit?action=auth.register&outcome=success", { token });
   return {
     overview: "overview",
@@ -144,6 +146,9 @@ async function consoleRooms(url: string) {
     clients: "clients",
     "new-client": "clients/new",
     client: `clients/${client.id}`,
+    webhooks: "webhooks",
+    "new-webhook": "webhooks/new",
+    webhook: `webhooks/${webhook.body.data.webhook.id}`,
     roles: "roles",
     system: "system",
   };

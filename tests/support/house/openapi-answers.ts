@@ -12,6 +12,8 @@ interface DescribedResponse {
 interface AnyFailure {
   error?: string | { code: string };
   code?: string;
+  /** RFC 8935 §2.3. */
+  err?: string;
   status?: number;
 }
 
@@ -74,11 +76,11 @@ export function contractChecker(document: OpenApiDocument): ContractChecker {
 
 /** What the schema, which all failures share, cannot say. */
 function wrongMember(
-  { error, code, status }: AnyFailure,
+  { error, code, err, status }: AnyFailure,
   codes: string[],
   expected: number,
 ): string | undefined {
-  const actual = typeof error === "object" ? error.code : (error ?? code ?? "no code");
+  const actual = typeof error === "object" ? error.code : (error ?? code ?? err ?? "no code");
   if (status !== undefined && status !== expected) return `status ${status}`;
   return codes.includes(actual) ? undefined : actual;
 }

@@ -82,7 +82,11 @@ ${lines.join("\n")}
 `;
 }
 
+/** A user who holds it is refused, too: docs/signals.md. */
+const isForClients = (permissions: readonly string[] = []) => permissions.includes("signals:receive");
+
 function demandText({ auth, permissions }: Row): string {
+  if (isForClients(permissions)) return "a client with `signals:receive`";
   if (permissions !== undefined) return permissions.map((name) => `\`${name}\``).join(" and ");
   if (auth === "public") return "nothing";
   if (auth === "service") return "a service's own authentication";
@@ -91,7 +95,7 @@ function demandText({ auth, permissions }: Row): string {
 
 /** Public routes count for every role. */
 function mayCall(rules: AccessTable, { auth, permissions = [] }: Row, role: string): boolean {
-  if (auth === "service") return false;
+  if (auth === "service" || isForClients(permissions)) return false;
   if (typeof auth === "object") return auth.roles.includes(role);
   return permissions.every((permission) => rules.holds(role, permission));
 }

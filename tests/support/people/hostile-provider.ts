@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
-import { exportJWK, generateKeyPair, type JWTPayload, SignJWT, UnsecuredJWT } from "jose";
+import { type CryptoKey, exportJWK, generateKeyPair, type JWTPayload, SignJWT, UnsecuredJWT } from "jose";
 import type { BrowserContext } from "playwright-core";
 import { stringify } from "yaml";
 import type { SystemOptions } from "../system/system.ts";
@@ -25,6 +25,15 @@ export interface Lies {
   userinfo?: Record<string, unknown>;
   /** Minimum response time of the token and key endpoints. */
   delayMs?: number;
+}
+
+export const SESSION_REVOKED = "https://schemas.openid.net/secevent/caep/event-type/session-revoked";
+
+/** Over a right security event. */
+export interface EventLies {
+  header?: Record<string, unknown>;
+  claims?: Record<string, unknown>;
+  key?: CryptoKey | Uint8Array;
 }
 
 /** What a browser brings back from a provider. */
@@ -131,6 +140,26 @@ export async function startHostileProvider() {
     async rotate() {
       keys = await newKeys();
     },
+    /** A Security Event Token (RFC 8417) about `sub-1`; undefined takes a claim away. */
+    async securityEvent({
+      header = {},
+      claims = {},
+      key = keys.privateKey,
+    }: EventLies = {}): Promise<string> {
+      const right = {
+        iss: issuer,
+        aud: [CLIENT.id],
+        iat: Math.floor(Date.now() / 1_000),
+        jti: randomUUID(),
+        sub_id: { format: "iss_sub", iss: issuer, sub: "sub-1" },
+        events: { [SESSION_REVOKED]: {} },
+      };
+      const payload = JSON.parse(JSON.stringify({ ...right, ...claims })) as JWTPayload;
+      return new SignJWT(payload)
+        .setProtectedHeader({ alg: "ES256", kid: keys.jwk.kid, typ: "secevent+jwt", ...header })
+        .sign(key);
+    },
+    publicJwk: () => keys.jwk,
     /** The user says yes. @returns what the browser brings back. */
     authorize(authorizationUrl: string): Answer {
       const { searchParams } = new URL(authorizationUrl);

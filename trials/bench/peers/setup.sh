@@ -10,7 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 export PATH="$PATH:/usr/sbin"
 INSTALLED="$PWD/.installed"
 . ./setup-identities.sh
-ALL=(wrk haproxy envoy verifier nginx caddy "${IDENTITIES[@]}")
+ALL=(wrk haproxy envoy verifier nginx caddy "${IDENTITIES[@]}" collector rsyslog)
 
 install_wrk() { debian wrk; }
 install_haproxy() { debian haproxy; }
@@ -26,6 +26,10 @@ install_envoy() {
 
 # What nginx and Caddy ask. Built each time, because Go knows itself what has changed.
 install_verifier() { (cd nginx/verifier && go build -o "$INSTALLED/bin/verifier" .); }
+
+# Receivers of the SIEM.
+install_collector() { (cd otel-collector && go build -o "$INSTALLED/bin/otel-collector" .); }
+install_rsyslog() { debian rsyslog rsyslogd && apt-get install --yes --no-install-recommends rsyslog-openssl; }
 
 # The program has the name of its package, or is $2. A service that the package starts is stopped: the benchmarks start their own.
 debian() {

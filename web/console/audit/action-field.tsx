@@ -7,7 +7,6 @@ import { ListBox, ListBoxItem, ListBoxSection } from "react-aria-components/List
 import { Popover } from "react-aria-components/Popover";
 import { Below, useField } from "../../ui/field.tsx";
 import { textOf, textsBelow } from "../../ui/text.ts";
-import { useText } from "../text.ts";
 
 /** Names and words of a group in the present language. */
 type Actions = Readonly<Record<string, string>>;
@@ -39,8 +38,7 @@ export function nameOfAction(entered: string): string {
 }
 
 /** Known actions are found by their names and words; the operator's own routes have others, so any text may stand here. */
-export function ActionField({ defaultValue = "" }: { defaultValue: string | undefined }) {
-  const t = useText();
+export function ActionField({ label, defaultValue = "" }: { label: string; defaultValue?: string }) {
   const { id: fieldId, described } = useField("action", undefined);
   const { id: _ownId, ...inputProps } = described;
   const all = allActions();
@@ -52,7 +50,7 @@ export function ActionField({ defaultValue = "" }: { defaultValue: string | unde
       defaultInputValue={defaultValue}
       defaultFilter={(name, typed) => isFound(name, typed, all[name])}
     >
-      <Label>{t("audit.action")}</Label>
+      <Label>{label}</Label>
       <div className="picker">
         <Input
           {...inputProps}

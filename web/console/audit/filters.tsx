@@ -97,7 +97,10 @@ export function Filters({
           onSubmit={submit}
         >
           {failure !== undefined && <Notice isBad>{failure.message}</Notice>}
-          <ActionField defaultValue={search.action} />
+          <ActionField
+            label={t("audit.action")}
+            {...(search.action !== undefined && { defaultValue: search.action })}
+          />
           <Field
             name="actor"
             label={t("audit.actor")}

@@ -97,8 +97,8 @@ function Shown({ client, onDeleted }: { client: ClientWithCredentials; onDeleted
   );
 }
 
-/** The user who answers for a client, if the signed-in person may read users. */
-function useOwner(ownerId: string | null, mayRead: boolean): ManagedUser | undefined {
+/** The user who answers for a client or webhook, if the signed-in person may read users. */
+export function useOwner(ownerId: string | null, mayRead: boolean): ManagedUser | undefined {
   const { data } = useReading({
     queryKey: ["users", ownerId],
     read: (call) => call("GET /admin/users/{id}", { path: { id: ownerId ?? "" } }),

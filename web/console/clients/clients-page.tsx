@@ -109,7 +109,7 @@ export function ClientTable({
 
 const SHOWN = 2;
 
-function Some({ names }: { names: readonly string[] }) {
+export function Some({ names }: { names: readonly string[] }) {
   const t = useText();
   const rest = names.length - SHOWN;
   return (

@@ -3,11 +3,9 @@ import { useState } from "react";
 import type { ClientCredential, ClientWithCredentials } from "#clients/api/generated/gatehouse.ts";
 import { GatehouseError } from "#clients/browser/gateway-calls.ts";
 import { useSession } from "../../session/session.ts";
-import { Button } from "../../ui/button.tsx";
-import { Sheet } from "../../ui/dialog.tsx";
 import { AreaField, Field, SelectField } from "../../ui/field.tsx";
 import { Act, useDone } from "../act.tsx";
-import { Copyable } from "../copyable.tsx";
+import { OnceSheet } from "../once-sheet.tsx";
 import { Panel } from "../panel.tsx";
 import { Table } from "../table.tsx";
 import { useKnownText, useText } from "../text.ts";
@@ -137,36 +135,15 @@ function Add({ client }: { client: ClientWithCredentials }) {
           autoComplete="off"
         />
       </Act>
-      {/* Neither Escape nor a click beside it loses what is shown once. */}
-      <Sheet
-        title={t("credentials.once")}
+      <OnceSheet
         isOpen={shown !== undefined}
-        mustAnswer
+        lead={t("credentials.onceLead")}
+        facts={[
+          [t("clients.id"), client.id],
+          [known("kinds", shown?.kind ?? ""), shown?.secret ?? ""],
+        ]}
         onClose={() => setShown(undefined)}
-      >
-        {(close) => (
-          <>
-            <p className="muted">{t("credentials.onceLead")}</p>
-            <dl className="details">
-              <div>
-                <dt>{t("clients.id")}</dt>
-                <dd>
-                  <Copyable name={t("clients.id")} text={client.id} />
-                </dd>
-              </div>
-              <div>
-                <dt>{known("kinds", shown?.kind ?? "")}</dt>
-                <dd>
-                  <Copyable name={known("kinds", shown?.kind ?? "")} text={shown?.secret ?? ""} />
-                </dd>
-              </div>
-            </dl>
-            <Button size="wide" onClick={close}>
-              {t("credentials.kept")}
-            </Button>
-          </>
-        )}
-      </Sheet>
+      />
     </>
   );
 }

@@ -24,6 +24,7 @@ export const actionsDe: SameTexts<typeof actionsEn> = {
       "auth.passkey.login": "Anmelden mit Passkey",
       "auth.oauth_login": "Rückkehr von einem Anbieter",
       "auth.oauth_form_post": "Rückkehr von einem Anbieter, mit Formular",
+      "auth.security_event": "Sicherheitsereignis eines Anbieters",
       "auth.oauth_exchange": "Anmeldung mit einem Anbieter abschließen",
       "auth.forgot_password": "Neues Passwort anfordern",
       "auth.reset_password": "Neues Passwort über einen Link setzen",
@@ -124,6 +125,8 @@ export const actionsDe: SameTexts<typeof actionsEn> = {
     },
     session: {
       "session.refresh_reused": "Sitzung beendet: ein benutztes Refresh-Token kam wieder",
+      "session.ended": "Sitzung beendet",
+      "session.raised": "Sitzung auf eine höhere Stufe gehoben",
       "session.revoked": "Sitzung von Betreibern beendet",
       "session.all_revoked": "Alle Sitzungen von Betreibern beendet",
       "session.device_bound": "Sitzung an ein Gerät gebunden",
@@ -135,6 +138,10 @@ export const actionsDe: SameTexts<typeof actionsEn> = {
     client: {
       "client.token": "Token holen",
       "client.token_revoke": "Token widerrufen",
+      "client.stream.create": "Signal-Stream anlegen",
+      "client.stream.update": "Signal-Stream ändern",
+      "client.stream.delete": "Signal-Stream löschen",
+      "client.stream.verify": "Signal-Stream testen",
       "client.created": "Client angelegt",
       "client.changed": "Client geändert",
       "client.deleted": "Client gelöscht",

@@ -22,6 +22,7 @@ export const actionsEn = {
       "auth.passkey.login": "Log in with a passkey",
       "auth.oauth_login": "Return from a provider",
       "auth.oauth_form_post": "Return from a provider, by a form",
+      "auth.security_event": "Security event of a provider",
       "auth.oauth_exchange": "Finish a login with a provider",
       "auth.forgot_password": "Ask for a new password",
       "auth.reset_password": "Set a new password by a link",
@@ -122,6 +123,8 @@ export const actionsEn = {
     },
     session: {
       "session.refresh_reused": "Session ended: a used refresh token came again",
+      "session.ended": "Session ended",
+      "session.raised": "Session raised to a higher level",
       "session.revoked": "Session ended by an operator",
       "session.all_revoked": "All sessions of everybody ended by an operator",
       "session.device_bound": "Session bound to a device",
@@ -133,6 +136,10 @@ export const actionsEn = {
     client: {
       "client.token": "Get a token",
       "client.token_revoke": "Revoke a token",
+      "client.stream.create": "Make a stream of signals",
+      "client.stream.update": "Change a stream of signals",
+      "client.stream.delete": "Delete a stream of signals",
+      "client.stream.verify": "Test a stream of signals",
       "client.created": "Client created",
       "client.changed": "Client changed",
       "client.deleted": "Client deleted",

@@ -35,6 +35,7 @@ export const de: SameTexts<typeof en> = {
     audit: "Audit-Log",
     clients: "Clients",
     webhooks: "Webhooks",
+    signals: "Shared Signals",
     system: "System",
     apis: "In den APIs",
   },
@@ -56,6 +57,7 @@ export const de: SameTexts<typeof en> = {
     "clients:read": "Die Programme sehen, die die API aufrufen, und wer für sie verantwortlich ist.",
     "clients:write": "Clients anlegen, ändern und löschen und ihnen Zugangsdaten geben.",
     "webhooks:read": "Die Webhooks sehen und was ihnen gesendet wurde.",
+    "signals:receive": "Als Programm: erfahren, wenn Sitzungen enden und Konten sich ändern.",
     "webhooks:write":
       "Mit audit:read: Webhooks anlegen, ändern und löschen und ihnen frühere Ereignisse noch einmal senden.",
     "system:read": "Sehen, ob die Dienste antworten und welche Schlüssel Token signieren.",
@@ -88,6 +90,12 @@ export const de: SameTexts<typeof en> = {
     publicKey:
       "Das ist kein öffentlicher Schlüssel als JWK (Ed25519, P-256 oder RSA mit mindestens 2048 Bit).",
     permissions: "Wählen Sie mindestens eine.",
+    url: "Diese Adresse darf nicht angerufen werden. Verlangt: https, ohne Benutzer, Passwort und „#“.",
+    types:
+      "Schreiben Sie 1 bis 50 Arten, eine je Zeile, etwa gatehouse.user.password_changed.v1 oder gatehouse.user.*.",
+    from: "Das Log hat diese Nummer nicht.",
+    log: "Geben Sie eine Zahl von 0 bis 255 ein.",
+    overlapHours: "Geben Sie eine Zahl von 0 bis 168 ein.",
   },
   users: {
     title: "Benutzer",
@@ -444,6 +452,128 @@ export const de: SameTexts<typeof en> = {
       "Das Programm signiert mit seinem privaten Schlüssel. Nichts Geheimes wird gesendet. Zu bevorzugen.",
     secret: "Das Programm tauscht es bei /oauth/token gegen Token.",
     api_key: "Das Programm sendet ihn mit jedem Aufruf.",
+  },
+  webhooks: {
+    stream: "Shared Signals für einen Client",
+    title: "Webhooks",
+    lead: "Adressen anderer Systeme, denen gesendet wird, was hier geschieht.",
+    back: "Alle Webhooks",
+    none: "Noch keine Webhooks. Ein Webhook sendet Ereignisse, etwa ein geändertes Passwort, sofort per HTTP an Ihr Programm. Was das Programm tun muss, steht in docs/events.md.",
+    id: "Webhook-ID",
+    facts: "Webhook",
+    url: "Adresse",
+    types: "Arten von Ereignissen",
+    waiting: "Wartend",
+    failingSince: "Schlägt fehl seit",
+    formerUntil: "Das frühere Geheimnis signiert mit bis",
+    you: "Sie",
+    paused: "Angehalten",
+    failing: "Schlägt fehl",
+    failingDo:
+      "Jeder Versuch schlägt fehl. Was nicht zugestellt ist, wird in wachsenden Abständen wieder versucht. Nach drei Tagen ohne Erfolg wird der Webhook angehalten.",
+  },
+  pausedReasons: {
+    asked: "Angehalten: Jemand hat das verlangt.",
+    failing: "Angehalten: Drei Tage lang wurde nichts zugestellt.",
+    disabled: "Abgeschaltet: Der Empfänger will nichts erfahren, auch nicht später.",
+    forbidden:
+      "Angehalten: Den Client gibt es nicht mehr, er ist deaktiviert, oder ihm fehlt signals:receive.",
+    gone: "Angehalten: Der Empfänger hat mit 410 Gone geantwortet. Er will also keine Ereignisse mehr.",
+  },
+  pausedHints: {
+    asked: "Setzen Sie ihn fort, wenn der Empfänger bereit ist: Ihm wird alles Versäumte gesendet.",
+    failing:
+      "Reparieren Sie den Empfänger, senden Sie Tests, bis einer zugestellt wird, und setzen Sie den Webhook dann fort: Ihm wird alles Versäumte gesendet.",
+    disabled: "Sein Empfänger schaltet ihn ein, wenn er will.",
+    forbidden:
+      "Geben Sie dem Client sein Recht zurück und setzen Sie den Stream fort: Ihm wird alles Versäumte gesendet. Braucht ihn niemand, löschen Sie ihn.",
+    gone: "Ist er umgezogen, ändern Sie die Adresse, senden Sie einen Test und setzen Sie den Webhook fort. Braucht ihn niemand, löschen Sie ihn.",
+  },
+  webhookFields: {
+    nameHint: "Damit andere wissen, welches System es ist.",
+    urlHint:
+      "https, und von einem Host, der angerufen werden darf. Kein Geheimnis darin: Die Signatur beweist, woher ein Ereignis kommt.",
+    typesHint:
+      "Eine je Zeile, bis zu 50. Ein Stern am Ende steht für alle, die so beginnen: gatehouse.user.* ist, was Benutzern geschieht, gatehouse.* ist alles.",
+    find: "Eine Art finden",
+    add: "Art hinzufügen",
+  },
+  newWebhook: {
+    title: "Neuer Webhook",
+    lead: "Ihm wird gesendet, was ab jetzt geschieht: IDs, keine Adressen von Personen. Sie sind für ihn verantwortlich.",
+    submit: "Webhook anlegen",
+  },
+  webhookSecret: {
+    secret: "Geheimnis",
+    lead: "Es wird nur dieses Mal gezeigt und lässt sich nicht wieder lesen. Legen Sie es dorthin, wo nur der Empfänger es liest: Er prüft damit, dass ein Ereignis von hier ist. Geht es verloren, erzeugen Sie ein neues.",
+    rotate: "Neues Geheimnis",
+    rotateEffect:
+      "Ereignisse werden mit dem neuen Geheimnis signiert, und eine Zeit lang auch mit dem früheren, damit der Empfänger dazwischen umgestellt werden kann.",
+    rotateSubmit: "Neues Geheimnis erzeugen",
+    overlap: "Stunden, die das frühere Geheimnis mitsigniert",
+    overlapHint: "0 bis 168. Bei 0 endet es sofort: nach einem Leck.",
+  },
+  webhookTest: {
+    title: "Test",
+    lead: "Sendet jetzt ein Ereignis der Art gatehouse.webhook.test.v1, auch wenn der Webhook angehalten ist.",
+    send: "Test senden",
+    delivered: "Zugestellt: HTTP {{status}} nach {{ms}} ms.",
+    answered: "Nicht zugestellt: HTTP {{status}} nach {{ms}} ms.",
+    failed: "Nicht zugestellt, ohne Antwort, nach {{ms}} ms.",
+  },
+  deliveryProblems: {
+    status: "Der Empfänger hat geantwortet, dass er es nicht annimmt.",
+    not_https: "Die Adresse ist nicht https.",
+    address_refused: "Die Adresse des Hosts darf nicht angerufen werden (WEBHOOK_NETWORKS).",
+    redirect:
+      "Die Antwort war eine Weiterleitung, der nicht gefolgt wird: Tragen Sie die Adresse ein, zu der sie führt.",
+    too_long: "Die Antwort war länger als 64 KiB.",
+    too_slow: "Der Empfänger hat länger als 5 Sekunden gebraucht.",
+    unreachable: "Der Empfänger ist nicht erreichbar: Name, Port oder Zertifikat.",
+  },
+  deliveryStates: {
+    waiting: "Wartet",
+    delivered: "Zugestellt",
+    given_up: "Aufgegeben",
+  },
+  deliveries: {
+    title: "Zustellungen",
+    none: "Noch wurde nichts gesendet.",
+    event: "Ereignis",
+    place: "Nummer {{sequence}} in Log {{log}}",
+    attempts: "Versuche",
+    last: "Letzter Versuch",
+    next: "Nächster Versuch",
+    answer: "HTTP\u00a0{{status}}, {{ms}}\u00a0ms",
+  },
+  changeWebhook: {
+    name: "Ändern",
+    effect: "Es gilt für das, was ab 2 Sekunden danach gesendet wird.",
+    submit: "Änderung speichern",
+    owner: "Besitzer ändern",
+    ownerEffect:
+      "Der neue Besitzer ist für den Webhook verantwortlich und bekommt die Mail, wenn er angehalten wird.",
+    pause: "Anhalten",
+    pauseEffect:
+      "Ihm wird nichts gesendet, bis er fortgesetzt wird. Was inzwischen geschieht, wartet im Audit-Log.",
+    resume: "Fortsetzen",
+    resumeEffect: "Er macht weiter, wo er war: Alles Versäumte wird jetzt gesendet.",
+    replay: "Frühere Ereignisse noch einmal senden",
+    replayEffect:
+      "Alles, was der Webhook will, wird ab dieser Nummer mit denselben IDs noch einmal gesendet.",
+    from: "Ab Nummer",
+    fromHint:
+      "Die laufende Nummer des ersten Ereignisses, wie sie im Audit-Log und bei den Zustellungen steht.",
+    log: "Log",
+    logHint: "0, außer es gibt mehrere Audit-Logs.",
+    replayDone: "Die Ereignisse werden noch einmal gesendet.",
+    done: "Der Webhook wurde geändert.",
+  },
+  deleteWebhook: {
+    name: "Webhook löschen",
+    effect:
+      "Ihm wird nichts mehr gesendet, und seine Zustellungen werden mit ihm gelöscht. Das lässt sich nicht rückgängig machen.",
+    done: "Der Webhook ist gelöscht.",
   },
   system: {
     title: "System",

@@ -81,7 +81,7 @@ const SHARED = ["ui", "session"];
 const COMPUTED = [
   "errors problems tools.themes approval.fields approval.states approvals.states activity.kinds",
   "ended figures mails mailStates failures keyStates kinds kindHints services amr actions actionGroups",
-  "permissionGroups permissionTexts permissionDangers",
+  "permissionGroups permissionTexts permissionDangers pausedReasons pausedHints deliveryProblems deliveryStates",
 ].flatMap((names) => names.split(" "));
 const isComputed = (key: string) =>
   key.startsWith("mailLinks.") || COMPUTED.some((group) => key.startsWith(`${group}.`));

@@ -102,6 +102,8 @@ export interface FollowEntriesRequest {
    * now on.
    */
   after: LogPlace[];
+  /** How many entries of each log at most: up to 500, and 100 if it is 0. */
+  limit: number;
 }
 
 /** A place in a log. */
@@ -114,7 +116,7 @@ export interface LogPlace {
 
 /** What came. */
 export interface FollowEntriesResponse {
-  /** At most 100 of each log, in the order of their sequences. */
+  /** At most `limit` of each log, in the order of their sequences. */
   entries: Entry[];
   /** For the next call. Not the last entry's: 500 entries of the log are read at a time, whether they match or not. Of log 0. */
   nextAfterSequence: number;
@@ -566,6 +568,7 @@ function createBaseFollowEntriesRequest(): FollowEntriesRequest {
     outcome: 0,
     withoutActions: [],
     after: [],
+    limit: 0,
   };
 }
 
@@ -591,6 +594,9 @@ export const FollowEntriesRequest: MessageFns<FollowEntriesRequest> = {
     }
     for (const v of message.after) {
       LogPlace.encode(v!, writer.uint32(58).fork()).join();
+    }
+    if (message.limit !== 0) {
+      writer.uint32(64).uint32(message.limit);
     }
     return writer;
   },
@@ -662,6 +668,14 @@ export const FollowEntriesRequest: MessageFns<FollowEntriesRequest> = {
             }
 
             message.after.push(LogPlace.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.limit = reader.uint32();
             continue;
           }
         }

@@ -61,7 +61,10 @@ export interface Endpoint {
   ownerUserId: string;
   /** Active or paused. */
   status: EndpointStatus;
-  /** Why it is paused: `asked`, `failing` (for three days), `gone` (it answered 410). Empty while it is active. */
+  /**
+   * Why it is paused: `asked`, `failing` (for three days), `gone` (it answered 410), of streams also
+   * `disabled` (by the receiver) and `forbidden` (it has lost its right). Empty while it is active.
+   */
   pausedReason: string;
   /** Since when every attempt has failed; absent while they do not. */
   failingSince:
@@ -78,7 +81,13 @@ export interface Endpoint {
     | Date
     | undefined;
   /** Of the last change by somebody. */
-  changedAt: Date | undefined;
+  changedAt:
+    | Date
+    | undefined;
+  /** `webhook`, or a stream of Shared Signals (docs/signals.md), which its receiver changes: `push` or `poll`. */
+  kind: string;
+  /** UUID of that receiver; empty: a webhook. */
+  clientId: string;
 }
 
 /** A place in a log. */
@@ -283,6 +292,8 @@ function createBaseEndpoint(): Endpoint {
     formerSecretUntil: undefined,
     createdAt: undefined,
     changedAt: undefined,
+    kind: "",
+    clientId: "",
   };
 }
 
@@ -323,6 +334,12 @@ export const Endpoint: MessageFns<Endpoint> = {
     }
     if (message.changedAt !== undefined) {
       Timestamp.encode(toTimestamp(message.changedAt), writer.uint32(98).fork()).join();
+    }
+    if (message.kind !== "") {
+      writer.uint32(106).string(message.kind);
+    }
+    if (message.clientId !== "") {
+      writer.uint32(114).string(message.clientId);
     }
     return writer;
   },
@@ -434,6 +451,22 @@ export const Endpoint: MessageFns<Endpoint> = {
             }
 
             message.changedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 13: {
+            if (tag !== 106) {
+              break;
+            }
+
+            message.kind = reader.string();
+            continue;
+          }
+          case 14: {
+            if (tag !== 114) {
+              break;
+            }
+
+            message.clientId = reader.string();
             continue;
           }
         }

@@ -64,6 +64,20 @@ export namespace CredentialKind {
   export type API_KEY = typeof CredentialKind.API_KEY;
 }
 
+/** Which of whom. */
+export interface FilterClientsRequest {
+  /** UUIDs, at most 100. */
+  clientIds: string[];
+  /** A name of the access file. */
+  permission: string;
+}
+
+/** Those that do. */
+export interface FilterClientsResponse {
+  /** Of `client_ids`. */
+  clientIds: string[];
+}
+
 /** What proves a client. Exactly one is set. */
 export interface ClientAuthentication {
   /** An unset or unknown proof proves nothing. */
@@ -316,6 +330,109 @@ export interface RevokeClientCredentialRequest {
 /** Committed, and its tokens have ended. */
 export interface RevokeClientCredentialResponse {
 }
+
+function createBaseFilterClientsRequest(): FilterClientsRequest {
+  return { clientIds: [], permission: "" };
+}
+
+export const FilterClientsRequest: MessageFns<FilterClientsRequest> = {
+  encode(message: FilterClientsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.clientIds) {
+      writer.uint32(10).string(v!);
+    }
+    if (message.permission !== "") {
+      writer.uint32(18).string(message.permission);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): FilterClientsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseFilterClientsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.clientIds.push(reader.string());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.permission = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseFilterClientsResponse(): FilterClientsResponse {
+  return { clientIds: [] };
+}
+
+export const FilterClientsResponse: MessageFns<FilterClientsResponse> = {
+  encode(message: FilterClientsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.clientIds) {
+      writer.uint32(10).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): FilterClientsResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseFilterClientsResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.clientIds.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
 
 function createBaseClientAuthentication(): ClientAuthentication {
   return { proof: undefined, clientIp: "" };
@@ -1989,6 +2106,17 @@ export const ClientServiceService = {
       Buffer.from(VerifyApiKeyResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): VerifyApiKeyResponse => VerifyApiKeyResponse.decode(value),
   },
+  /** Says which clients may act and hold a permission. Errors: validation_failed. */
+  filterClients: {
+    path: "/gatehouse.identity.v1.ClientService/FilterClients" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: FilterClientsRequest): Buffer => Buffer.from(FilterClientsRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): FilterClientsRequest => FilterClientsRequest.decode(value),
+    responseSerialize: (value: FilterClientsResponse): Buffer =>
+      Buffer.from(FilterClientsResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): FilterClientsResponse => FilterClientsResponse.decode(value),
+  },
 } as const;
 
 export interface ClientServiceServer extends UntypedServiceImplementation {
@@ -1998,6 +2126,8 @@ export interface ClientServiceServer extends UntypedServiceImplementation {
   authenticateClient: handleUnaryCall<AuthenticateClientRequest, AuthenticateClientResponse>;
   /** Says whose an API key is. A bad key is a normal answer (`active` false). */
   verifyApiKey: handleUnaryCall<VerifyApiKeyRequest, VerifyApiKeyResponse>;
+  /** Says which clients may act and hold a permission. Errors: validation_failed. */
+  filterClients: handleUnaryCall<FilterClientsRequest, FilterClientsResponse>;
 }
 
 export interface ClientServiceClient extends Client {
@@ -2048,6 +2178,22 @@ export interface ClientServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: VerifyApiKeyResponse) => void,
+  ): ClientUnaryCall;
+  /** Says which clients may act and hold a permission. Errors: validation_failed. */
+  filterClients(
+    request: FilterClientsRequest,
+    callback: (error: ServiceError | null, response: FilterClientsResponse) => void,
+  ): ClientUnaryCall;
+  filterClients(
+    request: FilterClientsRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: FilterClientsResponse) => void,
+  ): ClientUnaryCall;
+  filterClients(
+    request: FilterClientsRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: FilterClientsResponse) => void,
   ): ClientUnaryCall;
 }
 

@@ -1003,6 +1003,24 @@ export interface UnlinkIdentityResponse {
   endedSessionIds: string[];
 }
 
+/** What a provider's transmitter sent. */
+export interface ReceiveSecurityEventRequest {
+  /** Name of the provider. */
+  provider: string;
+  /** A Security Event Token (RFC 8417), at most 16 KiB. */
+  event: string;
+  /** What stood in its Authorization header, after "Bearer". May be empty. */
+  bearerToken: string;
+  /** Address of the transmitter. */
+  clientIp: string;
+}
+
+/** It has had its effect, or needs none. */
+export interface ReceiveSecurityEventResponse {
+  /** UUIDs of the sessions that this call ended. */
+  endedSessionIds: string[];
+}
+
 /** A logged-in user who changes passkeys. */
 export interface PasskeyOwner {
   /** UUID of the user. */
@@ -7428,6 +7446,131 @@ export const UnlinkIdentityResponse: MessageFns<UnlinkIdentityResponse> = {
   },
 };
 
+function createBaseReceiveSecurityEventRequest(): ReceiveSecurityEventRequest {
+  return { provider: "", event: "", bearerToken: "", clientIp: "" };
+}
+
+export const ReceiveSecurityEventRequest: MessageFns<ReceiveSecurityEventRequest> = {
+  encode(message: ReceiveSecurityEventRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.provider !== "") {
+      writer.uint32(10).string(message.provider);
+    }
+    if (message.event !== "") {
+      writer.uint32(18).string(message.event);
+    }
+    if (message.bearerToken !== "") {
+      writer.uint32(26).string(message.bearerToken);
+    }
+    if (message.clientIp !== "") {
+      writer.uint32(34).string(message.clientIp);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ReceiveSecurityEventRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseReceiveSecurityEventRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.provider = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.event = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.bearerToken = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.clientIp = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseReceiveSecurityEventResponse(): ReceiveSecurityEventResponse {
+  return { endedSessionIds: [] };
+}
+
+export const ReceiveSecurityEventResponse: MessageFns<ReceiveSecurityEventResponse> = {
+  encode(message: ReceiveSecurityEventResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.endedSessionIds) {
+      writer.uint32(10).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ReceiveSecurityEventResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseReceiveSecurityEventResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.endedSessionIds.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
 function createBasePasskeyOwner(): PasskeyOwner {
   return { userId: "", sessionId: "", authTime: undefined, clientIp: "", userAgent: "", acr: "" };
 }
@@ -10489,6 +10632,22 @@ export const IdentityServiceService = {
     responseDeserialize: (value: Buffer): UnlinkIdentityResponse => UnlinkIdentityResponse.decode(value),
   },
   /**
+   * Takes a security event that a provider pushed (RFC 8935), and ends the sessions of whom it is about. Errors:
+   * provider_not_found (also if its events are not taken), validation_failed (one field, whose code is one of RFC 8935,
+   * section 2.4), too_many_requests, service_unavailable (its keys cannot be read now).
+   */
+  receiveSecurityEvent: {
+    path: "/gatehouse.identity.v1.IdentityService/ReceiveSecurityEvent" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ReceiveSecurityEventRequest): Buffer =>
+      Buffer.from(ReceiveSecurityEventRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ReceiveSecurityEventRequest => ReceiveSecurityEventRequest.decode(value),
+    responseSerialize: (value: ReceiveSecurityEventResponse): Buffer =>
+      Buffer.from(ReceiveSecurityEventResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ReceiveSecurityEventResponse => ReceiveSecurityEventResponse.decode(value),
+  },
+  /**
    * Begins to register a passkey (WebAuthn Level 3). Errors: step_up_required (the session is older than 5 minutes),
    * email_not_verified (the credentials are not proven), conflict (there are 20).
    */
@@ -10864,6 +11023,12 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
    * step_up_required, invalid_credentials, reauthentication_required, too_many_requests, busy.
    */
   unlinkIdentity: handleUnaryCall<UnlinkIdentityRequest, UnlinkIdentityResponse>;
+  /**
+   * Takes a security event that a provider pushed (RFC 8935), and ends the sessions of whom it is about. Errors:
+   * provider_not_found (also if its events are not taken), validation_failed (one field, whose code is one of RFC 8935,
+   * section 2.4), too_many_requests, service_unavailable (its keys cannot be read now).
+   */
+  receiveSecurityEvent: handleUnaryCall<ReceiveSecurityEventRequest, ReceiveSecurityEventResponse>;
   /**
    * Begins to register a passkey (WebAuthn Level 3). Errors: step_up_required (the session is older than 5 minutes),
    * email_not_verified (the credentials are not proven), conflict (there are 20).
@@ -11613,6 +11778,26 @@ export interface IdentityServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: UnlinkIdentityResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Takes a security event that a provider pushed (RFC 8935), and ends the sessions of whom it is about. Errors:
+   * provider_not_found (also if its events are not taken), validation_failed (one field, whose code is one of RFC 8935,
+   * section 2.4), too_many_requests, service_unavailable (its keys cannot be read now).
+   */
+  receiveSecurityEvent(
+    request: ReceiveSecurityEventRequest,
+    callback: (error: ServiceError | null, response: ReceiveSecurityEventResponse) => void,
+  ): ClientUnaryCall;
+  receiveSecurityEvent(
+    request: ReceiveSecurityEventRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ReceiveSecurityEventResponse) => void,
+  ): ClientUnaryCall;
+  receiveSecurityEvent(
+    request: ReceiveSecurityEventRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ReceiveSecurityEventResponse) => void,
   ): ClientUnaryCall;
   /**
    * Begins to register a passkey (WebAuthn Level 3). Errors: step_up_required (the session is older than 5 minutes),

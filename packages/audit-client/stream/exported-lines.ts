@@ -8,9 +8,7 @@ import type {
   ExportEntriesRequest,
   ExportEntriesResponse,
 } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
-import type { ExportLine } from "../../audit-verifier/export-line.ts";
-import type { Terminal } from "../../command.ts";
-import { toExportLine } from "./audit-export-line.ts";
+import { type ExportLine, toExportLine } from "./export-line.ts";
 
 const CALL_BUDGET_MS = 10_000;
 const SILENCE_MS = 30_000;
@@ -24,29 +22,14 @@ export async function logNumbers(client: AuditQueryServiceClient): Promise<numbe
   return [0, ...logs.filter((log) => log !== 0)];
 }
 
-/** All of a log. One other than log 0 is left out with a note while it has no checkpoint. @throws {DomainError} */
-export async function* wholeLog(
-  client: AuditQueryServiceClient,
-  log: number,
-  writeError: Terminal["writeError"],
-): AsyncGenerator<readonly ExportLine[]> {
-  let isBegun = false;
-  try {
-    for await (const lines of exportedLines(client, { firstSequence: 0, lastSequence: 0, log })) {
-      isBegun ||= lines.length > 0;
-      yield lines;
-    }
-  } catch (error) {
-    const isEmpty = !isBegun && error instanceof DomainError && error.code === "not_found";
-    if (log === 0 || !isEmpty) throw error;
-    writeError(`gatehouse: log ${log} has no checkpoint yet, and is left out\n`);
-  }
-}
-
-/** Continues in a new stream, because servers end connections after ten minutes. @throws {DomainError} */
+/**
+ * Continues in a new stream, because servers end connections after ten minutes.
+ * @param signal ends it. @throws {DomainError}
+ */
 export async function* exportedLines(
   client: AuditQueryServiceClient,
   request: ExportEntriesRequest,
+  signal?: AbortSignal,
 ): AsyncGenerator<readonly ExportLine[]> {
   const so = { lastSequence: 0, lastLogged: 0, lastNote: "", removals: new Set<string>(), hasLog: false };
   const isNew = (line: ExportLine): boolean => {
@@ -79,7 +62,7 @@ export async function* exportedLines(
         }
       : request;
     try {
-      for await (const batch of streamed(client, from)) {
+      for await (const batch of streamed(client, from, signal)) {
         const lines = batch.filter(isNew);
         if (lines.length > 0) inVain = 0;
         if (lines.length > 0) yield lines;
@@ -88,7 +71,7 @@ export async function* exportedLines(
     } catch (error) {
       inVain += 1;
       const isCut = error instanceof DomainError && error.code === "service_unavailable";
-      if (!isCut || !so.hasLog || inVain > MAX_CUTS_WITHOUT_PROGRESS) throw error;
+      if (!isCut || !so.hasLog || signal?.aborted || inVain > MAX_CUTS_WITHOUT_PROGRESS) throw error;
     }
   }
 }
@@ -96,8 +79,11 @@ export async function* exportedLines(
 async function* streamed(
   client: AuditQueryServiceClient,
   request: ExportEntriesRequest,
+  signal: AbortSignal | undefined,
 ): AsyncGenerator<readonly ExportLine[]> {
   const stream = openServerStream(client, client.exportEntries, request, newCallContext());
+  const end = () => void stream.destroy(new DomainError("service_unavailable"));
+  signal?.addEventListener("abort", end);
   const silence = setTimeout(() => {
     stream.destroy(new DomainError("service_unavailable", `The log sent nothing for ${SILENCE_MS} ms`));
   }, SILENCE_MS);
@@ -120,6 +106,7 @@ async function* streamed(
     throw error;
   } finally {
     clearTimeout(silence);
+    signal?.removeEventListener("abort", end);
     stream.cancel();
   }
 }

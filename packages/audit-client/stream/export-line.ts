@@ -4,8 +4,15 @@ import type {
   ExportedLog,
 } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { type Entry, EntryKind, Outcome } from "#proto/gatehouse/audit/v1/entry.ts";
-import type { EntryLine, ExportLine, LogLine } from "../../audit-verifier/export-line.ts";
-import type { LoggedEntry } from "../../audit-verifier/logged-entry.ts";
+
+/** A line of an export, and an entry in it: docs/audit-log-format.md. */
+export type ExportLine = ReturnType<typeof toLogLine> | ReturnType<typeof toEntryLine> | NoteLine;
+export type LoggedEntry = ReturnType<typeof toLoggedEntry>;
+
+interface NoteLine {
+  type: "removal" | "checkpoint";
+  note: string;
+}
 
 // Entries with values of later versions fail the verification.
 const KINDS = new Map<EntryKind, string>([
@@ -28,7 +35,7 @@ export function toExportLine({ line }: ExportEntriesResponse): ExportLine {
   return { type: line.$case, note: line.value.note };
 }
 
-export function toLoggedEntry(entry: Entry): LoggedEntry {
+export function toLoggedEntry(entry: Entry) {
   const { userId = "", role = "", sessionId = "", claimedEmailHash = "" } = entry.actor ?? {};
   return {
     v: 1,
@@ -56,9 +63,9 @@ export function toLoggedEntry(entry: Entry): LoggedEntry {
   };
 }
 
-function toLogLine({ origin, firstSequence, lastSequence, treeHead, chainHash }: ExportedLog): LogLine {
+function toLogLine({ origin, firstSequence, lastSequence, treeHead, chainHash }: ExportedLog) {
   return {
-    type: "log",
+    type: "log" as const,
     v: 1,
     origin,
     firstSequence,
@@ -68,12 +75,12 @@ function toLogLine({ origin, firstSequence, lastSequence, treeHead, chainHash }:
   };
 }
 
-function toEntryLine({ entry, leafHash, chainHash, claimedEmailSalt }: ExportedEntry): EntryLine {
+function toEntryLine({ entry, leafHash, chainHash, claimedEmailSalt }: ExportedEntry) {
   if (entry === undefined) throw new Error("audit-service sent a line without its entry");
   const address = entry.actor?.claimedEmail ?? "";
   const hasAddress = address !== "" || claimedEmailSalt.length > 0;
   return {
-    type: "entry",
+    type: "entry" as const,
     entry: toLoggedEntry(entry),
     leafHash: base64(leafHash),
     chainHash: base64(chainHash),

@@ -1,0 +1,83 @@
+import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
+import type { PausedReason } from "./endpoint.ts";
+import { type CourierEndpoint, courierColumns, type StoredPlaces } from "./endpoint-store.ts";
+
+/** Streams of Shared Signals are endpoints with a client. */
+
+/** With their secrets and places. */
+export async function findStream(sql: Sql, clientId: string): Promise<CourierEndpoint | undefined> {
+  const [row] = await sql<CourierEndpoint[]>`
+    select ${courierColumns(sql)} from endpoints where client_id = ${clientId}
+  `;
+  return row;
+}
+
+export interface StreamChange {
+  kind: "push" | "poll";
+  url: string;
+  types: readonly string[];
+  name: string;
+  secret: Buffer;
+  at: Date;
+}
+
+export async function updateStream(sql: Sql, id: string, change: StreamChange): Promise<void> {
+  const { kind, url, types, name, secret, at } = change;
+  await sql`
+    update endpoints set kind = ${kind}, url = ${url}, types = ${types as string[]}, name = ${name}, secret = ${secret},
+      former_secret = null, former_secret_until = null, version = version + 1, changed_at = greatest(changed_at, ${at})
+    where id = ${id}
+  `;
+}
+
+export interface StreamStatus {
+  pausedReason: Extract<PausedReason, "asked" | "disabled"> | null;
+  /** Where it goes on; undefined: where it was. */
+  places: StoredPlaces | undefined;
+  at: Date;
+}
+
+export async function updateStreamStatus(
+  tx: TransactionSql,
+  id: string,
+  { pausedReason, places, at }: StreamStatus,
+): Promise<void> {
+  await tx`
+    update endpoints set status = ${pausedReason === null ? "active" : "paused"}, paused_reason = ${pausedReason}, untold_pause_at = null,
+      failures = 0, failing_since = null, rests_until = null, version = version + 1, changed_at = greatest(changed_at, ${at})
+      ${places === undefined ? tx`` : tx`, places = ${tx.json(places)}`}
+    where id = ${id}
+  `;
+}
+
+/** At most a hundred. */
+export async function selectReceivers(sql: Sql): Promise<string[]> {
+  const rows = await sql<{ clientId: string }[]>`
+    select client_id as "clientId" from endpoints where client_id is not null and status = 'active'
+  `;
+  return rows.map(({ clientId }) => clientId);
+}
+
+export async function forbidStreams(sql: Sql, clientIds: readonly string[]): Promise<void> {
+  await sql`
+    update endpoints set status = 'paused', paused_reason = 'forbidden', version = version + 1
+    where client_id = any(${clientIds as string[]}) and status = 'active'
+  `;
+}
+
+/** So that its courier looks at what waits. */
+export async function touchStream(tx: TransactionSql, id: string): Promise<void> {
+  await tx`update endpoints set version = version + 1 where id = ${id}`;
+}
+
+/** False if somebody else was faster. */
+export async function movePlaces(
+  tx: TransactionSql,
+  id: string,
+  { from, to }: { from: StoredPlaces; to: StoredPlaces },
+): Promise<boolean> {
+  const rows = await tx`
+    update endpoints set places = ${tx.json(to)} where id = ${id} and places = ${tx.json(from)} and status = 'active' returning id
+  `;
+  return rows.length > 0;
+}

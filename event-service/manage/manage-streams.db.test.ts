@@ -1,0 +1,348 @@
+import { randomUUID } from "node:crypto";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
+import {
+  newKey,
+  type Receiver,
+  type Replica,
+  startReceiver,
+  startReplica,
+} from "../delivery/replica.fixture.ts";
+import { LogsInMemory } from "../stream/event.fixture.ts";
+import { SESSION_REVOKED, SIGNAL_TYPES } from "../stream/signal.ts";
+import {
+  changeEndpoint,
+  createEndpoint,
+  listDeliveries,
+  replayEvents,
+  rotateSecret,
+  sendTest,
+} from "./manage-endpoints.ts";
+import {
+  changeStream,
+  createStream,
+  deleteStream,
+  getStream,
+  type Poll,
+  pauseForbiddenStreams,
+  pollStream,
+  setStreamStatus,
+  verifyStream,
+} from "./manage-streams.ts";
+
+let database: TestDatabase;
+let logs: LogsInMemory;
+let replicas: Replica[];
+let receivers: Receiver[];
+let client: string;
+const keys = [newKey()] as const;
+
+beforeEach(async () => {
+  database = await createTestDatabase("event-service");
+  logs = new LogsInMemory();
+  replicas = [];
+  receivers = [];
+  client = randomUUID();
+});
+
+afterEach(async () => {
+  await Promise.all(replicas.map((replica) => replica.stop()));
+  for (const receiver of receivers) receiver.close();
+  await database.drop();
+});
+
+async function replica(): Promise<Replica> {
+  const started = startReplica({ sql: database.sql, logs, keys });
+  replicas.push(started);
+  await started.start();
+  return started;
+}
+
+async function receiver(): Promise<Receiver> {
+  const started = await startReceiver();
+  receivers.push(started);
+  return started;
+}
+
+/** @returns ids of the entries. */
+function end(...reasons: string[]): string[] {
+  const userId = randomUUID();
+  const actor = { userId, role: "", sessionId: randomUUID() };
+  return logs
+    .add(...reasons.map((reason) => ({ action: "session.ended", resource: userId, actor, reason })))
+    .map(({ id }) => id);
+}
+
+const jtis = ({ received }: Receiver) => received.map(({ body }) => JSON.parse(body).jti as string);
+const at = (stream: { id: string }) => ({ clientId: client, streamId: stream.id });
+const pollOf = (poll: Partial<Poll> = {}): Poll => ({
+  ...{ maxEvents: 10, returnImmediately: true, acknowledged: [], refused: [] },
+  ...poll,
+});
+
+async function poll({ manage }: Replica, stream: { id: string }, wanted: Partial<Poll> = {}) {
+  const { tokens, moreAvailable } = await pollStream(manage, at(stream), pollOf(wanted));
+  return { ids: tokens.map(({ jti }) => jti), tokens, moreAvailable };
+}
+
+test("a signal is pushed to the receiver, with its header, for the client as audience", async () => {
+  const [one, shop] = [await replica(), await receiver()];
+  await createStream(one.manage, client, {
+    delivery: { pushUrl: shop.url, authorizationHeader: "Bearer of-the-receiver" },
+  });
+  const [jti] = end("logout");
+  await expect.poll(() => jtis(shop)).toEqual([jti]);
+  const { headers, body } = shop.received[0] ?? { headers: {}, body: "" };
+  expect(headers).toMatchObject({
+    ...{ "content-type": "application/secevent+jwt", accept: "application/json" },
+    authorization: "Bearer of-the-receiver",
+  });
+  expect(JSON.parse(body)).toMatchObject({ aud: client, type: SESSION_REVOKED });
+});
+
+test("only what the receiver asked for is told, and a change counts", async () => {
+  const [one, shop] = [await replica(), await receiver()];
+  const delivery = { pushUrl: shop.url };
+  const stream = await createStream(one.manage, client, {
+    delivery,
+    eventsRequested: [SIGNAL_TYPES[2], "urn:other"],
+  });
+  end("logout");
+  const [changed] = logs.add({ action: "user.password_changed" });
+  await expect.poll(() => jtis(shop)).toEqual([changed?.id]);
+  await changeStream(one.manage, at(stream), { eventsRequested: [SESSION_REVOKED], replaces: false });
+  expect(await getStream(one.manage, { clientId: client, streamId: "" })).toMatchObject({
+    url: shop.url,
+    types: [SESSION_REVOKED],
+  });
+  // As soon as a courier has noticed.
+  await expect
+    .poll(() => {
+      end("logout");
+      return jtis(shop).length;
+    })
+    .toBeGreaterThan(1);
+});
+
+test("while nobody signs, nothing is lost, and it is not the receiver's failure", async () => {
+  const [one, shop] = [await replica(), await receiver()];
+  one.tokenService.isAway = true;
+  await createStream(one.manage, client, { delivery: { pushUrl: shop.url } });
+  const reads = logs.reads;
+  const [jti] = end("logout");
+  await expect.poll(() => logs.reads).toBeGreaterThan(reads + 20);
+  one.tokenService.isAway = false;
+  await expect.poll(() => jtis(shop)).toEqual([jti]);
+  expect(one.attempts.map(({ problem }) => problem)).toEqual([""]);
+});
+
+test("what is polled comes again until it is acknowledged, in the order of the log", async () => {
+  const one = await replica();
+  const stream = await createStream(one.manage, client, {});
+  const [first, second, third] = end("logout", "all", "session_limit");
+  await expect.poll(async () => (await poll(one, stream)).ids).toEqual([first, second, third]);
+  expect(await poll(one, stream, { maxEvents: 2 })).toMatchObject({
+    ids: [first, second],
+    moreAvailable: true,
+  });
+  const left = await poll(one, stream, { acknowledged: [first ?? ""], refused: [second ?? ""] });
+  expect(left).toMatchObject({ ids: [third], moreAvailable: false });
+  expect((await poll(one, stream, { maxEvents: 0, acknowledged: [third ?? ""] })).ids).toEqual([]);
+  expect((await poll(one, stream)).ids).toEqual([]);
+  const { deliveries } = await listDeliveries(one.manage, stream.id, { cursor: "", limit: 10 });
+  expect(deliveries.map(({ state, problem }) => [state, problem])).toEqual([
+    ["delivered", ""],
+    ["given_up", "refused"],
+    ["delivered", ""],
+  ]);
+});
+
+test("polls at two replicas at the same moment lose nothing and invent nothing", async () => {
+  const [one, other] = [await replica(), await replica()];
+  const stream = await createStream(one.manage, client, {});
+  const told = new Set<string>();
+  const sent = Array.from({ length: 30 }, () => end("logout", "all")).flat();
+  await expect
+    .poll(async () => {
+      const polls = [one, other, one, other].map((each) => poll(each, stream, { maxEvents: 7 }));
+      const ids = (await Promise.all(polls)).flatMap(({ ids }) => ids);
+      for (const id of ids) told.add(id);
+      await poll(one, stream, { maxEvents: 0, acknowledged: [...new Set(ids)] });
+      return [...told].toSorted();
+    })
+    .toEqual(sent.toSorted());
+  expect((await poll(other, stream)).ids).toEqual([]);
+});
+
+test("a poll that waits is answered when something comes", async () => {
+  const one = await replica();
+  const stream = await createStream(one.manage, client, {});
+  await expect
+    .poll(async () => {
+      const answer = poll(one, stream, { returnImmediately: false });
+      const [jti] = end("logout");
+      const { ids } = await answer;
+      return ids.includes(jti ?? "");
+    })
+    .toBe(true);
+});
+
+test("what happens while a stream is paused is told later, and while it is disabled never", async () => {
+  const [one, shop] = [await replica(), await receiver()];
+  const stream = await createStream(one.manage, client, { delivery: { pushUrl: shop.url } });
+  await setStreamStatus(one.manage, at(stream), "disabled");
+  const [lost] = end("logout");
+  await one.events.read();
+  await setStreamStatus(one.manage, at(stream), null);
+  await setStreamStatus(one.manage, at(stream), "asked");
+  const [kept] = end("logout");
+  await one.events.read();
+  expect(await getStream(one.manage, { clientId: client, streamId: "" })).toMatchObject({
+    status: "paused",
+    pausedReason: "asked",
+  });
+  await setStreamStatus(one.manage, at(stream), null);
+  await expect.poll(() => jtis(shop)).toContain(kept);
+  expect(jtis(shop)).not.toContain(lost);
+});
+
+test("nothing is polled from a stream that is paused", async () => {
+  const one = await replica();
+  const stream = await createStream(one.manage, client, {});
+  const [jti] = end("logout");
+  await expect.poll(async () => (await poll(one, stream)).ids).toEqual([jti]);
+  await setStreamStatus(one.manage, at(stream), "asked");
+  expect((await poll(one, stream)).ids).toEqual([]);
+  await setStreamStatus(one.manage, at(stream), null);
+  expect((await poll(one, stream)).ids).toEqual([jti]);
+});
+
+test.each(["push", "poll"] as const)(
+  "a receiver that asks whether its stream works is sent what it gave (%s)",
+  async (kind) => {
+    const [one, shop] = [await replica(), await receiver()];
+    const stream = await createStream(
+      one.manage,
+      client,
+      kind === "push" ? { delivery: { pushUrl: shop.url } } : {},
+    );
+    await verifyStream(one.manage, at(stream), "state-1");
+    const bodies = async () =>
+      kind === "push"
+        ? shop.received.map(({ body }) => body)
+        : (await poll(one, stream)).tokens.map(({ token }) => token);
+    await expect
+      .poll(async () => (await bodies()).map((body) => JSON.parse(body)))
+      .toEqual([
+        expect.objectContaining({
+          ...{ aud: client, userId: "", streamId: stream.id, event: { state: "state-1" } },
+          type: "https://schemas.openid.net/secevent/ssf/event-type/verification",
+        }),
+      ]);
+  },
+);
+
+test("of verifications that nobody takes, one waits", async () => {
+  const one = await replica();
+  const stream = await createStream(one.manage, client, {});
+  for (const state of ["state-1", "state-2", "state-3"]) await verifyStream(one.manage, at(stream), state);
+  const { tokens } = await poll(one, stream);
+  expect(tokens.map(({ token }) => JSON.parse(token).event)).toEqual([{ state: "state-3" }]);
+});
+
+test("a client has one stream, and another client has no part in it", async () => {
+  const one = await replica();
+  const stream = await createStream(one.manage, client, {});
+  await expect(createStream(one.manage, client, {})).rejects.toMatchObject({ code: "conflict" });
+  const stranger = { clientId: randomUUID(), streamId: stream.id };
+  await createStream(one.manage, stranger.clientId, {});
+  for (const act of [
+    () => getStream(one.manage, stranger),
+    () => pollStream(one.manage, stranger, pollOf()),
+    () => deleteStream(one.manage, stranger),
+    () => setStreamStatus(one.manage, stranger, "disabled"),
+    () => verifyStream(one.manage, stranger, ""),
+    () => changeStream(one.manage, stranger, { description: "mine", replaces: false }),
+  ])
+    await expect(act()).rejects.toMatchObject({ code: "not_found" });
+  await deleteStream(one.manage, at(stream));
+  await expect(getStream(one.manage, { clientId: client, streamId: "" })).rejects.toMatchObject({
+    code: "not_found",
+  });
+});
+
+test("a client that lost its right is told nothing more, until it has it again and goes on", async () => {
+  const [one, shop, other] = [await replica(), await receiver(), randomUUID()];
+  const stream = await createStream(one.manage, client, { delivery: { pushUrl: shop.url } });
+  await createStream(one.manage, other, {});
+  const check = (...allowed: string[]) =>
+    pauseForbiddenStreams({ sql: database.sql, filterReceivers: async () => allowed });
+  const away = () => Promise.reject(new Error("away"));
+  await expect(pauseForbiddenStreams({ sql: database.sql, filterReceivers: away })).rejects.toThrow("away");
+  await check(client, other);
+  expect(await getStream(one.manage, at(stream))).toMatchObject({ status: "active" });
+  await check(other);
+  expect(await getStream(one.manage, at(stream))).toMatchObject({ pausedReason: "forbidden" });
+  expect(await getStream(one.manage, { clientId: other, streamId: "" })).toMatchObject({ status: "active" });
+  const [jti] = end("logout");
+  await one.events.read();
+  await setStreamStatus(one.manage, at(stream), null);
+  await expect.poll(() => jtis(shop)).toEqual([jti]);
+});
+
+test("streams take no room of webhooks", async () => {
+  const one = await replica();
+  for (let n = 0; n < 100; n += 1) await createStream(one.manage, randomUUID(), {});
+  await expect(createStream(one.manage, client, {})).rejects.toMatchObject({ code: "conflict" });
+  const wanted = {
+    name: "shop",
+    url: "http://127.0.0.1:1/",
+    types: ["gatehouse.*"],
+    ownerId: "",
+    isTemporary: false,
+  };
+  expect(await createEndpoint(one.manage, wanted)).toMatchObject({ endpoint: { kind: "webhook" } });
+});
+
+test.each([
+  ["an internal address", { delivery: { pushUrl: "https://10.0.0.1/" } }, "delivery.endpoint_url"],
+  [
+    "an address with a user",
+    { delivery: { pushUrl: "https://ada:secret@example.com/" } },
+    "delivery.endpoint_url",
+  ],
+  [
+    "a header of two lines",
+    { delivery: { pushUrl: "", authorizationHeader: "a\r\nb: c" } },
+    "delivery.authorization_header",
+  ],
+  [
+    "too many types",
+    { eventsRequested: Array.from({ length: 51 }, (_, n) => `urn:${n}`) },
+    "events_requested",
+  ],
+  ["a long description", { description: "d".repeat(101) }, "description"],
+])("%s is refused", async (_what, wanted, field) => {
+  const one = await replica();
+  await expect(createStream(one.manage, client, wanted)).rejects.toMatchObject({
+    code: "validation_failed",
+    fields: [expect.objectContaining({ field })],
+  });
+});
+
+test("an administrator pauses and replays a stream, and changes nothing that is its receiver's", async () => {
+  const [one, shop] = [await replica(), await receiver()];
+  const stream = await createStream(one.manage, client, { delivery: { pushUrl: shop.url } });
+  for (const act of [
+    () => changeEndpoint(one.manage, stream.id, { url: shop.url }),
+    () => rotateSecret(one.manage, stream.id, 0),
+    () => sendTest(one.manage, stream.id),
+  ])
+    await expect(act()).rejects.toMatchObject({ code: "conflict" });
+  expect(await changeEndpoint(one.manage, stream.id, { status: "paused" })).toMatchObject({ kind: "push" });
+  await changeEndpoint(one.manage, stream.id, { status: "active" });
+  const [jti] = end("logout");
+  await expect.poll(() => jtis(shop)).toEqual([jti]);
+  await replayEvents(one.manage, stream.id, [{ log: 0, sequence: 1 }]);
+  await expect.poll(() => jtis(shop)).toEqual([jti, jti]);
+});

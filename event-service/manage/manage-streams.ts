@@ -1,0 +1,279 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { validate as isUuid } from "uuid";
+import { transaction } from "#kit/database/postgres.ts";
+import { DomainError, invalidField } from "#kit/values/errors.ts";
+import { uuidv7 } from "#kit/values/uuid-v7.ts";
+import type { SignSignals } from "../delivery/attempt.ts";
+import {
+  countWaiting,
+  deleteOldDeliveries,
+  deleteWaiting,
+  newDelivery,
+  selectWaiting,
+  settleWaiting,
+  upsertDeliveries,
+} from "../delivery/delivery-store.ts";
+import { encryptSecret, secretOfHeader } from "../endpoints/endpoint.ts";
+import { type CourierEndpoint, deleteEndpoint, insertEndpoint } from "../endpoints/endpoint-store.ts";
+import {
+  findStream,
+  forbidStreams,
+  movePlaces,
+  type StreamStatus,
+  selectReceivers,
+  touchStream,
+  updateStream,
+  updateStreamStatus,
+} from "../endpoints/stream-store.ts";
+import { SIGNAL_TYPES, type SignalBody, signalsIn } from "../stream/signal.ts";
+import { isUsable, type ManageDeps } from "./manage-endpoints.ts";
+
+export interface StreamDeps extends ManageDeps {
+  sign: SignSignals;
+}
+
+export interface StreamDelivery {
+  /** Empty: the receiver polls. */
+  pushUrl: string;
+  /** Undefined: none, or in a change the former one. */
+  authorizationHeader?: string | undefined;
+}
+
+export interface WantedStream {
+  delivery: StreamDelivery;
+  eventsRequested: readonly string[];
+  description: string;
+}
+
+/** A stream of a client. */
+export interface StreamName {
+  clientId: string;
+  streamId: string;
+}
+
+const MAX_STREAMS = 100;
+const MAX_TYPES = 50;
+const MAX_TYPE = 256;
+const MAX_DESCRIPTION = 100;
+const MAX_STATE = 1_024;
+const MAX_EVENTS = 100;
+/** What a receiver has not acknowledged. Further events wait in the log. */
+const MAX_WAITING = 1_000;
+/** Of those that are done. */
+const KEPT_DELIVERIES = 1_000;
+const LONG_POLL_MS = 3_000;
+const DEFAULT_NAME = "Shared signals";
+const HEADER = /^[\x20-\x7e]{0,2048}$/;
+const VERIFICATION = "https://schemas.openid.net/secevent/ssf/event-type/verification";
+const POLLED: StreamDelivery = { pushUrl: "" };
+
+/** @param name without an id: whichever the client has. @throws {DomainError} `not_found`. */
+export async function getStream(
+  { sql }: StreamDeps,
+  { clientId, streamId }: StreamName,
+): Promise<CourierEndpoint> {
+  const stream = await findStream(sql, clientId);
+  if (stream === undefined || (streamId !== "" && streamId !== stream.id)) throw new DomainError("not_found");
+  return stream;
+}
+
+/** @throws {DomainError} `not_found`. */
+async function namedStream(deps: StreamDeps, name: StreamName): Promise<CourierEndpoint> {
+  if (name.streamId === "") throw new DomainError("not_found");
+  return getStream(deps, name);
+}
+
+/** It is told what happens from now on. @throws {DomainError} `validation_failed`, `conflict`, `service_unavailable`. */
+export async function createStream(
+  deps: StreamDeps,
+  clientId: string,
+  wanted: Partial<WantedStream>,
+): Promise<CourierEndpoint> {
+  if (!isUuid(clientId)) throw invalidField("clientId", "invalid_format", "must be a UUID");
+  if (!deps.events.isKnown) throw new DomainError("service_unavailable");
+  const { delivery = POLLED } = wanted;
+  const id = uuidv7();
+  const at = deps.now();
+  const row = { ...checked(deps, { delivery, ...wanted }), secret: encryptedHeader(deps, id, delivery) };
+  const stored = {
+    ...row,
+    id,
+    clientId,
+    ownerId: null,
+    isTemporary: false,
+    places: deps.events.tip,
+    createdAt: at,
+  };
+  if ((await insertEndpoint(deps.sql, stored, MAX_STREAMS)) === undefined)
+    throw new DomainError("conflict", "The client has a stream already, or there are too many");
+  return getStream(deps, { clientId, streamId: id });
+}
+
+/** @param replaces what is absent gets its default value. @throws {DomainError} `not_found`, `validation_failed`. */
+export async function changeStream(
+  deps: StreamDeps,
+  name: StreamName,
+  { replaces, ...change }: Partial<WantedStream> & { replaces: boolean },
+): Promise<CourierEndpoint> {
+  const stream = await namedStream(deps, name);
+  const kept = { delivery: { pushUrl: stream.url }, eventsRequested: stream.types, description: stream.name };
+  const wanted: Partial<WantedStream> & Pick<WantedStream, "delivery"> = {
+    ...(replaces ? { delivery: POLLED } : kept),
+    ...change,
+  };
+  const { id, secret: former } = stream;
+  const isNew = replaces || wanted.delivery.authorizationHeader !== undefined;
+  const secret = isNew ? encryptedHeader(deps, id, wanted.delivery) : former;
+  await updateStream(deps.sql, id, { ...checked(deps, wanted), secret, at: deps.now() });
+  return getStream(deps, name);
+}
+
+function checked({ networks }: StreamDeps, wanted: Partial<WantedStream> & Pick<WantedStream, "delivery">) {
+  const { delivery, eventsRequested = SIGNAL_TYPES, description = "" } = wanted;
+  const { pushUrl, authorizationHeader = "" } = delivery;
+  if (pushUrl !== "" && !isUsable(pushUrl, networks))
+    throw invalidField(
+      "delivery.endpoint_url",
+      "invalid_format",
+      "must be https, of a host that may be called",
+    );
+  if (!HEADER.test(authorizationHeader))
+    throw invalidField(
+      "delivery.authorization_header",
+      "invalid_format",
+      "must be visible ASCII, at most 2,048",
+    );
+  const isTypes =
+    eventsRequested.length <= MAX_TYPES && eventsRequested.every((type) => type.length <= MAX_TYPE);
+  if (eventsRequested.length === 0 || !isTypes)
+    throw invalidField("events_requested", "invalid_format", `must be 1 to ${MAX_TYPES} URIs`);
+  if (description.length > MAX_DESCRIPTION)
+    throw invalidField("description", "too_long", `must have at most ${MAX_DESCRIPTION} characters`);
+  return {
+    kind: pushUrl === "" ? "poll" : "push",
+    url: pushUrl,
+    types: [...new Set(eventsRequested)] as string[],
+    name: description || DEFAULT_NAME,
+  } as const;
+}
+
+function encryptedHeader(
+  { keys }: StreamDeps,
+  id: string,
+  { authorizationHeader = "" }: StreamDelivery,
+): Buffer {
+  return encryptSecret(keys, secretOfHeader(authorizationHeader), id);
+}
+
+/** @throws {DomainError} `not_found`. */
+export async function deleteStream(deps: StreamDeps, name: StreamName): Promise<void> {
+  const { id } = await namedStream(deps, name);
+  await deleteEndpoint(deps.sql, id);
+}
+
+/** What happens while it is disabled is not told. @param reason null: it goes on. @throws {DomainError} `not_found`. */
+export async function setStreamStatus(
+  deps: StreamDeps,
+  name: StreamName,
+  reason: StreamStatus["pausedReason"],
+): Promise<CourierEndpoint> {
+  const { id, pausedReason } = await namedStream(deps, name);
+  const isLost = reason === "disabled" || pausedReason === "disabled";
+  await transaction(deps.sql, async (tx) => {
+    if (isLost) await deleteWaiting(tx, id);
+    const places = isLost ? { ...deps.events.tip } : undefined;
+    await updateStreamStatus(tx, id, { pausedReason: reason, places, at: deps.now() });
+  });
+  return getStream(deps, name);
+}
+
+/** Sends the event soon (OpenID Shared Signals Framework 1.0, section 8.1.4). @throws {DomainError} `not_found`, `validation_failed`. */
+export async function verifyStream(deps: StreamDeps, name: StreamName, state: string): Promise<void> {
+  if (state.length > MAX_STATE)
+    throw invalidField("state", "too_long", `must have at most ${MAX_STATE} characters`);
+  const { id } = await namedStream(deps, name);
+  const body: SignalBody = {
+    ...{ type: VERIFICATION, userId: "", sessionId: "", streamId: id },
+    event: state === "" ? {} : { state },
+  };
+  const receivedAt = deps.now();
+  const event = { id: uuidv7(), type: VERIFICATION, subject: "", body: JSON.stringify(body), receivedAt };
+  await transaction(deps.sql, async (tx) => {
+    // The last one counts, so that they cannot pile up.
+    await deleteWaiting(tx, id, VERIFICATION);
+    await upsertDeliveries(tx, id, [newDelivery({ ...event, log: 0, sequence: 0 }, receivedAt)]);
+    await touchStream(tx, id);
+  });
+}
+
+export interface ReceiverCheckDeps extends Pick<StreamDeps, "sql"> {
+  /** @returns those that are active clients with the permission. */
+  filterReceivers(clientIds: readonly string[]): Promise<string[]>;
+}
+
+/** A client that was deleted, disabled or lost the permission is told nothing more. The caller repeats it. */
+export async function pauseForbiddenStreams({ sql, filterReceivers }: ReceiverCheckDeps): Promise<void> {
+  const clientIds = await selectReceivers(sql);
+  if (clientIds.length === 0) return;
+  const allowed = new Set(await filterReceivers(clientIds));
+  const lost = clientIds.filter((id) => !allowed.has(id));
+  if (lost.length > 0) await forbidStreams(sql, lost);
+}
+
+export interface Poll {
+  maxEvents: number;
+  returnImmediately: boolean;
+  acknowledged: readonly string[];
+  refused: readonly string[];
+}
+
+/** RFC 8936. What is not acknowledged comes again. @throws {DomainError} `not_found`, `validation_failed`, `service_unavailable`. */
+export async function pollStream(deps: StreamDeps, name: StreamName, poll: Poll) {
+  const { acknowledged, refused, maxEvents } = poll;
+  for (const [field, ids] of Object.entries({ ack: acknowledged, setErrs: refused }))
+    if (ids.length > MAX_EVENTS || !ids.every(isUuid))
+      throw invalidField(field, "invalid_format", `must be at most ${MAX_EVENTS} values of jti`);
+  const { id, kind, status } = await namedStream(deps, name);
+  if (kind !== "poll") throw new DomainError("not_found");
+  if (acknowledged.length > 0) await settleWaiting(deps.sql, id, { eventIds: acknowledged, problem: "" });
+  if (refused.length > 0) await settleWaiting(deps.sql, id, { eventIds: refused, problem: "refused" });
+  if (acknowledged.length + refused.length > 0) await deleteOldDeliveries(deps.sql, id, KEPT_DELIVERIES);
+  const limit = status === "active" ? Math.min(maxEvents, MAX_EVENTS) : 0;
+  const untilMs = performance.now() + (poll.returnImmediately ? 0 : LONG_POLL_MS);
+  for (;;) {
+    const { grown } = deps.events;
+    const isAtEnd = await readOn(deps, name);
+    const waiting = limit === 0 ? [] : await selectWaiting(deps.sql, id, limit + 1);
+    const leftMs = untilMs - performance.now();
+    if (limit === 0 || waiting.length > 0 || leftMs <= 0) {
+      const sent = waiting.slice(0, limit).map(({ eventId, body }) => ({ id: eventId, body: body ?? "" }));
+      const tokens = sent.length === 0 ? [] : await deps.sign(name.clientId, sent);
+      return {
+        tokens: sent.map((signal, index) => ({ jti: signal.id, token: tokens[index] ?? "" })),
+        moreAvailable: waiting.length > limit || !isAtEnd,
+      };
+    }
+    if (isAtEnd) await Promise.race([grown, sleep(leftMs, undefined, { ref: false })]);
+  }
+}
+
+/** Moves signals from the log to what waits. @returns whether the log has no more. */
+async function readOn(deps: StreamDeps, name: StreamName): Promise<boolean> {
+  const stream = await namedStream(deps, name);
+  const { id, types, places, status } = stream;
+  if (status !== "active") return true;
+  if (((await countWaiting(deps.sql, [id])).get(id) ?? 0) >= MAX_WAITING) return true;
+  const { events, next, isAtEnd } = await signalsIn(deps.events).after(places);
+  const wanted = events.filter(({ type }) => types.includes(type));
+  if (JSON.stringify(next) === JSON.stringify(places)) return isAtEnd;
+  await transaction(deps.sql, async (tx) => {
+    const isFirst = await movePlaces(tx, id, { from: places, to: next });
+    if (!isFirst || wanted.length === 0) return;
+    await upsertDeliveries(
+      tx,
+      id,
+      wanted.map((event) => newDelivery(event, deps.now())),
+    );
+  });
+  return isAtEnd;
+}
