@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { transaction } from "#kit/database/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import {
   newKey,
@@ -8,6 +9,7 @@ import {
   startReceiver,
   startReplica,
 } from "../delivery/replica.fixture.ts";
+import { movePlaces } from "../endpoints/stream-store.ts";
 import { LogsInMemory } from "../stream/event.fixture.ts";
 import { SESSION_REVOKED, SIGNAL_TYPES } from "../stream/signal.ts";
 import {
@@ -172,6 +174,15 @@ test("polls at two replicas at the same moment lose nothing and invent nothing",
     })
     .toEqual(sent.toSorted());
   expect((await poll(other, stream)).ids).toEqual([]);
+});
+
+test("a poll that read the log before another one went on moves nothing back", async () => {
+  const one = await replica();
+  const stream = await createStream(one.manage, client, {});
+  const move = (from: number, to: number) =>
+    transaction(database.sql, (tx) => movePlaces(tx, stream.id, { from: { 0: from }, to: { 0: to } }));
+  expect([await move(0, 7), await move(0, 3)]).toEqual([true, false]);
+  expect(await getStream(one.manage, at(stream))).toMatchObject({ places: { 0: 7 } });
 });
 
 test("a poll that waits is answered when something comes", async () => {
