@@ -20,7 +20,13 @@ import type { CredentialKind } from "./credential-store.ts";
 import { deleteClient, revokeCredential } from "./delete-client.ts";
 import { createClientEndWorker } from "./end-client-tokens.ts";
 import { grantClientToken } from "./grant-client-token.ts";
-import { createOwnerlessCount, deleteOldAssertions, getClient, listClients } from "./managed-clients.ts";
+import {
+  createOwnerlessCount,
+  deleteOldAssertions,
+  filterClients,
+  getClient,
+  listClients,
+} from "./managed-clients.ts";
 
 let database: TestDatabase;
 let deps: TestDeps;
@@ -185,6 +191,16 @@ test("nobody gives a client what they do not hold: not at creation, not later, n
       createClient(deps, wanted, { ...newCallContext({ budgetMs: 60_000 }), person: "operator:ada" }),
     ),
   ).toBe("done");
+});
+
+test("of clients that are asked about, those are named that are active and hold the permission", async () => {
+  const held = await create(["signals:receive", "payments:read"]);
+  const [disabled, deleted] = [await create(["signals:receive"]), await create(["signals:receive"])];
+  await changeClient(deps, { clientId: disabled.id, status: "disabled" }, context());
+  await deleteClient(deps, deleted.id, context());
+  const ids = [held, disabled, deleted, await create()].map(({ id }) => id);
+  expect(await filterClients(deps, [...ids, randomUUID()], "signals:receive")).toEqual([held.id]);
+  expect(await codeOf(filterClients(deps, ["x"], "signals:receive"))).toBe("validation_failed");
 });
 
 test("the methods ask for clients:read and clients:write again", async () => {
