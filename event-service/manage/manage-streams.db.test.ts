@@ -75,6 +75,9 @@ function end(...reasons: string[]): string[] {
     .map(({ id }) => id);
 }
 
+/** A courier notices a change a moment later, and may have sent something meanwhile. */
+const untilNoneSends = ({ couriers }: Replica) => expect.poll(() => couriers.count).toBe(0);
+
 const jtis = ({ received }: Receiver) => received.map(({ body }) => JSON.parse(body).jti as string);
 const at = (stream: { id: string }) => ({ clientId: client, streamId: stream.id });
 const pollOf = (poll: Partial<Poll> = {}): Poll => ({
@@ -202,10 +205,12 @@ test("what happens while a stream is paused is told later, and while it is disab
   const [one, shop] = [await replica(), await receiver()];
   const stream = await createStream(one.manage, client, { delivery: { pushUrl: shop.url } });
   await setStreamStatus(one.manage, at(stream), "disabled");
+  await untilNoneSends(one);
   const [lost] = end("logout");
   await one.events.read();
   await setStreamStatus(one.manage, at(stream), null);
   await setStreamStatus(one.manage, at(stream), "asked");
+  await untilNoneSends(one);
   const [kept] = end("logout");
   await one.events.read();
   expect(await getStream(one.manage, { clientId: client, streamId: "" })).toMatchObject({
@@ -295,6 +300,7 @@ test("a client that lost its right is told nothing more, until it has it again a
   await check(other);
   expect(await getStream(one.manage, at(stream))).toMatchObject({ pausedReason: "forbidden" });
   expect(await getStream(one.manage, { clientId: other, streamId: "" })).toMatchObject({ status: "active" });
+  await untilNoneSends(one);
   const [jti] = end("logout");
   await one.events.read();
   await setStreamStatus(one.manage, at(stream), null);
@@ -351,6 +357,7 @@ test("an administrator pauses and replays a stream, and changes nothing that is 
   ])
     await expect(act()).rejects.toMatchObject({ code: "conflict" });
   expect(await changeEndpoint(one.manage, stream.id, { status: "paused" })).toMatchObject({ kind: "push" });
+  await untilNoneSends(one);
   await changeEndpoint(one.manage, stream.id, { status: "active" });
   const [jti] = end("logout");
   await expect.poll(() => jtis(shop)).toEqual([jti]);
