@@ -1,9 +1,10 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync } from "node:fs";
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { createReadStream, existsSync } from "node:fs";
+import { mkdir, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { join, resolve } from "node:path";
+import { createInterface } from "node:readline";
 import type { certificateFiles } from "#deploy/local/certificates.ts";
 import { freePort } from "#tests/support/system/free-port.ts";
 import { until } from "../../support.ts";
@@ -68,13 +69,17 @@ async function collector(folder: string, files: Files): Promise<SiemReceiver> {
     name: "otlp",
     environment: { SIEM_OTLP_URL: `https://127.0.0.1:${port}/v1/logs` },
     ...killable(port, COLLECTOR, ["--config", `file:${config}`]),
-    async read() {
-      const calls = (await readFile(output, "utf8")).split(/(?=\{"resourceLogs")/).flatMap(parsed<LogsData>);
-      const bodies = calls.flatMap(({ resourceLogs }) =>
-        resourceLogs.flatMap(({ scopeLogs }) => scopeLogs.flatMap(({ logRecords }) => logRecords)),
-      );
-      return bodies.map(({ body }) => JSON.parse(body.stringValue) as Place);
-    },
+    read: () =>
+      placesIn(output, (line) =>
+        // What was cut by a kill has no end of its line.
+        line
+          .split(/(?=\{"resourceLogs")/)
+          .flatMap(parsed<LogsData>)
+          .flatMap(({ resourceLogs }) => resourceLogs)
+          .flatMap(({ scopeLogs }) => scopeLogs)
+          .flatMap(({ logRecords }) => logRecords)
+          .map(({ body }) => JSON.parse(body.stringValue) as Place),
+      ),
   };
 }
 
@@ -101,11 +106,16 @@ action(type="omfile" file="${output}" template="whole")
     name: "syslog",
     environment: { SIEM_SYSLOG_ADDRESS: `127.0.0.1:${port}` },
     ...killable(port, RSYSLOG, ["-n", "-f", config, "-i", join(folder, "rsyslog.pid")]),
-    async read() {
-      const lines = (await readFile(output, "utf8")).split("\n");
-      return lines.flatMap((line) => parsed<Place>(line.slice(line.lastIndexOf(BOM) + 1)));
-    },
+    read: () => placesIn(output, (line) => parsed<Place>(line.slice(line.lastIndexOf(BOM) + 1))),
   };
+}
+
+/** Line by line: the file may be longer than a string can be. */
+async function placesIn(path: string, read: (line: string) => Place[]): Promise<Place[]> {
+  const places: Place[] = [];
+  for await (const line of createInterface(createReadStream(path)))
+    for (const { log, sequence } of read(line)) places.push({ log, sequence });
+  return places;
 }
 
 /** Empty for what was cut when the receiver was killed. */
