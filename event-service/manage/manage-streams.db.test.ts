@@ -9,6 +9,7 @@ import {
   startReceiver,
   startReplica,
 } from "../delivery/replica.fixture.ts";
+import { headerIn, secretsInUse } from "../endpoints/endpoint.ts";
 import { movePlaces } from "../endpoints/stream-store.ts";
 import { LogsInMemory } from "../stream/event.fixture.ts";
 import { SESSION_REVOKED, SIGNAL_TYPES } from "../stream/signal.ts";
@@ -127,6 +128,28 @@ test("only what the receiver asked for is told, and a change counts", async () =
       return jtis(shop).length;
     })
     .toBeGreaterThan(1);
+});
+
+test("a header is sent to the address that it was given for, and to no other", async () => {
+  const [one, shop, other] = [await replica(), await receiver(), await receiver()];
+  const delivery = { pushUrl: shop.url, authorizationHeader: "Bearer of-the-receiver" };
+  const stream = await createStream(one.manage, client, { delivery });
+  const headerOf = async (change: object) => {
+    const { id, ...rest } = await changeStream(one.manage, at(stream), { ...change, replaces: false });
+    return headerIn(secretsInUse(keys, id, rest, new Date())[0] ?? "");
+  };
+  expect(await headerOf({ delivery: { pushUrl: shop.url }, description: "d" })).toBe(
+    "Bearer of-the-receiver",
+  );
+  expect(await headerOf({ delivery: { pushUrl: other.url } })).toBe("");
+});
+
+test("a stream is not put to the beginning of the log by a replica that has not read it yet", async () => {
+  const one = await replica();
+  const stream = await createStream(one.manage, client, {});
+  const fresh = startReplica({ sql: database.sql, logs, keys });
+  const act = setStreamStatus(fresh.manage, at(stream), "disabled");
+  await expect(act).rejects.toMatchObject({ code: "service_unavailable" });
 });
 
 test("while nobody signs, nothing is lost, and it is not the receiver's failure", async () => {

@@ -35,7 +35,7 @@ export interface StreamDeps extends ManageDeps {
 export interface StreamDelivery {
   /** Empty: the receiver polls. */
   pushUrl: string;
-  /** Undefined: none, or in a change the former one. */
+  /** Undefined: none, or in a change that keeps the address the former one. */
   authorizationHeader?: string | undefined;
 }
 
@@ -122,7 +122,9 @@ export async function changeStream(
     ...change,
   };
   const { id, secret: former } = stream;
-  const isNew = replaces || wanted.delivery.authorizationHeader !== undefined;
+  // A header that was given for one address is sent to no other.
+  const isKept = !replaces && wanted.delivery.pushUrl === stream.url;
+  const isNew = !isKept || wanted.delivery.authorizationHeader !== undefined;
   const secret = isNew ? encryptedHeader(deps, id, wanted.delivery) : former;
   await updateStream(deps.sql, id, { ...checked(deps, wanted), secret, at: deps.now() });
   return getStream(deps, name);
@@ -179,6 +181,8 @@ export async function setStreamStatus(
 ): Promise<CourierEndpoint> {
   const { id, pausedReason } = await namedStream(deps, name);
   const isLost = reason === "disabled" || pausedReason === "disabled";
+  // Without a place it would be told everything that ever happened.
+  if (isLost && !deps.events.isKnown) throw new DomainError("service_unavailable");
   await transaction(deps.sql, async (tx) => {
     if (isLost) await deleteWaiting(tx, id);
     const places = isLost ? { ...deps.events.tip } : undefined;

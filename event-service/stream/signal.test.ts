@@ -100,6 +100,10 @@ test.each<[string, Partial<StreamEntry>, string, object]>([
   expect(body.event).toMatchObject({ event_timestamp: Math.floor(at.getTime() / 1_000), ...members });
 });
 
+test.each(["", "nobody"])("what is about '%s' is no signal, and never one about everybody", (resource) => {
+  expect(signalOf({ action: "user.account_deleted", resource })).toBeUndefined();
+});
+
 test("the end of all sessions of everybody is about nobody in particular", () => {
   const signal = signalOf({
     action: "session.all_revoked",

@@ -1,3 +1,4 @@
+import { validate as isUuid } from "uuid";
 import type { StreamEvent } from "./event.ts";
 import type { EventSource } from "./event-source.ts";
 
@@ -114,12 +115,14 @@ export function signalsIn(
   };
 }
 
-/** @returns undefined for what is none. */
+/** @returns undefined for what is none, also because nobody can tell whom it is about. */
 export function toSignal(event: StreamEvent): StreamEvent | undefined {
   const make = SIGNALS[event.type];
   if (make === undefined) return undefined;
   const { data, time } = JSON.parse(event.body) as { data: Partial<Told>; time: string };
   const { actor = {}, resource = "", reason = "" } = data;
+  // An empty subject is everybody, and another one could not be signed, which would hold back all that follows.
+  if (event.type !== ALL_REVOKED && !isUuid(resource)) return undefined;
   const signal = make({ actor, resource, reason });
   const { type, ofSession = false } = signal;
   const userId = event.type === ALL_REVOKED ? "" : resource;
