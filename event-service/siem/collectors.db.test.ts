@@ -11,26 +11,27 @@ beforeEach(async () => {
 });
 afterEach(() => database.drop());
 
-test("a collector that cannot be opened is a failure of its own: the others run", async () => {
+test("a collector whose file is away is shown as failing, keeps no other one waiting, and runs when the file is back", async () => {
   const pushed: string[] = [];
-  const working: Collector = {
-    name: "syslog",
-    idleMs: 10,
-    push: async () => void pushed.push("syslog"),
-    close: () => Promise.resolve(),
-  };
+  let isAway = true;
+  const collector = (name: CollectorName): Collector => ({
+    ...{ name, idleMs: 10, close: () => Promise.resolve() },
+    push: async () => void pushed.push(name),
+  });
   const open = new Map<CollectorName, OpenCollector>([
     [
       "otlp",
       () => {
-        throw new Error("SIEM_CA_FILE cannot be read");
+        if (isAway) throw new Error("SIEM_CA_FILE cannot be read");
+        return collector("otlp");
       },
     ],
-    ["syslog", () => working],
+    ["syslog", () => collector("syslog")],
   ]);
   const reader = { countAfter: () => 0 } as never;
   const logger = createLogger("event-service", "warn", { write: () => undefined });
-  const random = () => 0;
+  // Without pauses between attempts.
+  const random = () => -2;
   const collectors = new Collectors({
     sql: database.sql,
     open,
@@ -39,8 +40,15 @@ test("a collector that cannot be opened is a failure of its own: the others run"
     random,
     logger,
   });
-  await expect(collectors.beat()).rejects.toThrow("SIEM_CA_FILE cannot be read");
-  await expect.poll(() => pushed.length).toBeGreaterThan(0);
-  expect(collectors.lags.map(({ collector }) => collector)).toEqual(["syslog"]);
+  await collectors.beat();
+  const problems = async () => [
+    ...(await database.ownerSql`select problem from siem_collectors where failing_since is not null`),
+  ];
+  await expect.poll(problems).toEqual([{ problem: "its settings cannot be used" }]);
+  await expect.poll(() => pushed).toContain("syslog");
+  expect(collectors.lags.map(({ collector }) => collector).toSorted()).toEqual(["otlp", "syslog"]);
+  isAway = false;
+  await expect.poll(() => pushed).toContain("otlp");
+  await expect.poll(problems).toEqual([]);
   await collectors.stop();
 });

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Sql } from "#kit/database/postgres.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
 import type { Places } from "../stream/event-source.ts";
-import { type Collector, runCollector } from "./collector.ts";
+import { type Collector, CollectorProblem, runCollector } from "./collector.ts";
 import {
   type CollectorLease,
   type CollectorName,
@@ -87,7 +87,7 @@ export class Collectors {
     const deadline = setTimeout(() => end.abort(), HOLD_MS).unref();
     const stored = await claimCollector(sql, lease);
     if (stored === undefined) return clearTimeout(deadline);
-    const collector = open(lease);
+    const collector = openedWhenPossible(name, () => open(lease));
     const { places, failingSince } = stored;
     const lastSuccessMs = (failingSince ?? now()).getTime();
     const run: Run = { lease, end, deadline, places, lastSuccessMs, done: Promise.resolve() };
@@ -106,4 +106,25 @@ export class Collectors {
       return collector.close();
     });
   }
+}
+
+/** A file that it needs may be away: a problem like any other, which is shown, and ends when the file is back. */
+function openedWhenPossible(name: CollectorName, open: () => Collector): Collector {
+  let opened: Collector | undefined;
+  const collector = () => {
+    try {
+      opened ??= open();
+      return opened;
+    } catch (cause) {
+      throw new CollectorProblem("its settings cannot be used", { cause });
+    }
+  };
+  return {
+    name,
+    get idleMs() {
+      return collector().idleMs;
+    },
+    push: async (places, signal) => collector().push(places, signal),
+    close: async () => opened?.close(),
+  };
 }
