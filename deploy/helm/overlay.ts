@@ -60,7 +60,7 @@ export function mountedSecrets(manifests: readonly Manifest[]): Map<string, Set<
       const name = secret?.secretName ?? secret?.name;
       if (name === undefined) continue;
       const keys = secrets.get(name) ?? new Set();
-      for (const { key } of secret.items) keys.add(key);
+      for (const { key } of secret.items ?? []) keys.add(key);
       secrets.set(name, keys);
     }
   }

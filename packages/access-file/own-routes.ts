@@ -11,8 +11,8 @@ const ownRoutes = z.array(
     method: z.enum(["GET", "POST", "PUT", "PATCH", "DELETE"]),
     /** `/admin/users/{id}`. */
     path: z.string(),
-    /** `service`: of its own kind of authentication. */
-    auth: z.enum(["public", "authenticated", "service"]).optional(),
+    /** `service`: of its own kind of authentication. `client`: a user is refused. */
+    auth: z.enum(["public", "authenticated", "service", "client"]).optional(),
     /** All of them. */
     permissions: z.array(z.string()).optional(),
   }),

@@ -1,5 +1,5 @@
 import type { AccessTable } from "#access-file/access-rules.ts";
-import { readOwnRoutes } from "#access-file/own-routes.ts";
+import { type OwnRoute, readOwnRoutes } from "#access-file/own-routes.ts";
 import type { MethodPolicy, UpstreamRoute } from "#routes-file/routes-file.ts";
 import { CliError } from "../../cli-error.ts";
 import type { Command } from "../../command.ts";
@@ -11,7 +11,7 @@ import { ACCESS_OPTION, ROUTES_OPTION, readAccess, readRoutes } from "./gateway-
 interface Demand {
   /** `/admin/users/{id}`, or the prefix of a forwarded route. */
   route: string;
-  auth: MethodPolicy["auth"] | "service";
+  auth: MethodPolicy["auth"] | NonNullable<OwnRoute["auth"]>;
   permissions: readonly string[];
 }
 
@@ -75,18 +75,20 @@ function matches(pattern: string, path: string): boolean {
 }
 
 function mayCall(rules: AccessTable, { auth, permissions }: Demand, role: string): boolean {
-  if (auth === "service") return false;
+  if (auth === "service" || auth === "client") return false;
   if (typeof auth === "object") return auth.roles.includes(role);
   return permissions.every((permission) => rules.holds(role, permission));
 }
 
 function demandText(method: string, { route, auth, permissions }: Demand): string {
   const name = `${method} ${route}`;
-  if (permissions.length > 0)
-    return `${name} demands ${permissions.join(" and ")}, of a user's role or of a client`;
+  if (permissions.length > 0) {
+    const whose = auth === "client" ? "of a client" : "of a user's role or of a client";
+    return `${name} demands ${permissions.join(" and ")}, ${whose}`;
+  }
   if (auth === "public") return `${name} is public`;
   if (auth === "service") return `${name} is for services that authenticate themselves`;
-  return auth === "authenticated"
-    ? `${name} is for every user`
-    : `${name} is for users of ${auth.roles.join(", ")}`;
+  return typeof auth === "object"
+    ? `${name} is for users of ${auth.roles.join(", ")}`
+    : `${name} is for every user`;
 }

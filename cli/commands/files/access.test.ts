@@ -63,6 +63,7 @@ test.each([
   ["DELETE", "/things/3", ["ADMIN"], false],
   ["GET", "/news", ["ADMIN", "USER", "CLERK"], false],
   ["POST", "/oauth/introspect", [], false],
+  ["POST", "/ssf/streams", [], true],
 ])("%s %s may be called by %j", async (method, path, roles, clients) => {
   const { code, json } = await gatehouse("who-can", method, path, "--access", access, "--routes", routes);
   expect(code).toBe(0);
