@@ -3,7 +3,7 @@ import { createReadingRecorder } from "#audit-client/stream/record-reading.ts";
 import { loadConfig } from "#kit/config/config.ts";
 import { connectPostgres } from "#kit/database/postgres.ts";
 import { startProcess } from "#kit/process/service-process.ts";
-import { watchDatabases } from "#kit/process/watch-database.ts";
+import { watchDatabase } from "#kit/process/watch-database.ts";
 import { untilSuccess } from "#kit/telemetry/repeat.ts";
 import { SignalServiceService } from "#proto/gatehouse/events/v1/signal_service.ts";
 import { WebhookServiceService } from "#proto/gatehouse/events/v1/webhook_service.ts";
@@ -35,7 +35,7 @@ const now = () => new Date();
 
 const sql = connectPostgres(config, "event-service", logger);
 lifecycle.onStop("database", () => sql.end({ timeout: 2 }));
-watchDatabases({ databases: [{ sql }], poolSize: config.DATABASE_POOL_SIZE, metrics, lifecycle, logger });
+const database = watchDatabase({ sql, poolSize: config.DATABASE_POOL_SIZE, metrics, lifecycle, logger });
 const recorder = createAuditRecorder({
   address: config.AUDIT_SERVICE_ADDRESS,
   certificate: service.certificate,
@@ -60,12 +60,6 @@ const signer = service.run(
 
 const events = new EventSource({ follow: auditLog.follow, source: config.PUBLIC_ORIGIN, logger });
 let readAtMs = performance.now();
-metrics.gauge(
-  "gatehouse_event_stream_lag_seconds",
-  "Since this replica last read the audit log to its end.",
-  [],
-  (gauge) => gauge.set((performance.now() - readAtMs) / 1_000),
-);
 const previousKey = config.WEBHOOK_ENCRYPTION_KEY_PREVIOUS_FILE;
 const deps = {
   sql,
@@ -79,10 +73,17 @@ const deps = {
 const couriers = new Couriers({
   ...deps,
   metrics: measureDeliveries(metrics, now),
+  assertClock: database.assertClock,
   monotonicMs: () => performance.now(),
   random: Math.random,
   logger,
 });
+metrics.gauge(
+  "gatehouse_event_stream_lag_seconds",
+  "Since this replica last read the audit log to its end, or last took its share of the webhooks, if that is longer.",
+  [],
+  (gauge) => gauge.set(Math.max((performance.now() - readAtMs) / 1_000, couriers.lagS)),
+);
 metrics.gauge("gatehouse_webhooks_served", "Webhooks that this replica delivers to.", [], (gauge) =>
   gauge.set(couriers.count),
 );

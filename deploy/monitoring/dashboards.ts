@@ -428,7 +428,7 @@ export const DASHBOARDS: Readonly<Record<string, Dashboard>> = {
             queries: [["sum by (instance) (gatehouse_webhooks_served)", "{{instance}}"]],
           },
           {
-            title: "Since the last read of the log",
+            title: "Since the log was read and the webhooks held",
             unit: "s",
             queries: [["max by (instance) (gatehouse_event_stream_lag_seconds)", "{{instance}}"]],
           },

@@ -332,6 +332,24 @@ test("replicas share the endpoints; what one leaves at its stop, or by its death
   await expect.poll(() => shop.received.length).toBeGreaterThanOrEqual(80);
 });
 
+test("a replica whose clock is wrong takes no endpoint, and shows for how long; another serves it", async () => {
+  const [shop, one] = [await receiver(), startReplica({ sql: database.sql, logs, keys })];
+  replicas.push(one);
+  await one.events.read();
+  await endpointAt(shop, one);
+  one.clock.isWrong = true;
+  await expect(one.couriers.beat()).rejects.toMatchObject({ code: "service_unavailable" });
+  expect(one.couriers.count).toBe(0);
+  const two = await replica();
+  add(3);
+  await expect.poll(() => sequences(shop)).toEqual(upTo(3));
+  expect(one.couriers.lagS).toBeGreaterThan(two.couriers.lagS);
+  one.clock.isWrong = false;
+  const lateS = one.couriers.lagS;
+  await one.couriers.beat();
+  expect(one.couriers.lagS).toBeLessThan(lateS);
+});
+
 test("a courier whose lease has ended sends nothing more and stores nothing: its successor does", async () => {
   const [shop, one] = [await receiver(), await replica()];
   const { id } = await endpointAt(shop, one);

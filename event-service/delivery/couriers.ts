@@ -39,6 +39,8 @@ export interface CouriersDeps {
   networks: readonly ReachableNetwork[];
   sign: SignSignals;
   metrics: CourierMetrics;
+  /** @throws {DomainError} `service_unavailable` while the process's clock is wrong: receivers refuse a signature of another time. */
+  assertClock: () => void;
   now: () => Date;
   monotonicMs: () => number;
   random: () => number;
@@ -66,7 +68,7 @@ export class Couriers {
   readonly #deps: CouriersDeps;
   readonly #holder = randomUUID();
   readonly #running = new Map<string, Running>();
-  #heldUntilMs = 0;
+  #heldAtMs = 0;
 
   constructor(deps: CouriersDeps) {
     this.#deps = deps;
@@ -76,13 +78,19 @@ export class Couriers {
     return this.#running.size;
   }
 
-  /** To be repeated: takes its share of the endpoints, and what others leave. */
+  /** Since it last took its share, in seconds. It soon sends nothing more. */
+  get lagS(): number {
+    return (this.#deps.monotonicMs() - this.#heldAtMs) / 1_000;
+  }
+
+  /** To be repeated: takes its share of the endpoints, and what others leave. @throws without its database, or as `assertClock`. */
   async beat(): Promise<void> {
-    const { sql, monotonicMs, now } = this.#deps;
+    const { sql, assertClock, monotonicMs, now } = this.#deps;
+    assertClock();
     const askedMs = monotonicMs();
     const lease = { holder: this.#holder, leaseMs: LEASE_MS };
     const held = await transaction(sql, (tx) => claimEndpoints(tx, lease));
-    this.#heldUntilMs = askedMs + HOLD_MS;
+    this.#heldAtMs = askedMs;
     const byId = new Map(held.map((endpoint) => [endpoint.id, endpoint]));
     for (const [id, { courier, version, formerSecretUntil }] of this.#running) {
       const hasEnded = formerSecretUntil !== null && formerSecretUntil <= now();
@@ -140,7 +148,7 @@ export class Couriers {
       selectFirstWaiting: () => selectWaiting(sql, id, 1),
       summarizeWaiting: () => summarizeWaiting(sql, id),
       save: this.#saver(endpoint),
-      isHeld: () => this.#deps.monotonicMs() < this.#heldUntilMs,
+      isHeld: () => this.#deps.monotonicMs() < this.#heldAtMs + HOLD_MS,
       onAttempt: metrics.onAttempt,
       now,
       random,

@@ -83,6 +83,7 @@ export function startReplica({ sql, logs, keys }: { sql: Sql; logs: LogsInMemory
   const attempts: AttemptResult[] = [];
   let aheadMs = 0;
   const tokenService = { isAway: false };
+  const clock = { isWrong: false };
   const sign: SignSignals = async (audience, signals) => {
     if (tokenService.isAway) throw new DomainError("service_unavailable");
     return signals.map(({ id, body }) => JSON.stringify({ jti: id, aud: audience, ...JSON.parse(body) }));
@@ -91,6 +92,9 @@ export function startReplica({ sql, logs, keys }: { sql: Sql; logs: LogsInMemory
   const couriers = new Couriers({
     ...manage,
     metrics: { onAttempt: (result) => void attempts.push(result as AttemptResult) },
+    assertClock: () => {
+      if (clock.isWrong) throw new DomainError("service_unavailable");
+    },
     monotonicMs: () => performance.now() + aheadMs,
     random: () => 0.5,
     logger,
@@ -99,6 +103,7 @@ export function startReplica({ sql, logs, keys }: { sql: Sql; logs: LogsInMemory
   return {
     manage,
     tokenService,
+    clock,
     events,
     couriers,
     attempts,

@@ -14,13 +14,14 @@ export const CALLS = {
   pay: "`POST /payments`",
   register: "`POST /auth/register`",
   log: "`GET /admin/audit`",
+  webhooks: "`GET /admin/webhooks`",
 } as const;
 
 export type CallName = keyof typeof CALLS;
 export type Row = Readonly<Record<CallName, string>>;
 
 /** These can be asked again and again. */
-export const REPEATED = ["keys", "page", "account", "known", "log"] as const satisfies readonly CallName[];
+export const REPEATED: readonly CallName[] = ["keys", "page", "account", "known", "log", "webhooks"];
 
 export const chosen = (row: Row, names: readonly CallName[]) =>
   Object.fromEntries(names.map((name) => [name, row[name]]));
@@ -37,6 +38,7 @@ export const HEALTHY: Row = {
   pay: "201",
   register: "201",
   log: "200",
+  webhooks: "200",
 };
 
 const AWAY = "503 service_unavailable";
@@ -53,16 +55,19 @@ const WITHOUT_TOKENS = {
   fresh: AWAY,
   pay: AWAY,
   log: AWAY,
+  webhooks: AWAY,
 };
 /** The gateway alone has no way there: identity-service, which calls token-service for a login, has. */
 const GATEWAY_WITHOUT_TOKENS = { ...WITHOUT_TOKENS, login: "200" };
 /** The gateway's spool takes the entries of changing calls. */
 const WITHOUT_LOG = { log: AWAY };
+const WITHOUT_EVENTS = { webhooks: AWAY };
 
-/** Every call that is recorded is refused before it has an effect: changes, and reading the log. */
+/** Every call that is recorded is refused before it has an effect: changes, and what administrators read. */
 const UNRECORDED = "503 audit_unavailable";
 const WITHOUT_RECORDS = {
   log: UNRECORDED,
+  webhooks: UNRECORDED,
   login: UNRECORDED,
   refresh: UNRECORDED,
   logout: UNRECORDED,
@@ -102,6 +107,14 @@ const FAULTS = {
     "another certificate": WITHOUT_LOG,
     slow: {},
   },
+  "event-service": {
+    ...CLOCKS,
+    killed: WITHOUT_EVENTS,
+    frozen: WITHOUT_EVENTS,
+    "behind a silent network": WITHOUT_EVENTS,
+    "another certificate": WITHOUT_EVENTS,
+    slow: {},
+  },
   "identity's database": {
     refused: WITHOUT_ACCOUNTS,
     "behind a silent network": WITHOUT_ACCOUNTS,
@@ -123,6 +136,13 @@ const FAULTS = {
     "no connection left": WITHOUT_LOG,
     slow: {},
   },
+  "event's database": {
+    refused: WITHOUT_EVENTS,
+    "behind a silent network": WITHOUT_EVENTS,
+    "read-only": {},
+    "no connection left": WITHOUT_EVENTS,
+    slow: {},
+  },
   PostgreSQL: { killed: { ...WITHOUT_ACCOUNTS, ...WITHOUT_TOKENS } },
   Redis: { refused: {}, "behind a silent network": {}, "restarted empty": {}, slow: {} },
   "Redis under Sentinel": { "primary killed, none elected": {}, "most sentinels killed": {} },
@@ -140,6 +160,7 @@ const FAULTS = {
     },
     slow: {},
   },
+  "one of two audit logs": { refused: WITHOUT_LOG, "behind a silent network": WITHOUT_LOG },
 } as const satisfies Record<string, Record<string, Partial<Row>>>;
 
 export type Part = keyof typeof FAULTS;

@@ -3,13 +3,14 @@ import { createServer } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { connectTo } from "#deploy/local/postgres/ensure-database.ts";
-import { databaseOf } from "#deploy/service-databases.ts";
+import { databaseOf, SERVICE_DATABASES, type ServiceName } from "#deploy/service-databases.ts";
 import {
   findRedisProgram,
   HOW_TO_GET_REDIS_PROGRAM,
   startRedis,
   type TestRedis,
 } from "#tests/support/database/redis.ts";
+import { addAuditLogs } from "#tests/support/system/audit-logs.ts";
 import { type CrashingSystem, startCrashingSystem } from "#tests/support/system/crashing-system.ts";
 import { type EdgeState, type FaultyEdge, openEdge } from "#tests/support/system/faulty-edge.ts";
 import { canMount, HOW_TO_MOUNT, openSmallDisk, type SmallDisk } from "#tests/support/system/small-disk.ts";
@@ -36,21 +37,9 @@ import { type Asking, type Caller, callerAt, newPerson, tokensOf } from "./peopl
 /** Until the answers are those of the fault, or of health again. The machine may be busy: nothing here is about time. */
 const SETTLE_MS = 90_000;
 const POLL_MS = 100;
-const SERVICES = ["identity-service", "token-service", "audit-service"] as const;
-type Service = (typeof SERVICES)[number];
-const DATABASES: Partial<Record<Part, Service>> = {
-  "identity's database": "identity-service",
-  "token's database": "token-service",
-  "audit's database": "audit-service",
-};
+const REDIS_USERS = ["gateway", "identity-service", "token-service"];
 /** More than any room for clocks, and less than the life of an access token. */
 const CLOCK_STEPS_S: Record<string, number> = { "clock ahead": 600, "clock behind": -600 };
-const OPERATIONS: Partial<Record<Part, PortName>> = {
-  gateway: "GATEWAY_OPERATIONS_PORT",
-  "identity-service": "IDENTITY_OPERATIONS_PORT",
-  "token-service": "TOKEN_OPERATIONS_PORT",
-  "audit-service": "AUDIT_OPERATIONS_PORT",
-};
 
 let system: CrashingSystem;
 let redis: TestRedis | undefined;
@@ -69,6 +58,7 @@ const upstream = createServer((request, response) => {
 });
 let call: Caller;
 let admin: string;
+let twoLogs: Promise<void> | undefined;
 const recoveries: string[] = [];
 
 beforeAll(async () => {
@@ -119,7 +109,7 @@ async function detoured(
     edges.set(`${caller}>${callee}`, edge);
     return edge.port;
   };
-  for (const service of SERVICES) {
+  for (const { service } of SERVICE_DATABASES) {
     const variable = `${service.replace("-", "_").toUpperCase()}_ADDRESS`;
     const address = environment[variable];
     if (address !== undefined)
@@ -128,8 +118,7 @@ async function detoured(
   const urls: Record<string, string | undefined> = {
     DATABASE_URL: environment.DATABASE_URL,
     SMTP_URL: environment.SMTP_URL,
-    REDIS_URL:
-      ["gateway", ...SERVICES].includes(caller) && caller !== "audit-service" ? redis?.url : undefined,
+    REDIS_URL: REDIS_USERS.includes(caller) ? redis?.url : undefined,
   };
   for (const [variable, text] of Object.entries(urls)) {
     if (text === undefined) continue;
@@ -179,7 +168,7 @@ async function make({ part, what }: Fault, ask: Asking): Promise<() => Promise<u
     return () => system.start("postgres");
   }
   if (part === "Redis") {
-    if (state !== undefined) return disturb(edgesTo("REDIS_URL", "gateway", ...SERVICES), state);
+    if (state !== undefined) return disturb(edgesTo("REDIS_URL", ...REDIS_USERS), state);
     await redis?.kill();
     await redis?.restart();
     return () => undefined;
@@ -187,14 +176,20 @@ async function make({ part, what }: Fault, ask: Asking): Promise<() => Promise<u
   if (part === "the mail server") return disturb(edgesTo("SMTP_URL", "identity-service"), state ?? "open");
   if (part === "an upstream") return disturb(edgesTo("upstream"), state ?? "open");
 
-  const owner = DATABASES[part];
+  if (part === "one of two audit logs") {
+    twoLogs ??= useTwoLogs();
+    await twoLogs;
+    return disturb(edgesTo("DATABASE_URL", "audit-service"), state ?? "open");
+  }
+
+  const owner = SERVICE_DATABASES.find(({ database }) => part === `${database}'s database`)?.service;
   if (owner !== undefined) {
     if (state !== undefined) return disturb(edgesTo("DATABASE_URL", owner), state);
     return spoilDatabase(owner, what, ask);
   }
   if (CLOCK_STEPS_S[what] !== undefined) return stepClock(part, CLOCK_STEPS_S[what]);
   if (part === "gateway") return fillDisk(what);
-  const service = part as Service;
+  const service = part as ServiceName;
   if (what === "killed") {
     await system.kill(service);
     return () => system.start(service);
@@ -203,19 +198,27 @@ async function make({ part, what }: Fault, ask: Asking): Promise<() => Promise<u
     system.freeze(service);
     return () => system.thaw(service);
   }
-  const ports = {
-    "identity-service": "IDENTITY_PORT",
-    "token-service": "TOKEN_PORT",
-    "audit-service": "AUDIT_PORT",
-  } as const;
-  const other = system.ports[ports[service === "audit-service" ? "token-service" : "audit-service"]];
+  const other = service === "audit-service" ? system.ports.TOKEN_PORT : system.ports.AUDIT_PORT;
   // Of the gateway, and of nobody else: so the other services are as healthy as ever.
   return disturb(edgesTo(service, "gateway"), state ?? { port: other });
 }
 
+/** From now on: these faults are the last. The edge of audit-service's database leads to log 0 alone. */
+async function useTwoLogs(): Promise<void> {
+  const file = await addAuditLogs(system, [1]);
+  for (const name of ["audit-service", "gateway"] as const) {
+    system.configure(name, { LOGS_FILE: file, AUDIT_LOGS: "0,1" });
+    await system.kill(name);
+    await system.start(name);
+  }
+  const readLog = async () => (await call("127.0.0.1", "GET", "/admin/audit", { token: admin })).text();
+  await expect.poll(readLog, { timeout: SETTLE_MS }).toContain('"log":1');
+}
+
 /** Resolves when the process has seen it. */
 async function stepClock(part: Part, seconds: number): Promise<() => Promise<void>> {
-  const port = system.ports[OPERATIONS[part] ?? "GATEWAY_OPERATIONS_PORT"];
+  const [name = ""] = part.split("-");
+  const port = system.ports[`${name.toUpperCase()}_OPERATIONS_PORT` as PortName];
   const set = async (offset: number) => {
     await clocks.get(part)?.set(offset);
     const ahead = async () => {
@@ -259,7 +262,7 @@ async function fillDisk(what: string): Promise<() => Promise<void>> {
 }
 
 /** By its superuser. The service's connections are ended, so that it meets the change at once. */
-async function spoilDatabase(owner: Service, what: string, ask: Asking): Promise<() => Promise<void>> {
+async function spoilDatabase(owner: ServiceName, what: string, ask: Asking): Promise<() => Promise<void>> {
   const { database, serviceRole } = databaseOf(owner);
   const change = async (statement: string) => {
     const sql = connectTo(system.server(), "postgres");

@@ -55,7 +55,7 @@ async function seen(response: Response): Promise<string> {
 /**
  * A person with sessions for the calls that each need one of their own, calling from an address of their own.
  *
- * @param admin access token for reading the audit log. @returns asks calls, with their answers as the contract writes them.
+ * @param admin access token of an administrator. @returns asks calls, with their answers as the contract writes them.
  */
 export async function newPerson(call: Caller, admin: string, index: number) {
   const from = `127.0.2.${index + 1}`;
@@ -84,6 +84,7 @@ export async function newPerson(call: Caller, admin: string, index: number) {
     },
     register: () => register({ email: `third-${index}@example.com`, password: PASSWORD }),
     log: () => call(from, "GET", "/admin/audit?limit=1", { token: admin }),
+    webhooks: () => call(from, "GET", "/admin/webhooks?limit=1", { token: admin }),
   };
   return async (names: readonly CallName[]): Promise<Partial<Row>> =>
     Object.fromEntries(await Promise.all(names.map(async (name) => [name, await seen(await ask[name]())])));
