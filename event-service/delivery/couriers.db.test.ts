@@ -166,7 +166,7 @@ test("what waits behind a failure is due with it: the courier does not ask for i
   const [behind, head] = await waiting();
   expect(behind?.nextAttemptAt?.getTime()).toBeLessThan(head?.nextAttemptAt?.getTime() ?? 0);
   const firstDueAt = head?.nextAttemptAt;
-  expect(await summarizeWaiting(database.sql, id)).toEqual({
+  expect(await summarizeWaiting(database.sql, { endpointId: id })).toEqual({
     count: 2,
     firstDueAt,
     subjects: new Set([subject]),

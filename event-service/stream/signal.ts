@@ -1,4 +1,5 @@
 import { validate as isUuid } from "uuid";
+import { uuidv7 } from "#kit/values/uuid-v7.ts";
 import type { StreamEvent } from "./event.ts";
 import type { EventSource } from "./event-source.ts";
 
@@ -8,6 +9,11 @@ const RISC = "https://schemas.openid.net/secevent/risc/event-type";
 export const SESSION_REVOKED = `${CAEP}/session-revoked`;
 const ASSURANCE_CHANGED = `${CAEP}/assurance-level-change`;
 const CREDENTIAL_CHANGED = `${CAEP}/credential-change`;
+
+const SSF = "https://schemas.openid.net/secevent/ssf/event-type";
+/** About a stream itself, sent whether its receiver asked for the type or not (OpenID Shared Signals Framework 1.0, sections 8.1.4 and 8.1.5). */
+export const VERIFICATION = `${SSF}/verification`;
+export const STREAM_UPDATED = `${SSF}/stream-updated`;
 
 /** What a receiver may ask for (CAEP 1.0, RISC 1.0). */
 export const SIGNAL_TYPES = [
@@ -135,6 +141,16 @@ export function toSignal(event: StreamEvent): StreamEvent | undefined {
     },
   };
   return { ...event, type, subject: userId, body: JSON.stringify(body) };
+}
+
+/** Of no place in the log. */
+export function signalAboutStream(
+  streamId: string,
+  { type, event }: Pick<SignalBody, "type" | "event">,
+  receivedAt: Date,
+): StreamEvent {
+  const body: SignalBody = { type, userId: "", sessionId: "", streamId, event };
+  return { id: uuidv7(), log: 0, sequence: 0, type, subject: "", body: JSON.stringify(body), receivedAt };
 }
 
 /** Of CAEP's events. */
