@@ -255,7 +255,7 @@ export interface UntoldPause {
 export async function selectUntoldPauses(sql: Sql, limit: number): Promise<UntoldPause[]> {
   return sql<UntoldPause[]>`
     select id, name, owner_id as "ownerId", paused_reason as reason, untold_pause_at as "pausedAt" from endpoints
-    where untold_pause_at is not null and paused_reason in ('failing', 'gone') order by untold_pause_at limit ${limit}
+    where untold_pause_at is not null order by untold_pause_at limit ${limit}
   `;
 }
 

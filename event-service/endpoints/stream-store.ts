@@ -60,7 +60,7 @@ export async function selectReceivers(sql: Sql): Promise<string[]> {
 
 export async function forbidStreams(sql: Sql, clientIds: readonly string[]): Promise<void> {
   await sql`
-    update endpoints set status = 'paused', paused_reason = 'forbidden', version = version + 1
+    update endpoints set status = 'paused', paused_reason = 'forbidden', untold_pause_at = now(), version = version + 1
     where client_id = any(${clientIds as string[]}) and (status = 'active' or paused_reason = 'asked')
   `;
 }

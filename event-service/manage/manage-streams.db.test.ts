@@ -9,6 +9,7 @@ import {
   startReceiver,
   startReplica,
 } from "../delivery/replica.fixture.ts";
+import { tellPauses } from "../delivery/tell-pauses.ts";
 import { headerIn, secretsInUse } from "../endpoints/endpoint.ts";
 import { movePlaces } from "../endpoints/stream-store.ts";
 import { LogsInMemory } from "../stream/event.fixture.ts";
@@ -329,6 +330,14 @@ test("a client that lost its right is told nothing more, until it has it again a
   await check(other);
   expect(await getStream(one.manage, at(stream))).toMatchObject({ pausedReason: "forbidden" });
   expect(await getStream(one.manage, { clientId: other, streamId: "" })).toMatchObject({ status: "active" });
+  const recorded: object[] = [];
+  const tell = {
+    sql: database.sql,
+    recorder: { recordEvent: async (event: object) => void recorded.push(event) },
+    notifyOwner: () => Promise.reject(new Error("it has none")),
+  };
+  for (const _time of [1, 2]) await tellPauses(tell);
+  expect(recorded).toMatchObject([{ action: "webhook.paused", resource: stream.id, reason: "forbidden" }]);
   await untilNoneSends(one);
   const [jti] = end("logout");
   await one.events.read();
