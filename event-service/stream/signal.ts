@@ -99,9 +99,12 @@ const BY_ADMINISTRATORS = [
   "operator",
 ];
 const BY_RULE = ["session_limit", "refresh_reuse", "replaced", "trust_ended", "ended_by_provider"];
+/** By the user, an administrator or a rule. */
+const BY_ANYBODY = ["account_deleted", "passkey_removed", "credentials_changed"];
 
-/** CAEP 1.0, section 2. */
-function whoEnded(reason: string): "admin" | "policy" | "user" {
+/** CAEP 1.0, section 2. @returns undefined if nobody can tell: the actor of such an entry is the user, whoever ended the session. */
+function whoEnded(reason: string): "admin" | "policy" | "user" | undefined {
+  if (BY_ANYBODY.includes(reason)) return undefined;
   if (BY_ADMINISTRATORS.includes(reason)) return "admin";
   return BY_RULE.includes(reason) ? "policy" : "user";
 }
