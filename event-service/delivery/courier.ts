@@ -166,7 +166,7 @@ export class Courier {
     const counted = failuresAfter(failures, attempts);
     const since = counted === 0 ? null : attempts.hasSuccess ? at : (failingSince ?? at);
     const isOver = since !== null && isGivenUp(since, isTemporary, at);
-    const rests = restMs(counted);
+    const rests = Math.max(restMs(counted), attempts.askedMs);
     return {
       places,
       failures: counted,
@@ -202,6 +202,8 @@ class Attempts {
   failures: number;
   hasSuccess = false;
   isGone = false;
+  /** How long the receiver asks to be left alone. */
+  askedMs = 0;
   hasTried = false;
 
   constructor(deps: AttemptDeps, failures: number) {
@@ -232,6 +234,7 @@ class Attempts {
   #isOver(): boolean {
     return (
       this.isGone ||
+      this.askedMs > 0 ||
       !this.#deps.isHeld() ||
       (!this.hasSuccess && this.failures >= FAILURES_OF_ENDPOINT && this.hasTried)
     );
@@ -252,6 +255,7 @@ class Attempts {
     }
     this.failures += 1;
     this.isGone ||= result.isGone;
+    this.askedMs = Math.max(this.askedMs, result.pauseMs);
     const next = nextAttemptAt(attempts, now(), random());
     if (next === undefined) return { ...attempted, state: "given_up", body: null, nextAttemptAt: null };
     return { ...attempted, nextAttemptAt: next };

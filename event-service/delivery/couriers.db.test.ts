@@ -211,6 +211,41 @@ test("an event that fails again and again is given up after its last pause; what
     ]);
 });
 
+test("a receiver that asks to be left alone is, for at most an hour, also by what it was to be sent at that moment", async () => {
+  const [shop, one] = [await receiver(), await replica()];
+  const { id } = await endpointAt(shop, one);
+  shop.answer(({ sequence }, response) =>
+    response.writeHead(sequence === 1 ? 204 : 429, { "retry-after": "9".repeat(400) }).end(),
+  );
+  add(100);
+  const restS = async () => {
+    const [row] = await database.ownerSql<{ s: number | null }[]>`
+      select extract(epoch from rests_until - now())::float8 as s from endpoints where id = ${id}`;
+    return row?.s ?? 0;
+  };
+  await expect.poll(restS).toBeGreaterThan(3_500);
+  expect(await restS()).toBeLessThanOrEqual(3_600);
+  // Those that were under way.
+  expect(shop.received.length).toBeLessThan(20);
+  expect((await getEndpoint(one.manage, id)).waiting).toBe(99);
+  shop.status(204);
+  await endRest();
+  await expect.poll(() => new Set(sequences(shop)).size).toBe(100);
+  await expect.poll(restS).toBe(0);
+});
+
+test("who asks to be left alone each time is given up as others are", async () => {
+  const [shop, one] = [await receiver(), await replica()];
+  shop.answer((_, response) => response.writeHead(503, { "retry-after": "3600" }).end());
+  const { id } = await endpointAt(shop, one);
+  add(1);
+  await expect.poll(async () => (await getEndpoint(one.manage, id)).failingSince).not.toBeNull();
+  await database.ownerSql`update endpoints set failing_since = now() - interval '73 hours'`;
+  await endRest();
+  await endPauses();
+  await expect.poll(() => getEndpoint(one.manage, id)).toMatchObject({ pausedReason: "failing" });
+});
+
 test("an endpoint that fails for three days is paused, which is said; active again, it goes on where it was", async () => {
   const [shop, one] = [await receiver(), await replica()];
   shop.status(500);
