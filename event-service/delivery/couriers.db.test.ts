@@ -24,7 +24,7 @@ let logs: LogsInMemory;
 let replicas: Replica[];
 let receivers: Receiver[];
 const keys = [newKey()] as const;
-/** Made before it is sent: that takes seconds on a machine that is busy, and an answer has five. */
+/** Making it takes seconds on a machine that is busy, and an answer has five. */
 const BOMB = gzipSync(Buffer.alloc(64 * 1024 * 1024)).subarray(0, 60_000);
 const OWNER = "0199a000-0000-7000-8000-000000000001";
 
@@ -225,7 +225,7 @@ test("a receiver that asks to be left alone is, for at most an hour, also by wha
   };
   await expect.poll(restS).toBeGreaterThan(3_500);
   expect(await restS()).toBeLessThanOrEqual(3_600);
-  // Those that were under way.
+  // Some were under way.
   expect(shop.received.length).toBeLessThan(20);
   expect((await getEndpoint(one.manage, id)).waiting).toBe(99);
   shop.status(204);

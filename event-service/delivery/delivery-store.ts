@@ -142,7 +142,7 @@ export async function deleteWaiting(tx: TransactionSql, at: WaitingAt): Promise<
   await tx`delete from deliveries where ${isWaitingAt(tx, at)}`;
 }
 
-/** In place of what waits of its type, so that such events cannot pile up. */
+/** Replaces what waits of its type, so that such events cannot pile up. */
 export async function replaceWaiting(
   tx: TransactionSql,
   endpointId: string,

@@ -43,7 +43,6 @@ export interface ManageDeps {
   now: () => Date;
 }
 
-/** By the status of an endpoint. */
 const STREAM_STATUSES = { active: "enabled", paused: "paused" } as const;
 const MAX_ENDPOINTS = 100;
 const MAX_LIMIT = 100;
@@ -158,7 +157,7 @@ export async function changeEndpoint(
   return shown(deps, changed);
 }
 
-/** Of a stream: its receiver wants it, and may. @throws {DomainError} `conflict`, `service_unavailable`. */
+/** A stream is made active only if its receiver wants it and may receive. @throws {DomainError} `conflict`, `service_unavailable`. */
 async function assertMayReceive({ sql, filterReceivers }: ManageDeps, id: string): Promise<void> {
   const { clientId = null, pausedReason } = (await findEndpoint(sql, id)) ?? {};
   if (clientId === null) return;

@@ -190,7 +190,7 @@ export async function setStreamStatus(
   // Without a place it would be told everything that ever happened.
   if (isLost && !deps.events.isKnown) throw new DomainError("service_unavailable");
   await transaction(deps.sql, async (tx) => {
-    // Nor does its receiver have to be told of an earlier change.
+    // The receiver need not be told of an earlier change any more.
     await deleteWaiting(tx, { endpointId: id, type: isLost ? undefined : STREAM_UPDATED });
     const places = isLost ? { ...deps.events.tip } : undefined;
     await updateStreamStatus(tx, id, { pausedReason: reason, places, at: deps.now() });

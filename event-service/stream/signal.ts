@@ -11,7 +11,7 @@ const ASSURANCE_CHANGED = `${CAEP}/assurance-level-change`;
 const CREDENTIAL_CHANGED = `${CAEP}/credential-change`;
 
 const SSF = "https://schemas.openid.net/secevent/ssf/event-type";
-/** About a stream itself, sent whether its receiver asked for the type or not (OpenID Shared Signals Framework 1.0, sections 8.1.4 and 8.1.5). */
+/** A receiver need not ask for these types (OpenID Shared Signals Framework 1.0, sections 8.1.4 and 8.1.5). */
 export const VERIFICATION = `${SSF}/verification`;
 export const STREAM_UPDATED = `${SSF}/stream-updated`;
 
@@ -99,7 +99,7 @@ const BY_ADMINISTRATORS = [
   "operator",
 ];
 const BY_RULE = ["session_limit", "refresh_reuse", "replaced", "trust_ended", "ended_by_provider"];
-/** By the user, an administrator or a rule. */
+/** The user may have done this, an administrator or a rule. */
 const BY_ANYBODY = ["account_deleted", "passkey_removed", "credentials_changed"];
 
 /** CAEP 1.0, section 2. @returns undefined if nobody can tell: the actor of such an entry is the user, whoever ended the session. */
@@ -146,7 +146,7 @@ export function toSignal(event: StreamEvent): StreamEvent | undefined {
   return { ...event, type, subject: userId, body: JSON.stringify(body) };
 }
 
-/** Of no place in the log. */
+/** An event that no log has. */
 export function signalAboutStream(
   streamId: string,
   { type, event }: Pick<SignalBody, "type" | "event">,
