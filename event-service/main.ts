@@ -67,6 +67,7 @@ const deps = {
   keys: [config.WEBHOOK_ENCRYPTION_KEY_FILE, ...(previousKey ? [previousKey] : [])] as const,
   networks: config.WEBHOOK_NETWORKS,
   sign: signer.sign,
+  filterReceivers: identity.filterReceivers,
   source: config.PUBLIC_ORIGIN,
   now,
 };
@@ -124,9 +125,7 @@ service.every(READ_INTERVAL_MS, "audit log", readLog);
 service.run("webhooks", couriers);
 service.every(RENEW_INTERVAL_MS, "encryption of secrets", () => renewEncryptions(deps), { atOnce: true });
 service.every(HEARTBEAT_MS, "webhooks", () => couriers.beat(), { atOnce: true });
-service.every(RECEIVER_CHECK_MS, "rights of receivers", () =>
-  pauseForbiddenStreams({ sql, filterReceivers: identity.filterReceivers }),
-);
+service.every(RECEIVER_CHECK_MS, "rights of receivers", () => pauseForbiddenStreams(deps));
 service.every(HEARTBEAT_MS, "pauses of webhooks", () =>
   tellPauses({ sql, recorder, notifyOwner: identity.notifyOwner }),
 );

@@ -1,5 +1,6 @@
 import { Webhook } from "standardwebhooks";
 import { createOutboundHttp, OutboundError, type ReachableNetwork } from "#outbound-http/outbound-http.ts";
+import { retryAfterMs } from "#outbound-http/retry-after.ts";
 import type { StreamEvent } from "../stream/event.ts";
 
 /** Calls to one endpoint at the same time. Each endpoint has connections of its own, so a slow one takes none of the others'. */
@@ -8,12 +9,16 @@ const TIMEOUT_MS = 5_000;
 /** Only the status of an answer counts. A longer answer is a failure. */
 const MAX_ANSWER_BYTES = 64 * 1024;
 const GONE = 410;
+/** What a receiver may ask for. */
+const MAX_ASKED_PAUSE_MS = 3_600_000;
 
 /** Safe to show: nothing comes from the receiver but its status. */
 export interface AttemptResult {
   isDelivered: boolean;
   /** Whether the receiver asks for nothing more (Standard Webhooks 1.0). */
   isGone: boolean;
+  /** How long it asks to be left alone when it has not taken the event. */
+  pauseMs: number;
   /** 0 without an answer. */
   httpStatus: number;
   /** Empty if it was delivered. */
@@ -85,12 +90,16 @@ export function createSender({ url, networks }: SenderTarget, dress: Dress) {
       const headers = { ...own, "user-agent": "Gatehouse" };
       const startedMs = performance.now();
       const outcome = await http.fetch(url, { method: "POST", headers, body }).then(
-        ({ status, ok }) => ({ httpStatus: status, problem: ok ? "" : "status" }),
-        (error: unknown) => ({ httpStatus: 0, problem: problemOf(error) }),
+        (answer) => ({
+          httpStatus: answer.status,
+          problem: answer.ok ? "" : "status",
+          pauseMs: answer.ok ? 0 : retryAfterMs(answer, new Date(), MAX_ASKED_PAUSE_MS),
+        }),
+        (error: unknown) => ({ httpStatus: 0, problem: problemOf(error), pauseMs: 0 }),
       );
-      const { httpStatus, problem } = outcome;
       const durationMs = Math.round(performance.now() - startedMs);
-      return { isDelivered: problem === "", isGone: httpStatus === GONE, httpStatus, problem, durationMs };
+      const { httpStatus, problem } = outcome;
+      return { ...outcome, isDelivered: problem === "", isGone: httpStatus === GONE, durationMs };
     },
     close: () => http.close(),
   };

@@ -110,7 +110,8 @@ export class Courier {
 
   async #deliverNew(limit: number): Promise<{ isAtEnd: boolean }> {
     const waiting = this.#waiting;
-    if (waiting === undefined || waiting.count >= MAX_WAITING) return { isAtEnd: true };
+    const isFull = waiting === undefined || waiting.count >= MAX_WAITING;
+    if (isFull || this.#endpoint.status === "paused") return { isAtEnd: true };
     this.#grown = this.#deps.events.grown;
     const { events, next, isAtEnd } = await this.#deps.events.after(this.#endpoint.places);
     const wanted = events.filter(({ type }) => this.#matches(type));
@@ -155,31 +156,31 @@ export class Courier {
   }
 
   get #state(): CourierState {
-    const { places, failures, failingSince, restsUntil } = this.#endpoint;
-    return { places, failures, failingSince, restsUntil, pausedReason: null };
+    const { places, failures, failingSince, restsUntil, pausedReason } = this.#endpoint;
+    return { places, failures, failingSince, restsUntil, pausedReason };
   }
 
   #stateAfter(attempts: Attempts, places: CourierState["places"]): CourierState {
-    const { failures, failingSince, isTemporary } = this.#endpoint;
+    const { failures, failingSince, isTemporary, pausedReason } = this.#endpoint;
     const at = this.#deps.now();
     const counted = failuresAfter(failures, attempts);
     const since = counted === 0 ? null : attempts.hasSuccess ? at : (failingSince ?? at);
     const isOver = since !== null && isGivenUp(since, isTemporary, at);
-    const rests = restMs(counted);
+    const rests = Math.max(restMs(counted), attempts.askedMs);
     return {
       places,
       failures: counted,
       failingSince: since,
       restsUntil: rests > 0 ? new Date(at.getTime() + rests) : null,
-      pausedReason: attempts.isGone ? "gone" : isOver ? "failing" : null,
+      pausedReason: attempts.isGone ? "gone" : isOver ? "failing" : pausedReason,
     };
   }
 
   async #save(batch: CourierBatch): Promise<void> {
     this.#rememberedMs = performance.now();
     const isStored = await this.#deps.save(batch);
+    if (!isStored || batch.state.pausedReason !== this.#endpoint.pausedReason) this.stop();
     this.#endpoint = { ...this.#endpoint, ...batch.state };
-    if (!isStored || batch.state.pausedReason !== null) this.stop();
   }
 
   async #pause(pauseMs: number): Promise<void> {
@@ -201,6 +202,8 @@ class Attempts {
   failures: number;
   hasSuccess = false;
   isGone = false;
+  /** How long the receiver asks to be left alone. */
+  askedMs = 0;
   hasTried = false;
 
   constructor(deps: AttemptDeps, failures: number) {
@@ -231,6 +234,7 @@ class Attempts {
   #isOver(): boolean {
     return (
       this.isGone ||
+      this.askedMs > 0 ||
       !this.#deps.isHeld() ||
       (!this.hasSuccess && this.failures >= FAILURES_OF_ENDPOINT && this.hasTried)
     );
@@ -251,6 +255,7 @@ class Attempts {
     }
     this.failures += 1;
     this.isGone ||= result.isGone;
+    this.askedMs = Math.max(this.askedMs, result.pauseMs);
     const next = nextAttemptAt(attempts, now(), random());
     if (next === undefined) return { ...attempted, state: "given_up", body: null, nextAttemptAt: null };
     return { ...attempted, nextAttemptAt: next };

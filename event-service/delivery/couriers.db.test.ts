@@ -24,6 +24,8 @@ let logs: LogsInMemory;
 let replicas: Replica[];
 let receivers: Receiver[];
 const keys = [newKey()] as const;
+/** Making it takes seconds on a machine that is busy, and an answer has five. */
+const BOMB = gzipSync(Buffer.alloc(64 * 1024 * 1024)).subarray(0, 60_000);
 const OWNER = "0199a000-0000-7000-8000-000000000001";
 
 beforeEach(async () => {
@@ -166,7 +168,7 @@ test("what waits behind a failure is due with it: the courier does not ask for i
   const [behind, head] = await waiting();
   expect(behind?.nextAttemptAt?.getTime()).toBeLessThan(head?.nextAttemptAt?.getTime() ?? 0);
   const firstDueAt = head?.nextAttemptAt;
-  expect(await summarizeWaiting(database.sql, id)).toEqual({
+  expect(await summarizeWaiting(database.sql, { endpointId: id })).toEqual({
     count: 2,
     firstDueAt,
     subjects: new Set([subject]),
@@ -207,6 +209,41 @@ test("an event that fails again and again is given up after its last pause; what
       { state: "delivered", sequence: 2 },
       { state: "given_up", sequence: 1, httpStatus: 400, problem: "status", attempts: 10 },
     ]);
+});
+
+test("a receiver that asks to be left alone is, for at most an hour, also by what it was to be sent at that moment", async () => {
+  const [shop, one] = [await receiver(), await replica()];
+  const { id } = await endpointAt(shop, one);
+  shop.answer(({ sequence }, response) =>
+    response.writeHead(sequence === 1 ? 204 : 429, { "retry-after": "9".repeat(400) }).end(),
+  );
+  add(100);
+  const restS = async () => {
+    const [row] = await database.ownerSql<{ s: number | null }[]>`
+      select extract(epoch from rests_until - now())::float8 as s from endpoints where id = ${id}`;
+    return row?.s ?? 0;
+  };
+  await expect.poll(restS).toBeGreaterThan(3_500);
+  expect(await restS()).toBeLessThanOrEqual(3_600);
+  // Some were under way.
+  expect(shop.received.length).toBeLessThan(20);
+  expect((await getEndpoint(one.manage, id)).waiting).toBe(99);
+  shop.status(204);
+  await endRest();
+  await expect.poll(() => new Set(sequences(shop)).size).toBe(100);
+  await expect.poll(restS).toBe(0);
+});
+
+test("who asks to be left alone each time is given up as others are", async () => {
+  const [shop, one] = [await receiver(), await replica()];
+  shop.answer((_, response) => response.writeHead(503, { "retry-after": "3600" }).end());
+  const { id } = await endpointAt(shop, one);
+  add(1);
+  await expect.poll(async () => (await getEndpoint(one.manage, id)).failingSince).not.toBeNull();
+  await database.ownerSql`update endpoints set failing_since = now() - interval '73 hours'`;
+  await endRest();
+  await endPauses();
+  await expect.poll(() => getEndpoint(one.manage, id)).toMatchObject({ pausedReason: "failing" });
 });
 
 test("an endpoint that fails for three days is paused, which is said; active again, it goes on where it was", async () => {
@@ -411,10 +448,7 @@ test.each<[string, Parameters<Receiver["answer"]>[0], object]>([
   ],
   [
     "a small answer that unpacks to 64 MiB",
-    (_, response) =>
-      response
-        .writeHead(200, { "content-encoding": "gzip" })
-        .end(gzipSync(Buffer.alloc(64 * 1024 * 1024)).subarray(0, 60_000)),
+    (_, response) => response.writeHead(200, { "content-encoding": "gzip" }).end(BOMB),
     { isDelivered: true },
   ],
   ["a closed connection", (_, response) => response.destroy(), { problem: "unreachable" }],

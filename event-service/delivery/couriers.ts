@@ -14,7 +14,7 @@ import {
   updateCourierState,
 } from "../endpoints/endpoint-store.ts";
 import type { EventSource } from "../stream/event-source.ts";
-import { signalsIn } from "../stream/signal.ts";
+import { STREAM_UPDATED, signalsIn } from "../stream/signal.ts";
 import {
   asPushedToken,
   asWebhook,
@@ -140,13 +140,14 @@ export class Couriers {
 
   #depsOf(endpoint: CourierEndpoint, sender: Sender) {
     const { sql, events, metrics, now, random, logger } = this.#deps;
-    const { id, kind } = endpoint;
+    const { id, kind, status } = endpoint;
+    const waiting = { endpointId: id, type: status === "paused" ? STREAM_UPDATED : undefined };
     return {
       events: kind === "webhook" ? events : signalsIn(events),
       send: (event: Parameters<Sender["send"]>[0]) => sender.send(event),
-      selectDue: (limit: number) => selectDue(sql, id, limit),
-      selectFirstWaiting: () => selectWaiting(sql, id, 1),
-      summarizeWaiting: () => summarizeWaiting(sql, id),
+      selectDue: (limit: number) => selectDue(sql, waiting, limit),
+      selectFirstWaiting: () => selectWaiting(sql, waiting, 1),
+      summarizeWaiting: () => summarizeWaiting(sql, waiting),
       save: this.#saver(endpoint),
       isHeld: () => this.#deps.monotonicMs() < this.#heldAtMs + HOLD_MS,
       onAttempt: metrics.onAttempt,

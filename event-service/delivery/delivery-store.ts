@@ -42,12 +42,23 @@ const columns = (sql: Sql | TransactionSql) => sql`
   duration_ms as "durationMs", attempted_at as "attemptedAt", next_attempt_at as "nextAttemptAt"
 `;
 
+/** What waits at an endpoint. */
+export interface WaitingAt {
+  endpointId: string;
+  /** Undefined: of all types. */
+  type?: string | undefined;
+}
+
+const isWaitingAt = (sql: Sql | TransactionSql, { endpointId, type }: WaitingAt) => sql`
+  endpoint_id = ${endpointId} and state = 'waiting' ${type === undefined ? sql`` : sql`and type = ${type}`}
+`;
+
 /** In the order of the log. Nothing of a subject one of whose events is not due: it comes after that. */
-export async function selectDue(sql: Sql, endpointId: string, limit: number): Promise<DeliveryWithBody[]> {
+export async function selectDue(sql: Sql, at: WaitingAt, limit: number): Promise<DeliveryWithBody[]> {
   const rows = await sql<DeliveryWithBody[]>`
     select ${columns(sql)}, body from deliveries
-    where endpoint_id = ${endpointId} and state = 'waiting' and (subject = '' and next_attempt_at <= now() or subject not in (
-      select subject from deliveries where endpoint_id = ${endpointId} and state = 'waiting' and next_attempt_at > now()))
+    where ${isWaitingAt(sql, at)} and (subject = '' and next_attempt_at <= now() or subject not in (
+      select subject from deliveries where ${isWaitingAt(sql, at)} and next_attempt_at > now()))
     order by log, sequence limit ${limit}
   `;
   return rows.map(withNumbers);
@@ -60,12 +71,12 @@ export interface Waiting {
   subjects: ReadonlySet<string>;
 }
 
-export async function summarizeWaiting(sql: Sql | TransactionSql, endpointId: string): Promise<Waiting> {
+export async function summarizeWaiting(sql: Sql | TransactionSql, at: WaitingAt): Promise<Waiting> {
   const [row] = await sql<{ count: number; firstDueAt: Date | null; subjects: string[] | null }[]>`
     select coalesce(sum(count), 0)::int as count, min(due_at) as "firstDueAt", array_agg(distinct subject) as subjects
     from (
       select subject, count(*) as count, max(next_attempt_at) as due_at
-      from deliveries where endpoint_id = ${endpointId} and state = 'waiting'
+      from deliveries where ${isWaitingAt(sql, at)}
       group by subject, case when subject = '' then event_id end
     ) as of_subject
   `;
@@ -106,13 +117,9 @@ export async function upsertDeliveries(
 }
 
 /** In the order of the log, whether they are due or not. */
-export async function selectWaiting(
-  sql: Sql,
-  endpointId: string,
-  limit: number,
-): Promise<DeliveryWithBody[]> {
+export async function selectWaiting(sql: Sql, at: WaitingAt, limit: number): Promise<DeliveryWithBody[]> {
   const rows = await sql<DeliveryWithBody[]>`
-    select ${columns(sql)}, body from deliveries where endpoint_id = ${endpointId} and state = 'waiting'
+    select ${columns(sql)}, body from deliveries where ${isWaitingAt(sql, at)}
     order by log, sequence limit ${limit}
   `;
   return rows.map(withNumbers);
@@ -131,12 +138,18 @@ export async function settleWaiting(
   `;
 }
 
-/** @param type undefined: of all types. */
-export async function deleteWaiting(tx: TransactionSql, endpointId: string, type?: string): Promise<void> {
-  await tx`
-    delete from deliveries
-    where endpoint_id = ${endpointId} and state = 'waiting' ${type === undefined ? tx`` : tx`and type = ${type}`}
-  `;
+export async function deleteWaiting(tx: TransactionSql, at: WaitingAt): Promise<void> {
+  await tx`delete from deliveries where ${isWaitingAt(tx, at)}`;
+}
+
+/** Replaces what waits of its type, so that such events cannot pile up. */
+export async function replaceWaiting(
+  tx: TransactionSql,
+  endpointId: string,
+  event: StreamEvent,
+): Promise<void> {
+  await deleteWaiting(tx, { endpointId, type: event.type });
+  await upsertDeliveries(tx, endpointId, [newDelivery(event, event.receivedAt)]);
 }
 
 /** The newest event first. @param before an event's id. */

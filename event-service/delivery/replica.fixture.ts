@@ -88,7 +88,11 @@ export function startReplica({ sql, logs, keys }: { sql: Sql; logs: LogsInMemory
     if (tokenService.isAway) throw new DomainError("service_unavailable");
     return signals.map(({ id, body }) => JSON.stringify({ jti: id, aud: audience, ...JSON.parse(body) }));
   };
-  const manage = { sql, events, keys, networks: ["loopback"] as const, sign, source, now: () => new Date() };
+  const identityService = { filterReceivers: async (clientIds: readonly string[]) => [...clientIds] };
+  const manage = {
+    ...{ sql, events, keys, networks: ["loopback"] as const, sign, source, now: () => new Date() },
+    filterReceivers: (clientIds: readonly string[]) => identityService.filterReceivers(clientIds),
+  };
   const couriers = new Couriers({
     ...manage,
     metrics: { onAttempt: (result) => void attempts.push(result as AttemptResult) },
@@ -104,6 +108,7 @@ export function startReplica({ sql, logs, keys }: { sql: Sql; logs: LogsInMemory
     manage,
     tokenService,
     clock,
+    identityService,
     events,
     couriers,
     attempts,

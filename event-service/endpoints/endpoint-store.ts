@@ -1,4 +1,5 @@
 import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
+import { STREAM_UPDATED } from "../stream/signal.ts";
 import type { Endpoint, PausedReason, StoredSecrets } from "./endpoint.ts";
 
 export type StoredPlaces = Record<string, number>;
@@ -51,6 +52,14 @@ export async function findEndpoint(sql: Sql, id: string): Promise<Endpoint | und
   return row;
 }
 
+/** Locks the row. */
+export async function lockEndpoint(tx: TransactionSql, id: string): Promise<Endpoint | undefined> {
+  const [row] = await tx<Endpoint[]>`
+    select ${columns(tx)} from endpoints where id = ${id} for no key update
+  `;
+  return row;
+}
+
 export async function findCourierEndpoint(sql: Sql, id: string): Promise<CourierEndpoint | undefined> {
   const [row] = await sql<CourierEndpoint[]>`select ${courierColumns(sql)} from endpoints where id = ${id}`;
   return row;
@@ -79,7 +88,7 @@ export interface EndpointChange {
 
 /** Active again, it is tried at once. */
 export async function updateEndpoint(
-  sql: Sql,
+  sql: Sql | TransactionSql,
   id: string,
   change: EndpointChange,
   at: Date,
@@ -151,13 +160,19 @@ export interface Lease {
   leaseMs: number;
 }
 
-/** Renews the leases of the replica, and takes endpoints that nobody holds until it has its share of the active ones. @returns what it holds. */
+/** What couriers serve: also a stream that an administrator has paused, until its receiver is told. */
+const isServed = (sql: TransactionSql) => sql`
+  kind <> 'poll' and (status = 'active' or paused_reason = 'asked' and exists (
+    select from deliveries where endpoint_id = endpoints.id and state = 'waiting' and type = ${STREAM_UPDATED}))
+`;
+
+/** Renews the leases of the replica, and takes endpoints that nobody holds until it has its share. @returns what it holds. */
 export async function claimEndpoints(tx: TransactionSql, lease: Lease): Promise<CourierEndpoint[]> {
   const share = await countShare(tx, lease);
   const until = tx`now() + make_interval(secs => ${lease.leaseMs / 1_000})`;
   // It waits for its own couriers, which may be storing a batch.
   const held = await tx<CourierEndpoint[]>`
-    update endpoints set leased_until = ${until} where lease_holder = ${lease.holder} and status = 'active' and kind <> 'poll'
+    update endpoints set leased_until = ${until} where lease_holder = ${lease.holder} and ${isServed(tx)}
     returning ${courierColumns(tx)}
   `;
   const surplus = held.splice(share).map(({ id }) => id);
@@ -167,7 +182,7 @@ export async function claimEndpoints(tx: TransactionSql, lease: Lease): Promise<
   const taken = await tx<CourierEndpoint[]>`
     update endpoints set lease_holder = ${lease.holder}, leased_until = ${until}
     where id = any(array(
-      select id from endpoints where status = 'active' and kind <> 'poll' and (leased_until is null or leased_until <= now())
+      select id from endpoints where ${isServed(tx)} and (leased_until is null or leased_until <= now())
       order by id limit ${share - held.length} for update skip locked))
     returning ${courierColumns(tx)}
   `;
@@ -181,7 +196,7 @@ async function countShare(tx: TransactionSql, { holder, leaseMs }: Lease): Promi
   `;
   await tx`delete from replicas where seen_at < now() - interval '1 hour'`;
   const [row] = await tx<{ share: number }[]>`
-    select ceil((select count(*) from endpoints where status = 'active' and kind <> 'poll')::numeric
+    select ceil((select count(*) from endpoints where ${isServed(tx)})::numeric
       / (select count(*) from replicas where seen_at > now() - make_interval(secs => ${leaseMs / 1_000})))::int as share
   `;
   return row?.share ?? 0;
@@ -218,10 +233,11 @@ export async function lockHeld(
 /** Requires the lock. */
 export async function updateCourierState(tx: TransactionSql, id: string, state: CourierState): Promise<void> {
   const { places, failures, failingSince, restsUntil, pausedReason } = state;
+  const isUntold = pausedReason !== null && pausedReason !== "asked";
   await tx`
     update endpoints set places = ${tx.json(places)}, failures = ${failures}, failing_since = ${failingSince},
       rests_until = ${restsUntil}, status = ${pausedReason === null ? "active" : "paused"}, paused_reason = ${pausedReason},
-      untold_pause_at = ${pausedReason === null ? null : tx`now()`}
+      untold_pause_at = ${isUntold ? tx`now()` : null}
     where id = ${id}
   `;
 }
@@ -239,7 +255,7 @@ export interface UntoldPause {
 export async function selectUntoldPauses(sql: Sql, limit: number): Promise<UntoldPause[]> {
   return sql<UntoldPause[]>`
     select id, name, owner_id as "ownerId", paused_reason as reason, untold_pause_at as "pausedAt" from endpoints
-    where untold_pause_at is not null and paused_reason in ('failing', 'gone') order by untold_pause_at limit ${limit}
+    where untold_pause_at is not null order by untold_pause_at limit ${limit}
   `;
 }
 

@@ -50,18 +50,18 @@ export async function updateStreamStatus(
   `;
 }
 
-/** At most a hundred. */
+/** Who is sent something, or may be: at most a hundred. */
 export async function selectReceivers(sql: Sql): Promise<string[]> {
   const rows = await sql<{ clientId: string }[]>`
-    select client_id as "clientId" from endpoints where client_id is not null and status = 'active'
+    select client_id as "clientId" from endpoints where client_id is not null and (status = 'active' or paused_reason = 'asked')
   `;
   return rows.map(({ clientId }) => clientId);
 }
 
 export async function forbidStreams(sql: Sql, clientIds: readonly string[]): Promise<void> {
   await sql`
-    update endpoints set status = 'paused', paused_reason = 'forbidden', version = version + 1
-    where client_id = any(${clientIds as string[]}) and status = 'active'
+    update endpoints set status = 'paused', paused_reason = 'forbidden', untold_pause_at = now(), version = version + 1
+    where client_id = any(${clientIds as string[]}) and (status = 'active' or paused_reason = 'asked')
   `;
 }
 

@@ -1,10 +1,10 @@
 import { validate as isUuid } from "uuid";
-import type { Sql } from "#kit/database/postgres.ts";
+import { type Sql, transaction } from "#kit/database/postgres.ts";
 import { DomainError, type FieldProblem, invalidField } from "#kit/values/errors.ts";
 import { uuidv7 } from "#kit/values/uuid-v7.ts";
 import { isAllowedUrl, type ReachableNetwork } from "#outbound-http/outbound-http.ts";
 import { type AttemptResult, asWebhook, createSender } from "../delivery/attempt.ts";
-import { countWaiting, type Delivery, selectDeliveries } from "../delivery/delivery-store.ts";
+import { countWaiting, type Delivery, replaceWaiting, selectDeliveries } from "../delivery/delivery-store.ts";
 import {
   type Endpoint,
   encryptSecret,
@@ -19,6 +19,7 @@ import {
   findCourierEndpoint,
   findEndpoint,
   insertEndpoint,
+  lockEndpoint,
   putBack,
   replaceEncrypted,
   replaceSecret,
@@ -28,17 +29,21 @@ import {
 } from "../endpoints/endpoint-store.ts";
 import { testEvent } from "../stream/event.ts";
 import type { EventSource } from "../stream/event-source.ts";
+import { STREAM_UPDATED, signalAboutStream } from "../stream/signal.ts";
 
 export interface ManageDeps {
   sql: Sql;
   events: EventSource;
   keys: SecretKeys;
   networks: readonly ReachableNetwork[];
+  /** @returns those that are active clients with the permission. @throws {DomainError} `service_unavailable`. */
+  filterReceivers(clientIds: readonly string[]): Promise<string[]>;
   /** Of events. */
   source: string;
   now: () => Date;
 }
 
+const STREAM_STATUSES = { active: "enabled", paused: "paused" } as const;
 const MAX_ENDPOINTS = 100;
 const MAX_LIMIT = 100;
 const MAX_NAME = 100;
@@ -124,17 +129,41 @@ export async function createEndpoint(
   return { endpoint: await shown(deps, endpoint), secret };
 }
 
-/** What is undefined stays. @throws {DomainError} `not_found`, `validation_failed`. */
+/**
+ * What is undefined stays. The receiver of a stream is told of another status (OpenID Shared Signals Framework 1.0, section 8.1.5).
+ * @throws {DomainError} `not_found`, `validation_failed`, `conflict` for what only the receiver of a stream may change, or a stream
+ *   that may not be sent anything, `service_unavailable`.
+ */
 export async function changeEndpoint(
   deps: ManageDeps,
   id: string,
   change: EndpointChange,
 ): Promise<ShownEndpoint> {
-  const { status: _, ...ofWebhook } = change;
+  const { status, ...ofWebhook } = change;
   if (Object.values(ofWebhook).some((value) => value !== undefined)) await assertWebhook(deps, id);
   assertId(id);
   assertValid(deps, change);
-  return shown(deps, await updateEndpoint(deps.sql, id, change, deps.now()));
+  if (status === "active") await assertMayReceive(deps, id);
+  const at = deps.now();
+  const changed = await transaction(deps.sql, async (tx) => {
+    const before = await lockEndpoint(tx, id);
+    const after = await updateEndpoint(tx, id, change, at);
+    if (after !== undefined && after.clientId !== null && after.status !== before?.status) {
+      const event = { status: STREAM_STATUSES[after.status], reason: "by an administrator" };
+      await replaceWaiting(tx, id, signalAboutStream(id, { type: STREAM_UPDATED, event }, at));
+    }
+    return after;
+  });
+  return shown(deps, changed);
+}
+
+/** A stream is made active only if its receiver wants it and may receive. @throws {DomainError} `conflict`, `service_unavailable`. */
+async function assertMayReceive({ sql, filterReceivers }: ManageDeps, id: string): Promise<void> {
+  const { clientId = null, pausedReason } = (await findEndpoint(sql, id)) ?? {};
+  if (clientId === null) return;
+  if (pausedReason === "disabled") throw new DomainError("conflict", "Its receiver has disabled the stream");
+  if ((await filterReceivers([clientId])).length === 0)
+    throw new DomainError("conflict", "Its client may not receive signals");
 }
 
 /** A stream is its receiver's. @throws {DomainError} `not_found`, `conflict`. */

@@ -9,6 +9,7 @@ import {
   startReceiver,
   startReplica,
 } from "../delivery/replica.fixture.ts";
+import { tellPauses } from "../delivery/tell-pauses.ts";
 import { headerIn, secretsInUse } from "../endpoints/endpoint.ts";
 import { movePlaces } from "../endpoints/stream-store.ts";
 import { LogsInMemory } from "../stream/event.fixture.ts";
@@ -80,6 +81,12 @@ function end(...reasons: string[]): string[] {
 const untilNoneSends = ({ couriers }: Replica) => expect.poll(() => couriers.count).toBe(0);
 
 const jtis = ({ received }: Receiver) => received.map(({ body }) => JSON.parse(body).jti as string);
+/** What it was told of the status of its stream. */
+const statuses = ({ received }: Receiver) =>
+  received.flatMap(({ body }) => (JSON.parse(body).event.status as string | undefined) ?? []);
+/** The status, or the `jti`. */
+const told = ({ received }: Receiver) =>
+  received.map(({ body }) => (JSON.parse(body).event.status ?? JSON.parse(body).jti) as string);
 const at = (stream: { id: string }) => ({ clientId: client, streamId: stream.id });
 const pollOf = (poll: Partial<Poll> = {}): Poll => ({
   ...{ maxEvents: 10, returnImmediately: true, acknowledged: [], refused: [] },
@@ -315,14 +322,22 @@ test("a client that lost its right is told nothing more, until it has it again a
   const stream = await createStream(one.manage, client, { delivery: { pushUrl: shop.url } });
   await createStream(one.manage, other, {});
   const check = (...allowed: string[]) =>
-    pauseForbiddenStreams({ sql: database.sql, filterReceivers: async () => allowed });
+    pauseForbiddenStreams({ ...one.manage, filterReceivers: async () => allowed });
   const away = () => Promise.reject(new Error("away"));
-  await expect(pauseForbiddenStreams({ sql: database.sql, filterReceivers: away })).rejects.toThrow("away");
+  await expect(pauseForbiddenStreams({ ...one.manage, filterReceivers: away })).rejects.toThrow("away");
   await check(client, other);
   expect(await getStream(one.manage, at(stream))).toMatchObject({ status: "active" });
   await check(other);
   expect(await getStream(one.manage, at(stream))).toMatchObject({ pausedReason: "forbidden" });
   expect(await getStream(one.manage, { clientId: other, streamId: "" })).toMatchObject({ status: "active" });
+  const recorded: object[] = [];
+  const tell = {
+    sql: database.sql,
+    recorder: { recordEvent: async (event: object) => void recorded.push(event) },
+    notifyOwner: () => Promise.reject(new Error("it has none")),
+  };
+  for (const _time of [1, 2]) await tellPauses(tell);
+  expect(recorded).toMatchObject([{ action: "webhook.paused", resource: stream.id, reason: "forbidden" }]);
   await untilNoneSends(one);
   const [jti] = end("logout");
   await one.events.read();
@@ -380,10 +395,122 @@ test("an administrator pauses and replays a stream, and changes nothing that is 
   ])
     await expect(act()).rejects.toMatchObject({ code: "conflict" });
   expect(await changeEndpoint(one.manage, stream.id, { status: "paused" })).toMatchObject({ kind: "push" });
+  await expect.poll(() => statuses(shop)).toEqual(["paused"]);
   await untilNoneSends(one);
-  await changeEndpoint(one.manage, stream.id, { status: "active" });
   const [jti] = end("logout");
-  await expect.poll(() => jtis(shop)).toEqual([jti]);
+  await one.events.read();
+  await changeEndpoint(one.manage, stream.id, { status: "active" });
+  await expect.poll(() => told(shop)).toEqual(["paused", "enabled", jti]);
   await replayEvents(one.manage, stream.id, [{ log: 0, sequence: 1 }]);
-  await expect.poll(() => jtis(shop)).toEqual([jti, jti]);
+  await expect.poll(() => told(shop)).toEqual(["paused", "enabled", jti, jti]);
+});
+
+const pause = ({ manage }: Replica, { id }: { id: string }) =>
+  changeEndpoint(manage, id, { status: "paused" });
+const resume = ({ manage }: Replica, { id }: { id: string }) =>
+  changeEndpoint(manage, id, { status: "active" });
+
+test("a receiver that polls is told that its stream is paused, of the stream itself, and of nothing else", async () => {
+  const one = await replica();
+  const stream = await createStream(one.manage, client, {});
+  const [jti] = end("logout");
+  await expect.poll(async () => (await poll(one, stream)).ids).toEqual([jti]);
+  await pause(one, stream);
+  const { tokens } = await poll(one, stream);
+  expect(tokens.map(({ token }) => JSON.parse(token))).toEqual([
+    {
+      ...{ jti: tokens[0]?.jti, aud: client, userId: "", sessionId: "", streamId: stream.id },
+      type: "https://schemas.openid.net/secevent/ssf/event-type/stream-updated",
+      event: { status: "paused", reason: "by an administrator" },
+    },
+  ]);
+  expect((await poll(one, stream, { acknowledged: [tokens[0]?.jti ?? ""] })).ids).toEqual([]);
+  await resume(one, stream);
+  expect((await poll(one, stream)).tokens.map(({ token }) => JSON.parse(token).event.status)).toEqual([
+    "enabled",
+    undefined,
+  ]);
+});
+
+test("a receiver that is away is told of a pause when it is back, and of nothing else that waits or happens", async () => {
+  const [one, shop] = [await replica(), await receiver()];
+  const stream = await createStream(one.manage, client, { delivery: { pushUrl: shop.url } });
+  const states = async () =>
+    (await listDeliveries(one.manage, stream.id, { cursor: "", limit: 10 })).deliveries.map(
+      ({ state, attempts }) => `${state} ${attempts}`,
+    );
+  shop.status(503);
+  const [before] = end("logout");
+  await expect.poll(states).toEqual(["waiting 1"]);
+  await pause(one, stream);
+  await expect.poll(states).toEqual(["waiting 1", "waiting 1"]);
+  const [since] = end("logout");
+  await one.events.read();
+  shop.received.length = 0;
+  shop.status(202);
+  await database.ownerSql`update deliveries set next_attempt_at = now()`;
+  await expect.poll(states).toContain("delivered 2");
+  await untilNoneSends(one);
+  expect(told(shop)).toEqual(["paused"]);
+  expect(await getStream(one.manage, at(stream))).toMatchObject({ status: "paused", pausedReason: "asked" });
+  await resume(one, stream);
+  await expect.poll(() => told(shop).toSorted()).toEqual(["paused", "enabled", before, since].toSorted());
+});
+
+test("of changes of its status that nobody has told a receiver, the last one waits", async () => {
+  const one = await replica();
+  const stream = await createStream(one.manage, client, {});
+  for (const change of [pause, resume, pause]) await change(one, stream);
+  const { tokens } = await poll(one, stream);
+  expect(tokens.map(({ token }) => JSON.parse(token).event.status)).toEqual(["paused"]);
+});
+
+test("a receiver that is gone when it is told of a pause is not asked again", async () => {
+  const [one, shop] = [await replica(), await receiver()];
+  const stream = await createStream(one.manage, client, { delivery: { pushUrl: shop.url } });
+  shop.status(410);
+  await pause(one, stream);
+  await expect.poll(() => getStream(one.manage, at(stream))).toMatchObject({ pausedReason: "gone" });
+  await untilNoneSends(one);
+  expect(statuses(shop)).toEqual(["paused"]);
+});
+
+test("what a receiver asks for itself it is not told", async () => {
+  const one = await replica();
+  const stream = await createStream(one.manage, client, {});
+  await setStreamStatus(one.manage, at(stream), "asked");
+  await pause(one, stream);
+  expect((await poll(one, stream)).ids).toEqual([]);
+  await resume(one, stream);
+  await setStreamStatus(one.manage, at(stream), null);
+  await resume(one, stream);
+  expect((await poll(one, stream)).ids).toEqual([]);
+});
+
+test("whose client has lost its right is not told of a pause either, and is not made active", async () => {
+  const [one, shop] = [await replica(), await receiver()];
+  const stream = await createStream(one.manage, client, { delivery: { pushUrl: shop.url } });
+  one.tokenService.isAway = true;
+  await pause(one, stream);
+  one.identityService.filterReceivers = async () => [];
+  await pauseForbiddenStreams(one.manage);
+  expect(await pause(one, stream)).toMatchObject({ pausedReason: "forbidden" });
+  await expect(resume(one, stream)).rejects.toMatchObject({ code: "conflict" });
+  await untilNoneSends(one);
+  one.tokenService.isAway = false;
+  await one.couriers.beat();
+  expect([one.couriers.count, shop.received]).toEqual([0, []]);
+  one.identityService.filterReceivers = async (ids) => [...ids];
+  await resume(one, stream);
+  await expect.poll(() => statuses(shop)).toEqual(["enabled"]);
+});
+
+test("a stream that its receiver has disabled is told nothing, whatever an administrator does", async () => {
+  const [one, shop] = [await replica(), await receiver()];
+  const stream = await createStream(one.manage, client, { delivery: { pushUrl: shop.url } });
+  await setStreamStatus(one.manage, at(stream), "disabled");
+  expect(await pause(one, stream)).toMatchObject({ pausedReason: "disabled", waiting: 0 });
+  await expect(resume(one, stream)).rejects.toMatchObject({ code: "conflict" });
+  await untilNoneSends(one);
+  expect(shop.received).toEqual([]);
 });

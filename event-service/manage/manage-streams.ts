@@ -9,6 +9,7 @@ import {
   deleteOldDeliveries,
   deleteWaiting,
   newDelivery,
+  replaceWaiting,
   selectWaiting,
   settleWaiting,
   upsertDeliveries,
@@ -25,7 +26,13 @@ import {
   updateStream,
   updateStreamStatus,
 } from "../endpoints/stream-store.ts";
-import { SIGNAL_TYPES, type SignalBody, signalsIn } from "../stream/signal.ts";
+import {
+  SIGNAL_TYPES,
+  STREAM_UPDATED,
+  signalAboutStream,
+  signalsIn,
+  VERIFICATION,
+} from "../stream/signal.ts";
 import { isUsable, type ManageDeps } from "./manage-endpoints.ts";
 
 export interface StreamDeps extends ManageDeps {
@@ -64,7 +71,6 @@ const KEPT_DELIVERIES = 1_000;
 const LONG_POLL_MS = 3_000;
 const DEFAULT_NAME = "Shared signals";
 const HEADER = /^[\x20-\x7e]{0,2048}$/;
-const VERIFICATION = "https://schemas.openid.net/secevent/ssf/event-type/verification";
 const POLLED: StreamDelivery = { pushUrl: "" };
 
 /** @param name without an id: whichever the client has. @throws {DomainError} `not_found`. */
@@ -184,7 +190,8 @@ export async function setStreamStatus(
   // Without a place it would be told everything that ever happened.
   if (isLost && !deps.events.isKnown) throw new DomainError("service_unavailable");
   await transaction(deps.sql, async (tx) => {
-    if (isLost) await deleteWaiting(tx, id);
+    // The receiver need not be told of an earlier change any more.
+    await deleteWaiting(tx, { endpointId: id, type: isLost ? undefined : STREAM_UPDATED });
     const places = isLost ? { ...deps.events.tip } : undefined;
     await updateStreamStatus(tx, id, { pausedReason: reason, places, at: deps.now() });
   });
@@ -196,27 +203,18 @@ export async function verifyStream(deps: StreamDeps, name: StreamName, state: st
   if (state.length > MAX_STATE)
     throw invalidField("state", "too_long", `must have at most ${MAX_STATE} characters`);
   const { id } = await namedStream(deps, name);
-  const body: SignalBody = {
-    ...{ type: VERIFICATION, userId: "", sessionId: "", streamId: id },
-    event: state === "" ? {} : { state },
-  };
-  const receivedAt = deps.now();
-  const event = { id: uuidv7(), type: VERIFICATION, subject: "", body: JSON.stringify(body), receivedAt };
+  const signal = { type: VERIFICATION, event: state === "" ? {} : { state } };
   await transaction(deps.sql, async (tx) => {
-    // The last one counts, so that they cannot pile up.
-    await deleteWaiting(tx, id, VERIFICATION);
-    await upsertDeliveries(tx, id, [newDelivery({ ...event, log: 0, sequence: 0 }, receivedAt)]);
+    await replaceWaiting(tx, id, signalAboutStream(id, signal, deps.now()));
     await touchStream(tx, id);
   });
 }
 
-export interface ReceiverCheckDeps extends Pick<StreamDeps, "sql"> {
-  /** @returns those that are active clients with the permission. */
-  filterReceivers(clientIds: readonly string[]): Promise<string[]>;
-}
-
 /** A client that was deleted, disabled or lost the permission is told nothing more. The caller repeats it. */
-export async function pauseForbiddenStreams({ sql, filterReceivers }: ReceiverCheckDeps): Promise<void> {
+export async function pauseForbiddenStreams({
+  sql,
+  filterReceivers,
+}: Pick<StreamDeps, "sql" | "filterReceivers">): Promise<void> {
   const clientIds = await selectReceivers(sql);
   if (clientIds.length === 0) return;
   const allowed = new Set(await filterReceivers(clientIds));
@@ -237,17 +235,19 @@ export async function pollStream(deps: StreamDeps, name: StreamName, poll: Poll)
   for (const [field, ids] of Object.entries({ ack: acknowledged, setErrs: refused }))
     if (ids.length > MAX_EVENTS || !ids.every(isUuid))
       throw invalidField(field, "invalid_format", `must be at most ${MAX_EVENTS} values of jti`);
-  const { id, kind, status } = await namedStream(deps, name);
+  const { id, kind, status, pausedReason } = await namedStream(deps, name);
   if (kind !== "poll") throw new DomainError("not_found");
   if (acknowledged.length > 0) await settleWaiting(deps.sql, id, { eventIds: acknowledged, problem: "" });
   if (refused.length > 0) await settleWaiting(deps.sql, id, { eventIds: refused, problem: "refused" });
   if (acknowledged.length + refused.length > 0) await deleteOldDeliveries(deps.sql, id, KEPT_DELIVERIES);
-  const limit = status === "active" ? Math.min(maxEvents, MAX_EVENTS) : 0;
+  const isActive = status === "active";
+  const limit = isActive || pausedReason === "asked" ? Math.min(maxEvents, MAX_EVENTS) : 0;
+  const sendable = { endpointId: id, type: isActive ? undefined : STREAM_UPDATED };
   const untilMs = performance.now() + (poll.returnImmediately ? 0 : LONG_POLL_MS);
   for (;;) {
     const { grown } = deps.events;
     const isAtEnd = await readOn(deps, name);
-    const waiting = limit === 0 ? [] : await selectWaiting(deps.sql, id, limit + 1);
+    const waiting = limit === 0 ? [] : await selectWaiting(deps.sql, sendable, limit + 1);
     const leftMs = untilMs - performance.now();
     if (limit === 0 || waiting.length > 0 || leftMs <= 0) {
       const sent = waiting.slice(0, limit).map(({ eventId, body }) => ({ id: eventId, body: body ?? "" }));

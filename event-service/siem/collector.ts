@@ -7,7 +7,7 @@ import type { CollectorName } from "./collector-store.ts";
 const FIRST_PAUSE_MS = 1_000;
 const MAX_PAUSE_MS = 60_000;
 /** What a receiver may ask for. */
-const MAX_ASKED_PAUSE_MS = 300_000;
+export const MAX_ASKED_PAUSE_MS = 300_000;
 
 /** Why a receiver has not taken what it was sent. Safe to show. */
 export class CollectorProblem extends Error {
@@ -17,7 +17,7 @@ export class CollectorProblem extends Error {
 
   constructor(message: string, { cause, pauseMs = 0 }: { cause?: unknown; pauseMs?: number } = {}) {
     super(message, cause === undefined ? undefined : { cause });
-    this.pauseMs = Math.min(pauseMs, MAX_ASKED_PAUSE_MS);
+    this.pauseMs = pauseMs;
   }
 }
 

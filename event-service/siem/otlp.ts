@@ -1,8 +1,9 @@
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import { createOutboundHttp, OutboundError } from "#outbound-http/outbound-http.ts";
+import { retryAfterMs } from "#outbound-http/retry-after.ts";
 import type { WholeEntry } from "../stream/audit-log-client.ts";
-import { type Collector, CollectorProblem } from "./collector.ts";
+import { type Collector, CollectorProblem, MAX_ASKED_PAUSE_MS } from "./collector.ts";
 import type { EntryReader } from "./entry-reader.ts";
 
 const MAX_BATCH = 500;
@@ -63,7 +64,7 @@ export function openOtlpCollector({ url, headers, ca, reader, now }: OtlpOptions
 /** Every refusal is one of all: what the receiver has refused is never dropped here. */
 async function assertTaken(answer: Response, now: Date): Promise<void> {
   if (answer.status !== 200) {
-    const pauseMs = retryAfterMs(answer.headers.get("retry-after"), now);
+    const pauseMs = retryAfterMs(answer, now, MAX_ASKED_PAUSE_MS);
     throw new CollectorProblem(`status ${answer.status}`, { pauseMs });
   }
   const text = await answer.text();
@@ -83,13 +84,6 @@ function parse(text: string): ExportLogsResponse {
   } catch (cause) {
     throw new CollectorProblem("the answer is not JSON", { cause });
   }
-}
-
-/** RFC 9110 section 10.2.3. */
-export function retryAfterMs(value: string | null, now: Date): number {
-  if (value === null) return 0;
-  const ms = /^\d+$/.test(value) ? Number(value) * 1_000 : Date.parse(value) - now.getTime();
-  return Number.isFinite(ms) ? Math.max(ms, 0) : 0;
 }
 
 function toLogsData(entries: readonly WholeEntry[], now: Date) {

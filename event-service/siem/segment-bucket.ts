@@ -2,8 +2,8 @@ import { createHash } from "node:crypto";
 import { AwsV4Signer } from "aws4fetch";
 import { readPrivateFile } from "#kit/config/secret-file.ts";
 import { createOutboundHttp, OutboundError } from "#outbound-http/outbound-http.ts";
-import { CollectorProblem } from "./collector.ts";
-import { retryAfterMs } from "./otlp.ts";
+import { retryAfterMs } from "#outbound-http/retry-after.ts";
+import { CollectorProblem, MAX_ASKED_PAUSE_MS } from "./collector.ts";
 import type { SegmentPlace } from "./segments.ts";
 
 const TIMEOUT_MS = 60_000;
@@ -75,7 +75,7 @@ export function openBucket({ url, region, credentials, ca, now }: BucketOptions)
 
 function assertOk(answer: Response, text: string, now: Date): void {
   if (answer.status === 200) return;
-  const pauseMs = retryAfterMs(answer.headers.get("retry-after"), now);
+  const pauseMs = retryAfterMs(answer, now, MAX_ASKED_PAUSE_MS);
   throw new CollectorProblem(`status ${answer.status} ${s3Code(text)}`.trimEnd(), { pauseMs });
 }
 

@@ -100,6 +100,17 @@ test.each<[string, Partial<StreamEntry>, string, object]>([
   expect(body.event).toMatchObject({ event_timestamp: Math.floor(at.getTime() / 1_000), ...members });
 });
 
+test.each(["account_deleted", "passkey_removed", "credentials_changed"])(
+  "who ended a session is not said where the log does not tell: %s",
+  (reason) => {
+    const { event } = JSON.parse(signalOf({ action: "session.ended", reason })?.body ?? "");
+    expect(event).toEqual({
+      event_timestamp: Math.floor(at.getTime() / 1_000),
+      reason_admin: { en: reason },
+    });
+  },
+);
+
 test.each(["", "nobody"])("what is about '%s' is no signal, and never one about everybody", (resource) => {
   expect(signalOf({ action: "user.account_deleted", resource })).toBeUndefined();
 });

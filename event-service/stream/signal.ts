@@ -1,4 +1,5 @@
 import { validate as isUuid } from "uuid";
+import { uuidv7 } from "#kit/values/uuid-v7.ts";
 import type { StreamEvent } from "./event.ts";
 import type { EventSource } from "./event-source.ts";
 
@@ -8,6 +9,11 @@ const RISC = "https://schemas.openid.net/secevent/risc/event-type";
 export const SESSION_REVOKED = `${CAEP}/session-revoked`;
 const ASSURANCE_CHANGED = `${CAEP}/assurance-level-change`;
 const CREDENTIAL_CHANGED = `${CAEP}/credential-change`;
+
+const SSF = "https://schemas.openid.net/secevent/ssf/event-type";
+/** A receiver need not ask for these types (OpenID Shared Signals Framework 1.0, sections 8.1.4 and 8.1.5). */
+export const VERIFICATION = `${SSF}/verification`;
+export const STREAM_UPDATED = `${SSF}/stream-updated`;
 
 /** What a receiver may ask for (CAEP 1.0, RISC 1.0). */
 export const SIGNAL_TYPES = [
@@ -93,9 +99,12 @@ const BY_ADMINISTRATORS = [
   "operator",
 ];
 const BY_RULE = ["session_limit", "refresh_reuse", "replaced", "trust_ended", "ended_by_provider"];
+/** The user may have done this, an administrator or a rule. */
+const BY_ANYBODY = ["account_deleted", "passkey_removed", "credentials_changed"];
 
-/** CAEP 1.0, section 2. */
-function whoEnded(reason: string): "admin" | "policy" | "user" {
+/** CAEP 1.0, section 2. @returns undefined if nobody can tell: the actor of such an entry is the user, whoever ended the session. */
+function whoEnded(reason: string): "admin" | "policy" | "user" | undefined {
+  if (BY_ANYBODY.includes(reason)) return undefined;
   if (BY_ADMINISTRATORS.includes(reason)) return "admin";
   return BY_RULE.includes(reason) ? "policy" : "user";
 }
@@ -135,6 +144,16 @@ export function toSignal(event: StreamEvent): StreamEvent | undefined {
     },
   };
   return { ...event, type, subject: userId, body: JSON.stringify(body) };
+}
+
+/** An event that no log has. */
+export function signalAboutStream(
+  streamId: string,
+  { type, event }: Pick<SignalBody, "type" | "event">,
+  receivedAt: Date,
+): StreamEvent {
+  const body: SignalBody = { type, userId: "", sessionId: "", streamId, event };
+  return { id: uuidv7(), log: 0, sequence: 0, type, subject: "", body: JSON.stringify(body), receivedAt };
 }
 
 /** Of CAEP's events. */

@@ -180,11 +180,12 @@ export function registerWebhookRoutes(
 
   route("updateWebhook", "PATCH", "/admin/webhooks/:id", {
     summary: "Change, pause or resume a webhook",
-    description: "What is absent stays. Active again, it is sent what it has missed.",
+    description:
+      "What is absent stays. Active again, it is sent what it has missed. The receiver of a stream is told of it.",
     policy: { ...writing, action: "admin.webhooks.update" },
     schema: { params: WebhookParams, body: WebhookChange },
     answers: answersWith("The webhook as it is now.", z.strictObject({ webhook: webhookAnswer })),
-    codes: ["not_found"],
+    codes: ["not_found", "conflict"],
     handler: async (request) => {
       const { name = "", url = "", types = [], ownerId: ownerUserId = "", status } = request.body;
       const change = {

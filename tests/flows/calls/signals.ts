@@ -93,7 +93,7 @@ const change = (user: User, body: object) =>
 /** Each ends the session of the user, and says what the receiver shall read. */
 const WAYS: Record<
   string,
-  { reason: string; by: "user" | "admin" | "policy"; end(user: User): Promise<unknown> }
+  { reason: string; by: "user" | "admin" | "policy" | undefined; end(user: User): Promise<unknown> }
 > = {
   "a logout": {
     ...{ reason: "logout", by: "user" },
@@ -145,11 +145,11 @@ const WAYS: Record<
     },
   },
   "a deleted account": {
-    ...{ reason: "account_deleted", by: "user" },
+    ...{ reason: "account_deleted", by: undefined },
     end: (user) => api.call("DELETE", "/auth/me", { ...asUser(user), body: { password: user.password } }),
   },
   "an account that an administrator deletes": {
-    ...{ reason: "account_deleted", by: "user" },
+    ...{ reason: "account_deleted", by: undefined },
     end: (user) => api.call("DELETE", `/admin/users/${user.user.id}`, asAdmin()),
   },
   "sessions that support ends": {

@@ -1780,7 +1780,10 @@ export const WebhookServiceService = {
       Buffer.from(CreateEndpointResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): CreateEndpointResponse => CreateEndpointResponse.decode(value),
   },
-  /** Changes what is named. Errors: not_found, validation_failed. */
+  /**
+   * Changes what is named. Errors: not_found, validation_failed, conflict (of a stream all but the status is its receiver's, and
+   * it is made active only if the receiver has not disabled it and has its right).
+   */
   changeEndpoint: {
     path: "/gatehouse.events.v1.WebhookService/ChangeEndpoint" as const,
     requestStream: false as const,
@@ -1860,7 +1863,10 @@ export interface WebhookServiceServer extends UntypedServiceImplementation {
   getEndpoint: handleUnaryCall<GetEndpointRequest, GetEndpointResponse>;
   /** Makes an endpoint, which is sent what happens from now on. Not idempotent. Errors: validation_failed, conflict (100 endpoints). */
   createEndpoint: handleUnaryCall<CreateEndpointRequest, CreateEndpointResponse>;
-  /** Changes what is named. Errors: not_found, validation_failed. */
+  /**
+   * Changes what is named. Errors: not_found, validation_failed, conflict (of a stream all but the status is its receiver's, and
+   * it is made active only if the receiver has not disabled it and has its right).
+   */
   changeEndpoint: handleUnaryCall<ChangeEndpointRequest, ChangeEndpointResponse>;
   /** Deletes an endpoint with its list of deliveries. Errors: not_found. */
   deleteEndpoint: handleUnaryCall<DeleteEndpointRequest, DeleteEndpointResponse>;
@@ -1926,7 +1932,10 @@ export interface WebhookServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: CreateEndpointResponse) => void,
   ): ClientUnaryCall;
-  /** Changes what is named. Errors: not_found, validation_failed. */
+  /**
+   * Changes what is named. Errors: not_found, validation_failed, conflict (of a stream all but the status is its receiver's, and
+   * it is made active only if the receiver has not disabled it and has its right).
+   */
   changeEndpoint(
     request: ChangeEndpointRequest,
     callback: (error: ServiceError | null, response: ChangeEndpointResponse) => void,
